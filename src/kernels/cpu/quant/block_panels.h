@@ -73,91 +73,230 @@ void quantize_for_panels(const QuantizeArgs& a) {
   }
 }
 
-// Where vectors of kLanes outputs of a panel go.
+// kLanes rows of w, and where their part of a panel goes.
 template <DType dtype>
-struct PanelPart {
+struct PanelRows {
+  const uint8_t* w[kLanes];
   uint8_t* panel;
   BlockOrder order;
 
-  // Vector `at` bytes into the block, of block b, unless the row ends before it.
-  void put(int64_t b, int at, Vec v) const {
-    if (b < order.blocks)
-      store(reinterpret_cast<float*>(panel + order.place(b) * kPanelBlock<dtype> + at), v);
+  // 16 bytes from `at` on: register i gets bytes 4 i to 4 i + 3 of every row.
+  GPT_ALWAYS_INLINE void load(int64_t at, IVec (&v)[4]) const {
+    GPT_UNROLL
+    for (int i = 0; i < 4; ++i)
+      v[i] = quarters([&](int k) { return w[4 * k + i] + at; });
+    transpose4(v);
   }
+  // The fp16 number at `at` of every row.
+  GPT_ALWAYS_INLINE Vec load_f16s(int64_t at) const {
+    return f16s([&](int row) { return w[row] + at; });
+  }
+  GPT_ALWAYS_INLINE uint8_t* block(int64_t b) const { return panel + order.place(b) * kPanelBlock<dtype>; }
 };
 
-// A span of kLanes rows of w, whose first block is b.
+constexpr int kPanelPackBytes = 4 * static_cast<int>(kNr);
+
+inline Vec negative(Vec v) {
+  return as_floats(xor_i(bits_of(v), set1_i(0x80000000u)));
+}
+
+// Four k-packs, numbers 16 h to 16 h + 15 of a block of a panel.
 template <DType dtype>
-inline void expand_span(const uint8_t* const (&w)[kLanes], int64_t b, const PanelPart<dtype>& part) {
-  constexpr int kPackBytes = 4 * static_cast<int>(kNr), kBlocks = kLanes / 8;  // in a register
-  Vec v[kLanes];
-  const auto transposed = [&](auto vector_of) GPT_ALWAYS_INLINE {
-    GPT_UNROLL
-    for (int o = 0; o < kLanes; ++o)
-      v[o] = vector_of(w[o]);
-    transpose(v);
-  };
+GPT_INLINE void put_packs(uint8_t* block, int h, const IVec (&v)[4]) {
   GPT_UNROLL
-  for (int i = 0; i < kRegisters; ++i) {
-    transposed([&](const uint8_t* p) GPT_ALWAYS_INLINE { return as_floats(unpack<dtype>(p, i)); });
-    GPT_UNROLL
-    for (int g = 0; g < kLanes; ++g)
-      part.put(b + kBlocks * i + g / 8, kPanelData<dtype> + g % 8 * kPackBytes, v[g]);
-  }
-  Vec minimums[kLanes];
+  for (int i = 0; i < 4; ++i)
+    store_i(block + kPanelData<dtype> + (4 * h + i) * kPanelPackBytes, v[i]);
+}
+template <DType dtype>
+GPT_INLINE void put_scales(uint8_t* block, Vec d, Vec m) {
+  store(reinterpret_cast<float*>(block), d);
+  if constexpr (has_minimum(dtype)) store(reinterpret_cast<float*>(block + kPanelPackBytes), m);
+}
+
+template <int n>
+GPT_INLINE IVec shift_right_signed(IVec v) {
+  return GPT_MM(srai_epi32)(v, n);
+}
+// Shifted to the right by n bits, or to the left.
+template <int n>
+GPT_INLINE IVec shifted(IVec v) {
+  if constexpr (n < 0) return shift_left_i<-n>(v);
+  return shift_right_i < n < 0 ? 0 : n > (v);
+}
+// The low or the high halves of bytes, and above them the bits of `high`, shifted, that `mask` has.
+template <bool upper, int shift, int mask>
+GPT_INLINE void join_bits(const IVec (&low)[4], const IVec (&high)[4], IVec (&v)[4]) {
   GPT_UNROLL
-  for (int o = 0; o < kLanes; ++o) {
-    const SpanScales scales = load_scales<dtype>(w[o]);
-    v[o] = scales.d;
-    minimums[o] = scales.m;
+  for (int i = 0; i < 4; ++i) {
+    v[i] = and_bytes(upper ? shift_right_i<4>(low[i]) : low[i], 15);
+    if constexpr (mask != 0) v[i] = or_masked(v[i], shifted<shift>(high[i]), mask);
   }
-  const auto put_scales = [&](Vec(&scales)[kLanes], int at) GPT_ALWAYS_INLINE {
-    transpose(scales);
-    for (int i = 0; i < kSpan; ++i)
-      part.put(b + i, at, scales[i]);
+}
+
+// Block b of the types with single blocks, `at` bytes from the beginning of the rows.
+template <DType dtype>
+GPT_INLINE void expand_block(const PanelRows<dtype>& rows, int64_t b, int64_t at) {
+  constexpr int64_t kData = block_size(dtype).bytes - (dtype == DType::q8_0 ? 32 : 16);
+  uint8_t* block = rows.block(b);
+  put_scales<dtype>(block, rows.load_f16s(at), has_minimum(dtype) ? rows.load_f16s(at + 2) : zero());
+  IVec q[4];
+  rows.load(at + kData, q);
+  if constexpr (dtype == DType::q8_0) {
+    GPT_UNROLL
+    for (int h = 0; h < 2; ++h) {
+      if (h == 1) rows.load(at + kData + 16, q);
+      GPT_UNROLL
+      for (IVec& v : q)
+        v = q8_numbers(v);
+      put_packs<dtype>(block, h, q);
+    }
+    return;
+  }
+  IVec fifth = set1_i(0);
+  if constexpr (dtype == DType::q5_0 || dtype == DType::q5_1)
+    fifth = dwords([&](int row) { return rows.w[row] + at + kData - 4; });
+  GPT_UNROLL
+  for (int h = 0; h < 2; ++h) {
+    IVec v[4];
+    join_bits<false, 0, 0>(q, q, v);
+    if constexpr (dtype == DType::q5_0 || dtype == DType::q5_1) {
+      GPT_UNROLL
+      for (IVec& pack : v) {
+        // bits 0 to 3 become bit 4 of bytes 0 to 3
+        pack = or_masked(pack, mul_i(and_i(fifth, set1_i(15)), set1_i(0x02040810)), 16);
+        fifth = shift_right_i<4>(fifth);
+      }
+    }
+    put_packs<dtype>(block, h, v);
+    GPT_UNROLL
+    for (IVec& pack : q)
+      pack = shift_right_i<4>(pack);
+  }
+}
+
+// Scales and minimums of Q4_K and Q5_K.
+template <DType dtype>
+GPT_INLINE void expand_super_block_scales(const PanelRows<dtype>& rows, int64_t b, int64_t at) {
+  IVec header[4];  // d and min; three times four bytes with 6 bits each (kernels/quant.h)
+  rows.load(at, header);
+  const Vec d = low_f16(header[0]), min = negative(low_f16(shift_right_i<16>(header[0])));
+  const auto above = [&](IVec low, IVec high) GPT_ALWAYS_INLINE {
+    return or_masked(and_bytes(low, 15), shift_right_i<2>(high), 48);
   };
-  put_scales(v, 0);
-  if constexpr (has_minimum(dtype)) put_scales(minimums, kPackBytes);
-  if constexpr (dtype == DType::q6_k) {
-    for (int k = 0; k < 2; ++k) {
-      transposed([&](const uint8_t* p) GPT_ALWAYS_INLINE { return as_floats(half_scales(p, k)); });
-      for (int i = 0; i < kLanes; ++i)
-        part.put(b + k * kLanes / 2 + i / 2, kPanelHalfScales<dtype> + i % 2 * kPackBytes, v[i]);
+  IVec s[2] = {and_bytes(header[1], 63), above(header[3], header[1])};
+  IVec m[2] = {and_bytes(header[2], 63), above(shift_right_i<4>(header[3]), header[2])};
+  GPT_UNROLL
+  for (int i = 0; i < 8; ++i) {
+    const auto next = [&](IVec& bytes) GPT_ALWAYS_INLINE {
+      const Vec number = to_float(and_i(bytes, set1_i(255)));
+      bytes = shift_right_i<8>(bytes);
+      return number;
+    };
+    const Vec scale = next(s[i / 4]), minimum = next(m[i / 4]);
+    put_scales<dtype>(rows.block(b + i), d * scale, min * minimum);
+  }
+}
+
+// The super-block of Q4_K or Q5_K with blocks b to b + 7.
+template <DType dtype>
+GPT_INLINE void expand_k_block(const PanelRows<dtype>& rows, int64_t b, int64_t at) {
+  constexpr int kFifth = dtype == DType::q5_k ? 16 : 0;
+  expand_super_block_scales<dtype>(rows, b, at);
+  GPT_UNROLL
+  for (int h = 0; h < 2; ++h) {
+    IVec high[4] = {};
+    if constexpr (kFifth != 0) rows.load(at + 16 + 16 * h, high);
+    GPT_UNROLL
+    for (int pair = 0; pair < 4; ++pair) {
+      IVec q[4], v[4];
+      rows.load(at + block_size(dtype).bytes - 128 + 32 * pair + 16 * h, q);
+      join_bits<false, -4, kFifth>(q, high, v);
+      put_packs<dtype>(rows.block(b + 2 * pair), h, v);
+      join_bits<true, -3, kFifth>(q, high, v);
+      put_packs<dtype>(rows.block(b + 2 * pair + 1), h, v);
+      GPT_UNROLL
+      for (IVec& bits : high)
+        bits = shift_right_i<2>(bits);
     }
   }
 }
 
-// kLanes rows of w from row `first`, and the last one of them again for those that there are not.
-template <DType dtype>
-void expand_rows(const ExpandArgs& a, int64_t first, const PanelPart<dtype>& part) {
-  constexpr int64_t kBytes = bytes_of<dtype>(kSpan);
-  const uint8_t* w[kLanes];
-  for (int64_t o = 0; o < kLanes; ++o)
-    w[o] = a.w + (first + o < a.outputs ? first + o : a.outputs - 1) * a.w_stride;
-  int64_t b = 0;
-  for (; b + kSpan <= a.blocks; b += kSpan) {
-    expand_span<dtype>(w, b, part);
-    for (const uint8_t*& p : w) {
-      // The processor's own prefetching ends with each short row.
-      for (int64_t i = 0; i < kBytes; i += 64)
-        __builtin_prefetch(p + kLanes * a.w_stride + i, 0, 2);
-      p += kBytes;
+// The same of Q6_K.
+GPT_INLINE void expand_q6_block(const PanelRows<DType::q6_k>& rows, int64_t b, int64_t at) {
+  constexpr DType kType = DType::q6_k;
+  IVec scales[4];  // of half blocks, a byte each
+  rows.load(at + 192, scales);
+  const Vec d = rows.load_f16s(at + 208);
+  GPT_UNROLL
+  for (int i = 0; i < 8; ++i) {
+    uint8_t* block = rows.block(b + i);
+    put_scales<kType>(block, d, zero());
+    GPT_UNROLL
+    for (int h = 0; h < 2; ++h) {
+      IVec& bytes = scales[i / 2];
+      store_i(block + kPanelHalfScales<kType> + h * kPanelPackBytes,
+              shift_right_signed<24>(shift_left_i<24>(bytes)));
+      bytes = shift_right_i<8>(bytes);
     }
   }
-  if (b == a.blocks) return;
-  alignas(64) uint8_t padded[kLanes][kBytes] = {};
-  for (int o = 0; o < kLanes; ++o) {
-    __builtin_memcpy(padded[o], w[o], static_cast<size_t>(bytes_of<dtype>(a.blocks - b)));
-    w[o] = padded[o];
+  GPT_UNROLL
+  for (int part = 0; part < 4; ++part) {
+    const int half = part / 2, h = part % 2;  // of the super-block, of a block
+    IVec high[4], even[4], odd[4], v[4];
+    rows.load(at + 128 + 32 * half + 16 * h, high);
+    rows.load(at + 64 * half + 16 * h, even);
+    rows.load(at + 64 * half + 32 + 16 * h, odd);
+    const int64_t first = b + 4 * half;
+    join_bits<false, -4, 48>(even, high, v);
+    put_packs<kType>(rows.block(first), h, v);
+    join_bits<false, -2, 48>(odd, high, v);
+    put_packs<kType>(rows.block(first + 1), h, v);
+    join_bits<true, 0, 48>(even, high, v);
+    put_packs<kType>(rows.block(first + 2), h, v);
+    join_bits<true, 2, 48>(odd, high, v);
+    put_packs<kType>(rows.block(first + 3), h, v);
   }
-  expand_span<dtype>(w, b, part);
+}
+
+// kLanes rows of w from row `first`, and the last one again for those that there are not.
+template <DType dtype>
+void expand_rows(const ExpandArgs& a, int64_t first) {
+  constexpr int64_t kBytes = block_size(dtype).bytes, kBlocks = block_size(dtype).elements / 32;
+  PanelRows<dtype> rows{.w = {}, .panel = a.panel + 4 * first, .order = {a.blocks}};
+  for (int64_t o = 0; o < kLanes; ++o)
+    rows.w[o] = a.w + (first + o < a.outputs ? first + o : a.outputs - 1) * a.w_stride;
+  int64_t fetched = 0;
+  for (int64_t b = 0, at = 0; b < a.blocks; b += kBlocks, at += kBytes) {
+    // The processor's own prefetching ends with each short row.
+    for (; fetched < at + kBytes; fetched += 64) {
+      for (const uint8_t* p : rows.w)
+        __builtin_prefetch(p + kLanes * a.w_stride + fetched, 0, 2);
+    }
+    if constexpr (kBlocks == 1) {
+      expand_block<dtype>(rows, b, at);
+    } else if constexpr (dtype == DType::q6_k) {
+      expand_q6_block(rows, b, at);
+    } else {
+      expand_k_block<dtype>(rows, b, at);
+    }
+  }
 }
 
 void expand_panel(const ExpandArgs& a) {
   with_block_type(a.dtype, [&]<DType dtype>() {
     for (int64_t o = 0; o < kNr; o += kLanes)
-      expand_rows<dtype>(a, o, {a.panel + o * 4, {a.blocks}});
+      expand_rows<dtype>(a, o);
   });
+}
+
+// The k-packs whose products of two neighbours can be added up in 16 bits; 1: they are not.
+constexpr int packs_in_16_bits([[maybe_unused]] DType dtype) {
+#if defined(GPT_SIMD_BF16)
+  return 1;
+#else
+  // 2 * 4 * 31 * 127 and 2 * 2 * 63 * 127 are less than 2^15
+  return dtype == DType::q8_0 ? 1 : dtype == DType::q6_k ? 2 : 4;
+#endif
 }
 
 template <int R>
@@ -172,18 +311,35 @@ GPT_INLINE void panel_products(const PanelArgs& a, const uint8_t* x, const uint8
     for (int v = 0; v < kTileVecs; ++v)
       sums[r][v] = set1_i(load_as<int32_t>(x + r * a.x_stride + kRowStart + first));
   }
+  constexpr int n = packs_in_16_bits(dtype);
   GPT_UNROLL
-  for (int g = first; g < end; ++g) {
-    IVec q[kTileVecs];
+  for (int g = first; g < end; g += n) {
+    TileSums<R> pairs;  // sums of n packs
     GPT_UNROLL
-    for (int v = 0; v < kTileVecs; ++v)
-      q[v] = load_i(w + kPanelData<dtype> + 4 * (g * kNr + v * kLanes));
-    GPT_UNROLL
-    for (int r = 0; r < R; ++r) {
-      const IVec pack = set1_i(load_as<int32_t>(x + r * a.x_stride + kRowData + 4 * g));
+    for (int k = g; k < g + n; ++k) {
+      IVec q[kTileVecs];
       GPT_UNROLL
       for (int v = 0; v < kTileVecs; ++v)
-        sums[r][v] = accumulate_dot4<dtype == DType::q8_0>(sums[r][v], q[v], pack);
+        q[v] = load_i(w + kPanelData<dtype> + k * kPanelPackBytes + 4 * v * kLanes);
+      GPT_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const IVec pack = set1_i(load_as<int32_t>(x + r * a.x_stride + kRowData + 4 * k));
+        GPT_UNROLL
+        for (int v = 0; v < kTileVecs; ++v) {
+          if constexpr (n == 1) {
+            sums[r][v] = accumulate_dot4<dtype == DType::q8_0>(sums[r][v], q[v], pack);
+          } else {
+            pairs[r][v] = k == g ? dot2(q[v], pack) : add_i16(pairs[r][v], dot2(q[v], pack));
+          }
+        }
+      }
+    }
+    if constexpr (n == 1) continue;
+    GPT_UNROLL
+    for (int r = 0; r < R; ++r) {
+      GPT_UNROLL
+      for (int v = 0; v < kTileVecs; ++v)
+        sums[r][v] = add_i(sums[r][v], madd_i16(pairs[r][v], set1_i16(1)));
     }
   }
 }
@@ -259,9 +415,12 @@ void multiply_tile_of(int64_t rows, const PanelArgs& a, const uint8_t* x, uint8_
 
 void multiply_expanded(const PanelArgs& a) {
   with_block_type(a.dtype, [&]<DType dtype>() {
-    for (int64_t r = 0; r < a.rows; r += kTileRows<dtype>) {
+    const int64_t tiles = (a.rows + kTileRows<dtype> - 1) / kTileRows<dtype>;
+    for (int64_t t = 0, r = 0; t < tiles; ++t) {
+      const int64_t rows = (a.rows - r + tiles - t - 1) / (tiles - t);  // alike: 8 are 4 + 4, not 6 + 2
       for (int first = 0; first < kPanelVecs; first += kTileVecs)
-        multiply_tile_of<dtype>(a.rows - r, a, a.x + r * a.x_stride, a.y + r * a.y_stride, first);
+        multiply_tile_of<dtype>(rows, a, a.x + r * a.x_stride, a.y + r * a.y_stride, first);
+      r += rows;
     }
   });
 }

@@ -40,16 +40,19 @@ inline void store_scales(const QuantizedBlock& q, uint8_t* span, int block) {
   __builtin_memcpy(span + kSpanSums + 4 * block, &sum, 4);
 }
 
-// Where number j of a block is among a span's, from kSpanData.
-inline int64_t number_at(bool in_halves, int block, int64_t j) {
-  if (!in_halves) return block * 32 + j;
-  const int64_t half = 2 * (block / kHalvesPerRegister) + j / 16;
-  return (half * kHalvesPerRegister + block % kHalvesPerRegister) * 16 + j % 16;
+// Where number j of a block is among a span's, from kSpanData, for products with w (block_vec.h).
+inline int64_t number_at(DType w, int block, int64_t j) {
+  if (!has_halves(w)) return block * 32 + j;
+  const bool pairs = block_size(w).elements != 32;
+  const int n = kHalvesPerRegister;
+  const int64_t first = pairs ? 2 * (block / (2 * n)) + block % 2 : block / n;
+  const int64_t place = pairs ? block % (2 * n) / 2 : block % n;
+  return ((2 * first + j / 16) * n + place) * 16 + j % 16;
 }
 
-inline void quantize_for_rows(const uint8_t* x, DType dtype, bool in_halves, uint8_t* span, int block) {
-  const QuantizedBlock q = quantize_block(x, dtype, [&](int64_t j, IVec numbers) {
-    store_i8(span + kSpanData + number_at(in_halves, block, j), numbers);
+inline void quantize_for_rows(const QuantizeArgs& a, const uint8_t* x, uint8_t* span, int block) {
+  const QuantizedBlock q = quantize_block(x, a.dtype, [&](int64_t j, IVec numbers) {
+    store_i8(span + kSpanData + number_at(a.w, block, j), numbers);
   });
   store_scales(q, span, block);
   for (int k = 0; k < 2; ++k) {
@@ -70,33 +73,15 @@ void quantize_rows(const QuantizeArgs& a) {
     __builtin_memset(dst + spans / kParts * last - last, 0, static_cast<size_t>(last));
   }
   for (int64_t b = 0; b < blocks; ++b)
-    quantize_for_rows(x + b * 32 * size_of(a.dtype), a.dtype, has_halves(a.w), dst + b / kSpan * kSpanBytes,
+    quantize_for_rows(a, x + b * 32 * size_of(a.dtype), dst + b / kSpan * kSpanBytes,
                       static_cast<int>(b % kSpan));
-}
-
-// The scales and minimums of a span's blocks.
-struct SpanScales {
-  Vec d, m;
-};
-
-// Scales and minimums of Q4_K and Q5_K, of 6 bits each (kernels/quant.h): every lane gets the byte with its
-// low bits and, from the fifth block on, above it the byte whose two highest bits are its high ones.
-template <DType dtype>
-inline SpanScales super_block_scales(const uint8_t* p) {
-  const IVec headers = super_block_headers<dtype>(p);  // d, min and the scales: 16 bytes
-  const IVec low = blend_super_block(set1_i(63), set1_i(15)), high = set1_i(48);
-  const IVec s = shuffle_bytes(headers, blend_super_block(shuffle_control(4), shuffle_control(12, 4)));
-  const IVec m = shuffle_bytes(headers, blend_super_block(shuffle_control(8), shuffle_control(12, 8)));
-  const IVec scales = or_i(and_i(s, low), and_i(shift_right_i<10>(s), high));
-  const IVec minimums =
-      or_i(and_i(blend_super_block(m, shift_right_i<4>(m)), low), and_i(shift_right_i<10>(m), high));
-  const IVec d_and_min = broadcast_first(headers);
-  return {widen_low_f16(d_and_min) * to_float(scales),
-          widen_low_f16(xor_i(shift_right_i<16>(d_and_min), set1_i(0x8000))) * to_float(minimums)};
 }
 
 template <DType dtype>
 inline SpanScales load_scales(const uint8_t* p) {
+  const auto f16s_at = [&](int64_t at) {
+    return f16s([&](int b) { return p + b * block_size(dtype).bytes + at; });
+  };
   if constexpr (dtype == DType::q6_k) {
     constexpr int64_t kBlock = block_size(dtype).bytes;
     const uint8_t* next = kSpan == 16 ? p + kBlock : p;  // the second super-block of a span
@@ -104,9 +89,9 @@ inline SpanScales load_scales(const uint8_t* p) {
   } else if constexpr (dtype == DType::q4_k || dtype == DType::q5_k) {
     return super_block_scales<dtype>(p);
   } else if constexpr (dtype == DType::q4_1 || dtype == DType::q5_1) {
-    return {block_scales<dtype>(p), block_scales<dtype>(p + 2)};
+    return {f16s_at(0), f16s_at(2)};
   } else {
-    return {block_scales<dtype>(p), zero()};
+    return {f16s_at(0), zero()};
   }
 }
 
@@ -150,7 +135,8 @@ GPT_INLINE IVec block_sums_of_halves(const IVec (&w)[kRegisters], const uint8_t*
       p[i] = accumulate_dot4<false>(dot4<false>(w[2 * i], load_i(numbers)), w[2 * i + 1],
                                     load_i(numbers + kLanes * 4));
   }
-  return without_zero_points<dtype>(halves_in_order(sum_quads(p[0], p[1], p[2], p[3])), x);
+  return without_zero_points<dtype>(
+      halves_in_order<block_size(dtype).elements != 32>(sum_quads(p[0], p[1], p[2], p[3])), x);
 }
 
 // The exact products of the blocks in the first `used` registers with the activations at x.

@@ -34,7 +34,19 @@ constexpr int64_t bytes_of(int64_t blocks) {
 //   register 1   | second half               | | second half                     |
 //   register 2   | first half of blocks 2, 3 | | first half of blocks 4, 5, 6, 7 |
 //   ...
+//
+// Those of super-blocks share bytes with the next block. Blocks 0, 2, ... come first, then 1, 3, ...:
+//
+//   register 0   | first half of blocks 0, 2 | | first half of blocks 0, 2, 4, 6 |
+//   register 1   | second half               | | second half                     |
+//   register 2   | first half of blocks 1, 3 | | first half of blocks 1, 3, 5, 7 |
+//   ...
 constexpr int kHalvesPerRegister = kLanes / 4;
+
+// The scales and minimums of a span's blocks.
+struct SpanScales {
+  Vec d, m;
+};
 
 inline __m128i load128(const uint8_t* p) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
@@ -63,23 +75,66 @@ GPT_INLINE void sum_half_blocks(const IVec (&p)[kRegisters], IVec (&t)[2]) {
   t[1] = sum_quads(p[4], p[5], p[6], p[7]);
 }
 
-// For shuffle_bytes(): takes byte `low` + i and, where given, above it byte `high` + i to lane i of every
-// four.
-inline IVec shuffle_control(int low, int high = 0x80) {
-  const auto lane = [&](int i) {
-    const int above = high == 0x80 ? 0x80 : high + i;
-    return static_cast<int32_t>(0x80800000u | static_cast<uint32_t>(above) << 8 |
-                                static_cast<uint32_t>(low + i));
-  };
-#if defined(GPT_SIMD_AVX512)
-  // Not a broadcast of four lanes: GCC 12 crashes on that with little optimisation.
-  return _mm512_set4_epi32(lane(3), lane(2), lane(1), lane(0));
+// The bytes of a super-block's header (kernels/quant.h) that have the low bits of s[0] to s[7], m[0] to m[7],
+// and those whose two highest bits lie above the low ones of s[4] to s[7], m[4] to m[7].
+inline __m128i low_scale_bytes() {
+  return _mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+inline __m128i high_scale_bytes() {
+  return _mm_setr_epi8(-1, -1, -1, -1, 4, 5, 6, 7, -1, -1, -1, -1, 8, 9, 10, 11);
+}
+// How far to the right the low bits are, and their masks.
+inline __m128i scale_shifts() {
+  return _mm_setr_epi32(0, 0, 0, 4);
+}
+inline __m128i scale_masks() {
+  return _mm_setr_epi32(0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f);
+}
+
+inline IVec add_i16(IVec a, IVec b) {
+  return GPT_MM(add_epi16)(a, b);
+}
+// Sums of the products of two neighbouring bytes, those of w unsigned, in 16 bits.
+inline IVec dot2(IVec w, IVec q) {
+  return GPT_MM(maddubs_epi16)(w, q);
+}
+
+// Q8_0 as its products want it: q + 128 where bytes are multiplied unsigned.
+inline IVec q8_numbers(IVec q) {
+#if defined(GPT_SIMD_BF16)
+  return xor_i(q, set1_i8(0x80));
 #else
-  return _mm256_broadcastsi128_si256(_mm_setr_epi32(lane(0), lane(1), lane(2), lane(3)));
+  return q;
 #endif
 }
 
 #if defined(GPT_SIMD_AVX512)
+
+// The 16 bytes at at(0), at(1), ... in groups of four lanes.
+template <class At>
+GPT_INLINE IVec quarters(At at) {
+  IVec v = _mm512_broadcast_i32x4(load128(at(0)));
+  v = _mm512_mask_broadcast_i32x4(v, 0x00f0, load128(at(1)));
+  v = _mm512_mask_broadcast_i32x4(v, 0x0f00, load128(at(2)));
+  return _mm512_mask_broadcast_i32x4(v, 0xf000, load128(at(3)));
+}
+// The fp16 numbers at at(0), at(1), ... (A gather takes three times as long.)
+template <class At>
+GPT_INLINE Vec f16s(At at) {
+  const auto d = [&](int i) { return load_as<int16_t>(at(i)); };
+  return _mm512_cvtph_ps(_mm256_setr_epi16(d(0), d(1), d(2), d(3), d(4), d(5), d(6), d(7), d(8), d(9), d(10),
+                                           d(11), d(12), d(13), d(14), d(15)));
+}
+template <class At>
+GPT_INLINE IVec dwords(At at) {
+  const auto d = [&](int i) { return load_as<int32_t>(at(i)); };
+  return _mm512_setr_epi32(d(0), d(1), d(2), d(3), d(4), d(5), d(6), d(7), d(8), d(9), d(10), d(11), d(12),
+                           d(13), d(14), d(15));
+}
+// The lower 16 bits of every lane as fp16.
+inline Vec low_f16(IVec v) {
+  return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
+}
 
 // a in the lower, b in the upper half.
 inline IVec concat(__m256i a, __m256i b) {
@@ -99,56 +154,44 @@ inline IVec or_masked(IVec v, IVec bits, int mask) {
   return _mm512_ternarylogic_epi64(v, bits, set1_i8(mask), 0xf8);
 }
 
-// The 4-bit numbers of two blocks of 16 bytes at a and b: 32 bytes each.
-inline IVec unpack_nibbles(const uint8_t* a, const uint8_t* b) {
-  IVec v = _mm512_broadcast_i32x4(load128(a));
-  v = _mm512_mask_broadcast_i32x4(v, 0xff00, load128(b));
-  v = _mm512_srlv_epi64(v, _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4));
-  return and_bytes(v, 15);
+// Register i of the span at p, of Q8_0 and Q6_K.
+template <DType dtype>
+GPT_INLINE IVec unpack(const uint8_t* p, int i) {
+  constexpr int64_t kBlock = block_size(dtype).bytes;
+  if constexpr (dtype == DType::q8_0)
+    return q8_numbers(concat(load256(p + 2 * i * kBlock + 2), load256(p + (2 * i + 1) * kBlock + 2)));
+  p += i / 4 * kBlock + i % 4 / 2 * 64;
+  const IVec high = broadcast256(p + 128 - i % 4 / 2 * 32), low = load_i(p);
+  if (i % 2 == 0) return or_masked(and_bytes(low, 15), shift_halves_right(high, -4, -2), 48);
+  return or_masked(and_bytes(shift_right_i16<4>(low), 15), shift_halves_right(high, 0, 2), 48);
 }
 
-// Register i of the span at p. Q8_0 gives q + 128 where bytes are multiplied unsigned.
+// Registers 2 i and 2 i + 1 of the span at p, in halves, of super-blocks.
 template <DType dtype>
-inline IVec unpack(const uint8_t* p, int i) {
+GPT_INLINE void unpack_paired_halves(const uint8_t* p, int i, IVec& first, IVec& second) {
   constexpr int64_t kBlock = block_size(dtype).bytes;
-  if constexpr (dtype == DType::q8_0) {
-    const IVec q = concat(load256(p + 2 * i * kBlock + 2), load256(p + (2 * i + 1) * kBlock + 2));
-#if defined(GPT_SIMD_BF16)
-    return xor_i(q, set1_i8(0x80));
-#else
-    return q;
-#endif
-  } else if constexpr (block_size(dtype).elements == 32) {
-    constexpr int64_t kData = kBlock - 16;
-    const uint8_t *a = p + 2 * i * kBlock, *b = a + kBlock;
-    const IVec v = unpack_nibbles(a + kData, b + kData);
-    if constexpr (dtype == DType::q5_0 || dtype == DType::q5_1) {
-      const uint64_t bits = load_as<uint32_t>(a + kData - 4) | uint64_t{load_as<uint32_t>(b + kData - 4)}
-                                                                   << 32;
-      return _mm512_mask_add_epi8(v, _cvtu64_mask64(bits), v, set1_i8(16));
-    } else {
-      return v;
-    }
-  } else if constexpr (dtype == DType::q6_k) {
-    p += i / 4 * kBlock + i % 4 / 2 * 64;
-    const uint8_t* high = p + 128 - i % 4 / 2 * 32;
-    const IVec low = load_i(p);
-    if (i % 2 == 0) return or_masked(and_bytes(low, 15), shift_halves_right(broadcast256(high), -4, -2), 48);
-    return or_masked(and_bytes(shift_right_i16<4>(low), 15), shift_halves_right(broadcast256(high), 0, 2),
-                     48);
-  } else {
-    p += i / 4 * kBlock;
-    const int pair = i % 4;
-    const uint8_t* data = p + kBlock - 128 + pair * 32;
-    const IVec v = and_bytes(shift_halves_right(broadcast256(data), 0, 4), 15);
-    if constexpr (dtype == DType::q4_k) return v;
-    return or_masked(v, shift_halves_right(broadcast256(p + 16), 2 * pair - 4, 2 * pair - 3), 16);
+  p += i / 2 * kBlock;
+  const int odd = i % 2;
+  const IVec a = load_i(p + kBlock - 128), b = load_i(p + kBlock - 64);
+  first = _mm512_shuffle_i32x4(a, b, 0x88);
+  second = _mm512_shuffle_i32x4(a, b, 0xdd);
+  first = and_bytes(odd ? shift_right_i16<4>(first) : first, 15);
+  second = and_bytes(odd ? shift_right_i16<4>(second) : second, 15);
+  if constexpr (dtype == DType::q5_k) {
+    const auto fifth = [&](const uint8_t* high) {
+      const auto shift = [&](int block) { return int64_t{(block + odd - 4) & 63}; };
+      return _mm512_rorv_epi64(
+          _mm512_broadcast_i32x4(load128(high)),
+          _mm512_setr_epi64(shift(0), shift(0), shift(2), shift(2), shift(4), shift(4), shift(6), shift(6)));
+    };
+    first = or_masked(first, fifth(p + 16), 16);
+    second = or_masked(second, fifth(p + 32), 16);
   }
 }
-
-// Registers 2 i and 2 i + 1 of the span at p, in halves.
+// The same of single blocks.
 template <DType dtype>
-inline void unpack_halves(const uint8_t* p, int i, IVec& first, IVec& second) {
+GPT_INLINE void unpack_halves(const uint8_t* p, int i, IVec& first, IVec& second) {
+  if constexpr (block_size(dtype).elements != 32) return unpack_paired_halves<dtype>(p, i, first, second);
   constexpr int64_t kBlock = block_size(dtype).bytes, kData = kBlock - 16;
   p += kHalvesPerRegister * i * kBlock + kData;
   const auto pair = [&](const uint8_t* a) {
@@ -169,7 +212,11 @@ inline void unpack_halves(const uint8_t* p, int i, IVec& first, IVec& second) {
   }
 }
 // The sums of sum_quads() over registers of halves, one for each block, in order.
-inline IVec halves_in_order(IVec v) {
+template <bool paired>
+GPT_INLINE IVec halves_in_order(IVec v) {
+  if (paired)
+    return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15),
+                                    v);
   return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), v);
 }
 
@@ -184,7 +231,7 @@ inline IVec dot4(IVec w, IVec q) {
     const IVec signed_q = _mm512_mask_sub_epi8(q, _mm512_movepi8_mask(w), _mm512_setzero_si512(), q);
     return madd_i16(_mm512_maddubs_epi16(_mm512_abs_epi8(w), signed_q), ones);
   } else {
-    return madd_i16(_mm512_maddubs_epi16(w, q), ones);
+    return madd_i16(dot2(w, q), ones);
   }
 #endif
 }
@@ -200,44 +247,36 @@ inline IVec sum_blocks(IVec a, IVec b) {
                                   sum);
 }
 
-// The lower 16 bits of every lane as fp16.
-inline Vec widen_low_f16(IVec v) {
-  return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
-}
-
 // One number for the first super-block, one for the second.
 inline Vec per_super_block(float a, float b) {
   return _mm512_insertf32x8(_mm512_set1_ps(a), _mm256_set1_ps(b), 1);
 }
-// The headers of the super-blocks of a span, 16 bytes each, for every group of four lanes.
+// Scales and minimums of Q4_K and Q5_K, of 6 bits each.
 template <DType dtype>
-inline IVec super_block_headers(const uint8_t* p) {
-  return _mm512_mask_broadcast_i32x4(_mm512_broadcast_i32x4(load128(p)), 0xff00,
-                                     load128(p + block_size(dtype).bytes));
-}
-// Lanes of blocks 0 to 3 of each super-block from a, the others from b.
-inline IVec blend_super_block(IVec a, IVec b) {
-  return _mm512_mask_blend_epi32(0xf0f0, a, b);
-}
-inline IVec broadcast_first(IVec v) {
-  return _mm512_shuffle_epi32(v, _MM_PERM_AAAA);
-}
-// The fp16 numbers at p, one block apart. (A gather takes three times as long.)
-template <DType dtype>
-inline Vec block_scales(const uint8_t* p) {
-  const auto d = [&](int b) { return load_as<int16_t>(p + b * block_size(dtype).bytes); };
-  return _mm512_cvtph_ps(_mm256_setr_epi16(d(0), d(1), d(2), d(3), d(4), d(5), d(6), d(7), d(8), d(9), d(10),
-                                           d(11), d(12), d(13), d(14), d(15)));
+GPT_INLINE SpanScales super_block_scales(const uint8_t* p) {
+  const __m128i first = load128(p), second = load128(p + block_size(dtype).bytes);
+  const __m256i headers = _mm256_inserti128_si256(_mm256_castsi128_si256(first), second, 1);
+  const auto both = [](__m128i v) { return _mm256_broadcastsi128_si256(v); };
+  const __m256i low = _mm256_and_si256(
+      _mm256_srlv_epi32(_mm256_shuffle_epi8(headers, both(low_scale_bytes())), both(scale_shifts())),
+      both(scale_masks()));
+  const __m256i high = _mm256_srli_epi32(_mm256_shuffle_epi8(headers, both(high_scale_bytes())), 2);
+  const __m256i bytes = _mm256_ternarylogic_epi32(low, high, _mm256_set1_epi8(0x30), 0xf8);
+  const __m256i apart = _mm256_permute4x64_epi64(bytes, 0xd8);
+  const IVec scales = _mm512_cvtepu8_epi32(_mm256_castsi256_si128(apart));
+  const IVec minimums = _mm512_cvtepu8_epi32(_mm256_extracti128_si256(apart, 1));
+  const __m128i sign_of_minimums = _mm_set1_epi32(static_cast<int32_t>(0x80000000));
+  const Vec d = _mm512_castps128_ps512(
+      _mm_cvtph_ps(_mm_xor_si128(_mm_unpacklo_epi32(first, second), sign_of_minimums)));
+  return {_mm512_permutexvar_ps(_mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2), d) *
+              to_float(scales),
+          _mm512_permutexvar_ps(_mm512_setr_epi32(1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 3, 3, 3, 3, 3), d) *
+              to_float(minimums)};
 }
 // The scales of the half blocks of super-block k, in the order of half_block().
 inline IVec half_block_scales(const uint8_t* p, int k) {
   const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   return _mm512_cvtepi8_epi32(_mm_shuffle_epi8(load128(p + k * block_size(DType::q6_k).bytes + 192), order));
-}
-
-// The scales of the half blocks of super-block k.
-inline IVec half_scales(const uint8_t* p, int k) {
-  return _mm512_cvtepi8_epi32(load128(p + k * block_size(DType::q6_k).bytes + 192));
 }
 
 // Transposes a span: register g gets k-pack g, 4 bytes, of every block, that of block b in lane
@@ -289,9 +328,27 @@ inline IVec accumulate_dot4(IVec sum, IVec w, IVec q) {
 
 #else
 
-inline IVec unpack_nibbles(const uint8_t* a) {
-  const IVec v = _mm256_broadcastsi128_si256(load128(a));
-  return and_bytes(_mm256_srlv_epi64(v, _mm256_setr_epi64x(0, 0, 4, 4)), 15);
+template <class At>
+GPT_INLINE IVec quarters(At at) {
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(load128(at(0))), load128(at(1)), 1);
+}
+template <class At>
+GPT_INLINE Vec f16s(At at) {
+  const auto d = [&](int i) { return load_as<int16_t>(at(i)); };
+  return _mm256_cvtph_ps(_mm_setr_epi16(d(0), d(1), d(2), d(3), d(4), d(5), d(6), d(7)));
+}
+template <class At>
+GPT_INLINE IVec dwords(At at) {
+  const auto d = [&](int i) { return load_as<int32_t>(at(i)); };
+  return _mm256_setr_epi32(d(0), d(1), d(2), d(3), d(4), d(5), d(6), d(7));
+}
+inline Vec low_f16(IVec v) {
+  const IVec low = and_i(v, set1_i(0xffff));
+  const IVec packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x08);
+  return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
+}
+inline IVec or_masked(IVec v, IVec bits, int mask) {
+  return or_i(v, and_bytes(bits, mask));
 }
 // 16 in every byte whose bit is set.
 inline IVec fifth_bits(uint32_t bits) {
@@ -307,33 +364,39 @@ inline IVec shift_bits(IVec v, int n) {
 }
 
 template <DType dtype>
-inline IVec unpack(const uint8_t* p, int i) {
-  constexpr int64_t kBlock = block_size(dtype).bytes;
-  if constexpr (dtype == DType::q8_0) {
-    return load256(p + i * kBlock + 2);
-  } else if constexpr (block_size(dtype).elements == 32) {
-    constexpr int64_t kData = kBlock - 16;
-    p += i * kBlock;
-    const IVec v = unpack_nibbles(p + kData);
-    if constexpr (dtype == DType::q5_0 || dtype == DType::q5_1) {
-      return or_i(v, fifth_bits(load_as<uint32_t>(p + kData - 4)));
-    } else {
-      return v;
-    }
-  } else if constexpr (dtype == DType::q6_k) {
-    const int half = i / 4, b = i % 4;
-    const IVec low = shift_bits(load256(p + half * 64 + b % 2 * 32), b / 2 * 4);
-    const IVec high = shift_bits(load256(p + 128 + half * 32), 2 * b - 4);
-    return or_i(and_bytes(low, 15), and_bytes(high, 48));
-  } else {
-    const IVec v = and_bytes(shift_bits(load256(p + kBlock - 128 + i / 2 * 32), i % 2 * 4), 15);
-    if constexpr (dtype == DType::q4_k) return v;
-    return or_i(v, and_bytes(shift_bits(load256(p + 16), i - 4), 16));
-  }
+GPT_INLINE IVec unpack(const uint8_t* p, int i) {
+  if constexpr (dtype == DType::q8_0) return load256(p + i * block_size(dtype).bytes + 2);
+  const int half = i / 4, b = i % 4;
+  const IVec low = shift_bits(load256(p + half * 64 + b % 2 * 32), b / 2 * 4);
+  const IVec high = shift_bits(load256(p + 128 + half * 32), 2 * b - 4);
+  return or_masked(and_bytes(low, 15), high, 48);
 }
 
 template <DType dtype>
-inline void unpack_halves(const uint8_t* p, int i, IVec& first, IVec& second) {
+GPT_INLINE void unpack_paired_halves(const uint8_t* p, int i, IVec& first, IVec& second) {
+  constexpr int64_t kBlock = block_size(dtype).bytes;
+  const int odd = i % 2;
+  const uint8_t* data = p + kBlock - 128 + i / 2 * 64;
+  const IVec a = load256(data), b = load256(data + 32);
+  first = _mm256_permute2x128_si256(a, b, 0x20);
+  second = _mm256_permute2x128_si256(a, b, 0x31);
+  first = and_bytes(odd ? shift_right_i16<4>(first) : first, 15);
+  second = and_bytes(odd ? shift_right_i16<4>(second) : second, 15);
+  if constexpr (dtype == DType::q5_k) {
+    const auto fifth = [&](const uint8_t* high) {
+      const IVec bits = _mm256_broadcastsi128_si256(load128(high));
+      const IVec shifted =
+          i < 2 ? _mm256_sllv_epi64(bits, _mm256_setr_epi64x(4 - odd, 4 - odd, 2 - odd, 2 - odd))
+                : _mm256_srlv_epi64(bits, _mm256_setr_epi64x(odd, odd, 2 + odd, 2 + odd));
+      return and_bytes(shifted, 16);
+    };
+    first = or_i(first, fifth(p + 16));
+    second = or_i(second, fifth(p + 32));
+  }
+}
+template <DType dtype>
+GPT_INLINE void unpack_halves(const uint8_t* p, int i, IVec& first, IVec& second) {
+  if constexpr (block_size(dtype).elements != 32) return unpack_paired_halves<dtype>(p, i, first, second);
   constexpr int64_t kBlock = block_size(dtype).bytes, kData = kBlock - 16;
   p += kHalvesPerRegister * i * kBlock + kData;
   const IVec v = _mm256_inserti128_si256(_mm256_castsi128_si256(load128(p)), load128(p + kBlock), 1);
@@ -348,7 +411,9 @@ inline void unpack_halves(const uint8_t* p, int i, IVec& first, IVec& second) {
     second = or_i(second, fifth(1));
   }
 }
-inline IVec halves_in_order(IVec v) {
+template <bool paired>
+GPT_INLINE IVec halves_in_order(IVec v) {
+  if (paired) return _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 1, 4, 5, 2, 3, 6, 7));
   return _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
@@ -358,7 +423,7 @@ inline IVec dot4(IVec w, IVec q) {
   if constexpr (is_signed) {
     return madd_i16(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(q, w)), ones);
   } else {
-    return madd_i16(_mm256_maddubs_epi16(w, q), ones);
+    return madd_i16(dot2(w, q), ones);
   }
 }
 
@@ -369,39 +434,27 @@ inline IVec sum_blocks(IVec a, IVec b) {
   return add_i(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
 }
 
-inline Vec widen_low_f16(IVec v) {
-  const IVec low = and_i(v, set1_i(0xffff));
-  const IVec packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x08);
-  return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
-}
-
 // A span is one super-block.
 inline Vec per_super_block(float a, float) {
   return _mm256_set1_ps(a);
 }
 template <DType dtype>
-inline IVec super_block_headers(const uint8_t* p) {
-  return _mm256_broadcastsi128_si256(load128(p));
-}
-inline IVec blend_super_block(IVec a, IVec b) {
-  return _mm256_blend_epi32(a, b, 0xf0);
-}
-inline IVec broadcast_first(IVec v) {
-  return _mm256_shuffle_epi32(v, 0);
-}
-template <DType dtype>
-inline Vec block_scales(const uint8_t* p) {
-  const auto d = [&](int b) { return load_as<int16_t>(p + b * block_size(dtype).bytes); };
-  return _mm256_cvtph_ps(_mm_setr_epi16(d(0), d(1), d(2), d(3), d(4), d(5), d(6), d(7)));
+GPT_INLINE SpanScales super_block_scales(const uint8_t* p) {
+  const __m128i header = load128(p);
+  const __m128i low = _mm_and_si128(
+      _mm_srlv_epi32(_mm_shuffle_epi8(header, low_scale_bytes()), scale_shifts()), scale_masks());
+  const __m128i high = _mm_srli_epi32(_mm_shuffle_epi8(header, high_scale_bytes()), 2);
+  const __m128i bytes = _mm_or_si128(low, _mm_and_si128(high, _mm_set1_epi8(0x30)));
+  const __m128i sign_of_minimums = _mm_set1_epi32(static_cast<int32_t>(0x80000000));
+  const __m128 d = _mm_cvtph_ps(_mm_xor_si128(header, sign_of_minimums));
+  return {
+      _mm256_broadcastss_ps(d) * to_float(_mm256_cvtepu8_epi32(bytes)),
+      _mm256_broadcastss_ps(_mm_movehdup_ps(d)) * to_float(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)))};
 }
 inline IVec half_block_scales(const uint8_t* p, int k) {
   const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
   const __m128i scales = _mm_shuffle_epi8(load128(p + 192), order);
   return _mm256_cvtepi8_epi32(k == 0 ? scales : _mm_srli_si128(scales, 8));
-}
-// The scales of the half blocks of half k of the super-block.
-inline IVec half_scales(const uint8_t* p, int k) {
-  return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 192 + 8 * k)));
 }
 
 __attribute__((always_inline)) inline void transpose_span(IVec (&v)[kRegisters]) {

@@ -64,9 +64,10 @@ struct PanelArgs {
   int64_t prefetch_distance = 0;
 };
 
-// Whether a byte of a block holds number j and, above it, number j + 16.
+// Whether a byte holds two numbers of 4 bits: number j of a block and above it number j + 16, or in
+// super-blocks number j of an even block and number j of the next one.
 constexpr bool has_halves(DType blocks) {
-  return block_size(blocks).elements == 32 && blocks != DType::q8_0;
+  return blocks != DType::q8_0 && blocks != DType::q6_k;
 }
 
 // Activations for rows of blocks: groups of 16 blocks, the last one filled up with zeros.
