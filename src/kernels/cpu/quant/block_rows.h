@@ -163,12 +163,13 @@ GPT_INLINE IVec block_sums(const IVec (&w)[kRegisters], const IVec (&sub)[2], co
 
 // Bytes of w to prefetch ahead into the second-level cache, past the end of a row too, because the next one
 // follows: the hardware prefetcher stops at the end of a page, and pages of mapped files are small.
-constexpr int kAhead = 6144;
-template <int64_t bytes>
+template <DType dtype>
+constexpr int kAhead = block_size(dtype).elements == 32 ? 6144 : 9216;
+template <DType dtype, int64_t bytes = bytes_of<dtype>(kSpan)>
 GPT_INLINE void prefetch_ahead(const uint8_t* p) {
   GPT_UNROLL
   for (int64_t i = 0; i < bytes; i += 64)
-    __builtin_prefetch(p + kAhead + i, 0, 2);
+    __builtin_prefetch(p + kAhead<dtype> + i, 0, 2);
 }
 
 // Adds the products with the span of w at p, its blocks in the first `used` registers, to the accumulators of
@@ -207,7 +208,7 @@ template <DType dtype, int R>
 GPT_INLINE void add_rest(const uint8_t* w, const uint8_t* end, int64_t rest, const uint8_t* x,
                          int64_t x_stride, Vec (&acc)[R]) {
   constexpr int64_t kBytes = bytes_of<dtype>(kSpan);
-  prefetch_ahead<kBytes / 2>(w);
+  prefetch_ahead<dtype, kBytes / 2>(w);
   alignas(64) uint8_t padded[kBytes];
   if (end - w < kBytes) {
     __builtin_memset(padded, 0, kBytes);
@@ -233,14 +234,14 @@ inline void multiply_row(const BlockRowsArgs& a, const uint8_t* w, const uint8_t
   for (; s + kParts <= spans; s += kParts) {
     GPT_UNROLL
     for (int part = 0; part < kParts; ++part, w += kBytes, x += kSpanBytes) {
-      prefetch_ahead<kBytes>(w);
+      prefetch_ahead<dtype>(w);
       add_span<dtype, R>(w, load_scales<dtype>(w), x, a.x_stride, acc[part]);
     }
   }
   GPT_UNROLL
   for (int part = 0; part < kParts; ++part) {
     if (s < spans) {
-      prefetch_ahead<kBytes>(w);
+      prefetch_ahead<dtype>(w);
       add_span<dtype, R>(w, load_scales<dtype>(w), x, a.x_stride, acc[part]);
       w += kBytes;
       x += kSpanBytes;
