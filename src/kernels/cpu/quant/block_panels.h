@@ -76,20 +76,23 @@ void quantize_for_panels(const QuantizeArgs& a) {
 // kLanes rows of w, and where their part of a panel goes.
 template <DType dtype>
 struct PanelRows {
-  const uint8_t* w[kLanes];
+  const uint8_t*
+      quads[kLanes / 4];  // first rows of four; a pointer for each row would not fit into registers
+  int64_t stride;
   uint8_t* panel;
   BlockOrder order;
 
+  GPT_ALWAYS_INLINE const uint8_t* row(int r) const { return quads[r / 4] + r % 4 * stride; }
   // 16 bytes from `at` on: register i gets bytes 4 i to 4 i + 3 of every row.
   GPT_ALWAYS_INLINE void load(int64_t at, IVec (&v)[4]) const {
     GPT_UNROLL
     for (int i = 0; i < 4; ++i)
-      v[i] = quarters([&](int k) { return w[4 * k + i] + at; });
+      v[i] = quarters([&](int k) { return row(4 * k + i) + at; });
     transpose4(v);
   }
   // The fp16 number at `at` of every row.
   GPT_ALWAYS_INLINE Vec load_f16s(int64_t at) const {
-    return f16s([&](int row) { return w[row] + at; });
+    return f16s([&](int r) { return row(r) + at; });
   }
   GPT_ALWAYS_INLINE uint8_t* block(int64_t b) const { return panel + order.place(b) * kPanelBlock<dtype>; }
 };
@@ -138,7 +141,20 @@ template <DType dtype>
 GPT_INLINE void expand_block(const PanelRows<dtype>& rows, int64_t b, int64_t at) {
   constexpr int64_t kData = block_size(dtype).bytes - (dtype == DType::q8_0 ? 32 : 16);
   uint8_t* block = rows.block(b);
-  put_scales<dtype>(block, rows.load_f16s(at), has_minimum(dtype) ? rows.load_f16s(at + 2) : zero());
+  IVec fifth = set1_i(0);
+  if constexpr (has_minimum(dtype)) {
+    IVec header[4];  // d and min, fifth bits in Q5_1
+    rows.load(at, header);
+    fifth = header[1];
+    put_scales<dtype>(block, low_f16(header[0]), low_f16(shift_right_i<16>(header[0])));
+  } else if constexpr (dtype == DType::q5_0) {
+    IVec header[4];  // d, fifth bits
+    rows.load(at, header);
+    fifth = or_i(shift_right_i<16>(header[0]), shift_left_i<16>(header[1]));
+    put_scales<dtype>(block, low_f16(header[0]), zero());
+  } else {
+    put_scales<dtype>(block, rows.load_f16s(at), zero());
+  }
   IVec q[4];
   rows.load(at + kData, q);
   if constexpr (dtype == DType::q8_0) {
@@ -152,9 +168,6 @@ GPT_INLINE void expand_block(const PanelRows<dtype>& rows, int64_t b, int64_t at
     }
     return;
   }
-  IVec fifth = set1_i(0);
-  if constexpr (dtype == DType::q5_0 || dtype == DType::q5_1)
-    fifth = dwords([&](int row) { return rows.w[row] + at + kData - 4; });
   GPT_UNROLL
   for (int h = 0; h < 2; ++h) {
     IVec v[4];
@@ -258,19 +271,21 @@ GPT_INLINE void expand_q6_block(const PanelRows<DType::q6_k>& rows, int64_t b, i
   }
 }
 
-// kLanes rows of w from row `first`, and the last one again for those that there are not.
+// Blocks [b, end) of kLanes rows, which begin at w with block b.
 template <DType dtype>
-void expand_rows(const ExpandArgs& a, int64_t first) {
+__attribute__((noinline)) void expand_blocks(const uint8_t* w, int64_t stride, uint8_t* panel,
+                                             BlockOrder order, int64_t b, int64_t end) {
   constexpr int64_t kBytes = block_size(dtype).bytes, kBlocks = block_size(dtype).elements / 32;
-  PanelRows<dtype> rows{.w = {}, .panel = a.panel + 4 * first, .order = {a.blocks}};
-  for (int64_t o = 0; o < kLanes; ++o)
-    rows.w[o] = a.w + (first + o < a.outputs ? first + o : a.outputs - 1) * a.w_stride;
+  PanelRows<dtype> rows{.quads = {}, .stride = stride, .panel = panel, .order = order};
+  for (int r = 0; r < kLanes; r += 4)
+    rows.quads[r / 4] = w + r * stride;
   int64_t fetched = 0;
-  for (int64_t b = 0, at = 0; b < a.blocks; b += kBlocks, at += kBytes) {
+  for (int64_t at = 0; b < end; b += kBlocks, at += kBytes) {
     // The processor's own prefetching ends with each short row.
     for (; fetched < at + kBytes; fetched += 64) {
-      for (const uint8_t* p : rows.w)
-        __builtin_prefetch(p + kLanes * a.w_stride + fetched, 0, 2);
+      GPT_UNROLL
+      for (int r = 0; r < kLanes; ++r)
+        __builtin_prefetch(rows.row(r) + kLanes * stride + fetched, 0, 2);
     }
     if constexpr (kBlocks == 1) {
       expand_block<dtype>(rows, b, at);
@@ -279,6 +294,22 @@ void expand_rows(const ExpandArgs& a, int64_t first) {
     } else {
       expand_k_block<dtype>(rows, b, at);
     }
+  }
+}
+
+// kLanes rows of w from row `first`, and the last one again for those that there are not.
+template <DType dtype>
+void expand_rows(const ExpandArgs& a, int64_t first) {
+  constexpr int64_t kBytes = block_size(dtype).bytes, kBlocks = block_size(dtype).elements / 32;
+  uint8_t* panel = a.panel + 4 * first;
+  if (first + kLanes <= a.outputs)
+    return expand_blocks<dtype>(a.w + first * a.w_stride, a.w_stride, panel, {a.blocks}, 0, a.blocks);
+  uint8_t copy[kLanes * kBytes];
+  for (int64_t b = 0, at = 0; b < a.blocks; b += kBlocks, at += kBytes) {
+    for (int64_t r = 0; r < kLanes; ++r)
+      __builtin_memcpy(copy + r * kBytes,
+                       a.w + (first + r < a.outputs ? first + r : a.outputs - 1) * a.w_stride + at, kBytes);
+    expand_blocks<dtype>(copy, kBytes, panel, {a.blocks}, b, b + kBlocks);
   }
 }
 

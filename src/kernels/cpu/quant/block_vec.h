@@ -113,10 +113,10 @@ inline IVec q8_numbers(IVec q) {
 // The 16 bytes at at(0), at(1), ... in groups of four lanes.
 template <class At>
 GPT_INLINE IVec quarters(At at) {
-  IVec v = _mm512_broadcast_i32x4(load128(at(0)));
-  v = _mm512_mask_broadcast_i32x4(v, 0x00f0, load128(at(1)));
-  v = _mm512_mask_broadcast_i32x4(v, 0x0f00, load128(at(2)));
-  return _mm512_mask_broadcast_i32x4(v, 0xf000, load128(at(3)));
+  const auto pair = [&](int i) {
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(load128(at(i))), load128(at(i + 1)), 1);
+  };
+  return _mm512_inserti64x4(_mm512_castsi256_si512(pair(0)), pair(2), 1);
 }
 // The fp16 numbers at at(0), at(1), ... (A gather takes three times as long.)
 template <class At>
@@ -124,12 +124,6 @@ GPT_INLINE Vec f16s(At at) {
   const auto d = [&](int i) { return load_as<int16_t>(at(i)); };
   return _mm512_cvtph_ps(_mm256_setr_epi16(d(0), d(1), d(2), d(3), d(4), d(5), d(6), d(7), d(8), d(9), d(10),
                                            d(11), d(12), d(13), d(14), d(15)));
-}
-template <class At>
-GPT_INLINE IVec dwords(At at) {
-  const auto d = [&](int i) { return load_as<int32_t>(at(i)); };
-  return _mm512_setr_epi32(d(0), d(1), d(2), d(3), d(4), d(5), d(6), d(7), d(8), d(9), d(10), d(11), d(12),
-                           d(13), d(14), d(15));
 }
 // The lower 16 bits of every lane as fp16.
 inline Vec low_f16(IVec v) {
@@ -336,11 +330,6 @@ template <class At>
 GPT_INLINE Vec f16s(At at) {
   const auto d = [&](int i) { return load_as<int16_t>(at(i)); };
   return _mm256_cvtph_ps(_mm_setr_epi16(d(0), d(1), d(2), d(3), d(4), d(5), d(6), d(7)));
-}
-template <class At>
-GPT_INLINE IVec dwords(At at) {
-  const auto d = [&](int i) { return load_as<int32_t>(at(i)); };
-  return _mm256_setr_epi32(d(0), d(1), d(2), d(3), d(4), d(5), d(6), d(7));
 }
 inline Vec low_f16(IVec v) {
   const IVec low = and_i(v, set1_i(0xffff));
