@@ -124,7 +124,7 @@ GPT_INLINE IVec shift_right_signed(IVec v) {
 template <int n>
 GPT_INLINE IVec shifted(IVec v) {
   if constexpr (n < 0) return shift_left_i<-n>(v);
-  return shift_right_i < n < 0 ? 0 : n > (v);
+  return shift_right_i<(n < 0 ? 0 : n)>(v);
 }
 // The low or the high halves of bytes, and above them the bits of `high`, shifted, that `mask` has.
 template <bool upper, int shift, int mask>
