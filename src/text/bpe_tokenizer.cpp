@@ -213,14 +213,10 @@ class BpeTokenizer final : public Tokenizer {
   void encode_composed(std::string_view text, PieceCaches::Lease& cache, IdSink& sink) const {
     if (text.empty()) return;
     if (steps_) return encode_in_steps(text, cache, sink);
-    with_split(pattern_, [&](auto split) {
-      const SplitText t(text);
-      for (size_t at = 0; at < text.size();) {
-        const size_t end = split(t, at);
-        cache.append(text.substr(at, end - at), text.size() - at, sink,
-                     [this](std::string_view piece, std::vector<int32_t>& ids) { encode_piece(piece, ids); });
-        at = end;
-      }
+    const char* const end = text.data() + text.size();
+    split_all(pattern_, text, [&](std::string_view piece) {
+      cache.append(piece, static_cast<size_t>(end - piece.data()), sink,
+                   [this](std::string_view p, std::vector<int32_t>& ids) { encode_piece(p, ids); });
     });
   }
 
