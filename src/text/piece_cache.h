@@ -131,9 +131,107 @@ class ForgetfulTable {
   std::unique_ptr<Line[]> lines_;
 };
 
+// The ids of pieces of any length, one behind the other in memory that grows up to a limit; then all of them
+// are forgotten.
+class PieceList {
+ public:
+  // `hash` is that of the piece; empty if its ids are not known. They hold until the next call of insert.
+  std::span<const int32_t> find(uint64_t hash, std::string_view piece) const {
+    for (const Slot& slot : lines_[line_of(hash)].slots) {
+      if (slot.end == 0 || slot.tag != tag_of(hash)) continue;
+      const Entry entry = entry_before(slot.end);
+      if (entry.piece == piece) return entry.ids;
+    }
+    return {};
+  }
+
+  // Adds what is not there; what takes too much memory is left out.
+  void insert(uint64_t hash, std::string_view piece, std::span<const int32_t> ids) {
+    if (piece.size() > kLongest || ids.size() > kLongest) return;
+    const size_t more = ids.size() + words_of(piece.size()) + kHead;
+    if (words_.size() + more > kMostWords) forget();
+    if (words_.size() + more > words_.capacity())
+      words_.reserve(std::clamp<size_t>(2 * words_.capacity(), 4096, kMostWords));
+    words_.insert(words_.end(), ids.begin(), ids.end());
+    const size_t begin = words_.size();
+    words_.resize(begin + words_of(piece.size()) + kHead);
+    std::memcpy(&words_[begin], piece.data(), piece.size());
+    const Head head{hash, static_cast<uint32_t>(piece.size()), static_cast<uint32_t>(ids.size())};
+    std::memcpy(&words_[words_.size() - kHead], &head, sizeof head);
+    index(hash, words_.size());
+    if (++count_ > 4 * lines_.size()) grow();
+  }
+
+ private:
+  static constexpr size_t kLongest = 256;                // bytes, and ids
+  static constexpr size_t kMostWords = size_t{2} << 20;  // 8 MiB; lines take at most 4 more
+  struct Slot {
+    uint32_t tag = 0;
+    uint32_t end = 0;  // of the entry; 0: none
+  };
+  struct alignas(64) Line {
+    Slot slots[8];
+  };
+  // In words_: ids, bytes, head.
+  struct Head {
+    uint64_t hash;
+    uint32_t bytes, ids;
+  };
+  static constexpr size_t kHead = sizeof(Head) / sizeof(int32_t);
+  struct Entry {
+    Head head;
+    std::string_view piece;
+    std::span<const int32_t> ids;
+    size_t begin;
+  };
+
+  static size_t words_of(size_t bytes) { return (bytes + 3) / 4; }
+  static uint32_t tag_of(uint64_t hash) { return static_cast<uint32_t>(hash >> 16); }
+  size_t line_of(uint64_t hash) const { return hash >> (std::countl_zero(lines_.size()) + 1); }
+
+  Entry entry_before(size_t end) const {
+    Entry e;
+    std::memcpy(&e.head, &words_[end - kHead], sizeof e.head);
+    const size_t bytes = end - kHead - words_of(e.head.bytes);
+    e.begin = bytes - e.head.ids;
+    e.piece = {reinterpret_cast<const char*>(words_.data() + bytes), e.head.bytes};
+    e.ids = {words_.data() + e.begin, e.head.ids};
+    return e;
+  }
+
+  // A slot for an entry, in place of another one where none is free.
+  void index(uint64_t hash, size_t end) {
+    auto& slots = lines_[line_of(hash)].slots;
+    size_t at = 0;
+    while (at < std::size(slots) && slots[at].end != 0)
+      ++at;
+    if (at == std::size(slots)) at = end % std::size(slots);
+    slots[at] = {tag_of(hash), static_cast<uint32_t>(end)};
+  }
+
+  void grow() {
+    lines_ = std::vector<Line>(2 * lines_.size());
+    for (size_t end = words_.size(); end > 0;) {
+      const Entry entry = entry_before(end);
+      index(entry.head.hash, end);
+      end = entry.begin;
+    }
+  }
+
+  void forget() {
+    words_.clear();
+    count_ = 0;
+    std::ranges::fill(lines_, Line());
+  }
+
+  std::vector<int32_t> words_;
+  std::vector<Line> lines_ = std::vector<Line>(1024);
+  size_t count_ = 0;  // of entries
+};
+
 // The ids of pieces that were met before: most of a text is a few thousand words. Pieces of up to 15 bytes
-// and 4 ids have a table of small entries; a second one is for what is longer and still comes again and
-// again, like rules and indentation.
+// and 4 ids have a table of small entries; what is longer, like rules, indentation, and words of scripts that
+// a vocabulary knows little of, is in a list.
 class PieceCache {
  public:
   static constexpr size_t kFew = 4;  // ids
@@ -169,17 +267,14 @@ class PieceCache {
       if (few == nullptr) return {};
       if (few->count() <= kFew) return {few->ids, few->count()};
     }
-    const Many* const many =
-        many_.find(query.hash, [&](const Many& entry) { return entry.piece() == query.piece; });
-    return many == nullptr ? std::span<const int32_t>() : std::span(many->ids, many->count);
+    return many_.find(query.hash, query.piece);
   }
 
   // Keeps the ids of a piece that find did not find.
   void keep(const Query& query, std::span<const int32_t> ids) {
     const bool few = query.piece.size() <= PieceKey::kLongest;
     if (few && find_in_few(query) == nullptr) few_.insert(Few(query.key, ids));
-    if ((!few || ids.size() > kFew) && query.piece.size() <= Many::kBytes && ids.size() <= Many::kIds)
-      many_.insert(Many(query.piece, ids));
+    if (!few || ids.size() > kFew) many_.insert(query.hash, query.piece, ids);
   }
 
  private:
@@ -197,29 +292,12 @@ class PieceCache {
     size_t count() const { return key.high >> 60; }  // kFew + 1: they are in the other table, if anywhere
     uint64_t hash() const { return PieceKey{key.low, key.high << 4 >> 4}.hash(); }
   };
-  struct Many {
-    static constexpr size_t kBytes = 62, kIds = 32;
-    uint8_t size = 0, count = 0;
-    char bytes[kBytes];
-    int32_t ids[kIds];
-
-    Many() = default;
-    Many(std::string_view p, std::span<const int32_t> all)
-        : size(static_cast<uint8_t>(p.size())), count(static_cast<uint8_t>(all.size())) {
-      std::ranges::copy(p, bytes);
-      std::ranges::copy(all, ids);
-    }
-    bool used() const { return size != 0; }
-    std::string_view piece() const { return {bytes, size}; }
-    uint64_t hash() const { return hash_of(piece()); }
-  };
-
   const Few* find_in_few(const Query& query) {
     return few_.find(query.hash, [&](const Few& entry) { return entry.is(query.key); });
   }
 
-  static uint64_t hash_of(std::string_view piece) {
-    if (piece.size() <= PieceKey::kLongest) return PieceKey::of(piece, piece.size()).hash();
+  // Of long pieces.
+  __attribute__((noinline)) static uint64_t hash_of(std::string_view piece) {
     uint64_t hash = piece.size();
     for (size_t i = 0; i < piece.size(); i += 8) {
       uint64_t word = 0;
@@ -229,8 +307,8 @@ class PieceCache {
     return hash;
   }
 
-  ForgetfulTable<Few> few_{13, 17};    // 0.5 to 8 MiB
-  ForgetfulTable<Many> many_{10, 15};  // 0.4 to 12 MiB
+  ForgetfulTable<Few> few_{13, 17};  // 0.5 to 8 MiB
+  PieceList many_;
 
   friend class PieceCaches;
   std::unique_ptr<PieceCache> next_;  // in a list of idle ones
