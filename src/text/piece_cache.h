@@ -18,7 +18,7 @@ namespace gpt::detail {
 struct PieceKey {
   static constexpr size_t kLongest = 15;
 
-  uint64_t low = 0, high = 0;
+  uint64_t low, high;
 
   bool operator==(const PieceKey&) const = default;
   uint64_t hash() const { return (low ^ std::rotl(high, 29)) * 0x9E3779B97F4A7C15u; }
@@ -238,15 +238,18 @@ class PieceCache {
 
   // A piece that is looked for, and where.
   struct Query {
-    std::string_view piece;
-    PieceKey key;   // of no entry if the piece is too long for one
-    uint64_t hash;  // of the piece
+    const char* data;  // the piece
+    size_t size;
+    PieceKey key;  // of no entry if the piece is too long for one
+    uint64_t hash;
+
+    std::string_view piece() const { return {data, size}; }
   };
   // `readable` as for PieceKey. What find_few reads is on its way to the caches of the processor.
   Query query(std::string_view piece, size_t readable) const {
-    if (piece.size() > PieceKey::kLongest) return {piece, {.low = 1}, hash_of(piece)};
+    if (piece.size() > PieceKey::kLongest) return {piece.data(), piece.size(), {1, 0}, hash_of(piece)};
     const PieceKey key = PieceKey::of(piece, readable);
-    const Query query{piece, key, key.hash()};
+    const Query query{piece.data(), piece.size(), key, key.hash()};
     __builtin_prefetch(&few_.line_of(query.hash));
     return query;
   }
@@ -262,24 +265,25 @@ class PieceCache {
 
   // The ids of any piece; empty if they are not known. They hold until the next call.
   std::span<const int32_t> find(const Query& query) {
-    if (query.piece.size() <= PieceKey::kLongest) {
+    if (query.size <= PieceKey::kLongest) {
       const Few* const few = find_in_few(query);
       if (few == nullptr) return {};
       if (few->count() <= kFew) return {few->ids, few->count()};
     }
-    return many_.find(query.hash, query.piece);
+    return many_.find(query.hash, query.piece());
   }
 
   // Keeps the ids of a piece that find did not find.
   void keep(const Query& query, std::span<const int32_t> ids) {
-    const bool few = query.piece.size() <= PieceKey::kLongest;
+    const bool few = query.size <= PieceKey::kLongest;
     if (few && find_in_few(query) == nullptr) few_.insert(Few(query.key, ids));
-    if (!few || ids.size() > kFew) many_.insert(query.hash, query.piece, ids);
+    if (!few || ids.size() > kFew) many_.insert(query.hash, query.piece(), ids);
   }
 
  private:
   struct Few {
-    PieceKey key;  // that of no piece has the length 0; the upper half of the last byte is the number of ids
+    // That of no piece has the length 0; the upper half of the last byte is the number of ids.
+    PieceKey key{};
     int32_t ids[kFew] = {};
 
     Few() = default;
@@ -390,7 +394,7 @@ class PieceEncoder {
   void look_up() {
     if (filled_ > kBuffer - kRoom) flush();
     for (size_t i = 0; i < waiting_; ++i) {
-      bytes_ += queries_[i].piece.size();
+      bytes_ += queries_[i].size;
       const size_t count = cache_->find_few(queries_[i], buffer_ + filled_);
       if (count <= PieceCache::kFew) {
         filled_ += count;
@@ -406,7 +410,7 @@ class PieceEncoder {
     const std::span<const int32_t> known = cache_->find(query);
     if (!known.empty()) return append(known);
     made_.clear();
-    encode_(query.piece, made_);
+    encode_(query.piece(), made_);
     cache_->keep(query, made_);
     append(made_);
   }
@@ -469,7 +473,7 @@ class TokenTable {
 
  private:
   struct Slot {
-    PieceKey key;
+    PieceKey key{};
     int32_t id = -1;
   };
   std::vector<Slot> slots_;
