@@ -1,4 +1,4 @@
-"""The Python environments of the rivals: PyTorch's, llama-cpp-python's, that of tiktoken and rustbpe, and the one that writes files."""
+"""The Python environments of the rivals: PyTorch's, llama-cpp-python's, that of tiktoken, fastokens and rustbpe, and the one that writes files."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ NEEDS = {
     "PYTHON_TORCH": {"torch": "torch", "numpy": "numpy"},
     "PYTHON_LLAMA": {"llama-cpp-python": "llama_cpp", "numpy": "numpy"},
     "PYTHON_GGUF": {"gguf": "gguf", "numpy": "numpy"},
-    "PYTHON_TEXT": {"tiktoken": "tiktoken", "rustbpe": "rustbpe"},
+    "PYTHON_TEXT": {"tiktoken": "tiktoken", "fastokens": "fastokens", "rustbpe": "rustbpe"},
 }
 ALL = {package: module for need in NEEDS.values() for package, module in need.items()}
 

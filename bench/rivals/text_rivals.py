@@ -1,4 +1,4 @@
-"""Tokenizers against tiktoken and rustbpe, as `compare` does them."""
+"""Tokenizers against tiktoken, fastokens and rustbpe, as `compare` does them."""
 
 import json
 import os
@@ -58,20 +58,25 @@ def our_trainer(args, work, documents):
 
 
 def sides(args, work, worker):
-    """What measures ours, and the rival; both give the same facts about their results."""
+    """What measures ours, what measures the rival, and the rival; both give the same facts about their results."""
     documents, threads = str(corpus(args)), work.threads or args.threads
     config = {"rival": work.rival, "documents": documents, "threads": threads}
-    if work.rival == "tiktoken":
+    request = "fresh" if work.fresh else ""
+    if not work.vocab_size:
         config["vocab"] = vocab(args)
         program = args.gpt.resolve().parent / "bench/text/encode_worker"
         if not program.exists():
             sys.exit(f"compare: {program} is missing; build it")
-        ours = worker([program, config["vocab"], documents, str(threads)]).measure
+        own = worker([program, config["vocab"], documents, str(threads)])
+
+        def ours():
+            return own.measure(request)
     else:
         config.update(vocab_size=work.vocab_size, pattern=works.GPT4_PATTERN)
         ours = our_trainer(args, work, documents)
     python = environment.python_for("PYTHON_TEXT")
-    return ours, worker([python, "text_worker.py", json.dumps(config)])
+    rival = worker([python, "text_worker.py", json.dumps(config)])
+    return ours, lambda: rival.measure(request), rival
 
 
 def check(work, pair):

@@ -39,6 +39,7 @@ class Text:
     rival: str
     vocab_size: int = 0
     threads: int = 0  # of both sides; 0: as given
+    fresh: bool = False  # with a tokenizer that has met no text
     dtypes: tuple = ("",)
 
 
@@ -72,6 +73,10 @@ INFERENCES = (
 TEXTS = (
     Text("encode", "tiktoken", threads=1),
     Text("encode-threads", "tiktoken"),
+    Text("encode-fastokens", "fastokens", threads=1),
+    Text("encode-fastokens-fresh", "fastokens", threads=1, fresh=True),
+    Text("encode-fastokens-threads", "fastokens"),
+    Text("encode-fastokens-threads-fresh", "fastokens", fresh=True),
     Text("train-bpe-32k", "rustbpe", vocab_size=32768),
     Text("train-bpe-64k", "rustbpe", vocab_size=65536),
 )

@@ -1,5 +1,5 @@
 // Our side of bench/rivals/compare for encoding: documents are read once, and encoded anew for every line of
-// standard input.
+// standard input; for a line "fresh" with a tokenizer that has met no text.
 //   encode_worker TOKENIZER DOCUMENTS THREADS
 // DOCUMENTS: UTF-8 texts, each one ended by a zero byte. Prints a JSON line when it is ready and one for
 // every measurement, which is of encoding alone. Bytes are those of the texts; `sum` tells other ids apart.
@@ -59,7 +59,7 @@ int run(std::span<const char* const> arguments) {
     std::from_chars(number.data(), number.data() + number.size(), threads);
   }
   if (threads < 1 || threads > 1024) fail_usage("expected TOKENIZER DOCUMENTS THREADS");
-  const auto tokenizer = load_tokenizer(arguments[1]);
+  auto tokenizer = load_tokenizer(arguments[1]);
   const std::string all = read_file(arguments[2]);
   const std::vector<std::string_view> documents = split_documents(all);
   ThreadPool pool(threads);
@@ -67,6 +67,7 @@ int run(std::span<const char* const> arguments) {
   fmt::print("{{\"ready\":\"gpt.cpp\",\"documents\":{},\"bytes\":{}}}\n", documents.size(), bytes);
   std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {
+    if (line == "fresh") tokenizer = load_tokenizer(arguments[1]);
     fmt::print("{}\n", measure(*tokenizer, documents, bytes, pool));
     std::fflush(stdout);
   }

@@ -148,19 +148,16 @@ class BpeTokenizer final : public Tokenizer {
 
   std::vector<int32_t> encode_trusted(std::string_view text,
                                       std::span<const TextRange> trusted) const override {
-    std::vector<int32_t> ids;
-    ids.reserve(text.size() / 4);
-    {
-      IdSink sink(ids);
-      PieceCaches::Lease cache(caches_, text.size());
-      added_.divide(
-          text, trusted,
-          [&](std::string_view part, size_t begin) {
-            encode_plain(part, covers(trusted, begin, begin + part.size()), cache, sink);
-          },
-          [&](int32_t id) { sink.all().push_back(id); });
-    }
-    return ids;
+    PieceEncoder encoder(caches_, text.size(), [this](std::string_view piece, std::vector<int32_t>& ids) {
+      encode_piece(piece, ids);
+    });
+    added_.divide(
+        text, trusted,
+        [&](std::string_view part, size_t begin) {
+          encode_plain(part, covers(trusted, begin, begin + part.size()), encoder);
+        },
+        [&](int32_t id) { encoder.add_id(id); });
+    return std::move(encoder.all());
   }
 
  private:
@@ -201,35 +198,25 @@ class BpeTokenizer final : public Tokenizer {
     return plain ? in_alphabet(bytes_[at]) : bytes_[at];
   }
 
-  void encode_plain(std::string_view text, bool special, PieceCaches::Lease& cache, IdSink& sink) const {
+  void encode_plain(std::string_view text, bool special, auto& encoder) const {
     std::string copy;
     if (nfc_) text = nfc(text, copy);
     normalized_.divide(
         text, WholeText(text, special),
-        [&](std::string_view part, size_t) { encode_composed(part, cache, sink); },
-        [&](int32_t id) { sink.all().push_back(id); });
+        [&](std::string_view part, size_t) { encode_composed(part, encoder); },
+        [&](int32_t id) { encoder.add_id(id); });
+    encoder.end_part();
   }
 
-  void encode_composed(std::string_view text, PieceCaches::Lease& cache, IdSink& sink) const {
+  void encode_composed(std::string_view text, auto& encoder) const {
     if (text.empty()) return;
-    if (steps_) return encode_in_steps(text, cache, sink);
-    with_split(pattern_, [&](auto split) {
-      const SplitText t(text);
-      for (size_t at = 0; at < text.size();) {
-        const size_t end = split(t, at);
-        cache.append(text.substr(at, end - at), text.size() - at, sink,
-                     [this](std::string_view piece, std::vector<int32_t>& ids) { encode_piece(piece, ids); });
-        at = end;
-      }
-    });
-  }
-
-  void encode_in_steps(std::string_view text, PieceCaches::Lease& cache, IdSink& sink) const {
+    const char* const end = text.data() + text.size();
+    const auto add = [&](std::string_view piece) {
+      encoder.add(piece, static_cast<size_t>(end - piece.data()));
+    };
+    if (!steps_) return split_all(pattern_, text, add);
     PreTokenizer::Run run(*steps_);
-    run.split(text, [&](std::string_view piece) {
-      cache.append(piece, piece.size(), sink,
-                   [this](std::string_view p, std::vector<int32_t>& ids) { encode_piece(p, ids); });
-    });
+    run.split(text, add);
   }
 
   void encode_piece(std::string_view piece, std::vector<int32_t>& ids) const {

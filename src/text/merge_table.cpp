@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <queue>
 
 #include "base/error.h"
@@ -9,8 +10,8 @@
 namespace gpt {
 namespace {
 
-// Symbols; beyond that looking at every pair for each merge costs more than a heap.
-constexpr size_t kShort = 48;
+// Symbols; beyond that a heap costs less than looking at a part of the pairs for each merge.
+constexpr size_t kShort = 128;
 // Symbols; from here on a list per rank costs less than one heap.
 constexpr size_t kHuge = 4096;
 
@@ -19,6 +20,49 @@ constexpr size_t kHuge = 4096;
 struct Candidate {
   int32_t rank = 0;
   uint32_t at = 0;
+};
+
+// The pairs of a short list that may be merged, each as its rank and its place in one number, so that the
+// lowest one is the next one; also the lowest one of each group of them.
+class ShortRanks {
+ public:
+  static constexpr int32_t kNone = std::numeric_limits<int32_t>::max();
+  static constexpr int32_t kRanks = kNone / static_cast<int32_t>(kShort);  // as many as the numbers hold
+
+  explicit ShortRanks(size_t n) : groups_((n + kGroup - 1) / kGroup) {
+    std::fill_n(pairs_, groups_ * kGroup, kNone);
+    std::fill_n(least_, std::size(least_), kNone);
+  }
+  void set(size_t at, int32_t rank) {
+    pairs_[at] =
+        rank == MergeTable::kNoRank ? kNone : static_cast<int32_t>(static_cast<size_t>(rank) * kShort + at);
+  }
+  // To be called after pairs from `first` to `last` were set.
+  void update(size_t first, size_t last) {
+    for (size_t group = first / kGroup; group <= last / kGroup; ++group)
+      least_[group] = least_of(pairs_ + group * kGroup, kGroup);
+  }
+  int32_t least() const { return groups_ == 1 ? least_[0] : least_of(least_, std::size(least_)); }
+  static size_t place_of(int32_t pair) { return static_cast<size_t>(pair) % kShort; }
+
+ private:
+  static constexpr size_t kGroup = 16;
+  using Four = int32_t __attribute__((vector_size(16)));
+
+  static int32_t least_of(const int32_t* numbers, size_t n) {
+    Four least;
+    std::memcpy(&least, numbers, sizeof least);
+    for (size_t i = 4; i < n; i += 4) {
+      Four more;
+      std::memcpy(&more, numbers + i, sizeof more);
+      least = more < least ? more : least;
+    }
+    return std::min(std::min(least[0], least[1]), std::min(least[2], least[3]));
+  }
+
+  size_t groups_;
+  int32_t pairs_[kShort];
+  int32_t least_[kShort / kGroup];
 };
 
 // Gives candidates in order of rank, then of place.
@@ -97,21 +141,29 @@ class RankQueue {
 
 }  // namespace
 
-MergeTable::MergeTable(size_t pairs) : slots_(std::bit_ceil(2 * pairs + 2)), mask_(slots_.size() - 1) {}
+MergeTable::MergeTable(size_t pairs)
+    : low_(kLow * kLow), slots_(std::bit_ceil(2 * pairs + 2)), mask_(slots_.size() - 1) {}
 
 void MergeTable::add(int32_t left, int32_t right, Entry entry) {
+  last_rank_ = std::max(last_rank_, entry.rank);
+  if (is_low(left, right)) {
+    Entry& low = low_[low_index(left, right)];
+    if (low.rank == kNoRank) low = entry;
+    return;
+  }
   const uint64_t pair = pair_of(left, right);
   size_t at = hash_of(pair) & mask_;
   while (slots_[at].pair != kEmpty && slots_[at].pair != pair)
     at = (at + 1) & mask_;
   if (slots_[at].pair == pair) return;
   slots_[at] = {pair, entry};
-  last_rank_ = std::max(last_rank_, entry.rank);
   if (2 * ++count_ > slots_.size()) grow();
 }
 
 void MergeTable::grow() {
   MergeTable larger(2 * count_);
+  larger.low_ = std::move(low_);
+  larger.last_rank_ = last_rank_;
   for (const Slot& slot : slots_) {
     if (slot.pair == kEmpty) continue;
     larger.add(static_cast<int32_t>(slot.pair >> 32), static_cast<int32_t>(slot.pair & UINT32_MAX),
@@ -124,32 +176,39 @@ void MergeTable::merge(std::vector<int32_t>& symbols, size_t from) const {
   const size_t n = symbols.size() - from;
   if (n < 2) return;
   int32_t* first = symbols.data() + from;
-  symbols.resize(from + (n <= kShort ? merge_short(first, n) : merge_long(first, n)));
+  symbols.resize(
+      from + (n <= kShort && last_rank_ < ShortRanks::kRanks ? merge_short(first, n) : merge_long(first, n)));
 }
 
 size_t MergeTable::merge_short(int32_t* symbols, size_t n) const {
-  int32_t ranks[kShort], results[kShort];  // of symbols i and i + 1
-  const auto look = [&](size_t i) {
-    const Entry entry = find(symbols[i], symbols[i + 1]);
-    ranks[i] = entry.rank;
-    results[i] = entry.result;
+  ShortRanks ranks(n);
+  int32_t results[kShort];                 // of a symbol and the next one
+  uint8_t next[kShort], previous[kShort];  // places; n or more: none
+  const auto look = [&](size_t left) {
+    const Entry entry = next[left] < n ? find(symbols[left], symbols[next[left]]) : Entry{};
+    ranks.set(left, entry.rank);
+    results[left] = entry.result;
   };
-  for (size_t i = 0; i + 1 < n; ++i)
+  for (size_t i = 0; i < n; ++i) {
+    next[i] = static_cast<uint8_t>(i + 1);
+    previous[i] = static_cast<uint8_t>(i - 1);
     look(i);
-  while (n > 1) {
-    const size_t at = static_cast<size_t>(std::min_element(ranks, ranks + n - 1) - ranks);
-    if (ranks[at] == kNoRank) break;
-    symbols[at] = results[at];
-    --n;
-    std::copy(symbols + at + 2, symbols + n + 1, symbols + at + 1);
-    if (at + 1 < n) {
-      std::copy(ranks + at + 2, ranks + n, ranks + at + 1);
-      std::copy(results + at + 2, results + n, results + at + 1);
-      look(at);
-    }
-    if (at > 0) look(at - 1);
   }
-  return n;
+  ranks.update(0, n - 1);
+  for (int32_t best = ranks.least(); best != ShortRanks::kNone; best = ranks.least()) {
+    const size_t left = ShortRanks::place_of(best), right = next[left], before = previous[left];
+    symbols[left] = results[left];
+    next[left] = next[right];
+    if (next[left] < n) previous[next[left]] = static_cast<uint8_t>(left);
+    ranks.set(right, kNoRank);
+    look(left);
+    if (before < n) look(before);
+    ranks.update(before < n ? before : left, right);
+  }
+  size_t count = 0;
+  for (size_t i = 0; i < n; i = next[i])
+    symbols[count++] = symbols[i];
+  return count;
 }
 
 size_t MergeTable::merge_long(int32_t* symbols, size_t n) const {

@@ -26,6 +26,7 @@ class MergeTable {
 
   // What becomes of a pair; kNoRank if nothing.
   Entry find(int32_t left, int32_t right) const {
+    if (is_low(left, right)) return low_[low_index(left, right)];
     const uint64_t pair = pair_of(left, right);
     for (size_t at = hash_of(pair) & mask_;; at = (at + 1) & mask_) {
       if (slots_[at].pair == pair) return slots_[at].entry;
@@ -49,12 +50,20 @@ class MergeTable {
   }
   static size_t hash_of(uint64_t pair) { return static_cast<size_t>((pair * 0x9E3779B97F4A7C15u) >> 20); }
 
+  // Most pairs that are looked for are of bytes, whose ids are mostly the lowest ones.
+  static constexpr uint32_t kLow = 256;
+  static bool is_low(int32_t left, int32_t right) { return static_cast<uint32_t>(left | right) < kLow; }
+  static size_t low_index(int32_t left, int32_t right) {
+    return static_cast<size_t>(left) * kLow + static_cast<size_t>(right);
+  }
+
   void grow();
   size_t merge_short(int32_t* symbols, size_t n) const;
   size_t merge_long(int32_t* symbols, size_t n) const;
   template <class Queue>
   size_t merge_with(Queue& queue, int32_t* symbols, size_t n) const;
 
+  std::vector<Entry> low_;  // [kLow, kLow]
   std::vector<Slot> slots_;
   size_t mask_;
   size_t count_ = 0;

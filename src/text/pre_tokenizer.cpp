@@ -113,12 +113,9 @@ PreTokenizer::Run::Run(const PreTokenizer& pre_tokenizer) : steps_(pre_tokenizer
 void PreTokenizer::Run::cut(size_t index, std::string_view text, std::vector<Piece>& pieces) {
   const SplitStep& step = steps_[index];
   if (step.kind == Kind::pattern) {  // which covers the text
-    return with_split(step.pattern, [&](auto split) {
-      for (size_t at = 0; at < text.size();) {
-        const size_t end = split(SplitText(text), at);
-        pieces.push_back({at, end, true});
-        at = end;
-      }
+    return split_all(step.pattern, text, [&](std::string_view piece) {
+      const auto begin = static_cast<size_t>(piece.data() - text.data());
+      pieces.push_back({begin, begin + piece.size(), true});
     });
   }
   if (step.in_alphabet) {

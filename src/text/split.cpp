@@ -71,7 +71,8 @@ std::optional<SplitPattern> pattern_of_gguf_name(std::string_view name) {
 }
 
 size_t split_end(SplitPattern pattern, std::string_view text, size_t at) {
-  return detail::with_split(pattern, [&](auto split) { return split(detail::SplitText(text), at); });
+  const detail::SplitText t(text);
+  return detail::with_split(pattern, t, [&](auto, auto end, bool) { return end(at); });
 }
 
 }  // namespace gpt

@@ -1,5 +1,10 @@
 #include "text/split_scan.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include <algorithm>
 #include <memory>
 
 #include "text/unicode.h"
@@ -20,7 +25,97 @@ uint8_t class_of(char32_t code) {
   return bits;
 }
 
+using Bytes = uint8_t __attribute__((vector_size(16)));
+
+// The highest bit of every byte.
+uint64_t high_bits(Bytes bytes) {
+#ifdef __SSE2__
+  return static_cast<uint64_t>(_mm_movemask_epi8(reinterpret_cast<__m128i>(bytes)));
+#else
+  uint64_t bits = 0;
+  for (size_t i = 0; i < sizeof bytes; ++i)
+    bits |= uint64_t{bytes[i]} >> 7 << i;
+  return bits;
+#endif
+}
+
+constexpr size_t kWindow = 64;
+struct Block {
+  Bytes part[4];
+};
+
+template <class Test>
+uint64_t bits_of(const Block& block, Test&& test) {
+  uint64_t bits = 0;
+  for (size_t i = 0; i < std::size(block.part); ++i)
+    bits |= high_bits(reinterpret_cast<Bytes>(test(block.part[i]))) << (sizeof(Bytes) * i);
+  return bits;
+}
+
+void find_ascii(const Block& block, bool cased, SplitWindow& w) {
+  const auto is = [&](uint8_t byte) { return bits_of(block, [=](Bytes b) { return b == byte; }); };
+  w.letter = bits_of(block, [](Bytes b) { return ((b | 0x20) - 'a') < 26; });
+  w.number = bits_of(block, [](Bytes b) { return (b - '0') < 10; });
+  w.blank = is(' ');
+  w.space = w.blank | bits_of(block, [](Bytes b) { return (b - '\t') < 5; });
+  w.newline = bits_of(block, [](Bytes b) { return (b == '\n') | (b == '\r'); });
+  w.apostrophe = is('\'');
+  if (!cased) return;
+  w.upper = bits_of(block, [](Bytes b) { return (b - 'A') < 26; });
+  w.lower = w.letter & ~w.upper;
+  w.slash = is('/');
+}
+
+uint64_t first_bits(size_t n) {
+  return n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
+}
+
+// Finds characters beyond ASCII, which begin or go on at the bits of `bytes`. The first byte that is left to
+// split_end; as many as there are if there is none.
+size_t find_beyond_ascii(const SplitText& t, uint64_t bytes, bool cased, SplitWindow& w) {
+  uint64_t caseless = 0;
+  size_t end = kWindow;
+  while (bytes != 0) {
+    const auto at = static_cast<size_t>(std::countr_zero(bytes));
+    const SplitText::Char c = t.at(w.begin + at);
+    const bool in_word = cased && (c.bits & (kUpper | kLower)) != 0;  // also as a mark
+    const bool behind_letter = at > 0 && (w.letter >> (at - 1) & 1) != 0;
+    const bool alone = in_word && (c.bits & kLetter) == 0 && !behind_letter;
+    if (at + c.length > kWindow || alone || (c.bits & (kSpace | kNumber)) != 0) {
+      end = at;
+      break;
+    }
+    const uint64_t bits = first_bits(c.length) << at;
+    w.inside |= bits & (bits << 1);
+    if (in_word || (c.bits & kLetter) != 0) w.letter |= bits;
+    if (in_word) ((c.bits & kLower) != 0 ? w.lower : w.upper) |= bits;
+    if (in_word && (c.bits & kLower) != 0 && (c.bits & kUpper) != 0) caseless |= bits;
+    bytes &= ~bits;
+  }
+  const uint64_t capitals = w.upper & (caseless << 1);
+  return std::min(end, static_cast<size_t>(std::countr_zero(capitals)));
+}
+
 }  // namespace
+
+SplitWindow split_window(const SplitText& t, size_t begin, bool cased) {
+  Block block{};
+  const size_t size = std::min(t.text().size() - begin, kWindow);
+  const char* const bytes = t.text().data() + begin;
+  if (size == kWindow) {
+    std::memcpy(&block, bytes, kWindow);
+  } else {
+    std::memcpy(&block, bytes, size);
+  }
+  SplitWindow w{.begin = begin, .valid = first_bits(size)};
+  find_ascii(block, cased, w);
+  const uint64_t beyond = bits_of(block, [](Bytes b) { return b; });
+  if (beyond != 0) w.valid &= first_bits(find_beyond_ascii(t, beyond, cased, w));
+  for (uint64_t* const bits : {&w.letter, &w.number, &w.space, &w.newline, &w.blank, &w.apostrophe})
+    *bits &= w.valid;
+  w.upper &= w.valid, w.lower &= w.valid, w.slash &= w.valid;
+  return w;
+}
 
 const CharClasses& char_classes() {
   static const std::unique_ptr<const CharClasses> all = [] {

@@ -9,7 +9,8 @@
 #include "base/utf8.h"
 #include "text/split.h"
 
-// The patterns of split.h as functions for the loops over whole texts of this folder.
+// The patterns of split.h for loops over whole texts: as numbers whose bits are 64 bytes of text, and, for
+// what these cannot tell, as functions of one piece.
 namespace gpt::detail {
 
 // What the patterns tell characters apart by.
@@ -190,24 +191,155 @@ inline size_t o200k_end(const SplitText& t, size_t at) {
   return t.white_space(at, true, false);
 }
 
-// Calls use(split), where split(text, at) is where the piece at `at` ends.
+// What stands in up to 64 bytes of a text from the beginning of a piece on: bit i of each number is about
+// byte i, and all bytes of a character have its bits.
+struct SplitWindow {
+  size_t begin;    // in the text
+  uint64_t valid;  // the bytes that it is about: the first ones
+  uint64_t letter = 0, number = 0, space = 0, newline = 0, blank = 0, apostrophe = 0;
+  uint64_t inside = 0;                       // bytes of characters other than their first ones
+  uint64_t upper = 0, lower = 0, slash = 0;  // only where case matters; letters without case are lower ones
+
+  uint64_t other() const { return valid & ~(letter | number | space); }
+};
+
+// The window from byte `begin` < size of the text on. It ends before the first character that only split_end
+// can tell how to treat: white space and numbers beyond ASCII, and where `cased` says that case matters, also
+// marks behind anything but letters, and capitals behind letters without case.
+SplitWindow split_window(const SplitText& t, size_t begin, bool cased);
+
+// The bits of `starts`, with a contraction at each apostrophe of `from` that begins one: one piece on its
+// own, or the end of one if `to_word` says so.
+inline uint64_t with_contractions(const SplitText& t, const SplitWindow& w, uint64_t starts, uint64_t from,
+                                  bool fold, bool to_word) {
+  for (size_t behind = 0; from != 0; from &= from - 1) {
+    const auto at = static_cast<size_t>(std::countr_zero(from));
+    const size_t end = t.contraction(w.begin + at, fold) - w.begin;
+    if (end == at || (to_word && at == behind)) continue;
+    const uint64_t pattern = to_word ? 7 : 6;  // of bits from `at` to `end`
+    starts &= ~((end - at == 2 ? pattern & 3 : pattern) << at);
+    if (end < 64) starts |= uint64_t{1} << end;
+    behind = end;
+  }
+  return starts;
+}
+
+// Where white space begins, and the last character of it that may stay with what follows.
+inline uint64_t space_starts(const SplitWindow& w, uint64_t space, uint64_t may_stay) {
+  return (space & ~(space << 1)) | (may_stay & ~(w.space >> 1) & (w.valid >> 1));
+}
+
+inline uint64_t gpt2_starts(const SplitText& t, const SplitWindow& w) {
+  const uint64_t other = w.other(), behind_blank = w.blank << 1;
+  const uint64_t symbols = other & ~(other << 1) & ~behind_blank;
+  const uint64_t words = (w.letter & ~(w.letter << 1)) | (w.number & ~(w.number << 1));
+  const uint64_t starts = symbols | (words & ~behind_blank) | space_starts(w, w.space, w.space);
+  return with_contractions(t, w, starts, symbols & w.apostrophe, false, false);
+}
+
+// Every `digits`-th digit of a number.
+inline uint64_t number_starts(uint64_t number, size_t digits) {
+  uint64_t inside = number << 1;  // behind `digits` digits or more, as far as those belong to one number
+  for (size_t i = 1; i < digits; ++i)
+    inside &= number << (i + 1);
+  uint64_t starts = number & ~(number << 1);
+  for (uint64_t next = starts; next != 0; starts |= next)
+    next = (next << digits) & number & inside;
+  return starts;
+}
+
+// White space behind the last newline of white space, of which `newline` is part.
+inline uint64_t behind_last_newlines(uint64_t space, uint64_t newline) {
+  const uint64_t line = space & ~newline;
+  uint64_t starts = line & (newline << 1);
+  const uint64_t ends = (line + starts) & ~line;
+  for (uint64_t more = ends & newline; more != 0; more &= more - 1) {
+    const uint64_t before = starts & ((more & -more) - 1);
+    starts &= ~std::bit_floor(before);
+  }
+  return starts;
+}
+
+// The bits of `from`, which are in `runs`, and those of `runs` that follow them with none between. A sum
+// carries through them.
+inline uint64_t with_following(uint64_t from, uint64_t runs) {
+  return (((runs + from) ^ runs) | from) & runs;
+}
+
+inline uint64_t gpt4_starts(const SplitText& t, const SplitWindow& w, size_t digits, bool cased) {
+  // Newlines behind symbols belong to them, and so do slashes behind those.
+  const uint64_t taken = with_following((w.other() << 1) & w.newline, w.newline | w.slash);
+  const uint64_t other = w.other() & ~taken, symbols = other & ~(other << 1) & ~(w.blank << 1);
+  const uint64_t space = w.space & ~taken, newline = w.newline & ~taken, gap = space & ~newline;
+  const uint64_t before_word = gap | symbols | with_following((symbols << 1) & w.inside, w.inside);
+  uint64_t starts = symbols | number_starts(w.number, digits) | space_starts(w, space, gap) |
+                    behind_last_newlines(space, newline) | (w.letter & ~((w.letter | before_word) << 1));
+  if (!cased) return with_contractions(t, w, starts, symbols & w.apostrophe, true, false);
+  starts |= w.upper & (w.lower << 1);
+  return with_contractions(t, w, starts, w.apostrophe & (w.letter << 1), true, true);
+}
+
+// The bits of `starts` that hold whatever follows the window: not those inside of white space at its end.
+inline uint64_t certain_starts(const SplitWindow& w, uint64_t starts) {
+  const uint64_t before = w.valid & ~w.space;
+  const uint64_t first_of_space = before == 0 ? 1 : std::bit_floor(before) << 1;
+  return starts & w.valid & (first_of_space | (first_of_space - 1));
+}
+
+// Calls use(piece) for every piece of a text, in order. starts(window) says where pieces begin, end(at) where
+// the piece at `at` ends; it is asked for what reaches beyond its window.
+template <class Starts, class End, class Use>
+void split_in_windows(const SplitText& t, bool cased, Starts&& starts, End&& end, Use&& use) {
+  const std::string_view text = t.text();
+  for (size_t at = 0; at < text.size();) {
+    const SplitWindow window = split_window(t, at, cased);
+    uint64_t bits = certain_starts(window, starts(window)) & ~uint64_t{1};
+    if (bits == 0) {
+      const size_t next = end(at);
+      use(text.substr(at, next - at));
+      at = next;
+    }
+    for (; bits != 0; bits &= bits - 1) {
+      const size_t next = window.begin + static_cast<size_t>(std::countr_zero(bits));
+      use(text.substr(at, next - at));
+      at = next;
+    }
+  }
+}
+
+// Calls use(starts, end, cased) with what split_in_windows asks for.
 template <class Use>
-auto with_split(SplitPattern pattern, Use&& use) {
+auto with_split(SplitPattern pattern, const SplitText& t, Use&& use) {
+  const auto gpt4 = [&](size_t digits, bool whole_at_end) {
+    return use([&t, digits](const SplitWindow& w) { return gpt4_starts(t, w, digits, false); },
+               [&t, digits, whole_at_end](size_t at) { return gpt4_end(t, at, digits, whole_at_end); },
+               false);
+  };
   switch (pattern) {
     case SplitPattern::gpt2:
-      return use([](const SplitText& t, size_t at) { return gpt2_end(t, at); });
+      return use([&t](const SplitWindow& w) { return gpt2_starts(t, w); },
+                 [&t](size_t at) { return gpt2_end(t, at); }, false);
     case SplitPattern::cl100k:
-      return use([](const SplitText& t, size_t at) { return gpt4_end(t, at, 3, true); });
+      return gpt4(3, true);
     case SplitPattern::llama3:
-      return use([](const SplitText& t, size_t at) { return gpt4_end(t, at, 3, false); });
+      return gpt4(3, false);
     case SplitPattern::nanochat:
-      return use([](const SplitText& t, size_t at) { return gpt4_end(t, at, 2, false); });
+      return gpt4(2, false);
     case SplitPattern::qwen2:
-      return use([](const SplitText& t, size_t at) { return gpt4_end(t, at, 1, false); });
+      return gpt4(1, false);
     case SplitPattern::o200k:
       break;
   }
-  return use([](const SplitText& t, size_t at) { return o200k_end(t, at); });
+  return use([&t](const SplitWindow& w) { return gpt4_starts(t, w, 3, true); },
+             [&t](size_t at) { return o200k_end(t, at); }, true);
+}
+
+// Calls use(piece) for every piece of a text, in order.
+template <class Use>
+void split_all(SplitPattern pattern, std::string_view text, Use&& use) {
+  const SplitText t(text);
+  with_split(pattern, t,
+             [&](auto starts, auto end, bool cased) { split_in_windows(t, cased, starts, end, use); });
 }
 
 }  // namespace gpt::detail

@@ -125,20 +125,24 @@ class SpmTokenizer final : public Tokenizer {
 
   // `begins`: the text is one, and not what follows a blank of one.
   std::vector<int32_t> encode(std::string_view text, std::span<const TextRange> trusted, bool begins) const {
-    std::vector<int32_t> ids;
-    ids.reserve(text.size() / 4);
-    IdSink sink(ids);
-    // Unknown characters in a row may be one token, which pieces alone do not tell.
-    PieceCaches::Lease cache(caches_, has_bytes_ ? text.size() : 0);
+    // Unknown characters in a row may be one token, which pieces alone do not tell: then all are encoded at
+    // once, and this is where the ids of the part begin.
+    size_t first_id = 0;
+    PieceEncoder encoder(
+        caches_, has_bytes_ ? text.size() : 0,
+        [&](std::string_view word, std::vector<int32_t>& ids) { encode_word(word, first_id, ids); });
+    const auto encode_words_of = [&](std::string_view part) {
+      if (!has_bytes_) first_id = encoder.all().size();
+      encode_words(part, encoder);
+    };
     added_.divide(
         text, trusted,
         [&](std::string_view part, size_t begin) {
           encode_part(part, covers(trusted, begin, begin + part.size()), begin > 0 || begins, begin == 0,
-                      cache, sink);
+                      encode_words_of, encoder);
         },
-        [&](int32_t id) { sink.all().push_back(id); });
-    sink.all();
-    return ids;
+        [&](int32_t id) { encoder.add_id(id); });
+    return std::move(encoder.all());
   }
 
   // The characters that are merged: with U+2581 for blanks, and U+FFFD for each byte that belongs to none.
@@ -180,8 +184,8 @@ class SpmTokenizer final : public Tokenizer {
     return out;
   }
 
-  void encode_part(std::string_view text, bool special, bool whole, bool first, PieceCaches::Lease& cache,
-                   IdSink& sink) const {
+  void encode_part(std::string_view text, bool special, bool whole, bool first, auto& encode_words_of,
+                   auto& encoder) const {
     using Prefix = SpmParts::Prefix;
     if (text.empty()) return;
     const bool prefix =
@@ -189,18 +193,17 @@ class SpmTokenizer final : public Tokenizer {
     const std::string characters = normalize(text, prefix);
     user_.divide(
         characters, WholeText(characters, special),
-        [&](std::string_view part, size_t) { encode_words(part, cache, sink); },
-        [&](int32_t id) { sink.all().push_back(id); });
+        [&](std::string_view part, size_t) { encode_words_of(part); },
+        [&](int32_t id) { encoder.add_id(id); });
+    encoder.end_part();
   }
 
   // What can be merged with nothing around it is encoded on its own.
-  void encode_words(std::string_view text, PieceCaches::Lease& cache, IdSink& sink) const {
-    const size_t first_id = sink.all().size();
-    const auto encode = [&](std::string_view w, std::vector<int32_t>& ids) { encode_word(w, first_id, ids); };
+  void encode_words(std::string_view text, auto& encoder) const {
     for (size_t at = 0; at < text.size();) {
       size_t end = merges_.chunk_end(text, at);
       if (parts_.split_words) end = std::min(end, text.find(kBlank, at + 1));
-      cache.append(text.substr(at, end - at), text.size() - at, sink, encode);
+      encoder.add(text.substr(at, end - at), text.size() - at);
       at = end;
     }
   }

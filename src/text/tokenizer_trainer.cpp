@@ -11,6 +11,7 @@
 #include "text/bpe_tokenizer.h"
 #include "text/byte_level.h"
 #include "text/gpt1_tokenizer.h"
+#include "text/split_scan.h"
 
 namespace gpt {
 namespace {
@@ -141,11 +142,7 @@ const std::vector<std::string>* special_token_set(std::string_view name) {
 
 WordSplitter piece_splitter(SplitPattern pattern) {
   return [pattern](std::string_view text, WordSink& sink) {
-    for (size_t at = 0; at < text.size();) {
-      const size_t end = split_end(pattern, text, at);
-      sink.add(text.substr(at, end - at));
-      at = end;
-    }
+    detail::split_all(pattern, text, [&](std::string_view piece) { sink.add(piece); });
   };
 }
 
