@@ -31,6 +31,10 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void MappedFile::prefer_large_pages() const {
+  if (data_ != nullptr) madvise(const_cast<std::byte*>(data_), size_, MADV_HUGEPAGE);
+}
+
 void MappedFile::release(std::span<const std::byte> part) const {
   if (part.empty() || part.data() < data_ || part.data() + part.size() > data_ + size_) return;
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));

@@ -19,6 +19,8 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  // Asks for large pages where the file system has them: for a file of which all is read many times. A hint.
+  void prefer_large_pages() const;
   // Memory of a part that is not read for now goes back to the system; what is read later comes from the
   // file.
   void release(std::span<const std::byte> part) const;

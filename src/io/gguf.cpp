@@ -286,6 +286,7 @@ uint32_t read_version(ByteReader& in, std::span<const std::byte> file, const std
 }  // namespace
 
 GgufFile::GgufFile(const std::string& path) : TensorFile(path, kExpected), file_(path) {
+  file_.prefer_large_pages();  // weights that are multiplied where they are
   parse(file_.bytes());
 }
 

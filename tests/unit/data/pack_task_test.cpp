@@ -18,6 +18,7 @@
 #include "support/compress.h"
 #include "support/error_of.h"
 #include "support/temp_dir.h"
+#include "text/tasks_folder.h"
 
 namespace gpt {
 namespace {
@@ -123,7 +124,7 @@ TEST_F(Tasks, AnyNumberGivesTheBytesOfOne) {
       all_tasks(count);
       const PackStats stats = merge();
       EXPECT_EQ(contents(out_), expected);
-      EXPECT_FALSE(fs::exists(out_ + "/" + kPackTasksFolder));
+      EXPECT_FALSE(fs::exists(out_ + "/" + kTasksFolder));
       EXPECT_EQ(open_shard_set(out_).tokens(), stats.tokens);
     }
   }
@@ -212,7 +213,7 @@ TEST_F(Tasks, AnInterruptedRemovalGoesOn) {
   fs::remove(of_task(2, 3, kPackStateFile));
   EXPECT_EQ(merge().shards_before, open_shard_set(out_).shards.size());
   EXPECT_EQ(contents(out_), expected);
-  EXPECT_FALSE(fs::exists(out_ + "/" + kPackTasksFolder));
+  EXPECT_FALSE(fs::exists(out_ + "/" + kTasksFolder));
   EXPECT_EQ(merge_error(), "no error");  // nothing to do
   expect_part(error_of([&] { task(2, 3); }), "is packed already");
 }
