@@ -257,15 +257,11 @@ struct ForwardGrid {
     }
     query_parts = parts(longest.q, queries);
     heads = heads_together(a.shape, queries);
-    segments = longest.q == 1 && few(n_seq, a.shape, threads) ? most_segments(longest.kv) : 1;
+    const bool few_tasks = n_seq * parts(a.shape.n_kv_head, heads) < 2 * threads;
+    segments = longest.q == 1 && few_tasks ? most_segments(longest.kv) : 1;
     while (heads > 1 && n_seq * query_parts * segments * parts(a.shape.n_kv_head, heads) < 2 * threads)
       --heads;
     head_parts = parts(a.shape.n_kv_head, heads);
-  }
-
- private:
-  bool few(int64_t n_seq, const AttentionShape& s, int threads) const {
-    return n_seq * parts(s.n_kv_head, heads) < 2 * threads;
   }
 };
 
@@ -360,19 +356,19 @@ void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept 
     return;
   }
   const SegmentSums sums(ctx, a.shape, grid.segments);
-  const auto sums_of = [&](int64_t seq) {
-    return [&sums, seq](int64_t head, int64_t segment) { return sums.at(seq, head, segment); };
+  const auto single_queries = [&](int64_t tasks, auto work) {
+    ctx.pool.parallel_for(tasks, [&](int64_t i, int thread) {
+      const int64_t seq = i % columns / grid.head_parts, head = i % grid.head_parts * grid.heads;
+      if (a.seqs[static_cast<size_t>(seq)].q_len == 0) return;
+      const auto sums_of = [&](int64_t h, int64_t segment) { return sums.at(seq, h, segment); };
+      work(task(seq, {0, 1, head, heads_from(head)}, thread), i / columns, sums_of);
+    });
   };
-  ctx.pool.parallel_for(columns * grid.segments, [&](int64_t i, int thread) {
-    const int64_t seq = i % columns / grid.head_parts, head = i % grid.head_parts * grid.heads;
-    if (a.seqs[static_cast<size_t>(seq)].q_len == 1)
-      task(seq, {0, 1, head, heads_from(head)}, thread).run_segment(i / columns, sums_of(seq));
+  single_queries(columns * grid.segments, [](ForwardTask part, int64_t segment, const auto& sums_of) {
+    part.run_segment(segment, sums_of);
   });
-  ctx.pool.parallel_for(columns, [&](int64_t i, int thread) {
-    const int64_t seq = i / grid.head_parts, head = i % grid.head_parts * grid.heads;
-    if (a.seqs[static_cast<size_t>(seq)].q_len == 1)
-      task(seq, {0, 1, head, heads_from(head)}, thread).finish_segments(sums_of(seq));
-  });
+  single_queries(columns,
+                 [](ForwardTask part, int64_t, const auto& sums_of) { part.finish_segments(sums_of); });
 }
 
 template void attention_forward<Isa::avx2>(const ExecContext& ctx, const AttentionArgs& a) noexcept;

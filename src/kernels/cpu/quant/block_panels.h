@@ -16,8 +16,7 @@
 //         t[mr][nr] += d_w d_x * s (+ m_w * (d_x * sum of q_x))
 //       y[mr][nr] += t
 //
-//   a block of a panel:               | d of every output | m of every output |      fp32; m where there is
-//   one
+//   a block of a panel:               | d of every output | m of every output |      fp32; m if any
 //                                     | scale of half 0 of every output | of half 1 |      int32; Q6_K
 //                                     | k-pack 0 of every output | ... | k-pack 7 |
 //   a block of a row of activations:  | d | d * sum of q | start | start of half 1 | 32 numbers |
@@ -76,8 +75,8 @@ void quantize_for_panels(const QuantizeArgs& a) {
 // kLanes rows of w, and where their part of a panel goes.
 template <DType dtype>
 struct PanelRows {
-  const uint8_t*
-      quads[kLanes / 4];  // first rows of four; a pointer for each row would not fit into registers
+  // The first rows of four; a pointer for each row would not fit into registers.
+  const uint8_t* quads[kLanes / 4];
   int64_t stride;
   uint8_t* panel;
   BlockOrder order;
