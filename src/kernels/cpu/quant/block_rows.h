@@ -43,7 +43,7 @@ inline void store_scales(const QuantizedBlock& q, uint8_t* span, int block) {
 // Where number j of a block is among a span's, from kSpanData, for products with w (block_vec.h).
 inline int64_t number_at(DType w, int block, int64_t j) {
   if (!has_halves(w)) return block * 32 + j;
-  const bool pairs = block_size(w).elements != 32;
+  const bool pairs = has_super_blocks(w);
   const int n = kHalvesPerRegister;
   const int64_t first = pairs ? 2 * (block / (2 * n)) + block % 2 : block / n;
   const int64_t place = pairs ? block % (2 * n) / 2 : block % n;
@@ -136,7 +136,7 @@ GPT_INLINE IVec block_sums_of_halves(const IVec (&w)[kRegisters], const uint8_t*
                                     load_i(numbers + kLanes * 4));
   }
   return without_zero_points<dtype>(
-      halves_in_order<block_size(dtype).elements != 32>(sum_quads(p[0], p[1], p[2], p[3])), x);
+      halves_in_order<has_super_blocks(dtype)>(sum_quads(p[0], p[1], p[2], p[3])), x);
 }
 
 // The exact products of the blocks in the first `used` registers with the activations at x.

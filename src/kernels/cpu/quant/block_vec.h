@@ -20,6 +20,13 @@ namespace {
 constexpr int kRegisters = 8;
 constexpr int kSpan = kRegisters * kLanes / 8;
 
+// Whether a row is stored in super-blocks of 256 elements. Of a comparison, not of block_size(), whose table
+// would become a weak symbol of these objects when dtype is known at run time alone.
+constexpr bool has_super_blocks(DType dtype) {
+  return dtype >= DType::q4_k;
+}
+static_assert(block_size(DType::q5_1).elements == 32 && block_size(DType::q4_k).elements == 256);
+
 // Of so many blocks of 32, some of which may be one super-block.
 template <DType dtype>
 constexpr int64_t bytes_of(int64_t blocks) {
@@ -185,7 +192,7 @@ GPT_INLINE void unpack_paired_halves(const uint8_t* p, int i, IVec& first, IVec&
 // The same of single blocks.
 template <DType dtype>
 GPT_INLINE void unpack_halves(const uint8_t* p, int i, IVec& first, IVec& second) {
-  if constexpr (block_size(dtype).elements != 32) return unpack_paired_halves<dtype>(p, i, first, second);
+  if constexpr (has_super_blocks(dtype)) return unpack_paired_halves<dtype>(p, i, first, second);
   constexpr int64_t kBlock = block_size(dtype).bytes, kData = kBlock - 16;
   p += kHalvesPerRegister * i * kBlock + kData;
   const auto pair = [&](const uint8_t* a) {
@@ -385,7 +392,7 @@ GPT_INLINE void unpack_paired_halves(const uint8_t* p, int i, IVec& first, IVec&
 }
 template <DType dtype>
 GPT_INLINE void unpack_halves(const uint8_t* p, int i, IVec& first, IVec& second) {
-  if constexpr (block_size(dtype).elements != 32) return unpack_paired_halves<dtype>(p, i, first, second);
+  if constexpr (has_super_blocks(dtype)) return unpack_paired_halves<dtype>(p, i, first, second);
   constexpr int64_t kBlock = block_size(dtype).bytes, kData = kBlock - 16;
   p += kHalvesPerRegister * i * kBlock + kData;
   const IVec v = _mm256_inserti128_si256(_mm256_castsi128_si256(load128(p)), load128(p + kBlock), 1);
