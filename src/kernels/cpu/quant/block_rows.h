@@ -164,7 +164,7 @@ GPT_INLINE IVec block_sums(const IVec (&w)[kRegisters], const IVec (&sub)[2], co
 // Bytes of w to prefetch ahead into the second-level cache, past the end of a row too, because the next one
 // follows: the hardware prefetcher stops at the end of a page, and pages of mapped files are small.
 template <DType dtype>
-constexpr int kAhead = block_size(dtype).elements == 32 ? 6144 : 9216;
+constexpr int kAhead = has_super_blocks(dtype) ? 9216 : 6144;
 template <DType dtype, int64_t bytes = bytes_of<dtype>(kSpan)>
 GPT_INLINE void prefetch_ahead(const uint8_t* p) {
   GPT_UNROLL
