@@ -1,10 +1,12 @@
 // What a CUDA device and cuBLASLt reach on the shapes that we train and decode: the limits of a CUDA backend.
 //
-//   nvcc -O3 -std=c++17 -gencode=arch=compute_90,code=sm_90 -o cuda_limits cuda_limits.cu -lcublasLt && ./cuda_limits
+//   nvcc -O3 -std=c++17 -gencode=arch=compute_90,code=sm_90 -o cuda_limits cuda_limits.cu -lcublasLt &&
+//   ./cuda_limits
 //
-// A JSON line for every figure. Products are row-major as in a model: forward Y[M,N] = X[M,K] W[N,K]^T, data gradient
-// dX[M,K] = dY[M,N] W[N,K], weight gradient dW[N,K] = dY[M,N]^T X[M,K]. Of eight algorithms that cuBLASLt proposes the
-// fastest counts; "proposed" is the first one. Operands go round so that they come from memory, not from the L2 cache.
+// A JSON line for every figure. Products are row-major as in a model: forward Y[M,N] = X[M,K] W[N,K]^T, data
+// gradient dX[M,K] = dY[M,N] W[N,K], weight gradient dW[N,K] = dY[M,N]^T X[M,K]. Of eight algorithms that
+// cuBLASLt proposes the fastest counts; "proposed" is the first one. Operands go round so that they come from
+// memory, not from the L2 cache.
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -17,13 +19,13 @@
 #include <string>
 #include <vector>
 
-#define CHECK(call)                                                                             \
-  do {                                                                                          \
-    const auto status = call;                                                                   \
-    if (static_cast<int>(status) != 0) {                                                        \
+#define CHECK(call)                                                                                \
+  do {                                                                                             \
+    const auto status = call;                                                                      \
+    if (static_cast<int>(status) != 0) {                                                           \
       std::fprintf(stderr, "%s: status %d, line %d\n", #call, static_cast<int>(status), __LINE__); \
-      std::exit(1);                                                                             \
-    }                                                                                           \
+      std::exit(1);                                                                                \
+    }                                                                                              \
   } while (false)
 
 namespace {
@@ -32,7 +34,8 @@ constexpr size_t kWorkspace = size_t{64} << 20;
 constexpr size_t kBeyondCache = size_t{256} << 20;
 
 __global__ void copy_kernel(const uint4* from, uint4* to, size_t n) {
-  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < n; i += size_t{gridDim.x} * blockDim.x) to[i] = from[i];
+  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < n; i += size_t{gridDim.x} * blockDim.x)
+    to[i] = from[i];
 }
 
 __global__ void read_kernel(const uint4* from, uint32_t* sum, size_t n) {
@@ -74,7 +77,8 @@ double microseconds(const std::function<void(int)>& call) {
   CHECK(cudaEventCreate(&end));
   const auto series = [&](int calls) {
     CHECK(cudaEventRecord(begin, stream));
-    for (int i = 0; i < calls; ++i) call(i);
+    for (int i = 0; i < calls; ++i)
+      call(i);
     CHECK(cudaEventRecord(end, stream));
     CHECK(cudaEventSynchronize(end));
     float milliseconds = 0;
@@ -84,7 +88,8 @@ double microseconds(const std::function<void(int)>& call) {
   series(2);
   const int calls = std::clamp(static_cast<int>(10e3 / series(3)), 3, 1000);
   std::vector<double> times;
-  for (int i = 0; i < 5; ++i) times.push_back(series(calls));
+  for (int i = 0; i < 5; ++i)
+    times.push_back(series(calls));
   std::sort(times.begin(), times.end());
   CHECK(cudaEventDestroy(begin));
   CHECK(cudaEventDestroy(end));
@@ -108,13 +113,16 @@ void measure_memory(int processors) {
   void* host;
   const size_t part = size_t{512} << 20;
   CHECK(cudaMallocHost(&host, part));
-  const double to_device = microseconds([&](int) { CHECK(cudaMemcpyAsync(to, host, part, cudaMemcpyHostToDevice, stream)); });
-  const double to_host = microseconds([&](int) { CHECK(cudaMemcpyAsync(host, to, part, cudaMemcpyDeviceToHost, stream)); });
+  const double to_device =
+      microseconds([&](int) { CHECK(cudaMemcpyAsync(to, host, part, cudaMemcpyHostToDevice, stream)); });
+  const double to_host =
+      microseconds([&](int) { CHECK(cudaMemcpyAsync(host, to, part, cudaMemcpyDeviceToHost, stream)); });
   const auto rate = [](size_t moved, double us) { return static_cast<double>(moved) / us * 1e-3; };
-  std::printf("{\"memory_GBps\": {\"copy\": %.0f, \"copy_by_driver\": %.0f, \"read\": %.0f, \"write\": %.0f, "
-              "\"host_to_device\": %.1f, \"device_to_host\": %.1f}}\n",
-              rate(2 * bytes, copied), rate(2 * bytes, copied_by_driver), rate(bytes, read), rate(bytes, written),
-              rate(part, to_device), rate(part, to_host));
+  std::printf(
+      "{\"memory_GBps\": {\"copy\": %.0f, \"copy_by_driver\": %.0f, \"read\": %.0f, \"write\": %.0f, "
+      "\"host_to_device\": %.1f, \"device_to_host\": %.1f}}\n",
+      rate(2 * bytes, copied), rate(2 * bytes, copied_by_driver), rate(bytes, read), rate(bytes, written),
+      rate(part, to_device), rate(part, to_host));
   CHECK(cudaGetLastError());
   CHECK(cudaFreeHost(host));
   CHECK(cudaFree(from));
@@ -128,7 +136,8 @@ void measure_launches() {
   cudaGraph_t graph;
   cudaGraphExec_t instance;
   CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  for (int i = 0; i < kNodes; ++i) empty_kernel<<<1, 32, 0, stream>>>();
+  for (int i = 0; i < kNodes; ++i)
+    empty_kernel<<<1, 32, 0, stream>>>();
   CHECK(cudaStreamEndCapture(stream, &graph));
   CHECK(cudaGraphInstantiate(&instance, graph, 0));
   const double replayed = microseconds([&](int) { CHECK(cudaGraphLaunch(instance, stream)); }) / kNodes;
@@ -152,16 +161,24 @@ struct Product {
 
 const char* name_of(cublasLtEpilogue_t epilogue) {
   switch (epilogue) {
-    case CUBLASLT_EPILOGUE_BIAS: return "bias";
-    case CUBLASLT_EPILOGUE_GELU_AUX_BIAS: return "bias, gelu, its input kept";
-    case CUBLASLT_EPILOGUE_DGELU_BGRAD: return "gelu backward, bias gradient";
-    case CUBLASLT_EPILOGUE_DGELU: return "gelu backward";
-    case CUBLASLT_EPILOGUE_BGRADB: return "bias gradient";
-    default: return "none";
+    case CUBLASLT_EPILOGUE_BIAS:
+      return "bias";
+    case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
+      return "bias, gelu, its input kept";
+    case CUBLASLT_EPILOGUE_DGELU_BGRAD:
+      return "gelu backward, bias gradient";
+    case CUBLASLT_EPILOGUE_DGELU:
+      return "gelu backward";
+    case CUBLASLT_EPILOGUE_BGRADB:
+      return "bias gradient";
+    default:
+      return "none";
   }
 }
 
-size_t size_of(cudaDataType_t type) { return type == CUDA_R_32F ? 4 : 2; }
+size_t size_of(cudaDataType_t type) {
+  return type == CUDA_R_32F ? 4 : 2;
+}
 
 struct Buffer {
   void* data = nullptr;
@@ -183,7 +200,8 @@ void measure_product(cublasLtHandle_t handle, void* workspace, const Product& p)
   const bool forward = p.pass == Pass::forward, weight = p.pass == Pass::weight;
   const int64_t m = forward ? p.out : p.in, n = weight ? p.out : p.rows;
   const int64_t k = forward ? p.in : weight ? p.rows : p.out;
-  const cublasOperation_t of_a = forward ? CUBLAS_OP_T : CUBLAS_OP_N, of_b = weight ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t of_a = forward ? CUBLAS_OP_T : CUBLAS_OP_N,
+                          of_b = weight ? CUBLAS_OP_T : CUBLAS_OP_N;
   cublasLtMatmulDesc_t product;
   cublasLtMatrixLayout_t a, b, d;
   CHECK(cublasLtMatmulDescCreate(&product, p.compute, CUDA_R_32F));
@@ -193,7 +211,8 @@ void measure_product(cublasLtHandle_t handle, void* workspace, const Product& p)
   set(CUBLASLT_MATMUL_DESC_TRANSA, of_a);
   set(CUBLASLT_MATMUL_DESC_TRANSB, of_b);
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, p.epilogue);
-  const int64_t a_rows = forward ? k : m, a_columns = forward ? m : k, b_rows = weight ? n : k, b_columns = weight ? k : n;
+  const int64_t a_rows = forward ? k : m, a_columns = forward ? m : k, b_rows = weight ? n : k,
+                b_columns = weight ? k : n;
   CHECK(cublasLtMatrixLayoutCreate(&a, p.input, a_rows, a_columns, a_rows));
   CHECK(cublasLtMatrixLayoutCreate(&b, p.input, b_rows, b_columns, b_rows));
   CHECK(cublasLtMatrixLayoutCreate(&d, p.output, m, n, m));
@@ -201,10 +220,11 @@ void measure_product(cublasLtHandle_t handle, void* workspace, const Product& p)
   const size_t bytes = (m * k + k * n) * size_of(p.input) + m * n * size_of(p.output);
   const int copies = static_cast<int>(std::clamp<size_t>((kBeyondCache + bytes - 1) / bytes, 1, 64));
   const Buffer of_A(m * k, p.input, copies), of_B(k * n, p.input, copies), of_D(m * n, p.output, copies);
-  const bool has_aux = p.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || p.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD ||
-                       p.epilogue == CUBLASLT_EPILOGUE_DGELU;
+  const bool has_aux = p.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+                       p.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD || p.epilogue == CUBLASLT_EPILOGUE_DGELU;
   const Buffer aux(has_aux ? m * n : 1, CUDA_R_16BF, copies), bias(std::max(m, n), CUDA_R_32F, 1);
-  if (p.epilogue != CUBLASLT_EPILOGUE_DEFAULT) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias.data);  // else refused
+  if (p.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias.data);  // else refused
   if (has_aux) {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux.data);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, m);
@@ -212,8 +232,8 @@ void measure_product(cublasLtHandle_t handle, void* workspace, const Product& p)
 
   cublasLtMatmulPreference_t preference;
   CHECK(cublasLtMatmulPreferenceCreate(&preference));
-  CHECK(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspace,
-                                             sizeof kWorkspace));
+  CHECK(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                             &kWorkspace, sizeof kWorkspace));
   cublasLtMatmulHeuristicResult_t proposed[8];
   int count = 0;
   const cublasStatus_t asked =
@@ -228,8 +248,9 @@ void measure_product(cublasLtHandle_t handle, void* workspace, const Product& p)
         void* aux_at = aux.at(at);
         set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux_at);
       }
-      const auto now = cublasLtMatmul(handle, product, &one, of_A.at(at), a, of_B.at(at), b, &beta, of_D.at(at), d,
-                                      of_D.at(at), d, &proposed[i].algo, workspace, kWorkspace, stream);
+      const auto now =
+          cublasLtMatmul(handle, product, &one, of_A.at(at), a, of_B.at(at), b, &beta, of_D.at(at), d,
+                         of_D.at(at), d, &proposed[i].algo, workspace, kWorkspace, stream);
       if (now != CUBLAS_STATUS_SUCCESS) status = now;
     });
     if (status != CUBLAS_STATUS_SUCCESS) continue;
@@ -237,20 +258,22 @@ void measure_product(cublasLtHandle_t handle, void* workspace, const Product& p)
     if (best == 0 || us < best) best = us;
   }
   static const char* passes[] = {"forward", "data gradient", "weight gradient"};
-  std::printf("{\"product\": \"%s\", \"pass\": \"%s\", \"M\": %lld, \"N\": %lld, \"K\": %lld, \"epilogue\": \"%s\", "
-              "\"type\": \"%s%s%s\"",
-              p.name.c_str(), passes[static_cast<int>(p.pass)], static_cast<long long>(p.rows),
-              static_cast<long long>(p.out), static_cast<long long>(p.in), name_of(p.epilogue),
-              p.input == CUDA_R_16BF                           ? "bf16"
-              : p.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? "tf32"
-                                                          : "fp32",
-              p.output == p.input ? "" : ", fp32 out", p.accumulates ? ", added" : "");
+  std::printf(
+      "{\"product\": \"%s\", \"pass\": \"%s\", \"M\": %lld, \"N\": %lld, \"K\": %lld, \"epilogue\": \"%s\", "
+      "\"type\": \"%s%s%s\"",
+      p.name.c_str(), passes[static_cast<int>(p.pass)], static_cast<long long>(p.rows),
+      static_cast<long long>(p.out), static_cast<long long>(p.in), name_of(p.epilogue),
+      p.input == CUDA_R_16BF                      ? "bf16"
+      : p.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? "tf32"
+                                                  : "fp32",
+      p.output == p.input ? "" : ", fp32 out", p.accumulates ? ", added" : "");
   if (best == 0) {
     std::printf(", \"refused\": %d}\n", static_cast<int>(asked));
   } else {
-    std::printf(", \"us\": %.2f, \"proposed_us\": %.2f, \"TFLOPs\": %.1f, \"GBps\": %.0f}\n", best, first,
-                2e-6 * static_cast<double>(p.rows) * static_cast<double>(p.out) * static_cast<double>(p.in) / best,
-                static_cast<double>(bytes) / best * 1e-3);
+    std::printf(
+        ", \"us\": %.2f, \"proposed_us\": %.2f, \"TFLOPs\": %.1f, \"GBps\": %.0f}\n", best, first,
+        2e-6 * static_cast<double>(p.rows) * static_cast<double>(p.out) * static_cast<double>(p.in) / best,
+        static_cast<double>(bytes) / best * 1e-3);
   }
   std::fflush(stdout);
   CHECK(cublasLtMatmulPreferenceDestroy(preference));
@@ -261,8 +284,8 @@ void measure_product(cublasLtHandle_t handle, void* workspace, const Product& p)
 }
 
 // A linear layer in training: each pass with the epilogue that a fused step wants, and without.
-void add_layer(std::vector<Product>& to, const std::string& name, int64_t rows, int64_t out, int64_t in, bool bias,
-               cublasLtEpilogue_t forward, cublasLtEpilogue_t data) {
+void add_layer(std::vector<Product>& to, const std::string& name, int64_t rows, int64_t out, int64_t in,
+               bool bias, cublasLtEpilogue_t forward, cublasLtEpilogue_t data) {
   to.push_back({name, Pass::forward, rows, out, in});
   if (forward != CUBLASLT_EPILOGUE_DEFAULT) to.push_back({name, Pass::forward, rows, out, in, forward});
   to.push_back({name, Pass::data, rows, out, in});
@@ -274,7 +297,8 @@ void add_layer(std::vector<Product>& to, const std::string& name, int64_t rows, 
 }
 
 std::vector<Product> products() {
-  const auto none = CUBLASLT_EPILOGUE_DEFAULT, bias = CUBLASLT_EPILOGUE_BIAS, gelu = CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  const auto none = CUBLASLT_EPILOGUE_DEFAULT, bias = CUBLASLT_EPILOGUE_BIAS,
+             gelu = CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
   const auto dgelu = CUBLASLT_EPILOGUE_DGELU_BGRAD;
   std::vector<Product> all{{"square 8192", Pass::forward, 8192, 8192, 8192}};
   const int64_t g = 32 * 1024;
@@ -307,15 +331,16 @@ int main() {
   cudaDeviceProp device;
   CHECK(cudaGetDeviceProperties(&device, 0));
   CHECK(cudaStreamCreate(&stream));
-  std::printf("{\"device\": \"%s\", \"multiprocessors\": %d, \"l2_MiB\": %d, \"cublasLt\": %zu}\n", device.name,
-              device.multiProcessorCount, device.l2CacheSize >> 20, cublasLtGetVersion());
+  std::printf("{\"device\": \"%s\", \"multiprocessors\": %d, \"l2_MiB\": %d, \"cublasLt\": %zu}\n",
+              device.name, device.multiProcessorCount, device.l2CacheSize >> 20, cublasLtGetVersion());
   measure_memory(device.multiProcessorCount);
   measure_launches();
   cublasLtHandle_t handle;
   void* workspace;
   CHECK(cublasLtCreate(&handle));
   CHECK(cudaMalloc(&workspace, kWorkspace));
-  for (const Product& product : products()) measure_product(handle, workspace, product);
+  for (const Product& product : products())
+    measure_product(handle, workspace, product);
   CHECK(cudaFree(workspace));
   CHECK(cublasLtDestroy(handle));
 }
