@@ -82,8 +82,8 @@ DType parse_quant(const std::string& given) {
     if (name == plain) fail_usage("--quant {}: these are numbers, not blocks; use --dtype", given);
   }
   return parse_dtype("--quant", name,
-                     {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q4_k,
-                      DType::q5_k, DType::q6_k});
+                     {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::iq4_nl,
+                      DType::q4_k, DType::q5_k, DType::q6_k});
 }
 
 DType parse_number_type(const std::string& given) {

@@ -65,7 +65,8 @@ std::string lower_case(std::string text) {
 
 std::string quant_type_of(const std::string& given) {
   const std::string name = lower_case(given);
-  constexpr std::string_view kTypes[] = {"q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k"};
+  constexpr std::string_view kTypes[] = {"q8_0",   "q4_0", "q4_1", "q5_0", "q5_1",
+                                         "iq4_nl", "q4_k", "q5_k", "q6_k"};
   if (std::ranges::find(kTypes, name) != std::end(kTypes)) return name;
   for (const char* mixture : {"_k_s", "_k_m", "_k_l"}) {
     if (!name.starts_with('q') || !name.ends_with(mixture)) continue;

@@ -19,7 +19,7 @@ uint32_t file_type(DType dtype) {
   using enum DType;
   constexpr std::pair<DType, uint32_t> kTypes[] = {{f32, 0},   {f16, 1},   {bf16, 32}, {q4_0, 2},
                                                    {q4_1, 3},  {q8_0, 7},  {q5_0, 8},  {q5_1, 9},
-                                                   {q4_k, 14}, {q5_k, 16}, {q6_k, 18}};
+                                                   {q4_k, 14}, {q5_k, 16}, {q6_k, 18}, {iq4_nl, 25}};
   const auto* found = find_by(kTypes, &std::pair<DType, uint32_t>::first, dtype);
   GPT_ASSERT(found != nullptr);
   return found->second;

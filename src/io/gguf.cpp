@@ -15,7 +15,8 @@ namespace gpt {
 namespace {
 
 constexpr std::string_view kExpected =
-    "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K or Q6_K; quantise the model to one of these";
+    "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, Q4_K, Q5_K or Q6_K; quantise the model to one of "
+    "these";
 
 bool is_integer(GgufType t) {
   return t <= GgufType::i32 || t == GgufType::u64 || t == GgufType::i64;
@@ -106,7 +107,7 @@ constexpr std::array kTypes = {
     GgmlType{17, "IQ2_XS", block(256, 74), {}},
     GgmlType{18, "IQ3_XXS", block(256, 98), {}},
     GgmlType{19, "IQ1_S", block(256, 50), {}},
-    GgmlType{20, "IQ4_NL", block(32, 18), {}},
+    GgmlType{20, "IQ4_NL", block_size(DType::iq4_nl), DType::iq4_nl},
     GgmlType{21, "IQ3_S", block(256, 110), {}},
     GgmlType{22, "IQ2_S", block(256, 82), {}},
     GgmlType{23, "IQ4_XS", block(256, 136), {}},

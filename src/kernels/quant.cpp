@@ -164,6 +164,12 @@ void unpack(const BlockQ5_1& w, UnpackedBlock& u) {
   unpack_halves(w.q, 0, u);
   add_fifth_bits(w.high, u);
 }
+void unpack(const BlockIq4& w, UnpackedBlock& u) {
+  u = {.d = to_float(w.d), .m = kNoMinimum, .sub = {1, 1}, .q = {}};
+  unpack_halves(w.q, 0, u);
+  for (int8_t& q : u.q)
+    q = kIq4Numbers[q];
+}
 
 // Block b of a super-block, without the fifth bits.
 template <class Block>
@@ -216,6 +222,8 @@ void unpack_block(DType dtype, const void* row, int64_t b, UnpackedBlock& u) {
       return unpack(block_at<BlockQ5_0>(row, b), u);
     case DType::q5_1:
       return unpack(block_at<BlockQ5_1>(row, b), u);
+    case DType::iq4_nl:
+      return unpack(block_at<BlockIq4>(row, b), u);
     case DType::q4_k:
       return unpack(block_at<BlockQ4K>(row, b / kInside), b % kInside, u);
     case DType::q5_k:
@@ -240,6 +248,8 @@ void quantize_row(DType dtype, const float* x, int64_t n, void* row) {
       return quantize_blocks<BlockQ5_0>(x, n, row);
     case DType::q5_1:
       return quantize_blocks<BlockQ5_1>(x, n, row);
+    case DType::iq4_nl:
+      return quantize_blocks<BlockIq4>(x, n, row);
     case DType::q4_k:
       return quantize_blocks<BlockQ4K>(x, n, row);
     case DType::q5_k:

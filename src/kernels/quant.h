@@ -61,6 +61,15 @@ struct BlockQ5_1 {
 };
 static_assert(sizeof(BlockQ5_1) == 24);
 
+// w[j] = d kIq4Numbers[q[j]], which lie closer near zero. The array is not inline: that would be a weak
+// symbol.
+constexpr int8_t kIq4Numbers[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+struct BlockIq4 {
+  f16 d;
+  uint8_t q[kQuantBlock / 2];
+};
+static_assert(sizeof(BlockIq4) == 18);
+
 // Super-blocks. Of eight blocks of 32, block b has w[j] = (d s[b]) q[j] - (min m[b]). `scales` are 6 bits
 // each: s[b] and m[b] of b < 4 are the low bits of bytes b and 4 + b; of b >= 4 the low and the high half of
 // byte 4 + b, and above them the two high bits of bytes b - 4 and b. Two blocks share 32 bytes of q: the
@@ -109,8 +118,8 @@ void unpack_block(DType dtype, const void* row, int64_t b, UnpackedBlock& block)
 
 void dequantize_block(DType dtype, const void* row, int64_t b, float* x);  // 32 elements
 
-// Whole rows. The K types are fitted by a small search for least squared error; like the others, blocks with
-// a NaN or an infinity become NaN.
+// Whole rows. IQ4_NL and the K types are fitted by a small search for least squared error; like the others,
+// blocks with a NaN or an infinity become NaN.
 void quantize_row(DType dtype, const float* x, int64_t n, void* row);
 void dequantize_row(DType dtype, const void* row, int64_t n, float* x);
 

@@ -1,13 +1,15 @@
 #include "kernels/quant_fit.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-// How scales of the K types are chosen. For given integers q the best scale and minimum are a least-squares
-// fit; for a given scale the best integers are the nearest. Several scales are tried, each followed by one
-// fit, and the one with the least error stays. Large values count more: rounding them wrongly shows most.
+// How scales of IQ4_NL and the K types are chosen. For given integers q the best scale and minimum are a
+// least-squares fit; for a given scale the best integers are the nearest. Several scales are tried, each
+// followed by one fit, and the one with the least error stays. Large values count more: rounding them wrongly
+// shows most.
 
 namespace gpt {
 namespace {
@@ -18,8 +20,8 @@ constexpr int kTries = 20;  // scales tried beside the one that covers the range
 constexpr int kMiddleTry = kTries / 2;
 constexpr float kTryStep = 0.1f;  // in steps of the grid
 
-bool all_finite(const float* x) {
-  return std::all_of(x, x + kSuperBlock, [](float v) { return std::isfinite(v); });
+bool all_finite(const float* x, int64_t n = kSuperBlock) {
+  return std::all_of(x, x + n, [](float v) { return std::isfinite(v); });
 }
 
 int nearest(float x, int least, int most) {
@@ -139,25 +141,24 @@ template <class Block>
 void make_nan(Block& block) {
   std::memset(&block, 0, sizeof block);
   block.d = to_f16(std::numeric_limits<float>::quiet_NaN());
-  if constexpr (std::is_same_v<Block, BlockQ6K>) {
-    std::fill_n(block.scales, kSuperBlock / kHalf, int8_t{1});
-  } else {
-    block.min = block.d;
-  }
+  if constexpr (std::is_same_v<Block, BlockQ6K>) std::fill_n(block.scales, kSuperBlock / kHalf, int8_t{1});
+  if constexpr (requires { block.min; }) block.min = block.d;
 }
 
-// x ~ scale q with q from -32 to 31; the scale may be negative, so that the largest value gets -32.
-float fit_half(const float* x) {
+// x ~ scale q with q = nearest_q(x / scale). The scale may be negative, so that the largest value gets the q
+// that is farthest from zero, `least`, or one up to kMiddleTry steps from it.
+template <int n, class Nearest>
+float fit_scale(const float* x, float least, float step, Nearest nearest_q) {
   const float* largest =
-      std::max_element(x, x + kHalf, [](float a, float b) { return std::abs(a) < std::abs(b); });
+      std::max_element(x, x + n, [](float a, float b) { return std::abs(a) < std::abs(b); });
   if (!(std::abs(*largest) > std::numeric_limits<float>::min())) return 0;
   float best = 0;
   double most = 0;  // of (sum w x q)^2 / sum w q^2, by which the fit makes the error less than that of zeros
   for (int i = 0; i <= kTries; ++i) {
-    const float inverse = -(32 + kTryStep * static_cast<float>(i - kMiddleTry)) / *largest;
+    const float inverse = (least - step * static_cast<float>(i - kMiddleTry)) / *largest;
     double sxq = 0, sqq = 0;
-    for (int j = 0; j < kHalf; ++j) {
-      const double q = nearest(x[j] * inverse, -32, 31), w = double{x[j]} * x[j];
+    for (int j = 0; j < n; ++j) {
+      const double q = nearest_q(x[j] * inverse), w = double{x[j]} * x[j];
       sxq += w * x[j] * q;
       sqq += w * q * q;
     }
@@ -169,7 +170,33 @@ float fit_half(const float* x) {
   return best;
 }
 
+// The indices of the numbers of IQ4_NL that are nearest to -128, -127, ..., 127.
+constexpr auto kNearestIq4 = [] {
+  std::array<uint8_t, 256> indices{};
+  for (int i = 0, index = 0; i < 256; ++i) {
+    const int q = i - 128;
+    while (index < 15 && kIq4Numbers[index + 1] - q < q - kIq4Numbers[index])
+      ++index;
+    indices[static_cast<size_t>(i)] = static_cast<uint8_t>(index);
+  }
+  return indices;
+}();
+int nearest_iq4(float q) {
+  return kNearestIq4[static_cast<size_t>(nearest(q, -128, 127) + 128)];
+}
+
 }  // namespace
+
+void quantize_block(const float* x, BlockIq4& block) {
+  if (!all_finite(x, kQuantBlock)) return make_nan(block);
+  constexpr float kStep = 1.6f;  // twenty of them are two of the table's
+  block.d = to_f16(
+      fit_scale<kQuantBlock>(x, kIq4Numbers[0], kStep, [](float q) { return kIq4Numbers[nearest_iq4(q)]; }));
+  const float d = to_float(block.d), inverse = d == 0 ? 0 : 1 / d;
+  for (int64_t j = 0; j < kQuantBlock / 2; ++j)
+    block.q[j] = static_cast<uint8_t>(nearest_iq4(x[j] * inverse) |
+                                      nearest_iq4(x[j + kQuantBlock / 2] * inverse) << 4);
+}
 
 void quantize_block(const float* x, BlockQ4K& block) {
   if (!all_finite(x)) return make_nan(block);
@@ -194,7 +221,7 @@ void quantize_block(const float* x, BlockQ6K& block) {
   std::memset(&block, 0, sizeof block);
   float fits[kSuperBlock / kHalf], largest = 0;
   for (int h = 0; h < kSuperBlock / kHalf; ++h) {
-    fits[h] = fit_half(x + h * kHalf);
+    fits[h] = fit_scale<kHalf>(x + h * kHalf, -32, kTryStep, [](float q) { return nearest(q, -32, 31); });
     if (std::abs(fits[h]) > std::abs(largest)) largest = fits[h];
   }
   block.d = to_f16(largest / -128);

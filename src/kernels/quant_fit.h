@@ -4,7 +4,9 @@
 
 namespace gpt {
 
-// A super-block of 256 values, fitted for least squared error; blocks with a NaN or an infinity become NaN.
+// A block of 32 or a super-block of 256 values, fitted for least squared error; blocks with a NaN or an
+// infinity become NaN.
+void quantize_block(const float* x, BlockIq4& block);
 void quantize_block(const float* x, BlockQ4K& block);
 void quantize_block(const float* x, BlockQ5K& block);
 void quantize_block(const float* x, BlockQ6K& block);

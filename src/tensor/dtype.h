@@ -21,6 +21,7 @@ enum class DType : uint8_t {
   q4_1,
   q5_0,
   q5_1,
+  iq4_nl,
   q4_k,
   q5_k,
   q6_k
@@ -37,10 +38,10 @@ struct DTypeFacts {
 };
 // Not within the function, which would copy all of it on every call.
 inline constexpr DTypeFacts kDTypeFacts[] = {
-    {"fp32", {1, 4}},   {"fp64", {1, 8}},     {"bf16", {1, 2}},     {"fp16", {1, 2}},
-    {"int64", {1, 8}},  {"int32", {1, 4}},    {"int8", {1, 1}},     {"uint8", {1, 1}},
-    {"q8_0", {32, 34}}, {"q4_0", {32, 18}},   {"q4_1", {32, 20}},   {"q5_0", {32, 22}},
-    {"q5_1", {32, 24}}, {"q4_k", {256, 144}}, {"q5_k", {256, 176}}, {"q6_k", {256, 210}}};
+    {"fp32", {1, 4}},     {"fp64", {1, 8}},    {"bf16", {1, 2}},   {"fp16", {1, 2}},     {"int64", {1, 8}},
+    {"int32", {1, 4}},    {"int8", {1, 1}},    {"uint8", {1, 1}},  {"q8_0", {32, 34}},   {"q4_0", {32, 18}},
+    {"q4_1", {32, 20}},   {"q5_0", {32, 22}},  {"q5_1", {32, 24}}, {"iq4_nl", {32, 18}}, {"q4_k", {256, 144}},
+    {"q5_k", {256, 176}}, {"q6_k", {256, 210}}};
 constexpr const DTypeFacts& dtype_facts(DType t) {
   return kDTypeFacts[static_cast<size_t>(t)];
 }

@@ -66,10 +66,10 @@ struct Form {
   DType dtype;
   bool packed;
 };
-constexpr Form kForms[] = {{DType::q8_0, true},  {DType::q4_0, true},  {DType::q8_0, false},
-                           {DType::q4_0, false}, {DType::q4_1, false}, {DType::q5_0, false},
-                           {DType::q5_1, false}, {DType::q4_k, false}, {DType::q5_k, false},
-                           {DType::q6_k, false}};
+constexpr Form kForms[] = {{DType::q8_0, true},  {DType::q4_0, true},    {DType::q8_0, false},
+                           {DType::q4_0, false}, {DType::q4_1, false},   {DType::q5_0, false},
+                           {DType::q5_1, false}, {DType::iq4_nl, false}, {DType::q4_k, false},
+                           {DType::q5_k, false}, {DType::q6_k, false}};
 constexpr DType kActs[] = {DType::f32, DType::bf16, DType::f16};
 
 void PrintTo(const Form& f, std::ostream* out) {

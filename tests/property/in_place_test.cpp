@@ -36,8 +36,9 @@ SmallConfig with_whole_blocks(const std::string& family) {
 TEST(InPlace, GgufFilesOfAllTypesAreNotCopied) {
   for (const char* family : {"llama", "gpt2", "qwen2"}) {
     const RandomModel random(make_config(with_whole_blocks(family)), DType::f32);
-    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1,
-                              DType::q5_0, DType::q5_1, DType::q4_k, DType::q5_k, DType::q6_k}) {
+    for (const DType dtype :
+         {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0,
+          DType::q5_1, DType::iq4_nl, DType::q4_k, DType::q5_k, DType::q6_k}) {
       TempDir dir;
       const std::string path = dir.file("m.gguf");
       write_gguf(path, random.model, random.model.weights, nullptr, {.dtype = dtype});

@@ -76,8 +76,8 @@ TEST(GgufExport, MatricesAreBlocksThatAreUsedInPlace) {
     double range = 0;
     for (const float x : exact)
       range = std::max(range, std::abs(double{x}));
-    for (const DType dtype : {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q4_k,
-                              DType::q5_k, DType::q6_k}) {
+    for (const DType dtype : {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::iq4_nl,
+                              DType::q4_k, DType::q5_k, DType::q6_k}) {
       TempDir dir;
       const std::string path = dir.file("m.gguf");
       write_gguf(path, random.model, random.model.weights, nullptr, {.dtype = dtype});

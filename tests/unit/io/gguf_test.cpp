@@ -87,9 +87,9 @@ TEST(Gguf, ReadsTensorsWithTheSlowestDimensionFirst) {
 }
 
 TEST(Gguf, KnowsTheSizeOfEveryTypeThatItComputesWith) {
-  const std::pair<uint32_t, uint64_t> bytes_of_256[] = {{0, 1024}, {1, 512},  {2, 144}, {3, 160},
-                                                        {6, 176},  {7, 192},  {8, 272}, {12, 144},
-                                                        {13, 176}, {14, 210}, {30, 512}};
+  const std::pair<uint32_t, uint64_t> bytes_of_256[] = {{0, 1024}, {1, 512},  {2, 144},  {3, 160},
+                                                        {6, 176},  {7, 192},  {8, 272},  {12, 144},
+                                                        {13, 176}, {14, 210}, {20, 144}, {30, 512}};
   for (const auto& [type, bytes] : bytes_of_256) {
     const B b = B().tensor("t", {256}, type, 0);
     const std::string file = b.file(std::string(bytes, 'x'));
@@ -174,6 +174,7 @@ TEST(Gguf, RefusesImpossibleTensors) {
   EXPECT_HAS(with({4}, 99), "unknown type 99");
   EXPECT_HAS(with({4}, 4), "unknown type 4");  // Q4_2, long gone
   EXPECT_HAS(with({33}, 2), "whole blocks of 32");
+  EXPECT_HAS(with({48, 2}, 20), "rows of IQ4_NL are whole blocks of 32");
   EXPECT_HAS(with({128, 2}, 12), "whole blocks of 256");
   EXPECT_HAS(with({4}, 0, 4096), "damaged or incomplete");
   EXPECT_HAS(with({4}, 0, ~uint64_t{31}), "damaged or incomplete");

@@ -102,8 +102,8 @@ TEST(Quant, BlocksThatAreNoNumbers) {
   }
 }
 
-constexpr DType kTypes[] = {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0,
-                            DType::q5_1, DType::q4_k, DType::q5_k, DType::q6_k};
+constexpr DType kTypes[] = {DType::q8_0,   DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1,
+                            DType::iq4_nl, DType::q4_k, DType::q5_k, DType::q6_k};
 
 TEST(Quant, RowsAreBlocksOneAfterAnother) {
   for (const DType dtype : kTypes) {
@@ -134,9 +134,9 @@ TEST(Quant, ErrorIsThatOfTheBitsOfTheType) {
     DType dtype;
     double steps;
   };
-  for (const Case& c :
-       {Case{DType::q8_0, 254}, Case{DType::q4_0, 15}, Case{DType::q4_1, 15}, Case{DType::q5_0, 31},
-        Case{DType::q5_1, 31}, Case{DType::q4_k, 15}, Case{DType::q5_k, 31}, Case{DType::q6_k, 63}}) {
+  for (const Case& c : {Case{DType::q8_0, 254}, Case{DType::q4_0, 15}, Case{DType::q4_1, 15},
+                        Case{DType::q5_0, 31}, Case{DType::q5_1, 31}, Case{DType::iq4_nl, 15},
+                        Case{DType::q4_k, 15}, Case{DType::q5_k, 31}, Case{DType::q6_k, 63}}) {
     std::vector<std::byte> row(static_cast<size_t>(row_bytes(c.dtype, kN)));
     quantize_row(c.dtype, x.data(), kN, row.data());
     dequantize_row(c.dtype, row.data(), kN, y.data());

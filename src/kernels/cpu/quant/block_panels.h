@@ -162,7 +162,7 @@ GPT_INLINE void expand_block(const PanelRows<dtype>& rows, int64_t b, int64_t at
       if (h == 1) rows.load(at + kData + 16, q);
       GPT_UNROLL
       for (IVec& v : q)
-        v = q8_numbers(v);
+        v = signed_numbers(v);
       put_packs<dtype>(block, h, q);
     }
     return;
@@ -171,6 +171,11 @@ GPT_INLINE void expand_block(const PanelRows<dtype>& rows, int64_t b, int64_t at
   for (int h = 0; h < 2; ++h) {
     IVec v[4];
     join_bits<false, 0, 0>(q, q, v);
+    if constexpr (dtype == DType::iq4_nl) {
+      GPT_UNROLL
+      for (IVec& pack : v)
+        pack = iq4_numbers(pack);
+    }
     if constexpr (dtype == DType::q5_0 || dtype == DType::q5_1) {
       GPT_UNROLL
       for (IVec& pack : v) {
@@ -325,7 +330,7 @@ constexpr int packs_in_16_bits([[maybe_unused]] DType dtype) {
   return 1;
 #else
   // 2 * 4 * 31 * 127 and 2 * 2 * 63 * 127 are less than 2^15
-  return dtype == DType::q8_0 ? 1 : dtype == DType::q6_k ? 2 : 4;
+  return has_signs(dtype) ? 1 : dtype == DType::q6_k ? 2 : 4;
 #endif
 }
 
@@ -357,7 +362,7 @@ GPT_INLINE void panel_products(const PanelArgs& a, const uint8_t* x, const uint8
         GPT_UNROLL
         for (int v = 0; v < kTileVecs; ++v) {
           if constexpr (n == 1) {
-            sums[r][v] = accumulate_dot4<dtype == DType::q8_0>(sums[r][v], q[v], pack);
+            sums[r][v] = accumulate_dot4<has_signs(dtype)>(sums[r][v], q[v], pack);
           } else {
             pairs[r][v] = k == g ? dot2(q[v], pack) : add_i16(pairs[r][v], dot2(q[v], pack));
           }

@@ -99,6 +99,7 @@ inline SpanScales load_scales(const uint8_t* p) {
 constexpr int zero_point_bits(DType dtype) {
   switch (dtype) {
     case DType::q8_0:
+    case DType::iq4_nl:
 #if defined(GPT_SIMD_BF16)
       return 7;
 #else
@@ -126,14 +127,15 @@ GPT_INLINE IVec without_zero_points(IVec sums, const uint8_t* x) {
 // block_sums() of types in halves.
 template <DType dtype, int used>
 GPT_INLINE IVec block_sums_of_halves(const IVec (&w)[kRegisters], const uint8_t* x) {
+  constexpr bool kSigned = has_signs(dtype);
   IVec p[4];
   GPT_UNROLL
   for (int i = 0; i < 4; ++i) {
     const uint8_t* numbers = x + kSpanData + 2 * i * kLanes * 4;
     p[i] = set1_i(0);
     if (2 * i < used)
-      p[i] = accumulate_dot4<false>(dot4<false>(w[2 * i], load_i(numbers)), w[2 * i + 1],
-                                    load_i(numbers + kLanes * 4));
+      p[i] = accumulate_dot4<kSigned>(dot4<kSigned>(w[2 * i], load_i(numbers)), w[2 * i + 1],
+                                      load_i(numbers + kLanes * 4));
   }
   return without_zero_points<dtype>(
       halves_in_order<has_super_blocks(dtype)>(sum_quads(p[0], p[1], p[2], p[3])), x);
@@ -146,7 +148,7 @@ GPT_INLINE IVec block_sums(const IVec (&w)[kRegisters], const IVec (&sub)[2], co
   IVec p[kRegisters], t[2];
   GPT_UNROLL
   for (int i = 0; i < kRegisters; ++i)
-    p[i] = i < used ? dot4<dtype == DType::q8_0>(w[i], load_i(x + kSpanData + i * kLanes * 4)) : set1_i(0);
+    p[i] = i < used ? dot4<has_signs(dtype)>(w[i], load_i(x + kSpanData + i * kLanes * 4)) : set1_i(0);
   sum_half_blocks(p, t);
   if constexpr (dtype == DType::q6_k) {
     GPT_UNROLL
@@ -185,6 +187,7 @@ GPT_INLINE void add_span(const uint8_t* p, const SpanScales& scales, const uint8
     } else if (i % 2 == 0) {
       unpack_halves<dtype>(p, i / 2, w[i], w[i + 1]);
     }
+    if constexpr (dtype == DType::iq4_nl) w[i] = iq4_numbers(w[i]);
   }
   if constexpr (dtype == DType::q6_k) {
     sub[0] = half_block_scales(p, 0);
@@ -298,6 +301,8 @@ inline void with_block_type(DType dtype, F fn) {
       return fn.template operator()<DType::q5_0>();
     case DType::q5_1:
       return fn.template operator()<DType::q5_1>();
+    case DType::iq4_nl:
+      return fn.template operator()<DType::iq4_nl>();
     case DType::q4_k:
       return fn.template operator()<DType::q4_k>();
     case DType::q5_k:

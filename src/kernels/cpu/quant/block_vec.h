@@ -25,7 +25,12 @@ constexpr int kSpan = kRegisters * kLanes / 8;
 constexpr bool has_super_blocks(DType dtype) {
   return dtype >= DType::q4_k;
 }
-static_assert(block_size(DType::q5_1).elements == 32 && block_size(DType::q4_k).elements == 256);
+static_assert(block_size(DType::iq4_nl).elements == 32 && block_size(DType::q4_k).elements == 256);
+
+// Whether numbers are bytes with a sign. Those of the other types are stored unsigned and have fewer bits.
+constexpr bool has_signs(DType dtype) {
+  return dtype == DType::q8_0 || dtype == DType::iq4_nl;
+}
 
 // Of so many blocks of 32, some of which may be one super-block.
 template <DType dtype>
@@ -55,8 +60,8 @@ struct SpanScales {
   Vec d, m;
 };
 
-inline __m128i load128(const uint8_t* p) {
-  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+inline __m128i load128(const void* p) {
+  return _mm_loadu_si128(static_cast<const __m128i*>(p));
 }
 inline __m256i load256(const uint8_t* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
@@ -106,13 +111,22 @@ inline IVec dot2(IVec w, IVec q) {
   return GPT_MM(maddubs_epi16)(w, q);
 }
 
-// Q8_0 as its products want it: q + 128 where bytes are multiplied unsigned.
-inline IVec q8_numbers(IVec q) {
+// Bytes with signs as their products want them: q + 128 where they are multiplied unsigned.
+inline IVec signed_numbers(IVec q) {
 #if defined(GPT_SIMD_BF16)
   return xor_i(q, set1_i8(0x80));
 #else
   return q;
 #endif
+}
+// The same of the numbers of IQ4_NL whose indices the bytes of q are.
+inline IVec iq4_numbers(IVec q) {
+#if defined(GPT_SIMD_AVX512)
+  const IVec table = _mm512_broadcast_i32x4(load128(kIq4Numbers));
+#else
+  const IVec table = _mm256_broadcastsi128_si256(load128(kIq4Numbers));
+#endif
+  return GPT_MM(shuffle_epi8)(signed_numbers(table), q);
 }
 
 #if defined(GPT_SIMD_AVX512)
@@ -160,7 +174,7 @@ template <DType dtype>
 GPT_INLINE IVec unpack(const uint8_t* p, int i) {
   constexpr int64_t kBlock = block_size(dtype).bytes;
   if constexpr (dtype == DType::q8_0)
-    return q8_numbers(concat(load256(p + 2 * i * kBlock + 2), load256(p + (2 * i + 1) * kBlock + 2)));
+    return signed_numbers(concat(load256(p + 2 * i * kBlock + 2), load256(p + (2 * i + 1) * kBlock + 2)));
   p += i / 4 * kBlock + i % 4 / 2 * 64;
   const IVec high = broadcast256(p + 128 - i % 4 / 2 * 32), low = load_i(p);
   if (i % 2 == 0) return or_masked(and_bytes(low, 15), shift_halves_right(high, -4, -2), 48);
