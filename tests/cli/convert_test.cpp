@@ -199,6 +199,8 @@ TEST(Convert, SaysWhatIsWrong) {
                "use --quant q8_0");
   EXPECT_EQ(quant("Q8_0").status, 0);
   EXPECT_EQ(quant("q4_K").status, 0);
+  EXPECT_EQ(quant("IQ4_NL").status, 0);
+  expect_error(quant("iq4_xs"), 2, "did you mean iq4_nl");
   expect_error(run_gpt({"convert", kTorch + "call.bad.pt", out}), 1, "posix.system");
   expect_error(run_gpt({"convert", dir.file("none"), out}), 1, "cannot find the model");
   EXPECT_FALSE(fs::exists(out));
@@ -282,6 +284,51 @@ TEST(Convert, GgufBothWays) {
   EXPECT_NE(blocks.err.find(" matrices are fp16, because their rows are not whole blocks of q4_k"),
             std::string::npos)
       << blocks.err;
+}
+
+TEST(Convert, GeneratesFromBlocksOfIq4Nl) {
+  const TempDir dir;
+  const GptRun trained = run_gpt({"train",
+                                  "--data",
+                                  "tales:20000",
+                                  "--preset",
+                                  "tiny",
+                                  "--n-layer",
+                                  "1",
+                                  "--n-embd",
+                                  "256",
+                                  "--d-ff",
+                                  "256",
+                                  "--n-head",
+                                  "4",
+                                  "--n-kv-head",
+                                  "2",
+                                  "--steps",
+                                  "1",
+                                  "--warmup",
+                                  "0",
+                                  "--eval-every",
+                                  "0",
+                                  "--sample-every",
+                                  "0",
+                                  "--threads",
+                                  "2",
+                                  "--out",
+                                  dir.file("run")});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const std::string file = dir.file("m.gguf"), back = dir.file("hf");
+  const GptRun quantised = run_gpt({"convert", dir.file("run"), file, "--quant", "iq4_nl"});
+  EXPECT_EQ(quantised.status, 0) << quantised.err;
+  EXPECT_EQ(run_gpt({"convert", file, back, "--dtype", "fp32"}).status, 0);
+  // The numbers that the blocks stand for; beside blocks, activations are rounded to int8.
+  const auto loss = [&](const std::string& model) {
+    const GptRun run = run_gpt({"eval", model, "tales:2000", "--json"});
+    EXPECT_EQ(run.status, 0) << run.err;
+    return nlohmann::json::parse(run.out)["loss"].get<double>();
+  };
+  EXPECT_NEAR(loss(file), loss(back), 0.01);
+  const GptRun text = run_gpt({"generate", file, "Once", "-n", "8", "--greedy"});
+  EXPECT_EQ(text.status, 0) << text.err;
 }
 
 }  // namespace
