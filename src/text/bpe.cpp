@@ -26,13 +26,24 @@ Bpe::Bpe(std::vector<std::string> tokens) : tokens_(std::move(tokens)) {
 
 Bpe::Bpe(std::vector<std::string> tokens, std::vector<Merge> merges, int32_t unknown)
     : Bpe(std::move(tokens)) {
+  merges_ = std::move(merges);
+  table_ = merge_table(merges_, {tokens_.begin(), tokens_.end()});
+  if (has_all_bytes_) find_joints();
   if (!has_all_bytes_ && unknown >= 0) {
     unknown_ = unknown;
     std::ranges::replace(byte_ids_, -1, unknown);
     has_all_bytes_ = true;
   }
-  merges_ = std::move(merges);
-  table_ = merge_table(merges_, {tokens_.begin(), tokens_.end()});
+}
+
+void Bpe::find_joints() {
+  std::vector<std::pair<std::string_view, std::string_view>> pairs;
+  pairs.reserve(merges_.size());
+  for (const Merge& m : merges_) {
+    if (!bytes(m.left).empty() && !bytes(m.right).empty()) pairs.emplace_back(bytes(m.left), bytes(m.right));
+  }
+  joints_ = detail::Joints(pairs);
+  has_joints_ = true;
 }
 
 // A pair is merged when nothing within its bytes can be merged any more with a lower rank. What the bytes of
@@ -68,6 +79,7 @@ Bpe Bpe::of_ranks(std::vector<std::string> tokens) {
       if (left >= 0 && right >= 0) add(left, right);
     }
   }
+  bpe.find_joints();
   return bpe;
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/joints.h"
 #include "text/merge_table.h"
 
 namespace gpt {
@@ -31,6 +32,12 @@ class Bpe {
   // first one where it occurs several times, until none is left. O(n log n).
   void encode(std::string_view piece, std::vector<int32_t>& ids) const;
 
+  // The end of a part of a piece, from byte `from` < piece.size() on, if one ended there: the ids of a piece
+  // are those of its parts.
+  size_t end_of_part(std::string_view piece, size_t from) const {
+    return has_joints_ ? joints_.end_of_part(piece, from) : piece.size();
+  }
+
   const std::vector<std::string>& tokens() const { return tokens_; }
   const std::vector<Merge>& merges() const { return merges_; }
   // The id of bytes without a token, or -1 if there are none.
@@ -40,6 +47,7 @@ class Bpe {
 
  private:
   explicit Bpe(std::vector<std::string> tokens);
+  void find_joints();
   const std::string& bytes(int32_t id) const { return tokens_[static_cast<size_t>(id)]; }
 
   std::vector<std::string> tokens_;
@@ -49,6 +57,8 @@ class Bpe {
   int32_t byte_ids_[256];  // -1: none
   bool has_all_bytes_ = true;
   int32_t unknown_ = -1;
+  detail::Joints joints_;
+  bool has_joints_ = false;  // not where bytes without tokens let others meet
 };
 
 // Merges in order of rank as a table. Throws Error for ids outside of the vocabulary and for a merge that

@@ -1,6 +1,7 @@
 #include "text/bpe_tokenizer.h"
 
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "text/bpe_json.h"
@@ -60,7 +61,7 @@ class BpeTokenizer final : public Tokenizer {
     }
     if (bpe_.unknown() >= vocab_size())
       fail("the id {} of unknown bytes is not in the vocabulary", bpe_.unknown());
-    find_whole();
+    sort_tokens();
   }
 
   std::string_view kind() const override { return "bpe"; }
@@ -148,9 +149,7 @@ class BpeTokenizer final : public Tokenizer {
 
   std::vector<int32_t> encode_trusted(std::string_view text,
                                       std::span<const TextRange> trusted) const override {
-    PieceEncoder encoder(caches_, text.size(), [this](std::string_view piece, std::vector<int32_t>& ids) {
-      encode_piece(piece, ids);
-    });
+    PieceEncoder encoder(caches_, text.size(), EncodePiece{*this});
     added_.divide(
         text, trusted,
         [&](std::string_view part, size_t begin) {
@@ -219,29 +218,57 @@ class BpeTokenizer final : public Tokenizer {
     run.split(text, add);
   }
 
-  void encode_piece(std::string_view piece, std::vector<int32_t>& ids) const {
-    int32_t whole = whole_.find(piece);
-    if (whole < 0 && ignore_merges_ && piece.size() > PieceKey::kLongest) whole = bpe_.find(piece);
-    if (whole >= 0) {
-      ids.push_back(whole);
-    } else {
-      bpe_.encode(piece, ids);
+  // What PieceEncoder asks for.
+  struct EncodePiece {
+    const BpeTokenizer& tokenizer;
+
+    void operator()(std::string_view piece, std::vector<int32_t>& ids) const {
+      const int32_t whole = tokenizer.find_whole(piece);
+      whole < 0 ? encode_part(piece, ids) : ids.push_back(whole);
     }
+    void encode_part(std::string_view part, std::vector<int32_t>& ids) const {
+      tokenizer.bpe_.encode(part, ids);
+    }
+    size_t end_of_part(std::string_view piece, size_t from) const {
+      const size_t end = tokenizer.bpe_.end_of_part(piece, from);
+      if (from == 0 && end < piece.size() && tokenizer.unmade_.contains(piece)) return piece.size();
+      return end;
+    }
+    bool is_same_in_parts(int32_t id) const {
+      return tokenizer.unmade_.empty() || !tokenizer.is_unmade_[static_cast<size_t>(id)];
+    }
+  };
+
+  // The token of a piece that is one token; -1 if only merges can tell.
+  int32_t find_whole(std::string_view piece) const {
+    const int32_t made = made_.find(piece);
+    if (made >= 0 || unmade_.empty()) return made;
+    const auto found = unmade_.find(piece);
+    return found == unmade_.end() ? -1 : found->second;
   }
 
-  // Tokens that are what becomes of their own bytes.
-  void find_whole() {
+  // Tells tokens that merges make of their bytes from others.
+  void sort_tokens() {
     std::vector<int32_t> ids;
-    whole_ = TokenTable(bpe_.tokens().size());
-    for (size_t id = 0; id < bpe_.tokens().size(); ++id) {
-      const std::string& token = bpe_.tokens()[id];
-      if (token.empty() || token.size() > PieceKey::kLongest) continue;
-      if (ignore_merges_ || is_made(id, ids)) whole_.add(token, static_cast<int32_t>(id));
+    const std::vector<std::string>& tokens = bpe_.tokens();
+    made_ = TokenTable(tokens.size());
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const auto id = static_cast<int32_t>(i);
+      if (tokens[i].empty() || (!ignore_merges_ && tokens[i].size() > PieceKey::kLongest)) continue;
+      if (is_made(i, ids)) {
+        made_.add(tokens[i], id);
+      } else if (ignore_merges_) {
+        unmade_.emplace(tokens[i], id);
+        is_unmade_.resize(tokens.size());
+        is_unmade_[i] = true;
+      }
     }
   }
 
   Bpe bpe_;
-  TokenTable whole_;
+  TokenTable made_;                                       // tokens that are what becomes of their own bytes
+  std::unordered_map<std::string_view, int32_t> unmade_;  // the others, where pieces that are one stay whole
+  std::vector<bool> is_unmade_;                           // by id; empty if none is
   AddedTokens added_, normalized_;
   SplitPattern pattern_;
   std::unique_ptr<PreTokenizer> steps_;  // instead of the pattern, if there are any

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -56,7 +57,7 @@ struct PieceKey {
 template <class Entry>
 class ForgetfulTable {
  public:
-  struct alignas(64) Line {
+  struct alignas(2 * sizeof(Entry)) Line {
     Entry entries[2];
   };
 
@@ -79,6 +80,15 @@ class ForgetfulTable {
       return own;
     }
     return nullptr;
+  }
+
+  template <class Is>
+  void remove_if(Is&& is) {
+    for (size_t i = 0; i < size_t{1} << bits_; ++i) {
+      for (Entry& entry : lines_[i].entries) {
+        if (entry.used() && is(entry)) entry = {};
+      }
+    }
   }
 
   // Adds what is not there.
@@ -131,188 +141,156 @@ class ForgetfulTable {
   std::unique_ptr<Line[]> lines_;
 };
 
-// The ids of pieces of any length, one behind the other in memory that grows up to a limit; then all of them
-// are forgotten.
-class PieceList {
- public:
-  // `hash` is that of the piece; empty if its ids are not known. They hold until the next call of insert.
-  std::span<const int32_t> find(uint64_t hash, std::string_view piece) const {
-    for (const Slot& slot : lines_[line_of(hash)].slots) {
-      if (slot.end == 0 || slot.tag != tag_of(hash)) continue;
-      const Entry entry = entry_before(slot.end);
-      if (entry.piece == piece) return entry.ids;
-    }
-    return {};
-  }
-
-  // Adds what is not there; what takes too much memory is left out.
-  void insert(uint64_t hash, std::string_view piece, std::span<const int32_t> ids) {
-    if (piece.size() > kLongest || ids.size() > kLongest) return;
-    const size_t more = ids.size() + words_of(piece.size()) + kHead;
-    if (words_.size() + more > kMostWords) forget();
-    if (words_.size() + more > words_.capacity())
-      words_.reserve(std::clamp<size_t>(2 * words_.capacity(), 4096, kMostWords));
-    words_.insert(words_.end(), ids.begin(), ids.end());
-    const size_t begin = words_.size();
-    words_.resize(begin + words_of(piece.size()) + kHead);
-    std::memcpy(&words_[begin], piece.data(), piece.size());
-    const Head head{hash, static_cast<uint32_t>(piece.size()), static_cast<uint32_t>(ids.size())};
-    std::memcpy(&words_[words_.size() - kHead], &head, sizeof head);
-    index(hash, words_.size());
-    if (++count_ > 4 * lines_.size()) grow();
-  }
-
- private:
-  static constexpr size_t kLongest = 256;                // bytes, and ids
-  static constexpr size_t kMostWords = size_t{2} << 20;  // 8 MiB; lines take at most 4 more
-  struct Slot {
-    uint32_t tag = 0;
-    uint32_t end = 0;  // of the entry; 0: none
-  };
-  struct alignas(64) Line {
-    Slot slots[8];
-  };
-  // In words_: ids, bytes, head.
-  struct Head {
-    uint64_t hash;
-    uint32_t bytes, ids;
-  };
-  static constexpr size_t kHead = sizeof(Head) / sizeof(int32_t);
-  struct Entry {
-    Head head;
-    std::string_view piece;
-    std::span<const int32_t> ids;
-    size_t begin;
-  };
-
-  static size_t words_of(size_t bytes) { return (bytes + 3) / 4; }
-  static uint32_t tag_of(uint64_t hash) { return static_cast<uint32_t>(hash >> 16); }
-  size_t line_of(uint64_t hash) const { return hash >> (std::countl_zero(lines_.size()) + 1); }
-
-  Entry entry_before(size_t end) const {
-    Entry e;
-    std::memcpy(&e.head, &words_[end - kHead], sizeof e.head);
-    const size_t bytes = end - kHead - words_of(e.head.bytes);
-    e.begin = bytes - e.head.ids;
-    e.piece = {reinterpret_cast<const char*>(words_.data() + bytes), e.head.bytes};
-    e.ids = {words_.data() + e.begin, e.head.ids};
-    return e;
-  }
-
-  // A slot for an entry, in place of another one where none is free.
-  void index(uint64_t hash, size_t end) {
-    auto& slots = lines_[line_of(hash)].slots;
-    size_t at = 0;
-    while (at < std::size(slots) && slots[at].end != 0)
-      ++at;
-    if (at == std::size(slots)) at = end % std::size(slots);
-    slots[at] = {tag_of(hash), static_cast<uint32_t>(end)};
-  }
-
-  void grow() {
-    lines_ = std::vector<Line>(2 * lines_.size());
-    for (size_t end = words_.size(); end > 0;) {
-      const Entry entry = entry_before(end);
-      index(entry.head.hash, end);
-      end = entry.begin;
-    }
-  }
-
-  void forget() {
-    words_.clear();
-    count_ = 0;
-    std::ranges::fill(lines_, Line());
-  }
-
-  std::vector<int32_t> words_;
-  std::vector<Line> lines_ = std::vector<Line>(1024);
-  size_t count_ = 0;  // of entries
-};
-
 // The ids of pieces that were met before: most of a text is a few thousand words. Pieces of up to 15 bytes
-// and 4 ids have a table of small entries; what is longer, like rules, indentation, and words of scripts that
-// a vocabulary knows little of, is in a list.
+// and 4 ids have a table of small entries. More ids, and longer pieces with theirs, are in a list that grows
+// up to a limit, where all of it is forgotten; entries say where.
 class PieceCache {
  public:
-  static constexpr size_t kFew = 4;  // ids
+  static constexpr size_t kFew = 4;        // ids in an entry
+  static constexpr size_t kSome = 16;      // more ids than a short piece may have
+  static constexpr size_t kLongest = 256;  // bytes, and ids, of what is kept
 
   // A piece that is looked for, and where.
   struct Query {
     const char* data;  // the piece
     size_t size;
-    PieceKey key;  // of no entry if the piece is too long for one
-    uint64_t hash;
+    PieceKey key;   // of a long piece its hash, and what no short one has
+    uint64_t hash;  // of a short piece
 
     std::string_view piece() const { return {data, size}; }
+    bool is_short() const { return size <= PieceKey::kLongest; }
   };
-  // `readable` as for PieceKey. What find_few reads is on its way to the caches of the processor.
+  // `readable` as for PieceKey. What is read first is on its way to the caches of the processor.
   Query query(std::string_view piece, size_t readable) const {
-    if (piece.size() > PieceKey::kLongest) return {piece.data(), piece.size(), {1, 0}, hash_of(piece)};
+    if (piece.size() > PieceKey::kLongest) {
+      const Query query{piece.data(), piece.size(), {hash_of(piece), 1}, 0};
+      __builtin_prefetch(&long_.line_of(query.key.low));
+      return query;
+    }
     const PieceKey key = PieceKey::of(piece, readable);
     const Query query{piece.data(), piece.size(), key, key.hash()};
-    __builtin_prefetch(&few_.line_of(query.hash));
+    __builtin_prefetch(&short_.line_of(query.hash));
     return query;
   }
 
-  // Writes kFew ids, of which the first are those of the piece, and says how many; more than kFew if only
-  // find can tell.
-  size_t find_few(const Query& query, int32_t* ids) const {
-    const auto& line = few_.line_of(query.hash);
-    const Few& entry = line.entries[line.entries[0].is(query.key) ? 0 : 1];
+  // Writes kSome ids, of which the first are those of the piece, and says how many; kSome if only find can
+  // tell.
+  size_t copy_some(const Query& query, int32_t* ids) const {
+    const auto& line = short_.line_of(query.hash);
+    const Short& entry = line.entries[line.entries[0].is(query.key) ? 0 : 1];
     std::memcpy(ids, entry.ids, sizeof entry.ids);
-    return entry.is(query.key) ? entry.count() : kFew + 1;
+    const size_t count = entry.is(query.key) ? entry.count() : kSome;
+    if (count > kFew && count < kSome) std::memcpy(ids, &list_[entry.place()], kSome * sizeof *ids);
+    return count;
   }
 
-  // The ids of any piece; empty if they are not known. They hold until the next call.
-  std::span<const int32_t> find(const Query& query) {
-    if (query.size <= PieceKey::kLongest) {
-      const Few* const few = find_in_few(query);
-      if (few == nullptr) return {};
-      if (few->count() <= kFew) return {few->ids, few->count()};
+  // The ids of any piece, if they are known. They hold until the next call.
+  std::optional<std::span<const int32_t>> find(const Query& query) {
+    if (!query.is_short()) {
+      const Long* const entry = find_long(query);
+      if (entry == nullptr) return {};
+      return std::span(&list_[entry->place], entry->ids);
     }
-    return many_.find(query.hash, query.piece());
+    const Short* const entry = find_short(query);
+    if (entry == nullptr) return {};
+    return std::span(entry->count() > kFew ? &list_[entry->place()] : entry->ids, entry->count());
   }
 
-  // Keeps the ids of a piece that find did not find.
+  // Keeps the ids of a piece that find did not find, unless there are too many.
   void keep(const Query& query, std::span<const int32_t> ids) {
-    const bool few = query.size <= PieceKey::kLongest;
-    if (few && find_in_few(query) == nullptr) few_.insert(Few(query.key, ids));
-    if (!few || ids.size() > kFew) many_.insert(query.hash, query.piece(), ids);
+    if (query.size > kLongest || ids.size() > (query.is_short() ? kSome - 1 : kLongest)) return;
+    if (!query.is_short()) {
+      const size_t place = add_to_list(ids, query.piece());
+      long_.insert({query.key.low, static_cast<uint32_t>(place), static_cast<uint16_t>(query.size),
+                    static_cast<uint16_t>(ids.size())});
+    } else if (find_short(query) == nullptr) {
+      const auto place = static_cast<int32_t>(ids.size() > kFew ? add_to_list(ids, {}) : 0);
+      short_.insert(Short(query.key, ids.size(), ids.size() > kFew ? std::span(&place, 1) : ids));
+    }
+  }
+
+  // Whether this was asked of the same piece before, most likely.
+  bool was_asked_before(const Query& query) {
+    const uint64_t hash = query.is_short() ? query.hash : query.key.low;
+    const auto tag = static_cast<uint16_t>(hash >> 32);
+    return std::exchange(asked_[hash >> (64 - kAskedBits)], tag) == tag;
   }
 
  private:
-  struct Few {
+  static constexpr int kAskedBits = 16;
+
+  struct Short {
     // That of no piece has the length 0; the upper half of the last byte is the number of ids.
     PieceKey key{};
-    int32_t ids[kFew] = {};
+    int32_t ids[kFew] = {};  // or where they are
 
-    Few() = default;
-    Few(const PieceKey& k, std::span<const int32_t> all)
-        : key{k.low, k.high | std::min<uint64_t>(all.size(), kFew + 1) << 60} {
-      std::ranges::copy(all.first(std::min(all.size(), kFew)), ids);
+    Short() = default;
+    Short(const PieceKey& k, uint64_t count, std::span<const int32_t> some)
+        : key{k.low, k.high | count << 60} {
+      std::ranges::copy(some, ids);
     }
     bool used() const { return key.high != 0; }
     bool is(const PieceKey& k) const { return ((key.low ^ k.low) | (key.high ^ k.high) << 4) == 0; }
-    size_t count() const { return key.high >> 60; }  // kFew + 1: they are in the other table, if anywhere
+    size_t count() const { return key.high >> 60; }
+    size_t place() const { return static_cast<size_t>(ids[0]); }
     uint64_t hash() const { return PieceKey{key.low, key.high << 4 >> 4}.hash(); }
   };
-  const Few* find_in_few(const Query& query) {
-    return few_.find(query.hash, [&](const Few& entry) { return entry.is(query.key); });
+  // Its ids, and behind them its bytes, are in the list.
+  struct Long {
+    uint64_t of_piece = 0;
+    uint32_t place = 0;
+    uint16_t bytes = 0, ids = 0;
+
+    bool used() const { return bytes != 0; }
+    uint64_t hash() const { return of_piece; }
+  };
+  const Short* find_short(const Query& query) {
+    return short_.find(query.hash, [&](const Short& entry) { return entry.is(query.key); });
+  }
+  const Long* find_long(const Query& query) {
+    return long_.find(query.key.low, [&](const Long& entry) {
+      return entry.of_piece == query.key.low && entry.bytes == query.size &&
+             std::memcmp(&list_[entry.place + entry.ids], query.data, query.size) == 0;
+    });
+  }
+
+  // The place of the ids.
+  size_t add_to_list(std::span<const int32_t> ids, std::string_view piece) {
+    const size_t words = ids.size() + (piece.size() + 3) / 4;
+    if (used_ + words + kSome > kMostWords) {
+      short_.remove_if([](const Short& entry) { return entry.count() > kFew; });
+      long_.remove_if([](const Long&) { return true; });
+      used_ = 0;
+    }
+    if (used_ + words + kSome > list_.size())
+      list_.resize(std::clamp<size_t>(2 * list_.size(), 4096, kMostWords));
+    const size_t place = used_;
+    used_ += words;
+    std::ranges::copy(ids, &list_[place]);
+    std::ranges::copy(piece, reinterpret_cast<char*>(&list_[place + ids.size()]));
+    return place;
   }
 
   // Of long pieces.
   __attribute__((noinline)) static uint64_t hash_of(std::string_view piece) {
     uint64_t hash = piece.size();
-    for (size_t i = 0; i < piece.size(); i += 8) {
-      uint64_t word = 0;
-      std::memcpy(&word, piece.data() + i, std::min<size_t>(piece.size() - i, 8));
+    const auto add = [&](size_t at) {
+      uint64_t word;
+      std::memcpy(&word, piece.data() + at, sizeof word);
       hash = (std::rotl(hash, 29) ^ word) * 0x9E3779B97F4A7C15u;
-    }
+    };
+    for (size_t at = 0; at + sizeof hash < piece.size(); at += sizeof hash)
+      add(at);
+    add(piece.size() - sizeof hash);
     return hash;
   }
 
-  ForgetfulTable<Few> few_{13, 17};  // 0.5 to 8 MiB
-  PieceList many_;
+  ForgetfulTable<Short> short_{13, 17};                  // 0.5 to 8 MiB
+  ForgetfulTable<Long> long_{10, 17};                    // up to 4 MiB
+  static constexpr size_t kMostWords = size_t{2} << 20;  // of the list: 8 MiB
+  std::vector<int32_t> list_;
+  size_t used_ = 0;                                // words of the list
+  std::array<uint16_t, 1 << kAskedBits> asked_{};  // a part of the hash of the last piece at each place
 
   friend class PieceCaches;
   std::unique_ptr<PieceCache> next_;  // in a list of idle ones
@@ -352,7 +330,9 @@ class PieceCaches {
 
 // The ids of the pieces of one text, which are added in order: encode(piece, ids) appends those of a piece
 // that no earlier text had. Many pieces are looked up at once, so that one does not wait for the memory of
-// the other.
+// the other. If encode also has end_of_part(piece, from), as Bpe does, a new piece is looked up part by part.
+// A part that would be one token as a piece, for which is_same_in_parts(id) is false, is left to
+// encode_part(part, ids).
 template <class Encode>
 class PieceEncoder {
  public:
@@ -373,6 +353,7 @@ class PieceEncoder {
   void add(std::string_view piece, size_t readable) {
     if (cache_ == nullptr) return encode_(piece, ids_);
     queries_[waiting_++] = cache_->query(piece, readable);
+    readable_end_ = piece.data() + readable;
     if (waiting_ == kAtOnce) look_up();
   }
   void end_part() { look_up(); }
@@ -389,29 +370,69 @@ class PieceEncoder {
   }
 
  private:
-  static constexpr size_t kAtOnce = 128, kRoom = PieceCache::kFew * kAtOnce, kBuffer = 8192;
+  static constexpr size_t kAtOnce = 128, kRoom = PieceCache::kSome * kAtOnce, kBuffer = 8192;
 
   void look_up() {
     if (filled_ > kBuffer - kRoom) flush();
     for (size_t i = 0; i < waiting_; ++i) {
       bytes_ += queries_[i].size;
-      const size_t count = cache_->find_few(queries_[i], buffer_ + filled_);
-      if (count <= PieceCache::kFew) {
-        filled_ += count;
-      } else {
-        add_rare(queries_[i]);
-      }
+      if (!find(queries_[i])) add_rare(queries_[i]);
     }
     waiting_ = 0;
   }
 
-  // A piece that find_few did not find.
+  // Adds the ids of a short piece that came last to its line of the cache.
+  bool find(const PieceCache::Query& query) {
+    const size_t count = cache_->copy_some(query, buffer_ + filled_);
+    if (count == PieceCache::kSome) return false;
+    filled_ += count;
+    return true;
+  }
+
+  // A piece that `find` did not find.
   __attribute__((noinline)) void add_rare(const PieceCache::Query& query) {
-    const std::span<const int32_t> known = cache_->find(query);
-    if (!known.empty()) return append(known);
+    if (const auto known = cache_->find(query)) return append(*known);
+    if constexpr (requires { encode_.end_of_part(query.piece(), 0); }) {
+      const size_t end = encode_.end_of_part(query.piece(), 0);
+      if (end < query.size) return add_parts(query, end);
+    }
+    append(encode(query));
+  }
+
+  std::span<const int32_t> encode(const PieceCache::Query& query) {
     made_.clear();
     encode_(query.piece(), made_);
     cache_->keep(query, made_);
+    return made_;
+  }
+
+  // Most such pieces come once: only those that come again are kept.
+  void add_parts(const PieceCache::Query& query, size_t end) {
+    const std::string_view piece = query.piece();
+    const bool keeps = query.size <= PieceCache::kLongest && cache_->was_asked_before(query);
+    if (keeps && filled_ + query.size > kBuffer - kRoom) flush();
+    const size_t first = filled_;
+    for (size_t from = 0; from < query.size; end = encode_.end_of_part(piece, from)) {
+      add_part(piece.substr(from, end - from));
+      from = end;
+    }
+    if (keeps) cache_->keep(query, {buffer_ + first, filled_ - first});
+  }
+
+  void add_part(std::string_view part) {
+    if (filled_ > kBuffer - kRoom) flush();
+    const PieceCache::Query query = cache_->query(part, static_cast<size_t>(readable_end_ - part.data()));
+    const size_t before = filled_;
+    if (!find(query)) {
+      const auto known = cache_->find(query);
+      const std::span<const int32_t> ids = known ? *known : encode(query);
+      if (ids.size() != 1 || encode_.is_same_in_parts(ids[0])) return append(ids);
+    } else if (filled_ != before + 1 || encode_.is_same_in_parts(buffer_[before])) {
+      return;
+    }
+    filled_ = before;
+    made_.clear();
+    encode_.encode_part(part, made_);
     append(made_);
   }
 
@@ -442,6 +463,7 @@ class PieceEncoder {
   Encode encode_;
   size_t text_bytes_, bytes_ = 0;  // of all pieces, and of those that were looked up
   std::vector<int32_t> ids_, made_;
+  const char* readable_end_ = nullptr;  // of the pieces that wait
   size_t waiting_ = 0, filled_ = 0;
   PieceCache::Query queries_[kAtOnce];
   int32_t buffer_[kBuffer];

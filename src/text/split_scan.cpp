@@ -70,28 +70,36 @@ uint64_t first_bits(size_t n) {
   return n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
 }
 
-// Finds characters beyond ASCII, which begin or go on at the bits of `bytes`. The first byte that is left to
-// split_end; as many as there are if there is none.
-size_t find_beyond_ascii(const SplitText& t, uint64_t bytes, bool cased, SplitWindow& w) {
-  uint64_t caseless = 0;
+// Finds characters beyond ASCII, which begin or go on at the bits of `bytes`; there is one. The first byte
+// that is left to split_end; as many as there are if there is none.
+template <bool kCased>
+size_t find_beyond_ascii(const SplitText& t, uint64_t bytes, SplitWindow& w) {
+  uint64_t starts = 0, caseless = 0;
   size_t end = kWindow;
-  while (bytes != 0) {
-    const auto at = static_cast<size_t>(std::countr_zero(bytes));
-    const SplitText::Char c = t.at(w.begin + at);
-    const bool in_word = cased && (c.bits & (kUpper | kLower)) != 0;  // also as a mark
+  for (auto at = static_cast<size_t>(std::countr_zero(bytes)); at < kWindow;) {
+    const SplitText::Char c = t.beyond_ascii(w.begin + at);
+    const bool in_word = kCased && (c.bits & (kUpper | kLower)) != 0;  // also as a mark
     const bool behind_letter = at > 0 && (w.letter >> (at - 1) & 1) != 0;
     const bool alone = in_word && (c.bits & kLetter) == 0 && !behind_letter;
     if (at + c.length > kWindow || alone || (c.bits & (kSpace | kNumber)) != 0) {
       end = at;
       break;
     }
-    const uint64_t bits = first_bits(c.length) << at;
-    w.inside |= bits & (bits << 1);
-    if (in_word || (c.bits & kLetter) != 0) w.letter |= bits;
-    if (in_word) ((c.bits & kLower) != 0 ? w.lower : w.upper) |= bits;
-    if (in_word && (c.bits & kLower) != 0 && (c.bits & kUpper) != 0) caseless |= bits;
-    bytes &= ~bits;
+    const uint64_t bits = ((uint64_t{1} << c.length) - 1) << at;
+    const auto where = [bits](bool is) { return is ? bits : 0; };
+    starts |= uint64_t{1} << at;
+    w.letter |= where(in_word || (c.bits & kLetter) != 0);
+    if (kCased) {
+      const bool lower = in_word && (c.bits & kLower) != 0, upper = in_word && (c.bits & kUpper) != 0;
+      w.lower |= where(lower);
+      w.upper |= where(upper && !lower);
+      caseless |= where(upper && lower);
+    }
+    at += c.length;
+    if (at < kWindow && (bytes >> at & 1) == 0)
+      at = static_cast<size_t>(std::countr_zero(bytes & ~first_bits(at)));
   }
+  w.inside = bytes & ~starts;  // up to the end
   const uint64_t capitals = w.upper & (caseless << 1);
   return std::min(end, static_cast<size_t>(std::countr_zero(capitals)));
 }
@@ -110,8 +118,12 @@ SplitWindow split_window(const SplitText& t, size_t begin, bool cased) {
   SplitWindow w{.begin = begin, .valid = first_bits(size)};
   find_ascii(block, cased, w);
   const uint64_t beyond = bits_of(block, [](Bytes b) { return b; });
-  if (beyond != 0) w.valid &= first_bits(find_beyond_ascii(t, beyond, cased, w));
-  for (uint64_t* const bits : {&w.letter, &w.number, &w.space, &w.newline, &w.blank, &w.apostrophe})
+  if (beyond != 0) {
+    const size_t end = cased ? find_beyond_ascii<true>(t, beyond, w) : find_beyond_ascii<false>(t, beyond, w);
+    w.valid &= first_bits(end);
+  }
+  for (uint64_t* const bits :
+       {&w.letter, &w.number, &w.space, &w.newline, &w.blank, &w.apostrophe, &w.inside})
     *bits &= w.valid;
   w.upper &= w.valid, w.lower &= w.valid, w.slash &= w.valid;
   return w;

@@ -45,6 +45,22 @@ class SplitText {
     if (byte < 0x80) return {classes_[byte], 1};
     return beyond_ascii(i);
   }
+  // The same for a byte that is not ASCII; most characters there have two or three bytes, and text behind
+  // them.
+  Char beyond_ascii(size_t i) const {
+    if (text_.size() - i < 4) return any(i);
+    uint32_t bytes;
+    std::memcpy(&bytes, text_.data() + i, sizeof bytes);
+    const uint32_t second = bytes >> 8 & 0x3F;
+    if ((bytes & 0xC0E0) == 0x80C0) {
+      const uint32_t code = (bytes & 0x1F) << 6 | second;
+      if (code >= 0x80) return {classes_[code], 2};
+    } else if ((bytes & 0xC0C0F0) == 0x8080E0) {
+      const uint32_t code = (bytes & 0xF) << 12 | second << 6 | (bytes >> 16 & 0x3F);
+      if (code >= 0x800 && (code < 0xD800 || code > 0xDFFF)) return {classes_[code], 3};
+    }
+    return any(i);
+  }
   bool has(size_t i, uint8_t bits) const { return (at(i).bits & bits) != 0; }
   bool is(size_t i, char c) const { return i < text_.size() && text_[i] == c; }
   bool ends_at(size_t i) const { return i >= text_.size(); }
@@ -121,7 +137,7 @@ class SplitText {
     return std::countr_zero(others) / 8;
   }
 
-  Char beyond_ascii(size_t i) const {
+  Char any(size_t i) const {
     const Utf8Char c = decode_utf8(text_, i);
     if (c.status != Utf8Status::valid) return {0, 1};
     return {classes_[c.code], static_cast<uint8_t>(c.length)};

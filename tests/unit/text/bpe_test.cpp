@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "support/temp_dir.h"
+#include "text/bpe_tokenizer.h"
 #include "text/tokenizer.h"
 #include "text/vocab_data.h"
 
@@ -28,12 +30,16 @@ std::vector<std::string> byte_tokens() {
   return tokens;
 }
 
-// Merges of random tokens over the letters a to d, each of which exists when it is merged.
-Bpe random_bpe(uint64_t seed) {
+struct Merges {
+  std::vector<std::string> tokens;
+  std::vector<Bpe::Merge> merges;
+};
+
+// Merges of random tokens over the bytes in `usable`, each of which exists when it is merged.
+Merges random_merges(uint64_t seed, std::vector<int32_t> usable) {
   RandomStream random(seed, RandomSite::test);
   std::vector<std::string> tokens = byte_tokens();
   std::vector<Bpe::Merge> merges;
-  std::vector<int32_t> usable = {'a', 'b', 'c', 'd'};
   while (merges.size() < 60) {
     const int32_t left = usable[random.below(usable.size())], right = usable[random.below(usable.size())];
     const std::string bytes = tokens[static_cast<size_t>(left)] + tokens[static_cast<size_t>(right)];
@@ -44,6 +50,31 @@ Bpe random_bpe(uint64_t seed) {
     usable.push_back(id);
   }
   return {std::move(tokens), std::move(merges)};
+}
+
+Bpe random_bpe(uint64_t seed) {
+  Merges made = random_merges(seed, {'a', 'b', 'c', 'd'});
+  return {std::move(made.tokens), std::move(made.merges)};
+}
+
+// Characters of one to four bytes that share bytes, and halves of them.
+const std::vector<std::string> kCharacters = {"a",          " ",          "\u0416", "\u0436",
+                                              "\u0426",     "\u4E2D",     "\u4E36", "\u8AAD",
+                                              "\U0001F600", "\U0001F616", "\xE4",   "\xB8"};
+
+std::string random_text(RandomStream& random, size_t characters) {
+  std::string text;
+  for (size_t i = 0; i < characters; ++i)
+    text += kCharacters[random.below(kCharacters.size())];
+  return text;
+}
+
+// Merges of bytes of these characters: within them, across them, and of parts of them.
+Merges random_merges_of_characters(uint64_t seed) {
+  std::vector<int32_t> usable;
+  for (const char c : std::string("a\xD0\x96\xB6\xE4\xB8\xAD\xF0\x9F\x98\x80"))
+    usable.push_back(static_cast<unsigned char>(c));
+  return random_merges(seed, usable);
 }
 
 // By the definition: the first pair of the lowest rank is merged until there is none.
@@ -89,6 +120,57 @@ TEST(Bpe, AgreesWithTheDefinition) {
       Ids ids;
       bpe.encode(text, ids);
       EXPECT_EQ(ids, by_definition(bpe, text)) << text;
+    }
+  }
+}
+
+TEST(Bpe, PiecesHaveTheIdsOfTheirParts) {
+  RandomStream random(2, RandomSite::test);
+  size_t parts = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    Merges made = random_merges_of_characters(seed);
+    const Bpe bpe(std::move(made.tokens), std::move(made.merges));
+    for (int round = 0; round < 40; ++round) {
+      const std::string text = random_text(random, 1 + random.below(30));
+      Ids ids, of_parts;
+      bpe.encode(text, ids);
+      for (size_t from = 0, end = 0; from < text.size(); from = end, ++parts) {
+        end = bpe.end_of_part(text, from);
+        ASSERT_GT(end, from);
+        bpe.encode(text.substr(from, end - from), of_parts);
+      }
+      ASSERT_EQ(ids, of_parts) << text;
+    }
+  }
+  EXPECT_GT(parts, 4 * 1600u);
+}
+
+// Neighbours of what is left out may be merged.
+TEST(Bpe, NoPartsWhereBytesHaveNoToken) {
+  const Bpe bpe({"a", "\xC3", "\xA9", "\xC3\xA9"}, {{1, 2, 3}});
+  EXPECT_EQ(bpe.end_of_part("a\u00E9a\u00E9", 0), 6u);
+}
+
+// A text so short that nothing is kept of it, and the same behind others; tokens that no merges make are
+// whole pieces here.
+TEST(BpeTokenizer, PartsOfPiecesAreNoWholePieces) {
+  RandomStream random(3, RandomSite::test);
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    Merges made = random_merges_of_characters(seed);
+    for (const char* const unmade :
+         {"\u0436\u0436", "\u4E2D", "\u0426", "\u8AAD\u8AAD\u4E36\u4E36\u4E2D\u4E2D"}) {
+      if (std::ranges::find(made.tokens, unmade) == made.tokens.end()) made.tokens.emplace_back(unmade);
+    }
+    const auto make = [&] {
+      return detail::make_bpe_tokenizer(
+          {.tokens = made.tokens, .merges = made.merges, .ignore_merges = true});
+    };
+    const auto used = make();
+    for (int round = 0; round < 300; ++round) {
+      std::string text = random_text(random, 1 + random.below(200));
+      for (int i = 0; i < 6; ++i)
+        text += " " + made.tokens[made.tokens.size() - 1 - random.below(4)];
+      ASSERT_EQ(used->encode(text), make()->encode(text)) << text;
     }
   }
 }

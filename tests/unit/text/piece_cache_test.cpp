@@ -15,11 +15,11 @@ using Ids = std::vector<int32_t>;
 // As the tokenizers do; empty if they are not known.
 Ids find(PieceCache& cache, std::string_view piece) {
   const PieceCache::Query query = cache.query(piece, piece.size());
-  int32_t few[PieceCache::kFew];
-  const size_t count = cache.find_few(query, few);
-  if (count <= PieceCache::kFew) return {few, few + count};
+  int32_t some[PieceCache::kSome];
+  const size_t count = cache.copy_some(query, some);
+  if (count < PieceCache::kSome) return {some, some + count};
   const auto ids = cache.find(query);
-  return {ids.begin(), ids.end()};
+  return ids ? Ids(ids->begin(), ids->end()) : Ids();
 }
 
 void keep(PieceCache& cache, std::string_view piece, const Ids& ids) {
@@ -73,6 +73,33 @@ TEST(PieceCache, ForgetsWhatDoesNotComeAgain) {
   EXPECT_GT(known, 100000);
   EXPECT_LT(known, 350000);  // its memory is bounded
   EXPECT_EQ(find(cache, "often"), Ids{7});
+}
+
+TEST(PieceCache, RemembersWhatWasAsked) {
+  PieceCache cache;
+  int32_t mistaken = 0;
+  for (int32_t i = 0; i < 1000; ++i) {
+    const std::string piece = piece_of(i);
+    const PieceCache::Query query = cache.query(piece, piece.size());
+    if (cache.was_asked_before(query)) ++mistaken;
+    EXPECT_TRUE(cache.was_asked_before(query)) << piece;
+  }
+  EXPECT_LT(mistaken, 10);
+}
+
+// More ids than an entry has room for are in a list, which is full five times here.
+TEST(PieceCache, ShortPiecesOfManyIdsAreForgottenTogether) {
+  PieceCache cache;
+  const auto many_of = [](int32_t i) { return Ids(5 + static_cast<size_t>(i) % 11, i); };
+  for (int32_t i = 0; i < 1000000; ++i) {
+    const std::string piece = "m" + std::to_string(i);
+    keep(cache, piece, many_of(i));
+    ASSERT_EQ(find(cache, piece), many_of(i)) << piece;
+    const std::string earlier = "m" + std::to_string(i / 2);
+    if (const Ids ids = find(cache, earlier); !ids.empty()) {
+      ASSERT_EQ(ids, many_of(i / 2)) << earlier;
+    }
+  }
 }
 
 TEST(PieceCache, LeavesOutWhatIsTooLong) {

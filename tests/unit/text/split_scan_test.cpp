@@ -37,6 +37,26 @@ std::string mixture(RandomStream& random, const std::vector<std::string>& words,
   return text;
 }
 
+TEST(SplitScan, CharactersAreThoseOfUtf8) {
+  for (int first = 0; first < 256; ++first) {
+    for (int second = 0; second < 256; ++second) {
+      for (const int third : {0x00, 0x7F, 0x80, 0xBF, 0xC0, 0xFF}) {
+        for (const size_t size : {3u, 5u}) {
+          const std::string bytes = {static_cast<char>(first), static_cast<char>(second),
+                                     static_cast<char>(third), '\x80', 'a'};
+          const std::string text = bytes.substr(0, size);
+          const Utf8Char c = decode_utf8(text, 0);
+          const bool valid = c.status == Utf8Status::valid;
+          const detail::SplitText::Char found = detail::SplitText(text).at(0);
+          ASSERT_EQ(found.length, valid ? c.length : 1) << first << " " << second << " " << third;
+          ASSERT_EQ(found.bits, valid ? detail::char_classes()[c.code] : 0)
+              << first << " " << second << " " << third;
+        }
+      }
+    }
+  }
+}
+
 TEST(SplitScan, WindowsAgreeWithPiecesOfAscii) {
   RandomStream random(7, RandomSite::test);
   const std::vector<std::string> few = {"a", "A", "1", " ", "\n", "\t",  "\r",
