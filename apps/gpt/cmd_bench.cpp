@@ -281,7 +281,7 @@ Command add_bench_command(CLI::App& root) {
   add_list(*app, "--mode", a->modes, "M,...", "any of train, prefill, decode, batch (all)");
   add_list(*app, "--dtype", a->dtypes, "T,...",
            "types of the products: fp32, bf16, fp16, and for inference q8_0, q4_0 (fp32)");
-  add_value(*app, "--kv-dtype", a->kv_dtype, "fp32|bf16|fp16|int8",
+  add_value(*app, "--kv-dtype", a->kv_dtype, "fp32|bf16|fp16|int8|q4_0",
             "type of cached keys and values (fp32 with fp32 weights, fp16 with fp16, else bf16)");
   add_value(*app, "--rows", a->rows, "N", "prefill: tokens of the prompt (512)");
   add_value(*app, "--sequences", a->sequences, "N", "batch: sequences decoded together (16)");

@@ -302,7 +302,7 @@ void add_model_options(CLI::App& app, ServeArguments& a) {
   add_shown(app, "--sequences", a.sequences, "N", "sequences that are computed together");
   add_shown(app, "--kv-memory", a.kv_memory, "GIB", "of cached keys and values, for each model");
   add_shown(app, "--dtype", a.dtype, "fp32|bf16|fp16|q8_0|q4_0", "type of the products with weights");
-  add_value(app, "--kv-dtype", a.kv_dtype, "fp32|bf16|fp16|int8",
+  add_value(app, "--kv-dtype", a.kv_dtype, "fp32|bf16|fp16|int8|q4_0",
             "type of cached keys and values (what suits --dtype)");
   app.add_flag("--in-place", a.in_place, "with --dtype bf16: read bf16 weights where the file has them");
   add_shown(app, "--step-rows", a.step_rows, "N", "most tokens in one step of the model");

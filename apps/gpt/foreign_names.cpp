@@ -146,7 +146,7 @@ constexpr Answer kAnswers[] = {
     {"--flash-attn|-fa", "", "attention never stores its matrix; leave it out"},
     {"--mlock|--no-mmap", "", "weights are mapped from the file; leave it out"},
     {"--cache-type-k|--cache-type-v", "",
-     "--kv-dtype fp32, bf16, fp16 or int8 is the type of keys and values"},
+     "--kv-dtype fp32, bf16, fp16, int8 or q4_0 is the type of keys and values"},
     {"--spec-type|--speculative-config", "",
      "--speculate ngram proposes what stood in the text before, --draft MODEL has a smaller model propose; "
      "--draft-tokens N is the most"},

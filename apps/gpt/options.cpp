@@ -138,7 +138,7 @@ DType parse_dtype(const std::string& flag, const std::string& name, std::initial
 
 DType parse_kv_dtype(const std::string& name, DType weights) {
   if (name.empty()) return inference_types(weights).cache;
-  return parse_dtype("--kv-dtype", name, {DType::f32, DType::bf16, DType::f16, DType::i8});
+  return parse_dtype("--kv-dtype", name, {DType::f32, DType::bf16, DType::f16, DType::i8, DType::q4_0});
 }
 
 DType parse_dtype(const std::string& flag, const std::string& name) {

@@ -30,7 +30,7 @@ void set_types(gpt::Inference::Options& options, const EngineOptions& o) {
   const gpt::InferenceTypes types = gpt::inference_types(*options.weights);
   options.dtype = types.activations;
   options.kv_dtype =
-      o.kv_dtype.empty() ? types.cache : dtype_named("kv_dtype", o.kv_dtype, {f32, bf16, f16, i8});
+      o.kv_dtype.empty() ? types.cache : dtype_named("kv_dtype", o.kv_dtype, {f32, bf16, f16, i8, q4_0});
   options.in_place = o.in_place || *options.weights != bf16;
 }
 

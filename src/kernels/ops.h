@@ -230,7 +230,7 @@ struct AttentionArgs {
   std::span<const AttentionSeq> seqs;
   TensorView out;                         // [N,H*D] act
   TensorView q;                           // [N,H*D] act
-  TensorView k, v;                        // [rows,Hkv*D] act, of one type; or int8 with scales
+  TensorView k, v;                        // [rows,Hkv*D] act, of one type; int8 with scales; q4_0, D % 32 = 0
   TensorView k_scale = {}, v_scale = {};  // [rows,Hkv] fp32: what int8 values are multiplied with
   TensorView lse = {};  // [N,H]: log of the softmax denominator, saved for backward, or absent
   // Attention weights after dropout, for looking at: [seqs,H,max q_len,max kv_len], zero where masked.
@@ -249,9 +249,9 @@ struct AttentionBackwardArgs {
 };
 
 // Copies row n of src to row rows[n] of dst (the KV cache), converting. To int8, every group of C / G
-// elements gets the scale max|x| / 127 and the values round(x / scale).
+// elements gets the scale max|x| / 127 and the values round(x / scale). Rows of q4_0 are whole blocks.
 struct StoreRowsArgs {
-  TensorView dst;         // [R,C] act or int8
+  TensorView dst;         // [R,C] act, int8 or q4_0
   TensorView src;         // [N,C] act
   const int64_t* rows;    // [N], each in [0,R)
   TensorView scale = {};  // [R,G] fp32, with int8

@@ -36,7 +36,7 @@ class Inference {
     // Matrices stored in that type are read where they are, without a copy; those stored in 16 bits are in
     // any case, for products in fp32. In bf16 it is slower.
     bool in_place = false;
-    // Of cached keys and values: fp32, bf16, fp16 or int8 (dtype).
+    // Of cached keys and values: fp32, bf16, fp16, int8 or q4_0 (dtype).
     std::optional<DType> kv_dtype = {};
     int64_t adapter_rank = 0;  // the largest of any adapter; 0: there are none
   };

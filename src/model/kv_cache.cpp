@@ -39,8 +39,14 @@ int64_t KvCache::blocks_of_sequence(int64_t capacity) {
 int64_t KvCache::bytes(const ModelConfig& c, int64_t tokens, DType dtype) {
   const Shape shape{c.n_layer, 2, blocks_for(tokens) * kBlock, c.kv_dim()};
   int64_t bytes = checked_size(shape, "key/value cache");
-  const size_t scales = dtype == DType::i8 ? sizeof(float) : 0;  // per head
-  const auto head_bytes = static_cast<int64_t>(dtype_size(dtype)) * c.head_dim + static_cast<int64_t>(scales);
+  if (dtype == DType::q4_0 && c.head_dim % block_size(dtype).elements != 0) {
+    fail_usage(
+        "key/value cache: q4_0 has blocks of {} elements; expected a head_dim that is a multiple of that, "
+        "found {}; use int8",
+        block_size(dtype).elements, c.head_dim);
+  }
+  const int64_t scale_bytes = dtype == DType::i8 ? sizeof(float) : 0;  // per head
+  const int64_t head_bytes = row_bytes(dtype, c.head_dim) + scale_bytes;
   if (__builtin_mul_overflow(bytes / c.head_dim, head_bytes, &bytes)) {
     fail("key/value cache: {} elements are too many for this machine; use a smaller context",
          shape_string(shape));
@@ -59,7 +65,7 @@ KvCache::KvCache(const ModelConfig& c, const Options& o, Memory* memory)
   int64_t next = 0;
   const auto place = [&](std::vector<TensorView>& views, DType dtype, int64_t columns) {
     views.push_back(buffer_.view(next, dtype, Shape{rows, columns}));
-    next += rows * columns * static_cast<int64_t>(dtype_size(dtype));
+    next += rows * row_bytes(dtype, columns);
   };
   for (int64_t layer = 0; layer < c.n_layer; ++layer) {
     place(keys_, o.dtype, c.kv_dim());

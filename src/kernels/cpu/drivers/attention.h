@@ -68,14 +68,16 @@ inline Stored stored(const TensorView& v) {
       return Stored::f16;
     case DType::i8:
       return Stored::i8;
+    case DType::q4_0:
+      return Stored::q4_0;
     default:
       return Stored::f32;
   }
 }
 
-// The address of element (r,c), whatever the type.
+// The address of element (r,c), the first of a block, whatever the type.
 inline std::byte* element(const TensorView& v, int64_t r, int64_t c) {
-  return static_cast<std::byte*>(v.data) + (r * v.ld + c) * static_cast<int64_t>(dtype_size(v.dtype));
+  return static_cast<std::byte*>(v.data) + row_bytes(v.dtype, r * v.ld + c);
 }
 
 // Parts of scratch memory, each 64-byte aligned when the whole is. Without memory it only counts their bytes.

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/attention_util.h"
 #include "kernels/cpu/ref/ref.h"
+#include "kernels/quant.h"
 
 namespace gpt::ref {
 namespace {
@@ -14,8 +15,15 @@ struct HeadRows {
   int64_t head, width;
 
   double at(int64_t row, int64_t d) const {
+    if (view.dtype == DType::q4_0) return of_block(row, head * width + d);
     if (view.dtype != DType::i8) return get<double>(view, row, head * width + d);
     return view.row<int8_t>(row)[head * width + d] * get<double>(scale, row, head);
+  }
+  double of_block(int64_t row, int64_t c) const {
+    const BlockQ4& block = static_cast<const BlockQ4*>(view.row_range(row, 1).data)[c / kQuantBlock];
+    const int64_t j = c % kQuantBlock, half = kQuantBlock / 2;
+    const int q = j < half ? block.q[j] & 15 : block.q[j - half] >> 4;
+    return static_cast<double>(to_float(block.d)) * (q - 8);
   }
 };
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/cpu/ref/ref.h"
+#include "kernels/quant.h"
 
 namespace gpt::ref {
 namespace {
@@ -25,6 +26,16 @@ float store_group(const StoreRowsArgs& a, int64_t n, int64_t begin, int64_t end)
   return scale;
 }
 
+void store_blocks(const StoreRowsArgs& a, int64_t n) {
+  auto* blocks = static_cast<BlockQ4*>(a.dst.row_range(a.rows[n], 1).data);
+  for (int64_t c = 0; c < a.src.cols(); c += kQuantBlock) {
+    float x[kQuantBlock];
+    for (int64_t j = 0; j < kQuantBlock; ++j)
+      x[j] = get<float>(a.src, n, c + j);
+    quantize_block(x, *blocks++);
+  }
+}
+
 }  // namespace
 
 void store_rows(const ExecContext& ctx, const StoreRowsArgs& a) noexcept {
@@ -34,6 +45,8 @@ void store_rows(const ExecContext& ctx, const StoreRowsArgs& a) noexcept {
       const int64_t group = cols / a.scale.cols();
       for (int64_t g = 0; g < a.scale.cols(); ++g)
         set(a.scale, a.rows[n], g, store_group(a, n, g * group, (g + 1) * group));
+    } else if (a.dst.dtype == DType::q4_0) {
+      store_blocks(a, n);
     } else {
       for (int64_t c = 0; c < cols; ++c)
         set(a.dst, a.rows[n], c, get(a.src, n, c));

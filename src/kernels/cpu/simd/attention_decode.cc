@@ -23,6 +23,8 @@ GPT_INLINE void with_count(int64_t n, F f) {  // n <= kNrVecs
 #if defined(GPT_SIMD_AVX512)
 template <class E>
 static constexpr int kPack = 4 / sizeof(E);
+template <>
+constexpr int kPack<Q4> = 4;  // int8 numbers, once they are unpacked
 
 GPT_INLINE Vec load_words(const float* p, int64_t n) {
   return n < 16 ? load(p, first_lanes(n)) : load(p);
@@ -38,6 +40,17 @@ GPT_INLINE Vec load_words(const E* p, int64_t n) {
     words = _mm512_maskz_loadu_epi8((uint64_t{1} << static_cast<uint64_t>(n)) - 1, p);
   }
   return _mm512_castsi512_ps(words);
+}
+// Without the scales of the blocks; n is a multiple of the elements of one.
+GPT_INLINE Vec load_words(Q4Row row, int64_t n) {
+  const auto block = [](const uint8_t* p) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 2));
+    const __m256i halves = _mm256_set_m128i(_mm_srli_epi16(bytes, 4), bytes);
+    return _mm256_sub_epi8(_mm256_and_si256(halves, _mm256_set1_epi8(15)), _mm256_set1_epi8(8));
+  };
+  const uint8_t* p = block_of(row);
+  const __m256i second = n > kQ4Block ? block(p + kQ4BlockBytes) : _mm256_setzero_si256();
+  return _mm512_castsi512_ps(_mm512_inserti64x4(_mm512_castsi256_si512(block(p)), second, 1));
 }
 
 // Element j of every word.
@@ -61,12 +74,33 @@ GPT_INLINE Vec widen_word(const int8_t*, Vec word) {
   const __m512i top = _mm512_slli_epi32(_mm512_castps_si512(word), 24 - 8 * j);
   return _mm512_cvtepi32_ps(_mm512_srai_epi32(top, 24));
 }
+template <int j>
+GPT_INLINE Vec widen_word(const Q4*, Vec word) {
+  return widen_word<j>(static_cast<const int8_t*>(nullptr), word);
+}
+
+// The scales of the blocks of kLanes rows, [blocks,kKeyTile] behind the words.
+template <class E>
+static constexpr bool kHasScales = false;
+template <>
+constexpr bool kHasScales<Q4> = true;
+GPT_INLINE void transpose_scales(const Q4Row (&rows)[kLanes], int64_t cols, float* to) {
+  for (int64_t c = 0; c < cols; c += kQ4Block, to += kKeyTile) {
+    alignas(32) uint16_t d[kLanes];
+    GPT_UNROLL
+    for (int i = 0; i < kLanes; ++i)
+      __builtin_memcpy(&d[i], block_of(rows[i] + c), sizeof d[i]);
+    store(to, load(reinterpret_cast<const F16*>(d)));
+  }
+}
 #else
 template <class E>
 static constexpr int kPack = 1;
-
 template <class E>
-GPT_INLINE Vec load_words(const E* p, int64_t n) {
+static constexpr bool kHasScales = false;
+
+template <class Row>
+GPT_INLINE Vec load_words(Row p, int64_t n) {
   return n < kLanes ? load_n(p, n) : load(p);
 }
 template <int j, class E>
@@ -76,8 +110,13 @@ GPT_INLINE Vec widen_word(const E*, Vec word) {
 #endif
 
 template <class E>
-GPT_INLINE const E* visible_row(const PackRows& src, int64_t i) {
-  return static_cast<const E*>(src.base) + src.rows[i] * src.ld;
+GPT_INLINE Row<E> visible_row(const PackRows& src, int64_t i) {
+  return row_at<E>(src.base, src.rows[i] * src.ld);
+}
+
+template <class E, class P>
+GPT_INLINE P* scales_of(P* words, int64_t cols) {
+  return words + cols / kPack<E> * kKeyTile;
 }
 
 // Packs the keys of all vectors that have one in [begin,end) as columns of words, [words,kKeyTile]. Keys
@@ -86,7 +125,7 @@ template <class E>
 GPT_INLINE void transpose_words(const PackRows& k, int64_t begin, int64_t end, float* to) {
   constexpr int64_t kWidth = kLanes * kPack<E>;
   for (int64_t first = begin / kLanes * kLanes; first < end; first += kLanes) {
-    const E* rows[kLanes];
+    Row<E> rows[kLanes];
     GPT_UNROLL
     for (int64_t i = 0; i < kLanes; ++i) {
       prefetch<E>(k, first + i, 0, k.cols);
@@ -102,17 +141,21 @@ GPT_INLINE void transpose_words(const PackRows& k, int64_t begin, int64_t end, f
       for (int64_t i = 0; i < n; ++i)
         store(to + (w + i) * kKeyTile + first, t[i]);
     }
+    if constexpr (kHasScales<E>) transpose_scales(rows, k.cols, scales_of<E>(to, k.cols) + first);
   }
 }
 
 // s[r][v] += q[r][j] * element j of every word, for all elements from j on.
 template <int j, class E, int R, int NV>
-GPT_INLINE void add_words(Vec (&s)[R][NV], const float* q, int64_t dp, const Vec (&words)[NV]) {
+GPT_INLINE void add_words(Vec (&s)[R][NV], const float* q, int64_t dp, const Vec (&words)[NV],
+                          const float* scales) {
   if constexpr (j < kPack<E>) {
     Vec k[NV];
     GPT_UNROLL
-    for (int v = 0; v < NV; ++v)
+    for (int v = 0; v < NV; ++v) {
       k[v] = widen_word<j>(static_cast<const E*>(nullptr), words[v]);
+      if constexpr (kHasScales<E>) k[v] = k[v] * load(scales + v * kLanes);
+    }
     GPT_UNROLL
     for (int r = 0; r < R; ++r) {
       const Vec factor = set1(q[r * dp + j]);
@@ -120,7 +163,7 @@ GPT_INLINE void add_words(Vec (&s)[R][NV], const float* q, int64_t dp, const Vec
       for (int v = 0; v < NV; ++v)
         s[r][v] = fma(factor, k[v], s[r][v]);
     }
-    add_words<j + 1, E>(s, q, dp, words);
+    add_words<j + 1, E>(s, q, dp, words, scales);
   }
 }
 
@@ -129,12 +172,13 @@ template <class E, int R, int NV>
 GPT_INLINE void score_words(const float* keys, const float* q, int64_t dp, int64_t d, float* scores) {
   Vec s[R][NV];
   clear(s);
+  const float* scales = scales_of<E>(keys, d);
   for (int64_t c = 0; c < d; c += kPack<E>, keys += kKeyTile) {
     Vec words[NV];
     GPT_UNROLL
     for (int v = 0; v < NV; ++v)
       words[v] = load(keys + v * kLanes);
-    add_words<0, E>(s, q + c, dp, words);
+    add_words<0, E>(s, q + c, dp, words, scales + c / kQ4Block * kKeyTile);
   }
   store_block<true>(s, scores, kKeyTile, first_lanes(kLanes));
 }
@@ -157,12 +201,12 @@ GPT_INLINE void decode_sum(const DecodeSum& sum) {
   load_scaled(c, w.out, w.dp, w.alpha);
   for (int64_t k = w.begin; k < w.end; ++k) {
     prefetch<E>(*w.v, k, w.column, w.column + NV * kLanes);
-    const E* from = visible_row<E>(*w.v, k) + w.column;
+    const Row<E> from = visible_row<E>(*w.v, k) + w.column;
     Vec row[NV];
     GPT_UNROLL
     for (int v = 0; v + 1 < NV; ++v)
       row[v] = load(from + v * kLanes);
-    const E* last = from + (NV - 1) * kLanes;
+    const Row<E> last = from + (NV - 1) * kLanes;
     row[NV - 1] = whole ? load(last) : load_n(last, w.v->cols - w.column - (NV - 1) * kLanes);
     GPT_UNROLL
     for (int r = 0; r < R; ++r) {

@@ -27,10 +27,15 @@ void dropout_factors(uint64_t key, uint64_t first, int64_t n, uint32_t threshold
 void decode_tile(const AttentionForwardTile& tile, const PackRows& k, const PackRows& v, float* keys);
 void backward_tile(const AttentionBackwardTile& tile);
 
-// f(pointer of the type that `type` says); i8 only where rows are read.
+// Rows of Q4_0 blocks (kernels/quant.h): what their elements are called where others have a type.
+struct Q4 {};
+inline constexpr int64_t kQ4Block = 32, kQ4BlockBytes = 18;  // fp16 d, 16 bytes
+
+// f(pointer of the type that `type` says); i8 and q4_0 only where rows are read.
 template <class F>
 GPT_INLINE void with_type(Stored type, const void* p, F f) {
   if (type == Stored::i8) return f(static_cast<const int8_t*>(p));
+  if (type == Stored::q4_0) return f(static_cast<const Q4*>(p));
   with_float_type(type, p, f);
 }
 template <class F>
@@ -47,31 +52,93 @@ GPT_INLINE void store_row(E* dst, const float* src, Vec factor, int64_t n) {
   if (full < n) store_n(dst + full, load(src + full) * factor, n - full);
 }
 
+// Elements of a row of blocks, used like a pointer: row + c, load(row + c).
+struct Q4Row {
+  const uint8_t* blocks = nullptr;  // null: no row
+  int64_t column = 0;               // a multiple of kLanes where it is read
+};
+GPT_INLINE Q4Row operator+(Q4Row row, int64_t columns) {
+  return {row.blocks, row.column + columns};
+}
+GPT_INLINE const uint8_t* block_of(Q4Row row) {
+  return row.blocks + row.column / kQ4Block * kQ4BlockBytes;
+}
+GPT_INLINE float load_scale(const uint8_t* block) {
+  uint16_t d;
+  __builtin_memcpy(&d, block, sizeof d);
+  return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(d)));
+}
+GPT_INLINE Vec load(Q4Row row) {
+  const uint8_t* block = block_of(row);
+  const int high = row.column % kQ4Block < kQ4Block / 2 ? 0 : 4;
+#if defined(GPT_SIMD_AVX512)
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 2));
+  const __m512i q = _mm512_and_si512(
+      _mm512_srli_epi32(_mm512_cvtepu8_epi32(bytes), static_cast<unsigned>(high)), _mm512_set1_epi32(15));
+  const Vec whole = _mm512_cvtepi32_ps(_mm512_sub_epi32(q, _mm512_set1_epi32(8)));
+#else
+  const uint8_t* first = block + 2 + row.column % (kQ4Block / 2);
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(first));
+  const __m256i q =
+      _mm256_and_si256(_mm256_srli_epi32(_mm256_cvtepu8_epi32(bytes), high), _mm256_set1_epi32(15));
+  const Vec whole = _mm256_cvtepi32_ps(_mm256_sub_epi32(q, _mm256_set1_epi32(8)));
+#endif
+  return whole * set1(load_scale(block));
+}
+// Never called: rows are whole blocks.
+GPT_INLINE Vec load_n(Q4Row row, int64_t) {
+  return load(row);
+}
+
+// Where the elements of a row begin at base, so many elements before it.
 template <class E>
-GPT_INLINE const E* source_row(const PackRows& src, int64_t i) {
-  const E* base = static_cast<const E*>(src.base);
-  if (src.rows == nullptr) return base + i * src.ld;
-  return src.rows[i] < 0 ? nullptr : base + src.rows[i] * src.ld;
+GPT_INLINE const E* row_at(const E*, const void* base, int64_t elements) {
+  return static_cast<const E*>(base) + elements;
+}
+GPT_INLINE Q4Row row_at(const Q4*, const void* base, int64_t elements) {
+  return {static_cast<const uint8_t*>(base) + elements / kQ4Block * kQ4BlockBytes};
+}
+template <class E>
+GPT_INLINE auto row_at(const void* base, int64_t elements) {
+  return row_at(static_cast<const E*>(nullptr), base, elements);
+}
+template <class E>
+using Row = decltype(row_at<E>(nullptr, 0));
+
+GPT_INLINE const void* address(const void* row) {
+  return row;
+}
+GPT_INLINE const void* address(Q4Row row) {
+  return row.blocks == nullptr ? nullptr : block_of(row);
 }
 
 template <class E>
+GPT_INLINE Row<E> source_row(const PackRows& src, int64_t i) {
+  if (src.rows == nullptr) return row_at<E>(src.base, i * src.ld);
+  return src.rows[i] < 0 ? Row<E>{} : row_at<E>(src.base, src.rows[i] * src.ld);
+}
+
+// Elements of a cache line, or some fewer.
+template <class E>
 inline constexpr int64_t kLine = 64 / sizeof(E);
+template <>
+inline constexpr int64_t kLine<Q4> = 64 / kQ4BlockBytes* kQ4Block;
 
 // Rows of a head are short and far apart, which the hardware prefetcher does not handle: prefetches columns
 // [from, to) of what is needed some rows after row i.
 template <class E>
 GPT_INLINE void prefetch(const PackRows& src, int64_t i, int64_t from, int64_t to) {
   constexpr int64_t kAhead = 16;
-  const E* row = static_cast<const E*>(src.base);
+  int64_t elements = 0;  // from src.base to the row
   if (src.next != nullptr && src.next[i] >= 0) {
-    row += src.next[i] * src.ld + src.next_column;
+    elements = src.next[i] * src.ld + src.next_column;
   } else if (src.rows == nullptr && i + kAhead < src.n) {
-    row += (i + kAhead) * src.ld;
+    elements = (i + kAhead) * src.ld;
   } else {
     return;
   }
   for (int64_t c = from; c < to; c += kLine<E>)
-    __builtin_prefetch(row + c, 0, 2);
+    __builtin_prefetch(address(row_at<E>(src.base, elements) + c), 0, 2);
 }
 
 }  // namespace gpt::GPT_SIMD_NAMESPACE

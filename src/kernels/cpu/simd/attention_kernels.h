@@ -26,7 +26,8 @@ namespace gpt {
 // order of every sum depends on positions alone. 64 keys of width 64 fill half of a 32 KiB L1 cache.
 inline constexpr int64_t kKeyTile = 64;
 
-// int8 values are taken as they are, and their scales are applied to the scores and to the weights.
+// int8 values are taken as they are, and their scales are applied to the scores and to the weights. Elements
+// of Q4_0 blocks are multiplied with their scale where they are read.
 
 // Rows to copy: row i is base + rows[i] * ld, zeros when rows[i] < 0; base + i * ld without rows. `next`
 // lists as many rows that are needed soon, in the same way but `next_column` elements further: they are
@@ -45,7 +46,7 @@ struct PackRows {
 
 // The way back: row i of src, times the scale, becomes row rows[i] of base (row i without rows).
 struct UnpackRows {
-  Stored type;  // not i8
+  Stored type;  // neither i8 nor q4_0
   void* base;
   int64_t ld;
   const int64_t* rows;

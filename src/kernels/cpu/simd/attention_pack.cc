@@ -9,8 +9,8 @@ GPT_INLINE void pack_a_as(const PackRows& src, float* dst, int64_t ld) {
   const int64_t full = full_lanes(src.cols);
   for (int64_t i = 0; i < src.n; ++i, dst += ld) {
     prefetch<E>(src, i, 0, src.cols);
-    const E* row = source_row<E>(src, i);
-    if (row == nullptr) {
+    const Row<E> row = source_row<E>(src, i);
+    if (address(row) == nullptr) {
       for (int64_t c = 0; c < src.cols; c += kLanes)
         store(dst + c, zero());
       continue;
@@ -30,7 +30,7 @@ template <class E>
 GPT_INLINE void pack_b_transposed_as(const PackRows& src, float* dst) {
   const int64_t full = full_lanes(src.cols);
   for (int64_t first = 0; first < kKeyTile; first += kLanes) {
-    const E* rows[kLanes];
+    Row<E> rows[kLanes];
     for (int64_t i = 0; i < kLanes; ++i)
       rows[i] = source_row<E>(src, first + i);
     for (int64_t c = 0; c < src.cols; c += kLanes) {
@@ -42,7 +42,7 @@ GPT_INLINE void pack_b_transposed_as(const PackRows& src, float* dst) {
       }
       Vec block[kLanes];
       for (int i = 0; i < kLanes; ++i) {
-        block[i] = rows[i] == nullptr ? zero() : whole ? load(rows[i] + c) : load_n(rows[i] + c, n);
+        block[i] = address(rows[i]) == nullptr ? zero() : whole ? load(rows[i] + c) : load_n(rows[i] + c, n);
       }
       transpose(block);
       for (int64_t i = 0; i < n; ++i)
@@ -57,8 +57,8 @@ void pack_b_transposed(const PackRows& src, void* dst) {
   });
 }
 
-template <class E>
-GPT_INLINE float dot(const E* a, const E* b, int64_t n) {
+template <class Row>
+GPT_INLINE float dot(Row a, Row b, int64_t n) {
   const int64_t full = full_lanes(n);
   Vec sum = zero();
   for (int64_t i = 0; i < full; i += kLanes)
