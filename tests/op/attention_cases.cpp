@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 
+#include "kernels/quant.h"
 #include "op/op_case.h"
 #include "tensor/half.h"
 
@@ -125,10 +126,11 @@ struct StoredRows {
   TensorView view, scale;
 
   StoredRows(DType dtype, int64_t rows, int64_t heads, int64_t width, uint64_t seed, const Fill& fill)
-      : bytes(static_cast<size_t>(rows * heads * width) * dtype_size(dtype)),
+      : bytes(static_cast<size_t>(rows * row_bytes(dtype, heads * width))),
         scales(static_cast<size_t>(rows * heads)),
         view(make_view(bytes.data(), dtype, {rows, heads * width})) {
     RandomStream random(seed, RandomSite::test);
+    if (dtype == DType::q4_0) return put_blocks(rows * heads * width, fill, random);
     for (int64_t i = 0; i < rows * heads * width; ++i)
       put(i, fill(i, random));
     if (dtype != DType::i8) return;
@@ -137,6 +139,15 @@ struct StoredRows {
       const bool used = !std::isnan(fill(i * width, random));
       scales[static_cast<size_t>(i)] =
           used ? static_cast<float>(0.02 + 0.02 * random.uniform()) : std::numeric_limits<float>::quiet_NaN();
+    }
+  }
+
+  void put_blocks(int64_t n, const Fill& fill, RandomStream& random) {
+    for (int64_t i = 0; i < n; i += kQuantBlock) {
+      float x[kQuantBlock];
+      for (int64_t j = 0; j < kQuantBlock; ++j)
+        x[j] = static_cast<float>(fill(i + j, random));
+      quantize_block(x, reinterpret_cast<BlockQ4*>(bytes.data())[i / kQuantBlock]);
     }
   }
 
@@ -210,6 +221,13 @@ GPT_OP_CASES(attention_forward) {
   // whole tile registers
   forward_case(list, {6, 3, 32, {{1, 1}, {2, 65}, {33, 64}, {140, 140}, {66, 131}}});
   forward_case(list, {4, 2, 64, {{100, 200}, {9, 190}, {70, 70}}, 40, 16, 0.3});
+  for (int64_t d : {32, 64, 96, 128, 160}) {
+    for (int64_t kv_heads : {1, 2, 6}) {
+      Case c{6, kv_heads, d, {{67, 67}, {1, 1}, {1, 130}, {2, 64}, {5, 70}}, kv_heads == 2 ? 40 : 0, 16};
+      c.cache = DType::q4_0;
+      forward_case(list, c);
+    }
+  }
   for (DType cache : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
     const auto cached = [&](Case c) {
       c.cache = cache;
