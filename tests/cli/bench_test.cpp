@@ -84,7 +84,7 @@ TEST(Bench, EveryType) {
   const GptRun training = run_gpt(small({"--mode", "train", "--dtype", "bf16,fp16", "--json"}));
   ASSERT_EQ(training.status, 0) << training.err;
   EXPECT_EQ(json::parse(training.out)["workloads"][1]["dtype"], "fp16");
-  for (const char* cache : {"bf16", "int8"}) {
+  for (const char* cache : {"bf16", "int8", "q4_0"}) {
     const GptRun cached = run_gpt(small({"--mode", "batch", "--kv-dtype", cache, "--json"}));
     ASSERT_EQ(cached.status, 0) << cached.err;
     EXPECT_EQ(json::parse(cached.out)["workloads"][0]["kv_dtype"], cache);

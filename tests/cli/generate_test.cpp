@@ -207,6 +207,10 @@ TEST(Generate, TypesOfTheCache) {
     EXPECT_TRUE(out == plain || dtype != std::string("fp32"));
   }
   EXPECT_EQ(run_gpt({"generate", model("llama"), "--ids", "1", "--kv-dtype", "int4"}).status, 2);
+  const GptRun narrow = run_gpt({"generate", model("llama"), "--ids", "1", "--kv-dtype", "q4_0"});
+  EXPECT_EQ(narrow.status, 2);
+  EXPECT_NE(narrow.err.find("expected a head_dim that is a multiple of that, found 14"), std::string::npos)
+      << narrow.err;
 }
 
 TEST(Generate, BeamsAndContextPolicies) {

@@ -11,6 +11,7 @@
 
 #include "base/rng.h"
 #include "kernels/kernel_table.h"
+#include "kernels/quant.h"
 #include "support/isas.h"
 #include "tensor/half.h"
 
@@ -20,7 +21,6 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr int64_t kLength = 203;
 constexpr int64_t kHeads = 6;
-constexpr int64_t kWidth = 40;
 
 std::vector<float> random_values(int64_t n, uint64_t seed) {
   RandomStream random(seed, RandomSite::test);
@@ -39,6 +39,8 @@ struct Setting {
   int64_t n_kv_head;
   int64_t window;
   DType cache;  // the type of keys and values
+
+  int64_t width() const { return cache == DType::q4_0 ? 2 * kQuantBlock : 40; }  // of a head
 };
 std::ostream& operator<<(std::ostream& out, const Setting& s) {
   return out << isa_name(s.isa) << "_kv_heads_" << s.n_kv_head << "_window_" << s.window << "_"
@@ -47,11 +49,14 @@ std::ostream& operator<<(std::ostream& out, const Setting& s) {
 
 // Keys or values as a cache of some type holds them; int8 with a scale for every row and head.
 struct Stored {
+  int64_t width;
   std::vector<std::byte> bytes;
   std::vector<float> scales;
   TensorView view, scale;
 
-  Stored(DType dtype, const TensorView& from) : bytes(static_cast<size_t>(from.size()) * dtype_size(dtype)) {
+  Stored(const Setting& setting, const TensorView& from)
+      : width(setting.width()), bytes(static_cast<size_t>(row_bytes(setting.cache, from.size()))) {
+    const DType dtype = setting.cache;
     view = make_view(bytes.data(), dtype, from.dims());
     for (int64_t i = 0; i < from.size(); ++i) {
       const float x = from.as<float>()[i];
@@ -60,22 +65,23 @@ struct Stored {
       if (dtype == DType::f16) view.as<f16>()[i] = to_f16(x);
     }
     if (dtype == DType::i8) quantize(from);
+    if (dtype == DType::q4_0) quantize_row(dtype, from.as<float>(), from.size(), bytes.data());
   }
 
   void quantize(const TensorView& from) {
-    const int64_t rows = from.size() / kWidth;
+    const int64_t rows = from.size() / width;
     for (int64_t r = 0; r < rows; ++r) {
-      const float* x = from.as<float>() + r * kWidth;
+      const float* x = from.as<float>() + r * width;
       float top = 0;
-      for (int64_t d = 0; d < kWidth; ++d)
+      for (int64_t d = 0; d < width; ++d)
         top = std::isnan(top) || std::abs(x[d]) <= top ? top : std::abs(x[d]);
       scales.push_back(top / 127);
-      for (int64_t d = 0; d < kWidth; ++d) {
+      for (int64_t d = 0; d < width; ++d) {
         const float level = std::nearbyint(x[d] / scales.back());
-        view.as<int8_t>()[r * kWidth + d] = std::isfinite(level) ? static_cast<int8_t>(level) : int8_t{1};
+        view.as<int8_t>()[r * width + d] = std::isfinite(level) ? static_cast<int8_t>(level) : int8_t{1};
       }
     }
-    scale = make_view(scales.data(), {from.rows(), from.cols() / kWidth});
+    scale = make_view(scales.data(), {from.rows(), from.cols() / width});
   }
 };
 
@@ -83,24 +89,26 @@ struct Stored {
 struct Sequence {
   std::vector<float> q, k, v;
 
-  Sequence(int64_t n_kv_head, uint64_t seed, int64_t length = kLength)
-      : q(random_values(length * kHeads * kWidth, seed)),
-        k(random_values(length * n_kv_head * kWidth, seed + 1)),
-        v(random_values(length * n_kv_head * kWidth, seed + 2)) {}
+  Sequence(const Setting& s, uint64_t seed, int64_t length = kLength)
+      : q(random_values(length * kHeads * s.width(), seed)),
+        k(random_values(length * s.n_kv_head * s.width(), seed + 1)),
+        v(random_values(length * s.n_kv_head * s.width(), seed + 2)) {}
 };
 
 struct Result {
+  int64_t cols;
   std::vector<float> out, lse;
-  explicit Result(int64_t rows = kLength)
-      : out(static_cast<size_t>(rows * kHeads * kWidth), kNan),
+  explicit Result(int64_t width, int64_t rows = kLength)
+      : cols(kHeads * width),
+        out(static_cast<size_t>(rows * cols), kNan),
         lse(static_cast<size_t>(rows * kHeads), kNan) {}
   bool operator==(const Result& o) const {
     return std::memcmp(out.data(), o.out.data(), out.size() * sizeof(float)) == 0 &&
            std::memcmp(lse.data(), o.lse.data(), lse.size() * sizeof(float)) == 0;
   }
   Result rows(int64_t from, int64_t n) const {
-    Result part(n);
-    std::copy_n(out.begin() + from * kHeads * kWidth, n * kHeads * kWidth, part.out.begin());
+    Result part(cols / kHeads, n);
+    std::copy_n(out.begin() + from * cols, n * cols, part.out.begin());
     std::copy_n(lse.begin() + from * kHeads, n * kHeads, part.lse.begin());
     return part;
   }
@@ -111,11 +119,13 @@ class AttentionBits : public ::testing::TestWithParam<Setting> {
   AttentionShape shape() const {
     return {.n_head = kHeads,
             .n_kv_head = GetParam().n_kv_head,
-            .head_dim = kWidth,
-            .scale = 1 / std::sqrt(static_cast<double>(kWidth)),
+            .head_dim = width(),
+            .scale = 1 / std::sqrt(static_cast<double>(width())),
             .window = GetParam().window};
   }
-  int64_t kv_cols() const { return GetParam().n_kv_head * kWidth; }
+  int64_t width() const { return GetParam().width(); }
+  int64_t q_cols() const { return kHeads * width(); }
+  int64_t kv_cols() const { return GetParam().n_kv_head * width(); }
   TensorView kv_view(std::vector<float>& v) const { return rows_view(v, kv_cols()); }
 
   void attend(const AttentionShape& s, const std::vector<AttentionSeq>& seqs, TensorView q, TensorView k,
@@ -126,10 +136,10 @@ class AttentionBits : public ::testing::TestWithParam<Setting> {
     for (const AttentionSeq& seq : seqs)
       max_kv = std::max(max_kv, seq.kv_len);
     const Workspace workspace(table.attention_scratch(s, kLength, max_kv, false, DType::f32), threads);
-    const Stored keys(GetParam().cache, k), values(GetParam().cache, v);
+    const Stored keys(GetParam(), k), values(GetParam(), v);
     table.attention_forward({pool, table, workspace.scratch()}, {.shape = s,
                                                                  .seqs = seqs,
-                                                                 .out = rows_view(r.out, kHeads * kWidth),
+                                                                 .out = rows_view(r.out, q_cols()),
                                                                  .q = q,
                                                                  .k = keys.view,
                                                                  .v = values.view,
@@ -140,33 +150,32 @@ class AttentionBits : public ::testing::TestWithParam<Setting> {
   }
 
   Result whole(Sequence& s, int threads = 1, TensorView weights = {}) const {
-    Result r;
-    attend(shape(), {{.q_start = 0, .q_len = kLength, .kv_len = kLength}}, rows_view(s.q, kHeads * kWidth),
+    Result r(width());
+    attend(shape(), {{.q_start = 0, .q_len = kLength, .kv_len = kLength}}, rows_view(s.q, q_cols()),
            kv_view(s.k), kv_view(s.v), r, threads, weights);
     return r;
   }
 };
 
 TEST_P(AttentionBits, ChunksOfAnySizeOverACacheThatFillsUp) {
-  Sequence s(GetParam().n_kv_head, 1);
+  Sequence s(GetParam(), 1);
   const Result want = whole(s);
   for (int64_t chunk : {1, 5, 64, 100}) {
     std::vector<float> k(s.k.size(), kNan), v(s.v.size(), kNan);
-    Result got;
+    Result got(width());
     for (int64_t at = 0; at < kLength; at += chunk) {
       const int64_t n = std::min(chunk, kLength - at);
       std::copy_n(s.k.begin() + at * kv_cols(), n * kv_cols(), k.begin() + at * kv_cols());
       std::copy_n(s.v.begin() + at * kv_cols(), n * kv_cols(), v.begin() + at * kv_cols());
-      attend(shape(), {{.q_start = at, .q_len = n, .kv_len = at + n}}, rows_view(s.q, kHeads * kWidth),
-             kv_view(k), kv_view(v), got);
+      attend(shape(), {{.q_start = at, .q_len = n, .kv_len = at + n}}, rows_view(s.q, q_cols()), kv_view(k),
+             kv_view(v), got);
     }
     EXPECT_TRUE(got == want) << "chunks of " << chunk;
   }
 }
 
 TEST_P(AttentionBits, InABatchInBlocksInAnyOrder) {
-  const int64_t kv_heads = GetParam().n_kv_head;
-  Sequence a(kv_heads, 1), b(kv_heads, 5, 90);
+  Sequence a(GetParam(), 1), b(GetParam(), 5, 90);
   const Result want = whole(a);
   // b first, 60 of its queries; both in blocks of 16 that lie backwards, the rest of the cache NaN.
   constexpr int64_t kBlock = 16, kBlocks = 40;
@@ -187,20 +196,20 @@ TEST_P(AttentionBits, InABatchInBlocksInAnyOrder) {
   fill(table_a, a.v, v);
   fill(table_b, b.k, k);
   fill(table_b, b.v, v);
-  std::vector<float> q(b.q.end() - 60 * kHeads * kWidth, b.q.end());
+  std::vector<float> q(b.q.end() - 60 * q_cols(), b.q.end());
   q.insert(q.end(), a.q.begin(), a.q.end());
   AttentionShape s = shape();
   s.block_size = kBlock;
-  Result got(60 + kLength);
+  Result got(width(), 60 + kLength);
   attend(s,
          {{.q_start = 0, .q_len = 60, .kv_len = 90, .blocks = table_b.data()},
           {.q_start = 60, .q_len = kLength, .kv_len = kLength, .blocks = table_a.data()}},
-         rows_view(q, kHeads * kWidth), kv_view(k), kv_view(v), got);
+         rows_view(q, q_cols()), kv_view(k), kv_view(v), got);
   EXPECT_TRUE(got.rows(60, kLength) == want);
 }
 
 TEST_P(AttentionBits, Threads) {
-  Sequence s(GetParam().n_kv_head, 1);
+  Sequence s(GetParam(), 1);
   const Result want = whole(s);
   for (int threads : {2, 3, 7})
     EXPECT_TRUE(whole(s, threads) == want) << threads << " threads";
@@ -208,15 +217,15 @@ TEST_P(AttentionBits, Threads) {
 
 TEST_P(AttentionBits, ManyKeysInOneCallOrSharedByThreads) {
   constexpr int64_t kKeys = 4500, kQueries = 3;
-  Sequence s(GetParam().n_kv_head, 1, kKeys);
-  const std::vector<float> q(s.q.end() - kQueries * kHeads * kWidth, s.q.end());
+  Sequence s(GetParam(), 1, kKeys);
+  const std::vector<float> q(s.q.end() - kQueries * q_cols(), s.q.end());
   AttentionShape long_shape = shape();
   if (long_shape.window > 0) long_shape.window = 3000;
   const auto queries = [&](int64_t first, int64_t n, int threads) {
-    std::vector<float> some(q.begin() + first * kHeads * kWidth, q.begin() + (first + n) * kHeads * kWidth);
-    Result r(n);
+    std::vector<float> some(q.begin() + first * q_cols(), q.begin() + (first + n) * q_cols());
+    Result r(width(), n);
     attend(long_shape, {{.q_start = 0, .q_len = n, .kv_len = kKeys - kQueries + first + n}},
-           rows_view(some, kHeads * kWidth), kv_view(s.k), kv_view(s.v), r, threads);
+           rows_view(some, q_cols()), kv_view(s.k), kv_view(s.v), r, threads);
     return r;
   };
   const Result want = queries(0, kQueries, 1);
@@ -228,7 +237,7 @@ TEST_P(AttentionBits, ManyKeysInOneCallOrSharedByThreads) {
 }
 
 TEST_P(AttentionBits, LaterTokensHaveNoInfluenceEvenWhenNotFinite) {
-  Sequence s(GetParam().n_kv_head, 1);
+  Sequence s(GetParam(), 1);
   const Result want = whole(s);
   for (int64_t last : {1, 63, 64, 66, 130}) {
     Sequence bad = s;
@@ -239,16 +248,16 @@ TEST_P(AttentionBits, LaterTokensHaveNoInfluenceEvenWhenNotFinite) {
 }
 
 TEST_P(AttentionBits, AskingForWeights) {
-  Sequence s(GetParam().n_kv_head, 1);
+  Sequence s(GetParam(), 1);
   std::vector<float> weights(static_cast<size_t>(kHeads * kLength * kLength));
   EXPECT_TRUE(whole(s, 1, make_view(weights.data(), {1, kHeads, kLength, kLength})) == whole(s));
 }
 
 TEST_P(AttentionBits, NanReachesTheRowsThatSeeIt) {
-  Sequence s(GetParam().n_kv_head, 1);
+  Sequence s(GetParam(), 1);
   s.k[static_cast<size_t>(100 * kv_cols())] = kNan;
   const Result r = whole(s);
-  EXPECT_TRUE(std::isnan(r.out[100 * kHeads * kWidth]));
+  EXPECT_TRUE(std::isnan(r.out[100 * q_cols()]));
   EXPECT_TRUE(std::isnan(r.lse[100 * kHeads]));
 }
 
@@ -257,7 +266,7 @@ std::vector<Setting> settings() {
   for (const Isa isa : available_isas()) {
     for (int64_t kv_heads : {6, 2, 1}) {
       for (int64_t window : {0, 77}) {
-        for (DType cache : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
+        for (DType cache : {DType::f32, DType::bf16, DType::f16, DType::i8, DType::q4_0}) {
           const bool wanted = kv_heads == 2 || (isa != Isa::ref && cache == DType::f32);
           if (wanted) all.push_back({isa, kv_heads, window, cache});
         }

@@ -130,7 +130,10 @@ struct StoredRows {
         scales(static_cast<size_t>(rows * heads)),
         view(make_view(bytes.data(), dtype, {rows, heads * width})) {
     RandomStream random(seed, RandomSite::test);
-    if (dtype == DType::q4_0) return put_blocks(rows * heads * width, fill, random);
+    if (dtype == DType::q4_0) {
+      put_blocks(rows * heads * width, fill, random);
+      return;
+    }
     for (int64_t i = 0; i < rows * heads * width; ++i)
       put(i, fill(i, random));
     if (dtype != DType::i8) return;

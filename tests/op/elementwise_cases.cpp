@@ -179,6 +179,17 @@ std::vector<int64_t> backwards(int64_t rows) {
   return where;
 }
 
+// Rows of three groups. Row 0 has a group of zeros, row 7 one of NaN, row 9 one with infinity.
+Fill three_groups(int64_t width) {
+  return [=](int64_t i, RandomStream& random) {
+    const double x = 3 * random.normal();
+    const int64_t row = i / (3 * width), column = i % (3 * width);
+    if (row == 0 && column < width) return 0.0;
+    if (row == 7 && column < width) return std::nan("");
+    return row == 9 && column == width ? HUGE_VAL : x;
+  };
+}
+
 GPT_OP_CASES(store_rows) {
   for (int64_t rows : {0, 1, 50}) {
     for (int64_t cols : {1, 33, 700}) {
@@ -199,27 +210,28 @@ GPT_OP_CASES(store_rows) {
     const TensorView dst = f.act_inout({60, 500}, normal_values(), {}, 3);
     f.run(&KernelTable::store_rows, {.dst = dst, .src = src, .rows = f.longs(backwards(40))});
   });
-  // int8: the reference rounds in float in a run in double too, so that values agree exactly. Row r goes to
-  // r.
+  // int8 and q4_0: the reference rounds in float in a run in double too, so that values agree exactly. Row r
+  // goes to r.
   for (int64_t rows : {0, 1, 70}) {
+    std::vector<int64_t> where(static_cast<size_t>(rows));
+    std::iota(where.begin(), where.end(), 0);
     for (int64_t width : {1, 15, 16, 64, 100}) {
       list.add(fmt::format("int8 {} rows, groups of {}", rows, width), [=](OpFrame& f) {
-        std::vector<int64_t> where(static_cast<size_t>(rows));
-        std::iota(where.begin(), where.end(), 0);
-        // Row 0 has a group of zeros, row 7 one of NaN, row 9 one with infinity.
-        const Fill fill = [=](int64_t i, RandomStream& random) {
-          const double x = 3 * random.normal();
-          const int64_t row = i / (3 * width), column = i % (3 * width);
-          if (row == 0 && column < width) return 0.0;
-          if (row == 7 && column < width) return std::nan("");
-          return row == 9 && column == width ? HUGE_VAL : x;
-        };
         f.run(&KernelTable::store_rows, {.dst = f.output_of(DType::i8, {rows, 3 * width}, {}, 5),
-                                         .src = f.act_input({rows, 3 * width}, fill, 2),
+                                         .src = f.act_input({rows, 3 * width}, three_groups(width), 2),
                                          .rows = f.longs(where),
                                          .scale = f.output({rows, 3}, {}, 1)});
       });
     }
+    list.add(fmt::format("q4_0 {} rows", rows), [=](OpFrame& f) {
+      constexpr int64_t kBlock = block_size(DType::q4_0).elements, kBytes = block_size(DType::q4_0).bytes;
+      const TensorView bytes = f.output_of(DType::i8, {rows, 3 * kBytes}, {}, 2 * kBytes);
+      TensorView dst = make_view(bytes.data, DType::q4_0, {rows, 3 * kBlock});
+      dst.ld = 5 * kBlock;
+      f.run(&KernelTable::store_rows, {.dst = dst,
+                                       .src = f.act_input({rows, 3 * kBlock}, three_groups(kBlock), 2),
+                                       .rows = f.longs(where)});
+    });
   }
 }
 

@@ -32,11 +32,14 @@ namespace gpt::test {
 namespace {
 
 TEST(Allocations, NoneInAStepOfTheEngine) {
-  for (const char* family : {"gpt2", "llama"}) {
-    const ModelConfig config = make_config({"", family, R"({"n_ctx": 400})"});
+  constexpr std::pair<const char*, DType> kCases[] = {
+      {"gpt2", DType::f32}, {"llama", DType::f32}, {"llama", DType::q4_0}};
+  for (const auto& [family, cache] : kCases) {
+    const ModelConfig config = make_config({"", family, R"({"n_ctx": 400, "n_embd": 128})"});
     const RandomModel random(config, DType::f32);
     ThreadPool pool(2);
-    Inference inference(random.model, backend(pool, best_isa()), {.slots = 6, .max_rows = 64});
+    Inference inference(random.model, backend(pool, best_isa()),
+                        {.slots = 6, .max_rows = 64, .kv_dtype = cache});
     CachedModel model(inference, false);
     Engine engine(model, {.step_rows = 64});
     for (uint64_t round = 0; round < 2; ++round) {  // the first makes what the second uses again
@@ -57,7 +60,7 @@ TEST(Allocations, NoneInAStepOfTheEngine) {
         allocations += g_allocations.load() - before;
       }
       if (round == 1) {
-        EXPECT_EQ(allocations, 0) << family;
+        EXPECT_EQ(allocations, 0) << family << ", cache of " << dtype_name(cache);
       } else {
         EXPECT_GT(allocations, 0) << "nothing is counted";
       }

@@ -32,10 +32,11 @@ std::vector<Setting> settings() {
     all.push_back({"gpt2_" + name, "gpt2", R"({"n_ctx": 150})", isa});
     all.push_back({"llama_" + name, "llama", R"({"n_ctx": 150, "n_kv_head": 2})", isa});
   }
-  for (const DType dtype : {DType::bf16, DType::f16, DType::i8}) {
+  for (const DType dtype : {DType::bf16, DType::f16, DType::i8, DType::q4_0}) {
     const std::string name = "kv_" + std::string(dtype_name(dtype));
-    all.push_back({name, "nanochat", R"({"n_ctx": 150})", best_isa(), dtype});
-    all.push_back({name + "_ref", "nanochat", R"({"n_ctx": 150})", Isa::ref, dtype});
+    const std::string keys = dtype == DType::q4_0 ? R"({"n_ctx": 150, "n_embd": 128})" : R"({"n_ctx": 150})";
+    all.push_back({name, "nanochat", keys, best_isa(), dtype});
+    all.push_back({name + "_ref", "nanochat", keys, Isa::ref, dtype});
   }
   for (const DType dtype : {DType::bf16, DType::f16, DType::q8_0, DType::q4_0}) {
     const std::string keys = R"({"n_ctx": 150, "n_embd": 64, "d_ff": 96, "n_kv_head": 2})";

@@ -24,7 +24,7 @@ const SmallConfig kConfigs[] = {
 // With matrices that fit blocks of 32 and matrices that do not.
 const SmallConfig kWiderConfigs[] = {
     {"gpt2", "gpt2", R"({"n_ctx": 150, "n_embd": 32, "d_ff": 40, "vocab_size": 67})"},
-    {"llama", "llama", R"({"n_ctx": 150, "n_embd": 64, "n_kv_head": 2, "d_ff": 96})"},
+    {"llama", "llama", R"({"n_ctx": 150, "n_embd": 64, "n_kv_head": 2, "head_dim": 32, "d_ff": 96})"},
 };
 
 class Logits {
@@ -180,7 +180,8 @@ TEST_P(Feeding, WhatWasTakenBackNeverWas) {
   ThreadPool pool(1);
   const DType weights = std::get<2>(GetParam());
   const InferenceTypes types = inference_types(weights);
-  for (const DType cache : {types.cache, DType::bf16, DType::f16, DType::i8}) {
+  for (const DType cache : {types.cache, DType::bf16, DType::f16, DType::i8, DType::q4_0}) {
+    if (config_.head_dim % block_size(cache).elements != 0) continue;
     constexpr int kSlots = 4;
     const Inference::Options options{.slots = kSlots,
                                      .max_rows = 23,

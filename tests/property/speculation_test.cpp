@@ -33,6 +33,7 @@ std::vector<Shape> shapes() {
           {"sliding_window", "llama", R"({"n_ctx": 150, "n_kv_head": 1, "sliding_window": 20})"},
           {"kv_int8", "llama", R"({"n_ctx": 150})", DType::i8},
           {"kv_bf16", "gpt2", R"({"n_ctx": 150})", DType::bf16},
+          {"kv_q4_0", "llama", R"({"n_ctx": 150, "n_embd": 128})", DType::q4_0},
           {"weights_q8_0", "llama", wide, inference_types(DType::q8_0).cache, DType::q8_0},
           {"weights_bf16", "llama", wide, inference_types(DType::bf16).cache, DType::bf16}};
 }

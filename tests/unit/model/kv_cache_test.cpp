@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "support/error_of.h"
 #include "support/small_models.h"
 
 namespace gpt {
@@ -255,6 +256,17 @@ TEST(KvCache, Int8HasScales) {
   }
   EXPECT_EQ(quantised.keys(0).dtype, DType::i8);
   EXPECT_EQ(quantised.bytes(), 2 * c.n_layer * quantised.size() * (c.kv_dim() + 4 * c.n_kv_head));
+}
+
+TEST(KvCache, Q4_0HasBlocksOf32) {
+  const ModelConfig c = test::make_config({"", "llama", R"({"n_kv_head": 2, "n_embd": 128})"});
+  const KvCache cache(c, {.capacity = 100, .dtype = DType::q4_0}, nullptr);
+  EXPECT_EQ(cache.keys(0).dtype, DType::q4_0);
+  EXPECT_EQ(cache.bytes(), 2 * c.n_layer * cache.size() * c.n_kv_head * 18);
+  EXPECT_EQ(
+      test::error_of([] { make(1, 100, 0, DType::q4_0); }),
+      "key/value cache: q4_0 has blocks of 32 elements; expected a head_dim that is a multiple of that, "
+      "found 4; use int8");
 }
 
 TEST(KvCache, CountsItsMemoryAndRefusesTooMuch) {
