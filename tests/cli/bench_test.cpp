@@ -85,7 +85,8 @@ TEST(Bench, EveryType) {
   ASSERT_EQ(training.status, 0) << training.err;
   EXPECT_EQ(json::parse(training.out)["workloads"][1]["dtype"], "fp16");
   for (const char* cache : {"bf16", "int8", "q4_0"}) {
-    const GptRun cached = run_gpt(small({"--mode", "batch", "--kv-dtype", cache, "--json"}));
+    const GptRun cached =
+        run_gpt(small({"--mode", "batch", "--head-dim", "32", "--kv-dtype", cache, "--json"}));
     ASSERT_EQ(cached.status, 0) << cached.err;
     EXPECT_EQ(json::parse(cached.out)["workloads"][0]["kv_dtype"], cache);
   }
