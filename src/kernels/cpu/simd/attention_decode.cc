@@ -24,7 +24,7 @@ GPT_INLINE void with_count(int64_t n, F f) {  // n <= kNrVecs
 template <class E>
 static constexpr int kPack = 4 / sizeof(E);
 template <>
-constexpr int kPack<Q4> = 4;  // int8 numbers, once they are unpacked
+constexpr int kPack<Q4> = 8;  // those of four bytes of a block: elements i, ..., i + 3, i + 16, ..., i + 19
 
 GPT_INLINE Vec load_words(const float* p, int64_t n) {
   return n < 16 ? load(p, first_lanes(n)) : load(p);
@@ -43,14 +43,11 @@ GPT_INLINE Vec load_words(const E* p, int64_t n) {
 }
 // Without the scales of the blocks; n is a multiple of the elements of one.
 GPT_INLINE Vec load_words(Q4Row row, int64_t n) {
-  const auto block = [](const uint8_t* p) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 2));
-    const __m256i halves = _mm256_set_m128i(_mm_srli_epi16(bytes, 4), bytes);
-    return _mm256_sub_epi8(_mm256_and_si256(halves, _mm256_set1_epi8(15)), _mm256_set1_epi8(8));
+  const auto block = [=](int64_t b) {
+    return b * kQ4Block < n ? q4_bytes(block_of(row + b * kQ4Block)) : _mm_setzero_si128();
   };
-  const uint8_t* p = block_of(row);
-  const __m256i second = n > kQ4Block ? block(p + kQ4BlockBytes) : _mm256_setzero_si256();
-  return _mm512_castsi512_ps(_mm512_inserti64x4(_mm512_castsi256_si512(block(p)), second, 1));
+  const __m256i low = _mm256_set_m128i(block(1), block(0)), high = _mm256_set_m128i(block(3), block(2));
+  return _mm512_castsi512_ps(_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
 }
 
 // Element j of every word.
@@ -76,7 +73,7 @@ GPT_INLINE Vec widen_word(const int8_t*, Vec word) {
 }
 template <int j>
 GPT_INLINE Vec widen_word(const Q4*, Vec word) {
-  return widen_word<j>(static_cast<const int8_t*>(nullptr), word);
+  return look_up(q4_values(), _mm512_srli_epi32(_mm512_castps_si512(word), j < 4 ? 8 * j : 8 * (j - 4) + 4));
 }
 
 // The scales of the blocks of kLanes rows, [blocks,kKeyTile] behind the words.
@@ -145,11 +142,11 @@ GPT_INLINE void transpose_words(const PackRows& k, int64_t begin, int64_t end, f
   }
 }
 
-// s[r][v] += q[r][j] * element j of every word, for all elements from j on.
-template <int j, class E, int R, int NV>
+// s[r][v] += q[r][0] * element j of every word, and so on for all elements before `end`.
+template <int j, int end, class E, int R, int NV>
 GPT_INLINE void add_words(Vec (&s)[R][NV], const float* q, int64_t dp, const Vec (&words)[NV],
                           const float* scales) {
-  if constexpr (j < kPack<E>) {
+  if constexpr (j < end) {
     Vec k[NV];
     GPT_UNROLL
     for (int v = 0; v < NV; ++v) {
@@ -158,12 +155,25 @@ GPT_INLINE void add_words(Vec (&s)[R][NV], const float* q, int64_t dp, const Vec
     }
     GPT_UNROLL
     for (int r = 0; r < R; ++r) {
-      const Vec factor = set1(q[r * dp + j]);
+      const Vec factor = set1(q[r * dp]);
       GPT_UNROLL
       for (int v = 0; v < NV; ++v)
         s[r][v] = fma(factor, k[v], s[r][v]);
     }
-    add_words<j + 1, E>(s, q, dp, words, scales);
+    add_words<j + 1, end, E>(s, q + 1, dp, words, scales);
+  }
+}
+
+// The same for so many words below each other.
+template <int j, int end, class E, int R, int NV>
+GPT_INLINE void add_columns(Vec (&s)[R][NV], const float* q, int64_t dp, const float* keys, int64_t n,
+                            const float* scales) {
+  for (int64_t i = 0; i < n; ++i, q += end - j, keys += kKeyTile) {
+    Vec words[NV];
+    GPT_UNROLL
+    for (int v = 0; v < NV; ++v)
+      words[v] = load(keys + v * kLanes);
+    add_words<j, end, E>(s, q, dp, words, scales);
   }
 }
 
@@ -172,13 +182,15 @@ template <class E, int R, int NV>
 GPT_INLINE void score_words(const float* keys, const float* q, int64_t dp, int64_t d, float* scores) {
   Vec s[R][NV];
   clear(s);
-  const float* scales = scales_of<E>(keys, d);
-  for (int64_t c = 0; c < d; c += kPack<E>, keys += kKeyTile) {
-    Vec words[NV];
-    GPT_UNROLL
-    for (int v = 0; v < NV; ++v)
-      words[v] = load(keys + v * kLanes);
-    add_words<0, E>(s, q + c, dp, words, scales + c / kQ4Block * kKeyTile);
+  if constexpr (kHasScales<E>) {
+    constexpr int64_t kHalf = kQ4Block / 2, kWords = kQ4Block / kPack<E>;
+    const float* scales = scales_of<E>(keys, d);
+    for (int64_t c = 0; c < d; c += kQ4Block, keys += kWords * kKeyTile, scales += kKeyTile) {
+      add_columns<0, kPack<E> / 2, E>(s, q + c, dp, keys, kWords, scales);
+      add_columns<kPack<E> / 2, kPack<E>, E>(s, q + c + kHalf, dp, keys, kWords, scales);
+    }
+  } else {
+    add_columns<0, kPack<E>, E>(s, q, dp, keys, (d + kPack<E> - 1) / kPack<E>, nullptr);
   }
   store_block<true>(s, scores, kKeyTile, first_lanes(kLanes));
 }
@@ -194,6 +206,30 @@ struct DecodeSum {
   int64_t begin, end;
 };
 
+// The next vectors of a row of which `cols` elements are left.
+template <bool whole, class From, int NV>
+GPT_INLINE void load_vecs(From from, int64_t cols, Vec (&row)[NV]) {
+  GPT_UNROLL
+  for (int v = 0; v + 1 < NV; ++v)
+    row[v] = load(from + v * kLanes);
+  const From last = from + (NV - 1) * kLanes;
+  row[NV - 1] = whole ? load(last) : load_n(last, cols - (NV - 1) * kLanes);
+}
+#if defined(GPT_SIMD_AVX512)
+// Whole blocks: an even number of vectors never begins in the middle of one (vecs_per_pass).
+template <bool whole, int NV>
+requires(NV % 2 == 0) GPT_INLINE void load_vecs(Q4Row from, int64_t, Vec (&row)[NV]) {
+  GPT_UNROLL
+  for (int v = 0; v < NV; v += 2) {
+    const uint8_t* block = block_of(from + v * kLanes);
+    const Vec values = q4_values() * set1(load_scale(block));
+    const __m512i q = _mm512_cvtepu8_epi32(q4_bytes(block));
+    row[v] = look_up(values, q);
+    row[v + 1] = look_up(values, _mm512_srli_epi32(q, 4));
+  }
+}
+#endif
+
 template <bool whole, class E, int R, int NV>
 GPT_INLINE void decode_sum(const DecodeSum& sum) {
   const DecodeSum w = sum;  // a copy: stores to out could alias the original
@@ -203,11 +239,7 @@ GPT_INLINE void decode_sum(const DecodeSum& sum) {
     prefetch<E>(*w.v, k, w.column, w.column + NV * kLanes);
     const Row<E> from = visible_row<E>(*w.v, k) + w.column;
     Vec row[NV];
-    GPT_UNROLL
-    for (int v = 0; v + 1 < NV; ++v)
-      row[v] = load(from + v * kLanes);
-    const Row<E> last = from + (NV - 1) * kLanes;
-    row[NV - 1] = whole ? load(last) : load_n(last, w.v->cols - w.column - (NV - 1) * kLanes);
+    load_vecs<whole>(from, w.v->cols - w.column, row);
     GPT_UNROLL
     for (int r = 0; r < R; ++r) {
       const Vec factor = set1(w.weights[r * kKeyTile + k]);

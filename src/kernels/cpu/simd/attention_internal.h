@@ -68,14 +68,24 @@ GPT_INLINE float load_scale(const uint8_t* block) {
   __builtin_memcpy(&d, block, sizeof d);
   return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(d)));
 }
+#if defined(GPT_SIMD_AVX512)
+GPT_INLINE __m128i q4_bytes(const uint8_t* block) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 2));
+}
+// q - 8 of the low four bits of every word: they choose a lane, and the others do not count.
+GPT_INLINE Vec q4_values() {
+  return _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+}
+GPT_INLINE Vec look_up(Vec values, __m512i words) {
+  return _mm512_permutexvar_ps(words, values);
+}
+#endif
 GPT_INLINE Vec load(Q4Row row) {
   const uint8_t* block = block_of(row);
   const int high = row.column % kQ4Block < kQ4Block / 2 ? 0 : 4;
 #if defined(GPT_SIMD_AVX512)
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 2));
-  const __m512i q = _mm512_and_si512(
-      _mm512_srli_epi32(_mm512_cvtepu8_epi32(bytes), static_cast<unsigned>(high)), _mm512_set1_epi32(15));
-  const Vec whole = _mm512_cvtepi32_ps(_mm512_sub_epi32(q, _mm512_set1_epi32(8)));
+  const __m512i q = _mm512_srli_epi32(_mm512_cvtepu8_epi32(q4_bytes(block)), static_cast<unsigned>(high));
+  const Vec whole = look_up(q4_values(), q);
 #else
   const uint8_t* first = block + 2 + row.column % (kQ4Block / 2);
   const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(first));
