@@ -257,7 +257,7 @@ TEST_P(AttentionBits, NanReachesTheRowsThatSeeIt) {
   Sequence s(GetParam(), 1);
   s.k[static_cast<size_t>(100 * kv_cols())] = kNan;
   const Result r = whole(s);
-  EXPECT_TRUE(std::isnan(r.out[100 * q_cols()]));
+  EXPECT_TRUE(std::isnan(r.out[static_cast<size_t>(100 * q_cols())]));
   EXPECT_TRUE(std::isnan(r.lse[100 * kHeads]));
 }
 

@@ -73,7 +73,8 @@ GPT_INLINE Vec widen_word(const int8_t*, Vec word) {
 }
 template <int j>
 GPT_INLINE Vec widen_word(const Q4*, Vec word) {
-  return look_up(q4_values(), _mm512_srli_epi32(_mm512_castps_si512(word), j < 4 ? 8 * j : 8 * (j - 4) + 4));
+  constexpr auto kShift = static_cast<unsigned>(8 * (j % 4) + j / 4 * 4);
+  return look_up(q4_values(), _mm512_srli_epi32(_mm512_castps_si512(word), kShift));
 }
 
 // The scales of the blocks of kLanes rows, [blocks,kKeyTile] behind the words.
