@@ -260,9 +260,11 @@ enum class ContextPolicy {
 };
 
 struct SessionOptions {
-  int64_t n_ctx = 0;          // tokens of context; 0: the model's, at most 8192
-  std::string dtype = {};     // of products: fp32 (the default), bf16, fp16, q8_0, q4_0
-  std::string kv_dtype = {};  // of cached keys and values: fp32, bf16, fp16, int8, q4_0; "": what suits dtype
+  int64_t n_ctx = 0;       // tokens of context; 0: the model's, at most 8192
+  std::string dtype = {};  // of products: fp32 (the default), bf16, fp16, q8_0, q4_0
+  // Of cached keys and values: fp32, bf16, fp16, int8, or q4_0 where head_dim is a multiple of 32; "": what
+  // suits dtype.
+  std::string kv_dtype = {};
   // With dtype bf16: weights are read where the file has them, slower, instead of from a copy in another
   // layout. All other types are read in place where they can be.
   bool in_place = false;
