@@ -11,7 +11,7 @@ struct LinearShape {
   int64_t rows, out, in;
 };
 
-// Tails of every tile (12 and 4 rows, 32 and 24 columns, blocks of k), both ways of packing, and nothing.
+// Tails of every tile (12 and 6 rows, 32 and 16 columns, blocks of k), both ways of packing, and nothing.
 constexpr LinearShape kShapes[] = {{0, 5, 7},     {1, 1, 1},     {11, 7, 5},    {1, 70, 33},
                                    {3, 17, 50},   {5, 65, 128},  {13, 31, 321}, {48, 64, 40},
                                    {49, 100, 67}, {64, 96, 16},  {200, 3, 130}, {97, 7, 1},

@@ -21,16 +21,18 @@ using gemm::MicroKernelArgs;
 // A multiply-add has a latency of 4 to 6 cycles and issues once (512 bits) or twice (256 bits) a cycle, so
 // at least 8 independent accumulators are needed; beyond that the micro-tile should be as square as the
 // register file allows, for the fewest loads per multiply-add. 12 x 2 accumulators + 2 of B leave 6 of 32
-// registers, 4 x 3 accumulators + 3 of B + 1 of A fill all 16.
+// registers, 6 x 2 + 2 of B + 1 of A leave 1 of 16; 4 x 3 would read B more often, and few widths of models
+// are multiples of 24.
+constexpr int kNrVecs = 2;
 #if defined(GPT_SIMD_AVX512)
-constexpr int kMr = 12, kNrVecs = 2;
+constexpr int kMr = 12;
 GPT_INLINE IVec broadcast_word(const uint32_t* p) {
   int word;
   __builtin_memcpy(&word, p, sizeof word);  // rows of 16-bit elements need not be aligned to words
   return _mm512_set1_epi32(word);
 }
 #else
-constexpr int kMr = 4, kNrVecs = 3;
+constexpr int kMr = 6;
 GPT_INLINE IVec broadcast_word(const uint32_t* p) {
   return bits_of(_mm256_broadcast_ss(reinterpret_cast<const float*>(p)));
 }
@@ -157,13 +159,7 @@ using MicroKernel = void (*)(const MicroKernelArgs&);
 
 template <class Product, class T, int R>
 GPT_INLINE MicroKernel pick_vecs(int64_t vecs) {
-#if defined(GPT_SIMD_AVX512)
-  return vecs == 1 ? micro_kernel<Product, T, R, 1> : micro_kernel<Product, T, R, 2>;
-#else
-  return vecs == 1   ? micro_kernel<Product, T, R, 1>
-         : vecs == 2 ? micro_kernel<Product, T, R, 2>
-                     : micro_kernel<Product, T, R, 3>;
-#endif
+  return vecs == 1 ? micro_kernel<Product, T, R, 1> : micro_kernel<Product, T, R, kNrVecs>;
 }
 
 // The micro-kernel for 1 to R rows.
