@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/format.h"
+#include "base/numa.h"
 #include "kernels/backend.h"
 
 namespace gpt {
@@ -53,7 +54,9 @@ std::string cpu_name() {
 }  // namespace
 
 std::string machine_description(int threads, std::string_view isa) {
-  return fmt::format("{}, {} thread{}, {}", cpu_name(), threads, threads == 1 ? "" : "s", isa);
+  const int nodes = numa_nodes();
+  return fmt::format("{}, {} thread{}{}, {}", cpu_name(), threads, threads == 1 ? "" : "s",
+                     nodes == 1 ? "" : fmt::format(" on CPUs of {} NUMA nodes", nodes), isa);
 }
 
 RunFacts collect_facts(const RunConfig& config, const Model& model, const RunData& data,

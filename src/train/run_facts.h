@@ -15,7 +15,7 @@ RunFacts collect_facts(const RunConfig& config, const Model& model, const RunDat
                        const std::string& optimizer, const std::string& machine,
                        const std::string& command_line);
 
-// "AMD EPYC ..., 2 threads, avx512".
+// "AMD EPYC ..., 2 threads, avx512"; of several NUMA nodes it says how many.
 std::string machine_description(int threads, std::string_view isa);
 
 // Multiply-add rate of large products of a type in FLOP/s, measured for a few hundredths of a second.
