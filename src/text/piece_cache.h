@@ -452,7 +452,8 @@ class PieceEncoder {
     if (size > ids_.capacity()) {  // as many as if the text goes on as it began, and some more
       const size_t left = text_bytes_ - std::min(bytes_, text_bytes_);
       const double per_byte = static_cast<double>(size) / static_cast<double>(std::max<size_t>(bytes_, 1));
-      ids_.reserve(size + static_cast<size_t>(std::min(1.0, 1.1 * per_byte) * static_cast<double>(left)));
+      const auto more = static_cast<size_t>(std::min(1.0, 1.1 * per_byte) * static_cast<double>(left));
+      ids_.reserve(size + std::max(more, size / 2));  // the rest of a long piece is not in `left`
     }
     ids_.insert(ids_.end(), buffer_, buffer_ + filled_);
     filled_ = 0;

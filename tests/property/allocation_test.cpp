@@ -11,6 +11,7 @@
 #include "infer/engine.h"
 #include "support/backend.h"
 #include "support/small_models.h"
+#include "text/piece_cache.h"
 
 namespace {
 std::atomic<int64_t> g_allocations{0};
@@ -66,6 +67,27 @@ TEST(Allocations, NoneInAStepOfTheEngine) {
       }
     }
   }
+}
+
+// Every character of a piece is a part with one id.
+struct EncodeCharacters {
+  void operator()(std::string_view, std::vector<int32_t>& ids) const { ids.push_back(7); }
+  void encode_part(std::string_view, std::vector<int32_t>& ids) const { ids.push_back(7); }
+  size_t end_of_part(std::string_view, size_t from) const { return from + 3; }
+  bool is_same_in_parts(int32_t) const { return true; }
+};
+
+TEST(Allocations, FewForThePartsOfOnePiece) {
+  constexpr size_t kCharacters = 2000000;
+  std::string text;
+  for (size_t i = 0; i < kCharacters; ++i)
+    text += "\u4e00";
+  detail::PieceCaches caches;
+  const int64_t before = g_allocations.load();
+  detail::PieceEncoder encoder(caches, text.size(), EncodeCharacters{});
+  encoder.add(text, text.size());
+  EXPECT_EQ(encoder.all().size(), kCharacters);
+  EXPECT_LT(g_allocations.load() - before, 60);
 }
 
 }  // namespace
