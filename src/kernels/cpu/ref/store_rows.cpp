@@ -27,12 +27,14 @@ float store_group(const StoreRowsArgs& a, int64_t n, int64_t begin, int64_t end)
 }
 
 void store_blocks(const StoreRowsArgs& a, int64_t n) {
-  auto* blocks = static_cast<BlockQ4*>(a.dst.row_range(a.rows[n], 1).data);
-  for (int64_t c = 0; c < a.src.cols(); c += kQuantBlock) {
+  auto* bytes = static_cast<std::byte*>(a.dst.row_range(a.rows[n], 1).data);
+  for (int64_t c = 0; c < a.src.cols(); c += kQuantBlock, bytes += sizeof(BlockQ4)) {
     float x[kQuantBlock];
     for (int64_t j = 0; j < kQuantBlock; ++j)
       x[j] = get<float>(a.src, n, c + j);
-    quantize_block(x, *blocks++);
+    BlockQ4 block;
+    quantize_block(x, block);
+    std::memcpy(bytes, &block, sizeof block);  // rows may begin at odd addresses
   }
 }
 
