@@ -246,9 +246,26 @@ def attention(name, batch, heads, ctx, head, dtype=torch.bfloat16):
                 backward_ms=round(backward, 4), backward_TFLOPs=round(2.5 * flops / backward * 1e-9, 1))
 
 
+def fp8(name, m, n, k):
+    """The forward product of a layer in e4m3 with a scale for each operand, beside bf16, and rounding its input."""
+    what = dict(fp8=name, m=m, n=n, k=k)
+    with row(**what), torch.no_grad():
+        x, w = (torch.randn(shape, device=DEVICE, dtype=torch.bfloat16) for shape in ((m, k), (n, k)))
+        x8, w8 = x.to(torch.float8_e4m3fn), w.to(torch.float8_e4m3fn).t()
+        one = torch.ones((), device=DEVICE)
+        rate = lambda ms: round(2 * m * n * k / ms * 1e-9, 1)  # noqa: E731
+        times = {"bf16": milliseconds(lambda: x @ w.t(), repeat=20)}
+        for label, fast in (("fp8", False), ("fp8_fast", True)):
+            times[label] = milliseconds(
+                lambda fast=fast: torch._scaled_mm(x8, w8, one, one, out_dtype=torch.bfloat16, use_fast_accum=fast),
+                repeat=20)
+        rounding = milliseconds(lambda: x.to(torch.float8_e4m3fn), repeat=20)
+        say(**what, **{f"{label}_TFLOPs": rate(ms) for label, ms in times.items()}, rounding_ms=round(rounding, 4))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="train,decode,attention", help="parts, between commas")
+    parser.add_argument("--only", default="train,decode,attention,fp8", help="parts, between commas")
     parser.add_argument("--small", action="store_true", help="tiny shapes, to try the script")
     a = parser.parse_args()
     parts = a.only.split(",")
@@ -264,10 +281,17 @@ def main():
     if "attention" in parts:
         attention("gpt2", *((1, 2, 32, 32) if a.small else (32, 12, 1024, 64)))
         attention("mini-gpt", *((1, 2, 32, 32) if a.small else (64, 6, 256, 64)))
+    if "fp8" in parts:
+        rows = 64 if a.small else 32768
+        for name, n, k in (("qkv", 2304, 768), ("out", 768, 768), ("up", 3072, 768), ("down", 768, 3072),
+                           ("head", 50304, 768)):
+            fp8(name, rows, n, k)
+        fp8("square", *([64] * 3 if a.small else [8192] * 3))
     if "decode" in parts:
         decode(llama, 1, depth, False, "eager")
         decode(llama, 1, depth, False, "compiled")
         decode(llama, 16, depth, False, "compiled")
+        decode(llama, 1, depth, False, "compiled", masked=False)
         decode(llama, 1, 8 * depth, False, "compiled")
         decode(llama, 1, 8 * depth, False, "compiled", masked=False)
         decode(llama, 1, depth, True, "compiled")

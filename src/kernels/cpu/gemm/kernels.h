@@ -67,6 +67,7 @@ struct PackRowsArgs {
 };
 
 inline constexpr int64_t kFewRows = 4;
+inline constexpr int64_t kMinMr = 6;  // of any micro-kernel; it bounds what micro-panels are padded by
 inline constexpr int64_t kPrefetchWords = 8;
 
 // A micro-kernel: C[rows, cols] = A B (+ C) (+ bias) for rows <= mr, cols <= nr.

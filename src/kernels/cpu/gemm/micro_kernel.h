@@ -38,6 +38,7 @@ GPT_INLINE IVec broadcast_word(const uint32_t* p) {
 }
 #endif
 constexpr int kNr = kLanes * kNrVecs;
+static_assert(kMr >= gemm::kMinMr);
 
 GPT_INLINE IVec load_words(const uint32_t* p) {
   return bits_of(load(reinterpret_cast<const float*>(p)));

@@ -18,7 +18,7 @@
 //             micro-kernel: dw[mr,nr] += dy^T[mr,kc] x[kc,nr]
 //
 //   packed x       blocks of k | panels | [kc words][nr]        shared, in chunks of kPackedXWords
-//   packed dy^T    micro-panels | [kc words][mr]                of a task, in the scratch of its thread
+//   packed dy^T    micro-panels | [kc words][mr, rounded up to 4]   of a task, in the scratch of its thread
 
 namespace gpt::gemm {
 namespace {
@@ -31,6 +31,11 @@ constexpr int64_t kMinTasks = 8;
 constexpr int64_t kPackRows =
     64;  // of x or dy packed at a time for all panels, while the next are prefetched
 constexpr int64_t kPackTask = 128;  // rows of x
+
+// Panels are packed four columns at a time, whatever number of rows a micro-kernel has (6: a third more).
+int64_t panel_width(int64_t rows) {
+  return round_up(rows, 4);
+}
 
 // Counts down the tasks that others wait for. A thread takes tasks in order, so whoever waits knows that all
 // of these have been taken by threads that do not wait.
@@ -82,6 +87,10 @@ class WeightGradient {
   // Whether the micro-kernel wants A by rows, not in micro-panels.
   bool a_by_rows() const { return kernels_.pack_rows_transposed != nullptr; }
   int64_t a_row_words() const { return kc_ + kRowPadding; }
+  // Where rows from i on, a multiple of mr, begin in the packed dy^T of a block of `words`.
+  int64_t a_offset(int64_t i, int64_t words) const {
+    return a_by_rows() ? i * a_row_words() : i / kernels_.mr * panel_width(kernels_.mr) * words;
+  }
 
   struct KBlock {
     int64_t from, words;  // of k
@@ -161,9 +170,9 @@ class WeightGradient {
       kernels_.micro_kernel({.rows = n,
                              .cols = std::min(kernels_.nr, args_.dw.cols() - col),
                              .k = b.words,
-                             .a = a + i * (a_by_rows() ? a_row_words() : b.words),
+                             .a = a + a_offset(i, b.words),
                              .a_row = a_by_rows() ? a_row_words() : 1,
-                             .a_k = a_by_rows() ? 1 : round_up(n, 4),
+                             .a_k = a_by_rows() ? 1 : panel_width(n),
                              .prefetch = x + b.words * (kernels_.nr + half),
                              .prefetch_stride = 0,
                              .prefetch_rows = 1,
@@ -191,11 +200,11 @@ class WeightGradient {
                         .sums = bias ? sums + i : nullptr};
         if (a_by_rows()) {
           p.width = a_row_words();
-          p.dst = dst + i * p.width + word;
+          p.dst = dst + a_offset(i, b.words) + word;
           kernels_.pack_rows_transposed(p);
         } else {
-          p.width = round_up(n, 4);
-          p.dst = dst + i * b.words + word * p.width;
+          p.width = panel_width(n);
+          p.dst = dst + a_offset(i, b.words) + word * p.width;
           kernels_.pack_panel(layout_.format, p);
         }
       }
@@ -229,8 +238,9 @@ ScratchNeed weight_gradient_scratch(int64_t rows, int64_t out, int64_t in) {
   const int64_t width = in + kMaxNr;
   const int64_t kc = std::min(k, kMaxKc);
   const int64_t packed_x = std::min(k * width, std::max(kPackedXWords, kc * width));
+  const int64_t rows_of_dw = std::min(kMc, round_up(out, kMaxMr));
   return {.shared = (16 + packed_x) * kWordBytes,
-          .per_thread = std::min(kMc, round_up(out, kMaxMr)) * (kc + kRowPadding) * kWordBytes};
+          .per_thread = ceil_div(rows_of_dw, kMinMr) * panel_width(kMinMr) * (kc + kRowPadding) * kWordBytes};
 }
 
 }  // namespace gpt::gemm
