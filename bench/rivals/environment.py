@@ -17,6 +17,10 @@ NEEDS = {
 ALL = {package: module for need in NEEDS.values() for package, module in need.items()}
 
 
+class RivalEnded(Exception):
+    """The other side's process ended before it had measured."""
+
+
 def note(text):
     print(text, file=sys.stderr, flush=True)
 

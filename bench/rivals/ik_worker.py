@@ -5,6 +5,8 @@ import pathlib
 import subprocess
 import sys
 
+from environment import RivalEnded
+
 PROGRAMS = ("llama-bench", "llama-batched-bench")
 
 
@@ -18,7 +20,7 @@ def run(command, folder):
     # its programs leave a log where they run
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=folder)
     if done.returncode != 0:
-        sys.exit(f"compare: {' '.join(map(str, command))}:\n{done.stderr[-4000:]}")
+        raise RivalEnded(f"{' '.join(map(str, command))}:\n{done.stderr[-4000:]}")
     return done
 
 

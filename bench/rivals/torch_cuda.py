@@ -253,14 +253,13 @@ def fp8(name, m, n, k):
         x, w = (torch.randn(shape, device=DEVICE, dtype=torch.bfloat16) for shape in ((m, k), (n, k)))
         x8, w8 = x.to(torch.float8_e4m3fn), w.to(torch.float8_e4m3fn).t()
         one = torch.ones((), device=DEVICE)
-        rate = lambda ms: round(2 * m * n * k / ms * 1e-9, 1)  # noqa: E731
         times = {"bf16": milliseconds(lambda: x @ w.t(), repeat=20)}
         for label, fast in (("fp8", False), ("fp8_fast", True)):
             times[label] = milliseconds(
                 lambda fast=fast: torch._scaled_mm(x8, w8, one, one, out_dtype=torch.bfloat16, use_fast_accum=fast),
                 repeat=20)
         rounding = milliseconds(lambda: x.to(torch.float8_e4m3fn), repeat=20)
-        say(**what, **{f"{label}_TFLOPs": rate(ms) for label, ms in times.items()}, rounding_ms=round(rounding, 4))
+        say(**what, **{f"{label}_TFLOPs": round(2 * m * n * k / ms * 1e-9, 1) for label, ms in times.items()}, rounding_ms=round(rounding, 4))
 
 
 def main():
@@ -282,11 +281,9 @@ def main():
         attention("gpt2", *((1, 2, 32, 32) if a.small else (32, 12, 1024, 64)))
         attention("mini-gpt", *((1, 2, 32, 32) if a.small else (64, 6, 256, 64)))
     if "fp8" in parts:
-        rows = 64 if a.small else 32768
-        for name, n, k in (("qkv", 2304, 768), ("out", 768, 768), ("up", 3072, 768), ("down", 768, 3072),
-                           ("head", 50304, 768)):
-            fp8(name, rows, n, k)
-        fp8("square", *([64] * 3 if a.small else [8192] * 3))
+        for name, *sizes in (("qkv", 32768, 2304, 768), ("out", 32768, 768, 768), ("up", 32768, 3072, 768),
+                             ("down", 32768, 768, 3072), ("head", 32768, 50304, 768), ("square", 8192, 8192, 8192)):
+            fp8(name, *([64] * 3 if a.small else sizes))
     if "decode" in parts:
         decode(llama, 1, depth, False, "eager")
         decode(llama, 1, depth, False, "compiled")
