@@ -152,9 +152,9 @@ class Gemm {
       for (int64_t s = 0; s < c.panels; ++s) {
         const int64_t first = first_tile(c, s, mr);
         if (first >= c.rows) break;
-        const void* panel = b_panel(c, c.panel + s, block, memory.b);
+        MicroKernelArgs t = panel_args(c, block, s, b_panel(c, c.panel + s, block, memory.b));
         for (int64_t i = first; i < c.rows; i += mr)
-          micro_tile(c, block, s, {i, std::min(mr, c.rows - i)}, panel, memory);
+          micro_tile(c, block, s, i, std::min(mr, c.rows - i), t, memory);
       }
     }
   }
@@ -174,7 +174,8 @@ class Gemm {
         KBlock block = k_block(b);
         block.a_in_place = a_in_place;
         block.packed_at = block.from;
-        micro_tile(c, block, s, {0, c.rows}, b_panel(c, c.panel + s, block, memory.b), memory);
+        MicroKernelArgs t = panel_args(c, block, s, b_panel(c, c.panel + s, block, memory.b));
+        micro_tile(c, block, s, 0, c.rows, t, memory);
       }
     }
   }
@@ -287,63 +288,77 @@ class Gemm {
     }
   }
 
-  struct Rows {
-    int64_t first, count;  // of a block of C
-  };
-
-  void micro_tile(const CBlock& c, const KBlock& block, int64_t s, Rows rows, const void* panel,
-                  const Memory& memory) const {
-    const int64_t i = rows.first;
-    const int64_t row = c.row + i;
+  // What the micro-tiles of a panel share: made once, since clearing it takes as long as some rows of a short
+  // k.
+  MicroKernelArgs panel_args(const CBlock& c, const KBlock& block, int64_t s, const void* panel) const {
     const int64_t col = (c.panel + s) * kernels_.nr;
-    MicroKernelArgs t{.rows = rows.count,
-                      .cols = std::min(kernels_.nr, p_.y.cols() - col),
-                      .k = block.words,
-                      .a_k = 1,
-                      .b = panel,
-                      .b_type = b_type(c),
-                      .b_ld = p_.b.ld,
-                      .b_k_contiguous = k_contiguous(p_),
-                      .prefetch_distance = prefetch_distance_,
-                      .bias = p_.bias && block.last ? p_.bias + col : nullptr};
+    return {.rows = 0,
+            .cols = std::min(kernels_.nr, p_.y.cols() - col),
+            .k = block.words,
+            .a = nullptr,
+            .a_row = block.a_in_place ? p_.a.ld / kernels_.k_pack : a_row_words_,
+            .a_k = 1,
+            .prefetch = nullptr,
+            .prefetch_stride = block.a_in_place ? p_.a.ld / kernels_.k_pack : 0,
+            .prefetch_rows = kernels_.mr,
+            .b = panel,
+            .b_type = b_type(c),
+            .b_ld = p_.b.ld,
+            .b_k_contiguous = k_contiguous(p_),
+            .prefetch_distance = prefetch_distance_,
+            .c = nullptr,
+            .ldc = c_is_y_ ? p_.y.ld : kernels_.nr,
+            .bias = p_.bias && block.last ? p_.bias + col : nullptr,
+            .accumulate = (c_is_y_ && p_.accumulate) || !block.first};
+  }
+
+  // `rows` rows from row i of the block on; the arguments of its panel are given.
+  void micro_tile(const CBlock& c, const KBlock& block, int64_t s, int64_t i, int64_t rows,
+                  MicroKernelArgs& t, const Memory& memory) const {
+    const int64_t row = c.row + i, col = (c.panel + s) * kernels_.nr;
+    const void* panel = t.b;
+    t.rows = rows;
     if (block.a_in_place) {
       t.a = row_of_a(row, block);
-      t.a_row = p_.a.ld / kernels_.k_pack;
       t.prefetch = s == 0 ? row_of_a(row + kernels_.mr, block) : t.a;
-      t.prefetch_stride = t.a_row;
     } else {
       t.a = t.prefetch = memory.a + i * a_row_words_ + block.packed_at;
-      t.a_row = a_row_words_;
-    }
-    t.prefetch_rows = kernels_.mr;
-    if (prefetches_panel(c) && panel != memory.b) {
-      t.prefetch = static_cast<const uint32_t*>(panel) + k_words_ * kernels_.nr +
-                   i / micro_rows(c) * block.words * kLineWords;
-      t.prefetch_rows = 1;
     }
     if (c_is_y_) {
       t.c = p_.y.row<float>(row) + col;
-      t.ldc = p_.y.ld;
-      t.accumulate = p_.accumulate || !block.first;
     } else {
       t.c = memory.c + (k_blocks_ == 1 ? 0 : s * grid_.mc + i) * kernels_.nr;
-      t.ldc = kernels_.nr;
-      t.accumulate = !block.first;
+      if (block.last) prefetch_result(t, row, col);
     }
-    if (prefetches_next_ && (s > 0 || !block.a_in_place) && panel != memory.b && !prefetches_panel(c))
-      prefetch_next(c, block, rows, panel, t);
+    if (panel != memory.b) {
+      if (prefetches_panel(c)) {
+        t.prefetch = static_cast<const uint32_t*>(panel) + k_words_ * kernels_.nr +
+                     i / micro_rows(c) * block.words * kLineWords;
+        t.prefetch_rows = 1;
+      } else if (prefetches_next_ && (s > 0 || !block.a_in_place)) {
+        prefetch_next(c, block, i, panel, t);
+      }
+    }
     unpacked_b_ ? kernels_.unpacked_kernel(t) : kernels_.micro_kernel(t);
     if (!c_is_y_ && block.last) finish(t, row, col, memory.pre);
   }
 
   // C of the micro-tile below, and this one's share of the next panel.
-  void prefetch_next(const CBlock& c, const KBlock& block, Rows rows, const void* panel,
+  void prefetch_next(const CBlock& c, const KBlock& block, int64_t i, const void* panel,
                      MicroKernelArgs& t) const {
     const int64_t tiles = ceil_div(c.rows, kernels_.mr), lines = block.words * kernels_.nr / kLineWords;
     t.prefetch = t.c + kernels_.mr * t.ldc;
     t.prefetch_stride = t.ldc;
     t.prefetch_b = static_cast<const uint32_t*>(panel) + k_words_ * kernels_.nr +
-                   rows.first / kernels_.mr * lines / tiles * kLineWords;
+                   i / kernels_.mr * lines / tiles * kLineWords;
+  }
+
+  // What finish() will read and store to, where it is elsewhere than C.
+  void prefetch_result(const MicroKernelArgs& t, int64_t row, int64_t col) const {
+    for (int64_t i = row; i < row + t.rows; ++i) {
+      __builtin_prefetch(element(p_.y, i, col), 1);
+      if (p_.pre) __builtin_prefetch(element(p_.pre, i, col), 1);
+    }
   }
 
   // From C of a micro-tile to a view.

@@ -163,25 +163,30 @@ class WeightGradient {
   void multiply_panel(const KBlock& b, int64_t row, int64_t rows, const uint32_t* a, int64_t panel,
                       const uint32_t* x, bool accumulate) const {
     const int64_t col = panel * kernels_.nr;
+    MicroKernelArgs t{.rows = 0,
+                      .cols = std::min(kernels_.nr, args_.dw.cols() - col),
+                      .k = b.words,
+                      .a = nullptr,
+                      .a_row = a_by_rows() ? a_row_words() : 1,
+                      .a_k = 1,
+                      .prefetch = nullptr,
+                      .prefetch_stride = 0,
+                      .prefetch_rows = 1,
+                      .b = x,
+                      .b_type = DType::f32,
+                      .c = nullptr,
+                      .ldc = args_.dw.ld,
+                      .bias = nullptr,
+                      .accumulate = accumulate};
     for (int64_t i = 0; i < rows; i += kernels_.mr) {
-      const int64_t n = std::min(kernels_.mr, rows - i);
+      t.rows = std::min(kernels_.mr, rows - i);
+      t.a = a + a_offset(i, b.words);
+      if (!a_by_rows()) t.a_k = panel_width(t.rows);
       // Two micro-tiles prefetch the next panel, a line per word of k each.
       const int64_t half = i / kernels_.mr % 2 * (kernels_.nr / 2);
-      kernels_.micro_kernel({.rows = n,
-                             .cols = std::min(kernels_.nr, args_.dw.cols() - col),
-                             .k = b.words,
-                             .a = a + a_offset(i, b.words),
-                             .a_row = a_by_rows() ? a_row_words() : 1,
-                             .a_k = a_by_rows() ? 1 : panel_width(n),
-                             .prefetch = x + b.words * (kernels_.nr + half),
-                             .prefetch_stride = 0,
-                             .prefetch_rows = 1,
-                             .b = x,
-                             .b_type = DType::f32,
-                             .c = args_.dw.row<float>(row + i) + col,
-                             .ldc = args_.dw.ld,
-                             .bias = nullptr,
-                             .accumulate = accumulate});
+      t.prefetch = x + b.words * (kernels_.nr + half);
+      t.c = args_.dw.row<float>(row + i) + col;
+      kernels_.micro_kernel(t);
     }
   }
 

@@ -421,6 +421,7 @@ GPT_INLINE void add_panel_block(const PanelArgs& a, const uint8_t* x, const uint
 template <DType dtype, int R>
 void multiply_tile(const PanelArgs& a, const uint8_t* x, uint8_t* y, int first) {
   const uint8_t* w = a.w + first * kLanes * 4;
+  prefetch_result<R, kTileVecs>(a, y, first);
   Vec total[R][kTileVecs];
   clear(total);
   for (int64_t c = 0; c < kPartialSums; ++c) {

@@ -205,6 +205,19 @@ inline void finish_row(const PanelArgs& a, Vec (&sum)[V], uint8_t* y, int first)
   store_first<V>(sum, a.cols - from, y + from * size_of(a.y_dtype), a.y_dtype);
 }
 
+// The lines of y that a micro-tile will store to, while it is computed: stores that miss hold up those
+// behind.
+template <int R, int V>
+inline void prefetch_result(const PanelArgs& a, const uint8_t* y, int first) {
+  constexpr int64_t kLine = 64;
+  const int64_t size = size_of(a.y_dtype);
+  y += first * kLanes * size;
+  for (int r = 0; r < R; ++r, y += a.y_stride) {
+    for (int64_t at = 0; at < V * kLanes * size; at += kLine)
+      __builtin_prefetch(y + at, 1);
+  }
+}
+
 // What a micro-tile prefetches into the second-level cache: every `step`-th cache line from `first` on of
 // what lies `distance` bytes further; nothing when that is 0.
 struct Prefetch {
@@ -217,11 +230,12 @@ inline Vec load_f16(const uint8_t* p) {
 
 // Vectors [first, first + V) of R rows.
 template <DType dtype, int R, int V>
-void micro_kernel(const PanelArgs& a, const uint8_t* x, uint8_t* y, int first, Prefetch prefetch) {
+void micro_kernel(const PanelArgs& a, const uint8_t* x, uint8_t* y, int first, const Prefetch& prefetch) {
   constexpr int64_t kBlockBytes = panel_block_bytes(dtype);
   Vec acc[R][V];
   clear(acc);
   const uint8_t* w = a.w;
+  prefetch_result<R, V>(a, y, first);
   for (int64_t b = 0; b < a.blocks; ++b, w += kBlockBytes, x += kActBlock) {
     if (prefetch.distance != 0) {
       for (int64_t i = prefetch.first; i < kBlockBytes; i += prefetch.step)
@@ -252,7 +266,7 @@ void micro_kernel(const PanelArgs& a, const uint8_t* x, uint8_t* y, int first, P
     finish_row<V>(a, acc[r], y + r * a.y_stride, first);
 }
 
-using MicroKernel = void (*)(const PanelArgs&, const uint8_t* x, uint8_t* y, int first, Prefetch);
+using MicroKernel = void (*)(const PanelArgs&, const uint8_t* x, uint8_t* y, int first, const Prefetch&);
 
 // The micro-kernel for 1 to R rows.
 template <DType dtype, int R>
