@@ -13,6 +13,7 @@
 
 #include "base/format.h"
 #include "base/printable.h"
+#include "base/ranges.h"
 #include "base/utf8.h"
 #include "convert/format_limits.h"
 #include "convert/rope_rows.h"
@@ -20,6 +21,7 @@
 #include "io/llmc.h"
 #include "io/safetensors_writer.h"
 #include "io/tensor_info.h"
+#include "kernels/quant.h"
 #include "model/families/checkpoints.h"
 #include "text/vocab_data.h"
 
@@ -297,28 +299,54 @@ std::vector<std::string> Conversion::file_names() const {
   return model_file_names(*model_, weights_, {.dtype = dtype(), .shard_bytes = options_.shard_bytes});
 }
 
-// fp16 ends at 65504; what is larger would become infinite.
-void Conversion::check_range() const {
+// By parameter id.
+std::vector<DType> Conversion::stored_types() const {
+  if (options_.to != ModelFormat::gguf) return std::vector<DType>(weights_.size(), dtype());
+  return transformed(gguf_types(*model_, gguf_options()), &GgufParamType::used);
+}
+
+namespace {
+
+// The first number of x that `dtype` would make infinite: fp16, of which the scales of blocks are too, ends
+// at 65504. Numbers that are not finite are not meant.
+const float* too_large(DType dtype, const std::vector<float>& x) {
   constexpr float kLargest = 65504;
+  const auto is_large = [](float value) { return std::isfinite(value) && std::abs(value) > kLargest; };
+  const auto found = std::ranges::find_if(x, is_large);
+  if (found == x.end()) return nullptr;
+  if (!is_quantized(dtype)) return &*found;
+  const auto n = std::ssize(x);
+  std::vector<std::byte> row(static_cast<size_t>(row_bytes(dtype, n)));
+  std::vector<float> stored(x.size());
+  quantize_row(dtype, x.data(), n, row.data());
+  dequantize_row(dtype, row.data(), n, stored.data());
+  for (size_t i = 0; i < x.size(); ++i)
+    if (is_large(x[i]) && !std::isfinite(stored[i])) return &x[i];
+  return nullptr;
+}
+
+}  // namespace
+
+void Conversion::check_range() const {
+  const std::vector<DType> types = stored_types();
   std::vector<float> x;
   for (int id = 0; id < model_->table.count(); ++id) {
     const TensorView& view = weights_[static_cast<size_t>(id)];
-    if (view.dtype == DType::f16) continue;
+    const DType dtype = types[static_cast<size_t>(id)];
+    if (dtype == DType::f32 || dtype == DType::bf16 || view.dtype == dtype) continue;
     const int64_t rows = view.rank == 2 ? view.rows() : view.size(), cols = view.size() / rows;
     x.resize(static_cast<size_t>(cols));
     for (int64_t r = 0; r < rows; ++r) {
       read_row(view, r, cols, x.data());
-      for (const float value : x) {
-        if (!std::isfinite(value) || std::abs(value) <= kLargest) continue;
-        fail("{} has the value {}, which is too large for fp16; use --dtype bf16", model_->table[id].name,
-             value);
-      }
+      if (const float* value = too_large(dtype, x))
+        fail("{} has the value {}, which is too large for {}; use --dtype bf16", model_->table[id].name,
+             *value, dtype_name(dtype));
     }
   }
 }
 
 void Conversion::write(const std::string& path) const {
-  if (dtype() == DType::f16) check_range();
+  check_range();
   const ModelConfig& c = model_->config;
   if (options_.to == ModelFormat::hf) {
     return write_model(path, *model_, weights_, {.dtype = dtype(), .shard_bytes = options_.shard_bytes});

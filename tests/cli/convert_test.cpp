@@ -264,6 +264,24 @@ TEST(Convert, NothingBecomesInfiniteInFp16) {
   EXPECT_EQ(run_gpt({"convert", dir.file("in"), dir.file("hf"), "--dtype", "bf16"}).status, 0);
 }
 
+TEST(Convert, NothingBecomesInfiniteInBlocks) {
+  const TempDir dir;
+  fs::copy(kModels + "gpt2", dir.file("in"));
+  const std::string weights = dir.file("in/model.safetensors");
+  std::string bytes = read_file(weights);
+  uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const auto tensors = nlohmann::json::parse(bytes.substr(sizeof header, header));
+  const uint64_t at = tensors["transformer.h.0.mlp.c_proj.weight"]["data_offsets"][0];
+  const float large = 1e6;  // a scale of q4_0 would be an eighth of it, of q8_0 a 127th
+  std::memcpy(bytes.data() + sizeof header + header + at, &large, sizeof large);
+  gpt::test::write_plain_file(weights, bytes);
+  expect_error(run_gpt({"convert", dir.file("in"), dir.file("m.gguf"), "--quant", "q4_0"}), 1,
+               "1000000, which is too large for q4_0; use --dtype bf16");
+  EXPECT_FALSE(fs::exists(dir.file("m.gguf")));
+  EXPECT_EQ(run_gpt({"convert", dir.file("in"), dir.file("m.gguf"), "--quant", "q8_0"}).status, 0);
+}
+
 TEST(Convert, GgufBothWays) {
   const TempDir dir;
   for (const char* family : {"llama", "gpt2"}) {
