@@ -139,6 +139,11 @@ void copy_numbers(const TensorView& weight, const TensorView& numbers) {
   convert_matrix(matrix, numbers);
 }
 
+// Where a source describes the shapes of its tensors, as errors say it.
+std::string described_in(const ModelSource& source) {
+  return source.config_path == source.path ? "metadata" : fs::path(source.config_path).filename().string();
+}
+
 }  // namespace
 
 std::string resolve_model_path(const std::string& path) {
@@ -220,8 +225,8 @@ void LoadedModel::find_naming() {
   naming_ =
       source_->naming != nullptr ? source_->naming : detect_naming(model_->table, c, find, prefix_missing_);
   if (naming_ == nullptr) {
-    fail("{}: the tensor names belong to no known family; expected e.g. \"{}\" for this config.json",
-         source_->path, file_place(*export_family(c).namings[0], c, model_->table[0]).tensor);
+    fail("{}: the tensor names belong to no known family; expected e.g. \"{}\" for this {}", source_->path,
+         file_place(*export_family(c).namings[0], c, model_->table[0]).tensor, described_in(*source_));
   }
 }
 
@@ -230,12 +235,12 @@ void LoadedModel::map_weight(int id, std::optional<DType> wanted, MatrixOrder or
   const FilePlace place = file_place(*naming_, model_->config, spec);
   const TensorInfo* tensor = place.tensor.empty() ? nullptr : find(place.tensor);
   if (tensor == nullptr) {
-    fail("{}: the tensor \"{}\" is missing; this config.json needs it", source_->path,
-         place.tensor.empty() ? spec.name : place.tensor);
+    fail("{}: the tensor \"{}\" is missing; this {} needs it", source_->path,
+         place.tensor.empty() ? spec.name : place.tensor, described_in(*source_));
   }
   if (tensor->shape != place.file_shape) {
-    fail("{}: tensor \"{}\": expected shape {} from config.json, found {}", source_->path, place.tensor,
-         shape_string(place.file_shape), shape_string(tensor->shape));
+    fail("{}: tensor \"{}\": expected shape {} from {}, found {}", source_->path, place.tensor,
+         shape_string(place.file_shape), described_in(*source_), shape_string(tensor->shape));
   }
   const bool blocks = is_quantized(tensor->dtype);
   if (!is_float(tensor->dtype) && !blocks) {
