@@ -199,7 +199,7 @@ void pack_rows_as(const PackRowsArgs& p) {
 }
 
 template <class To, class From>
-void convert_rows(const ConvertArgs& p) {
+void convert_rows(ConvertArgs p) {  // a copy, which no store to dst can change
   for (int64_t r = 0; r < p.rows; ++r) {
     const auto* src = static_cast<const From*>(p.src) + r * p.src_ld;
     auto* dst = static_cast<To*>(p.dst) + r * p.dst_ld;
