@@ -13,7 +13,6 @@
 
 #include "base/format.h"
 #include "base/printable.h"
-#include "base/ranges.h"
 #include "base/utf8.h"
 #include "convert/format_limits.h"
 #include "convert/rope_rows.h"
@@ -299,12 +298,6 @@ std::vector<std::string> Conversion::file_names() const {
   return model_file_names(*model_, weights_, {.dtype = dtype(), .shard_bytes = options_.shard_bytes});
 }
 
-// By parameter id.
-std::vector<DType> Conversion::stored_types() const {
-  if (options_.to != ModelFormat::gguf) return std::vector<DType>(weights_.size(), dtype());
-  return transformed(gguf_types(*model_, gguf_options()), &GgufParamType::used);
-}
-
 namespace {
 
 // The first number of x that `dtype` would make infinite: fp16, of which the scales of blocks are too, ends
@@ -328,11 +321,10 @@ const float* too_large(DType dtype, const std::vector<float>& x) {
 }  // namespace
 
 void Conversion::check_range() const {
-  const std::vector<DType> types = stored_types();
   std::vector<float> x;
   for (int id = 0; id < model_->table.count(); ++id) {
     const TensorView& view = weights_[static_cast<size_t>(id)];
-    const DType dtype = types[static_cast<size_t>(id)];
+    const DType dtype = moves_[static_cast<size_t>(id)].target_dtype;
     if (dtype == DType::f32 || dtype == DType::bf16 || view.dtype == dtype) continue;
     const int64_t rows = view.rank == 2 ? view.rows() : view.size(), cols = view.size() / rows;
     x.resize(static_cast<size_t>(cols));

@@ -76,7 +76,6 @@ class Conversion {
   void change_rope_layout(RopeLayout layout);
   void change_model(const ModelConfig& config);
   void list_moves();
-  std::vector<DType> stored_types() const;
   void check_range() const;
   void note_dropout(std::vector<std::string>& notes) const;
   void note_added_tokens(std::vector<std::string>& notes) const;

@@ -292,14 +292,15 @@ class Gemm {
   // k.
   MicroKernelArgs panel_args(const CBlock& c, const KBlock& block, int64_t s, const void* panel) const {
     const int64_t col = (c.panel + s) * kernels_.nr;
+    const int64_t a_row = block.a_in_place ? p_.a.ld / kernels_.k_pack : a_row_words_;
     return {.rows = 0,
             .cols = std::min(kernels_.nr, p_.y.cols() - col),
             .k = block.words,
             .a = nullptr,
-            .a_row = block.a_in_place ? p_.a.ld / kernels_.k_pack : a_row_words_,
+            .a_row = a_row,
             .a_k = 1,
             .prefetch = nullptr,
-            .prefetch_stride = block.a_in_place ? p_.a.ld / kernels_.k_pack : 0,
+            .prefetch_stride = block.a_in_place ? a_row : 0,
             .prefetch_rows = kernels_.mr,
             .b = panel,
             .b_type = b_type(c),
