@@ -24,11 +24,13 @@ constexpr const char* kFooter = R"(Examples:
   gpt bench mini-gpt --mode train
   gpt bench gpt2 --mode train --batch-size 4 --n-ctx 256 --json
   gpt bench llama-small --mode prefill,decode,batch --dtype bf16,q8_0
-  gpt bench runs/book --mode decode --tokens 256
+  gpt bench model-Q4_K_M.gguf --mode prefill,decode --dtype q8_0
+  gpt bench model-Q4_K_M.gguf --mode decode --dtype q8_0 --depth 4096
   mpirun -n 2 gpt bench mini-gpt --batch-size 16       training by two processes
   gpt bench --n-layer 4 --n-embd 256 --n-head 4 --vocab-size 512 --n-ctx 128 --mode train
 
-A preset, or a shape made of flags, gets random weights; a preset comes before a folder of the same name.
+A preset (gpt info lists them), or a shape made of flags, gets random weights; a preset comes before a
+folder of the same name. Blocks of a GGUF file are used as they are; q8_0 goes with bf16 activations.
 The limits are measured before and after every workload, memory for decode and batch around every repeat, and
 shares are of their middle: other programs on the machine slow down both. Compare two programs by running
 them in turns (bench/rivals).)";
@@ -100,7 +102,9 @@ std::vector<Workload> plan_workloads(const BenchArguments& a, const RunConfig& c
       w.n_ctx = config.model.n_ctx;
       w.recompute = config.train.recompute;
       w.depth = a.depth;
-      check_range("--depth", w.depth, 0, w.n_ctx - 1);
+      if (w.depth < 0 || w.depth >= w.n_ctx)
+        fail_usage("--depth: expected 0 to {}, for the context has {} tokens; found {}", w.n_ctx - 1, w.n_ctx,
+                   w.depth);
       w.rows = a.rows.value_or(std::min(w.rows, w.n_ctx - w.depth));
       w.tokens = a.tokens.value_or(std::min(w.tokens, w.n_ctx - w.depth));
       w.sequences = a.sequences;

@@ -8,6 +8,7 @@ import sys
 from environment import RivalEnded
 
 PROGRAMS = ("llama-bench", "llama-batched-bench")
+LONG = 8192  # tokens that take minutes, of which a second pass would not be faster
 
 
 def check(folder):
@@ -34,8 +35,9 @@ class IkWorker:
 
     def single(self, *what):
         c = self.config
-        out = run([self.folder / "llama-bench", "-m", c["model"], "-t", c["threads"], *what, "-r", c["repeat"], "-o", "json"],
-                  c["cache"]).stdout
+        warm_up = 0 if max(c["rows"], c["depth"]) > LONG else 1
+        out = run([self.folder / "llama-bench", "-m", c["model"], "-t", c["threads"], *what, "-r", c["repeat"], "-w", warm_up,
+                   "-o", "json"], c["cache"]).stdout
         return json.loads(out[out.index("["):])[0]["avg_ts"]
 
     def batch(self):

@@ -14,6 +14,9 @@ class Training:
     repeat: int
     dtypes: tuple = ("fp32", "bf16")
 
+    def about(self):
+        return f"a step of {self.shape['batch']} x {self.shape['ctx']} tokens, gpt bench {' '.join(self.flags)}"
+
 
 @dataclasses.dataclass(frozen=True)
 class Inference:
@@ -31,6 +34,12 @@ class Inference:
     rival: bool = True
     repeat: int = 3
 
+    def about(self):
+        what = {"decode": f"{self.tokens} tokens", "prefill": f"a prompt of {self.rows}",
+                "batch": f"{self.sequences} sequences of {self.tokens} tokens"}[self.mode]
+        behind = f" behind {self.depth} cached ones" if self.depth else ""
+        return f"{self.shape}{' from a GGUF file' if self.from_file else ''}: {what}{behind}"
+
 
 @dataclasses.dataclass(frozen=True)
 class Text:
@@ -41,6 +50,11 @@ class Text:
     threads: int = 0  # of both sides; 0: as given
     fresh: bool = False  # with a tokenizer that has met no text
     dtypes: tuple = ("",)
+
+    def about(self):
+        if self.vocab_size:
+            return f"learning {self.vocab_size} tokens, {self.rival}"
+        return f"{'one thread' if self.threads else 'all threads'}, {self.rival}{', first pass' if self.fresh else ''}"
 
 
 TRAININGS = (
@@ -66,8 +80,8 @@ INFERENCES = (
     Inference("decode-file-3b", "decode", "llama-3b", ("q4_k_m",), from_file=True),
     Inference("decode-file-8b", "decode", "llama-8b", ("q4_k_m",), from_file=True, tokens=32),
     Inference("decode-4k", "decode", "llama-1b", ("q8_0",), from_file=True, depth=4096, tokens=32, repeat=2),
-    Inference("decode-16k", "decode", "llama-1b", ("q8_0",), from_file=True, depth=16384, tokens=32, repeat=2),
-    Inference("decode-32k", "decode", "llama-1b", ("q8_0",), from_file=True, depth=32768, tokens=32, repeat=1),
+    Inference("decode-16k", "decode", "llama-1b", ("q8_0",), from_file=True, depth=16384, repeat=1),
+    Inference("decode-32k", "decode", "llama-1b", ("q8_0",), from_file=True, depth=32768, repeat=1),
     Inference("prefill-32k", "prefill", "llama-1b", ("q8_0",), from_file=True, rows=32768, repeat=1),
 )
 TEXTS = (

@@ -249,11 +249,7 @@ void Decoder::open_draft(const EngineOptions& options) {
   own.policy = slides ? ContextPolicy::slide : ContextPolicy::stop;
   speculation_.draft_cost = static_cast<double>(draft->facts.parameters) /
                             static_cast<double>(std::max<int64_t>(model_->facts.parameters, 1));
-  try {
-    draft_.reset(new Decoder(draft, own, pool));
-  } catch (const gpt::UsageError& error) {
-    gpt::fail_parameter("draft", "{}: {}", options.draft, error.what());
-  }
+  draft_.reset(gpt::made_of_draft(options.draft, [&] { return new Decoder(draft, own, pool); }));
 }
 
 gpt::Speculation Decoder::speculation() const {

@@ -21,26 +21,28 @@ std::vector<int32_t> random_ids(int64_t n, int64_t vocab_size) {
   return ids;
 }
 
-// Calls prepare() and run() once to warm up and workload.repeat times more, of which run() is timed and
-// profiled.
-template <class Prepare, class Run>
+// Calls prepare() and warm_up() once, then prepare() and run() workload.repeat times, of which run() is timed
+// and profiled.
+template <class Prepare, class WarmUp, class Run>
 void repeat_timed(const WorkloadContext& context, const Workload& workload, ProfiledKernels& profile,
-                  WorkloadResult& result, Prepare&& prepare, Run&& run) {
-  for (int i = 0; i <= workload.repeat; ++i) {
+                  WorkloadResult& result, Prepare&& prepare, WarmUp&& warm_up, Run&& run) {
+  const auto progress = [&](int i) {
     if (context.progress) context.progress(i);
+  };
+  progress(0);
+  prepare();
+  warm_up();
+  profile.clear();
+  for (int i = 1; i <= workload.repeat; ++i) {
+    progress(i);
     const auto before = profile.counters;
     prepare();
     profile.counters = before;
     const auto start = Clock::now();
     run();
-    const double seconds = seconds_since(start);
-    if (i == 0) {
-      profile.clear();
-    } else {
-      result.seconds.push_back(seconds);
-    }
+    result.seconds.push_back(seconds_since(start));
   }
-  if (context.progress) context.progress(workload.repeat + 1);
+  progress(workload.repeat + 1);
   result.ops = profile.times();
 }
 
@@ -107,12 +109,15 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
   result.memory_predicted =
       (in_place ? 0 : static_cast<int64_t>(sizeof(float)) * param_buffer_elements(model.table)) +
       inference.bytes() + static_cast<int64_t>(feed.memory.size());
-  const auto run = [&] {
-    for (int64_t first = 0; first < tokens; first += step)
-      feed.append(inference, w.depth + first, step);
+  const auto append = [&](int64_t n) {
+    for (int64_t first = 0; first < n; first += step)
+      feed.append(inference, w.depth + first, std::min(step, n));
   };
+  // A long prompt warms up as much by its first rows.
+  const int64_t warm = prefill ? std::min(tokens, Inference::Options{}.max_rows) : tokens;
   repeat_timed(
-      context, w, kernels, result, [&] { feed.go_to(inference, w.depth); }, run);
+      context, w, kernels, result, [&] { feed.go_to(inference, w.depth); }, [&] { append(warm); },
+      [&] { append(tokens); });
   result.memory_predicted += model.packed->bytes();
   return result;
 }
@@ -150,7 +155,7 @@ WorkloadResult run_training_workload(const WorkloadContext& context, const Workl
     ++start.step;
   };
   const auto prepare = [&] { barrier(*context.processes, "beginning a step together"); };
-  repeat_timed(context, w, kernels, result, prepare, run);
+  repeat_timed(context, w, kernels, result, prepare, run, run);
   result.memory_predicted += model.packed->bytes();
   return result;
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "base/utf8.h"
 #include "infer/stop_strings.h"
 #include "model/model_files.h"
@@ -28,6 +29,15 @@ void require_same_tokens(const LoadedModel& loaded, const std::string& adapter);
 // message.
 void require_same_vocabulary(const Tokenizer* tokenizer, const ModelConfig& config, const std::string& draft,
                              const Tokenizer* draft_tokenizer, const ModelConfig& draft_config);
+// What make() makes of the draft model in `draft`; a usage error says that it is the draft's.
+template <class Make>
+auto made_of_draft(const std::string& draft, Make make) {
+  try {
+    return make();
+  } catch (const UsageError& error) {
+    fail_parameter("draft", "{}: {}", draft, error.what());
+  }
+}
 // load_adapters of adapters that are for the model's tokens.
 std::shared_ptr<const Adapter> fitting_adapters(const LoadedModel& loaded,
                                                 const std::vector<std::string>& choices);

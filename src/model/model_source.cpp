@@ -3,6 +3,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "io/llama2c.h"
@@ -102,11 +103,22 @@ void open_gguf(ModelSource& source) {
   source.tensors = one_file(std::move(file));
 }
 
+// Each of its files is a model of its own.
+void refuse_gguf_folder(const std::string& path) {
+  if (!fs::is_directory(path)) return;
+  for (const FolderEntry& entry : list_folder(path)) {
+    if (entry.name.ends_with(".gguf"))
+      fail("cannot read the model {}: it is a folder of GGUF files; name one, as in {}", path,
+           (fs::path(path) / entry.name).string());
+  }
+}
+
 void open_with_config(ModelSource& source) {
   source.config_path = source.folder + "/config.json";
   if (!fs::exists(source.config_path)) {
     if (fs::exists(source.folder + "/adapter_config.json"))
       fail("{0} is an adapter: name the model that it belongs to, and --adapter {0}", source.path);
+    refuse_gguf_folder(source.path);
     fail("cannot read the model {}: expected a config.json in {}", source.path, source.folder);
   }
   source.config = read_model_config(source.config_path);

@@ -92,7 +92,8 @@ void ServedModel::load_draft() {
   Inference::Options o = inference_options();
   o.slots = options_.sequences;
   o.adapter_rank = 0;
-  draft_ = std::make_unique<Draft>(options_.draft, inference_.backend(), o);
+  draft_ = made_of_draft(options_.draft,
+                         [&] { return std::make_unique<Draft>(options_.draft, inference_.backend(), o); });
   const auto tokenizer = model_tokenizer(draft_->loaded, "");
   const gpt::Model& draft = draft_->loaded.model();
   require_same_vocabulary(tokenizer_.get(), config(), options_.draft, tokenizer.get(), draft.config);

@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "chat_model.h"
 #include "gpt_process.h"
 #include "http_client.h"
 #include "run_gpt.h"
+#include "temp_dir.h"
 
 namespace {
 
@@ -96,6 +98,26 @@ TEST_F(Speculate, RefusesByNameWhatDoesNotFit) {
   EXPECT_NE(with({"--spec-type", "ngram-simple"}).find("--speculate ngram"), std::string::npos);
   const GptRun named = run_gpt({"generate", folder(), "--prompt", "A", "-md", folder(), "--draft-max", "3"});
   EXPECT_EQ(named.status, 0) << named.err;
+}
+
+// What the model can do and its draft model cannot is refused with the draft's name.
+TEST_F(Speculate, SaysThatItIsTheDraftThatDoesNotFit) {
+  const gpt::test::TempDir dir;
+  const std::string text = dir.file("text.txt"), wide = dir.file("wide"), narrow = dir.file("narrow");
+  std::ofstream(text) << std::string(2000, 'a');
+  for (const auto& [out, heads] : {std::pair(wide, "1"), std::pair(narrow, "4")}) {
+    const GptRun trained =
+        run_gpt({"train", "--preset", "tiny", "--tokenizer", "byte", "--data", text, "--steps", "1",
+                 "--n-embd", "32", "--n-head", heads, "--n-kv-head", heads, "--out", out});
+    ASSERT_EQ(trained.status, 0) << trained.err;
+  }
+  const std::vector<std::string> flags = {"--draft", narrow, "--kv-dtype", "q4_0"};
+  for (std::vector<std::string> words : {std::vector<std::string>{"serve", wide, "--port", "0"},
+                                         std::vector<std::string>{"generate", wide, "--prompt", "a"}}) {
+    words.insert(words.end(), flags.begin(), flags.end());
+    const std::string said = refused(words, 2);
+    EXPECT_NE(said.find("--draft: " + narrow + ": key/value cache: q4_0"), std::string::npos) << said;
+  }
 }
 
 TEST_F(Speculate, ChatsAsWithout) {

@@ -2,9 +2,13 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "io/gguf.h"
 #include "kernels/quant.h"
+#include "model/model_source.h"
+#include "support/error_of.h"
+#include "support/temp_dir.h"
 
 namespace gpt {
 namespace {
@@ -26,6 +30,18 @@ TEST(Gguf, BlocksHaveTheValuesOfTheReference) {
     EXPECT_EQ(std::memcmp(mine.data(), values->bytes.data(), values->bytes.size()), 0) << tensor.name;
   }
   EXPECT_EQ(types, 9);
+}
+
+// Each of its files is a model, so one has to be named.
+TEST(Gguf, AFolderOfFilesIsRefusedWithTheNameOfOne) {
+  const test::TempDir dir;
+  std::ofstream(dir.file("notes.txt")) << "text";
+  EXPECT_NE(test::error_of([&] { config_of_model(dir.path()); }).find("expected a config.json"),
+            std::string::npos);
+  std::ofstream(dir.file("some.gguf")) << "GGUF";
+  const std::string said = test::error_of([&] { config_of_model(dir.path()); });
+  EXPECT_NE(said.find("a folder of GGUF files; name one, as in " + dir.file("some.gguf")), std::string::npos)
+      << said;
 }
 
 }  // namespace
