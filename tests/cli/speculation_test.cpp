@@ -11,7 +11,7 @@
 #include "gpt_process.h"
 #include "http_client.h"
 #include "run_gpt.h"
-#include "temp_dir.h"
+#include "support/temp_dir.h"
 
 namespace {
 
