@@ -68,7 +68,7 @@ constexpr Name kFlags[] = {
     {"-q", "--quant"},
     {"-p|--n-prompt", "--rows"},
     {"-n|--n-gen", "--tokens"},
-    {"-d|--n-depth", "--depth"},
+    {"--n-depth", "--depth"},
     {"-r|--repetitions", "--repeat"},
     {"-p|--prompt", "--text"},
     {"-v", "--version"},
