@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "base/ranges.h"
+#include "model/inference.h"
 #include "report/table.h"
 #include "train/run_facts.h"
 
@@ -19,18 +20,25 @@ std::string behind(const Workload& w) {
   return w.depth == 0 ? "" : fmt::format(" behind {}", w.depth);
 }
 
-std::string shape_of(const Workload& w) {
+// "4 x 256": sequences and the tokens of each.
+std::string tokens_of(const Workload& w) {
   switch (w.mode) {
     case BenchMode::train:
-      return fmt::format("{} x {} tokens{}", w.batch_size, w.n_ctx, w.recompute ? ", recomputed" : "");
+      return fmt::format("{} x {}", w.batch_size, w.n_ctx);
     case BenchMode::prefill:
-      return fmt::format("{} tokens{}", w.rows, behind(w));
+      return std::to_string(w.rows);
     case BenchMode::decode:
-      return fmt::format("{} tokens{}", w.tokens, behind(w));
+      return std::to_string(w.tokens);
     case BenchMode::batch:
-      return fmt::format("{} x {} tokens{}", w.sequences, w.tokens, behind(w));
+      return fmt::format("{} x {}", w.sequences, w.tokens);
   }
   return "?";
+}
+
+// "bf16", or "q4_k x bf16" where blocks of a file are multiplied by activations in bf16.
+std::string types_of(const Workload& w) {
+  const std::string_view dtype = dtype_name(w.blocks ? inference_types(w.dtype).activations : w.dtype);
+  return w.blocks ? fmt::format("{} x {}", dtype_name(*w.blocks), dtype) : std::string(dtype);
 }
 
 json shape_json(const Workload& w) {
@@ -54,7 +62,7 @@ double bytes_per_second(const BenchRecord& r) {
   return r.result.bytes_read / r.result.median_seconds();
 }
 double share_of_rate(const BenchRecord& r) {
-  return flops_per_second(r) / r.limits().operations(r.workload.dtype);
+  return flops_per_second(r) / r.limits().operations(r.workload.blocks.value_or(r.workload.dtype));
 }
 // Memory may be twice as fast from one second to the next, so each repeat is held against what was measured
 // right before and after it.
@@ -96,6 +104,7 @@ json record_json(const BenchRecord& r) {
   json out = {
       {"mode", mode_name(r.workload.mode)},
       {"dtype", dtype_name(r.workload.dtype)},
+      {"blocks", r.workload.blocks ? json(dtype_name(*r.workload.blocks)) : json()},
       {"shape", shape_json(r.workload)},
       {"kv_dtype", r.workload.mode == BenchMode::train ? json() : json(dtype_name(r.workload.kv_dtype))},
       {"tokens", result.tokens},
@@ -133,23 +142,28 @@ std::string description(const BenchReport& report) {
 }
 
 std::string machine_text(const BenchReport& report) {
-  return fmt::format("{}\nlimits: fp32 {}, bf16 {}, int8 {}, memory {}\n", description(report),
+  return fmt::format("{}\nlimits: fp32 {}, bf16 {},\n        int8 {}, memory {}\n", description(report),
                      range(report.limits, &MachineLimits::fp32, "GFLOP/s"),
                      range(report.limits, &MachineLimits::bf16, "GFLOP/s"),
                      range(report.limits, &MachineLimits::int8, "Gop/s"),
                      range(report.limits, &MachineLimits::memory, "GB/s"));
 }
 
+// How far the repeats are apart.
+std::string spread_of(const WorkloadResult& result) {
+  return format_percent((result.fastest() - result.slowest()) / result.tokens_per_second());
+}
+
 std::string speed_table(const std::vector<BenchRecord>& records) {
-  TextTable table{.columns = {"mode", "dtype", "shape", "tokens/s", "slowest", "fastest", "GFLOP/s",
-                              "of limit", "GB/s", "of memory"}};
+  TextTable table{.columns = {"mode", "dtype", "tokens", "tokens/s", "spread", "GFLOP/s", "of limit", "GB/s",
+                              "of limit"}};
   for (const BenchRecord& r : records) {
     const bool reads = r.result.bytes_read > 0;
-    table.rows.push_back(
-        {std::string(mode_name(r.workload.mode)), std::string(dtype_name(r.workload.dtype)),
-         shape_of(r.workload), fixed(r.result.tokens_per_second(), 1), fixed(r.result.slowest(), 1),
-         fixed(r.result.fastest(), 1), fixed(flops_per_second(r) / 1e9, 1), format_percent(share_of_rate(r)),
-         reads ? fixed(bytes_per_second(r) / 1e9, 1) : "", reads ? format_percent(share_of_memory(r)) : ""});
+    table.rows.push_back({std::string(mode_name(r.workload.mode)), types_of(r.workload),
+                          tokens_of(r.workload) + behind(r.workload), fixed(r.result.tokens_per_second(), 1),
+                          spread_of(r.result), fixed(flops_per_second(r) / 1e9, 1),
+                          format_percent(share_of_rate(r)), reads ? fixed(bytes_per_second(r) / 1e9, 1) : "",
+                          reads ? format_percent(share_of_memory(r)) : ""});
   }
   return format_table(table);
 }
@@ -185,7 +199,8 @@ std::string ops_table(const BenchRecord& r) {
 }  // namespace
 
 std::string describe_workload(const Workload& w) {
-  return fmt::format("{} {}, {}", mode_name(w.mode), dtype_name(w.dtype), shape_of(w));
+  return fmt::format("{} {}, {} tokens{}{}", mode_name(w.mode), types_of(w), tokens_of(w), behind(w),
+                     w.mode == BenchMode::train && w.recompute ? ", recomputed" : "");
 }
 
 json report_json(const BenchReport& report) {
@@ -198,6 +213,7 @@ json report_json(const BenchReport& report) {
   if (!report.model) return out;
   out["model"] = {{"name", report.model->name},
                   {"random_weights", report.model->random_weights},
+                  {"blocks", report.model->blocks ? json(dtype_name(*report.model->blocks)) : json()},
                   {"parameters", report.model->counts.total},
                   {"config", model_keys_json(report.model->counts.config)}};
   out["workloads"] = transformed(report.records, record_json);
@@ -207,9 +223,10 @@ json report_json(const BenchReport& report) {
 std::string report_text(const BenchReport& report) {
   std::string text = machine_text(report);
   if (!report.model) return text;
-  text +=
-      fmt::format("{}: {} parameters{}\n\n", report.model->name, format_thousands(report.model->counts.total),
-                  report.model->random_weights ? ", random weights" : "");
+  text += fmt::format(
+      "{}: {} parameters{}{}\n\n", report.model->name, format_thousands(report.model->counts.total),
+      report.model->random_weights ? ", random weights" : "",
+      report.model->blocks ? fmt::format(", most in {}", dtype_name(*report.model->blocks)) : "");
   text += speed_table(report.records) + "\n" + memory_table(report.records);
   for (const BenchRecord& r : report.records)
     text += "\n" + ops_table(r);

@@ -25,6 +25,7 @@ struct BenchRecord {
 struct BenchModel {
   std::string name;
   bool random_weights;
+  std::optional<DType> blocks;  // of a GGUF file
   ModelCounts counts;
 };
 

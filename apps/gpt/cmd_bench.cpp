@@ -24,13 +24,16 @@ constexpr const char* kFooter = R"(Examples:
   gpt bench mini-gpt --mode train
   gpt bench gpt2 --mode train --batch-size 4 --n-ctx 256 --json
   gpt bench llama-small --mode prefill,decode,batch --dtype bf16,q8_0
-  gpt bench model-Q4_K_M.gguf --mode prefill,decode --dtype q8_0
-  gpt bench model-Q4_K_M.gguf --mode decode --dtype q8_0 --depth 4096
+  gpt bench model-Q4_K_M.gguf --dtype bf16             prefill, decode, batch
+  gpt bench model-Q4_K_M.gguf -p 512 -n 128 --dtype bf16 --kv-dtype int8
+  gpt bench runs/book --mode decode --depth 4096 --threads 1
   mpirun -n 2 gpt bench mini-gpt --batch-size 16       training by two processes
   gpt bench --n-layer 4 --n-embd 256 --n-head 4 --vocab-size 512 --n-ctx 128 --mode train
 
 A preset (gpt info lists them), or a shape made of flags, gets random weights; a preset comes before a
-folder of the same name. Blocks of a GGUF file are used as they are; q8_0 goes with bf16 activations.
+folder of the same name. Without --mode, --rows means prefill, --tokens decode, --sequences batch.
+Blocks of a GGUF file are used as they are, --dtype is that of activations: "q4_k x bf16".
+GPT_ISA=avx2 gpt bench ... holds it to an instruction set: ref, avx2, avx512, avx512bf16 or amx.
 The limits are measured before and after every workload, memory for decode and batch around every repeat, and
 shares are of their middle: other programs on the machine slow down both. Compare two programs by running
 them in turns (bench/rivals).)";
@@ -40,7 +43,8 @@ struct BenchArguments {
   std::vector<std::string> modes, dtypes;
   std::string kv_dtype;
   std::optional<int64_t> rows, tokens;  // as many as usual, if the context has room for them
-  int64_t sequences = 16, depth = 0, repeat = 5, bytes = int64_t{1} << 30;
+  std::optional<int64_t> sequences;
+  int64_t depth = 0, repeat = 5, bytes = int64_t{1} << 30;
   bool json = false;
   MachineOptions machine;
 };
@@ -60,7 +64,10 @@ BenchMode parse_mode(const std::string& name) {
 struct BenchSubject {
   std::string name;
   RunConfig config;
-  std::unique_ptr<LoadedModel> loaded;
+  int64_t train_ctx = 0;                // tokens of a training sample
+  std::unique_ptr<LoadedModel> loaded;  // until its weights have been copied
+  bool in_place = false;                // inference reads the weights of a GGUF file where they are
+  std::optional<DType> blocks = {};     // which most of them are
 };
 
 BenchSubject find_subject(const BenchArguments& a, const ConfigFlags& flags) {
@@ -71,46 +78,75 @@ BenchSubject find_subject(const BenchArguments& a, const ConfigFlags& flags) {
   } else if (!a.model.empty()) {
     require_model_or_preset(a.model);
     for (const std::string& key : flags.given()) {
-      if (key == "batch_size" || key == "recompute") continue;
+      if (key == "batch_size" || key == "recompute" || key == "n_ctx") continue;
       fail_usage("{}: the shape of {} is that of its files; name a preset to change it",
                  ConfigFlags::flag_name(key), a.model);
     }
     subject.loaded = std::make_unique<LoadedModel>(a.model);
     settings.add_model(subject.loaded->model().config);
+    subject.in_place = subject.loaded->gguf() != nullptr;
+    subject.blocks = block_type(subject.loaded->model());
   }
   settings.add_json({{"dropout", 0}, {"embd_dropout", -1}, {"attn_dropout", -1}, {"resid_dropout", -1}},
                     "gpt bench");
   flags.apply_flags(settings);
   subject.config = settings.resolve();
   if (subject.config.model.vocab_size == 0) subject.config.model.vocab_size = 256;
+  constexpr int64_t kTokensPerStep = 4096;
+  int64_t& n_ctx = subject.config.model.n_ctx;
+  subject.train_ctx = flags.is_given("n_ctx") ? n_ctx : std::min(n_ctx, kTokensPerStep);
+  if (subject.loaded) n_ctx = subject.loaded->model().config.n_ctx;
+  check_range("--n-ctx", subject.train_ctx, 1, n_ctx);
   if (!flags.is_given("batch_size")) {
-    constexpr int64_t kTokensPerStep = 4096;
     const int64_t processes = world().size();
-    const int64_t samples = std::max<int64_t>(1, kTokensPerStep / subject.config.model.n_ctx);
+    const int64_t samples = std::max<int64_t>(1, kTokensPerStep / subject.train_ctx);
     subject.config.train.batch_size = (samples + processes - 1) / processes * processes;
   }
   return subject;
 }
 
-std::vector<Workload> plan_workloads(const BenchArguments& a, const RunConfig& config) {
+// Where no mode is named, those that the flags are about; else all. Quantised weights cannot be trained, and
+// are not expanded for it unasked.
+std::vector<BenchMode> modes_of(const BenchArguments& a, const ConfigFlags& flags, bool trainable) {
+  if (!a.modes.empty()) return transformed(a.modes, parse_mode);
+  if (world().size() > 1) return {BenchMode::train};
+  std::vector<BenchMode> modes;
+  if (trainable && (flags.is_given("batch_size") || flags.is_given("recompute")))
+    modes.push_back(BenchMode::train);
+  if (a.rows) modes.push_back(BenchMode::prefill);
+  if (a.tokens) modes.push_back(BenchMode::decode);
+  if (a.sequences) modes.push_back(BenchMode::batch);
+  if (!modes.empty()) return modes;
+  if (!trainable || a.depth > 0) return {BenchMode::prefill, BenchMode::decode, BenchMode::batch};
+  return {std::begin(kBenchModes), std::end(kBenchModes)};
+}
+
+std::vector<Workload> plan_workloads(const BenchArguments& a, const ConfigFlags& flags,
+                                     const BenchSubject& subject) {
+  const RunConfig& config = subject.config;
+  const std::vector<DType> dtypes =
+      transformed(a.dtypes, [](const std::string& name) { return parse_dtype("--dtype", name); });
+  const bool trainable = !subject.blocks && std::ranges::none_of(dtypes, is_quantized);
   std::vector<Workload> list;
-  for (const std::string& mode_text : a.modes) {
-    for (const std::string& dtype_text : a.dtypes) {
-      Workload w{.mode = parse_mode(mode_text), .dtype = parse_dtype("--dtype", dtype_text)};
+  for (const BenchMode mode : modes_of(a, flags, trainable)) {
+    for (const DType dtype : dtypes) {
+      Workload w{.mode = mode, .dtype = dtype};
+      if (mode != BenchMode::train) w.blocks = subject.blocks;
       w.kv_dtype = parse_kv_dtype(a.kv_dtype, w.dtype);
       w.batch_size = config.train.batch_size;
-      w.n_ctx = config.model.n_ctx;
+      w.n_ctx = subject.train_ctx;
       w.recompute = config.train.recompute;
       w.depth = a.depth;
-      if (w.depth < 0 || w.depth >= w.n_ctx)
-        fail_usage("--depth: expected 0 to {}, for the context has {} tokens; found {}", w.n_ctx - 1, w.n_ctx,
+      const int64_t context = config.model.n_ctx;
+      if (w.depth < 0 || w.depth >= context)
+        fail_usage("--depth: expected 0 to {}, for the context has {} tokens; found {}", context - 1, context,
                    w.depth);
-      w.rows = a.rows.value_or(std::min(w.rows, w.n_ctx - w.depth));
-      w.tokens = a.tokens.value_or(std::min(w.tokens, w.n_ctx - w.depth));
-      w.sequences = a.sequences;
+      w.rows = a.rows.value_or(std::min(w.rows, context - w.depth));
+      w.tokens = a.tokens.value_or(std::min(w.tokens, context - w.depth));
+      w.sequences = a.sequences.value_or(w.sequences);
       w.repeat = static_cast<int>(a.repeat);
-      check_range("--rows", w.rows, 1, w.n_ctx - w.depth);
-      check_range("--tokens", w.tokens, 1, w.n_ctx - w.depth);
+      check_range("--rows", w.rows, 1, context - w.depth);
+      check_range("--tokens", w.tokens, 1, context - w.depth);
       list.push_back(w);
     }
   }
@@ -119,22 +155,33 @@ std::vector<Workload> plan_workloads(const BenchArguments& a, const RunConfig& c
 
 void check_arguments(BenchArguments& a) {
   check_range("--repeat", a.repeat, 1, 1000000);
-  check_range("--sequences", a.sequences, 1, 4096);
+  check_range("--sequences", a.sequences.value_or(1), 1, 4096);
   check_range("--bytes", a.bytes, 1 << 16, int64_t{1} << 40);
   if (a.dtypes.empty()) a.dtypes = {"fp32"};
-  if (world().size() > 1 && a.modes.empty()) a.modes = {"train"};
   const bool trains = std::ranges::find(a.modes, "train") != a.modes.end();
   for (const std::string& dtype : a.dtypes) {
-    if (!is_quantized(parse_dtype("--dtype", dtype))) continue;
-    if (trains) fail_usage("--mode train: expected --dtype fp32, bf16 or fp16, found {}", dtype);
-    if (a.modes.empty()) a.modes = {"prefill", "decode", "batch"};
+    if (is_quantized(parse_dtype("--dtype", dtype)) && trains)
+      fail_usage("--mode train: expected --dtype fp32, bf16 or fp16, found {}", dtype);
   }
-  if (a.modes.empty()) a.modes = {"train", "prefill", "decode", "batch"};
   for (const std::string& mode : a.modes) {
     if (parse_mode(mode) != BenchMode::train && world().size() > 1)
       fail_usage("--mode {}: {} processes share training alone; start it without mpirun", mode,
                  world().size());
   }
+}
+
+// Flags that say how a model is measured say nothing of the machine alone.
+void check_has_model(const BenchArguments& a) {
+  const auto refuse = [](const char* flag) {
+    fail_usage("{}: of what model? gpt bench MODEL {} ...; gpt info lists the presets", flag, flag);
+  };
+  if (!a.modes.empty()) refuse("--mode");
+  if (!a.dtypes.empty()) refuse("--dtype");
+  if (!a.kv_dtype.empty()) refuse("--kv-dtype");
+  if (a.rows) refuse("--rows");
+  if (a.tokens) refuse("--tokens");
+  if (a.sequences) refuse("--sequences");
+  if (a.depth != 0) refuse("--depth");
 }
 
 // Every process has its part of the batch.
@@ -182,35 +229,53 @@ bool reads_weights(const Workload& w) {
   return w.mode == BenchMode::decode || w.mode == BenchMode::batch;
 }
 
-// Inference reads the weights of a GGUF file where they are, as `gpt generate` does.
-bool used_in_place(const BenchSubject& subject, const std::vector<Workload>& workloads) {
-  const auto trains = [](const Workload& w) { return w.mode == BenchMode::train; };
-  return subject.loaded && subject.loaded->gguf() != nullptr && std::ranges::none_of(workloads, trains);
-}
+// The weights of one workload after the other: those of a GGUF file where they are for inference, as `gpt
+// generate` reads them, else a buffer in fp32, which is made when it is first needed.
+class BenchWeights {
+ public:
+  BenchWeights(BenchSubject& subject, Model& model, ThreadPool& pool)
+      : subject_(subject), model_(model), pool_(pool) {}
+
+  const ParamBuffer& use_for(const Workload& w, Notes& notes) {
+    if (subject_.in_place && w.mode != BenchMode::train) {
+      copied_.reset();
+      model_.weights = subject_.loaded->model().weights;
+      return none_;
+    }
+    if (!copied_) copy(notes);
+    return *copied_;
+  }
+
+ private:
+  void copy(Notes& notes) {
+    notes.begin(subject_.loaded ? "reading " + subject_.name : "making random weights");
+    copied_.emplace(model_.table, DType::f32, "weights");
+    model_.weights.assign(copied_->views().begin(), copied_->views().end());
+    if (!subject_.loaded) return fill_random_weights(pool_, model_.table, *copied_);
+    subject_.loaded->copy_to(*copied_);
+    if (!subject_.in_place) subject_.loaded.reset();  // its pages would count as memory
+  }
+
+  BenchSubject& subject_;
+  Model& model_;
+  ThreadPool& pool_;
+  std::optional<ParamBuffer> copied_;
+  ParamBuffer none_;
+};
 
 // Runs the workloads with the limits measured between them, so that each has one before and one after it.
-std::vector<BenchRecord> run_workloads(const BenchArguments& a, BenchSubject& subject, Machine& machine,
+std::vector<BenchRecord> run_workloads(const BenchArguments& a, const std::vector<Workload>& workloads,
+                                       BenchSubject& subject, Machine& machine,
                                        std::vector<MachineLimits>& limits, Notes& notes) {
-  const std::vector<Workload> workloads = plan_workloads(a, subject.config);
   std::optional<MemoryRate> memory;
   if (std::ranges::any_of(workloads, reads_weights))
     memory.emplace(machine.pool, machine.backend.kernels.isa, a.bytes);
   const int64_t resident = resident_bytes();
   Model model(subject.config.model);
-  const bool in_place = used_in_place(subject, workloads);
-  const ParamBuffer weights = in_place ? ParamBuffer() : ParamBuffer(model.table, DType::f32, "weights");
-  model.weights.assign(weights.views().begin(), weights.views().end());
-  notes.begin(subject.loaded ? "reading " + subject.name : "making random weights");
-  if (in_place) {
-    model.weights = subject.loaded->model().weights;
-  } else if (subject.loaded) {
-    subject.loaded->copy_to(weights);
-    subject.loaded.reset();  // its pages would count as memory
-  } else {
-    fill_random_weights(machine.pool, model.table, weights);
-  }
+  BenchWeights weights(subject, model, machine.pool);
   std::vector<BenchRecord> records;
   for (const Workload& w : workloads) {
+    const ParamBuffer& own = weights.use_for(w, notes);
     notes.begin(describe_workload(w));
     model.packed = std::make_unique<WeightCache>();
     reset_peak_resident();
@@ -220,7 +285,7 @@ std::vector<BenchRecord> run_workloads(const BenchArguments& a, BenchSubject& su
       notes.repeat(i, w.repeat);
     };
     record.result = run_workload({.model = model,
-                                  .weights = weights,
+                                  .weights = own,
                                   .backend = machine.backend,
                                   .progress = between_repeats,
                                   .processes = &world()},
@@ -235,13 +300,15 @@ std::vector<BenchRecord> run_workloads(const BenchArguments& a, BenchSubject& su
 }
 
 int run(BenchArguments a, const ConfigFlags& flags) {
-  check_arguments(a);
   const bool limits_only = a.model.empty() && flags.given().empty();
+  if (limits_only) check_has_model(a);
+  check_arguments(a);
   std::optional<BenchSubject> subject;
+  std::vector<Workload> workloads;
   if (!limits_only) {
     subject = find_subject(a, flags);
     check_shares(subject->config);
-    plan_workloads(a, subject->config);  // what is wrong with the flags shows before anything is measured
+    workloads = plan_workloads(a, flags, *subject);
   }
   Machine machine(part_of_machine(a.machine));
   BenchReport report{.threads = machine.pool.size(),
@@ -255,15 +322,16 @@ int run(BenchArguments a, const ConfigFlags& flags) {
   if (subject) {
     report.model = {.name = subject->name,
                     .random_weights = subject->loaded == nullptr,
+                    .blocks = subject->blocks,
                     .counts = ModelCounts(subject->config.model)};
-    report.records = run_workloads(a, *subject, machine, report.limits, notes);
+    report.records = run_workloads(a, workloads, *subject, machine, report.limits, notes);
   }
   notes.end();
   write_output(a.json ? report_json(report).dump(2) + "\n" : report_text(report));
   if (a.json) return 0;
   if (limits_only) write_next({"gpt", "bench", "tiny"});
   if (is_preset(a.model)) write_next({"gpt", "plan", "--preset", a.model, "--data", "tales"});
-  if (subject && !is_preset(a.model)) write_next({"gpt", "plan", "--data", "tales"});
+  if (!a.model.empty() && !is_preset(a.model)) write_next({"gpt", "generate", a.model});
   return 0;
 }
 

@@ -149,8 +149,12 @@ constexpr Answer kAnswers[] = {
      "this build computes on the CPU; leave it out"},
     {"--flash-attn|-fa", "", "attention never stores its matrix; leave it out"},
     {"--mlock|--no-mmap", "", "weights are mapped from the file; leave it out"},
-    {"--cache-type-k|--cache-type-v", "",
+    {"--cache-type-k|--cache-type-v|-ctk|-ctv", "",
      "--kv-dtype fp32, bf16, fp16, int8 or q4_0 is the type of keys and values"},
+    {"--isa|--simd", "", "the variable GPT_ISA=avx2 holds gpt to an instruction set"},
+    {"-o|--output", "bench", "--json writes JSON; tables are for people"},
+    {"-d", "bench", "--depth N: tokens that are cached before"},
+    {"-pg", "bench", "--mode prefill,decode --rows N --tokens N"},
     {"--spec-type|--speculative-config", "",
      "--speculate ngram proposes what stood in the text before, --draft MODEL has a smaller model propose; "
      "--draft-tokens N is the most"},
@@ -216,8 +220,9 @@ constexpr Name kMissing[] = {
 };
 
 // Types as PyTorch and ggml call them.
-constexpr Name kTypes[] = {{"float32|f32|float", "fp32"},  {"bfloat16", "bf16"}, {"float16|f16|half", "fp16"},
-                           {"float64|f64|double", "fp64"}, {"Q8_0", "q8_0"},     {"Q4_0", "q4_0"}};
+constexpr Name kTypes[] = {
+    {"float32|f32|float|FP32|F32", "fp32"}, {"bfloat16|BF16", "bf16"}, {"float16|f16|half|FP16|F16", "fp16"},
+    {"float64|f64|double", "fp64"},         {"Q8_0", "q8_0"},          {"Q4_0", "q4_0"}};
 
 bool is_one_of(const std::string& word, const char* list) {
   const std::vector<std::string> words = CLI::detail::split(list, '|');
@@ -289,10 +294,14 @@ void refuse_long_name(const CLI::App& app, const std::string& word) {
              help);
 }
 
+// Types as they are called here, one or a list with commas.
 std::string own_value(const std::string& flag, const std::string& value) {
-  if (flag != "--dtype" && flag != "--against") return value;
-  const char* ours = find_name(kTypes, value);
-  return ours == nullptr ? value : ours;
+  if (flag != "--dtype" && flag != "--against" && flag != "--kv-dtype") return value;
+  const auto own_type = [](const std::string& name) {
+    const char* ours = find_name(kTypes, name);
+    return ours == nullptr ? name : std::string(ours);
+  };
+  return CLI::detail::join(transformed(CLI::detail::split(value, ','), own_type), ",");
 }
 
 // "help train --all" as "train --help-all", "help" as "--help".

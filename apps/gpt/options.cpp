@@ -138,6 +138,8 @@ DType parse_dtype(const std::string& flag, const std::string& name, std::initial
 
 DType parse_kv_dtype(const std::string& name, DType weights) {
   if (name.empty()) return inference_types(weights).cache;
+  if (name == "q8_0")
+    fail_usage("--kv-dtype: q8_0 is a type of weights; keys and values in 8 bits are int8 here");
   return parse_dtype("--kv-dtype", name, {DType::f32, DType::bf16, DType::f16, DType::i8, DType::q4_0});
 }
 

@@ -1,8 +1,12 @@
 #include "bench/workload.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/clock.h"
+#include "base/error.h"
+#include "base/format.h"
+#include "base/process_memory.h"
 #include "base/ranges.h"
 #include "base/rng.h"
 #include "model/inference.h"
@@ -79,6 +83,25 @@ struct Feed {
   std::vector<Inference::Append> batch;
 };
 
+// Before memory is touched that the machine does not have: it is given when it is asked for, and the program
+// killed when it is used.
+void check_fits(const char* what, int64_t bytes, int64_t available) {
+  if (available > 0 && bytes > available)
+    fail("not enough memory for {}: {} needed, {} available; use a smaller model, batch or context", what,
+         format_bytes(static_cast<double>(bytes)), format_bytes(static_cast<double>(available)));
+}
+
+// Bytes of memory for the weights as they were loaded: read where they are in a file, but for the tables of
+// which a few rows are looked up, or a buffer in fp32.
+int64_t loaded_bytes(const Model& model, bool in_place) {
+  if (!in_place) return static_cast<int64_t>(sizeof(float)) * param_buffer_elements(model.table);
+  int64_t bytes = 0;
+  for (size_t i = 0; i < model.weights.size(); ++i)
+    if (!model.table[static_cast<int>(i)].looked_up)
+      bytes += row_bytes(model.weights[i].dtype, model.weights[i].size());
+  return bytes;
+}
+
 WorkloadResult run_inference_workload(const WorkloadContext& context, const Workload& w) {
   const Model& model = context.model;
   const ModelCounts counts(model.config);
@@ -87,6 +110,7 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
   const int64_t tokens = prefill ? w.rows : w.tokens;
   const int64_t step = prefill ? tokens : 1;        // tokens of a sequence that are appended at once
   const int64_t longest = std::max(step, w.depth);  // of what a sequence is given at once
+  const int64_t available = available_memory();
   ProfiledKernels kernels(context.backend.kernels);
   Inference inference(model, {context.backend.pool, kernels, context.backend.memory},
                       {.slots = slots,
@@ -95,6 +119,7 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
                        .dtype = inference_types(w.dtype).activations,
                        .weights = w.dtype,
                        .kv_dtype = w.kv_dtype});
+  check_fits("keys, values and activations", inference.bytes(), available);
   Feed feed(model, slots, w.depth + tokens);
 
   WorkloadResult result{.tokens = tokens * slots};
@@ -105,10 +130,8 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
     result.bytes_read =
         static_cast<double>(tokens * weight_bytes(model, kernels, w.dtype) + cached * token_bytes);
   }
-  const bool in_place = context.weights.views().empty();  // in a file
-  result.memory_predicted =
-      (in_place ? 0 : static_cast<int64_t>(sizeof(float)) * param_buffer_elements(model.table)) +
-      inference.bytes() + static_cast<int64_t>(feed.memory.size());
+  result.memory_predicted = loaded_bytes(model, context.weights.views().empty()) + inference.bytes() +
+                            static_cast<int64_t>(feed.memory.size());
   const auto append = [&](int64_t n) {
     for (int64_t first = 0; first < n; first += step)
       feed.append(inference, w.depth + first, std::min(step, n));
@@ -125,6 +148,7 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
 // Whole steps as the trainer makes them: forward, backward, clipping, AdamW.
 WorkloadResult run_training_workload(const WorkloadContext& context, const Workload& w) {
   const Model& model = context.model;
+  const int64_t available = available_memory();
   ProfiledKernels kernels(context.backend.kernels);
   TrainStep step(model, context.weights, make_adamw(model.table, {}),
                  {context.backend.pool, kernels, context.backend.memory},
@@ -135,6 +159,7 @@ WorkloadResult run_training_workload(const WorkloadContext& context, const Workl
                   .graph = {.recompute = w.recompute, .dtype = w.dtype},
                   .clip_norm = 1,
                   .communicator = context.processes});
+  check_fits("a training step", step.bytes(), available);
   const int64_t tokens = w.batch_size * w.n_ctx;
   const std::vector<int32_t> ids = random_ids(tokens + 1, model.config.vocab_size);
   const auto fill = [&](int64_t first, int64_t rows, const TrainStep::Samples& samples) {
@@ -217,6 +242,15 @@ int64_t weight_bytes(const Model& model, const KernelTable& kernels, DType dtype
     bytes += packed > 0 ? packed : spec.size() * static_cast<int64_t>(sizeof(float));
   }
   return bytes;
+}
+
+std::optional<DType> block_type(const Model& model) {
+  std::map<DType, int64_t> bytes;
+  for (const TensorView& w : model.weights)
+    bytes[w.dtype] += row_bytes(w.dtype, w.size());
+  const auto most = std::ranges::max_element(bytes, {}, [](const auto& type) { return type.second; });
+  if (most == bytes.end() || !is_quantized(most->first)) return {};
+  return most->first;
 }
 
 double inference_flops(const ModelCounts& counts, int64_t before, int64_t tokens, bool all_logits) {

@@ -25,6 +25,7 @@ inline std::string_view mode_name(BenchMode mode) {
 struct Workload {
   BenchMode mode = BenchMode::train;
   DType dtype = DType::f32;     // of the products: compute type of training, weights of inference
+  std::optional<DType> blocks;  // inference: of most weights, where they are read as blocks of a file
   int64_t batch_size = 1;       // train: sequences per step, of all processes together
   int64_t n_ctx = 0;            // train: tokens per sequence
   bool recompute = false;       // train
@@ -55,9 +56,10 @@ struct WorkloadResult {
   double fastest() const;
 };
 
-// Training writes to `weights`, to which the views of `model` point. `progress` is called before every
-// repeat, the untimed first one (0) included, and after the last one. Several processes share training alone:
-// each has a shard, and is timed from when all have come to the end of a step.
+// Training writes to `weights`, to which the views of `model` point; inference has no need of it. `progress`
+// is called before every repeat, the untimed first one (0) included, and after the last one. Several
+// processes share training alone: each has a shard, and is timed from when all have come to the end of a
+// step.
 struct WorkloadContext {
   const Model& model;
   const ParamBuffer& weights;
@@ -73,6 +75,8 @@ void fill_random_weights(ThreadPool& pool, const ParamTable& table, const ParamB
 // Bytes of weights that one decoding step reads, whatever the number of sequences: matrices as `isa` packs
 // them in `dtype`, without tables that are only looked up.
 int64_t weight_bytes(const Model& model, const KernelTable& kernels, DType dtype);
+// The quantised type that most bytes of the weights are stored in; nothing where another one has more.
+std::optional<DType> block_type(const Model& model);
 // Operations of inference: `tokens` tokens appended to `before` cached ones, logits of the last one only
 // (prefill) or of each.
 double inference_flops(const ModelCounts& counts, int64_t before, int64_t tokens, bool all_logits);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "run_gpt.h"
+#include "support/temp_dir.h"
 
 namespace {
 
@@ -69,7 +70,7 @@ TEST(Bench, TablesForPeople) {
   const GptRun run = run_gpt(small({"--mode", "train,decode", "--mode", "prefill"}));
   ASSERT_EQ(run.status, 0) << run.err;
   for (const char* part :
-       {"limits: fp32", "random weights", "train fp32, 2 x 16 tokens", "decode fp32, 4 tokens",
+       {"limits: fp32", "random weights", "spread", "train fp32, 2 x 16 tokens", "decode fp32, 4 tokens",
         "prefill fp32, 8 tokens", "linear_backward_weight", "outside of ops", "predicted"}) {
     EXPECT_NE(run.out.find(part), std::string::npos) << part << "\n" << run.out;
   }
@@ -116,6 +117,52 @@ TEST(Bench, BehindCachedTokens) {
   }
 }
 
+// Flags say which modes are meant where none is named.
+TEST(Bench, FlagsChooseModes) {
+  const auto modes_of = [](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"tiny", "--n-layer", "1", "--repeat", "1", "--json"});
+    const GptRun run = run_gpt(bench(flags));
+    EXPECT_EQ(run.status, 0) << run.err;
+    std::vector<std::string> modes;
+    const json report = json::parse(run.out);
+    for (const json& w : report["workloads"])
+      modes.push_back(w["mode"]);
+    return modes;
+  };
+  using Modes = std::vector<std::string>;
+  EXPECT_EQ(modes_of({"-p", "8", "-n", "4"}), (Modes{"prefill", "decode"}));
+  EXPECT_EQ(modes_of({"--sequences", "2", "--mode", "decode"}), Modes{"decode"});
+  EXPECT_EQ(modes_of({"--batch-size", "2"}), Modes{"train"});
+  EXPECT_EQ(modes_of({"--sequences", "2"}), Modes{"batch"});
+}
+
+// Inference uses the blocks of a file and says so, beside training too, which expands them.
+TEST(Bench, BlocksOfAFile) {
+  const gpt::test::TempDir dir;
+  const std::string run = dir.file("run"), file = dir.file("blocks.gguf");
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"train",    "tales:20000", "--preset",    "llama-small", "--n-layer",    "1",  "--n-embd", "32",
+            "--n-head", "2",           "--n-kv-head", "1",           "--head-dim",   "16", "--d-ff",   "32",
+            "--n-ctx",  "32",          "--steps",     "1",           "--batch-size", "1",  "--out",    run},
+           {"convert", run, file, "--quant", "q8_0"}}) {
+    const GptRun made = run_gpt(command);
+    ASSERT_EQ(made.status, 0) << made.err;
+  }
+  const GptRun all = run_gpt(bench({file, "--repeat", "1", "--json"}));
+  ASSERT_EQ(all.status, 0) << all.err;
+  const json report = json::parse(all.out);
+  EXPECT_EQ(report["model"]["blocks"], "q8_0");
+  ASSERT_EQ(report["workloads"].size(), 3u) << "not trained unasked";
+  EXPECT_EQ(report["workloads"][0]["blocks"], "q8_0");
+
+  const GptRun both = run_gpt(bench({file, "--mode", "decode,train,prefill", "--dtype", "bf16", "--n-ctx",
+                                     "4", "--tokens", "2", "--repeat", "1"}));
+  ASSERT_EQ(both.status, 0) << both.err;
+  for (const char* part :
+       {"most in q8_0", "decode q8_0 x bf16, 2 tokens", "prefill q8_0 x bf16", "train bf16,"})
+    EXPECT_NE(both.out.find(part), std::string::npos) << part << "\n" << both.out;
+}
+
 TEST(Bench, ModelOnDisk) {
   const std::string model = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
   const GptRun run = run_gpt(bench({model, "--mode", "decode", "--tokens", "4", "--repeat", "1", "--json"}));
@@ -126,6 +173,16 @@ TEST(Bench, ModelOnDisk) {
   EXPECT_NE(reshaped.err.find("--n-embd"), std::string::npos) << reshaped.err;
 }
 
+TEST(Bench, TypesAsOthersCallThem) {
+  const GptRun run =
+      run_gpt(small({"--mode", "decode", "--dtype", "F16,bfloat16", "--kv-dtype", "f16", "--json"}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  const json workloads = json::parse(run.out)["workloads"];
+  EXPECT_EQ(workloads[0]["dtype"], "fp16");
+  EXPECT_EQ(workloads[1]["dtype"], "bf16");
+  EXPECT_EQ(workloads[1]["kv_dtype"], "fp16");
+}
+
 TEST(Bench, WrongValuesAreNamedBeforeAnythingIsMeasured) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"mini-gpt", "--mode", "trian"}, "did you mean train?"},
@@ -133,6 +190,10 @@ TEST(Bench, WrongValuesAreNamedBeforeAnythingIsMeasured) {
       {{"mini-gpt", "--dtype", "fp31"}, "did you mean fp32?"},
       {{"mini-gpt", "--mode", "train", "--dtype", "q8_0"}, "found q8_0"},
       {{"mini-gpt", "--kv-dtype", "int9"}, "did you mean int8?"},
+      {{"mini-gpt", "--kv-dtype", "q8_0"}, "int8"},
+      {{GPT_SOURCE_DIR "/tests/golden/data/gpt2", "--n-ctx", "100000"}, "--n-ctx: expected 1 to"},
+      {{"--mode", "decode"}, "--mode: of what model?"},
+      {{"--rows", "5"}, "--rows: of what model?"},
       {{"mini-gpt", "--repeat", "0"}, "--repeat"},
       {{"mini-gpt", "--mode", "prefill", "--rows", "300"}, "--rows: expected 1 to 256"},
       {{"mini-gpt", "--mode", "decode", "--tokens", "257"}, "--tokens"},
