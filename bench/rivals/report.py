@@ -86,9 +86,9 @@ def rivals(results):
 
 
 def disturbances(results):
-    found = [f"{name_of(result)} (up to {100 * max(disturbed(result['pairs'])):.0f} % in {result['disturbed']})"
+    found = [f"{name_of(result)} (up to {100 * max(disturbed(result['pairs'])):.0f} % in {result['disturbed']} of {len(result['pairs'])})"
              for result in results if result["disturbed"]]
-    return [f"* Other processes took more than {100 * load.DISTURBED:.0f} % of the CPUs during some pairs, which inflates ratios: "
+    return [f"* Others took more than {100 * load.DISTURBED:.0f} % of the CPUs during pairs, which inflates ratios: "
             f"{', '.join(found)}"] if found else []
 
 
