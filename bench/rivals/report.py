@@ -69,7 +69,11 @@ def cells(result):
     def speed(value):
         return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}"
 
-    ratio = "{median:.2f} ({min:.2f} to {max:.2f})".format(**result["ratio"]) if "ratio" in result else ""
+    def range_of(ratios):
+        middle, least, most = (f"{ratios[key]:.{2 if ratios[key] < 10 else 1}f}" for key in ("median", "min", "max"))
+        return f"{middle} ({least} to {most})"
+
+    ratio = range_of(result["ratio"]) if "ratio" in result else ""
     done, wanted = len(result["pairs"]), result["pairs_wanted"]
     pairs = (str(done) if done == wanted else f"{done} of {wanted}") + ("*" if result["disturbed"] else "")
     return [name_of(result), result["unit"], median("ours", speed), median("theirs", speed), ratio,

@@ -51,7 +51,7 @@ def our_trainer(args, work, documents):
                        for text in data.split(b"\0")[:-1])
     megabytes = (len(data) - data.count(b"\0")) / 1e6
     command = [args.gpt, "tokenizer", "train", "--data", lines, "--vocab-size", work.vocab_size, "--pattern", "gpt4",
-               "--threads", args.threads, "--out", folder.name + "/out"]
+               "--threads", args.threads, "--out", folder.name + "/out", "--force"]
 
     def measure():
         start = time.perf_counter()
