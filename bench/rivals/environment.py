@@ -44,7 +44,7 @@ def missing(python, need):
 def own_python(need):
     """The interpreter of our own virtual environment, made and filled first where that is needed."""
     python = CACHE / "venv" / "bin" / "python"
-    if not python.exists():
+    if not python.with_name("pip").exists():  # the last thing made
         note(f"making a virtual environment in {CACHE / 'venv'}")
         if children.run([sys.executable, "-m", "venv", CACHE / "venv"], capture=False).returncode != 0:
             raise children.RowFailed("cannot make a virtual environment; on Debian and Ubuntu install python3-venv")
