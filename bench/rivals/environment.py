@@ -1,9 +1,12 @@
 """The Python environments of the rivals: PyTorch's, llama-cpp-python's, that of tiktoken, fastokens and rustbpe, and the one that writes files."""
 
+import functools
 import os
 import pathlib
-import subprocess
+import shutil
 import sys
+
+import children
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "gpt-rivals"
 
@@ -17,43 +20,42 @@ NEEDS = {
 ALL = {package: module for need in NEEDS.values() for package, module in need.items()}
 
 
-class RivalEnded(Exception):
-    """The other side's process ended before it had measured."""
-
-
 def note(text):
     print(text, file=sys.stderr, flush=True)
+
+
+def check_named(variables):
+    """Interpreters that are named must be there, with their packages."""
+    for variable in filter(os.environ.get, variables):
+        named = os.environ[variable]
+        if not shutil.which(named):
+            sys.exit(f"compare: {variable}={named}: no such program; expected a Python that has {', '.join(NEEDS[variable])}")
+        if packages := missing(named, NEEDS[variable]):
+            sys.exit(f"compare: {variable}={named} lacks {', '.join(packages)}")
 
 
 def missing(python, need):
     """The packages of `need` that the interpreter does not find."""
     check = "import importlib.util, sys; print(*[m for m in sys.argv[1:] if importlib.util.find_spec(m) is None])"
-    found = subprocess.run([python, "-c", check, *need.values()], check=True, capture_output=True, text=True).stdout
+    found = children.run_or_fail([python, "-c", check, *need.values()]).stdout
     return [package for package, module in need.items() if module in found.split()]
 
 
 def own_python(need):
     """The interpreter of our own virtual environment, made and filled first where that is needed."""
     python = CACHE / "venv" / "bin" / "python"
-    if not python.exists():
+    if not python.with_name("pip").exists():  # the last thing made
         note(f"making a virtual environment in {CACHE / 'venv'}")
-        try:
-            subprocess.run([sys.executable, "-m", "venv", CACHE / "venv"], check=True, stdout=sys.stderr)
-        except subprocess.CalledProcessError:
-            sys.exit("compare: cannot make a virtual environment; on Debian and Ubuntu install python3-venv")
+        if children.run([sys.executable, "-m", "venv", CACHE / "venv"], capture=False).returncode != 0:
+            raise children.RowFailed("cannot make a virtual environment; on Debian and Ubuntu install python3-venv")
     packages = missing(python, need)
     if packages:
         note(f"installing {', '.join(packages)}")
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True, stdout=sys.stderr)
+        children.run_or_fail([python, "-m", "pip", "install", "--quiet", *packages], capture=False)
     return str(python)
 
 
+@functools.cache
 def python_for(variable):
     """The interpreter that the variable names, else our own."""
-    named = os.environ.get(variable)
-    if not named:
-        return own_python(NEEDS[variable])
-    packages = missing(named, NEEDS[variable])
-    if packages:
-        sys.exit(f"compare: {variable}={named} lacks {', '.join(packages)}")
-    return named
+    return os.environ.get(variable) or own_python(NEEDS[variable])

@@ -2,13 +2,12 @@
 
 import json
 import pathlib
-import subprocess
 import sys
 
-from environment import RivalEnded
+import children
+import works
 
 PROGRAMS = ("llama-bench", "llama-batched-bench")
-LONG = 8192  # tokens that take minutes, of which a second pass would not be faster
 
 
 def check(folder):
@@ -19,10 +18,7 @@ def check(folder):
 
 def run(command, folder):
     # its programs leave a log where they run
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=folder)
-    if done.returncode != 0:
-        raise RivalEnded(f"{' '.join(map(str, command))}:\n{done.stderr[-4000:]}")
-    return done
+    return children.run_or_fail(command, cwd=folder)
 
 
 class IkWorker:
@@ -35,10 +31,13 @@ class IkWorker:
 
     def single(self, *what):
         c = self.config
-        warm_up = 0 if max(c["rows"], c["depth"]) > LONG else 1
+        warm_up = 0 if max(c["rows"], c["depth"]) > works.LONG else 1
         out = run([self.folder / "llama-bench", "-m", c["model"], "-t", c["threads"], *what, "-r", c["repeat"], "-w", warm_up,
                    "-o", "json"], c["cache"]).stdout
-        return json.loads(out[out.index("["):])[0]["avg_ts"]
+        try:
+            return json.loads(out[out.index("["):])[0]["avg_ts"]
+        except (LookupError, ValueError):
+            raise children.RowFailed(f"llama-bench gave no speed:\n{out[-4000:]}") from None
 
     def batch(self):
         """The column S_TG of the only row of its table."""
@@ -48,7 +47,10 @@ class IkWorker:
                   c["cache"])
         rows = [[cell.strip() for cell in line.strip("|").split("|")]
                 for line in (out.stdout + out.stderr).splitlines() if line.startswith("|")]
-        return float(rows[-1][rows[0].index("S_TG t/s")])
+        try:
+            return float(rows[-1][rows[0].index("S_TG t/s")])
+        except (LookupError, ValueError):
+            raise children.RowFailed(f"llama-batched-bench gave no speed:\n{out.stderr[-4000:]}") from None
 
     def measure(self, mode):
         if mode == "prefill":

@@ -16,6 +16,8 @@ import time
 import llama_cpp
 import numpy as np
 
+import works
+
 BATCH = 512  # tokens of a prompt in one call
 
 
@@ -79,8 +81,9 @@ class Bench:
             self.append(context, batch, first, min(step, depth + tokens - first), sequences)
         return sequences * tokens / (time.perf_counter() - start)
 
-    def median(self, *shape):
-        return statistics.median([self.run(*shape) for _ in range(self.config["repeat"] + 1)][1:])
+    def median(self, sequences, tokens, step):
+        self.run(sequences, BATCH if tokens > works.LONG else tokens, step)  # warms up as gpt bench does
+        return statistics.median([self.run(sequences, tokens, step) for _ in range(self.config["repeat"])])
 
     def measure(self, mode):
         c = self.config

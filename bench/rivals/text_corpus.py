@@ -39,11 +39,9 @@ def document(path):
     return None if b"\0" in data else data
 
 
-def write_corpus(path):
-    """Writes documents, each ended by a zero byte, to a file; gives their bytes by kind."""
+def write_documents(path):
     seen, sizes = set(), {}
-    partial = f"{path}.{os.getpid()}"
-    with open(partial, "wb") as out:
+    with open(path, "wb") as out:
         for kind, files in names().items():
             sizes[kind] = 0
             for name in files:
@@ -53,5 +51,15 @@ def write_corpus(path):
                 seen.add(digest)
                 sizes[kind] += len(data)
                 out.write(data + b"\0")
-    os.replace(partial, path)
+    return sizes
+
+
+def write_corpus(path):
+    """Writes documents, each ended by a zero byte, to a file; gives their bytes by kind."""
+    partial = pathlib.Path(f"{path}.{os.getpid()}")
+    try:
+        sizes = write_documents(partial)
+        partial.rename(path)
+    finally:  # also when told to stop
+        partial.unlink(missing_ok=True)
     return sizes

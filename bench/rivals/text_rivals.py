@@ -1,13 +1,12 @@
 """Tokenizers against tiktoken, fastokens and rustbpe, as `compare` does them."""
 
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import time
 
+import children
 import environment
 import text_corpus
 import works
@@ -25,11 +24,21 @@ def corpus(args):
     return path
 
 
-def vocab(args):
-    path = pathlib.Path(args.vocab).resolve()
-    if not (path / "vocab.json").exists() or not (path / "merges.txt").exists():
-        sys.exit(f"compare: --vocab {path} has no vocab.json and merges.txt of GPT-2; scripts/get-data fetches them")
-    return str(path)
+def encode_worker(args):
+    return args.gpt.resolve().parent / "bench/text/encode_worker"
+
+
+def refuse(args, chosen):
+    """What is missing for these rows, before anything is measured."""
+    if args.documents and not pathlib.Path(args.documents).is_file():
+        sys.exit(f"compare: --documents {args.documents}: no such file")
+    if all(work.vocab_size for work in chosen):
+        return
+    for name in ("vocab.json", "merges.txt"):
+        if not (pathlib.Path(args.vocab) / name).exists():
+            sys.exit(f"compare: --vocab {args.vocab}: no {name} of GPT-2 in there; scripts/get-data fetches it")
+    if not encode_worker(args).exists():
+        sys.exit(f"compare: {encode_worker(args)} is missing; build it")
 
 
 def our_trainer(args, work, documents):
@@ -42,14 +51,12 @@ def our_trainer(args, work, documents):
                        for text in data.split(b"\0")[:-1])
     megabytes = (len(data) - data.count(b"\0")) / 1e6
     command = [args.gpt, "tokenizer", "train", "--data", lines, "--vocab-size", work.vocab_size, "--pattern", "gpt4",
-               "--threads", args.threads, "--out", folder.name + "/out"]
+               "--threads", args.threads, "--out", folder.name + "/out", "--force"]
 
     def measure():
         start = time.perf_counter()
-        run = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        children.run_or_fail(command)
         seconds = time.perf_counter() - start
-        if run.returncode != 0:
-            sys.exit(f"compare: {' '.join(map(str, command))}:\n{run.stderr}")
         size = len(json.loads(pathlib.Path(folder.name + "/out/tokenizer.json").read_text())["model"]["vocab"])
         return {"megabytes_per_second": megabytes / seconds, "seconds": seconds, "vocab_size": size}
 
@@ -63,11 +70,8 @@ def sides(args, work, worker):
     config = {"rival": work.rival, "documents": documents, "threads": threads}
     request = "fresh" if work.fresh else ""
     if not work.vocab_size:
-        config["vocab"] = vocab(args)
-        program = args.gpt.resolve().parent / "bench/text/encode_worker"
-        if not program.exists():
-            sys.exit(f"compare: {program} is missing; build it")
-        own = worker([program, config["vocab"], documents, str(threads)])
+        config["vocab"] = str(pathlib.Path(args.vocab).resolve())
+        own = worker([encode_worker(args), config["vocab"], documents, threads])
 
         def ours():
             return own.measure(request)
@@ -83,4 +87,4 @@ def check(work, pair):
     """Both sides must have done the same."""
     for fact in ("ids", "sum", "vocab_size"):
         if fact in pair["theirs"] and pair["ours"][fact] != pair["theirs"][fact]:
-            sys.exit(f"compare: {work.name}: {fact} is {pair['ours'][fact]} here and {pair['theirs'][fact]} there")
+            raise children.RowFailed(f"{fact} is {pair['ours'][fact]} here and {pair['theirs'][fact]} there")

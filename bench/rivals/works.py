@@ -3,6 +3,7 @@
 import dataclasses
 
 MIB = 1 << 20
+LONG = 8192  # tokens that take minutes, of which a second pass would not be faster
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,6 +14,8 @@ class Training:
     shape: dict
     repeat: int
     dtypes: tuple = ("fp32", "bf16")
+    minutes: int = 0  # of a pair on two cores of Zen 4; 0: less than one
+    named_only: bool = False  # takes so long, or so much disk, that it is not part of everything
 
     def about(self):
         return f"a step of {self.shape['batch']} x {self.shape['ctx']} tokens, gpt bench {' '.join(self.flags)}"
@@ -33,12 +36,14 @@ class Inference:
     sequences: int = 16
     rival: bool = True
     repeat: int = 3
+    minutes: int = 0
+    named_only: bool = False
 
     def about(self):
         what = {"decode": f"{self.tokens} tokens", "prefill": f"a prompt of {self.rows}",
                 "batch": f"{self.sequences} sequences of {self.tokens} tokens"}[self.mode]
         behind = f" behind {self.depth} cached ones" if self.depth else ""
-        return f"{self.shape}{' from a GGUF file' if self.from_file else ''}: {what}{behind}"
+        return f"{model_of(self.shape) if self.from_file else self.shape}: {what}{behind}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +55,8 @@ class Text:
     threads: int = 0  # of both sides; 0: as given
     fresh: bool = False  # with a tokenizer that has met no text
     dtypes: tuple = ("",)
+    minutes: int = 0
+    named_only: bool = False
 
     def about(self):
         if self.vocab_size:
@@ -63,7 +70,7 @@ TRAININGS = (
                   norm_bias=True, gelu="none"), repeat=5),
     Training("train-gpt2", ("gpt2", "--batch-size", "4", "--n-ctx", "256"),
              dict(vocab=50257, ctx=256, width=768, layers=12, heads=12, batch=4, attention_bias=True, mlp_bias=True,
-                  norm_bias=True, gelu="tanh"), repeat=3),
+                  norm_bias=True, gelu="tanh"), repeat=3, minutes=1),
     Training("train-small", ("nanogpt-cpu", "--vocab-size", "65", "--batch-size", "12"),
              dict(vocab=65, ctx=64, width=128, layers=4, heads=4, batch=12, attention_bias=False, mlp_bias=False,
                   norm_bias=False, gelu="none"), repeat=40),
@@ -77,12 +84,15 @@ INFERENCES = (
     Inference("decode-1b", "decode", "llama-1b", ("q8_0", "q4_0"), rival=False),
     Inference("decode-file", "decode", "llama-1b", FILE_TYPES, from_file=True),
     Inference("prefill-file", "prefill", "llama-1b", FILE_TYPES, from_file=True, repeat=2),
-    Inference("decode-file-3b", "decode", "llama-3b", ("q4_k_m",), from_file=True),
-    Inference("decode-file-8b", "decode", "llama-8b", ("q4_k_m",), from_file=True, tokens=32),
-    Inference("decode-4k", "decode", "llama-1b", ("q8_0",), from_file=True, depth=4096, tokens=32, repeat=2),
-    Inference("decode-16k", "decode", "llama-1b", ("q8_0",), from_file=True, depth=16384, repeat=1),
-    Inference("decode-32k", "decode", "llama-1b", ("q8_0",), from_file=True, depth=32768, repeat=1),
-    Inference("prefill-32k", "prefill", "llama-1b", ("q8_0",), from_file=True, rows=32768, repeat=1),
+    Inference("decode-file-3b", "decode", "llama-3b", ("q4_k_m",), from_file=True, named_only=True),
+    Inference("decode-file-8b", "decode", "llama-8b", ("q4_k_m",), from_file=True, tokens=32, named_only=True),
+    Inference("decode-4k", "decode", "llama-1b", ("q8_0",), from_file=True, depth=4096, tokens=32, repeat=2, minutes=2),
+    Inference("decode-16k", "decode", "llama-1b", ("q8_0",), from_file=True, depth=16384, repeat=1, minutes=9,
+              named_only=True),
+    Inference("decode-32k", "decode", "llama-1b", ("q8_0",), from_file=True, depth=32768, repeat=1, minutes=19,
+              named_only=True),
+    Inference("prefill-32k", "prefill", "llama-1b", ("q8_0",), from_file=True, rows=32768, repeat=1, minutes=19,
+              named_only=True),
 )
 TEXTS = (
     Text("encode", "tiktoken", threads=1),
@@ -106,3 +116,11 @@ SHAPES = {
     "llama-3b": dict(vocab=32000, ctx=8192, width=3072, layers=28, heads=24, kv_heads=8, d_ff=8192),
     "llama-8b": dict(vocab=32000, ctx=8192, width=4096, layers=32, heads=32, kv_heads=8, d_ff=14336),
 }
+
+
+def model_of(name):
+    """What is in a GGUF file of the shape; the preset of that name may be another one."""
+    s = SHAPES[name]
+    attention = 2 * s["width"] * s["width"] * (1 + s["kv_heads"] / s["heads"])
+    parameters = s["layers"] * (attention + 3 * s["width"] * s["d_ff"]) + 2 * s["vocab"] * s["width"]
+    return f"GGUF file of a {parameters / 1e9:.1f}B Llama, vocabulary {s['vocab']:,}"
