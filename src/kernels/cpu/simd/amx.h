@@ -2,6 +2,10 @@
 
 #include "kernels/cpu/simd/vec.h"
 
+#ifdef GPT_EMULATE_AMX
+#include "kernels/cpu/simd/amx_emulated.h"
+#endif
+
 // Products in the tile registers of AMX, for the *.amx.cc.
 
 // The tile registers, which hold up to 16 rows of 64 bytes (Intel SDM volume 1, chapter 18). All kernels use

@@ -18,6 +18,10 @@ thread_local int64_t configured = 0;
 
 }  // namespace
 
+#ifdef GPT_EMULATE_AMX
+thread_local Tile tiles[8];
+#endif
+
 void configure(int64_t rows) noexcept {
   if (rows == configured) return;
   const int64_t upper = rows < kTileRows ? rows : kTileRows;
