@@ -1,10 +1,14 @@
 #include "info_subject.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "io/tensor_file.h"
+#include "io/tensor_info.h"
 #include "model/model_files.h"
 #include "model/model_source.h"
 #include "model/presets.h"
@@ -28,20 +32,37 @@ json keys_of_model(const ModelConfig& c) {
   return keys;
 }
 
-// The config of a model on disk, without reading weights where a config.json has it all.
-ModelConfig config_on_disk(const std::string& name) {
+using StoredTypes = std::vector<std::pair<DType, int64_t>>;
+
+StoredTypes stored_types(const TensorFiles& files) {
+  std::map<DType, int64_t> bytes;
+  for (const TensorInfo* tensor : files.tensors())
+    bytes[tensor->dtype] += std::ssize(tensor->bytes);
+  StoredTypes types(bytes.begin(), bytes.end());
+  std::ranges::stable_sort(types, std::ranges::greater(), &StoredTypes::value_type::second);
+  return types;
+}
+
+struct OnDisk {
+  ModelConfig config;
+  StoredTypes stored = {};
+};
+
+// The config of a model on disk, without opening the files of weights where a config.json has it all.
+OnDisk read_from_disk(const std::string& name) {
   std::error_code ignored;
   require_model_or_preset(name);
   const fs::path folder = fs::path(name).parent_path();
   const bool of_run =
       fs::path(name).filename() == "config.json" && fs::is_directory(folder / "last", ignored);
   const fs::path path = resolve_model_path(of_run ? (folder.empty() ? "." : folder.string()) : name);
-  if (path.extension() == ".json") return read_model_config(path.string());
+  if (path.extension() == ".json") return {read_model_config(path.string())};
   const fs::path config = (fs::is_directory(path, ignored) ? path : path.parent_path()) / "config.json";
-  const bool own_config =
-      path.extension() == ".bin" || path.extension() == ".pt" || path.extension() == ".pth";
-  if (own_config || !fs::exists(config, ignored)) return open_model_source(path.string(), {}).config;
-  return read_model_config(config.string());
+  constexpr std::string_view kOwnConfig[] = {".gguf", ".bin", ".pt", ".pth"};
+  const bool own_config = std::ranges::find(kOwnConfig, path.extension().string()) != std::end(kOwnConfig);
+  if (!own_config && fs::exists(config, ignored)) return {read_model_config(config.string())};
+  const ModelSource source = open_model_source(path.string(), {});
+  return {source.config, stored_types(*source.tensors)};
 }
 
 struct Spec {
@@ -77,10 +98,13 @@ InfoSubject find_info_subject(const InfoRequest& request, const ConfigFlags& fla
   if (spec.name.empty())
     fail_usage("\"{}\" varies MODEL, but none is given; name one before the colon", request.spec);
   Settings settings;
+  StoredTypes stored;
   if (is_preset(spec.name)) {
     settings.add_preset(spec.name);
   } else {
-    settings.add_json(keys_of_model(config_on_disk(spec.name)), spec.name);
+    OnDisk model = read_from_disk(spec.name);
+    settings.add_json(keys_of_model(model.config), spec.name);
+    stored = std::move(model.stored);
   }
   flags.apply_flags(settings);
   if (!request.schedule.empty()) settings.add_text("schedule", request.schedule, "--schedule");
@@ -96,7 +120,8 @@ InfoSubject find_info_subject(const InfoRequest& request, const ConfigFlags& fla
           .batch = request.batch_size > 0 ? request.batch_size : config.train.batch_size,
           .sequences = std::max<int64_t>(1, request.batch_size),
           .devices = request.devices,
-          .assumed_vocab = assumed};
+          .assumed_vocab = assumed,
+          .stored = std::move(stored)};
 }
 
 }  // namespace gpt

@@ -17,6 +17,8 @@ struct InfoSubject {
   int64_t sequences = 1;       // of inference
   int64_t devices = 1;         // that share training
   bool assumed_vocab = false;  // the preset leaves the vocabulary to the tokenizer
+  // Bytes of the tensors by type, most first, of a file that says itself what model it is (GGUF, torch.save).
+  std::vector<std::pair<DType, int64_t>> stored = {};
 };
 
 struct InfoRequest {

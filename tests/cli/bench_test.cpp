@@ -148,6 +148,7 @@ TEST(Bench, BlocksOfAFile) {
     const GptRun made = run_gpt(command);
     ASSERT_EQ(made.status, 0) << made.err;
   }
+  EXPECT_NE(run_gpt({"info", file}).out.find("stored as q8_0 "), std::string::npos);
   const GptRun all = run_gpt(bench({file, "--repeat", "1", "--json"}));
   ASSERT_EQ(all.status, 0) << all.err;
   const json report = json::parse(all.out);
