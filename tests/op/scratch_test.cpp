@@ -77,6 +77,89 @@ TEST_P(ScratchTest, IsAsLargeAsTheTableSays) {
   });
 }
 
+struct Types {
+  DType compute, activations;
+};
+
+// The three products of a shape, each in the scratch memory that is planned for it.
+class Products {
+ public:
+  Products(const KernelTable& k, Types types, int64_t rows, int64_t out, int64_t in, std::byte* zeros)
+      : k_(k), types_(types), rows_(rows), out_(out), in_(in), zeros_(zeros) {}
+
+  void run(bool packs) {
+    PackedMatrix forward, backward;
+    if (packs && !(make(forward, false) && make(backward, true))) return;
+    const TensorView x = view(types_.activations, rows_, in_), y = view(types_.activations, rows_, out_),
+                     w = view(DType::f32, out_, in_), no_w;
+    run(false, [&](const ExecContext& ctx) {
+      k_.linear_forward(ctx, {.y = y,
+                              .x = x,
+                              .w = packs ? no_w : w,
+                              .packed = packs ? &forward : nullptr,
+                              .compute = types_.compute,
+                              .act = Act::relu});
+    });
+    run(true, [&](const ExecContext& ctx) {
+      k_.linear_backward_input(ctx, {.dx = x,
+                                     .dy = y,
+                                     .w = packs ? no_w : w,
+                                     .packed = packs ? &backward : nullptr,
+                                     .act = Act::relu,
+                                     .pre = x});
+      k_.linear_backward_weight(ctx,
+                                {.dw = w, .dy = y, .x = x, .accumulate = false, .compute = types_.compute});
+    });
+  }
+
+ private:
+  TensorView view(DType dtype, int64_t rows, int64_t cols) const {
+    return make_view(zeros_, dtype, {rows, cols});
+  }
+  bool make(PackedMatrix& packed, bool transposed) const {
+    packed = {.data = zeros_, .dtype = types_.compute, .out = out_, .in = in_, .transposed = transposed};
+    return k_.packed_bytes(types_.compute, out_, in_, transposed) > 0;
+  }
+  template <class Run>
+  void run(bool backward, const Run& run) {
+    const Workspace planned(k_.linear_scratch(rows_, out_, in_, types_.compute, backward), 1);
+    run(ExecContext{pool_, k_, planned.scratch()});
+  }
+
+  const KernelTable& k_;
+  ThreadPool pool_{1};
+  Types types_;
+  int64_t rows_, out_, in_;
+  std::byte* zeros_;  // of all operands: what is computed does not matter
+};
+
+// What a product needs follows from the rows of a micro-tile, the blocks of k and the columns of a task:
+// never more than was planned.
+TEST_P(ScratchTest, IsEnoughForProductsOfAnyShape) {
+  if (GetParam() == Isa::ref) return;  // which takes none, and its time
+  struct Shape {
+    int64_t out, in;
+    std::vector<int64_t> rows;
+  };
+  const std::vector<int64_t> any = {1,  4,  5,  9,  13, 16, 17, 24, 25,  28,  31,  32,  33, 36,
+                                    37, 48, 60, 61, 64, 65, 96, 97, 157, 160, 161, 192, 193};
+  // Whole blocks of k, the longest for few rows; the widest have tasks of as many columns as there may be.
+  const Shape shapes[] = {{8, 96, any},          {384, 1024, any},           {1024, 384, any},
+                          {8, 17000, {1, 2, 4}}, {6144, 1024, {28, 32, 64}}, {8192, 2048, {32, 64, 160}}};
+  constexpr Types kTypes[] = {{DType::f32, DType::f32},
+                              {DType::f32, DType::bf16},
+                              {DType::bf16, DType::bf16},
+                              {DType::f16, DType::f32}};
+  const Buffer zeros(size_t{80} << 20, "test");
+  for (const auto& [out, in, all_rows] : shapes)
+    for (const int64_t rows : all_rows)
+      for (const Types& types : kTypes)
+        for (const bool packs : {false, true}) {
+          SCOPED_TRACE(testing::Message() << rows << " rows, " << out << " from " << in);
+          Products(kernels(), types, rows, out, in, zeros.data()).run(packs);
+        }
+}
+
 TEST_P(ScratchTest, OfAttentionToo) {
   constexpr int64_t kTokens = 50, kWidth = 24;
   const KernelTable& k = kernels();

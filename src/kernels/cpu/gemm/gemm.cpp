@@ -40,6 +40,8 @@ constexpr int64_t kL2Words = 1 << 20;  // of A, B and C together: what second-le
 constexpr int64_t kPackedAWords = kMaxMr * (kMaxKc + kRowPadding);  // in the scratch of a thread
 constexpr int64_t kBlockRows = 64;     // of rows of blocks that are dequantised at a time
 constexpr int64_t kTaskCycles = 8192;  // at least, about: handing out a task costs some 200
+// Of a micro-tile's C, at most.
+constexpr int64_t kTileWords = std::max(kMaxMr * kMaxNr, kUnpackedRows* kUnpackedColumns);
 
 // The blocks of C [mc, nc_panels * nr] that are tasks; of the shape alone.
 struct TaskGrid {
@@ -96,6 +98,7 @@ class Gemm {
   }
 
   void run() const {
+    GPT_ASSERT(scratch_words() * kWordBytes <= ctx_.scratch.per_thread_bytes);
     const auto task = [this](int64_t task, int thread) {
       // The lower rows of a triangle have most to do: they come first.
       const int64_t down = task % grid_.m_tasks;
@@ -130,11 +133,27 @@ class Gemm {
     float* c;     // C of a micro-tile; of the whole block where there are several blocks of k
   };
 
+  int64_t a_words() const {
+    return (streams_b_ ? p_.y.rows() : grid_.mc) * a_row_words_;
+  }
+  int64_t b_words() const {
+    return unpacked_b_ ? 0 : kernels_.nr * kc_;
+  }
+  int64_t tile_words() const {
+    return (unpacked_b_ ? p_.y.rows() : kernels_.mr) * kernels_.nr;
+  }
+  int64_t c_words() const {
+    return k_blocks_ == 1 ? tile_words() : grid_.mc * grid_.nc_panels * kernels_.nr;
+  }
+  int64_t scratch_words() const {
+    return a_words() + b_words() + (c_is_y_ ? 0 : tile_words() + c_words());
+  }
+
   Memory memory(int thread) const {
     auto* a = ctx_.scratch.thread<uint32_t>(thread);
-    uint32_t* b = a + grid_.mc * a_row_words_;
-    auto* pre = reinterpret_cast<float*>(b + (unpacked_b_ ? 0 : kernels_.nr * kc_));
-    return {a, b, pre, pre + kernels_.mr * kernels_.nr};
+    uint32_t* b = a + a_words();
+    auto* pre = reinterpret_cast<float*>(b + b_words());
+    return {a, b, pre, pre + tile_words()};
   }
 
   KBlock k_block(int64_t b) const {
@@ -444,12 +463,13 @@ void gemm(const ExecContext& ctx, Isa isa, const GemmArgs& p) {
   Gemm(ctx, isa, p).run();
 }
 
+// For every layout, and for fewer rows too. A task has up to kMc rows, rounded up to those of a micro-tile.
 ScratchNeed gemm_scratch(int64_t m, int64_t n, int64_t k) {
-  const int64_t rows = std::min(kMc, round_up(m, kMaxMr));
+  const int64_t rows = std::min(kMc, m) + kMaxMr - 1;
   const int64_t block = std::min(kMaxKc, round_up(k, 16));
-  const int64_t c = rows * std::min(kNc, n) + rows * kMaxNr;
-  const int64_t packed = rows * (block + kRowPadding) + kMaxNr * block;
-  return {.per_thread = (packed + kMaxMr * kMaxNr + c) * kWordBytes};
+  const int64_t a = rows * (block + kRowPadding), b = kMaxNr * block;
+  const int64_t c = rows * std::min(kNc, n + kUnpackedColumns);
+  return {.per_thread = (a + b + kTileWords + std::max(c, kTileWords)) * kWordBytes};
 }
 
 }  // namespace gpt::gemm

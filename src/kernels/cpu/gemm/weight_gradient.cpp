@@ -76,6 +76,7 @@ class WeightGradient {
   }
 
   void run() const {
+    GPT_ASSERT(mc_ <= kMc && a_offset(mc_, kc_) * kWordBytes <= ctx_.scratch.per_thread_bytes);
     const int64_t n_blocks = std::max<int64_t>(1, ceil_div(k_words_, kc_));
     const int64_t depth =
         std::max<int64_t>(1, kPackedXWords / std::max<int64_t>(1, kc_ * panels_ * kernels_.nr));
