@@ -82,7 +82,7 @@ BenchSubject find_subject(const BenchArguments& a, const ConfigFlags& flags) {
       fail_usage("{}: the shape of {} is that of its files; name a preset to change it",
                  ConfigFlags::flag_name(key), a.model);
     }
-    subject.loaded = std::make_unique<LoadedModel>(a.model);
+    subject.loaded = std::make_unique<LoadedModel>(a.model, std::nullopt);
     settings.add_model(subject.loaded->model().config);
     subject.in_place = subject.loaded->gguf() != nullptr;
     subject.blocks = block_type(subject.loaded->model());

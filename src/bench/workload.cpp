@@ -126,9 +126,9 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
   result.flops = slots * inference_flops(counts, w.depth, tokens, !prefill);
   if (!prefill) {
     const int64_t token_bytes = KvCache::bytes(model.config, KvCache::kBlock, w.kv_dtype) / KvCache::kBlock;
-    const int64_t cached = slots * (tokens * w.depth + tokens * (tokens + 1) / 2);
-    result.bytes_read =
-        static_cast<double>(tokens * weight_bytes(model, kernels, w.dtype) + cached * token_bytes);
+    const double cached = slots * keys_seen(model.config, w.depth, tokens);
+    result.bytes_read = static_cast<double>(tokens * weight_bytes(model, kernels, w.dtype)) +
+                        cached * static_cast<double>(token_bytes);
   }
   result.memory_predicted = loaded_bytes(model, context.weights.views().empty()) + inference.bytes() +
                             static_cast<int64_t>(feed.memory.size());
@@ -253,13 +253,21 @@ std::optional<DType> block_type(const Model& model) {
   return most->first;
 }
 
+double keys_seen(const ModelConfig& config, int64_t before, int64_t tokens) {
+  // Token i sees before + i + 1 keys, or as many as the window has.
+  const int64_t window = config.sliding_window;
+  const int64_t growing = window == 0 ? tokens : std::clamp<int64_t>(window - before, 0, tokens);
+  const auto n = static_cast<double>(growing);
+  return n * static_cast<double>(before) + n * (n + 1) / 2 +
+         static_cast<double>(tokens - growing) * static_cast<double>(window);
+}
+
 double inference_flops(const ModelCounts& counts, int64_t before, int64_t tokens, bool all_logits) {
   const ModelConfig& c = counts.config;
   const double head = 2.0 * static_cast<double>(c.vocab_size * c.n_embd);
   const double matrices = counts.forward_flops(0);
   const auto n = static_cast<double>(tokens);
-  // token i attends to before + i + 1 keys
-  const double keys = n * static_cast<double>(before) + n * (n + 1) / 2;
+  const double keys = keys_seen(c, before, tokens);
   const double attention = 4.0 * static_cast<double>(c.n_layer * c.q_dim()) * keys;
   return n * matrices - (all_logits ? 0 : (n - 1) * head) + attention;
 }

@@ -14,6 +14,9 @@
 namespace gpt {
 namespace {
 
+// Far below the least scale in fp16; what is divided by more than it is finite.
+constexpr float kNothing = 1e-30f;
+
 constexpr int kBlocks = kSuperBlock / kQuantBlock;
 constexpr int kHalf = 16;   // elements under one scale of Q6_K
 constexpr int kTries = 20;  // scales tried beside the one that covers the range exactly
@@ -78,7 +81,7 @@ ScaleMin refit(const float* x, const Importance& weight, ScaleMin s, int steps) 
 ScaleMin fit_block(const float* x, int steps) {
   const auto [low, high] = std::minmax_element(x, x + kQuantBlock);
   const float min = std::max(0.0f, -*low), range = *high + min;
-  if (!(range > std::numeric_limits<float>::min())) return {0, min};
+  if (!(range > kNothing)) return {0, min};
   const Importance weight(x);
   ScaleMin best{range / static_cast<float>(steps), min};
   float least = squared_error(x, weight, best, steps);
@@ -151,7 +154,7 @@ template <int n, class Nearest>
 float fit_scale(const float* x, float least, float step, Nearest nearest_q) {
   const float* largest =
       std::max_element(x, x + n, [](float a, float b) { return std::abs(a) < std::abs(b); });
-  if (!(std::abs(*largest) > std::numeric_limits<float>::min())) return 0;
+  if (!(std::abs(*largest) > kNothing)) return 0;
   float best = 0;
   double most = 0;  // of (sum w x q)^2 / sum w q^2, by which the fit makes the error less than that of zeros
   for (int i = 0; i <= kTries; ++i) {

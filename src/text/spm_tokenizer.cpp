@@ -201,10 +201,10 @@ class SpmTokenizer final : public Tokenizer {
   // What can be merged with nothing around it is encoded on its own.
   void encode_words(std::string_view text, auto& encoder) const {
     for (size_t at = 0; at < text.size();) {
-      size_t end = merges_.chunk_end(text, at);
-      if (parts_.split_words) end = std::min(end, text.find(kBlank, at + 1));
-      encoder.add(text.substr(at, end - at), text.size() - at);
-      at = end;
+      std::string_view chunk = text.substr(at, merges_.chunk_end(text, at) - at);
+      if (parts_.split_words) chunk = chunk.substr(0, chunk.find(kBlank, 1));
+      encoder.add(chunk, text.size() - at);
+      at += chunk.size();
     }
   }
 

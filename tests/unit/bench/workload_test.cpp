@@ -104,6 +104,15 @@ TEST_F(WorkloadTest, OperationsOfInference) {
   EXPECT_DOUBLE_EQ(inference_flops(counts, 11, 1, true), counts.forward_flops(12));
 }
 
+TEST_F(WorkloadTest, AWindowBoundsTheKeysThatAreCounted) {
+  ModelConfig config = model_.config;
+  EXPECT_EQ(keys_seen(config, 3, 4), 4 + 5 + 6 + 7);
+  config.sliding_window = 5;
+  EXPECT_EQ(keys_seen(config, 3, 4), 4 + 5 + 5 + 5);
+  EXPECT_EQ(keys_seen(config, 9, 2), 5 + 5);
+  EXPECT_EQ(keys_seen(config, 0, 5), 1 + 2 + 3 + 4 + 5);
+}
+
 TEST_F(WorkloadTest, BytesOfWeightsLeaveOutLookedUpTables) {
   const int64_t table = model_.config.vocab_size * model_.config.n_embd;
   EXPECT_EQ(weight_bytes(model_, kernel_table(Isa::ref), DType::f32), 4 * (model_.table.total() - table));

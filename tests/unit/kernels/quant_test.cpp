@@ -147,6 +147,22 @@ TEST(Quant, ErrorIsThatOfTheBitsOfTheType) {
   }
 }
 
+// Their scales are nothing in fp16, and one over them no number.
+TEST(Quant, TinyNumbersAreZeros) {
+  for (const DType dtype : kTypes) {
+    for (const float tiny : {1e-30f, 1e-37f, 2e-38f, 1.2e-38f, 1e-40f}) {
+      std::vector<float> x(256), y(256, 1);
+      for (size_t i = 0; i < x.size(); i += 3)
+        x[i] = i % 2 == 0 ? tiny : -tiny / 2;
+      std::vector<std::byte> row(static_cast<size_t>(row_bytes(dtype, 256)));
+      quantize_row(dtype, x.data(), 256, row.data());
+      dequantize_row(dtype, row.data(), 256, y.data());
+      for (const float v : y)
+        EXPECT_EQ(v, 0) << dtype_name(dtype) << " " << tiny;
+    }
+  }
+}
+
 TEST(Quant, ZerosStayAndWhatIsNoNumberMakesItsBlockNone) {
   for (const DType dtype : kTypes) {
     std::vector<float> x(256), y(256);
