@@ -10,6 +10,7 @@
 #include "command.h"
 #include "config_flags.h"
 #include "distributed/machine_share.h"
+#include "model/kv_cache.h"
 #include "model/model_files.h"
 #include "model/presets.h"
 #include "options.h"
@@ -147,6 +148,7 @@ std::vector<Workload> plan_workloads(const BenchArguments& a, const ConfigFlags&
       w.repeat = static_cast<int>(a.repeat);
       check_range("--rows", w.rows, 1, context - w.depth);
       check_range("--tokens", w.tokens, 1, context - w.depth);
+      if (mode != BenchMode::train) KvCache::bytes(config.model, 1, w.kv_dtype);  // refuses what it cannot be
       list.push_back(w);
     }
   }

@@ -192,6 +192,7 @@ TEST(Bench, WrongValuesAreNamedBeforeAnythingIsMeasured) {
       {{"mini-gpt", "--mode", "train", "--dtype", "q8_0"}, "found q8_0"},
       {{"mini-gpt", "--kv-dtype", "int9"}, "did you mean int8?"},
       {{"mini-gpt", "--kv-dtype", "q8_0"}, "int8"},
+      {{"mini-gpt", "--head-dim", "48", "--kv-dtype", "q4_0"}, "head_dim that is a multiple"},
       {{GPT_SOURCE_DIR "/tests/golden/data/gpt2", "--n-ctx", "100000"}, "--n-ctx: expected 1 to"},
       {{"--mode", "decode"}, "--mode: of what model?"},
       {{"--rows", "5"}, "--rows: of what model?"},
