@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +12,7 @@
 #include "command.h"
 #include "config_flags.h"
 #include "distributed/machine_share.h"
+#include "interrupt.h"
 #include "model/kv_cache.h"
 #include "model/model_files.h"
 #include "model/presets.h"
@@ -266,6 +269,7 @@ class BenchWeights {
 };
 
 // Runs the workloads with the limits measured between them, so that each has one before and one after it.
+// Those that were finished when it was interrupted stay.
 std::vector<BenchRecord> run_workloads(const BenchArguments& a, const std::vector<Workload>& workloads,
                                        BenchSubject& subject, Machine& machine,
                                        std::vector<MachineLimits>& limits, Notes& notes) {
@@ -283,20 +287,26 @@ std::vector<BenchRecord> run_workloads(const BenchArguments& a, const std::vecto
     reset_peak_resident();
     BenchRecord record{.workload = w, .before = limits.back()};
     const auto between_repeats = [&](int i) {
+      if (interrupted() && i <= w.repeat) throw Interrupted("interrupted between two repeats");
       if (i > 0 && reads_weights(w)) record.memory.push_back(memory->measure(2));
       notes.repeat(i, w.repeat);
     };
-    record.result = run_workload({.model = model,
+    const WorkloadContext context{.model = model,
                                   .weights = own,
                                   .backend = machine.backend,
                                   .progress = between_repeats,
-                                  .processes = &world()},
-                                 w);
+                                  .processes = &world()};
+    try {
+      record.result = run_workload(context, w);
+    } catch (const Interrupted&) {
+      break;
+    }
     record.memory_measured = std::max<int64_t>(0, peak_resident_bytes() - resident);
     notes.begin("measuring the machine");
     limits.push_back(limits_of_all(machine.pool, machine.backend.kernels.isa, a.bytes));
     record.after = limits.back();
     records.push_back(std::move(record));
+    if (world().size() == 1) install_graceful_interrupt("showing what has been measured after this repeat");
   }
   return records;
 }
@@ -330,6 +340,11 @@ int run(BenchArguments a, const ConfigFlags& flags) {
   }
   notes.end();
   write_output(a.json ? report_json(report).dump(2) + "\n" : report_text(report));
+  if (interrupted()) {
+    write_note(fmt::format("interrupted: {} of {} workloads were measured\n", report.records.size(),
+                           workloads.size()));
+    return kInterruptedStatus;
+  }
   if (a.json) return 0;
   if (limits_only) write_next({"gpt", "bench", "tiny"});
   if (is_preset(a.model)) write_next({"gpt", "plan", "--preset", a.model, "--data", "tales"});

@@ -142,6 +142,7 @@ class Generation {
                                  .policy = policy_};
     set_types(engine, a_);
     set_speculation(engine, a_);
+    gptcpp::check(model_, engine);  // before the prompt is shown
     streams_ = !a_.json && total == 1;
     if (streams_ && tokenizer_) show_text(prompts_[0].text);
     const auto ids = transformed(prompts_, &Prompt::ids);

@@ -7,6 +7,7 @@ import statistics
 import textwrap
 
 import load
+import works
 
 UNITS = {"tokens_per_second": "tokens/s", "megabytes_per_second": "MB/s"}
 WIDTH = 120
@@ -52,14 +53,19 @@ def summary(row, machine):
             result[side] = spread([pair[side][row.unit] for pair in pairs])
     if "ratio" in pairs[0]:
         result["ratio"] = spread([pair["ratio"] for pair in pairs])
-    for share in ("share_of_rate", "share_of_memory"):
-        if pairs[0]["ours"].get(share) is not None:
-            result[share] = spread([pair["ours"][share] for pair in pairs])
+    for figure in ("share_of_rate", "share_of_memory", "peak_bytes", "planned_bytes"):
+        if pairs[0]["ours"].get(figure) is not None:
+            result[figure] = spread([pair["ours"][figure] for pair in pairs])
     return result
 
 
 def name_of(result):
     return f"{result['what']} {result['dtype']}".strip()
+
+
+def memory_of(result):
+    """Our peak of memory and what was planned, in MiB."""
+    return " of ".join(f"{result[key]['max'] / works.MIB:,.0f}" for key in ("peak_bytes", "planned_bytes") if key in result)
 
 
 def cells(result):
@@ -77,7 +83,7 @@ def cells(result):
     done, wanted = len(result["pairs"]), result["pairs_wanted"]
     pairs = (str(done) if done == wanted else f"{done} of {wanted}") + ("*" if result["disturbed"] else "")
     return [name_of(result), result["unit"], median("ours", speed), median("theirs", speed), ratio,
-            median("share_of_rate", "{:.2f}".format), median("share_of_memory", "{:.2f}".format), pairs]
+            median("share_of_rate", "{:.2f}".format), median("share_of_memory", "{:.2f}".format), memory_of(result), pairs]
 
 
 def rivals(results):
@@ -98,7 +104,7 @@ def disturbances(results):
 
 def table(results):
     """Markdown."""
-    rows = [["work", "unit", "ours", "theirs", "ratio", "of limit", "of memory", "pairs"], *map(cells, results)]
+    rows = [["work", "unit", "ours", "theirs", "ratio", "of limit", "of memory", "peak of plan, MiB", "pairs"], *map(cells, results)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     rows.insert(1, ["-" * width for width in widths])
     facts = results[0]["machine"]

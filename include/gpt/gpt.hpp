@@ -348,6 +348,10 @@ struct EngineOptions {
   int64_t draft_tokens = 16;
 };
 
+// Throws what making an Engine with these options would throw because of them and the model's shape,
+// invalid_argument or unsupported. A draft model is not opened, and memory not asked for.
+GPTCPP_API void check(const Model& model, const EngineOptions& options);
+
 // A new token of a request, or its end.
 struct Event {
   int64_t request = 0;

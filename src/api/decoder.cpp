@@ -205,6 +205,13 @@ void check(const Model& model, const GenerateOptions& options) {
   });
 }
 
+void check(const Model& model, const EngineOptions& options) {
+  guarded([&] {
+    inference_options(model.impl()->config(), options);
+    speculation_of(options);
+  });
+}
+
 static_assert(static_cast<int>(ContextPolicy::slide) == static_cast<int>(gpt::ContextPolicy::slide));
 
 EngineOptions engine_options(const SessionOptions& o) {

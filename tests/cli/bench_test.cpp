@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "gpt_process.h"
 #include "run_gpt.h"
 #include "support/temp_dir.h"
 
@@ -182,6 +184,15 @@ TEST(Bench, TypesAsOthersCallThem) {
   EXPECT_EQ(workloads[0]["dtype"], "fp16");
   EXPECT_EQ(workloads[1]["dtype"], "bf16");
   EXPECT_EQ(workloads[1]["kv_dtype"], "fp16");
+}
+
+// The first workload is over in a moment, the second takes seconds.
+TEST(Bench, AnInterruptShowsTheFinishedWorkloads) {
+  GptProcess run(bench({"tiny", "--mode", "prefill,train", "--rows", "1", "--repeat", "3000"}));
+  ASSERT_TRUE(run.wait_for_note("train fp32")) << run.notes();
+  run.send(SIGINT);
+  EXPECT_EQ(run.end(), 130);
+  EXPECT_NE(run.notes().find("1 of 2 workloads"), std::string::npos) << run.notes();
 }
 
 TEST(Bench, WrongValuesAreNamedBeforeAnythingIsMeasured) {

@@ -55,6 +55,17 @@ TEST(Library, TextsFitTheirGrammar) {
   EXPECT_EQ(code_of([&] { check(model, {.json_schema = "{\"not\":{}}"}); }), code(Code::invalid_argument));
 }
 
+TEST(Library, OptionsOfAnEngineAreCheckedWithoutOne) {
+  const Model model(Context({.threads = 1}), small_model());
+  EXPECT_NO_THROW(check(model, EngineOptions{.dtype = "bf16", .kv_dtype = "int8"}));
+  const EngineOptions wrong[] = {
+      {.slots = 0}, {.n_ctx = 1 << 20}, {.dtype = "fp31"}, {.kv_dtype = "q4_0"}, {.speculate = "draft"}};
+  for (const EngineOptions& options : wrong) {
+    EXPECT_EQ(code_of([&] { check(model, options); }), code(Code::invalid_argument));
+    EXPECT_EQ(code_of([&] { Engine(model, options); }), code(Code::invalid_argument));
+  }
+}
+
 // The weights are packed by whichever session comes first.
 TEST(Library, SessionsShareTheWeightsThatAreMadeForThem) {
   const Model shared(Context({.threads = 1}), small_model());
