@@ -45,7 +45,7 @@ them in turns (bench/rivals).)";
 struct BenchArguments {
   std::string model;
   std::vector<std::string> modes, dtypes;
-  std::string kv_dtype;
+  std::string kv_dtype, repack = "auto";
   std::optional<int64_t> rows, tokens;  // as many as usual, if the context has room for them
   std::optional<int64_t> sequences;
   int64_t depth = 0, repeat = 5, bytes = int64_t{1} << 30;
@@ -149,6 +149,7 @@ std::vector<Workload> plan_workloads(const BenchArguments& a, const ConfigFlags&
       w.tokens = a.tokens.value_or(std::min(w.tokens, context - w.depth));
       w.sequences = a.sequences.value_or(w.sequences);
       w.repeat = static_cast<int>(a.repeat);
+      w.repack = chosen_repack(a.repack);
       check_range("--rows", w.rows, 1, context - w.depth);
       check_range("--tokens", w.tokens, 1, context - w.depth);
       if (mode != BenchMode::train) KvCache::bytes(config.model, 1, w.kv_dtype);  // refuses what it cannot be
@@ -245,6 +246,7 @@ class BenchWeights {
     if (subject_.in_place && w.mode != BenchMode::train) {
       copied_.reset();
       model_.weights = subject_.loaded->model().weights;
+      model_.pages = subject_.loaded->model().pages;
       return none_;
     }
     if (!copied_) copy(notes);
@@ -255,6 +257,7 @@ class BenchWeights {
   void copy(Notes& notes) {
     notes.begin(subject_.loaded ? "reading " + subject_.name : "making random weights");
     copied_.emplace(model_.table, DType::f32, "weights");
+    model_.pages = nullptr;
     model_.weights.assign(copied_->views().begin(), copied_->views().end());
     if (!subject_.loaded) return fill_random_weights(pool_, model_.table, *copied_);
     subject_.loaded->copy_to(*copied_);
@@ -372,6 +375,7 @@ Command add_bench_command(CLI::App& root) {
            "types of the products: fp32, bf16, fp16, and for inference q8_0, q4_0 (fp32)");
   add_value(*app, "--kv-dtype", a->kv_dtype, "fp32|bf16|fp16|int8|q4_0",
             "type of cached keys and values (fp32 with fp32 weights, fp16 with fp16, else bf16)");
+  add_repack_option(*app, a->repack);
   add_value(*app, "--rows", a->rows, "N", "prefill: tokens of the prompt (512)");
   add_value(*app, "--sequences", a->sequences, "N", "batch: sequences decoded together (16)");
   add_value(*app, "--tokens", a->tokens, "N", "decode and batch: tokens per sequence (64)");

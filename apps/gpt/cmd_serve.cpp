@@ -43,7 +43,8 @@ way end, a second one does not.)";
 struct ServeArguments {
   std::vector<std::string> models, adapters, drafts, hosts;
   SpeculationFlags speculation;
-  std::string folder, tokenizer, format, dtype = "fp32", kv_dtype, host = "127.0.0.1", key_file, access_log;
+  std::string folder, tokenizer, format, dtype = "fp32", kv_dtype, repack = "auto", host = "127.0.0.1",
+                                         key_file, access_log;
   bool in_place = false, insecure = false, log_requests = false;
   int64_t port = 8080, n_ctx = 0, sequences = 32, step_rows = 256, max_queue = 256, rate = 0, max_models = 4,
           lora_rank = 0;
@@ -153,6 +154,7 @@ serve::ServedModelOptions model_options(const ServeArguments& a, bool several_ke
   o.dtype = parse_dtype("--dtype", a.dtype);
   o.kv_dtype = parse_kv_dtype(a.kv_dtype, o.dtype);
   o.in_place = a.in_place;
+  o.repack = chosen_repack(a.repack);
   o.threads = chosen_threads(a.machine);
   o.isa = chosen_isa();
   // With several clients none may have all of the queue.
@@ -305,6 +307,7 @@ void add_model_options(CLI::App& app, ServeArguments& a) {
   add_value(app, "--kv-dtype", a.kv_dtype, "fp32|bf16|fp16|int8|q4_0",
             "type of cached keys and values (what suits --dtype)");
   app.add_flag("--in-place", a.in_place, "with --dtype bf16: read bf16 weights where the file has them");
+  add_repack_option(app, a.repack);
   add_shown(app, "--step-rows", a.step_rows, "N", "most tokens in one step of the model");
   app.option_defaults()->group("speculative decoding");
   add_repeated(app, "--draft", a.drafts,

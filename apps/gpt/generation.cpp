@@ -150,6 +150,7 @@ void add_weight_options(CLI::App& app, GenerateArguments& a) {
       "another layout but takes no memory");
   add_value(app, "--kv-dtype", a.kv_dtype, "fp32|bf16|fp16|int8|q4_0",
             "type of cached keys and values (what suits --dtype)");
+  add_repack_option(app, a.repack);
 }
 
 void add_speculation_options(CLI::App& app, GenerateArguments& a) {

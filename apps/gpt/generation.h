@@ -16,7 +16,7 @@ struct GenerateArguments {
   std::string model, tokenizer;
   std::vector<std::string> prompts, prompt_files, ids, logit_bias, adapters;
   gptcpp::GenerateOptions options;
-  std::string context = "crop", dtype, kv_dtype;
+  std::string context = "crop", dtype, kv_dtype, repack = "auto";
   bool greedy = false, no_bos = false, json = false, in_place = false;
   int64_t beams = 0, n = 1, seed = 1;
   std::optional<int64_t> logprobs;
@@ -49,6 +49,7 @@ void set_types(Options& options, const GenerateArguments& a) {
   if (!a.dtype.empty()) options.dtype = dtype_name(parse_dtype("--dtype", a.dtype));
   if (!a.kv_dtype.empty()) options.kv_dtype = dtype_name(parse_kv_dtype(a.kv_dtype, DType::f32));
   options.in_place = a.in_place;
+  options.repack = repack_name(chosen_repack(a.repack));
 }
 // How they speculate. Throws UsageError.
 template <class Options>

@@ -143,6 +143,17 @@ DType parse_kv_dtype(const std::string& name, DType weights) {
   return parse_dtype("--kv-dtype", name, {DType::f32, DType::bf16, DType::f16, DType::i8, DType::q4_0});
 }
 
+void add_repack_option(CLI::App& app, std::string& repack) {
+  add_shown(app, "--repack", repack, "auto|never|always",
+            "copy weights of a mapped file to memory with large pages, which is read faster");
+}
+
+Repack chosen_repack(const std::string& name) {
+  check_choice("--repack", name,
+               transformed(kRepacks, [](Repack repack) { return std::string(repack_name(repack)); }));
+  return parse_repack(name);
+}
+
 DType parse_dtype(const std::string& flag, const std::string& name) {
   return parse_dtype(flag, name, {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_0});
 }

@@ -9,6 +9,7 @@
 #include "base/thread_pool.h"
 #include "kernels/backend.h"
 #include "model/model_files.h"
+#include "model/weight_pages.h"
 #include "text/tokenizer.h"
 
 namespace CLI {
@@ -73,6 +74,9 @@ DType parse_dtype(const std::string& flag, const std::string& name, std::initial
 DType parse_dtype(const std::string& flag, const std::string& name);
 // The type of cached keys and values that --kv-dtype names, or without a name the one that goes with weights.
 DType parse_kv_dtype(const std::string& name, DType weights);
+
+void add_repack_option(CLI::App& app, std::string& repack);
+Repack chosen_repack(const std::string& name);  // throws UsageError with a suggestion
 
 // A positional argument that must be there.
 void require_argument(const std::string& value, const std::string& what, const std::string& command);

@@ -24,6 +24,7 @@ void refuse_local_flags(const ChatArguments& a) {
                                     {"--dtype", !g.dtype.empty()},
                                     {"--kv-dtype", !g.kv_dtype.empty()},
                                     {"--in-place", g.in_place},
+                                    {"--repack", g.repack != "auto"},
                                     {"--adapter", !g.adapters.empty()},
                                     {"--draft", !g.draft.empty()},
                                     {"--speculate", !g.speculation.source.empty()}}) {

@@ -268,6 +268,11 @@ struct SessionOptions {
   // With dtype bf16: weights are read where the file has them, slower, instead of from a copy in another
   // layout. All other types are read in place where they can be.
   bool in_place = false;
+  // Weights that are read where the file has them are copied to memory with large pages, which is read
+  // faster: auto, after the first tokens where they are in small pages and take at most half of the free
+  // memory; never; always, at once. What is seen of the file does not change; the first session or engine
+  // decides for all.
+  std::string repack = "auto";
   ContextPolicy policy = ContextPolicy::stop;
   // Speculative decoding: one pass through the model computes several tokens that are likely to come. Only
   // the time changes, no result. speculate: off; ngram, which proposes what followed the last tokens when
@@ -343,6 +348,7 @@ struct EngineOptions {
   int64_t cache_tokens = 0;
   std::string dtype = {}, kv_dtype = {};  // as in SessionOptions, like the rest
   bool in_place = false;
+  std::string repack = "auto";
   ContextPolicy policy = ContextPolicy::stop;
   std::string speculate = {}, draft = {};
   int64_t draft_tokens = 16;

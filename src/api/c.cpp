@@ -168,7 +168,10 @@ gptcpp::GenerateOptions generate_options(gpt_options list) {
 template <class T>
 void take_common(Options& options, T& o) {
   options.take("n_ctx", o.n_ctx).take("dtype", o.dtype).take("kv_dtype", o.kv_dtype);
-  options.take("in_place", o.in_place).take("policy", o.policy).take("speculate", o.speculate);
+  options.take("in_place", o.in_place)
+      .take("repack", o.repack)
+      .take("policy", o.policy)
+      .take("speculate", o.speculate);
   options.take("draft", o.draft).take("draft_tokens", o.draft_tokens);
 }
 

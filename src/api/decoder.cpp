@@ -32,6 +32,7 @@ void set_types(gpt::Inference::Options& options, const EngineOptions& o) {
   options.kv_dtype =
       o.kv_dtype.empty() ? types.cache : dtype_named("kv_dtype", o.kv_dtype, {f32, bf16, f16, i8, q4_0});
   options.in_place = o.in_place || *options.weights != bf16;
+  options.repack = gpt::parse_repack(o.repack);
 }
 
 // The tokens that the caches of all slots have room for together.
@@ -220,6 +221,7 @@ EngineOptions engine_options(const SessionOptions& o) {
           .dtype = o.dtype,
           .kv_dtype = o.kv_dtype,
           .in_place = o.in_place,
+          .repack = o.repack,
           .policy = o.policy,
           .speculate = o.speculate,
           .draft = o.draft,

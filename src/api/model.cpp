@@ -157,9 +157,8 @@ void Model::Impl::claim_packed(gpt::DType dtype, bool in_place) const {
   for (const gpt::ParamSpec& spec : model.table.specs()) {
     if (spec.shape.size() != 2 || spec.role == gpt::Role::wpe) continue;
     const gpt::DType stored = model.weights[static_cast<size_t>(&spec - model.table.specs().data())].dtype;
-    const bool as_stored =
-        dtype == gpt::DType::f32 || gpt::is_quantized(stored) || (in_place && stored == dtype);
-    if (!as_stored) bytes += context->kernels.packed_bytes(dtype, spec.shape[0], spec.shape[1], false);
+    if (!gpt::reads_as_stored(stored, dtype, in_place))
+      bytes += context->kernels.packed_bytes(dtype, spec.shape[0], spec.shape[1], false);
   }
   packed.emplace(std::pair(dtype, in_place), Claim(context, bytes, "packed weights"));
 }

@@ -4,14 +4,88 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <fstream>
+#include <mutex>
 #include <utility>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
 
 namespace gpt {
+namespace {
 
-MappedFile::MappedFile(const std::string& path) : path_(path) {
+// Memory that begins at a large page. What was taken out of it is no longer its own.
+class LargePages {
+ public:
+  explicit LargePages(size_t size) : size_(size) {
+    void* p = mmap(nullptr, size + kLargePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return;
+    auto* const begin = static_cast<std::byte*>(p);
+    const size_t before = -reinterpret_cast<uintptr_t>(p) % kLargePage;
+    if (before > 0) munmap(begin, before);
+    munmap(begin + before + size, kLargePage - before);
+    data_ = begin + before;
+    madvise(data_, size, MADV_HUGEPAGE);
+  }
+  ~LargePages() {
+    if (data_ != nullptr) munmap(data_, size_);
+  }
+  LargePages(const LargePages&) = delete;
+  LargePages& operator=(const LargePages&) = delete;
+
+  std::byte* data() const { return data_; }  // null: there is no memory
+  // Takes the place of what is mapped at `to`, in one step for whoever reads there, and can be read only.
+  bool move_to(std::byte* to) {
+    if (mprotect(data_, size_, PROT_READ) != 0) return false;
+    if (mremap(data_, size_, size_, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) return false;
+    data_ = nullptr;
+    return true;
+  }
+
+ private:
+  size_t size_;
+  std::byte* data_ = nullptr;
+};
+
+// Of a line of /proc/self/smaps that begins a mapping, "7f0000000000-7f0000200000 r--p ..."; nothing of
+// others.
+std::pair<uintptr_t, uintptr_t> range_of(const std::string& line) {
+  uintptr_t begin = 0, end = 0;
+  const char* const last = line.data() + line.size();
+  const auto [dash, error] = std::from_chars(line.data(), last, begin, 16);
+  if (error != std::errc{} || dash == last || *dash != '-') return {};
+  std::from_chars(dash + 1, last, end, 16);
+  return {begin, end};
+}
+
+// Of a line such as "FilePmdMapped:     2048 kB".
+int64_t bytes_of_large_pages(const std::string& line) {
+  for (const char* key : {"AnonHugePages:", "ShmemPmdMapped:", "FilePmdMapped:"}) {
+    if (line.starts_with(key)) return std::strtoll(line.c_str() + std::strlen(key), nullptr, 10) * 1024;
+  }
+  return 0;
+}
+
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace
+
+// Once a part was moved, its pages are no longer the file's.
+struct MappedFile::Moved {
+  std::mutex mutex;
+  bool any = false;
+};
+
+MappedFile::MappedFile() = default;
+
+MappedFile::MappedFile(const std::string& path) : path_(path), moved_(std::make_unique<Moved>()) {
   const int fd = open_regular_file(path);
   stamp_ = file_stamp(fd);
   size_ = stamp_.bytes;
@@ -40,7 +114,46 @@ void MappedFile::release(std::span<const std::byte> part) const {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t begin = static_cast<size_t>(part.data() - data_) / page * page;
   const size_t end = static_cast<size_t>(part.data() - data_) + part.size();
+  const std::lock_guard lock(moved_->mutex);
+  if (moved_->any) return;  // it would be zeros after that
   madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
+}
+
+bool MappedFile::move_to_large_pages(ThreadPool& pool, std::span<const std::byte> part) const {
+  GPT_ASSERT(part.data() >= data_ && part.data() + part.size() <= data_ + size_);
+  const size_t before = -reinterpret_cast<uintptr_t>(part.data()) % kLargePage;
+  if (part.size() < before + kLargePage) return true;
+  const std::byte* const from = part.data() + before;
+  const size_t pages = (part.size() - before) / kLargePage;
+  LargePages memory(pages * kLargePage);
+  if (memory.data() == nullptr) return false;
+  pool.parallel_for(static_cast<int64_t>(pages), [&](int64_t page, int) {
+    const size_t at = static_cast<size_t>(page) * kLargePage;
+    std::memcpy(memory.data() + at, from + at, kLargePage);
+  });
+  const std::lock_guard lock(moved_->mutex);
+  moved_->any |= memory.move_to(const_cast<std::byte*>(from));
+  return memory.data() == nullptr;
+}
+
+int64_t MappedFile::bytes_in_large_pages() const {
+  std::ifstream file("/proc/self/smaps");
+  const auto begin = reinterpret_cast<uintptr_t>(data_), end = begin + size_;
+  int64_t bytes = 0;
+  bool ours = false;
+  for (std::string line; std::getline(file, line);) {
+    const auto [first, last] = range_of(line);
+    if (last > 0) ours = first < end && last > begin;
+    if (ours) bytes += bytes_of_large_pages(line);
+  }
+  return bytes;
+}
+
+// Where the system promises no more memory than it has, mremap may fail when it has unmapped its target.
+bool has_large_pages() {
+  const std::string pages = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
+  return !pages.empty() && pages.find("[never]") == std::string::npos &&
+         first_line("/proc/sys/vm/overcommit_memory") != "2";
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept {
@@ -52,6 +165,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   std::swap(stamp_, other.stamp_);
+  std::swap(moved_, other.moved_);
   return *this;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -8,11 +10,15 @@
 
 namespace gpt {
 
+class ThreadPool;
+
+inline constexpr size_t kLargePage = size_t{2} << 20;  // of x86-64
+
 // A file mapped read-only into memory. Move-only. Pages are read when touched. Throws Error when the
 // file cannot be opened, is not a regular file, or cannot be mapped. An empty file gives an empty span.
 class MappedFile {
  public:
-  MappedFile() = default;
+  MappedFile();
   explicit MappedFile(const std::string& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
@@ -24,14 +30,26 @@ class MappedFile {
   // Memory of a part that is not read for now goes back to the system; what is read later comes from the
   // file.
   void release(std::span<const std::byte> part) const;
+  // Moves all of a part but the ends that fill no large page to memory of this process, which has large pages
+  // where the system gives them out. It stays at the same addresses, and other threads may read it meanwhile.
+  // False where the system refuses; then all is as before.
+  bool move_to_large_pages(ThreadPool& pool, std::span<const std::byte> part) const;
+  // Of what has been read so far; 0 where the system does not say (/proc).
+  int64_t bytes_in_large_pages() const;
   const std::string& path() const { return path_; }
   const FileStamp& stamp() const { return stamp_; }  // when it was opened
 
  private:
+  struct Moved;
+
   std::string path_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
   FileStamp stamp_;
+  std::unique_ptr<Moved> moved_;
 };
+
+// Whether the system gives large pages to memory that asks for them.
+bool has_large_pages();
 
 }  // namespace gpt

@@ -1,7 +1,9 @@
 #include "base/process_memory.h"
 
+#include <algorithm>
 #include <fstream>
 #include <string>
+#include <vector>
 
 namespace gpt {
 namespace {
@@ -17,6 +19,51 @@ int64_t bytes_of(const std::string& path, const std::string& key) {
   return 0;
 }
 
+int64_t number_in(const std::string& path, int64_t otherwise) {
+  int64_t number = 0;
+  return std::ifstream(path) >> number ? number : otherwise;
+}
+
+// A hierarchy of control groups that limits memory: where this process is in it, and what its files are
+// called.
+struct MemoryGroups {
+  std::string root, group, limit, usage;
+};
+
+// Of lines such as "0::/system.slice/gpt.service" (version 2) and "4:memory:/system.slice" (version 1).
+std::vector<MemoryGroups> memory_groups(const std::string& proc, const std::string& groups) {
+  std::vector<MemoryGroups> list;
+  std::ifstream file(proc + "/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const std::string group = line.substr(std::min(line.size(), line.find(":/") + 1));
+    if (line.starts_with("0::/")) list.push_back({groups, group, "memory.max", "memory.current"});
+    if (line.find(":memory:/") != std::string::npos)
+      list.push_back({groups + "/memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes"});
+  }
+  return list;
+}
+
+// What a group leaves of its limit. Files that are cached count as free.
+int64_t room_in_group(const std::string& folder, const MemoryGroups& names) {
+  const int64_t limit = number_in(folder + "/" + names.limit, -1);  // or there is none, or "max"
+  if (limit < 0) return INT64_MAX;
+  int64_t cached = 0, bytes = 0;
+  std::ifstream stat(folder + "/memory.stat");
+  for (std::string key; stat >> key >> bytes;) {
+    if (key == "inactive_file" || key == "active_file") cached += bytes;
+  }
+  return std::max<int64_t>(0, limit - number_in(folder + "/" + names.usage, 0) + cached);
+}
+
+// The least of a group and those that it is in. Inside of a container the root is the container's group.
+int64_t room_in_groups(const MemoryGroups& names) {
+  std::string group = names.group;
+  int64_t room = room_in_group(names.root, names);
+  for (; group.size() > 1; group.resize(group.rfind('/')))
+    room = std::min(room, room_in_group(names.root + group, names));
+  return room;
+}
+
 }  // namespace
 
 int64_t resident_bytes() {
@@ -27,8 +74,11 @@ int64_t peak_resident_bytes() {
   return bytes_of("/proc/self/status", "VmHWM:");
 }
 
-int64_t available_memory() {
-  return bytes_of("/proc/meminfo", "MemAvailable:");
+int64_t available_memory(const std::string& proc, const std::string& groups) {
+  int64_t available = bytes_of(proc + "/meminfo", "MemAvailable:");
+  for (const MemoryGroups& names : memory_groups(proc, groups))
+    available = std::min(available, room_in_groups(names));
+  return available;
 }
 
 void reset_peak_resident() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace gpt {
 
@@ -9,8 +10,9 @@ namespace gpt {
 int64_t resident_bytes();
 int64_t peak_resident_bytes();
 
-// What the system could still give out without swapping; 0 where it does not say.
-int64_t available_memory();
+// What the system could still give out without swapping, and no more than the process's control groups
+// (cgroup v2) leave of their limits; 0 where it does not say. proc, groups: other folders for tests.
+int64_t available_memory(const std::string& proc = "/proc", const std::string& groups = "/sys/fs/cgroup");
 
 // Lets the peak start again from what is resident now. Without effect where the system does not offer it.
 void reset_peak_resident();

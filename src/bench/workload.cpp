@@ -118,7 +118,8 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
                        .capacity = w.depth + tokens,
                        .dtype = inference_types(w.dtype).activations,
                        .weights = w.dtype,
-                       .kv_dtype = w.kv_dtype});
+                       .kv_dtype = w.kv_dtype,
+                       .repack = w.repack});
   check_fits("keys, values and activations", inference.bytes(), available);
   Feed feed(model, slots, w.depth + tokens);
 

@@ -10,6 +10,7 @@
 #include "model/model.h"
 #include "model/model_counts.h"
 #include "model/params.h"
+#include "model/weight_pages.h"
 
 namespace gpt {
 
@@ -34,6 +35,7 @@ struct Workload {
   int64_t tokens = 64;          // decode and batch: tokens per sequence
   int64_t depth = 0;            // inference: tokens that are cached before
   DType kv_dtype = DType::f32;  // inference: of cached keys and values; activations as inference_types says
+  Repack repack = Repack::automatic;  // inference
   int repeat = 5;
 };
 

@@ -105,6 +105,7 @@ class GgufFile : public TensorFile {
   std::string_view need_string(std::string_view key) const;
   int64_t need_integer(std::string_view key) const;
   double need_number(std::string_view key) const;
+  const MappedFile* mapped() const override { return &file_; }
 
  private:
   void parse(std::span<const std::byte> bytes);

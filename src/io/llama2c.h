@@ -44,6 +44,7 @@ class Llama2cFile : public TensorFile {
   Llama2cFile(std::span<const std::byte> bytes, const std::string& what);
 
   const Llama2cHeader& header() const { return header_; }
+  const MappedFile* mapped() const override { return &file_; }
 
  private:
   void parse(std::span<const std::byte> bytes);

@@ -36,6 +36,7 @@ class LlmcFile : public TensorFile {
   LlmcFile(std::span<const std::byte> bytes, const std::string& what);
 
   const LlmcHeader& header() const { return header_; }
+  const MappedFile* mapped() const override { return &file_; }
 
  private:
   void parse(std::span<const std::byte> bytes);

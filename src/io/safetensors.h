@@ -29,7 +29,7 @@ class SafetensorsFile : public TensorFile {
 
   // In the order of their data; tensors of unsupported types are left out.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  void release(const TensorInfo& tensor) const override { file_.release(tensor.bytes); }
+  const MappedFile* mapped() const override { return &file_; }
 
  private:
   void parse(std::span<const std::byte> bytes);

@@ -10,6 +10,8 @@
 
 namespace gpt {
 
+class MappedFile;
+
 // A tensor of a type that its format knows and this program does not compute with.
 struct UnsupportedTensor {
   std::string name;
@@ -31,8 +33,8 @@ class TensorFile {
   // nullptr when there is no such tensor; throws Error when it was left out.
   const TensorInfo* find(std::string_view name) const;
   bool has(std::string_view name) const { return by_name_.contains(name); }  // also one that was left out
-  // The bytes of a tensor are not read for now: their memory is given back where they can be read again.
-  virtual void release(const TensorInfo&) const {}
+  // The file that the bytes of tensors lie in, unless they were converted; null: they are other memory.
+  virtual const MappedFile* mapped() const { return nullptr; }
 
  protected:
   // expected: ends the message about a tensor that was left out.

@@ -30,6 +30,7 @@ class TorchFile : public TensorFile {
   // What else of plain values the outermost dict has, nested to a bounded depth: a training script's
   // "model_args", say. An object.
   const nlohmann::json& settings() const { return *settings_; }
+  const MappedFile* mapped() const override { return &file_; }
 
  private:
   void parse(std::span<const std::byte> bytes);

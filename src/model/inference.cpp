@@ -40,6 +40,25 @@ Inference::Inference(const Model& model, const Backend& backend, Options options
                      backend.memory);
   }
   plan();
+  repack();
+}
+
+std::vector<TensorView> Inference::weights_as_stored(const Model& model, const Options& options) {
+  const DType compute = options.weights.value_or(options.dtype);
+  std::vector<TensorView> list;
+  for (int id = 0; id < model.table.count(); ++id) {
+    const ParamSpec& spec = model.table[id];
+    const TensorView& weight = model.weights[static_cast<size_t>(id)];
+    if (weight.rank == 2 && !spec.looked_up && reads_as_stored(weight.dtype, compute, options.in_place))
+      list.push_back(weight);
+  }
+  return list;
+}
+
+void Inference::repack() {
+  if (options_.repack == Repack::never || model_.pages == nullptr) return;
+  repacked_ = weights_as_stored(model_, options_);
+  if (options_.repack == Repack::always) model_.pages->move_all(backend_.pool, repacked_);
 }
 
 PassShape Inference::shape(const Options& options, int64_t capacity) {
@@ -285,6 +304,7 @@ int64_t Inference::run(std::span<const Append> parts, Output output, const Tenso
                       kept_adapters_};
   if (kept_rows_.size() < ids_.size()) pass.batch.kept = &kept;
   const TensorView normed = run_layers(pass, model_.layers, acts_);
+  if (!repacked_.empty()) model_.pages->after_step(backend_.pool, repacked_, pass.batch.rows);
   if (!normed) return 0;
   const TensorView rows = to.row_range(first_row, normed.rows());
   if (output == Output::hidden) {

@@ -9,6 +9,7 @@
 #include "model/kv_cache.h"
 #include "model/model.h"
 #include "model/rope_table.h"
+#include "model/weight_pages.h"
 #include "tensor/memory.h"
 
 namespace gpt {
@@ -39,8 +40,10 @@ class Inference {
     // Of cached keys and values: fp32, bf16, fp16, int8 or q4_0 (dtype).
     std::optional<DType> kv_dtype = {};
     int64_t adapter_rank = 0;  // the largest of any adapter; 0: there are none
+    Repack repack = Repack::never;
   };
-  // The model's weights lie in memory of the backend.
+  // The model's weights lie in memory of the backend. Throws Error where they are to be repacked at once and
+  // cannot be.
   Inference(const Model& model, const Backend& backend, Options options);
 
   struct Append {
@@ -94,6 +97,9 @@ class Inference {
   }
   int64_t available_blocks() const { return cache_.available_blocks(); }
 
+  // Matrices that every step reads as they are stored, in other words those that `repack` is about.
+  static std::vector<TensorView> weights_as_stored(const Model& model, const Options& options);
+
   int64_t bytes() const;
   // The same before there is one: nothing of that size is allocated.
   static int64_t planned_bytes(const ModelConfig& config, Options options, const KernelTable& kernels,
@@ -117,6 +123,7 @@ class Inference {
     return key == 0 ? BlockPool::kRoot : ~key;
   }
   void plan();
+  void repack();
   void check_ids(std::span<const int32_t> ids) const;
   enum class Output : uint8_t { logits, hidden };
   void append_steps(std::span<const Append> batch, Output output, const TensorView& to);
@@ -151,7 +158,8 @@ class Inference {
   Staged<int64_t> staged_cache_rows_, staged_kept_rows_;
   Staged<AttentionSeq> staged_seqs_, staged_kept_seqs_;
   std::vector<int32_t> tables_;  // the block tables of all sequences of a step, where ops need a copy of them
-  Buffer logits_;                // of a step, where ops cannot write those of the caller
+  std::vector<TensorView> repacked_;  // the weights that are, or shall be; empty: none
+  Buffer logits_;                     // of a step, where ops cannot write those of the caller
 };
 
 }  // namespace gpt

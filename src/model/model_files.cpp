@@ -9,10 +9,12 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/mapped_file.h"
 #include "base/printable.h"
 #include "kernels/quant.h"
 #include "model/model_source.h"
 #include "model/presets.h"
+#include "model/weight_pages.h"
 #include "model/weight_source.h"
 #include "tensor/convert.h"
 #include "tensor/memory.h"
@@ -31,6 +33,14 @@ bool same_bytes(const TensorInfo& a, const TensorInfo& b) {
 // Whether products read the parameter, or the embedding: what may be in blocks.
 bool is_product_weight(const ParamSpec& spec) {
   return spec.shape.size() == 2 && spec.role != Role::wpe;
+}
+
+std::shared_ptr<WeightPages> pages_of(const TensorFiles& tensors) {
+  std::vector<const MappedFile*> files;
+  for (const auto& file : tensors.files()) {
+    if (file->mapped() != nullptr) files.push_back(file->mapped());
+  }
+  return std::make_shared<WeightPages>(std::move(files));
 }
 
 std::vector<float> dequantized(DType dtype, const std::byte* bytes, int64_t n) {
@@ -187,7 +197,11 @@ LoadedModel::LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixO
   for (int id = 0; id < model_->table.count(); ++id)
     map_weight(id, dtype, order);
   check_unused();
-  if (memory != nullptr) adopt_mapped();
+  if (memory != nullptr) {
+    adopt_mapped();
+  } else {
+    model_->pages = pages_of(*s.tensors);
+  }
 }
 
 void LoadedModel::adopt_mapped() {
@@ -315,8 +329,9 @@ void LoadedModel::copy_to(const ParamBuffer& weights, const std::function<void(i
   for (int id = 0; id < model_->table.count(); ++id) {
     const TensorView &from = model_->weights[static_cast<size_t>(id)], to = weights[id];
     copy_numbers(from, from.rank == 2 ? to.row_range(0, from.rows()) : to);
-    for (const auto& file : source_->tensors->files())
-      file->release(*origins_[static_cast<size_t>(id)].tensor);
+    for (const auto& file : source_->tensors->files()) {
+      if (file->mapped() != nullptr) file->mapped()->release(origins_[static_cast<size_t>(id)].tensor->bytes);
+    }
     if (copied) copied(id);
   }
 }

@@ -69,7 +69,8 @@ Inference::Options ServedModel::inference_options() const {
                        .weights = options_.dtype,
                        .in_place = options_.in_place || options_.dtype != DType::bf16,
                        .kv_dtype = options_.kv_dtype.value_or(types.cache),
-                       .adapter_rank = adapter_rank_};
+                       .adapter_rank = adapter_rank_,
+                       .repack = options_.repack};
   const int64_t one = KvCache::blocks_of_sequence(o.capacity) * KvCache::kBlock;
   const int64_t block_bytes = std::max<int64_t>(KvCache::bytes(c, KvCache::kBlock, *o.kv_dtype), 1);
   const int64_t wanted = options_.kv_bytes / block_bytes * KvCache::kBlock;

@@ -13,6 +13,7 @@
 #include "grammar/grammar_cache.h"
 #include "infer/cached_model.h"
 #include "model/inference.h"
+#include "model/weight_pages.h"
 #include "serve/engine_worker.h"
 
 namespace gpt::serve {
@@ -36,7 +37,8 @@ struct ServedModelOptions {
   int64_t kv_bytes = int64_t{1} << 30;  // of cached keys and values, all sequences together
   DType dtype = DType::f32;             // of products with weights
   std::optional<DType> kv_dtype = {};   // what suits dtype
-  bool in_place = false;                // as Inference::Options
+  bool in_place = false;                // as Inference::Options, like the next
+  Repack repack = Repack::automatic;
   int threads = 1;
   Isa isa = Isa::ref;
   EngineWorker::Options worker = {};

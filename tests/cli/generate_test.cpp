@@ -213,6 +213,22 @@ TEST(Generate, TypesOfTheCache) {
       << narrow.err;
 }
 
+TEST(Generate, RepackChangesNoToken) {
+  const std::vector<std::string> arguments = {model("llama"), "--ids",        "1,2,3",
+                                              "--greedy",     "--max-tokens", "30"};
+  const json plain = generate_json(arguments);
+  for (const char* repack : {"never", "auto", "always"}) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), {"--repack", repack});
+    EXPECT_EQ(generate_json(all), plain) << repack;
+  }
+  const GptRun wrong = run_gpt({"generate", model("llama"), "--ids", "1", "--repack", "allways"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_NE(wrong.err.find("did you mean always?"), std::string::npos) << wrong.err;
+  const GptRun foreign = run_gpt({"generate", model("llama"), "--ids", "1", "--no-mmap"});
+  EXPECT_NE(foreign.err.find("--repack"), std::string::npos) << foreign.err;
+}
+
 TEST(Generate, BeamsAndContextPolicies) {
   const json beams =
       generate_json({model("nanochat"), "--ids", "3,4", "--beams", "3", "--n", "2", "--max-tokens", "5"});

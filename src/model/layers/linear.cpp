@@ -25,9 +25,10 @@ bool Linear::in_blocks(const Pass& pass, int first, int last) const {
   return false;
 }
 
-// A packed copy would be twice as long as what is stored, and is no faster to read.
-bool widens(DType stored, DType compute) {
-  return compute == DType::f32 && (stored == DType::bf16 || stored == DType::f16);
+bool reads_as_stored(DType stored, DType compute, bool in_place) {
+  // A packed copy would be twice as long as what is stored, and is no faster to read.
+  const bool widens = compute == DType::f32 && (stored == DType::bf16 || stored == DType::f16);
+  return is_quantized(stored) || widens || (in_place && stored == compute);
 }
 
 const PackedMatrix* Linear::packed(const Pass& pass, int first, int last, bool transposed) const {
@@ -37,8 +38,7 @@ const PackedMatrix* Linear::packed(const Pass& pass, int first, int last, bool t
   if (pass.packed == nullptr || pass.compute == DType::f64 || in_blocks(pass, first, last)) return nullptr;
   const int from = parts_[static_cast<size_t>(first)].weight, to = parts_[static_cast<size_t>(last)].weight;
   const auto is_read_in_place = [&](const Part& part) {
-    const DType stored = pass.weights[static_cast<size_t>(part.weight)].dtype;
-    return (pass.in_place && stored == pass.compute) || widens(stored, pass.compute);
+    return reads_as_stored(pass.weights[static_cast<size_t>(part.weight)].dtype, pass.compute, pass.in_place);
   };
   if (std::all_of(parts_.begin() + first, parts_.begin() + last + 1, is_read_in_place)) return nullptr;
   const auto get = [&](DType dtype) {

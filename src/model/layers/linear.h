@@ -8,6 +8,9 @@
 
 namespace gpt {
 
+// Whether products in `compute` read a matrix as it is stored, not from a packed copy.
+bool reads_as_stored(DType stored, DType compute, bool in_place);
+
 // One linear layer, or several with the same input whose outputs stand side by side in the columns of y
 // (q|k|v, gate|fc). Where the weights are packed, or lie behind each other in memory, they are one matrix.
 class Linear {

@@ -1,0 +1,122 @@
+#include "model/weight_pages.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/mapped_file.h"
+#include "base/printable.h"
+#include "base/process_memory.h"
+#include "base/ranges.h"
+#include "tensor/memory.h"
+
+namespace gpt {
+namespace {
+
+constexpr int64_t kFewRows = 16;  // with more, products take longer than reading the weights
+constexpr int64_t kFirstTokens =
+    16;                          // a copy costs as much as reading three times, and saves a fourth of each
+constexpr int64_t kSlices = 16;  // so that no token waits long
+constexpr int64_t kLeastSlice = 32 << 20;
+constexpr ptrdiff_t kBetween = 64 << 10;  // of small tensors and padding
+constexpr auto kPage = static_cast<int64_t>(kLargePage);
+
+std::span<const std::byte> bytes_of(const TensorView& weight) {
+  return {weight.as<const std::byte>(), extent(weight)};
+}
+
+}  // namespace
+
+Repack parse_repack(const std::string& name) {
+  if (const Repack* repack = find_by(kRepacks, repack_name, name)) return *repack;
+  fail_parameter("repack", "expected auto, never or always, found \"{}\"", printable(name.substr(0, 64)));
+}
+
+const MappedFile* WeightPages::file_of(const TensorView& weight) const {
+  const std::byte* const at = weight.as<const std::byte>();
+  const auto it = std::ranges::find_if(files_, [&](const MappedFile* file) {
+    const std::span<const std::byte> all = file->bytes();
+    return at >= all.data() && at < all.data() + all.size();
+  });
+  return it == files_.end() ? nullptr : *it;
+}
+
+int64_t WeightPages::bytes(std::span<const TensorView> weights) const {
+  return sum_of(weights, [&](const TensorView& weight) {
+    return file_of(weight) == nullptr ? 0 : std::ssize(bytes_of(weight));
+  });
+}
+
+// Whole large pages of them, from the last one to the first.
+std::vector<WeightPages::Part> WeightPages::parts_of(std::span<const TensorView> weights) const {
+  std::vector<Part> parts;
+  for (const TensorView& weight : weights) {
+    const std::span<const std::byte> bytes = bytes_of(weight);
+    if (const MappedFile* file = file_of(weight))
+      parts.push_back({file, bytes.data(), bytes.data() + bytes.size()});
+  }
+  std::ranges::sort(parts, std::greater{}, &Part::begin);
+  std::vector<Part> joined;
+  for (const Part& part : parts) {
+    if (!joined.empty() && joined.back().file == part.file && joined.back().begin - part.end <= kBetween) {
+      joined.back().begin = part.begin;
+    } else {
+      joined.push_back(part);
+    }
+  }
+  for (Part& part : joined) {
+    part.begin += -reinterpret_cast<uintptr_t>(part.begin) % kLargePage;
+    part.end -= reinterpret_cast<uintptr_t>(part.end) % kLargePage;
+  }
+  std::erase_if(joined, [](const Part& part) { return part.begin >= part.end; });
+  return joined;
+}
+
+// Whether most of them are in small pages, and memory is to be had.
+bool WeightPages::pays(std::span<const TensorView> weights) const {
+  const int64_t all = bytes(weights);
+  if (all == 0 || !has_large_pages() || all > available_memory() / 2) return false;
+  const int64_t large = sum_of(files_, [](const MappedFile* file) { return file->bytes_in_large_pages(); });
+  return large < all / 2;
+}
+
+// False when the system refuses or nothing is left.
+bool WeightPages::move_next(ThreadPool& pool, int64_t bytes) {
+  while (bytes > 0 && !left_.empty()) {
+    Part& part = left_.back();
+    const int64_t n = std::min<int64_t>(bytes, part.end - part.begin);
+    if (!part.file->move_to_large_pages(pool, {part.begin, static_cast<size_t>(n)})) return false;
+    part.begin += n;
+    bytes -= n;
+    moved_ += n;
+    if (part.begin == part.end) left_.pop_back();
+  }
+  return !left_.empty();
+}
+
+void WeightPages::after_step(ThreadPool& pool, std::span<const TensorView> weights, int64_t rows) {
+  if (done_ || rows > kFewRows) return;
+  const std::unique_lock lock(mutex_, std::try_to_lock);  // who does not get it is beside one who does it
+  if (!lock || ++steps_ < kFirstTokens) return;
+  if (steps_ == kFirstTokens) {
+    if (pays(weights)) left_ = parts_of(weights);
+    slice_ = std::max(kLeastSlice, bytes(weights) / kSlices / kPage * kPage);
+  }
+  if (!move_next(pool, slice_)) done_ = true;
+}
+
+void WeightPages::move_all(ThreadPool& pool, std::span<const TensorView> weights) {
+  const std::lock_guard lock(mutex_);
+  if (done_.exchange(true)) return;
+  const int64_t all = bytes(weights);
+  if (!has_large_pages())
+    fail("repack always: the system gives out no large pages (/sys/kernel/mm/transparent_hugepage/enabled)");
+  if (all > available_memory())
+    fail("repack always: a copy of the weights takes {}, {} are free; use auto or never",
+         format_bytes(static_cast<double>(all)), format_bytes(static_cast<double>(available_memory())));
+  left_ = parts_of(weights);
+  move_next(pool, all);
+  if (!left_.empty()) fail("repack always: the system refused memory for a copy of the weights");
+}
+
+}  // namespace gpt
