@@ -80,7 +80,7 @@ bool WeightPages::pays(std::span<const TensorView> weights) const {
   return large < all / 2;
 }
 
-// False when the system refuses or nothing is left.
+// False when the system refuses, with something left, or nothing is left.
 bool WeightPages::move_next(ThreadPool& pool, int64_t bytes) {
   while (bytes > 0 && !left_.empty()) {
     Part& part = left_.back();
@@ -99,24 +99,33 @@ void WeightPages::after_step(ThreadPool& pool, std::span<const TensorView> weigh
   const std::unique_lock lock(mutex_, std::try_to_lock);  // who does not get it is beside one who does it
   if (!lock || ++steps_ < kFirstTokens) return;
   if (steps_ == kFirstTokens) {
-    if (pays(weights)) left_ = parts_of(weights);
+    if (!pays(weights)) {
+      done_ = true;
+      return;
+    }
+    left_ = parts_of(weights);
     slice_ = std::max(kLeastSlice, bytes(weights) / kSlices / kPage * kPage);
   }
-  if (!move_next(pool, slice_)) done_ = true;
+  if (move_next(pool, slice_)) return;
+  done_ = true;
+  all_moved_ = left_.empty();
 }
 
 void WeightPages::move_all(ThreadPool& pool, std::span<const TensorView> weights) {
   const std::lock_guard lock(mutex_);
-  if (done_.exchange(true)) return;
-  const int64_t all = bytes(weights);
+  if (all_moved_) return;
+  left_ = parts_of(weights);
+  if (left_.empty()) return;
+  const int64_t all = bytes(weights), available = available_memory();
   if (!has_large_pages())
     fail("repack always: the system gives out no large pages (/sys/kernel/mm/transparent_hugepage/enabled)");
-  if (all > available_memory())
+  if (all > available)
     fail("repack always: a copy of the weights takes {}, {} are free; use auto or never",
-         format_bytes(static_cast<double>(all)), format_bytes(static_cast<double>(available_memory())));
-  left_ = parts_of(weights);
-  move_next(pool, all);
+         format_bytes(static_cast<double>(all)), format_bytes(static_cast<double>(available)));
+  while (move_next(pool, kLeastSlice)) {
+  }
   if (!left_.empty()) fail("repack always: the system refused memory for a copy of the weights");
+  done_ = all_moved_ = true;
 }
 
 }  // namespace gpt

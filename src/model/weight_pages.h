@@ -66,6 +66,7 @@ class WeightPages {
   std::vector<Part> left_;  // the next one last
   int64_t steps_ = 0, slice_ = 0;
   std::atomic<int64_t> moved_ = 0;
+  bool all_moved_ = false;
   std::atomic<bool> done_ = false;  // nothing more is to come by itself
 };
 
