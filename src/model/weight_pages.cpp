@@ -18,6 +18,7 @@ constexpr int64_t kFirstTokens =
     16;                          // a copy costs as much as reading three times, and saves a fourth of each
 constexpr int64_t kSlices = 16;  // so that no token waits long
 constexpr int64_t kLeastSlice = 32 << 20;
+constexpr int64_t kPiece = 16 << 20;  // that is in memory twice for a moment
 constexpr ptrdiff_t kBetween = 64 << 10;  // of small tensors and padding
 constexpr auto kPage = static_cast<int64_t>(kLargePage);
 
@@ -84,7 +85,7 @@ bool WeightPages::pays(std::span<const TensorView> weights) const {
 bool WeightPages::move_next(ThreadPool& pool, int64_t bytes) {
   while (bytes > 0 && !left_.empty()) {
     Part& part = left_.back();
-    const int64_t n = std::min<int64_t>(bytes, part.end - part.begin);
+    const int64_t n = std::min<int64_t>({bytes, part.end - part.begin, kPiece});
     if (!part.file->move_to_large_pages(pool, {part.begin, static_cast<size_t>(n)})) return false;
     part.begin += n;
     bytes -= n;
