@@ -18,7 +18,7 @@ constexpr int64_t kFirstTokens =
     16;                          // a copy costs as much as reading three times, and saves a fourth of each
 constexpr int64_t kSlices = 16;  // so that no token waits long
 constexpr int64_t kLeastSlice = 32 << 20;
-constexpr int64_t kPiece = 16 << 20;  // that is in memory twice for a moment
+constexpr int64_t kPiece = 16 << 20;      // that is in memory twice for a moment
 constexpr ptrdiff_t kBetween = 64 << 10;  // of small tensors and padding
 constexpr auto kPage = static_cast<int64_t>(kLargePage);
 
