@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 std::string base_of(const ConvertArguments& a) {
   if (!a.base.empty()) return a.base;
-  const std::string base = adapter_facts(a.in).base;
+  std::string base = adapter_facts(a.in).base;
   std::error_code ignored;
   if (!base.empty() && fs::exists(base, ignored)) return base;
   fail_usage("--base is missing: {} is an adapter, name the model that it belongs to{}", a.in,

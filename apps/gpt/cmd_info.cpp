@@ -61,7 +61,7 @@ std::string preset_list(const ConfigFlags& flags) {
     std::string shown = name, size = format_count(s.counts.total), purpose = preset_purpose(name);
     if (name == "nanochat-d4") {
       shown = "nanochat-dN";
-      size = "from " + size;
+      size.insert(0, "from ");
       purpose = "nanochat of depth N = 4, 6, ... 32";
     }
     rows.insert({s.counts.total, {shown, size, purpose}});

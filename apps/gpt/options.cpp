@@ -64,7 +64,7 @@ std::string lower_case(std::string text) {
 }
 
 std::string quant_type_of(const std::string& given) {
-  const std::string name = lower_case(given);
+  std::string name = lower_case(given);
   constexpr std::string_view kTypes[] = {"q8_0",   "q4_0", "q4_1", "q5_0", "q5_1",
                                          "iq4_nl", "q4_k", "q5_k", "q6_k"};
   if (std::ranges::find(kTypes, name) != std::end(kTypes)) return name;
@@ -193,7 +193,7 @@ std::vector<std::string> generate_command(const std::string& model) {
   try {
     const std::string last = model + "/last";
     const std::string folder = is_folder(last) ? last : model;
-    if (!is_folder(folder) || load_tokenizer(folder)->encode(kPrompt).size() > 0) words.emplace_back(kPrompt);
+    if (!is_folder(folder) || !load_tokenizer(folder)->encode(kPrompt).empty()) words.emplace_back(kPrompt);
   } catch (const Error&) {  // without a prompt it begins by itself
   }
   return words;
