@@ -13,18 +13,15 @@
 namespace gpt {
 namespace {
 
-constexpr int64_t kFewRows = 16;  // with more, products take longer than reading the weights
-constexpr int64_t kFirstTokens =
-    16;                          // a copy costs as much as reading three times, and saves a fourth of each
+// With more rows, products take longer than reading the weights.
+constexpr int64_t kFewRows = 16;
+// A copy costs as much as reading three times, and saves a fourth of each.
+constexpr int64_t kFirstTokens = 16;
 constexpr int64_t kSlices = 16;  // so that no token waits long
 constexpr int64_t kLeastSlice = 32 << 20;
 constexpr int64_t kPiece = 16 << 20;      // that is in memory twice for a moment
 constexpr ptrdiff_t kBetween = 64 << 10;  // of small tensors and padding
 constexpr auto kPage = static_cast<int64_t>(kLargePage);
-
-std::span<const std::byte> bytes_of(const TensorView& weight) {
-  return {weight.as<const std::byte>(), extent(weight)};
-}
 
 }  // namespace
 
@@ -42,19 +39,17 @@ const MappedFile* WeightPages::file_of(const TensorView& weight) const {
   return it == files_.end() ? nullptr : *it;
 }
 
+// By parts: views of one matrix of a file may overlap.
 int64_t WeightPages::bytes(std::span<const TensorView> weights) const {
-  return sum_of(weights, [&](const TensorView& weight) {
-    return file_of(weight) == nullptr ? 0 : std::ssize(bytes_of(weight));
-  });
+  return sum_of(parts_of(weights), [](const Part& part) { return int64_t{part.end - part.begin}; });
 }
 
 // Whole large pages of them, from the last one to the first.
 std::vector<WeightPages::Part> WeightPages::parts_of(std::span<const TensorView> weights) const {
   std::vector<Part> parts;
   for (const TensorView& weight : weights) {
-    const std::span<const std::byte> bytes = bytes_of(weight);
-    if (const MappedFile* file = file_of(weight))
-      parts.push_back({file, bytes.data(), bytes.data() + bytes.size()});
+    const std::byte* const begin = weight.as<const std::byte>();
+    if (const MappedFile* file = file_of(weight)) parts.push_back({file, begin, begin + extent(weight)});
   }
   std::ranges::sort(parts, std::greater{}, &Part::begin);
   std::vector<Part> joined;

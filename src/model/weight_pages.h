@@ -39,7 +39,7 @@ class WeightPages {
   // The files stay open as long as this lives.
   explicit WeightPages(std::vector<const MappedFile*> files) : files_(std::move(files)) {}
 
-  // Those of the views that lie in the files.
+  // Of those of the views that lie in the files, as far as they fill large pages.
   int64_t bytes(std::span<const TensorView> weights) const;
 
   // After a step of `rows` tokens that has read these weights: a part of them is copied, if it is time for

@@ -7,11 +7,11 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/mapped_file.h"
 #include "tensor/memory.h"
 
 namespace gpt {
 namespace {
-constexpr size_t kHugePage = size_t{2} << 20;
 
 // Linux grants more than there is; asking for more than the machine has can only end in a kill.
 size_t physical_memory() {
@@ -35,7 +35,7 @@ Buffer::Buffer(size_t bytes, const char* what, Memory* memory) : size_(bytes), m
         "says what fits)",
         what, format_bytes(static_cast<double>(bytes)));
   }
-  if (bytes >= 2 * kHugePage) madvise(p, bytes, MADV_HUGEPAGE);  // fewer TLB misses; a hint only
+  if (bytes >= 2 * kLargePage) madvise(p, bytes, MADV_HUGEPAGE);  // fewer TLB misses; a hint only
   data_ = static_cast<std::byte*>(p);
 }
 
