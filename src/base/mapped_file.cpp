@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -66,6 +67,11 @@ int64_t bytes_of_large_pages(const std::string& line) {
     if (line.starts_with(key)) return std::strtoll(line.c_str() + std::strlen(key), nullptr, 10) * 1024;
   }
   return 0;
+}
+
+bool overlaps(std::span<const std::byte> bytes, uintptr_t first, uintptr_t last) {
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
+  return first < begin + bytes.size() && last > begin;
 }
 
 std::string first_line(const char* path) {
@@ -136,14 +142,15 @@ bool MappedFile::move_to_large_pages(ThreadPool& pool, std::span<const std::byte
   return memory.data() == nullptr;
 }
 
-int64_t MappedFile::bytes_in_large_pages() const {
+int64_t bytes_in_large_pages(std::span<const MappedFile* const> files) {
   std::ifstream file("/proc/self/smaps");
-  const auto begin = reinterpret_cast<uintptr_t>(data_), end = begin + size_;
   int64_t bytes = 0;
   bool ours = false;
   for (std::string line; std::getline(file, line);) {
     const auto [first, last] = range_of(line);
-    if (last > 0) ours = first < end && last > begin;
+    if (last > 0)
+      ours =
+          std::ranges::any_of(files, [&](const MappedFile* f) { return overlaps(f->bytes(), first, last); });
     if (ours) bytes += bytes_of_large_pages(line);
   }
   return bytes;

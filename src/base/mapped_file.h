@@ -34,8 +34,6 @@ class MappedFile {
   // where the system gives them out. It stays at the same addresses, and other threads may read it meanwhile.
   // False where the system refuses; then all is as before.
   bool move_to_large_pages(ThreadPool& pool, std::span<const std::byte> part) const;
-  // Of what has been read so far; 0 where the system does not say (/proc).
-  int64_t bytes_in_large_pages() const;
   const std::string& path() const { return path_; }
   const FileStamp& stamp() const { return stamp_; }  // when it was opened
 
@@ -48,6 +46,9 @@ class MappedFile {
   FileStamp stamp_;
   std::unique_ptr<Moved> moved_;
 };
+
+// Of what has been read of the files so far; 0 where the system does not say (/proc).
+int64_t bytes_in_large_pages(std::span<const MappedFile* const> files);
 
 // Whether the system gives large pages to memory that asks for them.
 bool has_large_pages();

@@ -72,8 +72,7 @@ std::vector<WeightPages::Part> WeightPages::parts_of(std::span<const TensorView>
 bool WeightPages::pays(std::span<const TensorView> weights) const {
   const int64_t all = bytes(weights);
   if (all == 0 || !has_large_pages() || all > available_memory() / 2) return false;
-  const int64_t large = sum_of(files_, [](const MappedFile* file) { return file->bytes_in_large_pages(); });
-  return large < all / 2;
+  return bytes_in_large_pages(files_) < all / 2;
 }
 
 // False when the system refuses, with something left, or nothing is left.

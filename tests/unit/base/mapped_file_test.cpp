@@ -104,7 +104,8 @@ TEST(MappedFile, CountsLargePages) {
   EXPECT_EQ(wrong_words(file, 0), 0u);  // read, or there is nothing to count
   ThreadPool pool(1);
   ASSERT_TRUE(file.move_to_large_pages(pool, file.bytes()));
-  const int64_t large = file.bytes_in_large_pages();
+  const MappedFile* const files[] = {&file};
+  const int64_t large = bytes_in_large_pages(files);
   EXPECT_LE(large, static_cast<int64_t>(file.bytes().size()));
   if (large == 0) GTEST_SKIP() << "the system has no large page left";
   EXPECT_EQ(large % static_cast<int64_t>(kLargePage), 0);
