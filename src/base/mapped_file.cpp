@@ -50,9 +50,13 @@ class LargePages {
   std::byte* data_ = nullptr;
 };
 
+struct AddressRange {
+  uintptr_t begin = 0, end = 0;
+};
+
 // Of a line of /proc/self/smaps that begins a mapping, "7f0000000000-7f0000200000 r--p ..."; nothing of
 // others.
-std::pair<uintptr_t, uintptr_t> range_of(const std::string& line) {
+AddressRange range_of(const std::string& line) {
   uintptr_t begin = 0, end = 0;
   const char* const last = line.data() + line.size();
   const auto [dash, error] = std::from_chars(line.data(), last, begin, 16);
@@ -69,9 +73,9 @@ int64_t bytes_of_large_pages(const std::string& line) {
   return 0;
 }
 
-bool overlaps(std::span<const std::byte> bytes, uintptr_t first, uintptr_t last) {
+bool overlaps(std::span<const std::byte> bytes, const AddressRange& range) {
   const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
-  return first < begin + bytes.size() && last > begin;
+  return range.begin < begin + bytes.size() && range.end > begin;
 }
 
 std::string first_line(const char* path) {
@@ -147,10 +151,9 @@ int64_t bytes_in_large_pages(std::span<const MappedFile* const> files) {
   int64_t bytes = 0;
   bool ours = false;
   for (std::string line; std::getline(file, line);) {
-    const auto [first, last] = range_of(line);
-    if (last > 0)
-      ours =
-          std::ranges::any_of(files, [&](const MappedFile* f) { return overlaps(f->bytes(), first, last); });
+    const AddressRange range = range_of(line);
+    if (range.end > 0)
+      ours = std::ranges::any_of(files, [&](const MappedFile* f) { return overlaps(f->bytes(), range); });
     if (ours) bytes += bytes_of_large_pages(line);
   }
   return bytes;
