@@ -1,7 +1,6 @@
 // What users of other programs type, short flags, texts as arguments, and help of both lengths.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -9,6 +8,7 @@
 #include <sstream>
 
 #include "run_gpt.h"
+#include "support/temp_dir.h"
 
 namespace {
 
@@ -16,17 +16,16 @@ using nlohmann::json;
 
 const std::string kModel = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
 
-// A path of this process alone: tests run side by side.
+// A path in a folder of this process alone, which goes with it: tests run side by side.
 std::string own_path(const std::string& name) {
-  const std::string path = testing::TempDir() + "/names_test_" + std::to_string(::getpid()) + name;
-  std::filesystem::remove_all(path);
-  return path;
+  static const gpt::test::TempDir folder;
+  return folder.file(name);
 }
 
 // A model that reads bytes, trained for a step.
 const std::string& byte_model() {
   static const std::string folder = [] {
-    std::string path = own_path("_model");
+    std::string path = own_path("model");
     const GptRun run = run_gpt({"train", "tales:20000", "--n-layer", "1", "--n-embd", "16", "--n-head", "2",
                                 "--n-ctx", "16", "--steps", "1", "--eval-every", "0", "-o", path});
     EXPECT_EQ(run.status, 0) << run.err;
@@ -148,7 +147,7 @@ TEST(Names, TextsAndDataMayBeArguments) {
   EXPECT_EQ(flag.out, shorts.out) << shorts.err;
   expect_usage({"generate", kModel, "once", "upon", "a", "time"}, "goes in quotes");
   EXPECT_EQ(config_of({"book.txt"})["data"], json::array({"book.txt"}));
-  const std::string file = own_path("_tales.txt");
+  const std::string file = own_path("tales.txt");
   const GptRun made = run_gpt({"data", "tales", "--bytes", "100", "-o", file});
   EXPECT_EQ(made.status, 0) << made.err;
   EXPECT_EQ(std::filesystem::file_size(file), 100u);
@@ -248,7 +247,7 @@ bool says_next(const GptRun& run) {
 }
 
 TEST(Next, CommandsEndWithWhatOneDoesNext) {
-  const std::string folder = own_path(" with a blank");
+  const std::string folder = own_path("with a blank");
   std::filesystem::create_directories(folder);
   const std::string text = folder + "/tales.txt", tok = folder + "/tok", shards = folder + "/shards";
   const std::vector<std::vector<std::string>> calls = {
