@@ -114,6 +114,8 @@ json record_json(const BenchRecord& r) {
       {"flops_per_token", result.flops / static_cast<double>(result.tokens)},
       {"flops_per_second", flops_per_second(r)},
       {"share_of_rate", share_of_rate(r)},
+      {"repack", r.workload.mode == BenchMode::train ? json() : json(repack_name(r.workload.repack))},
+      {"repacked_bytes", result.repacked},
       {"memory_bytes", {{"measured", r.memory_measured}, {"predicted", result.memory_predicted}}},
       {"limits", {{"before", limits_json(r.before)}, {"after", limits_json(r.after)}}},
       {"ops", ops_json(result)},
@@ -169,12 +171,13 @@ std::string speed_table(const std::vector<BenchRecord>& records) {
 }
 
 std::string memory_table(const std::vector<BenchRecord>& records) {
-  TextTable table{.columns = {"peak memory", "measured", "predicted", "ratio"}};
+  TextTable table{.columns = {"peak memory", "measured", "predicted", "ratio", "repacked"}};
   for (const BenchRecord& r : records) {
     const auto measured = static_cast<double>(r.memory_measured);
     const auto predicted = static_cast<double>(r.result.memory_predicted);
     table.rows.push_back({describe_workload(r.workload), format_bytes(measured), format_bytes(predicted),
-                          fixed(measured / predicted, 3)});
+                          fixed(measured / predicted, 3),
+                          r.result.repacked > 0 ? format_bytes(r.result.repacked) : "none"});
   }
   return format_table(table);
 }

@@ -199,7 +199,7 @@ void check(const LaunchArguments& a) {
   if (a.restart < 0) fail_usage("launch --restart: expected 0 or more new starts, found {}", a.restart);
   const std::vector<std::string>& shared = shared_commands();
   if (a.words.empty() || std::ranges::find(shared, a.words.front()) == shared.end())
-    fail_usage("launch: expected -- {} and its flags{}; see gpt launch --help", fmt::join(shared, " or "),
+    fail_usage("launch: expected -- {} and its flags{}; see gpt launch --help", format_choices(shared),
                a.words.empty() ? "" : fmt::format(", found -- {}", a.words.front().substr(0, 64)));
   if (a.restart > 0 && out_folder(a.words).empty())
     fail_usage("launch --restart: the training needs --out DIR to go on from");

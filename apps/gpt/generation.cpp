@@ -147,7 +147,7 @@ void add_weight_options(CLI::App& app, GenerateArguments& a) {
   app.add_flag(
       "--in-place", a.in_place,
       "with --dtype bf16: bf16 weights too are read where the file has them, which is slower than a copy in "
-      "another layout but takes no memory");
+      "another layout but with --repack never takes no memory");
   add_value(app, "--kv-dtype", a.kv_dtype, "fp32|bf16|fp16|int8|q4_0",
             "type of cached keys and values (what suits --dtype)");
   add_repack_option(app, a.repack);

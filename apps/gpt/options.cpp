@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "base/ranges.h"
 #include "base/suggest.h"
 #include "chat/model_text.h"
@@ -117,7 +118,7 @@ Machine::Machine(const MachineOptions& options)
 void check_choice(const std::string& flag, const std::string& value,
                   const std::vector<std::string>& allowed) {
   if (std::ranges::find(allowed, value) != allowed.end()) return;
-  fail_usage("{}: expected {}, found \"{}\"{}", flag, fmt::join(allowed, " or "), value.substr(0, 64),
+  fail_usage("{}: expected {}, found \"{}\"{}", flag, format_choices(allowed), value.substr(0, 64),
              did_you_mean(value, allowed));
 }
 
@@ -144,8 +145,11 @@ DType parse_kv_dtype(const std::string& name, DType weights) {
 }
 
 void add_repack_option(CLI::App& app, std::string& repack) {
-  add_shown(app, "--repack", repack, "auto|never|always",
-            "copy weights of a mapped file to memory with large pages, which is read faster");
+  add_shown(
+      app, "--repack", repack, "auto|never|always",
+      "copy weights of a mapped file to memory with large pages, which is read faster: auto, after the first "
+      "tokens, where half of the free memory is enough; always, while loading; never, so that processes "
+      "share them");
 }
 
 Repack chosen_repack(const std::string& name) {

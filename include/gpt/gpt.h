@@ -110,7 +110,7 @@ GPT_API gpt_status gpt_encode(const gpt_tokenizer*, const char* text, size_t siz
 GPT_API gpt_status gpt_decode(const gpt_tokenizer*, const int32_t* ids, size_t count, char* text,
                               size_t capacity, size_t* size);
 
-/* n_ctx, dtype, kv_dtype, in_place, repack: auto, never or always; policy: stop, crop or slide; speculate:
+/* n_ctx, dtype, kv_dtype, in_place; repack: auto, never or always; policy: stop, crop or slide; speculate:
  * off, ngram or draft; draft: a path; draft_tokens. */
 GPT_API gpt_status gpt_session_new(const gpt_model*, gpt_options, gpt_session** session);
 GPT_API void gpt_session_free(gpt_session*);

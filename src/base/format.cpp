@@ -111,4 +111,10 @@ std::string format_list(std::span<const std::string> names, size_t most) {
   return shown == names.size() ? text : fmt::format("{} and {} more", text, names.size() - shown);
 }
 
+std::string format_choices(std::span<const std::string> names) {
+  if (names.size() < 2) return format_list(names, 1);
+  const auto all_but_last = names.first(names.size() - 1);
+  return fmt::format("{} or {}", fmt::join(all_but_last, ", "), names.back());
+}
+
 }  // namespace gpt

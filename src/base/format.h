@@ -30,5 +30,6 @@ std::string format_amount(int64_t count, const char* singular, const char* plura
 
 // "a, b, c and 2 more": at most so many of the names.
 std::string format_list(std::span<const std::string> names, size_t most);
+std::string format_choices(std::span<const std::string> names);  // "a, b or c"
 
 }  // namespace gpt

@@ -1,6 +1,8 @@
 #include "base/mapped_file.h"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -146,24 +148,34 @@ bool MappedFile::move_to_large_pages(ThreadPool& pool, std::span<const std::byte
   return memory.data() == nullptr;
 }
 
-int64_t bytes_in_large_pages(std::span<const MappedFile* const> files) {
+int64_t bytes_in_large_pages(std::span<const std::span<const std::byte>> memory) {
   std::ifstream file("/proc/self/smaps");
   int64_t bytes = 0;
   bool ours = false;
   for (std::string line; std::getline(file, line);) {
     const AddressRange range = range_of(line);
     if (range.end > 0)
-      ours = std::ranges::any_of(files, [&](const MappedFile* f) { return overlaps(f->bytes(), range); });
+      ours =
+          std::ranges::any_of(memory, [&](std::span<const std::byte> part) { return overlaps(part, range); });
     if (ours) bytes += bytes_of_large_pages(line);
   }
   return bytes;
 }
 
 // Where the system promises no more memory than it has, mremap may fail when it has unmapped its target.
-bool has_large_pages() {
-  const std::string pages = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
-  return !pages.empty() && pages.find("[never]") == std::string::npos &&
-         first_line("/proc/sys/vm/overcommit_memory") != "2";
+std::string no_large_pages_because() {
+  const std::string folder = "/sys/kernel/mm/transparent_hugepage/";
+  std::string file = folder + fmt::format("hugepages-{}kB/enabled", kLargePage >> 10);
+  std::string setting = first_line(file.c_str());  // since Linux 6.8, as often as not "inherit"
+  if (setting.empty() || setting.find("[inherit]") != std::string::npos) {
+    file = folder + "enabled";
+    setting = first_line(file.c_str());
+  }
+  if (setting.empty()) return "the system has none";
+  if (setting.find("[never]") != std::string::npos) return fmt::format("{} says never", file);
+  if (prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1) return "they are switched off for this process (prctl)";
+  if (first_line("/proc/sys/vm/overcommit_memory") == "2") return "vm.overcommit_memory is 2";
+  return "";
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept {

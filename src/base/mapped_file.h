@@ -47,10 +47,10 @@ class MappedFile {
   std::unique_ptr<Moved> moved_;
 };
 
-// Of what has been read of the files so far; 0 where the system does not say (/proc).
-int64_t bytes_in_large_pages(std::span<const MappedFile* const> files);
+// Of the mappings that have a byte of these; 0 where the system does not say (/proc).
+int64_t bytes_in_large_pages(std::span<const std::span<const std::byte>> memory);
 
-// Whether the system gives large pages to memory that asks for them.
-bool has_large_pages();
+// Why the system gives no large pages to memory that asks for them; empty: it gives them.
+std::string no_large_pages_because();
 
 }  // namespace gpt

@@ -25,34 +25,44 @@ int64_t number_in(const std::string& path, int64_t otherwise) {
 }
 
 // A hierarchy of control groups that limits memory: where this process is in it, and what its files are
-// called.
+// called. Above memory.high the system slows a process down.
 struct MemoryGroups {
-  std::string root, group, limit, usage;
+  std::string root, group, usage;
+  std::vector<std::string> limits;
 };
 
-// Of lines such as "0::/system.slice/gpt.service" (version 2) and "4:memory:/system.slice" (version 1).
+// Of lines such as "0::/system.slice/gpt.service" (version 2) and "4:cpu,memory:/system.slice" (version 1).
 std::vector<MemoryGroups> memory_groups(const std::string& proc, const std::string& groups) {
   std::vector<MemoryGroups> list;
   std::ifstream file(proc + "/self/cgroup");
   for (std::string line; std::getline(file, line);) {
     const std::string group = line.substr(std::min(line.size(), line.find(":/") + 1));
-    if (line.starts_with("0::/")) list.push_back({groups, group, "memory.max", "memory.current"});
-    if (line.find(":memory:/") != std::string::npos)
-      list.push_back({groups + "/memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes"});
+    if (line.starts_with("0::/")) {
+      for (const std::string& root : {groups, groups + "/unified"})
+        list.push_back({root, group, "memory.current", {"memory.max", "memory.high"}});
+    }
+    const std::string controllers = line.substr(0, line.find(":/"));
+    if (controllers.ends_with(":memory") || controllers.ends_with(",memory") ||
+        controllers.find("memory,") != std::string::npos)
+      list.push_back({groups + "/memory", group, "memory.usage_in_bytes", {"memory.limit_in_bytes"}});
   }
   return list;
 }
 
 // What a group leaves of its limit. Files that are cached count as free.
 int64_t room_in_group(const std::string& folder, const MemoryGroups& names) {
-  const int64_t limit = number_in(folder + "/" + names.limit, -1);  // or there is none, or "max"
-  if (limit < 0) return INT64_MAX;
-  int64_t cached = 0, bytes = 0;
+  int64_t limit = INT64_MAX;
+  for (const std::string& file : names.limits) {
+    const int64_t found = number_in(folder + "/" + file, -1);  // or there is none, or "max"
+    if (found >= 0) limit = std::min(limit, found);
+  }
+  if (limit == INT64_MAX) return limit;
+  int64_t used = std::max<int64_t>(0, number_in(folder + "/" + names.usage, 0)), bytes = 0;
   std::ifstream stat(folder + "/memory.stat");
   for (std::string key; stat >> key >> bytes;) {
-    if (key == "inactive_file" || key == "active_file") cached += bytes;
+    if (key == "inactive_file" || key == "active_file") used -= std::clamp<int64_t>(bytes, 0, used);
   }
-  return std::max<int64_t>(0, limit - number_in(folder + "/" + names.usage, 0) + cached);
+  return std::max<int64_t>(0, limit - used);
 }
 
 // The least of a group and those that it is in. Inside of a container the root is the container's group.

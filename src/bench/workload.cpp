@@ -139,10 +139,17 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
   };
   // A long prompt warms up as much by its first rows.
   const int64_t warm = prefill ? std::min(tokens, Inference::Options{}.max_rows) : tokens;
-  repeat_timed(
-      context, w, kernels, result, [&] { feed.go_to(inference, w.depth); }, [&] { append(warm); },
-      [&] { append(tokens); });
+  const auto prepare = [&] { feed.go_to(inference, w.depth); };
+  const auto warm_up = [&] {
+    append(warm);
+    while (inference.repacks_after(slots * step)) {
+      prepare();
+      append(warm);
+    }
+  };
+  repeat_timed(context, w, kernels, result, prepare, warm_up, [&] { append(tokens); });
   result.memory_predicted += model.packed->bytes();
+  if (model.pages != nullptr) result.repacked = model.pages->moved();
   return result;
 }
 

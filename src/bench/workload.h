@@ -49,6 +49,7 @@ struct WorkloadResult {
   std::vector<double> seconds;   // of every repeat
   std::vector<OpTime> ops;       // of all repeats together
   int64_t memory_predicted = 0;  // bytes that the passes planned beforehand, weights included
+  int64_t repacked = 0;          // bytes of weights of a mapped file that are in large pages since
 
   double median_seconds() const;
   double total_seconds() const;

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "base/printable.h"
 #include "base/suggest.h"
 #include "convert/adapter_files.h"
@@ -127,7 +128,7 @@ ChatSource named_chat_source(const std::string& name, const std::string& paramet
   constexpr uint64_t kMostBytes = uint64_t{1} << 20;
   if (name.ends_with(".jinja")) return {.name = name, .jinja = read_file(name, kMostBytes)};
   const std::vector<std::string> names = chat_format_names();
-  fail_usage("{}: expected {} or a .jinja file, found \"{}\"{}", parameter, fmt::join(names, " or "),
+  fail_usage("{}: expected {}, or a .jinja file, found \"{}\"{}", parameter, format_choices(names),
              name.substr(0, 64), did_you_mean(name, names));
 }
 

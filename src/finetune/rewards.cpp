@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/parse.h"
 #include "base/printable.h"
 #include "base/ranges.h"
@@ -150,8 +151,8 @@ std::unique_ptr<Reward> make_reward(const std::string& name, const std::string& 
       fail_parameter("reward_command", "expected the command that gives rewards, found none");
     return std::make_unique<CommandReward>(command, seconds);
   }
-  fail_parameter("reward", "expected {}, found \"{}\"{}", fmt::join(reward_names(), " or "),
-                 name.substr(0, 64), did_you_mean(name, reward_names()));
+  fail_parameter("reward", "expected {}, found \"{}\"{}", format_choices(reward_names()), name.substr(0, 64),
+                 did_you_mean(name, reward_names()));
 }
 
 }  // namespace gpt

@@ -55,10 +55,14 @@ std::vector<TensorView> Inference::weights_as_stored(const Model& model, const O
   return list;
 }
 
+bool Inference::repacks_after(int64_t rows) const {
+  return !repacked_.empty() && model_.pages->waits_for(rows);
+}
+
 void Inference::repack() {
   if (options_.repack == Repack::never || model_.pages == nullptr) return;
   repacked_ = weights_as_stored(model_, options_);
-  if (options_.repack == Repack::always) model_.pages->move_all(backend_.pool, repacked_);
+  if (options_.repack == Repack::always) model_.pages->move_all(backend_.pool, repacked_, bytes());
 }
 
 PassShape Inference::shape(const Options& options, int64_t capacity) {

@@ -100,6 +100,9 @@ class Inference {
   // Matrices that every step reads as they are stored, in other words those that `repack` is about.
   static std::vector<TensorView> weights_as_stored(const Model& model, const Options& options);
 
+  // Whether more steps of so many tokens would copy weights to large pages, or may.
+  bool repacks_after(int64_t rows) const;
+
   int64_t bytes() const;
   // The same before there is one: nothing of that size is allocated.
   static int64_t planned_bytes(const ModelConfig& config, Options options, const KernelTable& kernels,

@@ -27,7 +27,7 @@ constexpr auto kPage = static_cast<int64_t>(kLargePage);
 
 Repack parse_repack(const std::string& name) {
   if (const Repack* repack = find_by(kRepacks, repack_name, name)) return *repack;
-  fail_parameter("repack", "expected auto, never or always, found \"{}\"", printable(name.substr(0, 64)));
+  fail_parameter("repack", "expected auto, never or always, found {}", printable(name.substr(0, 64)));
 }
 
 const MappedFile* WeightPages::file_of(const TensorView& weight) const {
@@ -39,9 +39,18 @@ const MappedFile* WeightPages::file_of(const TensorView& weight) const {
   return it == files_.end() ? nullptr : *it;
 }
 
+WeightPages::WeightPages(std::vector<const MappedFile*> files, std::function<int64_t()> free_memory)
+    : files_(std::move(files)), free_memory_(std::move(free_memory)) {
+  if (!free_memory_) free_memory_ = [] { return available_memory(); };
+}
+
+int64_t WeightPages::bytes_of(std::span<const Part> parts) {
+  return sum_of(parts, [](const Part& part) { return int64_t{part.end - part.begin}; });
+}
+
 // By parts: views of one matrix of a file may overlap.
 int64_t WeightPages::bytes(std::span<const TensorView> weights) const {
-  return sum_of(parts_of(weights), [](const Part& part) { return int64_t{part.end - part.begin}; });
+  return bytes_of(parts_of(weights));
 }
 
 // Whole large pages of them, from the last one to the first.
@@ -56,6 +65,7 @@ std::vector<WeightPages::Part> WeightPages::parts_of(std::span<const TensorView>
   for (const Part& part : parts) {
     if (!joined.empty() && joined.back().file == part.file && joined.back().begin - part.end <= kBetween) {
       joined.back().begin = part.begin;
+      joined.back().end = std::max(joined.back().end, part.end);
     } else {
       joined.push_back(part);
     }
@@ -68,11 +78,36 @@ std::vector<WeightPages::Part> WeightPages::parts_of(std::span<const TensorView>
   return joined;
 }
 
-// Whether most of them are in small pages, and memory is to be had.
-bool WeightPages::pays(std::span<const TensorView> weights) const {
-  const int64_t all = bytes(weights);
-  if (all == 0 || !has_large_pages() || all > available_memory() / 2) return false;
-  return bytes_in_large_pages(files_) < all / 2;
+// What is left of each above and below what has been moved.
+std::vector<WeightPages::Part> WeightPages::not_moved(std::vector<Part> parts) const {
+  for (const Part& gone : moved_parts_) {
+    std::vector<Part> rest;
+    for (const Part& part : parts) {
+      rest.push_back({part.file, std::max(part.begin, gone.end), part.end});
+      rest.push_back({part.file, part.begin, std::min(part.end, gone.begin)});
+    }
+    std::erase_if(rest, [](const Part& part) { return part.begin >= part.end; });
+    parts = std::move(rest);
+  }
+  return parts;
+}
+
+// Asked before each slice: others take memory too, and may copy at the same time.
+bool WeightPages::has_room() const {
+  return bytes_of(left_) <= free_memory_() / 2;
+}
+
+// Whether there is anything to copy, most of which is in small pages.
+bool WeightPages::pays() const {
+  if (left_.empty() || !no_large_pages_because().empty()) return false;
+  const auto all = transformed(files_, [](const MappedFile* file) { return file->bytes(); });
+  return bytes_in_large_pages(all) < bytes_of(left_) / 2;
+}
+
+// Whether the system had large pages for what was moved first: memory may be in too small pieces.
+bool WeightPages::are_large() const {
+  const std::span<const std::byte> first[] = {{moved_parts_.front().begin, 1}};
+  return bytes_in_large_pages(first) > 0;
 }
 
 // False when the system refuses, with something left, or nothing is left.
@@ -81,6 +116,11 @@ bool WeightPages::move_next(ThreadPool& pool, int64_t bytes) {
     Part& part = left_.back();
     const int64_t n = std::min<int64_t>({bytes, part.end - part.begin, kPiece});
     if (!part.file->move_to_large_pages(pool, {part.begin, static_cast<size_t>(n)})) return false;
+    if (!moved_parts_.empty() && moved_parts_.back().end == part.begin) {
+      moved_parts_.back().end += n;
+    } else {
+      moved_parts_.push_back({part.file, part.begin, part.begin + n});
+    }
     part.begin += n;
     bytes -= n;
     moved_ += n;
@@ -89,38 +129,41 @@ bool WeightPages::move_next(ThreadPool& pool, int64_t bytes) {
   return !left_.empty();
 }
 
-void WeightPages::after_step(ThreadPool& pool, std::span<const TensorView> weights, int64_t rows) {
-  if (done_ || rows > kFewRows) return;
-  const std::unique_lock lock(mutex_, std::try_to_lock);  // who does not get it is beside one who does it
-  if (!lock || ++steps_ < kFirstTokens) return;
-  if (steps_ == kFirstTokens) {
-    if (!pays(weights)) {
-      done_ = true;
-      return;
-    }
-    left_ = parts_of(weights);
-    slice_ = std::max(kLeastSlice, bytes(weights) / kSlices / kPage * kPage);
-  }
-  if (move_next(pool, slice_)) return;
-  done_ = true;
-  all_moved_ = left_.empty();
+bool WeightPages::waits_for(int64_t rows) const {
+  return !done_ && rows <= kFewRows;
 }
 
-void WeightPages::move_all(ThreadPool& pool, std::span<const TensorView> weights) {
-  const std::lock_guard lock(mutex_);
-  if (all_moved_) return;
-  left_ = parts_of(weights);
-  if (left_.empty()) return;
-  const int64_t all = bytes(weights), available = available_memory();
-  if (!has_large_pages())
-    fail("repack always: the system gives out no large pages (/sys/kernel/mm/transparent_hugepage/enabled)");
-  if (all > available)
-    fail("repack always: a copy of the weights takes {}, {} are free; use auto or never",
-         format_bytes(static_cast<double>(all)), format_bytes(static_cast<double>(available)));
-  while (move_next(pool, kLeastSlice)) {
+void WeightPages::after_step(ThreadPool& pool, std::span<const TensorView> weights, int64_t rows) {
+  if (!waits_for(rows)) return;
+  const std::unique_lock lock(mutex_, std::try_to_lock);  // who does not get it is beside one who does it
+  if (!lock || ++steps_ < kFirstTokens) return;
+  const bool first = steps_ == kFirstTokens;
+  if (first) {
+    left_ = not_moved(parts_of(weights));
+    slice_ = std::max(kLeastSlice, bytes_of(left_) / kSlices / kPage * kPage);
   }
-  if (!left_.empty()) fail("repack always: the system refused memory for a copy of the weights");
-  done_ = all_moved_ = true;
+  const bool goes_on = (!first || pays()) && has_room() && move_next(pool, slice_) && (!first || are_large());
+  done_ = !goes_on;
+}
+
+void WeightPages::move_all(ThreadPool& pool, std::span<const TensorView> weights, int64_t besides) {
+  const std::lock_guard lock(mutex_);
+  left_ = not_moved(parts_of(weights));
+  if (left_.empty()) return;
+  const std::string& path = left_.front().file->path();
+  if (const std::string why = no_large_pages_because(); !why.empty())
+    fail("repack always: {}: there are no large pages: {}; use auto or never", path, why);
+  while (!left_.empty()) {
+    const int64_t needed = bytes_of(left_) + besides, free = free_memory_();
+    if (free > 0 && needed > free)
+      fail(
+          "repack always: {}: a copy of the weights takes {}, with caches {}, but only {} is free; use auto "
+          "or never",
+          path, format_bytes(bytes_of(left_)), format_bytes(needed), format_bytes(free));
+    if (!move_next(pool, kLeastSlice) && !left_.empty())
+      fail("repack always: {}: the system refused memory for a copy of the weights", path);
+  }
+  done_ = true;
 }
 
 }  // namespace gpt

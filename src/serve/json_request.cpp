@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/json.h"
+#include "base/ranges.h"
 #include "base/utf8.h"
 #include "serve/api_error.h"
 
@@ -89,10 +91,9 @@ std::optional<std::string> Fields::text(const char* name) const {
 std::optional<std::string> Fields::choice(const char* name, std::initializer_list<const char*> words) const {
   const auto found = text(name);
   if (!found || std::ranges::find(words, *found) != words.end()) return found;
-  std::string expected;
-  for (const char* word : words)
-    expected += fmt::format("{}\"{}\"", expected.empty() ? "" : " or ", word);
-  fail(name, expected, *find(name));
+  const std::vector<std::string> expected =
+      transformed(words, [](const char* word) { return fmt::format("\"{}\"", word); });
+  fail(name, format_choices(expected), *find(name));
 }
 
 void Fields::refuse(std::initializer_list<const char*> names) const {

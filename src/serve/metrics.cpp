@@ -90,7 +90,9 @@ std::string Metrics::page(const ModelSet& models, int64_t connections) const {
       {"kv_blocks", "gauge", "Blocks of the key/value cache.",
        [](ServedModel& m, const Facts&) { return m.cache_blocks(); }},
       {"kv_blocks_free", "gauge", "Blocks that are free or can be freed.",
-       [](ServedModel&, const Facts& f) { return f.available_blocks; }}};
+       [](ServedModel&, const Facts& f) { return f.available_blocks; }},
+      {"repacked_weights_bytes", "gauge", "Weights of mapped files that were copied to large pages.",
+       [](ServedModel& m, const Facts&) { return m.repacked_bytes(); }}};
   for (const Row& row : kRows) {
     write_head(out, row.name, row.type, row.help);
     for (const auto& model : models.all())

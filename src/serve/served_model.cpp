@@ -78,6 +78,14 @@ Inference::Options ServedModel::inference_options() const {
   return o;
 }
 
+int64_t ServedModel::repacked_bytes() const {
+  const auto of = [](const LoadedModel& loaded) {
+    const auto& pages = loaded.model().pages;
+    return pages == nullptr ? 0 : pages->moved();
+  };
+  return of(loaded_) + (draft_ ? of(draft_->loaded) : 0);
+}
+
 ServedModel::Draft::Draft(const std::string& path, const Backend& backend, Inference::Options options)
     : loaded(open_model_source(resolve_model_path(path), {}), std::nullopt, MatrixOrder::as_stored),
       inference(loaded.model(), backend,

@@ -82,6 +82,7 @@ class ServedModel {
   Inference& inference() { return inference_; }
   int spare_slot() const { return inference_.slots() - 1; }
   int64_t cache_blocks() const { return cache_blocks_; }
+  int64_t repacked_bytes() const;  // of weights, those of a draft model too
 
  private:
   // The engine's share of the slots: all but the last.

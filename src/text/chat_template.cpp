@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/utf8.h"
 
 namespace gpt {
@@ -47,7 +48,8 @@ void check_messages(const Json& conversation) {
     const Json role = message.value("role", Json());
     const std::string found = role.is_string() ? role.get<std::string>() : role.dump();
     if (std::ranges::find(kRoles, found) == std::end(kRoles))
-      fail("message {}: expected the role {}, found \"{}\"", i + 1, fmt::join(kRoles, " or "),
+      fail("message {}: expected the role {}, found \"{}\"", i + 1,
+           format_choices(std::vector<std::string>(std::begin(kRoles), std::end(kRoles))),
            printable_text(found, 32));
   }
 }

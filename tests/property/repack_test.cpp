@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "base/mapped_file.h"
 #include "convert/gguf_export.h"
 #include "model/inference.h"
 #include "model/model_files.h"
+#include "model/weight_pages.h"
 #include "support/small_models.h"
 #include "support/temp_dir.h"
 
@@ -49,11 +52,14 @@ class RepackTest : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(RepackTest, ChangesNoBit) {
-  if (!has_large_pages()) GTEST_SKIP() << "the system gives out no large pages";
+  if (const std::string why = no_large_pages_because(); !why.empty()) GTEST_SKIP() << why;
   const LoadedModel never(path_), automatic(path_), always(path_);
   const std::vector<float> logits = logits_of(never, Repack::never);
   EXPECT_EQ(never.model().pages->moved(), 0);
+  EXPECT_TRUE(never.model().pages->waits_for(16));
+  EXPECT_FALSE(never.model().pages->waits_for(17));
   EXPECT_EQ(logits_of(automatic, Repack::automatic), logits);
+  EXPECT_FALSE(automatic.model().pages->waits_for(1));
   EXPECT_EQ(logits_of(always, Repack::always), logits);
   const int64_t moved = always.model().pages->moved();
   EXPECT_GT(moved, 0);
@@ -64,7 +70,7 @@ TEST_P(RepackTest, ChangesNoBit) {
 
 // A copy for training gives memory of the file back, but not of what was moved.
 TEST_P(RepackTest, LeavesWeightsForOtherUses) {
-  if (!has_large_pages()) GTEST_SKIP() << "the system gives out no large pages";
+  if (const std::string why = no_large_pages_because(); !why.empty()) GTEST_SKIP() << why;
   write_model(dir_.path(), random_.model, random_.model.weights);
   const LoadedModel loaded(dir_.path(), std::nullopt, MatrixOrder::as_stored);
   const std::vector<float> logits = logits_of(loaded, Repack::always);
@@ -90,6 +96,67 @@ TEST_P(RepackTest, MovesOnlyWhatIsRead) {
   EXPECT_GT(bytes(DType::f32), 0);
   EXPECT_EQ(bytes(DType::bf16), 0);
   EXPECT_EQ(bytes(DType::q8_0), 0);
+}
+
+// A file of zeros, a matrix from its begin to its end, and as much free memory as a test says.
+struct Zeros {
+  static constexpr int64_t kMiB = 1 << 20;
+  explicit Zeros(int64_t size) {
+    write_plain_file(path, "");
+    std::filesystem::resize_file(path, static_cast<size_t>(size));
+    file = MappedFile(path);
+    weights = {make_view(reinterpret_cast<const float*>(file.bytes().data()), {size / 4096, 1024})};
+  }
+  void step(int n = 1) {
+    for (int i = 0; i < n; ++i)
+      pages.after_step(pool, weights, 1);
+  }
+
+  TempDir dir;
+  std::string path = dir.file("zeros");
+  MappedFile file;
+  std::vector<TensorView> weights;
+  ThreadPool pool{2};
+  int64_t free = 1000 * kMiB;
+  WeightPages pages{{&file}, [this] { return free; }};
+};
+
+// Others take memory while weights are copied.
+TEST(WeightPages, StopWhereMemoryRunsShort) {
+  if (const std::string why = no_large_pages_because(); !why.empty()) GTEST_SKIP() << why;
+  Zeros zeros(130 * Zeros::kMiB);
+  const int64_t all = zeros.pages.bytes(zeros.weights);
+  EXPECT_GE(all, 126 * Zeros::kMiB);
+  zeros.step(15);
+  EXPECT_EQ(zeros.pages.moved(), 0);
+  zeros.step();
+  if (!zeros.pages.waits_for(1)) GTEST_SKIP() << "the system has no large page left";
+  EXPECT_EQ(zeros.pages.moved(), 32 * Zeros::kMiB);
+  zeros.free = 150 * Zeros::kMiB;
+  zeros.step(3);
+  EXPECT_EQ(zeros.pages.moved(), 32 * Zeros::kMiB) << "94 of 150";
+  EXPECT_FALSE(zeros.pages.waits_for(1));
+
+  try {
+    zeros.pages.move_all(zeros.pool, zeros.weights, 100 * Zeros::kMiB);
+    FAIL() << "94 and 100 of 150";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find(zeros.path), std::string::npos) << e.what();
+  }
+  EXPECT_EQ(zeros.pages.moved(), 32 * Zeros::kMiB);
+  zeros.pages.move_all(zeros.pool, zeros.weights, 20 * Zeros::kMiB);
+  EXPECT_EQ(zeros.pages.moved(), all) << "what was copied before is not copied again";
+  EXPECT_EQ(std::ranges::count(zeros.file.bytes(), std::byte{0}), 130 * Zeros::kMiB);
+}
+
+TEST(WeightPages, CopyWhereFreeMemoryIsUnknown) {
+  if (const std::string why = no_large_pages_because(); !why.empty()) GTEST_SKIP() << why;
+  Zeros zeros(8 * Zeros::kMiB);
+  zeros.free = 0;
+  zeros.step(20);
+  EXPECT_EQ(zeros.pages.moved(), 0);
+  zeros.pages.move_all(zeros.pool, zeros.weights, 0);
+  EXPECT_EQ(zeros.pages.moved(), zeros.pages.bytes(zeros.weights));
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, RepackTest, testing::Values("llama", "gpt2"));

@@ -46,6 +46,14 @@ TEST_F(AvailableMemory, IsWhatAllGroupsLeave) {
   EXPECT_EQ(available(), 10000);
   write("groups/user/memory.current", "80000\n");
   EXPECT_EQ(available(), 0);
+  write("groups/user/memory.max", "max\n");
+  write("groups/user/gpt/memory.high", "60000\n");
+  EXPECT_EQ(available(), 10320) << "where the system begins to slow it down";
+  write("groups/user/gpt/memory.stat",
+        "inactive_file 9000000000000000000\nactive_file 9000000000000000000\n");
+  EXPECT_EQ(available(), 60000) << "no more than all is cached";
+  write("groups/user/gpt/memory.stat", "inactive_file -9000000000000000000\n");
+  EXPECT_EQ(available(), 10000);
 }
 
 TEST_F(AvailableMemory, IsWhatAContainerLeaves) {
@@ -60,6 +68,10 @@ TEST_F(AvailableMemory, KnowsTheFirstVersionOfGroups) {
   write("groups/memory/memory.limit_in_bytes", "9223372036854771712\n");
   write("groups/memory/api/job/memory.limit_in_bytes", "8000\n");
   write("groups/memory/api/job/memory.usage_in_bytes", "5000\n");
+  EXPECT_EQ(available(), 3000);
+  write("proc/self/cgroup", "4:cpu,memory:/api/job\n");
+  EXPECT_EQ(available(), 3000);
+  write("proc/self/cgroup", "4:memory,hugetlb:/api/job\n");
   EXPECT_EQ(available(), 3000);
 }
 

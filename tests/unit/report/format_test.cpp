@@ -61,6 +61,9 @@ TEST(Format, ListsStopAtSome) {
   EXPECT_EQ(format_list(names, 3), "a, b, c and 1 more");
   EXPECT_EQ(format_list(names, 1), "a and 3 more");
   EXPECT_EQ(format_list({}, 3), "");
+  EXPECT_EQ(format_choices(names), "a, b, c or d");
+  EXPECT_EQ(format_choices(std::vector<std::string>{"a", "b"}), "a or b");
+  EXPECT_EQ(format_choices(std::vector<std::string>{"a"}), "a");
 }
 
 TEST(Format, Bytes) {
