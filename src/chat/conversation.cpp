@@ -4,6 +4,15 @@
 #include "base/format.h"
 
 namespace gpt {
+namespace {
+
+// Ids behind the tokenizer's last one, which a model with a larger vocabulary may draw, have no text.
+std::string text_of(const Tokenizer& tokenizer, std::vector<int32_t> answer) {
+  std::erase_if(answer, [&](int32_t id) { return id >= tokenizer.vocab_size(); });
+  return tokenizer.decode(answer);
+}
+
+}  // namespace
 
 std::vector<int32_t> Conversation::ids_from(size_t first) const {
   std::vector<ChatMessage> opening;
@@ -14,7 +23,7 @@ std::vector<int32_t> Conversation::ids_from(size_t first) const {
   std::vector<ChatMessage> messages = std::move(opening);
   for (size_t i = first + 1; i < turns_.size(); ++i) {
     const std::vector<int32_t>& answer = turns_[i - 1].answer;
-    messages.push_back({"assistant", format_.tokenizer().decode(answer)});
+    messages.push_back({"assistant", text_of(format_.tokenizer(), answer)});
     const auto turn = goes_on ? format_.encode_turn(messages, turns_[i].user) : std::nullopt;
     messages.push_back({"user", turns_[i].user});
     goes_on = turn.has_value();

@@ -43,6 +43,15 @@ TEST_F(Conversations, KeepTheIdsOfAnswersAsTheModelGaveThem) {
   EXPECT_NE(std::search(ids.begin(), ids.end(), odd.begin(), odd.end()), ids.end());
 }
 
+TEST_F(Conversations, KeepIdsThatTheTokenizerDoesNotHave) {
+  Conversation c(format_, "", 4096);
+  c.ask("one", 100);
+  const Ids odd{5, static_cast<int32_t>(tokenizer().vocab_size()), 9};
+  c.answer(odd);
+  const Ids ids = c.ask("two", 100);
+  EXPECT_NE(std::search(ids.begin(), ids.end(), odd.begin(), odd.end()), ids.end());
+}
+
 TEST_F(Conversations, ForgetTheOldestTurnsAndNeverTheSystemMessage) {
   constexpr int64_t kContext = 200;
   Conversation c(format_, "be brief", kContext);
