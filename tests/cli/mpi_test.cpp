@@ -140,7 +140,7 @@ TEST_F(Mpi, RefusesOtherLaunchersAndCommandsByName) {
       << other.err;
   const GptRun launched = run_gpt(launch(2, {"info", "gpt2"}));
   EXPECT_EQ(launched.status, 2);
-  EXPECT_NE(launched.err.find("expected -- train or finetune or eval or sweep"), std::string::npos)
+  EXPECT_NE(launched.err.find("expected -- train, finetune, eval, sweep or bench"), std::string::npos)
       << launched.err;
 }
 

@@ -294,7 +294,7 @@ TEST(Completion, KnowsCommandsFlagsAndValues) {
   EXPECT_EQ(words({"train", "--data", "b"}), "");
   for (const char* shell : {"bash", "zsh", "fish"})
     EXPECT_NE(run_gpt({"completion", shell}).out.find("gpt completion words"), std::string::npos) << shell;
-  expect_usage({"completion", "tcsh"}, "bash or zsh or fish");
+  expect_usage({"completion", "tcsh"}, "bash, zsh or fish");
 }
 
 TEST(Completion, ManPagesHaveEveryFlag) {
