@@ -1,6 +1,7 @@
 #include "base/process_memory.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -53,7 +54,7 @@ std::vector<MemoryGroups> memory_groups(const std::string& proc, const std::stri
 int64_t room_in_group(const std::string& folder, const MemoryGroups& names) {
   int64_t limit = INT64_MAX;
   for (const std::string& file : names.limits) {
-    const int64_t found = number_in(folder + "/" + file, -1);  // or there is none, or "max"
+    const int64_t found = number_in(std::filesystem::path(folder) / file, -1);  // or there is none, or "max"
     if (found >= 0) limit = std::min(limit, found);
   }
   if (limit == INT64_MAX) return limit;
