@@ -37,14 +37,14 @@ std::vector<MemoryGroups> memory_groups(const std::string& proc, const std::stri
   std::vector<MemoryGroups> list;
   std::ifstream file(proc + "/self/cgroup");
   for (std::string line; std::getline(file, line);) {
-    const std::string group = line.substr(std::min(line.size(), line.find(":/") + 1));
+    const size_t names = line.find(':') + 1, end = line.find(":/", names);
+    if (end == std::string::npos) continue;
+    const std::string controllers = line.substr(names, end - names), group = line.substr(end + 1);
     if (line.starts_with("0::/")) {
       for (const std::string& root : {groups, groups + "/unified"})
         list.push_back({root, group, "memory.current", {"memory.max", "memory.high"}});
     }
-    const std::string controllers = line.substr(0, line.find(":/"));
-    if (controllers.ends_with(":memory") || controllers.ends_with(",memory") ||
-        controllers.find("memory,") != std::string::npos)
+    if (("," + controllers + ",").find(",memory,") != std::string::npos)
       list.push_back({groups + "/memory", group, "memory.usage_in_bytes", {"memory.limit_in_bytes"}});
   }
   return list;
@@ -58,7 +58,7 @@ int64_t room_in_group(const std::string& folder, const MemoryGroups& names) {
     if (found >= 0) limit = std::min(limit, found);
   }
   if (limit == INT64_MAX) return limit;
-  int64_t used = std::max<int64_t>(0, number_in(folder + "/" + names.usage, 0)), bytes = 0;
+  int64_t used = std::max<int64_t>(0, number_in(std::filesystem::path(folder) / names.usage, 0)), bytes = 0;
   std::ifstream stat(folder + "/memory.stat");
   for (std::string key; stat >> key >> bytes;) {
     if (key == "inactive_file" || key == "active_file") used -= std::clamp<int64_t>(bytes, 0, used);

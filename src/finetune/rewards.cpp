@@ -1,7 +1,5 @@
 #include "finetune/rewards.h"
 
-#include <fmt/ranges.h>
-
 #include <cctype>
 #include <map>
 #include <mutex>

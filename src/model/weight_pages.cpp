@@ -30,6 +30,11 @@ Repack parse_repack(const std::string& name) {
   fail_parameter("repack", "expected auto, never or always, found {}", printable(name.substr(0, 64)));
 }
 
+WeightPages::WeightPages(std::vector<const MappedFile*> files, std::function<int64_t()> free_memory)
+    : files_(std::move(files)), free_memory_(std::move(free_memory)) {
+  if (!free_memory_) free_memory_ = [] { return available_memory(); };
+}
+
 const MappedFile* WeightPages::file_of(const TensorView& weight) const {
   const std::byte* const at = weight.as<const std::byte>();
   const auto it = std::ranges::find_if(files_, [&](const MappedFile* file) {
@@ -37,11 +42,6 @@ const MappedFile* WeightPages::file_of(const TensorView& weight) const {
     return at >= all.data() && at < all.data() + all.size();
   });
   return it == files_.end() ? nullptr : *it;
-}
-
-WeightPages::WeightPages(std::vector<const MappedFile*> files, std::function<int64_t()> free_memory)
-    : files_(std::move(files)), free_memory_(std::move(free_memory)) {
-  if (!free_memory_) free_memory_ = [] { return available_memory(); };
 }
 
 int64_t WeightPages::bytes_of(std::span<const Part> parts) {

@@ -1,6 +1,6 @@
 #include "text/chat_template.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

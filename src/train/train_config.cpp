@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/format.h"
 #include "base/json.h"
 #include "base/parse.h"
 #include "base/ranges.h"
@@ -293,10 +294,10 @@ int64_t shard_count(const TrainConfig& c, int processes) {
 namespace {
 
 std::string divisors_of(int64_t n) {
-  std::string list;
+  std::vector<std::string> list;
   for (int64_t i = 1; i <= n; ++i)
-    if (n % i == 0) list += (list.empty() ? "" : i == n ? " or " : ", ") + std::to_string(i);
-  return list;
+    if (n % i == 0) list.push_back(std::to_string(i));
+  return format_choices(list);
 }
 
 }  // namespace
