@@ -129,7 +129,7 @@ void GrammarConstraint::keep_small() {
   most_bytes_ = std::max(kStacksMemory, 2 * stacks_->bytes());
 }
 
-std::unique_ptr<Constraint> make_constraint(std::shared_ptr<TokenMasks> masks, int64_t budget) {
+std::unique_ptr<Constraint> make_constraint(const std::shared_ptr<TokenMasks>& masks, int64_t budget) {
   auto constraint = std::make_unique<GrammarConstraint>(masks);
   const auto certain = constraint->certain_budget();
   if (!certain || budget < *certain) {

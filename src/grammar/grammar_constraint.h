@@ -56,6 +56,6 @@ class GrammarConstraint final : public Constraint {
 
 // A constraint for answers of at most `budget` tokens. Throws UsageError for max_tokens when no answer has so
 // few; a budget that some answer fits into is never refused.
-std::unique_ptr<Constraint> make_constraint(std::shared_ptr<TokenMasks> masks, int64_t budget);
+std::unique_ptr<Constraint> make_constraint(const std::shared_ptr<TokenMasks>& masks, int64_t budget);
 
 }  // namespace gpt::grammar

@@ -8,7 +8,8 @@ namespace {
 // Rows per chunk: bounded memory, large enough that the head's matrix is not read too often.
 int64_t chunk_rows(const ModelConfig& c, int64_t rows) {
   constexpr int64_t kTargetElements = int64_t{26} << 20;  // 104 MiB of fp32 logits
-  const int64_t fitting = std::max<int64_t>(64, kTargetElements / c.vocab_size / 64 * 64);
+  const int64_t fitting =
+      std::max<int64_t>(64, kTargetElements / std::max<int64_t>(c.vocab_size, 1) / 64 * 64);
   return std::min(rows, fitting);
 }
 

@@ -203,7 +203,7 @@ std::string Prompts::shot(const json& doc) {
     choices.clear();
   }
   std::string out = question(q);
-  const bool has_answer = !a.is_null() && a != "";
+  const bool has_answer = !a.is_null() && !(a.is_string() && a.get_ref<const std::string&>().empty());
   if (has_answer ? prefix.empty() || needs_delimiter(out, prefix)
                  : !prefix.empty() && needs_delimiter(out, prefix))
     out += rule.target_delimiter;

@@ -81,7 +81,7 @@ void read_data_files(const TaskFile& file, TaskConfig& config) {
   if (kwargs == nullptr) return;
   if (!kwargs->is_object()) file.refuse("dataset_kwargs", "a map", shown_value(*kwargs));
   const auto add = [&](const std::string& split, const ordered_json& names) {
-    for (const ordered_json& name : names.is_array() ? names : ordered_json{names}) {
+    for (const ordered_json& name : as_list(names)) {
       if (!name.is_string()) file.refuse("dataset_kwargs", "names of files in data_files", shown_value(name));
       config.data_files[split].push_back(name.get<std::string>());
     }
@@ -119,7 +119,7 @@ GenerationRule read_generation(const TaskFile& file, const std::string& fewshot_
     const auto alias = std::find(aliases.begin(), aliases.end(), key) - aliases.begin();
     if (key == "until") {
       rule.until.clear();
-      for (const ordered_json& stop : value.is_array() ? value : ordered_json{value}) {
+      for (const ordered_json& stop : as_list(value)) {
         if (!stop.is_string()) file.refuse("generation_kwargs", "texts in until", shown_value(stop));
         if (!stop.get<std::string>().empty()) rule.until.push_back(stop.get<std::string>());
       }
@@ -152,7 +152,7 @@ std::string read_process_docs(const TaskFile& file, const std::string& key, cons
   if (value == nullptr) return "";
   if (!value->is_object() || !value->contains(kYamlFunction))
     file.refuse(key, "a !function", shown_value(*value));
-  const std::string name = (*value)[kYamlFunction].get<std::string>();
+  std::string name = (*value)[kYamlFunction].get<std::string>();
   require_native_function(name, NativeUse::process_docs, file, key);
   return name;
 }

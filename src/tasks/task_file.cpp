@@ -18,6 +18,14 @@ constexpr size_t kShown = 60;
 
 }  // namespace
 
+// Not ordered_json{value}, which is a copy with some compilers.
+ordered_json as_list(const ordered_json& value) {
+  if (value.is_array()) return value;
+  ordered_json list = ordered_json::array();
+  list.push_back(value);
+  return list;
+}
+
 std::string shown_value(const ordered_json& value) {
   return printable_text(value.dump(-1, ' ', false, ordered_json::error_handler_t::replace), kShown);
 }
@@ -43,8 +51,7 @@ void TaskFile::read(const std::string& path, std::vector<std::string>& seen) {
   ordered_json own = parse_yaml(read_file(path, YamlLimits().max_bytes), path, &lines);
   if (!own.is_object()) fail("{}: expected the keys of a task, found {}", path, shown_value(own));
   if (own.contains("include")) {
-    const ordered_json includes = own["include"].is_array() ? own["include"] : ordered_json{own["include"]};
-    for (const ordered_json& name : includes) {
+    for (const ordered_json& name : as_list(own["include"])) {
       if (!name.is_string())
         fail("{}, line {}: include: expected names of files, found {}", path, lines["include"],
              shown_value(name));
@@ -87,7 +94,7 @@ std::vector<std::string> TaskFile::texts(const std::string& key) const {
   const ordered_json* value = find(key);
   if (value == nullptr) return {};
   std::vector<std::string> out;
-  for (const ordered_json& element : value->is_array() ? *value : ordered_json{*value}) {
+  for (const ordered_json& element : as_list(*value)) {
     if (!element.is_string()) refuse(key, "a text or a list of texts", shown_value(*value));
     out.push_back(element.get<std::string>());
   }

@@ -50,6 +50,9 @@ class TaskFile {
   std::map<std::string, std::string> places_;
 };
 
+// A list as it is, anything else as a list of one.
+nlohmann::ordered_json as_list(const nlohmann::ordered_json& value);
+
 // A value in a message: short, on one line.
 std::string shown_value(const nlohmann::ordered_json& value);
 

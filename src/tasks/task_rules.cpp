@@ -97,7 +97,7 @@ MetricRule read_metric(const TaskFile& file, const ordered_json& entry, OutputTy
     } else if (key == "hf_evaluate" && value == false) {
       continue;
     } else if (rule.name == "exact_match" && key == "regexes_to_ignore") {
-      for (const ordered_json& pattern : value.is_array() ? value : ordered_json{value}) {
+      for (const ordered_json& pattern : as_list(value)) {
         rule.regexes_to_ignore.push_back(text_of(file, "metric_list", key, pattern));
         PythonRegex{rule.regexes_to_ignore.back()};
       }

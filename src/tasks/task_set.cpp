@@ -118,7 +118,7 @@ class Reader {
     std::vector<size_t> tasks;
     const auto members = keys.find("task");
     if (members == keys.end()) fail("{}: the group {} names no tasks", file.path(), name);
-    for (const ordered_json& member : members->is_array() ? *members : ordered_json{*members}) {
+    for (const ordered_json& member : as_list(*members)) {
       for (const size_t task : add_member(file, name, member, overrides, index, depth)) {
         if (std::find(tasks.begin(), tasks.end(), task) == tasks.end()) tasks.push_back(task);
       }
@@ -193,7 +193,7 @@ class Reader {
     const auto found = keys.find("aggregate_metric_list");
     if (found == keys.end() || found->is_null()) return {};
     const char* const key = "aggregate_metric_list";
-    return transformed(found->is_array() ? *found : ordered_json{*found}, [&](const ordered_json& entry) {
+    return transformed(as_list(*found), [&](const ordered_json& entry) {
       if (!entry.is_object() || !entry.contains("metric") || !entry["metric"].is_string())
         file.refuse(key, "maps with metric", shown_value(entry));
       for (const auto& [name, value] : entry.items()) {
@@ -210,7 +210,7 @@ class Reader {
       }
       if (entry.contains("filter_list") && !entry["filter_list"].is_null()) {
         const ordered_json& names = entry["filter_list"];
-        for (const ordered_json& name : names.is_array() ? names : ordered_json{names}) {
+        for (const ordered_json& name : as_list(names)) {
           if (!name.is_string()) file.refuse(key, "names in filter_list", shown_value(names));
           metric.filters.push_back(name.get<std::string>());
         }

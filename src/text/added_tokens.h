@@ -31,6 +31,7 @@ bool covers(std::span<const TextRange> ranges, size_t begin, size_t end);
 class WholeText {
  public:
   WholeText(std::string_view text, bool trusted) : range_{0, text.size()}, trusted_(trusted) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): it stands for the ranges
   operator std::span<const TextRange>() const { return {&range_, trusted_ ? size_t{1} : size_t{0}}; }
 
  private:

@@ -14,7 +14,8 @@ constexpr double kDefaultTheta = 10000;
 
 // What Python takes for false.
 bool is_empty(const json& v) {
-  return v.is_null() || v == false || v == 0 || v == "" || ((v.is_object() || v.is_array()) && v.empty());
+  return v.is_null() || v == false || v == 0 || (v.is_string() && v.get_ref<const std::string&>().empty()) ||
+         ((v.is_object() || v.is_array()) && v.empty());
 }
 
 struct Rope {

@@ -71,7 +71,7 @@ Value make_list(std::vector<Value> items, ListKind kind) {
   return Value(std::make_shared<const List>(List{std::move(items), kind, checked_depth(depth)}));
 }
 
-Value make_dict(Limits& limits, std::vector<std::pair<Value, Value>> items) {
+Value make_dict(Limits& limits, std::vector<std::pair<Value, Value>>&& items) {
   Dict dict{{}, 0};
   int depth = 0;
   for (auto& [key, value] : items) {

@@ -133,7 +133,7 @@ class TextBuilder {
 // Throw Error where lists are nested too deep, or hold what has a state.
 Value make_list(std::vector<Value> items, ListKind kind = ListKind::list);
 Value make_dict(Limits& limits,
-                std::vector<std::pair<Value, Value>> items);  // a later one of equal keys counts
+                std::vector<std::pair<Value, Value>>&& items);  // a later one of equal keys counts
 
 const Value* find_item(Limits& limits, const Dict& dict, const Value& key);
 const Value* find_item(Limits& limits, const Dict& dict, std::string_view key);

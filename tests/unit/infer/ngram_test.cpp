@@ -44,7 +44,7 @@ Ids proposed(NgramProposer& proposer, const Ids& ids, int64_t most) {
 // found is always there.
 TEST(Ngram, FindsWhatAScanFinds) {
   int asked = 0, equal = 0;
-  for (const uint64_t vocab : {2, 5, 40, 1000}) {
+  for (const uint64_t vocab : {2U, 5U, 40U, 1000U}) {
     const Ids all = random_ids(900, vocab, vocab);
     NgramIndex grows;
     RandomStream random(3, RandomSite::test);
