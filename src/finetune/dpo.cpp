@@ -28,7 +28,8 @@ void Preferences::plan(Planner& planner, const ModelConfig& c, std::deque<Tensor
 }
 
 double Preferences::weight(const TrainBatch&, int64_t rows) const {
-  return static_cast<double>(rows / (2 * n_ctx_));
+  const int64_t pairs = rows / (2 * n_ctx_);
+  return static_cast<double>(pairs);
 }
 
 void Preferences::run(const ObjectiveCall& call) const {

@@ -185,7 +185,8 @@ constexpr auto kNearestIq4 = [] {
   return indices;
 }();
 int nearest_iq4(float q) {
-  return kNearestIq4[static_cast<size_t>(nearest(q, -128, 127) + 128)];
+  const int index = nearest(q, -128, 127) + 128;
+  return kNearestIq4[static_cast<size_t>(index)];
 }
 
 }  // namespace

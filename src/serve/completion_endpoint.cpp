@@ -153,7 +153,7 @@ void completions(const Service& service, const std::shared_ptr<Call>& call) {
     return std::make_shared<ScoreTask>(
         model.inference(), model.spare_slot(),
         PromptTask::Prompt{c->prompts[i].ids, c->found.adapter, c->found.salt}, c->logprobs,
-        [c, i, next](std::vector<Logprobs> scores) {
+        [c, i, next = std::move(next)](std::vector<Logprobs> scores) {
           for (Logprobs& score : scores)
             c->echo[i].tokens.push_back({score.chosen.id, std::move(score)});
           next();

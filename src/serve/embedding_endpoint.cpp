@@ -63,7 +63,7 @@ void embeddings(const Service& service, const std::shared_ptr<Call>& call) {
     return std::make_shared<EmbedTask>(
         found.model->inference(), found.model->spare_slot(),
         PromptTask::Prompt{e->inputs[i].ids, found.adapter, found.salt},
-        [e, next](std::vector<float> result) {
+        [e, next = std::move(next)](std::vector<float> result) {
           e->results.push_back(std::move(result));
           next();
         },

@@ -152,7 +152,7 @@ std::string read_process_docs(const TaskFile& file, const std::string& key, cons
   if (value == nullptr) return "";
   if (!value->is_object() || !value->contains(kYamlFunction))
     file.refuse(key, "a !function", shown_value(*value));
-  std::string name = (*value)[kYamlFunction].get<std::string>();
+  const std::string name = (*value)[kYamlFunction].get<std::string>();
   require_native_function(name, NativeUse::process_docs, file, key);
   return name;
 }

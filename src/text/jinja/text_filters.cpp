@@ -156,7 +156,7 @@ std::optional<Number> number_of(std::string_view text) {
 
 Value to_integer(Runtime&, const Value& self, const Bound& a) {
   if (integer_or(a[1], "int", 10) != 10) fail("int: only base 10 is supported");
-  Value other = a[0] == nullptr ? Value(int64_t{0}) : *a[0];
+  const Value other = a[0] == nullptr ? Value(int64_t{0}) : *a[0];
   int64_t room = 0;
   if (const int64_t* integer = self.as_integer(room)) return Value(*integer);
   std::optional<double> real;
