@@ -23,7 +23,7 @@
 namespace gpt {
 namespace {
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kBenchFooter = R"(Examples:
   gpt bench                                            the machine's limits alone
   gpt bench mini-gpt --mode train
   gpt bench gpt2 --mode train --batch-size 4 --n-ctx 256 --json
@@ -368,7 +368,7 @@ void add_list(CLI::App& app, const char* flag, std::vector<std::string>& values,
 Command add_bench_command(CLI::App& root) {
   auto a = std::make_shared<BenchArguments>();
   CLI::App* app =
-      add_command(root, "bench", "speed of training and inference beside the machine's limits", kFooter);
+      add_command(root, "bench", "speed of training and inference beside the machine's limits", kBenchFooter);
   app->add_option("-m,--model,MODEL", a->model, "preset, model folder or file; nothing: the machine alone");
   add_list(*app, "--mode", a->modes, "M,...", "any of train, prefill, decode, batch (all)");
   add_list(*app, "--dtype", a->dtypes, "T,...",

@@ -19,7 +19,7 @@
 namespace gpt {
 namespace {
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kChatFooter = R"(Examples:
   gpt chat model
   gpt chat model.gguf --system "Answer in one sentence." --temperature 0.6 --dtype q8_0
   gpt chat model "What is a GPT?"
@@ -152,7 +152,7 @@ class Chat {
 Command add_chat_command(CLI::App& root) {
   auto a = std::make_shared<ChatArguments>();
   a->generate.options.max_tokens = 512;
-  CLI::App* app = add_command(root, "chat", "talk with a model, one line a message", kFooter);
+  CLI::App* app = add_command(root, "chat", "talk with a model, one line a message", kChatFooter);
   app->add_option("-m,--model,MODEL", a->generate.model,
                   "model folder, run folder, .gguf or http://HOST:PORT");
   add_value(*app, "-p,--prompt,MESSAGE", a->message, "TEXT", "first message");

@@ -17,7 +17,7 @@
 namespace gpt {
 namespace {
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kClassifyFooter = R"(Examples:
   gpt classify run --text "A fine book."
   gpt classify run < lines.txt
   gpt classify run --data test.jsonl > labels.jsonl
@@ -251,7 +251,7 @@ int run(const ClassifyArguments& a) {
 
 Command add_classify_command(CLI::App& root) {
   auto a = std::make_shared<ClassifyArguments>();
-  CLI::App* app = add_command(root, "classify", "label texts with a fine-tuned head", kFooter);
+  CLI::App* app = add_command(root, "classify", "label texts with a fine-tuned head", kClassifyFooter);
   app->add_option("-m,--model,MODEL", a->model, "folder of a fine-tuned model, or of its run");
   add_repeated(*app, "--text", a->texts, "one input, in place of standard input");
   add_value(*app, "--data", a->data, "FILE",

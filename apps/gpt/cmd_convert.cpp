@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kConvertFooter = R"(Examples:
   gpt convert run hf-model                             what transformers loads, with tokenizer
   gpt convert ckpt.pt hf-model --dtype bf16            a nanoGPT checkpoint; no Python runs, nothing in it is called
   gpt convert model.pt hf-model --n-head 6             a minGPT checkpoint, which does not say its heads
@@ -315,7 +315,7 @@ int run(ConvertArguments a) {
 
 Command add_convert_command(CLI::App& root) {
   auto a = std::make_shared<ConvertArguments>();
-  CLI::App* app = add_command(root, "convert", "write a model in another format", kFooter);
+  CLI::App* app = add_command(root, "convert", "write a model in another format", kConvertFooter);
   app->add_option("-m,--model,IN", a->in, "model folder or file");
   app->add_option("-o,--out,OUT", a->out, "folder (hf) or file (gguf, llmc, llama2c) to write");
   add_value(*app, "--to", a->to, "FORMAT",

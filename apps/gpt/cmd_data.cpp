@@ -30,7 +30,7 @@
 namespace gpt {
 namespace {
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kDataFooter = R"(Examples:
   gpt data tales --bytes 1000000 --seed 1 --out tales.txt
   gpt data tales --bytes 500
   gpt data tales --labelled 1000 --task choose --out choose.jsonl
@@ -62,7 +62,7 @@ writes shards again that are missing or damaged, or whose text has changed. Whet
 size and the time of the files: text that was changed with both kept needs --restart. That replaces the
 shards that pack.json lists, and never a file of somebody else.)";
 
-constexpr const char* kInfoFooter = R"(Examples:
+constexpr const char* kDataInfoFooter = R"(Examples:
   gpt data info shards
   gpt data info a.bin b.bin --check
   gpt data info shards --tokenizer shards --json)";
@@ -411,7 +411,7 @@ Command add_preview(CLI::App& parent) {
 }
 
 // What a merge takes from the tasks.
-void check_merge(const CLI::App& app) {
+void check_pack_merge(const CLI::App& app) {
   for (const char* flag : {"--data", "--tokenizer", "--field", "--document-token", "--shard-tokens",
                            "--format", "--task", "--dry-run"}) {
     if (app.count(flag) > 0)
@@ -438,14 +438,14 @@ Command add_pack(CLI::App& parent) {
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
   return {app, [a, app] {
-            if (a->merge) return check_merge(*app), run_merge(*a);
+            if (a->merge) return check_pack_merge(*app), run_merge(*a);
             return a->task.empty() ? run_pack(*a) : run_task(*a);
           }};
 }
 
-Command add_info(CLI::App& parent) {
+Command add_data_info(CLI::App& parent) {
   auto a = std::make_shared<ShardArguments>();
-  CLI::App* app = add_command(parent, "info", "what token shards hold", kInfoFooter);
+  CLI::App* app = add_command(parent, "info", "what token shards hold", kDataInfoFooter);
   app->add_option("PATH", a->paths, "shards, or folders of them");
   add_value(*app, "--tokenizer", a->tokenizer, "FILE|DIR",
             "must be the one they were made with; shows how they begin");
@@ -470,9 +470,9 @@ Command add_verify(CLI::App& parent) {
 }  // namespace
 
 std::vector<Command> add_data_commands(CLI::App& root) {
-  CLI::App* data = add_command(root, "data", "make and look at training text", kFooter);
+  CLI::App* data = add_command(root, "data", "make and look at training text", kDataFooter);
   data->require_subcommand(0, 1);
-  return {add_tales(*data), add_preview(*data), add_pack(*data), add_info(*data), add_verify(*data)};
+  return {add_tales(*data), add_preview(*data), add_pack(*data), add_data_info(*data), add_verify(*data)};
 }
 
 }  // namespace gpt

@@ -21,7 +21,7 @@
 namespace gpt {
 namespace {
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kEvalFooter = R"(Examples:
   gpt eval run                                    the part of its text that the run held out
   gpt eval run --data test.txt                    another text, all of it
   gpt eval run --data input.txt --split all       all of it even if the run was trained on it
@@ -216,7 +216,7 @@ int run(const EvalArguments& a) {
 
 Command add_eval_command(CLI::App& root) {
   auto a = std::make_shared<EvalArguments>();
-  CLI::App* app = add_command(root, "eval", "loss, perplexity and bits per byte of a text", kFooter);
+  CLI::App* app = add_command(root, "eval", "loss, perplexity and bits per byte of a text", kEvalFooter);
   app->add_option("-m,--model,MODEL", a->model, "model folder, run folder, .safetensors, .gguf, .pt or .bin");
   add_value(*app, "--data,TEXT", a->text.data, "PATH ...",
             "text, .jsonl, .gz, .zst, folders, token shards, or tales, tales:BYTES (what the run was "

@@ -24,7 +24,7 @@
 namespace gpt {
 namespace {
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kFinetuneFooter = R"(Examples:
   gpt finetune run --task classify --data reviews.csv --out tuned
   gpt finetune run --task choose --data train.jsonl --val-data dev.jsonl --out tuned --aux-weight 0
   gpt finetune run --task chat --data talks.jsonl --template chatml --out tuned
@@ -159,7 +159,7 @@ Command add_finetune_command(CLI::App& root, const std::string& command_line) {
   auto a = std::make_shared<FinetuneArguments>();
   a->command_line = command_line;
   CLI::App* app = add_command(root, "finetune",
-                              "fine-tune a model: tasks with labels, chat, preferences, rewards", kFooter);
+                              "fine-tune a model: tasks with labels, chat, preferences, rewards", kFinetuneFooter);
   TuneConfig& c = a->config;
   app->add_option("-m,--model,MODEL", c.model, "model folder, run folder or .gguf");
   add_value(*app, "--task", c.task, "NAME", fmt::format("{}", fmt::join(task_names(), "|")));

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kGenerateFooter = R"(Examples:
   gpt generate run --prompt "ROMEO: " --max-tokens 300
   gpt generate run --prompt "Once" --greedy --stop "\n\n"     (--stop takes the characters as they are)
   gpt generate run --prompt "Once" --n 3 --temperature 1 --top-k 0 --top-p 0.95 --seed 7
@@ -312,7 +312,7 @@ void add_end_options(CLI::App& app, GenerateArguments& a) {
 
 Command add_generate_command(CLI::App& root) {
   auto a = std::make_shared<GenerateArguments>();
-  CLI::App* app = add_command(root, "generate", "continue a text", kFooter);
+  CLI::App* app = add_command(root, "generate", "continue a text", kGenerateFooter);
   add_prompt_options(*app, *a);
   add_sampling_options(*app, *a);
   add_grammar_options(*app, *a);

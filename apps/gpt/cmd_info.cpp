@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kInfoFooter = R"(Examples:
   gpt info                                     the presets
   gpt info gpt2
   gpt info gpt2 --qkv-bias false --out-bias false
@@ -159,7 +159,7 @@ bool is_info_key(const KeyInfo& key) {
 
 Command add_info_command(CLI::App& root) {
   auto a = std::make_shared<InfoArguments>();
-  CLI::App* app = add_command(root, "info", "parameters, FLOPs and memory of a model or preset", kFooter);
+  CLI::App* app = add_command(root, "info", "parameters, FLOPs and memory of a model or preset", kInfoFooter);
   app->add_option("-m,--model,MODEL", a->model, "preset, model folder or file; nothing: list the presets");
   add_value(*app, "--compare", a->compare, "MODEL ...", "more models to put beside it");
   add_value(*app, "--batch-size", a->batch_size, "N",

@@ -30,7 +30,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kLaunchFooter = R"(Examples:
   gpt launch -n 2 -- train --preset mini-gpt --data input.txt --out run
   gpt launch -n 16 --hostfile hosts.txt --restart 5 -- train --config run.json --out run
   gpt launch -n 4 -- train --resume --out run
@@ -290,7 +290,7 @@ Command add_launch_command(CLI::App& root, const Words& words) {
   auto a = std::make_shared<LaunchArguments>();
   a->words = words;
   CLI::App* app =
-      add_command(root, "launch", "train, evaluate or sweep with several processes (mpirun)", kFooter);
+      add_command(root, "launch", "train, evaluate or sweep with several processes (mpirun)", kLaunchFooter);
   add_value(*app, "-n", a->n, "N", "processes");
   add_value(*app, "--restart", a->restart, "K", "start again from the last checkpoint, at most so often (0)");
   add_value(*app, "--hostfile", a->hostfile, "FILE", "machines and their slots, as mpirun reads them");

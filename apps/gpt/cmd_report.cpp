@@ -12,7 +12,7 @@
 namespace gpt {
 namespace {
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kReportFooter = R"(Examples:
   gpt report run                          the figures of a run
   gpt report run-a run-b                  side by side, with the settings that differ
   gpt report run-a run-b --out page.html  the same as a page, with the curves of all runs
@@ -63,7 +63,7 @@ int run(const ReportArguments& a) {
 
 Command add_report_command(CLI::App& root) {
   auto a = std::make_shared<ReportArguments>();
-  CLI::App* app = add_command(root, "report", "compare training runs: figures, settings, curves", kFooter);
+  CLI::App* app = add_command(root, "report", "compare training runs: figures, settings, curves", kReportFooter);
   app->add_option("RUN", a->runs, "folders of training runs");
   add_value(*app, "-o,--out", a->out, "FILE", "write a page as well");
   add_value(*app, "--svg", a->svg, "FILE", "write the loss curves as a picture as well");

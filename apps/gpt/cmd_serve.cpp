@@ -26,7 +26,7 @@
 namespace gpt {
 namespace {
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kServeFooter = R"(Examples:
   gpt serve model                                 then open http://127.0.0.1:8080 in a browser
   gpt serve model.gguf --dtype q8_0 --n-ctx 4096 --kv-memory 4
   gpt serve big=runs/a small=runs/b --adapter formal=tuned
@@ -348,7 +348,7 @@ void add_limit_options(CLI::App& app, ServeArguments& a) {
 
 Command add_serve_command(CLI::App& root) {
   auto a = std::make_shared<ServeArguments>();
-  CLI::App* app = add_command(root, "serve", "answer requests as OpenAI's servers do", kFooter);
+  CLI::App* app = add_command(root, "serve", "answer requests as OpenAI's servers do", kServeFooter);
   app->add_option("-m,--model,MODEL", a->models, "[NAME=]PATH: model folder, run folder or .gguf");
   add_network_options(*app, *a);
   add_model_options(*app, *a);

@@ -31,7 +31,7 @@
 namespace gpt {
 namespace {
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kSweepFooter = R"(Examples:
   gpt sweep --preset tiny --data tales --over n_layer=2,4,8 --over n_embd=64,128 --minutes 10 --out shapes
   gpt sweep --preset tiny --data tales --over lr=1e-3,3e-3,1e-2 --flops 1e12 --dry-run
   gpt sweep --preset tiny --data tales --over n_layer=1,2,4,8 --iso-params 800000 --over lr=2e-3,4e-3 --minutes 10 --seeds 2 --out depth-or-width
@@ -378,7 +378,7 @@ std::string with_own_key(const CLI::App& app, const std::string& axis) {
 Command add_sweep_command(CLI::App& root, const std::string& command_line) {
   auto a = std::make_shared<SweepArguments>();
   a->command_line = command_line;
-  CLI::App* app = add_command(root, "sweep", "train a family of small models and compare them", kFooter);
+  CLI::App* app = add_command(root, "sweep", "train a family of small models and compare them", kSweepFooter);
   add_repeated(*app, "--over", a->over, "a config key and its values: n_layer=2,4,8")
       ->type_name("KEY=A,B,...");
   add_repeated(*app, "--flops", a->flops, "training FLOPs of each run; several: 1e12,4e12")

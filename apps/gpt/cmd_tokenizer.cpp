@@ -25,7 +25,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kTokenizerFooter = R"(Examples:
   gpt tokenizer train --data input.txt --vocab-size 4096 --out tok
   gpt tokenizer train --data docs/ more.jsonl.zst --pattern nanochat --special-tokens nanochat --out tok
   gpt tokenizer encode --tokenizer tok < input.txt > ids.txt
@@ -34,7 +34,7 @@ constexpr const char* kFooter = R"(Examples:
   echo -n "Every effort moves you" | gpt tokenizer encode --tokenizer tok --explain
   gpt tokenizer info --tokenizer tok)";
 
-constexpr const char* kTrainFooter = R"(Examples:
+constexpr const char* kTokenizerTrainFooter = R"(Examples:
   gpt tokenizer train --data input.txt --vocab-size 4096 --out tok
   gpt tokenizer train --data docs/ 'crawl/*.jsonl.gz' --pattern gpt4 --vocab-size 65536 --out tok
   gpt tokenizer train --data chat.jsonl --field content --special-tokens nanochat --out tok
@@ -226,7 +226,7 @@ void add_tokenizer_option(CLI::App& app, TokenizerArguments& a) {
 }
 
 // What a merge takes from the tasks, or cannot do without the text.
-void check_merge(const CLI::App& app) {
+void check_tokenizer_merge(const CLI::App& app) {
   for (const char* flag : {"--data", "--vocab-size", "--pattern", "--special-tokens", "--no-special",
                            "--field", "--task", "--against"}) {
     if (app.count(flag) > 0)
@@ -236,7 +236,7 @@ void check_merge(const CLI::App& app) {
 
 Command add_train(CLI::App& parent) {
   auto a = std::make_shared<TokenizerTrainArguments>();
-  CLI::App* app = add_command(parent, "train", "learn a BPE from text", kTrainFooter);
+  CLI::App* app = add_command(parent, "train", "learn a BPE from text", kTokenizerTrainFooter);
   add_value(*app, "--data,DATA", a->data, "PATH ...",
             "text: files, folders or patterns; .txt, .jsonl, also .gz and .zst");
   add_shown(*app, "--vocab-size", a->vocab_size, "N", "bytes and merges");
@@ -254,7 +254,7 @@ Command add_train(CLI::App& parent) {
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
   return {app, [a, app] {
-            if (a->merge) check_merge(*app);
+            if (a->merge) check_tokenizer_merge(*app);
             return run_tokenizer_training(*a);
           }};
 }
@@ -292,7 +292,7 @@ Command add_decode(CLI::App& parent) {
           }};
 }
 
-Command add_info(CLI::App& parent) {
+Command add_tokenizer_info(CLI::App& parent) {
   auto a = std::make_shared<TokenizerArguments>();
   CLI::App* app = add_command(parent, "info", "what a tokenizer is made of",
                               "Examples:\n  gpt tokenizer info --tokenizer tok\n"
@@ -305,9 +305,9 @@ Command add_info(CLI::App& parent) {
 }  // namespace
 
 std::vector<Command> add_tokenizer_commands(CLI::App& root) {
-  CLI::App* tokenizer = add_command(root, "tokenizer", "train and use tokenizers", kFooter);
+  CLI::App* tokenizer = add_command(root, "tokenizer", "train and use tokenizers", kTokenizerFooter);
   tokenizer->require_subcommand(0, 1);
-  return {add_train(*tokenizer), add_encode(*tokenizer), add_decode(*tokenizer), add_info(*tokenizer)};
+  return {add_train(*tokenizer), add_encode(*tokenizer), add_decode(*tokenizer), add_tokenizer_info(*tokenizer)};
 }
 
 }  // namespace gpt

@@ -24,7 +24,7 @@
 namespace gpt {
 namespace {
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kTraceFooter = R"(Examples:
   gpt trace run --prompt "The cat sat on the mat"
   gpt trace run --prompt "The cat" --block 2 --head 1      one head's attention, and one query's scores
   gpt trace run --prompt "The cat" --block all --json
@@ -198,7 +198,7 @@ int run(const TraceArguments& a) {
 Command add_trace_command(CLI::App& root) {
   auto a = std::make_shared<TraceArguments>();
   CLI::App* app = add_command(root, "trace", "a forward pass step by step, in numbers and pictures",
-                              kFooter + std::string("\n\nDemonstrations:\n") + demo_list());
+                              kTraceFooter + std::string("\n\nDemonstrations:\n") + demo_list());
   app->add_option("-m,--model,MODEL", a->model, "model folder or file");
   CLI::Option* prompt = add_value(*app, "-p,--prompt,PROMPT", a->prompt, "TEXT", "text to trace");
   add_value(*app, "--prompt-file", a->prompt_file, "FILE", "the same from a file; -: standard input");

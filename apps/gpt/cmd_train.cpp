@@ -25,7 +25,7 @@
 namespace gpt {
 namespace {
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kTrainFooter = R"(Examples:
   gpt train --preset tiny --data tales --out run
   gpt train --preset nanogpt-cpu --data input.txt --out run --seed 2
   gpt train a.txt b.txt --preset tiny --out run         all of them; a.txt=0.7 b.txt=0.3 mixes by weight
@@ -136,7 +136,7 @@ int run(const TrainArguments& a, const ConfigFlags& flags) {
 Command add_train_command(CLI::App& root, const std::string& command_line) {
   auto a = std::make_shared<TrainArguments>();
   a->command_line = command_line;
-  CLI::App* app = add_command(root, "train", "train a model, or go on with a run", kFooter);
+  CLI::App* app = add_command(root, "train", "train a model, or go on with a run", kTrainFooter);
   add_value(*app, "--preset", a->preset, "NAME", "a named model; gpt info lists them");
   add_value(*app, "--config", a->config, "FILE", "settings from a JSON file of config keys");
   add_value(*app, "-o,--out", a->out, "DIR", "folder for checkpoints, metrics and reports");

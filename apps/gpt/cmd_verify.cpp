@@ -15,7 +15,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerifyCheck, name, error, tolerance, passed, 
 
 namespace {
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kVerifyFooter = R"(Examples:
   gpt verify models/gpt2                        with the golden.safetensors beside the model
   gpt verify run --golden expected.safetensors --dtype fp64 --all
   gpt verify models/gpt2 --dtype bf16           at most twice as far off as PyTorch in bf16
@@ -115,7 +115,7 @@ int run(VerifyArguments a) {
 
 Command add_verify_command(CLI::App& root) {
   auto a = std::make_shared<VerifyArguments>();
-  CLI::App* app = add_command(root, "verify", "compare what a model computes with golden vectors", kFooter);
+  CLI::App* app = add_command(root, "verify", "compare what a model computes with golden vectors", kVerifyFooter);
   app->add_option("-m,--model,MODEL", a->model, "model folder or file");
   add_value(*app, "--golden", a->options.golden, "FILE",
             "expected values (golden.safetensors beside the model)");

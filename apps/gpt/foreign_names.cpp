@@ -240,14 +240,14 @@ const char* find_name(std::span<const Name> table, const std::string& theirs) {
   return found == table.end() ? nullptr : found->ours;
 }
 
-std::string with_dashes(std::string name) {
+std::string flag_with_dashes(std::string name) {
   if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
   return name;
 }
 
 // The name that a flag has in this command; "" if it has none.
 std::string own_name(const CLI::App& app, const std::string& typed) {
-  const std::string name = with_dashes(typed);
+  const std::string name = flag_with_dashes(typed);
   if (app.get_option_no_throw(name) != nullptr) return name;
   for (const Name& n : kFlags) {
     if (is_one_of(name, n.theirs) && app.get_option_no_throw(n.ours) != nullptr) return n.ours;
@@ -255,14 +255,14 @@ std::string own_name(const CLI::App& app, const std::string& typed) {
   if (!name.starts_with("--")) return "";
   std::string key = name.substr(2);
   std::ranges::replace(key, '-', '_');
-  const std::string flag = with_dashes("--" + config_key_of(key));
+  const std::string flag = flag_with_dashes("--" + config_key_of(key));
   return app.get_option_no_throw(flag) != nullptr ? flag : "";
 }
 
 // A flag has its own answer, or that of the name that other commands have for it.
 void answer_flag(const CLI::App& app, const std::string& typed) {
   const std::string command = command_of(app);
-  std::vector<std::string> names = {with_dashes(typed)};
+  std::vector<std::string> names = {flag_with_dashes(typed)};
   for (const Name& n : kFlags) {
     if (is_one_of(names[0], n.theirs)) names.emplace_back(n.ours);
   }

@@ -326,7 +326,7 @@ std::string man_page(const CLI::App& app) {
   return page + ".fi\n";
 }
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kHelpFooter = R"(Examples:
   gpt completion bash > ~/.local/share/bash-completion/completions/gpt
   gpt completion fish > ~/.config/fish/completions/gpt.fish
   gpt completion man data pack | man -l -)";
@@ -364,7 +364,7 @@ std::string complete_words(const CLI::App& root, const std::vector<std::string>&
 Command add_completion_command(CLI::App& root) {
   const auto words = std::make_shared<std::vector<std::string>>();
   CLI::App* app =
-      add_command(root, "completion", "completion script for bash, zsh or fish; man pages", kFooter);
+      add_command(root, "completion", "completion script for bash, zsh or fish; man pages", kHelpFooter);
   app->add_option("SHELL", *words, "bash, zsh or fish; or man and a command, for its page");
   return {app, [words, &root] {
             if (words->empty())

@@ -24,7 +24,7 @@
 namespace gpt {
 namespace {
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kMainFooter = R"(Examples:
   gpt train tales --preset tiny --out run
   gpt generate run "Once upon a time"
   gpt eval run tales
@@ -145,7 +145,7 @@ int run(std::vector<std::string> typed) {
   root.formatter(help_formatter());
   root.require_subcommand(0, 1);
   root.allow_extras();
-  root.footer(kFooter);
+  root.footer(kMainFooter);
   const std::vector<Command> commands = add_commands(root, typed, launched);
   check_numbers(root);
   if (typed.size() > 2 && typed[1] == "completion" && typed[2] == "words") {  // anything may follow

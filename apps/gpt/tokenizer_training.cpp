@@ -25,7 +25,7 @@ namespace {
 
 using nlohmann::json;
 constexpr size_t kSampleBytes = size_t{16} << 20;  // for comparing with another tokenizer
-constexpr size_t kShownTokens = 10;
+constexpr size_t kListedTokens = 10;
 
 const TrainPattern& find_pattern(const std::string& name) {
   std::vector<std::string> names;
@@ -234,7 +234,7 @@ int write_tokenizer(const TokenizerTrainArguments& a, const WordCounter& counter
   const auto tokenizer = read_back(r.trained.json, r.path);
   if (!a.out.ends_with(".json")) make_directories(a.out);
   write_file_atomic(r.path, r.trained.json);
-  r.facts = tokenizer_facts(*tokenizer, kShownTokens);
+  r.facts = tokenizer_facts(*tokenizer, kListedTokens);
   for (const int32_t id : r.facts.longest)
     r.longest.push_back(printable_text(tokenizer->token_bytes(id), 60));
   r.bytes = counter.bytes();

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char *kType = "general.type", *kKind = "adapter.type", *kAlpha = "adapter.lora.alpha";
 constexpr const char* kInvocation = "adapter.alora.invocation_tokens";
-constexpr std::string_view kSuffixes[] = {".weight.lora_a", ".weight.lora_b"};
+constexpr std::string_view kGgufSuffixes[] = {".weight.lora_a", ".weight.lora_b"};
 
 void check_kind(const GgufFile& file) {
   if (file.string(kType).value_or("model") != "adapter")
@@ -31,10 +31,10 @@ void check_kind(const GgufFile& file) {
          kInvocation);
 }
 
-std::pair<std::string, size_t> module_of(const TensorInfo& tensor, const std::string& path) {
+std::pair<std::string, size_t> gguf_module_of(const TensorInfo& tensor, const std::string& path) {
   for (size_t half = 0; half < 2; ++half) {
-    if (tensor.name.ends_with(kSuffixes[half]))
-      return {tensor.name.substr(0, tensor.name.size() - kSuffixes[half].size()), half};
+    if (tensor.name.ends_with(kGgufSuffixes[half]))
+      return {tensor.name.substr(0, tensor.name.size() - kGgufSuffixes[half].size()), half};
   }
   fail("{}: the tensor {} is no part of an adapter: expected NAME.weight.lora_a and .lora_b", path,
        printable(tensor.name));
@@ -58,7 +58,7 @@ LoadedAdapter load_gguf_adapter(const std::string& path, const Model& model, Mem
   const auto modules = adapter_modules(model.config, model.table, *gguf.naming);
   AdapterTensors tensors(model, path);
   for (const TensorInfo& tensor : file.tensors()) {
-    const auto [module, half] = module_of(tensor, path);
+    const auto [module, half] = gguf_module_of(tensor, path);
     const auto found = std::ranges::find(modules, module, &AdapterModule::name);
     if (found == modules.end())
       fail("{}: {} is no matrix of this model's blocks, which are {}, ...", path, printable(module),
@@ -95,7 +95,7 @@ AdapterFacts gguf_adapter_facts(const std::string& path) {
                      .architecture = std::string(file.need_string("general.architecture"))};
   std::map<std::string, int64_t> targets;
   for (const TensorInfo& tensor : file.tensors()) {
-    const auto [module, half] = module_of(tensor, path);
+    const auto [module, half] = gguf_module_of(tensor, path);
     if (half == 0 && !tensor.shape.empty()) {
       ++facts.matrices;
       facts.settings.rank = tensor.shape[0];
@@ -130,9 +130,9 @@ void write_adapter_gguf(const std::string& path, const Model& model, const Adapt
     // The file has one alpha for all: what another scale differs by goes into B.
     const double factor = p->scale / scale_of(static_cast<float>(alpha), p->rank);
     const std::string tensor = module.name;
-    tensors.push_back(adapter_tensor(tensor + std::string(kSuffixes[0]), model, adapter.a(*p), *p, false,
+    tensors.push_back(adapter_tensor(tensor + std::string(kGgufSuffixes[0]), model, adapter.a(*p), *p, false,
                                      gguf.rope_layout, 1));
-    tensors.push_back(adapter_tensor(tensor + std::string(kSuffixes[1]), model, adapter.b(*p), *p, true,
+    tensors.push_back(adapter_tensor(tensor + std::string(kGgufSuffixes[1]), model, adapter.b(*p), *p, true,
                                      gguf.rope_layout, factor));
   }
   write_gguf_file(path, m, tensors);

@@ -15,7 +15,7 @@
 namespace gpt {
 namespace {
 
-constexpr uint64_t kMagic = 0x4b434f4c42545047;  // "GPTBLOCK"
+constexpr uint64_t kPieceMagic = 0x4b434f4c42545047;  // "GPTBLOCK"
 constexpr size_t kWordBytes = sizeof(uint64_t);
 
 uint64_t hash_of(const void* words, size_t count) {
@@ -31,7 +31,7 @@ std::string piece_index_name(int64_t piece) {
 PieceWriter::PieceWriter(const std::string& folder, int64_t piece, const ShardInfo& info)
     : index_path_(pack_file(folder, piece_index_name(piece))),
       shard_(pack_file(folder, shard_file_name(piece)), info),
-      index_{kMagic, 0} {}
+      index_{kPieceMagic, 0} {}
 
 void PieceWriter::add(const EncodedBlock& block, int64_t text_bytes) {
   if (index_.size() == 2) sum_.begin = {.block = block.begin};
@@ -90,7 +90,7 @@ void Piece::check() {
   if (word() != hash_of(index_.data(), words - 1)) fail_damaged();
   end_ = words - 1;
   at_ = 0;
-  if (word() != kMagic || word() != expected_.checksum) fail_damaged();
+  if (word() != kPieceMagic || word() != expected_.checksum) fail_damaged();
   read_head();
 }
 

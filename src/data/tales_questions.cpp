@@ -35,7 +35,7 @@ const std::vector<std::vector<std::string>>& alternatives(const std::string& kin
   return kind == "name" ? names : kind == "pronoun" ? pronouns : toys;
 }
 
-bool is_letter(char c) {
+bool is_ascii_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
@@ -53,7 +53,7 @@ std::vector<Place> places_of(const std::string& story, const std::string& kind) 
       for (size_t at = story.find(' ' + words[w], story.find('.')); at != std::string::npos;
            at = story.find(' ' + words[w], at + 1)) {
         const size_t end = at + 1 + words[w].size();
-        if (end < story.size() && !is_letter(story[end])) places.push_back({at + 1, &words, w});
+        if (end < story.size() && !is_ascii_letter(story[end])) places.push_back({at + 1, &words, w});
       }
     }
   }

@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kShownNames = 3;
-constexpr std::string_view kMark = "\xef\xbb\xbf";  // U+FEFF, which says that a file is UTF-8
+constexpr size_t kShownPaths = 3;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // U+FEFF, which says that a file is UTF-8
 
 // What a folder gives.
 struct Walk {
@@ -72,7 +72,7 @@ std::string some_of(const std::vector<std::string>& paths, const std::string& fo
     names.push_back(
         printable_text(inside.substr(std::min(inside.find_first_not_of('/'), inside.size())), 60));
   }
-  return format_list(names, kShownNames);
+  return format_list(names, kShownPaths);
 }
 
 std::vector<std::string> files_below(const std::string& folder, std::string& notes) {
@@ -119,7 +119,7 @@ int64_t crlf_lines(std::string_view text) {
 
 using nlohmann::json;
 
-constexpr int kMaxDepth = 32;
+constexpr int kMaxJsonDepth = 32;
 constexpr size_t kMaxNames = 64;  // that are remembered for a suggestion
 constexpr const char* kOther = "gpt data pack and the tokenizer commands take another with --field";
 
@@ -171,7 +171,7 @@ class FieldReader final : public json::json_sax_t {
   }
   bool open(const char* what) {
     other(what);
-    if (++depth_ > kMaxDepth) fail("{}: JSON nested deeper than {}", place_, kMaxDepth);
+    if (++depth_ > kMaxJsonDepth) fail("{}: JSON nested deeper than {}", place_, kMaxJsonDepth);
     return true;
   }
   bool close() {
@@ -212,7 +212,7 @@ bool NamedFiles::add(const std::string& path) {
 
 std::string NamedFiles::notes() {
   std::string text;
-  if (again_.size() > kShownNames) {
+  if (again_.size() > kShownPaths) {
     text = fmt::format("{} files are named twice and taken once, {} for one\n", again_.size(), again_[0]);
   } else {
     for (const std::string& path : again_)
@@ -262,7 +262,7 @@ bool TextBlocks::open_next() {
   ahead_.clear();
   at_end_ = false;
   fill(std::max(kLookBytes, options_.block_bytes));
-  if (at_end_ && ahead_ == kMark) ahead_.clear();  // an empty file, as some editors write it
+  if (at_end_ && ahead_ == kByteOrderMark) ahead_.clear();  // an empty file, as some editors write it
   require_text_file({.path = path, .first = ahead_, .compressed = stream_->compressed()}, options_.any_bytes);
   return true;
 }
@@ -344,7 +344,7 @@ bool TextBlocks::next(TextBlock& block) {
   block.json = is_json_lines(files_[static_cast<size_t>(at_.file)]);
   block.begins_document = at_.offset == 0;
   const size_t end = block.json ? json_end(block.ends_document) : block_end(block.ends_document);
-  block.mark_bytes = at_.offset == 0 && ahead_.starts_with(kMark) ? std::min(end, kMark.size()) : 0;
+  block.mark_bytes = at_.offset == 0 && ahead_.starts_with(kByteOrderMark) ? std::min(end, kByteOrderMark.size()) : 0;
   block.text.assign(ahead_, block.mark_bytes, end - block.mark_bytes);
   ahead_.erase(0, end);
   at_.offset += end;

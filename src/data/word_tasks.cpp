@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kShownTasks = 8;
+constexpr size_t kShownWordTasks = 8;
 
 std::string words_path(const std::string& out, const PackTask& task) {
   return pack_file(task_folder(out, task), kTaskWordsFile);
@@ -58,7 +58,7 @@ std::vector<PackTask> all_tasks(const std::string& out) {
     fail(
         "{}: {} of {} tasks are not complete: {}; run the same gpt tokenizer train with --task {} and so on, "
         "then --merge again",
-        out, missing.size(), count, format_list(missing, kShownTasks), missing[0]);
+        out, missing.size(), count, format_list(missing, kShownWordTasks), missing[0]);
   return tasks;
 }
 

@@ -38,10 +38,6 @@ uint8_t types_for(const std::string& keyword) {
   return found == known.end() ? uint8_t{0} : found->second;
 }
 
-std::string kind_of(const Json& value) {
-  return std::string(json_kind(nlohmann::json(value)));
-}
-
 class SchemaCompiler {
  public:
   SchemaCompiler(const Json& schema, Rules& rules)

@@ -18,10 +18,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kMostReferences = 64;  // one behind the other
 
-std::string kind_of(const Json& value) {
-  return std::string(json_kind(nlohmann::json(value)));
-}
-
 // "~1" is '/' and "~0" is '~' (RFC 6901); "%41" is 'A', as in any URI.
 std::string unescaped(std::string_view part) {
   std::string out;
@@ -54,6 +50,10 @@ const Json* member(const Json& value, const std::string& key) {
 }
 
 }  // namespace
+
+std::string kind_of(const Json& value) {
+  return std::string(json_kind(nlohmann::json(value)));
+}
 
 void fail_schema(const std::string& pointer, const std::string& message) {
   fail("JSON schema: {}: {}", pointer, message);

@@ -72,6 +72,8 @@ bool lists_values(const nlohmann::ordered_json& schema);
 // The types of a value, and those of the keyword `type`; all of them without it.
 uint8_t types_of_value(const nlohmann::ordered_json& value);
 uint8_t types_of_keyword(const SchemaAt& schema);
+// Returns a noun for the value, as json_kind does.
+std::string kind_of(const nlohmann::ordered_json& value);
 
 [[noreturn]] void fail_schema(const std::string& pointer, const std::string& message);
 std::string pointer_to(const std::string& pointer, const std::string& key);

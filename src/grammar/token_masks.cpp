@@ -9,7 +9,7 @@ namespace gpt::grammar {
 namespace {
 
 // Memory for the positions met while masks are made; then they are forgotten.
-constexpr size_t kStacksMemory = size_t{32} << 20;
+constexpr size_t kMaskStacksMemory = size_t{32} << 20;
 
 // Ways along single tokens: by each byte that is a token, and by longer tokens where only one text can
 // follow.
@@ -71,7 +71,7 @@ std::shared_ptr<const StateMask> TokenMasks::mask_of(int32_t state) {
 }
 
 std::shared_ptr<const StateMask> TokenMasks::make_mask(int32_t state) {
-  if (!stacks_ || stacks_->bytes() > kStacksMemory) stacks_.emplace(grammar_->automaton(), token_ends_);
+  if (!stacks_ || stacks_->bytes() > kMaskStacksMemory) stacks_.emplace(grammar_->automaton(), token_ends_);
   LayerBuilder layers(vocabulary_->size());
   auto mask = std::make_shared<StateMask>();
   std::vector<Stacks::Position> path;

@@ -12,7 +12,7 @@ namespace gpt {
 namespace {
 
 // Beyond this a power of the length could overflow.
-constexpr double kPenaltyLimit = 10;
+constexpr double kLengthPenaltyLimit = 10;
 
 void check_options(const SequenceModel& model, const BeamOptions& o) {
   if (o.width < 1) fail_parameter("beams", "expected a positive number, found {}", o.width);
@@ -21,9 +21,9 @@ void check_options(const SequenceModel& model, const BeamOptions& o) {
                    o.width);
   }
   if (o.steps < 0) fail_parameter("max_tokens", "expected 0 or a positive number, found {}", o.steps);
-  if (!(std::fabs(o.length_penalty) <= kPenaltyLimit)) {
-    fail_parameter("length_penalty", "expected a number from {} to {}, found {}", -kPenaltyLimit,
-                   kPenaltyLimit, o.length_penalty);
+  if (!(std::fabs(o.length_penalty) <= kLengthPenaltyLimit)) {
+    fail_parameter("length_penalty", "expected a number from {} to {}, found {}", -kLengthPenaltyLimit,
+                   kLengthPenaltyLimit, o.length_penalty);
   }
   if (o.prefill_chunk < 1)
     fail_parameter("prefill_chunk", "expected a positive number, found {}", o.prefill_chunk);

@@ -5,7 +5,7 @@
 namespace gpt {
 namespace {
 
-constexpr double kMemory = 0.98, kGuessWeight = 0.1;
+constexpr double kSampleMemory = 0.98, kGuessWeight = 0.1;
 constexpr double kLeast = 0.5, kMost = 64;
 
 // A step that takes many times as long as others was interrupted; it counts as one that took three times as
@@ -19,7 +19,7 @@ void StepCost::learn(int64_t rows, double seconds) {
   const auto r = static_cast<double>(rows);
   if (n_ > kKnown) seconds = std::clamp(seconds, 0.0, kOutlier * (a_ + b_ * r));
   for (double* sum : {&n_, &rows_, &rows2_, &seconds_, &product_})
-    *sum *= kMemory;
+    *sum *= kSampleMemory;
   n_ += 1;
   rows_ += r;
   rows2_ += r * r;

@@ -10,9 +10,9 @@ namespace gpt {
 namespace {
 
 constexpr size_t kHeaderNumbers = 256;
-constexpr int64_t kHeaderBytes = kHeaderNumbers * sizeof(int32_t);
+constexpr int64_t kLlmcHeaderBytes = kHeaderNumbers * sizeof(int32_t);
 constexpr int32_t kVersionFp32 = 3, kVersionBf16 = 5;
-constexpr int64_t kMaxLayers = 4096;  // bounds the tensor list; the largest models have some 130
+constexpr int64_t kMaxLlmcLayers = 4096;  // bounds the tensor list; the largest models have some 130
 
 std::vector<TensorGroup> groups(const LlmcHeader& h) {
   const int64_t c = h.channels;
@@ -34,9 +34,9 @@ std::vector<TensorGroup> groups(const LlmcHeader& h) {
           {"lnfb", false, {c}}};
 }
 
-LlmcHeader read_header(std::span<const std::byte> bytes, const std::string& what) {
-  if (bytes.size() < static_cast<size_t>(kHeaderBytes)) {
-    fail("{} is not an llm.c checkpoint: expected at least {} bytes, found {}", what, kHeaderBytes,
+LlmcHeader read_llmc_header(std::span<const std::byte> bytes, const std::string& what) {
+  if (bytes.size() < static_cast<size_t>(kLlmcHeaderBytes)) {
+    fail("{} is not an llm.c checkpoint: expected at least {} bytes, found {}", what, kLlmcHeaderBytes,
          bytes.size());
   }
   std::array<int32_t, 8> raw;
@@ -63,8 +63,8 @@ LlmcHeader read_header(std::span<const std::byte> bytes, const std::string& what
       fail("{} is not an llm.c checkpoint: expected a positive {}, found {}", what, kNames[i], raw[i + 2]);
     }
   }
-  if (h.num_layers > kMaxLayers) {
-    fail("{} is not an llm.c checkpoint: expected at most {} layers, found {}", what, kMaxLayers,
+  if (h.num_layers > kMaxLlmcLayers) {
+    fail("{} is not an llm.c checkpoint: expected at most {} layers, found {}", what, kMaxLlmcLayers,
          h.num_layers);
   }
   if (h.padded_vocab_size < h.vocab_size || h.channels % h.num_heads != 0) {
@@ -87,9 +87,9 @@ LlmcFile::LlmcFile(std::span<const std::byte> bytes, const std::string& what) : 
 }
 
 void LlmcFile::parse(std::span<const std::byte> bytes) {
-  header_ = read_header(bytes, path());
+  header_ = read_llmc_header(bytes, path());
   const std::vector<TensorGroup> all = groups(header_);
-  const uint64_t expected = layout_bytes(all, header_.num_layers, header_.dtype, kHeaderBytes,
+  const uint64_t expected = layout_bytes(all, header_.num_layers, header_.dtype, kLlmcHeaderBytes,
                                          fmt::format("{} is not an llm.c checkpoint", path()));
   if (bytes.size() != expected) {
     fail(
@@ -97,7 +97,7 @@ void LlmcFile::parse(std::span<const std::byte> bytes) {
         "found {}",
         path(), header_.channels, header_.num_layers, header_.padded_vocab_size, expected, bytes.size());
   }
-  set_tensors(layout_tensors(all, header_.num_layers, header_.dtype, bytes, kHeaderBytes));
+  set_tensors(layout_tensors(all, header_.num_layers, header_.dtype, bytes, kLlmcHeaderBytes));
 }
 
 void write_llmc(const std::string& path, const LlmcHeader& h, std::span<const NamedTensor> tensors) {

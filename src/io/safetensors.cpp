@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr std::string_view kExpected = "F32, F16, BF16, F64, I64, I32 or U8; convert the file first";
+constexpr std::string_view kExpectedSafetensors = "F32, F16, BF16, F64, I64, I32 or U8; convert the file first";
 
 // Splits a file into the text of its header and its body.
 std::pair<std::string_view, std::span<const std::byte>> split(std::span<const std::byte> bytes,
@@ -41,7 +41,7 @@ std::pair<std::string_view, std::span<const std::byte>> split(std::span<const st
   return {{text, length}, bytes.subspan(kLengthBytes + length)};
 }
 
-constexpr std::array<SafetensorsType, 22> kTypes = {{
+constexpr std::array<SafetensorsType, 22> kSafetensorsTypes = {{
     {"F32", 32, DType::f32},
     {"F64", 64, DType::f64},
     {"BF16", 16, DType::bf16},
@@ -224,12 +224,12 @@ void check_layout(const std::vector<SafetensorsEntry>& entries, uint64_t body_by
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : TensorFile(path, kExpected), file_(path) {
+SafetensorsFile::SafetensorsFile(const std::string& path) : TensorFile(path, kExpectedSafetensors), file_(path) {
   parse(file_.bytes());
 }
 
 SafetensorsFile::SafetensorsFile(std::span<const std::byte> bytes, const std::string& what)
-    : TensorFile(what, kExpected) {
+    : TensorFile(what, kExpectedSafetensors) {
   parse(bytes);
 }
 
@@ -252,11 +252,11 @@ void SafetensorsFile::parse(std::span<const std::byte> bytes) {
 }
 
 const SafetensorsType* find_safetensors_type(std::string_view name) {
-  return find_by(kTypes, &SafetensorsType::name, name);
+  return find_by(kSafetensorsTypes, &SafetensorsType::name, name);
 }
 
 std::string_view safetensors_type_name(DType dtype) {
-  const SafetensorsType* const type = find_by(kTypes, &SafetensorsType::dtype, dtype);
+  const SafetensorsType* const type = find_by(kSafetensorsTypes, &SafetensorsType::dtype, dtype);
   GPT_ASSERT(type != nullptr);
   return type->name;
 }

@@ -16,7 +16,7 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr std::string_view kExpected = "a floating-point type";
+constexpr std::string_view kExpectedTorchFile = "a floating-point type";
 constexpr size_t kMaxTensors = size_t{1} << 18;
 constexpr size_t kMaxNameBytes = 1024;
 constexpr size_t kMaxRank = 8;
@@ -264,12 +264,12 @@ bool is_zip(std::span<const std::byte> bytes) {
   return bytes.size() >= 4 && std::memcmp(bytes.data(), "PK\3\4", 4) == 0;
 }
 
-TorchFile::TorchFile(const std::string& path) : TensorFile(path, kExpected), file_(path) {
+TorchFile::TorchFile(const std::string& path) : TensorFile(path, kExpectedTorchFile), file_(path) {
   parse(file_.bytes());
 }
 
 TorchFile::TorchFile(std::span<const std::byte> bytes, const std::string& what)
-    : TensorFile(what, kExpected) {
+    : TensorFile(what, kExpectedTorchFile) {
   parse(bytes);
 }
 

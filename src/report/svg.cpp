@@ -15,7 +15,7 @@
 namespace gpt {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 // Values beyond these count as missing: with padding and logarithms nothing overflows or vanishes.
 constexpr double kLargest = 1e100, kSmallest = 1e-100;
 constexpr double kTextHeight = 13, kTitleHeight = 16, kLineHeight = 20;
@@ -29,7 +29,7 @@ constexpr std::array<const char*, kColours> kDark = {"#3987e5", "#d95926", "#199
                                                      "#9085e9", "#c98500", "#d55181"};
 
 struct Range {
-  double low = kInfinity, high = -kInfinity;
+  double low = kUnbounded, high = -kUnbounded;
   bool empty() const { return low > high; }
   void add(double value) {
     low = std::min(low, value);

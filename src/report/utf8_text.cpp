@@ -8,11 +8,11 @@
 namespace gpt {
 namespace {
 
-struct Range {
+struct CodePoints {
   char32_t first, last;
 };
 
-constexpr std::array<Range, 8> kZeroWidth = {{{0x0300, 0x036F},
+constexpr std::array<CodePoints, 8> kZeroWidthCodePoints = {{{0x0300, 0x036F},
                                               {0x0483, 0x0489},
                                               {0x0591, 0x05BD},
                                               {0x064B, 0x065F},
@@ -21,7 +21,7 @@ constexpr std::array<Range, 8> kZeroWidth = {{{0x0300, 0x036F},
                                               {0x20D0, 0x20FF},
                                               {0xFE00, 0xFE0F}}};
 
-constexpr std::array<Range, 9> kWide = {{{0x1100, 0x115F},
+constexpr std::array<CodePoints, 9> kWideCodePoints = {{{0x1100, 0x115F},
                                          {0x2E80, 0xA4CF},
                                          {0xAC00, 0xD7A3},
                                          {0xF900, 0xFAFF},
@@ -32,16 +32,16 @@ constexpr std::array<Range, 9> kWide = {{{0x1100, 0x115F},
                                          {0x20000, 0x3FFFD}}};
 
 template <size_t N>
-bool contains(const std::array<Range, N>& ranges, char32_t c) {
-  for (const Range& range : ranges) {
+bool contains(const std::array<CodePoints, N>& ranges, char32_t c) {
+  for (const CodePoints& range : ranges) {
     if (c >= range.first && c <= range.last) return true;
   }
   return false;
 }
 
 int code_point_width(char32_t c) {
-  if (contains(kZeroWidth, c)) return 0;
-  return contains(kWide, c) ? 2 : 1;
+  if (contains(kZeroWidthCodePoints, c)) return 0;
+  return contains(kWideCodePoints, c) ? 2 : 1;
 }
 
 char32_t visible_code_point(char32_t c, bool keep_layout) {

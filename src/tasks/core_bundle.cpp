@@ -147,9 +147,9 @@ int64_t common_length(const std::vector<Ids>& all, bool front) {
 }
 
 // One task's requests: those of a document follow each other.
-class Run {
+class CoreRun {
  public:
-  Run(const CoreTask& task, TaskModel& model, const TaskOptions& options)
+  CoreRun(const CoreTask& task, TaskModel& model, const TaskOptions& options)
       : task_(task), model_(model), documents_(read_documents({task.data})) {
     if (model.prefix_id() < 0) fail("task {}: the tokenizer has no BOS, which stands in front", task.label);
     order_ = PythonRandom(kShuffleSeed).shuffled(documents_.size());
@@ -294,7 +294,7 @@ std::vector<CoreTask> read_core_bundle(const std::string& path) {
 
 CoreResult run_core_task(const CoreTask& task, TaskModel& model, const TaskOptions& options,
                          ThreadPool& pool) {
-  Run run(task, model, options);
+  CoreRun run(task, model, options);
   MetricResult metric{.name = "acc", .filter = "none", .aggregation = "mean"};
   metric.items = run.score(
       [&](int64_t done, int64_t total) {

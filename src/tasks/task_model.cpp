@@ -14,12 +14,12 @@
 namespace gpt {
 namespace {
 
-constexpr size_t kShown = 60;
+constexpr size_t kShownText = 60;
 // Questions of a process between two meetings with the others: few enough that these do not wait for long.
 constexpr int64_t kMostAtOnce = 1024;
 
 std::string shown(const std::string& text) {
-  return printable_text(text.substr(text.size() - std::min(text.size(), kShown)), kShown);
+  return printable_text(text.substr(text.size() - std::min(text.size(), kShownText)), kShownText);
 }
 
 // Where the first of the stops begins; npos: there is none.

@@ -17,7 +17,7 @@ constexpr size_t kHuge = 4096;
 
 // A pair that may be merged, by the place of its left symbol. It is out of date when the pair that stands
 // there now has another rank.
-struct Candidate {
+struct MergeCandidate {
   int32_t rank = 0;
   uint32_t at = 0;
 };
@@ -68,8 +68,8 @@ class ShortRanks {
 // Gives candidates in order of rank, then of place.
 class HeapQueue {
  public:
-  void push(Candidate c) { heap_.push(uint64_t{static_cast<uint32_t>(c.rank)} << 32 | c.at); }
-  bool pop(Candidate& c) {
+  void push(MergeCandidate c) { heap_.push(uint64_t{static_cast<uint32_t>(c.rank)} << 32 | c.at); }
+  bool pop(MergeCandidate& c) {
     if (heap_.empty()) return false;
     c = {static_cast<int32_t>(heap_.top() >> 32), static_cast<uint32_t>(heap_.top())};
     heap_.pop();
@@ -86,7 +86,7 @@ class RankQueue {
  public:
   explicit RankQueue(int32_t last_rank) : of_rank_(static_cast<size_t>(last_rank) + 1, -1) {}
 
-  void push(Candidate c) {
+  void push(MergeCandidate c) {
     int32_t& index = of_rank_[static_cast<size_t>(c.rank)];
     if (index < 0) {
       index = static_cast<int32_t>(buckets_.size());
@@ -102,7 +102,7 @@ class RankQueue {
     }
   }
 
-  bool pop(Candidate& c) {
+  bool pop(MergeCandidate& c) {
     while (!ranks_.empty()) {
       c.rank = ranks_.top();
       Bucket& bucket = buckets_[static_cast<size_t>(of_rank_[static_cast<size_t>(c.rank)])];
@@ -240,7 +240,7 @@ size_t MergeTable::merge_with(Queue& queue, int32_t* symbols, size_t n) const {
     list[i] = {symbols[i], i == 0 ? kNone : i - 1, i + 1 == n ? kNone : i + 1, {}};
   for (uint32_t i = 0; i < n; ++i)
     look(i);
-  for (Candidate top; queue.pop(top);) {
+  for (MergeCandidate top; queue.pop(top);) {
     Symbol& left = list[top.at];
     if (left.entry.rank != top.rank) continue;
     Symbol& right = list[left.next];

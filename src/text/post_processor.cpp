@@ -13,9 +13,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-class Reader {
+class PostProcessorReader {
  public:
-  explicit Reader(const std::string& name) : name_(name) {}
+  explicit PostProcessorReader(const std::string& name) : name_(name) {}
 
   void read(const Json& processor) {
     if (processor.is_null() || is_a(processor, "ByteLevel")) return;
@@ -85,7 +85,7 @@ Json special_part(const std::string& token) {
 }  // namespace
 
 SpecialIds read_post_processor(const Json& root, const std::string& name) {
-  Reader reader(name);
+  PostProcessorReader reader(name);
   reader.read(member(root, "post_processor"));
   return reader.ids();
 }

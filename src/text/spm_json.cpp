@@ -44,9 +44,9 @@ std::string type_of(const Json& step) {
   return type.is_string() ? printable_text(type.get_ref<const std::string&>(), 40) : "(none)";
 }
 
-class Reader {
+class SpmReader {
  public:
-  Reader(const Json& root, const std::string& name)
+  SpmReader(const Json& root, const std::string& name)
       : root_(root), model_(root["model"]), name_(name), index_(name) {}
 
   SpmParts read() {
@@ -195,7 +195,7 @@ bool is_spm_json(const Json& root) {
 }
 
 SpmParts read_spm_json(const Json& root, const std::string& name) {
-  return Reader(root, name).read();
+  return SpmReader(root, name).read();
 }
 
 std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merges) {

@@ -16,7 +16,7 @@
 namespace gpt {
 namespace {
 
-constexpr int64_t kMaxVocab = 4 << 20;  // what the reader of tokenizer.json allows
+constexpr int64_t kMaxVocabSize = 4 << 20;  // what the reader of tokenizer.json allows
 constexpr const char* kUnknown = "<unk>";
 
 constexpr TrainPattern kPatterns[] = {
@@ -62,8 +62,8 @@ std::vector<detail::AddedToken> added_tokens(const std::vector<std::string>& nam
 }
 
 void check_vocab_size(int64_t vocab_size, int64_t least, const char* why) {
-  if (vocab_size >= least && vocab_size <= kMaxVocab) return;
-  fail_usage("vocab_size: expected {} ({}) to {}, found {}", least, why, kMaxVocab, vocab_size);
+  if (vocab_size >= least && vocab_size <= kMaxVocabSize) return;
+  fail_usage("vocab_size: expected {} ({}) to {}, found {}", least, why, kMaxVocabSize, vocab_size);
 }
 
 BpeTrainInput byte_input(const WordCounter& pieces) {

@@ -74,14 +74,14 @@ namespace {
 // All characters below U+0300 are composed and end what comes before them.
 constexpr unsigned char kFirstByte = 0xCC;
 
-struct Range {
+struct CategoryRange {
   char32_t first, last;
 };
 
 // Marks that Unicode got after version 9, and characters that have been the first half of another one since:
 // Hugging Face's normalizer leaves them where they are and composes nothing across them (tokenizers 0.23.3,
 // by trying all).
-constexpr Range kAlone[] = {
+constexpr CategoryRange kAlone[] = {
     {0x5C8, 0x5C9},     {0x7FD, 0x7FD},     {0x897, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},
     {0xC3C, 0xC3C},     {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},   {0x1ABF, 0x1AF0},
     {0x1DF6, 0x1DFA},   {0xA82C, 0xA82C},   {0x105D2, 0x105D2}, {0x105DA, 0x105DA}, {0x10D24, 0x10D27},
@@ -98,7 +98,7 @@ constexpr Range kAlone[] = {
     {0x1E6F5, 0x1E6F5}};
 
 bool stands_alone(char32_t code) {
-  const auto behind = std::ranges::upper_bound(kAlone, code, {}, &Range::first);
+  const auto behind = std::ranges::upper_bound(kAlone, code, {}, &CategoryRange::first);
   return behind != std::begin(kAlone) && code <= (behind - 1)->last;
 }
 

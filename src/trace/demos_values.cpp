@@ -57,7 +57,7 @@ std::string plot(const DemoContext& context) {
          "   g GELU   r ReLU   2 ReLU^2   s SiLU\n";
 }
 
-constexpr int64_t kBatch = 2, kTokens = 5, kVocab = 10, kRows = kBatch * kTokens;
+constexpr int64_t kLossBatch = 2, kLossTokens = 5, kVocab = 10, kRows = kLossBatch * kLossTokens;
 constexpr int32_t kTargets[kRows] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
 
 // Mean over the targets that count, by the op that training uses.
@@ -315,7 +315,7 @@ std::string demo_loss(const DemoContext& context) {
       "logits [{0},{1},{2}] and targets [{0},{1}] are flattened to ({3},{2}) and ({3}): every position is a "
       "question.\n"
       "The loss is the mean of -ln softmax(logits)[target]; perplexity is e^loss.\n\n",
-      kBatch, kTokens, kVocab, kRows);
+      kLossBatch, kLossTokens, kVocab, kRows);
   TextTable table{.columns = {"logits", "loss", "perplexity"}};
   const auto add = [&](const char* name, double loss) {
     table.rows.push_back({name, fixed(loss, 4), fixed(std::exp(loss), 2)});
@@ -327,7 +327,7 @@ std::string demo_loss(const DemoContext& context) {
   add("100 at the target: perfect", mean_loss(context, peaked(100), kTargets));
   int32_t half[kRows];
   for (int64_t n = 0; n < kRows; ++n)
-    half[n] = n < kTokens ? kTargets[n] : -1;
+    half[n] = n < kLossTokens ? kTargets[n] : -1;
   add("3 at the target, the second text ignored (-1)", mean_loss(context, peaked(3), half));
   constexpr int64_t kWords = 50257;
   const int32_t word = 0;

@@ -12,7 +12,7 @@ struct Halves {
 };
 
 // The columns of [N,F] or [N,2F]: the gate comes first.
-Halves split(const ModelConfig& c, const TensorView& fc) {
+Halves split_gated(const ModelConfig& c, const TensorView& fc) {
   if (!gated(c)) return {.gate = {}, .fc = fc};
   return {.gate = fc.columns(0, c.d_ff), .fc = fc.columns(c.d_ff, c.d_ff)};
 }
@@ -55,7 +55,7 @@ void Mlp::forward_hidden(const Pass& pass, MlpActs& acts, const TensorView& in) 
   const Act act = pass.config.act;
   if (gated(pass.config)) {
     fc_.forward(pass, in, acts.fc);
-    const Halves x = split(pass.config, acts.fc);
+    const Halves x = split_gated(pass.config, acts.fc);
     pass.ctx.kernels.act_forward(pass.ctx, {.act = act, .out = acts.hidden, .x = x.fc, .gate = x.gate});
   } else {
     const bool is_read = pass.training || pass.observer != nullptr || !pass.batch.adapters.empty();
@@ -69,8 +69,8 @@ void Mlp::backward(const Pass& pass, const MlpActs& acts, MlpGrads& grads, const
                    const TensorView& dout, const TensorView& din, bool accumulate_din) const {
   const Act act = pass.config.act;
   if (gated(pass.config)) {
-    const Halves x = split(pass.config, acts.fc);
-    const Halves dx = split(pass.config, grads.dfc);
+    const Halves x = split_gated(pass.config, acts.fc);
+    const Halves dx = split_gated(pass.config, grads.dfc);
     proj_.backward(pass, acts.hidden, dout, grads.dhidden, false);
     pass.ctx.kernels.act_backward(
         pass.ctx,

@@ -144,7 +144,7 @@ Value strip(Runtime&, const Value& self, const Bound& a) {
   return Value(strip_text(self_text(self), optional_text(a[0], "strip"), kLeft, kRight));
 }
 template <Case kTo>
-Value cased(Runtime& rt, const Value& self, const Bound&) {
+Value cased_method(Runtime& rt, const Value& self, const Bound&) {
   rt.limits.use(self_text(self).text.size());
   return Value(change_case(self_text(self), kTo));
 }
@@ -184,11 +184,11 @@ Value splitlines(Runtime& rt, const Value& self, const Bound& a) {
 }
 
 // The part of a text between two character indices, with the first one's index.
-struct Part {
+struct TextPart {
   std::string_view text;
   int64_t begin;
 };
-Part part_of(const JinjaText& text, const Value* begin, const Value* end) {
+TextPart part_of(const JinjaText& text, const Value* begin, const Value* end) {
   if (begin == nullptr && end == nullptr) return {text.text, 0};
   const std::vector<size_t> offsets = char_offsets(text.text);
   const int64_t n = std::ssize(offsets) - 1;
@@ -213,7 +213,7 @@ Value starts_or_ends(Runtime& rt, const Value& self, const Bound& a) {
 
 template <bool kLast>
 int64_t position(Runtime& rt, const Value& self, const Bound& a) {
-  const Part part = part_of(self_text(self), a[1], a[2]);
+  const TextPart part = part_of(self_text(self), a[1], a[2]);
   rt.limits.step(std::ssize(part.text) / 16);
   const std::string& wanted = need_text(*a[0], "find").text;
   const size_t at = kLast ? part.text.rfind(wanted) : part.text.find(wanted);
@@ -242,12 +242,12 @@ Value count(Runtime& rt, const Value& self, const Bound& a) {
   return Value(n);
 }
 
-Value replace(Runtime& rt, const Value& self, const Bound& a) {
+Value replace_method(Runtime& rt, const Value& self, const Bound& a) {
   return replace_text(rt, self_text(self), need_text(*a[0], "replace"), need_text(*a[1], "replace"),
                       integer_or(a[2], "count", -1));
 }
 
-Value join(Runtime& rt, const Value& self, const Bound& a) {
+Value join_method(Runtime& rt, const Value& self, const Bound& a) {
   TextBuilder out(rt.limits);
   bool first = true;
   for (const Value& item : iterate(rt, *a[0])) {
@@ -349,17 +349,17 @@ std::span<const Builtin> text_methods() {
       {"index", "sub start end", 1, index<false>},
       {"rindex", "sub start end", 1, index<true>},
       {"count", "sub start end", 1, count},
-      {"replace", "old new count", 2, replace},
-      {"join", "iterable", 1, join},
+      {"replace", "old new count", 2, replace_method},
+      {"join", "iterable", 1, join_method},
       {"partition", "sep", 1, partition<false>},
       {"rpartition", "sep", 1, partition<true>},
       {"removeprefix", "prefix", 1, remove_end<false>},
       {"removesuffix", "suffix", 1, remove_end<true>},
-      {"upper", "", 0, cased<Case::upper>},
-      {"lower", "", 0, cased<Case::lower>},
-      {"title", "", 0, cased<Case::title>},
-      {"capitalize", "", 0, cased<Case::capitalize>},
-      {"swapcase", "", 0, cased<Case::swap>},
+      {"upper", "", 0, cased_method<Case::upper>},
+      {"lower", "", 0, cased_method<Case::lower>},
+      {"title", "", 0, cased_method<Case::title>},
+      {"capitalize", "", 0, cased_method<Case::capitalize>},
+      {"swapcase", "", 0, cased_method<Case::swap>},
       {"ljust", "width fillchar", 1, justify<'<'>},
       {"rjust", "width fillchar", 1, justify<'>'>},
       {"center", "width fillchar", 1, justify<'^'>},

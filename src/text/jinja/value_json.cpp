@@ -8,11 +8,11 @@
 namespace gpt::jinja {
 namespace {
 
-constexpr int kMostDepth = 60;
+constexpr int kMostJsonDepth = 60;
 
 template <class Json>
 Value value_of(const Json& json, int32_t origin, int level = 0) {
-  if (level > kMostDepth) fail("the context is nested deeper than {} levels", kMostDepth);
+  if (level > kMostJsonDepth) fail("the context is nested deeper than {} levels", kMostJsonDepth);
   const auto text = [&](const std::string& bytes) {
     JinjaText made;
     made.append(bytes, origin);
