@@ -73,6 +73,13 @@ void Call::begin_stream(HttpReply head) {
 void Call::end() {
   end_with(stream_status_);
   responder_->end();
+  if (reply.body.size() > responder_->most_bytes())
+    reply = ApiError(400,
+                     fmt::format("the response has {} bytes, but this server holds {} for one connection "
+                                 "(--max-unsent); ask for less, or stream",
+                                 reply.body.size(), responder_->most_bytes()),
+                     {}, "response_too_large")
+                .reply();
 }
 
 void Call::end_with(int status) {
