@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/utf8.h"
 #include "serve/answer_format.h"
 
@@ -17,6 +19,20 @@ const Tokenizer& bytes() {
   static const auto tokenizer = make_byte_tokenizer();
   return *tokenizer;
 }
+
+// A tokenizer whose tokens are these texts.
+class Texts : public Tokenizer {
+ public:
+  explicit Texts(std::map<int32_t, std::string> texts) : texts_(std::move(texts)) {}
+  std::string_view kind() const override { return "bpe"; }
+  int64_t vocab_size() const override { return 16; }
+  std::vector<int32_t> encode(std::string_view) const override { return {}; }
+  std::string token_bytes(int32_t id) const override { return texts_.at(id); }
+  std::string to_json() const override { return ""; }
+
+ private:
+  std::map<int32_t, std::string> texts_;
+};
 
 // The pieces of an answer whose tokens are bytes, up to its end.
 std::vector<AnswerPiece> pieces_of(AnswerChoice& choice, const std::string& text,
@@ -199,3 +215,34 @@ TEST(AnswerFormat, LogprobsOfACompletion) {
 
 }  // namespace
 }  // namespace gpt::serve
+// A SentencePiece vocabulary has "A" twice, as a piece and as a byte; 6 and 7 are spelt as names of tokens
+// are.
+TEST(AnswerFormat, TopLogprobsHaveAKeyForEveryToken) {
+  const std::map<int32_t, std::string> texts = {{1, "A"},           {2, "A"},          {3, "A"}, {4, "\xe2"},
+                                                {5, "bytes:\\xe2"}, {6, "token_id:3"}, {7, "B"}};
+  const Texts tokenizer(texts);
+  const AnswerFormat format(
+      {.chat = false, .id = "cmpl-1", .model = "m", .logprobs = true, .tokenizer = &tokenizer});
+  const auto top_of = [&](int32_t chosen, const std::vector<int32_t>& top) {
+    TokenEntry entry{chosen, {{chosen, -static_cast<double>(chosen)}, {}}};
+    for (const int32_t id : top)
+      entry.logprobs.top.push_back({id, -static_cast<double>(id)});
+    AnswerPiece all;
+    all.tokens = {entry};
+    // Keys that stand twice are an error of this parser.
+    return parse_json(format.whole({format.choice(0, all, "length")}, {}),
+                      "the answer")["choices"][0]["logprobs"];
+  };
+  EXPECT_EQ(top_of(1, {1, 2, 7})["top_logprobs"][0], json({{"A", -1}, {"token_id:2", -2}, {"B", -7}}));
+  const json second = top_of(2, {1, 2, 3});
+  EXPECT_EQ(second["tokens"][0], "A");
+  EXPECT_EQ(second["top_logprobs"][0], json({{"token_id:1", -1}, {"A", -2}, {"token_id:3", -3}}))
+      << "the chosen token has its text";
+  EXPECT_EQ(top_of(3, {1})["top_logprobs"][0], json({{"token_id:1", -1}, {"A", -3}}));
+  EXPECT_EQ(top_of(7, {4, 5})["top_logprobs"][0], json({{"bytes:\\xe2", -4}, {"token_id:5", -5}, {"B", -7}}));
+  const json named = top_of(6, {1, 2, 3});
+  EXPECT_EQ(named["tokens"][0], "token_id:6");
+  EXPECT_EQ(named["top_logprobs"][0],
+            json({{"A", -1}, {"token_id:2", -2}, {"token_id:3", -3}, {"token_id:6", -6}}));
+}
+
