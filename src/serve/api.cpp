@@ -81,7 +81,7 @@ void Api::add_endpoints() {
   add("GET", "/training/runs", list_runs);
   add("GET", "/training/runs/*", show_run);
   add("GET", "/training/reports/*", show_run_report);
-  add_pages(router_);
+  add_pages(router_, options_.has_chat);
   router_.add(
       {.method = "GET", .path = "/health", .open = true, .run = [this](const auto& call) { health(*call); }});
   router_.add({.method = "GET", .path = "/metrics", .run = [this](const auto& call) {
