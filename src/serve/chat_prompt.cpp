@@ -121,9 +121,8 @@ void check_tools(const json& tools, const Fields& fields) {
   }
 }
 
-// The calls that the answer must consist of.
-AnswerGrammar required_calls(const ToolChoice& choice, const Ordered& tools, ToolFormat format,
-                             bool several) {
+// The calls that an answer may consist of.
+AnswerGrammar allowed_calls(const ToolChoice& choice, const Ordered& tools, ToolFormat format, bool several) {
   Ordered allowed = Ordered::array();
   for (const Ordered& tool : tools) {
     if (choice.name.empty() || tool["function"]["name"] == choice.name) allowed.push_back(tool);
@@ -156,8 +155,11 @@ void add_tools(const Fields& fields, const Ordered& body, const ChatTemplate& fo
             format.built_in() ? "the chat format " + format.name() : "the chat template of this model"),
         "tools", "unsupported_parameter");
   conversation["tools"] = body["tools"];
-  prompt.tools = found;
-  if (choice.required) prompt.calls = required_calls(choice, body["tools"], *found, several);
+  prompt.tools = {.format = *found, .one_call = !several};
+  prompt.calls = allowed_calls(choice, body["tools"], *found, several);
+  prompt.must_call = choice.required;
+  for (const Ordered& tool : body["tools"])
+    prompt.tools->names.push_back(tool["function"]["name"]);
 }
 
 // The ids of a conversation up to the end of what its last message says.

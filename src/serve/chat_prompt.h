@@ -16,9 +16,11 @@ namespace gpt::serve {
 // A conversation of a request, as the model reads it.
 struct ChatPrompt {
   std::vector<int32_t> ids;
-  bool continues = false;                   // the last message, which is the assistant's
-  std::optional<ToolFormat> tools = {};     // how calls look in the answer, where it may have some
-  std::optional<AnswerGrammar> calls = {};  // of the calls, where the answer must be some
+  int64_t forgotten = 0;                      // messages that "truncation": "auto" left out
+  bool continues = false;                     // the last message, which is the assistant's
+  std::optional<ToolCallOptions> tools = {};  // how calls look in the answer, where it may have some
+  std::optional<AnswerGrammar> calls = {};    // of an answer that consists of calls, where it may have some
+  bool must_call = false;
 };
 
 // Reads "messages" with "tools", "tool_choice", "parallel_tool_calls", "add_generation_prompt",

@@ -123,7 +123,7 @@ TEST(AnswerChoice, BrokenBytesBecomeReplacementCharacters) {
 }
 
 TEST(ToolCalls, AreFoundBesideText) {
-  AnswerChoice choice(&bytes(), {.tools = ToolFormat::hermes});
+  AnswerChoice choice(&bytes(), {.tools = {{ToolFormat::hermes}}});
   const AnswerPiece all = whole(pieces_of(choice,
                                           "Let me see <b>.\n<tool_call>\n{\"name\": \"f\", \"arguments\": "
                                           "{\"b\": 1, \"a\": \"}\"}}\n</tool_call>\n"
@@ -137,7 +137,7 @@ TEST(ToolCalls, AreFoundBesideText) {
 }
 
 TEST(ToolCalls, AreFoundInOnePiece) {
-  ToolCallParser parser(ToolFormat::hermes);
+  ToolCallParser parser({ToolFormat::hermes});
   const ToolCallParser::Found found = parser.push(
       "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>\n"
       "<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call>");
@@ -148,7 +148,7 @@ TEST(ToolCalls, AreFoundInOnePiece) {
 TEST(ToolCalls, WhatIsNoneStaysText) {
   for (const char* text : {"<tool_call>{\"name\": 3}</tool_call>", "<tool_call>{\"name\":\"f\"", "a <tool_c",
                            "<tool_call>[[[</tool_call>"}) {
-    AnswerChoice choice(&bytes(), {.tools = ToolFormat::hermes});
+    AnswerChoice choice(&bytes(), {.tools = {{ToolFormat::hermes}}});
     EXPECT_EQ(whole(pieces_of(choice, text)).text, text);
     EXPECT_STREQ(choice.finish(), "length");
   }
@@ -156,13 +156,48 @@ TEST(ToolCalls, WhatIsNoneStaysText) {
 
 TEST(ToolCalls, OfLlama3AreTheWholeAnswer) {
   const auto answer = [](const std::string& text) {
-    AnswerChoice choice(&bytes(), {.tools = ToolFormat::llama3});
+    AnswerChoice choice(&bytes(), {.tools = {{ToolFormat::llama3}}});
     return whole(pieces_of(choice, text + "x", FinishReason::stop));
   };
   EXPECT_EQ(answer("{\"name\":\"f\",\"parameters\":{\"x\":1}}").calls.size(), 1u);
   EXPECT_EQ(answer("<|python_tag|>{\"name\":\"f\",\"parameters\":{}}").calls.size(), 1u);
   EXPECT_EQ(answer("{\"x\":1}").text, "{\"x\":1}");
   EXPECT_EQ(answer("Hello {\"name\"").text, "Hello {\"name\"");
+}
+
+TEST(ToolCalls, OneCallEndsTheAnswer) {
+  const std::string call = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
+  const ToolCallOptions one{.format = ToolFormat::hermes, .one_call = true};
+  for (const std::string between : {"", "\n", " and "}) {
+    AnswerChoice choice(&bytes(), {.tools = one});
+    const AnswerPiece all = whole(pieces_of(choice, "a" + call + between + call, FinishReason::eos));
+    EXPECT_EQ(all.text, "a");
+    EXPECT_EQ(all.calls.size(), 1u);
+    EXPECT_EQ(choice.tokens(), std::ssize("a" + call));
+    EXPECT_STREQ(choice.finish(), "tool_calls");
+  }
+  ToolCallParser parser(one);
+  EXPECT_EQ(parser.push(call + call + "text").calls.size(), 1u) << "in one piece";
+  EXPECT_TRUE(parser.ended());
+  EXPECT_EQ(parser.push(call).calls.size() + parser.finish().calls.size(), 0u);
+  AnswerChoice none(&bytes(), {.tools = one});
+  EXPECT_EQ(whole(pieces_of(none, "<tool_call>{}</tool_call>" + call)).calls.size(), 1u)
+      << "the first is no call";
+}
+
+TEST(ToolCalls, AnAnswerOfAFormQuotesCalls) {
+  const std::string call = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
+  const auto answer = [&](const std::string& text, ToolFormat format) {
+    AnswerChoice choice(&bytes(), {.tools = {{.format = format, .from_start = true, .names = {"f"}}}});
+    return whole(pieces_of(choice, text + "x", FinishReason::stop));
+  };
+  EXPECT_EQ(answer(call + "\n" + call, ToolFormat::hermes).calls.size(), 2u);
+  for (const std::string& text : {"\"" + call + "\"", "<tool" + call, std::string("<"), " " + call}) {
+    EXPECT_EQ(answer(text, ToolFormat::hermes).text, text);
+    EXPECT_EQ(answer(text, ToolFormat::hermes).calls.size(), 0u);
+  }
+  EXPECT_EQ(answer(R"({"name":"f","parameters":{}})", ToolFormat::llama3).calls.size(), 1u);
+  EXPECT_EQ(answer(R"({"name":"g","parameters":{}})", ToolFormat::llama3).calls.size(), 0u) << "no tool";
 }
 
 TEST(ToolCalls, FormatsAreToldByTheTemplate) {
@@ -213,8 +248,6 @@ TEST(AnswerFormat, LogprobsOfACompletion) {
     "top_logprobs":[null,{"bytes:\\xa4":-1.0},{"y":-1.0,"z":-2.0}],"text_offset":[0,1,1]})"));
 }
 
-}  // namespace
-}  // namespace gpt::serve
 // A SentencePiece vocabulary has "A" twice, as a piece and as a byte; 6 and 7 are spelt as names of tokens
 // are.
 TEST(AnswerFormat, TopLogprobsHaveAKeyForEveryToken) {
@@ -246,3 +279,5 @@ TEST(AnswerFormat, TopLogprobsHaveAKeyForEveryToken) {
             json({{"A", -1}, {"token_id:2", -2}, {"token_id:3", -3}, {"token_id:6", -6}}));
 }
 
+}  // namespace
+}  // namespace gpt::serve
