@@ -33,6 +33,11 @@ std::string log_line(const CallRecord& r) {
   if (r.usage.prompt > 0)
     line += fmt::format(",\"prompt_tokens\":{},\"completion_tokens\":{},\"cached_tokens\":{}", r.usage.prompt,
                         r.usage.completion, r.usage.cached);
+  for (const std::string& warning : r.warnings) {
+    line += &warning == r.warnings.data() ? ",\"warnings\":[" : ",";
+    append_json(line, warning);
+  }
+  if (!r.warnings.empty()) line += "]";
   if (!r.traceparent.empty()) line += fmt::format(",\"traceparent\":\"{}\"", r.traceparent);
   return line + "}";
 }

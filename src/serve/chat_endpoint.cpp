@@ -45,6 +45,7 @@ void chat_completions(const Service& service, const std::shared_ptr<Call>& call)
   const ServedModel& model = *found.model;
   GenerationParams params = parse_generation(fields, model, service.limits);
   fields.refuse({"best_of", "echo", "suffix", "prompt"});
+  refuse_parse_special(fields);
   if (fields.number("max_tokens", 0, INFINITY) == 0) fail_field("max_tokens", "expected 1 or more, found 0");
   ChatPrompt prompt = read_chat_prompt(fields, call->request().body, model);
   Request& request = params.request;

@@ -198,3 +198,9 @@ ChatPrompt read_chat_prompt(const Fields& fields, std::string_view text, const S
 }
 
 }  // namespace gpt::serve
+void refuse_parse_special(const Fields& fields) {
+  if (fields.boolean("parse_special").value_or(false))
+    fail_field("parse_special",
+               "expected only with a text, for messages never become special tokens; leave it out");
+}
+

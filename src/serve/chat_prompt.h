@@ -28,4 +28,7 @@ struct ChatPrompt {
 // names that templates write. Throws ApiError for what the template does not take.
 ChatPrompt read_chat_prompt(const Fields& fields, std::string_view body, const ServedModel& model);
 
+// Throws ApiError for "parse_special": true of a conversation, whose messages are always read as text.
+void refuse_parse_special(const Fields& fields);
+
 }  // namespace gpt::serve

@@ -44,8 +44,8 @@ Completion read_completion(const Service& service, Call& call, const Fields& fie
   fields.refuse({"suffix", "messages", "tools"});
   const nlohmann::json* prompt = fields.find("prompt");
   if (prompt == nullptr) fail_field("prompt", "expected a text, found none");
-  const bool bos = fields.boolean("add_special_tokens").value_or(true);
-  c.prompts = read_inputs(*prompt, "prompt", model, bos, service.limits.sequences);
+  c.prompts =
+      read_inputs(*prompt, "prompt", model, read_text_reading(fields), service.limits.sequences, call);
   read_counts(fields, service.limits, c);
   c.logprobs = fields.integer("logprobs", 0, service.limits.top_logprobs).value_or(-1);
   c.echoes = fields.boolean("echo").value_or(false);
