@@ -50,6 +50,7 @@ void chat_completions(const Service& service, const std::shared_ptr<Call>& call)
   ChatPrompt prompt = read_chat_prompt(fields, call->request().body, model);
   Request& request = params.request;
   request.prompt = std::move(prompt.ids);
+  if (prompt.forgotten > 0) call->add_header("X-Truncated-Messages", std::to_string(prompt.forgotten));
   request.stop_ids = {model.chat_template().end_id()};
   request.logprobs = read_logprobs(fields, service.limits);
   fit_context(request, model.n_ctx(), "messages");

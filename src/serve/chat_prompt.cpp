@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "serve/api_error.h"
+#include "serve/truncation.h"
 
 namespace gpt::serve {
 namespace {
@@ -188,19 +189,28 @@ ChatPrompt read_chat_prompt(const Fields& fields, std::string_view text, const S
   prompt.continues = fields.boolean("continue_final_message").value_or(last_is_answer && !generates);
   if (prompt.continues && !last_is_answer)
     fail_field("continue_final_message", "expected a last message of the assistant's");
+  const auto encode = [&](const Ordered& messages) {
+    return prompt.continues ? ids_to_continue(format, messages)
+                            : format.encode_conversation(messages, generates || last_is_answer);
+  };
   try {
-    prompt.ids = prompt.continues ? ids_to_continue(format, conversation)
-                                  : format.encode_conversation(conversation, generates || last_is_answer);
+    prompt.ids = encode(conversation);
+    const auto truncation = Truncation::read(fields, model.n_ctx());
+    if (truncation && truncation->applies_to(std::ssize(prompt.ids))) {
+      ShorterConversation rest = forget_turns(conversation, *truncation, encode);
+      prompt.ids = std::move(rest.ids);
+      prompt.forgotten = rest.removed;
+    }
   } catch (const Error& error) {
     fail_field("messages", "{}", error.what());
   }
   return prompt;
 }
 
-}  // namespace gpt::serve
 void refuse_parse_special(const Fields& fields) {
   if (fields.boolean("parse_special").value_or(false))
     fail_field("parse_special",
                "expected only with a text, for messages never become special tokens; leave it out");
 }
 
+}  // namespace gpt::serve

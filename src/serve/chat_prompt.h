@@ -24,8 +24,8 @@ struct ChatPrompt {
 };
 
 // Reads "messages" with "tools", "tool_choice", "parallel_tool_calls", "add_generation_prompt",
-// "continue_final_message" and "chat_template_kwargs". body: the same request as its bytes, for the order of
-// names that templates write. Throws ApiError for what the template does not take.
+// "continue_final_message", "truncation" and "chat_template_kwargs". body: the same request as its bytes, for
+// the order of names that templates write. Throws ApiError for what the template does not take.
 ChatPrompt read_chat_prompt(const Fields& fields, std::string_view body, const ServedModel& model);
 
 // Throws ApiError for "parse_special": true of a conversation, whose messages are always read as text.
