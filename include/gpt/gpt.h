@@ -138,7 +138,7 @@ GPT_API gpt_status gpt_chat_reset(gpt_chat*);
 /* slots, cache_tokens, and the options of a session. */
 GPT_API gpt_status gpt_engine_new(const gpt_model*, gpt_options, gpt_engine** engine);
 GPT_API void gpt_engine_free(gpt_engine*);
-/* Options as of gpt_generate; special=1: as gpt_encode_special. */
+/* Options as of gpt_generate; special=true: as gpt_encode_special. */
 GPT_API gpt_status gpt_submit(gpt_engine*, const char* prompt, size_t size, gpt_options, int64_t* request);
 GPT_API gpt_status gpt_cancel_request(gpt_engine*, int64_t request);
 /* One step. idle: whether there is nothing left to do after it. */

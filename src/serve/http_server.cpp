@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "serve/api_error.h"
 #include "serve/http_exchange.h"
-#include "serve/request_parser.h"
+#include "serve/http_parser.h"
 
 namespace gpt::serve {
 namespace {
