@@ -140,7 +140,7 @@ class RemotePartner final : public ChatPartner {
                  {"temperature", o.temperature},
                  {"top_p", o.top_p},
                  {"seed", o.seed + number_}};
-    // What not every server knows goes only where it is asked for, or to one that is known to have it.
+    // Fields that not every server knows are sent only if they are asked for, or if the server is known.
     if (is_gpt_serve_) body["truncation"] = "auto";
     if (o.top_k > 0) body["top_k"] = o.top_k;
     if (o.min_p > 0) body["min_p"] = o.min_p;

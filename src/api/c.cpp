@@ -151,7 +151,7 @@ class Options {
   std::vector<Entry> left_;
 };
 
-// special: an option beside those of the struct, where there is a prompt that it is for.
+// special: receives the option of this name, for functions that take a prompt; null: the option is refused.
 gptcpp::GenerateOptions generate_options(gpt_options list, bool* special = nullptr) {
   gptcpp::GenerateOptions o;
   Options options(list);

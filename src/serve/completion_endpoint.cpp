@@ -42,7 +42,7 @@ void read_counts(const Fields& fields, const RequestLimits& limits, Completion& 
 void truncate_prompts(Completion& c, const Fields& fields, Call& call) {
   const auto truncation = Truncation::read(fields, c.found.model->n_ctx());
   if (!truncation) return;
-  if (c.echoes) fail_field("truncation", "expected \"disabled\" beside \"echo\": true");
+  if (c.echoes) fail_field("truncation", "expected \"disabled\" with \"echo\": true");
   int64_t removed = 0;
   for (TextInput& prompt : c.prompts) {
     if (truncation->applies_to(std::ssize(prompt.ids)))

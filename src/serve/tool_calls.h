@@ -25,7 +25,7 @@ struct ToolCall {
 
 struct ToolCallOptions {
   ToolFormat format;
-  bool one_call = false;  // the answer ends behind its first call
+  bool one_call = false;  // the answer ends after its first call
   bool from_start =
       false;  // an answer that does not begin with a call has none: it may be JSON that quotes one
   std::vector<std::string> names = {};  // of the tools; none: a call may have any name

@@ -27,9 +27,9 @@ class Truncation {
   int64_t n_ctx_, room_;  // room_: tokens for the response, if there is space for them
 };
 
-// Removes the oldest turns of a conversation, as few as leave kept_tokens(), but not the last one, nor system
-// messages in front. encode: the ids of a conversation. Returns the ids of what is left, and the number of
-// removed messages.
+// Removes the oldest turns of a conversation, as few as possible, until at most kept_tokens() are left. Keeps
+// the last turn and the system messages at the beginning. encode: returns the ids of a conversation. Returns
+// the ids of the rest and the number of removed messages.
 struct ShorterConversation {
   std::vector<int32_t> ids;
   int64_t removed = 0;
