@@ -34,14 +34,17 @@ inline int fuzz_request(const uint8_t* data, size_t size) {
   return 0;
 }
 
-// An answer with calls of tools, whose first byte says what they look like: however it is cut, the same text
-// and calls come out of it.
+// An answer with calls of tools, whose first byte says what they look like and where they are looked for:
+// however it is cut, the same text and calls come out of it.
 inline int fuzz_tool_calls(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view answer(reinterpret_cast<const char*>(data + 1), size - 1);
-  const auto format = data[0] % 2 == 0 ? serve::ToolFormat::hermes : serve::ToolFormat::llama3;
+  const serve::ToolCallOptions options{
+      .format = data[0] % 2 == 0 ? serve::ToolFormat::hermes : serve::ToolFormat::llama3,
+      .one_call = (data[0] & 2) != 0,
+      .from_start = (data[0] & 4) != 0};
   const auto read = [&](size_t piece) {
-    serve::ToolCallParser parser(format);
+    serve::ToolCallParser parser(options);
     std::string text;
     std::vector<std::string> calls;
     const auto add = [&](const serve::ToolCallParser::Found& found) {

@@ -47,9 +47,9 @@ class Generation {
       : a_(arguments), model_(open_model(arguments)), facts_(model_.facts()) {
     if (facts_.has_tokenizer) tokenizer_ = model_.tokenizer();
     check_tokenizer();
-    prompts_ =
-        read_prompts(a_, {[this](const std::string& text) { return model_.prompt_ids(text, !a_.no_bos); },
-                          [this](int32_t id) { return bytes_of(id); }});
+    prompts_ = read_prompts(
+        a_, {[this](const std::string& text) { return model_.prompt_ids(text, !a_.no_bos, a_.special); },
+             [this](int32_t id) { return bytes_of(id); }});
     options_ = generate_options(a_);
     policy_ = static_cast<gptcpp::ContextPolicy>(parse_context_policy(a_.context));
     check();
@@ -275,6 +275,7 @@ void add_prompt_options(CLI::App& app, GenerateArguments& a) {
       ->type_name("FILE");
   add_repeated(app, "--ids", a.ids, "token ids to continue")->type_name("1,2,3");
   add_value(app, "--tokenizer", a.tokenizer, "FILE", "instead of the model's: byte, or a tokenizer.json");
+  app.add_flag("--special", a.special, "names of special tokens in the prompts are these tokens");
 }
 
 void add_beam_options(CLI::App& app, GenerateArguments& a) {

@@ -130,6 +130,10 @@ void check(const ServeArguments& a) {
   check_range("--max-n", a.request.n, 1, 1024);
   check_range("--max-body", a.server.body_bytes, 1024, int64_t{1} << 30);
   check_range("--max-connections", a.server.connections, 1, 1 << 20);
+  check_range("--max-unsent", a.server.unsent_bytes, 65536, int64_t{1} << 40);
+  check_range("--max-unsent-total", a.server.total_unsent_bytes, a.server.unsent_bytes, int64_t{1} << 40);
+  if (!(a.server.read_rate >= 1 && a.server.read_rate <= 1e12))
+    fail_usage("--min-read-rate: expected 1 to 1e12 bytes per second, found {}", a.server.read_rate);
   for (const auto& [flag, seconds] : {std::pair("--request-time", a.server.total_time),
                                       {"--header-time", a.server.header_time},
                                       {"--body-time", a.server.body_time},
@@ -340,6 +344,11 @@ void add_limit_options(CLI::App& app, ServeArguments& a) {
   add_shown(app, "--body-time", a.server.body_time, "SECONDS", "for its body to come");
   add_shown(app, "--idle-time", a.server.idle_time, "SECONDS", "between two requests");
   add_shown(app, "--write-time", a.server.write_time, "SECONDS", "for a client that does not read");
+  add_shown(app, "--max-unsent", a.server.unsent_bytes, "BYTES", "of a response that wait for its client");
+  add_shown(app, "--max-unsent-total", a.server.total_unsent_bytes, "BYTES",
+            "of all responses; beyond them the slowest readers are disconnected");
+  add_shown(app, "--min-read-rate", a.server.read_rate, "BYTES",
+            "per second that a client must read, --write-time aside");
   add_shown(app, "--drain-time", a.drain_time, "SECONDS", "for requests under way at the end");
   app.option_defaults()->group("Options");
 }

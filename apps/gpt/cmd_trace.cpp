@@ -39,7 +39,7 @@ struct TraceArguments {
                                                                      dtype = "fp32";
   std::optional<int64_t> head, query;
   int64_t top_k = 5;
-  bool has_prompt = false, figure_given = false, json = false;
+  bool has_prompt = false, special = false, figure_given = false, json = false;
   MachineOptions machine;
 };
 
@@ -72,7 +72,12 @@ std::vector<int32_t> traced_ids(const TraceArguments& a, const Tokenizer* tokeni
   if (!a.prompt_file.empty()) g.prompt_files = {a.prompt_file};
   if (!a.ids.empty()) g.ids = {a.ids};
   const PromptReader reader{
-      [&](const std::string& text) { return gpt::prompt_ids(text, tokenizer, config, false); },
+      [&](const std::string& text) {
+        const std::vector<int32_t> ids = prompt_ids(text, tokenizer, config, false, a.special);
+        for (const std::string& warning : prompt_warnings(text, ids, tokenizer, a.special, "--special"))
+          write_note(fmt::format("note: {}\n", warning));
+        return ids;
+      },
       [](int32_t) { return ""; }};
   return read_prompts(g, reader).front().ids;
 }
@@ -203,6 +208,7 @@ Command add_trace_command(CLI::App& root) {
   CLI::Option* prompt = add_value(*app, "-p,--prompt,PROMPT", a->prompt, "TEXT", "text to trace");
   add_value(*app, "--prompt-file", a->prompt_file, "FILE", "the same from a file; -: standard input");
   add_value(*app, "--ids", a->ids, "1,2,3", "token ids instead of text");
+  app->add_flag("--special", a->special, "names of special tokens in the prompt are these tokens");
   add_value(*app, "--tokenizer", a->tokenizer, "byte|PATH", "another tokenizer than the model's");
   add_value(*app, "--block", a->block, "N|all", "the block shown in detail");
   add_value(*app, "--head", a->head, "N", "its head whose attention is shown (a summary of all)");

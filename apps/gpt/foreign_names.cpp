@@ -53,6 +53,7 @@ constexpr Name kFlags[] = {
     {"--num-fewshot", "--few-shot"},
     {"--model-name-or-path|-m|--checkpoint", "--model"},
     {"--num-beams", "--beams"},
+    {"--parse-special", "--special"},
     {"--tokenizer-name", "--tokenizer"},
     {"--temp", "--temperature"},
     {"--repeat-penalty", "--repetition-penalty"},

@@ -17,7 +17,7 @@ struct GenerateArguments {
   std::vector<std::string> prompts, prompt_files, ids, logit_bias, adapters;
   gptcpp::GenerateOptions options;
   std::string context = "crop", dtype, kv_dtype, repack = "auto";
-  bool greedy = false, no_bos = false, json = false, in_place = false;
+  bool greedy = false, no_bos = false, special = false, json = false, in_place = false;
   int64_t beams = 0, n = 1, seed = 1;
   std::optional<int64_t> logprobs;
   std::string grammar, json_schema;  // as given: a file or the text itself

@@ -58,7 +58,10 @@ class RemotePartner final : public ChatPartner {
       : options_(generate_options(a.generate)),
         system_(a.system),
         client_(a.generate.model, read_key(a)),
-        model_(a.server_model.empty() ? first_model() : a.server_model) {
+        model_(a.server_model) {
+    const json first = model_.empty() ? first_model() : json::object();
+    if (model_.empty()) model_ = first["id"];
+    is_gpt_serve_ = first.value("owned_by", json()) == "gpt.cpp";
     reset();
   }
 
@@ -100,12 +103,12 @@ class RemotePartner final : public ChatPartner {
          status == 401 ? "; --api-key-file FILE has the key, or OPENAI_API_KEY" : "");
   }
 
-  std::string first_model() {
+  json first_model() {
     const auto answer = client_.get("/models");
     if (answer.status != 200) refused(answer.status, answer.body);
     const json list = json::parse(answer.body, nullptr, false);
-    const json::json_pointer first("/data/0/id");
-    if (!list.is_object() || !list.contains(first) || !list[first].is_string())
+    const json::json_pointer first("/data/0"), id("/data/0/id");
+    if (!list.is_object() || !list.contains(id) || !list[id].is_string())
       fail(
           "{}/models: expected a list of models, found none; is this the address of an OpenAI-compatible "
           "server?",
@@ -137,7 +140,8 @@ class RemotePartner final : public ChatPartner {
                  {"temperature", o.temperature},
                  {"top_p", o.top_p},
                  {"seed", o.seed + number_}};
-    // What not every server knows goes only where it is asked for.
+    // Fields that not every server knows are sent only if they are asked for, or if the server is known.
+    if (is_gpt_serve_) body["truncation"] = "auto";
     if (o.top_k > 0) body["top_k"] = o.top_k;
     if (o.min_p > 0) body["min_p"] = o.min_p;
     if (o.repetition_penalty != 1) body["repetition_penalty"] = o.repetition_penalty;
@@ -172,6 +176,7 @@ class RemotePartner final : public ChatPartner {
   std::string system_;
   serve::HttpClient client_;
   std::string model_;
+  bool is_gpt_serve_ = false;  // which can leave out the oldest turns
   json messages_;
   uint64_t number_ = 0;
   volatile std::sig_atomic_t cancelled_ = 0;

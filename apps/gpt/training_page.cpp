@@ -28,7 +28,8 @@ class TrainingPage::Server {
                 }),
         api_(std::make_unique<serve::Api>(
             models_, serve::ApiOptions{.hosts = {"localhost", "127.0.0.1", "[::1]"},
-                                       .runs = {{.name = name_of(folder), .folder = folder}}})) {
+                                       .runs = {{.name = name_of(folder), .folder = folder}},
+                                       .has_chat = false})) {
     // Signals are for the thread that trains.
     sigset_t all, before;
     sigfillset(&all);

@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define GPT_API_VERSION \
-  1 /* counts what is added; what is incompatible changes the soname, see docs/library.md */
+  2 /* counts what is added; what is incompatible changes the soname, see docs/library.md */
 
 #ifndef GPT_API
 #define GPT_API __attribute__((visibility("default")))
@@ -104,9 +104,12 @@ GPT_API gpt_status gpt_tokenizer_train(const gpt_context*, const char* text, siz
                                        gpt_tokenizer** tokenizer);
 GPT_API void gpt_tokenizer_free(gpt_tokenizer*);
 GPT_API gpt_status gpt_tokenizer_save(const gpt_tokenizer*, const char* path);
-/* Write up to `capacity` ids or bytes, and the number that there are, which may be more. */
+/* Write up to `capacity` ids or bytes, and the number that there are, which may be more. With _special the
+ * names of special tokens in the text are these tokens. */
 GPT_API gpt_status gpt_encode(const gpt_tokenizer*, const char* text, size_t size, int32_t* ids,
                               size_t capacity, size_t* count);
+GPT_API gpt_status gpt_encode_special(const gpt_tokenizer*, const char* text, size_t size, int32_t* ids,
+                                      size_t capacity, size_t* count);
 GPT_API gpt_status gpt_decode(const gpt_tokenizer*, const int32_t* ids, size_t count, char* text,
                               size_t capacity, size_t* size);
 
@@ -115,6 +118,7 @@ GPT_API gpt_status gpt_decode(const gpt_tokenizer*, const int32_t* ids, size_t c
 GPT_API gpt_status gpt_session_new(const gpt_model*, gpt_options, gpt_session** session);
 GPT_API void gpt_session_free(gpt_session*);
 GPT_API gpt_status gpt_feed(gpt_session*, const char* text, size_t size);
+GPT_API gpt_status gpt_feed_special(gpt_session*, const char* text, size_t size); /* as gpt_encode_special */
 GPT_API gpt_status gpt_feed_ids(gpt_session*, const int32_t* ids, size_t count);
 /* All of GenerateOptions but logprobs; "stop=TEXT", "logit_bias=ID=VALUE" and "adapter=NAME" any number of
  * times. on_piece and finish may be NULL. */
@@ -134,6 +138,7 @@ GPT_API gpt_status gpt_chat_reset(gpt_chat*);
 /* slots, cache_tokens, and the options of a session. */
 GPT_API gpt_status gpt_engine_new(const gpt_model*, gpt_options, gpt_engine** engine);
 GPT_API void gpt_engine_free(gpt_engine*);
+/* Options as of gpt_generate; special=true: as gpt_encode_special. */
 GPT_API gpt_status gpt_submit(gpt_engine*, const char* prompt, size_t size, gpt_options, int64_t* request);
 GPT_API gpt_status gpt_cancel_request(gpt_engine*, int64_t request);
 /* One step. idle: whether there is nothing left to do after it. */

@@ -121,8 +121,9 @@ class GPTCPP_API Tokenizer {
   static Tokenizer train(const Context& context, std::string_view text, const TrainOptions& options);
 
   int64_t vocab_size() const;  // ids are 0 .. vocab_size() - 1
-  // Throws invalid_argument for a text that the vocabulary cannot express. Cannot be cancelled.
-  std::vector<int32_t> encode(std::string_view text) const;
+  // special: the names of special tokens in the text are these tokens. Throws invalid_argument for a text
+  // that the vocabulary cannot express. Cannot be cancelled.
+  std::vector<int32_t> encode(std::string_view text, bool special = false) const;
   std::string decode(std::span<const int32_t> ids) const;  // bytes: a single id need not be whole characters
   std::string token_bytes(int32_t id) const;
   void save(const std::string& path) const;  // a tokenizer.json; replaces a file in one go
@@ -171,8 +172,9 @@ class GPTCPP_API Model {
   const ModelFacts& facts() const noexcept;
   Tokenizer tokenizer() const;  // throws unsupported where it has none
   // The ids of a text that something is generated after: behind the token that the model's texts begin with,
-  // unless `bos` is false. An empty text is that token, else a newline.
-  std::vector<int32_t> prompt_ids(std::string_view text, bool bos = true) const;
+  // unless `bos` is false. An empty text is that token, else a newline. special: the names of special tokens
+  // in the text are these tokens; else they are text, and the context's log gets a warning about them.
+  std::vector<int32_t> prompt_ids(std::string_view text, bool bos = true, bool special = false) const;
 
   struct Impl;
   const std::shared_ptr<const Impl>& impl() const noexcept { return impl_; }
@@ -270,8 +272,8 @@ struct SessionOptions {
   bool in_place = false;
   // Weights that are read where the file has them are copied to memory with large pages, which is read
   // faster: auto, after the first tokens where they are in small pages and take at most half of the free
-  // memory; never; always, at once. Their layout and all results stay the same. They belong to the model: what
-  // one session or engine copies, all read from then on, those with never too.
+  // memory; never; always, at once. Their layout and all results stay the same. They belong to the model:
+  // what one session or engine copies, all read from then on, those with never too.
   std::string repack = "auto";
   ContextPolicy policy = ContextPolicy::stop;
   // Speculative decoding: one pass through the model computes several tokens that are likely to come. Only
@@ -290,7 +292,8 @@ class GPTCPP_API Session {
   explicit Session(const Model& model, const SessionOptions& options = {});
 
   // Appends; computes nothing yet. The first text begins with the token that the model's texts begin with.
-  void feed(std::string_view text);
+  // special: as in Model::prompt_ids.
+  void feed(std::string_view text, bool special = false);
   void feed(std::span<const int32_t> ids);
   // Goes on with the text, and appends what it drew. An empty session begins as the model's texts do.
   // Cancelling: between tokens, and between 512 tokens of what was fed; what was drawn until then is
@@ -371,8 +374,8 @@ struct Event {
 class GPTCPP_API Engine {
  public:
   explicit Engine(const Model& model, const EngineOptions& options = {});
-  // Queues a request and returns its number: 0, 1, ...
-  int64_t submit(std::string_view prompt, const GenerateOptions& options = {});
+  // Queues a request and returns its number: 0, 1, ... special: as in Model::prompt_ids.
+  int64_t submit(std::string_view prompt, const GenerateOptions& options = {}, bool special = false);
   int64_t submit(std::span<const int32_t> prompt, const GenerateOptions& options = {});
   bool cancel(int64_t request);  // without further events; false when it has ended
   // One pass of at most 512 tokens through the model; none when idle, or where the last pass has computed

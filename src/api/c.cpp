@@ -151,9 +151,11 @@ class Options {
   std::vector<Entry> left_;
 };
 
-gptcpp::GenerateOptions generate_options(gpt_options list) {
+// special: receives the option of this name, for functions that take a prompt; null: the option is refused.
+gptcpp::GenerateOptions generate_options(gpt_options list, bool* special = nullptr) {
   gptcpp::GenerateOptions o;
   Options options(list);
+  if (special != nullptr) options.take("special", *special);
   options.take("max_tokens", o.max_tokens).take("temperature", o.temperature).take("top_k", o.top_k);
   options.take("top_p", o.top_p).take("top_p_rule", o.top_p_rule).take("min_p", o.min_p);
   options.take("repetition_penalty", o.repetition_penalty).take("logit_bias", o.logit_bias);
@@ -303,12 +305,27 @@ gpt_status gpt_tokenizer_save(const gpt_tokenizer* tokenizer, const char* path) 
   return guarded([&] { require(tokenizer, "tokenizer").value.save(&require(path, "path")); });
 }
 
-gpt_status gpt_encode(const gpt_tokenizer* tokenizer, const char* text, size_t size, int32_t* ids,
-                      size_t capacity, size_t* count) {
+namespace {
+
+gpt_status encode(const gpt_tokenizer* tokenizer, const char* text, size_t size, bool special, int32_t* ids,
+                  size_t capacity, size_t* count) {
   return guarded([&] {
-    const std::vector<int32_t> found = require(tokenizer, "tokenizer").value.encode(text_of(text, size));
+    const std::vector<int32_t> found =
+        require(tokenizer, "tokenizer").value.encode(text_of(text, size), special);
     copy_out<int32_t>(found, ids, capacity, count);
   });
+}
+
+}  // namespace
+
+gpt_status gpt_encode(const gpt_tokenizer* tokenizer, const char* text, size_t size, int32_t* ids,
+                      size_t capacity, size_t* count) {
+  return encode(tokenizer, text, size, false, ids, capacity, count);
+}
+
+gpt_status gpt_encode_special(const gpt_tokenizer* tokenizer, const char* text, size_t size, int32_t* ids,
+                              size_t capacity, size_t* count) {
+  return encode(tokenizer, text, size, true, ids, capacity, count);
 }
 
 gpt_status gpt_decode(const gpt_tokenizer* tokenizer, const int32_t* ids, size_t count, char* text,
@@ -327,6 +344,10 @@ gpt_status gpt_session_new(const gpt_model* model, gpt_options options, gpt_sess
 
 gpt_status gpt_feed(gpt_session* session, const char* text, size_t size) {
   return guarded([&] { require(session, "session").value.feed(text_of(text, size)); });
+}
+
+gpt_status gpt_feed_special(gpt_session* session, const char* text, size_t size) {
+  return guarded([&] { require(session, "session").value.feed(text_of(text, size), true); });
 }
 
 gpt_status gpt_feed_ids(gpt_session* session, const int32_t* ids, size_t count) {
@@ -394,7 +415,9 @@ gpt_status gpt_submit(gpt_engine* engine, const char* prompt, size_t size, gpt_o
   return guarded([&] {
     gptcpp::Engine& e = require(engine, "engine").value;
     int64_t& number = require(request, "request");
-    number = e.submit(text_of(prompt, size), generate_options(options));
+    bool special = false;
+    const gptcpp::GenerateOptions o = generate_options(options, &special);
+    number = e.submit(text_of(prompt, size), o, special);
   });
 }
 

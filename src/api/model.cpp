@@ -163,12 +163,32 @@ void Model::Impl::claim_packed(gpt::DType dtype, bool in_place) const {
   packed.emplace(std::pair(dtype, in_place), Claim(context, bytes, "packed weights"));
 }
 
-std::vector<int32_t> Model::Impl::text_ids(std::string_view words, bool bos) const {
+namespace {
+
+void log_warnings(const Model::Impl& model, std::string_view words, std::span<const int32_t> ids,
+                  bool special) {
+  const gpt::Tokenizer* const t = model.text == nullptr ? nullptr : model.text->tokenizer.get();
+  for (const std::string& warning : gpt::prompt_warnings(words, ids, t, special, "the option special"))
+    model.context->log(LogLevel::warning, warning);
+}
+
+}  // namespace
+
+std::vector<int32_t> Model::Impl::later_ids(std::string_view words, bool special) const {
+  std::vector<int32_t> ids = special ? tokenizer().encode_special(words) : tokenizer().encode(words);
+  if (!special) log_warnings(*this, words, ids, special);
+  return ids;
+}
+
+std::vector<int32_t> Model::Impl::text_ids(std::string_view words, bool bos, bool special) const {
   const bool needs_tokenizer = !words.empty() || config().bos_token_id < 0;
   if (needs_tokenizer && !facts.tokenizer_problem.empty()) tokenizer();  // throws
   const gpt::Tokenizer* const t = text == nullptr ? nullptr : text->tokenizer.get();
-  return guarded_as(t == nullptr ? Code::unsupported : Code::invalid_argument, "text",
-                    [&] { return gpt::prompt_ids(std::string(words), t, config(), !bos); });
+  std::vector<int32_t> ids =
+      guarded_as(t == nullptr ? Code::unsupported : Code::invalid_argument, "text",
+                 [&] { return gpt::prompt_ids(std::string(words), t, config(), !bos, special); });
+  log_warnings(*this, words, ids, special);
+  return ids;
 }
 
 Model::Model(const Context& context, const std::string& path, const ModelOptions& options)
@@ -183,8 +203,8 @@ Tokenizer Model::tokenizer() const {
   return Tokenizer(impl_->text);
 }
 
-std::vector<int32_t> Model::prompt_ids(std::string_view text, bool bos) const {
-  return impl_->text_ids(text, bos);
+std::vector<int32_t> Model::prompt_ids(std::string_view text, bool bos, bool special) const {
+  return impl_->text_ids(text, bos, special);
 }
 
 Tokenizer Tokenizer::bytes() {
@@ -228,8 +248,10 @@ int64_t Tokenizer::vocab_size() const {
   return impl_->tokenizer->vocab_size();
 }
 
-std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
-  return as_argument("text", [&] { return impl_->tokenizer->encode(text); });
+std::vector<int32_t> Tokenizer::encode(std::string_view text, bool special) const {
+  return as_argument("text", [&] {
+    return special ? impl_->tokenizer->encode_special(text) : impl_->tokenizer->encode(text);
+  });
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids) const {

@@ -30,7 +30,10 @@ struct Model::Impl {
   void claim_packed(gpt::DType dtype, bool in_place) const;
   void load_adapters();
   gpt::grammar::GrammarCache& grammars() const;  // throws unsupported without a tokenizer
-  std::vector<int32_t> text_ids(std::string_view text, bool bos = true) const;  // of a text that begins
+  // The ids of a text that begins; warns through the context's log.
+  std::vector<int32_t> text_ids(std::string_view text, bool bos, bool special) const;
+  // The ids of a text that does not begin, with the same warnings.
+  std::vector<int32_t> later_ids(std::string_view text, bool special) const;
 
   std::shared_ptr<Context::Impl> context;
   Claim claim;

@@ -22,9 +22,9 @@ AtExit(F) -> AtExit<F>;
 struct Session::Impl {
   Impl(const Model& model, const SessionOptions& options) : decoder(model.impl(), engine_options(options)) {}
 
-  std::vector<int32_t> opening(std::string_view text) const {
-    if (ids.empty()) return decoder.model().text_ids(text);
-    return decoder.model().tokenizer().encode(text);
+  std::vector<int32_t> ids_of(std::string_view text, bool special) const {
+    return ids.empty() ? decoder.model().text_ids(text, true, special)
+                       : decoder.model().later_ids(text, special);
   }
 
   Decoder decoder;
@@ -36,10 +36,10 @@ struct Session::Impl {
 Session::Session(const Model& model, const SessionOptions& options)
     : impl_(guarded([&] { return std::make_shared<Impl>(model, options); })) {}
 
-void Session::feed(std::string_view text) {
+void Session::feed(std::string_view text, bool special) {
   InUse::check(impl_->in_use);
   if (text.empty()) return;
-  const auto ids = as_argument("text", [&] { return impl_->opening(text); });
+  const auto ids = as_argument("text", [&] { return impl_->ids_of(text, special); });
   impl_->ids.insert(impl_->ids.end(), ids.begin(), ids.end());
 }
 
@@ -60,7 +60,7 @@ Result Session::generate(const GenerateOptions& options, const OnPiece& on_piece
     const std::shared_ptr<Impl> s = impl_;  // whatever the callback does to the handle
     const InUse in_use(s->in_use);
     Answer answer(s->decoder.model(), options.stops);
-    gpt::Request request = s->decoder.request(s->ids.empty() ? s->opening("") : s->ids, options);
+    gpt::Request request = s->decoder.request(s->ids.empty() ? s->ids_of("", false) : s->ids, options);
     const std::vector<int32_t> prompt = request.prompt;
     const AtExit append{[&] {
       const std::vector<int32_t>& drawn = answer.result.ids;
@@ -217,9 +217,9 @@ void Engine::Impl::take(const gpt::Event& inner, std::string& text) {
 Engine::Engine(const Model& model, const EngineOptions& options)
     : impl_(guarded([&] { return std::make_shared<Impl>(model, options); })) {}
 
-int64_t Engine::submit(std::string_view prompt, const GenerateOptions& options) {
+int64_t Engine::submit(std::string_view prompt, const GenerateOptions& options, bool special) {
   return guarded([&] {
-    auto ids = as_argument("prompt", [&] { return impl_->decoder.model().text_ids(prompt); });
+    auto ids = as_argument("prompt", [&] { return impl_->decoder.model().text_ids(prompt, true, special); });
     return impl_->submit(std::move(ids), options);
   });
 }

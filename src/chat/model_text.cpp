@@ -196,7 +196,7 @@ std::vector<int32_t> eos_ids(const ModelConfig& config) {
 }
 
 std::vector<int32_t> prompt_ids(const std::string& text, const Tokenizer* tokenizer,
-                                const ModelConfig& config, bool no_bos) {
+                                const ModelConfig& config, bool no_bos, bool special) {
   const auto bos = static_cast<int32_t>(config.bos_token_id);
   if (text.empty() && bos >= 0) return {bos};
   if (tokenizer == nullptr) {
@@ -207,7 +207,7 @@ std::vector<int32_t> prompt_ids(const std::string& text, const Tokenizer* tokeni
         text.empty() ? "an empty prompt" : "text");
   }
   if (!text.empty()) {
-    std::vector<int32_t> ids = tokenizer->encode(text);
+    std::vector<int32_t> ids = special ? tokenizer->encode_special(text) : tokenizer->encode(text);
     const int32_t before = no_bos ? -1 : token_before_texts(*tokenizer, bos);
     if (before >= 0) ids.insert(ids.begin(), before);
     return ids;
@@ -217,6 +217,40 @@ std::vector<int32_t> prompt_ids(const std::string& text, const Tokenizer* tokeni
   } catch (const Error&) {  // a vocabulary without newline
     return {0};
   }
+}
+
+namespace {
+
+// The names of the special tokens among these ids, each once, in order.
+std::vector<std::string> special_names(std::span<const int32_t> ids, const Tokenizer& tokenizer) {
+  std::vector<std::string> names;
+  for (const int32_t id : ids) {
+    if (tokenizer.is_text(id) || id == tokenizer.special_ids().unk) continue;
+    std::string name = printable_text(tokenizer.token_bytes(id), 40);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> prompt_warnings(std::string_view text, std::span<const int32_t> ids,
+                                         const Tokenizer* tokenizer, bool special, std::string_view option) {
+  constexpr size_t kMostNames = 4;
+  if (tokenizer == nullptr || text.empty()) return {};
+  if (special) {
+    if (ids.size() < 2 || ids[0] != ids[1] || tokenizer->is_text(ids[0])) return {};
+    return {fmt::format("the prompt begins with two {}: the model's texts begin with one already",
+                        printable_text(bytes_of(*tokenizer, ids[0]), 40))};
+  }
+  std::vector<std::string> names = special_names(tokenizer->encode_special(text), *tokenizer);
+  if (names.empty()) return {};
+  const size_t more = names.size() - std::min(names.size(), kMostNames);
+  names.resize(names.size() - more);
+  return {
+      fmt::format("the prompt contains the names of special tokens, which are read as text: {}{}; {} reads "
+                  "them as tokens",
+                  fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "", option)};
 }
 
 std::string bytes_of(const Tokenizer& tokenizer, int32_t id) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,10 +58,14 @@ ChatTemplate model_chat_template(const LoadedModel& loaded, const Tokenizer& tok
 std::vector<int32_t> eos_ids(const ModelConfig& config);
 
 // The ids of a text that begins a sequence: behind BOS where its tokenizer says that texts are (unless
-// no_bos). No text is the model's BOS, where it has one, else a newline. Throws Error where it takes a
-// tokenizer and there is none (null).
+// no_bos). No text is the model's BOS, where it has one, else a newline. special: the names of special tokens
+// in the text are these tokens. Throws Error where it takes a tokenizer and there is none (null).
 std::vector<int32_t> prompt_ids(const std::string& text, const Tokenizer* tokenizer,
-                                const ModelConfig& config, bool no_bos);
+                                const ModelConfig& config, bool no_bos, bool special = false);
+// Warnings about a prompt whose ids are those of prompt_ids: names of special tokens that were read as text,
+// or with `special` two BOS tokens at the beginning. option: how the caller names `special`.
+std::vector<std::string> prompt_warnings(std::string_view text, std::span<const int32_t> ids,
+                                         const Tokenizer* tokenizer, bool special, std::string_view option);
 
 // The bytes of a token; U+FFFD for ids that the vocabulary of the model has and the tokenizer lacks.
 std::string bytes_of(const Tokenizer& tokenizer, int32_t id);

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "grammar/grammar.h"
+#include "grammar/front_ends.h"
 #include "grammar/rules.h"
 
 namespace gpt::grammar {
@@ -232,10 +232,8 @@ class GbnfParser {
 }  // namespace
 
 // Source: llama.cpp, grammars/README.md.
-GrammarPtr compile_gbnf(std::string_view text, const Limits& limits) {
-  Rules rules(limits);
-  const RuleId root = GbnfParser(text, rules).parse();
-  return std::make_shared<const Grammar>(build_automaton(rules, root));
+RuleId gbnf_rule(Rules& rules, std::string_view text) {
+  return GbnfParser(text, rules).parse();
 }
 
 }  // namespace gpt::grammar

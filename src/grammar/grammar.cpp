@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "grammar/front_ends.h"
 #include "grammar/stacks.h"
 
 namespace gpt::grammar {
@@ -36,6 +37,37 @@ bool Grammar::begins(std::string_view text) const {
   for (const char c : text)
     if (at != Stacks::kDead) at = stacks.step(at, static_cast<uint8_t>(c));
   return at != Stacks::kDead;
+}
+
+GrammarPtr compile_gbnf(std::string_view text, const Limits& limits) {
+  Rules rules(limits);
+  const RuleId root = gbnf_rule(rules, text);
+  return std::make_shared<const Grammar>(build_automaton(rules, root));
+}
+
+GrammarPtr compile_regex(std::string_view pattern, const Limits& limits) {
+  Rules rules(limits);
+  const RuleId root = regex_rule(rules, pattern);
+  return std::make_shared<const Grammar>(build_automaton(rules, root));
+}
+
+GrammarPtr compile_json_schema(const nlohmann::ordered_json& schema, const SchemaFrame& frame,
+                               const Limits& limits) {
+  Rules rules(limits);
+  const RuleId root = json_schema_rule(rules, schema, frame);
+  return std::make_shared<const Grammar>(build_automaton(rules, root));
+}
+
+GrammarPtr compile_json_schema_text(std::string_view text, const SchemaFrame& frame, const Limits& limits) {
+  Rules rules(limits);
+  const RuleId root = json_schema_text_rule(rules, text, frame);
+  return std::make_shared<const Grammar>(build_automaton(rules, root));
+}
+
+GrammarPtr compile_json_object(const Limits& limits) {
+  Rules rules(limits);
+  const RuleId root = json_object_rule(rules);
+  return std::make_shared<const Grammar>(build_automaton(rules, root));
 }
 
 }  // namespace gpt::grammar

@@ -1,21 +1,38 @@
 #include "grammar/grammar_cache.h"
 
-#include "grammar/grammar.h"
+#include "grammar/front_ends.h"
 
 namespace gpt::grammar {
 
-GrammarPtr compile(const GrammarSource& source, const Limits& limits) {
+namespace {
+
+RuleId rule_of(Rules& rules, const GrammarSource& source) {
   switch (source.kind) {
     case GrammarSource::Kind::gbnf:
-      return compile_gbnf(source.text, limits);
+      return gbnf_rule(rules, source.text);
     case GrammarSource::Kind::regex:
-      return compile_regex(source.text, limits);
+      return regex_rule(rules, source.text);
     case GrammarSource::Kind::json_schema:
-      return compile_json_schema_text(source.text, source.frame, limits);
+      return json_schema_text_rule(rules, source.text, source.frame);
     case GrammarSource::Kind::json_object:
       break;
   }
-  return compile_json_object(limits);
+  return json_object_rule(rules);
+}
+
+}  // namespace
+
+GrammarPtr compile(const GrammarSource& source, const Limits& limits) {
+  Rules rules(limits);
+  RuleId root = rule_of(rules, source);
+  if (!source.others.empty()) {
+    std::vector<Expr> options = {rules.call(root)};
+    for (const GrammarSource& other : source.others)
+      options.push_back(rules.call(rule_of(rules, other)));
+    root = rules.declare("answer");
+    rules.define(root, rules.choice(options));
+  }
+  return std::make_shared<const Grammar>(build_automaton(rules, root));
 }
 
 GrammarCache::GrammarCache(std::shared_ptr<const Vocabulary> vocabulary)

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <compare>
 #include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "grammar/grammar.h"
 #include "grammar/token_masks.h"
@@ -16,10 +18,12 @@ namespace gpt::grammar {
 struct GrammarSource {
   enum class Kind : uint8_t { gbnf, regex, json_schema, json_object };
   Kind kind;
-  std::string text = {};   // of a json_object: none
-  SchemaFrame frame = {};  // of a json_schema
+  std::string text = {};                   // of a json_object: none
+  SchemaFrame frame = {};                  // of a json_schema
+  std::vector<GrammarSource> others = {};  // grammars that an answer may fit instead
 
-  auto operator<=>(const GrammarSource&) const = default;
+  std::strong_ordering operator<=>(const GrammarSource&) const = default;
+  bool operator==(const GrammarSource&) const = default;
 };
 
 // Compiles it. Throws Error as the functions of grammar.h do.

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "grammar/grammar.h"
+#include "grammar/front_ends.h"
 
 namespace gpt::grammar {
 namespace {
@@ -194,11 +194,10 @@ std::optional<std::string> format_pattern(std::string_view format) {
   return std::nullopt;
 }
 
-GrammarPtr compile_json_object(const Limits& limits) {
-  Rules rules(limits);
+RuleId json_object_rule(Rules& rules) {
   const RuleId root = rules.declare("json_object");
   rules.define(root, JsonForms(rules).any_object());
-  return std::make_shared<const Grammar>(build_automaton(rules, root));
+  return root;
 }
 
 }  // namespace gpt::grammar

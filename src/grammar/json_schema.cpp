@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "grammar/grammar.h"
+#include "grammar/front_ends.h"
 #include "grammar/json_forms.h"
 #include "grammar/json_numbers.h"
 #include "grammar/rules.h"
@@ -473,9 +473,8 @@ void check_size(const Json& root, const Limits& limits) {
 
 }  // namespace
 
-GrammarPtr compile_json_schema(const Json& schema, const SchemaFrame& frame, const Limits& limits) {
-  check_size(schema, limits);
-  Rules rules(limits);
+RuleId json_schema_rule(Rules& rules, const Json& schema, const SchemaFrame& frame) {
+  check_size(schema, rules.limits());
   RuleId root = SchemaCompiler(schema, rules).compile();
   if (frame != SchemaFrame{}) {
     const Expr framed = rules.sequence({rules.text(frame.before), rules.call(root), rules.text(frame.after)});
@@ -485,12 +484,13 @@ GrammarPtr compile_json_schema(const Json& schema, const SchemaFrame& frame, con
     root = rules.declare("answer");
     rules.define(root, rules.sequence({framed, more}));
   }
-  return std::make_shared<const Grammar>(build_automaton(rules, root));
+  return root;
 }
 
-GrammarPtr compile_json_schema_text(std::string_view text, const SchemaFrame& frame, const Limits& limits) {
+RuleId json_schema_text_rule(Rules& rules, std::string_view text, const SchemaFrame& frame) {
+  const Limits& limits = rules.limits();
   parse_json(text, "JSON schema", {.max_bytes = limits.max_text, .max_depth = 4 * limits.max_nesting});
-  return compile_json_schema(Json::parse(text), frame, limits);
+  return json_schema_rule(rules, Json::parse(text), frame);
 }
 
 }  // namespace gpt::grammar

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "grammar/grammar.h"
+#include "grammar/front_ends.h"
 
 namespace gpt::grammar {
 namespace {
@@ -312,13 +312,12 @@ Expr regex_expression(Rules& rules, std::string_view pattern, const CharacterFor
   return RegexParser(rules, pattern, forms, range, what).parse();
 }
 
-GrammarPtr compile_regex(std::string_view pattern, const Limits& limits) {
-  Rules rules(limits);
+RuleId regex_rule(Rules& rules, std::string_view pattern) {
   const CharacterForms forms{[&](const CodePointSet& set) { return rules.code_points(set); },
                              [&] { return rules.code_points(CodePointSet::all()); }};
   const RuleId root = rules.declare("regex");
   rules.define(root, regex_expression(rules, pattern, forms, PatternRange::whole, "regex"));
-  return std::make_shared<const Grammar>(build_automaton(rules, root));
+  return root;
 }
 
 }  // namespace gpt::grammar

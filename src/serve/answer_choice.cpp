@@ -23,9 +23,10 @@ AnswerPiece AnswerChoice::push(const Event& event) {
   }
   if (event.logprobs != nullptr && (!ends || keep_end_))
     waiting_.push_back({{event.id, *event.logprobs, first_char_ + begun}, begin, begun_chars()});
-  const bool stopped = stream_ && stream_->stopped();
+  bool stopped = stream_ && stream_->stopped();
   if (event.finish && !stopped && stream_) text += stream_->finish();
   piece.text = without_calls(std::move(text), piece);
+  stopped = stopped || (tools_ && tools_->ended());
   const bool whole = ends || stopped || event.finish == FinishReason::complete;
   if (event.finish || stopped) end(piece, whole ? "stop" : "length");
   release(piece, event.finish && !stopped);

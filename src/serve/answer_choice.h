@@ -35,7 +35,7 @@ class AnswerChoice {
     std::vector<std::string> stops = {};
     bool drop_blank = false;  // as TextStream
     bool keep_end = false;    // the log-probabilities of a token that ends the answer are part of it
-    std::optional<ToolFormat> tools = {};
+    std::optional<ToolCallOptions> tools = {};
     int64_t first_char = 0;  // characters of the text in front of the answer
   };
   // tokenizer: null where the answer is ids alone; it outlives the object.

@@ -5,12 +5,19 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <set>
 
 #include "base/utf8.h"
 #include "serve/json_text.h"
 
 namespace gpt::serve {
 namespace {
+
+constexpr std::string_view kTokenId = "token_id:";
+
+std::string name_by_id(int32_t id) {
+  return fmt::format("{}{}", kTokenId, id);
+}
 
 void append_finish(std::string& out, const char* finish) {
   out += ",\"finish_reason\":";
@@ -199,15 +206,40 @@ void AnswerFormat::chat_logprobs(std::string& out, const std::vector<TokenEntry>
   out += "],\"refusal\":null}";
 }
 
-// A token that is no whole characters is named by its bytes, as OpenAI does: "bytes:\xe2\x82".
+// A token that is no whole characters is named by its bytes, as OpenAI does: "bytes:\xe2\x82". No text is
+// taken for the name that another token has by its id.
 std::string AnswerFormat::token_text(int32_t id) const {
   if (options_.tokenizer == nullptr) return std::to_string(id);
   const std::string bytes = bytes_of(*options_.tokenizer, id);
+  if (bytes.starts_with(kTokenId)) return name_by_id(id);
   if (!first_invalid_utf8(bytes)) return bytes;
   std::string name = "bytes:";
   for (const char c : bytes)
     name += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   return name;
+}
+
+// The most likely tokens of a position and the chosen one, which is always among them, as OpenAI has it.
+// Every token has a key of its own: one whose text is the key of another token is named by its id, as in
+// vLLM. The chosen token has the name that it has in the list of tokens.
+void AnswerFormat::text_top(std::string& out, const Logprobs& logprobs) const {
+  const TokenLogprob& chosen = logprobs.chosen;
+  std::set<std::string> names = {token_text(chosen.id)};
+  bool has_chosen = false;
+  const auto add = [&](const TokenLogprob& token) {
+    std::string name = token_text(token.id);
+    if (token.id != chosen.id && !names.insert(name).second) name = name_by_id(token.id);
+    if (out.back() != '{') out += ',';
+    append_json(out, name);
+    out += ':';
+    append_json(out, token.logprob);
+    has_chosen = has_chosen || token.id == chosen.id;
+  };
+  out += '{';
+  for (const TokenLogprob& token : logprobs.top)
+    add(token);
+  if (!has_chosen) add(chosen);
+  out += '}';
 }
 
 void AnswerFormat::text_logprobs(std::string& out, const std::vector<TokenEntry>& tokens) const {
@@ -223,21 +255,9 @@ void AnswerFormat::text_logprobs(std::string& out, const std::vector<TokenEntry>
     tops += comma;
     if (std::isnan(entry.logprobs.chosen.logprob)) {
       tops += "null";
-      continue;
+    } else {
+      text_top(tops, entry.logprobs);
     }
-    tops += '{';
-    // The chosen one is always among them, as OpenAI has it.
-    auto top = entry.logprobs.top;
-    const auto& chosen = entry.logprobs.chosen;
-    using Scored = std::decay_t<decltype(chosen)>;
-    if (std::ranges::find(top, chosen.id, &Scored::id) == top.end()) top.push_back(chosen);
-    for (size_t j = 0; j < top.size(); ++j) {
-      if (j > 0) tops += ',';
-      append_json(tops, token_text(top[j].id));
-      tops += ':';
-      append_json(tops, top[j].logprob);
-    }
-    tops += '}';
   }
   out += fmt::format("{{\"tokens\":[{}],\"token_logprobs\":[{}],\"top_logprobs\":[{}],\"text_offset\":[{}]}}",
                      names, values, tops, offsets);

@@ -46,6 +46,7 @@ class AnswerFormat {
   void text_logprobs(std::string& out, const std::vector<TokenEntry>& tokens) const;
   void token(std::string& out, const TokenLogprob& token) const;
   std::string token_text(int32_t id) const;
+  void text_top(std::string& out, const Logprobs& logprobs) const;
   static void calls(std::string& out, const std::vector<ToolCall>& calls, int64_t first, bool indexed);
 
   Options options_;

@@ -164,12 +164,29 @@ AnswerGrammar tool_call_grammar(const Ordered& tools, ToolFormat format, bool se
   return {std::move(source), "tools"};
 }
 
+namespace {
+
+// The field whose grammar cannot be compiled: that of the form, unless it is right by itself.
+std::string field_at_fault(AnswerGrammar grammar) {
+  if (grammar.source.others.empty()) return grammar.field;
+  grammar.source.others.clear();
+  try {
+    compile(grammar.source);
+  } catch (const Error&) {
+    return grammar.field;
+  }
+  return "tools";
+}
+
+}  // namespace
+
 void constrain(std::span<Request> requests, const AnswerGrammar& grammar, const ServedModel& model) {
   std::shared_ptr<grammar::TokenMasks> masks;
   try {
     masks = model.grammars().masks(grammar.source);
   } catch (const Error& error) {
-    throw ApiError(400, grammar.field + ": " + error.what(), grammar.field, "invalid_schema");
+    const std::string field = field_at_fault(grammar);
+    throw ApiError(400, field + ": " + error.what(), field, "invalid_schema");
   }
   const Request* before = nullptr;
   try {

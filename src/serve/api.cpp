@@ -33,6 +33,11 @@ std::string log_line(const CallRecord& r) {
   if (r.usage.prompt > 0)
     line += fmt::format(",\"prompt_tokens\":{},\"completion_tokens\":{},\"cached_tokens\":{}", r.usage.prompt,
                         r.usage.completion, r.usage.cached);
+  for (const std::string& warning : r.warnings) {
+    line += &warning == r.warnings.data() ? ",\"warnings\":[" : ",";
+    append_json(line, warning);
+  }
+  if (!r.warnings.empty()) line += "]";
   if (!r.traceparent.empty()) line += fmt::format(",\"traceparent\":\"{}\"", r.traceparent);
   return line + "}";
 }
@@ -81,7 +86,7 @@ void Api::add_endpoints() {
   add("GET", "/training/runs", list_runs);
   add("GET", "/training/runs/*", show_run);
   add("GET", "/training/reports/*", show_run_report);
-  add_pages(router_);
+  add_pages(router_, options_.has_chat);
   router_.add(
       {.method = "GET", .path = "/health", .open = true, .run = [this](const auto& call) { health(*call); }});
   router_.add({.method = "GET", .path = "/metrics", .run = [this](const auto& call) {

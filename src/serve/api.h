@@ -24,6 +24,7 @@ struct ApiOptions {
   std::function<void(const std::string& line)> log = {};  // takes JSON lines, on any thread
   std::function<int64_t()> connections = {};              // for the metrics
   std::vector<WatchedRun> runs = {};                      // shown beside the models that are runs
+  bool has_chat = true;                                   // false: there is never a model, only runs
 };
 
 // Everything behind HTTP: guards every request, finds its endpoint and runs it, counts and logs it. What

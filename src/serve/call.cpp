@@ -1,5 +1,7 @@
 #include "serve/call.h"
 
+#include <algorithm>
+
 #include "serve/api_error.h"
 
 namespace gpt::serve {
@@ -52,13 +54,32 @@ void Call::set_usage(const Usage& usage) {
   record_.usage = usage;
 }
 
-void Call::add_headers(HttpReply& reply) const {
+void Call::add_warning(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  if (std::ranges::find(record_.warnings, text) == record_.warnings.end()) record_.warnings.push_back(text);
+}
+
+void Call::add_header(const std::string& name, const std::string& value) {
+  const std::lock_guard lock(mutex_);
+  headers_.emplace_back(name, value);
+}
+
+void Call::add_headers(HttpReply& reply) {
+  const std::lock_guard lock(mutex_);
+  reply.headers.insert(reply.headers.end(), headers_.begin(), headers_.end());
   reply.headers.emplace_back("X-Request-Id", record_.id);
   if (!record_.traceparent.empty()) reply.headers.emplace_back("traceparent", record_.traceparent);
 }
 
 // Counted before it is sent, so that whoever has the answer finds it counted.
 void Call::send(HttpReply reply) {
+  if (reply.body.size() > responder_->most_bytes())
+    reply = ApiError(400,
+                     fmt::format("the response has {} bytes, but this server holds {} for one connection "
+                                 "(--max-unsent); ask for less, or stream",
+                                 reply.body.size(), responder_->most_bytes()),
+                     {}, "response_too_large")
+                .reply();
   add_headers(reply);
   end_with(reply.status);
   responder_->send(std::move(reply));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "serve/answer_format.h"
@@ -20,6 +21,7 @@ struct CallRecord {
   int status = 0;     // 499: the client went away first
   double seconds = 0;
   Usage usage;
+  std::vector<std::string> warnings;  // what is probably not meant in the request
 };
 
 // A client's call: the request, and the way of its answer, which is watched so that every call is counted and
@@ -38,6 +40,8 @@ class Call : public Responder, public std::enable_shared_from_this<Call> {
   void set_endpoint(const std::string& name) { record_.endpoint = name; }
   void set_model(const std::string& name);
   void set_usage(const Usage& usage);
+  void add_header(const std::string& name, const std::string& value);  // of the answer
+  void add_warning(const std::string& text);  // one that the record has already is not added again
 
   void send(HttpReply reply) override;
   void begin_stream(HttpReply head) override;
@@ -46,7 +50,7 @@ class Call : public Responder, public std::enable_shared_from_this<Call> {
   void on_closed(std::function<void()> then) override;
 
  private:
-  void add_headers(HttpReply& reply) const;
+  void add_headers(HttpReply& reply);
   void end_with(int status);
   void close();
 
@@ -56,6 +60,7 @@ class Call : public Responder, public std::enable_shared_from_this<Call> {
   Clock::time_point begun_ = Clock::now();
   std::mutex mutex_;
   CallRecord record_;
+  HttpHeaders headers_;
   int stream_status_ = 0;
   std::function<void()> on_closed_;
   bool gone_ = false;

@@ -16,15 +16,24 @@ int64_t read_logprobs(const Fields& fields, const RequestLimits& limits) {
   return wanted ? top.value_or(0) : -1;
 }
 
-// What the answer must be: the calls of tools, or what the request says of its form.
+// What the answer must be: calls of tools, or a message of the form that the request demands; where both are
+// possible, one of the two. A form says nothing about calls.
 std::optional<AnswerGrammar> answer_grammar(const Fields& fields, std::string_view body,
                                             const ChatPrompt& prompt) {
   auto grammar = read_answer_grammar(fields, body);
-  if (!grammar) return prompt.calls;
-  if (prompt.tools)
-    fail_field("tool_choice", "expected \"none\" beside {}, for the answer can be only one of both",
-               grammar->field);
+  if (prompt.must_call) return prompt.calls;
+  if (grammar && prompt.calls) grammar->source.others = {prompt.calls->source};
   return grammar;
+}
+
+// How calls are found in an answer of this grammar.
+std::optional<ToolCallOptions> tool_options(const ChatPrompt& prompt,
+                                            const std::optional<AnswerGrammar>& grammar) {
+  std::optional<ToolCallOptions> options = prompt.tools;
+  if (!options) return options;
+  options->from_start = grammar.has_value();
+  if (!grammar) options->names.clear();
+  return options;
 }
 
 }  // namespace
@@ -36,10 +45,12 @@ void chat_completions(const Service& service, const std::shared_ptr<Call>& call)
   const ServedModel& model = *found.model;
   GenerationParams params = parse_generation(fields, model, service.limits);
   fields.refuse({"best_of", "echo", "suffix", "prompt"});
+  refuse_parse_special(fields);
   if (fields.number("max_tokens", 0, INFINITY) == 0) fail_field("max_tokens", "expected 1 or more, found 0");
   ChatPrompt prompt = read_chat_prompt(fields, call->request().body, model);
   Request& request = params.request;
   request.prompt = std::move(prompt.ids);
+  if (prompt.forgotten > 0) call->add_header("X-Truncated-Messages", std::to_string(prompt.forgotten));
   request.stop_ids = {model.chat_template().end_id()};
   request.logprobs = read_logprobs(fields, service.limits);
   fit_context(request, model.n_ctx(), "messages");
@@ -49,7 +60,7 @@ void chat_completions(const Service& service, const std::shared_ptr<Call>& call)
   plan.format.tokenizer = &model.tokenizer();
   plan.format.logprobs = request.logprobs >= 0;
   plan.choice.drop_blank = !prompt.continues && model.chat_template().blank_before_answers();
-  plan.choice.tools = prompt.tools;
+  plan.choice.tools = tool_options(prompt, grammar);
   plan.prompt_tokens = {std::ssize(request.prompt)};
   std::vector<Request> requests;
   add_samples(requests, request, params.n);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "serve/api_error.h"
+#include "serve/truncation.h"
 
 namespace gpt::serve {
 namespace {
@@ -121,9 +122,8 @@ void check_tools(const json& tools, const Fields& fields) {
   }
 }
 
-// The calls that the answer must consist of.
-AnswerGrammar required_calls(const ToolChoice& choice, const Ordered& tools, ToolFormat format,
-                             bool several) {
+// The calls that an answer may consist of.
+AnswerGrammar allowed_calls(const ToolChoice& choice, const Ordered& tools, ToolFormat format, bool several) {
   Ordered allowed = Ordered::array();
   for (const Ordered& tool : tools) {
     if (choice.name.empty() || tool["function"]["name"] == choice.name) allowed.push_back(tool);
@@ -156,8 +156,11 @@ void add_tools(const Fields& fields, const Ordered& body, const ChatTemplate& fo
             format.built_in() ? "the chat format " + format.name() : "the chat template of this model"),
         "tools", "unsupported_parameter");
   conversation["tools"] = body["tools"];
-  prompt.tools = found;
-  if (choice.required) prompt.calls = required_calls(choice, body["tools"], *found, several);
+  prompt.tools = {.format = *found, .one_call = !several};
+  prompt.calls = allowed_calls(choice, body["tools"], *found, several);
+  prompt.must_call = choice.required;
+  for (const Ordered& tool : body["tools"])
+    prompt.tools->names.push_back(tool["function"]["name"]);
 }
 
 // The ids of a conversation up to the end of what its last message says.
@@ -186,13 +189,28 @@ ChatPrompt read_chat_prompt(const Fields& fields, std::string_view text, const S
   prompt.continues = fields.boolean("continue_final_message").value_or(last_is_answer && !generates);
   if (prompt.continues && !last_is_answer)
     fail_field("continue_final_message", "expected a last message of the assistant's");
+  const auto encode = [&](const Ordered& messages) {
+    return prompt.continues ? ids_to_continue(format, messages)
+                            : format.encode_conversation(messages, generates || last_is_answer);
+  };
   try {
-    prompt.ids = prompt.continues ? ids_to_continue(format, conversation)
-                                  : format.encode_conversation(conversation, generates || last_is_answer);
+    prompt.ids = encode(conversation);
+    const auto truncation = Truncation::read(fields, model.n_ctx());
+    if (truncation && truncation->applies_to(std::ssize(prompt.ids))) {
+      ShorterConversation rest = forget_turns(conversation, *truncation, encode);
+      prompt.ids = std::move(rest.ids);
+      prompt.forgotten = rest.removed;
+    }
   } catch (const Error& error) {
     fail_field("messages", "{}", error.what());
   }
   return prompt;
+}
+
+void refuse_parse_special(const Fields& fields) {
+  if (fields.boolean("parse_special").value_or(false))
+    fail_field("parse_special",
+               "expected only with a text, for messages never become special tokens; leave it out");
 }
 
 }  // namespace gpt::serve

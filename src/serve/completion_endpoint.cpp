@@ -1,4 +1,4 @@
-#include <limits>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/ranges.h"
@@ -8,6 +8,7 @@
 #include "serve/prompt_chain.h"
 #include "serve/submit_answer.h"
 #include "serve/token_ids.h"
+#include "serve/truncation.h"
 
 namespace gpt::serve {
 namespace {
@@ -37,6 +38,19 @@ void read_counts(const Fields& fields, const RequestLimits& limits, Completion& 
                limits.sequences, std::ssize(c.prompts) * c.samples);
 }
 
+// "truncation": "auto": prompts that fill the context lose their oldest tokens, but not BOS.
+void truncate_prompts(Completion& c, const Fields& fields, Call& call) {
+  const auto truncation = Truncation::read(fields, c.found.model->n_ctx());
+  if (!truncation) return;
+  if (c.echoes) fail_field("truncation", "expected \"disabled\" with \"echo\": true");
+  int64_t removed = 0;
+  for (TextInput& prompt : c.prompts) {
+    if (truncation->applies_to(std::ssize(prompt.ids)))
+      removed += forget_tokens(prompt.ids, *truncation, c.found.model->config().bos_token_id);
+  }
+  if (removed > 0) call.add_header("X-Truncated-Tokens", std::to_string(removed));
+}
+
 Completion read_completion(const Service& service, Call& call, const Fields& fields) {
   Completion c{.found = model_of(service, call, fields)};
   const ServedModel& model = *c.found.model;
@@ -44,16 +58,17 @@ Completion read_completion(const Service& service, Call& call, const Fields& fie
   fields.refuse({"suffix", "messages", "tools"});
   const nlohmann::json* prompt = fields.find("prompt");
   if (prompt == nullptr) fail_field("prompt", "expected a text, found none");
-  const bool bos = fields.boolean("add_special_tokens").value_or(true);
-  c.prompts = read_inputs(*prompt, "prompt", model, bos, service.limits.sequences);
+  c.prompts =
+      read_inputs(*prompt, "prompt", model, read_text_reading(fields), service.limits.sequences, call);
   read_counts(fields, service.limits, c);
   c.logprobs = fields.integer("logprobs", 0, service.limits.top_logprobs).value_or(-1);
   c.echoes = fields.boolean("echo").value_or(false);
-  const auto most = fields.integer("max_tokens", 0, std::numeric_limits<int32_t>::max());
+  const auto most = fields.number("max_tokens", 0, INFINITY);  // a whole number, as parse_generation has seen
   c.generates = !most || *most > 0;
   if (!c.generates && !c.echoes)
     fail_field("max_tokens", "expected 1 or more without \"echo\": true, found 0");
   c.grammar = read_answer_grammar(fields, call.request().body);
+  truncate_prompts(c, fields, call);
   if (!most && fields.find("max_completion_tokens") == nullptr) c.params.request.max_tokens = 0;
   return c;
 }

@@ -49,7 +49,7 @@ void embeddings(const Service& service, const std::shared_ptr<Call>& call) {
   const int64_t n = model.config().n_embd;
   if (fields.integer("dimensions", 1, INT32_MAX).value_or(n) != n)
     fail_field("dimensions", "expected {}, which is what the model has, or nothing", n);
-  e->inputs = read_inputs(*input, "input", model, true, service.limits.sequences);
+  e->inputs = read_inputs(*input, "input", model, read_text_reading(fields), service.limits.sequences, *call);
   Usage usage;
   for (const TextInput& text : e->inputs) {
     if (std::ssize(text.ids) > model.n_ctx())

@@ -134,16 +134,15 @@ void check_logprobs(int64_t tokens, int64_t top, const RequestLimits& limits) {
 
 void fit_context(Request& request, int64_t n_ctx, const char* param) {
   const int64_t prompt = std::ssize(request.prompt);
-  const auto refuse = [&](const std::string& what) {
+  if (prompt >= n_ctx)
     throw ApiError(
         400,
-        fmt::format("the context of this model is {} tokens, but the prompt has {}{}", n_ctx, prompt, what),
+        fmt::format("the context of this model is {} tokens, but the prompt has {}; shorten it, or "
+                    "have its oldest part left out: \"truncation\": \"auto\"",
+                    n_ctx, prompt),
         param, "context_length_exceeded");
-  };
-  if (prompt >= n_ctx) refuse("; shorten it");
-  if (request.max_tokens == 0) request.max_tokens = n_ctx - prompt;
-  if (request.max_tokens > n_ctx - prompt)
-    refuse(fmt::format(" and {} more are asked for; shorten it, or ask for fewer", request.max_tokens));
+  const int64_t room = n_ctx - prompt;
+  request.max_tokens = request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
 }
 
 }  // namespace gpt::serve

@@ -39,8 +39,8 @@ GenerationParams parse_generation(const Fields& fields, const ServedModel& model
 // each with `top` alternatives.
 void check_logprobs(int64_t tokens, int64_t top, const RequestLimits& limits);
 
-// The prompt with the tokens that may follow it, checked against the context: throws ApiError (400,
-// context_length_exceeded) where they do not fit. param: the field with the prompt.
+// Limits max_tokens to the room that the prompt leaves in the context; 0 becomes all of this room. Throws
+// ApiError (400, context_length_exceeded) where the prompt leaves no room. param: the field with the prompt.
 void fit_context(Request& request, int64_t n_ctx, const char* param);
 
 }  // namespace gpt::serve

@@ -15,6 +15,7 @@ int hex_digit(char c) {
 }
 
 constexpr std::pair<int, std::string_view> kStatuses[] = {{200, "OK"},
+                                                          {302, "Found"},
                                                           {400, "Bad Request"},
                                                           {401, "Unauthorized"},
                                                           {403, "Forbidden"},

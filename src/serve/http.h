@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,6 +43,8 @@ class Responder {
   // Calls `then` once if the client goes away before the answer is complete; at once if it has gone already.
   // On any thread; it must not block.
   virtual void on_closed(std::function<void()> then) = 0;
+  // The largest body that `send` accepts.
+  virtual size_t most_bytes() const { return std::numeric_limits<size_t>::max(); }
 };
 
 // "Not Found" of 404.

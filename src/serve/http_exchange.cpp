@@ -18,7 +18,13 @@ std::string HttpExchange::head_of(const HttpReply& reply, std::string_view frami
 
 void HttpExchange::append(std::string_view bytes) {
   pending_ += bytes;
-  unsent_ += bytes.size();
+  count_unsent(std::ssize(bytes));
+}
+
+// Adds to the unsent bytes, or with a negative number subtracts from them.
+void HttpExchange::count_unsent(int64_t bytes) {
+  unsent_ += static_cast<size_t>(bytes);
+  if (options_.total_unsent != nullptr) *options_.total_unsent += bytes;
 }
 
 void HttpExchange::send(HttpReply reply) {
@@ -95,12 +101,17 @@ bool HttpExchange::take(std::string& bytes, bool& ended) {
 
 void HttpExchange::sent(size_t bytes) {
   const std::lock_guard lock(mutex_);
-  unsent_ -= bytes;
+  count_unsent(-static_cast<int64_t>(bytes));
 }
 
 bool HttpExchange::too_slow() {
   const std::lock_guard lock(mutex_);
   return streams_ && unsent_ > options_.most_unsent;
+}
+
+size_t HttpExchange::unsent() {
+  const std::lock_guard lock(mutex_);
+  return unsent_;
 }
 
 bool HttpExchange::keep_alive() {
@@ -114,6 +125,8 @@ void HttpExchange::close() {
     const std::lock_guard lock(mutex_);
     if (state_ != State::ended || unsent_ > 0) then = std::move(on_closed_);
     state_ = State::closed;
+    count_unsent(-static_cast<int64_t>(unsent_));
+    pending_ = {};
     wake = std::exchange(wake_, nullptr);  // which holds the connection: released without the lock
     on_closed_ = nullptr;
   }

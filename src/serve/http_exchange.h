@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -18,7 +19,8 @@ class HttpExchange : public Responder {
     bool http11 = true;      // else a stream ends with its connection
     bool keep_alive = true;  // whether the client wants to go on
     bool head_only = false;  // HEAD: no body
-    size_t most_unsent = size_t{1} << 20;
+    size_t most_unsent = size_t{128} << 20;
+    std::atomic<int64_t>* total_unsent = nullptr;  // the unsent bytes of all exchanges, or null; outlives it
   };
   // `wake` is called, by any thread, when there is something to take that was not there before.
   HttpExchange(const Options& options, std::function<void()> wake)
@@ -29,11 +31,13 @@ class HttpExchange : public Responder {
   void write(std::string_view piece) override;
   void end() override;
   void on_closed(std::function<void()> then) override;
+  size_t most_bytes() const override { return options_.most_unsent; }
 
   // For the connection. What there is to send, into `bytes`, and whether nothing will follow; false: nothing.
   bool take(std::string& bytes, bool& ended);
   void sent(size_t bytes);
   bool too_slow();    // more is unsent of a stream than is allowed
+  size_t unsent();    // bytes that wait, or were taken and not yet sent
   bool keep_alive();  // once ended: whether another request may follow
   // The client has gone, or has all of the answer. Nothing is called or taken from now on.
   void close();
@@ -45,6 +49,7 @@ class HttpExchange : public Responder {
   enum class State : uint8_t { waiting, streaming, ended, closed };
   std::string head_of(const HttpReply& reply, std::string_view framing) const;
   void append(std::string_view bytes);
+  void count_unsent(int64_t bytes);
   void append_piece(std::string_view piece);
   void schedule();
 

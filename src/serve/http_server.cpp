@@ -8,6 +8,7 @@
 #include <boost/asio.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 
@@ -15,6 +16,7 @@
 #include "base/error.h"
 #include "serve/api_error.h"
 #include "serve/http_exchange.h"
+#include "serve/http_parser.h"
 
 namespace gpt::serve {
 namespace {
@@ -27,7 +29,9 @@ using ErrorCode = boost::system::error_code;
 constexpr double kSweep = 0.2;         // between two looks at the deadlines
 constexpr double kAcceptPause = 0.02;  // when the machine has no descriptor left
 constexpr double kLinger = 2;          // for a client to read an answer to what it has not sent in full
+constexpr double kNewReader = 1;       // seconds without a judgement of how fast a client reads
 constexpr size_t kReadSize = 4096;
+constexpr size_t kKeptBuffer = 65536;  // a larger one is freed when its bytes are sent
 
 Clock::time_point in_seconds(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -42,6 +46,7 @@ struct HttpServer::Impl {
   void accept();
   void take_client(tcp::socket socket);
   bool make_room();
+  void limit_unsent();
   void sweep();
   void pause_accepting();
 
@@ -56,6 +61,7 @@ struct HttpServer::Impl {
   int signal_count = 0;
   std::unordered_map<Connection*, std::shared_ptr<Connection>> connections;
   std::atomic<int64_t> connection_count = 0;
+  std::atomic<int64_t> unsent_bytes = 0;
 };
 
 namespace {
@@ -86,11 +92,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const bool silent = phase_ == Phase::idle || phase_ == Phase::head || phase_ == Phase::lingering;
     return silent ? std::optional(since_) : std::nullopt;
   }
+  // Bytes per second that the client has read of what is being sent; infinity for one that has just begun to
+  // read, nothing where there is nothing to read.
+  std::optional<double> read_rate(Clock::time_point now) const;
 
  private:
   enum class Phase : uint8_t { idle, head, body, answering, lingering, closed };
-  using Parser = http::request_parser<http::string_body>;
-
   void enter(Phase phase, double seconds);
   bool client_gone();
   void await_request();
@@ -99,6 +106,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read_head();
   void on_head(ErrorCode error);
   bool accept_head();
+  bool accept_encoding();
   void read_body();
   void on_body(ErrorCode error);
   void refuse_for(ErrorCode error, const char* part);
@@ -113,7 +121,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   tcp::socket socket_;
   std::string peer_;
   boost::beast::flat_buffer buffer_;
-  std::optional<Parser> parser_;
+  std::optional<RequestParser> parser_;
   Phase phase_ = Phase::idle;
   Clock::time_point since_ = {}, deadline_ = {}, answer_by_ = {};
   bool watching_ = false, timed_out_ = false;
@@ -123,6 +131,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string writing_;
   size_t written_ = 0;
   bool last_write_ = false;
+  Clock::time_point write_since_ = {}, write_by_ = {};  // of the bytes that are being written
 };
 
 bool Connection::busy() const {
@@ -180,6 +189,10 @@ void Connection::read_head() {
 
 void Connection::on_head(ErrorCode error) {
   if (phase_ == Phase::closed) return;
+  if (error == http::error::bad_transfer_encoding) {
+    accept_encoding();
+    return;
+  }
   if (error) return refuse_for(error, "head");
   if (accept_head()) read_body();
 }
@@ -195,12 +208,28 @@ bool Connection::accept_head() {
     return refused(431, "the request has too many headers");
   if (head.version() != 10 && head.version() != 11) return refused(400, "expected HTTP/1.1");
   if (head.count(http::field::host) > 1) return refused(400, "the request names more than one Host");
-  if (head.count(http::field::transfer_encoding) > 0 && !parser_->chunked())
-    return refused(501, "expected no Transfer-Encoding but chunked");
+  if (head.count(http::field::transfer_encoding) > 0 && !accept_encoding()) return false;
   const auto expect = head[http::field::expect];
   if (!expect.empty() && !equal_ignoring_case({expect.data(), expect.size()}, "100-continue"))
     return refused(417, "expected no Expect but 100-continue");
   return true;
+}
+
+// RFC 9112, section 6: HTTP/1.1 has Transfer-Encoding, and a request that has Content-Length as well may be
+// an attempt to smuggle in another one. Of the codings this server decodes "chunked" alone.
+bool Connection::accept_encoding() {
+  const auto& head = parser_->get();
+  if (head.count(http::field::content_length) > 0) {
+    refuse(400, "expected either Content-Length or Transfer-Encoding, found both");
+    return false;
+  }
+  const auto coding = head[http::field::transfer_encoding];
+  const bool chunked = parser_->chunked() && equal_ignoring_case({coding.data(), coding.size()}, "chunked");
+  if (parser_->is_header_done() && chunked && head.version() == 11 && !parser_->folded_encoding() &&
+      head.count(http::field::transfer_encoding) == 1)
+    return true;
+  refuse(501, "expected \"chunked\" as the only Transfer-Encoding, on one line and with HTTP/1.1");
+  return false;
 }
 
 void Connection::read_body() {
@@ -270,7 +299,8 @@ std::shared_ptr<HttpExchange> Connection::begin_exchange(bool keep_alive) {
   last_write_ = false;
   const uint64_t number = ++exchange_number_;
   HttpExchange::Options options{.keep_alive = keep_alive,
-                                .most_unsent = static_cast<size_t>(server_.limits.unsent_bytes)};
+                                .most_unsent = static_cast<size_t>(server_.limits.unsent_bytes),
+                                .total_unsent = &server_.unsent_bytes};
   if (parser_ && parser_->is_header_done()) {
     options.http11 = parser_->get().version() == 11;
     options.head_only = parser_->get().method() == http::verb::head;
@@ -282,6 +312,7 @@ std::shared_ptr<HttpExchange> Connection::begin_exchange(bool keep_alive) {
 }
 
 void Connection::send_pending(uint64_t exchange) {
+  server_.limit_unsent();
   if (exchange != exchange_number_ || phase_ != Phase::answering || !exchange_) return;
   if (exchange_->too_slow()) return close();
   if (writing_.empty()) write_next();
@@ -295,11 +326,14 @@ void Connection::write_next() {
   }
   written_ = 0;
   if (writing_.empty()) return finish_exchange();
-  deadline_ = in_seconds(server_.limits.write_time);
+  const auto& limits = server_.limits;
+  write_since_ = Clock::now();
+  write_by_ = in_seconds(limits.write_time + static_cast<double>(writing_.size()) / limits.read_rate);
   write_some();
 }
 
 void Connection::write_some() {
+  deadline_ = std::min(in_seconds(server_.limits.write_time), write_by_);
   socket_.async_write_some(net::buffer(writing_.data() + written_, writing_.size() - written_),
                            [self = shared_from_this()](ErrorCode e, size_t n) { self->on_written(e, n); });
 }
@@ -309,13 +343,18 @@ void Connection::on_written(ErrorCode error, size_t bytes) {
   if (error) return close();
   exchange_->sent(bytes);
   written_ += bytes;
-  if (written_ < writing_.size()) {
-    deadline_ = in_seconds(server_.limits.write_time);
-    return write_some();
-  }
+  if (written_ < writing_.size()) return write_some();
   writing_.clear();
+  if (writing_.capacity() > kKeptBuffer) writing_.shrink_to_fit();
   if (last_write_) return finish_exchange();
   write_next();
+}
+
+std::optional<double> Connection::read_rate(Clock::time_point now) const {
+  if (!exchange_ || exchange_->unsent() == 0) return std::nullopt;
+  const double seconds = std::chrono::duration<double>(now - write_since_).count();
+  if (writing_.empty() || seconds < kNewReader) return std::numeric_limits<double>::infinity();
+  return static_cast<double>(written_) / seconds;
 }
 
 void Connection::finish_exchange() {
@@ -425,6 +464,23 @@ bool HttpServer::Impl::make_room() {
   return oldest != nullptr;
 }
 
+// Closes connections, the slowest reader first, until the unsent bytes are within their limit.
+void HttpServer::Impl::limit_unsent() {
+  while (unsent_bytes > limits.total_unsent_bytes) {
+    const auto now = Clock::now();
+    std::shared_ptr<Connection> slowest;
+    double least = 0;
+    for (const auto& [unused, connection] : connections) {
+      const auto rate = connection->read_rate(now);
+      if (!rate || (slowest && *rate >= least)) continue;
+      slowest = connection;
+      least = *rate;
+    }
+    if (!slowest) return;
+    slowest->close();
+  }
+}
+
 void HttpServer::Impl::sweep() {
   sweep_timer.expires_at(in_seconds(kSweep));
   sweep_timer.async_wait([this](ErrorCode error) {
@@ -519,6 +575,10 @@ bool HttpServer::busy() const {
 
 int64_t HttpServer::connections() const {
   return impl_->connection_count;
+}
+
+int64_t HttpServer::unsent_bytes() const {
+  return impl_->unsent_bytes;
 }
 
 }  // namespace gpt::serve

@@ -15,13 +15,17 @@ struct ServerLimits {
   int64_t header_bytes = int64_t{16} << 10;  // all lines of a request's head together
   int64_t header_count = 100;
   int64_t connections = 1024;
-  double silence = 0.05;                    // a connection that came just now is not a silent one
-  int64_t unsent_bytes = int64_t{1} << 20;  // of a stream whose client reads too slowly; then it is cut off
-  double header_time = 10;                  // from a request's first byte to the end of its head
-  double body_time = 30;                    // for the rest of the request
-  double idle_time = 60;                    // between two requests
-  double write_time = 30;                   // without a byte leaving, while some are waiting
-  double total_time = 900;                  // from a complete request to a complete answer
+  double silence = 0.05;  // a connection that came just now is not a silent one
+  // Bytes of responses that wait to be sent: of one connection, and of all of them. Beyond the first a stream
+  // ends with its connection and a whole response is replaced by an error; beyond the second the connection
+  // whose client reads most slowly is closed.
+  int64_t unsent_bytes = int64_t{128} << 20, total_unsent_bytes = int64_t{512} << 20;
+  double read_rate = 16384;  // bytes per second that a client must read, write_time aside
+  double header_time = 10;   // from a request's first byte to the end of its head
+  double body_time = 30;     // for the rest of the request
+  double idle_time = 60;     // between two requests
+  double write_time = 30;    // without a byte leaving, while some are waiting
+  double total_time = 900;   // from a complete request to a complete answer
 };
 
 // An HTTP/1.1 server on one thread. It reads requests, hands them over, and sends what the Responders are
@@ -57,7 +61,8 @@ class HttpServer {
   // Calls a function on the server's thread, after some seconds. Any thread.
   void after(double seconds, std::function<void()> then);
 
-  int64_t connections() const;  // any thread
+  int64_t connections() const;   // any thread
+  int64_t unsent_bytes() const;  // of all responses; any thread
   // On the server's thread: whether a request has begun to come, or an answer is not yet sent in full.
   bool busy() const;
 

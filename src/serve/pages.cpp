@@ -59,6 +59,14 @@ HttpReply file_reply(const PageFile& file) {
   return reply;
 }
 
+HttpReply redirect_to(const char* path) {
+  HttpReply reply{.status = 302, .content_type = kHtml, .headers = page_headers()};
+  reply.headers.emplace_back("Location", path);
+  reply.headers.emplace_back("Cache-Control",
+                             "no-store");  // a server with a model may have this address later
+  return reply;
+}
+
 }  // namespace
 
 HttpHeaders page_headers() {
@@ -72,10 +80,11 @@ HttpReply made_page(std::string html) {
   return reply;
 }
 
-void add_pages(Router& router) {
+void add_pages(Router& router, bool has_chat) {
   for (const PageFile& file : kFiles) {
-    router.add({.method = "GET", .path = file.path, .open = true, .run = [&file](const auto& call) {
-                  call->send(file_reply(file));
+    const bool leads_on = !has_chat && file.path == std::string_view("/");
+    router.add({.method = "GET", .path = file.path, .open = true, .run = [&file, leads_on](const auto& call) {
+                  call->send(leads_on ? redirect_to("/training") : file_reply(file));
                 }});
   }
 }

@@ -54,7 +54,8 @@ void show_model(const Service& service, const std::shared_ptr<Call>& call) {
   send_json(*call, description(*found.model, found.name, found.adapter < 0 ? "" : found.model->name()));
 }
 
-// {"content" or "prompt": text, "add_special": whether BOS goes in front} -> {"tokens", "count", ...}
+// {"content" or "prompt": text, "add_special": whether BOS goes in front, "parse_special"} -> {"tokens",
+// "count", ...}
 void tokenize(const Service& service, const std::shared_ptr<Call>& call) {
   const json body = parse_body(call->request().body);
   const Fields fields(body);
@@ -64,14 +65,15 @@ void tokenize(const Service& service, const std::shared_ptr<Call>& call) {
   const auto add_special_tokens = fields.boolean("add_special_tokens");
   std::vector<int32_t> ids;
   if (fields.find("messages") != nullptr) {
+    refuse_parse_special(fields);
     ids = read_chat_prompt(fields, call->request().body, model).ids;
   } else {
     auto text = fields.text("content");
     if (!text) text = fields.text("prompt");
     if (!text) fail_field("content", "expected a text, found none");
-    const bool special = add_special.value_or(add_special_tokens.value_or(fields.find("prompt") != nullptr));
-    ids = text->empty() ? std::vector<int32_t>()
-                        : prompt_ids(*text, &model.tokenizer(), model.config(), !special);
+    TextReading reading = read_text_reading(fields);
+    reading.bos = add_special.value_or(add_special_tokens.value_or(fields.find("prompt") != nullptr));
+    if (!text->empty()) ids = text_ids(*text, model, reading, *call);
   }
   send_json(*call, {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", model.n_ctx()}});
 }
@@ -83,9 +85,11 @@ void detokenize(const Service& service, const std::shared_ptr<Call>& call) {
   const ServedModel& model = *found.model;
   const json* tokens = fields.find("tokens");
   if (tokens == nullptr || !tokens->is_array()) fail_field("tokens", "expected a list of token ids");
+  const bool skips = fields.boolean("skip_special_tokens").value_or(false);
   std::string text;
-  for (const int32_t id : read_ids(*tokens, "tokens", model.config().vocab_size))
-    text += bytes_of(model.tokenizer(), id);
+  for (const int32_t id : read_ids(*tokens, "tokens", model.config().vocab_size)) {
+    if (!skips || model.tokenizer().is_text(id)) text += bytes_of(model.tokenizer(), id);
+  }
   text = replace_invalid_utf8(text);
   send_json(*call, {{"content", text}, {"prompt", text}});
 }

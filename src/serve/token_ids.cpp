@@ -12,10 +12,10 @@ namespace {
 
 using nlohmann::json;
 
-TextInput text_input(const std::string& text, const std::string& param, const ServedModel& model, bool bos) {
+TextInput text_input(const std::string& text, const std::string& param, const ServedModel& model,
+                     const TextReading& reading, Call& call) {
   try {
-    if (!text.empty() && model.tokenizer_if_any() == nullptr) model.tokenizer();  // says why
-    return {text, prompt_ids(text, model.tokenizer_if_any(), model.config(), !bos)};
+    return {text, text_ids(text, model, reading, call)};
   } catch (const ApiError& error) {
     throw ApiError(error.status(), error.what(), param);
   } catch (const Error& error) {
@@ -44,9 +44,25 @@ std::vector<int32_t> read_ids(const json& list, const std::string& param, int64_
   return ids;
 }
 
+TextReading read_text_reading(const Fields& fields) {
+  return {.bos = fields.boolean("add_special_tokens").value_or(true),
+          .special = fields.boolean("parse_special").value_or(false)};
+}
+
+std::vector<int32_t> text_ids(const std::string& text, const ServedModel& model, const TextReading& reading,
+                              Call& call) {
+  const Tokenizer* tokenizer = model.tokenizer_if_any();
+  if (!text.empty() && tokenizer == nullptr) model.tokenizer();  // says why
+  std::vector<int32_t> ids = prompt_ids(text, tokenizer, model.config(), !reading.bos, reading.special);
+  for (const std::string& warning :
+       prompt_warnings(text, ids, tokenizer, reading.special, "\"parse_special\": true"))
+    call.add_warning(warning);
+  return ids;
+}
+
 std::vector<TextInput> read_inputs(const json& value, const std::string& param, const ServedModel& model,
-                                   bool bos, int64_t most) {
-  if (value.is_string()) return {text_input(value, param, model, bos)};
+                                   const TextReading& reading, int64_t most, Call& call) {
+  if (value.is_string()) return {text_input(value, param, model, reading, call)};
   if (!value.is_array() || value.empty())
     fail_field(param,
                "expected a string, a list of strings, a list of token ids or a list of these, found {}",
@@ -57,7 +73,7 @@ std::vector<TextInput> read_inputs(const json& value, const std::string& param, 
   for (size_t i = 0; i < value.size(); ++i) {
     const std::string place = fmt::format("{}.{}", param, i);
     if (value[i].is_string()) {
-      inputs.push_back(text_input(value[i], place, model, bos));
+      inputs.push_back(text_input(value[i], place, model, reading, call));
     } else if (value[i].is_array()) {
       inputs.push_back(ids_input(value[i], place, model));
     } else {

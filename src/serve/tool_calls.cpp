@@ -19,7 +19,7 @@ std::string_view trimmed(std::string_view text) {
 }
 
 // The call that an object describes; its arguments are under one of two names.
-std::optional<ToolCall> call_of(std::string_view text) {
+std::optional<ToolCall> read_call(std::string_view text) {
   try {
     parse_json(text, "a tool call");  // limits, and keys that stand twice
     const auto call = nlohmann::ordered_json::parse(text);
@@ -59,28 +59,48 @@ std::optional<ToolFormat> tool_format_of(std::string_view jinja) {
   return std::nullopt;
 }
 
+std::optional<ToolCall> ToolCallParser::call_of(std::string_view text) const {
+  std::optional<ToolCall> call = read_call(text);
+  const std::vector<std::string>& names = options_.names;
+  if (call && !names.empty() && std::ranges::find(names, call->name) == names.end()) return std::nullopt;
+  return call;
+}
+
 ToolCallParser::Found ToolCallParser::push(std::string_view piece) {
   Found found;
+  if (ended_) return found;
   held_ += piece;
-  if (format_ == ToolFormat::llama3) {
-    if (!begun_) {
-      const std::string_view text = trimmed(held_);
-      if (text.empty() || (kPythonTag.starts_with(text) && text != kPythonTag)) return found;
-      begun_ = true;
-      in_call_ = text.front() == '{' || text.starts_with(kPythonTag);
-    }
-    if (!in_call_) std::swap(found.text, held_);
+  if (options_.format == ToolFormat::llama3) {
+    push_llama3(found);
     return found;
   }
-  while (in_call_ ? take_call(found) : take_text(found)) {
+  while (!ended_ && (in_call_ ? take_call(found) : take_text(found))) {
   }
   return found;
+}
+
+void ToolCallParser::push_llama3(Found& found) {
+  if (!begun_) {
+    const std::string_view text = trimmed(held_);
+    if (text.empty() || (kPythonTag.starts_with(text) && text != kPythonTag)) return;
+    begun_ = true;
+    in_call_ = text.front() == '{' || text.starts_with(kPythonTag);
+  }
+  if (!in_call_) std::swap(found.text, held_);
 }
 
 // Text up to the next call, or to what may be the beginning of its marker; true where a call begins. Blanks
 // behind a call are the format's.
 bool ToolCallParser::take_text(Found& found) {
   if (behind_call_) held_.erase(0, std::min(held_.find_first_not_of(kBlanks), held_.size()));
+  if (options_.from_start && !begun_ && !held_.empty()) {
+    text_only_ = !held_.starts_with(kOpen) && !kOpen.starts_with(held_);
+    begun_ = text_only_ || held_.starts_with(kOpen);
+  }
+  if (text_only_) {
+    found.text += std::exchange(held_, {});
+    return false;
+  }
   const size_t open = held_.find(kOpen);
   in_call_ = open != std::string::npos;
   const size_t n = in_call_ ? open : held_.size() - beginning_of(kOpen, held_);
@@ -98,18 +118,20 @@ bool ToolCallParser::take_call(Found& found) {
   if (call) {
     found.calls.push_back(*call);
     behind_call_ = true;
+    ended_ = options_.one_call;
   } else {
     behind_call_ = false;
     found.text += held_.substr(0, close + kClose.size());
   }
   held_.erase(0, close + kClose.size());
   in_call_ = false;
+  if (ended_) held_.clear();
   return true;
 }
 
 ToolCallParser::Found ToolCallParser::finish() {
   Found found;
-  if (format_ == ToolFormat::llama3 && in_call_) {
+  if (options_.format == ToolFormat::llama3 && in_call_) {
     std::string_view text = trimmed(held_);
     if (text.starts_with(kPythonTag)) text = trimmed(text.substr(kPythonTag.size()));
     if (const auto call = call_of(text)) {

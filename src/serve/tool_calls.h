@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace gpt::serve {
@@ -22,11 +23,19 @@ struct ToolCall {
   std::string arguments;  // a JSON object, as the model wrote it
 };
 
+struct ToolCallOptions {
+  ToolFormat format;
+  bool one_call = false;  // the answer ends after its first call
+  bool from_start =
+      false;  // an answer that does not begin with a call has none: it may be JSON that quotes one
+  std::vector<std::string> names = {};  // of the tools; none: a call may have any name
+};
+
 // Finds calls in an answer that arrives piece by piece. Text that is no part of a call leaves as soon as that
 // is certain; what looks like a call and is none, such as damaged JSON, stays text.
 class ToolCallParser {
  public:
-  explicit ToolCallParser(ToolFormat format) : format_(format) {}
+  explicit ToolCallParser(ToolCallOptions options) : options_(std::move(options)) {}
 
   // The text that can be shown, and the calls that are complete.
   struct Found {
@@ -34,15 +43,18 @@ class ToolCallParser {
     std::vector<ToolCall> calls;
   };
   Found push(std::string_view piece);
-  Found finish();  // the end of the answer
+  Found finish();                        // the end of the answer
+  bool ended() const { return ended_; }  // the one call that there may be has come
 
  private:
+  void push_llama3(Found& found);
   bool take_text(Found& found);
   bool take_call(Found& found);
+  std::optional<ToolCall> call_of(std::string_view text) const;
 
-  ToolFormat format_;
+  ToolCallOptions options_;
   std::string held_;
-  bool in_call_ = false, begun_ = false, behind_call_ = false;
+  bool in_call_ = false, begun_ = false, behind_call_ = false, text_only_ = false, ended_ = false;
 };
 
 }  // namespace gpt::serve

@@ -14,16 +14,16 @@ namespace gpt::serve {
 namespace {
 
 // What a request asks to look at: a conversation, or one text or list of ids.
-std::vector<int32_t> traced_ids(const Fields& fields, const std::string& body, const ServedModel& model) {
+std::vector<int32_t> traced_ids(const Fields& fields, const ServedModel& model, Call& call) {
   if (fields.find("messages") != nullptr) {
     if (fields.find("prompt") != nullptr)
       fail_field("prompt", "expected either \"messages\" or \"prompt\", found both");
-    return read_chat_prompt(fields, body, model).ids;
+    refuse_parse_special(fields);
+    return read_chat_prompt(fields, call.request().body, model).ids;
   }
   const nlohmann::json* prompt = fields.find("prompt");
   if (prompt == nullptr) fail_field("prompt", "expected a text, or \"messages\", found none");
-  const bool bos = fields.boolean("add_special_tokens").value_or(true);
-  return std::move(read_inputs(*prompt, "prompt", model, bos, 1).front().ids);
+  return std::move(read_inputs(*prompt, "prompt", model, read_text_reading(fields), 1, call).front().ids);
 }
 
 // A pass over the tokens, and the head once more for the stream before and behind every block.
@@ -78,7 +78,7 @@ void trace(const Service& service, const std::shared_ptr<Call>& call) {
   if (found.adapter >= 0)
     fail_field("model", "a trace shows a model without adapters; name {} instead of {}", found.model->name(),
                found.name);
-  std::vector<int32_t> ids = traced_ids(fields, call->request().body, *found.model);
+  std::vector<int32_t> ids = traced_ids(fields, *found.model, *call);
   check_size(found.model->config(), std::ssize(ids), service.limits);
   const auto answer = [call, found, ids = std::move(ids), &metrics = service.metrics] {
     call->set_usage({.prompt = std::ssize(ids)});

@@ -268,17 +268,28 @@ TEST_F(Serve, ToolsAreCalledWhereTheyMustBe) {
   EXPECT_TRUE(day == "today" || day == "tomorrow") << day;
   const json any = calls("required")["name"];
   EXPECT_TRUE(any == "weather" || any == "stop") << any;
-  const json both = {{"tools", tools}, {"response_format", {{"type", "json_object"}}}};
-  EXPECT_EQ(server.refused("/v1/chat/completions", question(both).dump()), "tool_choice");
-}
-
-TEST_F(Serve, WhatDoesNotFitTheContextIsRefusedBeforeAStream) {
-  Server server(arguments());
-  const json body = question({{"stream", true}, {"max_tokens", 250}});
-  HttpClient client(server.port());
-  const HttpClient::Answer answer = client.post("/v1/chat/completions", body.dump());
-  EXPECT_EQ(answer.status, 400);
-  EXPECT_EQ(json::parse(answer.body)["error"]["code"], "context_length_exceeded");
+  // With a form as well the answer is calls, or a message of this form.
+  const json form = {{"type", "json_schema"},
+                     {"json_schema", {{"name", "x"}, {"schema", {{"enum", {"yes", "no"}}}}}}};
+  for (const int seed : {1, 2, 3, 4}) {
+    const json both = {{"tools", tools},   {"response_format", form},
+                       {"max_tokens", 90}, {"temperature", 2},
+                       {"seed", seed},     {"parallel_tool_calls", false}};
+    const json answer = server.post("/v1/chat/completions", question(both))["choices"][0];
+    const json& message = answer["message"];
+    if (answer["finish_reason"] == "tool_calls") {
+      EXPECT_TRUE(message["content"].is_null()) << answer;
+      EXPECT_EQ(message["tool_calls"].size(), 1u) << answer;
+    } else {
+      EXPECT_TRUE(message["content"] == "\"yes\"" || message["content"] == "\"no\"") << answer;
+      EXPECT_FALSE(message.contains("tool_calls")) << answer;
+    }
+  }
+  const json must = {
+      {"tools", tools}, {"response_format", form}, {"tool_choice", "required"}, {"max_tokens", 90}};
+  EXPECT_EQ(server.post("/v1/chat/completions", question(must))["choices"][0]["finish_reason"], "tool_calls");
+  json wrong = {{"tools", {tool("f", R"({"not":{}})")}}, {"response_format", form}};
+  EXPECT_EQ(server.refused("/v1/chat/completions", question(wrong).dump()), "tools");
 }
 
 TEST_F(Serve, LimitsOfHttp) {

@@ -6,8 +6,10 @@ function make(tag, attributes, ...children) {
   const svg = ['svg', 'g', 'rect', 'path', 'line', 'text', 'circle', 'polyline', 'title'].includes(tag);
   const node = svg ? document.createElementNS('http://www.w3.org/2000/svg', tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
+    if (value === null || value === undefined) continue;
+    if (name.startsWith('aria-')) node.setAttribute(name, String(value));  // which say "true" and "false"
+    else if (value === false) continue;
+    else if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
     else if (name === 'text') node.textContent = value;
     else node.setAttribute(name, value === true ? '' : value);
   }

@@ -35,6 +35,17 @@ function testAxes(check) {
   check(nearest([0, 10, 20], 14) === 1 && nearest([0, 10, 20], 16) === 2, 'nearest');
 }
 
+// A button that switches something says whether it is on, and looks so.
+function testSwitch(button, on, name, check) {
+  const look = () => getComputedStyle(button).backgroundColor, pressed = () => button.getAttribute('aria-pressed');
+  for (let twice = 0; twice < 2; ++twice) {
+    check(pressed() === String(on()), `${name}: ${on()}, but its button says ${pressed()}`);
+    const before = look();
+    button.click();
+    check(look() !== before, `${name}: its button looks the same when it is ${on()}`);
+  }
+}
+
 function testChart(chart, check) {
   const name = chart.o.title, press = (key, shiftKey) => chart.svg.dispatchEvent(new KeyboardEvent('keydown', {key, shiftKey, bubbles: true}));
   press('ArrowRight');
@@ -42,8 +53,7 @@ function testChart(chart, check) {
   check(/^step [\d,]+: .*\d/.test(chart.read.textContent), `${name}: read-out "${chart.read.textContent}"`);
   check(shared.zoom || chart.all[1] - chart.all[0] < 20 || chart.xTicks(chart.all).length > 2, `${name}: ${chart.xTicks(chart.all).length} positions named below it`);
   const before = chart.svg.innerHTML;
-  chart.log.click();
-  chart.log.click();
+  testSwitch(chart.log, () => chart.logY, `${name}: log y`, check);
   const box = chart.svg.getBoundingClientRect();
   const pointer = (type, share) => chart.svg.dispatchEvent(new PointerEvent(type, {clientX: box.left + box.width * share, clientY: box.top + 20, button: 0, bubbles: true}));
   const wide = chart.all[1] > chart.all[0];

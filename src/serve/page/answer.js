@@ -1,6 +1,7 @@
 // Asking the model: a conversation in a chat, or a text to be continued where the model has no chat template.
 
 const kAlternatives = 5;
+const kTextTokens = 200;  // that continue a text, unless the settings say otherwise
 let answering = null;  // {abort, conversation, message} while an answer is on its way
 
 const chats = () => Boolean(chosenModel() && chosenModel().chat_template);
@@ -28,11 +29,11 @@ function context(messages) {
   return chats() ? {messages: chatMessages(used)} : {prompt: joined(used)};
 }
 
+// The server limits max_tokens to the room in the context, and leaves out the oldest part of what fills it.
 function requestOf(messages) {
-  const common = {model: chosenModel().id, ...context(messages), ...samplingFields(), stream: true, stream_options: {include_usage: true}};
+  const common = {model: chosenModel().id, ...context(messages), ...samplingFields(), truncation: 'auto', stream: true, stream_options: {include_usage: true}};
   if (chats()) return ['/v1/chat/completions', {...common, logprobs: true, top_logprobs: kAlternatives}];
-  const most = common.max_tokens === undefined ? {max_tokens: 200} : {};
-  return ['/v1/completions', {...common, ...most, logprobs: kAlternatives}];
+  return ['/v1/completions', {max_tokens: kTextTokens, ...common, logprobs: kAlternatives}];
 }
 
 // An answer keeps the name of its model whichever is chosen later, or of both where another one goes on with it.
@@ -41,12 +42,14 @@ function nameAuthor(message, name) {
   message.model = all.at(-1) === name ? message.model : [...all, name].join(', ');
 }
 
-// Appends what comes to the last message, which is the assistant's. Whatever happens is written there.
-async function answer(conversation) {
+// Appends what comes to the last message, which is the assistant's. Whatever happens to an answer that has begun is
+// written there; where nothing came, `undo` removes the turn.
+async function answer(conversation, undo) {
   const message = conversation.messages[conversation.messages.length - 1], abort = new AbortController();
   answering = {abort, conversation, message};
   delete message.problem;
   delete message.note;
+  showProblem('');
   message.cut = true;
   if (chosenModel()) nameAuthor(message, chosenModel().id);
   drawMessages();
@@ -54,15 +57,29 @@ async function answer(conversation) {
   let usage = null;
   try {
     const [path, body] = requestOf(conversation.messages);
-    usage = await readAnswer(message, await ask('POST', path, body, abort.signal));
-    message.note = noteOf(message, usage, (performance.now() - begun) / 1000);
+    const response = await ask('POST', path, body, abort.signal);
+    usage = await readAnswer(message, response);
+    message.note = noteOf(message, usage, (performance.now() - begun) / 1000, leftOut(response));
   } catch (error) {
     takeProblem(message, error);
+    if (!message.content && undo) {
+      showProblem(message.problem || '');
+      undo();
+    }
   }
   answering = null;
-  keep(conversation);
+  if (conversations.includes(conversation)) {  // it may have been deleted meanwhile
+    if (conversation.messages.length) keep(conversation); else forgetConversation(conversation);
+  }
   drawMessages();
   say(message.problem ? message.problem : `The answer: ${message.content}`);
+}
+
+// What of the conversation the context has no room for any more.
+function leftOut(response) {
+  const messages = response.headers.get('X-Truncated-Messages'), tokens = response.headers.get('X-Truncated-Tokens');
+  if (messages) return `the oldest ${messages} messages no longer fit into the context`;
+  return tokens ? `the first ${thousands(tokens)} tokens no longer fit into the context` : '';
 }
 
 async function readAnswer(message, response) {
@@ -87,10 +104,11 @@ async function readAnswer(message, response) {
   return usage;
 }
 
-function noteOf(message, usage, seconds) {
+function noteOf(message, usage, seconds, forgotten) {
   const parts = [];
   if (usage) parts.push(`${thousands(usage.completion_tokens)} token${usage.completion_tokens === 1 ? '' : 's'}`, `${fix(usage.completion_tokens / Math.max(seconds, 1e-3), 1)} a second`);
   if (message.cut) parts.push('the limit of tokens is reached');
+  if (forgotten) parts.push(forgotten);
   return parts.join(' · ');
 }
 
@@ -103,20 +121,30 @@ function takeProblem(message, error) {
 
 function send(text) {
   if (answering || !chosenModel()) return;
-  const conversation = currentConversation();
+  const conversation = currentConversation(), before = conversation.messages.slice();
   if (text) conversation.messages.push({role: 'user', content: text});
   if (!conversation.title) conversation.title = text.trim().split('\n')[0].slice(0, 60);
   const last = conversation.messages[conversation.messages.length - 1];
   if (!last) return;
   conversation.messages.push({role: 'assistant', content: ''});
   keep(conversation);
-  answer(conversation);
+  answer(conversation, () => takeBack(conversation, before, text));
+}
+
+// A turn without an answer is no part of the conversation: its message goes back to the text field.
+function takeBack(conversation, before, text) {
+  conversation.messages = before;
+  const last = before[before.length - 1], unanswered = !text && last && last.role === 'user' ? before.pop().content : text;
+  if (conversation !== currentConversation() || asked.value) return;
+  asked.value = unanswered;
+  sizeField();
 }
 
 function again(conversation) {
   if (answering) return;
-  conversation.messages[conversation.messages.length - 1] = {role: 'assistant', content: ''};
-  answer(conversation);
+  const last = conversation.messages.length - 1, before = conversation.messages[last];
+  conversation.messages[last] = {role: 'assistant', content: ''};
+  answer(conversation, () => { conversation.messages[last] = before; });
 }
 
 // From a token of an answer on with another one: what came after it is gone.

@@ -15,9 +15,18 @@ function keep(conversation) {
   drawList();
 }
 
+// One without messages is not kept.
+function forgetConversation(conversation) {
+  conversations = conversations.filter(c => c !== conversation);
+  dropConversation(conversation);
+  conversation.title = '';
+  drawList();
+}
+
 function show(conversation) {
   current = conversation;
   editing = -1;
+  showProblem('');
   openList(false);
   drawList();
   drawMessages();
@@ -27,9 +36,8 @@ function show(conversation) {
 
 function remove(conversation) {
   if (answering && answering.conversation === conversation) answering.abort.abort();
-  conversations = conversations.filter(c => c !== conversation);
-  dropConversation(conversation);
-  if (current === conversation) show(conversations[0] || newConversation()); else drawList();
+  forgetConversation(conversation);
+  if (current === conversation) show(conversations[0] || newConversation());
 }
 
 // Asks in its own place: a second press deletes.

@@ -13,6 +13,13 @@ function showBanner(text, seconds) {
   if (seconds) bannerTimer = setTimeout(() => { banner.hidden = true; }, seconds * 1000);
 }
 
+// What went wrong with a turn that was taken back.
+function showProblem(text) {
+  const problem = document.getElementById('problem');
+  problem.textContent = text;
+  problem.hidden = !text;
+}
+
 async function loadModels() {
   try {
     const answer = await (await ask('GET', '/v1/models')).json();

@@ -52,6 +52,8 @@ async function* eventsOf(response) {
   }
 }
 
+// A token that a completion names by its id has the text of another one that is there too.
+const isNamedById = name => /^token_id:\d+$/.test(name);
 // The bytes of a token that a completion names: "bytes:\xe2\x82" is no whole character.
 function bytesOfName(name) {
   if (!/^bytes:(\\x[0-9a-f]{2})+$/.test(name)) return new TextEncoder().encode(name);
@@ -77,6 +79,6 @@ class TokenReader {
       return logprobs.content.map(t => this.token(Uint8Array.from(t.bytes), t.logprob, t.top_logprobs.map(a => [wholeText(Uint8Array.from(a.bytes)), a.logprob])));
     }
     return logprobs.tokens.map((name, i) => this.token(bytesOfName(name), logprobs.token_logprobs[i],
-      Object.entries(logprobs.top_logprobs[i] || {}).map(([other, p]) => [wholeText(bytesOfName(other)), p])));
+      Object.entries(logprobs.top_logprobs[i] || {}).map(([other, p]) => isNamedById(other) ? [null, p, other] : [wholeText(bytesOfName(other)), p])));
   }
 }

@@ -2,7 +2,8 @@
 //
 // A conversation: {id, title, time, messages}. A message: {role: 'user' or 'assistant', content, model, tokens, note, problem},
 // model: who wrote the answer.
-// A token: [text, log-probability, [[text or null, log-probability], ...]], the likeliest alternatives; null is no whole character.
+// A token: [text, log-probability, [[text or null, log-probability], ...]], the likeliest alternatives; null is no whole character,
+// or the text of another token in the list; then the token's name follows.
 
 const kConversation = 'gpt-chat ', kSettings = 'gpt-settings', kKey = 'gpt-key';
 const kSettingNames = ['system', 'temperature', 'top_p', 'top_k', 'seed', 'max_tokens'];

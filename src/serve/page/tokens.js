@@ -12,13 +12,13 @@ function placesOf(message) {
   });
 }
 
-const shownToken = text => text === null ? '(part of a character)' : text === '' ? '(nothing yet)' : text.replace(/ /g, '·').replace(/\n/g, '↵').replace(/\t/g, '⇥');
+const shownToken = (text, name) => text === null ? name || '(part of a character)' : text === '' ? '(nothing yet)' : text.replace(/ /g, '·').replace(/\n/g, '↵').replace(/\t/g, '⇥');
 const chance = logprob => Math.exp(Math.min(0, logprob));
 // Four steps, told apart by the line below as well as by colour.
 const levelOf = p => p >= 0.8 ? 'sure' : p >= 0.4 ? 'likely' : p >= 0.1 ? 'open' : 'rare';
 
 function noteOfToken(token) {
-  const lines = token[2].slice(0, kAlternatives).map(([text, p]) => `${percent(chance(p)).padStart(7)}  ${shownToken(text)}`);
+  const lines = token[2].slice(0, kAlternatives).map(([text, p, name]) => `${percent(chance(p)).padStart(7)}  ${shownToken(text, name)}`);
   return [`${shownToken(token[0])}  ${percent(chance(token[1]), 2)}`, ...lines].join('\n');
 }
 
@@ -63,10 +63,10 @@ function closeAlternatives() {
 }
 
 function alternativeRow(token, alternative, choose) {
-  const [text, logprob] = alternative, p = chance(logprob), taken = text === token[0];
+  const [text, logprob, title] = alternative, p = chance(logprob), taken = text === token[0];
   const bar = make('span', {class: 'share', 'aria-hidden': 'true'}, make('i', null));
   bar.firstChild.style.width = `${Math.round(100 * p)}%`;
-  const name = make('span', {class: 'mono', text: shownToken(text)}), share = make('span', {class: 'num', text: percent(p)});
+  const name = make('span', {class: 'mono', text: shownToken(text, title)}), share = make('span', {class: 'num', text: percent(p)});
   if (taken || !text) return make('div', {class: 'alternative taken'}, name, bar, share);
   return make('button', {type: 'button', class: 'alternative', 'aria-label': `Continue with ${shownToken(text)} instead, ${percent(p)}`, onclick: choose}, name, bar, share);
 }

@@ -106,6 +106,14 @@ async function look() {
   }
 }
 
+// `gpt train --serve` has no model to chat with.
+async function findModels() {
+  try {
+    const {data} = await (await ask('GET', '/v1/models')).json();
+    field('chat').hidden = !data.length;
+  } catch (error) { /* the link stays hidden; whatever is wrong shows elsewhere */ }
+}
+
 let looking = false;
 async function lookOn() {
   if (looking) return;
@@ -117,7 +125,8 @@ async function lookOn() {
 }
 
 startTheme();
-startKey(lookOn);
+startKey(() => { lookOn(); findModels(); });
 field('run').addEventListener('change', lookOn);
 document.addEventListener('visibilitychange', () => { if (!document.hidden) lookOn(); });
 lookOn();
+findModels();

@@ -100,7 +100,7 @@ TEST_F(CInterface, TakesNoNullPointerForAnObject) {
   int idle = 0;
   const gpt_event* events = nullptr;
   int64_t number = 0;
-  const std::array<gpt_status, 28> found = {
+  const std::array<gpt_status, 30> found = {
       gpt_context_new(nullptr, nullptr, nullptr, nullptr),
       gpt_cancel(nullptr),
       gpt_resume(nullptr),
@@ -115,9 +115,11 @@ TEST_F(CInterface, TakesNoNullPointerForAnObject) {
       gpt_tokenizer_train(context, "", 0, nullptr, nullptr),
       gpt_tokenizer_save(nullptr, "x"),
       gpt_encode(nullptr, "x", 1, nullptr, 0, &n),
+      gpt_encode_special(nullptr, "x", 1, nullptr, 0, &n),
       gpt_decode(nullptr, nullptr, 0, nullptr, 0, &n),
       gpt_session_new(nullptr, nullptr, &session),
       gpt_feed(session, nullptr, 1),
+      gpt_feed_special(session, nullptr, 1),
       gpt_feed_ids(session, nullptr, 1),
       gpt_generate(nullptr, nullptr, nullptr, nullptr, nullptr),
       gpt_ids(session, nullptr, nullptr),
@@ -155,6 +157,9 @@ TEST_F(CInterface, ServesManyRequests) {
       ended += events[i].finish != GPT_GOES_ON ? 1 : 0;
   }
   EXPECT_EQ(ended, 3);
+  const char* const special[] = {"max_tokens=5", "special=true", nullptr};
+  EXPECT_EQ(gpt_submit(engine, "the", 3, special, &request), GPT_OK);
+  EXPECT_EQ(gpt_generate(session, special, nullptr, nullptr, nullptr), GPT_INVALID_ARGUMENT);  // no prompt
   EXPECT_EQ(gpt_cancel_request(engine, 0), GPT_INVALID_ARGUMENT);
   gpt_engine_free(engine);
 }

@@ -460,6 +460,40 @@ TEST(Library, ATokenizerIsTrainedSavedAndReadBack) {
   EXPECT_EQ(code_of([&] { trained.decode(std::vector<int32_t>{-1}); }), code(Code::invalid_argument));
 }
 
+TEST(Library, SpecialTokensInTextsAreTextUnlessAsked) {
+  std::vector<std::string> warnings;
+  const Context context({.threads = 2, .log = [&](LogLevel level, std::string_view line) {
+                           if (level == LogLevel::warning) warnings.emplace_back(line);
+                         }});
+  gpt::test::TempDir dir;
+  const Tokenizer tokenizer = Tokenizer::train(
+      context, long_text(), {.vocab_size = 270, .special_tokens = {"<|im_start|>", "<|im_end|>"}});
+  tokenizer.save(dir.file("tokenizer.json"));
+  Settings settings = small_settings();
+  settings["tokenizer"] = dir.file("tokenizer.json");
+  Trainer(context, settings, long_text()).save(dir.file("model"));
+  const Model model(context, dir.file("model"));
+  const std::string text = "the cat<|im_end|>";
+  const std::vector<int32_t> plain = tokenizer.encode(text), special = tokenizer.encode(text, true);
+  EXPECT_EQ(special.back(), tokenizer.encode("<|im_end|>", true).at(0));
+  EXPECT_LT(special.size(), plain.size());
+  warnings.clear();
+  EXPECT_EQ(model.prompt_ids(text, true, true), special);
+  Session session(model);
+  session.feed(text, true);
+  EXPECT_EQ(session.ids(), special);
+  Engine engine(model);
+  engine.submit(text, {.max_tokens = 1}, true);
+  EXPECT_TRUE(warnings.empty());
+  EXPECT_EQ(model.prompt_ids(text), plain);
+  session.feed(text);
+  EXPECT_EQ(session.ids().size(), special.size() + plain.size());
+  engine.submit(text, {.max_tokens = 1});
+  ASSERT_EQ(warnings.size(), 3u);
+  for (const std::string& warning : warnings)
+    EXPECT_NE(warning.find("<|im_end|>"), std::string::npos) << warning;
+}
+
 TEST(Library, AChatIsTheModelsFormatAroundASession) {
   const Context context({.threads = 2});
   gpt::test::TempDir dir;

@@ -40,6 +40,29 @@ TEST(AnswerGrammar, CallsOfToolsHaveTheFormOfTheTemplate) {
   EXPECT_FALSE(fits(llama, R"({"name": "add", "parameters": {}})"));
 }
 
+TEST(AnswerGrammar, AnAnswerMayFitAnotherGrammarInstead) {
+  using Kind = GrammarSource::Kind;
+  const std::string call = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"x\": 2}}\n</tool_call>";
+  const GrammarSource calls = tool_call_grammar(tools(), ToolFormat::hermes, true).source;
+  const struct {
+    GrammarSource source;
+    std::string text;
+  } cases[] = {{{Kind::json_schema, R"({"enum":["a"]})"}, "\"a\""},
+               {{Kind::json_object}, "{\"b\": 1}"},
+               {{Kind::regex, "[0-9]+"}, "12"},
+               {{Kind::gbnf, "root ::= answer\nanswer ::= \"yes\""}, "yes"}};
+  for (auto c : cases) {
+    c.source.others = {calls};
+    const grammar::GrammarPtr grammar = compile(c.source);
+    EXPECT_TRUE(grammar->matches(c.text) && grammar->matches(call) && grammar->matches(call + "\n" + call));
+    EXPECT_FALSE(grammar->begins(c.text + call) || grammar->begins(call + c.text) || grammar->matches(""));
+    GrammarSource same = c.source;
+    EXPECT_EQ(same, c.source);
+    same.others.clear();
+    EXPECT_NE(same, c.source);
+  }
+}
+
 TEST(AnswerGrammar, ItsFieldsExcludeEachOther) {
   const auto read = [](const std::string& body) {
     const nlohmann::json parsed = parse_body(body);

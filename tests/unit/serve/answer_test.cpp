@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/utf8.h"
 #include "serve/answer_format.h"
 
@@ -17,6 +19,20 @@ const Tokenizer& bytes() {
   static const auto tokenizer = make_byte_tokenizer();
   return *tokenizer;
 }
+
+// A tokenizer whose tokens are these texts.
+class Texts : public Tokenizer {
+ public:
+  explicit Texts(std::map<int32_t, std::string> texts) : texts_(std::move(texts)) {}
+  std::string_view kind() const override { return "bpe"; }
+  int64_t vocab_size() const override { return 16; }
+  std::vector<int32_t> encode(std::string_view) const override { return {}; }
+  std::string token_bytes(int32_t id) const override { return texts_.at(id); }
+  std::string to_json() const override { return ""; }
+
+ private:
+  std::map<int32_t, std::string> texts_;
+};
 
 // The pieces of an answer whose tokens are bytes, up to its end.
 std::vector<AnswerPiece> pieces_of(AnswerChoice& choice, const std::string& text,
@@ -107,7 +123,7 @@ TEST(AnswerChoice, BrokenBytesBecomeReplacementCharacters) {
 }
 
 TEST(ToolCalls, AreFoundBesideText) {
-  AnswerChoice choice(&bytes(), {.tools = ToolFormat::hermes});
+  AnswerChoice choice(&bytes(), {.tools = {{ToolFormat::hermes}}});
   const AnswerPiece all = whole(pieces_of(choice,
                                           "Let me see <b>.\n<tool_call>\n{\"name\": \"f\", \"arguments\": "
                                           "{\"b\": 1, \"a\": \"}\"}}\n</tool_call>\n"
@@ -121,7 +137,7 @@ TEST(ToolCalls, AreFoundBesideText) {
 }
 
 TEST(ToolCalls, AreFoundInOnePiece) {
-  ToolCallParser parser(ToolFormat::hermes);
+  ToolCallParser parser({ToolFormat::hermes});
   const ToolCallParser::Found found = parser.push(
       "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>\n"
       "<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call>");
@@ -132,7 +148,7 @@ TEST(ToolCalls, AreFoundInOnePiece) {
 TEST(ToolCalls, WhatIsNoneStaysText) {
   for (const char* text : {"<tool_call>{\"name\": 3}</tool_call>", "<tool_call>{\"name\":\"f\"", "a <tool_c",
                            "<tool_call>[[[</tool_call>"}) {
-    AnswerChoice choice(&bytes(), {.tools = ToolFormat::hermes});
+    AnswerChoice choice(&bytes(), {.tools = {{ToolFormat::hermes}}});
     EXPECT_EQ(whole(pieces_of(choice, text)).text, text);
     EXPECT_STREQ(choice.finish(), "length");
   }
@@ -140,13 +156,48 @@ TEST(ToolCalls, WhatIsNoneStaysText) {
 
 TEST(ToolCalls, OfLlama3AreTheWholeAnswer) {
   const auto answer = [](const std::string& text) {
-    AnswerChoice choice(&bytes(), {.tools = ToolFormat::llama3});
+    AnswerChoice choice(&bytes(), {.tools = {{ToolFormat::llama3}}});
     return whole(pieces_of(choice, text + "x", FinishReason::stop));
   };
   EXPECT_EQ(answer("{\"name\":\"f\",\"parameters\":{\"x\":1}}").calls.size(), 1u);
   EXPECT_EQ(answer("<|python_tag|>{\"name\":\"f\",\"parameters\":{}}").calls.size(), 1u);
   EXPECT_EQ(answer("{\"x\":1}").text, "{\"x\":1}");
   EXPECT_EQ(answer("Hello {\"name\"").text, "Hello {\"name\"");
+}
+
+TEST(ToolCalls, OneCallEndsTheAnswer) {
+  const std::string call = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
+  const ToolCallOptions one{.format = ToolFormat::hermes, .one_call = true};
+  for (const std::string between : {"", "\n", " and "}) {
+    AnswerChoice choice(&bytes(), {.tools = one});
+    const AnswerPiece all = whole(pieces_of(choice, "a" + call + between + call, FinishReason::eos));
+    EXPECT_EQ(all.text, "a");
+    EXPECT_EQ(all.calls.size(), 1u);
+    EXPECT_EQ(choice.tokens(), std::ssize("a" + call));
+    EXPECT_STREQ(choice.finish(), "tool_calls");
+  }
+  ToolCallParser parser(one);
+  EXPECT_EQ(parser.push(call + call + "text").calls.size(), 1u) << "in one piece";
+  EXPECT_TRUE(parser.ended());
+  EXPECT_EQ(parser.push(call).calls.size() + parser.finish().calls.size(), 0u);
+  AnswerChoice none(&bytes(), {.tools = one});
+  EXPECT_EQ(whole(pieces_of(none, "<tool_call>{}</tool_call>" + call)).calls.size(), 1u)
+      << "the first is no call";
+}
+
+TEST(ToolCalls, AnAnswerOfAFormQuotesCalls) {
+  const std::string call = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
+  const auto answer = [&](const std::string& text, ToolFormat format) {
+    AnswerChoice choice(&bytes(), {.tools = {{.format = format, .from_start = true, .names = {"f"}}}});
+    return whole(pieces_of(choice, text + "x", FinishReason::stop));
+  };
+  EXPECT_EQ(answer(call + "\n" + call, ToolFormat::hermes).calls.size(), 2u);
+  for (const std::string& text : {"\"" + call + "\"", "<tool" + call, std::string("<"), " " + call}) {
+    EXPECT_EQ(answer(text, ToolFormat::hermes).text, text);
+    EXPECT_EQ(answer(text, ToolFormat::hermes).calls.size(), 0u);
+  }
+  EXPECT_EQ(answer(R"({"name":"f","parameters":{}})", ToolFormat::llama3).calls.size(), 1u);
+  EXPECT_EQ(answer(R"({"name":"g","parameters":{}})", ToolFormat::llama3).calls.size(), 0u) << "no tool";
 }
 
 TEST(ToolCalls, FormatsAreToldByTheTemplate) {
@@ -195,6 +246,37 @@ TEST(AnswerFormat, LogprobsOfACompletion) {
   EXPECT_EQ(choice["logprobs"],
             json::parse(R"({"tokens":["bytes:\\xc3","bytes:\\xa4","z"],"token_logprobs":[null,-1.0,-2.0],
     "top_logprobs":[null,{"bytes:\\xa4":-1.0},{"y":-1.0,"z":-2.0}],"text_offset":[0,1,1]})"));
+}
+
+// A SentencePiece vocabulary has "A" twice, as a piece and as a byte; 6 and 7 are spelt as names of tokens
+// are.
+TEST(AnswerFormat, TopLogprobsHaveAKeyForEveryToken) {
+  const std::map<int32_t, std::string> texts = {{1, "A"},           {2, "A"},          {3, "A"}, {4, "\xe2"},
+                                                {5, "bytes:\\xe2"}, {6, "token_id:3"}, {7, "B"}};
+  const Texts tokenizer(texts);
+  const AnswerFormat format(
+      {.chat = false, .id = "cmpl-1", .model = "m", .logprobs = true, .tokenizer = &tokenizer});
+  const auto top_of = [&](int32_t chosen, const std::vector<int32_t>& top) {
+    TokenEntry entry{chosen, {{chosen, -static_cast<double>(chosen)}, {}}};
+    for (const int32_t id : top)
+      entry.logprobs.top.push_back({id, -static_cast<double>(id)});
+    AnswerPiece all;
+    all.tokens = {entry};
+    // Keys that stand twice are an error of this parser.
+    return parse_json(format.whole({format.choice(0, all, "length")}, {}),
+                      "the answer")["choices"][0]["logprobs"];
+  };
+  EXPECT_EQ(top_of(1, {1, 2, 7})["top_logprobs"][0], json({{"A", -1}, {"token_id:2", -2}, {"B", -7}}));
+  const json second = top_of(2, {1, 2, 3});
+  EXPECT_EQ(second["tokens"][0], "A");
+  EXPECT_EQ(second["top_logprobs"][0], json({{"token_id:1", -1}, {"A", -2}, {"token_id:3", -3}}))
+      << "the chosen token has its text";
+  EXPECT_EQ(top_of(3, {1})["top_logprobs"][0], json({{"token_id:1", -1}, {"A", -3}}));
+  EXPECT_EQ(top_of(7, {4, 5})["top_logprobs"][0], json({{"bytes:\\xe2", -4}, {"token_id:5", -5}, {"B", -7}}));
+  const json named = top_of(6, {1, 2, 3});
+  EXPECT_EQ(named["tokens"][0], "token_id:6");
+  EXPECT_EQ(named["top_logprobs"][0],
+            json({{"A", -1}, {"token_id:2", -2}, {"token_id:3", -3}, {"token_id:6", -6}}));
 }
 
 }  // namespace

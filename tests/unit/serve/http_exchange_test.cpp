@@ -65,6 +65,25 @@ TEST(HttpExchange, AStreamThatIsNotReadIsTooSlow) {
   EXPECT_FALSE(exchange.too_slow());
 }
 
+TEST(HttpExchange, CountsUnsentBytesOfAll) {
+  std::atomic<int64_t> total = 0;
+  HttpExchange whole({.total_unsent = &total}, [] {}), stream({.total_unsent = &total}, [] {});
+  whole.send({.body = std::string(1000, 'x')});
+  stream.begin_stream({});
+  const int64_t both = total;
+  EXPECT_EQ(both, static_cast<int64_t>(whole.unsent() + stream.unsent()));
+  EXPECT_GT(whole.unsent(), 1000u);
+  std::string bytes;
+  bool ended = false;
+  whole.take(bytes, ended);
+  whole.sent(600);
+  EXPECT_EQ(total, both - 600);
+  whole.close();
+  EXPECT_EQ(total, static_cast<int64_t>(stream.unsent()));
+  stream.close();
+  EXPECT_EQ(total, 0);
+}
+
 TEST(HttpExchange, TellsThatTheClientHasGoneOnceAndNotAfterTheAnswer) {
   int closed = 0;
   HttpExchange gone({}, [] {});

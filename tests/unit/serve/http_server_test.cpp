@@ -5,7 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 namespace gpt::serve {
@@ -52,6 +54,11 @@ class Client {
       all.append(bytes, static_cast<size_t>(n));
     }
     return all;
+  }
+  // The number of bytes, at most `most`, that come next; 0 at the end of the connection.
+  size_t read_some(size_t most) const {
+    std::string bytes(most, ' ');
+    return static_cast<size_t>(std::max<ssize_t>(::recv(socket_, bytes.data(), most, 0), 0));
   }
 
  private:
@@ -105,6 +112,100 @@ TEST(HttpServer, CutsOffWhoDoesNotRead) {
   while (!closed) {
   }
   writing.join();
+}
+
+TEST(HttpServer, TakesTransferEncodingChunkedAlone) {
+  const std::string chunks = "3\r\nxyz\r\n0\r\n\r\n";
+  const struct {
+    const char* version;
+    std::string headers;
+    int status;
+  } cases[] = {
+      {"1.1", "Transfer-Encoding: chunked\r\n", 200},
+      {"1.1", "transfer-encoding:Chunked \t\r\n", 200},
+      {"1.1", "Transfer-Encoding: gzip, chunked\r\n", 501},
+      {"1.1", "Transfer-Encoding: gzip\r\n", 501},
+      {"1.1", "Transfer-Encoding: identity\r\n", 501},
+      {"1.1", "Transfer-Encoding: chunked, identity\r\n", 501},
+      {"1.1", "Transfer-Encoding: chunked, chunked\r\n", 501},
+      {"1.1", "Transfer-Encoding: chunked,\r\n", 501},
+      {"1.1", "Transfer-Encoding: , chunked\r\n", 501},
+      {"1.1", "Transfer-Encoding: xchunked\r\n", 501},
+      {"1.1", "Transfer-Encoding: \"chunked\"\r\n", 501},
+      {"1.1", "Transfer-Encoding: chunked;q=1\r\n", 501},
+      {"1.1", "Transfer-Encoding: chunked ; a=b\r\n", 501},
+      {"1.1", "Transfer-Encoding: chunked\xa0\r\n", 501},
+      {"1.1", "Transfer-Encoding:\r\n", 501},
+      {"1.1", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", 501},
+      {"1.1", "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", 501},
+      {"1.1", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", 501},
+      {"1.1", "Transfer-Encoding: chunked\r\nX: 1\r\ntransfer-encoding:\r\n", 501},
+      {"1.1", "Transfer-Encoding:\r\n chunked\r\n", 501},
+      {"1.1", "Transfer-Encoding:\r\n\tchunked\r\n", 501},
+      {"1.1", "Transfer-Encoding: chunked\r\n \r\n", 501},
+      {"1.1", "Transfer-Encoding: gzip,\r\n chunked\r\n", 501},
+      {"1.0", "Transfer-Encoding: chunked\r\n", 501},
+      {"1.0", "Connection: keep-alive\r\nTransfer-Encoding: chunked\r\n", 501},
+      {"1.1", "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n", 400},
+      {"1.1", "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", 400},
+      {"1.1", "Content-Length: 3\r\nTransfer-Encoding: gzip\r\n", 400},
+      {"1.1", "Transfer-Encoding: gzip\r\nContent-Length: 3\r\n", 400},
+      {"1.1", "Content-Length: 0\r\nTransfer-Encoding:\r\n chunked\r\n", 400},
+      {"1.0", "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", 400},
+      {"1.1", "Transfer-Encoding : chunked\r\n", 400},
+  };
+  Running running({}, echo);
+  for (const auto& c : cases) {
+    const Client client(running);
+    client.send(std::string("POST /a HTTP/") + c.version + "\r\nHost: localhost\r\n" + c.headers + "\r\n" +
+                chunks);
+    const std::string answer =
+        client.read_until(c.status == 200 ? "</axyz>" : "never");  // others end the connection
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 " + std::to_string(c.status) + " ")) << c.headers << answer;
+  }
+}
+
+TEST(HttpServer, ASlowReaderOfAWholeAnswerIsCutOff) {
+  const size_t size = size_t{16} << 20;
+  Running running(
+      {.read_rate = 1e12, .write_time = 0.2},
+      [&](HttpRequest, const std::shared_ptr<Responder>& r) { r->send({.body = std::string(size, 'x')}); });
+  const Client client(running);
+  client.send(get("large"));
+  size_t got = 0;
+  for (size_t n = 1; n > 0; got += n) {
+    n = client.read_some(4096);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_LT(got, size);
+}
+
+// Whether a condition comes true within a minute.
+template <class Condition>
+bool wait_until(Condition condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+TEST(HttpServer, UnsentBytesOfAllConnectionsAreLimited) {
+  const int64_t limit = int64_t{50} << 20;
+  std::atomic<int> answered = 0, closed = 0;
+  Running running({.unsent_bytes = limit, .total_unsent_bytes = limit},
+                  [&](HttpRequest, const std::shared_ptr<Responder>& responder) {
+                    responder->on_closed([&] { ++closed; });
+                    responder->send({.body = std::string(size_t{20} << 20, 'x')});
+                    ++answered;
+                  });
+  const Client clients[] = {Client(running), Client(running), Client(running), Client(running)};
+  for (const Client& client : clients)
+    client.send(get("large"));
+  EXPECT_TRUE(
+      wait_until([&] { return answered == 4 && closed > 0 && running.server.unsent_bytes() <= limit; }));
+  EXPECT_LT(closed, 4);
 }
 
 TEST(HttpServer, TheConnectionThatIsSilentForLongestMakesRoom) {

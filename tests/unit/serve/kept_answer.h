@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,6 +13,8 @@ namespace gpt::serve {
 // Keeps the answer to one request, which may come from any thread.
 class KeptAnswer : public Responder {
  public:
+  explicit KeptAnswer(size_t most_bytes = std::numeric_limits<size_t>::max()) : most_bytes_(most_bytes) {}
+  size_t most_bytes() const override { return most_bytes_; }
   void send(HttpReply r) override {
     const std::lock_guard lock(mutex_);
     reply_ = std::move(r);
@@ -29,14 +32,15 @@ class KeptAnswer : public Responder {
   }
 
  private:
+  size_t most_bytes_;
   std::mutex mutex_;
   std::condition_variable come_;
   bool there_ = false;
   HttpReply reply_;
 };
 
-inline HttpReply ask(Api& api, HttpRequest request) {
-  const auto answer = std::make_shared<KeptAnswer>();
+inline HttpReply ask(Api& api, HttpRequest request, size_t most_bytes = std::numeric_limits<size_t>::max()) {
+  const auto answer = std::make_shared<KeptAnswer>(most_bytes);
   api.handle(std::move(request), answer);
   return answer->wait();
 }

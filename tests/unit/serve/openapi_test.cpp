@@ -37,6 +37,18 @@ TEST(OpenApi, DescribesEveryEndpointAndNoOther) {
   EXPECT_EQ(described, there);
 }
 
+TEST(Api, AnswersThatAreTooLargeAreErrors) {
+  ModelSet models;
+  std::vector<std::string> lines;
+  Api api(models, {.log = [&](const std::string& line) { lines.push_back(line); }});
+  const HttpRequest request{.method = "GET", .target = "/openapi.json"};
+  EXPECT_EQ(ask(api, request).status, 200);
+  const HttpReply reply = ask(api, request, 1000);
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_EQ(json::parse(reply.body)["error"]["code"], "response_too_large");
+  EXPECT_EQ(json::parse(lines.at(1))["status"], 400);
+}
+
 // Every "$ref" leads to something.
 void expect_refs(const json& value, const json& root) {
   if (value.is_object() && value.contains("$ref")) {

@@ -39,6 +39,16 @@ TEST(Pages, NeedNoKeyAndWhatTheyShowDoes) {
   EXPECT_EQ(post(api, "/", "{}").status, 405);
 }
 
+TEST(Pages, LeadToTheTrainingWhereThereIsNoModelToChatWith) {
+  ModelSet models;
+  Api api(models, {.has_chat = false});
+  const HttpReply reply = get(api, "/");
+  EXPECT_EQ(reply.status, 302);
+  EXPECT_EQ(header(reply, "Location"), "/training");
+  EXPECT_EQ(get(api, "/training").status, 200);
+  EXPECT_EQ(ask(api, {.method = "HEAD", .target = "/?x"}).status, 302);
+}
+
 TEST(Pages, AreForTheServersOwnHostAlone) {
   ModelSet models;
   Api api(models, {.hosts = {"localhost"}});

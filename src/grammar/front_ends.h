@@ -1,0 +1,19 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+#include "grammar/grammar.h"
+#include "grammar/rules.h"
+
+namespace gpt::grammar {
+
+// Each writes a grammar into `rules` and returns the rule that is the answer. What they accept, and the
+// Errors that they throw, are those of the compile functions in grammar.h.
+RuleId gbnf_rule(Rules& rules, std::string_view text);
+RuleId regex_rule(Rules& rules, std::string_view pattern);
+RuleId json_schema_rule(Rules& rules, const nlohmann::ordered_json& schema, const SchemaFrame& frame);
+RuleId json_schema_text_rule(Rules& rules, std::string_view text, const SchemaFrame& frame);
+RuleId json_object_rule(Rules& rules);
+
+}  // namespace gpt::grammar
