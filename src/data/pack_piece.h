@@ -22,7 +22,7 @@ class PieceWriter {
  public:
   PieceWriter(const std::string& folder, int64_t piece, const ShardInfo& info);
 
-  void add(const EncodedBlock& block, int64_t text_bytes);
+  void add(const EncodedBlock& block);
   void publish();
   const PackedShard& sum() const { return sum_; }  // with the checksum once it is published
 

@@ -28,8 +28,9 @@ Value attribute_path(Runtime& rt, const Value& value, const Value* path, const V
 
 // What values are compared by where upper and lower case are no difference.
 Value folded(const Value& value, bool case_sensitive) {
-  return case_sensitive || value.text() == nullptr ? value
-                                                   : Value(std::string_view(lowered(value.text()->text)));
+  return case_sensitive || value.text() == nullptr
+             ? value
+             : Value(std::string_view(in_case(value.text()->text, LetterCase::lower)));
 }
 
 std::vector<Value> keys_of(Runtime& rt, const std::vector<Value>& items, const Value* attribute,

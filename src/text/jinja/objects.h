@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "text/jinja/ast.h"
+#include "text/jinja/datetime.h"
 #include "text/jinja/value.h"
 
 namespace gpt::jinja {
@@ -43,6 +44,12 @@ struct Function : Object {
   explicit Function(std::string called) : name(std::move(called)) {}
   std::string name;
   const char* kind() const override { return "function"; }
+};
+
+struct Datetime : Object {
+  explicit Datetime(const PythonDatetime& value) : at(value) {}
+  PythonDatetime at;
+  const char* kind() const override { return "datetime.datetime"; }
 };
 
 }  // namespace gpt::jinja

@@ -1,7 +1,5 @@
 #include "text/jinja/python_text.h"
 
-#include <utf8proc.h>
-
 #include "base/utf8.h"
 
 namespace gpt {
@@ -39,56 +37,12 @@ std::vector<size_t> char_offsets(std::string_view text) {
   return offsets;
 }
 
-namespace {
-
-bool is_cased(char32_t c) {
-  const auto code = static_cast<utf8proc_int32_t>(c);
-  return utf8proc_toupper(code) != code || utf8proc_tolower(code) != code ||
-         utf8proc_category(code) == UTF8PROC_CATEGORY_LL || utf8proc_category(code) == UTF8PROC_CATEGORY_LU;
-}
-
-std::string changed(char32_t c, Case to, bool begins) {
-  constexpr char32_t kSharpS = 0xdf;
-  const auto code = static_cast<utf8proc_int32_t>(c);
-  const bool up = to == Case::upper || (begins && (to == Case::title || to == Case::capitalize)) ||
-                  (to == Case::swap && is_cased_lower(c));
-  if (up && c == kSharpS) return to == Case::upper || to == Case::swap ? "SS" : "Ss";
-  const bool title = up && (to == Case::title || to == Case::capitalize);
-  std::string out;
-  append_utf8(out, static_cast<char32_t>(title ? utf8proc_totitle(code)
-                                               : (up ? utf8proc_toupper(code) : utf8proc_tolower(code))));
-  return out;
-}
-
-}  // namespace
-
-bool is_cased_upper(char32_t c) {
-  return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_LU;
-}
-bool is_cased_lower(char32_t c) {
-  return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_LL;
-}
-
-JinjaText change_case(const JinjaText& text, Case to) {
+JinjaText change_case(const JinjaText& text, LetterCase to) {
   JinjaText out;
-  bool begins = true;
-  for (size_t at = 0; at < text.text.size();) {
-    const Utf8Char c = decode_utf8(text.text, at);
+  gpt::change_case(text.text, to, [&](size_t at, std::string_view changed) {
     const JinjaSpan& span = text.span_at(at);
-    out.append(changed(c.code, to, begins), span.origin, span.generated);
-    begins = to == Case::title && !is_cased(c.code);
-    at += static_cast<size_t>(c.length);
-  }
-  return out;
-}
-
-std::string lowered(std::string_view text) {
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Char c = decode_utf8(text, at);
-    out += changed(c.code, Case::lower, false);
-    at += static_cast<size_t>(c.length);
-  }
+    out.append(changed, span.origin, span.generated);
+  });
   return out;
 }
 

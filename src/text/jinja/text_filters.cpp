@@ -11,7 +11,7 @@
 namespace gpt::jinja {
 namespace {
 
-template <Case kTo>
+template <LetterCase kTo>
 Value cased(Runtime& rt, const Value& self, const Bound&) {
   const JinjaText text = to_text(rt, self);
   rt.limits.use(text.text.size());
@@ -25,7 +25,10 @@ Value title(Runtime& rt, const Value& self, const Bound&) {
   JinjaText out;
   size_t begin = 0;
   const auto word = [&](size_t end) {
-    if (begin < end) out.append(change_case(text.substr(begin, end), Case::capitalize));
+    if (begin >= end) return;
+    const size_t rest = begin + static_cast<size_t>(decode_utf8(text.text, begin).length);
+    out.append(change_case(text.substr(begin, rest), LetterCase::upper));
+    out.append(change_case(text.substr(rest, end), LetterCase::lower));
   };
   for (size_t at = 0; at < text.text.size();) {
     const Utf8Char c = decode_utf8(text.text, at);
@@ -213,9 +216,9 @@ Value round(Runtime&, const Value& self, const Bound& a) {
 
 std::span<const Builtin> text_filters() {
   static constexpr Builtin kAll[] = {
-      {"upper", "", 0, cased<Case::upper>},
-      {"lower", "", 0, cased<Case::lower>},
-      {"capitalize", "", 0, cased<Case::capitalize>},
+      {"upper", "", 0, cased<LetterCase::upper>},
+      {"lower", "", 0, cased<LetterCase::lower>},
+      {"capitalize", "", 0, cased<LetterCase::capitalize>},
       {"title", "", 0, title},
       {"trim", "chars", 0, trim},
       {"string", "", 0, string},

@@ -143,7 +143,7 @@ template <bool kLeft, bool kRight>
 Value strip(Runtime&, const Value& self, const Bound& a) {
   return Value(strip_text(self_text(self), optional_text(a[0], "strip"), kLeft, kRight));
 }
-template <Case kTo>
+template <LetterCase kTo>
 Value cased_method(Runtime& rt, const Value& self, const Bound&) {
   rt.limits.use(self_text(self).text.size());
   return Value(change_case(self_text(self), kTo));
@@ -306,7 +306,7 @@ bool is_digit(char32_t c) {
   return c >= '0' && c <= '9';
 }
 bool is_letter(char32_t c) {
-  return is_cased_lower(c) || is_cased_upper(c);
+  return is_lowercase(c) || is_uppercase(c);
 }
 template <bool (*kIs)(char32_t)>
 Value all_are(Runtime&, const Value& self, const Bound&) {
@@ -326,8 +326,8 @@ Value one_case(Runtime&, const Value& self, const Bound&) {
   const std::string& text = self_text(self).text;
   for (size_t at = 0; at < text.size(); at += static_cast<size_t>(decode_utf8(text, at).length)) {
     const char32_t c = decode_utf8(text, at).code;
-    if (kUpper ? is_cased_lower(c) : is_cased_upper(c)) return Value(false);
-    some = some || (kUpper ? is_cased_upper(c) : is_cased_lower(c));
+    if (is_titlecase(c) || (kUpper ? is_lowercase(c) : is_uppercase(c))) return Value(false);
+    some = some || (kUpper ? is_uppercase(c) : is_lowercase(c));
   }
   return Value(some);
 }
@@ -355,11 +355,11 @@ std::span<const Builtin> text_methods() {
       {"rpartition", "sep", 1, partition<true>},
       {"removeprefix", "prefix", 1, remove_end<false>},
       {"removesuffix", "suffix", 1, remove_end<true>},
-      {"upper", "", 0, cased_method<Case::upper>},
-      {"lower", "", 0, cased_method<Case::lower>},
-      {"title", "", 0, cased_method<Case::title>},
-      {"capitalize", "", 0, cased_method<Case::capitalize>},
-      {"swapcase", "", 0, cased_method<Case::swap>},
+      {"upper", "", 0, cased_method<LetterCase::upper>},
+      {"lower", "", 0, cased_method<LetterCase::lower>},
+      {"title", "", 0, cased_method<LetterCase::title>},
+      {"capitalize", "", 0, cased_method<LetterCase::capitalize>},
+      {"swapcase", "", 0, cased_method<LetterCase::swap>},
       {"ljust", "width fillchar", 1, justify<'<'>},
       {"rjust", "width fillchar", 1, justify<'>'>},
       {"center", "width fillchar", 1, justify<'^'>},

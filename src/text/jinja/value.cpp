@@ -140,6 +140,8 @@ bool equals(Limits& limits, const Value& a, const Value& b) {
              return other != nullptr && equals(limits, item.second, *other);
            });
   }
+  const auto *x = dynamic_cast<const Datetime*>(a.object()), *y = dynamic_cast<const Datetime*>(b.object());
+  if (x != nullptr && y != nullptr) return x->at == y->at;
   if (a.object() != nullptr) return a.object() == b.object();
   return (a.is_none() && b.is_none()) || (a.is_undefined() && b.is_undefined());
 }
@@ -156,6 +158,9 @@ int compare(Limits& limits, const Value& a, const Value& b) {
     limits.step(static_cast<int64_t>(a.text()->text.size() / 64));
     return a.text()->text.compare(b.text()->text);
   }
+  const auto *earlier = dynamic_cast<const Datetime*>(a.object()),
+             *later = dynamic_cast<const Datetime*>(b.object());
+  if (earlier != nullptr && later != nullptr) return earlier->at.str().compare(later->at.str());
   const List *x = a.list(), *y = b.list();
   if (x == nullptr || y == nullptr || x->kind != y->kind || x->kind > ListKind::tuple)
     fail("a {} and a {} have no order", type_name(a), type_name(b));
@@ -256,6 +261,8 @@ void append_repr(TextBuilder& out, const Value& value) {
     append_list(out, *value.list());
   } else if (value.dict() != nullptr) {
     append_dict(out, *value.dict());
+  } else if (const auto* datetime = dynamic_cast<const Datetime*>(value.object())) {
+    out.add(datetime->at.repr(), JinjaSpan::kContext);
   } else {
     fail("writing a {} is not supported", value.object()->kind());
   }
@@ -264,6 +271,8 @@ void append_repr(TextBuilder& out, const Value& value) {
 void append_str(TextBuilder& out, const Value& value) {
   if (value.text() != nullptr) {
     out.add(*value.text());
+  } else if (const auto* datetime = dynamic_cast<const Datetime*>(value.object())) {
+    out.add(datetime->at.str(), JinjaSpan::kContext);
   } else if (!value.is_undefined()) {
     append_repr(out, value);
   }

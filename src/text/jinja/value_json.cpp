@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "text/jinja/objects.h"
 #include "text/jinja/value.h"
 
 namespace gpt::jinja {
@@ -31,6 +32,8 @@ Value value_of(const Json& json, int32_t origin, int level = 0) {
       items.push_back(value_of(item, origin, level + 1));
     return make_list(std::move(items));
   }
+  if (json.is_binary())
+    return Value(std::shared_ptr<Object>(std::make_shared<Datetime>(PythonDatetime::from_json(json))));
   if (!json.is_object()) fail("the context has a value that JSON has none for");
   std::vector<std::pair<Value, Value>> items;
   int depth = 0;
