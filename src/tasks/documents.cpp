@@ -52,7 +52,7 @@ void read_lines(const std::string& path, std::vector<json>& docs, std::vector<st
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     places.push_back(fmt::format("{}, line {}", path, number));
-    docs.push_back(parse_json(line, places.back()));
+    docs.emplace_back(parse_json_document(line, places.back()));
     if (!docs.back().is_object())
       fail("{}: expected an object, found {}", places.back(), json_kind(docs.back()));
   }
