@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Writes tests/data/grammar: numbers, number ranges, regular expressions and formats with the results of Python programs.
 
-    pip install rfc3986-validator==0.1.1 rfc3987==1.3.8 fqdn==1.6.0 isoduration==20.11.0
+    pip install pydantic==2.14.4 rfc3986-validator==0.1.1 rfc3987==1.3.8 fqdn==1.6.0 isoduration==20.11.0
     scripts/golden/make_grammar.py
 
 - numbers.jsonl: JSON texts and json.dumps(json.loads(text))
 - ranges.jsonl: schemas of numbers with texts that fit and texts that do not, by exact arithmetic
 - regex.jsonl: patterns with texts, and whether re.fullmatch and re.search accept each; patterns that re refuses have none
+- pydantic.jsonl: the JSON schema of a model with many types, and a value as JSON
 - formats.jsonl: texts made from valid ones by small changes, and whether they are valid
 """
 import datetime
+import enum
 import fractions
 import ipaddress
 import json
@@ -17,10 +19,13 @@ import pathlib
 import random
 import re
 import struct
+import typing
+import uuid
 import warnings
 
 import fqdn
 import isoduration
+import pydantic
 import rfc3987
 from rfc3986_validator import validate_rfc3986
 
@@ -304,8 +309,54 @@ def formats():
         yield {"format": name, "valid": valid, "invalid": invalid}
 
 
+# ---- pydantic ------------------------------------------------------------------------------------------
+
+class Colour(str, enum.Enum):
+    red = "red"
+    blue = "blue"
+
+
+class First(pydantic.BaseModel):
+    kind: typing.Literal["first"] = "first"
+    x: int
+
+
+class Second(pydantic.BaseModel):
+    kind: typing.Literal["second"] = "second"
+    y: float = 0
+
+
+class Everything(pydantic.BaseModel):
+    url: pydantic.HttpUrl
+    link: typing.Optional[pydantic.AnyUrl] = None
+    colours: set[Colour]
+    flags: frozenset[bool]
+    counts: dict[typing.Literal["x", "y"], int]
+    either: typing.Union[First, Second] = pydantic.Field(discriminator="kind")
+    word: typing.Annotated[str, pydantic.Field(pattern=r"^[a-z]{2,}\d*$", max_length=12, min_length=3)]
+    day: datetime.date
+    at: datetime.datetime
+    time: datetime.time
+    lasting: datetime.timedelta
+    id: uuid.UUID
+    random_id: pydantic.UUID4
+    weight: pydantic.PositiveFloat
+    big: typing.Annotated[int, pydantic.Field(ge=0, le=2**64)]
+    constant: typing.Literal[12345678901234567890123]
+    address: ipaddress.IPv6Address
+    password: pydantic.SecretStr
+
+
+def schemas():
+    value = Everything(url="https://example.com/a?b=c", colours={"blue"}, flags={True}, counts={"y": 3}, either={"kind": "first", "x": -1}, word="abc12",
+                       day="2024-02-29", at="1990-12-31T15:59:59.123Z", time="01:02:03Z", lasting="P1DT2H", id="123e4567-e89b-12d3-a456-426614174000",
+                       random_id="f47ac10b-58cc-4372-a567-0e02b2c3d479", weight=1e-7, big=2**63, constant=12345678901234567890123, address="::1", password="x")
+    yield {"schema": json.dumps(Everything.model_json_schema()), "value": json.dumps(json.loads(value.model_dump_json()))}
+
+
 TARGET.mkdir(exist_ok=True)
 write("numbers.jsonl", numbers())
 write("ranges.jsonl", ranges())
 write("regex.jsonl", patterns())
 write("formats.jsonl", formats())
+write("pydantic.jsonl", schemas())

@@ -65,10 +65,11 @@ struct Table {
 
 // Makes the automaton of a pattern deterministic, over classes of characters. Its edges call rules that stand
 // for sets of characters.
-class Determiniser {
+class PatternDeterminiser {
  public:
-  Determiniser(const Nfa& nfa, const std::map<RuleId, size_t>& set_of,
-               const std::vector<CharacterClass>& classes, const Limits& limits, const std::string& what)
+  PatternDeterminiser(const Nfa& nfa, const std::map<RuleId, size_t>& set_of,
+                      const std::vector<CharacterClass>& classes, const Limits& limits,
+                      const std::string& what)
       : nfa_(nfa), set_of_(set_of), classes_(classes), limits_(limits), what_(what) {}
 
   Table run() {
@@ -243,7 +244,7 @@ CharacterAutomaton pattern_automaton(std::string_view pattern, PatternRange rang
   int64_t steps_left = limits.max_steps;
   const Nfa nfa = make_nfa(rules, root, facts_of(rules), steps_left);
   const std::vector<CharacterClass> classes = classes_of(sets);
-  return smallest(Determiniser(nfa, set_of, classes, limits, what).run(), classes);
+  return smallest(PatternDeterminiser(nfa, set_of, classes, limits, what).run(), classes);
 }
 
 CharacterAutomaton intersection(const CharacterAutomaton& a, const CharacterAutomaton& b,

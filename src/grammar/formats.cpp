@@ -81,12 +81,12 @@ string ipv4() {  // RFC 2673: dotted-quad
   return "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])(\\.(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])){3}";
 }
 
-// RFC 4291, as RFC 3986 writes it: "::" stands for at least `elided` groups.
+// RFC 4291, by the grammar of RFC 3986: "::" replaces at least `elided` groups.
 string ipv6(int elided = 1) {
   const string group = "[0-9a-fA-F]{1,4}";
   const string last = fmt::format("({0}:{0}|{1})", group, ipv4());  // two groups
   std::vector<string> forms = {fmt::format("({}:){{6}}{}", group, last)};
-  const int most = 8 - elided;  // groups beside "::"
+  const int most = 8 - elided;  // groups that are written
   for (int after = most; after >= 0; --after) {
     string before = "", rest = "";
     if (most > after) before = fmt::format("({0}(:{0}){{0,{1}}})?", group, most - after - 1);

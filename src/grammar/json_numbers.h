@@ -27,7 +27,7 @@ struct NumberRange {
 };
 
 // The numbers of a range, or its integers alone, with any number of digits. Integers have no fraction and no
-// exponent. Other numbers have an exponent, from -323 to 307, only behind one digit before the point, as
+// exponent. Other numbers may have an exponent, from -323 to 307, after one digit before the point, as
 // Python and JavaScript write it.
 Expr numbers_between(Rules& rules, const NumberRange& range, bool integers);
 

@@ -62,8 +62,8 @@ CharacterAutomaton parts_automaton(const Format& format, const Limits& limits, c
   return *all;
 }
 
-// The texts of a format of min to max characters where counting all of them takes too many states: what
-// stands before an IP address has up to kBefore characters, and an address counts as if it were the longest
+// Returns the texts of a format of min to max characters, if counting all of them takes too many states. The
+// part before an IP address has up to kBefore characters, and an address counts as if it were the longest
 // one.
 CharacterAutomaton hosts_automaton(const Format::Hosts& hosts, int64_t min, int64_t max, const Limits& limits,
                                    const std::string& what) {

@@ -101,6 +101,13 @@ TEST(PythonResults, RegularExpressionsWithLengths) {
   });
 }
 
+TEST(PythonResults, AValueOfAPydanticModelFitsItsSchema) {
+  each_row("pydantic.jsonl", [](const Json& row) {
+    const GrammarPtr grammar = compile_json_schema_text(row["schema"].get<std::string>());
+    EXPECT_TRUE(grammar->matches(row["value"].get<std::string>())) << row["value"];
+  });
+}
+
 TEST(PythonResults, Formats) {
   each_row("formats.jsonl", [](const Json& row) {
     const std::string name = row["format"];
