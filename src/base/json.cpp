@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <type_traits>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/printable.h"
 
 namespace gpt {
@@ -120,32 +124,44 @@ std::string parser_message(const std::string& full) {
 using TakeMember = std::function<void(const std::string& name, json& value)>;
 
 // Builds the tree, rejecting a key that its object already has; or with `take` one member of it after the
-// other.
-class TreeBuilder : public nlohmann::json_sax<json> {
- public:
-  explicit TreeBuilder(const std::string& what, TakeMember take = {}, size_t max_values = 0)
-      : what_(what), take_(std::move(take)), max_values_(max_values) {}
+// other. keep_digits: of integers beyond 64 bits.
+template <class Json>
+class TreeBuilder : public nlohmann::json_sax<Json> {
+  using Sax = nlohmann::json_sax<Json>;
+  using string_t = typename Sax::string_t;
 
-  json& root() { return root_; }
+ public:
+  TreeBuilder(const std::string& what, bool keep_digits, TakeMember take = {}, size_t max_values = 0)
+      : what_(what), keep_digits_(keep_digits), take_(std::move(take)), max_values_(max_values) {}
+
+  Json& root() { return root_; }
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
-  bool number_integer(number_integer_t value) override { return add(value); }
-  bool number_unsigned(number_unsigned_t value) override { return add(value); }
-  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool number_integer(typename Sax::number_integer_t value) override { return add(value); }
+  bool number_unsigned(typename Sax::number_unsigned_t value) override { return add(value); }
+  bool number_float(typename Sax::number_float_t value, const string_t& text) override {
+    const bool integer = text.find_first_of(".eE") == string_t::npos;
+    return add(integer && keep_digits_ ? big_integer<Json>(text) : Json(value));
+  }
   bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t&) override { return false; }
-  bool start_object(size_t) override { return open(json::object()); }
-  bool start_array(size_t) override { return open(json::array()); }
+  bool binary(typename Sax::binary_t&) override { return false; }
+  bool start_object(size_t) override { return open(Json::object()); }
+  bool start_array(size_t) override { return open(Json::array()); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
-    const auto [place, added] = open_.back()->get_ref<json::object_t&>().try_emplace(std::move(name));
-    if (!added)
-      fail("{} is not usable JSON: duplicate key {}{}", what_, printable(place->first),
+    Open& open = open_.back();
+    if (is_known(open, name))
+      fail("{} is not usable JSON: duplicate key {}{}", what_, printable(name),
            take_ ? " in " + printable(name_) : "");
-    if (open_.size() == 1) name_ = place->first;
-    member_ = &place->second;
+    if (open_.size() == 1) name_ = name;
+    auto& members = open.container->template get_ref<typename Json::object_t&>();
+    if constexpr (std::is_same_v<Json, json>) {
+      member_ = &members.try_emplace(std::move(name)).first->second;
+    } else {  // the map's own function would search all of its members again
+      member_ = &static_cast<Members&>(members).emplace_back(std::move(name), nullptr).second;
+    }
     return true;
   }
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& e) override {
@@ -153,18 +169,31 @@ class TreeBuilder : public nlohmann::json_sax<json> {
   }
 
  private:
-  json* place(json&& value) {
-    if (open_.empty()) return &(root_ = std::move(value));
-    if (open_.back()->is_object()) return &(*member_ = std::move(value));
-    open_.back()->push_back(std::move(value));
-    return &open_.back()->back();
+  using Members = std::vector<std::pair<const std::string, Json>>;  // of nlohmann::ordered_map
+  struct Open {
+    Json* container;
+    std::unordered_set<std::string> keys = {};  // of an object whose members are searched one by one
+  };
+
+  // Whether the object has this key; remembers it.
+  static bool is_known(Open& open, const std::string& name) {
+    if constexpr (std::is_same_v<Json, json>) return open.container->contains(name);
+    return !open.keys.insert(name).second;
   }
-  bool add(json&& value) {
+
+  Json* place(Json&& value) {
+    if (open_.empty()) return &(root_ = std::move(value));
+    Json& parent = *open_.back().container;
+    if (parent.is_object()) return &(*member_ = std::move(value));
+    parent.push_back(std::move(value));
+    return &parent.back();
+  }
+  bool add(Json&& value) {
     place(std::move(value));
     return take_member();
   }
-  bool open(json&& container) {
-    open_.push_back(place(std::move(container)));
+  bool open(Json&& container) {
+    open_.push_back({place(std::move(container))});
     return true;
   }
   bool close() {
@@ -176,28 +205,39 @@ class TreeBuilder : public nlohmann::json_sax<json> {
     if (++values_ > max_values_)
       fail("{}: expected at most {} values in {}", what_, max_values_, printable(name_));
     if (open_.size() != 1) return true;
-    take_(name_, root_[name_]);
+    if constexpr (std::is_same_v<Json, json>) take_(name_, root_[name_]);
     root_.clear();
     values_ = 0;
     return true;
   }
 
   const std::string& what_;
+  bool keep_digits_;
   TakeMember take_;
   size_t max_values_, values_ = 0;  // of the member that is read
   std::string name_;                // its name
-  json root_;
-  std::vector<json*> open_;  // the path from the root; no container on it moves while it is on it
-  json* member_ = nullptr;   // where the value of the last key goes
+  Json root_;
+  std::vector<Open> open_;  // the path from the root; no container on it moves while it is on it
+  Json* member_ = nullptr;  // where the value of the last key goes
 };
+
+template <class Json>
+Json parse(std::string_view text, const std::string& what, const JsonLimits& limits, bool keep_digits) {
+  LimitCheck(text, what, limits).run();
+  TreeBuilder<Json> builder(what, keep_digits);
+  Json::sax_parse(text.begin(), text.end(), &builder);
+  return std::move(builder.root());
+}
 
 }  // namespace
 
 json parse_json(std::string_view text, const std::string& what, const JsonLimits& limits) {
-  LimitCheck(text, what, limits).run();
-  TreeBuilder builder(what);
-  json::sax_parse(text.begin(), text.end(), &builder);
-  return std::move(builder.root());
+  return parse<json>(text, what, limits, false);
+}
+
+nlohmann::ordered_json parse_json_document(std::string_view text, const std::string& what,
+                                           const JsonLimits& limits) {
+  return parse<nlohmann::ordered_json>(text, what, limits, true);
 }
 
 json read_json_file(const std::string& path, const JsonLimits& limits) {
@@ -207,18 +247,30 @@ json read_json_file(const std::string& path, const JsonLimits& limits) {
 void visit_members(std::string_view text, const std::string& what, const JsonLimits& limits,
                    size_t max_values, const TakeMember& f) {
   LimitCheck(text, what, limits).run();
-  TreeBuilder builder(what, f, max_values);
+  TreeBuilder<json> builder(what, false, f, max_values);
   json::sax_parse(text.begin(), text.end(), &builder);
 }
 
-std::string_view json_kind(const json& value) {
+namespace {
+
+template <class Json>
+std::string_view kind_of(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return "an array";
   if (value.is_string()) return "a string";
   if (value.is_boolean()) return "a boolean";
-  if (value.is_number_float()) return "a fraction or huge number";
+  if (value.is_number_float() || is_big_integer(value)) return "a fraction or huge number";
   if (value.is_number_integer()) return value < 0 ? "a negative number" : "a number";
   return "null";
+}
+
+}  // namespace
+
+std::string_view json_kind(const json& value) {
+  return kind_of(value);
+}
+std::string_view json_kind(const nlohmann::ordered_json& value) {
+  return kind_of(value);
 }
 
 bool has_fraction(const json& value) {

@@ -20,7 +20,12 @@ struct JsonLimits {
 // naming `what` (a path, say) and the line and column, or the duplicate key.
 nlohmann::json parse_json(std::string_view text, const std::string& what, const JsonLimits& limits = {});
 
-// The same for a file; also throws Error when it cannot be read.
+// The same for a document that is passed on to a template, a prompt or a client: keys stay in their order,
+// integers beyond 64 bits keep their digits (json_text.h), where parse_json rounds them to doubles.
+nlohmann::ordered_json parse_json_document(std::string_view text, const std::string& what,
+                                           const JsonLimits& limits = {});
+
+// parse_json for a file; also throws Error when it cannot be read.
 nlohmann::json read_json_file(const std::string& path, const JsonLimits& limits = {});
 
 // Parses an object as parse_json does, but hands over its members one by one and keeps none: for headers too
@@ -31,6 +36,7 @@ void visit_members(std::string_view text, const std::string& what, const JsonLim
 
 // A noun for a value: "an object", "a string", "a negative number", "a fraction or huge number", ...
 std::string_view json_kind(const nlohmann::json& value);
+std::string_view json_kind(const nlohmann::ordered_json& value);
 
 // Whether any number in it is json_kind's "a fraction or huge number".
 bool has_fraction(const nlohmann::json& value);

@@ -54,7 +54,7 @@ void Preferences::run(const ObjectiveCall& call) const {
 
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 // The tokens of a prompt with one of its answers.
 struct Answer {

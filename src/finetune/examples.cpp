@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/json_text.h"
 #include "base/printable.h"
 #include "base/ranges.h"
 #include "base/suggest.h"
@@ -15,7 +16,7 @@
 namespace gpt {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 constexpr size_t kMaxChoices = 256;
 
@@ -36,7 +37,7 @@ std::vector<std::string> fields_of(TaskKind kind) {
 
 json parsed(std::string_view text, const std::string& place) {
   try {
-    return parse_json(text, place);
+    return parse_json_document(text, place);
   } catch (const Error& error) {
     throw RecordError(error.what());
   }
@@ -56,7 +57,7 @@ void add_choices(const json& list, const std::string& place, Example& example) {
 std::optional<std::string> label_of(const json& value, const std::string& place) {
   if (value.is_null()) return {};
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_number() || value.is_boolean()) return value.dump();
+  if (is_number(value) || value.is_boolean()) return json_text(value);
   fail_record("{}: expected \"label\" to be a string or a number, found {}", place, json_kind(value));
 }
 

@@ -48,7 +48,7 @@ const Objective& policy_gradient() {
 
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 struct Question {
   std::string prompt, answer;

@@ -12,15 +12,11 @@
 namespace gpt {
 namespace {
 
-using nlohmann::json;
-
-nlohmann::ordered_json messages_of(const json& value, const std::string& place) {
-  return parse_messages(nlohmann::ordered_json::parse(value.dump()), place);
-}
+using json = nlohmann::ordered_json;
 
 // The content of the last of a list of messages.
 std::string last_content(const json& value, const std::string& place) {
-  const nlohmann::ordered_json messages = messages_of(value, place);
+  const json messages = parse_messages(value, place);
   if (messages.empty() || !messages.back().contains("content") || !messages.back()["content"].is_string())
     fail("{}: expected messages with \"role\" and \"content\"", place);
   return messages.back()["content"].get<std::string>();
@@ -60,7 +56,7 @@ std::vector<int32_t> PromptEncoder::prompt(const json& value, const std::string&
   if (value.back().value("role", "") == "assistant")
     fail("{}: the prompt ends with the assistant's message; expected the user's, which is answered", place);
   const ChatTemplate& by = chat(place);
-  const nlohmann::ordered_json conversation = {{"messages", messages_of(value, place)}};
+  const json conversation = {{"messages", parse_messages(value, place)}};
   try {
     return by.encode_conversation(conversation, true);
   } catch (const Error& error) {

@@ -18,12 +18,12 @@ class PromptEncoder {
   explicit PromptEncoder(const TaskSources& sources);
 
   // The ids up to where an answer begins. Throws Error naming the place.
-  std::vector<int32_t> prompt(const nlohmann::json& value, const std::string& place) const;
+  std::vector<int32_t> prompt(const nlohmann::ordered_json& value, const std::string& place) const;
   // What it is for those who judge answers: the text, or the last message's.
-  static std::string text(const nlohmann::json& value, const std::string& place);
+  static std::string text(const nlohmann::ordered_json& value, const std::string& place);
   // The ids of an answer to such a prompt, with the token that ends it: a text, or a list of the assistant's
   // message.
-  std::vector<int32_t> answer(const nlohmann::json& prompt, const nlohmann::json& value,
+  std::vector<int32_t> answer(const nlohmann::ordered_json& prompt, const nlohmann::ordered_json& value,
                               const std::string& place) const;
   // The chat template beside the model, "" where there is none; the fine-tuned model has it too.
   std::string jinja() const { return chat_ == nullptr ? "" : chat_->jinja(); }

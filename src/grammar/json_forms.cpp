@@ -154,44 +154,19 @@ Expr JsonForms::key_but(const std::set<std::string>& keys) {
 
 Expr JsonForms::integer() {
   const CharacterForms plain{[&](const CodePointSet& set) { return rules_.code_points(set); }, {}};
-  return regex_expression(rules_, "-?(0|[1-9][0-9]{0,17})", plain, PatternRange::whole, "JSON");
+  return regex_expression(rules_, "-?(0|[1-9][0-9]*)", plain, PatternRange::whole, "JSON");
 }
 
 Expr JsonForms::number() {
-  const CharacterForms plain{[&](const CodePointSet& set) { return rules_.code_points(set); }, {}};
-  return regex_expression(rules_, R"(-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?([eE][-+]?[0-9]{1,2})?)", plain,
-                          PatternRange::whole, "JSON");
+  return once(number_, "JSON number", &JsonForms::write_number);
 }
-
-std::optional<std::string> format_pattern(std::string_view format) {
-  // The 29th of February is left out, and the year 0: whether a date exists must not depend on the year.
-  const std::string date =
-      "(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|"
-      "(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))";
-  const std::string time =
-      "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])";
-  const std::string label = "[A-Za-z0-9]([A-Za-z0-9]{0,40}[A-Za-z0-9])?";
-  const std::string host = label + "(\\." + label + "){0,4}";
-  const std::string byte = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
-  const std::string count = "[0-9]{1,9}";
-  if (format == "date") return date;
-  if (format == "date-time") return date + "T" + time;
-  if (format == "time") return time;
-  if (format == "duration") {
-    const std::string clock = "T(" + count + "H)?(" + count + "M)?" + count + "S";
-    return "P(" + count + "W|" + count + "D(" + clock + ")?|" + clock + ")";
-  }
-  if (format == "email")
-    return "[A-Za-z0-9_+-]{1,30}(\\.[A-Za-z0-9_+-]{1,15}){0,2}@" + label + "(\\." + label + "){1,4}";
-  if (format == "hostname") return host;
-  if (format == "ipv4") return byte + "(\\." + byte + "){3}";
-  if (format == "ipv6") return "[0-9a-fA-F]{1,4}(:[0-9a-fA-F]{1,4}){7}";
-  if (format == "uri") {
-    return "[a-z][a-z0-9+.-]{0,15}://" + host +
-           "(:[0-9]{1,4})?(/[A-Za-z0-9._~-]*)*(\\?[A-Za-z0-9._~=&-]*)?(#[A-Za-z0-9._~-]*)?";
-  }
-  if (format == "uuid") return "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}";
-  return std::nullopt;
+Expr JsonForms::write_number() {
+  const CharacterForms plain{[&](const CodePointSet& set) { return rules_.code_points(set); }, {}};
+  return regex_expression(
+      rules_,
+      R"(-?((0|[1-9][0-9]*)(\.[0-9]+)?|[1-9](\.[0-9]+)?[eE]\+?(29[0-9]|30[0-7])|)"
+      R"((0|[1-9][0-9]{0,14})(\.[0-9]+)?[eE](-[0-9]{1,3}|\+?0?([0-9]{1,2}|1[0-9]{2}|2[0-8][0-9]))))",
+      plain, PatternRange::whole, "JSON");
 }
 
 RuleId json_object_rule(Rules& rules) {

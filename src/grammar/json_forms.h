@@ -32,8 +32,9 @@ class JsonForms {
   // A key that is none of these, and has no escapes.
   Expr key_but(const std::set<std::string>& keys);
 
-  // Up to 18 digits; a number has up to 15, a fraction of up to 15, and an exponent of up to two.
   Expr integer();
+  // With an exponent a number has up to 15 digits before its point. It is never beyond the range of doubles
+  // where it has fewer than 300 digits.
   Expr number();
 
  private:
@@ -42,13 +43,10 @@ class JsonForms {
   Expr write_object();
   Expr write_string();
   Expr write_character();
+  Expr write_number();
 
   Rules& rules_;
-  std::optional<RuleId> value_, object_, string_, character_;
+  std::optional<RuleId> value_, object_, string_, character_, number_;
 };
-
-// The texts of a `format`, as a pattern; nothing for one that is not known. They fit the format's standard,
-// though not all that fits is among them.
-std::optional<std::string> format_pattern(std::string_view format);
 
 }  // namespace gpt::grammar

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -19,22 +21,27 @@ bool is_zero(const Decimal& x) {
   return x.whole == "0" && x.fraction.empty();
 }
 
-// Numbers of one sign. While the digits so far are those of a limit, the next one must keep to it: `at_low`
-// and `at_high` say so.
+// Numbers of one sign, from range.low on, which is set. While the digits so far are those of a limit, the
+// next one must keep to it: `at_low` and `at_high` say so.
 class Magnitudes {
  public:
-  Magnitudes(Rules& rules, const NumberRange& range, int max_digits, bool integers)
-      : rules_(rules), range_(range), max_digits_(static_cast<size_t>(max_digits)), integers_(integers) {}
+  Magnitudes(Rules& rules, const NumberRange& range, bool integers)
+      : rules_(rules), range_(range), integers_(integers), low_(*range.low) {
+    if (range_.high) high_ = *range_.high;
+  }
 
   Expr write() {
-    const Decimal low = range_.low.value_or(Decimal{});
-    low_ = low;
-    if (range_.high) high_ = *range_.high;
     std::vector<Expr> options;
-    for (size_t length = low_.whole.size(); length <= max_digits_; ++length) {
-      if (range_.high && length > high_.whole.size()) break;
+    const size_t most = range_.high ? high_.whole.size() : low_.whole.size();
+    for (size_t length = low_.whole.size(); length <= most; ++length) {
       length_ = length;
-      options.push_back(whole(0, length == low_.whole.size(), range_.high && length == high_.whole.size()));
+      options.push_back(whole(0, length == low_.whole.size(), range_.high && length == most));
+    }
+    if (!range_.high) {  // longer ones are all larger
+      const auto shortest = static_cast<int64_t>(low_.whole.size());
+      options.push_back(
+          rules_.sequence({digit('1', '9'), rules_.repeat(digit('0', '9'), shortest, -1, "digits"),
+                           after_whole(false, false)}));
     }
     return rules_.choice(options);
   }
@@ -43,10 +50,11 @@ class Magnitudes {
   Expr digit(char first, char last) {
     return rules_.byte_range(static_cast<uint8_t>(first), static_cast<uint8_t>(last));
   }
+  Expr digits(char last, int64_t min) { return rules_.repeat(digit('0', last), min, -1, "digits"); }
 
   // One digit between `low` and `high`, and what `next` says for when it is a limit's.
   template <class Next>
-  Expr digits(char low, char high, bool at_low, bool at_high, Next&& next) {
+  Expr one_digit(char low, char high, bool at_low, bool at_high, Next&& next) {
     if (low > high) return rules_.never();
     if (low == high) return rules_.sequence({digit(low, low), next(at_low, at_high)});
     std::vector<Expr> options;
@@ -60,52 +68,124 @@ class Magnitudes {
 
   // The digits before the point, from number `at` on, and what follows.
   Expr whole(size_t at, bool at_low, bool at_high) {
-    if (at == length_) return behind_whole(at_low, at_high);
+    if (at == length_) return after_whole(at_low, at_high);
     if (!at_low && !at_high && at > 0) {
       const auto left = static_cast<int64_t>(length_ - at);
       return rules_.sequence(
-          {rules_.repeat(digit('0', '9'), left, left, "digits"), behind_whole(false, false)});
+          {rules_.repeat(digit('0', '9'), left, left, "digits"), after_whole(false, false)});
     }
     const char least = at == 0 && length_ > 1 ? '1' : '0';
-    return digits(at_low ? low_.whole[at] : least, at_high ? high_.whole[at] : '9', at_low, at_high,
-                  [&](bool low, bool high) { return whole(at + 1, low, high); });
+    return one_digit(at_low ? low_.whole[at] : least, at_high ? high_.whole[at] : '9', at_low, at_high,
+                     [&](bool low, bool high) { return whole(at + 1, low, high); });
   }
 
-  size_t places() const { return integers_ ? 0 : max_digits_ - length_; }
-
-  // Whether a number may end behind so many digits of its fraction.
+  // Whether a number may end after this number of digits of its fraction.
   bool may_end(size_t digits, bool at_low, bool at_high) const {
     if (at_low && (low_.fraction.size() > digits || !range_.with_low)) return false;
     return !at_high || high_.fraction.size() > digits || range_.with_high;
   }
 
-  Expr behind_whole(bool at_low, bool at_high) {
+  Expr after_whole(bool at_low, bool at_high) {
     std::vector<Expr> options;
     if (may_end(0, at_low, at_high)) options.push_back(rules_.nothing());
-    if (places() > 0) options.push_back(rules_.sequence({rules_.text("."), fraction(0, at_low, at_high)}));
+    if (!integers_) options.push_back(rules_.sequence({rules_.text("."), fraction(0, at_low, at_high)}));
     return rules_.choice(options);
   }
 
+  // At least one more digit of the fraction.
   Expr fraction(size_t at, bool at_low, bool at_high) {
-    if (!at_low && !at_high)
-      return rules_.repeat(digit('0', '9'), 1, static_cast<int64_t>(places() - at), "digits");
+    const bool low_goes_on = at_low && at < low_.fraction.size();
+    const bool high_goes_on = at_high && at < high_.fraction.size();
+    if (!low_goes_on && !high_goes_on) return last_digits(at_low, at_high);
     const auto digit_of = [&](const std::string& digits) { return at < digits.size() ? digits[at] : '0'; };
-    return digits(at_low ? digit_of(low_.fraction) : '0', at_high ? digit_of(high_.fraction) : '9', at_low,
-                  at_high, [&](bool low, bool high) {
-                    std::vector<Expr> options;
-                    if (may_end(at + 1, low, high)) options.push_back(rules_.nothing());
-                    if (at + 1 < places()) options.push_back(fraction(at + 1, low, high));
-                    return rules_.choice(options);
-                  });
+    return one_digit(at_low ? digit_of(low_.fraction) : '0', at_high ? digit_of(high_.fraction) : '9', at_low,
+                     at_high, [&](bool low, bool high) {
+                       const Expr more = fraction(at + 1, low, high);
+                       return may_end(at + 1, low, high) ? rules_.optional(more) : more;
+                     });
+  }
+
+  // At least one digit after the last one of the limits that the number has reached.
+  Expr last_digits(bool at_low, bool at_high) {
+    const bool with_equal = (!at_low || range_.with_low) && (!at_high || range_.with_high);
+    if (at_high) return with_equal ? digits('0', 1) : rules_.never();
+    if (with_equal) return digits('9', 1);
+    return rules_.sequence({digits('0', 0), digit('1', '9'), digits('9', 0)});
   }
 
   Rules& rules_;
   const NumberRange& range_;
-  size_t max_digits_;
   bool integers_;
   Decimal low_, high_;
   size_t length_ = 0;
 };
+
+constexpr int kLeastExponent = -323, kMostExponent = 307;  // of doubles, with any digits before them
+
+// A number above 0 as d.ddd * 10^exponent.
+struct Scientific {
+  Decimal mantissa;
+  int exponent;
+};
+Scientific scientific(const Decimal& x) {
+  const size_t zeros = x.fraction.find_first_not_of('0');
+  const std::string digits = x.whole == "0" ? x.fraction.substr(zeros) : x.whole + x.fraction;
+  Scientific out{
+      .mantissa = {.whole = digits.substr(0, 1), .fraction = digits.substr(1)},
+      .exponent = x.whole == "0" ? -static_cast<int>(zeros) - 1 : static_cast<int>(x.whole.size()) - 1};
+  out.mantissa.fraction.erase(out.mantissa.fraction.find_last_not_of('0') + 1);
+  return out;
+}
+
+Decimal decimal_of(int x) {
+  return {.negative = x < 0, .whole = std::to_string(std::abs(x))};
+}
+
+// "e-07", "E5" and "e+22", for exponents between two.
+Expr exponents(Rules& rules, int first, int last) {
+  std::vector<Expr> options;
+  const auto add = [&](const char* sign, int low, int high) {
+    if (low > high) return;
+    const NumberRange range{decimal_of(low), decimal_of(high)};
+    options.push_back(rules.sequence(
+        {rules.text(sign), rules.optional(rules.text("0")), Magnitudes(rules, range, true).write()}));
+  };
+  add("-", std::max(-last, 0), -first);
+  add("+", std::max(first, 0), last);
+  add("", std::max(first, 0), last);
+  return rules.sequence({rules.choice({rules.text("e"), rules.text("E")}), rules.choice(options)});
+}
+
+// The numbers above 0 of a range of magnitudes, with an exponent.
+Expr with_exponent(Rules& rules, const NumberRange& range) {
+  const Decimal one{.whole = "1"}, ten{.whole = "10"};
+  const Scientific low = is_zero(*range.low) ? Scientific{one, kLeastExponent} : scientific(*range.low);
+  if (range.high && is_zero(*range.high)) return rules.never();
+  const Scientific high = range.high ? scientific(*range.high) : Scientific{ten, kMostExponent};
+  const bool any_low = is_zero(*range.low), any_high = !range.high;
+  std::vector<Expr> options;
+  const auto add = [&](int first, int last, bool at_low, bool at_high) {
+    if (first > last) return;
+    const NumberRange mantissas{
+        at_low && !any_low ? low.mantissa : one, at_high && !any_high ? high.mantissa : ten,
+        !at_low || any_low || range.with_low, at_high && !any_high && range.with_high};
+    options.push_back(
+        rules.sequence({Magnitudes(rules, mantissas, false).write(), exponents(rules, first, last)}));
+  };
+  if (low.exponent == high.exponent) {
+    add(low.exponent, low.exponent, true, true);
+  } else {
+    add(low.exponent, std::min(low.exponent, high.exponent - 1), true, false);
+    add(low.exponent + 1, high.exponent - 1, false, false);
+    add(std::max(high.exponent, low.exponent + 1), high.exponent, false, true);
+  }
+  return rules.choice(options);
+}
+
+Expr magnitudes(Rules& rules, const NumberRange& range, bool integers) {
+  const Expr plain = Magnitudes(rules, range, integers).write();
+  return integers ? plain : rules.choice({plain, with_exponent(rules, range)});
+}
 
 }  // namespace
 
@@ -152,7 +232,7 @@ bool NumberRange::contains(const Decimal& x) const {
   return !high || compare(x, *high) <= (with_high ? 0 : -1);
 }
 
-Expr numbers_between(Rules& rules, const NumberRange& range, int max_digits, bool integers) {
+Expr numbers_between(Rules& rules, const NumberRange& range, bool integers) {
   const auto magnitude = [](Decimal x) {
     x.negative = false;
     return x;
@@ -165,7 +245,7 @@ Expr numbers_between(Rules& rules, const NumberRange& range, int max_digits, boo
       part.low = Decimal{};
       part.with_low = with_zero;
     }
-    options.push_back(Magnitudes(rules, part, max_digits, integers).write());
+    options.push_back(magnitudes(rules, part, integers));
   }
   if (!range.low || range.low->negative) {
     NumberRange part{.with_low = range.with_high, .with_high = range.with_low};
@@ -176,35 +256,29 @@ Expr numbers_between(Rules& rules, const NumberRange& range, int max_digits, boo
       part.with_low = with_zero;
     }
     if (range.low) part.high = magnitude(*range.low);
-    options.push_back(
-        rules.sequence({rules.text("-"), Magnitudes(rules, part, max_digits, integers).write()}));
+    options.push_back(rules.sequence({rules.text("-"), magnitudes(rules, part, integers)}));
   }
   return rules.choice(options);
 }
 
-Expr multiples_of(Rules& rules, int64_t n, int max_digits) {
-  // rest[r]: what may follow digits that leave the remainder r, when so many more may come.
-  std::vector<Expr> rest(static_cast<size_t>(n), rules.never());
-  rest[0] = rules.nothing();
+Expr multiples_of(Rules& rules, int64_t n) {
+  // rests[r]: what may follow digits that leave the remainder r.
+  std::vector<RuleId> rests;
+  for (int64_t r = 0; r < n; ++r)
+    rests.push_back(rules.declare("multiple"));
   const auto digits_from = [&](char first, int64_t remainder) {
     std::vector<Expr> options;
     for (char digit = first; digit <= '9'; ++digit) {
       const auto next = static_cast<size_t>((remainder * 10 + (digit - '0')) % n);
       const auto byte = static_cast<uint8_t>(digit);
-      options.push_back(rules.sequence({rules.byte_range(byte, byte), rest[next]}));
+      options.push_back(rules.sequence({rules.byte_range(byte, byte), rules.call(rests[next])}));
     }
     return options;
   };
-  for (int digit = 1; digit < max_digits; ++digit) {
-    std::vector<Expr> longer;
-    for (int64_t r = 0; r < n; ++r) {
-      std::vector<Expr> options = digits_from('0', r);
-      if (r == 0) options.push_back(rules.nothing());
-      const RuleId rule = rules.declare("multiple");
-      rules.define(rule, rules.choice(options));
-      longer.push_back(rules.call(rule));
-    }
-    rest = std::move(longer);
+  for (int64_t r = 0; r < n; ++r) {
+    std::vector<Expr> options = digits_from('0', r);
+    if (r == 0) options.push_back(rules.nothing());
+    rules.define(rests[static_cast<size_t>(r)], rules.choice(options));
   }
   const Expr positive = rules.choice(digits_from('1', 0));
   return rules.choice({rules.text("0"), rules.sequence({rules.optional(rules.text("-")), positive})});

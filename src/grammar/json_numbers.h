@@ -26,10 +26,12 @@ struct NumberRange {
   bool contains(const Decimal& x) const;
 };
 
-// All numbers of the range with up to so many digits, or its integers alone; without an exponent.
-Expr numbers_between(Rules& rules, const NumberRange& range, int max_digits, bool integers);
+// The numbers of a range, or its integers alone, with any number of digits. Integers have no fraction and no
+// exponent. Other numbers may have an exponent, from -323 to 307, after one digit before the point, as
+// Python and JavaScript write it.
+Expr numbers_between(Rules& rules, const NumberRange& range, bool integers);
 
-// The integers of up to so many digits that n >= 1 divides. Needs n rules for each digit.
-Expr multiples_of(Rules& rules, int64_t n, int max_digits);
+// The integers that n >= 1 divides. Needs n rules.
+Expr multiples_of(Rules& rules, int64_t n);
 
 }  // namespace gpt::grammar

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -7,9 +8,12 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/json_text.h"
+#include "grammar/formats.h"
 #include "grammar/front_ends.h"
 #include "grammar/json_forms.h"
 #include "grammar/json_numbers.h"
+#include "grammar/json_strings.h"
 #include "grammar/rules.h"
 #include "grammar/schema.h"
 
@@ -18,8 +22,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kNumberDigits = 15;  // all such decimals are different doubles
-constexpr int kIntegerDigits = 18;
 constexpr int64_t kMostMultiple = 100;
 constexpr int32_t kSmall = 24;  // larger expressions that are used twice become rules
 
@@ -32,7 +34,7 @@ uint8_t types_for(const std::string& keyword) {
       {"properties", kObject},       {"required", kObject},         {"additionalProperties", kObject},
       {"minProperties", kObject},    {"maxProperties", kObject},    {"items", kArray},
       {"prefixItems", kArray},       {"minItems", kArray},          {"maxItems", kArray},
-      {"uniqueItems", kArray},
+      {"uniqueItems", kArray},       {"propertyNames", kObject},
   };
   const auto found = known.find(keyword);
   return found == known.end() ? uint8_t{0} : found->second;
@@ -108,6 +110,12 @@ class SchemaCompiler {
     return found;
   }
 
+  bool says_only(const SchemaAt& s, std::initializer_list<std::string_view> keywords) const {
+    return std::ranges::all_of(sayings(s), [&](const std::string& keyword) {
+      return std::ranges::find(keywords, keyword) != keywords.end();
+    });
+  }
+
   Expr of_object(const SchemaAt& s) {
     const std::vector<std::string> keywords = sayings(s);
     const auto has = [&](const char* keyword) { return s.value->contains(keyword); };
@@ -127,7 +135,10 @@ class SchemaCompiler {
     std::vector<SchemaAt> all;
     for (size_t i = 0; i < list.value->size(); ++i)
       all.push_back({&(*list.value)[i], fmt::format("{}/{}", list.pointer, i)});
-    if (std::string_view(keyword) == "oneOf") check_disjoint(all, list.pointer);
+    if (std::string_view(keyword) == "oneOf") {
+      require_discriminator(s, all);
+      check_disjoint(all, list.pointer);
+    }
     Json rest = *s.value;
     rest.erase(keyword);
     std::vector<Expr> result;
@@ -135,6 +146,21 @@ class SchemaCompiler {
       result.push_back(
           expression(says_more ? document_.all_of({{&rest, s.pointer}, option}, option.pointer) : option));
     return rules_.choice(result);
+  }
+
+  // OpenAPI's discriminator names a property that all options of oneOf have; pydantic leaves it out of
+  // `required` where it has a default.
+  void require_discriminator(const SchemaAt& s, std::vector<SchemaAt>& options) {
+    const Json name = s.value->value("discriminator", Json::object()).value("propertyName", Json());
+    if (!name.is_string()) return;
+    discriminators_.push_back({{"type", "object"}, {"required", Json::array({name})}});
+    const SchemaAt has_it{&discriminators_.back(), s.pointer + "/discriminator"};
+    for (SchemaAt& option : options) {
+      const SchemaAt resolved = document_.resolved(option);
+      const Json required = resolved.value->is_object() ? resolved.value->value("required", Json()) : Json();
+      if (std::find(required.begin(), required.end(), name) == required.end())
+        option = document_.all_of({option, has_it}, option.pointer);
+    }
   }
 
   void check_disjoint(const std::vector<SchemaAt>& all, const std::string& pointer) const {
@@ -165,7 +191,7 @@ class SchemaCompiler {
       if ((types_of_value(value) & types) == 0) continue;
       if (value.is_number_float() && !std::isfinite(value.get<double>()))
         fail_schema(s.pointer, "expected finite numbers");
-      texts.push_back(rules_.text(value.dump()));
+      texts.push_back(rules_.text(json_text(value)));
     }
     return rules_.choice(texts);
   }
@@ -192,16 +218,18 @@ class SchemaCompiler {
   std::optional<Decimal> bound(const SchemaAt& s, const char* keyword) const {
     const auto found = s.value->find(keyword);
     if (found == s.value->end()) return std::nullopt;
-    if (!found->is_number()) refuse(s, keyword, "expected a number, found " + kind_of(*found));
-    if (!found->is_number_float())
-      return parse_decimal(found->dump(), "JSON schema: " + pointer_to(s.pointer, keyword));
-    const auto value = found->get<double>();
-    if (!std::isfinite(value)) refuse(s, keyword, "expected a finite number");
-    return parse_decimal(fmt::format("{}", value), "JSON schema: " + pointer_to(s.pointer, keyword));
+    if (!is_number(*found)) refuse(s, keyword, "expected a number, found " + kind_of(*found));
+    if (found->is_number_float() && !std::isfinite(found->get<double>()))
+      refuse(s, keyword, "expected a finite number");
+    return parse_decimal(number_text(*found), "JSON schema: " + pointer_to(s.pointer, keyword));
   }
 
   NumberRange range_of(const SchemaAt& s) const {
     NumberRange range{bound(s, "minimum"), bound(s, "maximum")};
+    if (const auto format = format_range(s)) {
+      if (!range.low || compare(*format->low, *range.low) > 0) range.low = format->low;
+      if (!range.high || compare(*format->high, *range.high) < 0) range.high = format->high;
+    }
     if (const auto low = bound(s, "exclusiveMinimum");
         low && (!range.low || compare(*low, *range.low) >= 0)) {
       range.low = low;
@@ -219,7 +247,7 @@ class SchemaCompiler {
     const NumberRange range = range_of(s);
     if (s.value->contains("multipleOf")) return multiples(s, range);
     if (!range.low && !range.high) return integers ? json_.integer() : json_.number();
-    return numbers_between(rules_, range, integers ? kIntegerDigits : kNumberDigits, integers);
+    return numbers_between(rules_, range, integers);
   }
 
   Expr multiples(const SchemaAt& s, const NumberRange& range) {
@@ -227,10 +255,10 @@ class SchemaCompiler {
     if (!value.is_number() || types_of_value(value) != kInteger || value.get<double>() < 1 ||
         value.get<double>() > static_cast<double>(kMostMultiple)) {
       refuse(s, "multipleOf",
-             fmt::format("expected an integer from 1 to {}, found {}", kMostMultiple, value.dump()));
+             fmt::format("expected an integer from 1 to {}, found {}", kMostMultiple, json_text(value)));
     }
     const auto n = value.is_number_float() ? static_cast<int64_t>(value.get<double>()) : value.get<int64_t>();
-    if (!range.low && !range.high) return multiples_of(rules_, n, kNumberDigits);
+    if (!range.low && !range.high) return multiples_of(rules_, n);
     constexpr size_t kMostListed = 10;  // digits of limits between which multiples are listed
     constexpr int64_t kMost = 1000;
     if (!range.low || !range.high || range.low->whole.size() > kMostListed ||
@@ -253,56 +281,33 @@ class SchemaCompiler {
 
   // -------------------------------------------------------------------------------------------------
 
-  // A count; -1 where there is none.
-  int64_t count(const SchemaAt& s, const char* keyword) const {
-    const auto found = s.value->find(keyword);
-    if (found == s.value->end()) return -1;
-    const bool whole = found->is_number() && types_of_value(*found) == kInteger && found->get<double>() >= 0;
-    if (!whole) refuse(s, keyword, "expected an integer of at least 0, found " + found->dump());
-    constexpr double kMost = 1e9;
-    return static_cast<int64_t>(std::min(found->get<double>(), kMost));
+  // The whole numbers that `format` names, as in OpenAPI; nothing for other formats, which are notes.
+  static std::optional<NumberRange> format_range(const SchemaAt& s) {
+    const auto name = s.value->find("format");
+    if (name == s.value->end() || !name->is_string()) return std::nullopt;
+    const IntegerFormat* format = find_integer_format(name->get_ref<const std::string&>());
+    if (format == nullptr) return std::nullopt;
+    return NumberRange{parse_decimal(format->low, "format"), parse_decimal(format->high, "format")};
   }
 
-  std::string text_of(const SchemaAt& s, const char* keyword) const {
-    const Json& value = (*s.value)[keyword];
-    if (!value.is_string()) refuse(s, keyword, "expected a string, found " + kind_of(value));
-    return value.get<std::string>();
-  }
+  // -------------------------------------------------------------------------------------------------
 
+  // Equal strings of one document have one rule: with lengths their automata can be large.
   Expr string(const SchemaAt& s) {
-    const int64_t min = count(s, "minLength"), max = count(s, "maxLength");
-    const bool pattern = s.value->contains("pattern"), format = s.value->contains("format");
-    const char* const shape = pattern ? "pattern" : "format";
-    if ((pattern && format) || ((pattern || format) && (min > 0 || max >= 0)))
-      refuse(s, shape,
-             "is not supported beside another one of pattern, format, minLength and maxLength: write one "
-             "pattern");
-    const std::string pointer = "JSON schema: " + pointer_to(s.pointer, shape);
-    if (pattern)
-      return json_.string_of(
-          regex_expression(rules_, text_of(s, shape), json_.characters(), PatternRange::part, pointer));
-    if (format) {
-      const auto known = format_pattern(text_of(s, shape));
-      if (!known)
-        refuse(s, "format",
-               "expected date-time, date, time, duration, email, hostname, ipv4, ipv6, uri or uuid, found '" +
-                   text_of(s, shape) + "'");
-      return json_.string_of(
-          regex_expression(rules_, *known, json_.characters(), PatternRange::whole, pointer));
-    }
-    if (min <= 0 && max < 0) return json_.any_string();
-    if (max >= 0 && max < min) return rules_.never();
-    return json_.string_of(
-        rules_.repeat(json_.any_character(), std::max<int64_t>(min, 0), max,
-                      "JSON schema: " + pointer_to(s.pointer, max < 0 ? "minLength" : "maxLength")));
+    Json key = Json::object();
+    for (const char* keyword : {"pattern", "format", "minLength", "maxLength"})
+      if (s.value->contains(keyword)) key[keyword] = (*s.value)[keyword];
+    const auto [known, fresh] = strings_.try_emplace(json_text(key), -1);
+    if (fresh) known->second = shared(string_expression(s, rules_, json_), "string");
+    return known->second;
   }
 
   // -------------------------------------------------------------------------------------------------
 
   Expr array(const SchemaAt& s) {
-    const int64_t min = std::max<int64_t>(count(s, "minItems"), 0), max = count(s, "maxItems");
+    const int64_t min = std::max<int64_t>(count_of(s, "minItems"), 0), max = count_of(s, "maxItems");
     if (s.value->value("uniqueItems", Json(false)) != Json(false) && (max < 0 || max > 1))
-      refuse(s, "uniqueItems", "is not supported: leave it out");
+      return unique_items(s, min, max);
     std::vector<Expr> first;
     if (s.value->contains("prefixItems")) {
       const SchemaAt list = part(s, "prefixItems");
@@ -322,6 +327,55 @@ class SchemaCompiler {
     const Expr none = min == 0 ? rules_.nothing() : rules_.never();
     return rules_.sequence(
         {rules_.text("["), max == 0 ? none : rules_.choice({some, none}), rules_.text("]")});
+  }
+
+  // The values that the items of a set are taken from. Refuses sets of anything but listed values.
+  std::vector<Json> listed_items(const SchemaAt& s) const {
+    std::vector<Json> found;
+    const SchemaAt items =
+        s.value->contains("items") ? document_.resolved(part(s, "items")) : SchemaAt{s.value, s.pointer};
+    const Json& value = *items.value;
+    const bool booleans = value.is_object() && value.value("type", Json()) == "boolean";
+    if (s.value->contains("prefixItems") || !s.value->contains("items") ||
+        !(lists_values(value) || booleans) || !says_only(items, {"type", "enum", "const"}))
+      refuse(s, "uniqueItems",
+             "is supported only for items that have an enum, a const or the type boolean; leave it out");
+    const uint8_t types = types_of_keyword(items);
+    for (const Json& one : lists_values(value) ? listed_values(items) : std::vector<Json>{true, false}) {
+      if ((types_of_value(one) & types) != 0 && std::find(found.begin(), found.end(), one) == found.end())
+        found.push_back(one);
+    }
+    return found;
+  }
+
+  // Arrays of listed values, none of them twice: a graph whose states are the values so far.
+  Expr unique_items(const SchemaAt& s, int64_t min, int64_t max) {
+    constexpr size_t kMostSets = 2048;
+    const std::vector<Json> values = listed_items(s);
+    std::vector<std::vector<bool>> sets{std::vector<bool>(values.size(), false)};
+    std::map<std::vector<bool>, int32_t> numbers{{sets[0], 0}};
+    std::vector<Rules::GraphEdge> edges;
+    for (size_t i = 0; i < sets.size(); ++i) {
+      const std::vector<bool> used = sets[i];
+      const int64_t n = std::count(used.begin(), used.end(), true);
+      const auto from = static_cast<int32_t>(i);
+      if (n >= min) edges.push_back({from, Rules::kGraphEnd, rules_.nothing()});
+      for (size_t v = 0; v < values.size() && (max < 0 || n < max); ++v) {
+        if (used[v]) continue;
+        std::vector<bool> next = used;
+        next[v] = true;
+        const auto [known, fresh] = numbers.try_emplace(next, static_cast<int32_t>(sets.size()));
+        if (fresh) sets.push_back(next);
+        const Expr text = rules_.text(json_text(values[v]));
+        edges.push_back({from, known->second, n == 0 ? text : rules_.sequence({json_.comma(), text})});
+      }
+      if (sets.size() > kMostSets)
+        refuse(s, "uniqueItems",
+               fmt::format("expected at most {} different sets of items, found more: leave it out or make "
+                           "maxItems smaller",
+                           kMostSets));
+    }
+    return rules_.sequence({rules_.text("["), rules_.graph(edges), rules_.text("]")});
   }
 
   // At least one item.
@@ -363,53 +417,93 @@ class SchemaCompiler {
     return rules_.sequence({rules_.text(Json(key).dump()), json_.colon(), value});
   }
 
+  // What propertyNames says of keys: nothing, the names there are, or an automaton that they fit.
+  struct PropertyNames {
+    std::optional<std::vector<std::string>> listed = {};
+    std::optional<CharacterAutomaton> shape = {};
+
+    bool allow(const std::string& key) const {
+      if (listed) return std::ranges::find(*listed, key) != listed->end();
+      return !shape || accepts(*shape, key);
+    }
+  };
+
+  PropertyNames names_of(const SchemaAt& s) const {
+    if (!s.value->contains("propertyNames")) return {};
+    const SchemaAt names = document_.resolved(part(s, "propertyNames"));
+    const PropertyNames none{.listed = std::vector<std::string>()};
+    if (names.value->is_boolean()) return names.value->get<bool>() ? PropertyNames{} : none;
+    if (!names.value->is_object())
+      refuse(s, "propertyNames", "expected a schema, found " + kind_of(*names.value));
+    if ((types_of_keyword(names) & kString) == 0) return none;
+    if (says_only(names, {"type"})) return {};
+    if (lists_values(*names.value) && says_only(names, {"type", "enum", "const"})) {
+      std::vector<std::string> listed;
+      for (const Json& name : listed_values(names))
+        if (name.is_string()) listed.push_back(name.get<std::string>());
+      return {.listed = listed};
+    }
+    if (!says_only(names, {"type", "pattern", "format", "minLength", "maxLength"}))
+      refuse(s, "propertyNames",
+             "expected nothing but type, enum, const, pattern, format, minLength and maxLength");
+    return {.shape = string_automaton(names, rules_.limits())};
+  }
+
   // Properties come in the order of the schema. Others only where it says so, behind them.
   Expr object(const SchemaAt& s) {
-    const bool others = s.value->contains("additionalProperties")
-                            ? (*s.value)["additionalProperties"] != Json(false)
-                            : !s.value->contains("properties") && !s.value->contains("required");
+    const bool given = s.value->contains("additionalProperties");
+    bool others = given ? (*s.value)["additionalProperties"] != Json(false)
+                        : !s.value->contains("properties") && !s.value->contains("required");
+    const PropertyNames names = names_of(s);
     const std::set<std::string> required = required_of(s);
     std::vector<Property> properties;
     std::set<std::string> keys = required;
+    const auto add = [&](const std::string& key, Expr value) {
+      properties.push_back(
+          {member_of(key, names.allow(key) ? value : rules_.never()), required.contains(key)});
+      keys.insert(key);
+    };
+    std::set<std::string> described;
     if (s.value->contains("properties")) {
       const SchemaAt list = part(s, "properties");
       if (!list.value->is_object())
         fail_schema(list.pointer, "expected an object, found " + kind_of(*list.value));
       for (const auto& [key, schema] : list.value->items()) {
         const std::string pointer = pointer_to(list.pointer, key);
-        properties.push_back(
-            {member_of(key, shared(expression({&schema, pointer}), pointer)), required.contains(key)});
-        keys.insert(key);
+        add(key, shared(expression({&schema, pointer}), pointer));
+        described.insert(key);
       }
     }
-    Expr other = rules_.never();
-    if (others || (*s.value).contains("additionalProperties")) {
-      const Json any(true);
-      const bool given = s.value->contains("additionalProperties");
-      const Expr value = given ? expression(part(s, "additionalProperties")) : json_.any_value();
-      add_unlisted(s, required, shared(value, "value"), properties);
-      const Expr key = keys.empty() ? json_.any_string() : json_.key_but(keys);
-      if (others) other = shared(rules_.sequence({key, json_.colon(), value}), "member");
-    } else {
-      add_unlisted(s, required, json_.any_value(), properties);
+    const Expr value =
+        given ? shared(expression(part(s, "additionalProperties")), "value") : json_.any_value();
+    for (const std::string& key : required)
+      if (!described.contains(key)) add(key, value);
+    if (others && names.listed) {
+      for (const std::string& key : *names.listed)
+        if (!keys.contains(key)) add(key, value);
+      others = false;
     }
+    const Expr other = others ? other_member(names, keys, value) : rules_.never();
     check_counts(s, properties, others);
     return rules_.sequence({rules_.text("{"), members(properties, other, others), rules_.text("}")});
   }
 
-  // Required keys without a schema of their own.
-  void add_unlisted(const SchemaAt& s, const std::set<std::string>& required, Expr value,
-                    std::vector<Property>& properties) {
-    const Json listed = s.value->value("properties", Json::object());
-    for (const std::string& key : required)
-      if (!listed.contains(key)) properties.push_back({member_of(key, value), true});
+  // A member whose key is none of these.
+  Expr other_member(const PropertyNames& names, const std::set<std::string>& keys, Expr value) {
+    Expr key = keys.empty() ? json_.any_string() : json_.key_but(keys);
+    if (names.shape) {
+      const CharacterAutomaton shape =
+          intersection(*names.shape, all_but(keys), rules_.limits(), "JSON schema: propertyNames");
+      key = json_.string_of(automaton_expression(rules_, shape, json_.characters()));
+    }
+    return shared(rules_.sequence({key, json_.colon(), value}), "member");
   }
 
   void check_counts(const SchemaAt& s, const std::vector<Property>& properties, bool others) const {
     const auto required = std::ranges::count_if(properties, &Property::required);
-    if (count(s, "minProperties") > required)
+    if (count_of(s, "minProperties") > required)
       refuse(s, "minProperties", "is not supported above the number of required properties");
-    const int64_t max = count(s, "maxProperties");
+    const int64_t max = count_of(s, "maxProperties");
     if (max >= 0 && (others || max < std::ssize(properties)))
       refuse(s, "maxProperties",
              "is not supported below the number of properties, or where there may be others");
@@ -451,6 +545,8 @@ class SchemaCompiler {
   JsonForms json_;
   std::map<std::string, RuleId> rule_ids_;
   std::vector<std::pair<SchemaAt, RuleId>> open_;
+  std::deque<Json> discriminators_;
+  std::map<std::string, Expr> strings_;  // by the JSON of their keywords
   int depth_ = 0;
 };
 
@@ -489,8 +585,8 @@ RuleId json_schema_rule(Rules& rules, const Json& schema, const SchemaFrame& fra
 
 RuleId json_schema_text_rule(Rules& rules, std::string_view text, const SchemaFrame& frame) {
   const Limits& limits = rules.limits();
-  parse_json(text, "JSON schema", {.max_bytes = limits.max_text, .max_depth = 4 * limits.max_nesting});
-  return json_schema_rule(rules, Json::parse(text), frame);
+  const JsonLimits of_text{.max_bytes = limits.max_text, .max_depth = 4 * limits.max_nesting};
+  return json_schema_rule(rules, parse_json_document(text, "JSON schema", of_text), frame);
 }
 
 }  // namespace gpt::grammar

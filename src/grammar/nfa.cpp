@@ -1,6 +1,8 @@
 #include "grammar/nfa.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/error.h"
 
@@ -59,6 +61,8 @@ class NfaBuilder {
         return connect_repeat(n, from, to);
       case Kind::call:
         return connect_call(static_cast<RuleId>(n.first), from, to);
+      case Kind::graph:
+        return connect_graph(rules_.edges_of(n), from, to);
     }
   }
 
@@ -97,6 +101,27 @@ class NfaBuilder {
     calls_only_ = outside;
   }
 
+  void connect_graph(std::span<const Rules::GraphEdge> edges, int32_t from, int32_t to) {
+    std::map<int32_t, int32_t> nodes;  // by the graph's states
+    const auto node_of = [&](int32_t state) {
+      if (state == Rules::kGraphEnd) return to;
+      const auto [known, fresh] = nodes.try_emplace(state, -1);
+      if (fresh) known->second = node();
+      return known->second;
+    };
+    int64_t size = 0;
+    for (const Rules::GraphEdge& edge : edges)
+      size += facts_.expressions[static_cast<size_t>(edge.label)].size;
+    const bool outside = calls_only_;
+    calls_only_ |= size > kMostCopied;
+    empty(from, node_of(0));
+    for (const Rules::GraphEdge& edge : edges) {
+      const int32_t first = node_of(edge.from);
+      connect(edge.label, first, node_of(edge.to));
+    }
+    calls_only_ = outside;
+  }
+
   void connect_rounds(const Rules::Node& n, int32_t from, int32_t to) {
     for (int64_t round = 0; round < n.first; ++round) {
       const int32_t next = node();
@@ -130,6 +155,19 @@ ExprFacts limited(bool empty_text, int64_t longest, int64_t size) {
           static_cast<int32_t>(std::min<int64_t>(size, ExprFacts::kSmall + 1))};
 }
 
+// Whether edges whose labels have the empty text lead from the first state to the end.
+bool has_empty_text(std::span<const Rules::GraphEdge> edges, const RuleFacts& known) {
+  std::set<int32_t> reached{0};
+  for (size_t before = 0; before != reached.size();) {
+    before = reached.size();
+    for (const Rules::GraphEdge& edge : edges) {
+      if (reached.contains(edge.from) && known.expressions[static_cast<size_t>(edge.label)].empty_text)
+        reached.insert(edge.to);
+    }
+  }
+  return reached.contains(Rules::kGraphEnd);
+}
+
 // From what is known of its parts, which stand before it, and of rules so far.
 ExprFacts facts_of(const Rules& rules, const Rules::Node& n, const RuleFacts& known) {
   const auto of = [&](Expr e) -> const ExprFacts& { return known.expressions[static_cast<size_t>(e)]; };
@@ -161,6 +199,9 @@ ExprFacts facts_of(const Rules& rules, const Rules::Node& n, const RuleFacts& kn
     }
     case Kind::call:
       return known.rules[static_cast<size_t>(n.first)];
+    case Kind::graph:
+      return limited(has_empty_text(rules.edges_of(n), known), ExprFacts::kShort + 1,
+                     std::ssize(rules.edges_of(n)));
   }
   return {};
 }

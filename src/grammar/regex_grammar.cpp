@@ -44,6 +44,10 @@ bool is_one_of(char32_t c, std::string_view characters) {
   return c < 0x80 && characters.find(static_cast<char>(c)) != std::string_view::npos;
 }
 
+bool is_digit(char32_t c) {
+  return c >= '0' && c <= '9';
+}
+
 int hex_value(char32_t c) {
   if (c >= '0' && c <= '9') return static_cast<int>(c - '0');
   if (c >= 'a' && c <= 'f') return static_cast<int>(c - 'a') + 10;
@@ -121,7 +125,7 @@ class RegexParser {
 
   Expr group() {
     if (take(U"?=") || take(U"?!") || take(U"?<=") || take(U"?<!")) unsupported("lookaround");
-    if (take(U"?<")) {
+    if (take(U"?<") || take(U"?P<")) {
       while (peek() != '>' && peek() != kEnd)
         ++at_;
       if (!take('>')) refuse("a group's name without '>'");
@@ -160,11 +164,13 @@ class RegexParser {
   };
   // "{m}", "{m,}" or "{m,n}" at this place; anything else behind '{' is text.
   std::optional<Counts> counts() const {
+    if (peek(1) == ',' && (peek(2) == '}' || is_digit(peek(2))))
+      refuse("{,n}, which regular expressions read in two ways: write {0,n}");
     size_t ahead = 1;
     const auto number = [&]() -> std::optional<int64_t> {
       int64_t value = 0;
       const size_t first = ahead;
-      for (; peek(ahead) >= '0' && peek(ahead) <= '9'; ++ahead)
+      for (; is_digit(peek(ahead)); ++ahead)
         value = std::min<int64_t>(value * 10 + (peek(ahead) - '0'), int64_t{1} << 40);
       return ahead == first ? std::nullopt : std::optional(value);
     };
@@ -201,9 +207,12 @@ class RegexParser {
 
   CodePointSet character_class() {
     const bool negated = take('^');
+    if (peek() == ']')
+      refuse("']' at the beginning of a class, which regular expressions read in two ways: write \\]");
     CodePointSet set;
     while (!take(']')) {
       if (peek() == kEnd) refuse("a class without ']'");
+      check_class_syntax();
       const CodePointSet first = class_member();
       if (peek() != '-' || peek(1) == ']' || peek(1) == kEnd) {
         set.add(first);
@@ -219,6 +228,14 @@ class RegexParser {
       set.add(first.ranges()[0].first, last.ranges()[0].first);
     }
     return negated ? set.complement() : set;
+  }
+
+  // What some regular expressions read as a class inside of a class or as an operation, and others as text.
+  void check_class_syntax() const {
+    for (const std::u32string_view syntax : {U"[:", U"[.", U"[=", U"&&", U"~~", U"||"}) {
+      if (std::u32string_view(text_).substr(at_).starts_with(syntax))
+        refuse("a class with [:name:], && or the like, which is not supported, found");
+    }
   }
 
   CodePointSet class_member() {

@@ -101,6 +101,21 @@ Expr Rules::any_number(Expr part) {
   return repeat(part, 0, -1, "*");
 }
 
+Expr Rules::graph(std::span<const GraphEdge> edges) {
+  Node node{.kind = Kind::graph, .first = std::ssize(edges_)};
+  int64_t size = 1;
+  for (const GraphEdge& edge : edges) {
+    size += this->node(edge.label).size;
+    node.depth = std::max<int16_t>(node.depth, static_cast<int16_t>(this->node(edge.label).depth + 1));
+  }
+  edges_.insert(edges_.end(), edges.begin(), edges.end());
+  if (std::ssize(edges_) > limits_.max_expressions)
+    fail("grammar: more than {} expressions: make it smaller", limits_.max_expressions);
+  node.size = limited(size);
+  node.last = std::ssize(edges_);
+  return add(node);
+}
+
 RuleId Rules::declare(std::string name) {
   if (std::ssize(rules_) >= limits_.max_rules)
     fail("grammar: more than {} rules: make it smaller", limits_.max_rules);
@@ -120,6 +135,10 @@ Expr Rules::call(RuleId rule) {
 
 std::string_view Rules::text_of(const Node& n) const {
   return std::string_view(text_).substr(static_cast<size_t>(n.first), static_cast<size_t>(n.last - n.first));
+}
+
+std::span<const Rules::GraphEdge> Rules::edges_of(const Node& n) const {
+  return std::span(edges_).subspan(static_cast<size_t>(n.first), static_cast<size_t>(n.last - n.first));
 }
 
 std::span<const Expr> Rules::parts_of(const Node& n) const {

@@ -45,19 +45,28 @@ class Rules {
   void define(RuleId rule, Expr body);
   Expr call(RuleId rule);
 
+  // A nondeterministic automaton whose edges read expressions. It starts at state 0.
+  struct GraphEdge {
+    int32_t from, to;  // states; `to` may be kGraphEnd
+    Expr label;
+  };
+  static constexpr int32_t kGraphEnd = -1;
+  Expr graph(std::span<const GraphEdge> edges);
+
   // What build_automaton reads.
-  enum class Kind : uint8_t { text, byte_range, sequence, choice, repeat, call };
+  enum class Kind : uint8_t { text, byte_range, sequence, choice, repeat, call, graph };
   struct Node {
     Kind kind;
     int16_t depth = 1;
     int32_t size = 1;             // of its automaton, about
-    int64_t first = 0, last = 0;  // of text_ or parts_; the bytes of a range; min and max; the rule
+    int64_t first = 0, last = 0;  // of text_, parts_ or edges_; the bytes of a range; min and max; the rule
     Expr part = -1;               // of a repetition
   };
   const Node& node(Expr e) const { return nodes_[static_cast<size_t>(e)]; }
   int64_t size() const { return std::ssize(nodes_); }
   std::string_view text_of(const Node& n) const;
   std::span<const Expr> parts_of(const Node& n) const;
+  std::span<const GraphEdge> edges_of(const Node& n) const;
   struct Rule {
     std::string name;
     Expr body = -1;  // -1: not defined
@@ -71,6 +80,7 @@ class Rules {
   Limits limits_;
   std::vector<Node> nodes_;
   std::vector<Expr> parts_;
+  std::vector<GraphEdge> edges_;
   std::string text_;
   std::vector<Rule> rules_;
 };

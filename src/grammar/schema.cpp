@@ -10,6 +10,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/json_text.h"
+#include "base/utf8.h"
+#include "grammar/json_numbers.h"
 
 namespace gpt::grammar {
 namespace {
@@ -52,7 +55,7 @@ const Json* member(const Json& value, const std::string& key) {
 }  // namespace
 
 std::string kind_of(const Json& value) {
-  return std::string(json_kind(nlohmann::json(value)));
+  return std::string(json_kind(value));
 }
 
 void fail_schema(const std::string& pointer, const std::string& message) {
@@ -68,10 +71,11 @@ std::string pointer_to(const std::string& pointer, const std::string& key) {
 
 bool is_annotation(const std::string& keyword) {
   static const std::set<std::string> known = {
-      "title",       "description", "default",          "examples",       "example",
-      "$comment",    "$schema",     "readOnly",         "writeOnly",      "deprecated",
-      "definitions", "$defs",       "contentMediaType", "contentEncoding"};
-  return known.contains(keyword);
+      "title",         "description",  "default",      "examples", "example",          "$comment",
+      "$schema",       "$vocabulary",  "$anchor",      "readOnly", "writeOnly",        "deprecated",
+      "definitions",   "$defs",        "xml",          "nullable", "contentMediaType", "contentEncoding",
+      "contentSchema", "externalDocs", "discriminator"};
+  return known.contains(keyword) || keyword.starts_with("x-");
 }
 
 bool lists_values(const Json& schema) {
@@ -122,6 +126,18 @@ uint8_t types_of_keyword(const SchemaAt& schema) {
   for (const Json& name : *type)
     types |= one(name);
   return types;
+}
+
+int64_t count_of(const SchemaAt& schema, const std::string& keyword) {
+  const auto found = schema.value->find(keyword);
+  if (found == schema.value->end()) return -1;
+  constexpr double kMost = 1e9;
+  const std::string text = is_number(*found) ? number_text(*found) : std::string();
+  const bool whole = !text.empty() && types_of_value(*found) == kInteger && !text.starts_with('-');
+  if (!whole)
+    fail_schema(pointer_to(schema.pointer, keyword),
+                "expected an integer of at least 0, found " + printable_text(json_text(*found), 40));
+  return static_cast<int64_t>(std::min(is_big_integer(*found) ? kMost : found->get<double>(), kMost));
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -326,14 +342,22 @@ class SchemaDocument::Merger {
                !schema.value->contains("prefixItems")) {
       known = Json{{"allOf", Json::array({known, value})}};
     } else if (keyword.starts_with("min") || keyword == "exclusiveMinimum") {
-      if (!known.is_number() || !value.is_number()) refuse(keyword);
-      known = std::max(known, value);
+      known = larger(keyword, known, value) ? known : value;
     } else if (keyword.starts_with("max") || keyword == "exclusiveMaximum") {
-      if (!known.is_number() || !value.is_number()) refuse(keyword);
-      known = std::min(known, value);
+      known = larger(keyword, known, value) ? value : known;
     } else {
       refuse(keyword);
     }
+  }
+
+  // Whether the first of two numbers is larger.
+  bool larger(const std::string& keyword, const Json& a, const Json& b) const {
+    for (const Json* x : {&a, &b}) {
+      const bool infinite = x->is_number_float() && !std::isfinite(x->get<double>());
+      if (!is_number(*x) || infinite) refuse(keyword);
+    }
+    const std::string what = "JSON schema: " + pointer_to(pointer_, keyword);
+    return compare(parse_decimal(number_text(a), what), parse_decimal(number_text(b), what)) > 0;
   }
 
   void add_type(const SchemaAt& schema) {

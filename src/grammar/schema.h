@@ -69,6 +69,8 @@ bool is_annotation(const std::string& keyword);
 // The values that a schema with `const` or `enum` lists. Throws Error for an `enum` that is no list.
 std::vector<nlohmann::ordered_json> listed_values(const SchemaAt& schema);
 bool lists_values(const nlohmann::ordered_json& schema);
+// The count that a keyword such as maxLength gives, up to 1e9; -1 without the keyword.
+int64_t count_of(const SchemaAt& schema, const std::string& keyword);
 // The types of a value, and those of the keyword `type`; all of them without it.
 uint8_t types_of_value(const nlohmann::ordered_json& value);
 uint8_t types_of_keyword(const SchemaAt& schema);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "grammar/grammar_constraint.h"
 #include "serve/api_error.h"
 
@@ -43,7 +44,7 @@ std::string text_of(const json& value, const std::string& field) {
 GrammarSource schema_source(const Ordered& schema, const std::string& field) {
   if (schema.is_string()) return {Kind::json_schema, schema.get<std::string>()};
   if (!schema.is_object() && !schema.is_boolean()) fail_field(field, "expected a JSON schema");
-  return {Kind::json_schema, schema.dump()};
+  return {Kind::json_schema, json_text(schema)};
 }
 
 AnswerGrammar format_grammar(const Fields& format, const Ordered& value) {
@@ -122,7 +123,7 @@ std::optional<AnswerGrammar> read_answer_grammar(const Fields& fields, std::stri
   const auto add = [&](const char* name, auto&& read) {
     const json* value = fields.find(name);
     if (value == nullptr) return;
-    if (!ordered) ordered = Ordered::parse(body);
+    if (!ordered) ordered = parse_body_document(body);
     if (found) fail_field(name, "expected not beside {}", found->field);
     found = read(*value, (*ordered)[name]);
   };
@@ -158,7 +159,7 @@ AnswerGrammar tool_call_grammar(const Ordered& tools, ToolFormat format, bool se
                      {"required", {"name", arguments}},
                      {"additionalProperties", false}});
   }
-  GrammarSource source{Kind::json_schema, Ordered{{"anyOf", calls}}.dump()};
+  GrammarSource source{Kind::json_schema, json_text(Ordered{{"anyOf", calls}})};
   if (format == ToolFormat::hermes)
     source.frame = {.before = "<tool_call>\n", .after = "\n</tool_call>", .between = several ? "\n" : ""};
   return {std::move(source), "tools"};

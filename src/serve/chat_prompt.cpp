@@ -40,7 +40,8 @@ void open_arguments(Ordered& message) {
     if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
     const std::string text = function["arguments"];
     try {
-      if (parse_json(text, "arguments").is_object()) function["arguments"] = Ordered::parse(text);
+      Ordered arguments = parse_json_document(text, "arguments");
+      if (arguments.is_object()) function["arguments"] = std::move(arguments);
     } catch (const Error&) {  // stays the text that it is
     }
   }
@@ -179,7 +180,7 @@ std::vector<int32_t> ids_to_continue(const ChatTemplate& format, const Ordered& 
 ChatPrompt read_chat_prompt(const Fields& fields, std::string_view text, const ServedModel& model) {
   const ChatTemplate& format = model.chat_template();
   if (fields.find("messages") == nullptr) fail_field("messages", "expected a list of messages, found none");
-  const Ordered body = Ordered::parse(text);
+  const Ordered body = parse_body_document(text);
   Ordered conversation = {{"messages", read_messages(body["messages"], format.jinja())}};
   ChatPrompt prompt;
   add_tools(fields, body, format, conversation, prompt);

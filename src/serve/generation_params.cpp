@@ -12,7 +12,6 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMaxTokens = int64_t{1} << 40;
-constexpr int64_t kLargestSeed = int64_t{1} << 53;  // what a JSON number holds in every client
 
 SamplingParams parse_sampling(const Fields& fields, const ServedModel& model) {
   SamplingParams s;
@@ -113,7 +112,7 @@ GenerationParams parse_generation(const Fields& fields, const ServedModel& model
     if (const auto n = fields.integer(name, lowest, kMaxTokens))
       p.request.max_tokens = std::max<int64_t>(*n, 1);
   }
-  const auto seed = fields.integer("seed", -kLargestSeed, kLargestSeed);
+  const auto seed = fields.integer("seed", INT64_MIN, INT64_MAX);
   p.request.seed = seed && *seed != -1 ? static_cast<uint64_t>(*seed) : any_seed();
   if (!fields.boolean("ignore_eos").value_or(false)) p.request.eos_ids = eos_ids(model.config());
   p.stops = parse_stops(fields, limits);

@@ -22,15 +22,27 @@ std::string shown(const json& value) {
   return printable_text(value.dump(-1, ' ', false, json::error_handler_t::replace), 40);
 }
 
+JsonLimits limits_of(std::string_view body) {
+  return {.max_bytes = body.size() + 1,  // the server has limited it
+          .max_depth = 64,
+          .max_string_bytes = body.size() + 1};
+}
+
+// The int64 that a value is, 3.0 included.
+std::optional<int64_t> whole_number(const json& value) {
+  if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX}) return std::nullopt;
+  if (value.is_number_integer()) return value.get<int64_t>();
+  const double x = value.is_number_float() ? value.get<double>() : NAN;
+  if (!(x >= -0x1p63 && x < 0x1p63) || x != std::floor(x)) return std::nullopt;
+  return static_cast<int64_t>(x);
+}
+
 }  // namespace
 
 json parse_body(std::string_view body) {
-  const JsonLimits limits{.max_bytes = body.size() + 1,  // the server has limited it
-                          .max_depth = 64,
-                          .max_string_bytes = body.size() + 1};
   json parsed;
   try {
-    parsed = parse_json(body, "the body", limits);
+    parsed = parse_json(body, "the body", limits_of(body));
   } catch (const Error& error) {
     throw ApiError(400, error.what(), {}, "invalid_json");
   }
@@ -38,6 +50,10 @@ json parse_body(std::string_view body) {
     throw ApiError(400, fmt::format("the body: expected a JSON object, found {}", shown(parsed)), {},
                    "invalid_json");
   return parsed;
+}
+
+nlohmann::ordered_json parse_body_document(std::string_view body) {
+  return parse_json_document(body, "the body", limits_of(body));
 }
 
 Fields::Fields(const json& object, std::string prefix) : object_(object), prefix_(std::move(prefix)) {
@@ -65,12 +81,10 @@ std::optional<bool> Fields::boolean(const char* name) const {
 std::optional<int64_t> Fields::integer(const char* name, int64_t low, int64_t high) const {
   const json* value = find(name);
   if (value == nullptr) return std::nullopt;
-  const std::string expected = fmt::format("a whole number from {} to {}", low, high);
-  // In double, so that no number is too large to be compared; the bounds are exact in it.
-  const double x = value->is_number() ? value->get<double>() : NAN;
-  if (!(x >= static_cast<double>(low) && x <= static_cast<double>(high)) || x != std::floor(x))
-    fail(name, expected, *value);
-  return value->is_number_float() ? static_cast<int64_t>(x) : value->get<int64_t>();
+  const auto found = whole_number(*value);
+  if (!found || *found < low || *found > high)
+    fail(name, fmt::format("a whole number from {} to {}", low, high), *value);
+  return found;
 }
 
 std::optional<double> Fields::number(const char* name, double low, double high) const {

@@ -12,6 +12,9 @@ namespace gpt::serve {
 
 // The body of a request: strict JSON, an object, at most 64 levels deep. Throws ApiError (400).
 nlohmann::json parse_body(std::string_view body);
+// The same body for templates and grammars: parse_json_document keeps its keys in order and its integers'
+// digits.
+nlohmann::ordered_json parse_body_document(std::string_view body);
 
 // The fields of an object in a request, each with its type and range. What does not fit is an ApiError (400)
 // that names the field. null stands for a field that is not given, as OpenAI's clients send it.

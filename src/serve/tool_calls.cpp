@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/json_text.h"
 
 namespace gpt::serve {
 namespace {
@@ -21,12 +22,11 @@ std::string_view trimmed(std::string_view text) {
 // The call that an object describes; its arguments are under one of two names.
 std::optional<ToolCall> read_call(std::string_view text) {
   try {
-    parse_json(text, "a tool call");  // limits, and keys that stand twice
-    const auto call = nlohmann::ordered_json::parse(text);
+    const nlohmann::ordered_json call = parse_json_document(text, "a tool call");
     if (!call.is_object() || !call.contains("name") || !call["name"].is_string()) return std::nullopt;
     for (const char* key : {"arguments", "parameters"}) {
       if (call.contains(key) && call[key].is_object())
-        return ToolCall{call["name"].get<std::string>(), call[key].dump()};
+        return ToolCall{call["name"].get<std::string>(), json_text(call[key])};
     }
   } catch (const Error&) {  // no JSON
   }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/json_text.h"
 #include "base/parse.h"
 #include "base/ranges.h"
 #include "tasks/native_functions.h"
@@ -27,9 +28,9 @@ void read_lines(const std::string& path, std::vector<json>& docs, std::vector<st
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     places.push_back(fmt::format("{}, line {}", path, number));
-    const nlohmann::json checked = parse_json(line, places.back());
-    if (!checked.is_object()) fail("{}: expected an object, found {}", places.back(), json_kind(checked));
-    docs.push_back(json::parse(line));  // keeps the order of keys
+    docs.emplace_back(parse_json_document(line, places.back()));
+    if (!docs.back().is_object())
+      fail("{}: expected an object, found {}", places.back(), json_kind(docs.back()));
   }
 }
 
@@ -63,7 +64,7 @@ Documents read_documents(const std::vector<std::string>& paths, std::optional<Te
 }
 
 json plain_document(const json& value) {
-  if (value.is_binary()) return PythonDatetime::from_json(value).str();
+  if (value.is_binary() && !is_big_integer(value)) return PythonDatetime::from_json(value).str();
   json plain = value;
   if (value.is_structured()) {
     for (json& member : plain)

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/json_text.h"
 #include "base/parse.h"
 #include "base/printable.h"
 #include "base/ranges.h"
@@ -318,7 +319,7 @@ std::vector<int64_t> Prompts::gold_of(const json& value, const std::vector<std::
     fail(
         "doc_to_target: expected one of the choices or its number, 0 to {}, found {}; mend the document or "
         "leave it out",
-        n - 1, printable(value.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 80)));
+        n - 1, printable(json_text(value).substr(0, 80)));
   }
   return golds;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/parse.h"
 #include "base/utf8.h"
 #include "text/jinja/datetime.h"
@@ -117,6 +118,8 @@ class Literal {
     if (digits.size() > lead + 1 && digits[lead] == '0' && digits.find_first_of(".eE") == std::string::npos)
       return refuse();
     if (const auto integer = parse_number<int64_t>(digits)) return *integer;
+    if (digits.find_first_not_of("0123456789", lead) == std::string::npos && digits.size() > lead)
+      return big_integer<json>(digits);
     if (const auto fraction = parse_number<double>(digits)) return *fraction;
     return refuse();
   }
@@ -182,12 +185,6 @@ class Literal {
   size_t at_ = 0;
   bool ok_ = true;
 };
-
-std::string float_text(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  return json(value).dump();
-}
 
 }  // namespace
 
@@ -258,9 +255,8 @@ std::string python_str(const json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   if (value.is_null()) return "None";
-  if (value.is_number_float()) return float_text(value.get<double>());
-  if (value.is_binary()) return PythonDatetime::from_json(value).str();
-  return value.dump();
+  if (value.is_binary() && !is_big_integer(value)) return PythonDatetime::from_json(value).str();
+  return json_text(value);
 }
 
 }  // namespace gpt

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/ranges.h"
 #include "tasks/answers.h"
 #include "tasks/python_text.h"
@@ -131,7 +132,7 @@ class Run {
     }
     for (const MetricResult& metric : metrics_)
       out["metrics"][metric.name + "," + metric.filter] = metric.items.back().value;
-    return out.dump(-1, ' ', false, json::error_handler_t::replace);
+    return json_text(out);
   }
 
   const TaskConfig& config_;

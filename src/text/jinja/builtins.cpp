@@ -208,7 +208,7 @@ constexpr BuiltinFunction as_test(F) {
   return [](Runtime& rt, const Value& self, const Bound& a) { return Value(F{}(rt, self, a)); };
 }
 bool is_integer(const Value& value) {
-  return value.integer() != nullptr;
+  return value.integer() != nullptr || value.big_integer() != nullptr;
 }
 int64_t rest_of(Runtime& rt, const Value& value, int64_t divisor) {
   const Value rest = binary(rt, "%", value, Value(divisor));

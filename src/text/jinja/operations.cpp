@@ -289,7 +289,10 @@ Value binary(Runtime& rt, std::string_view op, const Value& left, const Value& r
   int64_t x = 0, y = 0;
   const int64_t *a = left.as_integer(x), *b = right.as_integer(y);
   if (a != nullptr && b != nullptr) return integer_operation(op, *a, *b);
-  if (left.is_number() && right.is_number()) return real_operation(op, left.as_double(), right.as_double());
+  if (left.is_number() && right.is_number()) {
+    if (left.big_integer() != nullptr || right.big_integer() != nullptr) too_large();
+    return real_operation(op, left.as_double(), right.as_double());
+  }
   if (op == "*" && is_sequence(left) && b != nullptr) return repeated(rt, left, *b);
   if (op == "*" && is_sequence(right) && a != nullptr) return repeated(rt, right, *a);
   if (op == "+" && left.text() != nullptr && right.text() != nullptr)
@@ -307,6 +310,8 @@ Value binary(Runtime& rt, std::string_view op, const Value& left, const Value& r
 Value negative(const Value& value) {
   if (value.is_undefined()) fail("{}", value.undefined_what());
   if (value.real() != nullptr) return Value(-*value.real());
+  if (const std::string* digits = value.big_integer())
+    return Value::of_digits(digits->starts_with('-') ? digits->substr(1) : "-" + *digits);
   int64_t room = 0;
   if (const int64_t* integer = value.as_integer(room)) return integer_operation("-", 0, *integer);
   fail("- is not defined for a {}", type_name(value));
@@ -320,6 +325,7 @@ const JinjaText& need_text(const Value& value, const char* what) {
 int64_t need_integer(const Value& value, const char* what) {
   int64_t room = 0;
   const int64_t* integer = value.as_integer(room);
+  if (value.big_integer() != nullptr) fail("{}: the number exceeds 64 bits", what);
   if (integer == nullptr) fail("{}: expected an int, found a {}", what, type_name(value));
   return *integer;
 }

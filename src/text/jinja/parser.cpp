@@ -427,7 +427,7 @@ class Parser {
         text += tokens_[at_++].text;
       return constant(line, Value(std::string_view(text)));
     }
-    if (kind == TokenKind::integer) return constant(line, Value(integer()));
+    if (kind == TokenKind::integer) return constant(line, Value::of_digits(tokens_[at_++].text));
     if (kind == TokenKind::real)
       return constant(line, Value(parse_number<double>(tokens_[at_++].text).value_or(0)));
     if (take_op("(")) {

@@ -162,6 +162,7 @@ Value to_integer(Runtime&, const Value& self, const Bound& a) {
   const Value other = a[0] == nullptr ? Value(int64_t{0}) : *a[0];
   int64_t room = 0;
   if (const int64_t* integer = self.as_integer(room)) return Value(*integer);
+  if (self.big_integer() != nullptr) return self;
   std::optional<double> real;
   if (self.real() != nullptr) real = *self.real();
   if (self.text() != nullptr) {
@@ -184,7 +185,8 @@ Value absolute(Runtime&, const Value& self, const Bound&) {
   if (self.as_double() < 0) return negative(self);
   int64_t room = 0;
   const int64_t* integer = self.as_integer(room);
-  return integer != nullptr ? Value(*integer) : Value(std::fabs(*self.real()));
+  if (integer != nullptr) return Value(*integer);
+  return self.real() != nullptr ? Value(std::fabs(*self.real())) : self;
 }
 
 // Python rounds what the double exactly is, halves to even; so does printf.
@@ -203,6 +205,10 @@ Value round(Runtime&, const Value& self, const Bound& a) {
   if (method == "common") {
     const int64_t* integer = self.as_integer(room);
     if (integer != nullptr && digits >= 0) return Value(*integer);
+    if (self.big_integer() != nullptr) {
+      if (digits < 0) fail("round: the number exceeds 64 bits");
+      return self;
+    }
     const double value = rounded(self.as_double(), digits);
     return integer != nullptr ? Value(static_cast<int64_t>(value)) : Value(value);
   }

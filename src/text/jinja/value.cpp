@@ -1,10 +1,12 @@
 #include "text/jinja/value.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 #include "base/error.h"
+#include "base/json_text.h"
+#include "base/parse.h"
 #include "base/utf8.h"
 #include "text/jinja/objects.h"
 #include "text/unicode.h"
@@ -41,6 +43,13 @@ Value Value::undefined(std::string what, bool lenient) {
   return value;
 }
 
+Value Value::of_digits(const std::string& digits) {
+  if (const auto integer = parse_number<int64_t>(digits)) return Value(*integer);
+  Value value;
+  value.data_ = std::make_shared<const BigInteger>(BigInteger{digits});
+  return value;
+}
+
 const int64_t* Value::as_integer(int64_t& room) const {
   if (boolean() == nullptr) return integer();
   room = *boolean() ? 1 : 0;
@@ -49,6 +58,7 @@ const int64_t* Value::as_integer(int64_t& room) const {
 
 double Value::as_double() const {
   if (real() != nullptr) return *real();
+  if (big_integer() != nullptr) return std::strtod(big_integer()->c_str(), nullptr);
   int64_t room = 0;
   return static_cast<double>(*as_integer(room));
 }
@@ -108,7 +118,7 @@ std::string type_name(const Value& value) {
   if (value.is_undefined()) return "undefined value";
   if (value.is_none()) return "NoneType";
   if (value.boolean() != nullptr) return "bool";
-  if (value.integer() != nullptr) return "int";
+  if (value.integer() != nullptr || value.big_integer() != nullptr) return "int";
   if (value.real() != nullptr) return "float";
   if (value.text() != nullptr) return "str";
   if (value.dict() != nullptr) return "dict";
@@ -117,12 +127,40 @@ std::string type_name(const Value& value) {
   return kNames[static_cast<size_t>(value.list()->kind)];
 }
 
+namespace {
+
+// The whole part of a number, in digits.
+std::string whole_digits(const Value& number) {
+  if (number.big_integer() != nullptr) return *number.big_integer();
+  int64_t room = 0;
+  const int64_t* integer = number.as_integer(room);
+  return integer != nullptr ? std::to_string(*integer) : fmt::format("{:.0f}", std::trunc(*number.real()));
+}
+
+// Compares two numbers of which one is beyond 64 bits. A double of that size has no fraction; NaN compares as
+// smaller, so that it is equal to none.
+int compare_big(const Value& a, const Value& b) {
+  for (const Value* value : {&a, &b}) {
+    if (value->real() == nullptr || std::isfinite(*value->real())) continue;
+    return a.as_double() > b.as_double() ? 1 : -1;
+  }
+  const std::string x = whole_digits(a), y = whole_digits(b);
+  const bool negative = x.starts_with('-');
+  if (negative != y.starts_with('-')) return negative ? -1 : 1;
+  const int order = x.size() != y.size() ? (x.size() < y.size() ? -1 : 1) : x.compare(y);
+  return negative ? -order : order;
+}
+
+}  // namespace
+
 bool equals(Limits& limits, const Value& a, const Value& b) {
   limits.step();
   if (a.is_number() && b.is_number()) {
     int64_t x = 0, y = 0;
     const int64_t *left = a.as_integer(x), *right = b.as_integer(y);
-    return left != nullptr && right != nullptr ? *left == *right : a.as_double() == b.as_double();
+    if (left != nullptr && right != nullptr) return *left == *right;
+    if (a.big_integer() != nullptr || b.big_integer() != nullptr) return compare_big(a, b) == 0;
+    return a.as_double() == b.as_double();
   }
   if (a.text() != nullptr && b.text() != nullptr) {
     limits.step(static_cast<int64_t>(a.text()->text.size() / 64));
@@ -152,6 +190,7 @@ int compare(Limits& limits, const Value& a, const Value& b) {
     int64_t x = 0, y = 0;
     const int64_t *left = a.as_integer(x), *right = b.as_integer(y);
     if (left != nullptr && right != nullptr) return *left < *right ? -1 : (*left > *right ? 1 : 0);
+    if (a.big_integer() != nullptr || b.big_integer() != nullptr) return compare_big(a, b);
     return a.as_double() < b.as_double() ? -1 : (a.as_double() > b.as_double() ? 1 : 0);
   }
   if (a.text() != nullptr && b.text() != nullptr) {  // UTF-8 is in the order of code points
@@ -168,20 +207,6 @@ int compare(Limits& limits, const Value& a, const Value& b) {
     if (!equals(limits, x->items[i], y->items[i])) return compare(limits, x->items[i], y->items[i]);
   }
   return x->items.size() < y->items.size() ? -1 : (x->items.size() > y->items.size() ? 1 : 0);
-}
-
-// repr(float): the shortest digits that give the number back, with an exponent below 1e-4 and from 1e16 on.
-std::string python_float(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  char room[64];
-  const double size = std::fabs(value);
-  const bool exponent = size != 0 && (size < 1e-4 || size >= 1e16);
-  const auto format = exponent ? std::chars_format::scientific : std::chars_format::fixed;
-  const auto end = std::to_chars(room, room + sizeof room, value, format).ptr;
-  std::string out(room, end);
-  if (!exponent && out.find('.') == std::string::npos) out += ".0";
-  return out;
 }
 
 namespace {
@@ -253,6 +278,8 @@ void append_repr(TextBuilder& out, const Value& value) {
     out.add(*value.boolean() ? "True" : "False");
   } else if (value.integer() != nullptr) {
     out.add(std::to_string(*value.integer()));
+  } else if (value.big_integer() != nullptr) {
+    out.add(*value.big_integer());
   } else if (value.real() != nullptr) {
     out.add(python_float(*value.real()));
   } else if (value.text() != nullptr) {

@@ -22,6 +22,9 @@ struct Undefined {
   bool lenient = false;  // never an error to write: the else that an inline if lacks
 };
 struct None {};
+struct BigInteger {  // beyond 64 bits
+  std::string digits;
+};
 
 // A Python value of a template. Lists and dicts never change, so there are no cycles; copies share them.
 class Value {
@@ -39,6 +42,8 @@ class Value {
   explicit Value(std::shared_ptr<const Dict> dict) : data_(std::move(dict)) {}
   explicit Value(std::shared_ptr<Object> object) : data_(std::move(object)) {}
   static Value undefined(std::string what, bool lenient = false);
+  // A whole number of any size, as JSON and Python write it.
+  static Value of_digits(const std::string& digits);
 
   bool is_undefined() const { return std::holds_alternative<std::shared_ptr<const Undefined>>(data_); }
   // Where undefined values are errors, whether this is one.
@@ -48,6 +53,10 @@ class Value {
   bool is_none() const { return std::holds_alternative<None>(data_); }
   const bool* boolean() const { return std::get_if<bool>(&data_); }
   const int64_t* integer() const { return std::get_if<int64_t>(&data_); }
+  const std::string* big_integer() const {
+    const auto* found = std::get_if<std::shared_ptr<const BigInteger>>(&data_);
+    return found == nullptr ? nullptr : &(*found)->digits;
+  }
   const double* real() const { return std::get_if<double>(&data_); }
   const JinjaText* text() const { return pointer<Text>(); }
   const List* list() const { return pointer<std::shared_ptr<const List>>(); }
@@ -57,8 +66,10 @@ class Value {
     return std::get<std::shared_ptr<const Undefined>>(data_)->what;
   }
 
-  bool is_number() const { return boolean() != nullptr || integer() != nullptr || real() != nullptr; }
-  // A bool is 0 or 1, as in Python; nothing for what is no whole number.
+  bool is_number() const {
+    return boolean() != nullptr || integer() != nullptr || real() != nullptr || big_integer() != nullptr;
+  }
+  // A bool is 0 or 1, as in Python; null for whole numbers beyond 64 bits and for everything else.
   const int64_t* as_integer(int64_t& room) const;
   double as_double() const;  // of a number
 
@@ -68,8 +79,9 @@ class Value {
     const P* found = std::get_if<P>(&data_);
     return found == nullptr ? nullptr : found->get();
   }
-  std::variant<None, bool, int64_t, double, Text, std::shared_ptr<const List>, std::shared_ptr<const Dict>,
-               std::shared_ptr<Object>, std::shared_ptr<const Undefined>>
+  std::variant<None, bool, int64_t, double, std::shared_ptr<const BigInteger>, Text,
+               std::shared_ptr<const List>, std::shared_ptr<const Dict>, std::shared_ptr<Object>,
+               std::shared_ptr<const Undefined>>
       data_;
 };
 
@@ -160,7 +172,5 @@ struct JsonStyle {
 };
 // json.dumps of Python. Throws Error for values that JSON has none for.
 void append_json(TextBuilder& out, const Value& value, const JsonStyle& style, int64_t level = 0);
-
-std::string python_float(double value);
 
 }  // namespace gpt::jinja

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/utf8.h"
 #include "text/jinja/objects.h"
 #include "text/jinja/value.h"
@@ -21,9 +22,7 @@ Value value_of(const Json& json, int32_t origin, int level = 0) {
   };
   if (json.is_null()) return {};
   if (json.is_boolean()) return Value(json.template get<bool>());
-  if (json.is_number_unsigned() && json.template get<uint64_t>() > uint64_t{INT64_MAX})
-    fail("a whole number of the context exceeds 64 bits");
-  if (json.is_number_integer()) return Value(json.template get<int64_t>());
+  if (is_integer(json)) return Value::of_digits(number_text(json));
   if (json.is_number_float()) return Value(json.template get<double>());
   if (json.is_string()) return text(json.template get_ref<const std::string&>());
   if (json.is_array()) {
@@ -169,6 +168,8 @@ void append_json(TextBuilder& out, const Value& value, const JsonStyle& style, i
     out.add(*value.boolean() ? "true" : "false");
   } else if (value.integer() != nullptr) {
     out.add(std::to_string(*value.integer()));
+  } else if (value.big_integer() != nullptr) {
+    out.add(*value.big_integer());
   } else if (value.real() != nullptr) {
     const std::string written = python_float(*value.real());
     out.add(written == "nan" ? "NaN"

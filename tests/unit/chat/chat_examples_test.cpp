@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "chat/chat_conversations.h"
 #include "chat/conversation.h"
 #include "chat/model_text.h"
@@ -98,6 +99,15 @@ TEST(ChatConversations, KeepToolsAndTheirOrder) {
           "arguments": "{\"z\": 1, \"a\": [2]}"}}]}]})",
       "d:1");
   EXPECT_EQ(textual["messages"][0]["tool_calls"][0]["function"]["arguments"].dump(), R"({"z":1,"a":[2]})");
+  const Json big = parse_conversation(
+      R"({"tools": [{"x": 18446744073709551616}], "messages": [{"role": "assistant", "content": null, "tool_calls": [
+          {"function": {"name": "f", "arguments": "{\"id\": 12345678901234567890123}"}},
+          {"function": {"name": "f", "arguments": {"id": -9223372036854775809}}}]}]})",
+      "d:1");
+  EXPECT_EQ(json_text(big["tools"]), R"([{"x":18446744073709551616}])");
+  const Json& calls = big["messages"][0]["tool_calls"];
+  EXPECT_EQ(json_text(calls[0]["function"]["arguments"]), R"({"id":12345678901234567890123})");
+  EXPECT_EQ(json_text(calls[1]["function"]["arguments"]), R"({"id":-9223372036854775809})");
 }
 
 TEST_F(ChatExamplesOf, ErrorsNameTheLine) {

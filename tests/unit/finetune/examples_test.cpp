@@ -43,6 +43,11 @@ TEST_F(Examples, JsonLinesOfEveryTask) {
   EXPECT_EQ(texts.examples[1].label, "3");
   EXPECT_EQ(texts.examples[2].label, "true");
   EXPECT_TRUE(texts.examples[1].place.ends_with("a.jsonl:3")) << texts.examples[1].place;
+  const ExampleSet big = read("e.jsonl",
+                              "{\"text\": \"a\", \"label\": 12345678901234567890123}\n"
+                              "{\"text\": \"b\", \"label\": 12345678901234567890124}");
+  EXPECT_EQ(big.examples[0].label, "12345678901234567890123");
+  EXPECT_EQ(big.examples[1].label, "12345678901234567890124");
   const ExampleSet pairs =
       read("b.jsonl", R"({"premise": "p", "hypothesis": "h", "label": "no"})", TaskKind::entail);
   EXPECT_EQ(pairs.examples[0].texts, (Texts{"p", "h"}));

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ class RandomGrammar {
  private:
   // first: of the rules that may be called here.
   Expr expression(int depth, int first) {
-    switch (depth == 0 ? random_.below(4) : random_.below(9)) {
+    switch (depth == 0 ? random_.below(4) : random_.below(10)) {
       case 0:
         return rules_.text("a");
       case 1:
@@ -47,6 +48,15 @@ class RandomGrammar {
         return rules_.choice({expression(depth - 1, first), expression(depth - 1, first)});
       case 7:
         return rules_.sequence({expression(depth - 1, first), expression(depth - 1, first)});
+      case 8: {
+        std::vector<Rules::GraphEdge> edges;
+        for (int i = 0; i < 5; ++i) {
+          const auto from = static_cast<int32_t>(random_.below(3)),
+                     to = static_cast<int32_t>(random_.below(4)) - 1;  // -1 is the end
+          edges.push_back({from, to, expression(depth - 1, first)});
+        }
+        return rules_.graph(edges);
+      }
       default: {
         const auto min = static_cast<int64_t>(random_.below(3));
         const int64_t max = random_.below(2) ? -1 : min + static_cast<int64_t>(random_.below(3));
@@ -121,6 +131,19 @@ class AllTexts {
       }
       case Rules::Kind::call:
         return of_rules_[static_cast<size_t>(n.first)];
+      case Rules::Kind::graph: {
+        std::map<int32_t, Texts> at{{0, {""}}};  // the texts that lead to a state
+        for (bool changed = true; changed;) {
+          changed = false;
+          for (const Rules::GraphEdge& edge : rules_.edges_of(n)) {
+            Texts more = product(at[edge.from], of(edge.label));
+            const size_t before = at[edge.to].size();
+            at[edge.to].merge(more);
+            changed |= at[edge.to].size() != before;
+          }
+        }
+        return at[Rules::kGraphEnd];
+      }
     }
     return texts;
   }

@@ -1,8 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "base/json_text.h"
 
 namespace gpt::grammar {
 
@@ -22,8 +26,8 @@ class SchemaValidator {
     if (type == "string") return v.is_string();
     if (type == "array") return v.is_array();
     if (type == "object") return v.is_object();
-    if (type == "number") return v.is_number();
-    return v.is_number() && v.get<double>() == static_cast<double>(static_cast<int64_t>(v.get<double>()));
+    if (type == "number") return is_number(v);
+    return is_integer(v) || (v.is_number() && std::floor(v.get<double>()) == v.get<double>());
   }
 
   static size_t characters(const std::string& text) {
@@ -51,7 +55,7 @@ class SchemaValidator {
     if (k == "anyOf") return matching() > 0;
     if (k == "oneOf") return matching() == 1;
     if (k == "allOf") return matching() == std::ssize(x);
-    if (v.is_number()) return number_fulfils(v.get<double>(), k, x);
+    if (is_number(v)) return number_fulfils(number_text(v), k, x);
     if (v.is_string()) {
       const size_t n = characters(v.get<std::string>());
       return k == "minLength" ? n >= x.get<size_t>() : k == "maxLength" ? n <= x.get<size_t>() : true;
@@ -60,15 +64,28 @@ class SchemaValidator {
     return !v.is_object() || object_fulfils(v, s, k, x);
   }
 
-  static bool number_fulfils(double v, const std::string& k, const Json& x) {
+  static bool number_fulfils(const std::string& text, const std::string& k, const Json& x) {
+    const double v = std::strtod(text.c_str(), nullptr);
     if (k == "minimum") return v >= x.get<double>();
     if (k == "maximum") return v <= x.get<double>();
     if (k == "exclusiveMinimum") return v > x.get<double>();
     if (k == "exclusiveMaximum") return v < x.get<double>();
-    return k != "multipleOf" || static_cast<int64_t>(v) % x.get<int64_t>() == 0;
+    return k != "multipleOf" || remainder(text, x.get<int64_t>()) == 0;
+  }
+
+  // Of an integer, digit by digit.
+  static int64_t remainder(const std::string& text, int64_t n) {
+    int64_t rest = 0;
+    for (const char c : text)
+      if (c != '-') rest = (rest * 10 + (c - '0')) % n;
+    return rest;
   }
 
   bool array_fulfils(const Json& v, const Json& s, const std::string& k, const Json& x) const {
+    for (size_t i = 0; k == "uniqueItems" && i < v.size(); ++i)
+      if (std::find(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(i), v[i]) !=
+          v.begin() + static_cast<std::ptrdiff_t>(i))
+        return false;
     if (k == "minItems") return v.size() >= x.get<size_t>();
     if (k == "maxItems") return v.size() <= x.get<size_t>();
     const size_t prefix = s.contains("prefixItems") ? s["prefixItems"].size() : 0;

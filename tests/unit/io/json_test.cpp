@@ -1,7 +1,10 @@
 #include "base/json.h"
 
+#include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "unit/io/io_test_util.h"
 
 namespace gpt {
@@ -30,6 +33,50 @@ TEST(Json, RejectsWhatIsNotJsonAndSaysWhere) {
         "\"\\ud800\"", "\"\xff\"", "\"\xc0\xaf\"", "1e999", "{\"a\" 1}", "]", "\"abc"}) {
     EXPECT_HAS(rejected(text), "config.json") << text;
   }
+}
+
+// Values that are passed on: json.dumps(json.loads(text)) of Python.
+TEST(Json, DocumentsKeepTheDigitsOfTheirNumbers) {
+  std::ifstream file(GPT_SOURCE_DIR "/tests/data/grammar/numbers.jsonl");
+  int rows = 0;
+  for (std::string line; std::getline(file, line); ++rows) {
+    const json row = json::parse(line);
+    const std::string text = row["text"], python = row["python"];
+    EXPECT_EQ(json_text(parse_json_document(text, "t")), python) << text;
+    const std::string inside = "{\"b\":[" + text + ",{\"a\":" + text + "}]}";
+    EXPECT_EQ(json_text(parse_json_document(inside, "t")), "{\"b\":[" + python + ",{\"a\":" + python + "}]}");
+    EXPECT_EQ(json_text(json(parse_json_document(inside, "t"))),
+              "{\"b\":[" + python + ",{\"a\":" + python + "}]}");
+  }
+  EXPECT_GT(rows, 500);
+}
+
+TEST(Json, DocumentsKeepTheOrderOfTheirKeys) {
+  const std::string text = R"({"z":1,"a":{"y":"\u00e9","b":[]},"m":null})";
+  EXPECT_EQ(parse_json_document(text, "t"), nlohmann::ordered_json::parse(text));
+  EXPECT_EQ(json_text(parse_json_document(text, "t")),
+            "{\"z\":1,\"a\":{\"y\":\"\xC3\xA9\",\"b\":[]},\"m\":null}");
+  EXPECT_HAS(error_of([] { parse_json_document(R"({"x":{"k":1,"j":2,"\u006b":1}})", "d.json"); }),
+             "duplicate key \"k\"");
+  std::string many = "{\"0\":0";
+  for (int i = 1; i < 200'000; ++i)
+    many += fmt::format(",\"{}\":{}", i, i);
+  EXPECT_EQ(parse_json_document(many + "}", "t").size(), 200'000u);
+}
+
+TEST(Json, BigIntegersAreNumbers) {
+  const auto of = [](const std::string& text) { return parse_json_document(text, "t"); };
+  const auto big = of("18446744073709551616"), negative = of("-9223372036854775809");
+  EXPECT_TRUE(is_big_integer(big) && is_big_integer(negative) && is_integer(big) && is_number(big));
+  EXPECT_EQ(number_text(negative), "-9223372036854775809");
+  EXPECT_EQ(big, of("18446744073709551616"));
+  EXPECT_NE(big, of("18446744073709551617"));
+  for (const char* small : {"18446744073709551615", "-9223372036854775808", "0", "-0"})
+    EXPECT_TRUE(is_integer(of(small)) && !is_big_integer(of(small))) << small;
+  EXPECT_TRUE(is_number(of("1.0")) && !is_integer(of("1.0")) && !is_number(of("\"1\"")) &&
+              !is_number(of("true")));
+  EXPECT_EQ(json_kind(big), json_kind(of("1e30")));
+  EXPECT_EQ(json_text(json{{"x", std::nan("")}, {"y", "\xFF"}}), "{\"x\":null,\"y\":\"\xEF\xBF\xBD\"}");
 }
 
 TEST(Json, RejectsBytesBehindANul) {

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "serve/api_error.h"
 
 namespace gpt::serve {
@@ -35,6 +36,11 @@ TEST(AnswerGrammar, CallsOfToolsHaveTheFormOfTheTemplate) {
   EXPECT_FALSE(fits(one, "<tool_call>\n{\"name\": \"other\", \"arguments\": {}}\n</tool_call>"));
   EXPECT_TRUE(fits(one, "<tool_call>\n{\"name\": \"stop\", \"arguments\": {\"any\": [1]}}\n</tool_call>"));
   EXPECT_TRUE(fits(tool_call_grammar(tools(), ToolFormat::hermes, true), call + "\n" + call));
+  const Ordered big = parse_json_document(
+      R"([{"type":"function","function":{"name":"f","parameters":{"properties":{"id":{"const":12345678901234567890123}}}}}])",
+      "tools");
+  EXPECT_TRUE(fits(tool_call_grammar(big, ToolFormat::llama3, false),
+                   R"({"name":"f","parameters":{"id":12345678901234567890123}})"));
   const AnswerGrammar llama = tool_call_grammar(tools(), ToolFormat::llama3, true);
   EXPECT_TRUE(fits(llama, R"({"name": "add", "parameters": {"x": 1, "$ref": {"$ref":"#"}}})"));
   EXPECT_FALSE(fits(llama, R"({"name": "add", "parameters": {}})"));
@@ -73,6 +79,8 @@ TEST(AnswerGrammar, ItsFieldsExcludeEachOther) {
   // The keys of a schema keep their order.
   const auto schema = read(R"({"json_schema":{"properties":{"z":{},"a":{}}}})");
   EXPECT_EQ(schema->source.text, R"({"properties":{"z":{},"a":{}}})");
+  const std::string big = R"({"enum":[12345678901234567890123,18446744073709551615,1e+22]})";
+  EXPECT_EQ(read(R"({"json_schema":)" + big + "}")->source.text, big);
   EXPECT_THROW(read(R"({"json_schema":{},"grammar":"root ::= \"a\""})"), ApiError);
   EXPECT_THROW(read(R"({"structured_outputs":{"json":{},"regex":"a"}})"), ApiError);
   EXPECT_THROW(read(R"({"structured_outputs":{}})"), ApiError);

@@ -145,6 +145,17 @@ TEST(ToolCalls, AreFoundInOnePiece) {
   EXPECT_EQ(found.text, "");
 }
 
+TEST(ToolCalls, ArgumentsKeepTheDigitsOfTheirNumbers) {
+  ToolCallParser parser(ToolFormat::hermes);
+  const ToolCallParser::Found found = parser.push(
+      "<tool_call>{\"name\": \"f\", \"arguments\": {\"id\": 12345678901234567890123, \"u\": "
+      "[18446744073709551615, -9223372036854775809], \"x\": [1e22, 1.0, 1e-7]}}</tool_call>");
+  ASSERT_EQ(found.calls.size(), 1u);
+  EXPECT_EQ(found.calls[0].arguments,
+            "{\"id\":12345678901234567890123,\"u\":[18446744073709551615,-9223372036854775809],"
+            "\"x\":[1e+22,1.0,1e-07]}");
+}
+
 TEST(ToolCalls, WhatIsNoneStaysText) {
   for (const char* text : {"<tool_call>{\"name\": 3}</tool_call>", "<tool_call>{\"name\":\"f\"", "a <tool_c",
                            "<tool_call>[[[</tool_call>"}) {

@@ -56,6 +56,17 @@ TEST(Fields, HaveTypesAndRanges) {
     "huge":1e308,"text":"t","flag":true,"nothing":null})");
   const Fields fields(body);
   EXPECT_EQ(fields.integer("i", 0, 10), 3);
+  EXPECT_EQ(fields.integer("low", INT64_MIN, INT64_MAX), INT64_MIN);
+  const json seeds =
+      parse_body(R"({"odd":9007199254740993,"most":9223372036854775807,"more":9223372036854775808,
+    "less":-9223372036854775809,"whole":9007199254740992.0,"far":1e19})");
+  const Fields exact(seeds);
+  EXPECT_EQ(exact.integer("odd", INT64_MIN, INT64_MAX), 9007199254740993);
+  EXPECT_EQ(exact.integer("most", INT64_MIN, INT64_MAX), INT64_MAX);
+  EXPECT_EQ(exact.integer("whole", INT64_MIN, INT64_MAX), 9007199254740992);
+  for (const char* name : {"more", "less", "far"})
+    EXPECT_EQ(error_of([&] { exact.integer(name, INT64_MIN, INT64_MAX); })["param"], name);
+  EXPECT_EQ(error_of([&] { exact.integer("odd", 0, 9007199254740992); })["param"], "odd");
   EXPECT_EQ(fields.integer("whole", 0, 10), 4);
   EXPECT_EQ(fields.integer("nothing", 0, 10), std::nullopt);
   EXPECT_EQ(fields.integer("missing", 0, 10), std::nullopt);

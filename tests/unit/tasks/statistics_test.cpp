@@ -108,8 +108,10 @@ TEST(PythonRegex, MeansWhatPythonMeans) {
 TEST(PythonText, Literals) {
   EXPECT_EQ(python_literal(R"(['a', "it's", 'q"', 'n\n\x41\u00e9', 1, -2.5, True, None, ('x',), ('y')])"),
             nlohmann::ordered_json::parse(R"(["a","it's","q\"","n\nA\u00e9",1,-2.5,true,null,["x"],"y"])"));
-  EXPECT_EQ(python_literal(R"({'a': [1], 'b': 'c' 'd'})"),
-            nlohmann::ordered_json::parse(R"({"a":[1],"b":"cd"})"));
+  EXPECT_EQ(python_literal(R"({'a': [1], 'b': 'c' 'd'})"), nlohmann::ordered_json::parse(R"({"a":[1],"b":"cd"})"));
+  EXPECT_EQ(python_str(*python_literal("-12345678901234567890123")), "-12345678901234567890123");
+  EXPECT_EQ(python_str(*python_literal("1e22")), "1e+22");
+  EXPECT_EQ(python_str(*python_literal("1e-07")), "1e-07");
   for (const char* text :
        {"", "[", "['a' 1]", "[1 2]", "a", "__import__('os')", "'a", "012", "{1: 2}", "1+1"})
     EXPECT_EQ(python_literal(text), std::nullopt) << text;

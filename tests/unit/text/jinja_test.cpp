@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "support/error_of.h"
 
 namespace gpt {
@@ -106,6 +107,42 @@ TEST(Jinja, MarksWhatIsGenerated) {
   for (const JinjaSpan& span : text.spans)
     marks.append(span.end - span.begin, span.generated ? 'g' : '.');
   EXPECT_EQ(marks, "..ggggg.");
+}
+
+// The texts are those of jinja2 with the tojson of transformers.
+TEST(Jinja, IntegersBeyond64BitsKeepTheirDigits) {
+  const Json context = parse_json_document(
+      R"({"n":12345678901234567890123,"u":18446744073709551615,"m":-9223372036854775809,"b":10000000000000000000000,
+          "l":[1e22,1e-7,1.0,-0.0,123456789012345678901234567890]})",
+      "context");
+  for (
+      const auto& [source, text] : std::vector<std::pair<std::string, std::string>>{
+          {R"j({{ n }})j", R"j(12345678901234567890123)j"},
+          {R"j({{ l|tojson }})j", R"j([1e+22, 1e-07, 1.0, -0.0, 123456789012345678901234567890])j"},
+          {R"j({{ n|tojson }} {{ u }} {{ m|string }})j",
+           R"j(12345678901234567890123 18446744073709551615 -9223372036854775809)j"},
+          {R"j({{ {n: u}|tojson }})j", R"j({"12345678901234567890123": 18446744073709551615})j"},
+          {R"j({{ l }})j", R"j([1e+22, 1e-07, 1.0, -0.0, 123456789012345678901234567890])j"},
+          {R"j({{ -n }} {{ n|abs }} {{ m|abs }} {{ -m }})j",
+           R"j(-12345678901234567890123 12345678901234567890123 9223372036854775809 9223372036854775809)j"},
+          {R"j({{ n|int == n }} {{ n|float }})j", R"j(True 1.2345678901234568e+22)j"},
+          {R"j({{ n is integer }} {{ n is number }} {{ n is float }} {{ n is string }})j",
+           R"j(True True False False)j"},
+          {R"j({{ b == 1e22 }} {{ b + 0 == 1e22 if false else n == 1e22 }} {{ n > b }} {{ m < 0 }} {{ m < -9223372036854775808 }} {{ u >= 1.5 }} {{ n in [n] }})j",
+           R"j(True False True True True True True)j"},
+          {R"j({{ 12345678901234567890123 }} {{ 18446744073709551616 == u }})j",
+           R"j(12345678901234567890123 False)j"},
+          {R"j({{ [n, u, m, b, 0]|sort }})j",
+           R"j([-9223372036854775809, 0, 18446744073709551615, 10000000000000000000000, 12345678901234567890123])j"},
+          {R"j({{ n|round }})j", R"j(12345678901234567890123)j"},
+          {R"j({{ 'x' if n else 'y' }} {{ '%s' % n }})j", R"j(x 12345678901234567890123)j"},
+          {R"j({{ n|string|length }} {{ [n, b]|max }} {{ -9223372036854775808 }})j",
+           R"j(23 12345678901234567890123 -9223372036854775808)j"}}) {
+    EXPECT_EQ(render(source, context), text) << source;
+    EXPECT_EQ(JinjaTemplate(source).render(nlohmann::json(context)), text) << source;
+  }
+  for (const char* source : {"{{ n + 1 }}", "{{ n / 2 }}", "{{ 'a' * n }}", "{{ '%d' % n }}"})
+    EXPECT_NE(error_of([&] { render(source, context); }), "no error") << source;
 }
 
 TEST(Jinja, RefusesByNameAndLine) {
