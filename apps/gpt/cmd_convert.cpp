@@ -287,10 +287,10 @@ int run(ConvertArguments a) {
     packed = chosen_tokenizer(loaded, "");
     options.tokenizer = packed.get();
     options.name = fs::path(a.out).stem().string();
-    options.chat_template =
-        loaded.gguf() ? gguf_chat_template(*loaded.gguf()) : read_chat_template(loaded.folder());
-    if (const std::string merged = chat_template_of(a.adapters); !options.chat_template && !merged.empty())
-      options.chat_template = read_file(merged);
+    options.chat_templates = model_chat_templates(loaded);
+    if (const std::string merged = chat_template_of(a.adapters);
+        options.chat_templates.empty() && !merged.empty())
+      options.chat_templates = read_chat_templates(fs::path(merged).parent_path().string());
     if (!packed) write_note(fmt::format("note: {} has no tokenizer, so {} will have none\n", a.in, a.out));
   }
   const Conversion conversion(loaded, options);

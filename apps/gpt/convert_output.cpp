@@ -12,6 +12,7 @@
 #include "options.h"
 #include "output.h"
 #include "text/c_vocab.h"
+#include "text/chat_formats.h"
 
 namespace gpt {
 namespace {
@@ -28,6 +29,21 @@ constexpr const char* kTokenizerFiles[] = {
 bool is_file(const fs::path& path) {
   std::error_code error;
   return fs::is_regular_file(path, error);
+}
+
+// The tokenizer's files that a folder has, by path relative to it.
+std::vector<std::string> tokenizer_files(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const char* name : kTokenizerFiles) {
+    if (is_file(folder / name)) names.emplace_back(name);
+  }
+  std::error_code error;
+  for (fs::directory_iterator it(folder / kTemplateFolder, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    if (it->path().extension() == ".jinja")
+      names.push_back(it->path().lexically_relative(folder).generic_string());
+  }
+  return names;
 }
 
 bool is_there(const fs::path& path) {
@@ -72,10 +88,8 @@ ConvertOutput::ConvertOutput(const ConvertArguments& arguments, const LoadedMode
                              const Conversion& conversion)
     : a_(arguments), loaded_(loaded), conversion_(conversion) {
   std::vector<std::string> inputs = loaded.paths();
-  for (const char* name : kTokenizerFiles) {
-    const fs::path file = fs::path(loaded.folder()) / name;
-    if (is_file(file)) inputs.push_back(file.string());
-  }
+  for (const std::string& name : tokenizer_files(loaded.folder()))
+    inputs.push_back((fs::path(loaded.folder()) / name).string());
   inputs.insert(inputs.end(), a_.average.begin(), a_.average.end());
   refuse_overlap(a_.out, inputs);
   refuse_run_folder(a_.out);
@@ -99,18 +113,22 @@ void ConvertOutput::gather_tokenizer() {
     files_[name] = std::move(content);
     tokenizer_names_.push_back(name);
   };
-  for (const char* name : kTokenizerFiles) {
-    const fs::path file = fs::path(loaded_.folder()) / name;
-    if (loaded_.gguf() == nullptr && is_file(file)) add(name, read_file(file.string(), kMaxTokenizerBytes));
+  if (loaded_.gguf() == nullptr) {
+    for (const std::string& name : tokenizer_files(loaded_.folder()))
+      add(name, read_file((fs::path(loaded_.folder()) / name).string(), kMaxTokenizerBytes));
   }
   if (files_.empty()) {
     if (const auto tokenizer = chosen_tokenizer(loaded_, "")) add("tokenizer.json", tokenizer->to_json());
-    if (const auto jinja = loaded_.gguf() != nullptr ? gguf_chat_template(*loaded_.gguf()) : std::nullopt)
-      add("chat_template.jinja", *jinja);
+    const ChatTemplates own =
+        loaded_.gguf() != nullptr ? gguf_chat_templates(*loaded_.gguf()) : ChatTemplates();
+    for (const auto& [name, jinja] : chat_template_files(own))
+      add(name, jinja);
   }
   const std::string merged = chat_template_of(a_.adapters);
-  if (!merged.empty() && !files_.contains("chat_template.jinja") && a_.to == "hf")
-    add("chat_template.jinja", read_file(merged, kMaxTokenizerBytes));
+  if (!merged.empty() && !files_.contains("chat_template.jinja") && a_.to == "hf") {
+    for (const auto& [name, jinja] : chat_template_files(read_chat_templates(parent_of(merged))))
+      add(name, jinja);
+  }
   if (a_.to != "hf") gather_bin_tokenizer();
 }
 
@@ -163,15 +181,21 @@ void ConvertOutput::write() const {
   if (a_.to == "hf") {
     DirectoryWriter writer(a_.out);
     conversion_.write(writer.path());
-    for (const auto& [name, content] : files_)
-      write_file_atomic((fs::path(writer.path()) / name).string(), content);
+    write_tokenizer(writer.path());
     return writer.commit();
   }
   const std::string folder = parent_of(a_.out);
   make_directories(folder);
   conversion_.write(a_.out);
-  for (const auto& [name, content] : files_)
-    write_file_atomic((fs::path(folder) / name).string(), content);
+  write_tokenizer(folder);
+}
+
+void ConvertOutput::write_tokenizer(const std::string& folder) const {
+  for (const auto& [name, content] : files_) {
+    const fs::path file = fs::path(folder) / name;
+    make_directories(file.parent_path().string());
+    write_file_atomic(file.string(), content);
+  }
 }
 
 std::string ConvertOutput::describe() const {

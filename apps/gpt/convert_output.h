@@ -39,6 +39,7 @@ class ConvertOutput {
   void gather_bin_tokenizer();
   void check_file() const;
   void check_beside(const std::string& folder);
+  void write_tokenizer(const std::string& folder) const;
 
   const ConvertArguments& a_;
   const LoadedModel& loaded_;

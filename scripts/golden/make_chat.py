@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/chat.tokenizer.json and chat.jsonl: what transformers makes of conversations.
+"""Writes tests/data/chat.tokenizer.json, chat.jsonl and chat_options.jsonl: what transformers makes of conversations.
 
     pip install transformers==5.23.0 tokenizers==0.23.3
     scripts/golden/make_chat.py
@@ -34,6 +34,66 @@ def conversations():
             yield messages
 
 
+# Templates that keep, trim or rewrite what is said, and that read texts, lists of parts, or both.
+PREFIX = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' }}"
+SUFFIX = "{{ '<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+PARTS = "{% for part in m.content %}{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}"
+OPTION_TEMPLATES = {
+    "plain": PREFIX + "{{ m.content }}" + SUFFIX,
+    "blank": "{{ '<s>' }}{% for m in messages %}{% if m.role == 'user' %}{{ '[INST] ' + m.content + ' [/INST]' }}{% else %}{{ ' ' + m.content + ' </s>' }}{% endif %}{% endfor %}",
+    "trim": PREFIX + "{{ m.content|trim }}{{ ' ' }}" + SUFFIX,
+    "newline": PREFIX + "{{ m.content.strip() + '\\n' }}" + SUFFIX,
+    "think": PREFIX + "{{ m.content.split('</think>')[-1].lstrip('\\n') }}" + SUFFIX,
+    "upper": PREFIX + "{{ m.content|upper }}" + SUFFIX,
+    "drop": PREFIX + "{{ m.content if m.role == 'user' else '' }}" + SUFFIX,
+    "both": PREFIX + "{% if m.content is string %}{{ m.content }}{% else %}" + PARTS + "{% endif %}" + SUFFIX,
+    "parts": PREFIX + PARTS + SUFFIX,
+}
+SAID = ["Par", "Par ", " Par", "Par\n", "", "a <|im_end|> b", "<think>x</think>\n\nPar", "Hello, world! \n"]
+TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+NAMED = {"default": OPTION_TEMPLATES["plain"], "tool_use": "{{ tools|length }}" + OPTION_TEMPLATES["trim"], "rag": "no"}
+
+
+def part_list(text):
+    half = len(text) // 2
+    return [{"type": "text", "text": text[:half]}, {"type": "text", "text": text[half:]}]
+
+
+def option_rows(fast):
+    def ids_of(messages, **options):
+        try:
+            return fast.apply_chat_template(messages, return_dict=False, **options)
+        except Exception:  # pylint: disable=broad-except
+            return None
+
+    def ids_of_parts(name, messages, **options):
+        """Templates that read one kind of content get that kind; parts are joined by line ends."""
+        joined = lambda c: "\n".join(part["text"] for part in c)
+        if name not in ("both", "parts"):
+            messages = [m | {"content": m["content"] if isinstance(m["content"], str) else joined(m["content"])} for m in messages]
+        if name == "parts":
+            messages = [m | {"content": [{"type": "text", "text": m["content"]}] if isinstance(m["content"], str) else m["content"]} for m in messages]
+        return ids_of(messages, **options)
+
+    for name, jinja in OPTION_TEMPLATES.items():
+        fast.chat_template = jinja
+        for said in SAID:
+            for content in (said, part_list(said)):
+                messages = [{"role": "user", "content": part_list("Hi there")}, {"role": "assistant", "content": content}]
+                for more in ({"continue_final_message": True}, {}):
+                    # What a user says is never a special token here, so no such text can be compared.
+                    # The template "upper" writes no part as it is, but the word "start" has one of them.
+                    if name == "upper" and more and content != said:
+                        continue
+                    if "<|" not in said and (more or name != "drop"):
+                        yield {"templates": name, "conversation": {"messages": messages}, "continue": bool(more),
+                               "ids": ids_of_parts(name, messages, **more)}
+    fast.chat_template = NAMED
+    messages = [{"role": "user", "content": " Hi "}]
+    for tools in (None, TOOLS, []):
+        yield {"templates": "named", "conversation": {"messages": messages, "tools": tools}, "continue": False, "ids": ids_of(messages, tools=tools)}
+
+
 def main():
     tokenizer = Tokenizer.from_file(str(DATA / "bpe.tokenizer.json"))
     tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIAL])
@@ -50,6 +110,11 @@ def main():
     unique = {json.dumps(row): None for row in rows}  # variants of a template write the same
     (DATA / "chat.jsonl").write_text("".join(row + "\n" for row in unique))
     print(len(unique), "conversations")
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="<|im_end|>")
+    templates = {name: {"default": jinja} for name, jinja in OPTION_TEMPLATES.items()} | {"named": NAMED}
+    options = [json.dumps(row) for row in [templates, *option_rows(fast)]]
+    (DATA / "chat_options.jsonl").write_text("".join(row + "\n" for row in options))
+    print(len(options) - 1, "conversations with options")
 
 
 if __name__ == "__main__":

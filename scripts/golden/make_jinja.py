@@ -15,6 +15,7 @@ from transformers.utils import chat_template_utils
 
 import jinja_cases
 import jinja_chat_cases
+import jinja_product
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -40,6 +41,28 @@ def language_cases():
     yield from jinja_cases.TEMPLATES
 
 
+def product_cases():
+    """Pairs of template and text. What works of a group shares templates of 25 expressions; a failing one is alone."""
+    works = {}
+    for group, expression in dict.fromkeys(jinja_product.expressions()):
+        for template in (f"{{{{ {expression} }}}}", f"{{{{ ({expression})|list }}}}"):
+            text = rendered(template, jinja_cases.CONTEXT)
+            if text is None or not (" at 0x" in text or text.startswith(("range(", "<class"))):
+                break
+        else:
+            continue
+        if text is None:
+            yield template, None
+        else:
+            works.setdefault(group, []).append(template)
+    for group in works.values():
+        for at in range(0, len(group), 25):
+            template = "\n".join(group[at:at + 25])
+            yield template, rendered(template, jinja_cases.CONTEXT)
+    for template in dict.fromkeys(jinja_product.templates()):
+        yield template, rendered(template, jinja_cases.CONTEXT)
+
+
 def parts_of(line):
     """The expressions of a line: what commas outside of brackets and quotes separate."""
     part, depth, quote = "", 0, ""
@@ -60,6 +83,7 @@ def parts_of(line):
 def main():
     contexts = {"language": jinja_cases.CONTEXT, **jinja_chat_cases.contexts()}
     cases = [["language", template, rendered(template, jinja_cases.CONTEXT)] for template in language_cases()]
+    cases += (["language", template, text] for template, text in product_cases())
     for template in jinja_chat_cases.TEMPLATES.values():
         for name, context in jinja_chat_cases.contexts().items():
             cases.append([name, template, rendered(template, context)])

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "text/chat_template.h"
 
 namespace gpt {
 namespace {
@@ -77,32 +78,14 @@ void check_call(Json& call, const std::string& place) {
   *arguments = std::move(parsed);
 }
 
-// The texts of OpenAI's list of parts, a line each, as llama.cpp and vLLM join them.
-std::string joined_parts(const Json& parts, const std::string& place) {
-  std::string text;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const Json& part = parts[i];
-    const std::string here = fmt::format("{}: part {} of \"content\"", place, i + 1);
-    if (!part.is_object()) fail("{}: expected an object, found {}", here, kind_of(part));
-    const Json type = part.value("type", Json());
-    if (type != "text")
-      fail("{}: expected the type text, found {}; leave such parts or the conversation out", here,
-           type.is_string() ? '"' + printable_text(type.get<std::string>(), 32) + '"' : kind_of(type));
-    const Json words = part.value("text", Json());
-    if (!words.is_string()) fail("{}: expected \"text\" to be a string, found {}", here, kind_of(words));
-    text += (i > 0 ? "\n" : "") + words.get<std::string>();
-  }
-  return text;
-}
-
-// Content becomes a string; only beside calls of tools there may be none.
-void check_content(Json& message, const std::string& place) {
+// Content is a string or a list of texts; only beside calls of tools there may be none.
+void check_content(const Json& message, const std::string& place) {
   const Json content = message.value("content", Json());
   if (content.is_string()) return;
   if (content.is_null() && !message.value("tool_calls", Json()).is_null()) return;
   if (!content.is_array())
     fail("{}: expected \"content\" to be a string or a list of parts, found {}", place, kind_of(content));
-  message["content"] = joined_parts(content, place);
+  joined_parts(content, place);  // throws for parts that are no texts
 }
 
 void check_message(Json& message, const std::string& place) {

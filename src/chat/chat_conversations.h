@@ -9,9 +9,10 @@ namespace gpt {
 
 // A line of JSONL as a conversation for ChatTemplate: {"messages": [...], "tools": [...]}. Takes what
 // OpenAI's files have ("messages" of "role" and "content", "tool_calls", "tools") and ShareGPT's
-// ("conversations" of "from" and "value", "system"); content in parts of the type text becomes one string,
-// arguments of calls that are text become the object that they spell. Throws Error that names `place` for
-// other keys' kinds, for roles unknown, for a conversation without messages or without one of the assistant.
+// ("conversations" of "from" and "value", "system"). A content is a string or a list of parts of the type
+// "text"; arguments of calls that are text become the object that they spell. Throws Error that names `place`
+// for other keys' kinds, for roles unknown, for a conversation without messages or without one of the
+// assistant.
 nlohmann::ordered_json parse_conversation(std::string_view line, const std::string& place);
 
 // The same for a list of messages as OpenAI has them, of any roles.

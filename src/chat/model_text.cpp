@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
+#include <ranges>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -13,6 +15,7 @@
 #include "chat/vocabularies.h"
 #include "convert/adapter_files.h"
 #include "convert/gguf_vocab.h"
+#include "text/folder_tokens.h"
 #include "text/tokenizer_facts.h"
 
 namespace gpt {
@@ -32,7 +35,7 @@ std::unique_ptr<Tokenizer> own_tokenizer(const LoadedModel& loaded) {
     return vocab ? tokenizer_of(*vocab, file->path()) : nullptr;
   }
   const std::string folder = loaded.folder().empty() ? "." : loaded.folder();
-  return has_tokenizer(folder) ? load_tokenizer(folder) : nullptr;
+  return has_tokenizer(folder) ? load_model_tokenizer(folder, loaded.model().config.vocab_size) : nullptr;
 }
 
 }  // namespace
@@ -108,10 +111,22 @@ std::shared_ptr<const Adapter> fitting_adapters(const LoadedModel& loaded,
 
 namespace {
 
+ChatTemplates other_templates(ChatTemplates all) {
+  all.erase(kDefaultTemplate);
+  return all;
+}
+
 ChatSource named_chat_source(const std::string& name, const std::string& parameter) {
   if (const auto format = parse_chat_format(name)) return chat_source(*format);
   constexpr uint64_t kMostBytes = uint64_t{1} << 20;
-  if (name.ends_with(".jinja")) return {.name = name, .jinja = read_file(name, kMostBytes)};
+  if (name.ends_with(".jinja")) {
+    ChatSource source = {.name = name, .jinja = read_file(name, kMostBytes)};
+    const std::filesystem::path path(name);  // a file of a model's folder brings the model's other templates
+    if (path.filename() == "chat_template.jinja")
+      source.others = other_templates(
+          read_chat_templates(path.parent_path().empty() ? "." : path.parent_path().string()));
+    return source;
+  }
   const std::vector<std::string> names = chat_format_names();
   fail_usage("{}: expected {}, or a .jinja file, found \"{}\"{}", parameter, format_choices(names),
              name.substr(0, 64), did_you_mean(name, names));
@@ -131,26 +146,34 @@ auto with_advice(const std::string& name, const std::string& parameter, Make mak
   }
 }
 
-std::optional<std::string> own_template(const LoadedModel& loaded) {
-  return loaded.gguf() != nullptr ? gguf_chat_template(*loaded.gguf()) : read_chat_template(loaded.folder());
-}
-
 }  // namespace
 
+ChatTemplates model_chat_templates(const LoadedModel& loaded) {
+  return loaded.gguf() != nullptr ? gguf_chat_templates(*loaded.gguf())
+                                  : read_chat_templates(loaded.folder());
+}
+
 bool has_chat_template(const LoadedModel& loaded) {
-  return own_template(loaded).has_value();
+  return !model_chat_templates(loaded).empty();
 }
 
 ChatSource model_chat_source(const LoadedModel& loaded, const std::string& name,
                              const std::string& parameter) {
   const std::string path = loaded.paths().front();
   const bool gguf = loaded.gguf() != nullptr;
+  const ChatTemplates own = model_chat_templates(loaded);
   ChatSource source;
-  if (!name.empty()) {
+  if (const auto named = own.find(name); !name.empty() && named != own.end()) {
+    source = {.name = fmt::format("the chat template {} of {}", printable(name), path),
+              .jinja = named->second};
+  } else if (!name.empty()) {
     source = named_chat_source(name, parameter);
   } else {
-    const auto jinja = own_template(loaded);
-    if (!jinja) {
+    const auto jinja = own.find(kDefaultTemplate);
+    if (jinja == own.end() && !own.empty())
+      fail("{} has several chat templates and none of them is named \"{}\"; choose one: {} {}", path,
+           kDefaultTemplate, parameter, printable(fmt::format("{}", fmt::join(std::views::keys(own), "|"))));
+    if (jinja == own.end()) {
       const char* usual = export_family(loaded.model().config).chat_template;
       fail(
           "{} has no chat template; name the format it was trained with: {} {}{} (a model that was never "
@@ -158,11 +181,13 @@ ChatSource model_chat_source(const LoadedModel& loaded, const std::string& name,
           path, parameter, fmt::join(chat_format_names(), "|"),
           usual == nullptr ? "" : fmt::format("; chat models of its family have {}", usual));
     }
-    source = {.name = "the chat template of " + path, .jinja = *jinja};
+    source = {.name = "the chat template of " + path, .jinja = jinja->second, .others = other_templates(own)};
   }
   if (source.built_in) return source;
   if (!gguf) source.tokens = read_special_tokens(loaded.folder());
   with_advice(name, parameter, [&] { return JinjaTemplate(source.jinja, {}, source.name); });
+  if (const auto tools = source.others.find(kToolTemplate); tools != source.others.end())
+    with_advice(name, parameter, [&] { return JinjaTemplate(tools->second, {}, source.name); });
   return source;
 }
 

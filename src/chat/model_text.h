@@ -45,9 +45,12 @@ std::shared_ptr<const Adapter> fitting_adapters(const LoadedModel& loaded,
 
 // Whether a model has a chat template of its own.
 bool has_chat_template(const LoadedModel& loaded);
-// The template of a model's conversations: that of the named format or .jinja file, or without a name the
-// model's own. Throws Error where it has none or one that cannot be run, UsageError for an unknown name;
-// `parameter`: how one names a format, for these.
+// The model's own chat templates by name.
+ChatTemplates model_chat_templates(const LoadedModel& loaded);
+// The template of a model's conversations: the model's template of that name, that of the named format or
+// .jinja file, or without a name the model's own, with the one for tools if it has one. Throws Error where it
+// has none or one that cannot be run, UsageError for an unknown name; `parameter`: how one names a format,
+// for these.
 ChatSource model_chat_source(const LoadedModel& loaded, const std::string& name,
                              const std::string& parameter);
 // The same for a tokenizer, which must outlive it. Throws Error also where the two do not belong together.

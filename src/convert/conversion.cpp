@@ -190,7 +190,7 @@ TensorMove Conversion::move_of(int id, DType target) const {
 }
 
 GgufExportOptions Conversion::gguf_options() const {
-  return {.dtype = dtype(), .name = options_.name, .chat_template = options_.chat_template};
+  return {.dtype = dtype(), .name = options_.name, .chat_templates = options_.chat_templates};
 }
 
 int64_t Conversion::parameters() const {

@@ -26,7 +26,7 @@ struct ConversionOptions {
   // What a GGUF file holds besides; the tokenizer must live until it is written.
   const Tokenizer* tokenizer = nullptr;
   std::string name = {};
-  std::optional<std::string> chat_template = {};
+  ChatTemplates chat_templates = {};
 };
 
 // Where one parameter comes from and goes to.

@@ -93,7 +93,7 @@ class Export {
       add_special_ids(m, ids);
     }
     if (c_.eos_token_ids.size() > 1) add_second_end(m);
-    if (options_.chat_template) m.add(kChatTemplateKey, *options_.chat_template);
+    add_chat_templates(m, options_.chat_templates);
     return m;
   }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/model.h"
+#include "text/chat_formats.h"
 #include "text/tokenizer.h"
 
 namespace gpt {
@@ -15,8 +16,8 @@ struct GgufExportOptions {
   // Of the matrices: fp32, fp16, bf16 or a block format. As llama.cpp does it, vectors and positions stay
   // fp32 and the matrix of the head is q6_k (q8_0) beside blocks of fewer (8) bits.
   DType dtype = DType::f32;
-  std::string name;                          // general.name
-  std::optional<std::string> chat_template;  // Jinja's language
+  std::string name;  // general.name
+  ChatTemplates chat_templates = {};
 };
 
 // Row r of a matrix, or element r of a vector (one column), as numbers.

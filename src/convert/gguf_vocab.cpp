@@ -12,6 +12,8 @@ constexpr const char* kSpacePrefix = "tokenizer.ggml.add_space_prefix";
 constexpr const char* kCollapse = "tokenizer.ggml.remove_extra_whitespaces";
 constexpr const char *kAddBos = "tokenizer.ggml.add_bos_token", *kAddEos = "tokenizer.ggml.add_eos_token";
 
+constexpr const char *kChatTemplate = "tokenizer.chat_template", *kTemplateNames = "tokenizer.chat_templates";
+
 struct SpecialKey {
   const char* key;
   int64_t SpecialIds::*id;
@@ -88,9 +90,31 @@ void add_vocab(GgufMetadata& metadata, VocabData data, int64_t vocab_size) {
   if (data.remove_extra_whitespaces) metadata.add(kCollapse, *data.remove_extra_whitespaces);
 }
 
-std::optional<std::string> gguf_chat_template(const GgufFile& file) {
-  const auto text = file.string(kChatTemplateKey);
-  return text ? std::optional<std::string>(*text) : std::nullopt;
+// One key for the default template; the others have keys of their own, and a list of their names.
+ChatTemplates gguf_chat_templates(const GgufFile& file) {
+  ChatTemplates templates;
+  const auto add = [&](const std::string& name, const std::string& key) {
+    const auto text = file.string(key);
+    if (text && !text->empty()) templates[name] = *text;
+  };
+  for (const std::string& name :
+       copies(file.strings(kTemplateNames).value_or(std::vector<std::string_view>{})))
+    add(name, fmt::format("{}.{}", kChatTemplate, name));
+  add(kDefaultTemplate, kChatTemplate);
+  return templates;
+}
+
+void add_chat_templates(GgufMetadata& metadata, const ChatTemplates& templates) {
+  std::vector<std::string> names;
+  for (const auto& [name, jinja] : templates) {
+    if (name == kDefaultTemplate) {
+      metadata.add(kChatTemplate, jinja);
+    } else {
+      names.push_back(name);
+      metadata.add(fmt::format("{}.{}", kChatTemplate, name), jinja);
+    }
+  }
+  if (!names.empty()) metadata.add(kTemplateNames, names);
 }
 
 }  // namespace gpt

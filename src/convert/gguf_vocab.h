@@ -6,6 +6,7 @@
 
 #include "io/gguf.h"
 #include "io/gguf_writer.h"
+#include "text/chat_formats.h"
 #include "text/vocab_data.h"
 
 namespace gpt {
@@ -24,8 +25,9 @@ void add_vocab(GgufMetadata& metadata, VocabData data, int64_t vocab_size);
 // The ids of BOS, EOS and the others that there are.
 void add_special_ids(GgufMetadata& metadata, const SpecialIds& ids);
 
-// The chat template in the file, in Jinja's language.
-std::optional<std::string> gguf_chat_template(const GgufFile& file);
-inline constexpr const char* kChatTemplateKey = "tokenizer.chat_template";
+// The chat templates in the file, by name.
+ChatTemplates gguf_chat_templates(const GgufFile& file);
+// The reverse.
+void add_chat_templates(GgufMetadata& metadata, const ChatTemplates& templates);
 
 }  // namespace gpt

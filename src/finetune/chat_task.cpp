@@ -135,7 +135,7 @@ class ChatTask : public Task {
   }
 
   void write_files(const std::string& folder, const Model&) const override {
-    write_chat_template(folder, chat_->jinja());
+    write_chat_templates(folder, chat_->templates());
   }
 
   DataIdentity identity() const override {

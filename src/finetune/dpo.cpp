@@ -78,7 +78,7 @@ class PairReader {
     if (pair.chosen.ids == pair.rejected.ids) fail("{}: \"chosen\" and \"rejected\" are the same", place);
     return pair;
   }
-  std::string jinja() const { return prompts_.jinja(); }
+  ChatTemplates templates() const { return prompts_.templates(); }
   std::string note() const { return prompts_.note(); }
 
  private:
@@ -146,7 +146,7 @@ class DpoTask : public Task {
     const PairReader reader(s);
     Pairs all = read_pairs(reader, c.data, s.config.skip_bad);
     notes_ = all.note + reader.note();
-    jinja_ = reader.jinja();
+    templates_ = reader.templates();
     train_ = std::move(all.pairs);
     if (c.val_data.empty()) {
       hold_out(train_, val_, c.val_fraction);
@@ -223,7 +223,7 @@ class DpoTask : public Task {
   }
 
   void write_files(const std::string& folder, const Model&) const override {
-    write_chat_template(folder, jinja_);
+    write_chat_templates(folder, templates_);
   }
 
   DataIdentity identity() const override {
@@ -302,7 +302,8 @@ class DpoTask : public Task {
   std::vector<float> reference_;  // log-probabilities of the answers under the model that was begun with
   int64_t n_ctx_ = 0;
   std::unique_ptr<Preferences> objective_;
-  std::string notes_, jinja_;
+  std::string notes_;
+  ChatTemplates templates_;
 };
 
 }  // namespace

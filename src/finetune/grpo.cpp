@@ -164,7 +164,7 @@ class GrpoTask : public Task {
   }
 
   void write_files(const std::string& folder, const Model&) const override {
-    write_chat_template(folder, jinja_);
+    write_chat_templates(folder, templates_);
   }
 
   DataIdentity identity() const override {
@@ -211,7 +211,7 @@ class GrpoTask : public Task {
     std::vector<Question> out;
     const PromptEncoder prompts(s);
     eos_ = prompts.ends();
-    jinja_ = prompts.jinja();
+    templates_ = prompts.templates();
     const SkippedLines skipped =
         for_each_json_line(files, config_.skip_bad, [&](const json& line, const std::string& place) {
           const char* asked = line.contains("messages") ? "messages" : "prompt";
@@ -342,7 +342,8 @@ class GrpoTask : public Task {
   std::vector<Question> train_, val_;
   std::vector<Rollout> rollouts_;  // of the step
   int64_t n_ctx_ = 0;
-  std::string notes_, jinja_;
+  std::string notes_;
+  ChatTemplates templates_;
 };
 
 }  // namespace

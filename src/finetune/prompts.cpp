@@ -1,5 +1,6 @@
 #include "finetune/prompts.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -17,9 +18,10 @@ using json = nlohmann::ordered_json;
 // The content of the last of a list of messages.
 std::string last_content(const json& value, const std::string& place) {
   const json messages = parse_messages(value, place);
-  if (messages.empty() || !messages.back().contains("content") || !messages.back()["content"].is_string())
+  if (messages.empty() || !messages.back().contains("content") || messages.back()["content"].is_null())
     fail("{}: expected messages with \"role\" and \"content\"", place);
-  return messages.back()["content"].get<std::string>();
+  const nlohmann::ordered_json& content = messages.back()["content"];
+  return content.is_string() ? content.get<std::string>() : joined_parts(content, place);
 }
 
 }  // namespace
@@ -86,8 +88,12 @@ std::vector<int32_t> PromptEncoder::answer(const json& prompt, const json& value
   return ids;
 }
 
-void write_chat_template(const std::string& folder, const std::string& jinja) {
-  if (!jinja.empty()) write_file_atomic(folder + "/chat_template.jinja", jinja);
+void write_chat_templates(const std::string& folder, const ChatTemplates& templates) {
+  for (const auto& [name, jinja] : chat_template_files(templates)) {
+    const std::filesystem::path file = std::filesystem::path(folder) / name;
+    make_directories(file.parent_path().string());
+    write_file_atomic(file.string(), jinja);
+  }
 }
 
 }  // namespace gpt

@@ -25,8 +25,8 @@ class PromptEncoder {
   // message.
   std::vector<int32_t> answer(const nlohmann::ordered_json& prompt, const nlohmann::ordered_json& value,
                               const std::string& place) const;
-  // The chat template beside the model, "" where there is none; the fine-tuned model has it too.
-  std::string jinja() const { return chat_ == nullptr ? "" : chat_->jinja(); }
+  // The chat templates of the model, which the fine-tuned model keeps; empty where there are none.
+  ChatTemplates templates() const { return chat_ == nullptr ? ChatTemplates() : chat_->templates(); }
   // The tokens that end an answer.
   const std::vector<int32_t>& ends() const { return ends_; }
 
@@ -43,7 +43,7 @@ class PromptEncoder {
   mutable bool has_texts_ = false;      // among the prompts so far
 };
 
-// Writes the template that a fine-tuned model is asked by beside it, unless it is "".
-void write_chat_template(const std::string& folder, const std::string& jinja);
+// Writes the chat templates of a fine-tuned model into its folder.
+void write_chat_templates(const std::string& folder, const ChatTemplates& templates);
 
 }  // namespace gpt

@@ -14,21 +14,15 @@ namespace {
 using nlohmann::json;
 using Ordered = nlohmann::ordered_json;
 
-// The text of a content: a string, or a list of parts that are texts.
-Ordered text_of(const Ordered& content, const std::string& place) {
-  if (content.is_string() || content.is_null()) return content;
+// A content is a string, or a list of parts that are texts.
+void check_content(const Ordered& content, const std::string& place) {
+  if (content.is_string()) return;
   if (!content.is_array()) fail_field(place, "expected a string or a list of parts");
-  std::string text;
-  for (const Ordered& part : content) {
-    if (!part.is_object() || !part.contains("type") || !part["type"].is_string())
-      fail_field(place, "expected parts with a \"type\"");
-    if (part["type"] != "text" || !part.contains("text") || !part["text"].is_string())
-      fail_field(place,
-                 "expected parts of the type \"text\", which is all that this model reads, found \"{}\"",
-                 part["type"].get<std::string>().substr(0, 32));
-    text += part["text"].get<std::string>();
+  try {
+    joined_parts(content, "the message");
+  } catch (const Error& error) {
+    fail_field(place, "{}; this model only reads text", error.what());
   }
-  return text;
 }
 
 // Arguments come as JSON in a string; templates write them as an object.
@@ -62,7 +56,7 @@ Ordered read_messages(const Ordered& messages, std::string_view jinja) {
     if (message["role"] == "developer" && !knows_developer) message["role"] = "system";
     const bool has_content = message.contains("content") && !message["content"].is_null();
     if (!has_content && message["role"] != "assistant") fail_field(place + ".content", "expected a text");
-    if (message.contains("content")) message["content"] = text_of(message["content"], place + ".content");
+    if (has_content) check_content(message["content"], place + ".content");
     open_arguments(message);
     list.push_back(std::move(message));
   }
@@ -147,7 +141,7 @@ void add_tools(const Fields& fields, const Ordered& body, const ChatTemplate& fo
   }
   if (choice.none) return;
   check_tools(*tools, fields);
-  const auto found = tool_format_of(format.jinja());
+  const auto found = tool_format_of(format.tool_jinja());
   if (!found)
     throw ApiError(
         400,
@@ -162,17 +156,6 @@ void add_tools(const Fields& fields, const Ordered& body, const ChatTemplate& fo
   prompt.must_call = choice.required;
   for (const Ordered& tool : body["tools"])
     prompt.tools->names.push_back(tool["function"]["name"]);
-}
-
-// The ids of a conversation up to the end of what its last message says.
-std::vector<int32_t> ids_to_continue(const ChatTemplate& format, const Ordered& conversation) {
-  ChatExample example = format.example(conversation);
-  const auto last = std::find(example.weights.rbegin(), example.weights.rend(), uint8_t{1});
-  auto n = static_cast<size_t>(example.weights.rend() - last);
-  if (n > 0 && example.ids[n - 1] == format.end_id()) --n;
-  if (n == 0) fail("the chat template leaves out the assistant's message that is to be continued");
-  example.ids.resize(n);
-  return std::move(example.ids);
 }
 
 }  // namespace
@@ -191,7 +174,7 @@ ChatPrompt read_chat_prompt(const Fields& fields, std::string_view text, const S
   if (prompt.continues && !last_is_answer)
     fail_field("continue_final_message", "expected a last message of the assistant's");
   const auto encode = [&](const Ordered& messages) {
-    return prompt.continues ? ids_to_continue(format, messages)
+    return prompt.continues ? format.encode_to_continue(messages)
                             : format.encode_conversation(messages, generates || last_is_answer);
   };
   try {

@@ -57,28 +57,22 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
     if (token.lstrip || token.rstrip || token.single_word || token.text.find(' ') != std::string::npos)
       blanks_divide_ = false;
   }
-  all_ = index_of(tokens_, true);
-  plain_ = index_of(tokens_, false);
-}
-
-AddedTokens::Index AddedTokens::index_of(const std::vector<AddedToken>& tokens, bool special) {
-  Index index;
-  for (const AddedToken& token : tokens) {
-    if (token.unused || token.normalized || (token.special && !special)) continue;
-    index.sorted.push_back(&token);
+  for (const AddedToken& token : tokens_) {
+    if (token.unused || token.normalized) continue;
+    sorted_.push_back(&token);
     const auto first = static_cast<unsigned char>(token.text[0]);
-    index.only_first_byte = index.first_bytes.none() || index.only_first_byte == first ? first : -1;
-    index.first_bytes.set(first);
+    only_first_byte_ = first_bytes_.none() || only_first_byte_ == first ? first : -1;
+    first_bytes_.set(first);
+    special_only_ = special_only_ && token.special;
   }
-  std::ranges::stable_sort(index.sorted, {}, &AddedToken::text);
-  return index;
+  std::ranges::stable_sort(sorted_, {}, &AddedToken::text);
 }
 
 // Tokens that begin with the same bytes stand together: each byte of the text narrows the range of those that
 // are still possible, of which the one that ends there is the first.
-const AddedToken* AddedTokens::longest(const Index& index, std::string_view text) {
+const AddedToken* AddedTokens::longest(std::string_view text) const {
   const AddedToken* found = nullptr;
-  auto begin = index.sorted.begin(), end = index.sorted.end();
+  auto begin = sorted_.begin(), end = sorted_.end();
   for (size_t depth = 0; depth < text.size(); ++depth) {
     const auto byte = static_cast<unsigned char>(text[depth]);
     const auto at_depth = [&](const AddedToken* token) {
@@ -97,29 +91,45 @@ bool covers(std::span<const TextRange> ranges, size_t begin, size_t end) {
   return range != ranges.end() && range->begin <= begin && end <= range->end;
 }
 
-std::optional<AddedTokens::Match> AddedTokens::next(std::string_view text, size_t from,
+namespace {
+
+// Where the search continues behind a special token that does not count: behind it, but not behind the
+// beginning of text that is trusted, whose tokens no other text must hide.
+size_t behind_refused(std::span<const TextRange> trusted, size_t begin, size_t end) {
+  const auto range = std::ranges::upper_bound(trusted, begin, {}, &TextRange::end);
+  if (range == trusted.end() || range->begin >= end) return end;
+  return std::max(range->begin, begin + 1);
+}
+
+}  // namespace
+
+std::optional<AddedTokens::Match> AddedTokens::next(std::string_view text, size_t from, size_t floor,
                                                     std::span<const TextRange> trusted) const {
-  const Index& index = trusted.empty() ? plain_ : all_;
-  if (index.sorted.empty()) return std::nullopt;
-  for (size_t at = from; at < text.size(); ++at) {
-    if (index.only_first_byte >= 0) {
-      const void* byte = std::memchr(text.data() + at, index.only_first_byte, text.size() - at);
+  if (sorted_.empty() || (trusted.empty() && special_only_)) return std::nullopt;
+  for (size_t at = from; at < text.size();) {
+    if (only_first_byte_ >= 0) {
+      const void* byte = std::memchr(text.data() + at, only_first_byte_, text.size() - at);
       if (byte == nullptr) return std::nullopt;
       at = static_cast<size_t>(static_cast<const char*>(byte) - text.data());
-    } else if (!index.first_bytes[static_cast<unsigned char>(text[at])]) {
+    }
+    const AddedToken* token =
+        first_bytes_[static_cast<unsigned char>(text[at])] ? longest(text.substr(at)) : nullptr;
+    if (token == nullptr) {
+      ++at;
       continue;
     }
-    const AddedToken* token = longest(index, text.substr(at));
-    if (token != nullptr && token->special && !covers(trusted, at, at + token->text.size()))
-      token = longest(plain_, text.substr(at));
-    if (token == nullptr) continue;
-    Match match{at, at + token->text.size(), token->id};
+    const size_t end = at + token->text.size();
+    if (token->special && !covers(trusted, at, end)) {
+      at = behind_refused(trusted, at, end);
+      continue;
+    }
     if (token->single_word && ((at > 0 && is_word(last_char(text, at))) ||
-                               (match.end < text.size() && is_word(decode_utf8(text, match.end))))) {
-      at = match.end - 1;
+                               (end < text.size() && is_word(decode_utf8(text, end))))) {
+      at = end;
       continue;
     }
-    for (; token->lstrip && match.begin > from && is_space(last_char(text, match.begin));)
+    Match match{at, end, end, token->id};
+    for (; token->lstrip && match.begin > floor && is_space(last_char(text, match.begin));)
       match.begin -= static_cast<size_t>(last_char(text, match.begin).length);
     for (; token->rstrip && match.end < text.size() && is_space(decode_utf8(text, match.end));)
       match.end += static_cast<size_t>(decode_utf8(text, match.end).length);

@@ -39,8 +39,9 @@ class WholeText {
   bool trusted_;
 };
 
-// Finds added tokens in texts, but for normalized ones. The longest one counts where several begin at the
-// same place.
+// Finds added tokens in texts, but for normalized ones, as tokenizers does: matches do not overlap, the
+// longest one counts where several begin at the same place, and a match that does not count, because the
+// token is special or a part of a word, hides what begins inside of it.
 class AddedTokens {
  public:
   AddedTokens() = default;
@@ -50,30 +51,39 @@ class AddedTokens {
   explicit AddedTokens(std::vector<AddedToken> tokens);
 
   struct Match {
-    size_t begin, end;
+    size_t begin, end;  // with the white space that the token takes
+    size_t resume;      // where the next match may begin: that white space may have tokens in it
     int32_t id;
   };
-  // The first token at or behind byte `from`; special ones only inside of a range of `trusted`.
-  std::optional<Match> next(std::string_view text, size_t from, std::span<const TextRange> trusted) const;
+  // The first token from byte `from` on; special ones only inside of a range of `trusted`. White space before
+  // byte `floor` belongs to the token before it.
+  std::optional<Match> next(std::string_view text, size_t from, size_t floor,
+                            std::span<const TextRange> trusted) const;
 
   // plain(part, where it begins) for what lies before, between and behind the tokens of a text, which may be
   // nothing; token(id) for each of them; in the order of the text.
   template <class Plain, class Token>
   void divide(std::string_view text, std::span<const TextRange> trusted, Plain&& plain, Token&& token) const {
-    size_t begin = 0;
-    while (const auto found = next(text, begin, trusted)) {
-      plain(text.substr(begin, found->begin - begin), begin);
+    size_t begin = 0, from = 0;
+    while (const auto found = next(text, from, begin, trusted)) {
+      plain(text.substr(begin, std::max(found->begin, begin) - begin), begin);
       token(found->id);
       begin = found->end;
+      from = found->resume;
     }
     plain(text.substr(begin), begin);
   }
 
   const std::vector<AddedToken>& tokens() const { return tokens_; }  // in order of their ids
+  // The token with this id, or null.
+  const AddedToken* find(int32_t id) const {
+    const auto at = std::ranges::lower_bound(tokens_, id, {}, &AddedToken::id);
+    return at != tokens_.end() && at->id == id ? &*at : nullptr;
+  }
   // Whether one of them has this id and is special or unused.
   bool is_no_text(int32_t id) const {
-    const auto at = std::ranges::lower_bound(tokens_, id, {}, &AddedToken::id);
-    return at != tokens_.end() && at->id == id && (at->special || at->unused);
+    const AddedToken* token = find(id);
+    return token != nullptr && (token->special || token->unused);
   }
   // The normalized ones alone, to be found too; `write` says what becomes of their texts.
   template <class Write>
@@ -83,7 +93,7 @@ class AddedTokens {
       if (!token.normalized) continue;
       token.normalized = false;
       token.text = write(token.text);
-      found.push_back(std::move(token));
+      if (!token.text.empty()) found.push_back(std::move(token));
     }
     return AddedTokens(std::move(found));
   }
@@ -92,16 +102,13 @@ class AddedTokens {
   bool blanks_divide() const { return blanks_divide_; }
 
  private:
-  struct Index {
-    std::vector<const AddedToken*> sorted;  // by text
-    std::bitset<256> first_bytes;
-    int only_first_byte = -1;  // if there is but one
-  };
-  static Index index_of(const std::vector<AddedToken>& tokens, bool special);
-  static const AddedToken* longest(const Index& index, std::string_view text);
+  const AddedToken* longest(std::string_view text) const;
 
   std::vector<AddedToken> tokens_;
-  Index all_, plain_;
+  std::vector<const AddedToken*> sorted_;  // those that are found, by text
+  std::bitset<256> first_bytes_;
+  int only_first_byte_ = -1;  // if there is but one
+  bool special_only_ = true;  // all that are found are special
   bool blanks_divide_ = true;
 };
 

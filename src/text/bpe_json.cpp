@@ -171,8 +171,13 @@ std::vector<AddedToken> read_added_tokens(const Json& root, const std::string& n
 }
 
 Json added_token_json(const AddedToken& token) {
-  return {{"id", token.id},          {"content", token.text},  {"single_word", token.single_word},
-          {"lstrip", token.lstrip},  {"rstrip", token.rstrip}, {"normalized", token.normalized},
+  const auto id = static_cast<uint32_t>(token.id);  // which JSON keeps as a number without sign
+  return {{"id", id},
+          {"content", token.text},
+          {"single_word", token.single_word},
+          {"lstrip", token.lstrip},
+          {"rstrip", token.rstrip},
+          {"normalized", token.normalized},
           {"special", token.special}};
 }
 

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/ranges.h"
+#include "base/utf8.h"
 #include "text/tokenizer_kinds.h"
 
 namespace gpt {
@@ -17,6 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxFileBytes = uint64_t{16} << 20;
 constexpr size_t kMaxTemplateBytes = size_t{1} << 20;
+constexpr const char* kDefaultFile = "chat_template.jinja";
 
 struct Format {
   ChatFormat format;
@@ -88,22 +90,34 @@ const Format& format_of(ChatFormat format) {
   return formats()[static_cast<size_t>(format)];
 }
 
-// The template of a tokenizer_config.json: a string, or the one named "default" of several. Empty when it has
-// none.
-std::string template_of_config(const std::string& path) {
+// The templates of a tokenizer_config.json: a string is the default one.
+ChatTemplates templates_of_config(const std::string& path) {
   const nlohmann::json config = detail::parse_limited_json(read_file(path, kMaxFileBytes), path);
   const nlohmann::json found =
       config.is_object() ? config.value("chat_template", nlohmann::json()) : nlohmann::json();
-  if (found.is_string()) return found;
-  if (found.is_null()) return "";
-  if (!found.is_array()) fail("{}: expected \"chat_template\" to be a string or a list", path);
-  for (const nlohmann::json& entry : found) {
-    if (entry.is_object() && entry.value("name", nlohmann::json()) == "default" &&
-        entry.value("template", nlohmann::json()).is_string()) {
-      return entry["template"];
+  if (found.is_null()) return {};
+  if (found.is_string()) return {{kDefaultTemplate, found}};
+  if (!found.is_array() && !found.is_object())
+    fail("{}: expected \"chat_template\" to be a string or a list of named templates, found {}", path,
+         json_kind(found));
+  ChatTemplates templates;
+  const auto add = [&](const nlohmann::json& name, const nlohmann::json& jinja) {
+    if (!name.is_string() || !jinja.is_string())
+      fail(
+          "{}: expected each of several templates in \"chat_template\" to have a \"name\" and a \"template\"",
+          path);
+    templates[name.get<std::string>()] = jinja.get<std::string>();
+  };
+  for (const auto& [key, entry] : found.items()) {
+    if (found.is_object()) {
+      add(key, entry);
+    } else {
+      const bool object = entry.is_object();
+      add(object ? entry.value("name", nlohmann::json()) : nlohmann::json(),
+          object ? entry.value("template", nlohmann::json()) : nlohmann::json());
     }
   }
-  fail("{}: expected a template named \"default\" in \"chat_template\", found none", path);
+  return templates;
 }
 
 // A special token as Hugging Face's files name it: a string, or an object with its content.
@@ -138,16 +152,36 @@ bool is_built_in(std::string_view jinja) {
   return find_by(formats(), &Format::jinja, jinja) != nullptr;
 }
 
-std::optional<std::string> read_chat_template(const std::string& folder) {
-  const std::string file = folder + "/chat_template.jinja", config = folder + "/tokenizer_config.json";
-  std::error_code ignored;
-  std::string jinja;
-  if (fs::exists(file, ignored)) {
-    jinja = read_file(file, kMaxTemplateBytes);
-  } else if (fs::exists(config, ignored)) {
-    jinja = template_of_config(config);
+ChatTemplates read_chat_templates(const std::string& folder) {
+  const std::string config = folder + "/tokenizer_config.json";
+  std::error_code error;
+  ChatTemplates templates;
+  if (const std::string file = folder + "/" + kDefaultFile; fs::exists(file, error))
+    templates[kDefaultTemplate] = read_file(file, kMaxTemplateBytes);
+  for (fs::directory_iterator it(fs::path(folder) / kTemplateFolder, error);
+       !error && it != fs::directory_iterator(); it.increment(error)) {
+    if (it->path().extension() == ".jinja")
+      templates[it->path().stem().string()] = read_file(it->path().string(), kMaxTemplateBytes);
   }
-  return jinja.empty() ? std::nullopt : std::optional(jinja);
+  if (templates.empty() && fs::exists(config, error)) templates = templates_of_config(config);
+  std::erase_if(templates, [](const auto& entry) { return entry.second.empty(); });
+  return templates;
+}
+
+std::map<std::string, std::string> chat_template_files(const ChatTemplates& templates) {
+  std::map<std::string, std::string> files;
+  for (const auto& [name, jinja] : templates) {
+    if (name == kDefaultTemplate) {
+      files[kDefaultFile] = jinja;
+      continue;
+    }
+    const fs::path path(name);
+    if (name.empty() || name.find('\0') != std::string::npos || path.filename() != path || name == "." ||
+        name == "..")
+      fail("the chat template \"{}\": expected a name that can be a file name", printable_text(name, 64));
+    files[fmt::format("{}/{}.jinja", kTemplateFolder, name)] = jinja;
+  }
+  return files;
 }
 
 std::vector<std::pair<std::string, std::string>> read_special_tokens(const std::string& folder) {

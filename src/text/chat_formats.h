@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,10 +22,19 @@ std::string_view chat_format_name(ChatFormat format);
 std::vector<std::string> chat_format_names();
 std::optional<ChatFormat> parse_chat_format(std::string_view name);
 
+// The chat templates of a model in Jinja's language, by name. As in transformers, "default" writes
+// conversations, "tool_use" writes conversations with tools if it exists, and others are only used by name.
+using ChatTemplates = std::map<std::string, std::string>;
+inline constexpr const char* kDefaultTemplate = "default";
+inline constexpr const char* kToolTemplate = "tool_use";
+// The folder of the templates other than "default" in a model's folder.
+inline constexpr const char* kTemplateFolder = "additional_chat_templates";
+
 // A chat template in Jinja's language, as a file has it.
 struct ChatSource {
   std::string name;  // of a built-in format, or what stands for the template in messages
   std::string jinja;
+  ChatTemplates others = {};  // the model's other templates; "tool_use" writes conversations with tools
   bool built_in = false;
   std::vector<std::pair<std::string, std::string>> tokens =
       {};  // "bos_token" and the like, and what they are
@@ -36,9 +46,13 @@ ChatSource chat_source(ChatFormat format);
 // Whether a template is the one of a built-in format, as the files of a fine-tuned model may have it.
 bool is_built_in(std::string_view jinja);
 
-// The template of a model in Jinja's language: its chat_template.jinja, or "chat_template" of its
-// tokenizer_config.json; nothing where it has neither. Throws Error for damaged files.
-std::optional<std::string> read_chat_template(const std::string& folder);
+// The chat templates of a model: its chat_template.jinja and those in additional_chat_templates/, or, if it
+// has no such files, "chat_template" of its tokenizer_config.json, a string or several named templates. Empty
+// where it has none. Throws Error for damaged files.
+ChatTemplates read_chat_templates(const std::string& folder);
+// The files of a model's folder that hold these templates, by path relative to the folder. Throws Error for a
+// name that cannot be a file name.
+std::map<std::string, std::string> chat_template_files(const ChatTemplates& templates);
 
 // The names of special tokens in a model's tokenizer_config.json, else its special_tokens_map.json, for
 // ChatSource::tokens. Throws Error for damaged files.

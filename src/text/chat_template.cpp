@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/utf8.h"
+#include "text/jinja/python_text.h"
 
 namespace gpt {
 namespace {
@@ -106,13 +107,52 @@ size_t common(std::span<const int32_t> all, std::span<const int32_t> beginning) 
 constexpr const char* kQuestion = "question";
 constexpr const char* kAnswer = "answer";
 
+// The text at the end of the last message: its content or the last part with a text; null where there is
+// none.
+Json* last_text(Json& messages) {
+  if (messages.empty() || !messages.back().contains("content")) return nullptr;
+  Json& content = messages.back()["content"];
+  if (content.is_string()) return &content;
+  if (!content.is_array()) return nullptr;
+  const auto has_text = [](const Json& part) {
+    return part.is_object() && part.value("text", Json()).is_string();
+  };
+  const auto part = std::find_if(content.rbegin(), content.rend(), has_text);
+  return part == content.rend() ? nullptr : &(*part)["text"];
+}
+
+Json parts_of_text(const std::string& text) {
+  return Json::array({{{"type", "text"}, {"text", text}}});
+}
+
+// Gives a message the kind of content that its template reads.
+void fit_content(Json& message, bool as_text, bool as_parts, size_t index) {
+  const auto content = message.find("content");
+  if (content == message.end()) return;
+  if (as_text && content->is_array()) *content = joined_parts(*content, fmt::format("message {}", index + 1));
+  if (as_parts && content->is_string()) *content = parts_of_text(*content);
+}
+
 }  // namespace
 
+// As llama.cpp and vLLM join the parts of templates that read texts only.
+std::string joined_parts(const Json& parts, const std::string& place) {
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Json& part = parts[i];
+    const std::string here = fmt::format("{}: part {} of \"content\"", place, i + 1);
+    if (!part.is_object()) fail("{}: expected an object, found {}", here, part.type_name());
+    const Json type = part.value("type", Json()), words = part.value("text", Json());
+    if (type != "text")
+      fail("{}: expected the type \"text\", found {}", here, printable_text(type.dump(), 32));
+    if (!words.is_string()) fail("{}: expected \"text\" to be a string, found {}", here, words.type_name());
+    text += (i > 0 ? "\n" : "") + words.get<std::string>();
+  }
+  return text;
+}
+
 ChatTemplate::ChatTemplate(const ChatSource& source, const Tokenizer& tokenizer)
-    : source_(source),
-      jinja_(source.jinja, {}, source.name),
-      expects_content_(is_built_in(source.jinja)),
-      tokenizer_(tokenizer) {
+    : source_(source), expects_content_(is_built_in(source.jinja)), tokenizer_(tokenizer) {
   for (const std::string& name : source.needed_tokens) {
     if (!has_special(tokenizer, name))
       fail("the chat format {} needs the special token {}, which this tokenizer (of kind {}) lacks; {}",
@@ -126,11 +166,64 @@ ChatTemplate::ChatTemplate(const ChatSource& source, const Tokenizer& tokenizer)
     if (id >= 0 && id < tokenizer.vocab_size() && std::ranges::none_of(source_.tokens, known))
       source_.tokens.emplace_back(name, tokenizer.token_bytes(static_cast<int32_t>(id)));
   }
+  runner_ = runner_of(source.jinja);
+  if (source.others.contains(kToolTemplate)) tool_runner_ = runner_of(tool_jinja());
   find_end();
+}
+
+const std::string& ChatTemplate::tool_jinja() const {
+  const auto found = source_.others.find(kToolTemplate);
+  return found == source_.others.end() ? source_.jinja : found->second;
+}
+
+ChatTemplates ChatTemplate::templates() const {
+  ChatTemplates all = source_.others;
+  all[kDefaultTemplate] = source_.jinja;
+  return all;
+}
+
+ChatTemplate::Runner ChatTemplate::runner_of(const std::string& jinja) const {
+  JinjaTemplate program(jinja, {}, source_.name);
+  const Contents contents = contents_of(program);
+  return {std::move(program), contents};
+}
+
+// Tries both kinds of content with a conversation of one message.
+ChatTemplate::Contents ChatTemplate::contents_of(const JinjaTemplate& jinja) const {
+  const auto writes = [&](const Json& content) {
+    const Json conversation = {{"messages", Json::array({{{"role", "user"}, {"content", content}}})}};
+    try {
+      const std::string text = jinja.render(context_of(conversation, true));
+      const bool as_data = text.find("'type': 'text'") != std::string::npos ||
+                           text.find("\"type\": \"text\"") != std::string::npos;
+      return text.find(kQuestion) != std::string::npos && !as_data;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  if (!writes(parts_of_text(kQuestion))) return Contents::texts;
+  return writes(kQuestion) ? Contents::both : Contents::parts;
 }
 
 JinjaText ChatTemplate::render(const Json& conversation, bool generate) const {
   check_messages(conversation);
+  const auto tools = conversation.find("tools");
+  const bool with_tools = tool_runner_ && tools != conversation.end() && !tools->is_null();
+  const Runner& runner = with_tools ? *tool_runner_ : *runner_;
+  Json context = context_of(conversation, generate);
+  Json& messages = context["messages"];
+  for (size_t i = 0; i < messages.size(); ++i)
+    fit_content(messages[i], runner.contents == Contents::texts, runner.contents == Contents::parts, i);
+  if (expects_content_) fill_content(messages);
+  try {
+    return runner.jinja.render_marked(context);
+  } catch (const Error&) {  // a template that expects every content to be a string
+    if (!fill_content(messages)) throw;
+  }
+  return runner.jinja.render_marked(context);
+}
+
+Json ChatTemplate::context_of(const Json& conversation, bool generate) const {
   Json context = {{"tools", nullptr}, {"documents", nullptr}};
   for (const auto& [name, token] : source_.tokens)
     context[name] = token;
@@ -142,13 +235,7 @@ JinjaText ChatTemplate::render(const Json& conversation, bool generate) const {
   for (Json& message : context["messages"])
     add_reasoning_names(message);
   context["add_generation_prompt"] = generate;
-  if (expects_content_) fill_content(context["messages"]);
-  try {
-    return jinja_.render_marked(context);
-  } catch (const Error&) {  // a template that expects every content to be a string
-    if (!fill_content(context["messages"])) throw;
-  }
-  return jinja_.render_marked(context);
+  return context;
 }
 
 std::vector<int32_t> ChatTemplate::ids_of(const JinjaText& text) const {
@@ -170,6 +257,24 @@ std::vector<int32_t> ChatTemplate::encode(std::span<const ChatMessage> messages,
 
 std::vector<int32_t> ChatTemplate::encode_conversation(const Json& conversation, bool generate) const {
   return ids_of(render(conversation, generate));
+}
+
+std::vector<int32_t> ChatTemplate::encode_to_continue(const Json& conversation) const {
+  check_messages(conversation);
+  constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ",
+                             kTrimmedTag = kTag.substr(0, kTag.size() - 1);
+  Json marked = conversation;
+  Json* said = last_text(marked["messages"]);
+  if (said == nullptr) fail("the last message has no text that could be continued");
+  const std::string content = *said;
+  *said = content + std::string(kTag);
+  const JinjaText text = render(marked, false);
+  const size_t at = text.text.rfind(kTrimmedTag);
+  if (at == std::string::npos || text.text.find(python_strip(content, true, true)) == std::string::npos)
+    fail("{} does not write the text of the last message as it is, so it cannot be continued", source_.name);
+  const std::string_view before = std::string_view(text.text).substr(0, at);
+  const bool trims = !std::string_view(text.text).substr(at).starts_with(kTag);
+  return ids_of(text.substr(0, trims ? python_strip(before, false, true).size() : at));
 }
 
 // A token that no text gives, or one that is spelled as markers are.

@@ -14,6 +14,10 @@
 
 namespace gpt {
 
+// The texts of a list of parts of the type "text", one per line. Throws Error, naming the place, for other
+// parts.
+std::string joined_parts(const nlohmann::ordered_json& parts, const std::string& place);
+
 struct ChatMessage {
   std::string role;  // "system", "developer", "user", "assistant" or "tool"
   std::string content;
@@ -43,7 +47,15 @@ class ChatTemplate {
 
   // The same for an object with "messages", as OpenAI's programming interface has them, with "tool_calls",
   // "name", "tool_call_id" and "reasoning_content", and with "tools" and other names that the template knows.
+  // A content may be a list of parts of the type "text". Conversations with "tools" are written by the
+  // template for tools if the model has one.
   std::vector<int32_t> encode_conversation(const nlohmann::ordered_json& conversation, bool generate) const;
+
+  // The ids of a conversation up to the end of what its last message says, which is to be continued: the rest
+  // that the template writes is cut off, and white space there that the template trims, as
+  // continue_final_message of transformers does. Throws Error as `encode`, and where the last message has no
+  // text or the template does not write it.
+  std::vector<int32_t> encode_to_continue(const nlohmann::ordered_json& conversation) const;
 
   // A conversation with the assistant's messages in it. What counts of one begins where the prompt for it
   // ends and goes as far as the special token behind it; or it is what the template's generation blocks say.
@@ -65,9 +77,23 @@ class ChatTemplate {
   const std::string& name() const { return source_.name; }
   bool built_in() const { return source_.built_in; }
   const std::string& jinja() const { return source_.jinja; }
+  // The template that writes conversations with tools.
+  const std::string& tool_jinja() const;
+  // All templates of the model, which a fine-tuned one keeps.
+  ChatTemplates templates() const;
   const Tokenizer& tokenizer() const { return tokenizer_; }
 
  private:
+  // How a template reads contents: as texts, as lists of parts, or both.
+  enum class Contents : uint8_t { texts, parts, both };
+  // A template that is run.
+  struct Runner {
+    JinjaTemplate jinja;
+    Contents contents;
+  };
+  Runner runner_of(const std::string& jinja) const;
+  Contents contents_of(const JinjaTemplate& jinja) const;
+  nlohmann::ordered_json context_of(const nlohmann::ordered_json& conversation, bool generate) const;
   JinjaText render(const nlohmann::ordered_json& conversation, bool generate) const;
   std::vector<int32_t> ids_of(const JinjaText& text) const;
   size_t ids_before(const JinjaText& text, size_t byte, std::span<const int32_t> ids) const;
@@ -78,9 +104,9 @@ class ChatTemplate {
   void find_end();
 
   ChatSource source_;
-  JinjaTemplate jinja_;
   bool expects_content_;  // known to write no content as an error or as "None"
   const Tokenizer& tokenizer_;
+  std::optional<Runner> runner_, tool_runner_;
   int32_t end_id_ = -1;
   bool blank_before_answers_ = false;
 };

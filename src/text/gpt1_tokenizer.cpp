@@ -27,6 +27,7 @@ class Gpt1Tokenizer final : public Tokenizer {
   explicit Gpt1Tokenizer(Gpt1Parts parts)
       : parts_(std::move(parts)),
         added_(parts_.added),
+        normalized_(added_.normalized(gpt1_normalized)),
         table_(merge_table(parts_.merges, {parts_.tokens.begin(), parts_.tokens.end()})) {
     for (size_t id = 0; id < parts_.tokens.size(); ++id)
       add_character(parts_.tokens[id], static_cast<int32_t>(id));
@@ -53,7 +54,10 @@ class Gpt1Tokenizer final : public Tokenizer {
                                       std::span<const TextRange> trusted) const override {
     std::vector<int32_t> ids;
     added_.divide(
-        text, trusted, [&](std::string_view part, size_t) { encode_plain(part, ids); },
+        text, trusted,
+        [&](std::string_view part, size_t begin) {
+          encode_part(part, covers(trusted, begin, begin + part.size()), ids);
+        },
         [&](int32_t id) { ids.push_back(id); });
     return ids;
   }
@@ -91,6 +95,15 @@ class Gpt1Tokenizer final : public Tokenizer {
     if (rest == kEnd) last_.emplace(c.code, id);
   }
 
+  // Normalized added tokens are found in the normalized text.
+  void encode_part(std::string_view text, bool special, std::vector<int32_t>& ids) const {
+    if (normalized_.tokens().empty()) return encode_plain(text, ids);
+    const std::string clean = gpt1_normalized(text);
+    normalized_.divide(
+        clean, WholeText(clean, special), [&](std::string_view part, size_t) { encode_plain(part, ids); },
+        [&](int32_t id) { ids.push_back(id); });
+  }
+
   void encode_plain(std::string_view text, std::vector<int32_t>& ids) const {
     for (const std::u32string& word : gpt1_words(text)) {
       const size_t before = ids.size();
@@ -112,7 +125,7 @@ class Gpt1Tokenizer final : public Tokenizer {
   }
 
   Gpt1Parts parts_;
-  AddedTokens added_;
+  AddedTokens added_, normalized_;
   MergeTable table_;
   std::unordered_map<char32_t, int32_t> inner_, last_;
 };
@@ -136,6 +149,10 @@ template <class Entry, size_t N>
 const Entry* entry_before(const Entry (&table)[N], char32_t code) {
   const auto behind = std::ranges::upper_bound(table, code, {}, &Entry::first);
   return behind == std::begin(table) || (behind - 1)->last < code ? nullptr : behind - 1;
+}
+
+bool is_han(char32_t code) {
+  return code >= 0x3400 && entry_before(kHan, code) != nullptr;
 }
 
 bool is_dropped(char32_t code) {
@@ -230,13 +247,30 @@ std::vector<std::u32string> gpt1_words(std::string_view text) {
     at += static_cast<size_t>(c.length);
     image.clear();
     append_normalized(image, c.code);
-    const bool han = c.code >= 0x3400 && entry_before(kHan, c.code) != nullptr;
+    const bool han = is_han(c.code);
     if (han) words.end();
     for (const char32_t code : image)
       words.add(code);
     if (han) words.end();
   }
   return words.take();
+}
+
+std::string gpt1_normalized(std::string_view text) {
+  std::u32string image;
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Char c = decode_utf8(text, at);
+    at += static_cast<size_t>(c.length);
+    image.clear();
+    append_normalized(image, c.code);
+    const bool han = is_han(c.code);
+    if (han) out += ' ';
+    for (const char32_t code : image)
+      append_utf8(out, code);
+    if (han) out += ' ';
+  }
+  return out;
 }
 
 bool is_gpt1_json(const Json& root) {
@@ -263,8 +297,6 @@ Gpt1Parts read_gpt1_json(const Json& root, const std::string& name) {
     index.add(token, static_cast<int32_t>(id));
   });
   parts.added = read_added_tokens(root, name);
-  for (AddedToken& token : parts.added)
-    token.normalized = false;  // found before the text is cleaned
   const Json& unk = member(model, "unk_token");
   if (unk.is_string()) parts.unk = index.find(unk.get<std::string>());
   if (!unused(unk) && parts.unk < 0)

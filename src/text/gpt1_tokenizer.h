@@ -38,6 +38,9 @@ nlohmann::json gpt1_json_of_vocab_and_merges(nlohmann::json vocab, nlohmann::jso
 // tokenizers.
 std::vector<std::u32string> gpt1_words(std::string_view text);
 
+// The text before it is cut into words, with blanks around Han characters.
+std::string gpt1_normalized(std::string_view text);
+
 // What the pre-tokenizers of Hugging Face call punctuation: all of ASCII's, and categories P* of an old
 // Unicode.
 bool is_gpt1_punctuation(char32_t code);

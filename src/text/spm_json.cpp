@@ -18,6 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 using Prefix = SpmParts::Prefix;
+using Strip = SpmParts::Strip;
 
 const std::string kBlankText(kBlank);
 
@@ -110,13 +111,13 @@ class SpmReader {
   }
 
   void read_decoder() {
-    parts_.strip_decoded = false;
+    parts_.strip = Strip::none;
     for (const Json& step : steps_of(member(root_, "decoder"), "decoders")) {
       if (has_type(step, "Strip") && member(step, "content") == " " && member(step, "start") == 1 &&
           member(step, "stop") == 0) {
-        parts_.strip_decoded = true;
+        parts_.strip = Strip::first_byte;
       } else if (has_type(step, "Metaspace")) {
-        parts_.strip_decoded = read_scheme(step) != Prefix::never;
+        parts_.strip = read_scheme(step) != Prefix::never ? Strip::first_token : Strip::none;
       } else if (!is_replace(step, kBlankText, " ") && !has_type(step, "ByteFallback") &&
                  !has_type(step, "Fuse")) {
         fail_kind(name_, "the decoder " + type_of(step));
@@ -142,13 +143,13 @@ class SpmReader {
 
   void read_added() {
     parts_.added = read_added_tokens(root_, name_);
-    for (AddedToken& token : parts_.added) {
-      if (parts_.prefix_once) token.normalized = false;  // a Metaspace is no normalizer
+    for (const AddedToken& token : parts_.added) {
       SpmParts::Piece& piece = piece_at(token.id);
       if (!piece.text.empty() && piece.text != token.text)
         fail("cannot read {}: the id {} is given to two tokens", name_, token.id);
       // Added tokens are found before blanks are written; what the vocabulary calls them plays no part.
-      piece = {token.text, 0, token.special ? SpmParts::Type::control : piece.type};
+      const auto type = piece.text.empty() ? SpmParts::Type::user_defined : piece.type;
+      piece = {token.text, 0, token.special ? SpmParts::Type::control : type};
     }
   }
 
@@ -170,11 +171,31 @@ class SpmReader {
   bool has_blanks_ = false;
 };
 
+// The number of ids before the added tokens at the end, which are not in the vocabulary of the model:
+// tokenizers would also give their ids to characters.
+size_t model_size(const SpmParts& parts, const std::vector<Bpe::Merge>& merges) {
+  using Type = SpmParts::Type;
+  size_t size = parts.pieces.size();
+  const auto is_added = [](const SpmParts::Piece& piece) {
+    return !piece.text.empty() && (piece.type == Type::control || piece.type == Type::user_defined);
+  };
+  while (size > 0 && is_added(parts.pieces[size - 1]))
+    --size;
+  for (const Bpe::Merge& m : merges)
+    size = std::max(size, static_cast<size_t>(std::max({m.left, m.right, m.result})) + 1);
+  // tokenizers numbers added tokens by the size of the vocabulary.
+  const bool has_holes =
+      std::any_of(parts.pieces.begin(), parts.pieces.begin() + static_cast<std::ptrdiff_t>(size),
+                  [](const SpmParts::Piece& piece) { return piece.text.empty(); });
+  return has_holes ? parts.pieces.size() : size;
+}
+
 Json added_json(const SpmParts& parts) {
   std::vector<AddedToken> tokens = parts.added;
+  const AddedTokens added(parts.added);
   for (size_t id = 0; id < parts.pieces.size(); ++id) {
     const SpmParts::Piece& piece = parts.pieces[id];
-    if (piece.type == SpmParts::Type::user_defined)
+    if (piece.type == SpmParts::Type::user_defined && added.find(static_cast<int32_t>(id)) == nullptr)
       tokens.push_back({.id = static_cast<int32_t>(id), .text = piece.text, .special = false});
   }
   std::ranges::stable_sort(tokens, {}, &AddedToken::id);
@@ -202,9 +223,10 @@ std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merge
   if (parts.collapse_blanks) fail("tokenizer.json cannot say that repeated blanks are taken away");
   Json vocab = Json::object(), pairs = Json::array(), normalizers = Json::array();
   bool has_bytes = false;
+  const size_t in_model = model_size(parts, merges);
   for (size_t id = 0; id < parts.pieces.size(); ++id) {
     const SpmParts::Piece& piece = parts.pieces[id];
-    if (!piece.text.empty()) vocab[piece.text] = id;
+    if (!piece.text.empty() && id < in_model) vocab[piece.text] = id;
     has_bytes |= piece.type == SpmParts::Type::byte;
   }
   for (const Bpe::Merge& m : merges) {
@@ -215,7 +237,7 @@ std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merge
     pairs.push_back({text(m.left), text(m.right)});
   }
   Json decoders = {replace_json(kBlankText, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
-  if (parts.strip_decoded)
+  if (parts.strip != Strip::none)
     decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   Json pre_tokenizer = nullptr;
   Json normalizer = nullptr;

@@ -89,6 +89,7 @@ struct Trainer {
   bool blank_as_suffix = false;
   bool byte_fallback = false;
   std::string bos = "<s>", eos = "</s>", pad = "<pad>";
+  std::optional<std::string> unknown_text;
 };
 
 void read_piece(Fields piece, VocabData& data) {
@@ -110,6 +111,7 @@ Trainer read_trainer(Fields spec) {
   while (spec.next()) {
     if (spec.number() == 3) t.model_type = spec.integer();
     if (spec.number() == 24) t.blank_as_suffix = spec.boolean();
+    if (spec.number() == 44) t.unknown_text = spec.text();
     if (spec.number() == 35) t.byte_fallback = spec.boolean();
     if (spec.number() == 46) t.bos = spec.text();
     if (spec.number() == 47) t.eos = spec.text();
@@ -193,6 +195,7 @@ VocabData parse_spm_model(std::string_view bytes, const std::string& name) {
   }
   if (data.tokens.empty()) fail("cannot read {}: not a SentencePiece model: it has no pieces", name);
   check_kind(trainer, data, name);
+  if (trainer.unknown_text) data.unknown_text = *trainer.unknown_text;
   find_special(trainer, data, name);
   return data;
 }

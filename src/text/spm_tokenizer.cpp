@@ -28,13 +28,18 @@ class SpmTokenizer final : public Tokenizer {
     for (size_t id = 0; id < parts_.pieces.size(); ++id) {
       const SpmParts::Piece& piece = parts_.pieces[id];
       if (piece.type == Type::byte) add_byte(piece.text, id);
-      if (piece.type == Type::user_defined)
+      if (piece.type == Type::user_defined && added_.find(static_cast<int32_t>(id)) == nullptr)
         user.push_back({.id = static_cast<int32_t>(id), .text = piece.text, .special = false});
     }
-    const AddedTokens normalized = added_.normalized([&](const std::string& text) {
-      return normalize(text, parts_.prefix == SpmParts::Prefix::every_part);
+    // A Metaspace is no normalizer: normalized tokens are found after the others, in the same text.
+    AddedTokens normalized = added_.normalized([&](const std::string& text) {
+      return parts_.prefix_once ? text : normalize(text, parts_.prefix == SpmParts::Prefix::every_part);
     });
-    user.insert(user.end(), normalized.tokens().begin(), normalized.tokens().end());
+    if (parts_.prefix_once) {
+      later_ = std::move(normalized);
+    } else {
+      user.insert(user.end(), normalized.tokens().begin(), normalized.tokens().end());
+    }
     for (const AddedToken& token : user) {
       // Only runs of blanks may have blanks behind something.
       const std::string bytes = with_blanks(token.text);
@@ -69,7 +74,7 @@ class SpmTokenizer final : public Tokenizer {
   std::string token_bytes(int32_t id) const override {
     const SpmParts::Piece& piece = piece_of(id);
     if (piece.type == Type::byte) return std::string(1, static_cast<char>(byte_of_piece(piece.text)));
-    if (piece.type == Type::unknown) return " \xE2\x81\x87 ";
+    if (piece.type == Type::unknown) return parts_.unknown_text.value_or(piece.text);
     return piece.type == Type::control ? piece.text : with_blanks(piece.text);
   }
 
@@ -80,14 +85,18 @@ class SpmTokenizer final : public Tokenizer {
   }
 
   std::string decode(std::span<const int32_t> ids) const override {
+    using Strip = SpmParts::Strip;
+    if (parts_.strip != Strip::sentencepiece) return decode_as_tokenizers(ids);
     std::string out;
-    bool first = parts_.strip_decoded;
+    bool first = true;
     for (const int32_t id : ids) {
-      const std::string bytes = token_bytes(id);
+      std::string bytes = token_bytes(id);
       const Type type = piece_of(id).type;
       const bool strip = first && type != Type::unknown && type != Type::byte && bytes.starts_with(' ');
-      out += strip ? bytes.substr(1) : bytes;
-      if (type != Type::control) first = false;
+      if (strip) bytes.erase(0, 1);
+      out += bytes;
+      // Where blanks at the beginning of texts are taken away, all tokens that are only a blank go.
+      if (type != Type::control && (!bytes.empty() || (strip && !parts_.collapse_blanks))) first = false;
     }
     return out;
   }
@@ -98,6 +107,7 @@ class SpmTokenizer final : public Tokenizer {
     VocabData data{.model = "llama", .special = parts_.special};
     data.add_space_prefix = parts_.prefix != SpmParts::Prefix::never;
     data.remove_extra_whitespaces = parts_.collapse_blanks;
+    data.unknown_text = parts_.unknown_text;
     data.scores = merges_.scores(parts_.pieces);
     for (size_t id = 0; id < parts_.pieces.size(); ++id) {
       const SpmParts::Piece& piece = parts_.pieces[id];
@@ -109,6 +119,21 @@ class SpmTokenizer final : public Tokenizer {
   }
 
  private:
+  std::string decode_as_tokenizers(std::span<const int32_t> ids) const {
+    std::string out;
+    for (const int32_t id : ids) {
+      std::string bytes = token_bytes(id);
+      // Normalized added tokens decode to what they were searched for, with the blank in front.
+      const AddedToken* added = parts_.prefix_once ? nullptr : added_.find(id);
+      if (added != nullptr && added->normalized)
+        bytes = with_blanks(normalize(added->text, parts_.prefix == SpmParts::Prefix::every_part));
+      if (&id == ids.data() && parts_.strip == SpmParts::Strip::first_token) std::erase(bytes, ' ');
+      out += bytes;
+    }
+    if (parts_.strip == SpmParts::Strip::first_byte && out.starts_with(' ')) out.erase(0, 1);
+    return out;
+  }
+
   const SpmParts::Piece& piece_of(int32_t id) const {
     if (id < 0 || id >= vocab_size() || parts_.pieces[static_cast<size_t>(id)].text.empty())
       fail_token_id(id, vocab_size());
@@ -135,13 +160,20 @@ class SpmTokenizer final : public Tokenizer {
       if (!has_bytes_) first_id = encoder.all().size();
       encode_words(part, encoder);
     };
+    const auto add_id = [&](int32_t id) { encoder.add_id(id); };
     added_.divide(
         text, trusted,
         [&](std::string_view part, size_t begin) {
-          encode_part(part, covers(trusted, begin, begin + part.size()), begin > 0 || begins, begin == 0,
-                      encode_words_of, encoder);
+          const bool special = covers(trusted, begin, begin + part.size());
+          later_.divide(
+              part, WholeText(part, special),
+              [&](std::string_view rest, size_t offset) {
+                const size_t at = begin + offset;
+                encode_part(rest, special, at > 0 || begins, at == 0, encode_words_of, encoder);
+              },
+              add_id);
         },
-        [&](int32_t id) { encoder.add_id(id); });
+        add_id);
     return std::move(encoder.all());
   }
 
@@ -252,7 +284,7 @@ class SpmTokenizer final : public Tokenizer {
   }
 
   SpmParts parts_;
-  AddedTokens added_, user_;
+  AddedTokens added_, later_, user_;
   SpmMerges merges_;
   int32_t byte_ids_[256] = {};
   int bytes_found_ = 0;
@@ -292,8 +324,10 @@ SpmParts spm_parts(const VocabData& data, const std::string& name) {
   parts.special = data.special;
   parts.prefix =
       data.add_space_prefix.value_or(true) ? SpmParts::Prefix::every_part : SpmParts::Prefix::never;
-  parts.strip_decoded = parts.prefix != SpmParts::Prefix::never;
   parts.collapse_blanks = data.remove_extra_whitespaces.value_or(false);
+  parts.unknown_text = data.unknown_text;
+  const bool strips = parts.prefix != SpmParts::Prefix::never || parts.collapse_blanks;
+  parts.strip = strips ? SpmParts::Strip::sentencepiece : SpmParts::Strip::none;
   for (size_t id = 0; id < data.tokens.size(); ++id) {
     // Without types, bytes are known by their spelling.
     auto type = data.types.empty() ? normal : static_cast<VocabData::TokenType>(data.types[id]);

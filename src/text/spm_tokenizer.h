@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,20 +25,28 @@ struct SpmParts {
   };
   // Where a blank is put in front: SentencePiece has one text only, Hugging Face many between added tokens.
   enum class Prefix : uint8_t { never, at_begin, every_part };
+  // The blank at the beginning that `decode` takes away.
+  enum class Strip : uint8_t {
+    none,
+    sentencepiece,  // of the first piece that is not a control piece
+    first_byte,     // of the whole text
+    first_token,    // all blanks of the first token
+  };
 
   std::vector<Piece> pieces;  // by id
   // Tokens found in a text before anything else. User-defined pieces are none of them: they are found
   // afterwards, among the characters with U+2581 for blanks, and never merged.
   std::vector<AddedToken> added;
-  bool by_score = true;            // what merges and when: pieces by their scores, or a list
-  std::vector<Bpe::Merge> merges;  // that list
-  SpecialIds special;              // unk: what stands for unknown characters without bytes
+  bool by_score = true;                     // what merges and when: pieces by their scores, or a list
+  std::vector<Bpe::Merge> merges;           // that list
+  SpecialIds special;                       // unk: what stands for unknown characters without bytes
+  std::optional<std::string> unknown_text;  // what unk decodes to; its own text if there is none
   Prefix prefix = Prefix::every_part;
   bool prefix_once = false;      // not where a part begins with a blank anyway
   bool collapse_blanks = false;  // blanks at both ends and repeated ones go
   bool fuse_unknown = true;      // one token for unknown characters in a row
   bool split_words = false;      // nothing is merged across the beginning of a blank
-  bool strip_decoded = true;     // `decode` takes the first blank away
+  Strip strip = Strip::sentencepiece;
 };
 
 // Throws Error for contradictions between the parts.

@@ -90,9 +90,9 @@ std::unique_ptr<Tokenizer> make_char_tokenizer(std::string_view text);
 bool has_tokenizer(const std::string& folder);
 
 // Reads a tokenizer.json, a SentencePiece model (*.model), tiktoken's ranks, a *.bin (c_vocab.h); or what a
-// folder has of tokenizer.json, vocab.json and merges.txt, tokenizer.model, tokenizer.bin,
-// gpt2_tokenizer.bin, in this order, or its last/ where it is a run. Throws Error when it is missing,
-// malformed or of a kind that cannot be read.
+// folder has of tokenizer.json, vocab.json and merges.txt, tokenizer.model (with the tokens of
+// folder_tokens.h), tokenizer.bin, gpt2_tokenizer.bin, in this order, or its last/ where it is a run. Throws
+// Error when it is missing, malformed or of a kind that cannot be read.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
 // The same for content already in memory; `name` stands for it in messages.

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -10,11 +11,13 @@
 #include "text/bpe_json.h"
 #include "text/byte_level.h"
 #include "text/c_vocab.h"
+#include "text/folder_tokens.h"
 #include "text/gpt1_tokenizer.h"
 #include "text/json_parts.h"
 #include "text/post_processor.h"
 #include "text/spm_json.h"
 #include "text/spm_model.h"
+#include "text/spm_tokenizer.h"
 #include "text/tasks_folder.h"
 #include "text/tiktoken.h"
 #include "text/tokenizer_kinds.h"
@@ -97,10 +100,68 @@ std::unique_ptr<Tokenizer> make_from(Parts parts, Make&& make, const std::string
   return naming_file(name, [&] { return make(std::move(parts)); });
 }
 
+void add_to_ranks(BpeParts& parts, const FolderTokens& more, int64_t limit) {
+  const auto id_of = [&](const std::string& text) -> int64_t {
+    const auto found = std::ranges::find(parts.tokens, text);
+    return found == parts.tokens.end() ? -1 : found - parts.tokens.begin();
+  };
+  const VocabularyView vocabulary = {.id_of = id_of, .size = std::ssize(parts.tokens), .keeps_ids = true};
+  parts.added = with_folder_tokens(std::move(parts.added), more, vocabulary, limit);
+}
+
+// As transformers does, a listed token renames the piece with its id unless another piece keeps that text.
+void rename_pieces(SpmParts& parts, const FolderTokens& more) {
+  std::unordered_map<std::string, int64_t> kept;
+  for (size_t id = 0; id < parts.pieces.size(); ++id)
+    kept.emplace(parts.pieces[id].text, static_cast<int64_t>(id));
+  for (const AddedToken& token : more.listed) {
+    if (token.id < std::ssize(parts.pieces)) kept.erase(parts.pieces[static_cast<size_t>(token.id)].text);
+  }
+  for (const AddedToken& token : more.listed) {
+    if (token.id >= std::ssize(parts.pieces) || kept.contains(token.text)) continue;
+    const auto added = std::ranges::find(parts.added, token.id, &AddedToken::id);
+    if (added != parts.added.end()) added->text = token.text;
+    parts.pieces[static_cast<size_t>(token.id)].text = token.text;
+  }
+}
+
+void add_to_pieces(SpmParts& parts, FolderTokens more, int64_t limit) {
+  if (more.empty()) return;
+  // Listed tokens are found in the text as it is, so that each part between them gets a blank in front.
+  for (AddedToken& token : more.listed)
+    token.normalized = token.normalized && parts.prefix == SpmParts::Prefix::never;
+  rename_pieces(parts, more);
+  std::unordered_map<std::string, int64_t> ids;
+  for (size_t id = 0; id < parts.pieces.size(); ++id)
+    ids.emplace(parts.pieces[id].text, static_cast<int64_t>(id));
+  const auto id_of = [&](const std::string& text) {
+    const auto found = ids.find(text);
+    return found == ids.end() ? -1 : found->second;
+  };
+  parts.added = with_folder_tokens(std::move(parts.added), more,
+                                   {.id_of = id_of, .size = std::ssize(parts.pieces)}, limit);
+  for (const AddedToken& token : parts.added) {
+    const auto id = static_cast<size_t>(token.id);
+    const bool is_new = id >= parts.pieces.size();
+    if (is_new) parts.pieces.resize(id + 1);
+    SpmParts::Piece& piece = parts.pieces[id];
+    if (token.special && piece.type != SpmParts::Type::unknown) piece.type = SpmParts::Type::control;
+    if (is_new && !token.special) piece.type = SpmParts::Type::user_defined;
+    piece.text = token.text;
+  }
+}
+
 // A tokenizer.model is a SentencePiece model, which begins with the field 1, or tiktoken's ranks.
-std::unique_ptr<Tokenizer> parse_model(std::string_view bytes, const std::string& name) {
-  if (is_rank_file(bytes)) return make_from(read_rank_file(bytes, name), make_bpe_tokenizer, name);
-  return tokenizer_of(parse_spm_model(bytes, name), name);
+std::unique_ptr<Tokenizer> parse_model(std::string_view bytes, const std::string& name,
+                                       const FolderTokens& more = {}, int64_t limit = INT64_MAX) {
+  if (is_rank_file(bytes)) {
+    BpeParts parts = read_rank_file(bytes, name);
+    add_to_ranks(parts, more, limit);
+    return make_from(std::move(parts), make_bpe_tokenizer, name);
+  }
+  SpmParts parts = spm_parts(parse_spm_model(bytes, name), name);
+  add_to_pieces(parts, more, limit);
+  return make_from(std::move(parts), make_spm_tokenizer, name);
 }
 
 std::unique_ptr<Tokenizer> parse_bin(std::string_view bytes, const std::string& name) {
@@ -183,6 +244,10 @@ bool has_tokenizer(const std::string& folder) {
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
+  return load_model_tokenizer(path, INT64_MAX);
+}
+
+std::unique_ptr<Tokenizer> load_model_tokenizer(const std::string& path, int64_t vocab_size) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) {
@@ -194,14 +259,22 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   }
   // A run has its models, and the tokenizer with them, in folders of its own.
   const std::string last = (fs::path(path) / "last").string();
-  if (!has_tokenizer(path) && has_tokenizer(last)) return load_tokenizer(last);
+  if (!has_tokenizer(path) && has_tokenizer(last)) return load_model_tokenizer(last, vocab_size);
   const auto file = [&](const char* name) { return (fs::path(path) / name).string(); };
   const auto exists = [&](const char* name) { return fs::exists(file(name), ignored); };
   const auto read = [&](const char* name) { return read_file(file(name), kMaxTokenizerBytes); };
-  if (exists("tokenizer.json")) return parse_tokenizer(read("tokenizer.json"), file("tokenizer.json"));
+  const auto make_with_added = [&](Json root, const std::string& name) {
+    add_folder_tokens(root, read_folder_tokens(path), vocab_size, name);
+    return make_any(root, name);
+  };
+  if (exists("tokenizer.json"))
+    return make_with_added(parse_limited_json(read("tokenizer.json"), file("tokenizer.json")),
+                           file("tokenizer.json"));
   if (exists("vocab.json") && exists("merges.txt"))
-    return make_any(json_of_vocab_and_merges(read("vocab.json"), read("merges.txt"), path), path);
-  if (exists("tokenizer.model")) return parse_model(read("tokenizer.model"), file("tokenizer.model"));
+    return make_with_added(json_of_vocab_and_merges(read("vocab.json"), read("merges.txt"), path), path);
+  if (exists("tokenizer.model"))
+    return parse_model(read("tokenizer.model"), file("tokenizer.model"), read_folder_tokens(path),
+                       vocab_size);
   for (const char* name : {kLlama2cTokenizerFile, kLlmcTokenizerFile}) {
     if (exists(name)) return parse_bin(read(name), file(name));
   }

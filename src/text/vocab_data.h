@@ -26,6 +26,8 @@ struct VocabData {
   // SentencePiece: whether a blank is put in front of texts (absent: yes), and whether blanks at both ends
   // and repeated ones are taken away (absent: no).
   std::optional<bool> add_space_prefix, remove_extra_whitespaces;
+  // SentencePiece: what the unknown token decodes to, its own text if none. A GGUF file cannot say it.
+  std::optional<std::string> unknown_text = " \xE2\x81\x87 ";
 };
 
 // The tokenizer that a vocabulary stands for; `name` is its file, for messages. Throws Error for what is

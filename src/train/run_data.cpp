@@ -13,6 +13,8 @@
 #include "data/shard_set.h"
 #include "data/tales.h"
 #include "data/text_blocks.h"
+#include "model/model_files.h"
+#include "text/folder_tokens.h"
 
 namespace gpt {
 namespace {
@@ -151,7 +153,11 @@ std::unique_ptr<Tokenizer> find_tokenizer(const TrainConfig& config, const std::
   if (folder.ends_with(".gguf")) {
     if (const auto vocab = gguf_vocab(GgufFile(folder))) return tokenizer_of(*vocab, folder);
   }
-  if (!folder.empty() && has_tokenizer(folder)) return load_tokenizer(folder);
+  if (!folder.empty() && has_tokenizer(folder)) {
+    const std::string model = folder + "/config.json";
+    return path_exists(model) ? load_model_tokenizer(folder, read_model_config(model).vocab_size)
+                              : load_tokenizer(folder);
+  }
   if (config.tokenizer.ends_with(".gguf")) return gguf_tokenizer(config.tokenizer);
   if (config.tokenizer == "char") return nullptr;
   return open_tokenizer(config.tokenizer, {});

@@ -63,6 +63,11 @@ enum class StmtKind : uint8_t {
   continue_loop,
 };
 
+// Which of the special names the body of a macro reads.
+struct MacroNames {
+  bool caller = false, kwargs = false, varargs = false;
+};
+
 struct Stmt {
   StmtKind kind;
   int line;
@@ -72,6 +77,7 @@ struct Stmt {
   std::vector<std::string> parameters;
   std::vector<ExprPtr> values;
   std::vector<Block> blocks;
+  MacroNames special = {};
 };
 
 struct Program {
@@ -82,5 +88,11 @@ struct Program {
 
 // Throws Error that begins with the line. Source: jinja2/parser.py of Jinja 3.1.
 Block parse(std::string_view source, const JinjaOptions& options);
+
+// Checks what Jinja's compiler checks before a template runs, and sets Stmt::special of all macros. Throws
+// Error that begins with the line for a filter or test without a definition. As in Jinja, such a name is an
+// error only when it is used at run time if it is inside an if statement or inline if, unless a loop, macro
+// or block is between the two. Source: CodeGenerator in jinja2/compiler.py of Jinja 3.1.
+void check_names(Block& body);
 
 }  // namespace gpt::jinja

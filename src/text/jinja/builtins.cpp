@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "text/jinja/objects.h"
 #include "text/jinja/python_text.h"
+#include "text/jinja/safe_text.h"
 
 namespace gpt::jinja {
 
@@ -97,7 +98,8 @@ bool has_method(const Value& self, std::string_view name) {
 Value call_method(Runtime& rt, const Value& self, std::string_view name, const Arguments& arguments) {
   if (self.text() != nullptr && name == "format") return brace_format(rt, *self.text(), arguments);
   if (const Builtin* method = find_builtin(methods_of(self), name))
-    return call_builtin(rt, *method, self, arguments);
+    return is_safe(self) ? call_safe_method(rt, self, *method, arguments)
+                         : call_builtin(rt, *method, self, arguments);
   if (self.text() == nullptr && std::ranges::find(kChanging, name) != kChanging.end())
     fail("{} would change a {}, which templates must not (nor may they in transformers); set a new one", name,
          type_name(self));
@@ -210,9 +212,13 @@ constexpr BuiltinFunction as_test(F) {
 bool is_integer(const Value& value) {
   return value.integer() != nullptr || value.big_integer() != nullptr;
 }
-int64_t rest_of(Runtime& rt, const Value& value, int64_t divisor) {
-  const Value rest = binary(rt, "%", value, Value(divisor));
-  return need_integer(rest, "the number that is tested");
+bool has_rest(Runtime& rt, const Value& value, const Value& divisor, int64_t rest) {
+  return equals(rt.limits, binary(rt, "%", value, divisor), Value(rest));
+}
+// Whether one of Jinja's tables has the value as a name.
+bool is_name(const Value& value, bool (*is_known)(std::string_view)) {
+  require_hashable(value);
+  return value.text() != nullptr && is_known(value.text()->text);
 }
 
 #define GPT_JINJA_TEST(expression)                                             \
@@ -229,6 +235,7 @@ constexpr Builtin kTests[] = {
     {"float", "", 0, GPT_JINJA_TEST(self.real() != nullptr)},
     {"number", "", 0, GPT_JINJA_TEST(self.is_number())},
     {"string", "", 0, GPT_JINJA_TEST(self.text() != nullptr)},
+    {"escaped", "", 0, GPT_JINJA_TEST(is_safe(self))},
     {"mapping", "", 0, GPT_JINJA_TEST(self.dict() != nullptr)},
     {"sequence", "", 0,
      GPT_JINJA_TEST(self.text() != nullptr || self.dict() != nullptr || self.is_undefined() ||
@@ -237,27 +244,33 @@ constexpr Builtin kTests[] = {
      GPT_JINJA_TEST(self.text() != nullptr || self.dict() != nullptr || self.list() != nullptr ||
                     self.is_undefined())},
     {"callable", "", 0,
-     GPT_JINJA_TEST(dynamic_cast<Macro*>(self.object()) != nullptr ||
-                    dynamic_cast<Function*>(self.object()) != nullptr)},
-    {"filter", "", 0, GPT_JINJA_TEST(self.text() != nullptr && is_filter(self.text()->text))},
-    {"test", "", 0, GPT_JINJA_TEST(self.text() != nullptr && is_test(self.text()->text))},
-    {"odd", "", 0, GPT_JINJA_TEST(rest_of(rt, self, 2) == 1)},
-    {"even", "", 0, GPT_JINJA_TEST(rest_of(rt, self, 2) == 0)},
-    {"divisibleby", "num", 1, GPT_JINJA_TEST(rest_of(rt, self, need_integer(*a[0], "divisibleby")) == 0)},
+     GPT_JINJA_TEST(self.is_undefined() ||
+                    (self.object() != nullptr && dynamic_cast<Namespace*>(self.object()) == nullptr))},
+    {"filter", "", 0, GPT_JINJA_TEST(is_name(self, is_filter))},
+    {"test", "", 0, GPT_JINJA_TEST(is_name(self, is_test))},
+    {"odd", "", 0, GPT_JINJA_TEST(has_rest(rt, self, Value(int64_t{2}), 1))},
+    {"even", "", 0, GPT_JINJA_TEST(has_rest(rt, self, Value(int64_t{2}), 0))},
+    {"divisibleby", "num", 1, GPT_JINJA_TEST(has_rest(rt, self, *a[0], 0))},
     {"lower", "", 0, GPT_JINJA_TEST(truthy(rt, call_method(rt, Value(to_text(rt, self)), "islower", {})))},
     {"upper", "", 0, GPT_JINJA_TEST(truthy(rt, call_method(rt, Value(to_text(rt, self)), "isupper", {})))},
     {"in", "seq", 1, GPT_JINJA_TEST(contains(rt, *a[0], self))},
     {"sameas", "other", 1,
      GPT_JINJA_TEST(type_name(self) == type_name(*a[0]) && equals(rt.limits, self, *a[0]))},
     {"eq", "other", 1, GPT_JINJA_TEST(equals(rt.limits, self, *a[0]))},
+    {"==", "other", 1, GPT_JINJA_TEST(equals(rt.limits, self, *a[0]))},
     {"equalto", "other", 1, GPT_JINJA_TEST(equals(rt.limits, self, *a[0]))},
     {"ne", "other", 1, GPT_JINJA_TEST(!equals(rt.limits, self, *a[0]))},
+    {"!=", "other", 1, GPT_JINJA_TEST(!equals(rt.limits, self, *a[0]))},
     {"lt", "other", 1, GPT_JINJA_TEST(compare(rt.limits, self, *a[0]) < 0)},
+    {"<", "other", 1, GPT_JINJA_TEST(compare(rt.limits, self, *a[0]) < 0)},
     {"lessthan", "other", 1, GPT_JINJA_TEST(compare(rt.limits, self, *a[0]) < 0)},
     {"le", "other", 1, GPT_JINJA_TEST(compare(rt.limits, self, *a[0]) <= 0)},
+    {"<=", "other", 1, GPT_JINJA_TEST(compare(rt.limits, self, *a[0]) <= 0)},
     {"gt", "other", 1, GPT_JINJA_TEST(compare(rt.limits, self, *a[0]) > 0)},
+    {">", "other", 1, GPT_JINJA_TEST(compare(rt.limits, self, *a[0]) > 0)},
     {"greaterthan", "other", 1, GPT_JINJA_TEST(compare(rt.limits, self, *a[0]) > 0)},
     {"ge", "other", 1, GPT_JINJA_TEST(compare(rt.limits, self, *a[0]) >= 0)},
+    {">=", "other", 1, GPT_JINJA_TEST(compare(rt.limits, self, *a[0]) >= 0)},
 };
 #undef GPT_JINJA_TEST
 

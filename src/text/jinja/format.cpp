@@ -5,6 +5,7 @@
 #include "base/parse.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/python_text.h"
+#include "text/jinja/safe_text.h"
 
 namespace gpt::jinja {
 namespace {
@@ -41,7 +42,7 @@ class PercentFormat {
     const bool tuple = values_.list() != nullptr && values_.list()->kind == ListKind::tuple;
     if (values_.dict() == nullptr && next_ < (tuple ? values_.list()->items.size() : 1))
       fail("not all values were used by the format");
-    return out_.value();
+    return text_.safe ? marked_safe(out_.value()) : out_.value();
   }
 
  private:
@@ -101,6 +102,7 @@ class PercentFormat {
       written.append(number_text(c, value));
     }
     const bool is_text = c.type == 's' || c.type == 'r';
+    if (is_text && text_.safe) written = escaped(written);
     if (is_text && c.precision >= 0) {
       const std::vector<size_t> offsets = char_offsets(written.text);
       written = written.substr(0, offsets[std::min(offsets.size() - 1, static_cast<size_t>(c.precision))]);
@@ -176,10 +178,11 @@ Value brace_format(Runtime& rt, const JinjaText& text, const Arguments& argument
     const auto named = std::ranges::find(arguments.named, field, &std::pair<std::string, Value>::first);
     if (index ? *index >= arguments.positional.size() : named == arguments.named.end())
       fail("format: there is no value for a field");
-    out.add(to_text(rt, index ? arguments.positional[*index] : named->second));
+    const JinjaText inserted = to_text(rt, index ? arguments.positional[*index] : named->second);
+    out.add(text.safe ? escaped(inserted) : inserted);
     at = close + 1;
   }
-  return out.value();
+  return text.safe ? marked_safe(out.value()) : out.value();
 }
 
 }  // namespace gpt::jinja

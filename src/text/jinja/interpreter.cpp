@@ -304,7 +304,7 @@ class Interpreter {
       if (const Value* found = const_cast<Scope*>(at)->find(expr.name)) return *found;
     }
     if (is_function(expr.name)) return Value(std::shared_ptr<Object>(std::make_shared<Function>(expr.name)));
-    for (const char* word : {"varargs", "kwargs", "cycler", "joiner", "lipsum"}) {
+    for (const char* word : {"cycler", "joiner", "lipsum"}) {
       if (expr.name == word) fail("{} is not supported", word);
     }
     return Value::undefined(fmt::format("'{}' is undefined", expr.name));
@@ -429,8 +429,7 @@ class Interpreter {
       const Value object = part(callee, 0, scope);
       if (object.is_undefined()) fail("{}", object.undefined_what());
       const Arguments given = all_arguments();
-      if (const auto* loop = dynamic_cast<const Loop*>(object.object()))
-        return call_loop(*loop, callee.name, given);
+      if (auto* loop = dynamic_cast<Loop*>(object.object())) return call_loop(*loop, callee.name, given);
       if (object.object() == nullptr) return call_method(rt_, object, callee.name, given);
       return call(get_attribute(rt_, object, callee.name), given, callee.name);
     }
@@ -446,28 +445,62 @@ class Interpreter {
     fail("{} is a {} and cannot be called", name.empty() ? "what is called" : name, type_name(function));
   }
 
-  Value call_loop(const Loop& loop, const std::string& name, const Arguments& given) {
+  Value call_loop(Loop& loop, const std::string& name, const Arguments& given) {
+    if (name == "changed") {
+      const Value values = make_list(given.positional, ListKind::tuple);
+      const bool changed = !loop.last_changed || !equals(rt_.limits, *loop.last_changed, values);
+      loop.last_changed = values;
+      return Value(changed);
+    }
     if (name != "cycle") fail("loop.{} is not supported", printable_text(name, 32));
     if (given.positional.empty()) fail("loop.cycle: expected values");
     return given.positional[loop.index % given.positional.size()];
+  }
+
+  // Binds the parameters and special names of a macro as Macro.__call__ of Jinja does.
+  void bind_arguments(const Stmt& stmt, const Arguments& given, Scope& body) {
+    const size_t n = stmt.parameters.size(), positional = std::min(given.positional.size(), n);
+    for (size_t i = 0; i < positional; ++i)
+      body.set(stmt.parameters[i], given.positional[i]);
+    std::vector<std::pair<std::string, Value>> named = given.named;
+    const auto take = [&](const std::string& name) -> std::optional<Value> {
+      const auto found = std::ranges::find(named, name, &std::pair<std::string, Value>::first);
+      if (found == named.end()) return std::nullopt;
+      Value value = std::move(found->second);
+      named.erase(found);
+      return value;
+    };
+    bool has_caller =
+        positional == n && std::ranges::find(stmt.parameters, "caller") != stmt.parameters.end();
+    for (size_t i = positional; i < n; ++i) {
+      has_caller = has_caller || stmt.parameters[i] == "caller";
+      if (auto value = take(stmt.parameters[i])) body.set(stmt.parameters[i], *std::move(value));
+    }
+    if (stmt.special.caller && !has_caller)
+      body.set("caller", take("caller").value_or(Value::undefined("No caller defined")));
+    if (stmt.special.kwargs) {
+      std::vector<std::pair<Value, Value>> items;
+      for (auto& [name, value] : named)
+        items.emplace_back(Value(std::string_view(name)), std::move(value));
+      body.set("kwargs", make_dict(rt_.limits, std::move(items)));
+    } else if (!named.empty()) {
+      fail("the macro {} has no parameter {}, or it is given twice", stmt.name,
+           printable_text(named[0].first, 32));
+    }
+    const auto rest = given.positional.begin() + static_cast<std::ptrdiff_t>(positional);
+    if (stmt.special.varargs) {
+      body.set("varargs", make_list({rest, given.positional.end()}, ListKind::tuple));
+    } else if (rest != given.positional.end()) {
+      fail("the macro {} has {} parameters, found {} values", stmt.name, n, given.positional.size());
+    }
   }
 
   Value call_macro(const Macro& macro, const Arguments& given) {
     const Stmt& stmt = *macro.definition;
     const ScopePtr around = macro.scope.lock();
     if (around == nullptr) fail("the macro {} is called outside of the block that defines it", stmt.name);
-    if (given.positional.size() > stmt.parameters.size())
-      fail("the macro {} has {} parameters, found {} values", stmt.name, stmt.parameters.size(),
-           given.positional.size());
     const ScopePtr body = inner(around);
-    for (size_t i = 0; i < given.positional.size(); ++i)
-      body->set(stmt.parameters[i], given.positional[i]);
-    for (const auto& [name, value] : given.named) {
-      if (name != "caller" && std::ranges::find(stmt.parameters, name) == stmt.parameters.end())
-        fail("the macro {} has no parameter {}", stmt.name, name);
-      if (body->find(name) != nullptr) fail("the macro {}: the parameter {} is given twice", stmt.name, name);
-      body->set(name, value);
-    }
+    bind_arguments(stmt, given, *body);
     const size_t without_default = stmt.parameters.size() - stmt.values.size();
     for (size_t i = 0; i < stmt.parameters.size(); ++i) {
       const std::string& name = stmt.parameters[i];

@@ -5,6 +5,7 @@
 #include "base/utf8.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/python_text.h"
+#include "text/jinja/safe_text.h"
 
 namespace gpt::jinja {
 namespace {
@@ -91,6 +92,7 @@ Value dictsort(Runtime& rt, const Value& self, const Bound& a) {
 Value unique(Runtime& rt, const Value& self, const Bound& a) {
   const std::vector<Value> items = iterate(rt, self);
   const std::vector<Value> keys = keys_of(rt, items, a[1], flag_or(rt, a[0], false));
+  std::ranges::for_each(keys, require_hashable);
   std::vector<Value> out;
   for (size_t i = 0; i < items.size(); ++i) {
     const auto same = [&](const Value& key) { return equals(rt.limits, key, keys[i]); };
@@ -153,6 +155,8 @@ Value list(Runtime& rt, const Value& self, const Bound&) {
 Value reverse(Runtime& rt, const Value& self, const Bound&) {
   std::vector<Value> items = iterate(rt, self);
   std::ranges::reverse(items);
+  const bool is_generator = self.list() != nullptr && self.list()->kind == ListKind::generator;
+  if (is_generator) return make_list(std::move(items));
   if (self.text() == nullptr) return make_list(std::move(items), ListKind::generator);
   TextBuilder out(rt.limits);
   for (const Value& c : items)
@@ -205,6 +209,12 @@ Value slice(Runtime& rt, const Value& self, const Bound& a) {
   return make_list(std::move(rows), ListKind::generator);
 }
 
+Value group_of(const Value& key, std::vector<Value> items) {
+  List group = *make_list({key, make_list(std::move(items))}, ListKind::tuple).list();
+  group.group = true;
+  return Value(std::make_shared<const List>(std::move(group)));
+}
+
 // [(key, items), ...] by the order of keys.
 Value groupby(Runtime& rt, const Value& self, const Bound& a) {
   const std::vector<Value> items = iterate(rt, self);
@@ -221,8 +231,7 @@ Value groupby(Runtime& rt, const Value& self, const Bound& a) {
   std::vector<Value> groups, group;
   Value key;
   const auto close = [&] {
-    if (!group.empty())
-      groups.push_back(make_list({key, make_list(std::exchange(group, {}))}, ListKind::tuple));
+    if (!group.empty()) groups.push_back(group_of(key, std::exchange(group, {})));
   };
   for (const Value& pair : sorted(rt, pairs, keys, false)) {
     const Value& value = pair.list()->items[0];
@@ -270,8 +279,10 @@ const std::string& name_at(const Arguments& arguments, size_t at, std::string_vi
   return need_text(arguments.positional[at], "the name of a filter or test").text;
 }
 
+// Like Jinja's generator, does not look at the arguments if there is nothing to go through.
 Value map(Runtime& rt, const Value& self, const Arguments& arguments) {
   std::vector<Value> out;
+  if (!truthy(rt, self)) return make_list(std::move(out), ListKind::generator);
   if (arguments.positional.empty()) {
     const Value *attribute = nullptr, *other = nullptr;
     for (const auto& [name, value] : arguments.named) {
@@ -292,6 +303,7 @@ Value map(Runtime& rt, const Value& self, const Arguments& arguments) {
 
 // select, reject, selectattr and rejectattr.
 Value select(Runtime& rt, std::string_view filter, const Value& self, const Arguments& arguments) {
+  if (!truthy(rt, self)) return make_list({}, ListKind::generator);
   const bool by_attribute = filter.ends_with("attr"), wanted = filter.starts_with("select");
   const size_t at = by_attribute ? 1 : 0;
   if (by_attribute) {
@@ -344,7 +356,8 @@ Value apply_filter(Runtime& rt, std::string_view name, const Value& self, const 
   const Builtin* filter = find_builtin(list_filters(), name);
   if (filter == nullptr) filter = find_builtin(text_filters(), name);
   if (filter == nullptr) fail("the filter {} is not supported", printable_text(name, 32));
-  return call_builtin(rt, *filter, self, arguments);
+  Value result = call_builtin(rt, *filter, self, arguments);
+  return is_safe(self) && filter_keeps_safe(name) ? marked_safe(result) : result;
 }
 
 }  // namespace gpt::jinja

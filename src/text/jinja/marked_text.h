@@ -20,7 +20,9 @@ struct JinjaSpan {
 // A text that knows where its bytes came from.
 struct JinjaText {
   std::string text;
-  std::vector<JinjaSpan> spans;  // one behind the other, all of the text; neighbours differ
+  std::vector<JinjaSpan> spans;  // contiguous ranges that cover the text; neighbours differ
+  // The result of |safe or |escape (markupsafe's Markup): + escapes the other operand. Appending keeps it.
+  bool safe = false;
 
   void append(std::string_view more, int32_t origin = JinjaSpan::kTemplate, bool generated = false);
   void append(const JinjaText& other, size_t begin, size_t end);  // its bytes [begin, end)

@@ -29,6 +29,7 @@ struct Namespace : Object {
 struct Loop : Object {
   std::vector<Value> items;
   size_t index = 0;
+  std::optional<Value> last_changed;  // the arguments of the last call of loop.changed
   const char* kind() const override { return "loop"; }
 };
 

@@ -6,6 +6,7 @@
 #include "text/jinja/builtins.h"
 #include "text/jinja/objects.h"
 #include "text/jinja/python_text.h"
+#include "text/jinja/safe_text.h"
 
 namespace gpt::jinja {
 
@@ -79,6 +80,29 @@ bool contains(Runtime& rt, const Value& container, const Value& item) {
 
 namespace {
 
+Value no_attribute(const Value& value, const std::string& name) {
+  return Value::undefined(
+      fmt::format("'{} object' has no attribute '{}'", type_name(value), printable_text(name, 64)));
+}
+
+Value attribute_of(const Macro& macro, const std::string& name) {
+  const Stmt& definition = *macro.definition;
+  const bool has_name = definition.kind == StmtKind::macro;  // the macro of a call block has none
+  const std::vector<std::string>& parameters = definition.parameters;
+  if (name == "name") return has_name ? Value(std::string_view(definition.name)) : Value();
+  if (name == "arguments") {
+    std::vector<Value> names;
+    for (const std::string& parameter : parameters)
+      names.emplace_back(std::string_view(parameter));
+    return make_list(std::move(names), ListKind::tuple);
+  }
+  if (name == "catch_kwargs") return Value(definition.special.kwargs);
+  if (name == "catch_varargs") return Value(definition.special.varargs);
+  if (name == "caller") return Value(definition.special.caller);
+  if (name == "explicit_caller") return Value(std::ranges::find(parameters, "caller") != parameters.end());
+  return Value::undefined(fmt::format("a macro has no attribute '{}'", printable_text(name, 64)));
+}
+
 Value attribute_of(const Object& object, const std::string& name) {
   if (const auto* space = dynamic_cast<const Namespace*>(&object)) {
     for (const auto& [key, value] : space->names) {
@@ -86,6 +110,7 @@ Value attribute_of(const Object& object, const std::string& name) {
     }
     return Value::undefined(fmt::format("the namespace has no attribute '{}'", name));
   }
+  if (const auto* macro = dynamic_cast<const Macro*>(&object)) return attribute_of(*macro, name);
   const auto* loop = dynamic_cast<const Loop*>(&object);
   if (loop == nullptr)
     return Value::undefined(fmt::format("a {} has no attribute '{}'", object.kind(), name));
@@ -103,12 +128,15 @@ Value attribute_of(const Object& object, const std::string& name) {
     return i > 0 ? loop->items[loop->index - 1] : Value::undefined("there is no previous item");
   if (name == "nextitem")
     return i + 1 < n ? loop->items[loop->index + 1] : Value::undefined("there is no next item");
-  fail("loop.{} is not supported", name);
+  if (name == "cycle" || name == "changed") fail("loop.{} is only supported where it is called", name);
+  return Value::undefined(fmt::format("the loop has no attribute '{}'", printable_text(name, 64)));
 }
 
-Value no_attribute(const Value& value, const std::string& name) {
-  return Value::undefined(
-      fmt::format("'{} object' has no attribute '{}'", type_name(value), printable_text(name, 64)));
+// The named items of a group.
+const Value* group_item(const Value& value, std::string_view name) {
+  if (value.list() == nullptr || !value.list()->group) return nullptr;
+  if (name == "grouper") return &value.list()->items[0];
+  return name == "list" ? &value.list()->items[1] : nullptr;
 }
 
 std::shared_ptr<Object> method(const std::string& name) {
@@ -126,6 +154,7 @@ std::optional<size_t> index_in(int64_t index, int64_t n) {
 Value get_attribute(Runtime& rt, const Value& value, const std::string& name) {
   if (value.is_undefined()) fail("{}", value.undefined_what());
   if (value.object() != nullptr) return attribute_of(*value.object(), name);
+  if (const Value* found = group_item(value, name)) return *found;
   if (has_method(value, name)) return Value(method(name));
   if (const Dict* dict = value.dict()) {
     if (const Value* found = find_item(rt.limits, *dict, name)) return *found;
@@ -150,12 +179,14 @@ Value get_item(Runtime& rt, const Value& value, const Value& key) {
       const std::vector<size_t> offsets = char_offsets(text->text);
       rt.limits.step(std::ssize(offsets) / 16);
       const auto at = index_in(*index, std::ssize(offsets) - 1);
-      return at ? Value(text->substr(offsets[*at], offsets[*at + 1]))
-                : Value::undefined(fmt::format("a str has no character {}", *index));
+      if (!at) return Value::undefined(fmt::format("a str has no character {}", *index));
+      const Value character(text->substr(offsets[*at], offsets[*at + 1]));
+      return text->safe ? marked_safe(character) : character;
     }
   }
   if (key.text() != nullptr) {
     const std::string& name = key.text()->text;
+    if (const Value* found = group_item(value, name)) return *found;
     return has_method(value, name) ? Value(method(name)) : no_attribute(value, name);
   }
   return Value::undefined(fmt::format("a {} has no such item", type_name(value)));
@@ -206,7 +237,7 @@ Value get_slice(Runtime& rt, const Value& value, const Value& begin, const Value
     } else {
       for_slice(rt, range, [&](size_t i) { out.add(*text, offsets[i], offsets[i + 1]); });
     }
-    return out.value();
+    return text->safe ? marked_safe(out.value()) : out.value();
   }
   const List* list = value.list();
   if (list == nullptr || list->kind == ListKind::generator) fail("a {} has no slices", type_name(value));
@@ -265,7 +296,7 @@ Value repeated(Runtime& rt, const Value& value, int64_t times) {
     TextBuilder out(rt.limits);
     for (int64_t i = 0; i < times && !text->text.empty(); ++i)
       out.add(*text);
-    return out.value();
+    return text->safe ? marked_safe(out.value()) : out.value();
   }
   std::vector<Value> items;
   for (int64_t i = 0; i < times && !value.list()->items.empty(); ++i) {
@@ -295,6 +326,8 @@ Value binary(Runtime& rt, std::string_view op, const Value& left, const Value& r
   }
   if (op == "*" && is_sequence(left) && b != nullptr) return repeated(rt, left, *b);
   if (op == "*" && is_sequence(right) && a != nullptr) return repeated(rt, right, *a);
+  if (op == "+" && left.text() != nullptr && right.text() != nullptr && (is_safe(left) || is_safe(right)))
+    return safe_sum(rt, *left.text(), *right.text());
   if (op == "+" && left.text() != nullptr && right.text() != nullptr)
     return TextBuilder(rt.limits).add(*left.text()).add(*right.text()).value();
   if (op == "+" && is_sequence(left) && left.list() != nullptr && right.list() != nullptr &&

@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/python_text.h"
+#include "text/jinja/safe_text.h"
 #include "text/unicode.h"
 
 namespace gpt::jinja {
@@ -54,13 +55,32 @@ Value string(Runtime& rt, const Value& self, const Bound&) {
   return Value(to_text(rt, self));
 }
 
+Value safe(Runtime& rt, const Value& self, const Bound&) {
+  return marked_safe(Value(to_text(rt, self)));
+}
+
+template <bool kForce>
+Value escape(Runtime& rt, const Value& self, const Bound&) {
+  JinjaText text = to_text(rt, self);
+  if (kForce) text.safe = false;
+  rt.limits.use(text.text.size());
+  return Value(escaped(text));
+}
+
+Value attribute(Runtime& rt, const Value& self, const Bound& a) {
+  const std::string name = need_text(*a[0], "attr").text;
+  const bool item = self.dict() != nullptr && !has_method(self, name);  // attr does not look at items
+  return item ? Value::undefined(fmt::format("a dict has no attribute '{}'", printable_text(name, 64)))
+              : get_attribute(rt, self, name);
+}
+
 Value replace(Runtime& rt, const Value& self, const Bound& a) {
   return replace_text(rt, to_text(rt, self), to_text(rt, *a[0]), to_text(rt, *a[1]),
                       integer_or(a[2], "replace", -1));
 }
 
 Value indent(Runtime& rt, const Value& self, const Bound& a) {
-  const JinjaText text = to_text(rt, self);
+  const JinjaText& text = need_text(self, "indent");
   JinjaText margin;
   if (a[0] != nullptr && a[0]->text() != nullptr) {
     margin = *a[0]->text();
@@ -87,7 +107,6 @@ Value center(Runtime& rt, const Value& self, const Bound& a) {
 }
 
 Value truncate(Runtime& rt, const Value& self, const Bound& a) {
-  const JinjaText text = to_text(rt, self);
   const int64_t length = integer_or(a[0], "truncate", 255), leeway = integer_or(a[3], "truncate", 5);
   const bool kill_words = flag_or(rt, a[1], false);
   JinjaText end;
@@ -96,11 +115,14 @@ Value truncate(Runtime& rt, const Value& self, const Bound& a) {
   const auto end_chars = count_chars(end.text);
   if (length < end_chars) fail("truncate: expected a length of at least {}, found {}", end_chars, length);
   if (leeway < 0) fail("truncate: the leeway is negative");
+  if (length_of(rt, self) - leeway <= length) return self;
+  const JinjaText& text = need_text(self, "truncate");
   const std::vector<size_t> offsets = char_offsets(text.text);
-  if (std::ssize(offsets) - 1 - leeway <= length) return Value(text);
   size_t kept = offsets[static_cast<size_t>(length - end_chars)];
   if (!kill_words) kept = std::min(kept, text.text.substr(0, kept).rfind(' '));
-  return TextBuilder(rt.limits).add(text, 0, kept).add(end).value();
+  JinjaText begin = text.substr(0, kept);
+  begin.safe = text.safe;
+  return binary(rt, "+", Value(std::move(begin)), Value(std::move(end)));
 }
 
 Value wordcount(Runtime& rt, const Value& self, const Bound&) {
@@ -158,6 +180,7 @@ std::optional<Number> number_of(std::string_view text) {
 }
 
 Value to_integer(Runtime&, const Value& self, const Bound& a) {
+  if (self.is_undefined()) fail("{}", self.undefined_what());
   if (integer_or(a[1], "int", 10) != 10) fail("int: only base 10 is supported");
   const Value other = a[0] == nullptr ? Value(int64_t{0}) : *a[0];
   int64_t room = 0;
@@ -175,6 +198,7 @@ Value to_integer(Runtime&, const Value& self, const Bound& a) {
 }
 
 Value to_float(Runtime&, const Value& self, const Bound& a) {
+  if (self.is_undefined()) fail("{}", self.undefined_what());
   if (self.is_number()) return Value(self.as_double());
   const auto real = self.text() == nullptr ? std::nullopt : number_of<double>(self.text()->text);
   return real ? Value(*real) : (a[0] == nullptr ? Value(0.0) : *a[0]);
@@ -228,7 +252,11 @@ std::span<const Builtin> text_filters() {
       {"title", "", 0, title},
       {"trim", "chars", 0, trim},
       {"string", "", 0, string},
-      {"safe", "", 0, string},  // nothing is escaped
+      {"safe", "", 0, safe},
+      {"escape", "", 0, escape<false>},
+      {"e", "", 0, escape<false>},
+      {"forceescape", "", 0, escape<true>},
+      {"attr", "name", 1, attribute},
       {"replace", "old new count", 2, replace},
       {"indent", "width first blank", 0, indent},
       {"center", "width", 0, center},

@@ -81,12 +81,18 @@ Value make_list(std::vector<Value> items, ListKind kind) {
   return Value(std::make_shared<const List>(List{std::move(items), kind, checked_depth(depth)}));
 }
 
+void require_hashable(const Value& key) {
+  const List* list = key.list();
+  if ((list != nullptr && list->kind == ListKind::list) || key.dict() != nullptr)
+    fail("a {} cannot be the key of a dict", type_name(key));
+  if (list != nullptr && list->kind == ListKind::tuple) std::ranges::for_each(list->items, require_hashable);
+}
+
 Value make_dict(Limits& limits, std::vector<std::pair<Value, Value>>&& items) {
   Dict dict{{}, 0};
   int depth = 0;
   for (auto& [key, value] : items) {
-    if ((key.list() != nullptr && key.list()->kind != ListKind::tuple) || key.dict() != nullptr)
-      fail("a {} cannot be the key of a dict", type_name(key));
+    require_hashable(key);
     depth = std::max({depth, depth_of(value), depth_of(key)});
     if (const Value* found = find_item(limits, dict, key)) {
       *const_cast<Value*>(found) = std::move(value);  // `dict` is our own
@@ -222,6 +228,7 @@ void append_quoted(TextBuilder& out, const JinjaText& text) {
   const std::string& bytes = text.text;
   const bool double_quotes = bytes.find('\'') != std::string::npos && bytes.find('"') == std::string::npos;
   const char quote = double_quotes ? '"' : '\'';
+  if (text.safe) out.add("Markup(");
   out.add(std::string_view(&quote, 1));
   for (size_t at = 0; at < bytes.size();) {
     const Utf8Char c = decode_utf8(bytes, at);
@@ -241,6 +248,7 @@ void append_quoted(TextBuilder& out, const JinjaText& text) {
     at += static_cast<size_t>(c.length);
   }
   out.add(std::string_view(&quote, 1));
+  if (text.safe) out.add(")");
 }
 
 void append_list(TextBuilder& out, const List& list) {
@@ -254,6 +262,17 @@ void append_list(TextBuilder& out, const List& list) {
     append_repr(out, list.items[i]);
   }
   out.add(tuple ? (list.items.size() == 1 ? ",)" : ")") : "]");
+}
+
+void append_object(TextBuilder& out, const Object& object) {
+  if (const auto* macro = dynamic_cast<const Macro*>(&object)) {
+    const bool has_name = macro->definition->kind == StmtKind::macro;
+    return void(
+        out.add(has_name ? fmt::format("<Macro '{}'>", macro->definition->name) : "<Macro anonymous>"));
+  }
+  if (const auto* loop = dynamic_cast<const Loop*>(&object))
+    return void(out.add(fmt::format("<LoopContext {}/{}>", loop->index + 1, loop->items.size())));
+  fail("writing a {} is not supported", object.kind());
 }
 
 void append_dict(TextBuilder& out, const Dict& dict) {
@@ -291,7 +310,7 @@ void append_repr(TextBuilder& out, const Value& value) {
   } else if (const auto* datetime = dynamic_cast<const Datetime*>(value.object())) {
     out.add(datetime->at.repr(), JinjaSpan::kContext);
   } else {
-    fail("writing a {} is not supported", value.object()->kind());
+    append_object(out, *value.object());
   }
 }
 

@@ -96,6 +96,7 @@ struct List {
   ListKind kind;
   int depth;                      // lists and dicts inside of each other, this one counted
   mutable bool consumed = false;  // a generator gives its items once
+  bool group = false;             // a result of groupby: a tuple whose items are also .grouper and .list
 };
 struct Dict {
   std::vector<std::pair<Value, Value>> items;  // in the order they came in
@@ -146,6 +147,9 @@ class TextBuilder {
 Value make_list(std::vector<Value> items, ListKind kind = ListKind::list);
 Value make_dict(Limits& limits,
                 std::vector<std::pair<Value, Value>>&& items);  // a later one of equal keys counts
+
+// Throws Error for lists and dicts, which cannot be keys of a dict.
+void require_hashable(const Value& key);
 
 const Value* find_item(Limits& limits, const Dict& dict, const Value& key);
 const Value* find_item(Limits& limits, const Dict& dict, std::string_view key);

@@ -68,11 +68,12 @@ TEST_F(ChatExamplesOf, PartsOfTextAreJoined) {
       parse(R"({"messages": [{"role": "user", "content": "a\nc"}, {"role": "assistant", "content": "b"}]})");
   ASSERT_EQ(parts.examples.size(), 1u);
   EXPECT_EQ(parts.examples[0].ids, text.examples[0].ids);
-  EXPECT_EQ(problem("\n"
-                    R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, )"
-                    R"({"type": "image_url", "image_url": {}}]}, {"role": "assistant", "content": "b"}]})"),
-            "d.jsonl:2: message 1: part 2 of \"content\": expected the type text, found \"image_url\"; leave "
-            "such parts or the conversation out");
+  const std::string error = problem(
+      "\n"
+      R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, )"
+      R"({"type": "image_url", "image_url": {}}]}, {"role": "assistant", "content": "b"}]})");
+  EXPECT_TRUE(error.starts_with("d.jsonl:2: message 1: part 2 ")) << error;
+  EXPECT_NE(error.find("image_url"), std::string::npos) << error;
 }
 
 TEST_F(ChatExamplesOf, APreviewNeverWritesControlCharacters) {
@@ -179,7 +180,8 @@ TEST(ChatTemplates, TrainingChatAndExportAgree) {
       test::make_config({"t", "gpt2", fmt::format(R"({{"vocab_size": {}}})", tokenizer().vocab_size())}),
       DType::f32);
   const test::TempDir dir;
-  write_gguf(dir.file("m.gguf"), random.model, random.model.weights, &tokenizer(), {.chat_template = jinja});
+  write_gguf(dir.file("m.gguf"), random.model, random.model.weights, &tokenizer(),
+             {.chat_templates = {{kDefaultTemplate, jinja}}});
   const LoadedModel loaded(dir.file("m.gguf"));
   const auto exported_tokenizer = model_tokenizer(loaded, "");
   const ChatTemplate exported = model_chat_template(loaded, *exported_tokenizer, "", "--template");

@@ -200,11 +200,13 @@ TEST(GgufExport, TheTokenizerTravelsInTheFile) {
   const RandomModel random(make_config({"t", "gpt2", fmt::format(R"({{"vocab_size": {}}})", vocab)}),
                            DType::f32);
   TempDir dir;
-  write_gguf(dir.file("m.gguf"), random.model, random.model.weights, tokenizer.get(),
-             {.name = "a name", .chat_template = "{{ messages }}"});
+  write_gguf(
+      dir.file("m.gguf"), random.model, random.model.weights, tokenizer.get(),
+      {.name = "a name", .chat_templates = {{"default", "{{ messages }}"}, {"tool_use", "{{ tools }}"}}});
   const GgufFile file(dir.file("m.gguf"));
   EXPECT_EQ(file.need_string("general.name"), "a name");
-  EXPECT_EQ(gguf_chat_template(file), "{{ messages }}");
+  EXPECT_EQ(gguf_chat_templates(file),
+            (ChatTemplates{{"default", "{{ messages }}"}, {"tool_use", "{{ tools }}"}}));
   EXPECT_EQ(std::ssize(*file.strings("tokenizer.ggml.tokens")), vocab);
   const auto data = gguf_vocab(file);
   ASSERT_TRUE(data.has_value());

@@ -198,27 +198,68 @@ TEST(ChatTemplate, CallsNeedNoContent) {
   EXPECT_NE(error_of([&] { expects.encode_conversation(user, false); }), "no error");
 }
 
+// Contents in parts, messages that are to be continued, and several templates: scripts/golden/make_chat.py.
+TEST(ChatTemplate, OptionsGiveTheIdsOfTransformers) {
+  std::ifstream in(kData + "chat_options.jsonl");
+  int rows = 0, refused = 0;
+  std::string line;
+  std::getline(in, line);
+  const json templates = json::parse(line);
+  for (; std::getline(in, line); ++rows) {
+    const auto row = nlohmann::ordered_json::parse(line);
+    ChatSource source = {.name = "t", .others = templates[row["templates"].get<std::string>()]};
+    source.jinja = source.others.at(kDefaultTemplate);
+    source.others.erase(kDefaultTemplate);
+    source.tokens = {{"bos_token", "<s>"}, {"eos_token", "<|im_end|>"}};
+    std::vector<int32_t> ids;
+    const std::string error = error_of([&] {
+      const ChatTemplate chat(source, tokenizer());
+      ids = row["continue"] ? chat.encode_to_continue(row["conversation"])
+                            : chat.encode_conversation(row["conversation"], false);
+    });
+    EXPECT_EQ(error == "no error", !row["ids"].is_null()) << line << error;
+    refused += row["ids"].is_null() ? 1 : 0;
+    if (row["ids"].is_null()) continue;
+    EXPECT_EQ(ids, row["ids"].get<std::vector<int32_t>>()) << line;
+  }
+  EXPECT_EQ(rows, 234);
+  EXPECT_GT(refused, 5);
+}
+
 TEST(ChatTemplate, IsFoundBesideAModel) {
   const test::TempDir dir;
-  EXPECT_EQ(read_chat_template(dir.path()), std::nullopt);
   const auto config = [&](const json& value) {
     test::write_plain_file(dir.file("tokenizer_config.json"), value.dump());
   };
+  EXPECT_TRUE(read_chat_templates(dir.path()).empty());
   config({{"bos_token", "<s>"}});
-  EXPECT_EQ(read_chat_template(dir.path()), std::nullopt);
-  const char* chatml =
-      R"({% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})";
-  config({{"chat_template", chatml}});
-  EXPECT_EQ(read_chat_template(dir.path()), chatml);
+  EXPECT_TRUE(read_chat_templates(dir.path()).empty());
+  config({{"chat_template", "d"}});
+  EXPECT_EQ(read_chat_templates(dir.path()), (ChatTemplates{{"default", "d"}}));
+  const ChatTemplates named = {{"default", "d"}, {"rag", "r"}, {"tool_use", "t"}};
   config({{"chat_template",
-           {{{"name", "tool_use"}, {"template", "x"}}, {{"name", "default"}, {"template", chatml}}}}});
-  EXPECT_EQ(read_chat_template(dir.path()), chatml);
-  config({{"chat_template", {{{"name", "tool_use"}, {"template", "x"}}}}});
-  EXPECT_NE(error_of([&] { read_chat_template(dir.path()); }).find("named \"default\""), std::string::npos);
-  config({{"chat_template", 3}});
-  EXPECT_NE(error_of([&] { read_chat_template(dir.path()); }).find("a string or a list"), std::string::npos);
-  test::write_plain_file(dir.file("chat_template.jinja"), chatml);
-  EXPECT_EQ(read_chat_template(dir.path()), chatml) << "the file goes first";
+           {{{"name", "tool_use"}, {"template", "t"}},
+            {{"name", "default"}, {"template", "d"}},
+            {{"name", "rag"}, {"template", "r"}}}}});
+  EXPECT_EQ(read_chat_templates(dir.path()), named);
+  config({{"chat_template", {{"default", "d"}, {"rag", "r"}, {"tool_use", "t"}}}});
+  EXPECT_EQ(read_chat_templates(dir.path()), named);
+  for (const json& wrong : {json(3), json{{{"name", "a"}}}, json{1, 2}}) {
+    config({{"chat_template", wrong}});
+    EXPECT_THROW(read_chat_templates(dir.path()), Error) << wrong;
+  }
+  // As in transformers, files count instead of what the configuration says.
+  config({{"chat_template", {{{"name", "tool_use"}, {"template", "t"}}}}});
+  test::write_plain_file(dir.file("chat_template.jinja"), "file");
+  EXPECT_EQ(read_chat_templates(dir.path()), (ChatTemplates{{"default", "file"}}));
+  std::filesystem::create_directory(dir.file("additional_chat_templates"));
+  test::write_plain_file(dir.file("additional_chat_templates/tool_use.jinja"), "tools");
+  EXPECT_EQ(read_chat_templates(dir.path()), (ChatTemplates{{"default", "file"}, {"tool_use", "tools"}}));
+  EXPECT_EQ(chat_template_files(read_chat_templates(dir.path())),
+            (std::map<std::string, std::string>{{"chat_template.jinja", "file"},
+                                                {"additional_chat_templates/tool_use.jinja", "tools"}}));
+  for (const char* name : {"", ".", "..", "a/b", "../a"})
+    EXPECT_THROW(chat_template_files({{name, "x"}}), Error) << name;
 }
 
 }  // namespace

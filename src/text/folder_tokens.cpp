@@ -1,0 +1,232 @@
+#include "text/folder_tokens.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/parse.h"
+#include "base/ranges.h"
+#include "base/utf8.h"
+#include "text/bpe_json.h"
+#include "text/json_parts.h"
+#include "text/token_index.h"
+#include "text/tokenizer_kinds.h"
+
+namespace gpt::detail {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kMaxFileBytes = uint64_t{16} << 20;
+constexpr std::array<std::string_view, 7> kStandardNames = {
+    "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+
+// Keeps the order of keys, in which tokens are numbered. Null where the folder does not have the file.
+Json read_object(const std::string& folder, const char* name) {
+  const std::string path = folder + "/" + name;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return {};
+  const std::string text = read_file(path, kMaxFileBytes);
+  parse_limited_json(text, path);
+  Json found = Json::parse(text);
+  if (!found.is_object()) fail("{}: expected an object, found {}", path, found.type_name());
+  return found;
+}
+
+bool flag(const Json& value, const char* key, bool other) {
+  const auto found = value.find(key);
+  return found != value.end() && found->is_boolean() ? found->get<bool>() : other;
+}
+
+// A token as files name it: its text, or an object with its content and flags.
+std::optional<AddedToken> token_of(const Json& value, bool special) {
+  AddedToken token = {.id = -1, .text = "", .special = true};
+  if (value.is_string()) {
+    token.text = value.get<std::string>();
+  } else if (value.is_object() && value.value("content", Json()).is_string()) {
+    token = {.id = -1,
+             .text = value["content"].get<std::string>(),
+             .special = special || flag(value, "special", false),
+             .single_word = flag(value, "single_word", false),
+             .lstrip = flag(value, "lstrip", false),
+             .rstrip = flag(value, "rstrip", false)};
+    token.normalized = flag(value, "normalized", !token.special);
+  }
+  return token.text.empty() ? std::nullopt : std::optional(token);
+}
+
+int32_t id_of(const std::string& number, const std::string& place) {
+  const auto id = parse_number<int64_t>(number);
+  if (!id || *id < 0 || *id >= kMaxVocab)
+    fail("{}: expected an id from 0 to {}, found {}", place, kMaxVocab - 1, printable_text(number, 40));
+  return static_cast<int32_t>(*id);
+}
+
+bool same_flags(const AddedToken& a, const AddedToken& b) {
+  return a.special == b.special && a.single_word == b.single_word && a.lstrip == b.lstrip &&
+         a.rstrip == b.rstrip && a.normalized == b.normalized;
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::string& folder)
+      : folder_(folder), config_(read_object(folder, "tokenizer_config.json")) {}
+
+  FolderTokens read() {
+    for (const char* key : {"extra_special_tokens", "additional_special_tokens"}) {
+      if (extra_.empty() && config_.contains(key)) extra_ = config_[key];
+    }
+    take_names(config_);
+    if (config_.contains("added_tokens_decoder")) {
+      read_decoder();
+    } else {
+      read_added_tokens_file();
+      read_special_tokens_map();
+    }
+    std::ranges::stable_sort(tokens_.listed, {}, &AddedToken::id);
+    add_named();
+    return std::move(tokens_);
+  }
+
+ private:
+  void read_decoder() {
+    for (const auto& [number, value] : config_["added_tokens_decoder"].items()) {
+      const std::string place = folder_ + "/tokenizer_config.json: added_tokens_decoder";
+      auto token = value.is_object() ? token_of(value, false) : std::nullopt;
+      if (!token) fail("{}: {}: expected an object with a \"content\"", place, printable_text(number, 40));
+      token->id = id_of(number, place);
+      tokens_.listed.push_back(*std::move(token));
+    }
+  }
+
+  // Tokens of this old file are special if the configuration names them.
+  void read_added_tokens_file() {
+    const Json file = read_object(folder_, "added_tokens.json");
+    for (const auto& [text, id] : file.items()) {
+      const bool special = is_special(text);
+      const std::string place = folder_ + "/added_tokens.json: " + printable_text(text, 40);
+      if (!text.empty())
+        tokens_.listed.push_back(
+            {.id = id_of(id.dump(), place), .text = text, .special = special, .normalized = !special});
+    }
+  }
+
+  bool is_special(const std::string& text) const {
+    const auto is_text = [&](const Json& value) {
+      const auto token = token_of(value, true);
+      return token && token->text == text;
+    };
+    return std::ranges::any_of(kStandardNames,
+                               [&](std::string_view name) {
+                                 const auto found = names_.find(std::string(name));
+                                 return found != names_.end() && is_text(*found);
+                               }) ||
+           (extra_.is_array() && std::ranges::any_of(extra_, is_text));
+  }
+
+  void read_special_tokens_map() {
+    const Json map = read_object(folder_, "special_tokens_map.json");
+    if (map.is_null()) return;
+    take_names(map);
+    const auto extra =
+        map.find("extra_special_tokens");  // transformers does not add its additional_special_tokens
+    if (extra == map.end()) return;
+    if (extra_.is_null()) extra_ = Json::array();
+    if (extra_.is_array() && extra->is_array()) extra_.insert(extra_.end(), extra->begin(), extra->end());
+    if (extra_.empty()) extra_ = *extra;
+  }
+
+  // Values of names like "pad_token"; later ones replace earlier ones.
+  void take_names(const Json& object) {
+    for (const auto& [name, value] : object.items()) {
+      if (name.ends_with("_token") && (value.is_string() || value.is_object())) names_[name] = value;
+    }
+  }
+
+  void add_named() {
+    const auto add = [&](const Json& value, bool has_name) {
+      auto token = token_of(value, true);
+      if (!token) return;
+      if (has_name) tokens_.names.insert(token->text);
+      tokens_.named.push_back(*std::move(token));
+    };
+    for (const std::string_view name : kStandardNames) {
+      if (names_.contains(std::string(name))) add(names_[std::string(name)], true);
+    }
+    for (const auto& [name, value] : names_.items()) {
+      if (std::ranges::find(kStandardNames, name) == kStandardNames.end()) add(value, true);
+    }
+    if (!extra_.is_array() && !extra_.is_object()) return;
+    for (const auto& entry : extra_.items())
+      add(entry.value(), extra_.is_object());
+  }
+
+  const std::string& folder_;
+  Json config_, names_ = Json::object(), extra_;
+  FolderTokens tokens_;
+};
+
+}  // namespace
+
+FolderTokens read_folder_tokens(const std::string& folder) {
+  return Reader(folder).read();
+}
+
+std::vector<AddedToken> with_folder_tokens(std::vector<AddedToken> own, const FolderTokens& more,
+                                           const VocabularyView& vocabulary, int64_t limit) {
+  std::unordered_map<std::string, size_t> places;
+  int64_t next = vocabulary.size;
+  for (size_t i = 0; i < own.size(); ++i) {
+    places.emplace(own[i].text, i);
+    next = std::max<int64_t>(next, own[i].id + 1);
+  }
+  const auto add = [&](AddedToken token) {
+    const auto found = places.find(token.text);
+    const bool same = found != places.end() && same_flags(own[found->second], token);
+    token.special = token.special || (!same && more.names.contains(token.text));
+    if (found != places.end()) {
+      token.id = own[found->second].id;
+      own[found->second] = std::move(token);
+      return;
+    }
+    const int64_t in_vocabulary = vocabulary.id_of(token.text);
+    const bool given = vocabulary.keeps_ids && token.id >= vocabulary.size;
+    const int64_t id = in_vocabulary >= 0 ? in_vocabulary : given ? token.id : next;
+    if (id >= std::min(limit, kMaxVocab)) return;
+    token.id = static_cast<int32_t>(id);
+    next = std::max(next, id + 1);
+    places.emplace(token.text, own.size());
+    own.push_back(std::move(token));
+  };
+  for (const AddedToken& token : more.listed)
+    add(token);
+  std::unordered_set<std::string> known;
+  for (const AddedToken& token : own)
+    known.insert(token.text);
+  for (const AddedToken& token : more.named) {  // of two with the same text the last one counts
+    if (!known.contains(token.text)) add(token);
+  }
+  std::ranges::stable_sort(own, {}, &AddedToken::id);
+  return own;
+}
+
+void add_folder_tokens(nlohmann::json& root, const FolderTokens& more, int64_t limit,
+                       const std::string& name) {
+  if (more.empty() || !root.is_object() || !member(member(root, "model"), "vocab").is_object()) return;
+  const nlohmann::json& vocab = root["model"]["vocab"];
+  const auto id_of = [&](const std::string& text) -> int64_t {
+    const nlohmann::json& id = member(vocab, text.c_str());
+    return id.is_null() ? -1 : read_token_id(id, text, name);
+  };
+  root["added_tokens"] = transformed(with_folder_tokens(read_added_tokens(root, name), more,
+                                                        {.id_of = id_of, .size = std::ssize(vocab)}, limit),
+                                     added_token_json);
+}
+
+}  // namespace gpt::detail
