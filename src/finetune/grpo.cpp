@@ -48,7 +48,7 @@ const Objective& policy_gradient() {
 
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 struct Question {
   std::string prompt, answer;
@@ -213,12 +213,12 @@ class GrpoTask : public Task {
     eos_ = prompts.ends();
     jinja_ = prompts.jinja();
     const SkippedLines skipped =
-        for_each_json_line(files, config_.skip_bad, [&](const json& line, const std::string& place) {
+        for_each_json_line(files, config_.skip_bad, [&](const Json& line, const std::string& place) {
           const char* asked = line.contains("messages") ? "messages" : "prompt";
           require_members(line, {asked, "answer"}, "grpo", place);
-          const json& prompt = line[asked];
+          const Json& prompt = line[asked];
           Question q{PromptEncoder::text(prompt, place), text_member(line, "answer", place),
-                     prompts.prompt(prompt, place)};
+                     prompts.prompt(prompt, line, place)};
           reward_->check(q.answer, place);
           out.push_back(std::move(q));
         });
@@ -331,7 +331,7 @@ class GrpoTask : public Task {
 
   static std::string quoted(const std::string& text) {
     constexpr size_t kMost = 60;
-    return json(text.size() > kMost ? replace_invalid_utf8(text.substr(0, kMost)) + "..." : text).dump();
+    return Json(text.size() > kMost ? replace_invalid_utf8(text.substr(0, kMost)) + "..." : text).dump();
   }
 
   std::vector<std::pair<std::string, double>> metrics_;

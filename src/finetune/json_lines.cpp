@@ -22,7 +22,7 @@ std::string SkippedLines::note() const {
 
 SkippedLines for_each_json_line(
     const std::vector<std::string>& names, bool skip_bad,
-    const std::function<void(const nlohmann::json& line, const std::string& place)>& f) {
+    const std::function<void(const nlohmann::ordered_json& line, const std::string& place)>& f) {
   SkippedLines skipped;
   const auto pass_over = [&](const Error& error) {
     if (!skip_bad) fail("{}", error.what());
@@ -30,9 +30,9 @@ SkippedLines for_each_json_line(
   };
   const auto take = [&](const std::string& text, const std::string& place) {
     try {
-      const nlohmann::json line = parse_json(text, place);
-      if (!line.is_object()) fail("{}: expected a JSON object, found {}", place, json_kind(line));
-      f(line, place);
+      const nlohmann::json checked = parse_json(text, place);
+      if (!checked.is_object()) fail("{}: expected a JSON object, found {}", place, json_kind(checked));
+      f(nlohmann::ordered_json::parse(text), place);
     } catch (const Error& error) {
       pass_over(error);
     }
@@ -53,8 +53,8 @@ SkippedLines for_each_json_line(
   return skipped;
 }
 
-void require_members(const nlohmann::json& object, const std::vector<std::string>& names, const char* task,
-                     const std::string& place) {
+void require_members(const nlohmann::ordered_json& object, const std::vector<std::string>& names,
+                     const char* task, const std::string& place) {
   constexpr size_t kShown = 8;
   const auto has = [&](const std::string& name) { return object.contains(name); };
   if (std::ranges::all_of(names, has)) return;
@@ -71,7 +71,7 @@ void require_members(const nlohmann::json& object, const std::vector<std::string
            : "");
 }
 
-std::string text_member(const nlohmann::json& object, const char* name, const std::string& place) {
+std::string text_member(const nlohmann::ordered_json& object, const char* name, const std::string& place) {
   const auto found = object.find(name);
   if (found == object.end()) fail("{}: expected \"{}\", found none", place, name);
   if (found->is_string()) return found->get<std::string>();
