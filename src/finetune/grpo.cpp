@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -20,30 +21,18 @@
 #include "model/head_loss.h"
 
 namespace gpt {
-namespace {
 
-class PolicyGradient : public Objective {
- public:
-  void plan(Planner& planner, const ModelConfig& c, std::deque<TensorView>& memory) const override {
-    HeadLoss::plan(planner, c, memory);
-  }
-  double weight(const TrainBatch& batch, int64_t rows) const override {
-    double sum = 0;
-    for (int64_t n = 0; n < rows; ++n)
-      sum += batch.targets[n] >= 0 && batch.weights[n] != 0;
-    return sum;
-  }
-  // Weights carry the labels already: fill() multiplied them.
-  void run(const ObjectiveCall& call) const override {
-    HeadLoss::run(call, call.memory[0], call.batch.weights, !call.pass.grads.empty());
-  }
-};
+void PolicyGradient::plan(Planner& planner, const ModelConfig& c, std::deque<TensorView>& memory) const {
+  HeadLoss::plan(planner, c, memory);
+}
 
-}  // namespace
+double PolicyGradient::weight(const TrainBatch& batch, int64_t rows) const {
+  return static_cast<double>(
+      std::count_if(batch.targets, batch.targets + rows, [](int32_t target) { return target >= 0; }));
+}
 
-const Objective& policy_gradient() {
-  static const PolicyGradient objective;
-  return objective;
+void PolicyGradient::run(const ObjectiveCall& call) const {
+  HeadLoss::run(call, call.memory[0], call.batch.weights, !call.pass.grads.empty(), temperature_);
 }
 
 namespace {
@@ -75,6 +64,7 @@ class GrpoTask : public Task {
   explicit GrpoTask(const TaskSources& s)
       : tokenizer_(s.tokenizer),
         config_(s.config),
+        objective_(config_.temperature),
         reward_(make_reward(config_.reward, config_.reward_command, config_.reward_seconds)) {
     const TrainConfig& c = config_.train();
     if (c.batch_size % config_.rollouts != 0) {
@@ -103,7 +93,7 @@ class GrpoTask : public Task {
     }
   }
 
-  const Objective& objective() const override { return policy_gradient(); }
+  const Objective& objective() const override { return objective_; }
   int64_t samples() const override { return std::ssize(train_) * config_.rollouts; }
   int64_t n_ctx() const override { return n_ctx_; }
   bool takes_adapter() const override { return true; }
@@ -337,6 +327,7 @@ class GrpoTask : public Task {
   std::vector<std::pair<std::string, double>> metrics_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   const TuneConfig config_;
+  const PolicyGradient objective_;
   std::vector<int32_t> eos_;  // what ends an answer
   std::unique_ptr<Reward> reward_;
   std::vector<Question> train_, val_;
