@@ -91,8 +91,7 @@ BenchSubject find_subject(const BenchArguments& a, const ConfigFlags& flags) {
     subject.in_place = subject.loaded->gguf() != nullptr;
     subject.blocks = block_type(subject.loaded->model());
   }
-  settings.add_json({{"dropout", 0}, {"embd_dropout", -1}, {"attn_dropout", -1}, {"resid_dropout", -1}},
-                    "gpt bench");
+  settings.add_json({{"dropout", 0}}, "gpt bench");
   flags.apply_flags(settings);
   subject.config = settings.resolve();
   if (subject.config.model.vocab_size == 0) subject.config.model.vocab_size = 256;

@@ -77,6 +77,9 @@ std::map<std::string, std::string> shown_defaults() {
   }
   for (const char* task : {"chat", "dpo"})
     shown["lr"] += fmt::format("; {} with --lora-rank: {}", task, text(tuning_defaults(task, true)["lr"]));
+  shown["dropout"] = "that of the model; dpo and grpo: 0";
+  for (const char* part : {"embd_dropout", "attn_dropout", "resid_dropout"})
+    shown[part] = "dropout";
   shown["steps"] = "as --epochs says";
   shown["eval_every"] = "once in an epoch";
   return shown;
@@ -191,8 +194,9 @@ Command add_finetune_command(CLI::App& root, const std::string& command_line) {
   add_shown(*app, "--beta", c.beta, "X", "dpo: how far the model may go from the one it starts from");
   add_shown(*app, "--rollouts", c.rollouts, "N", "grpo: answers to each prompt of a step");
   add_shown(*app, "--max-tokens", c.max_tokens, "N", "grpo: most tokens of an answer");
-  add_shown(*app, "--temperature", c.temperature, "X", "grpo: of these answers");
-  add_shown(*app, "--top-k", c.top_k, "N", "grpo: of these answers; 0: off");
+  add_shown(*app, "--temperature", c.temperature, "X",
+            "grpo: sampling temperature of these answers; their log-probabilities are divided by it too");
+  add_shown(*app, "--top-k", c.top_k, "N", "grpo: sample from the N most likely tokens; 0: from all");
   add_shown(*app, "--reward", c.reward, "NAME", fmt::format("grpo: {}", fmt::join(reward_names(), "|")));
   add_value(*app, "--reward-command", c.reward_command, "COMMAND",
             "grpo: reads lines of JSON with prompt, answer and completion, writes a number for each");

@@ -60,6 +60,7 @@ RunConfig resolve(const SweepArguments& a, const ConfigFlags& flags, const Sweep
   if (!a.config.empty()) settings.add_file(a.config);
   flags.apply_environment(settings);
   flags.apply_flags(settings);
+  settings.begin_source();
   for (const auto& [key, value] : point)
     settings.add_text(key, value, "--over " + key);
   RunConfig config = settings.resolve();

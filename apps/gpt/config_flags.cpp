@@ -116,6 +116,7 @@ void ConfigFlags::apply(Settings& settings, const KeyInfo& key, const std::vecto
 }
 
 void ConfigFlags::apply_environment(Settings& settings, const std::vector<std::string>& only) const {
+  settings.begin_source();
   for (const KeyInfo& key : keys_) {
     if (!only.empty() && std::ranges::find(only, key.name) == only.end()) continue;
     const std::string variable = variable_name(key.name);
@@ -125,6 +126,7 @@ void ConfigFlags::apply_environment(Settings& settings, const std::vector<std::s
 }
 
 void ConfigFlags::apply_flags(Settings& settings) const {
+  settings.begin_source();
   for (const KeyInfo& key : keys_) {
     const auto found = values_->find(key.name);
     if (found != values_->end()) apply(settings, key, found->second, flag_name(key.name));

@@ -108,6 +108,7 @@ InfoSubject find_info_subject(const InfoRequest& request, const ConfigFlags& fla
   }
   flags.apply_flags(settings);
   if (!request.schedule.empty()) settings.add_text("schedule", request.schedule, "--schedule");
+  settings.begin_source();
   for (const auto& [key, value] : spec.keys)
     settings.add_text(key, value, request.spec);
   RunConfig config = settings.resolve();

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tests/data/chat.tokenizer.json, chat.jsonl and chat_options.jsonl: what transformers makes of conversations.
+"""Writes tests/data/chat.tokenizer.json, chat.jsonl, chat_options.jsonl and responses.jsonl: what transformers makes of conversations.
 
     pip install transformers==5.23.0 tokenizers==0.23.3
     scripts/golden/make_chat.py
 
 The templates are those of src/text/chat_formats.cpp; the tokenizer is the small BPE of tests/data with the special
-tokens of all formats.
+tokens of all formats. A response (responses.jsonl) is TRL's: the ids of the conversation from where those of the prompt,
+rendered with add_generation_prompt, differ; but only up to its end token.
 """
 
 import json
@@ -94,6 +95,49 @@ def option_rows(fast):
         yield {"templates": "named", "conversation": {"messages": messages, "tools": tools}, "continue": False, "ids": ids_of(messages, tools=tools)}
 
 
+def chatml(head="", content="m.content", tail="", turn="", asked=""):
+    return ("{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' }}{% if m.role == 'assistant' %}{{ '" + turn + head + "' + " + content
+            + " + '" + tail + "<|im_end|>\\n' }}{% else %}{{ m.content + '<|im_end|>\\n' }}{% endif %}{% endfor %}"
+            "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n" + asked + "' }}{% endif %}")
+
+
+# Templates by what they do to a response, and their end tokens.
+RESPONSE_TEMPLATES = {
+    "plain": (chatml(), "<|im_end|>"),
+    "trims": (chatml(content="(m.content | trim)"), "<|im_end|>"),
+    "line end": (chatml(content="m.content.strip()", tail="\\n"), "<|im_end|>"),
+    "think block": (chatml(head="<think>\\n\\n</think>\\n\\n"), "<|im_end|>"),
+    "prompt thinks": (chatml(turn="<think>\\n", head="no</think>", asked="<think>\\n"), "<|im_end|>"),
+    "prompt alone thinks": (chatml(asked="<think>\\n"), "<|im_end|>"),
+    "spaces": ("{{ '<s>' }}{% for m in messages %}{% if m.role == 'user' %}{{ '[INST] ' + m.content + ' [/INST]' }}{% else %}"
+               "{{ ' ' + m.content + ' </s>' }}{% endif %}{% endfor %}", "</s>"),
+    "space in front": ("{{ '<s>' }}{% for m in messages %}{% if m.role == 'user' %}{{ '[INST] ' + m.content + ' [/INST] ' }}{% else %}"
+                       "{{ m.content | trim + '</s>' }}{% endif %}{% endfor %}", "</s>"),
+}
+RESPONSE_FILES = {"qwen2_5": "<|im_end|>", "qwen3": "<|im_end|>", "qwen3_training": "<|im_end|>", "style_llama3_1": "<|eot_id|>",
+                  "style_mistral": "</s>", "zephyr": "</s>"}
+
+
+def responses(tokenizer):
+    templates = dict(RESPONSE_TEMPLATES)
+    for name, end in RESPONSE_FILES.items():
+        templates[name] = ((DATA / f"chat_templates/{name}.jinja").read_text(), end)
+    for name, (jinja, end) in templates.items():
+        fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token=end, chat_template=jinja)
+        yield {"template": name, "jinja": jinja if name in RESPONSE_TEMPLATES else None}
+        for turns in (1, 3):
+            for response in ("yes", " two  spaces ", "\n\nlines\n", "12345\t"):
+                messages = []
+                for turn in range(turns):
+                    messages += [{"role": "user", "content": f"Question {turn}?"}, {"role": "assistant", "content": f" Answer {turn}.\n"}]
+                messages[-1]["content"] = response
+                prompt = fast.apply_chat_template(messages[:-1], add_generation_prompt=True, return_dict=False)
+                ids = fast.apply_chat_template(messages, return_dict=False)
+                begin = next((i for i, (x, y) in enumerate(zip(prompt, ids)) if x != y), min(len(prompt), len(ids)))
+                ids = ids[:ids.index(fast.eos_token_id, begin) + 1]
+                yield {"messages": messages, "begin": begin, "ids": ids}
+
+
 def main():
     tokenizer = Tokenizer.from_file(str(DATA / "bpe.tokenizer.json"))
     tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIAL])
@@ -115,6 +159,9 @@ def main():
     options = [json.dumps(row) for row in [templates, *option_rows(fast)]]
     (DATA / "chat_options.jsonl").write_text("".join(row + "\n" for row in options))
     print(len(options) - 1, "conversations with options")
+    rows = list(responses(tokenizer))
+    (DATA / "responses.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    print(sum("ids" in row for row in rows), "responses")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ Pinned: torch 2.15.0, safetensors 0.8.0. Everything is computed in float64 by de
   masked   cross-entropy of targets that carry weights, divided by their sum
   packed   the same where rows hold several sequences, which do not see each other and whose positions start at 0
   dpo      Rafailov et al. 2023, equation 7, the mean over pairs
-  policy   -sum(advantage * log-probability) / (targets that the model gave)
+  policy   -sum(advantage * log-probability) / (number of sampled targets)
+  tempered the same at a sampling temperature of 0.5, with responses of advantage 0, which count in the number
 """
 
 import argparse
@@ -20,17 +21,17 @@ from safetensors.torch import load_file, save_file
 import decoder
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-SAMPLES, TOKENS, BETA = 4, 10, 0.3
+SAMPLES, TOKENS, BETA, TEMPERATURE = 4, 10, 0.3, 0.5
 
 
-def token_losses(spec, params, ids, targets, starts):
+def token_losses(spec, params, ids, targets, starts, temperature):
     """-log p of every target [B, T]; 0 where there is none. Rows are cut where `starts` is 1."""
     rows = []
     for row_ids, row_targets, row_starts in zip(ids, targets, starts):
         cuts = [0] + [t for t in range(1, TOKENS) if row_starts[t]] + [TOKENS]
         parts = []
         for begin, end in zip(cuts, cuts[1:]):
-            logits = decoder.forward(spec, params, row_ids[None, begin:end])[0][0]
+            logits = decoder.forward(spec, params, row_ids[None, begin:end])[0][0] / temperature
             parts.append(torch.nn.functional.cross_entropy(logits, row_targets[begin:end].clamp(min=0), reduction="none")
                          * (row_targets[begin:end] >= 0))
         rows.append(torch.cat(parts))
@@ -64,6 +65,8 @@ def draw(spec, case, generator):
             for t in places:
                 starts[row, t] = 1
                 targets[row, t - 1] = -1
+    if case == "tempered":
+        labels[1:3] = 0
     if case == "dpo":
         weights = (targets >= 0).float()
         labels = -20 + 3 * labels
@@ -76,10 +79,10 @@ def make(family):
     start = {k: v.double() for k, v in load_file(folder / "model.safetensors").items()}
     generator = torch.Generator().manual_seed(5)
     golden = {}
-    for case, loss_of in (("masked", masked), ("packed", masked), ("dpo", dpo), ("policy", policy)):
+    for case, loss_of in (("masked", masked), ("packed", masked), ("dpo", dpo), ("policy", policy), ("tempered", policy)):
         ids, targets, weights, starts, labels = draw(spec, case, generator)
         params = {name: value.clone().requires_grad_() for name, value in start.items()}
-        losses = token_losses(spec, params, ids, targets, starts)
+        losses = token_losses(spec, params, ids, targets, starts, TEMPERATURE if case == "tempered" else 1)
         loss = loss_of(losses, targets, weights.double(), labels.double())
         loss.backward()
         case_golden = {"ids": ids.int(), "targets": targets.int(), "weights": weights, "starts": starts,

@@ -21,6 +21,7 @@ gpt::RunConfig config_of(const Settings& settings, bool has_text) {
     require_path(tokenizer->second);
   const auto preset = settings.find("preset");
   if (preset != settings.end()) inner.add_preset(preset->second);
+  inner.begin_source();
   for (const auto& [key, value] : settings) {
     if (key == "threads" || key == "device")
       throw Error(Code::invalid_argument, key + ": the context says it for all; leave it out", key);

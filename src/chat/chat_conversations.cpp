@@ -140,6 +140,14 @@ Json messages_of(const Json& row, const std::string& place) {
   return messages;
 }
 
+// A member that may be a text of JSON; null where there is none.
+Json opened(const Json& row, const char* name, const std::string& place) {
+  const Json value = row.value(name, Json());
+  if (value == "") return nullptr;
+  return value.is_string() ? ordered(value.get<std::string>(), fmt::format("{}: \"{}\"", place, name))
+                           : value;
+}
+
 }  // namespace
 
 Json parse_conversation(std::string_view line, const std::string& place) {
@@ -150,13 +158,27 @@ Json parse_conversation(std::string_view line, const std::string& place) {
   if (messages.empty()) fail("{}: the conversation is empty", place);
   if (std::ranges::none_of(messages, [](const Json& m) { return m["role"] == "assistant"; }))
     fail("{}: the conversation has no message of the assistant, so there is nothing to learn from it", place);
-  const auto tools = row.find("tools");
-  if (tools == row.end() || tools->is_null() || *tools == "") return conversation;
-  conversation["tools"] =
-      tools->is_string() ? ordered(tools->get<std::string>(), place + ": \"tools\"") : *tools;
-  if (!conversation["tools"].is_array())
-    fail("{}: expected \"tools\" to be a list, found {}", place, kind_of(conversation["tools"]));
+  conversation.update(parse_template_names(row, place));
   return conversation;
+}
+
+Json parse_template_names(const Json& row, const std::string& place) {
+  Json names = Json::object();
+  if (const Json tools = opened(row, "tools", place); !tools.is_null()) {
+    if (!tools.is_array()) fail("{}: expected \"tools\" to be a list, found {}", place, kind_of(tools));
+    names["tools"] = tools;
+  }
+  const Json more = opened(row, "chat_template_kwargs", place);
+  if (more.is_null()) return names;
+  if (!more.is_object())
+    fail("{}: expected \"chat_template_kwargs\" to be an object, found {}", place, kind_of(more));
+  for (const auto& [name, value] : more.items()) {
+    if (name == "messages" || name == "tools" || name == "add_generation_prompt" || name.ends_with("_token"))
+      fail("{}: \"chat_template_kwargs\": {} is not for an example to set; leave it out", place,
+           printable_text(name, 32));
+    names[name] = value;
+  }
+  return names;
 }
 
 Json parse_messages(const Json& list, const std::string& place) {

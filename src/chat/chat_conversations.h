@@ -18,6 +18,10 @@ nlohmann::ordered_json parse_conversation(std::string_view line, const std::stri
 // The same for a list of messages as OpenAI has them, of any roles.
 nlohmann::ordered_json parse_messages(const nlohmann::ordered_json& list, const std::string& place);
 
+// What a row has besides its messages for the template: "tools", and the names in "chat_template_kwargs"
+// (TRL's columns); each also as a text of JSON. Throws Error that names `place`.
+nlohmann::ordered_json parse_template_names(const nlohmann::ordered_json& row, const std::string& place);
+
 // The same conversation without its oldest turn: what the user said first and the answers to it; messages in
 // front of that stay. False where there is only one turn.
 bool drop_oldest_turn(nlohmann::ordered_json& conversation);

@@ -65,27 +65,9 @@ class Reader {
     }
   }
 
-  // A template that knows no tools would teach the model to say nothing where it should call one.
-  void require_calls(const nlohmann::ordered_json& conversation, const ChatExample& example,
-                     const std::string& place) const {
-    const std::vector<std::string> names = called_functions(conversation);
-    if (names.empty()) return;
-    std::string text;
-    for (const int32_t id : example.ids)
-      text += chat_.tokenizer().token_bytes(id);
-    for (const std::string& name : names) {
-      if (text.find(name) == std::string::npos)
-        fail(
-            "{}: the assistant calls {}, which the chat template ({}) does not write; use a template that "
-            "has "
-            "tools, as a .jinja file, or leave such conversations out",
-            place, printable(name), chat_.name());
-    }
-  }
-
   void add(nlohmann::ordered_json conversation, const std::string& place) {
     ChatExample example = encoded(conversation, place);
-    require_calls(conversation, example, place);
+    require_calls_written(conversation, example, chat_, place);
     if (!fits(example) && options_.too_long == TooLong::error)
       throw TooManyIds(fmt::format(
           "{}: the conversation has {}, expected at most {}, one more than the context; raise the context, "
@@ -118,6 +100,23 @@ class Reader {
 };
 
 }  // namespace
+
+// A template that knows no tools would teach the model to say nothing where it should call one.
+void require_calls_written(const nlohmann::ordered_json& conversation, const ChatExample& example,
+                           const ChatTemplate& chat, const std::string& place) {
+  const std::vector<std::string> names = called_functions(conversation);
+  if (names.empty()) return;
+  std::string text;
+  for (const int32_t id : example.ids)
+    text += chat.tokenizer().token_bytes(id);
+  for (const std::string& name : names) {
+    if (text.find(name) == std::string::npos)
+      fail(
+          "{}: the assistant calls {}, which the chat template ({}) does not write; use a template that has "
+          "tools, as a .jinja file, or leave such conversations out",
+          place, printable(name), chat.name());
+  }
+}
 
 ChatExamples parse_chat_examples(std::string_view jsonl, const std::string& name, const ChatTemplate& chat,
                                  const ChatExampleOptions& options) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,11 @@ ChatExamples parse_chat_examples(std::string_view jsonl, const std::string& name
                                  const ChatExampleOptions& options);
 ChatExamples read_chat_examples(const std::string& path, const ChatTemplate& chat,
                                 const ChatExampleOptions& options);
+
+// Throws Error that names `place` where the assistant calls a function in a conversation and the example of
+// it lacks the function's name: the template knows no tools.
+void require_calls_written(const nlohmann::ordered_json& conversation, const ChatExample& example,
+                           const ChatTemplate& chat, const std::string& place);
 
 // An example as text for a terminal: what counts in green where there may be colour, else between "«" and
 // "»"; ends with a line of the two numbers.

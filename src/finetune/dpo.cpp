@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -54,17 +55,28 @@ void Preferences::run(const ObjectiveCall& call) const {
 
 namespace {
 
-using json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;
 
-// The tokens of a prompt with one of its answers.
-struct Answer {
-  std::vector<int32_t> ids;
-  int64_t prompt = 0;  // of these
-};
-
+// Both are a prompt with a response, whose tokens count.
 struct Pair {
-  Answer chosen, rejected;
+  ChatExample chosen, rejected;
 };
+
+size_t first_counted(const ChatExample& example) {
+  return static_cast<size_t>(std::ranges::find(example.weights, uint8_t{1}) - example.weights.begin());
+}
+
+// Where a token joins the end of the prompt to only one of the responses, the other one starts as early: both
+// log-probabilities are given the same prompt.
+void start_together(Pair& pair) {
+  const size_t begin = std::min(first_counted(pair.chosen), first_counted(pair.rejected));
+  if (!std::equal(pair.chosen.ids.begin(), pair.chosen.ids.begin() + static_cast<std::ptrdiff_t>(begin),
+                  pair.rejected.ids.begin()))
+    return;
+  for (ChatExample* example : {&pair.chosen, &pair.rejected})
+    std::fill(example->weights.begin() + static_cast<std::ptrdiff_t>(begin),
+              example->weights.begin() + static_cast<std::ptrdiff_t>(first_counted(*example)), uint8_t{1});
+}
 
 // Turns the columns of a line into tokens.
 class PairReader {
@@ -72,10 +84,16 @@ class PairReader {
   explicit PairReader(const TaskSources& s)
       : prompts_(s), most_(s.config.n_ctx > 0 ? s.config.n_ctx : s.model.n_ctx) {}
 
-  Pair read(const json& line, const std::string& place) const {
+  Pair read(const Json& line, const std::string& place) const {
     const Columns columns = columns_of(line, place);
-    Pair pair{answer(columns.prompt, columns.chosen, place), answer(columns.prompt, columns.rejected, place)};
+    const auto encoded = [&](const Json& response) {
+      ChatExample example = prompts_.response(columns.prompt, response, line, place);
+      require_fits(example, place);
+      return example;
+    };
+    Pair pair{encoded(columns.chosen), encoded(columns.rejected)};
     if (pair.chosen.ids == pair.rejected.ids) fail("{}: \"chosen\" and \"rejected\" are the same", place);
+    start_together(pair);
     return pair;
   }
   ChatTemplates templates() const { return prompts_.templates(); }
@@ -83,42 +101,36 @@ class PairReader {
 
  private:
   struct Columns {
-    json prompt, chosen, rejected;
+    Json prompt, chosen, rejected;
   };
   // TRL's columns. Where the answers are whole conversations, the prompt is what comes before their last
   // message.
-  static Columns columns_of(const json& line, const std::string& place) {
-    Columns c{line.value("prompt", json()), line.value("chosen", json()), line.value("rejected", json())};
-    const auto is_long = [](const json& x) { return x.is_array() && x.size() > 1; };
+  static Columns columns_of(const Json& line, const std::string& place) {
+    Columns c{line.value("prompt", Json()), line.value("chosen", Json()), line.value("rejected", Json())};
+    const auto is_long = [](const Json& x) { return x.is_array() && x.size() > 1; };
     if (is_long(c.chosen) && is_long(c.rejected) && !c.prompt.is_array()) {
-      const json last = take_last(c.chosen), worse = take_last(c.rejected);
+      const Json last = take_last(c.chosen), worse = take_last(c.rejected);
       if (c.chosen != c.rejected)
         fail("{}: expected \"chosen\" and \"rejected\" to be the same up to their last messages", place);
-      return {c.chosen, json::array({last}), json::array({worse})};
+      return {c.chosen, Json::array({last}), Json::array({worse})};
     }
     require_members(line, {"prompt", "chosen", "rejected"}, "dpo", place);
     if (c.prompt.is_string() && (c.chosen.is_array() || c.rejected.is_array()))
       fail("{}: \"prompt\" is a text and an answer is a list of messages: write both as messages", place);
     return c;
   }
-  static json take_last(json& list) {
-    const json last = list.back();
+  static Json take_last(Json& list) {
+    const Json last = list.back();
     list.erase(list.size() - 1);
     return last;
   }
 
-  Answer answer(const json& prompt, const json& value, const std::string& place) const {
-    Answer a{prompts_.prompt(prompt, place)};
-    a.prompt = std::ssize(a.ids);
-    const std::vector<int32_t> said = prompts_.answer(prompt, value, place);
-    a.ids.insert(a.ids.end(), said.begin(), said.end());
-    if (std::ssize(a.ids) > most_ + 1) {
-      fail(
-          "{}: prompt and answer have {} tokens, more than the {} of a sample; shorten them, or give "
-          "--skip-bad",
-          place, a.ids.size(), most_);
-    }
-    return a;
+  void require_fits(const ChatExample& example, const std::string& place) const {
+    if (std::ssize(example.ids) <= most_ + 1) return;
+    fail(
+        "{}: prompt and answer have {} tokens, more than the {} of a sample; shorten them, or give "
+        "--skip-bad",
+        place, example.ids.size(), most_);
   }
 
   PromptEncoder prompts_;
@@ -132,7 +144,7 @@ struct Pairs {
 
 Pairs read_pairs(const PairReader& reader, const std::vector<std::string>& files, bool skip_bad) {
   Pairs out;
-  out.note = for_each_json_line(files, skip_bad, [&](const json& line, const std::string& place) {
+  out.note = for_each_json_line(files, skip_bad, [&](const Json& line, const std::string& place) {
                out.pairs.push_back(reader.read(line, place));
              }).note();
   if (out.pairs.empty()) fail("{}: no example in it", fmt::join(files, ", "));
@@ -230,9 +242,9 @@ class DpoTask : public Task {
     const auto hash = [](const std::vector<Pair>& pairs) {
       std::string bytes;
       for (const Pair& pair : pairs) {
-        for (const Answer* a : {&pair.chosen, &pair.rejected}) {
-          bytes.append(reinterpret_cast<const char*>(&a->prompt), sizeof a->prompt);
-          bytes.append(reinterpret_cast<const char*>(a->ids.data()), a->ids.size() * sizeof(int32_t));
+        for (const ChatExample* e : {&pair.chosen, &pair.rejected}) {
+          bytes.append(reinterpret_cast<const char*>(e->ids.data()), e->ids.size() * sizeof(int32_t));
+          bytes.append(reinterpret_cast<const char*>(e->weights.data()), e->weights.size());
         }
       }
       return hex_hash(bytes);
@@ -251,19 +263,19 @@ class DpoTask : public Task {
 
  private:
   // Of the training pairs, then of those held out; chosen and rejected in turns.
-  const Answer& answer(int64_t i) const {
+  const ChatExample& answer(int64_t i) const {
     const auto pair = static_cast<size_t>(i / 2);
     const Pair& p = pair < train_.size() ? train_[pair] : val_[pair - train_.size()];
     return i % 2 == 0 ? p.chosen : p.rejected;
   }
 
-  void write(const Answer& a, int64_t row, const TrainStep::Samples& s) const {
+  void write(const ChatExample& a, int64_t row, const TrainStep::Samples& s) const {
     const int64_t n = std::ssize(a.ids) - 1;
     for (int64_t t = 0; t < n_ctx_; ++t) {
       const int64_t at = row * n_ctx_ + t;
       s.ids[at] = t < n ? a.ids[static_cast<size_t>(t)] : a.ids.back();
       s.targets[at] = t < n ? a.ids[static_cast<size_t>(t + 1)] : -1;
-      s.weights[at] = t >= a.prompt - 1 && t < n ? 1.0f : 0.0f;
+      s.weights[at] = t < n ? a.weights[static_cast<size_t>(t + 1)] : 0.0f;
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -20,35 +21,23 @@
 #include "model/head_loss.h"
 
 namespace gpt {
-namespace {
 
-class PolicyGradient : public Objective {
- public:
-  void plan(Planner& planner, const ModelConfig& c, std::deque<TensorView>& memory) const override {
-    HeadLoss::plan(planner, c, memory);
-  }
-  double weight(const TrainBatch& batch, int64_t rows) const override {
-    double sum = 0;
-    for (int64_t n = 0; n < rows; ++n)
-      sum += batch.targets[n] >= 0 && batch.weights[n] != 0;
-    return sum;
-  }
-  // Weights carry the labels already: fill() multiplied them.
-  void run(const ObjectiveCall& call) const override {
-    HeadLoss::run(call, call.memory[0], call.batch.weights, !call.pass.grads.empty());
-  }
-};
+void PolicyGradient::plan(Planner& planner, const ModelConfig& c, std::deque<TensorView>& memory) const {
+  HeadLoss::plan(planner, c, memory);
+}
 
-}  // namespace
+double PolicyGradient::weight(const TrainBatch& batch, int64_t rows) const {
+  return static_cast<double>(
+      std::count_if(batch.targets, batch.targets + rows, [](int32_t target) { return target >= 0; }));
+}
 
-const Objective& policy_gradient() {
-  static const PolicyGradient objective;
-  return objective;
+void PolicyGradient::run(const ObjectiveCall& call) const {
+  HeadLoss::run(call, call.memory[0], call.batch.weights, !call.pass.grads.empty(), temperature_);
 }
 
 namespace {
 
-using json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;
 
 struct Question {
   std::string prompt, answer;
@@ -75,6 +64,7 @@ class GrpoTask : public Task {
   explicit GrpoTask(const TaskSources& s)
       : tokenizer_(s.tokenizer),
         config_(s.config),
+        objective_(config_.temperature),
         reward_(make_reward(config_.reward, config_.reward_command, config_.reward_seconds)) {
     const TrainConfig& c = config_.train();
     if (c.batch_size % config_.rollouts != 0) {
@@ -103,7 +93,7 @@ class GrpoTask : public Task {
     }
   }
 
-  const Objective& objective() const override { return policy_gradient(); }
+  const Objective& objective() const override { return objective_; }
   int64_t samples() const override { return std::ssize(train_) * config_.rollouts; }
   int64_t n_ctx() const override { return n_ctx_; }
   bool takes_adapter() const override { return true; }
@@ -213,12 +203,12 @@ class GrpoTask : public Task {
     eos_ = prompts.ends();
     templates_ = prompts.templates();
     const SkippedLines skipped =
-        for_each_json_line(files, config_.skip_bad, [&](const json& line, const std::string& place) {
+        for_each_json_line(files, config_.skip_bad, [&](const Json& line, const std::string& place) {
           const char* asked = line.contains("messages") ? "messages" : "prompt";
           require_members(line, {asked, "answer"}, "grpo", place);
-          const json& prompt = line[asked];
+          const Json& prompt = line[asked];
           Question q{PromptEncoder::text(prompt, place), text_member(line, "answer", place),
-                     prompts.prompt(prompt, place)};
+                     prompts.prompt(prompt, line, place)};
           reward_->check(q.answer, place);
           out.push_back(std::move(q));
         });
@@ -331,12 +321,13 @@ class GrpoTask : public Task {
 
   static std::string quoted(const std::string& text) {
     constexpr size_t kMost = 60;
-    return json(text.size() > kMost ? replace_invalid_utf8(text.substr(0, kMost)) + "..." : text).dump();
+    return Json(text.size() > kMost ? replace_invalid_utf8(text.substr(0, kMost)) + "..." : text).dump();
   }
 
   std::vector<std::pair<std::string, double>> metrics_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   const TuneConfig config_;
+  const PolicyGradient objective_;
   std::vector<int32_t> eos_;  // what ends an answer
   std::unique_ptr<Reward> reward_;
   std::vector<Question> train_, val_;

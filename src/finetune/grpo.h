@@ -4,13 +4,24 @@
 
 namespace gpt {
 
-// The policy gradient of answers that the model itself has given just before (REINFORCE; with group means for
-// a baseline GRPO, Shao et al. 2024, on-policy and without a KL term). A batch's weights say which targets
-// the model gave; its labels how much better an answer was than the others to its prompt. The loss is
-// -sum(label * log-probability) over these targets / their number.
-const Objective& policy_gradient();
+// The policy gradient of responses that the model itself has just sampled (REINFORCE; with group means as the
+// baseline GRPO, Shao et al. 2024, on-policy and without a KL term). The targets of a batch are the sampled
+// tokens, its weights the advantages of their responses. The loss is -sum(advantage * log-probability) /
+// (number of targets): targets of advantage 0 add nothing to the sum and count in the number.
+// Log-probabilities are those of the logits divided by the sampling temperature.
+class PolicyGradient : public Objective {
+ public:
+  explicit PolicyGradient(double temperature = 1) : temperature_(temperature) {}
 
-// JSON lines of "prompt" and "answer". Each step draws `rollouts` answers to each of its prompts.
+  void plan(Planner& planner, const ModelConfig& config, std::deque<TensorView>& memory) const override;
+  double weight(const TrainBatch& batch, int64_t rows) const override;
+  void run(const ObjectiveCall& call) const override;
+
+ private:
+  double temperature_;
+};
+
+// JSON lines of "prompt" and "answer". Each step samples `rollouts` responses to each of its prompts.
 std::unique_ptr<Task> make_grpo_task(const TaskSources& sources);
 
 }  // namespace gpt

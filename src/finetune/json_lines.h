@@ -14,8 +14,8 @@ struct SkippedLines {
   std::string note() const;  // a line for people, "" where there are none
 };
 
-// Calls f with every line of files of JSON lines (also as .gz and .zst) that is a JSON object, and its place,
-// "pairs.jsonl:12", read by parse_json_document. Empty lines are passed over. Throws Error naming the place
+// Calls f with every line of files of JSON lines (also as .gz and .zst) that is a JSON object, whose order of
+// keys is kept, and its place, "pairs.jsonl:12". Lines are read by parse_json_document. Empty lines are passed over. Throws Error naming the place
 // for what is none, and whatever f throws; with skip_bad such lines are counted instead. Files must be named
 // .jsonl or .ndjson.
 SkippedLines for_each_json_line(

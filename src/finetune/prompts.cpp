@@ -1,27 +1,66 @@
 #include "finetune/prompts.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/common_prefix.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "chat/chat_conversations.h"
+#include "chat/chat_examples.h"
 #include "chat/model_text.h"
 #include "finetune/tune_config.h"
 
 namespace gpt {
 namespace {
 
-using json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;
 
-// The content of the last of a list of messages.
-std::string last_content(const json& value, const std::string& place) {
-  const json messages = parse_messages(value, place);
+// The text of the last of a list of messages.
+std::string last_content(const Json& value, const std::string& place) {
+  const Json messages = parse_messages(value, place);
   if (messages.empty() || !messages.back().contains("content") || messages.back()["content"].is_null())
     fail("{}: expected messages with \"role\" and \"content\"", place);
-  const nlohmann::ordered_json& content = messages.back()["content"];
+  const Json& content = messages.back()["content"];
   return content.is_string() ? content.get<std::string>() : joined_parts(content, place);
+}
+
+void require_text_or_list(const Json& value, const std::string& place) {
+  if (!value.is_string() && !value.is_array())
+    fail("{}: expected a text or a list of messages, found {}", place, json_kind(value));
+}
+
+Json prompt_messages(const Json& value, const std::string& place) {
+  last_content(value, place);
+  if (value.back().value("role", "") == "assistant")
+    fail("{}: the prompt ends with the assistant's message; expected the user's, which is answered", place);
+  return parse_messages(value, place);
+}
+
+// The assistant's message of a response.
+Json response_message(const Json& value, const std::string& place) {
+  require_text_or_list(value, place);
+  const Json messages = value.is_array() ? parse_messages(value, place)
+                                         : Json::array({{{"role", "assistant"}, {"content", value}}});
+  if (messages.size() != 1 || messages.back()["role"] != "assistant")
+    fail("{}: expected an answer of one message of the assistant, found {} of them, the last one the {}'s",
+         place, messages.size(), messages.empty() ? "nobody" : messages.back()["role"].get<std::string>());
+  const Json& message = messages.back();
+  if (message.value("content", Json("")) == "" && !message.contains("tool_calls"))
+    fail("{}: an answer is empty", place);
+  return message;
+}
+
+// Without the ids after the last one that counts.
+ChatExample up_to_end(ChatExample example, const std::string& place) {
+  while (!example.weights.empty() && example.weights.back() == 0) {
+    example.weights.pop_back();
+    example.ids.pop_back();
+  }
+  if (example.ids.empty()) fail("{}: the chat template writes nothing of the answer", place);
+  return example;
 }
 
 }  // namespace
@@ -49,16 +88,15 @@ const ChatTemplate& PromptEncoder::chat(const std::string& place) const {
   return *chat_;
 }
 
-std::vector<int32_t> PromptEncoder::prompt(const json& value, const std::string& place) const {
+std::vector<int32_t> PromptEncoder::prompt(const Json& value, const Json& line,
+                                           const std::string& place) const {
+  require_text_or_list(value, place);
   has_texts_ = has_texts_ || value.is_string();
   if (value.is_string())
     return prompt_ids(value.get<std::string>(), sources_.tokenizer.get(), sources_.model, false);
-  if (!value.is_array()) fail("{}: expected a text or a list of messages, found {}", place, json_kind(value));
-  last_content(value, place);
-  if (value.back().value("role", "") == "assistant")
-    fail("{}: the prompt ends with the assistant's message; expected the user's, which is answered", place);
+  Json conversation = parse_template_names(line, place);
+  conversation["messages"] = prompt_messages(value, place);
   const ChatTemplate& by = chat(place);
-  const json conversation = {{"messages", parse_messages(value, place)}};
   try {
     return by.encode_conversation(conversation, true);
   } catch (const Error& error) {
@@ -66,26 +104,50 @@ std::vector<int32_t> PromptEncoder::prompt(const json& value, const std::string&
   }
 }
 
-std::string PromptEncoder::text(const json& value, const std::string& place) {
+std::string PromptEncoder::text(const Json& value, const std::string& place) {
   return value.is_string() ? value.get<std::string>() : last_content(value, place);
 }
 
-std::vector<int32_t> PromptEncoder::answer(const json& prompt, const json& value,
-                                           const std::string& place) const {
-  if (!value.is_string() && !value.is_array())
-    fail("{}: expected a text or a list of messages, found {}", place, json_kind(value));
-  if (value.is_array() && (value.size() != 1 || value.back().value("role", "") != "assistant"))
-    fail("{}: expected an answer of one message of the assistant, found {} of them, the last one the {}'s",
-         place, value.size(), value.empty() ? "nobody" : value.back().value("role", "nobody"));
-  const std::string said = text(value, place);
-  if (said.empty()) fail("{}: an answer is empty", place);
-  std::vector<int32_t> ids = sources_.tokenizer->encode(said);
-  if (prompt.is_array()) {
-    ids.push_back(chat(place).end_id());
-  } else if (const std::vector<int32_t> eos = eos_ids(sources_.model); !eos.empty()) {
-    ids.push_back(eos.front());
+ChatExample PromptEncoder::response(const Json& prompt, const Json& response, const Json& line,
+                                    const std::string& place) const {
+  require_text_or_list(prompt, place);
+  has_texts_ = has_texts_ || prompt.is_string();
+  const Json message = response_message(response, place);
+  if (prompt.is_array()) return chat_response(prompt, message, line, place);
+  return text_response(prompt.get<std::string>(), text(response, place));
+}
+
+ChatExample PromptEncoder::chat_response(const Json& prompt, const Json& message, const Json& line,
+                                         const std::string& place) const {
+  Json conversation = parse_template_names(line, place);
+  conversation["messages"] = prompt_messages(prompt, place);
+  conversation["messages"].push_back(message);
+  const ChatTemplate& by = chat(place);
+  ChatExample example;
+  try {
+    example = by.response(conversation);
+  } catch (const Error& error) {
+    fail("{}: {}", place, error.what());
   }
-  return ids;
+  require_calls_written(conversation, example, by, place);
+  return up_to_end(std::move(example), place);
+}
+
+ChatExample PromptEncoder::text_response(const std::string& prompt, const std::string& response) const {
+  const auto ids_of = [&](const std::string& text) {
+    return prompt_ids(text, sources_.tokenizer.get(), sources_.model, false);
+  };
+  const std::vector<int32_t> before = ids_of(prompt);
+  ChatExample example{ids_of(prompt + response), {}};
+  // What stands for no text is not in front of one.
+  if (prompt.empty() && common_prefix(before, example.ids) < before.size())
+    example.ids.insert(example.ids.begin(), before.begin(), before.end());
+  const size_t begin = common_prefix(before, example.ids);
+  if (const std::vector<int32_t> eos = eos_ids(sources_.model); !eos.empty())
+    example.ids.push_back(eos.front());
+  example.weights.assign(example.ids.size(), 1);
+  std::fill_n(example.weights.begin(), begin, uint8_t{0});
+  return example;
 }
 
 void write_chat_templates(const std::string& folder, const ChatTemplates& templates) {

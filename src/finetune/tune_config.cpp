@@ -93,11 +93,11 @@ json tuning_defaults(const std::string& task, bool adapter) {
   json defaults = {{"lr", 6.25e-5},     {"min_lr", 0},     {"schedule", "linear"}, {"warmup", 0},
                    {"batch_size", 32},  {"beta1", 0.9},    {"beta2", 0.999},       {"weight_decay", 0.01},
                    {"sample_every", 0}, {"save_every", 0}, {"log_every", 10},      {"val_fraction", 0.1}};
-  if (task == "dpo")
-    defaults.update({{"lr", 1e-5}, {"beta2", 0.95}, {"weight_decay", 0}, {"batch_size", 16}});
-  if (task == "grpo")
-    defaults.update(
-        {{"lr", 1e-5}, {"beta2", 0.95}, {"weight_decay", 0}, {"batch_size", 128}, {"schedule", "constant"}});
+  // No dropout: the log-probabilities are compared with those of another pass, which has none.
+  if (task == "dpo" || task == "grpo")
+    defaults.update({{"lr", 1e-5}, {"beta2", 0.95}, {"weight_decay", 0}, {"dropout", 0}});
+  if (task == "dpo") defaults["batch_size"] = 16;
+  if (task == "grpo") defaults.update({{"batch_size", 128}, {"schedule", "constant"}});
   if (adapter) defaults["lr"] = task == "chat" ? 2e-4 : 5e-5;
   return defaults;
 }

@@ -25,7 +25,7 @@ struct TuneConfig {
   std::string chat_template;                // the name of a format; "": the model's own template
   std::string long_conversations = "drop";  // chat: or "truncate", "refuse"
   // grpo
-  int64_t rollouts = 16, max_tokens = 32, top_k = 50;
+  int64_t rollouts = 16, max_tokens = 32, top_k = 0;
   double temperature = 1;
   std::string reward = "exact", reward_command;
   double reward_seconds = 60;
@@ -59,8 +59,8 @@ void visit_tune_keys(Config& c, Visit&& visit) {
   visit("long_conversations", c.long_conversations, "chat: drop, truncate or refuse those longer than a row");
   visit("rollouts", c.rollouts, "grpo: answers to each prompt of a step");
   visit("max_tokens", c.max_tokens, "grpo: most tokens of an answer");
-  visit("temperature", c.temperature, "grpo: of these answers");
-  visit("top_k", c.top_k, "grpo: of these answers; 0: off");
+  visit("temperature", c.temperature, "grpo: of sampling; log-probabilities are taken at it too");
+  visit("top_k", c.top_k, "grpo: sample from the k most likely tokens; 0: from all");
   visit("reward", c.reward, "grpo: exact, regex, number or command");
   visit("reward_command", c.reward_command, "grpo: reads JSON lines, writes a number a line");
   visit("reward_seconds", c.reward_seconds, "grpo: how long that may take in a step");

@@ -332,9 +332,9 @@ struct SoftcapArgs {
   double cap;
 };
 
-// Cross-entropy of softcapped logits: losses[n] = lse(z[n]) - z[n][targets[n]], z = cap tanh(x/cap) or x.
-// With weights, of either sign, both are multiplied by the row's. Rows with a target < 0 or a weight of 0 do
-// not count: loss 0, gradient 0.
+// Cross-entropy of softcapped logits: losses[n] = lse(z[n]) - z[n][targets[n]], z = cap tanh(x/cap) /
+// temperature or x / temperature. With weights, of either sign, both are multiplied by the row's. Rows with a
+// target < 0 or a weight of 0 do not count: loss 0, gradient 0.
 struct CrossEntropyArgs {
   TensorView logits;               // [N,V] fp32 (or fp64), before the softcap
   const int32_t* targets;          // [N], each < V
@@ -344,6 +344,7 @@ struct CrossEntropyArgs {
   // begins, whatever its type.
   TensorView dlogits = {};
   double softcap = 0;               // 0: none
+  double temperature = 1;           // above 0
   const StepState* step = nullptr;  // scale = loss_scale * loss_weight; none: 1
 };
 inline double row_weight(const CrossEntropyArgs& a, int64_t n) {

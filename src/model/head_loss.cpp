@@ -29,7 +29,8 @@ void HeadLoss::plan(Planner& planner, const ModelConfig& c, std::deque<TensorVie
   planner.reserve(memory.emplace_back(), "logits of one chunk", {chunk, c.vocab_size}, planner.wide());
 }
 
-void HeadLoss::run(const ObjectiveCall& call, const TensorView& memory, const float* weights, bool backward) {
+void HeadLoss::run(const ObjectiveCall& call, const TensorView& memory, const float* weights, bool backward,
+                   double temperature) {
   const int64_t rows = call.hidden.rows(), chunk = memory.rows();
   Pass part = call.pass;  // later chunks add to what the first one wrote
   for (int64_t at = 0; at < rows; at += chunk) {
@@ -44,6 +45,7 @@ void HeadLoss::run(const ObjectiveCall& call, const TensorView& memory, const fl
                                               .losses = call.losses.as<double>() + at,
                                               .dlogits = backward ? dlogits : TensorView{},
                                               .softcap = part.config.logit_softcap,
+                                              .temperature = temperature,
                                               .step = call.step});
     if (backward) head.backward(part, x, dlogits, call.dhidden.row_range(at, n), false);
     part.accumulate_grads = true;

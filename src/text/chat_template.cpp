@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/common_prefix.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/utf8.h"
@@ -96,12 +97,48 @@ std::optional<TextRange> range_of(const JinjaText& text, size_t message) {
   return range;
 }
 
-// How many ids of `all` the ids of a text's beginning are.
-size_t common(std::span<const int32_t> all, std::span<const int32_t> beginning) {
-  const size_t n = std::min(all.size(), beginning.size());
-  return static_cast<size_t>(
-      std::mismatch(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(n), beginning.begin()).first -
-      all.begin());
+// The end of the last bytes before `limit` that are of the first `messages` messages.
+size_t end_of_messages(const JinjaText& text, size_t messages, size_t limit) {
+  size_t end = 0;
+  for (const JinjaSpan& span : text.spans) {
+    if (span.origin >= 0 && span.origin < static_cast<int32_t>(messages) && span.end <= limit) end = span.end;
+  }
+  return end;
+}
+
+// Bytes of generation blocks, and the assistant's message that they belong to.
+struct GeneratedRange {
+  TextRange bytes;
+  size_t message;
+};
+
+// A block belongs to the message that it writes; one without any of a message's bytes to the next message of
+// the assistant.
+std::vector<GeneratedRange> generated_ranges(const JinjaText& text, const Json& messages) {
+  const auto is_assistant = [&](size_t message) { return messages[message]["role"] == "assistant"; };
+  std::vector<GeneratedRange> ranges;
+  size_t next = 0;  // the first message that has no byte so far
+  for (const JinjaSpan& span : text.spans) {
+    if (span.origin >= 0) next = std::max(next, static_cast<size_t>(span.origin) + 1);
+    if (!span.generated) continue;
+    if (ranges.empty() || ranges.back().bytes.end != span.begin)
+      ranges.push_back({{span.begin, span.begin}, next});
+    GeneratedRange& range = ranges.back();
+    range.bytes.end = span.end;
+    if (span.origin >= 0 && is_assistant(static_cast<size_t>(span.origin)))
+      range.message = static_cast<size_t>(span.origin);
+  }
+  for (GeneratedRange& range : ranges) {
+    while (range.message < messages.size() && !is_assistant(range.message))
+      ++range.message;
+    range.message = std::min(range.message, messages.size() - 1);
+  }
+  return ranges;
+}
+
+void count(ChatExample& example, size_t begin, size_t end) {
+  for (size_t i = begin; i < end; ++i)
+    example.weights[i] = 1;
 }
 
 constexpr const char* kQuestion = "question";
@@ -288,11 +325,11 @@ bool ChatTemplate::is_special(int32_t id) const {
 
 // How many of a text's ids stand for its bytes before `byte`; a token over the border is behind it.
 size_t ChatTemplate::ids_before(const JinjaText& text, size_t byte, std::span<const int32_t> ids) const {
-  return byte >= text.text.size() ? ids.size() : common(ids, ids_of(text.substr(0, byte)));
+  return byte >= text.text.size() ? ids.size() : common_prefix(ids, ids_of(text.substr(0, byte)));
 }
 
-// The number of ids up to the special token behind a message's last byte, it counted, if the template writes
-// one before anything else of the conversation.
+// The number of ids up to and including the end token after a message's last byte, or else the first special
+// token there, if the template writes one before anything else of the conversation.
 size_t ChatTemplate::answer_end(const JinjaText& text, size_t byte, std::span<const int32_t> ids) const {
   const size_t begin = ids_before(text, byte, ids);
   const auto next = std::ranges::find_if(text.spans, [&](const JinjaSpan& span) {
@@ -300,57 +337,71 @@ size_t ChatTemplate::answer_end(const JinjaText& text, size_t byte, std::span<co
   });
   const size_t end =
       next == text.spans.end() ? ids.size() : ids_before(text, std::max(next->begin, byte), ids);
-  for (size_t i = begin; i < end; ++i) {
-    if (is_special(ids[i])) return i + 1;
-  }
-  return begin;
+  // Before the end token there may be others, as those that close a call of a tool.
+  const auto tail = ids.subspan(begin, end - begin);
+  auto last = std::ranges::find(tail, end_id_);
+  if (last == tail.end()) last = std::ranges::find_if(tail, [&](int32_t id) { return is_special(id); });
+  return last == tail.end() ? begin : begin + static_cast<size_t>(last - tail.begin()) + 1;
 }
 
-// Where an assistant's message stands: from behind what the prompt for it ends with, to its own last byte.
-std::optional<TextRange> ChatTemplate::answer_range(const Json& conversation, const JinjaText& text,
-                                                    size_t message) const {
+// Where an assistant's message starts: where the ids of the prompt for it end. A template may write something
+// else after the last message of a prompt than before a response, and a token may join the two; then the
+// message starts where they differ.
+std::optional<ChatTemplate::AnswerPlace> ChatTemplate::answer_place(const Json& conversation,
+                                                                    const JinjaText& text, size_t message,
+                                                                    std::span<const int32_t> ids) const {
+  const std::optional<TextRange> own = range_of(text, message);
   Json before = conversation;
-  auto& messages = before["messages"].get_ref<Json::array_t&>();
-  messages.resize(message);
-  std::optional<TextRange> range = range_of(text, message);
+  before["messages"].get_ref<Json::array_t&>().resize(message);
   try {
-    const std::string prompt = render(before, true).text;
-    if (text.text.starts_with(prompt) && (!range || prompt.size() <= range->begin))
-      range = TextRange{prompt.size(), range ? range->end : prompt.size()};
-  } catch (const Error&) {  // a beginning that the template does not take: the message's own bytes say
+    const JinjaText prompt = render(before, true);
+    if (!own) {
+      const size_t end = prompt.text.size();
+      if (!text.text.starts_with(prompt.text)) return std::nullopt;
+      return AnswerPlace{ids_before(text, end, ids), end};
+    }
+    const size_t written = end_of_messages(text, message, own->begin),
+                 asked = end_of_messages(prompt, message, prompt.text.size());
+    const size_t same = common_prefix(std::string_view(text.text).substr(written),
+                                      std::string_view(prompt.text).substr(asked));
+    const size_t first = ids_before(text, std::min(written + same, own->begin), ids);
+    const bool same_before = text.text.compare(0, written, prompt.text, 0, asked) == 0;
+    return AnswerPlace{same_before ? std::min(first, common_prefix(ids, ids_of(prompt))) : first, own->end};
+  } catch (
+      const Error&) {  // a prefix that the template does not take: only the message's own bytes are known
+    if (!own) return std::nullopt;
+    return AnswerPlace{ids_before(text, own->begin, ids), own->end};
   }
-  return range;
+}
+
+void ChatTemplate::count_message(const Json& conversation, const JinjaText& text, size_t message,
+                                 ChatExample& example) const {
+  const auto place = answer_place(conversation, text, message, example.ids);
+  if (place) count(example, place->first_id, answer_end(text, place->end, example.ids));
 }
 
 ChatExample ChatTemplate::example(const Json& conversation) const {
   const JinjaText text = render(conversation, false);
   ChatExample out{ids_of(text), {}};
   out.weights.resize(out.ids.size());
-  const auto count = [&](size_t begin, size_t end) {
-    if (begin < end)
-      std::fill(out.weights.begin() + static_cast<std::ptrdiff_t>(begin),
-                out.weights.begin() + static_cast<std::ptrdiff_t>(end), uint8_t{1});
-  };
-  const bool blocks = std::ranges::any_of(text.spans, &JinjaSpan::generated);
-  if (blocks) {
-    for (const JinjaSpan& span : text.spans) {
-      if (span.generated) count(ids_before(text, span.begin, out.ids), ids_before(text, span.end, out.ids));
-    }
-  }
   const Json& messages = conversation["messages"];
-  for (size_t i = 0; i < messages.size(); ++i) {
-    const bool counts = messages[i].value("weight", Json(1)) != 0;
-    if (messages[i]["role"] != "assistant" || (blocks && counts)) continue;
-    const auto range = answer_range(conversation, text, i);
-    if (!range) continue;
-    const size_t begin = ids_before(text, range->begin, out.ids), end = answer_end(text, range->end, out.ids);
-    if (counts) {
-      count(begin, end);
-    } else if (begin < end) {
-      std::fill(out.weights.begin() + static_cast<std::ptrdiff_t>(begin),
-                out.weights.begin() + static_cast<std::ptrdiff_t>(end), uint8_t{0});
-    }
+  const auto counts = [&](size_t message) { return messages[message].value("weight", Json(1)) != 0; };
+  const std::vector<GeneratedRange> blocks = generated_ranges(text, messages);
+  for (const GeneratedRange& block : blocks) {
+    if (!counts(block.message)) continue;
+    count(out, ids_before(text, block.bytes.begin, out.ids), ids_before(text, block.bytes.end, out.ids));
   }
+  for (size_t i = 0; i < messages.size() && blocks.empty(); ++i) {
+    if (messages[i]["role"] == "assistant" && counts(i)) count_message(conversation, text, i, out);
+  }
+  return out;
+}
+
+ChatExample ChatTemplate::response(const Json& conversation) const {
+  const JinjaText text = render(conversation, false);
+  ChatExample out{ids_of(text), {}};
+  out.weights.resize(out.ids.size());
+  count_message(conversation, text, conversation["messages"].size() - 1, out);
   return out;
 }
 
@@ -378,7 +429,7 @@ std::optional<std::vector<int32_t>> ChatTemplate::encode_turn(std::span<const Ch
   const std::vector<int32_t> ids = ids_of(text), old_ids = ids_of(old);
   if (!range) return std::nullopt;
   const size_t end = answer_end(old, range->end, old_ids);
-  if (common(ids, old_ids) < end || end == 0 || ids[end - 1] != end_id_) return std::nullopt;
+  if (common_prefix(ids, old_ids) < end || end == 0 || ids[end - 1] != end_id_) return std::nullopt;
   return std::vector(ids.begin() + static_cast<std::ptrdiff_t>(end), ids.end());
 }
 

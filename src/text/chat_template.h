@@ -57,10 +57,13 @@ class ChatTemplate {
   // text or the template does not write it.
   std::vector<int32_t> encode_to_continue(const nlohmann::ordered_json& conversation) const;
 
-  // A conversation with the assistant's messages in it. What counts of one begins where the prompt for it
-  // ends and goes as far as the special token behind it; or it is what the template's generation blocks say.
-  // Messages of "weight" 0 do not count. Throws Error as `encode`.
+  // A conversation with the assistant's messages in it. The counted tokens of a message start where the
+  // prompt for it ends and include its end token; in a template with generation blocks they are those of the
+  // blocks. Messages of "weight" 0 do not count. Throws Error as `encode`.
   ChatExample example(const nlohmann::ordered_json& conversation) const;
+  // A response and its prompt: the same where only the last message counts, which is the assistant's.
+  // Generation blocks have no effect: its tokens are compared with those sampled after the prompt.
+  ChatExample response(const nlohmann::ordered_json& conversation) const;
 
   // What comes behind the token that ends an assistant's message: the user's next one, up to where the
   // assistant's next message begins. `before`: the conversation, whose last message is the assistant's.
@@ -98,8 +101,14 @@ class ChatTemplate {
   std::vector<int32_t> ids_of(const JinjaText& text) const;
   size_t ids_before(const JinjaText& text, size_t byte, std::span<const int32_t> ids) const;
   bool is_special(int32_t id) const;
-  std::optional<TextRange> answer_range(const nlohmann::ordered_json& conversation, const JinjaText& text,
-                                        size_t message) const;
+  void count_message(const nlohmann::ordered_json& conversation, const JinjaText& text, size_t message,
+                     ChatExample& example) const;
+  struct AnswerPlace {
+    size_t first_id;  // the index of its first id
+    size_t end;       // the end of its last byte
+  };
+  std::optional<AnswerPlace> answer_place(const nlohmann::ordered_json& conversation, const JinjaText& text,
+                                          size_t message, std::span<const int32_t> ids) const;
   size_t answer_end(const JinjaText& text, size_t byte, std::span<const int32_t> ids) const;
   void find_end();
 

@@ -71,6 +71,9 @@ RunConfig complete_config(const json& object) {
       from_json_value(key, value, field);
       found = true;
     });
+    // -1 means "not set" in a ModelConfig, which nobody can write.
+    if (key.ends_with("dropout") && value.is_number() && value < 0)
+      fail_usage("config key \"{}\": expected 0 up to, not including, 1, found {}", key, value.dump());
     if (!found) fail_usage("unknown config key \"{}\"{}", key.substr(0, 64), did_you_mean(key, all_names()));
   }
   complete(config.model, false);
@@ -127,9 +130,10 @@ void Settings::add_preset(const std::string& name) {
   require_preset(name);
   const json keys = preset(name);
   has_family_ = true;
+  begin_source();
+  set(keys);
   for (const auto& [key, value] : keys.items())
     from_preset_.insert(key);
-  merged_->update(keys);
 }
 
 void Settings::forget_preset(const std::string& key) {
@@ -137,9 +141,15 @@ void Settings::forget_preset(const std::string& key) {
 }
 
 void Settings::set(const json& keys) {
-  for (const auto& [key, value] : keys.items())
+  for (const auto& [key, value] : keys.items()) {
     from_preset_.erase(key);
+    set_by_[key] = source_;
+  }
   merged_->update(keys);
+  if (!keys.contains("dropout")) return;
+  for (const char* part : {"embd_dropout", "attn_dropout", "resid_dropout"}) {
+    if (set_by_[part] < source_) merged_->erase(part);
+  }
 }
 
 void Settings::add_file(const std::string& path) {
@@ -150,6 +160,7 @@ void Settings::add_file(const std::string& path) {
 
 void Settings::add_json(const json& object, const std::string& source) {
   if (!object.is_object()) fail_usage("{}: expected a JSON object of config keys", source);
+  begin_source();
   json keys = object;
   if (keys.contains("model_type")) {
     // A model's config.json: its family's switches come first. Training keys beside them stay.
@@ -159,6 +170,7 @@ void Settings::add_json(const json& object, const std::string& source) {
       fail_usage("{}: model_type {} is not supported", source, keys["model_type"].dump().substr(0, 64));
     }
     set(family_switches(*family));
+    begin_source();
     has_family_ = true;
     keys.erase("model_type");
     for (const char* ignored : {"architectures", "dtype", "torch_dtype", "transformers_version",
@@ -171,6 +183,7 @@ void Settings::add_json(const json& object, const std::string& source) {
 
 void Settings::add_model(const ModelConfig& config) {
   has_family_ = true;
+  begin_source();
   set(model_keys_json(config));
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <set>
@@ -176,7 +177,8 @@ void require_preset(const std::string& name);
 void require_device(const std::string& where, const std::string& device);
 
 // Config keys from several sources, later ones winning: preset, file, environment, flags. Values are JSON;
-// names of other projects are translated as they come in.
+// names of other projects are translated as they come in. "dropout" replaces the embd, attn and resid dropout
+// of earlier sources; within one source the specific key wins, in any order.
 class Settings {
  public:
   Settings();
@@ -190,6 +192,8 @@ class Settings {
   void add_file(const std::string& path);
   void add_json(const nlohmann::json& object, const std::string& source);
   void add_model(const ModelConfig& config);  // all keys of a model
+  // Starts another source. The methods above do so themselves; values of add_text share the current one.
+  void begin_source() { ++source_; }
   // A value as written on a command line: text for strings and lists of strings, else JSON.
   void add_text(const std::string& key, const std::string& text, const std::string& source);
 
@@ -205,6 +209,8 @@ class Settings {
 
   std::unique_ptr<nlohmann::json> merged_;
   std::set<std::string> from_preset_;  // keys that only a preset has set
+  std::map<std::string, int> set_by_;  // the source of each key
+  int source_ = 0;                     // the current one
   bool has_family_ = false;            // a preset or a model has set the switches of a family
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -164,6 +165,125 @@ TEST_F(Finetune, PreferencesComeIntoOrderAndResume) {
       finetune("dpo", "pairs.jsonl", "ordered", {"--lr", "1e-2", "--batch-size", "8", "--steps", "12"});
   EXPECT_NE(run.err.find("loss 0.6931"), std::string::npos) << "of a model beside itself: " << run.err;
   EXPECT_NE(run.err.find("4 of 4 pairs in order"), std::string::npos) << run.err;
+}
+
+// The configs of runs, which are what was trained with.
+TEST_F(Finetune, DropoutIsThatOfTheModelTheFlagOrTheTask) {
+  std::filesystem::copy(file("base/last"), file("dropping"), std::filesystem::copy_options::recursive);
+  std::filesystem::remove(file("dropping/manifest.json"));
+  json config = json::parse(content("dropping/config.json"));
+  for (const char* part : {"embd_pdrop", "attn_pdrop", "resid_pdrop"})
+    config[part] = 0.125;
+  std::ofstream(file("dropping/config.json")) << config.dump();
+  std::ofstream(file("dropout.json")) << R"({"dropout": 0.5})";
+  const auto dropouts = [](const std::string& task, const std::string& data, const Words& more,
+                           const Words& environment = {}) {
+    Words words = {"finetune", file("dropping"), "--task", task,    "--data",        file(data),  "--steps",
+                   "1",        "--batch-size",   "2",      "--out", file("dropped"), "--threads", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    std::filesystem::remove_all(file("dropped"));
+    const GptRun run = run_gpt(words, environment);
+    EXPECT_EQ(run.status, 0) << run.err;
+    const json made = json::parse(content("dropped/config.json"));
+    return std::vector<double>{made["embd_dropout"], made["attn_dropout"], made["resid_dropout"]};
+  };
+  using Numbers = std::vector<double>;
+  const Words chatml = {"--template", "chatml"};
+  const auto chat = [&](Words more, const Words& environment = {}) {
+    more.insert(more.end(), chatml.begin(), chatml.end());
+    return dropouts("chat", "chat.jsonl", more, environment);
+  };
+  EXPECT_EQ(chat({}), (Numbers{0.125, 0.125, 0.125}));
+  EXPECT_EQ(chat({"--dropout", "0"}), (Numbers{0, 0, 0}));
+  EXPECT_EQ(chat({"--attn-dropout", "0.25", "--dropout", "0"}), (Numbers{0, 0.25, 0}));
+  EXPECT_EQ(chat({}, {"GPT_DROPOUT=0.25"}), (Numbers{0.25, 0.25, 0.25}));
+  EXPECT_EQ(chat({"--config", file("dropout.json")}), (Numbers{0.5, 0.5, 0.5}));
+  EXPECT_EQ(chat({"--config", file("dropout.json"), "--dropout", "0.25"}, {"GPT_DROPOUT=0"}),
+            (Numbers{0.25, 0.25, 0.25}));
+  // Preferences and rewards compare two passes of a model: by default neither drops anything.
+  EXPECT_EQ(dropouts("dpo", "pairs.jsonl", {}), (Numbers{0, 0, 0}));
+  EXPECT_EQ(dropouts("dpo", "pairs.jsonl", {"--dropout", "0.25"}), (Numbers{0.25, 0.25, 0.25}));
+  EXPECT_EQ(dropouts("grpo", "asked.jsonl", {"--rollouts", "2", "--max-tokens", "2"}), (Numbers{0, 0, 0}));
+  const GptRun further = run_gpt({"train", "--init-from", file("dropping"), "--data", file("text.txt"),
+                                  "--dropout", "0.25", "--steps", "1", "--warmup", "0", "--eval-every", "0",
+                                  "--out", file("dropped-more"), "--threads", "1"});
+  EXPECT_EQ(further.status, 0) << further.err;
+  const json made = json::parse(content("dropped-more/config.json"));
+  EXPECT_EQ((Numbers{made["embd_dropout"], made["attn_dropout"], made["resid_dropout"]}),
+            (Numbers{0.25, 0.25, 0.25}));
+}
+
+// The first metrics of a run.
+json first_metrics(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const json record = json::parse(line);
+    if (record.contains("grad_norm")) return record;
+  }
+  return {};
+}
+
+TEST_F(Finetune, APolicyBeginsAsItsReference) {
+  std::filesystem::copy(file("base/last"), file("reference"), std::filesystem::copy_options::recursive);
+  std::filesystem::remove(file("reference/manifest.json"));
+  json config = json::parse(content("reference/config.json"));
+  for (const char* part : {"embd_pdrop", "attn_pdrop", "resid_pdrop"})
+    config[part] = 0.5;
+  std::ofstream(file("reference/config.json")) << config.dump();
+  const GptRun run = run_gpt({"finetune", file("reference"), "--task", "dpo", "--data", file("pairs.jsonl"),
+                              "--steps", "1", "--out", file("policy"), "--threads", "1"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NEAR(first_metrics(content("policy/metrics.jsonl"))["loss"].get<double>(), std::log(2.0), 1e-6);
+}
+
+// A prompt whose responses all have the same reward adds nothing to the gradient, but its tokens count in the
+// number that the sum is divided by: with such a prompt in the batch the gradient is half of that without it.
+TEST_F(Finetune, PromptsWithoutContrastCountInTheGradient) {
+  std::ofstream(file("one.jsonl")) << json{{"prompt", "a"}, {"answer", "x"}}.dump() << "\n";
+  std::ofstream(file("two.jsonl")) << json{{"prompt", "a"}, {"answer", "x"}}.dump() << "\n"
+                                   << json{{"prompt", "b"}, {"answer", "x"}}.dump() << "\n";
+  // The reward of a response to a is that of its place in the group, to b always the same.
+  const std::string judge = R"(awk '{print /"prompt":"a"/ ? n++ % 4 : 1}')";
+  const auto norm = [&](const std::string& data, int batch, int seed) {
+    const std::string out = "contrast-" + std::to_string(batch);
+    std::filesystem::remove_all(file(out));
+    const GptRun run = run_gpt({"finetune",
+                                file("base"),
+                                "--task",
+                                "grpo",
+                                "--data",
+                                file(data),
+                                "--val-fraction",
+                                "0",
+                                "--reward",
+                                "command",
+                                "--reward-command",
+                                judge,
+                                "--rollouts",
+                                "4",
+                                "--max-tokens",
+                                "1",
+                                "--steps",
+                                "1",
+                                "--seed",
+                                std::to_string(seed),
+                                "--batch-size",
+                                std::to_string(batch),
+                                "--out",
+                                file(out),
+                                "--threads",
+                                "1"});
+    EXPECT_EQ(run.status, 0) << run.err;
+    return first_metrics(content(out + "/metrics.jsonl"))["grad_norm"].get<double>();
+  };
+  // With seeds by which the prompt a comes first, so that its responses are the same ones.
+  int compared = 0;
+  for (int seed = 1; seed <= 6; ++seed) {
+    const double alone = norm("one.jsonl", 4, seed), both = norm("two.jsonl", 8, seed);
+    compared += std::abs(both / alone - 0.5) < 1e-3 ? 1 : 0;
+  }
+  EXPECT_GE(compared, 1);
+  EXPECT_EQ(json::parse(content("contrast-4/finetune.json"))["top_k"], 0);
 }
 
 // Fine-tuning divides no weights, and its help does not say so.
@@ -331,8 +451,8 @@ TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
   };
   refused(
       finetune("dpo", with_line("short.jsonl", "pairs.jsonl", R"({"prompt": "a", "chosen": "b"})"), "no", {}),
-      "short.jsonl:41: --task dpo expects \"prompt\", \"chosen\", \"rejected\", found \"chosen\", "
-      "\"prompt\"");
+      "short.jsonl:41: --task dpo expects \"prompt\", \"chosen\", \"rejected\", found \"prompt\", "
+      "\"chosen\"");
   refused(
       finetune("dpo",
                with_line("same.jsonl", "pairs.jsonl", R"({"prompt": "a", "chosen": "b", "rejected": "b"})"),
@@ -356,7 +476,7 @@ TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
   refused(finetune("grpo", "asked.jsonl", "no", {"--reward", "number"}), "asked.jsonl:1: \"answer\"");
   std::ofstream(file("alpaca.jsonl")) << R"({"instruction": "a", "input": "", "output": "b"})"
                                          "\n";
-  refused(finetune("dpo", "alpaca.jsonl", "no", {}), "found \"input\", \"instruction\", \"output\"; prompts");
+  refused(finetune("dpo", "alpaca.jsonl", "no", {}), "found \"instruction\", \"input\", \"output\"; prompts");
   refused(finetune("grpo", "alpaca.jsonl", "no", {}), "--task grpo expects \"prompt\", \"answer\", found");
   refused(finetune("chat", "alpaca.jsonl", "no", {"--template", "chatml"}),
           "or \"conversations\", found \"instruction\", \"input\", \"output\"; write each as");

@@ -269,7 +269,8 @@ void cross_entropy(const ExecContext&, const CrossEntropyArgs& a) noexcept {
                                     .targets = a.targets,
                                     .weights = a.weights,
                                     .losses = losses.as<double>(),
-                                    .softcap = a.softcap});
+                                    .softcap = a.softcap,
+                                    .temperature = a.temperature});
     double sum = 0;
     for (int64_t i = 0; i < n; ++i)
       sum += losses.as<double>()[i];

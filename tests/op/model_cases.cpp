@@ -193,6 +193,7 @@ struct LossShape {
   int64_t rows, vocab;
   double spread = 3;  // of the logits
   double softcap = 0;
+  double temperature = 1;
   bool gradient = true, in_place = false, weighted = false;
 };
 
@@ -200,17 +201,22 @@ struct LossShape {
 // A probability has a relative error of |z - top| epsilon from the argument of e^x plus that of z, and at
 // |z - top| > 16 it is below epsilon itself.
 void loss_case(OpCaseList& list, const LossShape& s) {
-  list.add(fmt::format("{}x{} spread {} softcap {} gradient {}{}{}", s.rows, s.vocab, s.spread, s.softcap,
-                       s.gradient, s.in_place ? " in place" : "", s.weighted ? " weighted" : ""),
+  list.add(fmt::format("{}x{} spread {} softcap {} temperature {} gradient {}{}{}", s.rows, s.vocab, s.spread,
+                       s.softcap, s.temperature, s.gradient, s.in_place ? " in place" : "",
+                       s.weighted ? " weighted" : ""),
            [=](OpFrame& f) {
              static constexpr StepState kStep = {.loss_scale = 0.5, .loss_weight = 0.25};
-             const double scale = kStep.loss_scale * kStep.loss_weight;
-             const double z_error = (8 + 8 * s.softcap) * kEpsilon;
+             const double scale = kStep.loss_scale * kStep.loss_weight / s.temperature;
+             // A division by the temperature rounds z, of at most five standard deviations, once more.
+             const double largest = s.softcap > 0 ? s.softcap : 5 * s.spread;
+             const double z_error = (8 + 8 * s.softcap) / s.temperature * kEpsilon +
+                                    (s.temperature == 1 ? 0 : 2 * largest / s.temperature * kEpsilon);
              const Tolerance gradient = {scale * (z_error + 16 * kEpsilon), z_error + 40 * kEpsilon};
              const Fill fill = normal_values(s.spread);
              CrossEntropyArgs a{};
              a.step = &kStep;
              a.softcap = s.softcap;
+             a.temperature = s.temperature;
              a.logits = s.in_place ? f.inout({s.rows, s.vocab}, fill, gradient, 3)
                                    : f.input({s.rows, s.vocab}, fill, 1);
              a.targets = f.ints(s.rows, -1, s.vocab - 1);
@@ -262,6 +268,14 @@ GPT_OP_CASES(cross_entropy) {
     loss_case(list, {.rows = 300, .vocab = 301, .softcap = softcap});
     for (int64_t vocab : {9, 301})
       loss_case(list, {.rows = 11, .vocab = vocab, .softcap = softcap, .weighted = true});
+    for (double temperature : {0.5, 1.7}) {
+      for (int64_t vocab : {9, 2049})
+        loss_case(
+            list,
+            {.rows = 7, .vocab = vocab, .softcap = softcap, .temperature = temperature, .weighted = true});
+      loss_case(list,
+                {.rows = 7, .vocab = 301, .softcap = softcap, .temperature = temperature, .in_place = true});
+    }
     for (int64_t vocab : {1, 2, 17, 2049, 5003})
       loss_over_logits_case(list, vocab, softcap);
   }

@@ -17,7 +17,7 @@ namespace gpt::test {
 namespace {
 
 constexpr int64_t kSamples = 4, kTokens = 10;
-constexpr double kBeta = 0.3;
+constexpr double kBeta = 0.3, kTemperature = 0.5;
 
 struct Case {
   const char *family, *name;
@@ -39,9 +39,11 @@ class ObjectiveGolden : public testing::TestWithParam<Case> {
 
   const Objective& objective() const {
     static const Preferences preferences(kTokens, kBeta);
+    static const PolicyGradient policy, tempered(kTemperature);
     const std::string name = GetParam().name;
     if (name == "dpo") return preferences;
-    return name == "policy" ? policy_gradient() : language_modelling();
+    if (name == "tempered") return tempered;
+    return name == "policy" ? policy : language_modelling();
   }
 
   TrainStep::FillBatch fill() const {
@@ -49,7 +51,7 @@ class ObjectiveGolden : public testing::TestWithParam<Case> {
       const auto ids = golden<int32_t>("ids"), targets = golden<int32_t>("targets"),
                  starts = golden<int32_t>("starts");
       const auto weights = golden<float>("weights"), labels = golden<float>("labels");
-      const bool policy = std::string(GetParam().name) == "policy";
+      const bool policy = dynamic_cast<const PolicyGradient*>(&objective()) != nullptr;
       for (int64_t i = 0; i < rows * kTokens; ++i) {
         const auto at = static_cast<size_t>(first * kTokens + i);
         s.ids[i] = ids[at];
@@ -114,9 +116,10 @@ TEST_P(ObjectiveGolden, AgreesWithPyTorch) {
 
 INSTANTIATE_TEST_SUITE_P(All, ObjectiveGolden,
                          testing::Values(Case{"gpt2", "masked"}, Case{"gpt2", "packed"}, Case{"gpt2", "dpo"},
-                                         Case{"gpt2", "policy"}, Case{"llama", "masked"},
-                                         Case{"llama", "packed"}, Case{"llama", "dpo"},
-                                         Case{"llama", "policy"}),
+                                         Case{"gpt2", "policy"}, Case{"gpt2", "tempered"},
+                                         Case{"llama", "masked"}, Case{"llama", "packed"},
+                                         Case{"llama", "dpo"}, Case{"llama", "policy"},
+                                         Case{"llama", "tempered"}),
                          [](const auto& param) {
                            return std::string(param.param.family) + "_" + param.param.name;
                          });

@@ -103,8 +103,7 @@ TEST(ChatTemplate, RunsAModelsOwnInAnyStyle) {
 using json_list = nlohmann::ordered_json;
 
 // The text of a conversation's ids, in [] what counts.
-std::string counted(const ChatTemplate& chat, const json_list& conversation) {
-  const ChatExample example = chat.example(conversation);
+std::string marked(const ChatTemplate& chat, const ChatExample& example, const json_list& conversation) {
   EXPECT_EQ(example.ids, chat.encode_conversation(conversation, false));
   EXPECT_EQ(example.ids.size(), example.weights.size());
   std::string out;
@@ -114,6 +113,10 @@ std::string counted(const ChatTemplate& chat, const json_list& conversation) {
     out += chat.tokenizer().token_bytes(example.ids[i]);
   }
   return out + (!example.weights.empty() && example.weights.back() != 0 ? "]" : "");
+}
+
+std::string counted(const ChatTemplate& chat, const json_list& conversation) {
+  return marked(chat, chat.example(conversation), conversation);
 }
 
 TEST(ChatTemplate, CountsWhatTheAssistantSays) {
@@ -161,6 +164,144 @@ TEST(ChatTemplate, CountsCallsOfToolsAndGenerationBlocks) {
   const std::string by_blocks = counted(ChatTemplate({.name = "qwen", .jinja = marked}, tokenizer()), call);
   EXPECT_NE(by_blocks.find("\n[<think>"), std::string::npos) << by_blocks;
   EXPECT_NE(by_blocks.find("b<|im_end|>\n]"), std::string::npos) << by_blocks;
+}
+
+// The text of a conversation's ids, in [] what counts where only its last message does.
+std::string response(const std::string& jinja, const json_list& conversation) {
+  const ChatTemplate chat({.name = "own", .jinja = jinja}, tokenizer());
+  return marked(chat, chat.response(conversation), conversation);
+}
+
+// What the template writes for the assistant's message, from where the prompt ends, and its end token.
+TEST(ChatTemplate, AResponseIsWhatTheTemplateWrites) {
+  const auto turn = [](const std::string& before, const std::string& content, const std::string& after) {
+    return "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' %}{{ " +
+           before + " + " + content + " + " + after +
+           " }}{% else %}{{ m.content + '<|im_end|>\n' }}{% endif %}{% endfor %}";
+  };
+  const std::string ask = "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
+                    ask_think =
+                        "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n<think>\n' }}{% endif %}",
+                    end = "'<|im_end|>\n'", user = "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n";
+  const json_list asked = {
+      {"messages", {{{"role", "user"}, {"content", "q"}}, {{"role", "assistant"}, {"content", " yes \n"}}}}};
+  EXPECT_EQ(response(turn("''", "m.content", end) + ask, asked), user + "[ yes \n<|im_end|>]\n");
+  EXPECT_EQ(response(turn("''", "(m.content | trim)", end) + ask, asked), user + "[yes<|im_end|>]\n");
+  EXPECT_EQ(response(turn("''", "m.content.strip()", "'\n<|im_end|>\n'") + ask, asked),
+            user + "[yes\n<|im_end|>]\n");
+  EXPECT_EQ(response(turn("'<think>\n\n</think>\n\n'", "m.content.strip()", end) + ask, asked),
+            user + "[<think>\n\n</think>\n\nyes<|im_end|>]\n");
+  // A prompt that ends otherwise than the turn begins: the response starts where the two differ.
+  EXPECT_EQ(response(turn("'<think>\nno</think>'", "m.content.strip()", end) + ask_think, asked),
+            user + "<think>\n[no</think>yes<|im_end|>]\n");
+  EXPECT_EQ(response(turn("''", "m.content.strip()", end) + ask_think, asked), user + "[yes<|im_end|>]\n");
+  EXPECT_EQ(response("{{ '<s>' }}{% for m in messages %}{% if m.role == 'user' %}{{ '[INST] ' + m.content + "
+                     "' [/INST]' }}"
+                     "{% else %}{{ ' ' + m.content | trim + ' </s>' }}{% endif %}{% endfor %}",
+                     asked),
+            "<s>[INST] q [/INST][ yes </s>]");
+}
+
+// scripts/golden/make_chat.py: a line that names a template, then responses by it.
+TEST(ChatTemplate, ResponsesAreThoseOfTransformers) {
+  std::ifstream in(kData + "responses.jsonl");
+  std::unique_ptr<ChatTemplate> chat;
+  std::string name;
+  int rows = 0;
+  for (std::string line; std::getline(in, line);) {
+    const json_list row = json_list::parse(line);
+    if (row.contains("template")) {
+      name = row["template"];
+      std::ifstream file(kData + "chat_templates/" + name + ".jinja");
+      const std::string jinja = row["jinja"].is_null() ? std::string(std::istreambuf_iterator<char>(file), {})
+                                                       : row["jinja"].get<std::string>();
+      chat = std::make_unique<ChatTemplate>(
+          ChatSource{.name = name, .jinja = jinja, .tokens = {{"bos_token", "<s>"}, {"eos_token", "</s>"}}},
+          tokenizer());
+      continue;
+    }
+    ChatExample example = chat->response({{"messages", row["messages"]}});
+    while (!example.weights.empty() && example.weights.back() == 0) {
+      example.weights.pop_back();
+      example.ids.pop_back();
+    }
+    EXPECT_EQ(example.ids, row["ids"].get<std::vector<int32_t>>()) << name << " " << row["messages"];
+    EXPECT_EQ(std::ranges::find(example.weights, uint8_t{1}) - example.weights.begin(),
+              row["begin"].get<int64_t>())
+        << name << " " << row["messages"];
+    EXPECT_EQ(std::ranges::count(example.weights, uint8_t{1}),
+              std::ssize(example.ids) - row["begin"].get<int64_t>());
+    ++rows;
+  }
+  EXPECT_GE(rows, 100);
+}
+
+TEST(ChatTemplate, OfAResponseOnlyTheLastMessageCounts) {
+  const json_list turns = {{"messages",
+                            {{{"role", "system"}, {"content", "s"}},
+                             {{"role", "user"}, {"content", "a"}},
+                             {{"role", "assistant"}, {"content", "b"}},
+                             {{"role", "user"}, {"content", "c"}},
+                             {{"role", "assistant"}, {"content", "d"}}}}};
+  const std::string before =
+      "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
+      "<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n";
+  EXPECT_EQ(response(ChatTemplate(ChatFormat::chatml, tokenizer()).jinja(), turns),
+            before + "[d<|im_end|>]\n");
+  const std::string blocks =
+      "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' %}{% "
+      "generation %}"
+      "{{ m.content + '<|im_end|>\n' }}{% endgeneration %}{% else %}{{ m.content + '<|im_end|>\n' }}{% endif "
+      "%}"
+      "{% endfor %}";
+  EXPECT_EQ(
+      response(blocks + "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}", turns),
+      before + "[d<|im_end|>]\n")
+      << "blocks have no effect";
+  // The system's message is written into the last of the user, after the response of a first turn.
+  const std::string late =
+      "{{ '<s>' }}{% for m in messages %}{% if m.role == 'user' %}{{ '[INST]' }}"
+      "{% if messages[0].role == 'system' and m == (messages | selectattr('role', 'equalto', 'user') | "
+      "list)[-1] %}"
+      "{{ messages[0].content + ': ' }}{% endif %}{{ m.content + '[/INST]' }}{% elif m.role == 'assistant' %}"
+      "{{ ' ' + m.content + '</s>' }}{% endif %}{% endfor %}";
+  EXPECT_EQ(response(late, turns), "<s>[INST]a[/INST] b</s>[INST]s: c[/INST][ d</s>]");
+  EXPECT_EQ(counted(ChatTemplate({.name = "own", .jinja = late}, tokenizer()), turns),
+            "<s>[INST]a[/INST][ b</s>][INST]s: c[/INST][ d</s>]");
+}
+
+// A block is its message's as a whole, what it writes after the end token included.
+TEST(ChatTemplate, WeightZeroLeavesOutAWholeBlock) {
+  const std::string blocks =
+      "{% for m in messages %}{{ '<|im_start|>' }}{% if m.role == 'assistant' %}{% generation %}"
+      "{{ m.content + '<|im_end|>\n' }}{% endgeneration %}{% else %}{{ m.content + '<|im_end|>' }}{% endif "
+      "%}{% endfor %}";
+  const json_list turns = {{"messages",
+                            {{{"role", "user"}, {"content", "a"}},
+                             {{"role", "assistant"}, {"content", "b"}, {"weight", 0}},
+                             {{"role", "user"}, {"content", "c"}},
+                             {{"role", "assistant"}, {"content", ""}}}}};
+  EXPECT_EQ(
+      counted(ChatTemplate({.name = "own", .jinja = blocks}, tokenizer()), turns),
+      "<|im_start|>a<|im_end|><|im_start|>b<|im_end|>\n<|im_start|>c<|im_end|><|im_start|>[<|im_end|>\n]");
+}
+
+// A token that closes a call of a tool does not end the message.
+TEST(ChatTemplate, ACallOfAToolGoesOnToTheEndToken) {
+  const std::string calls =
+      "{% for m in messages %}{{ '<|im_start|>' + (m.content or '') }}{% for call in m.tool_calls %}"
+      "{{ '<|user_start|>' + call.function.name + '<|user_end|>' }}{% endfor %}{{ '<|im_end|>' }}{% endfor "
+      "%}";
+  const json_list call = {
+      {"messages",
+       {{{"role", "user"}, {"content", "a"}},
+        {{"role", "assistant"},
+         {"content", "look"},
+         {"tool_calls", json_list::array({{{"function", {{"name", "f"}, {"arguments", {{"x", 1}}}}}}})}},
+        {{"role", "user"}, {"content", "b"}}}}};
+  EXPECT_EQ(counted(ChatTemplate({.name = "own", .jinja = calls}, tokenizer()), call),
+            "<|im_start|>a<|im_end|>[<|im_start|>look<|user_start|>f<|user_end|><|im_end|>]<|im_start|>b<|im_"
+            "end|>");
 }
 
 // OpenAI's answers that only call tools have no content; templates that look for it get what transformers

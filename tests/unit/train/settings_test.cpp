@@ -64,6 +64,52 @@ TEST(Settings, ASeedsFileNeedsItsFamily) {
   EXPECT_EQ(given([&](Settings& s) { s.add_model(model); }), "no error");
 }
 
+// The dropouts (all, embd, attn, resid) that a model with its own, and then these sources, come to.
+std::vector<double> dropouts(const std::vector<std::vector<std::pair<std::string, std::string>>>& sources) {
+  ModelConfig model{.vocab_size = 10, .embd_dropout = 0.1, .attn_dropout = 0.2, .resid_dropout = 0.3};
+  complete(model);
+  Settings settings;
+  settings.add_model(model);
+  for (const auto& source : sources) {
+    settings.begin_source();
+    for (const auto& [key, value] : source)
+      settings.add_text(key, value, key);
+  }
+  const ModelConfig c = settings.resolve().model;
+  return {c.dropout, c.embd_dropout, c.attn_dropout, c.resid_dropout};
+}
+
+TEST(Settings, DropoutReplacesThoseOfEarlierSources) {
+  using Numbers = std::vector<double>;
+  EXPECT_EQ(dropouts({}), (Numbers{0.3, 0.1, 0.2, 0.3}));
+  EXPECT_EQ(dropouts({{{"dropout", "0"}}}), (Numbers{0, 0, 0, 0}));
+  EXPECT_EQ(dropouts({{{"dropout_rate", "0.5"}}}), (Numbers{0.5, 0.5, 0.5, 0.5}));
+  EXPECT_EQ(dropouts({{{"attn_dropout", "0"}}}), (Numbers{0.3, 0.1, 0, 0.3}));
+  // Within a source the order does not matter.
+  EXPECT_EQ(dropouts({{{"dropout", "0"}, {"attn_dropout", "0.4"}}}), (Numbers{0, 0, 0.4, 0}));
+  EXPECT_EQ(dropouts({{{"attn_dropout", "0.4"}, {"dropout", "0"}}}), (Numbers{0, 0, 0.4, 0}));
+  EXPECT_EQ(dropouts({{{"dropout", "0"}}, {{"attn_dropout", "0.4"}}}), (Numbers{0, 0, 0.4, 0}));
+  EXPECT_EQ(dropouts({{{"attn_dropout", "0.4"}}, {{"dropout", "0.6"}}}), (Numbers{0.6, 0.6, 0.6, 0.6}));
+}
+
+TEST(Settings, DropoutOfAFileReplacesThatOfAModel) {
+  const TempDir dir;
+  const std::string file = dir.file("settings.json");
+  write_file_atomic(file, R"({"attn_pdrop": 0.4, "dropout": 0.25})");
+  Settings settings;
+  ModelConfig model{.vocab_size = 10, .embd_dropout = 0.1, .attn_dropout = 0.2, .resid_dropout = 0.3};
+  complete(model);
+  settings.add_model(model);
+  settings.add_file(file);
+  const ModelConfig c = settings.resolve().model;
+  EXPECT_EQ((std::vector{c.embd_dropout, c.attn_dropout, c.resid_dropout}), (std::vector{0.25, 0.4, 0.25}));
+}
+
+TEST(Settings, DropoutIsNotNegative) {
+  for (const char* key : {"dropout", "embd_dropout", "attn_dropout", "resid_dropout"})
+    EXPECT_THROW(dropouts({{{key, "-0.5"}}}), UsageError) << key;
+}
+
 // With a fast reduce any number of processes that divides the batch shares a run.
 TEST(Settings, ProcessesDivideShardsOrWithFastReduceTheBatch) {
   const auto shared = [](Reduce reduce, int processes) {

@@ -28,7 +28,8 @@ void cross_entropy(const RowKernels& kernels, const ExecContext& ctx, const Cros
                                                  .target = a.targets[n],
                                                  .dlogits = dlogits,
                                                  .scale = scale * weight,
-                                                 .softcap = a.softcap});
+                                                 .softcap = a.softcap,
+                                                 .sharpness = 1 / a.temperature});
       a.losses[n] = weight * loss;
     }
   });

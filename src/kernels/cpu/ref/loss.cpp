@@ -16,9 +16,10 @@ void cross_entropy_row(const CrossEntropyArgs& a, int64_t n) {
       set(a.dlogits, n, v, 0);
     return;
   }
+  const double sharpness = 1 / a.temperature;
   const auto capped = [&](int64_t v) {
     const double x = get(a.logits, n, v);
-    return a.softcap > 0 ? a.softcap * std::tanh(x / a.softcap) : x;
+    return sharpness * (a.softcap > 0 ? a.softcap * std::tanh(x / a.softcap) : x);
   };
   double top = -std::numeric_limits<double>::infinity();
   for (int64_t v = 0; v < vocab; ++v)
@@ -33,7 +34,8 @@ void cross_entropy_row(const CrossEntropyArgs& a, int64_t n) {
   // In this order a narrower gradient never overwrites a logit that is still to be read.
   for (int64_t v = 0; v < vocab; ++v) {
     const double z = capped(v);
-    const double slope = a.softcap > 0 ? 1 - (z / a.softcap) * (z / a.softcap) : 1;
+    const double t = a.softcap > 0 ? z / (sharpness * a.softcap) : 0;
+    const double slope = sharpness * (1 - t * t);
     set(a.dlogits, n, v, scale * (std::exp(z - lse) - (v == target ? 1 : 0)) * slope);
   }
 }

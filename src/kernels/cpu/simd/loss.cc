@@ -5,12 +5,16 @@ namespace {
 
 constexpr float kInfinity = __builtin_inff();
 
-// z = cap tanh(x / cap), or x itself.
+// z = sharpness cap tanh(x / cap), sharpness x, or x itself.
 struct Cap {
-  bool on;
-  Vec cap, reciprocal;
+  bool on, bends;
+  Vec top, reciprocal;    // sharpness cap and 1 / cap; or sharpness and 0
+  Vec reciprocal_of_top;  // t = z times this is the tanh; 0: dz/dx is sharpness everywhere
 
-  Vec operator()(Vec x) const { return on ? cap * tanh(x * reciprocal) : x; }
+  Vec operator()(Vec x) const {
+    if (!on) return x;
+    return top * (bends ? tanh(x * reciprocal) : x);
+  }
   // Of one number, with the bits that it has among others.
   float operator()(float x) const {
     float lanes[kLanes];
@@ -19,13 +23,15 @@ struct Cap {
   }
 };
 
-Cap make_cap(double cap) {
-  const bool on = cap > 0;
-  return {on, set1(static_cast<float>(cap)), set1(on ? static_cast<float>(1 / cap) : 0.0f)};
+Cap make_cap(double cap, double sharpness) {
+  const bool bends = cap > 0;
+  const double top = bends ? sharpness * cap : sharpness;
+  return {bends || sharpness != 1, bends, set1(static_cast<float>(top)),
+          set1(bends ? static_cast<float>(1 / cap) : 0.0f), set1(bends ? static_cast<float>(1 / top) : 0.0f)};
 }
 
 void softcap(float* x, int64_t n, double cap) {
-  const Cap capped = make_cap(cap);
+  const Cap capped = make_cap(cap, 1);
   for_vectors(n, [=](int64_t i, auto lanes) { store(x + i, capped(load(x + i, lanes)), lanes); });
 }
 
@@ -101,8 +107,8 @@ SoftmaxSum softmax_sum(const float* x, int64_t n, const Cap& capped, float* capp
 template <class Out>
 void write_gradient(const CrossEntropyRow& r, const Cap& capped, const float* kept, const SoftmaxSum& total,
                     Out* dx) {
-  const Vec shift = set1(total.shift), factor = set1(static_cast<float>(r.scale / total.sum)),
-            one = set1(1.0f);
+  const Vec shift = set1(total.shift), one = set1(1.0f),
+            factor = set1(static_cast<float>(r.scale * r.sharpness / total.sum));
   const float* const x = r.logits;
   if (!capped.on) {
     for_vectors(
@@ -111,24 +117,24 @@ void write_gradient(const CrossEntropyRow& r, const Cap& capped, const float* ke
   }
   for_vectors(r.n, [=](int64_t i, auto lanes) {
     const Vec z = kept != nullptr ? load(kept + i, lanes) : capped(load(x + i, lanes));
-    const Vec t = z * capped.reciprocal;
+    const Vec t = z * capped.reciprocal_of_top;
     store(dx + i, exp(z - shift) * factor * fnma(t, t, one), lanes);
   });
 }
 
 double cross_entropy(const CrossEntropyRow& r) {
-  const Cap capped = make_cap(r.softcap);
+  const Cap capped = make_cap(r.softcap, r.sharpness);
   const double z = capped(r.logits[r.target]);  // before it may be overwritten
   // tanh is the dearest part: the softcapped logits are kept where there is room for them.
   float* kept = nullptr;
-  if (capped.on && (r.dlogits_type == Stored::f32 || r.dlogits == r.logits))
+  if (capped.bends && (r.dlogits_type == Stored::f32 || r.dlogits == r.logits))
     kept = static_cast<float*>(r.dlogits);
   const SoftmaxSum total = softmax_sum(r.logits, r.n, capped, kept);
   const double loss = __builtin_log(total.sum) + (total.shift - z);
   if (r.dlogits == nullptr) return loss;
-  const double t = capped.on ? z / r.softcap : 0;
+  const double t = capped.bends ? z / (r.sharpness * r.softcap) : 0;
   const double probability = __builtin_exp(z - double{total.shift}) / total.sum;
-  const auto at_target = static_cast<float>(r.scale * (probability - 1) * (1 - t * t));
+  const auto at_target = static_cast<float>(r.scale * r.sharpness * (probability - 1) * (1 - t * t));
   with_float_type(r.dlogits_type, r.dlogits, [&](auto* dx) {
     write_gradient(r, capped, kept, total, dx);
     store(dx + r.target, set1(at_target), first_lanes(1));

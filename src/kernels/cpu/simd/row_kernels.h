@@ -50,6 +50,7 @@ struct CrossEntropyRow {
   void* dlogits;   // optional; may begin where logits do
   double scale;
   double softcap;
+  double sharpness;  // 1 / temperature
 };
 
 // Constants of an AdamW step, from the double-precision settings.
