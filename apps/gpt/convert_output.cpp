@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "convert/adapter_files.h"
 #include "convert/gguf_vocab.h"
+#include "convert/hf_tokenizer.h"
 #include "io/gguf.h"
 #include "io/llama2c.h"
 #include "io/llmc.h"
@@ -129,7 +130,28 @@ void ConvertOutput::gather_tokenizer() {
     for (const auto& [name, jinja] : chat_template_files(read_chat_templates(parent_of(merged))))
       add(name, jinja);
   }
-  if (a_.to != "hf") gather_bin_tokenizer();
+  if (a_.to == "hf") {
+    gather_tokenizer_config();
+  } else {
+    gather_bin_tokenizer();
+  }
+}
+
+// What transformers needs beside a tokenizer.json, where the model has no such file. A tokenizer that this
+// program cannot read is copied as it is.
+void ConvertOutput::gather_tokenizer_config() {
+  constexpr const char* kName = "tokenizer_config.json";
+  const auto json = files_.find("tokenizer.json");
+  if (json == files_.end() || files_.contains(kName)) return;
+  try {
+    const auto tokenizer = parse_tokenizer(json->second, json->first);
+    std::vector<std::pair<std::string, std::string>> known;
+    if (loaded_.gguf() == nullptr) known = read_special_tokens(loaded_.folder());
+    files_[kName] = hf_tokenizer_config(*tokenizer, loaded_.model().config, known);
+    tokenizer_names_.emplace_back(kName);
+  } catch (const Error& error) {
+    write_note(fmt::format("note: no {}: {}\n", kName, error.what()));
+  }
 }
 
 // The tokenizer as llm.c and llama2.c read it, where it can be said so.

@@ -36,6 +36,7 @@ class ConvertOutput {
 
  private:
   void gather_tokenizer();
+  void gather_tokenizer_config();
   void gather_bin_tokenizer();
   void check_file() const;
   void check_beside(const std::string& folder);

@@ -17,12 +17,16 @@ class Missing(enum.Enum):
 ABSENT = Missing.ABSENT
 CLASSES = {"gpt2": transformers.GPT2Config, "openai-gpt": transformers.OpenAIGPTConfig, "llama": transformers.LlamaConfig,
            "qwen2": transformers.Qwen2Config, "mistral": transformers.MistralConfig,
-           "nanochat": transformers.NanoChatConfig}
-ROTARY = ("llama", "qwen2", "mistral", "nanochat")
+           "ministral": transformers.MinistralConfig, "nanochat": transformers.NanoChatConfig}
+MODELS = {"gpt2": transformers.GPT2LMHeadModel, "openai-gpt": transformers.OpenAIGPTLMHeadModel,
+          "llama": transformers.LlamaForCausalLM, "qwen2": transformers.Qwen2ForCausalLM,
+          "mistral": transformers.MistralForCausalLM, "ministral": transformers.MinistralForCausalLM,
+          "nanochat": transformers.NanoChatForCausalLM}
+ROTARY = ("llama", "qwen2", "mistral", "ministral", "nanochat")
 # Their effect is in training, or in how long a text may be, which is not compared: a value that makes no sense there
-# may be refused.
+# may be refused. So may a quantization that transformers, depending on what is installed, ignores for weights in fp32.
 EFFECT_ELSEWHERE = {"attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop", "initializer_range",
-                    "max_position_embeddings"}
+                    "max_position_embeddings", "quantization_config"}
 ORDER = {"same": 0, "equal": 1, "stricter": 2, "refused both": 3, "refused": 4}
 
 ACTS = ["gelu", "gelu_new", "gelu_fast", "gelu_accurate", "gelu_python", "gelu_pytorch_tanh", "gelu_python_tanh",
@@ -205,6 +209,21 @@ TOGETHER = {  # keys that act on each other
 }
 
 
+def model_class(config):
+    """The class that computes a model: that of its model_type, except where a file of Mistral names Ministral's."""
+    names = config.get("architectures")
+    named = names[0] if isinstance(names, list) and names else ""
+    if config["model_type"] == "mistral" and isinstance(named, str) and named.startswith("Ministral"):
+        return MODELS["ministral"]
+    return MODELS[config["model_type"]]
+
+
+TOGETHER["ministral"] = TOGETHER["mistral"]
+TOGETHER["mistral"] = TOGETHER["mistral"] + [
+    {"architectures": [a], "sliding_window": w, "layer_types": kinds} for a in ("MinistralForCausalLM", "MistralForCausalLM")
+    for w in (5, None) for kinds in (["full_attention"] * 2, ["sliding_attention"] * 2, None)]
+
+
 def together_for(model_type):
     if model_type not in ROTARY:
         return []
@@ -248,6 +267,8 @@ alone and together. {loads} of them ({share:.0f} %) load.
 - **stricter**: loads here; transformers refuses it, mostly for the type of a key without effect.
 - **refused both**: neither loads it.
 - **refused**: transformers computes something that the decoder does not have; the message names the key.
+
+Each file is loaded by the class of its `model_type`, or by Ministral's where a file of Mistral names that. {auto}
 
 Left out: a sliding window of 1, with which transformers' cache and its whole sequence disagree, and `skip` in
 `per_layer_config`, which that version reads and does not apply."""

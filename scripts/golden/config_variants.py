@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Varies every key of every config.json that transformers and gpt.cpp both read, and compares the logits.
 
-    config_variants.py --gpt build/release/gpt [--count 4200] [--table docs/config-variants.md]
+    config_variants.py --gpt build/release/gpt [--count 4900] [--table docs/config-variants.md]
                        [--cases tests/golden/config_variants.json] [--all FILE] [--type llama]
 
 Pinned: torch 2.15.0, transformers 5.23.0, safetensors 0.8.0. The models are those of tests/golden/data; where a
 variant has other shapes, a model of random weights is made from what transformers reads in it. A variant is the
-config.json with some keys set or removed, written exactly so. transformers loads the folder, and so does `gpt
-verify --write`; logits of a whole sequence and of one that is fed piece by piece must agree. Each variant is
+config.json with some keys set or removed, written exactly so. The class of its model_type in transformers loads the
+folder, and so does `gpt verify --write`; which class transformers' AutoModel takes instead is noted. Logits of a whole
+sequence and of one that is fed piece by piece must agree. Each variant is
 
     same          loads, and changes nothing in either program
     equal         loads, and changes both programs' logits alike
@@ -41,7 +42,7 @@ import config_values as values
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = {"gpt2": "gpt2", "openai-gpt": "gpt1", "llama": "llama", "qwen2": "qwen2", "mistral": "mistral",
-           "nanochat": "nanochat"}
+           "ministral": "mistral", "nanochat": "nanochat"}
 TOLERANCE = 3e-4  # of logits up to about 5 in fp32; what a misread key changes is far more
 ROUNDING = 2e-5  # how far apart two ways to compute the same may be
 LARGEST = 4_000_000  # parameters of a model that is made for a variant
@@ -58,6 +59,7 @@ class Variant:
     theirs: str = ""  # transformers'
     logits: list = dataclasses.field(default_factory=list)
     own_weights: bool = False  # made for this variant
+    auto: str = ""  # the class of AutoConfig, where that is another one
 
     def label(self):
         parts = [f"{k}: {'absent' if v is values.ABSENT else json.dumps(v)}" for k, v in self.changes.items()]
@@ -69,11 +71,19 @@ class Base:
 
     def __init__(self, model_type):
         folder = ROOT / "tests/golden/data" / FOLDERS[model_type]
-        self.config = json.loads((folder / "config.json").read_text())
+        self.changes = changes_of_type(model_type)
+        self.config = {**json.loads((folder / "config.json").read_text()), **self.changes}
         self.weights = load_file(folder / "model.safetensors")
         self.ids = load_file(folder / "golden.safetensors")["input_ids"]
         self.shapes = shapes_of(self.weights)
         self.logits = None
+
+
+def changes_of_type(model_type):
+    """What makes the config.json of its folder one of the type."""
+    if FOLDERS[model_type] != "mistral" or model_type == "mistral":
+        return {}
+    return {"model_type": model_type, "architectures": [values.MODELS[model_type].__name__]}
 
 
 def shapes_of(weights):
@@ -130,9 +140,11 @@ def prepare(folder, base, variant):
     (folder / "config.json").write_text(json.dumps(config_of(base, variant)))
     weights = base.weights
     try:
-        config = transformers.AutoConfig.from_pretrained(folder)
+        cls = values.model_class(config_of(base, variant))
         with torch.device("meta"):
-            model = transformers.AutoModelForCausalLM.from_config(config)
+            model = cls(cls.config_class.from_pretrained(folder))
+        auto = type(transformers.AutoConfig.from_pretrained(folder))
+        variant.auto = "" if auto is cls.config_class else auto.__name__
         shapes = {n: tuple(p.shape) for n, p in model.named_parameters()}
         if "crossattention" not in " ".join(shapes) and shapes != base.shapes and sum(
                 p.numel() for p in model.parameters()) <= LARGEST:
@@ -146,10 +158,9 @@ def prepare(folder, base, variant):
     save_file({n: w.contiguous() for n, w in weights.items()}, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def transformers_logits(folder, ids):
+def transformers_logits(cls, folder, ids):
     """Whole sequence, and the last logits after feeding it in pieces; a refusal is an exception."""
-    model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32,
-                                                                    output_loading_info=True)
+    model, info = cls.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
     missing = [k for k in info["missing_keys"] if "crossattention" not in k and "ln_cross" not in k]
     if missing or info["mismatched_keys"]:
         raise ValueError(f"weights of random numbers: {missing or info['mismatched_keys']}")
@@ -230,7 +241,7 @@ class Runner:
             folder = scratch / f"base-{t}"
             folder.mkdir()
             prepare(folder, base, Variant(t, {}))
-            base.logits = transformers_logits(folder, base.ids)[0]
+            base.logits = transformers_logits(values.MODELS[t], folder, base.ids)[0]
 
     def start(self, i, variant):
         base, folder = self.bases[variant.type], self.scratch / f"v{i}"
@@ -248,7 +259,7 @@ class Runner:
         ours = self.pool.submit(gpt_logits, self.gpt, folder)
         theirs = None
         try:
-            theirs = transformers_logits(folder, ids)
+            theirs = transformers_logits(values.model_class(config), folder, ids)
         except TRANSFORMERS_REFUSES as error:
             variant.theirs = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         return base, folder, variant, theirs, ours
@@ -310,10 +321,19 @@ def summary(variants):
     return lines
 
 
+def auto_note(variants):
+    """Which files AutoModel loads as something else."""
+    other = [v for v in variants if v.auto]
+    keys = sorted({k for k in set.intersection(*(set(v.changes) for v in other))}) if other else []
+    types = sorted({f"`{v.type}` with `{'`, `'.join(keys)}` as {v.auto.removesuffix('Config')}" for v in other})
+    return f"transformers' AutoModel\nloads another class for {len(other)} of them: {', '.join(types)}." if other else ""
+
+
 def table(variants):
     """The committed page: counts, then the outcomes of each key alone."""
     loads = sum(v.outcome in ("same", "equal", "stricter") for v in variants)
-    lines = [*values.PAGE_HEAD.format(count=len(variants), loads=loads, share=100 * loads / len(variants)).splitlines(),
+    lines = [*values.PAGE_HEAD.format(count=len(variants), loads=loads, share=100 * loads / len(variants),
+                                      auto=auto_note(variants)).splitlines(),
              "", *summary(variants), "", *values.KEYS_HEAD.splitlines(), ""]
     short = {"same": "s", "equal": "e", "refused": "r", "refused both": "b", "stricter": "l"}
     cells = collections.defaultdict(lambda: collections.defaultdict(collections.Counter))
@@ -352,7 +372,7 @@ def cases(variants, per_type=30, seed=3):
             used[key, v.outcome] += 1
             kinds[v.outcome] += 1
             case = {"type": t, "folder": FOLDERS[t],
-                    "set": {k: x for k, x in v.changes.items() if x is not values.ABSENT},
+                    "set": {**changes_of_type(t), **{k: x for k, x in v.changes.items() if x is not values.ABSENT}},
                     "remove": [k for k, x in v.changes.items() if x is values.ABSENT]}
             if v.outcome == "same":
                 case["expect"] = "same"
@@ -383,7 +403,7 @@ def run_type(model_type, gpt, count, seed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gpt", required=True)
-    parser.add_argument("--count", type=int, default=4200)
+    parser.add_argument("--count", type=int, default=4900)
     parser.add_argument("--seed", type=int, default=16)
     parser.add_argument("--type", choices=FOLDERS, action="append")
     parser.add_argument("--table", type=pathlib.Path)

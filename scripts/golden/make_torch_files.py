@@ -8,6 +8,8 @@ Pinned: torch 2.15.0, safetensors 0.8.0.
   model_000010.pt  a nanochat model of the time of transformers' NanoChat, with its meta_000010.json
   mingpt/          what minGPT's training saves: model.pt, config.json beside it; logits.safetensors of its arithmetic
   views.pt         views of storages of every type; views.safetensors has them dense
+  views-P.pt       the same in pickle protocols P = 3 to 5; views-legacy-P.pt in the format of before 1.6, P = 2 to 5
+  scalars.pt       a nanoGPT checkpoint whose model_args are tensors without dimensions; scalars-legacy.pt
   *.bad.pt         what must be refused
 """
 
@@ -111,8 +113,25 @@ def views(out, g):
                "parameter": torch.nn.Parameter(base[:2]), "f64": base.double()[:1], "f16": base.half()[:, :1],
                "bf16": base.bfloat16()[3], "i64": torch.arange(5), "i32": torch.arange(5, dtype=torch.int32)[2:],
                "u8": torch.arange(5, dtype=torch.uint8)}
-    torch.save({"state_dict": {**tensors, "mask": torch.ones(2, dtype=torch.bool)}, "note": "plain"}, out / "views.pt")
+    saved = {"state_dict": {**tensors, "mask": torch.ones(2, dtype=torch.bool)}, "note": "plain"}
+    torch.save(saved, out / "views.pt")
+    for protocol in (3, 4, 5):
+        torch.save(saved, out / f"views-{protocol}.pt", pickle_protocol=protocol)
+    for protocol in (2, 3, 4, 5):
+        torch.save(saved, out / f"views-legacy-{protocol}.pt", pickle_protocol=protocol, _use_new_zipfile_serialization=False)
     save_file({k: t.detach().contiguous().clone() for k, t in tensors.items()}, out / "views.safetensors")
+
+
+def scalars(out, g):
+    args = {"n_layer": torch.tensor(2), "n_head": torch.tensor(2, dtype=torch.int32), "n_embd": torch.tensor(8, dtype=torch.uint8),
+            "block_size": torch.tensor(6, dtype=torch.int16), "bias": torch.tensor(False), "vocab_size": torch.tensor(11, dtype=torch.int8),
+            "dropout": torch.tensor(0.125, dtype=torch.bfloat16)}
+    more = {"f64": torch.tensor(-2.5, dtype=torch.float64), "f32": torch.arange(3.0)[2], "f16": torch.tensor(0.5).half(),
+            "negative": torch.tensor(-3, dtype=torch.int8), "one": torch.tensor([4])}
+    model = torch.load(out / "nanogpt.pt", weights_only=True)["model"]
+    saved = {"model": {k.removeprefix("_orig_mod."): w for k, w in model.items()}, "model_args": args, "more": more}
+    torch.save(saved, out / "scalars.pt")
+    torch.save(saved, out / "scalars-legacy.pt", _use_new_zipfile_serialization=False)
 
 
 class Call:
@@ -124,7 +143,8 @@ def refused(out, g):
     x = {"x": torch.ones(3)}
     torch.save({**x, "y": Call()}, out / "call.bad.pt")
     torch.save(torch.nn.Linear(2, 2), out / "module.bad.pt")
-    torch.save(x, out / "legacy.bad.pt", _use_new_zipfile_serialization=False)
+    torch.save(x, out / "protocol0.bad.pt", pickle_protocol=0, _use_new_zipfile_serialization=False)
+    torch.save({**x, "y": Call()}, out / "legacy-call.bad.pt", _use_new_zipfile_serialization=False)
     torch.save({"x": torch.ones(1).expand(1000)}, out / "expanded.bad.pt")
     torch.save({"_orig_mod.x": torch.ones(1), "x": torch.ones(1)}, out / "twice.bad.pt")
     torch.save([1, 2, 3], out / "list.bad.pt")
@@ -142,7 +162,7 @@ def main():
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     g = torch.Generator().manual_seed(1)
-    for make in (nanogpt, nanochat, views, refused, mingpt):
+    for make in (nanogpt, nanochat, views, scalars, refused, mingpt):
         make(out, g)
 
 

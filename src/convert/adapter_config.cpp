@@ -17,16 +17,17 @@ using nlohmann::json;
 
 // Keys that say how an adapter was made, or what it is called, and change nothing once it is there.
 constexpr std::string_view kNeutral[] = {
-    "task_type",       "auto_mapping",  "peft_version",      "revision",      "inference_mode",
-    "exclude_modules", "loftq_config",  "eva_config",        "corda_config",  "lora_ga_config",
-    "fan_in_fan_out",  "megatron_core", "qalora_group_size", "layers_pattern"};
+    "task_type",  "auto_mapping", "peft_version",   "revision",       "inference_mode", "loftq_config",
+    "eva_config", "corda_config", "lora_ga_config", "fan_in_fan_out", "megatron_core",  "qalora_group_size"};
 
 // What the base was left as by these is what it is without the adapter. Others change it.
 constexpr std::string_view kInits[] = {"gaussian", "orthogonal", "eva", "lora_ga"};
 
 class Reader {
  public:
-  Reader(const json& object, const std::string& what) : object_(object), what_(what) {
+  // ordered: the same object, with the order of the file.
+  Reader(const json& object, const nlohmann::ordered_json& ordered, const std::string& what)
+      : object_(object), ordered_(ordered), what_(what) {
     if (!object.is_object()) fail("{}: expected an object, found {}", what, json_kind(object));
   }
 
@@ -65,25 +66,47 @@ class Reader {
     return v.get<std::string>();
   }
 
+  // An object from regular expressions for names, whole or from a part on, to numbers.
   template <class T>
-  std::map<std::string, T> pattern(const char* key) {
-    std::map<std::string, T> values;
+  std::vector<std::pair<ModulePattern, T>> patterns(const char* key) {
+    std::vector<std::pair<ModulePattern, T>> values;
     const json& v = take(key);
     if (v.is_null()) return values;
     if (!v.is_object()) wrong(key, "an object of numbers");
-    for (const auto& [name, value] : v.items()) {
-      const bool plain = !name.empty() && std::ranges::all_of(name, [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
-      });
-      if (!plain)
-        fail(
-            "{}: {}: {} is a regular expression, which this program does not read; expected names of modules",
-            what_, key, printable(name));
+    for (const auto& [name, value] : ordered_[key].items()) {
       const bool integer = value.is_number_integer() || std::is_same_v<T, double>;
       if (!value.is_number() || !integer || value.template get<double>() > 1e9) wrong(key, "numbers");
-      values[name] = value.template get<T>();
+      values.emplace_back(pattern(key, "(?:.*\\.)?(?:" + name + ")"), value.template get<T>());
     }
     return values;
+  }
+
+  // Names in a list, or a string.
+  std::vector<std::string> names(const char* key) {
+    const json& v = take(key);
+    if (v.is_string()) return {v.get<std::string>()};
+    if (!v.is_array()) wrong(key, "a list of names or a string");
+    std::vector<std::string> names;
+    for (const json& name : v) {
+      if (!name.is_string()) wrong(key, "names");
+      names.push_back(name.get<std::string>());
+    }
+    return names;
+  }
+  // The modules that these are, or that the string matches.
+  ModuleFilter filter(const char* key) {
+    const std::vector<std::string> list = names(key);
+    if (!take(key).is_string()) return ModuleFilter(list);
+    pattern(key, list[0]);
+    return ModuleFilter(list[0]);
+  }
+
+  ModulePattern pattern(const char* key, const std::string& text) {
+    try {
+      return ModulePattern(text);
+    } catch (const Error& error) {
+      fail("{}: {}: {}", what_, key, error.what());
+    }
   }
 
   // Keys that are neither taken nor neutral may only say that they are not used.
@@ -101,28 +124,24 @@ class Reader {
 
  private:
   const json& object_;
+  const nlohmann::ordered_json& ordered_;
   const std::string& what_;
   std::set<std::string, std::less<>> taken_;
 };
 
 void read_targets(Reader& reader, AdapterConfig& config) {
-  const json& v = reader.take("target_modules");
-  std::vector<std::string>& targets = config.settings.targets;
-  if (v.is_array()) {
-    targets.clear();
-    for (const json& name : v) {
-      if (!name.is_string()) reader.wrong("target_modules", "names");
-      targets.push_back(name.get<std::string>());
-    }
-    config.checks_targets = true;
-  } else if (v.is_string()) {  // "all-linear", or a regular expression: the tensors say what it meant
-    targets = {v.get<std::string>()};
-  } else if (!v.is_null()) {
-    reader.wrong("target_modules", "a list of names or a string");
-  }
+  const char* const key = "target_modules";
+  if (!reader.take("exclude_modules").is_null()) config.excluded = reader.filter("exclude_modules");
+  if (reader.take(key).is_null() || reader.take(key) == "all-linear") return;
+  config.settings.targets = reader.names(key);
+  config.targets = reader.filter(key);
 }
 
-void read_layers(Reader& reader, AdapterSettings& s) {
+void read_layers(Reader& reader, AdapterConfig& config) {
+  AdapterSettings& s = config.settings;
+  if (!reader.take("layers_pattern").is_null()) config.layers_patterns = reader.names("layers_pattern");
+  for (const std::string& pattern : config.layers_patterns)
+    reader.pattern("layers_pattern", pattern);
   const json& v = reader.take("layers_to_transform");
   if (v.is_null()) return;
   const auto add = [&](const json& layer) {
@@ -138,8 +157,10 @@ void read_layers(Reader& reader, AdapterSettings& s) {
 
 }  // namespace
 
-AdapterConfig read_adapter_config(const json& object, const std::string& what) {
-  Reader reader(object, what);
+AdapterConfig read_adapter_config(std::string_view text, const std::string& what) {
+  const json object = parse_json(text, what);
+  const nlohmann::ordered_json ordered = nlohmann::ordered_json::parse(text);
+  Reader reader(object, ordered, what);
   AdapterConfig config;
   AdapterSettings& s = config.settings;
   if (reader.string("peft_type") != "LORA") reader.wrong("peft_type", "\"LORA\"");
@@ -149,10 +170,10 @@ AdapterConfig read_adapter_config(const json& object, const std::string& what) {
   s.rslora = reader.boolean("use_rslora");
   s.dropout = reader.number("lora_dropout", s.dropout);
   if (s.dropout < 0 || s.dropout >= 1) reader.wrong("lora_dropout", "0 or more and less than 1");
-  s.rank_pattern = reader.pattern<int64_t>("rank_pattern");
-  s.alpha_pattern = reader.pattern<double>("alpha_pattern");
+  config.ranks = reader.patterns<int64_t>("rank_pattern");
+  config.alphas = reader.patterns<double>("alpha_pattern");
   read_targets(reader, config);
-  read_layers(reader, s);
+  read_layers(reader, config);
   config.base = reader.string("base_model_name_or_path");
   if (const std::string bias = reader.string("bias"); !bias.empty() && bias != "none")
     reader.wrong("bias", "\"none\": biases that are trained are no part of an adapter here");
@@ -165,6 +186,26 @@ AdapterConfig read_adapter_config(const json& object, const std::string& what) {
                  "true, false or \"gaussian\": other beginnings change the model's own weights");
   reader.end();
   return config;
+}
+
+bool AdapterConfig::has_target(const std::string& module, int64_t layer) const {
+  if (excluded.has(module)) return false;
+  if (!targets) return layer >= 0;
+  if (!targets->has(module)) return false;
+  if (targets->is_pattern() || targets->has_whole(module) || settings.layers.empty()) return true;
+  const auto is_in = [&](const std::string& pattern) {
+    return ModulePattern(fmt::format("(?:.*\\.)?(?:{})\\.{}\\..*", pattern, layer)).matches(module);
+  };
+  if (!layers_patterns.empty() && std::ranges::none_of(layers_patterns, is_in)) return false;
+  return std::ranges::find(settings.layers, layer) != settings.layers.end();
+}
+
+AdapterSize AdapterConfig::size(const std::string& module) const {
+  AdapterSize size{settings.rank, settings.alpha};
+  const auto is = [&](const auto& entry) { return entry.first.matches(module); };
+  if (const auto rank = std::ranges::find_if(ranks, is); rank != ranks.end()) size.rank = rank->second;
+  if (const auto alpha = std::ranges::find_if(alphas, is); alpha != alphas.end()) size.alpha = alpha->second;
+  return size;
 }
 
 json adapter_config_json(const AdapterSettings& s, const std::string& base, bool fan_in_fan_out) {
@@ -190,28 +231,6 @@ json adapter_config_json(const AdapterSettings& s, const std::string& base, bool
           {"init_lora_weights", true},
           {"modules_to_save", nullptr},
           {"use_dora", false}};
-}
-
-namespace {
-
-template <class T>
-void check_pattern(const std::map<std::string, T>& pattern, const std::string& module, const char* key,
-                   const std::string& what) {
-  const std::pair<const std::string, T>* first = nullptr;
-  for (const auto& entry : pattern) {
-    if (module != entry.first && !module.ends_with("." + entry.first)) continue;
-    if (first != nullptr && first->second != entry.second)
-      fail("{}: {}: {} and {} are both names of {} and have different numbers; keep one", what, key,
-           printable(first->first), printable(entry.first), module);
-    first = &entry;
-  }
-}
-
-}  // namespace
-
-void check_patterns(const AdapterSettings& s, const std::string& module, const std::string& what) {
-  check_pattern(s.rank_pattern, module, "rank_pattern", what);
-  check_pattern(s.alpha_pattern, module, "alpha_pattern", what);
 }
 
 }  // namespace gpt

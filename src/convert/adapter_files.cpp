@@ -15,7 +15,10 @@
 #include "convert/adapter_tensors.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
+#include "kernels/quant.h"
 #include "model/families/family.h"
+#include "tensor/convert.h"
+#include "tensor/memory.h"
 
 namespace gpt {
 
@@ -30,6 +33,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "base_model.model.";
 constexpr std::string_view kSuffixes[] = {".lora_A.weight", ".lora_B.weight"};
+constexpr uint64_t kMaxConfigBytes = uint64_t{32} << 20;
 
 bool is_gguf(const std::string& path) {
   return path.ends_with(".gguf");
@@ -49,7 +53,7 @@ struct PeftFiles {
     if (!path_exists(config_path))
       fail("cannot read the adapter {}: expected a folder with {}, as PEFT writes it, or a .gguf", path,
            kAdapterConfig);
-    return read_adapter_config(read_json_file(config_path), config_path);
+    return read_adapter_config(read_file(config_path, kMaxConfigBytes), config_path);
   }
 
   std::string folder, config_path;
@@ -65,30 +69,88 @@ std::pair<std::string, size_t> module_of(const TensorInfo& tensor, const std::st
     if (name.size() <= kPrefix.size() + kSuffixes[half].size()) continue;
     return {name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffixes[half].size()), half};
   }
+  if (tensor.name.find(".lora_embedding_") != std::string::npos)
+    fail("{}: the tensor {} is of an adapter of an embedding, which is not supported", path,
+         printable(tensor.name));
   fail("{}: the tensor {} is no part of an adapter: expected {}MODULE.lora_A.weight and .lora_B.weight", path,
        printable(tensor.name), kPrefix);
 }
 
-void check_module(const PeftFiles& files, const AdapterModule& module, int64_t layer) {
-  const AdapterSettings& s = files.config.settings;
-  const auto is = [&](const std::string& target) { return is_module_named(module.name, target); };
-  if (files.config.checks_targets && std::ranges::none_of(s.targets, is))
-    fail("{}: it has tensors of {}, which is none of target_modules", files.config_path, module.name);
-  if (!s.layers.empty() && std::ranges::find(s.layers, layer) == s.layers.end())
-    fail("{}: it has tensors of {}, which is in none of layers_to_transform", files.config_path, module.name);
-  check_patterns(s, module.name, files.config_path);
+// The name of the base's tensor that a tensor is a copy of, or "": PEFT saves the matrices of embeddings and
+// of the head with an adapter that is for the head, and loads them with it.
+std::string copied_tensor(const TensorInfo& tensor) {
+  constexpr std::string_view kBase = ".base_layer";
+  if (!tensor.name.starts_with(kPrefix) || tensor.name.find(".lora_") != std::string::npos) return "";
+  std::string name = tensor.name.substr(kPrefix.size());
+  if (const size_t at = name.find(kBase); at != std::string::npos) name.erase(at, kBase.size());
+  return name;
+}
+
+// Some numbers in another type.
+std::vector<std::byte> converted(std::span<const std::byte> bytes, DType from, DType to) {
+  const auto n = static_cast<int64_t>(bytes.size() / dtype_size(from));
+  std::vector<std::byte> out(static_cast<size_t>(n) * dtype_size(to));
+  convert_matrix({.bytes = bytes, .dtype = from, .rows = 1, .cols = n}, make_view(out.data(), to, {1, n}));
+  return out;
+}
+
+// Whether two matrices are equal as the type of one of them has them: PEFT may have trained in another one.
+bool same_values(const TensorInfo& copy, const TensorView& weight) {
+  const auto cols = static_cast<size_t>(copy.shape[1]);
+  const size_t copy_bytes = cols * dtype_size(copy.dtype), weight_bytes = cols * dtype_size(weight.dtype);
+  const HostAccess base(weight);
+  bool as_weight = true, as_copy = true;
+  for (int64_t r = 0; r < copy.shape[0]; ++r) {
+    const auto a = copy.bytes.subspan(static_cast<size_t>(r) * copy_bytes, copy_bytes);
+    const std::span b(base->row_range(r, 1).as<const std::byte>(), weight_bytes);
+    as_weight = as_weight && std::ranges::equal(converted(a, copy.dtype, weight.dtype), b);
+    as_copy = as_copy && std::ranges::equal(converted(b, weight.dtype, copy.dtype), a);
+  }
+  return as_weight || as_copy;
+}
+
+// Throws Error unless a copy is of this model's matrix. One in blocks only resembles it.
+void check_copy(const TensorInfo& tensor, const Model& model, const std::string& path) {
+  const Naming& naming = adapter_naming(model.config);
+  const std::string name = copied_tensor(tensor);
+  for (const Role role : {Role::wte, Role::head_weight}) {
+    const int id = model.table.find(role);
+    if (id < 0) continue;
+    const std::string own = file_place(naming, model.config, model.table[id]).tensor;
+    const bool tied_head = model.config.tie_embeddings && name == head_name(naming);
+    if (name != own && name != without_base_prefix(own) && !tied_head) continue;
+    const TensorView& weight = model.weights[static_cast<size_t>(id)];
+    if (tensor.shape != model.table[id].shape)
+      fail("{}: the tensor {}: expected shape {} for this model, found {}", path, printable(tensor.name),
+           shape_string(model.table[id].shape), shape_string(tensor.shape));
+    if (is_float(tensor.dtype) && (is_quantized(weight.dtype) || same_values(tensor, weight))) return;
+    fail(
+        "{}: the tensor {} is not that of this model; merge the adapter with PEFT into the model that it was "
+        "made for",
+        path, printable(tensor.name));
+  }
+  fail("{}: the tensor {} is no part of an adapter: expected {}MODULE.lora_A.weight and .lora_B.weight", path,
+       printable(tensor.name), kPrefix);
+}
+
+void check_module(const PeftFiles& files, const std::string& module, int64_t layer) {
+  const AdapterConfig& c = files.config;
+  if (c.has_target(module, layer)) return;
+  const char* why = c.excluded.has(module)                 ? "is one of exclude_modules"
+                    : !c.targets || c.targets->has(module) ? "is in none of layers_to_transform"
+                                                           : "is none of target_modules";
+  fail("{}: it has tensors of {}, which {}", files.config_path, module,
+       layer < 0 && !c.targets ? "\"all-linear\" leaves out of target_modules" : why);
 }
 
 // Every matrix of the model that target_modules names must have its tensors: otherwise the adapter is most
 // likely that of a model with fewer layers.
 void check_complete(const PeftFiles& files, const std::vector<AdapterModule>& modules,
-                    const std::set<std::string>& found) {
-  const AdapterSettings& s = files.config.settings;
-  const bool all = s.targets == AdapterSettings().targets;
-  if ((!files.config.checks_targets && !all) || !s.layers.empty()) return;
+                    const ParamTable& table, const std::set<std::string>& found) {
   for (const AdapterModule& module : modules) {
-    const auto is = [&](const std::string& target) { return is_module_named(module.name, target); };
-    if (found.contains(module.name) || (!all && std::ranges::none_of(s.targets, is))) continue;
+    const std::string bare = without_base_prefix(module.name);
+    if (found.contains(module.name) || found.contains(bare)) continue;
+    if (!files.config.has_target(module.name, table[module.first].layer)) continue;
     fail("{}: it has no tensors of {}, which target_modules names; it was made for another model{}",
          files.config_path, module.name,
          files.config.base.empty() ? "" : ", " + printable(files.config.base));
@@ -98,32 +160,40 @@ void check_complete(const PeftFiles& files, const std::vector<AdapterModule>& mo
 LoadedAdapter load_peft(const std::string& path, const Model& model, Memory* memory) {
   const PeftFiles files(path);
   const std::string& name = files.tensors.path();
-  const auto modules = adapter_modules(model.config, model.table, adapter_naming(model.config));
+  const auto modules = loadable_modules(model, adapter_naming(model.config));
   AdapterTensors tensors(model, name);
+  AdapterSettings settings = files.config.settings;
   std::set<std::string> modules_found;
   for (const TensorInfo& tensor : files.tensors.tensors()) {
+    if (!copied_tensor(tensor).empty()) {
+      check_copy(tensor, model, name);
+      continue;
+    }
     const auto [module, half] = module_of(tensor, name);
     // Of a model without a head PEFT leaves a prefix away, as transformers does.
     const auto found = std::ranges::find_if(modules, [&, &module = module](const AdapterModule& m) {
       return m.name == module || without_base_prefix(m.name) == module;
     });
     if (found == modules.end())
-      fail("{}: {} is no matrix of this model's blocks, which are {}, ...", name, printable(module),
-           modules.empty() ? "none" : modules[0].name);
-    check_module(files, *found, model.table[found->first].layer);
+      fail("{}: {} is no matrix of this model that an adapter can have, which are {}, ...", name,
+           printable(module), modules.empty() ? "none" : modules[0].name);
+    check_module(files, module, model.table[found->first].layer);
     tensors.add(*found, half, tensor);
-    modules_found.insert(found->name);
+    const AdapterSize size = files.config.size(module);
+    if (size.rank != settings.rank) settings.rank_pattern[found->name] = size.rank;
+    if (size.alpha != settings.alpha) settings.alpha_pattern[found->name] = size.alpha;
+    modules_found.insert(module);
   }
-  check_complete(files, modules, modules_found);
-  const AdapterSettings& s = files.config.settings;
+  check_complete(files, modules, model.table, modules_found);
   const auto scale = [&](const AdapterModule& module, int64_t rank) {
-    const AdapterSize size = adapter_size(module.name, s);
+    const AdapterSize size = adapter_size(module.name, settings);
     if (size.rank != rank)
       fail("{}: {} has rank {}, its {} says {}", name, module.name, rank, kAdapterConfig, size.rank);
-    return adapter_scale(size, s.rslora);
+    return adapter_scale(size, settings.rslora);
   };
   const RopeLayout layout = hf_config(model.config).rope_layout;
-  return {tensors.make(scale, layout, s.dropout, memory), s, AdapterFormat::peft, files.config.base};
+  return {tensors.make(scale, layout, settings.dropout, memory), settings, AdapterFormat::peft,
+          files.config.base};
 }
 
 AdapterFacts peft_facts(const std::string& path) {
@@ -131,6 +201,7 @@ AdapterFacts peft_facts(const std::string& path) {
   AdapterFacts facts{.settings = files.config.settings, .base = files.config.base, .architecture = {}};
   std::set<std::string> modules;
   for (const TensorInfo& tensor : files.tensors.tensors()) {
+    if (!copied_tensor(tensor).empty()) continue;
     modules.insert(module_of(tensor, files.tensors.path()).first);
     facts.parameters += checked_size(tensor.shape, tensor.name);
   }
@@ -143,7 +214,9 @@ AdapterFacts peft_facts(const std::string& path) {
 AdapterSettings peft_settings(const Adapter& adapter, const std::vector<AdapterModule>& modules,
                               const ParamTable& table, AdapterSettings s) {
   const AdapterSettings given = s;
-  const bool all = adapter.products.size() == modules.size() && s.targets == AdapterSettings().targets;
+  const bool all = adapter.products.size() == modules.size() - 1 &&  // without the head
+                   table[modules.back().first].layer < 0 && adapter.find(modules.back().first) == nullptr &&
+                   s.targets == AdapterSettings().targets;
   if (!all) s.targets.clear();
   s.layers.clear();
   s.rank_pattern.clear();
@@ -209,7 +282,7 @@ std::shared_ptr<const Adapter> load_adapters(const std::vector<std::string>& cho
 void write_adapter(const std::string& folder, const Model& model, const Adapter& adapter,
                    const AdapterSettings& settings, const std::string& base) {
   const Naming& naming = adapter_naming(model.config);
-  const auto modules = adapter_modules(model.config, model.table, naming);
+  const auto modules = loadable_modules(model, naming);
   const RopeLayout layout = hf_config(model.config).rope_layout;
   std::vector<NamedTensor> tensors;
   for (const AdapterModule& module : modules) {

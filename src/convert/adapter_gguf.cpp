@@ -55,14 +55,14 @@ LoadedAdapter load_gguf_adapter(const std::string& path, const Model& model, Mem
   const GgufFile file(path);
   check_kind(file);
   const Gguf& gguf = gguf_family(file).gguf;
-  const auto modules = adapter_modules(model.config, model.table, *gguf.naming);
+  const auto modules = loadable_modules(model, *gguf.naming);
   AdapterTensors tensors(model, path);
   for (const TensorInfo& tensor : file.tensors()) {
     const auto [module, half] = gguf_module_of(tensor, path);
     const auto found = std::ranges::find(modules, module, &AdapterModule::name);
     if (found == modules.end())
-      fail("{}: {} is no matrix of this model's blocks, which are {}, ...", path, printable(module),
-           modules.empty() ? "none" : modules[0].name);
+      fail("{}: {} is no matrix of this model that an adapter can have, which are {}, ...", path,
+           printable(module), modules.empty() ? "none" : modules[0].name);
     tensors.add(*found, half, tensor);
   }
   if (!file.unsupported().empty())
@@ -77,10 +77,10 @@ LoadedAdapter load_gguf_adapter(const std::string& path, const Model& model, Mem
   const LowRank& first = loaded.adapter->products[0];
   loaded.settings.rank = first.rank;
   loaded.settings.alpha = first.scale * static_cast<double>(first.rank);
-  if (loaded.adapter->products.size() != modules.size()) {  // else all there are
+  const bool has_head = loaded.adapter->find(modules.back().first) != nullptr;
+  if (has_head || loaded.adapter->products.size() + 1 != modules.size()) {  // else all of the blocks
     loaded.settings.targets.clear();
-    for (const AdapterModule& module :
-         adapter_modules(model.config, model.table, adapter_naming(model.config))) {
+    for (const AdapterModule& module : loadable_modules(model, adapter_naming(model.config))) {
       if (loaded.adapter->find(module.first) != nullptr) loaded.settings.targets.push_back(module.name);
     }
   }
@@ -124,9 +124,13 @@ void write_adapter_gguf(const std::string& path, const Model& model, const Adapt
   m.add("general.file_type", uint32_t{0});
   m.add(kAlpha, static_cast<float>(alpha));
   std::vector<NamedTensor> tensors;
-  for (const AdapterModule& module : adapter_modules(model.config, model.table, *gguf.naming)) {
+  for (const AdapterModule& module : loadable_modules(model, *gguf.naming)) {
     const LowRank* p = adapter.find(module.first);
     if (p == nullptr) continue;
+    if (model.config.tie_embeddings && model.table[module.first].layer < 0)
+      fail(
+          "cannot write this adapter as GGUF: it is for lm_head, which in this model is the embedding's "
+          "matrix; convert it to peft");
     // The file has one alpha for all: what another scale differs by goes into B.
     const double factor = p->scale / scale_of(static_cast<float>(alpha), p->rank);
     const std::string tensor = module.name;

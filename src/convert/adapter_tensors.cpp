@@ -51,6 +51,16 @@ std::vector<float> numbers(const TensorInfo& tensor, const std::string& what) {
 
 }  // namespace
 
+std::vector<AdapterModule> loadable_modules(const Model& model, const Naming& naming) {
+  constexpr std::string_view kWeight = ".weight";
+  std::vector<AdapterModule> modules = adapter_modules(model.config, model.table, naming);
+  std::string head = head_name(naming);
+  if (head.ends_with(kWeight)) head.erase(head.size() - kWeight.size());
+  const int id = model.table.find(model.config.tie_embeddings ? Role::wte : Role::head_weight);
+  modules.push_back({head, id, id});
+  return modules;
+}
+
 void AdapterTensors::add(const AdapterModule& module, size_t half, const TensorInfo& tensor) {
   if (!is_float(tensor.dtype) || tensor.shape.size() != 2)
     fail("{}: tensor {}: expected a matrix of floating-point numbers, found {} {}", what_,
@@ -126,16 +136,20 @@ AdapterSettings with_short_targets(AdapterSettings s, const std::vector<AdapterM
                                    const ParamTable& table) {
   std::map<std::string, std::set<int64_t>> layers;  // of names inside a block
   std::set<int64_t> all;
+  std::vector<std::string> outside;  // of the blocks
   for (const AdapterModule& module : modules) {
     const int64_t layer = table[module.first].layer;
+    const bool named = std::ranges::find(s.targets, module.name) != s.targets.end();
+    if (layer < 0 && named) outside.push_back(module.name);
+    if (layer < 0) continue;
     all.insert(layer);
-    if (std::ranges::find(s.targets, module.name) == s.targets.end()) continue;
+    if (!named) continue;
     const std::string block = fmt::format(".{}.", layer);
     const size_t at = module.name.find(block);
     layers[at == std::string::npos ? module.name : module.name.substr(at + block.size())].insert(layer);
   }
   if (!std::ranges::all_of(layers, [&](const auto& entry) { return entry.second == all; })) return s;
-  s.targets.clear();
+  s.targets = std::move(outside);
   for (const auto& [name, unused] : layers)
     s.targets.push_back(name);
   return s;

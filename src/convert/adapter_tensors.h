@@ -13,6 +13,11 @@
 
 namespace gpt {
 
+// The matrices that an adapter may have that is loaded: those of the blocks, which one that is trained here
+// may have too, and at last the head. In a tied model that is the embedding's matrix, of which only the
+// product with the head changes.
+std::vector<AdapterModule> loadable_modules(const Model& model, const Naming& naming);
+
 // The tensors of an adapter's file, by the modules that they are for.
 class AdapterTensors {
  public:

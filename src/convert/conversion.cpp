@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -16,12 +15,14 @@
 #include "base/utf8.h"
 #include "convert/format_limits.h"
 #include "convert/rope_rows.h"
+#include "convert/value_check.h"
 #include "io/llama2c.h"
 #include "io/llmc.h"
 #include "io/safetensors_writer.h"
 #include "io/tensor_info.h"
 #include "kernels/quant.h"
 #include "model/families/checkpoints.h"
+#include "model/families/gguf_keys.h"
 #include "text/vocab_data.h"
 
 namespace gpt {
@@ -232,9 +233,11 @@ void Conversion::note_ends(std::vector<std::string>& notes) const {
   const ModelConfig& c = model_->config;
   const std::vector<int64_t>& ends = c.eos_token_ids;
   if (options_.to == ModelFormat::gguf) {
-    if (ends.size() > 2)
-      notes.push_back(fmt::format("GGUF names two tokens that end a text; left out: {}",
-                                  fmt::join(ends.begin() + 2, ends.end(), ", ")));
+    if (const auto n = std::ssize(kEndKeys); std::ssize(ends) > n)
+      notes.push_back(fmt::format(
+          "GGUF has keys for {} tokens that end a text; llama.cpp does not stop at the others, this program "
+          "does: {}",
+          n, fmt::join(ends.begin() + n, ends.end(), ", ")));
     const bool bpe = options_.tokenizer != nullptr && options_.tokenizer->vocab_data().model == "gpt2";
     if (bpe && ends.empty() && options_.tokenizer->special_ids().eos < 0)
       notes.push_back(
@@ -298,42 +301,9 @@ std::vector<std::string> Conversion::file_names() const {
   return model_file_names(*model_, weights_, {.dtype = dtype(), .shard_bytes = options_.shard_bytes});
 }
 
-namespace {
-
-// The first number of x that `dtype` would make infinite: fp16, of which the scales of blocks are too, ends
-// at 65504. Numbers that are not finite are not meant.
-const float* too_large(DType dtype, const std::vector<float>& x) {
-  constexpr float kLargest = 65504;
-  const auto is_large = [](float value) { return std::isfinite(value) && std::abs(value) > kLargest; };
-  const auto found = std::ranges::find_if(x, is_large);
-  if (found == x.end()) return nullptr;
-  if (!is_quantized(dtype)) return &*found;
-  const auto n = std::ssize(x);
-  std::vector<std::byte> row(static_cast<size_t>(row_bytes(dtype, n)));
-  std::vector<float> stored(x.size());
-  quantize_row(dtype, x.data(), n, row.data());
-  dequantize_row(dtype, row.data(), n, stored.data());
-  for (size_t i = 0; i < x.size(); ++i)
-    if (is_large(x[i]) && !std::isfinite(stored[i])) return &x[i];
-  return nullptr;
-}
-
-}  // namespace
-
 void Conversion::check_range() const {
-  std::vector<float> x;
-  for (int id = 0; id < model_->table.count(); ++id) {
-    const TensorView& view = weights_[static_cast<size_t>(id)];
-    const DType dtype = moves_[static_cast<size_t>(id)].target_dtype;
-    if (dtype == DType::f32 || dtype == DType::bf16 || view.dtype == dtype) continue;
-    const int64_t rows = view.rank == 2 ? view.rows() : view.size(), cols = view.size() / rows;
-    x.resize(static_cast<size_t>(cols));
-    for (int64_t r = 0; r < rows; ++r) {
-      read_row(view, r, cols, x.data());
-      if (const float* value = too_large(dtype, x))
-        fail("{} has the value {}, which is too large for {}; use --dtype bf16", model_->table[id].name,
-             *value, dtype_name(dtype));
-    }
+  for (size_t id = 0; id < origin_ids_.size(); ++id) {
+    if (origin_ids_[id] >= 0) check_values(loaded_, origin_ids_[id], moves_[id].target_dtype);
   }
 }
 

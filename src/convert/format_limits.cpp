@@ -67,19 +67,26 @@ struct GgufChoice {
   std::optional<Misfit> misfit;
 };
 
-// The first family that fits, or the first with such positions.
+// Readers other than llama.cpp know the biases of an architecture by its name.
+bool has_its_biases(const Family& family, const ModelConfig& c) {
+  const ModelConfig s = switches_of(family);
+  return s.qkv_bias == c.qkv_bias && s.out_bias == c.out_bias && s.mlp_bias == c.mlp_bias;
+}
+
+// The first family that fits, one with the same biases before others; or the first with such positions.
 GgufChoice choose_gguf(const ModelConfig& c) {
-  GgufChoice near;
+  GgufChoice fitting, near;
   for (const Family* family : families()) {
     if (family->gguf.architecture == nullptr || switches_of(*family).position != c.position) continue;
     Needs needs(c);
     need_switches(needs, *family, c);
     if (family->gguf.rope_layout == RopeLayout::halves && c.position == Position::rope)
       needs.is("rope_layout", "halves");
-    if (!needs.misfit()) return {family, {}};
-    if (near.family == nullptr) near = {family, needs.misfit()};
+    if (!needs.misfit() && has_its_biases(*family, c)) return {family, {}};
+    GgufChoice& choice = needs.misfit() ? near : fitting;
+    if (choice.family == nullptr) choice = {family, needs.misfit()};
   }
-  return near;
+  return fitting.family != nullptr ? fitting : near;
 }
 
 std::optional<Misfit> llama2c_misfit(const ModelConfig& c) {

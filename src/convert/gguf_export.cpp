@@ -92,7 +92,7 @@ class Export {
       add_model_ids(ids);
       add_special_ids(m, ids);
     }
-    if (c_.eos_token_ids.size() > 1) add_second_end(m);
+    add_more_ends(m);
     add_chat_templates(m, options_.chat_templates);
     return m;
   }
@@ -157,9 +157,14 @@ class Export {
     m.add(key("rope.scaling.factor"), static_cast<float>(scaling.factor));
   }
 
-  // Many models end a turn with another token than a text. llama.cpp stops at both.
-  void add_second_end(GgufMetadata& m) const {
-    m.add("tokenizer.ggml.eot_token_id", static_cast<uint32_t>(c_.eos_token_ids[1]));
+  // The tokens after the first that end a text, such as one that ends a turn.
+  void add_more_ends(GgufMetadata& m) const {
+    const std::vector<int64_t>& ends = c_.eos_token_ids;
+    for (size_t i = 1; i < std::min(ends.size(), std::size(kEndKeys)); ++i)
+      m.add(kEndKeys[i], static_cast<uint32_t>(ends[i]));
+    if (ends.size() <= std::size(kEndKeys)) return;
+    const std::vector<int32_t> all(ends.begin(), ends.end());
+    m.add(kAllEndsKey, all);
   }
 
   // The model's config knows best: its ids are what generation stops at.

@@ -29,6 +29,7 @@ class PickleMachine {
     }
     PickleValue* root = pop();
     if (!stack_.empty()) bad("values are left over");
+    pickle_.bytes_ = in_.position();
     return root;
   }
 
@@ -279,6 +280,13 @@ Pickle::Pickle(std::span<const std::byte> bytes, const std::string& what,
   if (bytes.size() > kMaxBytes)
     fail("{}: expected a pickle of at most {} bytes, found {}", what, kMaxBytes, bytes.size());
   root_ = PickleMachine(*this, bytes, what, globals).run();
+}
+
+std::vector<const PickleValue*> Pickle::of_kind(PickleValue::Kind kind) const {
+  std::vector<const PickleValue*> found;
+  for (const PickleValue& value : values_)
+    if (value.kind == kind) found.push_back(&value);
+  return found;
 }
 
 }  // namespace gpt

@@ -46,7 +46,11 @@ class Pickle {
   Pickle(std::span<const std::byte> bytes, const std::string& what,
          std::span<const std::string_view> globals);
 
+  Pickle() = default;  // without a value
+
   const PickleValue& root() const { return *root_; }
+  size_t bytes() const { return bytes_; }  // of the pickle; more may follow it
+  std::vector<const PickleValue*> of_kind(PickleValue::Kind kind) const;
 
   static constexpr size_t kMaxBytes = size_t{32} << 20;
   static constexpr size_t kMaxValues = size_t{1} << 20;
@@ -56,6 +60,7 @@ class Pickle {
   std::deque<PickleValue> values_;
   std::deque<std::string> names_;  // of globals
   const PickleValue* root_ = nullptr;
+  size_t bytes_ = 0;
 };
 
 }  // namespace gpt

@@ -8,8 +8,10 @@
 
 #include "base/printable.h"
 #include "base/ranges.h"
+#include "io/legacy_torch.h"
 #include "io/pickle.h"
 #include "io/zip.h"
+#include "tensor/convert.h"
 
 namespace gpt {
 namespace {
@@ -41,6 +43,12 @@ constexpr std::array<Storage, 10> kStorages = {{
     {"torch.CharStorage", "int8", 1, std::nullopt},
     {"torch.BoolStorage", "bool", 1, std::nullopt},
 }};
+
+size_t element_size(std::string_view global) {
+  const Storage* storage = find_by(kStorages, &Storage::global, global);
+  return storage == nullptr ? 0 : storage->size;
+}
+
 constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
 
@@ -91,11 +99,15 @@ struct StridedView {
   Shape shape, strides;
 };
 
-// Turns the tensors of a pickle into pieces of the archive.
+// The bytes of a storage, by its key.
+using StorageOf = std::function<std::span<const std::byte>(std::string_view key)>;
+
+// Turns the tensors of a pickle into pieces of the file.
 class TensorReader {
  public:
-  TensorReader(const ZipFile& zip, const std::string& what, uint64_t file_bytes, std::vector<Buffer>& copies)
-      : zip_(zip), what_(what), copies_left_(file_bytes), copies_(copies) {}
+  TensorReader(const StorageOf& storage, const std::string& what, uint64_t file_bytes,
+               std::vector<Buffer>& copies)
+      : storage_(storage), what_(what), copies_left_(file_bytes), copies_(copies) {}
 
   StridedView view(const PickleValue& value, const std::string& name) const {
     const auto& arguments = unwrapped(value).items[1]->items;
@@ -140,16 +152,18 @@ class TensorReader {
     return transformed(tuple.items, [&](const PickleValue* item) { return number(*item, name); });
   }
 
-  // ("storage", type, key, device, number of elements)
+  // ("storage", type, key, device, number of elements), before 1.6 with None at the end: no view of another
+  // one
   void read_storage(const PickleValue& id, const std::string& name, StridedView& v) const {
     const auto& parts = id.items;
-    if (id.kind != Kind::tuple || parts.size() != 5 || parts[0]->text != "storage" ||
-        parts[1]->kind != Kind::global || parts[2]->kind != Kind::text || parts[4]->kind != Kind::integer) {
+    const bool whole = parts.size() == 5 || (parts.size() == 6 && parts[5]->kind == Kind::none);
+    if (id.kind != Kind::tuple || !whole || parts[0]->text != "storage" || parts[1]->kind != Kind::global ||
+        parts[2]->kind != Kind::text || parts[4]->kind != Kind::integer) {
       bad(name, "its storage is described in an unknown way");
     }
     v.type = find_by(kStorages, &Storage::global, parts[1]->text);
     if (v.type == nullptr) bad(name, "its storage is of no known type");
-    v.storage = zip_.read(zip_.prefix() + "/data/" + std::string(parts[2]->text));
+    v.storage = storage_(parts[2]->text);
     const auto elements = static_cast<uint64_t>(std::max<int64_t>(parts[4]->number, 0));
     if (v.storage.size() / v.type->size < elements) bad(name, "its storage is shorter than it should be");
     v.storage = v.storage.first(static_cast<size_t>(elements) * v.type->size);
@@ -201,53 +215,89 @@ class TensorReader {
     }
   }
 
-  const ZipFile& zip_;
+  const StorageOf& storage_;
   const std::string& what_;
   uint64_t copies_left_;
   std::vector<Buffer>& copies_;
 };
 
-// Plain values as JSON; anything else (tensors, deep nests) becomes null. left: how many values more.
-nlohmann::json plain_json(const PickleValue& v, int depth, size_t& left) {
-  if (depth > kMaxDepth || left == 0) return nullptr;
-  --left;
-  nlohmann::json out;
-  switch (v.kind) {
-    case Kind::boolean:
-      return v.number != 0;
-    case Kind::integer:
-      return v.number;
-    case Kind::real:
-      return v.real;
-    case Kind::text:
-      return std::string(v.text.substr(0, kMaxNameBytes));
-    case Kind::list:
-    case Kind::tuple:
-      out = nlohmann::json::array();
-      for (const PickleValue* item : v.items) {
-        if (left == 0) break;
-        out.push_back(plain_json(*item, depth + 1, left));
-      }
-      return out;
-    case Kind::dict:
-      out = nlohmann::json::object();
-      for (size_t i = 0; i + 1 < v.items.size() && left > 0; i += 2) {
-        if (v.items[i]->kind != Kind::text || is_tensor(*v.items[i + 1])) continue;
-        out[std::string(v.items[i]->text.substr(0, kMaxNameBytes))] =
-            plain_json(*v.items[i + 1], depth + 1, left);
-      }
-      return out;
-    default:
-      return nullptr;
+// The number of a tensor without dimensions.
+nlohmann::json number_json(const Storage& type, const std::byte* data) {
+  if (type.dtype && is_float(*type.dtype)) {
+    double value = 0;
+    convert_matrix({.bytes = {data, type.size}, .dtype = *type.dtype, .rows = 1, .cols = 1},
+                   make_view(&value, DType::f64, {1, 1}));
+    return value;
   }
+  const bool is_signed = type.global != "torch.ByteStorage" && type.global != "torch.BoolStorage";
+  uint64_t bits =
+      is_signed && (std::to_integer<unsigned>(data[type.size - 1]) & 0x80u) != 0 ? ~uint64_t{0} : 0;
+  std::memcpy(&bits, data, type.size);
+  if (type.global == "torch.BoolStorage") return bits != 0;
+  return static_cast<int64_t>(bits);
 }
 
-// torch.save of before 1.6 wrote several pickles, the first of which is this number.
-bool is_legacy(std::span<const std::byte> bytes) {
-  constexpr std::array<uint8_t, 14> kMagic = {0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9,
-                                              0x20, 0x6a, 0xa8, 0x50, 0x19, 0x2e, 0x80};
-  return bytes.size() > kMagic.size() + 2 && std::memcmp(bytes.data() + 2, kMagic.data(), kMagic.size()) == 0;
-}
+// Plain values as JSON. Tensors without dimensions are their numbers; anything else (other tensors, deep
+// nests) becomes null.
+class PlainValues {
+ public:
+  // skipped: a dict that is left out inside another one, as its tensors are the file's.
+  PlainValues(TensorReader& tensors, const PickleValue& skipped) : tensors_(tensors), skipped_(skipped) {}
+
+  nlohmann::json read(const PickleValue& v, int depth = 0) {
+    if (depth > kMaxDepth || left_ == 0 || (depth > 0 && &v == &skipped_)) return nullptr;
+    --left_;
+    switch (v.kind) {
+      case Kind::boolean:
+        return v.number != 0;
+      case Kind::integer:
+        return v.number;
+      case Kind::real:
+        return v.real;
+      case Kind::text:
+        return name_of(v);
+      case Kind::list:
+      case Kind::tuple:
+        return list(v, depth);
+      case Kind::dict:
+        return dict(v, depth);
+      case Kind::call:
+        return is_tensor(v) ? number(v) : nullptr;
+      default:
+        return nullptr;
+    }
+  }
+
+ private:
+  static std::string name_of(const PickleValue& v) { return std::string(v.text.substr(0, kMaxNameBytes)); }
+
+  nlohmann::json list(const PickleValue& v, int depth) {
+    nlohmann::json out = nlohmann::json::array();
+    for (const PickleValue* item : v.items) {
+      if (left_ == 0) break;
+      out.push_back(read(*item, depth + 1));
+    }
+    return out;
+  }
+  nlohmann::json dict(const PickleValue& v, int depth) {
+    nlohmann::json out = nlohmann::json::object();
+    for (size_t i = 0; i + 1 < v.items.size() && left_ > 0; i += 2) {
+      const PickleValue &key = *v.items[i], &value = *v.items[i + 1];
+      if (key.kind != Kind::text || (depth == 0 && is_tensor(value))) continue;
+      out[name_of(key)] = read(value, depth + 1);
+    }
+    return out;
+  }
+  nlohmann::json number(const PickleValue& v) {
+    const StridedView view = tensors_.view(v, "of the settings");
+    return view.shape.empty() ? number_json(*view.type, tensors_.dense(view, "of the settings").data())
+                              : nlohmann::json();
+  }
+
+  TensorReader& tensors_;
+  const PickleValue& skipped_;
+  size_t left_ = kMaxSettings;
+};
 
 const PickleValue& state_dict(const PickleValue& root, const std::string& what) {
   for (const std::string_view key : {"model", "state_dict", "model_state_dict"}) {
@@ -258,10 +308,14 @@ const PickleValue& state_dict(const PickleValue& root, const std::string& what) 
   fail("{}: expected a dict of tensors, at the top or as \"model\" or \"state_dict\", found none", what);
 }
 
-}  // namespace
-
 bool is_zip(std::span<const std::byte> bytes) {
   return bytes.size() >= 4 && std::memcmp(bytes.data(), "PK\3\4", 4) == 0;
+}
+
+}  // namespace
+
+bool is_torch_file(std::span<const std::byte> bytes) {
+  return is_zip(bytes) || is_legacy_torch(bytes);
 }
 
 TorchFile::TorchFile(const std::string& path) : TensorFile(path, kExpectedTorchFile), file_(path) {
@@ -276,11 +330,19 @@ TorchFile::TorchFile(std::span<const std::byte> bytes, const std::string& what)
 TorchFile::~TorchFile() = default;
 
 void TorchFile::parse(std::span<const std::byte> bytes) {
-  if (is_legacy(bytes)) {
-    fail("{} was saved in the format of PyTorch before 1.6; load it there and save it again with torch.save",
-         path());
+  if (is_zip(bytes)) return parse_zip(bytes);
+  if (!is_legacy_torch(bytes)) {
+    fail(
+        "{} is not a file of torch.save in pickle protocol 2 or later: expected a zip archive, or the format "
+        "of before PyTorch 1.6",
+        path());
   }
-  if (!is_zip(bytes)) fail("{} is not a file of torch.save: expected a zip archive", path());
+  const LegacyTorch legacy(bytes, path(), kGlobals, element_size);
+  read(
+      legacy.pickle().root(), [&](std::string_view key) { return legacy.storage(key); }, bytes.size());
+}
+
+void TorchFile::parse_zip(std::span<const std::byte> bytes) {
   const ZipFile zip(bytes, path());
   const std::string byteorder = zip.prefix() + "/byteorder";
   if (zip.contains(byteorder)) {
@@ -291,13 +353,18 @@ void TorchFile::parse(std::span<const std::byte> bytes) {
     }
   }
   const Pickle pickle(zip.read(zip.prefix() + "/data.pkl"), path(), kGlobals);
-  size_t left = kMaxSettings;
-  settings_ = std::make_unique<nlohmann::json>(plain_json(pickle.root(), 0, left));
-  if (!settings_->is_object()) *settings_ = nlohmann::json::object();
-  const PickleValue& dict = state_dict(pickle.root(), path());
+  const std::string data = zip.prefix() + "/data/";
+  read(
+      pickle.root(), [&](std::string_view key) { return zip.read(data + std::string(key)); }, bytes.size());
+}
+
+void TorchFile::read(const PickleValue& root, const StorageOf& storage, uint64_t file_bytes) {
+  const PickleValue& dict = state_dict(root, path());
   if (dict.items.size() / 2 > kMaxTensors)
     fail("{}: expected at most {} tensors, found more", path(), kMaxTensors);
-  TensorReader reader(zip, path(), bytes.size(), copies_);
+  TensorReader reader(storage, path(), file_bytes, copies_);
+  settings_ = std::make_unique<nlohmann::json>(nlohmann::json::object());
+  if (root.kind == Kind::dict) *settings_ = PlainValues(reader, dict).read(root);
   std::vector<TensorInfo> tensors;  // by name
   std::vector<UnsupportedTensor> unsupported;
   for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {

@@ -191,6 +191,11 @@ AdaptedModel::AdaptedModel(const Model& base, Adapter a, std::vector<ParamSpec> 
 }
 
 void AdaptedModel::load(const Adapter& from) {
+  for (const LowRank& p : from.products) {
+    if (adapter.find(p.first) == nullptr)
+      fail("the adapter to go on with has a part for {}, which is not trained here",
+           model.table[p.first].name);
+  }
   for (const LowRank& p : adapter.products) {
     const LowRank* other = from.find(p.first);
     if (other == nullptr || other->last != p.last || other->rank != p.rank)

@@ -1,5 +1,7 @@
 #include "model/config.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -8,7 +10,6 @@
 #include "base/json.h"
 #include "base/printable.h"
 #include "base/ranges.h"
-#include "base/suggest.h"
 #include "model/config_alias.h"
 #include "model/families/family.h"
 #include "model/json_value.h"
@@ -117,13 +118,13 @@ void read_token_ids(const json& object, bool is_foreign, ModelConfig& c) {
 const Family& family_of(const json& object, const std::string& what) {
   if (!object.is_object()) fail("{}: expected a JSON object", what);
   if (!object.contains("model_type") || !object["model_type"].is_string()) {
-    fail("{}: expected a string \"model_type\" (gpt2, openai-gpt, llama, nanochat, gpt.cpp, ...), found none",
-         what);
+    fail("{}: expected a string \"model_type\", one of {}; found none", what,
+         fmt::join(transformed(families(), &Family::name), ", "));
   }
   const std::string type = object["model_type"];
   if (const Family* family = find_family(type)) return *family;
-  const auto known = transformed(families(), [](const Family* family) { return std::string(family->name); });
-  fail("{}: model_type {} is not supported{}", what, printable(type), did_you_mean(type, known));
+  fail("{}: model_type {} is not supported; expected one of {}", what, printable(type),
+       fmt::join(transformed(families(), &Family::name), ", "));
 }
 
 // What export_config writes beside the switches, and notes.

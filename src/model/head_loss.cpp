@@ -21,6 +21,16 @@ TensorView in_place_of(const TensorView& wide, DType dtype) {
   return v;
 }
 
+// The adapters of the rows [at, at + n), by their place in these.
+std::vector<RowsAdapter> adapters_of(std::span<const RowsAdapter> adapters, int64_t at, int64_t n) {
+  std::vector<RowsAdapter> part;
+  for (const RowsAdapter& rows : adapters) {
+    const int64_t begin = std::max(rows.begin - at, int64_t{0}), end = std::min(rows.end - at, n);
+    if (begin < end) part.push_back({begin, end, rows.adapter});
+  }
+  return part;
+}
+
 }  // namespace
 
 void HeadLoss::plan(Planner& planner, const ModelConfig& c, std::deque<TensorView>& memory) {
@@ -38,6 +48,8 @@ void HeadLoss::run(const ObjectiveCall& call, const TensorView& memory, const fl
     const TensorView x = call.hidden.row_range(at, n), logits = memory.row_range(0, n);
     const TensorView dlogits = in_place_of(logits, x.dtype);
     const Linear& head = call.layers.head.linear();
+    const std::vector<RowsAdapter> adapters = adapters_of(call.pass.batch.adapters, at, n);
+    part.batch.adapters = adapters;
     head.forward(part, x, logits);
     part.ctx.kernels.cross_entropy(part.ctx, {.logits = logits,
                                               .targets = call.batch.targets + at,

@@ -310,6 +310,7 @@ int64_t Inference::run(std::span<const Append> parts, Output output, const Tenso
   const TensorView normed = run_layers(pass, model_.layers, acts_);
   if (!repacked_.empty()) model_.pages->after_step(backend_.pool, repacked_, pass.batch.rows);
   if (!normed) return 0;
+  if (pass.batch.kept != nullptr) pass.batch.adapters = kept_adapters_;
   const TensorView rows = to.row_range(first_row, normed.rows());
   if (output == Output::hidden) {
     copy_rows(normed, rows);

@@ -359,6 +359,10 @@ void add_product(const TensorView& w, const Adapter& adapter, const LowRank& p, 
 
 int64_t LoadedModel::merge(const Adapter& adapter) {
   int64_t blocks = 0;
+  if (model_->config.tie_embeddings && adapter.find(model_->table.find(Role::wte)) != nullptr)
+    fail(
+        "the adapter cannot be merged: it is for lm_head, which in this model is the embedding's matrix, and "
+        "the embedding would change too; use the adapter as it is, with --adapter");
   for (const LowRank& p : adapter.products) {
     int64_t row = 0;
     for (int id = p.first; id <= p.last; ++id) {

@@ -19,8 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr uint32_t kZipMagic = 0x04034b50;
-
 std::string folder_of(const std::string& path) {
   const std::string folder = fs::is_directory(path) ? path : fs::path(path).parent_path().string();
   return folder.empty() ? "." : folder;
@@ -125,6 +123,10 @@ void open_with_config(ModelSource& source) {
   source.tensors = std::make_unique<TensorFiles>(open_tensors(source.path));
 }
 
+bool begins_as_torch_file(const std::string& path) {
+  return is_torch_file(MappedFile(path).bytes());
+}
+
 uint32_t first_number(const std::string& path) {
   const MappedFile file(path);
   uint32_t number = 0;
@@ -142,7 +144,7 @@ ModelSource open_model_source(const std::string& path, const ShapeHints& hints) 
   const std::string& file = source.path;
   if (fs::is_directory(file) || file.ends_with(".safetensors") || file.ends_with(".json")) {
     open_with_config(source);
-  } else if (file.ends_with(".pt") || file.ends_with(".pth") || first_number(file) == kZipMagic) {
+  } else if (file.ends_with(".pt") || file.ends_with(".pth") || begins_as_torch_file(file)) {
     open_torch(source, hints);
   } else if (first_number(file) == kLlmcMagic) {
     open_c_file<LlmcFile>(source, llmc_config, kLlmcNaming);

@@ -54,6 +54,13 @@ std::vector<SplitStep> steps_of_gguf_name(std::string_view name) {
   return {};
 }
 
+std::vector<std::string_view> gguf_split_names() {
+  std::vector<std::string_view> names = gguf_names();
+  for (const Named& named : all_named())
+    names.insert(names.end(), named.names.begin(), named.names.end());
+  return names;
+}
+
 std::string_view gguf_name_of_steps(const std::vector<SplitStep>& steps) {
   for (const Named& named : all_named()) {
     if (std::ranges::equal(steps, named.steps, {}, plain)) return named.names[0];

@@ -88,6 +88,9 @@ std::vector<SplitStep> steps_of_gguf_name(std::string_view name);
 // The reverse: empty where no name means these steps.
 std::string_view gguf_name_of_steps(const std::vector<SplitStep>& steps);
 
+// All names that a GGUF file may have, those of the patterns of split.h included.
+std::vector<std::string_view> gguf_split_names();
+
 // The steps of a pre_tokenizer of a byte-level tokenizer.json; `name` stands for the file. Throws Error,
 // naming what it is, for anything that would change ids and is not supported.
 std::vector<SplitStep> read_split_steps(const nlohmann::json& pre_tokenizer, const std::string& name);

@@ -70,6 +70,13 @@ std::optional<SplitPattern> pattern_of_gguf_name(std::string_view name) {
   return n == nullptr ? std::nullopt : std::optional(n->pattern);
 }
 
+std::vector<std::string_view> gguf_names() {
+  std::vector<std::string_view> names;
+  for (const GgufName& n : kGgufNames)
+    if (!n.name.empty()) names.push_back(n.name);
+  return names;
+}
+
 size_t split_end(SplitPattern pattern, std::string_view text, size_t at) {
   const detail::SplitText t(text);
   return detail::with_split(pattern, t, [&](auto, auto end, bool) { return end(at); });

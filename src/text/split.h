@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace gpt {
 
@@ -26,6 +27,7 @@ std::optional<SplitPattern> find_split_pattern(std::string_view regex);
 // ones. Source: llama.cpp, where cl100k and nanochat have no name of their own.
 std::string_view gguf_name(SplitPattern pattern);
 std::optional<SplitPattern> pattern_of_gguf_name(std::string_view name);
+std::vector<std::string_view> gguf_names();  // of all patterns
 
 // The end of the piece that begins at byte `at` < text.size(). Pieces cover the text; what is left of a text
 // cut at the end of a piece is split in the same way. Works through the text once, without recursion. A byte

@@ -1,9 +1,11 @@
 // gpt convert as users run it.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -244,42 +246,100 @@ TEST(Convert, SaysWhatTheFormatHasNoPlaceFor) {
   gpt::test::write_plain_file(dir.file("in/config.json"), config.dump());
   const GptRun gguf = run_gpt({"convert", dir.file("in"), dir.file("m.gguf"), "--dry-run"});
   EXPECT_NE(gguf.err.find("GGUF llama has no place for attn_dropout = 0.25"), std::string::npos) << gguf.err;
-  EXPECT_NE(gguf.err.find("left out: 3"), std::string::npos) << gguf.err;
+  EXPECT_EQ(gguf.err.find("GGUF has keys"), std::string::npos) << "of three ends: " << gguf.err;
   const GptRun hf = run_gpt({"convert", dir.file("in"), dir.file("hf"), "--dry-run"});
   EXPECT_EQ(hf.err.find("note:"), std::string::npos) << hf.err;
   EXPECT_NE(hf.err.find(" parameters in "), std::string::npos) << hf.err;
 }
 
-TEST(Convert, NothingBecomesInfiniteInFp16) {
-  const TempDir dir;
-  fs::copy(kModels + "gpt2", dir.file("in"));
-  const std::string weights = dir.file("in/model.safetensors");
-  std::string bytes = read_file(weights);
-  const float large = 1e6;
-  std::memcpy(bytes.data() + bytes.size() - sizeof large, &large, sizeof large);
-  gpt::test::write_plain_file(weights, bytes);
-  for (const char* out : {"hf", "m.gguf"})
-    expect_error(run_gpt({"convert", dir.file("in"), dir.file(out), "--dtype", "fp16"}), 1,
-                 "1000000, which is too large for fp16; use --dtype bf16");
-  EXPECT_EQ(run_gpt({"convert", dir.file("in"), dir.file("hf"), "--dtype", "bf16"}).status, 0);
-}
-
-TEST(Convert, NothingBecomesInfiniteInBlocks) {
-  const TempDir dir;
-  fs::copy(kModels + "gpt2", dir.file("in"));
-  const std::string weights = dir.file("in/model.safetensors");
+// A copy of a model with another value in a tensor, at the index of an element.
+void copy_with_value(const std::string& model, const std::string& to, const std::string& tensor,
+                     size_t element, float value) {
+  fs::copy(kModels + model, to);
+  const std::string weights = to + "/model.safetensors";
   std::string bytes = read_file(weights);
   uint64_t header = 0;
   std::memcpy(&header, bytes.data(), sizeof header);
   const auto tensors = nlohmann::json::parse(bytes.substr(sizeof header, header));
-  const uint64_t at = tensors["transformer.h.0.mlp.c_proj.weight"]["data_offsets"][0];
-  const float large = 1e6;  // a scale of q4_0 would be an eighth of it, of q8_0 a 127th
-  std::memcpy(bytes.data() + sizeof header + header + at, &large, sizeof large);
+  const uint64_t at = tensors[tensor]["data_offsets"][0];
+  std::memcpy(bytes.data() + sizeof header + header + at + element * sizeof value, &value, sizeof value);
   gpt::test::write_plain_file(weights, bytes);
-  expect_error(run_gpt({"convert", dir.file("in"), dir.file("m.gguf"), "--quant", "q4_0"}), 1,
-               "1000000, which is too large for q4_0; use --dtype bf16");
-  EXPECT_FALSE(fs::exists(dir.file("m.gguf")));
-  EXPECT_EQ(run_gpt({"convert", dir.file("in"), dir.file("m.gguf"), "--quant", "q8_0"}).status, 0);
+}
+
+TEST(Convert, RefusesValuesThatAreNotFiniteOrWouldNotBe) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const std::string matrix = "transformer.h.0.mlp.c_proj.weight", vector = "transformer.ln_f.bias";
+  struct Case {
+    std::string tensor;
+    float value;
+    std::vector<std::string> flags;
+    std::string type;  // that it is too large for; "": it is refused whatever the type is
+    std::string advice;
+  };
+  const std::vector<Case> cases = {
+      {matrix, nan, {}, "", ""},
+      {matrix, inf, {"--dtype", "bf16"}, "", ""},
+      {vector, -inf, {"--dtype", "fp16"}, "", ""},
+      {matrix, nan, {"--quant", "q4_0"}, "", ""},
+      {vector, nan, {"--quant", "q8_0"}, "", ""},
+      {matrix, 3.4e38F, {"--dtype", "bf16"}, "bf16", "fp32"},
+      {matrix, -3.4e38F, {"--dtype", "fp16"}, "fp16", "fp32"},
+      {matrix, 65520, {"--dtype", "fp16"}, "fp16", "bf16"},
+      {matrix, 1e6, {"--quant", "q4_0"}, "q4_0", "bf16"},  // a scale is an eighth of it
+  };
+  for (const Case& c : cases) {
+    const TempDir dir;
+    copy_with_value("gpt2", dir.file("in"), c.tensor, 5, c.value);
+    for (const char* out : {"hf", "m.gguf"}) {
+      if (out == std::string("hf") && !c.flags.empty() && c.flags[0] == "--quant") continue;
+      std::vector<std::string> words = {"convert", dir.file("in"), dir.file(out)};
+      words.insert(words.end(), c.flags.begin(), c.flags.end());
+      const GptRun run = run_gpt(words);
+      EXPECT_EQ(run.status, 1) << c.tensor << " " << c.value << out;
+      const std::string index = c.tensor == matrix ? " at [0, 5]" : " at [5]";
+      EXPECT_NE(run.err.find(c.tensor + index), std::string::npos) << run.err;
+      if (!c.type.empty()) {
+        EXPECT_NE(run.err.find(fmt::format("{} is too large for {}", c.value, c.type)), std::string::npos)
+            << run.err;
+        EXPECT_NE(run.err.find("--dtype " + c.advice), std::string::npos) << run.err;
+      }
+      EXPECT_FALSE(fs::exists(dir.file(out)));
+    }
+  }
+}
+
+TEST(Convert, KeepsTheLargestValuesOfAType) {
+  const std::string matrix = "transformer.h.0.mlp.c_proj.weight";
+  const std::pair<float, std::vector<std::string>> cases[] = {
+      {65504.F, {"--dtype", "fp16"}},
+      {-65519.F, {"--dtype", "fp16"}},
+      {0x1.fep127F, {"--dtype", "bf16"}},
+      {std::numeric_limits<float>::max(), {"--dtype", "fp32"}},
+      {1e6F, {"--to", "gguf", "--quant", "q8_0"}}};  // a scale is a 127th of it
+  for (const auto& [value, flags] : cases) {
+    const TempDir dir;
+    copy_with_value("gpt2", dir.file("in"), matrix, 5, value);
+    std::vector<std::string> words = {"convert", dir.file("in"), dir.file("m.gguf")};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const GptRun run = run_gpt(words);
+    EXPECT_EQ(run.status, 0) << value << run.err;
+  }
+}
+
+TEST(Convert, AllTokensThatEndATextSurviveGguf) {
+  const std::vector<std::vector<int>> cases = {{3}, {3, 1, 2}, {5, 4, 3, 2, 1}};
+  for (const std::vector<int>& ends : cases) {
+    const TempDir dir;
+    fs::copy(kModels + "llama", dir.file("in"));
+    gpt::test::write_plain_file(dir.file("in/generation_config.json"),
+                                nlohmann::json{{"eos_token_id", ends}}.dump());
+    EXPECT_EQ(run_gpt({"convert", dir.file("in"), dir.file("m.gguf")}).status, 0);
+    EXPECT_EQ(run_gpt({"convert", dir.file("m.gguf"), dir.file("back")}).status, 0);
+    for (const char* file : {"back/config.json", "back/generation_config.json"}) {
+      const nlohmann::json found = nlohmann::json::parse(read_file(dir.file(file)))["eos_token_id"];
+      EXPECT_EQ(found, ends.size() == 1 ? nlohmann::json(ends[0]) : nlohmann::json(ends)) << file;
+    }
+  }
 }
 
 TEST(Convert, GgufBothWays) {

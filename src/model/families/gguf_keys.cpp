@@ -228,17 +228,15 @@ class ConfigReader {
 
   void read_special_ids() {
     // A value beyond the vocabulary is common for "none".
-    const auto id = [&](const char* what) {
-      const int64_t value = file_.integer(what).value_or(-1);
-      return value < c_.vocab_size ? value : -1;
+    const auto known = [&](int64_t id) { return id < c_.vocab_size ? id : -1; };
+    const auto add_end = [&](int64_t id) {
+      if (known(id) >= 0 && std::ranges::count(c_.eos_token_ids, id) == 0) c_.eos_token_ids.push_back(id);
     };
-    c_.bos_token_id = id("tokenizer.ggml.bos_token_id");
-    for (const char* what : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
-      const int64_t end = id(what);
-      if (end >= 0 && std::ranges::count(c_.eos_token_ids, end) == 0) {
-        c_.eos_token_ids.push_back(end);
-      }
-    }
+    c_.bos_token_id = known(file_.integer("tokenizer.ggml.bos_token_id").value_or(-1));
+    for (const char* key : kEndKeys)
+      add_end(file_.integer(key).value_or(-1));
+    for (const int64_t id : file_.integers(kAllEndsKey).value_or(std::vector<int64_t>{}))
+      add_end(id);
   }
 
   const GgufFile& file_;

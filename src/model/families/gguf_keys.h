@@ -13,6 +13,12 @@ const Family& gguf_family(const GgufFile& file);
 // would change results and that no switch here stands for.
 ModelConfig gguf_config(const GgufFile& file);
 
+// The keys of tokens that end a text, in the order in which they are filled. llama.cpp stops at each of them.
+inline constexpr const char* kEndKeys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                           "tokenizer.ggml.eom_token_id"};
+// All of them, where there are more: a key of this program, which llama.cpp does not read.
+inline constexpr const char* kAllEndsKey = "gpt.eos_token_ids";
+
 // Llama 3's stretched rotary frequencies are a tensor of factors by which frequencies are divided. The
 // parameters that they come from stand in keys of our own, where they are not 1 and 4.
 inline constexpr const char* kRopeFactors = "rope_freqs.weight";

@@ -1,4 +1,4 @@
-// Mistral (Jiang et al. 2023): Llama with a sliding window.
+// Mistral (Jiang et al. 2023): Llama with a sliding window in all layers. Ministral: in those that it names.
 
 #include "model/families/family.h"
 #include "model/json_value.h"
@@ -14,39 +14,71 @@ constexpr ConfigKey kKeys[] = {
     {"sliding_window", "sliding_window", Means::derived},
 };
 
-// With layer_types, even null, transformers takes it for a Ministral.
-void read_ministral_window(const json& object, ModelConfig& c) {
-  const json& layers = object["layer_types"];
+// A Ministral names the layers that have the window; without a list all of them have it.
+void read_ministral(const json& object, ModelConfig& c) {
+  read_rope(object, c);
+  const json layers = object.value("layer_types", json());
   const int64_t sliding = layers.is_null() ? c.n_layer : sliding_layers(layers, c);
   if (c.sliding_window == 0)
-    wrong_value("sliding_window", "a number above 0, as there are layer_types", nullptr);
+    wrong_value("sliding_window", "a number above 0, as a Ministral has a window", nullptr);
   set_window("layer_types", sliding, c.sliding_window, c);
 }
 
-// A Mistral has its window in all layers.
-void read(const json& object, ModelConfig& c) {
+bool is_ministral_class(const json& object) {
+  const json classes = object.value("architectures", json());
+  return classes.is_array() && !classes.empty() && classes[0].is_string() &&
+         classes[0].get_ref<const std::string&>().starts_with("Ministral");
+}
+
+// transformers' Mistral has its window in all layers: it checks layer_types and does not use it. Its
+// AutoModel loads a "mistral" with layer_types as a Ministral; here the class that the file names decides.
+void read_mistral(const json& object, ModelConfig& c) {
+  if (is_ministral_class(object)) return read_ministral(object, c);
   read_rope(object, c);
-  if (object.contains("layer_types")) return read_ministral_window(object, c);
-  if (c.sliding_window == 0) check_no_window(object, c);
+  if (c.sliding_window == 0) return check_no_window(object, c);
+  const json layers = object.value("layer_types", json());
+  if (!layers.is_null()) sliding_layers(layers, c);
 }
 
 }  // namespace
 
+constexpr const char* kSwitches =
+    R"({"norm": "rms", "position": "rope", "act": "swiglu", "qkv_bias": false, "out_bias": false,
+        "mlp_bias": false, "tie_embeddings": false, "norm_eps": 1e-6, "sliding_window": 4096})";
+constexpr const char* kMissing =
+    R"({"vocab_size": 32000, "max_position_embeddings": 131072, "hidden_size": 4096, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336, "bos_token_id": 1,
+        "eos_token_id": 2})";
+
 constinit const Family family::mistral = {
     .name = "mistral",
-    .switches = R"({"norm": "rms", "position": "rope", "act": "swiglu", "qkv_bias": false, "out_bias": false,
-                    "mlp_bias": false, "tie_embeddings": false, "norm_eps": 1e-6, "sliding_window": 4096})",
+    .switches = kSwitches,
     .namings = {&kLlamaNaming},
     .keys = kLlamaKeys,
     .more_keys = kKeys,
-    .missing = R"({"vocab_size": 32000, "max_position_embeddings": 131072, "hidden_size": 4096,
-                   "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
-                   "intermediate_size": 14336, "bos_token_id": 1, "eos_token_id": 2})",
+    .missing = kMissing,
     .fixed = kDecoderOnly,
-    .read = read,
+    .read = read_mistral,
     .write = write_rope,
     .causal_lm = "MistralForCausalLM",
     .sequence_classification = "MistralForSequenceClassification",
 };
+
+constexpr Family kMinistral = {
+    .name = "ministral",
+    .switches = kSwitches,
+    .namings = {&kLlamaNaming},
+    .keys = kLlamaKeys,
+    .more_keys = kKeys,
+    .missing = kMissing,
+    .fixed = kDecoderOnly,
+    .read = read_ministral,
+    .write = write_rope,
+    .causal_lm = "MinistralForCausalLM",
+    .sequence_classification = "MinistralForSequenceClassification",
+};
+
+// Behind all families of the list: a model that both can express is written as a Mistral.
+const AddFamily kAddMinistral(kMinistral);
 
 }  // namespace gpt

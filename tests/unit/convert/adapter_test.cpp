@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <deque>
 #include <filesystem>
@@ -121,9 +122,10 @@ TEST_P(PeftAdapter, IsTheSameInEitherFormat) {
   fs::create_directory(dir.file("peft"));
   write_adapter(dir.file("peft"), base.model(), *loaded.adapter, loaded.settings, "base");
   same(dir.file("peft"));
+  EXPECT_TRUE(is_adapter(dir.file("peft")));
+  if (GetParam() == std::string("tied_head")) return;
   write_adapter_gguf(dir.file("a.gguf"), base.model(), *loaded.adapter, "a");
   same(dir.file("a.gguf"));
-  EXPECT_TRUE(is_adapter(dir.file("peft")));
   EXPECT_TRUE(is_adapter(dir.file("a.gguf")));
   EXPECT_FALSE(is_adapter(data(GetParam()) + std::string("/base")));
   const LoadedAdapter from_gguf = load_adapter(dir.file("a.gguf"), base.model());
@@ -133,7 +135,62 @@ TEST_P(PeftAdapter, IsTheSameInEitherFormat) {
   EXPECT_EQ(adapter_facts(dir.file("a.gguf")).parameters, adapter_facts(folder()).parameters);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PeftAdapter, testing::Values("gpt2", "llama", "rslora", "patterns", "layers"));
+INSTANTIATE_TEST_SUITE_P(All, PeftAdapter,
+                         testing::Values("gpt2", "llama", "rslora", "patterns", "layers", "regex", "exclude",
+                                         "layers_pattern", "head", "tied_head"));
+
+TEST(HeadAdapter, OfATiedModelIsForTheHeadAlone) {
+  const TempDir dir;
+  LoadedModel base(data("tied_head/base"));
+  const LoadedAdapter loaded = load_adapter(data("tied_head/adapter"), base.model());
+  const auto refuses = [&](auto&& action) {
+    EXPECT_NE(error_of(action).find("lm_head"), std::string::npos) << error_of(action);
+  };
+  refuses([&] { write_adapter_gguf(dir.file("a.gguf"), base.model(), *loaded.adapter, "a"); });
+  refuses([&] { base.merge(*loaded.adapter); });
+}
+
+// PEFT saves the matrix of the head with an adapter for it. One of another model would be loaded over the
+// base's.
+TEST(HeadAdapter, TheMatrixSavedWithItMustBeThatOfTheBase) {
+  const TempDir dir;
+  fs::copy(data("head/adapter"), dir.path(), fs::copy_options::recursive);
+  const LoadedModel base(data("head/base"));
+  EXPECT_EQ(error_of([&] { load_adapter(dir.path(), base.model()); }), "no error");
+  std::string bytes = read_file(dir.file(kAdapterTensors));
+  uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const json tensors = json::parse(bytes.substr(sizeof header, header));
+  const std::string name = "base_model.model.lm_head.base_layer.weight";
+  const uint64_t at = sizeof header + header + tensors[name]["data_offsets"][0].get<uint64_t>();
+  bytes[at + 3] = static_cast<char>(bytes[at + 3] ^ 1);  // of the exponent
+  write_file_atomic(dir.file(kAdapterTensors), bytes);
+  const std::string message = error_of([&] { load_adapter(dir.path(), base.model()); });
+  EXPECT_NE(message.find(name), std::string::npos) << message;
+}
+
+// The loss over chunks of rows, which has its own place for the head's product.
+TEST(HeadAdapter, ChangesTheLossToo) {
+  for (const char* name : {"head", "tied_head"}) {
+    const Golden golden(name);
+    const LoadedModel base(data(name + std::string("/base")));
+    const auto adapter = load_adapter(data(name + std::string("/adapter")), base.model()).adapter;
+    const std::vector<double> all = numbers(golden.file, "logits");
+    const auto vocab = static_cast<size_t>(base.model().config.vocab_size);
+    double want = 0;
+    for (size_t row = 0; row < golden.ids.size(); ++row) {
+      double sum = 0;
+      for (size_t i = 0; i < vocab; ++i)
+        sum += std::exp(all[row * vocab + i]);
+      want += std::log(sum) - all[row * vocab + static_cast<size_t>(golden.ids[row])];
+    }
+    ThreadPool pool(1);
+    TrainingGraph graph(base.model(), golden.batch, golden.tokens,
+                        {.gradients = false, .adapter = adapter.get()}, backend(pool, best_isa()));
+    EXPECT_NEAR(graph.loss({.ids = golden.ids.data(), .targets = golden.ids.data()}), want, 1e-4 * want)
+        << name;
+  }
+}
 
 TEST(Adapters, AddUp) {
   const Golden golden("llama");
@@ -285,25 +342,31 @@ class BrokenAdapter : public testing::Test {
 };
 
 TEST_F(BrokenAdapter, KeysThatChangeResultsAreRefused) {
-  for (const auto& [key, value] : std::vector<std::pair<const char*, json>>{{"use_dora", true},
-                                                                            {"modules_to_save", {"lm_head"}},
-                                                                            {"bias", "all"},
-                                                                            {"lora_bias", true},
-                                                                            {"init_lora_weights", "pissa"},
-                                                                            {"layer_replication", {{0, 1}}},
-                                                                            {"trainable_token_indices", {1}},
-                                                                            {"target_parameters", {"x"}},
-                                                                            {"use_qalora", true},
-                                                                            {"alora_invocation_tokens", {1}},
-                                                                            {"a_key_of_tomorrow", 3},
-                                                                            {"peft_type", "IA3"},
-                                                                            {"r", 0},
-                                                                            {"r", "four"},
-                                                                            {"lora_alpha", "x"},
-                                                                            {"lora_dropout", 1},
-                                                                            {"rank_pattern", {{"q_.*", 2}}},
-                                                                            {"layers_to_transform", {0}},
-                                                                            {"target_modules", {"q_proj"}}}) {
+  for (const auto& [key, value] :
+       std::vector<std::pair<const char*, json>>{{"use_dora", true},
+                                                 {"modules_to_save", {"lm_head"}},
+                                                 {"bias", "all"},
+                                                 {"lora_bias", true},
+                                                 {"init_lora_weights", "pissa"},
+                                                 {"layer_replication", {{0, 1}}},
+                                                 {"trainable_token_indices", {1}},
+                                                 {"target_parameters", {"x"}},
+                                                 {"use_qalora", true},
+                                                 {"alora_invocation_tokens", {1}},
+                                                 {"a_key_of_tomorrow", 3},
+                                                 {"peft_type", "IA3"},
+                                                 {"r", 0},
+                                                 {"r", "four"},
+                                                 {"lora_alpha", "x"},
+                                                 {"lora_dropout", 1},
+                                                 {"rank_pattern", {{"q_(?P<a>)", 2}}},
+                                                 {"alpha_pattern", {{"q_(?P<a>)", 2}}},
+                                                 {"exclude_modules", {"q_proj"}},
+                                                 {"exclude_modules", ".*q_proj"},
+                                                 {"exclude_modules", "*"},
+                                                 {"ensure_weight_tying", true},
+                                                 {"layers_to_transform", {0}},
+                                                 {"target_modules", {"q_proj"}}}) {
     const std::string message = with(key, value);
     EXPECT_NE(message.find(key), std::string::npos) << key << ": " << message;
   }
@@ -311,11 +374,11 @@ TEST_F(BrokenAdapter, KeysThatChangeResultsAreRefused) {
   EXPECT_EQ(with("use_dora", false), "no error");
 }
 
-TEST_F(BrokenAdapter, PatternsMustBeClear) {
-  EXPECT_NE(with("alpha_pattern", {{"q_proj", 2}, {"self_attn.q_proj", 3}}).find("alpha_pattern"),
-            std::string::npos);
-  EXPECT_EQ(with("alpha_pattern", {{"q_proj", 2}, {"self_attn.q_proj", 2}}), "no error");
-  EXPECT_NE(with("rank_pattern", {{"q_proj", 2}}).find("rank 4"), std::string::npos);
+TEST_F(BrokenAdapter, ThePatternOfARankMustBeThatOfTheTensors) {
+  for (const char* pattern : {"q_proj", "q_.*", "self_attn\\.(q|k)_proj", "^model.layers.0.*"})
+    EXPECT_NE(with("rank_pattern", {{pattern, 2}}).find("rank 4"), std::string::npos) << pattern;
+  for (const char* pattern : {"q", "q_pro", "attn\\.q_proj", "layers.0"})
+    EXPECT_EQ(with("rank_pattern", {{pattern, 2}}), "no error") << pattern;
 }
 
 TEST_F(BrokenAdapter, OfAnotherModel) {

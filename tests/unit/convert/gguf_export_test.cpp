@@ -55,7 +55,7 @@ TEST(GgufExport, ModelsComeBackWithTheSameLogits) {
     EXPECT_EQ(loaded.copied_bytes(), 0) << small.name;
     ModelConfig c = loaded.model().config;
     if (c.position == Position::rope) {
-      EXPECT_EQ(c.rope_layout, RopeLayout::interleaved);
+      EXPECT_EQ(c.rope_layout, gguf_family(random.model.config).gguf.rope_layout);
       c.rope_layout = random.model.config.rope_layout;
     }
     EXPECT_EQ(c.rope_scaling, random.model.config.rope_scaling) << small.name;
@@ -122,6 +122,17 @@ TEST(GgufExport, ReportsRowsThatAreNotWholeBlocks) {
   EXPECT_EQ(logits_of(LoadedModel(dir.file("m.gguf")).model(), {1, 2, 3}).size(), 69u);
 }
 
+TEST(GgufExport, TheArchitectureIsTheOneWithTheSameBiases) {
+  const auto architecture = [](const char* family, const char* keys) {
+    return std::string(gguf_family(make_config({"x", family, keys})).gguf.architecture);
+  };
+  EXPECT_EQ(architecture("qwen2", "{}"), "qwen2");
+  EXPECT_EQ(architecture("qwen2", R"({"rope_layout": "interleaved"})"), "llama");
+  EXPECT_EQ(architecture("llama", "{}"), "llama");
+  EXPECT_EQ(architecture("llama", R"({"qkv_bias": true, "out_bias": true})"), "llama");
+  EXPECT_EQ(architecture("gpt2", R"({"qkv_bias": false})"), "gpt2");
+}
+
 TEST(GgufExport, NamesTheSwitchThatTheFormatLacks) {
   const auto refusal = [](const char* family, const char* keys) {
     return error_of([&] { gguf_family(make_config({"x", family, keys})); });
@@ -180,17 +191,26 @@ TEST(GgufExport, BytesAndCharactersTravelToo) {
   EXPECT_NE(error_of([&] { tokenizer_of(words, "m.gguf"); }).find("single characters"), std::string::npos);
 }
 
-TEST(GgufExport, NamesBothTokensThatEndATextWithAndWithoutATokenizer) {
+TEST(GgufExport, NamesAllTokensThatEndATextWithAndWithoutATokenizer) {
   RandomModel random(make_config({"t", "gpt2", R"({"vocab_size": 259})"}), DType::f32);
-  random.model.config.eos_token_ids = {256, 258};
   random.model.config.bos_token_id = 257;
   const auto bytes = make_byte_tokenizer();
+  const std::vector<int64_t> all = {256, 258, 7, 3, 9};
   for (const Tokenizer* tokenizer : {bytes.get(), static_cast<Tokenizer*>(nullptr)}) {
-    TempDir dir;
-    write_gguf(dir.file("m.gguf"), random.model, random.model.weights, tokenizer, {});
-    const LoadedModel loaded(dir.file("m.gguf"));
-    EXPECT_EQ(loaded.model().config.eos_token_ids, (std::vector<int64_t>{256, 258}));
-    EXPECT_EQ(loaded.model().config.bos_token_id, 257);
+    for (size_t n = 0; n <= all.size(); ++n) {
+      const std::vector<int64_t> ends(all.begin(), all.begin() + static_cast<int64_t>(n));
+      random.model.config.eos_token_ids = ends;
+      TempDir dir;
+      write_gguf(dir.file("m.gguf"), random.model, random.model.weights, tokenizer, {});
+      const GgufFile file(dir.file("m.gguf"));
+      const std::vector<std::string> keys = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                             "tokenizer.ggml.eom_token_id"};
+      for (size_t i = 0; i < std::min(n, keys.size()); ++i)
+        EXPECT_EQ(file.integer(keys[i]), ends[i]) << keys[i];
+      const LoadedModel loaded(dir.file("m.gguf"));
+      EXPECT_EQ(loaded.model().config.eos_token_ids, ends);
+      EXPECT_EQ(loaded.model().config.bos_token_id, 257);
+    }
   }
 }
 

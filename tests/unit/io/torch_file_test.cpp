@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "io/safetensors.h"
 #include "io/zip.h"
 #include "unit/io/io_test_util.h"
@@ -16,8 +17,11 @@ std::string rejected(const std::string& bytes) {
   return error_of([&] { TorchFile(as_bytes(bytes), "t.pt"); });
 }
 
-TEST(TorchFile, ReadsViewsOfEveryType) {
-  const TorchFile found(kData + "views.pt");
+// In every pickle protocol, as a zip archive and as before PyTorch 1.6.
+class TorchFormats : public testing::TestWithParam<const char*> {};
+
+TEST_P(TorchFormats, HaveViewsOfEveryType) {
+  const TorchFile found(kData + GetParam() + ".pt");
   const SafetensorsFile expected(kData + "views.safetensors");
   EXPECT_EQ(found.tensors().size(), expected.tensors().size());
   for (const TensorInfo& e : expected.tensors()) {
@@ -32,6 +36,38 @@ TEST(TorchFile, ReadsViewsOfEveryType) {
   EXPECT_HAS(error_of([&] { found.find("mask"); }), "has the type bool");
 }
 
+INSTANTIATE_TEST_SUITE_P(All, TorchFormats,
+                         testing::Values("views", "views-3", "views-4", "views-5", "views-legacy-2",
+                                         "views-legacy-3", "views-legacy-4", "views-legacy-5"));
+
+TEST(TorchFile, TensorsWithoutDimensionsAreNumbersInSettings) {
+  for (const char* name : {"scalars.pt", "scalars-legacy.pt"}) {
+    const TorchFile file(kData + name);
+    const nlohmann::json expected = {{"n_layer", 2},    {"n_head", 2},   {"n_embd", 8},
+                                     {"block_size", 6}, {"bias", false}, {"vocab_size", 11},
+                                     {"dropout", 0.125}};
+    EXPECT_EQ(file.settings()["model_args"], expected) << name;
+    const nlohmann::json more = {
+        {"f64", -2.5}, {"f32", 2.0}, {"f16", 0.5}, {"negative", -3}, {"one", nullptr}};
+    EXPECT_EQ(file.settings()["more"], more) << name;
+    EXPECT_EQ(file.find("transformer.wte.weight")->shape, (Shape{11, 8}));
+  }
+}
+
+// Each byte of a file changed or missing is an error, or a file of other values: never a crash.
+TEST(TorchFile, DamageOfTheOldFormatIsAnError) {
+  const std::string whole = read_file(kData + "views-legacy-4.pt");
+  for (size_t n = 0; n < whole.size(); ++n)
+    EXPECT_NE(rejected(whole.substr(0, n)), "no error") << n;
+  for (size_t at = 0; at < whole.size(); ++at) {
+    for (const char value : {'\0', '\x7f', '\xff', '.'}) {
+      std::string damaged = whole;
+      damaged[at] = value;
+      rejected(damaged);
+    }
+  }
+}
+
 TEST(TorchFile, StripsPrefixesAndKeepsSettings) {
   const TorchFile file(kData + "nanogpt.pt");
   EXPECT_NE(file.find("transformer.h.1.attn.c_attn.weight"), nullptr);
@@ -41,13 +77,11 @@ TEST(TorchFile, StripsPrefixesAndKeepsSettings) {
 }
 
 TEST(TorchFile, RefusesWhatIsNotPlainTensors) {
-  const std::pair<const char*, const char*> cases[] = {{"call", "names \"posix.system\""},
-                                                       {"module", "names \"torch.nn.modules.linear.Linear\""},
-                                                       {"legacy", "before 1.6"},
-                                                       {"expanded", "repeats elements"},
-                                                       {"twice", "\"x\" occurs twice"},
-                                                       {"list", "expected a dict of tensors"},
-                                                       {"compressed", "compressed or encrypted"}};
+  const std::pair<const char*, const char*> cases[] = {
+      {"call", "names \"posix.system\""},        {"module", "names \"torch.nn.modules.linear.Linear\""},
+      {"legacy-call", "names \"posix.system\""}, {"protocol0", "pickle protocol 2"},
+      {"expanded", "repeats elements"},          {"twice", "\"x\" occurs twice"},
+      {"list", "expected a dict of tensors"},    {"compressed", "compressed or encrypted"}};
   for (const auto& [name, message] : cases)
     EXPECT_HAS(error_of([&, name = name] { TorchFile(kData + name + ".bad.pt"); }), message);
   EXPECT_HAS(rejected("hello"), "expected a zip archive");

@@ -1,5 +1,6 @@
 #include "model/config.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -7,6 +8,7 @@
 
 #include "base/error.h"
 #include "model/config_alias.h"
+#include "model/families/family.h"
 #include "model/model_files.h"
 #include "model/presets.h"
 #include "model/rope_table.h"
@@ -290,7 +292,7 @@ TEST(ModelConfigFile, FamiliesDefaultsAndErrors) {
             Act::gelu);
   for (const char* text :
        {R"({"vocab_size": 20})", R"({"model_type": "bert", "vocab_size": 20})",
-        R"({"model_type": "gpt.cpp"})",
+        R"({"model_type": "qwen3", "vocab_size": 20})", R"({"model_type": "gpt.cpp"})",
         R"({"model_type": "gpt2", "vocab_size": 20, "scale_attn_by_inverse_layer_idx": true})",
         R"({"model_type": "gpt.cpp", "vocab_size": 20, "n_layr": 3})",
         R"({"model_type": "mini-gpt", "vocab_size": 20, "n_layr": 3})",
@@ -359,6 +361,17 @@ TEST(ForeignConfig, KeysOfNobodyOfOtherFamiliesAndOfOursHaveNoEffect) {
   EXPECT_EQ(foreign("qwen2", R"({"attention_bias": false, "mlp_bias": true})"), foreign("qwen2", "{}"));
 }
 
+// A model is no typo of another one.
+TEST(ForeignConfig, AnUnknownModelTypeIsRefusedWithTheListOfThoseSupported) {
+  for (const char* type : {"qwen3", "qwen2_moe", "llama4", "gpt_neo", "gemma", "mistral3", "gpt"}) {
+    const std::string message = refusal(type, "{}");
+    EXPECT_NE(message.find(type), std::string::npos) << message;
+    EXPECT_EQ(message.find("mean"), std::string::npos) << message;
+    for (const Family* family : families())
+      EXPECT_NE(message.find(family->name), std::string::npos) << message;
+  }
+}
+
 TEST(ForeignConfig, WhatTheDecoderLacksIsRefusedByName) {
   const std::vector<std::tuple<std::string, const char*, std::string>> cases = {
       {"llama", R"({"hidden_act": "gelu"})", "hidden_act"},
@@ -382,8 +395,14 @@ TEST(ForeignConfig, WhatTheDecoderLacksIsRefusedByName) {
       {"gpt2", R"({"scale_attn_weights": false})", "scale_attn_weights"},
       {"nanochat", R"({"final_logit_softcapping": 0})", "final_logit_softcapping"},
       {"mistral", R"({"sliding_window": 0})", "sliding_window"},
-      {"mistral", R"({"sliding_window": 5, "layer_types": ["full_attention", "sliding_attention"]})",
+      {"mistral", R"({"sliding_window": 5, "layer_types": ["full_attention"]})", "layer_types"},
+      {"mistral", R"({"sliding_window": 5, "layer_types": ["chunked_attention", "chunked_attention"]})",
        "layer_types"},
+      {"mistral", R"({"sliding_window": null, "layer_types": ["sliding_attention", "sliding_attention"]})",
+       "layer_types"},
+      {"ministral", R"({"sliding_window": 5, "layer_types": ["full_attention", "sliding_attention"]})",
+       "layer_types"},
+      {"ministral", R"({"sliding_window": null})", "sliding_window"},
       {"llama", R"({"sliding_window": 5})", "sliding_window"},
       {"gpt2", R"({"layer_types": ["sliding_attention", "sliding_attention"]})", "layer_types"},
       {"qwen2", R"({"use_sliding_window": true, "sliding_window": 5, "max_window_layers": 1})",
@@ -400,8 +419,21 @@ TEST(ForeignConfig, WindowsAreThoseOfTransformers) {
   EXPECT_EQ(foreign("mistral", R"({"sliding_window": 5, "use_sliding_window": false})").sliding_window, 5);
   EXPECT_EQ(foreign("mistral", R"({"sliding_window": null})").sliding_window, 0);
   EXPECT_EQ(foreign("mistral", "{}").sliding_window, 4096);
+  // Of what kind the layers are is a setting of Ministral, which Mistral does not use.
+  for (const char* kinds :
+       {R"(["full_attention", "full_attention"])", R"(["sliding_attention", "sliding_attention"])",
+        R"(["sliding_attention", "full_attention"])", "null"}) {
+    const std::string keys = fmt::format(R"({{"sliding_window": 5, "layer_types": {}}})", kinds);
+    EXPECT_EQ(foreign("mistral", keys.c_str()).sliding_window, 5) << keys;
+  }
   const char* const full = R"({"sliding_window": 5, "layer_types": ["full_attention", "full_attention"]})";
-  EXPECT_EQ(foreign("mistral", full).sliding_window, 0) << "transformers reads it as a Ministral";
+  EXPECT_EQ(foreign("ministral", full).sliding_window, 0);
+  EXPECT_EQ(foreign("ministral", R"({"sliding_window": 5})").sliding_window, 5);
+  json named = json::parse(full);
+  named["architectures"] = {"MinistralForCausalLM"};
+  EXPECT_EQ(foreign("mistral", named.dump().c_str()).sliding_window, 0) << "the class of the file decides";
+  named["architectures"] = {"MistralForCausalLM"};
+  EXPECT_EQ(foreign("mistral", named.dump().c_str()).sliding_window, 5);
   EXPECT_EQ(foreign("qwen2", R"({"sliding_window": 5})").sliding_window, 0);
   EXPECT_EQ(foreign("qwen2", R"({"use_sliding_window": true, "sliding_window": 5})").sliding_window, 0)
       << "28 layers come before the first that slides";

@@ -48,7 +48,8 @@ TEST(GgufConfig, ReadsALlama) {
                                       .add("llama.rope.scaling.factor", T::f32, B::raw(4.0f))
                                       .add("tokenizer.ggml.bos_token_id", 1)
                                       .add("tokenizer.ggml.eos_token_id", 2)
-                                      .add("tokenizer.ggml.eot_token_id", 3));
+                                      .add("tokenizer.ggml.eot_token_id", 3)
+                                      .add("tokenizer.ggml.eom_token_id", 5));
   EXPECT_EQ(c.n_ctx, 32);
   EXPECT_EQ(c.n_embd, 16);
   EXPECT_EQ(c.n_layer, 1);
@@ -63,7 +64,7 @@ TEST(GgufConfig, ReadsALlama) {
   EXPECT_EQ(c.rope_scaling.factor, 4);
   EXPECT_TRUE(c.tie_embeddings);
   EXPECT_EQ(c.bos_token_id, 1);
-  EXPECT_EQ(c.eos_token_ids, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(c.eos_token_ids, (std::vector<int64_t>{2, 3, 5}));
 }
 
 TEST(GgufConfig, RefusesWhatItCannotCompute) {

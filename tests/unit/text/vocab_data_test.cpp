@@ -72,8 +72,10 @@ TEST(VocabData, UserDefinedTokensAreAlwaysFound) {
 }
 
 TEST(VocabData, RefusesWhatItCannotRead) {
-  expect_error([](VocabData& d) { d.model = "bert"; }, "\"bert\"");
-  expect_error([](VocabData& d) { d.pre = "no-such"; }, "\"no-such\"");
+  for (const char* part : {"tokenizer.ggml.model \"bert\"", "gpt2", "llama", "rwkv"})
+    expect_error([](VocabData& d) { d.model = "bert"; }, part);
+  for (const char* part : {"tokenizer.ggml.pre \"qwen3\"", "qwen2", "gpt-2", "smollm", "minerva-7b"})
+    expect_error([](VocabData& d) { d.pre = "qwen3"; }, part);
   expect_error([](VocabData& d) { d.tokens.clear(); }, "found 0");
   expect_error([](VocabData& d) { d.types.pop_back(); }, "one type for each of 420");
   expect_error([](VocabData& d) { d.scores.resize(3); }, "one score for each of 420");

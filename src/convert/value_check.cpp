@@ -1,0 +1,75 @@
+#include "convert/value_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/printable.h"
+#include "convert/gguf_export.h"
+#include "kernels/quant.h"
+
+namespace gpt {
+namespace {
+
+// From here on rounding to the nearest value of the type gives infinity.
+constexpr float kInfiniteInF16 = 65520, kInfiniteInBf16 = 0x1.ffp127f;
+constexpr float kLargestF16 = 65504;
+
+bool is_finite(float x) {
+  return std::isfinite(x);
+}
+
+// The index of the first value that a block format makes infinite, or -1.
+int64_t infinite_in_blocks(DType dtype, const std::vector<float>& x) {
+  if (std::ranges::none_of(x, [](float value) { return std::abs(value) > kLargestF16; })) return -1;
+  const auto n = std::ssize(x);
+  std::vector<std::byte> row(static_cast<size_t>(row_bytes(dtype, n)));
+  std::vector<float> stored(x.size());
+  quantize_row(dtype, x.data(), n, row.data());
+  dequantize_row(dtype, row.data(), n, stored.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (std::abs(x[i]) > kLargestF16 && !is_finite(stored[i])) return static_cast<int64_t>(i);
+  }
+  return -1;
+}
+
+// The index of the first value of a row that a type makes infinite, or -1.
+int64_t infinite_in(DType dtype, const std::vector<float>& x) {
+  if (is_quantized(dtype)) return infinite_in_blocks(dtype, x);
+  if (dtype != DType::f16 && dtype != DType::bf16) return -1;
+  const float limit = dtype == DType::f16 ? kInfiniteInF16 : kInfiniteInBf16;
+  const auto found = std::ranges::find_if(x, [&](float value) { return std::abs(value) >= limit; });
+  return found == x.end() ? -1 : found - x.begin();
+}
+
+// Where an element of a parameter is in its tensor of the file.
+std::string index_of(const FilePlace& place, int64_t r, int64_t c) {
+  if (place.file_shape.size() == 1) return fmt::format("[{}]", place.first_row + c);
+  const int64_t row = place.first_row + r;
+  return place.transposed ? fmt::format("[{}, {}]", c, row) : fmt::format("[{}, {}]", row, c);
+}
+
+}  // namespace
+
+void check_values(const LoadedModel& loaded, int id, DType dtype) {
+  const TensorView& view = loaded.model().weights[static_cast<size_t>(id)];
+  const LoadedModel::Origin& origin = loaded.origins()[static_cast<size_t>(id)];
+  const int64_t rows = view.rank == 2 ? view.rows() : 1, cols = view.size() / rows;
+  const auto where = [&](int64_t r, int64_t c) {
+    return fmt::format("{}: tensor {} at {}", loaded.paths()[0], printable(origin.tensor->name),
+                       index_of(origin.place, r, c));
+  };
+  std::vector<float> x(static_cast<size_t>(cols));
+  for (int64_t r = 0; r < rows; ++r) {
+    read_row(view, r, cols, x.data());
+    if (const auto bad = std::ranges::find_if_not(x, is_finite); bad != x.end())
+      fail("{}: expected a finite value, found {}{}; use an earlier checkpoint of this model",
+           where(r, bad - x.begin()), std::isnan(*bad) ? "NaN" : "infinity",
+           origin.tensor->dtype == DType::f64 ? " (as fp32)" : "");
+    if (const int64_t c = infinite_in(dtype, x); c >= 0)
+      fail("{}: the value {} is too large for {}; use --dtype {}", where(r, c), x[static_cast<size_t>(c)],
+           dtype_name(dtype), std::abs(x[static_cast<size_t>(c)]) < kInfiniteInBf16 ? "bf16" : "fp32");
+  }
+}
+
+}  // namespace gpt
