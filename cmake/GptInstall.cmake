@@ -1,6 +1,9 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 install(TARGETS gpt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET gpt_mpi)  # the program looks for it there, relative to itself: src/distributed/processes.cpp
+  install(TARGETS gpt_mpi LIBRARY DESTINATION lib/gptcpp)
+endif()
 
 # The library: for find_package(gptcpp) and pkg-config.
 install(TARGETS gptcpp EXPORT gptcpp LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library

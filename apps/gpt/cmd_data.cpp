@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "base/fault_point.h"
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "base/format.h"
@@ -201,11 +202,13 @@ int run_preview(const PreviewArguments& a) {
 PackStats pack(const char* what,
                const std::function<PackStats(const std::function<void(const PackProgress&)>&)>& work) {
   ProgressNote note(what);
+  int64_t calls = 0;
   return work([&](const PackProgress& p) {
     note.update(
         p.done, p.total,
         fmt::format("{} tokens, {} shards, {}/s of text", format_count(p.stats.tokens), p.stats.shards,
                     format_bytes(static_cast<double>(p.stats.text_bytes) / p.stats.seconds)));
+    fault_point("pack.progress", calls++);
     if (interrupted()) throw Interrupted("interrupted; the same command goes on after the last whole shard");
   });
 }

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fault_point.h"
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "base/format.h"
@@ -87,6 +88,7 @@ class TextReader {
       }
       note.update(static_cast<double>(blocks.bytes_done()), total,
                   format_bytes(counter_.bytes()) + " of text");
+      fault_point("tokenizer.count", number);
       stop_if_interrupted();
     }
     counter_.finish();

@@ -34,11 +34,17 @@ double seconds_in(const char* variable, double least, double fallback) {
   return *seconds;
 }
 
-// Beside the program in a build folder, in lib/gptcpp where it is installed.
+std::filesystem::path program_folder() {
+  std::error_code unknown;
+  return std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path();
+}
+
+// Next to the program in a build folder, in lib/gptcpp of the prefix where it is installed
+// (cmake/GptInstall.cmake); empty if there is none.
 std::filesystem::path module_path() {
   std::error_code unknown;
-  const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path();
-  for (const auto& path : {folder / "gpt_mpi.so", folder / "../lib/gptcpp/gpt_mpi.so"}) {
+  const std::filesystem::path folder = program_folder();
+  for (const auto& path : {folder / "gpt_mpi.so", folder.parent_path() / "lib/gptcpp/gpt_mpi.so"}) {
     if (std::filesystem::exists(path, unknown)) return path;
   }
   return {};
@@ -72,9 +78,9 @@ std::unique_ptr<Communicator> open_processes(const Launch& launch) {
   const std::filesystem::path path = module_path();
   if (path.empty())
     fail(
-        "several processes were started, and there is no gpt_mpi.so beside the program: copy both from where "
-        "it "
-        "was built, or install libopenmpi-dev and build again");
+        "gpt_mpi.so: not found in {} or {}, and several processes were started; install libopenmpi-dev, "
+        "build again and run cmake --install, or copy the file from the build folder",
+        program_folder().string(), (program_folder().parent_path() / "lib/gptcpp").string());
   // Never closed: Open MPI leaves threads and handlers behind.
   void* const module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (module == nullptr) fail("cannot open {}: {}", path.string(), ::dlerror());

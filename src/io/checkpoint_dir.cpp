@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/fault_point.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/printable.h"
@@ -84,7 +85,9 @@ std::vector<fs::path> names_in(const fs::path& folder) {
 // names that `to` has too were replaced.
 void keep_foreign(const fs::path& from, const fs::path& to, const fs::path& below, const Records& ours) {
   std::error_code error;
+  int64_t number = 0;
   for (const fs::path& last : names_in(from / below)) {
+    fault_point("save.discard", number++);
     const fs::path name = below / last;
     if (name == kManifestName) continue;  // the last to go
     const bool folder = fs::is_directory(fs::symlink_status(from / name, error));
@@ -185,12 +188,14 @@ void replace_by_renames(const std::string& temporary, const std::string& final_p
   const std::string old = old_name(final_path);
   discard(old, final_path);
   rename_or_fail(final_path, old, final_path);
+  fault_point("save.moved");
   try {
     rename_or_fail(temporary, final_path, final_path);
   } catch (...) {
     rename(old.c_str(), final_path.c_str());
     throw;
   }
+  fault_point("save.replaced");
   sync_directory(parent_of(final_path));
   discard(old, final_path);
 }
@@ -204,6 +209,7 @@ void replace(const std::string& temporary, const std::string& final_path, Replac
   }
   if (mode == ReplaceMode::exchange) {
     if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_path.c_str(), RENAME_EXCHANGE) == 0) {
+      fault_point("save.replaced");
       sync_directory(parent_of(final_path));
       discard(temporary, final_path);  // the old folder's name now
       return;
@@ -270,6 +276,7 @@ DirectoryWriter::DirectoryWriter(const std::string& final_path, ReplaceMode mode
       fail("cannot create the folder {}: {}", temporary_, std::strerror(errno));
     }
   }
+  fault_point("save.begin");
 }
 
 DirectoryWriter::~DirectoryWriter() {
@@ -280,6 +287,7 @@ DirectoryWriter::~DirectoryWriter() {
 void DirectoryWriter::commit() {
   GPT_ASSERT(!temporary_.empty());
   seal_directory(temporary_);
+  fault_point("save.sealed");
   replace(temporary_, final_, mode_);
   temporary_.clear();
   close(lock_);
@@ -366,6 +374,7 @@ void seal_directory(const std::string& folder) {
     sync_file(path);
     const std::string name = it->path().lexically_relative(folder).generic_string();
     if (name == kManifestName) continue;
+    fault_point("save.synced", std::ssize(files));
     const FileRecord record = record_of(path);
     files[name] = {{"size", record.size}, {"xxh3", record.xxh3}};
   }

@@ -1,5 +1,6 @@
 #include "train/evaluation.h"
 
+#include "base/fault_point.h"
 #include "base/utf8.h"
 #include "data/eval_windows.h"
 #include "distributed/shares.h"
@@ -53,6 +54,7 @@ std::optional<double> Evaluator::loss_of(const TokenSpan& text, const std::funct
 }
 
 std::vector<double> Evaluator::loss_and_weight(const EvalBatches& batches, int64_t micro_batch) {
+  fault_point("train.evaluation", micro_batch);
   const int64_t in_batch = batches.batch_size() / config_.micro_batch;
   batches.fill(micro_batch / in_batch, micro_batch % in_batch * config_.micro_batch, config_.micro_batch,
                ids_.data(), targets_.data());

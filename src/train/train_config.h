@@ -194,8 +194,13 @@ class Settings {
   void add_model(const ModelConfig& config);  // all keys of a model
   // Starts another source. The methods above do so themselves; values of add_text share the current one.
   void begin_source() { ++source_; }
+  // Values of a command for keys that nobody sets.
+  void add_defaults(const nlohmann::json& object);
   // A value as written on a command line: text for strings and lists of strings, else JSON.
   void add_text(const std::string& key, const std::string& text, const std::string& source);
+
+  // Whether a file, the environment or a flag has set a key.
+  bool is_given(const std::string& key) const;
 
   // Drops a key's value when it is still the one that a preset gave it.
   void forget_preset(const std::string& key);
@@ -208,7 +213,7 @@ class Settings {
   void set(const nlohmann::json& keys);
 
   std::unique_ptr<nlohmann::json> merged_;
-  std::set<std::string> from_preset_;  // keys that only a preset has set
+  std::set<std::string> from_preset_;  // keys that only a preset, or add_defaults, has set
   std::map<std::string, int> set_by_;  // the source of each key
   int source_ = 0;                     // the current one
   bool has_family_ = false;            // a preset or a model has set the switches of a family

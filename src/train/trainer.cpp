@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/fault_point.h"
 #include "base/file.h"
 #include "base/process_memory.h"
 #include "base/ranges.h"
@@ -236,6 +237,7 @@ RunFact Trainer::fact() {
 }
 
 void Trainer::start() {
+  fault_point("train.setup");
   const int64_t base_bytes = resident_bytes();
   const DataIdentity identity = identity_of(data_);
   const auto keep_own = [&](int id) {
@@ -537,6 +539,7 @@ void Trainer::make_steps() {
   while (state_.step < planned_steps(config()) && !out_of_patience() && !interrupted_()) {
     step();
     after_step(Pending::nothing);
+    fault_point("train.step", state_.step);
   }
   log_newest_step();
   if (saved_step_ == state_.step) return;

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "run_gpt.h"
+#include "support/patience.h"
 
 GptProcess::GptProcess(const std::vector<std::string>& arguments, const std::function<void()>& prepare) {
   static int count = 0;
@@ -42,8 +43,10 @@ bool GptProcess::has_ended() {
 }
 
 bool GptProcess::wait_until(const std::function<bool()>& ready) {
+  const auto end = std::chrono::steady_clock::now() + gpt::test::kPatience;
   while (!ready()) {
     if (has_ended()) return ready();
+    if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return true;

@@ -16,7 +16,7 @@ class GptProcess {
   GptProcess& operator=(const GptProcess&) = delete;
 
   pid_t pid() const { return child_; }
-  // Waits until something is so, or the program has ended: then false.
+  // Waits until a condition holds. Returns false if the program has ended without it, or after kPatience.
   bool wait_until(const std::function<bool()>& ready);
   // Waits until a file is there.
   bool wait_for_file(const std::string& path);

@@ -163,30 +163,29 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+// What `gpt completion words` offers after some words.
+std::vector<std::string> offered(std::vector<std::string> typed) {
+  typed.insert(typed.begin(), {"completion", "words"});
+  typed.emplace_back();
+  const GptRun run = run_gpt(typed);
+  EXPECT_EQ(run.status, 0) << run.err;
+  return lines_of(run.out);
+}
+
+// Every command and subcommand that the program has.
 const std::vector<std::vector<std::string>>& all_commands() {
-  static const std::vector<std::vector<std::string>> list = {{"train"},
-                                                             {"launch"},
-                                                             {"plan"},
-                                                             {"sweep"},
-                                                             {"report"},
-                                                             {"generate"},
-                                                             {"chat"},
-                                                             {"convert"},
-                                                             {"info"},
-                                                             {"trace"},
-                                                             {"eval"},
-                                                             {"verify"},
-                                                             {"bench"},
-                                                             {"data"},
-                                                             {"data", "tales"},
-                                                             {"data", "preview"},
-                                                             {"data", "pack"},
-                                                             {"data", "info"},
-                                                             {"tokenizer"},
-                                                             {"tokenizer", "train"},
-                                                             {"tokenizer", "encode"},
-                                                             {"tokenizer", "decode"},
-                                                             {"tokenizer", "info"}};
+  static const std::vector<std::vector<std::string>> list = [] {
+    std::vector<std::vector<std::string>> commands;
+    for (const std::string& name : offered({})) {
+      commands.push_back({name});
+      const std::string help = run_gpt({name, "--help"}).out;
+      if (help.find(" COMMAND [flags]\n") == std::string::npos) continue;
+      for (const std::string& part : offered({name}))
+        commands.push_back({name, part});
+    }
+    EXPECT_GT(commands.size(), 25u);
+    return commands;
+  }();
   return list;
 }
 

@@ -42,6 +42,10 @@ class Resume : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return run_gpt(words, environment);
   }
+  // A run that gets signals at a place: "train.step:2=TERM" (base/fault_point.h).
+  GptRun make_until(const std::string& fault, const std::string& name, const Words& more) const {
+    return run_gpt(train(name, more), {"GPT_FAULT_POINT=" + fault});
+  }
   void make(const std::string& name, const Words& more) const {
     const GptRun run = run_gpt(train(name, more));
     ASSERT_EQ(run.status, 0) << run.err;
@@ -224,18 +228,38 @@ TEST_F(Resume, TheGradientNormIsThatBeforeClipping) {
     EXPECT_EQ(metric("clipped", key), metric("free", key)) << key;
 }
 
-class ResumeAfterSignal : public Resume, public testing::WithParamInterface<int> {};
+class ResumeAfterSignal : public Resume, public testing::WithParamInterface<const char*> {};
 
 TEST_P(ResumeAfterSignal, SavesAndGives130) {
-  GptProcess gpt(train("run", {"--steps", "100000000", "--eval-every", "0"}));
-  ASSERT_TRUE(gpt.wait_for_note("step ")) << gpt.notes();
-  gpt.send(GetParam());
-  gpt.send(GetParam());  // as `timeout` and a closing terminal do: one request, two signals
-  EXPECT_EQ(gpt.end(), 130) << gpt.notes();
-  EXPECT_TRUE(fs::exists(path("run/last/train_state.json"))) << gpt.notes();
+  const std::string signal = GetParam();
+  make("whole", {"--steps", "8"});
+  // Two signals, one request: as `timeout` and a closing terminal send them.
+  const GptRun run = make_until("train.step:3=" + signal + "+" + signal, "run", {"--steps", "8"});
+  EXPECT_EQ(run.status, 130) << run.err;
+  EXPECT_EQ(json_of("run/last/train_state.json")["step"], 3);
+  EXPECT_EQ(resume("run").status, 0);
+  EXPECT_EQ(weights("run"), weights("whole"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Signals, ResumeAfterSignal, testing::Values(SIGINT, SIGTERM, SIGHUP));
+INSTANTIATE_TEST_SUITE_P(Signals, ResumeAfterSignal, testing::Values("INT", "TERM", "HUP"));
+
+// Wherever a save ends, the run goes on from a whole checkpoint and makes the same model.
+TEST_F(Resume, AKillWhileSavingLosesNothing) {
+  const Words steps = {"--steps", "8", "--save-every", "3", "--eval-every", "4"};
+  make("whole", steps);
+  for (const char* place :
+       {"save.begin", "save.synced:2", "save.sealed", "save.replaced", "save.discard:2"}) {
+    Words stopped = steps;
+    stopped.insert(stopped.end(), {"--stop-after", "2"});
+    make("run", stopped);
+    EXPECT_EQ(resume("run", {}, {std::string("GPT_FAULT_POINT=") + place}).status, -1) << place;
+    const GptRun rest = resume("run");
+    EXPECT_EQ(rest.status, 0) << place << rest.err;
+    EXPECT_EQ(weights("run"), weights("whole")) << place;
+    EXPECT_EQ(metric("run", "val_loss"), metric("whole", "val_loss")) << place;
+    fs::remove_all(path("run"));
+  }
+}
 
 // What stands in front of documents ends a text, in the model's files and where it goes on.
 TEST_F(Resume, KnowsTheTokenThatEndsAText) {
@@ -288,77 +312,41 @@ TEST_F(Resume, AShardCutShortWhileTrainingIsNamed) {
 }
 
 TEST_F(Resume, ASignalWhileSettingUpGives130) {
-  std::string text;
-  while (text.size() < 16 << 20)
-    text += "some text that takes a while to load\n";
-  gpt::test::write_plain_file(text_, text);
-  GptProcess gpt(train("run", {"--steps", "100000000", "--eval-every", "0"}));
-  ASSERT_TRUE(gpt.wait_for_file(path("run/.lock"))) << gpt.notes();
-  gpt.send(SIGTERM);
-  EXPECT_EQ(gpt.end(), 130) << gpt.notes();
+  const GptRun run = make_until("train.setup=TERM", "run", {"--steps", "8"});
+  EXPECT_EQ(run.status, 130) << run.err;
+  EXPECT_FALSE(fs::exists(path("run/last")));
 }
 
 TEST_F(Resume, ASweepSavesAndGives130) {
-  const Words sweep = {"sweep",
-                       "--data",
-                       text_,
-                       "--tokenizer",
-                       "byte",
-                       "--n-layer",
-                       "1",
-                       "--n-head",
-                       "2",
-                       "--n-embd",
-                       "16",
-                       "--n-ctx",
-                       "16",
-                       "--threads",
-                       "1",
-                       "--eval-batches",
-                       "2",
-                       "--over",
-                       "lr=1e-3,2e-3",
-                       "--steps",
-                       "100000000",
-                       "--out",
-                       path("sweep")};
-  GptProcess gpt(sweep);
-  ASSERT_TRUE(gpt.wait_for_note("step ")) << gpt.notes();
-  gpt.send(SIGHUP);
-  EXPECT_EQ(gpt.end(), 130) << gpt.notes();
-  EXPECT_TRUE(fs::exists(path("sweep/runs/lr=1e-3/last/train_state.json"))) << gpt.notes();
+  Words sweep = {"sweep", "--over", "lr=1e-3,2e-3", "--steps", "8"};
+  const Words shape = {"--data",    text_, "--tokenizer",    "byte", "--n-layer", "1",
+                       "--n-head",  "2",   "--n-embd",       "16",   "--n-ctx",   "16",
+                       "--threads", "1",   "--eval-batches", "2",    "--out",     path("sweep")};
+  sweep.insert(sweep.end(), shape.begin(), shape.end());
+  const GptRun run = run_gpt(sweep, {"GPT_FAULT_POINT=train.step:3=HUP"});
+  EXPECT_EQ(run.status, 130) << run.err;
+  EXPECT_EQ(json_of("sweep/runs/lr=1e-3/last/train_state.json")["step"], 3);
+  EXPECT_FALSE(fs::exists(path("sweep/runs/lr=2e-3")));
 }
 
 TEST_F(Resume, NohupStaysAsItIs) {
-  GptProcess gpt(train("run", {"--steps", "100000000", "--eval-every", "0", "--save-every", "0"}),
-                 [] { ::signal(SIGHUP, SIG_IGN); });
-  ASSERT_TRUE(gpt.wait_for_note("step ")) << gpt.notes();
-  gpt.send(SIGHUP);
-  gpt.send(SIGTERM);
-  EXPECT_EQ(gpt.end(), 130);
-  EXPECT_NE(gpt.notes().find("interrupted: "), std::string::npos) << "it was SIGTERM that ended it";
+  ::setenv("GPT_FAULT_POINT", "train.step:3=HUP", 1);
+  GptProcess gpt(train("run", {"--steps", "8"}), [] { ::signal(SIGHUP, SIG_IGN); });
+  ::unsetenv("GPT_FAULT_POINT");
+  EXPECT_EQ(gpt.end(), 0) << gpt.notes();
+  EXPECT_EQ(json_of("run/last/train_state.json")["step"], 8);
 }
 
 // An evaluation that is cut short is made when the run goes on: the run is as if it had never been
 // interrupted.
 TEST_F(Resume, InterruptsAnEvaluationAndMakesItLater) {
-  const Words steps = {"--steps", "3", "--eval-every", "2"};
-  Words slow = steps;  // so many batches that the signal comes while they are evaluated
-  slow.insert(slow.end(), {"--eval-batches", "20000", "--log-every", "1"});
-  GptProcess gpt(train("run", slow));
-  ASSERT_TRUE(gpt.wait_for_note("step 1/3")) << gpt.notes();
-  ASSERT_TRUE(gpt.wait_until([&] { return metric("run", "loss").count(2) > 0; })) << gpt.notes();
-  gpt.send(SIGTERM);
-  EXPECT_EQ(gpt.end(), 130) << gpt.notes();
+  const Words steps = {"--steps", "3", "--eval-every", "2", "--eval-batches", "8"};
+  const GptRun run = make_until("train.evaluation:3=TERM", "run", steps);
+  EXPECT_EQ(run.status, 130) << run.err;
   const json state = json_of("run/last/train_state.json");
   EXPECT_EQ(state["step"], 2);
   EXPECT_EQ(state["pending"], "evaluation");
   EXPECT_TRUE(metric("run", "val_loss").empty());
-  json config = json_of("run/config.json"), saved = state;
-  config["eval_batches"] = saved["config"]["eval_batches"] = 2;  // enough of waiting
-  write_json("run/config.json", config);
-  write_json("run/last/train_state.json", saved);
-  forget_checksum("run", "train_state.json");
   const GptRun rest = resume("run");
   EXPECT_EQ(rest.status, 0) << rest.err;
   make("whole", steps);
@@ -389,27 +377,24 @@ TEST_F(Resume, AFullDiskLeavesTheOldCheckpoint) {
   EXPECT_EQ(weights("run"), weights("whole"));
 }
 
-// What is at work when the signal comes ends cleanly; where it was quicker than the signal, nothing is shown.
+// Packing and tokenizer training end cleanly in the middle of their work.
 TEST_F(Resume, PackAndTokenizerTrainingEndCleanly) {
   std::string text;
-  while (text.size() < 48 << 20)
+  while (text.size() < 12 << 20)
     text += "some words " + std::to_string(text.size()) + " and more of them\n";
   gpt::test::write_plain_file(path("big.txt"), text);
   const Words pack = {"data",      "pack", "--data",         path("big.txt"), "--tokenizer", "byte",
                       "--threads", "1",    "--shard-tokens", "1000000",       "--out",       path("shards")};
   const Words learn = {"tokenizer", "train", "--data", path("big.txt"),
                        "--threads", "1",     "--out",  path("tok")};
-  for (const auto& [words, out] : {std::pair{pack, "shards"}, {learn, "tok"}}) {
-    GptProcess gpt(words);
-    ASSERT_TRUE(gpt.wait_for_file(path(out) + "/.lock")) << gpt.notes();
-    gpt.send(SIGTERM);
-    const int status = gpt.end();
-    if (status == 0) GTEST_SKIP() << out << " was there before the signal";
-    EXPECT_EQ(status, 130) << gpt.notes();
-    EXPECT_NE(gpt.notes().find("interrupted; "), std::string::npos) << gpt.notes();
+  for (const auto& [words, fault, out] :
+       {std::tuple{pack, "pack.progress:1=TERM", "shards"}, {learn, "tokenizer.count:1=TERM", "tok"}}) {
+    const GptRun run = run_gpt(words, {std::string("GPT_FAULT_POINT=") + fault});
+    EXPECT_EQ(run.status, 130) << run.err;
     EXPECT_FALSE(fs::exists(path(out) + "/.lock"));
   }
   EXPECT_FALSE(fs::exists(path("tok")));
+  EXPECT_TRUE(fs::exists(path("shards/shard-00001.bin")));
   const GptRun rest = run_gpt(pack);
   EXPECT_EQ(rest.status, 0) << rest.err;
   Words whole = pack;
@@ -423,15 +408,9 @@ TEST_F(Resume, PackAndTokenizerTrainingEndCleanly) {
 
 // A run that is killed before its first checkpoint leaves nothing to lose, unless it has a best model.
 TEST_F(Resume, ANewRunReplacesNoBestModelAndNoFileOfOthers) {
-  const Words endless = {"--steps", "100000000", "--save-every", "0", "--log-every", "1"};
   for (const char* every : {"2", "0"}) {
-    Words words = endless;
-    words.insert(words.end(), {"--eval-every", every});
-    GptProcess gpt(train("run", words));
-    const std::string file = path(*every == '2' ? "run/best/manifest.json" : "run/plan.json");
-    ASSERT_TRUE(gpt.wait_for_file(file)) << gpt.notes();
-    gpt.send(SIGKILL);
-    gpt.end();
+    const Words words = {"--steps", "8", "--save-every", "0", "--log-every", "1", "--eval-every", every};
+    EXPECT_EQ(make_until("train.step:3", "run", words).status, -1);
     const std::string log = gpt::read_file(path("run/metrics.jsonl"));
     const GptRun again = run_gpt(train("run", {"--steps", "6"}));
     EXPECT_EQ(again.status, *every == '2' ? 1 : 0) << again.err;

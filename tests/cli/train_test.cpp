@@ -205,26 +205,7 @@ TEST_F(TrainCommand, NormsByPartMakeUpTheNormOfTheStep) {
 }
 
 TEST_F(TrainCommand, InterruptSavesAndGives130) {
-  std::vector<std::string> arguments = small(100000000);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    if (!std::freopen("/dev/null", "w", stderr)) ::_exit(127);
-    std::vector<char*> argv = {const_cast<char*>(GPT_BINARY)};
-    for (std::string& argument : arguments)
-      argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    ::execv(GPT_BINARY, argv.data());
-    ::_exit(127);
-  }
-  // A line in the run folder's log shows that training has begun, and with it that the handler is there.
-  while (bytes_of(folder_ / "run/metrics.jsonl").empty() && ::waitpid(child, nullptr, WNOHANG) == 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  ::kill(child, SIGINT);
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_EQ(run_gpt(small(100), {"GPT_FAULT_POINT=train.step:2=INT"}).status, 130);
   const GptRun generated = run_gpt({"generate", run_folder(), "--prompt", "A", "--max-tokens", "2"});
   EXPECT_EQ(generated.status, 0) << generated.err;
 }

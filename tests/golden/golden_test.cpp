@@ -6,12 +6,12 @@
 
 #include <cstring>
 #include <filesystem>
-#include <iostream>
 #include <set>
 
 #include "base/file.h"
 #include "io/safetensors.h"
 #include "support/backend.h"
+#include "support/reference.h"
 #include "support/small_models.h"
 #include "support/temp_dir.h"
 #include "verify/verify.h"
@@ -106,20 +106,12 @@ INSTANTIATE_TEST_SUITE_P(Families, CommittedGolden, testing::ValuesIn(kFamilies)
 INSTANTIATE_TEST_SUITE_P(SmallOnly, CommittedGolden, testing::ValuesIn(kSmallOnly),
                          [](const auto& param) { return test_name(param.param); });
 
-// The larger reference models, where they are at hand.
-std::string reference_folder() {
-  const char* given = std::getenv("GPT_REFERENCE");
-  return (given != nullptr ? std::string(given) : GPT_SOURCE_DIR "/../shared/reference") + "/models";
-}
-
+// The larger reference models.
 class ReferenceGolden : public testing::TestWithParam<std::string> {};
 
 TEST_P(ReferenceGolden, AgreesInEveryDtypeAndInstructionSet) {
-  const std::string folder = reference_folder() + "/" + GetParam();
-  if (!fs::exists(reference_folder())) {
-    std::cout << "not compared: " << folder << " is not here (GPT_REFERENCE names its place)\n";
-    return;
-  }
+  const std::string models = test::reference_path("models"), folder = models + "/" + GetParam();
+  GPT_SKIP_WITHOUT(models);
   ASSERT_TRUE(fs::exists(folder + "/golden.safetensors")) << folder;
   expect_passes_everywhere(folder);
   expect_passes_in_bf16(folder,
@@ -130,11 +122,8 @@ INSTANTIATE_TEST_SUITE_P(Families, ReferenceGolden, testing::ValuesIn(kFamilies)
                          [](const auto& param) { return test_name(param.param); });
 
 TEST(ReferenceGolden, Stories260k) {
-  const std::string folder = reference_folder() + "/stories260k";
-  if (!fs::exists(folder)) {
-    std::cout << "not compared: " << folder << " is not here\n";
-    return;
-  }
+  const std::string folder = test::reference_path("models/stories260k");
+  GPT_SKIP_WITHOUT(folder);
   for (Isa isa : available_isas())
     expect_passes(folder, DType::f32, isa);
   expect_passes(folder, DType::f64, Isa::ref);

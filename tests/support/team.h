@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "distributed/communicator.h"
+#include "support/patience.h"
 
 namespace gpt::test {
 
@@ -73,7 +74,8 @@ class Team {
     }
     void wait() override {
       std::unique_lock lock(team_.mutex_);
-      team_.changed_.wait(lock, [this] { return take(); });
+      if (!team_.changed_.wait_for(lock, kPatience, [this] { return take(); }))
+        throw std::logic_error("a message did not come");
     }
 
     std::map<Key, std::span<std::byte>> wanted;

@@ -17,7 +17,7 @@ using Ids = std::vector<int32_t>;
 const std::vector<std::string> kNames = {"falcon", "gpt-2", "llama-spm", "phi-3", "starcoder"};
 
 std::string folder() {
-  return test::reference_file("../data/tokenizers/gguf");
+  return test::reference_path("../data/tokenizers/gguf");
 }
 
 // The tokenizer of a GGUF file; where it is not here, of another file with the same vocabulary; else null.
@@ -43,7 +43,7 @@ std::vector<std::string> texts_of(const std::string& file) {
 class GgufConformance : public testing::TestWithParam<std::string> {};
 
 TEST_P(GgufConformance, GivesTheIdsOfLlamaCpp) {
-  if (folder().empty()) return;
+  GPT_SKIP_WITHOUT(folder());
   const auto tokenizer = tokenizer_named(GetParam());
   if (tokenizer == nullptr) GTEST_SKIP() << "the texts are here, the vocabulary is not: " << GetParam();
   const std::string file = folder() + "/ggml-vocab-" + GetParam() + ".gguf";
@@ -61,7 +61,7 @@ TEST_P(GgufConformance, GivesTheIdsOfLlamaCpp) {
 
 // What we write of a vocabulary is the vocabulary.
 TEST_P(GgufConformance, SurvivesBeingWritten) {
-  if (folder().empty()) return;
+  GPT_SKIP_WITHOUT(folder());
   const auto tokenizer = tokenizer_named(GetParam());
   if (tokenizer == nullptr) GTEST_SKIP() << "the texts are here, the vocabulary is not: " << GetParam();
   const auto json = parse_tokenizer(tokenizer->to_json(), "json");
@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Vocabularies, GgufConformance, testing::ValuesIn(kNames
 });
 
 TEST(GgufConformanceFiles, AllOfThemAreCompared) {
-  if (folder().empty()) return;
+  GPT_SKIP_WITHOUT(folder());
   std::set<std::string> found;
   for (const auto& entry : fs::directory_iterator(folder())) {
     const std::string file = entry.path().filename(), end = ".gguf.inp", begin = "ggml-vocab-";

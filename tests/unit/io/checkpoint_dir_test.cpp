@@ -5,9 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <thread>
+#include <cstdlib>
 
+#include "base/fault_point.h"
 #include "base/file.h"
 #include "base/process_memory.h"
 #include "base/rng.h"
@@ -88,62 +88,69 @@ TEST_P(CheckpointDir, TwoWritersDoNotDisturbEachOther) {
   EXPECT_EQ(entries(dir_.file("run")), 1u);
 }
 
-// A child saves over and over and tells after each; killed at a random moment after a random number.
-// `spread` is about what two saves take on this machine, so that any moment of a save can be the last.
-uint64_t killed_writer(const std::string& path, ReplaceMode mode, uint64_t from,
-                       std::chrono::microseconds spread, RandomStream& random) {
-  int pipes[2];
-  if (pipe(pipes) != 0) throw std::runtime_error("pipe failed");
+// A child that saves `value` and is killed at a fault point.
+void save_until_killed(const std::string& path, const std::string& value, ReplaceMode mode,
+                       const std::string& point) {
   const pid_t child = fork();
   if (child == 0) {
+    setenv(kFaultPoint, point.c_str(), 1);
     try {
-      for (uint64_t i = from;; ++i) {
-        save(path, std::to_string(i), mode);
-        if (write(pipes[1], "x", 1) != 1) _exit(1);
-      }
+      save(path, value, mode);
     } catch (...) {
       _exit(1);
     }
+    _exit(0);
   }
-  close(pipes[1]);
-  uint64_t told = 0;
-  for (uint64_t n = random.below(3); told < n; ++told) {
-    char c = 0;
-    EXPECT_EQ(read(pipes[0], &c, 1), 1) << "the writer failed";
-  }
-  std::this_thread::sleep_for(spread * random.uniform());
-  kill(child, SIGKILL);
   int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFSIGNALED(status));
-  char c = 0;
-  while (read(pipes[0], &c, 1) == 1)
-    ++told;
-  close(pipes[0]);
-  return from + told;  // the child's saves up to this one (exclusive) are certain
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status)) << point << ": the save does not pass it";
+  ASSERT_EQ(WTERMSIG(status), SIGKILL) << point;
 }
 
-TEST_P(CheckpointDir, SurvivesKillsAtRandomMoments) {
-  save(last_, "0", GetParam());
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < 4; ++i)
-    save(last_, "0", GetParam());
-  const auto four_saves = std::chrono::steady_clock::now() - start;
-  const auto spread = std::chrono::duration_cast<std::chrono::microseconds>(four_saves / 2);
-  uint64_t next = 1;
-  for (uint64_t round = 0; round < 60; ++round) {
-    RandomStream random(7, RandomSite::test, round);
-    const uint64_t certain = killed_writer(last_, GetParam(), next, spread, random);
-    if (GetParam() == ReplaceMode::rename_pair) recover_directory(last_);
-    const uint64_t found = std::stoull(load(last_));
-    ASSERT_GE(found + 1, certain) << "a finished save was lost";
-    ASSERT_LE(found, certain);
-    next = found + 1;
+// Every place where a save can end: until the new folder is in place the old one is loaded, from then on the
+// new one, and a file that somebody else wrote into the folder is never lost.
+TEST_P(CheckpointDir, SurvivesAKillAtEveryPlace) {
+  struct Place {
+    std::string point;
+    bool saved;
+  };
+  std::vector<Place> places = {{"save.begin", false},    {"save.synced", false},   {"save.synced:1", false},
+                               {"save.synced:2", false}, {"save.sealed", false},   {"save.replaced", true},
+                               {"save.discard", true},   {"save.discard:1", true}, {"save.discard:2", true},
+                               {"save.discard:3", true}, {"save.discard:4", true}};
+  if (GetParam() == ReplaceMode::rename_pair) places.push_back({"save.moved", false});
+  int64_t next = 0;
+  for (const auto& [point, saved] : places) {
+    const std::string before = std::to_string(next++), after = std::to_string(next++);
+    save(last_, before, GetParam());
+    write_text(last_ + "/theirs.txt", before);
+    save_until_killed(last_, after, GetParam(), point);
+    recover_directory(last_);
+    EXPECT_EQ(load(last_), saved ? after : before) << point;
+    save(last_, "end", GetParam());
+    EXPECT_EQ(load(last_), "end") << point;
+    EXPECT_EQ(read_text(last_ + "/theirs.txt"), before) << point;
+    EXPECT_EQ(entries(dir_.file("run")), 1u) << point << ": something stale was left behind";
   }
-  EXPECT_GT(next, 30u);
-  save(last_, "end", GetParam());
-  EXPECT_EQ(load(last_), "end");
-  EXPECT_EQ(entries(dir_.file("run")), 1u) << "something stale was left behind";
+}
+
+// Killed once more while it repairs what the kill before has left.
+TEST_P(CheckpointDir, SurvivesAKillOfTheNextWriterToo) {
+  for (const char* first : {"save.sealed", "save.replaced", "save.discard:2", "save.moved"}) {
+    if (GetParam() == ReplaceMode::exchange && first == std::string("save.moved")) continue;
+    for (const char* second : {"save.discard", "save.discard:2"}) {
+      fs::remove_all(dir_.file("run"));
+      save(last_, "one", GetParam());
+      save_until_killed(last_, "two", GetParam(), first);
+      save_until_killed(last_, "three", GetParam(), second);
+      recover_directory(last_);
+      const std::string found = load(last_);
+      EXPECT_TRUE(found == "one" || found == "two" || found == "three") << found;
+      save(last_, "end", GetParam());
+      EXPECT_EQ(load(last_), "end") << first << ", " << second;
+      EXPECT_EQ(entries(dir_.file("run")), 1u) << first << ", " << second;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, CheckpointDir,

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "serve/api_error.h"
+#include "support/patience.h"
 #include "unit/infer/fake_decoder.h"
 
 namespace gpt::serve {
@@ -23,7 +24,7 @@ class Record : public TokenSink {
     if (all_ended) over.set_value("");
   }
   void fail(const std::exception& error) override { over.set_value(error.what()); }
-  std::string wait() { return over.get_future().get(); }
+  std::string wait() { return test::value_of(over); }
 
   std::map<size_t, std::vector<int32_t>> ids;
   size_t most = SIZE_MAX;
@@ -113,7 +114,7 @@ class Gate : public SideTask {
  public:
   bool run(int64_t) override {
     entered.set_value();
-    opened.get_future().wait();
+    test::value_of(opened);
     return true;
   }
   void fail(const std::exception&) override {}
@@ -123,7 +124,7 @@ class Gate : public SideTask {
 std::shared_ptr<Gate> hold(EngineWorker& worker) {
   const auto gate = std::make_shared<Gate>();
   worker.submit_side(gate, 9);  // a client of its own
-  gate->entered.get_future().wait();
+  test::value_of(gate->entered);
   return gate;
 }
 
@@ -182,10 +183,10 @@ TEST(EngineWorker, TasksOfAClientAreLimitedAsItsSequencesAre) {
   worker.submit(job(sink, 1, 1, 2));
   EXPECT_TRUE(refused(1));
   gate->opened.set_value();
-  chain->entered.get_future().wait();
+  test::value_of(chain->entered);
   EXPECT_TRUE(refused(1)) << "what a running task queues has a place always, and counts";
   chain->opened.set_value();
-  last->entered.get_future().wait();
+  test::value_of(last->entered);
   last->opened.set_value();
   EXPECT_EQ(sink->wait(), "");
 }
@@ -239,8 +240,7 @@ TEST(EngineWorker, StoppingFailsWhatHasNotEnded) {
     }
     return false;
   };
-  while (!stopped()) {
-  }
+  EXPECT_TRUE(test::wait_until(stopped));
   gate->opened.set_value();
   stopping.join();
   EXPECT_NE(sink->wait().find("shutting down"), std::string::npos);

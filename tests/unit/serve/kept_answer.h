@@ -4,9 +4,11 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 
 #include "serve/api.h"
+#include "support/patience.h"
 
 namespace gpt::serve {
 
@@ -27,7 +29,8 @@ class KeptAnswer : public Responder {
   void on_closed(std::function<void()>) override {}
   HttpReply wait() {
     std::unique_lock lock(mutex_);
-    come_.wait(lock, [this] { return there_; });
+    if (!come_.wait_for(lock, test::kPatience, [this] { return there_; }))
+      throw std::runtime_error("no reply came");
     return reply_;
   }
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "kept_answer.h"
+#include "support/patience.h"
 #include "support/temp_dir.h"
 
 namespace gpt::serve {
@@ -56,10 +57,11 @@ TEST(ModelSet, RequestsEndWithTheModelTheyBeganWith) {
         ++answered;
       }
     });
-    while (answered < 40) {
+    EXPECT_TRUE(test::wait_until([&] {
       models.replace(model_at(kModel));
       models.drop_replaced();
-    }
+      return answered == 40;
+    }));
     client.join();
     models.stop();
   }
@@ -82,9 +84,10 @@ class Follower : public testing::Test {
               said_.notify_one();
             }};
   }
-  void wait_for(const std::string& text) {
+  // Whether the follower says so.
+  bool says(const std::string& text) {
     std::unique_lock lock(mutex_);
-    said_.wait(lock, [&] { return notes_.find(text) != std::string::npos; });
+    return said_.wait_for(lock, test::kPatience, [&] { return notes_.find(text) != std::string::npos; });
   }
   test::TempDir dir_;
   ModelSet models_;
@@ -97,7 +100,7 @@ TEST_F(Follower, LoadsWhatARunSaves) {
   const auto first = models_.find("m").model;
   const ModelFollower follower(models_, options());
   test::write_plain_file(dir_.file("last/manifest.json"), "another");
-  wait_for("m: answers with the newest checkpoint");
+  EXPECT_TRUE(says("m: answers with the newest checkpoint"));
   EXPECT_NE(models_.find("m").model, first);
 }
 
@@ -106,7 +109,7 @@ TEST_F(Follower, KeepsTheModelWhereTheNewestIsDamaged) {
   const ModelFollower follower(models_, options());
   test::write_plain_file(dir_.file("last/config.json"), "{");
   test::write_plain_file(dir_.file("last/manifest.json"), "another");
-  wait_for("m: goes on with the checkpoint before");
+  EXPECT_TRUE(says("m: goes on with the checkpoint before"));
   EXPECT_EQ(models_.find("m").model, first);
 }
 

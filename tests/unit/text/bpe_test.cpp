@@ -3,15 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/rng.h"
+#include "support/reference.h"
 #include "support/temp_dir.h"
 #include "text/bpe_tokenizer.h"
 #include "text/tokenizer.h"
@@ -246,22 +245,17 @@ TEST(BpeTokenizer, SpecialTokensAreTextUnlessAskedFor) {
 }
 
 TEST(BpeTokenizer, Gpt2) {
-  const char* given = std::getenv("GPT_REFERENCE");
-  const std::string reference = given != nullptr ? given : GPT_SOURCE_DIR "/../shared/reference";
-  const std::string file = reference + "/../data/tokenizers/gpt2/tokenizer.json";
-  if (!std::filesystem::exists(file)) {
-    std::cout << "not compared: " << file << " is not here (GPT_REFERENCE names its place)\n";
-    return;
-  }
+  const std::string file = test::reference_path("../data/tokenizers/gpt2/tokenizer.json");
+  GPT_SKIP_WITHOUT(file);
   const auto tokenizer = load_tokenizer(file);
   EXPECT_EQ(tokenizer->vocab_size(), 50257);
   EXPECT_EQ(tokenizer->encode("Every effort moves you"), (Ids{6109, 3626, 6100, 345}));
-  expect_ids(*tokenizer, reference + "/tokenizers/gpt2.jsonl", 246);
+  expect_ids(*tokenizer, test::reference_path("tokenizers/gpt2.jsonl"), 246);
   // The folder has all three files; without tokenizer.json the other two are read.
   const test::TempDir folder;
   for (const char* name : {"vocab.json", "merges.txt"})
     std::filesystem::copy_file(std::filesystem::path(file).replace_filename(name), folder.file(name));
-  expect_ids(*load_tokenizer(folder.path()), reference + "/tokenizers/gpt2.jsonl", 246);
+  expect_ids(*load_tokenizer(folder.path()), test::reference_path("tokenizers/gpt2.jsonl"), 246);
 }
 
 // Qwen2's: the same text in any spelling has the same ids.

@@ -3,16 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/rng.h"
+#include "support/reference.h"
 #include "text/text_cut.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_facts.h"
@@ -57,21 +56,18 @@ TEST(BpeTrainer, LearnsTheMergesOfTokenizers) {
 }
 
 TEST(BpeTrainer, LearnsTheReferenceMergesOfTinyShakespeare) {
-  const char* given = std::getenv("GPT_REFERENCE");
-  const std::string reference = given != nullptr ? given : GPT_SOURCE_DIR "/../shared/reference";
-  const std::string corpus = reference + "/../data/tinyshakespeare/input.txt";
-  if (!std::filesystem::exists(corpus) || !std::filesystem::exists(reference + "/bpe-train")) {
-    std::cout << "not compared: " << corpus << " is not here (GPT_REFERENCE names its place)\n";
-    return;
-  }
+  const std::string merges_folder = test::reference_path("bpe-train");
+  const std::string corpus = test::reference_path("../data/tinyshakespeare/input.txt");
+  GPT_SKIP_WITHOUT(merges_folder);
+  GPT_SKIP_WITHOUT(corpus);
   const std::string text = read_file(corpus);
-  const json summary = json::parse(read_file(reference + "/bpe-train/summary.json"));
+  const json summary = json::parse(read_file(merges_folder + "/summary.json"));
   for (const auto& [name, run] : summary["runs"].items()) {
     const auto trained = train(text, pattern_named(run["pattern"]), run["vocab_size"], 2);
     std::string merges = "#version: 0.2\n";
     for (const json& merge : merges_of(trained))
       merges += merge[0].get<std::string>() + " " + merge[1].get<std::string>() + "\n";
-    EXPECT_EQ(merges, read_file(reference + "/bpe-train/" + name + ".merges.txt")) << name;
+    EXPECT_EQ(merges, read_file(merges_folder + "/" + name + ".merges.txt")) << name;
     EXPECT_EQ(trained.text_tokens, run["corpus_tokens"].get<int64_t>()) << name;
   }
 }

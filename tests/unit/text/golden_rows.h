@@ -2,30 +2,19 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/error.h"
 #include "support/error_of.h"
+#include "support/reference.h"
 #include "text/tokenizer.h"
 
 namespace gpt::test {
 
 inline const std::string kTextData = GPT_SOURCE_DIR "/tests/data/";
-
-// A file of the larger reference data, or "" with a note where it is not here.
-inline std::string reference_file(const std::string& name) {
-  const char* given = std::getenv("GPT_REFERENCE");
-  const std::string file = (given != nullptr ? given : GPT_SOURCE_DIR "/../shared/reference") + ("/" + name);
-  if (std::filesystem::exists(file)) return file;
-  std::cout << "not compared: " << file << " is not here (GPT_REFERENCE names its place)\n";
-  return "";
-}
 
 // Every row: text, ids and, where they are given, whether names of special tokens count and what ids decode
 // to.
