@@ -50,8 +50,8 @@ def our_trainer(args, work, documents):
         out.writelines(json.dumps({"text": text.decode()}, ensure_ascii=False) + "\n"
                        for text in data.split(b"\0")[:-1])
     megabytes = (len(data) - data.count(b"\0")) / 1e6
-    command = [args.gpt, "tokenizer", "train", "--data", lines, "--vocab-size", work.vocab_size, "--pattern", "gpt4",
-               "--threads", args.threads, "--out", folder.name + "/out", "--force"]
+    command = [args.gpt, "tokenizer", "train", "--data", lines, "--vocab-size", work.vocab_size, "--no-special",
+               "--pattern", "gpt4", "--threads", args.threads, "--out", folder.name + "/out", "--force"]
 
     def measure():
         start = time.perf_counter()

@@ -99,7 +99,7 @@ GPT_API gpt_status gpt_model_fact(const gpt_model*, const char* name, int64_t* v
 GPT_API gpt_status gpt_tokenizer_of(const gpt_model*, gpt_tokenizer** tokenizer);
 GPT_API gpt_status gpt_tokenizer_load(const char* path,
                                       gpt_tokenizer** tokenizer); /* "byte": every byte a token */
-/* vocab_size, pattern, special_token. */
+/* vocab_size (all ids, special tokens included), pattern, special_token. */
 GPT_API gpt_status gpt_tokenizer_train(const gpt_context*, const char* text, size_t size, gpt_options,
                                        gpt_tokenizer** tokenizer);
 GPT_API void gpt_tokenizer_free(gpt_tokenizer*);

@@ -111,7 +111,7 @@ class GPTCPP_API Tokenizer {
   static Tokenizer load(const std::string& path);
 
   struct TrainOptions {
-    // At least 256; special tokens come on top; it gets fewer where the text has no more pairs.
+    // All ids: 256 bytes, merges, special tokens. It gets fewer where the text has no more pairs.
     int64_t vocab_size = 4096;
     // How texts are cut into words, as `gpt tokenizer train --pattern` names them.
     std::string pattern = "gpt2";

@@ -1,8 +1,10 @@
 #include "finetune/child_process.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +13,8 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <thread>
@@ -53,13 +57,108 @@ struct Pipe {
   int read, write;
 };
 
-// A shell with a command, in a process group of its own.
+// The parent of a process, from /proc; 0 where the process has ended.
+pid_t parent_of(const char* pid) {
+  std::array<char, 512> text{};
+  const std::string path = std::string("/proc/") + pid + "/stat";
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const ssize_t n = ::read(fd, text.data(), text.size() - 1);
+  ::close(fd);
+  if (n <= 0) return 0;
+  // "PID (NAME) STATE PPID ...": the name may hold anything.
+  const char* const end_of_name = std::strrchr(text.data(), ')');
+  int parent = 0;
+  if (end_of_name == nullptr || std::sscanf(end_of_name + 1, " %*c %d", &parent) != 1) return 0;
+  return parent;
+}
+
+void kill_children() {
+  DIR* const all = ::opendir("/proc");
+  if (all == nullptr) return;
+  while (const dirent* entry = ::readdir(all)) {
+    const pid_t pid = std::atoi(entry->d_name);
+    if (pid > 0 && parent_of(entry->d_name) == ::getpid()) ::kill(pid, SIGKILL);
+  }
+  ::closedir(all);
+}
+
+// Ends all descendants of this process, which is a subreaper: those whose parents have ended are its
+// children.
+void end_descendants() {
+  for (;;) {
+    kill_children();
+    const pid_t ended = ::waitpid(-1, nullptr, 0);
+    if (ended < 0 && errno == ECHILD) return;
+  }
+}
+
+// Ends in the way that a process with this status ended.
+[[noreturn]] void end_like(int status) {
+  if (WIFEXITED(status)) ::_exit(WEXITSTATUS(status));
+  ::prctl(PR_SET_DUMPABLE, 0);  // no core file of this process
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::signal(WTERMSIG(status), SIG_DFL);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::kill(::getpid(), WTERMSIG(status));
+  ::_exit(128 + WTERMSIG(status));
+}
+
+[[noreturn]] void run_shell(const std::string& command, int input, int output) {
+  ::setpgid(0, 0);
+  ::dup2(input, 0);
+  ::dup2(output, 1);
+  ::signal(SIGPIPE, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+  ::_exit(127);
+}
+
+// Runs a shell and ends whatever it has started, once the shell has ended or the parent asks for it by
+// SIGTERM or ends itself. A process between: the program has threads and children of its own.
+[[noreturn]] void supervise(const std::string& command, int input, int output, pid_t parent) {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  ::setpgid(0, 0);  // what a terminal signals is the parent's
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(1);
+  const pid_t shell = ::fork();
+  if (shell == 0) run_shell(command, input, output);
+  ::close(input);
+  ::close(output);
+  int status = 127 << 8;
+  for (bool runs = shell > 0; runs;) {
+    int signal = 0;
+    sigset_t awaited;
+    ::sigemptyset(&awaited);
+    ::sigaddset(&awaited, SIGCHLD);
+    ::sigaddset(&awaited, SIGTERM);
+    ::sigwait(&awaited, &signal);
+    runs = signal != SIGTERM;
+    for (pid_t ended = 1; runs && ended > 0;) {
+      int its_status = 0;
+      ended = ::waitpid(-1, &its_status, WNOHANG);
+      if (ended != shell) continue;
+      status = its_status;
+      runs = false;
+    }
+  }
+  end_descendants();
+  end_like(status);
+}
+
+// A shell with a command, whose descendants end with it.
 class Child {
  public:
   explicit Child(const std::string& command) : Child(command, Pipe(), Pipe()) {}
   ~Child() {
     if (pid_ > 0) {
-      ::kill(-pid_, SIGKILL);
+      ::kill(pid_, SIGTERM);
       ::waitpid(pid_, nullptr, 0);
     }
   }
@@ -78,24 +177,21 @@ class Child {
 
  private:
   Child(const std::string& command, Pipe input, Pipe output) : in(input.write), out(output.read) {
+    const pid_t parent = ::getpid();
     pid_ = ::fork();
     if (pid_ == 0) {
-      ::setpgid(0, 0);
-      ::dup2(input.read, 0);
-      ::dup2(output.write, 1);
-      ::signal(SIGPIPE, SIG_DFL);
-      ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
-      ::_exit(127);
+      in.close();
+      out.close();
+      supervise(command, input.read, output.write, parent);
     }
     ::close(input.read);
     ::close(output.write);
     if (pid_ < 0) fail("reward command: cannot start it: {}", std::strerror(errno));
-    ::setpgid(pid_, pid_);
     ::fcntl(in.get(), F_SETFL, O_NONBLOCK);
     ::fcntl(out.get(), F_SETFL, O_NONBLOCK);
   }
 
-  pid_t pid_ = -1;
+  pid_t pid_ = -1;  // of the process that supervises it
 };
 
 // Writes what can be written now; closes at the end, or when nobody reads.

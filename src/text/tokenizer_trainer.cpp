@@ -160,23 +160,25 @@ WordSplitter gpt1_splitter() {
 
 TrainedTokenizer train_byte_level_bpe(const WordCounter& pieces, const TokenizerTrainOptions& options,
                                       const BpeTrainProgress& progress) {
-  check_vocab_size(options.vocab_size, 256, "one token for every byte");
-  BpeTrainResult result = train_bpe(byte_input(pieces), options.vocab_size, progress);
+  const int64_t special = std::ssize(options.special_tokens);
+  check_vocab_size(options.vocab_size, 256 + special, "one token for every byte, and the special tokens");
+  BpeTrainResult result = train_bpe(byte_input(pieces), options.vocab_size - special, progress);
   check_special_tokens(options.special_tokens, result.tokens);
   const int64_t size = std::ssize(result.tokens);
   const auto tokenizer = detail::make_bpe_tokenizer({.tokens = std::move(result.tokens),
                                                      .merges = std::move(result.merges),
                                                      .added = added_tokens(options.special_tokens, size),
                                                      .pattern = options.pattern});
-  return {tokenizer->to_json(), size + std::ssize(options.special_tokens), result.text_tokens};
+  return {tokenizer->to_json(), size + special, result.text_tokens};
 }
 
 TrainedTokenizer train_gpt1_bpe(const WordCounter& words, const TokenizerTrainOptions& options,
                                 const BpeTrainProgress& progress) {
   BpeTrainInput input = character_input(words);
-  check_vocab_size(options.vocab_size, std::ssize(input.tokens) - 1,
-                   "two tokens for every character of the text");
-  BpeTrainResult result = train_bpe(std::move(input), options.vocab_size + 1, progress);
+  const int64_t special = std::ssize(options.special_tokens);
+  check_vocab_size(options.vocab_size, std::ssize(input.tokens) + special,
+                   "<unk>, two tokens for every character of the text, and the special tokens");
+  BpeTrainResult result = train_bpe(std::move(input), options.vocab_size - special, progress);
   check_special_tokens(options.special_tokens, result.tokens);
   const int64_t size = std::ssize(result.tokens);
   std::vector<detail::AddedToken> added = added_tokens(options.special_tokens, size);
@@ -185,7 +187,7 @@ TrainedTokenizer train_gpt1_bpe(const WordCounter& words, const TokenizerTrainOp
                                         .merges = std::move(result.merges),
                                         .added = std::move(added),
                                         .unk = 0});
-  return {std::move(json), size + std::ssize(options.special_tokens), result.text_tokens};
+  return {std::move(json), size + special, result.text_tokens};
 }
 
 }  // namespace gpt

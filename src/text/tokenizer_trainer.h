@@ -26,27 +26,27 @@ WordSplitter gpt1_splitter();
 
 struct TokenizerTrainOptions {
   SplitPattern pattern = SplitPattern::gpt2;  // not used for GPT-1's words
-  int64_t vocab_size = 32768;                 // bytes (or characters) and merges; special tokens come on top
-  std::vector<std::string> special_tokens;    // get the ids behind these, in this order
+  int64_t vocab_size = 32768;                 // all ids: bytes or characters, merges, special tokens, <unk>
+  std::vector<std::string> special_tokens;    // get the last ids, in this order
 };
 
 struct TrainedTokenizer {
-  std::string json;  // a tokenizer.json
-  int64_t vocab_size =
-      0;  // with special tokens and <unk>; smaller than asked for where the text has no more pairs
+  std::string json;         // a tokenizer.json
+  int64_t vocab_size = 0;   // smaller than asked for where the text has no more pairs
   int64_t text_tokens = 0;  // of the texts that it was trained on
 };
 
 // A byte-level BPE for counted pieces: the same merges and ids as `tokenizers` gives with its byte-level
-// alphabet as initial alphabet and without special tokens; these follow. Throws UsageError for a vocabulary
-// below 256 tokens, Error for special tokens that are empty, given twice, or equal to a token that was
-// learned.
+// alphabet as initial alphabet and without special tokens, which follow here. Throws UsageError for a
+// vocabulary without room for the 256 bytes and the special tokens, Error for special tokens that are empty,
+// given twice, or equal to a token that was learned.
 TrainedTokenizer train_byte_level_bpe(const WordCounter& pieces, const TokenizerTrainOptions& options,
                                       const BpeTrainProgress& progress = {});
 
 // GPT-1's kind of BPE for counted words: over characters, the last of a word with </w>. Id 0 is <unk>; then
 // come the characters by code point, the same with </w>, the merges, the special tokens. Ties between merges
-// are broken as above. Throws as above; the vocabulary must hold two tokens for every character of the text.
+// are broken as above. Throws as above; the vocabulary must have room for <unk>, two tokens for
+// every character of the text, and the special tokens.
 TrainedTokenizer train_gpt1_bpe(const WordCounter& words, const TokenizerTrainOptions& options,
                                 const BpeTrainProgress& progress = {});
 

@@ -43,7 +43,7 @@ TEST(TokenizerCommand, TrainsEncodesAndDecodes) {
   for (const std::string pattern : {"gpt2", "gpt4", "nanochat", "o200k"}) {
     const std::string out = folder.file(pattern);
     const GptRun trained = run_gpt({"tokenizer", "train", "--data", folder.file("a.txt"), "--vocab-size",
-                                    "300", "--pattern", pattern, "--special-tokens", "nanochat", "<|pad|>",
+                                    "310", "--pattern", pattern, "--special-tokens", "nanochat", "<|pad|>",
                                     "--out", out, "--json", "--against", kTokenizer});
     ASSERT_EQ(trained.status, 0) << trained.err;
     const json report = json::parse(trained.out);
@@ -149,7 +149,7 @@ TEST(TokenizerCommand, WrongUse) {
   expect_error(run({"train", "--data", "/nonexistent.txt", "--out", "/tmp/x.json"}), 1, "/nonexistent.txt");
   expect_error(run({"train", "--data", kTokenizer, "--out", "x", "--pattern", "gpt3"}), 2,
                "did you mean gpt2?");
-  expect_error(run({"train", "--data", kTokenizer, "--out", "x", "--vocab-size", "255"}), 2, "256");
+  expect_error(run({"train", "--data", kTokenizer, "--out", "x", "--vocab-size", "256"}), 2, "257");
 }
 
 // A tokenizer beside a run's config.json would be taken for the run's.

@@ -1,9 +1,12 @@
 #include "finetune/rewards.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include "base/file.h"
 #include "finetune/child_process.h"
 #include "support/error_of.h"
+#include "support/temp_dir.h"
 
 namespace gpt::test {
 namespace {
@@ -58,6 +61,31 @@ TEST(Rewards, OfACommand) {
   EXPECT_NE(problem("exit 3").find("status 3"), std::string::npos);
   EXPECT_NE(error_of([] { run_command("sleep 60 & sleep 60", "x", 0.2); }).find("no answer in 0.2 s"),
             std::string::npos);
+}
+
+bool is_running(const std::string& pid) {
+  return ::kill(std::stoi(pid), 0) == 0;
+}
+
+// In the background, in a session of its own, and as a daemon whose parents have ended.
+TEST(Rewards, NothingThatACommandStartsOutlivesIt) {
+  for (const char* start :
+       {"sleep 1000 & echo $!", "setsid sleep 1000 & echo $!",
+        "sh -c 'setsid sleep 1000 >/dev/null & echo $!'",
+        "(trap '' TERM HUP; setsid sh -c 'trap \"\" TERM; sleep 1000 & echo $!; exit')"}) {
+    const std::string pid = run_command(start, "", 20);
+    EXPECT_FALSE(is_running(pid)) << start;
+  }
+  const TempDir dir;
+  const std::string file = dir.file("pid");
+  EXPECT_THROW(run_command("setsid sleep 1000 & echo $! > '" + file + "'; sleep 1000", "", 0.5), Error);
+  EXPECT_FALSE(is_running(read_file(file)));
+}
+
+TEST(Rewards, TheStatusIsThatOfTheShell) {
+  EXPECT_NE(error_of([] { run_command("kill -9 $$", "", 20); }).find("signal 9"), std::string::npos);
+  EXPECT_NE(error_of([] { run_command("kill -ABRT $$", "", 20); }).find("signal 6"), std::string::npos);
+  EXPECT_NE(error_of([] { run_command("exit 130", "", 20); }).find("status 130"), std::string::npos);
 }
 
 TEST(Rewards, ACommandIsGivenMuchAndGivesMuch) {

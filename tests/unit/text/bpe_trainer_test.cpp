@@ -7,11 +7,13 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/rng.h"
 #include "support/reference.h"
+#include "text/gpt1_tokenizer.h"
 #include "text/text_cut.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_facts.h"
@@ -169,7 +171,7 @@ TrainedTokenizer train_gpt1(std::string_view text, int64_t vocab_size,
 
 TEST(BpeTrainer, Gpt1WordsEndInTheirSuffix) {
   const std::string text = "Low, LOW lower; the lowest! The é of caf\u00e9.";
-  const TrainedTokenizer trained = train_gpt1(text, 40, {"<|end|>"});
+  const TrainedTokenizer trained = train_gpt1(text, 42, {"<|end|>"});
   const json root = json::parse(trained.json);
   EXPECT_EQ(root["model"]["vocab"]["<unk>"], 0);
   EXPECT_EQ(root["model"]["end_of_word_suffix"], "</w>");
@@ -181,11 +183,19 @@ TEST(BpeTrainer, Gpt1WordsEndInTheirSuffix) {
   EXPECT_EQ(tokenizer->encode("\u4e2d"), std::vector<int32_t>{0});
   EXPECT_EQ(tokenizer->encode_special("<|end|>"), std::vector<int32_t>{41});
   EXPECT_EQ(std::ssize(tokenizer->encode(text)), trained.text_tokens);
-  EXPECT_THROW(train_gpt1(text, 20), UsageError);
+  // <unk>, twice the characters, and the special token.
+  const auto least = [&] {
+    std::set<char32_t> characters;
+    for (const std::u32string& word : detail::gpt1_words(text))
+      characters.insert(word.begin(), word.end());
+    return 1 + 2 * std::ssize(characters) + 1;
+  }();
+  EXPECT_EQ(train_gpt1(text, least, {"<|end|>"}).vocab_size, least);
+  EXPECT_THROW(train_gpt1(text, least - 1, {"<|end|>"}), UsageError);
 }
 
 TEST(Explainer, ShowsGpt1Words) {
-  const auto tokenizer = parse_tokenizer(train_gpt1("low low lower lowest", 24).json, "t");
+  const auto tokenizer = parse_tokenizer(train_gpt1("low low lower lowest", 25).json, "t");
   const auto pieces = Explainer(*tokenizer).explain("Lowest low");
   ASSERT_EQ(pieces.size(), 2u);
   EXPECT_EQ(pieces[0].symbols.back(), "t</w>");
@@ -197,11 +207,16 @@ TEST(BpeTrainer, SpecialTokensFollowTheMerges) {
   WordCounter counter(piece_splitter(SplitPattern::gpt2), pool);
   counter.add("the the the");
   counter.finish();
-  const auto with = [&](std::vector<std::string> tokens) {
-    return train_byte_level_bpe(counter, {.vocab_size = 259, .special_tokens = std::move(tokens)});
+  const auto of_size = [&](int64_t vocab_size, std::vector<std::string> tokens) {
+    return train_byte_level_bpe(counter, {.vocab_size = vocab_size, .special_tokens = std::move(tokens)});
+  };
+  const auto with = [&](const std::vector<std::string>& tokens) {
+    return of_size(259 + std::ssize(tokens), tokens);  // three merges
   };
   const TrainedTokenizer trained = with({"<|b|>", "<|a|>"});
   EXPECT_EQ(trained.vocab_size, 261);
+  EXPECT_EQ(of_size(258, {"<|b|>", "<|a|>"}).vocab_size, 258);
+  EXPECT_THROW(of_size(257, {"<|b|>", "<|a|>"}), UsageError) << "no room for 256 bytes and these";
   const auto tokenizer = parse_tokenizer(trained.json, "t");
   EXPECT_EQ(tokenizer->encode_special("<|a|><|b|>"), (std::vector<int32_t>{260, 259}));
   EXPECT_GT(tokenizer->encode("<|a|>").size(), 1u);
