@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/ranges.h"
 #include "base/suggest.h"
 #include "data/file_kind.h"
 #include "data/pack_before.h"
@@ -16,6 +17,7 @@
 #include "data/pack_state.h"
 #include "data/shard_set.h"
 #include "data/text_blocks.h"
+#include "data/token_data.h"
 #include "text/tokenizer_facts.h"
 
 namespace gpt {
@@ -216,9 +218,7 @@ class Packer {
 
   void write_ids(ShardWriter& shard, const EncodedBlock& block, size_t at, size_t n, PackedShard& sum) const {
     const std::span<const int32_t> ids = std::span(block.ids).subspan(at, n);
-    int64_t bytes = 0;
-    for (const int32_t id : ids)
-      bytes += lengths_[static_cast<size_t>(id)];
+    const int64_t bytes = text_before(block, at + n) - text_before(block, at);
     const auto begin = std::ranges::lower_bound(block.documents, at);
     const auto end = std::ranges::lower_bound(block.documents, at + n);
     shard.write(ids);
@@ -226,6 +226,17 @@ class Packer {
     sum.tokens += std::ssize(ids);
     sum.text_bytes += bytes;
     sum.documents += end - begin;
+  }
+
+  // The bytes of a block's text in front of its id `at`: within the block in proportion to the bytes that its
+  // ids decode to, which is exact where these are the text.
+  int64_t text_before(const EncodedBlock& block, size_t at) const {
+    if (at == block.ids.size()) return block.text_bytes;
+    const auto decoded = [&](size_t count) {
+      return sum_of(std::span(block.ids).first(count),
+                    [&](int32_t id) { return int64_t{lengths_[static_cast<size_t>(id)]}; });
+    };
+    return share_of_text(block.text_bytes, decoded(at), decoded(block.ids.size()));
   }
 
   void open_shard() {
@@ -271,6 +282,7 @@ class Packer {
       const ShardInfo& found = shard.info();
       if (damaged_ids(shard, info.checksum).empty() && found.format == info.format &&
           found.count == info.count &&
+          (found.format != ShardFormat::gpt || found.text_bytes == info.text_bytes) &&
           found.vocab_hash == (info.format == ShardFormat::gpt ? info.vocab_hash : 0)) {
         ++kept_;
         return true;

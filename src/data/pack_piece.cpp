@@ -15,7 +15,7 @@
 namespace gpt {
 namespace {
 
-constexpr uint64_t kMagic = 0x4b434f4c42545047;  // "GPTBLOCK"
+constexpr uint64_t kMagic = 0x32434f4c42545047;  // "GPTBLOC2"
 constexpr size_t kWordBytes = sizeof(uint64_t);
 
 uint64_t hash_of(const void* words, size_t count) {
@@ -33,18 +33,18 @@ PieceWriter::PieceWriter(const std::string& folder, int64_t piece, const ShardIn
       shard_(pack_file(folder, shard_file_name(piece)), info),
       index_{kMagic, 0} {}
 
-void PieceWriter::add(const EncodedBlock& block, int64_t text_bytes) {
+void PieceWriter::add(const EncodedBlock& block) {
   if (index_.size() == 2) sum_.begin = {.block = block.begin};
   const auto documents = std::ssize(block.documents);
   for (const int64_t word : {block.begin.file, block.number, static_cast<int64_t>(block.begin.offset),
                              block.begin.line, static_cast<int64_t>(block.end), int64_t{block.last},
-                             static_cast<int64_t>(block.ids.size()), int64_t{documents}})
+                             static_cast<int64_t>(block.ids.size()), int64_t{documents}, block.text_bytes})
     index_.push_back(static_cast<uint64_t>(word));
   index_.insert(index_.end(), block.documents.begin(), block.documents.end());
   shard_.write(block.ids);
-  shard_.add_text(text_bytes, documents);
+  shard_.add_text(block.text_bytes, documents);
   sum_.tokens += std::ssize(block.ids);
-  sum_.text_bytes += text_bytes;
+  sum_.text_bytes += block.text_bytes;
   sum_.documents += documents;
 }
 
@@ -118,11 +118,14 @@ void Piece::read_head() {
   block.begin.line = static_cast<int64_t>(word());
   block.end = word();
   block.last = word() != 0;
-  const uint64_t ids = word(), documents = word();
+  const uint64_t ids = word(), documents = word(), text_bytes = word();
   const auto room = static_cast<uint64_t>(shard_.info().count - ids_at_);
   const bool in_text = block.begin.file >= 0 && block.begin.file < limits_.files && block.number >= 0 &&
                        block.number < INT64_MAX && block.begin.offset <= block.end;
-  if (!in_text || ids > room || documents > end_ - at_) fail_damaged();
+  if (!in_text || ids > room || documents > end_ - at_ ||
+      text_bytes > static_cast<uint64_t>(shard_.info().text_bytes))
+    fail_damaged();
+  block.text_bytes = static_cast<int64_t>(text_bytes);
   head_ids_ = static_cast<int64_t>(ids);
   for (uint64_t i = 0; i < documents; ++i)
     block.documents.push_back(word());

@@ -33,6 +33,7 @@ void BlockEncoder::append(std::string_view text, bool begins, EncodedBlock& out)
   if (begins && options_.document_token >= 0) out.ids.push_back(options_.document_token);
   const std::vector<int32_t> ids = tokenizer_.encode(text);
   out.ids.insert(out.ids.end(), ids.begin(), ids.end());
+  out.text_bytes += std::ssize(text);
 }
 
 TextSource::TextSource(const Tokenizer& tokenizer, const PackOptions& options, ThreadPool& pool,

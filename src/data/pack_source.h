@@ -20,6 +20,7 @@ struct EncodedBlock {
   bool last = false;   // of its file
   std::vector<int32_t> ids;
   std::vector<size_t> documents;  // which ids they begin with
+  int64_t text_bytes = 0;         // of the text that the ids encode
   int64_t empty = 0;              // rows without text
   TextFacts facts;
 };
@@ -72,7 +73,7 @@ class TextSource final : public EncodedBlocks {
 };
 
 TextBlockOptions block_options(const Tokenizer& tokenizer, const PackOptions& options);
-// The bytes of text by id.
+// The bytes that each id decodes to, 0 for the document token.
 std::vector<int32_t> text_lengths(const Tokenizer& tokenizer, const PackOptions& options);
 // Of shards of that format.
 ShardInfo shard_info(const Tokenizer& tokenizer, const PackOptions& options, ShardFormat format);

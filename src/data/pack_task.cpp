@@ -32,7 +32,6 @@ class TaskPacker {
         share_(options.files, task),
         source_(tokenizer, options, pool, &share_),
         info_(shard_info(tokenizer, options, ShardFormat::gpt)),
-        lengths_(text_lengths(tokenizer, options)),
         json_(tokenizer.to_json()) {
     state_.inputs = task_inputs(pack_inputs(tokenizer, options), options, task);
     state_.shard_tokens = options.shard_tokens;
@@ -175,10 +174,7 @@ class TaskPacker {
       begin();
       piece_ = std::make_unique<PieceWriter>(folder_, state_.shards, info_);
     }
-    int64_t bytes = 0;
-    for (const int32_t id : block.ids)
-      bytes += lengths_[static_cast<size_t>(id)];
-    piece_->add(block, bytes);
+    piece_->add(block);
     // Of the next block of the task its file alone is known, and that it does not begin earlier.
     state_.next.block = {.file = block.begin.file + (block.last ? 1 : 0),
                          .offset = block.last ? 0 : block.end};
@@ -208,9 +204,8 @@ class TaskPacker {
   std::string folder_;
   TaskShare share_;
   TextSource source_;
-  ShardInfo info_;                // of the pieces
-  std::vector<int32_t> lengths_;  // bytes of text by id
-  std::string json_;              // the tokenizer
+  ShardInfo info_;    // of the pieces
+  std::string json_;  // the tokenizer
   PackState state_;
   bool begun_ = false;  // something was written
   int64_t kept_ = 0, empty_ = 0;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "text/tokenizer_facts.h"
 
 namespace gpt {
@@ -31,7 +32,12 @@ void TokenData::add_segment(const Segment& ids, int64_t count) {
   segments_.push_back(segment);
 }
 
-void TokenData::append(std::span<const int32_t> ids) {
+int64_t share_of_text(int64_t text_bytes, int64_t part, int64_t whole) {
+  if (whole == 0) return 0;
+  return static_cast<int64_t>(static_cast<__int128>(text_bytes) * part / whole);
+}
+
+void TokenData::append(std::span<const int32_t> ids, std::optional<int64_t> text_bytes) {
   for (const int32_t id : ids) {
     if (id < 0 || id >= vocab_size()) {
       fail("token id {} is not in the vocabulary: expected 0 to {}", id, vocab_size() - 1);
@@ -54,10 +60,11 @@ void TokenData::append(std::span<const int32_t> ids) {
       ids16_.back()->push_back(static_cast<uint16_t>(id));
     segments_.back().narrow = ids16_.back()->data();
   }
+  texts_.push_back({size(), text_bytes.value_or(-1)});
 }
 
 void TokenData::append_document_token(int32_t id) {
-  append(std::span(&id, 1));
+  append(std::span(&id, 1), 0);
   token_lengths_[static_cast<size_t>(id)] = 0;
 }
 
@@ -70,6 +77,8 @@ void TokenData::append(const TokenShard& shard) {
                .wide = narrow ? nullptr : shard.ids32(),
                .shard = shards_.back().get()},
               shard.info().count);
+  if (shard.info().count > 0)
+    texts_.push_back({size(), shard.info().format == ShardFormat::gpt ? shard.info().text_bytes : -1});
   if (shard.info().document_token >= 0) token_lengths_[static_cast<size_t>(shard.info().document_token)] = 0;
 }
 
@@ -87,6 +96,48 @@ void TokenData::append(const TokenSpan& span) {
     if (part.wide != nullptr) part.wide += skipped;
     add_segment(part, end - begin);
   }
+  const int64_t offset = size() - span.size();
+  int64_t begin = span.begin_;
+  for (const Text& text : span.data_->texts_) {
+    const int64_t end = std::min(text.end, span.end_);
+    if (begin >= end) continue;
+    texts_.push_back({offset + end - span.begin_, span.data_->text_bytes(begin, end)});
+    begin = end;
+  }
+}
+
+int64_t TokenData::decoded_bytes(int64_t begin, int64_t end) const {
+  int64_t bytes = 0;
+  int32_t ids[1024] = {};
+  while (begin < end) {
+    const int64_t n = std::min<int64_t>(std::ssize(ids), end - begin);
+    copy(begin, n, ids);
+    bytes += sum_of(std::span(ids).first(static_cast<size_t>(n)),
+                    [&](int32_t id) { return int64_t{token_length(id)}; });
+    begin += n;
+  }
+  return bytes;
+}
+
+int64_t TokenData::text_bytes(int64_t begin, int64_t end) const {
+  int64_t bytes = 0;
+  auto text = std::ranges::upper_bound(texts_, begin, {}, &Text::end);
+  while (begin < end) {
+    const int64_t text_begin = text == texts_.begin() ? 0 : std::prev(text)->end;
+    const int64_t stop = std::min(end, text->end);
+    if (text->bytes < 0) {
+      bytes += decoded_bytes(begin, stop);
+    } else if (begin == text_begin && stop == text->end) {
+      bytes += text->bytes;
+    } else {
+      const int64_t before = decoded_bytes(text_begin, begin), until = before + decoded_bytes(begin, stop);
+      const int64_t whole = until + decoded_bytes(stop, text->end);
+      bytes += share_of_text(text->bytes, until, whole) - share_of_text(text->bytes, before, whole);
+    }
+    begin = stop;
+    ++text;
+  }
+  return bytes;
 }
 
 void TokenData::copy(int64_t first, int64_t count, int32_t* out) const {
@@ -133,16 +184,7 @@ void TokenSpan::copy(int64_t first, int64_t count, int32_t* out) const {
 
 int64_t TokenSpan::text_bytes(int64_t first, int64_t count) const {
   GPT_ASSERT(first >= 0 && count >= 0 && first + count <= size());
-  int64_t bytes = 0;
-  int32_t ids[1024] = {};
-  for (const int64_t end = first + count; first < end;) {
-    const int64_t n = std::min<int64_t>(std::ssize(ids), end - first);
-    copy(first, n, ids);
-    for (int64_t i = 0; i < n; ++i)
-      bytes += data_->token_length(ids[i]);
-    first += n;
-  }
-  return bytes;
+  return count == 0 ? 0 : data_->text_bytes(begin_ + first, begin_ + first + count);
 }
 
 TokenData map_shards(std::span<const TokenShard> shards, const Tokenizer& tokenizer) {
@@ -157,7 +199,7 @@ void append_corpus(TokenData& data, const Corpus& corpus, const Tokenizer& token
   for (const Document& document : corpus.documents) {
     if (document.line > 0 && between >= 0) data.append_document_token(between);
     try {
-      data.append(tokenizer.encode(corpus.content(document)));
+      data.append(tokenizer.encode(corpus.content(document)), document.bytes);
     } catch (const Error& error) {
       fail("{}: {}", corpus.name(document), error.what());
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,17 +14,21 @@ namespace gpt {
 
 class TokenSpan;
 
+// The first `part` of `whole` decoded bytes as bytes of a text of text_bytes; 0 where nothing is decoded.
+int64_t share_of_text(int64_t text_bytes, int64_t part, int64_t whole);
+
 // The ids of a text, two bytes each while the vocabulary allows: kept here, mapped from shards, or parts of
-// other data, one after the other. Remembers how many bytes of text each token stands for, so that bits per
-// byte are exact over any range. Move-only.
+// other data, one after the other. Remembers the bytes of each text and the bytes that each token decodes to,
+// for bits per byte. Move-only.
 class TokenData {
  public:
   explicit TokenData(const Tokenizer& tokenizer);
   TokenData(TokenData&&) = default;
   TokenData& operator=(TokenData&&) = default;
 
-  // Throws Error when an id is not in the vocabulary.
-  void append(std::span<const int32_t> ids);
+  // text_bytes: of the text that the ids encode; the bytes that they decode to where it is not known. Throws
+  // Error when an id is not in the vocabulary.
+  void append(std::span<const int32_t> ids, std::optional<int64_t> text_bytes = {});
   // The token in front of a document, which stands for no text from now on.
   void append_document_token(int32_t id);
   // Throws Error when the shard was made with another vocabulary. Its ids are checked as they are read. The
@@ -42,6 +47,9 @@ class TokenData {
   // Copies `count` ids from `first` on to out[count]. Throws Error naming the shard where one is not in the
   // vocabulary.
   void copy(int64_t first, int64_t count, int32_t* out) const;
+  // See TokenSpan::text_bytes.
+  int64_t text_bytes(int64_t begin, int64_t end) const;
+  // The bytes that a token decodes to, 0 for a document token.
   int32_t token_length(int32_t id) const { return token_lengths_[static_cast<size_t>(id)]; }
 
  private:
@@ -51,7 +59,12 @@ class TokenData {
     const uint32_t* wide;     // one of the two
     const TokenShard* shard;  // null: the ids are known to be good
   };
+  // A text, in order: its end in this data and its bytes, negative where they are not known.
+  struct Text {
+    int64_t end, bytes;
+  };
   void add_segment(const Segment& ids, int64_t count);
+  int64_t decoded_bytes(int64_t begin, int64_t end) const;
   void copy_segment(const Segment& segment, int64_t first, int64_t count, int32_t* out) const;
 
   bool wide_;
@@ -61,6 +74,7 @@ class TokenData {
   std::vector<std::unique_ptr<std::vector<uint32_t>>> ids32_;
   std::vector<std::unique_ptr<TokenShard>> shards_;
   std::vector<Segment> segments_;
+  std::vector<Text> texts_;
   std::vector<int32_t> token_lengths_;
 };
 
@@ -78,7 +92,9 @@ class TokenSpan {
 
   // Copies `count` ids from `first` on to out[count].
   void copy(int64_t first, int64_t count, int32_t* out) const;
-  // The bytes of text that `count` tokens from `first` on stand for.
+  // The bytes of text that `count` tokens from `first` on encode. Of a text of which only a part is meant: in
+  // proportion to the bytes that its tokens decode to, which is exact for tokenizers that keep every byte. Of
+  // tokens whose text is not known (shards of llm.c): the bytes that they decode to.
   int64_t text_bytes(int64_t first, int64_t count) const;
   int64_t text_bytes() const { return text_bytes(0, size()); }
 

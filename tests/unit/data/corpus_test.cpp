@@ -7,8 +7,11 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
+#include "data/pack.h"
 #include "data/preview.h"
 #include "data/token_data.h"
 #include "support/compress.h"
@@ -126,8 +129,12 @@ TEST(TokenData, KeepsWideAndNarrowIdsAndByteCounts) {
   const TokenData wide = encode_corpus(corpus, WideTokenizer());
   EXPECT_EQ(wide.id(0), 69999);
   EXPECT_EQ(wide.id(1), 3);
-  EXPECT_EQ(TokenSpan(wide).text_bytes(), 69999 % 7 + 3);
-  EXPECT_EQ(TokenSpan(wide).text_bytes(1, 1), 3);
+  EXPECT_EQ(TokenSpan(wide).text_bytes(), 3);
+  EXPECT_EQ(TokenSpan(wide).text_bytes(1, 1), 1);
+  TokenData ids{WideTokenizer()};  // of no known text
+  ids.append(std::vector<int32_t>{69999, 3});
+  EXPECT_EQ(TokenSpan(ids).text_bytes(), 69999 % 7 + 3);
+  EXPECT_EQ(TokenSpan(ids).text_bytes(1, 1), 3);
   const Corpus umlauts = corpus_from_text("x", "a\xC3\xA4\xC3\xB6");
   const TokenData narrow = encode_corpus(umlauts, *make_char_tokenizer(umlauts.text));
   EXPECT_EQ(narrow.size(), 3);
@@ -172,6 +179,39 @@ TEST(Split, RequiresRoomForTheContextAndTheVocabulary) {
                  "the training text is too short: expected at least n_ctx + 1 = 11 tokens, found 10");
   EXPECT_THROW(require_context(TokenSpan(data), 0, "x"), UsageError);
   EXPECT_THROW(require_context(TokenSpan(), 1, "x"), Error);
+}
+
+// Tokenizers that change what they read: capitals, spaces, unknown characters.
+TEST(TokenData, CountsTheBytesOfTheText) {
+  const test::TempDir folder;
+  const std::string text = "Hello, W\u00f6rld! It's (only) a TEST;  \"yes\", \u65e5no?\n";
+  std::string rows;
+  for (int i = 0; i < 3; ++i)
+    rows += nlohmann::json{{"text", text}}.dump() + "\n";
+  test::write_plain_file(folder.file("rows.jsonl"), rows);
+  test::write_plain_file(folder.file("text.txt"), text);
+  const auto bytes = static_cast<int64_t>(text.size());
+  for (const char* file : {"gpt1.tokenizer.json", "spm.model", "bpe.tokenizer.json"}) {
+    SCOPED_TRACE(file);
+    const auto tokenizer = load_tokenizer(GPT_SOURCE_DIR "/tests/data/" + std::string(file));
+    const std::string paths[] = {folder.file("rows.jsonl"), folder.file("text.txt")};
+    const TokenData data = encode_corpus(load_corpus(paths), *tokenizer);
+    const TokenSpan all(data);
+    EXPECT_EQ(all.text_bytes(), 4 * bytes);
+    // Ranges that meet share nothing and miss nothing.
+    for (int64_t cut = 0; cut <= all.size(); ++cut)
+      EXPECT_EQ(all.text_bytes(0, cut) + all.text_bytes(cut, all.size() - cut), 4 * bytes) << cut;
+    TokenData joined(*tokenizer);
+    joined.append(all.part(0, 7));
+    joined.append(all.part(7, all.size()));
+    EXPECT_EQ(TokenSpan(joined).text_bytes(), 4 * bytes);
+    // Shards, which are cut anywhere.
+    ThreadPool pool(1);
+    pack_tokens(*tokenizer, {.files = {paths[0], paths[1]}, .out = folder.file(file) + ".pack"}, pool);
+    const TokenShard shard(folder.file(file) + ".pack/shard-00000.bin");
+    EXPECT_EQ(shard.info().text_bytes, 4 * bytes);
+    EXPECT_EQ(TokenSpan(map_shards({&shard, 1}, *tokenizer)).text_bytes(), 4 * bytes);
+  }
 }
 
 TEST(Preview, ShowsCorpusSplitAndBatch) {
