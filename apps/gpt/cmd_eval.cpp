@@ -3,8 +3,10 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "chat/model_text.h"
+#include "chat/vocabularies.h"
 #include "command.h"
 #include "data/token_hash.h"
 #include "eval/evaluate.h"
@@ -29,6 +31,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt eval run --data tales:1000000 --seed 9
   gpt eval model --adapter tuned --data test.txt  the model with what a fine-tuning learnt
   gpt eval run --data test.txt --dtype q8_0 --against fp32       what quantised weights cost
+  gpt eval q4.gguf --data test.txt --against model               the same for a quantised file and its original
   gpt eval run --tasks hellaswag.yaml --data-dir data --few-shot 5       a task of lm-evaluation-harness
   gpt eval run --tasks core.yaml --html scores.html                      nanochat's CORE
   gpt eval run --tasks facts.yaml --against older                        two models on the same documents
@@ -37,13 +40,17 @@ constexpr const char* kFooter = R"(Examples:
 
 Of the text that a run was trained on the part is taken that it held out, which makes the loss comparable with its
 validation loss; of any other text, all. Every token but the first is predicted once, in windows of --n-ctx tokens that start --stride apart.
---dtype is the type of the products with weights. --against compares with a second one: perplexity of both,
-Kullback-Leibler divergence of the predictions in --dtype from those in --against, in nats.
+--dtype is the type of the products with weights. --against compares with a second type, or with another model of the
+same vocabulary: loss of both, and Kullback-Leibler divergence of the predictions from those of --against, in nats.
+Bits per byte divide by the bytes of the text as it is in its files; of a part of a file they are counted in proportion
+to the bytes that its tokens decode to, and of llm.c's shards, which do not say, they are those bytes.
 
 With --tasks: questions with known answers. A file is a task or a group in lm-evaluation-harness's YAML, or the core.yaml
 of nanochat's CORE bundle. Data is JSONL on this machine, named in dataset_kwargs.data_files or lying in --data-dir as
 TASK/SPLIT.jsonl; nothing is fetched and no Python is run. --batch-size is then the sequences at once, without effect on results,
 --against another model, compared on the same documents.)";
+
+constexpr DType kProductTypes[] = {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_0};
 
 struct EvalArguments {
   std::string model, dtype = "fp32", against;
@@ -87,10 +94,44 @@ nlohmann::json result_json(const EvalArguments& a, const EvalResult& r, const Ev
   return out;
 }
 
-nlohmann::json comparison_json(const EvalArguments& a, const Comparison& c, const EvalText& text) {
+// The other side of --against with a text: the model in another type, or another model.
+struct Against {
+  std::unique_ptr<LoadedModel> loaded;  // null: the model itself
+  DType dtype;
+};
+
+Against load_against(const EvalArguments& a, const LoadedModel& loaded, DType dtype) {
+  const bool is_type =
+      std::ranges::any_of(kProductTypes, [&](DType t) { return a.against == dtype_name(t); });
+  if (!is_type) {
+    if (path_kind(a.against) == PathKind::nothing) parse_dtype("--against", a.against);
+    auto other = std::make_unique<LoadedModel>(a.against, std::nullopt, MatrixOrder::as_stored);
+    require_equal_vocabularies(loaded, *other);
+    if (a.adapters.empty() && same_weights(loaded.model(), other->model()))
+      fail("--against: {} has the weights of {}, so that both sides are the same; name another model",
+           a.against, a.model);
+    return {std::move(other), dtype};
+  }
+  const auto blocks = std::ranges::find_if(
+      loaded.model().weights, [](const TensorView& weight) { return is_quantized(weight.dtype); });
+  if (blocks != loaded.model().weights.end())
+    fail(
+        "--against: {} holds {} weights, which both sides would read in place of {}; name the model that it "
+        "was made from",
+        a.model, dtype_name(blocks->dtype), a.against);
+  const DType against = parse_dtype("--against", a.against);
+  if (against == dtype)
+    fail_usage("--against: expected another type than that of --dtype, or a model, found {} for both",
+               a.against);
+  return {nullptr, against};
+}
+
+nlohmann::json comparison_json(const EvalArguments& a, const Against& against, const Comparison& c,
+                               const EvalText& text) {
   nlohmann::json out = result_json(a, c.result, text);
   out["against"] = loss_json(c.against);
-  out["against"]["dtype"] = a.against;
+  out["against"]["dtype"] = dtype_name(against.dtype);
+  if (against.loaded != nullptr) out["against"]["model"] = a.against;
   out["kl_divergence"] = {{"mean", c.kl_mean}, {"p99", c.kl_99}, {"max", c.kl_max}};
   out["same_top"] = c.same_top;
   return out;
@@ -121,14 +162,14 @@ std::string result_table(const EvalResult& r, const std::optional<double>& floor
   return format_table(table);
 }
 
-std::string comparison_table(const EvalArguments& a, const Comparison& c,
+std::string comparison_table(const EvalArguments& a, const Against& against, const Comparison& c,
                              const std::optional<double>& floor) {
   const EvalResult &q = c.result, &p = c.against;
   const auto number = [](double x) { return fmt::format("{:.4f}", x); };
   const auto nats = [](double x) { return fmt::format("{:.3g}", x); };
   TextTable table;
   table.rows = {
-      {"", a.dtype, a.against, ""},
+      {"", against.loaded != nullptr ? a.model : a.dtype, a.against, ""},
       {"loss", number(q.loss()), number(p.loss()), "nats per token"},
       {"perplexity", number(q.perplexity()), number(p.perplexity()),
        fmt::format("{:+.3f} %", 100 * (q.perplexity() / p.perplexity() - 1))},
@@ -182,7 +223,6 @@ int run(const EvalArguments& a) {
   if (!a.tasks.files.empty()) return run_tasks(a);
   if (!a.tasks.chat_template.empty()) fail_usage("--template: expected --tasks, whose questions it asks");
   const DType dtype = parse_dtype("--dtype", a.dtype);
-  const DType against = a.against.empty() ? dtype : parse_dtype("--against", a.against);
   Communicator& processes = world();
   Machine machine(part_of_machine(a.machine));
   const LoadedModel loaded(a.model, std::nullopt, MatrixOrder::as_stored);
@@ -190,6 +230,8 @@ int run(const EvalArguments& a) {
     fail_usage("--data is missing: name the text to evaluate on, for example --data test.txt");
   if (chosen_tokenizer(loaded, a.text.tokenizer) == nullptr)
     fail("{} has no tokenizer.json; name one with --tokenizer (byte, or a file)", a.model);
+  Against against{.loaded = nullptr, .dtype = dtype};
+  if (!a.against.empty()) against = load_against(a, loaded, dtype);
   const EvalText text = load_eval_text(a.text, a.model, loaded);
   write_note(text.data.notes + text.note);
   require_same_evaluation(processes, a, text, loaded, machine.backend.kernels.isa);
@@ -199,10 +241,14 @@ int run(const EvalArguments& a) {
   options.adapter = fitting_adapters(loaded, a.adapters);
   options.processes = &processes;
   if (!a.against.empty()) {
+    const ComparedModel other{.model = against.loaded != nullptr ? against.loaded->model() : loaded.model(),
+                              .dtype = against.dtype,
+                              .adapter = against.loaded != nullptr ? nullptr : options.adapter};
     const Comparison c =
-        compare(loaded.model(), text.tokens, options, against, machine.backend, EvalProgress());
+        compare(loaded.model(), text.tokens, options, other, machine.backend, EvalProgress());
     finish_check(check);
-    write_output(a.json ? comparison_json(a, c, text).dump(2) + "\n" : comparison_table(a, c, text.floor));
+    write_output(a.json ? comparison_json(a, against, c, text).dump(2) + "\n"
+                        : comparison_table(a, against, c, text.floor));
     return 0;
   }
   const EvalResult result = evaluate(loaded.model(), text.tokens, options, machine.backend, EvalProgress());
@@ -230,7 +276,7 @@ Command add_eval_command(CLI::App& root) {
   add_value(*app, "--batch-size", a->options.batch_size, "N", "windows computed at once");
   add_shown(*app, "--dtype", a->dtype, "fp32|bf16|fp16|q8_0|q4_0", "type of the products with weights");
   add_value(*app, "--against", a->against, "TYPE|MODEL",
-            "compare with this type; with --tasks: with this model");
+            "compare with this type, or with this model; with --tasks: a model");
   add_value(*app, "--tokenizer", a->text.tokenizer, "FILE",
             "instead of the model's: byte, or a tokenizer.json");
   add_adapter_option(*app, a->adapters);

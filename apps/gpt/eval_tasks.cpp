@@ -116,6 +116,9 @@ void check_request(const EvalTasksRequest& r) {
   if (r.few_shot) check_range("--few-shot", *r.few_shot, 0, 1000);
   if (r.limit) check_range("--limit", *r.limit, 1, int64_t{1} << 40);
   check_range("--batch-size", r.batch_size, 0, 4096);
+  const auto place = [](const std::string& model) { return resolved_path(resolve_model_path(model)); };
+  if (!r.against.empty() && r.adapters.empty() && place(r.against) == place(r.model))
+    fail("--against: {} is the model itself; name another model", r.against);
   if (!r.html.empty()) check_output_file("--html", r.html, kPageMark);
   if (!r.log_samples.empty()) check_output_file("--log-samples", r.log_samples, "\"doc_id\"");
 }

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/printable.h"
 #include "base/suggest.h"
+#include "chat/vocabularies.h"
 #include "convert/adapter_files.h"
 #include "convert/gguf_vocab.h"
 #include "text/tokenizer_facts.h"
@@ -56,21 +56,6 @@ namespace {
 
 bool is_same_file(const std::string& a, const std::string& b) {
   return path_exists(a) && path_exists(b) && read_file(a) == read_file(b);
-}
-
-// An id of both that is a token of the text in both, and not of the same text; -1 where there is none.
-int32_t differing_id(const Tokenizer& a, const Tokenizer& b) {
-  std::set<int64_t> added;
-  for (const Tokenizer* tokenizer : {&a, &b}) {
-    for (const TokenizerFacts::Added& token : tokenizer_facts(*tokenizer, 0).added)
-      added.insert(token.id);
-  }
-  const auto both = static_cast<int32_t>(std::min(a.vocab_size(), b.vocab_size()));
-  for (int32_t id = 0; id < both; ++id) {
-    const std::string one = bytes_of_id(a, id), other = bytes_of_id(b, id);
-    if (!one.empty() && !other.empty() && one != other && !added.contains(id)) return id;
-  }
-  return -1;
 }
 
 std::unique_ptr<Tokenizer> readable(const std::function<std::unique_ptr<Tokenizer>()>& read) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numbers>
 
 #include "base/error.h"
@@ -54,26 +55,26 @@ int64_t rows_at_once(int64_t vocab_size, int64_t n_ctx) {
   return std::clamp<int64_t>((int64_t{1} << 22) / vocab_size, std::min<int64_t>(n_ctx, 16), n_ctx);
 }
 
-// Computes windows in both types.
+// Computes windows with both models.
 class Pair {
  public:
-  Pair(const Model& model, const Windowing& w, const EvalOptions& o, DType p, const Backend& backend)
+  Pair(const Model& model, const Windowing& w, const EvalOptions& o, const ComparedModel& p,
+       const Backend& backend)
       : vocab_(model.config.vocab_size),
         rows_(rows_at_once(vocab_, w.n_ctx)),
         pool_(backend.pool),
-        q_(model, backend, options(w, rows_, o, o.dtype)),
-        p_(model, backend, options(w, rows_, o, p)),
+        q_(model, backend, options(w, rows_, o.adapter, o.dtype)),
+        p_(p.model, backend, options(w, rows_, p.adapter, p.dtype)),
         logits_q_(buffer_bytes(), "logits"),
         logits_p_(buffer_bytes(), "logits") {
-    if (o.adapter == nullptr) return;
-    adapter_ = q_.add_adapter(o.adapter);
-    p_.add_adapter(o.adapter);
+    if (o.adapter != nullptr) adapter_q_ = q_.add_adapter(o.adapter);
+    if (p.adapter != nullptr) adapter_p_ = p_.add_adapter(p.adapter);
   }
 
   // Appends the predictions of a window: all targets that are not ignored.
   void run(std::span<const int32_t> ids, std::span<const int32_t> targets, std::vector<Prediction>& out) {
-    q_.reset(0, adapter_);
-    p_.reset(0, adapter_);
+    q_.reset(0, adapter_q_);
+    p_.reset(0, adapter_p_);
     size_t scored = targets.size();  // ids beyond the last target are padding
     while (scored > 0 && targets[scored - 1] == kIgnoredTarget)
       --scored;
@@ -84,7 +85,8 @@ class Pair {
   }
 
  private:
-  static Inference::Options options(const Windowing& w, int64_t rows, const EvalOptions& o, DType dtype) {
+  static Inference::Options options(const Windowing& w, int64_t rows,
+                                    const std::shared_ptr<const Adapter>& adapter, DType dtype) {
     const InferenceTypes types = inference_types(dtype);
     return {.slots = 1,
             .max_rows = rows,
@@ -92,7 +94,7 @@ class Pair {
             .dtype = types.activations,
             .weights = dtype,
             .kv_dtype = types.cache,
-            .adapter_rank = o.adapter != nullptr ? o.adapter->rank : 0};
+            .adapter_rank = adapter != nullptr ? adapter->rank : 0};
   }
   size_t buffer_bytes() const { return static_cast<size_t>(rows_ * vocab_) * sizeof(float); }
 
@@ -118,7 +120,7 @@ class Pair {
   }
 
   int64_t vocab_, rows_;
-  int adapter_ = -1;
+  int adapter_q_ = -1, adapter_p_ = -1;
   ThreadPool& pool_;
   Inference q_, p_;
   Buffer logits_q_, logits_p_;
@@ -240,9 +242,26 @@ void check_ids(const std::vector<int32_t>& ids, const std::vector<int32_t>& targ
   std::for_each(targets.begin(), targets.end(), check);
 }
 
-Comparison compare(const Model& model, const TokenSpan& data, const EvalOptions& options, DType against,
-                   const Backend& backend, const std::function<void(int64_t, int64_t)>& progress) {
-  const Windowing w = choose_windows(model.config, data, options);
+bool same_weights(const Model& a, const Model& b) {
+  const auto equal = [](const TensorView& x, const TensorView& y) {
+    if (x.dtype != y.dtype || x.transposed != y.transposed || x.ld != y.ld ||
+        !std::ranges::equal(x.dims(), y.dims()))
+      return false;
+    const int64_t lines = x.transposed ? x.cols() : x.rows();
+    return x.data == y.data ||
+           std::memcmp(x.data, y.data, static_cast<size_t>(lines * row_bytes(x.dtype, x.ld))) == 0;
+  };
+  return std::ranges::equal(a.weights, b.weights, equal);
+}
+
+Comparison compare(const Model& model, const TokenSpan& data, const EvalOptions& options,
+                   const ComparedModel& against, const Backend& backend,
+                   const std::function<void(int64_t, int64_t)>& progress) {
+  const ModelConfig& other = against.model.config;
+  if (model.config.vocab_size != other.vocab_size)
+    fail("the models to compare: expected one vocabulary, found {} and {} tokens", model.config.vocab_size,
+         other.vocab_size);
+  const Windowing w = choose_windows(other.n_ctx < model.config.n_ctx ? other : model.config, data, options);
   const SequentialWindows windows(data, w.n_ctx, w.stride);
   Pair pair(model, w, options, against, backend);
   std::vector<int32_t> ids(static_cast<size_t>(w.n_ctx)), targets(ids.size());

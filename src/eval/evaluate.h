@@ -54,8 +54,18 @@ Windowing choose_windows(const ModelConfig& config, const TokenSpan& data, const
 // Throws Error unless a model with so many tokens knows all of them; ignored targets count as known.
 void check_ids(const std::vector<int32_t>& ids, const std::vector<int32_t>& targets, int64_t vocab_size);
 
-// How far the next-token distributions of a model computed in one type (q) are from those of the same model
-// computed in another (p), over a text.
+// What a model is compared with: a model of the same vocabulary, or itself in another type.
+struct ComparedModel {
+  const Model& model;
+  DType dtype = DType::f32;  // of products with weights
+  std::shared_ptr<const Adapter> adapter = nullptr;
+};
+
+// Whether two models are computed from the same numbers: equal configs and weights of equal types and bytes.
+bool same_weights(const Model& a, const Model& b);
+
+// How far the next-token distributions of a model (q) are from those of the one that it is compared with (p),
+// over a text.
 struct Comparison {
   EvalResult result, against;  // of q and of p
   // Kullback-Leibler divergence of p from q, sum p log(p / q), in nats: mean, 99th percentile and maximum
@@ -64,10 +74,10 @@ struct Comparison {
   double same_top = 0;  // share of predictions whose likeliest token is the same
 };
 
-// Evaluates in options.dtype and in `against` side by side, in the windows and with the errors of
-// evaluate(); options.batch_size has no meaning here.
-Comparison compare(const Model& model, const TokenSpan& data, const EvalOptions& options, DType against,
-                   const Backend& backend,
+// Evaluates both side by side, in the windows and with the errors of evaluate(), by default in windows of the
+// shorter context; options.batch_size has no meaning here. Throws Error for vocabularies of different sizes.
+Comparison compare(const Model& model, const TokenSpan& data, const EvalOptions& options,
+                   const ComparedModel& against, const Backend& backend,
                    const std::function<void(int64_t done, int64_t total)>& progress = {});
 
 }  // namespace gpt

@@ -314,6 +314,36 @@ TEST(Eval, ComparesTwoTypes) {
   EXPECT_GT(both["same_top"].get<double>(), 0.9);
   EXPECT_NE(with({"--against", "fp32"}).out.find("KL divergence"), std::string::npos);
   EXPECT_EQ(with({"--against", "q9"}).status, 2);
+  EXPECT_EQ(with({"--against", "q8_0"}).status, 2);
+}
+
+TEST(Eval, ComparesAQuantizedFileWithItsOriginal) {
+  const gpt::test::TempDir dir;
+  const ByteModel bytes;
+  const std::string quantized = dir.file("q8.gguf"), copy = dir.file("copy.gguf");
+  ASSERT_EQ(run_gpt({"convert", bytes.path(), "--out", quantized, "--quant", "q8_0"}).status, 0);
+  fs::copy(quantized, copy);
+  const auto with = [&](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.begin(), {"eval", name, "--data", "tales:3000", "--json", "--against"});
+    return run_gpt(more);
+  };
+  const GptRun run = with(quantized, {bytes.path()});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const json both = json::parse(run.out);
+  EXPECT_EQ(both["against"]["model"], bytes.path());
+  EXPECT_GT(both["kl_divergence"]["mean"].get<double>(), 0);
+  EXPECT_LT(both["kl_divergence"]["mean"].get<double>(), 0.1);
+  EXPECT_GT(both["same_top"].get<double>(), 0.9);
+  const json original = json::parse(run_gpt({"eval", bytes.path(), "--data", "tales:3000", "--json"}).out);
+  EXPECT_NEAR(both["against"]["loss"].get<double>(), original["loss"].get<double>(), 1e-4);
+  EXPECT_NE(both["loss"], both["against"]["loss"]);
+  // Both sides the same weights: another type for blocks, the file itself, a copy; and another vocabulary.
+  for (const std::string& other :
+       {std::string("fp32"), std::string("bf16"), quantized, copy, model("llama")}) {
+    const GptRun refused = with(quantized, {other});
+    EXPECT_EQ(refused.status, 1) << other;
+    EXPECT_NE(refused.err.find(other.size() == 4 ? quantized : other), std::string::npos) << refused.err;
+  }
 }
 
 TEST(Verify, PassesAndNamesWhatFails) {

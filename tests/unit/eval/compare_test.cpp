@@ -34,7 +34,8 @@ struct Fixture {
   Comparison run(DType dtype, DType against, EvalOptions options = {}, int threads = 1) {
     ThreadPool pool(threads);
     options.dtype = dtype;
-    return compare(model, TokenSpan(tokens), options, against, test::backend(pool, best_isa()));
+    const ComparedModel other{.model = model, .dtype = against, .adapter = options.adapter};
+    return compare(model, TokenSpan(tokens), options, other, test::backend(pool, best_isa()));
   }
 
   Model model;
@@ -54,6 +55,23 @@ std::vector<double> log_probabilities(Inference& inference, int32_t id) {
   for (const float x : z)
     out.push_back(double{x} - std::log(sum));
   return out;
+}
+
+TEST(Compare, TwoModels) {
+  Fixture f, other;
+  init_params(other.model.table, other.weights, 8);
+  ThreadPool pool(1);
+  const auto run = [&](const Model& against) {
+    return compare(f.model, TokenSpan(f.tokens), {}, ComparedModel{.model = against},
+                   test::backend(pool, best_isa()));
+  };
+  const Comparison same = run(f.model), different = run(other.model);
+  EXPECT_EQ(same.kl_max, 0);
+  EXPECT_GT(different.kl_mean, 0.01);
+  EXPECT_EQ(different.result.nats, same.result.nats);
+  EXPECT_NE(different.against.nats, same.against.nats);
+  EXPECT_TRUE(same_weights(f.model, Fixture().model));
+  EXPECT_FALSE(same_weights(f.model, other.model));
 }
 
 TEST(Compare, AgreesWithTheDefinition) {
