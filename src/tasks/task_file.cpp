@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr size_t kMaxIncludes = 64;
+constexpr size_t kMaxIncludes = 64, kMaxKeys = 1024;
 constexpr size_t kShown = 60;
 
 }  // namespace
@@ -50,6 +50,7 @@ void TaskFile::read(const std::string& path, std::vector<std::string>& seen) {
   std::map<std::string, int64_t> lines;
   ordered_json own = parse_yaml(read_file(path, YamlLimits().max_bytes), path, &lines);
   if (!own.is_object()) fail("{}: expected the keys of a task, found {}", path, shown_value(own));
+  if (own.size() > kMaxKeys) fail("{}: expected at most {} keys, found {}", path, kMaxKeys, own.size());
   if (own.contains("include")) {
     for (const ordered_json& name : as_list(own["include"])) {
       if (!name.is_string())

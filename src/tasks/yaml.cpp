@@ -9,74 +9,62 @@
 #include <optional>
 #include <sstream>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/error.h"
-#include "base/parse.h"
 #include "base/utf8.h"
+#include "tasks/yaml_scalars.h"
 
 namespace gpt {
 namespace {
 
 using Value = nlohmann::ordered_json;
 
-bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::find(words.begin(), words.end(), text) != words.end();
-}
+constexpr std::string_view kCoreTag = "tag:yaml.org,2002:";
 
-std::string without_underscores(std::string_view text) {
-  std::string digits(text);
-  std::erase(digits, '_');
-  return digits;
-}
-
-// YAML 1.1 has decimal, octal (012), hexadecimal and binary integers.
-std::optional<int64_t> integer_of(std::string_view text) {
-  std::string digits = without_underscores(text);
-  const bool negative = digits.starts_with('-');
-  if (negative || digits.starts_with('+')) digits.erase(0, 1);
-  if (digits.empty() || digits[0] < '0' || digits[0] > '9') return std::nullopt;
-  int base = 10;
-  if (digits.starts_with("0x") || digits.starts_with("0b")) {
-    base = digits[1] == 'x' ? 16 : 2;
-    digits.erase(0, 2);
-  } else if (digits.size() > 1 && digits[0] == '0') {
-    base = 8;
+// What PyYAML's reader refuses, and the line ends that it knows and yaml-cpp does not.
+void require_yaml_characters(std::string_view text, const std::string& what) {
+  int64_t line = 1;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Char c = decode_utf8(text, at);
+    if (c.status != Utf8Status::valid)
+      fail("{}, line {}: expected a task's YAML, found bytes that are no UTF-8", what, line);
+    const char32_t code = c.code;
+    const bool line_end = code == 0x85 || code == 0x2028 || code == 0x2029;
+    const bool known = code == '\t' || code == '\n' || (code >= 0x20 && code <= 0x7e) ||
+                       (code >= 0xa0 && code < 0xfffe) || code >= 0x10000;
+    if (line_end || !known)
+      fail(
+          "{}, line {}: expected a task's YAML, found the character U+{:04X}; write it as an escape in "
+          "double quotes",
+          what, line, static_cast<uint32_t>(code));
+    line += code == '\n' ? 1 : 0;
+    at += static_cast<size_t>(c.length);
   }
-  int64_t value = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, value, base);
-  if (error != std::errc() || stop != end || digits[0] == '-') return std::nullopt;
-  return negative ? -value : value;
 }
 
-// A number with a point: 1e5 without one is text in YAML 1.1, and so is its exponent without a sign.
-std::optional<double> fraction_of(std::string_view text) {
-  std::string digits = without_underscores(text);
-  if (digits.starts_with('+')) digits.erase(0, 1);
-  if (digits.find('.') == std::string::npos) return std::nullopt;
-  if (digits.find_first_not_of("0123456789.+-eE") != std::string::npos) return std::nullopt;
-  const size_t exponent = digits.find_first_of("eE");
-  if (exponent != std::string::npos &&
-      (exponent + 1 >= digits.size() || (digits[exponent + 1] != '+' && digits[exponent + 1] != '-')))
-    return std::nullopt;
-  return parse_number<double>(digits);
-}
-
-Value plain_value(const std::string& text) {
-  if (is_one_of(text, {"", "~", "null", "Null", "NULL"})) return nullptr;
-  if (is_one_of(text, {"yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})) return true;
-  if (is_one_of(text, {"no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})) return false;
-  if (const auto integer = integer_of(text)) return *integer;
-  if (const auto fraction = fraction_of(text)) return *fraction;
-  return text;
+// The text with \n as its only line end, without a byte order mark.
+std::string with_plain_line_ends(std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\r') {
+      out += text[i];
+    } else if (i + 1 == text.size() || text[i + 1] != '\n') {
+      out += '\n';
+    }
+  }
+  return out;
 }
 
 // Builds the value from yaml-cpp's events.
 class Builder : public YAML::EventHandler {
  public:
-  Builder(const std::string& what, const YamlLimits& limits, std::map<std::string, int64_t>* lines)
-      : what_(what), limits_(limits), lines_(lines) {}
+  Builder(const std::string& what, std::string_view source, const YamlLimits& limits,
+          std::map<std::string, int64_t>* lines)
+      : what_(what), scalars_(source), limits_(limits), lines_(lines) {}
 
   Value take() { return std::move(root_); }
 
@@ -88,91 +76,146 @@ class Builder : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto known = anchors_.find(anchor);
     if (known == anchors_.end()) refuse(mark, "an alias inside of what it stands for");
-    count(mark, known->second.values);
-    const Value copy = known->second.value;
-    add(mark, copy, 0);
+    count(mark, known->second.size);
+    place(mark, known->second.value);
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& text) override {
-    if (const auto bad = first_invalid_utf8(text))
+    const auto read = scalars_.text(static_cast<size_t>(mark.pos), text, indent());
+    if (!read)
+      refuse(mark, "a text that PyYAML refuses or reads differently; write it on one line in double quotes");
+    if (const auto bad = first_invalid_utf8(*read))
       refuse(mark, fmt::format("bytes that are no UTF-8, {} bytes into a text", *bad));
-    add(mark, scalar(mark, tag, text), anchor);
+    const bool is_key = !open_.empty() && open_.back().value.is_object() && !open_.back().key;
+    if (is_key && tag == "?" && *read == "<<") {
+      open_.back().key = "";
+      open_.back().merges = true;
+      return;
+    }
+    add(mark, scalar(mark, tag, *read), anchor, std::ssize(*read));
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value) override {
-    open(mark, tag, anchor, Value::array());
+                       YAML::EmitterStyle::value style) override {
+    open(mark, tag, anchor, style, Value::array());
   }
   void OnSequenceEnd() override { close(); }
 
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
-    open(mark, tag, anchor, Value::object());
+                  YAML::EmitterStyle::value style) override {
+    open(mark, tag, anchor, style, Value::object());
   }
   void OnMapEnd() override { close(); }
 
  private:
+  // What a value counts for in the limits.
+  struct Size {
+    int64_t values = 0, bytes = 0;
+  };
   struct Open {
     Value value;
     YAML::Mark mark;
     YAML::anchor_t anchor;
-    int64_t first_value;  // values before it
+    Size before;                                 // of everything read before it
+    int indent;                                  // the column of the innermost block collection
+    std::unordered_set<std::string> names = {};  // keys so far
     std::optional<std::string> key = {};
+    bool merges = false;             // the key is a merge key
     std::vector<Value> merged = {};  // maps of merge keys
   };
   struct Anchored {
     Value value;
-    int64_t values;
+    Size size;
   };
 
   [[noreturn]] void refuse(const YAML::Mark& mark, const std::string& found) const {
     fail("{}, line {}: expected a task's YAML, found {}", what_, mark.line + 1, found);
   }
 
-  void count(const YAML::Mark& mark, int64_t n) {
-    values_ += n;
-    if (values_ > limits_.max_values)
+  void count(const YAML::Mark& mark, const Size& size) {
+    size_.values += size.values;
+    size_.bytes += size.bytes;
+    if (size_.values > limits_.max_values)
       refuse(mark, fmt::format("more than {} values, aliases counted", limits_.max_values));
+    if (size_.bytes > limits_.max_text_bytes)
+      refuse(mark, fmt::format("more than {} bytes of text, aliases counted", limits_.max_text_bytes));
   }
 
+  int indent() const { return open_.empty() ? -1 : open_.back().indent; }
+
   Value scalar(const YAML::Mark& mark, const std::string& tag, const std::string& text) const {
-    if (tag == "!function") return Value{{kYamlFunction, text}};
-    if (tag == "?") return plain_value(text);
-    if (tag == "!" || tag == "tag:yaml.org,2002:str") return text;
-    if (tag.empty()) return plain_value(text);
+    const bool core = tag.starts_with(kCoreTag);
+    const std::string kind = core ? tag.substr(kCoreTag.size()) : tag;
+    if (kind == "!function") return Value{{kYamlFunction, text}};
+    if (kind == "!" || kind == "str") return text;
+    try {
+      if (kind.empty() || kind == "?") return yaml_plain_value(text);
+      if (core) return yaml_tagged_value(kind, text);
+    } catch (const Error& e) {
+      refuse(mark, e.what());
+    }
     refuse(mark, fmt::format("the tag {}", printable_text(tag, 40)));
   }
 
-  void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Value empty) {
-    if (!tag.empty() && tag != "?" && tag != "!")
+  void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+            YAML::EmitterStyle::value style, Value empty) {
+    const std::string own = std::string(kCoreTag) + (empty.is_array() ? "seq" : "map");
+    if (!tag.empty() && tag != "?" && tag != "!" && tag != own)
       refuse(mark, fmt::format("the tag {}", printable_text(tag, 40)));
     if (static_cast<int>(open_.size()) >= limits_.max_depth)
       refuse(mark, fmt::format("more than {} maps and lists inside each other", limits_.max_depth));
-    open_.push_back({std::move(empty), mark, anchor, values_});
-    count(mark, 1);
+    const bool block = style != YAML::EmitterStyle::Flow;
+    const int column = block ? scalars_.column_of_collection(static_cast<size_t>(mark.pos)) : indent();
+    open_.push_back({std::move(empty), mark, anchor, size_, column});
+    count(mark, {.values = 1});
   }
 
   void close() {
     Open done = std::move(open_.back());
     open_.pop_back();
-    for (const Value& merged : done.merged) {
-      for (const auto& [key, value] : merged.items()) {
-        if (!done.value.contains(key)) done.value[key] = value;
-      }
-    }
-    keep(done.anchor, done.value, values_ - done.first_value);
+    if (!done.merged.empty()) done.value = united(done.merged, std::move(done.value));
+    keep(done.anchor, done.value,
+         {.values = size_.values - done.before.values, .bytes = size_.bytes - done.before.bytes});
     place(done.mark, std::move(done.value));
   }
 
-  void add(const YAML::Mark& mark, Value value, YAML::anchor_t anchor) {
-    count(mark, 1);
-    keep(anchor, value, 1);
+  void add(const YAML::Mark& mark, Value value, YAML::anchor_t anchor, int64_t bytes = 0) {
+    const Size size{.values = 1, .bytes = bytes};
+    count(mark, size);
+    keep(anchor, value, size);
     place(mark, std::move(value));
   }
 
-  void keep(YAML::anchor_t anchor, const Value& value, int64_t values) {
-    if (anchor != 0) anchors_[anchor] = {value, values};
+  void keep(YAML::anchor_t anchor, const Value& value, const Size& size) {
+    if (anchor != 0) anchors_[anchor] = {value, size};
+  }
+
+  // Of a map that does not have the key, which an ordered_json would look for in all of them.
+  static void append_member(Value& map, const std::string& key, Value value) {
+    map.get_ref<Value::object_t&>().emplace_back(key, std::move(value));
+  }
+
+  // The members of merged maps, of which the first with a key counts, and then those of the map itself, which
+  // replace them.
+  static Value united(const std::vector<Value>& merged, Value own) {
+    Value out = Value::object();
+    auto& members = out.get_ref<Value::object_t&>();
+    std::unordered_map<std::string, size_t> places;
+    for (const Value& map : merged) {
+      for (const auto& [key, value] : map.items()) {
+        if (places.emplace(key, members.size()).second) members.emplace_back(key, value);
+      }
+    }
+    for (auto& [key, value] : own.get_ref<Value::object_t&>()) {
+      const auto [known, added] = places.emplace(key, members.size());
+      if (added) {
+        members.emplace_back(key, std::move(value));
+      } else {
+        (members.begin() + static_cast<std::ptrdiff_t>(known->second))->second = std::move(value);
+      }
+    }
+    return out;
   }
 
   void place(const YAML::Mark& mark, Value value) {
@@ -185,11 +228,12 @@ class Builder : public YAML::EventHandler {
       parent.value.push_back(std::move(value));
     } else if (!parent.key) {
       set_key(mark, parent, value);
-    } else if (*parent.key == "<<") {
+    } else if (parent.merges) {
       merge(mark, parent, value);
+      parent.merges = false;
       parent.key.reset();
     } else {
-      parent.value[*parent.key] = std::move(value);
+      append_member(parent.value, *parent.key, std::move(value));
       parent.key.reset();
     }
   }
@@ -197,7 +241,7 @@ class Builder : public YAML::EventHandler {
   void set_key(const YAML::Mark& mark, Open& parent, const Value& key) {
     if (key.is_structured()) refuse(mark, "a key that is a list or a map");
     std::string name = key.is_string() ? key.get<std::string>() : key.dump();
-    if (parent.value.contains(name))
+    if (!parent.names.insert(name).second)
       refuse(mark, fmt::format("the key {} a second time", printable_text(name, 60)));
     if (open_.size() == 1 && lines_ != nullptr) lines_->emplace(name, mark.line + 1);
     parent.key = std::move(name);
@@ -216,12 +260,13 @@ class Builder : public YAML::EventHandler {
   }
 
   const std::string& what_;
+  YamlScalars scalars_;
   const YamlLimits& limits_;
   std::map<std::string, int64_t>* lines_;
   Value root_;
   std::vector<Open> open_;
   std::unordered_map<YAML::anchor_t, Anchored> anchors_;
-  int64_t values_ = 0;
+  Size size_;
 };
 
 }  // namespace
@@ -230,13 +275,15 @@ nlohmann::ordered_json parse_yaml(std::string_view text, const std::string& what
                                   std::map<std::string, int64_t>* lines, const YamlLimits& limits) {
   if (text.size() > limits.max_bytes)
     fail("{}: expected a task's YAML of at most {} bytes, found {}", what, limits.max_bytes, text.size());
-  std::istringstream in{std::string(text)};
+  const std::string source = with_plain_line_ends(text);
+  require_yaml_characters(source, what);
+  std::istringstream in{source};
   try {
     YAML::Parser parser(in);
-    Builder builder(what, limits, lines);
+    Builder builder(what, source, limits, lines);
     if (!parser.HandleNextDocument(builder)) return nullptr;
     Value value = builder.take();
-    Builder rest(what, limits, nullptr);
+    Builder rest(what, source, limits, nullptr);
     if (parser.HandleNextDocument(rest)) fail("{}: expected one YAML document, found several", what);
     return value;
   } catch (const YAML::Exception& e) {
