@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "tasks/python_regex.h"
 #include "tasks/python_text.h"
 #include "tasks/yaml.h"
 
@@ -16,7 +17,8 @@ inline int fuzz_yaml(const uint8_t* data, size_t size) {
     std::map<std::string, int64_t> lines;
     const nlohmann::ordered_json value = parse_yaml(text, "fuzz", &lines, {.max_values = 4096});
     GPT_ASSERT(!value.is_object() || lines.size() <= value.size());
-    GPT_ASSERT(nlohmann::ordered_json::parse(value.dump()) == value);
+    const std::string dumped = value.dump();  // infinities become null
+    GPT_ASSERT(nlohmann::ordered_json::parse(dumped).dump() == dumped);
     return 1;
   } catch (const Error&) {
     return 0;
@@ -28,6 +30,21 @@ inline int fuzz_literal(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const bool valid = python_literal(text).has_value();
   return valid ? 1 : 0;
+}
+
+// A pattern and a text, apart by a zero byte. A match takes out what it finds.
+inline int fuzz_python_regex(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const size_t end = text.find('\0');
+  try {
+    const PythonRegex regex{std::string(text.substr(0, end))};
+    const std::string_view searched = end == std::string_view::npos ? "" : text.substr(end + 1);
+    const bool found = !regex.find_all(searched).empty();
+    GPT_ASSERT(found || regex.remove_from(searched).size() >= searched.size());
+    return 1;
+  } catch (const Error&) {
+    return 0;
+  }
 }
 
 }  // namespace gpt

@@ -7,12 +7,16 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "tasks/python_pattern.h"
 
 namespace gpt {
 namespace {
 
 constexpr size_t kMaxPattern = 4096;
-constexpr uint32_t kMaxSteps = 2'000'000;  // of backtracking, for one match
+// For all matches in a text: items tried.
+constexpr int64_t kMaxItems = 100'000'000;
+// For one match: steps of backtracking, nested ones, and KiB of memory for their state.
+constexpr uint32_t kMaxSteps = 2'000'000, kMaxNestedSteps = 200'000, kMaxKib = 65536;
 
 std::string message_of(int code) {
   std::string text(128, '\0');
@@ -35,10 +39,10 @@ struct PythonRegex::Code {
     pcre2_code_free_8(code);
   }
 
-  // Whether there is a match at or behind `at`.
+  // Whether there is a match at or behind `at`. The text is valid UTF-8.
   bool search(std::string_view text, size_t at, uint32_t options) const {
-    const int rc = pcre2_match_8(code, reinterpret_cast<PCRE2_SPTR8>(text.data()), text.size(), at, options,
-                                 match, context);
+    const int rc = pcre2_match_8(code, reinterpret_cast<PCRE2_SPTR8>(text.data()), text.size(), at,
+                                 options | PCRE2_NO_UTF_CHECK, match, context);
     if (rc == PCRE2_ERROR_NOMATCH) return false;
     if (rc < 0)
       fail("the regular expression {} on a text of {} bytes: {}", printable_text(pattern, 80), text.size(),
@@ -46,9 +50,16 @@ struct PythonRegex::Code {
     return true;
   }
 
+  // Called before each item that is tried.
+  static int count_item(pcre2_callout_block_8*, void* left) {
+    return --*static_cast<int64_t*>(left) < 0 ? PCRE2_ERROR_MATCHLIMIT : 0;
+  }
+
   // Calls f after each match. As in Python, a match may be empty behind one that is not, but not twice at
   // the same place.
   void for_each(std::string_view text, const std::function<void(const PCRE2_SIZE*, uint32_t)>& f) const {
+    int64_t items = kMaxItems;
+    pcre2_set_callout_8(context, count_item, &items);
     uint32_t options = 0;
     for (size_t at = 0; at <= text.size();) {
       if (!search(text, at, options)) {
@@ -68,50 +79,63 @@ struct PythonRegex::Code {
 PythonRegex::PythonRegex(const std::string& pattern) : code_(std::make_unique<Code>()) {
   code_->pattern = pattern;
   const auto refuse = [&](std::string_view found) {
-    fail("the regular expression {}: expected one of Python's that PCRE2 knows too, found {}",
-         printable_text(pattern, 80), found);
+    fail("the regular expression {}: expected one of Python 3.11's, found {}", printable_text(pattern, 80),
+         found);
   };
   if (pattern.size() > kMaxPattern) refuse("more than 4096 bytes");
-  for (const char* const other : {"\\Z", "\\K"}) {  // other than Python's, or none of its own
-    if (pattern.find(other) != std::string::npos) refuse(other);
+  std::string translated;
+  try {
+    translated = pcre2_of_python(pattern);
+  } catch (const Error& e) {
+    refuse(e.what());
   }
+  constexpr uint32_t kNestedGroups = 1000;  // the translation's, of at most 100 in the pattern
+  pcre2_compile_context_8* const context = pcre2_compile_context_create_8(nullptr);
+  GPT_ASSERT(context != nullptr);
+  pcre2_set_parens_nest_limit_8(context, kNestedGroups);
   int error = 0;
   PCRE2_SIZE at = 0;
-  code_->code = pcre2_compile_8(reinterpret_cast<PCRE2_SPTR8>(pattern.data()), pattern.size(),
-                                PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_MATCH_INVALID_UTF,
-                                &error, &at, nullptr);
-  if (code_->code == nullptr) refuse(fmt::format("at byte {}: {}", at, message_of(error)));
+  // PCRE2 10.42's optimizations of the start miss "a" for (?=a)a*a.
+  constexpr uint32_t kOptions = PCRE2_UTF | PCRE2_AUTO_CALLOUT | PCRE2_NO_START_OPTIMIZE;
+  code_->code = pcre2_compile_8(reinterpret_cast<PCRE2_SPTR8>(translated.data()), translated.size(), kOptions,
+                                &error, &at, context);
+  pcre2_compile_context_free_8(context);
+  if (code_->code == nullptr) refuse("what is not supported: " + message_of(error));
   code_->context = pcre2_match_context_create_8(nullptr);
   code_->match = pcre2_match_data_create_from_pattern_8(code_->code, nullptr);
   GPT_ASSERT(code_->context != nullptr && code_->match != nullptr);
   pcre2_set_match_limit_8(code_->context, kMaxSteps);
+  pcre2_set_depth_limit_8(code_->context, kMaxNestedSteps);
+  pcre2_set_heap_limit_8(code_->context, kMaxKib);
 }
 
 PythonRegex::~PythonRegex() = default;
 PythonRegex::PythonRegex(PythonRegex&&) noexcept = default;
 PythonRegex& PythonRegex::operator=(PythonRegex&&) noexcept = default;
 
-std::vector<std::vector<std::string>> PythonRegex::find_all(std::string_view text) const {
+std::vector<std::vector<std::string>> PythonRegex::find_all(std::string_view bytes) const {
+  const std::string text = replace_invalid_utf8(bytes);
   std::vector<std::vector<std::string>> matches;
   code_->for_each(text, [&](const PCRE2_SIZE* ends, uint32_t pairs) {
     std::vector<std::string> groups;
     for (uint32_t i = pairs > 1 ? 1 : 0; i < pairs; ++i) {
       const PCRE2_SIZE begin = ends[2 * i], end = ends[2 * i + 1];
-      groups.emplace_back(begin == PCRE2_UNSET ? "" : text.substr(begin, end - begin));
+      groups.push_back(begin == PCRE2_UNSET ? "" : text.substr(begin, end - begin));
     }
     matches.push_back(std::move(groups));
   });
   return matches;
 }
 
-std::string PythonRegex::remove_from(std::string_view text) const {
+std::string PythonRegex::remove_from(std::string_view bytes) const {
+  const std::string text = replace_invalid_utf8(bytes);
   std::string out;
   size_t kept = 0;
   code_->for_each(text, [&](const PCRE2_SIZE* ends, uint32_t) {
-    out.append(text.substr(kept, ends[0] - kept));
+    out.append(text, kept, ends[0] - kept);
     kept = ends[1];
   });
-  return out.append(text.substr(kept));
+  return out.append(text, kept);
 }
 
 }  // namespace gpt
