@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/ranges.h"
 #include "tasks/python_text.h"
+#include "text/letter_case.h"
 
 namespace gpt {
 namespace {
@@ -119,7 +120,7 @@ MetricItem choice_item(const std::string& metric, const ChoiceView& view) {
 std::string plain(const MetricRule& rule, std::string text, Patterns& patterns) {
   for (const std::string& pattern : rule.regexes_to_ignore)
     text = patterns.of(pattern).remove_from(text);
-  if (rule.ignore_case) text = lower(text);
+  if (rule.ignore_case) text = in_case(text, LetterCase::lower);
   if (rule.ignore_punctuation) text = without_any(text, kPunctuation);
   if (rule.ignore_numbers) text = without_any(text, kDigits);
   return text;
@@ -148,8 +149,8 @@ std::string filtered_answer(const FilterRule& filter, std::vector<std::string> t
       for (std::string& text : texts) {
         if (step.function == "regex") text = matched(step, text, patterns);
         if (step.function == "remove_whitespace") text = std::string(strip(text));
-        if (step.function == "lowercase") text = lower(text);
-        if (step.function == "uppercase") text = upper(text);
+        if (step.function == "lowercase") text = in_case(text, LetterCase::lower);
+        if (step.function == "uppercase") text = in_case(text, LetterCase::upper);
         if (step.function == "map") text = mapped(step, text);
       }
     }

@@ -19,7 +19,7 @@
 namespace gpt {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 using Ids = std::vector<int32_t>;
 
 constexpr uint64_t kShuffleSeed = 1337, kExampleSeed = 1234;
@@ -150,7 +150,7 @@ int64_t common_length(const std::vector<Ids>& all, bool front) {
 class Run {
  public:
   Run(const CoreTask& task, TaskModel& model, const TaskOptions& options)
-      : task_(task), model_(model), documents_(read_documents({task.data})) {
+      : task_(task), model_(model), documents_(read_documents({task.data}, std::nullopt)) {
     if (model.prefix_id() < 0) fail("task {}: the tokenizer has no BOS, which stands in front", task.label);
     order_ = PythonRandom(kShuffleSeed).shuffled(documents_.size());
     if (options.limit && *options.limit < std::ssize(order_))
@@ -185,8 +185,8 @@ class Run {
       const bool right = task_.kind == CoreTask::Kind::language_modeling ? greedy : best(losses) == gold_[i];
       items.push_back({right ? 1.0 : 0.0});
       if (options.on_sample)
-        options.on_sample(json{{"task", task_.label},
-                               {"doc_id", i},
+        options.on_sample(json{{"doc_id", i},
+                               {"task", task_.label},
                                {"place", documents_.places[order_[i]]},
                                {"losses", answers},
                                {"metrics", {{"acc,none", right ? 1 : 0}}}}

@@ -11,39 +11,14 @@
 #include "base/parse.h"
 #include "base/ranges.h"
 #include "tasks/native_functions.h"
+#include "text/jinja/datetime.h"
 
 namespace gpt {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 constexpr uint64_t kMaxFile = uint64_t{4} << 30;
-constexpr size_t kMaxFields = 1024;
-
-// A column with a fraction has fractions only.
-void make_column(std::vector<json>& docs, const std::string& field) {
-  bool fractions = false;
-  for (json& doc : docs) {
-    const auto [value, added] = doc.emplace(field, nullptr);
-    fractions = fractions || value->is_number_float();
-  }
-  if (!fractions) return;
-  for (json& doc : docs) {
-    json& value = doc[field];
-    if (value.is_number_integer()) value = value.get<double>();
-  }
-}
-
-void make_columns(std::vector<json>& docs) {
-  std::map<std::string, bool> fields;
-  for (const json& doc : docs) {
-    for (const auto& [field, value] : doc.items())
-      fields[field] = true;
-    if (fields.size() > kMaxFields) fail("expected at most {} different fields", kMaxFields);
-  }
-  for (const auto& [field, known] : fields)
-    make_column(docs, field);
-}
 
 void read_lines(const std::string& path, std::vector<json>& docs, std::vector<std::string>& places) {
   const std::string text = read_file(path, kMaxFile);
@@ -52,9 +27,9 @@ void read_lines(const std::string& path, std::vector<json>& docs, std::vector<st
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     places.push_back(fmt::format("{}, line {}", path, number));
-    docs.push_back(parse_json(line, places.back()));
-    if (!docs.back().is_object())
-      fail("{}: expected an object, found {}", places.back(), json_kind(docs.back()));
+    const nlohmann::json checked = parse_json(line, places.back());
+    if (!checked.is_object()) fail("{}: expected an object, found {}", places.back(), json_kind(checked));
+    docs.push_back(json::parse(line));  // keeps the order of keys
   }
 }
 
@@ -76,15 +51,25 @@ Documents processed(const Documents& split, const std::string& function) {
 
 }  // namespace
 
-Documents read_documents(const std::vector<std::string>& paths) {
+Documents read_documents(const std::vector<std::string>& paths, std::optional<TextTypes> texts) {
   auto docs = std::make_shared<std::vector<json>>();
   Documents out;
   for (const std::string& path : paths)
     read_lines(path, *docs, out.places);
   if (docs->empty()) fail("{}: expected documents, one a line, found none", fmt::join(paths, ", "));
-  make_columns(*docs);
+  if (texts) type_documents(*docs, *texts);
   out.docs = std::move(docs);
   return out;
+}
+
+json plain_document(const json& value) {
+  if (value.is_binary()) return PythonDatetime::from_json(value).str();
+  json plain = value;
+  if (value.is_structured()) {
+    for (json& member : plain)
+      member = plain_document(member);
+  }
+  return plain;
 }
 
 namespace {
@@ -141,7 +126,9 @@ std::vector<std::string> TaskData::files_of(const std::string& split) const {
 const Documents& TaskData::split(const std::string& name) {
   const auto known = splits_.find(name);
   if (known != splits_.end()) return known->second;
-  Documents docs = read_documents(files_of(name));
+  // The types of other data sets are not known from their JSONL.
+  const TextTypes texts = config_.dataset_path == "json" ? TextTypes::datetimes : TextTypes::text;
+  Documents docs = read_documents(files_of(name), texts);
   if (!config_.process_docs.empty()) docs = processed(docs, config_.process_docs);
   return splits_.emplace(name, std::move(docs)).first->second;
 }

@@ -3,25 +3,29 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tasks/document_types.h"
 #include "tasks/task_config.h"
 
 namespace gpt {
 
 // The examples of a split, and where each stands.
 struct Documents {
-  std::shared_ptr<const std::vector<nlohmann::json>> docs;
+  std::shared_ptr<const std::vector<nlohmann::ordered_json>> docs;
   std::vector<std::string> places;  // "FILE, line N"
 
   size_t size() const { return places.size(); }
 };
 
-// Reads JSONL files, one object a line, one after the other. As `datasets` makes columns of them, a field
-// that other lines have is null where it is missing, and a column of whole numbers and fractions has
-// fractions. Throws Error naming file and line.
-Documents read_documents(const std::vector<std::string>& paths);
+// Reads JSONL files, one object a line, one after the other, and types their columns unless `texts` is empty.
+// Throws Error naming file and line.
+Documents read_documents(const std::vector<std::string>& paths, std::optional<TextTypes> texts);
+
+// A document as JSON has it: datetimes become texts.
+nlohmann::ordered_json plain_document(const nlohmann::ordered_json& value);
 
 // Finds and reads the splits of a task, each once. Nothing is fetched: dataset_path json names its files in
 // dataset_kwargs.data_files, looked for in the data folder, where gpt runs and beside the YAML; of other

@@ -12,11 +12,12 @@
 #include "tasks/python_regex.h"
 #include "tasks/python_text.h"
 #include "tasks/task_file.h"
+#include "text/letter_case.h"
 
 namespace gpt {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 std::string text_field(const json& doc, const char* name) {
   const auto field = doc.find(name);
@@ -33,7 +34,8 @@ std::string hellaswag_text(const std::string& text) {
 }
 
 json hellaswag_document(const json& doc) {
-  const std::string context = text_field(doc, "ctx_a") + " " + capitalize(text_field(doc, "ctx_b"));
+  const std::string context =
+      text_field(doc, "ctx_a") + " " + in_case(text_field(doc, "ctx_b"), LetterCase::capitalize);
   const auto endings = doc.find("endings");
   if (endings == doc.end() || !endings->is_array()) fail("the field endings: expected a list");
   json out = doc;
@@ -102,7 +104,7 @@ uint64_t fnv1a(const std::string& bytes) {
 
 bool names_task(const TaskFile& file, const std::string& word) {
   const std::string names = file.text("task").value_or("") + "\n" + file.text("dataset_path").value_or("");
-  return lower(names).find(word) != std::string::npos;
+  return in_case(names, LetterCase::lower).find(word) != std::string::npos;
 }
 
 json call(const std::string& function, const json& doc) {

@@ -19,9 +19,9 @@ void require_native_function(const std::string& name, NativeUse use, const TaskF
 
 // A document as a process_docs function leaves it. Throws Error naming a field that is missing or of the
 // wrong kind.
-nlohmann::json native_document(const std::string& function, const nlohmann::json& doc);
+nlohmann::ordered_json native_document(const std::string& function, const nlohmann::ordered_json& doc);
 
 // What a doc_to_... function makes of a document; throws as above.
-nlohmann::json native_value(const std::string& function, const nlohmann::json& doc);
+nlohmann::ordered_json native_value(const std::string& function, const nlohmann::ordered_json& doc);
 
 }  // namespace gpt

@@ -14,7 +14,7 @@
 namespace gpt {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 // Joined by a blank, unless there is white space at the seam.
 std::string delimited(const std::string& a, const std::string& b) {

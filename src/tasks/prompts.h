@@ -17,18 +17,18 @@ namespace gpt {
 // A task's templates, compiled once: what its rules make of a document, as Python values in JSON.
 class DocRules {
  public:
-  DocRules(const TaskConfig& config, const nlohmann::json& first_document);
+  DocRules(const TaskConfig& config, const nlohmann::ordered_json& first_document);
 
   // A text; a number of a choice where digits came out and the task has choices; or what the field has.
-  nlohmann::json text(const DocRule& rule, const nlohmann::json& doc);
+  nlohmann::ordered_json text(const DocRule& rule, const nlohmann::ordered_json& doc);
   // A text, a number or a list.
-  nlohmann::json target(const DocRule& rule, const nlohmann::json& doc);
-  std::vector<std::string> choices(const DocRule& rule, const nlohmann::json& doc);
+  nlohmann::ordered_json target(const DocRule& rule, const nlohmann::ordered_json& doc);
+  std::vector<std::string> choices(const DocRule& rule, const nlohmann::ordered_json& doc);
   // gen_prefix and description, which may name a field. "" where there is none.
-  std::string plain(const DocRule& rule, const nlohmann::json& doc);
+  std::string plain(const DocRule& rule, const nlohmann::ordered_json& doc);
 
  private:
-  std::string render(const std::string& source, const nlohmann::json& doc);
+  std::string render(const std::string& source, const nlohmann::ordered_json& doc);
   bool is_field(const std::string& name) const { return fields_.count(name) > 0; }
 
   const TaskConfig& config_;
@@ -69,13 +69,14 @@ class Prompts {
   TaskPrompt next();
 
  private:
-  std::vector<const nlohmann::json*> examples(const nlohmann::json& doc);
-  std::string turn(const nlohmann::json& doc);
-  std::string shot(const nlohmann::json& doc);
-  TaskPrompt make(const nlohmann::json& doc);
-  TaskPrompt make_choices(const nlohmann::json& doc, const std::string& before);
-  std::vector<int64_t> gold_of(const nlohmann::json& value, const std::vector<std::string>& choices) const;
-  std::string question(const nlohmann::json& value) const;
+  std::vector<const nlohmann::ordered_json*> examples(const nlohmann::ordered_json& doc);
+  std::string turn(const nlohmann::ordered_json& doc);
+  std::string shot(const nlohmann::ordered_json& doc);
+  TaskPrompt make(const nlohmann::ordered_json& doc);
+  TaskPrompt make_choices(const nlohmann::ordered_json& doc, const std::string& before);
+  std::vector<int64_t> gold_of(const nlohmann::ordered_json& value,
+                               const std::vector<std::string>& choices) const;
+  std::string question(const nlohmann::ordered_json& value) const;
 
   const TaskConfig& config_;
   const Documents* documents_;

@@ -1,37 +1,22 @@
 #include "tasks/python_text.h"
 
 #include <fmt/format.h>
-#include <utf8proc.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/parse.h"
 #include "base/utf8.h"
+#include "text/jinja/datetime.h"
 #include "text/unicode.h"
 
 namespace gpt {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 bool is_space(char32_t code) {
   return (code >= 0x1c && code <= 0x1f) || is_white_space(code);
-}
-
-template <class Map>
-std::string mapped(std::string_view text, const Map& map) {
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Char c = decode_utf8(text, at);
-    if (c.status == Utf8Status::valid) {
-      append_utf8(out, static_cast<char32_t>(map(static_cast<utf8proc_int32_t>(c.code))));
-    } else {
-      out.append(text.substr(at, static_cast<size_t>(c.length)));
-    }
-    at += static_cast<size_t>(c.length);
-  }
-  return out;
 }
 
 // The last character of a text that is not empty: its code and where it begins.
@@ -226,20 +211,6 @@ bool ends_with_space(std::string_view text) {
   return !text.empty() && is_space(last_character(text).first);
 }
 
-std::string lower(std::string_view text) {
-  return mapped(text, utf8proc_tolower);
-}
-
-std::string upper(std::string_view text) {
-  return mapped(text, utf8proc_toupper);
-}
-
-std::string capitalize(std::string_view text) {
-  if (text.empty()) return "";
-  const auto first = static_cast<size_t>(decode_utf8(text, 0).length);
-  return mapped(text.substr(0, first), utf8proc_totitle) + lower(text.substr(first));
-}
-
 int64_t characters(std::string_view text) {
   int64_t n = 0;
   for (size_t at = 0; at < text.size(); ++n)
@@ -288,6 +259,7 @@ std::string python_str(const json& value) {
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   if (value.is_null()) return "None";
   if (value.is_number_float()) return float_text(value.get<double>());
+  if (value.is_binary()) return PythonDatetime::from_json(value).str();
   return value.dump();
 }
 

@@ -12,7 +12,7 @@
 namespace gpt {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 // The documents of a task while it runs.
 class Run {
@@ -109,10 +109,10 @@ class Run {
   // What happened to a document, as a line.
   std::string sample(size_t i, std::span<const Score> scores, const json& answers) const {
     const TaskPrompt& prompt = asked_[i];
-    json out = {{"task", config_.name},
-                {"doc_id", i},
+    json out = {{"doc_id", i},
+                {"task", config_.name},
                 {"place", prompts_.documents().places[i]},
-                {"doc", (*prompts_.documents().docs)[i]}};
+                {"doc", plain_document((*prompts_.documents().docs)[i])}};
     if (config_.output == OutputType::multiple_choice) {
       out["target"] = prompt.gold;
     } else {

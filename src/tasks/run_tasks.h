@@ -19,7 +19,8 @@ struct TaskOptions {
   std::optional<int64_t> num_fewshot;  // instead of the tasks' own, but for those that say 0
   std::optional<int64_t> limit;        // the first documents of each task only
   uint64_t seed = 1234;                // of sampled answers
-  std::function<void(const std::string& line)> on_sample;  // gets a JSON object for each document
+  std::function<void(const std::string& line)>
+      on_sample;  // gets a JSON object for each document, doc_id first
   // What is done of a task.
   std::function<void(const std::string& task, int64_t done, int64_t total)> progress;
 };

@@ -1,6 +1,7 @@
 #include "tasks/task_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/suggest.h"
@@ -12,6 +13,8 @@ namespace gpt {
 namespace {
 
 using nlohmann::ordered_json;
+
+constexpr int64_t kMaxRepeats = 4096;
 
 const std::vector<std::string> kKeys = {"task",
                                         "task_alias",
@@ -111,6 +114,14 @@ GenerationRule read_generation(const TaskFile& file, const std::string& fewshot_
     if (!value.is_number()) file.refuse("generation_kwargs", key + " to be a number", shown_value(value));
     return value.get<double>();
   };
+  const auto whole_number = [&](const std::string& key, const ordered_json& value, int64_t least) {
+    constexpr double kMost = 1e9;
+    const double x = number(key, value);
+    if (!(x >= static_cast<double>(least) && x <= kMost && x == std::floor(x)))
+      file.refuse("generation_kwargs", fmt::format("{} to be a whole number from {} to 1e9", key, least),
+                  shown_value(value));
+    return static_cast<int64_t>(x);
+  };
   std::optional<bool> do_sample;
   int64_t best_alias = 4;
   const std::vector<std::string> aliases = {"max_gen_toks", "max_new_tokens", "max_tokens",
@@ -124,7 +135,8 @@ GenerationRule read_generation(const TaskFile& file, const std::string& fewshot_
         if (!stop.get<std::string>().empty()) rule.until.push_back(stop.get<std::string>());
       }
     } else if (alias < std::ssize(aliases)) {
-      if (alias < best_alias) rule.max_tokens = static_cast<int64_t>(number(key, value));
+      const int64_t tokens = whole_number(key, value, 1);
+      if (alias < best_alias) rule.max_tokens = tokens;
       best_alias = std::min<int64_t>(best_alias, alias);
     } else if (key == "do_sample") {
       if (!value.is_boolean())
@@ -135,13 +147,11 @@ GenerationRule read_generation(const TaskFile& file, const std::string& fewshot_
     } else if (key == "top_p") {
       rule.top_p = number(key, value);
     } else if (key == "top_k") {
-      rule.top_k = static_cast<int64_t>(number(key, value));
+      rule.top_k = whole_number(key, value, 0);
     } else {
       file.refuse("generation_kwargs", "until, max_gen_toks, do_sample, temperature, top_p or top_k", key);
     }
   }
-  if (rule.max_tokens < 1)
-    file.refuse("generation_kwargs", "max_gen_toks of at least 1", std::to_string(rule.max_tokens));
   if (do_sample == false) rule.temperature = 0;
   if (do_sample == true && rule.temperature == 0) rule.temperature = 1;
   return rule;
@@ -184,7 +194,7 @@ FewshotRule read_fewshot(const TaskFile& file, const TaskConfig& task) {
     } else if (key == "samples") {
       if (!value.is_array())
         file.refuse("fewshot_config", "a list of documents as samples", shown_value(value));
-      rule.samples = std::make_shared<const nlohmann::json>(nlohmann::json::parse(value.dump()));
+      rule.samples = std::make_shared<const ordered_json>(value);
     } else if (key == "doc_to_text") {
       rule.text = read_doc_rule(file, "fewshot_config", value);
     } else if (key == "doc_to_target") {
@@ -216,8 +226,10 @@ void check_task(const TaskFile& file, const TaskConfig& c) {
   if (c.output == OutputType::multiple_choice && !c.choice)
     fail("{}: doc_to_choice is missing, which multiple_choice needs", c.file);
   if (c.num_fewshot.value_or(0) < 0) file.refuse("num_fewshot", "0 or more", std::to_string(*c.num_fewshot));
-  if (c.repeats < 1 || (c.repeats > 1 && c.output != OutputType::generate_until))
-    file.refuse("repeats", "1, or more with generate_until", std::to_string(c.repeats));
+  const int64_t most = c.output == OutputType::generate_until ? kMaxRepeats : 1;
+  if (c.repeats < 1 || c.repeats > most)
+    file.refuse("repeats", fmt::format("1, or up to {} with generate_until", kMaxRepeats),
+                std::to_string(c.repeats));
 }
 
 }  // namespace

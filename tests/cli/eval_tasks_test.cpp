@@ -112,6 +112,21 @@ TEST(EvalTasks, WriteAPageAndALog) {
   EXPECT_EQ(count, 15);
 }
 
+// What a log begins with tells it from the files of others, however long its prompts are.
+TEST(EvalTasks, ALogIsReplacedByTheNext) {
+  const gpt::test::TempDir dir;
+  const std::string log = dir.file("log.jsonl"), task = dir.file("t.yaml");
+  std::ofstream(dir.file("d.jsonl")) << json{{"q", std::string(9000, 'x')}, {"a", "b"}}.dump() << "\n";
+  std::ofstream(task) << "task: t\ndataset_path: json\ndataset_kwargs: {data_files: {test: d.jsonl}}\n"
+                         "test_split: test\noutput_type: loglikelihood\ndoc_to_text: q\ndoc_to_target: a\n";
+  for (int i = 0; i < 2; ++i) {
+    const GptRun run = eval(data("gpt2"), {task, "--log-samples", log});
+    EXPECT_EQ(run.status, 0) << run.err;
+  }
+  std::ofstream(log) << json{{"prompt", std::string(9000, 'x')}}.dump() << "\n";
+  EXPECT_EQ(eval(data("gpt2"), {task, "--log-samples", log}).status, 1);
+}
+
 TEST(EvalTasks, MistakesAreNamed) {
   const auto refused = [](const Words& more) {
     const GptRun run = eval(data("gpt2"), more);

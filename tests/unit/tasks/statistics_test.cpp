@@ -10,6 +10,7 @@
 #include "tasks/answers.h"
 #include "tasks/prefix_tree.h"
 #include "tasks/python_text.h"
+#include "text/letter_case.h"
 #include "unit/tasks/task_fixture.h"
 
 namespace gpt {
@@ -100,18 +101,20 @@ TEST(PythonRegex, MeansWhatPythonMeans) {
             (std::vector<std::vector<std::string>>{{"a", ""}, {"", "b"}}));
   EXPECT_NE(error_of([] { PythonRegex("(a+)+$").find_all(std::string(60, 'a') + "b"); }), "no error");
   EXPECT_NE(error_of([] { PythonRegex("("); }), "no error");
-  EXPECT_NE(error_of([] { PythonRegex("a\\Z"); }), "no error");
+  EXPECT_EQ(PythonRegex("a\\Z|b$").remove_from("ab\na\n"), "ab\na\n");
+  EXPECT_EQ(PythonRegex("a\\Z|b$").remove_from("aab\n"), "aa\n");
 }
 
 TEST(PythonText, Literals) {
   EXPECT_EQ(python_literal(R"(['a', "it's", 'q"', 'n\n\x41\u00e9', 1, -2.5, True, None, ('x',), ('y')])"),
-            json::parse(R"(["a","it's","q\"","n\nA\u00e9",1,-2.5,true,null,["x"],"y"])"));
-  EXPECT_EQ(python_literal(R"({'a': [1], 'b': 'c' 'd'})"), json::parse(R"({"a":[1],"b":"cd"})"));
+            nlohmann::ordered_json::parse(R"(["a","it's","q\"","n\nA\u00e9",1,-2.5,true,null,["x"],"y"])"));
+  EXPECT_EQ(python_literal(R"({'a': [1], 'b': 'c' 'd'})"),
+            nlohmann::ordered_json::parse(R"({"a":[1],"b":"cd"})"));
   for (const char* text :
        {"", "[", "['a' 1]", "[1 2]", "a", "__import__('os')", "'a", "012", "{1: 2}", "1+1"})
     EXPECT_EQ(python_literal(text), std::nullopt) << text;
   EXPECT_EQ(python_literal(std::string(100000, '[')), std::nullopt);
-  EXPECT_EQ(capitalize("éLAN Vital"), "Élan vital");
+  EXPECT_EQ(in_case("éLAN Vital", LetterCase::capitalize), "Élan vital");
   EXPECT_EQ(strip("\x1c a\u3000"), "a");
   EXPECT_EQ(count_words(" two  words "), 4);  // as re.split counts the empty ends
 }

@@ -26,7 +26,7 @@ f: |
                                         "t");
   EXPECT_EQ(value, ordered_json::parse(R"({"a":true,
     "b":[1,10,31,1000,-3,4,1.5,"1e5",0.5,1000.0,"yes","it's",null,null],
-    "c":{"x":1,"y":false},"d":{"y":2,"x":1},"e":{"!function":"utils.process_docs"},"f":"two\nlines\n"})"));
+    "c":{"x":1,"y":false},"d":{"x":1,"y":2},"e":{"!function":"utils.process_docs"},"f":"two\nlines\n"})"));
 }
 
 TEST(Yaml, RefusesWithTheLine) {
@@ -59,6 +59,10 @@ TEST(Yaml, BoundsWhatAFileCanAskFor) {
     EXPECT_NE(error_of([&] { parse_yaml(lists, "deep"); }), "no error");
   }
   EXPECT_THAT(error_of([] { parse_yaml(std::string(5 << 20, 'a'), "long"); }), HasSubstr("bytes"));
+  std::string copies = "a: &a " + std::string(1 << 20, 'x') + "\nb: [";
+  for (int i = 0; i < 100; ++i)
+    copies += "*a, ";
+  EXPECT_THAT(error_of([&] { parse_yaml(copies + "]", "copies"); }), HasSubstr("bytes"));
 }
 
 // A task of which one key is another.
@@ -110,6 +114,11 @@ TEST(TaskConfig, RefusesByName) {
   EXPECT_THAT(refused("num_fewshot", "many"), HasSubstr("whole number"));
   EXPECT_THAT(refused("num_fewshot", "-1"), HasSubstr("num_fewshot"));
   EXPECT_THAT(refused("repeats", "3"), HasSubstr("repeats"));
+  const std::string generates = "generate_until\nrepeats: ";
+  EXPECT_EQ(refused("output_type", generates + "4096"), "no error");
+  EXPECT_THAT(refused("output_type", generates + "4097"), HasSubstr("repeats"));
+  EXPECT_THAT(refused("generation_kwargs", "{max_gen_toks: 1.0e+300}"), HasSubstr("max_gen_toks"));
+  EXPECT_THAT(refused("generation_kwargs", "{top_k: 2.5}"), HasSubstr("top_k"));
   EXPECT_THAT(refused("test_split", ""), HasSubstr("validation_split"));
   EXPECT_THAT(refused("doc_to_choice", ""), HasSubstr("doc_to_choice"));
   EXPECT_THAT(refused("include", "nothing.yaml"), HasSubstr("nothing.yaml"));
