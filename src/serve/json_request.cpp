@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/json_text.h"
 #include "base/ranges.h"
 #include "base/utf8.h"
 #include "serve/api_error.h"
@@ -19,7 +20,7 @@ using nlohmann::json;
 // A value as messages show it.
 std::string shown(const json& value) {
   if (!value.is_primitive()) return std::string(json_kind(value));
-  return printable_text(value.dump(-1, ' ', false, json::error_handler_t::replace), 40);
+  return printable_text(json_text(value), 40);
 }
 
 JsonLimits limits_of(std::string_view body) {
@@ -42,7 +43,7 @@ std::optional<int64_t> whole_number(const json& value) {
 json parse_body(std::string_view body) {
   json parsed;
   try {
-    parsed = parse_json(body, "the body", limits_of(body));
+    parsed = parse_body_document(body);  // a number beyond 64 bits is none of those that fields take
   } catch (const Error& error) {
     throw ApiError(400, error.what(), {}, "invalid_json");
   }
