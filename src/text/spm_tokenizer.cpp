@@ -121,7 +121,7 @@ class SpmTokenizer final : public Tokenizer {
  private:
   std::string decode_as_tokenizers(std::span<const int32_t> ids) const {
     std::string out;
-    for (const int32_t id : ids) {
+    for (const int32_t& id : ids) {
       std::string bytes = token_bytes(id);
       // Normalized added tokens decode to what they were searched for, with the blank in front.
       const AddedToken* added = parts_.prefix_once ? nullptr : added_.find(id);
