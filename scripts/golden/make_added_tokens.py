@@ -195,6 +195,10 @@ def folder_rows():
                 write("merges.txt", merges)
             else:
                 pathlib.Path(folder, "tokenizer.model").write_bytes((TARGET / "spm.model").read_bytes())
+            # Normalized named tokens beside a SentencePiece model are found by other rules in transformers.
+            named = [value for content in files.values() for key, value in content.items() if key.endswith("_token")]
+            if base == "spm" and any(isinstance(value, dict) and value.get("normalized") for value in named):
+                continue
             for name, content in files.items():
                 write(name, json.dumps(content))
             write("config.json", json.dumps({"model_type": "gpt2" if base == "vocab" else "llama"}))

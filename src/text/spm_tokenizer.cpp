@@ -121,13 +121,16 @@ class SpmTokenizer final : public Tokenizer {
  private:
   std::string decode_as_tokenizers(std::span<const int32_t> ids) const {
     std::string out;
-    for (const int32_t id : ids) {
+    for (const int32_t& id : ids) {
       std::string bytes = token_bytes(id);
       // Normalized added tokens decode to what they were searched for, with the blank in front.
       const AddedToken* added = parts_.prefix_once ? nullptr : added_.find(id);
       if (added != nullptr && added->normalized)
         bytes = with_blanks(normalize(added->text, parts_.prefix == SpmParts::Prefix::every_part));
-      if (&id == ids.data() && parts_.strip == SpmParts::Strip::first_token) std::erase(bytes, ' ');
+      const SpmParts::Piece& piece = piece_of(id);
+      // Only U+2581 of the vocabulary: a blank of an added token stays.
+      const bool first = &id == ids.data() && parts_.strip == SpmParts::Strip::first_token;
+      if (first && piece.type != Type::byte) bytes = replaced(piece.text, kBlank, "");
       out += bytes;
     }
     if (parts_.strip == SpmParts::Strip::first_byte && out.starts_with(' ')) out.erase(0, 1);
