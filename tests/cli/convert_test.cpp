@@ -296,7 +296,7 @@ TEST(Convert, RefusesValuesThatAreNotFiniteOrWouldNotBe) {
       words.insert(words.end(), c.flags.begin(), c.flags.end());
       const GptRun run = run_gpt(words);
       EXPECT_EQ(run.status, 1) << c.tensor << " " << c.value << out;
-      const std::string index = c.tensor == matrix ? " at [0, 5]" : " at [5]";
+      const std::string index = c.tensor == matrix ? "\" at [0, 5]" : "\" at [5]";
       EXPECT_NE(run.err.find(c.tensor + index), std::string::npos) << run.err;
       if (!c.type.empty()) {
         EXPECT_NE(run.err.find(fmt::format("{} is too large for {}", c.value, c.type)), std::string::npos)

@@ -42,21 +42,21 @@ void read_mistral(const json& object, ModelConfig& c) {
 
 }  // namespace
 
-constexpr const char* kSwitches =
+constexpr const char* kMistralSwitches =
     R"({"norm": "rms", "position": "rope", "act": "swiglu", "qkv_bias": false, "out_bias": false,
         "mlp_bias": false, "tie_embeddings": false, "norm_eps": 1e-6, "sliding_window": 4096})";
-constexpr const char* kMissing =
+constexpr const char* kMistralMissing =
     R"({"vocab_size": 32000, "max_position_embeddings": 131072, "hidden_size": 4096, "num_hidden_layers": 32,
         "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336, "bos_token_id": 1,
         "eos_token_id": 2})";
 
 constinit const Family family::mistral = {
     .name = "mistral",
-    .switches = kSwitches,
+    .switches = kMistralSwitches,
     .namings = {&kLlamaNaming},
     .keys = kLlamaKeys,
     .more_keys = kKeys,
-    .missing = kMissing,
+    .missing = kMistralMissing,
     .fixed = kDecoderOnly,
     .read = read_mistral,
     .write = write_rope,
@@ -66,11 +66,11 @@ constinit const Family family::mistral = {
 
 constexpr Family kMinistral = {
     .name = "ministral",
-    .switches = kSwitches,
+    .switches = kMistralSwitches,
     .namings = {&kLlamaNaming},
     .keys = kLlamaKeys,
     .more_keys = kKeys,
-    .missing = kMissing,
+    .missing = kMistralMissing,
     .fixed = kDecoderOnly,
     .read = read_ministral,
     .write = write_rope,
