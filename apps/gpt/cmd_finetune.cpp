@@ -75,32 +75,37 @@ std::map<std::string, std::string> shown_defaults() {
     }
     shown[key] = all;
   }
-  for (const char* task : {"chat", "dpo"})
-    shown["lr"] += fmt::format("; {} with --lora-rank: {}", task, text(tuning_defaults(task, true)["lr"]));
+  shown["lr"] += fmt::format("; ten times as much with --lora-rank; all times {} / n_embd", kRateWidth);
+  shown["batch_size"] += fmt::format("; fewer where the run would have less than {} steps", kFewestSteps);
   shown["steps"] = "as --epochs says";
   shown["eval_every"] = "once in an epoch";
   return shown;
 }
 
-TuneConfig new_config(const FinetuneArguments& a, const ConfigFlags& flags) {
+// Fills in the config of a new run, and which of its settings were asked for.
+void make_config(const FinetuneArguments& a, const ConfigFlags& flags, TuneRequest& request) {
   require_argument(a.config.model, "MODEL", "finetune");
   if (a.config.task.empty()) fail_usage("--task is missing: expected {}", fmt::join(task_names(), ", "));
   check_choice("--task", a.config.task, task_names());
   if (a.config.lora_rank != 0 && find_task(a.config.task))
     fail_usage("--lora-rank: tasks with a head train no adapter; leave it out for --task {}", a.config.task);
   Settings settings;
-  settings.add_model(config_of_model(a.config.model));
-  settings.add_json(tuning_defaults(a.config.task, a.config.lora_rank > 0), "the defaults of fine-tuning");
+  const ModelConfig model = config_of_model(a.config.model);
+  settings.add_model(model);
+  settings.add_defaults(tuning_defaults(a.config.task, a.config.lora_rank > 0, model.n_embd));
   if (!a.file.empty()) settings.add_file(a.file);
   flags.apply_environment(settings);
   flags.apply_flags(settings);
-  TuneConfig config = a.config;
+  request.steps_given = settings.is_given("steps");
+  request.eval_given = settings.is_given("eval_every");
+  request.batch_given = settings.is_given("batch_size");
+  request.micro_given = settings.is_given("micro_batch");
+  TuneConfig& config = request.config = a.config;
   // For --resume from any folder.
   config.model = std::filesystem::absolute(config.model).lexically_normal().string();
   config.run = settings.resolve();
   check_used(config);
   if (config.run.train.data.empty()) fail_usage("--data is missing: name the file with the examples");
-  return config;
 }
 
 TuneConfig resumed_config(const FinetuneArguments& a, const ConfigFlags& flags) {
@@ -133,13 +138,16 @@ int run(const FinetuneArguments& a, const ConfigFlags& flags) {
   std::unique_ptr<FolderLock> lock;
   if (is_first_process()) lock.reset(new FolderLock(FolderLock::of_folder(a.out, write_note)));
   TuneRequest request;
-  request.config = a.resume ? resumed_config(a, flags) : new_config(a, flags);
   request.processes = &processes;
-  share_run(request.config.run.train, processes.size(), a.resume);
+  if (a.resume) {
+    request.config = resumed_config(a, flags);
+    share_run(request.config.run.train, processes.size(), true);
+  } else {
+    make_config(a, flags, request);
+    request.share = [&](TrainConfig& c) { share_run(c, processes.size(), false); };
+  }
   request.out = a.out;
   request.resume = a.resume;
-  request.steps_given = flags.is_given("steps");
-  request.eval_given = flags.is_given("eval_every");
   request.kernels = &kernel_table(chosen_isa());
   request.command_line = a.command_line;
   request.program = program();
@@ -166,7 +174,8 @@ Command add_finetune_command(CLI::App& root, const std::string& command_line) {
   add_value(*app, "-o,--out", a->out, "DIR", "folder for the fine-tuned model, metrics and report");
   app->add_flag("--resume", a->resume, "go on with the run in --out");
   add_value(*app, "--config", a->file, "FILE", "settings from a JSON file of config keys");
-  add_shown(*app, "--epochs", c.epochs, "N", "passes over the examples, unless --steps says how long");
+  add_value(*app, "--epochs", c.epochs, "N",
+            "passes over the examples, unless --steps says how long (3, or up to 10 for few examples)");
   add_value(*app, "--n-ctx", c.n_ctx, "N", "most tokens of a sample (those of the longest example)");
   app->add_flag("--skip-bad", c.skip_bad, "pass over examples that cannot be read, and count them");
   add_shown(*app, "--aux-weight", c.aux_weight, "X",

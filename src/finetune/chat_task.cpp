@@ -68,6 +68,7 @@ class ChatTask : public Task {
   }
   bool takes_adapter() const override { return true; }
   int64_t samples() const override { return samples_; }
+  void set_batch_size(int64_t samples) override { batch_size_ = samples; }
   int64_t n_ctx() const override { return n_ctx_; }
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
   bool evaluates() const override {
@@ -76,9 +77,9 @@ class ChatTask : public Task {
 
   // An epoch's last rows and the next one's first ones may share a batch.
   void before_step(int64_t step, const Model&, const Backend&) override {
-    const int64_t batch = config_.train().batch_size, first = step * batch;
+    const int64_t first = step * batch_size_;
     batch_.clear();
-    for (int64_t row = first; row < first + batch; ++row) {
+    for (int64_t row = first; row < first + batch_size_; ++row) {
       while (row >= begin_ + std::ssize(rows_)) {
         begin_ += std::ssize(rows_);
         rows_ = rows_of_epoch(next_epoch_++);
@@ -208,7 +209,7 @@ class ChatTask : public Task {
   }
 
   const TuneConfig config_;
-  int64_t n_ctx_;
+  int64_t n_ctx_, batch_size_ = 0;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<ChatTemplate> chat_;
   std::vector<ChatPart> parts_;

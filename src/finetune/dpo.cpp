@@ -166,6 +166,7 @@ class DpoTask : public Task {
 
   const Objective& objective() const override { return *objective_; }
   int64_t samples() const override { return 2 * std::ssize(train_); }
+  void set_batch_size(int64_t samples) override { batch_size_ = samples; }
   int64_t n_ctx() const override { return n_ctx_; }
   bool takes_adapter() const override { return true; }
   bool evaluates() const override { return !val_.empty(); }
@@ -190,7 +191,7 @@ class DpoTask : public Task {
 
   void fill(int64_t step, int64_t first, int64_t rows, const TrainStep::Samples& s) const override {
     const ExampleOrder order(std::ssize(train_), static_cast<uint64_t>(config_.train().seed));
-    const int64_t begin = step * config_.train().batch_size + first;
+    const int64_t begin = step * batch_size_ + first;
     for (int64_t row = 0; row < rows; ++row) {
       const int64_t pair = order((begin + row) / 2), which = (begin + row) % 2;
       write(answer(2 * pair + which), row, s);
@@ -300,7 +301,7 @@ class DpoTask : public Task {
   std::string out_;
   std::vector<Pair> train_, val_;
   std::vector<float> reference_;  // log-probabilities of the answers under the model that was begun with
-  int64_t n_ctx_ = 0;
+  int64_t n_ctx_ = 0, batch_size_ = 0;
   std::unique_ptr<Preferences> objective_;
   std::string notes_, jinja_;
 };

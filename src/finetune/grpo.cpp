@@ -77,11 +77,6 @@ class GrpoTask : public Task {
         config_(s.config),
         reward_(make_reward(config_.reward, config_.reward_command, config_.reward_seconds)) {
     const TrainConfig& c = config_.train();
-    if (c.batch_size % config_.rollouts != 0) {
-      fail_parameter("batch_size",
-                     "expected a multiple of --rollouts {}, the answers to a prompt, found {}; {}",
-                     config_.rollouts, c.batch_size, fitting_rollouts(c.batch_size, config_.rollouts));
-    }
     train_ = read(s, c.data);
     if (c.val_data.empty()) {
       hold_out(train_, val_, c.val_fraction);
@@ -105,21 +100,29 @@ class GrpoTask : public Task {
 
   const Objective& objective() const override { return policy_gradient(); }
   int64_t samples() const override { return std::ssize(train_) * config_.rollouts; }
+  int64_t group() const override { return config_.rollouts; }
+  void set_batch_size(int64_t samples) override {
+    if (samples % config_.rollouts != 0) {
+      fail_parameter("batch_size",
+                     "expected a multiple of --rollouts {}, the answers to a prompt, found {}; {}",
+                     config_.rollouts, samples, fitting_rollouts(samples, config_.rollouts));
+    }
+    prompts_ = samples / config_.rollouts;
+  }
   int64_t n_ctx() const override { return n_ctx_; }
   bool takes_adapter() const override { return true; }
   bool evaluates() const override { return !val_.empty(); }
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
 
   void before_step(int64_t step, const Model& model, const Backend& backend) override {
-    const int64_t prompts = config_.train().batch_size / config_.rollouts;
     const ExampleOrder order(std::ssize(train_), static_cast<uint64_t>(config_.train().seed));
     std::vector<const Question*> questions;
-    for (int64_t i = 0; i < prompts; ++i)
-      questions.push_back(&train_[static_cast<size_t>(order(step * prompts + i))]);
-    rollouts_ =
-        draw(model, backend, questions, {.temperature = config_.temperature, .top_k = config_.top_k},
-             config_.rollouts, static_cast<uint64_t>(step * prompts * config_.rollouts), [] { return false; })
-            .value();
+    for (int64_t i = 0; i < prompts_; ++i)
+      questions.push_back(&train_[static_cast<size_t>(order(step * prompts_ + i))]);
+    rollouts_ = draw(model, backend, questions, {.temperature = config_.temperature, .top_k = config_.top_k},
+                     config_.rollouts, static_cast<uint64_t>(step * prompts_ * config_.rollouts),
+                     [] { return false; })
+                    .value();
     const std::vector<double> rewards = judge(questions, rollouts_, config_.rollouts);
     note_rewards(rewards);
     for (size_t first = 0; first < rollouts_.size(); first += static_cast<size_t>(config_.rollouts)) {
@@ -187,7 +190,7 @@ class GrpoTask : public Task {
                         "rewards: {} prompts to learn from, {} held out; {} answers to each of {} a step, "
                         "reward {}\n",
                         format_thousands(std::ssize(train_)), format_thousands(std::ssize(val_)),
-                        config_.rollouts, config_.train().batch_size / config_.rollouts, config_.reward);
+                        config_.rollouts, prompts_, config_.reward);
   }
 
  private:
@@ -340,8 +343,8 @@ class GrpoTask : public Task {
   std::vector<int32_t> eos_;  // what ends an answer
   std::unique_ptr<Reward> reward_;
   std::vector<Question> train_, val_;
-  std::vector<Rollout> rollouts_;  // of the step
-  int64_t n_ctx_ = 0;
+  std::vector<Rollout> rollouts_;    // of the step
+  int64_t n_ctx_ = 0, prompts_ = 0;  // prompts: of a step
   std::string notes_, jinja_;
 };
 

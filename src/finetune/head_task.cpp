@@ -195,7 +195,7 @@ void HeadTask::fill(int64_t step, int64_t first, int64_t rows, const TrainStep::
   const int64_t group = objective_->group();
   const ExampleOrder order(std::ssize(train_.examples), options_.seed);
   for (int64_t row = 0; row < rows; ++row) {
-    const int64_t sample = step * options_.batch_size + first + row;
+    const int64_t sample = step * batch_size_ + first + row;
     const auto at = static_cast<size_t>(order(sample / group));
     samples.labels[row] = train_.labels[at];
     fill_row(train_.examples[at].rows[static_cast<size_t>(sample % group)], example_weight(train_.labels[at]),
@@ -367,8 +367,7 @@ std::unique_ptr<Task> make_head_task(TaskKind kind, const TaskSources& sources) 
                           .head_dropout = c.head_dropout,
                           .skip_bad = c.skip_bad,
                           .max_length = c.n_ctx,
-                          .seed = static_cast<uint64_t>(c.train().seed),
-                          .batch_size = c.train().batch_size};
+                          .seed = static_cast<uint64_t>(c.train().seed)};
   read_class_weights(c.class_weights, options);
   if (c.long_examples != "cut" && c.long_examples != "refuse")
     fail_parameter("long_examples", "expected cut or refuse, found {}", printable(c.long_examples));

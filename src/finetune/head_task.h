@@ -28,7 +28,6 @@ struct HeadTaskOptions {
   LongExamples long_examples = LongExamples::cut;
   int64_t max_length = 0;  // of rows in tokens; 0: what the model takes
   uint64_t seed = 0;
-  int64_t batch_size = 32;  // samples of a step
 };
 
 // Classification, entailment, similarity and multiple choice as GPT-1 learns them.
@@ -46,6 +45,7 @@ class HeadTask : public Task {
   void adapt(ModelConfig& config) const override;
   const Objective& objective() const override { return *objective_; }
   int64_t samples() const override;
+  void set_batch_size(int64_t samples) override { batch_size_ = samples; }
   int64_t n_ctx() const override { return n_ctx_; }
   void begin(const Model& model, const Backend& backend, bool resumed) override;
   void fill(int64_t step, int64_t first, int64_t rows, const TrainStep::Samples& samples) const override;
@@ -86,7 +86,7 @@ class HeadTask : public Task {
   std::unique_ptr<HeadObjective> objective_;
   Split train_, val_;
   std::vector<float> label_weights_;  // by class; none: all 1
-  int64_t n_ctx_ = 0;
+  int64_t n_ctx_ = 0, batch_size_ = 0;
   std::vector<float> first_head_;  // none: a new one
   std::string head_note_;          // a line, or ""
 };

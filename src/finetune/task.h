@@ -48,6 +48,10 @@ class Task {
   bool is_language_modelling() const { return &objective() == &language_modelling(); }
   virtual int64_t samples() const = 0;  // of an epoch; groups of the objective count each of their samples
   virtual int64_t n_ctx() const = 0;    // tokens of a sample
+  // Samples that belong together: a batch has a multiple of them.
+  virtual int64_t group() const { return objective().group(); }
+  // Fixes the samples of a step. Called once, before `begin`.
+  virtual void set_batch_size(int64_t samples) = 0;
   // Where samples come from the model itself: made here before the step, from its weights as they are.
   virtual void before_step(int64_t step, const Model& model, const Backend& backend) {
     (void)step, (void)model, (void)backend;

@@ -1,6 +1,7 @@
 #include "finetune/tune_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -44,7 +45,7 @@ void check_tuning(const TuneConfig& c) {
       fail_parameter(name, "expected a number from {:g} to {:g}, found {:g}", low, high, value);
   };
   constexpr double kLeast = 1e-9;
-  check("epochs", c.epochs, kLeast, 1e6);
+  check("epochs", c.epochs, 0, 1e6);
   check("n_ctx", static_cast<double>(c.n_ctx), 0, 1e7);
   check("beta", c.beta, kLeast, 1e3);
   check("aux_weight", c.aux_weight, 0, 1e3);
@@ -89,7 +90,26 @@ void check_used(const TuneConfig& c) {
     fail_parameter("freeze", "with --lora-rank the model is frozen as a whole; leave it out");
 }
 
-json tuning_defaults(const std::string& task, bool adapter) {
+double tuning_rate_scale(int64_t n_embd) {
+  return static_cast<double>(kRateWidth) / static_cast<double>(n_embd);
+}
+
+TuneLength fitting_length(int64_t samples, const BatchSizes& sizes, double epochs) {
+  constexpr double kEpochs = 3, kMostEpochs = 10;
+  TuneLength length{.batch_size = sizes.unit, .epochs = epochs > 0 ? epochs : kEpochs};
+  const double all = length.epochs * static_cast<double>(samples);
+  const auto steps_with = [&](int64_t batch) { return all / static_cast<double>(batch); };
+  while (2 * length.batch_size <= sizes.largest &&
+         (length.batch_size < sizes.smallest || steps_with(2 * length.batch_size) >= kFewestSteps))
+    length.batch_size *= 2;
+  if (epochs > 0) return length;
+  const double wanted =
+      std::ceil(static_cast<double>(kFewestSteps * length.batch_size) / static_cast<double>(samples));
+  length.epochs = std::clamp(wanted, kEpochs, kMostEpochs);
+  return length;
+}
+
+json tuning_defaults(const std::string& task, bool adapter, int64_t n_embd) {
   json defaults = {{"lr", 6.25e-5},     {"min_lr", 0},     {"schedule", "linear"}, {"warmup", 0},
                    {"batch_size", 32},  {"beta1", 0.9},    {"beta2", 0.999},       {"weight_decay", 0.01},
                    {"sample_every", 0}, {"save_every", 0}, {"log_every", 10},      {"val_fraction", 0.1}};
@@ -98,7 +118,9 @@ json tuning_defaults(const std::string& task, bool adapter) {
   if (task == "grpo")
     defaults.update(
         {{"lr", 1e-5}, {"beta2", 0.95}, {"weight_decay", 0}, {"batch_size", 128}, {"schedule", "constant"}});
-  if (adapter) defaults["lr"] = task == "chat" ? 2e-4 : 5e-5;
+  constexpr double kAdapter = 10;  // times as large as for all weights: Schulman et al. 2025
+  const double rate = defaults["lr"].get<double>() * tuning_rate_scale(n_embd) * (adapter ? kAdapter : 1);
+  defaults["lr"] = std::stod(fmt::format("{:.3g}", rate));  // a number that people can read and repeat
   return defaults;
 }
 

@@ -12,7 +12,7 @@ namespace gpt {
 struct TuneConfig {
   std::string task;
   std::string model;      // the path of what is fine-tuned
-  double epochs = 3;      // without `steps`
+  double epochs = 0;      // without `steps`; 0: as many as fit the examples (fitting_length)
   int64_t n_ctx = 0;      // most tokens of a sample; 0: as many as the longest example has
   bool skip_bad = false;  // pass over bad examples, and count them
   double beta = 0.1;      // dpo
@@ -46,7 +46,9 @@ template <class Config, class Visit>
 void visit_tune_keys(Config& c, Visit&& visit) {
   visit("task", c.task, "what is learned");
   visit("model", c.model, "what is fine-tuned");
-  visit("epochs", c.epochs, "passes over the examples (3), unless --steps says how long");
+  visit(
+      "epochs", c.epochs,
+      "passes over the examples, unless --steps says how long; 0: 3 to 10, so that few are seen more often");
   visit("n_ctx", c.n_ctx, "most tokens of a sample; 0: of the longest example");
   visit("skip_bad", c.skip_bad, "pass over examples that cannot be read, and count them");
   visit("beta", c.beta, "dpo: how far the model may go from the one it starts from");
@@ -87,8 +89,29 @@ std::vector<std::string> used_keys(const TuneConfig& config);
 // Throws UsageError naming a setting that is not at its default and that the task does not read.
 void check_used(const TuneConfig& config);
 
-// Values of training keys where nobody sets them: GPT-1's recipe (Radford et al. 2018, section 4.1) for tasks
-// with a head, and what is usual for the others. adapter: that one is trained, at a higher rate, as is usual.
-nlohmann::json tuning_defaults(const std::string& task, bool adapter = false);
+// The width whose learning rates the defaults below state: that of GPT-1 and GPT-2.
+inline constexpr int64_t kRateWidth = 768;
+
+// Returns the values of training keys that nobody sets, for a model of this width: GPT-1's recipe (Radford et
+// al. 2018, section 4.1) for tasks with a head, common ones for the others. Narrow models need larger steps
+// than GPT-1 and wide ones smaller steps: the rate is that of GPT-1's width times tuning_rate_scale.
+// `adapter`: an adapter is trained, at a higher rate.
+nlohmann::json tuning_defaults(const std::string& task, bool adapter = false, int64_t n_embd = kRateWidth);
+double tuning_rate_scale(int64_t n_embd);
+
+// How a run is cut into steps where nobody says so.
+struct TuneLength {
+  int64_t batch_size;
+  double epochs;
+};
+struct BatchSizes {
+  int64_t unit = 1;      // a batch is a multiple of it
+  int64_t smallest = 1;  // for few examples, and
+  int64_t largest = 32;  // for many
+};
+// `samples`: of an epoch. `epochs`: what was asked for, or 0. The fewer samples there are, the smaller is the
+// batch, and then the more epochs, until the run has kFewestSteps.
+TuneLength fitting_length(int64_t samples, const BatchSizes& sizes, double epochs);
+inline constexpr int64_t kFewestSteps = 300;
 
 }  // namespace gpt

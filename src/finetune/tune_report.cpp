@@ -1,9 +1,11 @@
 #include "finetune/tune_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/ranges.h"
 #include "finetune/examples.h"
 #include "report/next_step.h"
 
@@ -17,6 +19,24 @@ nlohmann::json used_settings(const TuneConfig& config) {
     if (std::ranges::find(used, key) != used.end()) settings[key] = value;
   }
   return settings;
+}
+
+bool is_still_falling(std::span<const double> held_out, std::span<const double> training) {
+  const auto falls = [](double before, double after, double share) {
+    return after < before - share * std::abs(before);
+  };
+  const size_t n = held_out.size();
+  if (n == 2) return falls(held_out[0], held_out[1], 0.1);
+  if (n > 2) {
+    const double last = held_out[n - 2] - held_out[n - 1], all = held_out[0] - held_out[n - 1];
+    return last > 0.2 * all && falls(held_out[n - 2], held_out[n - 1], 0.01);
+  }
+  const size_t quarter = training.size() / 4;
+  if (quarter == 0) return false;
+  const auto mean = [&](std::span<const double> losses) {
+    return sum_of(losses) / static_cast<double>(losses.size());
+  };
+  return falls(mean(training.last(2 * quarter).first(quarter)), mean(training.last(quarter)), 0.05);
 }
 
 std::vector<std::string> use_command(const TuneConfig& config, const std::string& model) {

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/clock.h"
+#include "base/fault_point.h"
 #include "base/file.h"
 #include "base/format.h"
 #include "base/process_memory.h"
@@ -18,6 +20,7 @@
 #include "finetune/tune_report.h"
 #include "model/model_files.h"
 #include "report/next_step.h"
+#include "report/run_charts.h"
 #include "tensor/memory.h"
 #include "train/checkpoint.h"
 #include "train/param_groups.h"
@@ -33,7 +36,38 @@
 namespace gpt {
 namespace {
 
-std::unique_ptr<Task> task_of(const TuneRequest& request, const LoadedModel& base) {
+int64_t steps_of_epoch(const Task& task, int64_t batch_size) {
+  return (task.samples() + batch_size - 1) / batch_size;
+}
+
+// Fills in what nobody has set: batch size, epochs, steps, and an evaluation after each epoch. Whole epochs
+// see every example: the last batch of a run is filled up with examples of a further epoch.
+void choose_length(TuneRequest& request, const Task& task) {
+  TrainConfig& c = request.config.run.train;
+  const int64_t shards = std::lcm(std::max<int64_t>(1, c.grad_shards), request.processes->size());
+  const int64_t unit = shards * std::lcm(task.group(), request.micro_given ? c.micro_batch : 1);
+  // The rewards of a single prompt are too noisy for a step.
+  const int64_t smallest = request.config.task == "grpo" ? c.batch_size : 1;
+  const TuneLength length = fitting_length(
+      task.samples(),
+      {.unit = request.batch_given ? c.batch_size : unit, .smallest = smallest, .largest = c.batch_size},
+      request.config.epochs);
+  if (!request.batch_given) {
+    c.batch_size = length.batch_size;
+    if (!request.micro_given) c.micro_batch = c.batch_size;
+  }
+  if (request.config.epochs == 0) request.config.epochs = length.epochs;
+  if (request.share) request.share(c);
+  if (!request.steps_given) {
+    constexpr double kRounding = 1e-9;  // of a product that should be whole
+    const double steps =
+        request.config.epochs * static_cast<double>(task.samples()) / static_cast<double>(c.batch_size);
+    c.steps = std::max<int64_t>(1, std::llround(std::ceil(steps * (1 - kRounding))));
+  }
+  if (!request.eval_given) c.eval_every = std::min(steps_of_epoch(task, c.batch_size), c.steps);
+}
+
+std::unique_ptr<Task> task_of(TuneRequest& request, const LoadedModel& base) {
   const TuneConfig& config = request.config;
   std::shared_ptr<const Tokenizer> tokenizer = model_tokenizer(base, "");
   if (tokenizer == nullptr)
@@ -44,6 +78,8 @@ std::unique_ptr<Task> task_of(const TuneRequest& request, const LoadedModel& bas
                          .tokenizer = std::move(tokenizer),
                          .out = request.out});
   task->processes = request.processes;
+  if (!request.resume) choose_length(request, *task);
+  task->set_batch_size(config.train().batch_size);
   return task;
 }
 
@@ -128,7 +164,6 @@ class Tuner {
   std::string resume_command() const {
     return request_.program + " finetune --resume --out " + shell_quoted(request_.out);
   }
-  int64_t steps_per_epoch() const { return std::max<int64_t>(1, task_->samples() / config().batch_size); }
   double epoch() const {
     return static_cast<double>(state_.step * config().batch_size) / static_cast<double>(task_->samples());
   }
@@ -139,7 +174,6 @@ class Tuner {
     return config().patience > 0 && state_.stale_evaluations >= config().patience;
   }
   BesideModel beside() const;
-  void choose_length();
   void start();
   RunFacts facts() const;
   void announce() const;
@@ -210,26 +244,14 @@ Tuner::Tuner(const TuneRequest& request)
       pool_(thread_count(request.config.run.train.threads, processes_)),
       backend_{pool_, *request.kernels, request.memory},
       base_(open_base(request)),
-      task_(task_of(request, *base_)),
-      trained_(request.config, *base_, *task_, request.memory),
+      task_(task_of(request_, *base_)),
+      trained_(request_.config, *base_, *task_, request.memory),
       model_(trained_.adapted ? trained_.adapted->model : *trained_.model),
       weights_(trained_.adapted ? trained_.adapted->weights : trained_.weights),
-      step_(model_, weights_, make_optimizer(request.config.run.train, model_.table, processes_), backend_,
-            options_of(request.config.run.train, model_.table, *task_, processes_)) {
+      step_(model_, weights_, make_optimizer(request_.config.run.train, model_.table, processes_), backend_,
+            options_of(request_.config.run.train, model_.table, *task_, processes_)) {
   request_.config.run.model = model_.config;
-  choose_length();
   start();
-}
-
-// Steps from epochs, and an evaluation after each of these.
-void Tuner::choose_length() {
-  TrainConfig& c = request_.config.run.train;
-  if (!request_.steps_given && !request_.resume) {
-    const double steps =
-        request_.config.epochs * static_cast<double>(task_->samples()) / static_cast<double>(c.batch_size);
-    c.steps = std::max<int64_t>(1, std::llround(steps));
-  }
-  if (!request_.eval_given && !request_.resume) c.eval_every = std::min(steps_per_epoch(), c.steps);
 }
 
 void Tuner::start() {
@@ -454,6 +476,7 @@ void Tuner::make_steps() {
   while (state_.step < planned && !out_of_patience() && !interrupted_()) {
     step();
     after_step();
+    fault_point("finetune.step", state_.step);
   }
   log_newest_step();
   if (saved_step_ != state_.step) save();
@@ -485,10 +508,12 @@ TuneOutcome Tuner::run(const std::function<bool()>& interrupted) {
 
 TuneOutcome Tuner::finish() {
   const bool all = state_.step >= config().steps || out_of_patience();
-  const TuneOutcome outcome{.steps_done = state_.step,
-                            .finished = all && state_.pending == Pending::nothing,
-                            .interrupted = interrupted_(),
-                            .has_best = state_.best_step >= 0};
+  const TuneOutcome outcome{
+      .steps_done = state_.step,
+      .finished = all && state_.pending == Pending::nothing,
+      .interrupted = interrupted_(),
+      .has_best = state_.best_step >= 0,
+      .still_falling = is_still_falling(log_->values(kValLossKey), log_->values(kLossKey))};
   if (!process_times_.waited.empty()) log_->message(process_line(process_times_));
   if (!outcome.finished) {
     log_->message(fmt::format("{} at step {} of {}; continue with: {}\n",
@@ -505,6 +530,7 @@ TuneOutcome Tuner::finish() {
     text += fmt::format("; best at step {}{}: {}", format_thousands(state_.best_step),
                         best_text_.empty() ? "" : " (" + best_text_ + ")", best());
   log_->message(fmt::format("{}; the last one: {}; report: {}/report.html\n", text, last(), request_.out));
+  if (outcome.still_falling) log_->message("note: the loss is still falling; more --epochs may help\n");
   return outcome;
 }
 

@@ -11,9 +11,12 @@ namespace gpt {
 
 struct TuneRequest {
   TuneConfig config;
-  std::string out;                               // the run's folder
-  bool resume = false;                           // continue the run in `out`, whose config this is
-  bool steps_given = false, eval_given = false;  // what the config says of these was asked for
+  std::string out;      // the run's folder
+  bool resume = false;  // continue the run in `out`, whose config this is
+  // Whether these settings were asked for. The others are chosen from the number of examples.
+  bool steps_given = false, eval_given = false, batch_given = false, micro_given = false;
+  // Called with the settings of a new run once its batch size is known.
+  std::function<void(TrainConfig&)> share = {};
   const KernelTable* kernels = &kernel_table(Isa::ref);
   Memory* memory = nullptr;                     // of the kernels; must outlive the run
   Communicator* processes = &single_process();  // that share the run; must outlive it
@@ -26,7 +29,8 @@ struct TuneOutcome {
   int64_t steps_done = 0;
   bool finished = false;  // all steps done, or out of patience
   bool interrupted = false;
-  bool has_best = false;  // out/best is the model to use
+  bool has_best = false;       // out/best is the model to use
+  bool still_falling = false;  // the loss at the end: more steps may help
 };
 
 // Fine-tunes, writing checkpoints (out/last, out/best), metrics and a report into the run's folder and

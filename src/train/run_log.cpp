@@ -125,6 +125,14 @@ const MetricRecord* RunLog::newest_evaluation() const {
   return nullptr;
 }
 
+std::vector<double> RunLog::values(std::string_view key) const {
+  std::vector<double> values;
+  for (const MetricRecord& record : records_) {
+    if (const auto value = metric_number(record, key)) values.push_back(*value);
+  }
+  return values;
+}
+
 std::optional<double> RunLog::val_loss() const {
   const MetricRecord* record = newest_evaluation();
   return record == nullptr ? std::nullopt : metric_number(*record, kValLossKey);

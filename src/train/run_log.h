@@ -56,9 +56,10 @@ class RunLog {
   // Norms by part of the model, keys such as "grad_norm/block.0" (run_charts.h).
   void parts(int64_t step, const MetricRecord& norms);
   void sample(int64_t step, const std::string& text);
-  std::optional<double> first_loss() const;  // of step 1, where it was logged
-  std::optional<double> val_loss() const;    // the newest
-  std::optional<int64_t> val_step() const;   // of it
+  std::vector<double> values(std::string_view key) const;  // of a metric, in the order of the steps
+  std::optional<double> first_loss() const;                // of step 1, where it was logged
+  std::optional<double> val_loss() const;                  // the newest
+  std::optional<int64_t> val_step() const;                 // of it
   void sync();
   // For the top of the report: why the run ended before its last step.
   void ended(const std::string& why) { facts_.subtitle += "; " + why; }

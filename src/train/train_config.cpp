@@ -132,6 +132,16 @@ void Settings::add_preset(const std::string& name) {
   merged_->update(keys);
 }
 
+void Settings::add_defaults(const json& object) {
+  for (const auto& [key, value] : object.items())
+    from_preset_.insert(key);
+  merged_->update(object);
+}
+
+bool Settings::is_given(const std::string& key) const {
+  return merged_->contains(key) && !from_preset_.contains(key);
+}
+
 void Settings::forget_preset(const std::string& key) {
   if (from_preset_.count(key) > 0) merged_->erase(key);
 }

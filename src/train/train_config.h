@@ -190,8 +190,13 @@ class Settings {
   void add_file(const std::string& path);
   void add_json(const nlohmann::json& object, const std::string& source);
   void add_model(const ModelConfig& config);  // all keys of a model
+  // Values of a command for keys that nobody sets.
+  void add_defaults(const nlohmann::json& object);
   // A value as written on a command line: text for strings and lists of strings, else JSON.
   void add_text(const std::string& key, const std::string& text, const std::string& source);
+
+  // Whether a file, the environment or a flag has set a key.
+  bool is_given(const std::string& key) const;
 
   // Drops a key's value when it is still the one that a preset gave it.
   void forget_preset(const std::string& key);
@@ -204,7 +209,7 @@ class Settings {
   void set(const nlohmann::json& keys);
 
   std::unique_ptr<nlohmann::json> merged_;
-  std::set<std::string> from_preset_;  // keys that only a preset has set
+  std::set<std::string> from_preset_;  // keys that only a preset, or add_defaults, has set
   bool has_family_ = false;            // a preset or a model has set the switches of a family
 };
 

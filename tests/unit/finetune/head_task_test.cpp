@@ -87,8 +87,10 @@ class HeadTasks : public testing::Test {
     }
     return write("letters.jsonl", lines);
   }
-  HeadTask task(const HeadTaskOptions& options) const {
-    return HeadTask(options, small_model(), make_byte_tokenizer());
+  HeadTask task(const HeadTaskOptions& options, int64_t batch_size = kBatch) const {
+    HeadTask made(options, small_model(), make_byte_tokenizer());
+    made.set_batch_size(batch_size);
+    return made;
   }
   TempDir dir_;
   ThreadPool pool_{1};
@@ -131,7 +133,7 @@ struct Trained {
 const std::function<bool()> kGoOn = [] { return false; };
 
 TEST_F(HeadTasks, LearnEvaluateAndReadBack) {
-  const HeadTask t = task({.data = {letters()}, .val_fraction = 0.2, .seed = 5, .batch_size = kBatch});
+  const HeadTask t = task({.data = {letters()}, .val_fraction = 0.2, .seed = 5});
   EXPECT_EQ(t.samples(), 64);
   EXPECT_EQ(t.n_ctx(), 8);
   EXPECT_NE(t.describe().find("64 examples"), std::string::npos) << t.describe();
@@ -181,7 +183,7 @@ TEST_F(HeadTasks, AnExampleIsReadAloneAsAmongOthers) {
 // Batches of examples are shared, and the last one is not full.
 TEST_F(HeadTasks, ProcessesShareAnEvaluation) {
   const std::string file = letters();
-  const HeadTaskOptions options{.data = {file}, .val_data = {file}, .batch_size = kBatch};
+  const HeadTaskOptions options{.data = {file}, .val_data = {file}};
   const auto score_in = [&](Communicator& processes) {
     HeadTask t = task(options);
     t.processes = &processes;
@@ -212,8 +214,7 @@ TEST_F(HeadTasks, BatchesAreAFunctionOfTheStep) {
                  .dump() +
              "\n";
   const std::string file = write("choose.jsonl", lines);
-  const HeadTask t =
-      task({.kind = TaskKind::choose, .data = {file}, .val_data = {file}, .seed = 2, .batch_size = 6});
+  const HeadTask t = task({.kind = TaskKind::choose, .data = {file}, .val_data = {file}, .seed = 2}, 6);
   EXPECT_EQ(t.objective().group(), 3);
   EXPECT_EQ(t.samples(), 30);
   const auto fill = [&](int64_t step, int64_t first, int64_t rows) {
@@ -249,8 +250,7 @@ TEST_F(HeadTasks, NumbersAreLearned) {
             .dump() +
         "\n";
   const std::string file = write("similar.jsonl", lines);
-  const HeadTask t =
-      task({.kind = TaskKind::similar, .data = {file}, .val_data = {file}, .batch_size = kBatch});
+  const HeadTask t = task({.kind = TaskKind::similar, .data = {file}, .val_data = {file}});
   const Trained trained(t, backend_, 80);
   const TaskScore score = t.evaluate(trained.model, backend_, kGoOn).value();
   EXPECT_EQ(score.metrics[0].first, "pearson");
