@@ -15,9 +15,9 @@
 namespace gpt {
 
 // What a task writes: whole blocks of text, one behind the other. The ids are a token shard, shard-00000.bin.
-// Beside it, in shard-00000.blocks, are little-endian 64-bit words: "GPTBLOCK", the XXH3 of the ids, for
-// every block file, number, offset, line, end, last, ids, documents and which ids these begin with, and the
-// XXH3 of all this. A piece is whole or not there.
+// Beside it, in shard-00000.blocks, are little-endian 64-bit words: "GPTBLOC2", the XXH3 of the ids, for
+// every block file, number, offset, line, end, last, ids, documents, bytes of text and the ids that documents
+// begin with, and the XXH3 of all this. A piece is whole or not there.
 class PieceWriter {
  public:
   PieceWriter(const std::string& folder, int64_t piece, const ShardInfo& info);

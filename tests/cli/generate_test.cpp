@@ -321,7 +321,7 @@ TEST(Eval, ComparesAQuantizedFileWithItsOriginal) {
   const gpt::test::TempDir dir;
   const ByteModel bytes;
   const std::string quantized = dir.file("q8.gguf"), copy = dir.file("copy.gguf");
-  ASSERT_EQ(run_gpt({"convert", bytes.path(), "--out", quantized, "--dtype", "q8_0"}).status, 0);
+  ASSERT_EQ(run_gpt({"convert", bytes.path(), "--out", quantized, "--quant", "q8_0"}).status, 0);
   fs::copy(quantized, copy);
   const auto with = [&](const std::string& name, std::vector<std::string> more) {
     more.insert(more.begin(), {"eval", name, "--data", "tales:3000", "--json", "--against"});

@@ -129,8 +129,12 @@ TEST(TokenData, KeepsWideAndNarrowIdsAndByteCounts) {
   const TokenData wide = encode_corpus(corpus, WideTokenizer());
   EXPECT_EQ(wide.id(0), 69999);
   EXPECT_EQ(wide.id(1), 3);
-  EXPECT_EQ(TokenSpan(wide).text_bytes(), 69999 % 7 + 3);
-  EXPECT_EQ(TokenSpan(wide).text_bytes(1, 1), 3);
+  EXPECT_EQ(TokenSpan(wide).text_bytes(), 3);
+  EXPECT_EQ(TokenSpan(wide).text_bytes(1, 1), 1);
+  TokenData ids{WideTokenizer()};  // of no known text
+  ids.append(std::vector<int32_t>{69999, 3});
+  EXPECT_EQ(TokenSpan(ids).text_bytes(), 69999 % 7 + 3);
+  EXPECT_EQ(TokenSpan(ids).text_bytes(1, 1), 3);
   const Corpus umlauts = corpus_from_text("x", "a\xC3\xA4\xC3\xB6");
   const TokenData narrow = encode_corpus(umlauts, *make_char_tokenizer(umlauts.text));
   EXPECT_EQ(narrow.size(), 3);

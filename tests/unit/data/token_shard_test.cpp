@@ -38,11 +38,11 @@ ShardInfo byte_info(ShardFormat format = ShardFormat::gpt, int width = 2) {
           .vocab_hash = vocabulary_hash(*make_byte_tokenizer())};
 }
 
-void write_shard(const std::string& path, const Ids& ids, const ShardInfo& info) {
+void write_shard(const std::string& path, const Ids& ids, const ShardInfo& info, int64_t no_text = 0) {
   ShardWriter writer(path, info);
   writer.write(std::span(ids).first(ids.size() / 2));
   writer.write(std::span(ids).subspan(ids.size() / 2));
-  writer.add_text(std::ssize(ids), 3);
+  writer.add_text(std::ssize(ids) - no_text, 3);
   writer.complete();
   writer.publish();
 }
@@ -189,9 +189,12 @@ TEST(TokenData, TheTokenBetweenDocumentsIsNoText) {
   const TempDir folder;
   ShardInfo info = byte_info();
   info.document_token = 0;
-  write_shard(folder.file("a.bin"), {0, 65, 66, 0, 67}, info);
+  write_shard(folder.file("a.bin"), {0, 65, 66, 0, 67}, info, 2);
   const TokenShard shards[] = {TokenShard(folder.file("a.bin"))};
-  EXPECT_EQ(TokenSpan(map_shards(shards, *make_byte_tokenizer())).text_bytes(), 3);
+  const TokenData data = map_shards(shards, *make_byte_tokenizer());
+  EXPECT_EQ(TokenSpan(data).text_bytes(), 3);
+  EXPECT_EQ(TokenSpan(data).text_bytes(0, 1), 0);
+  EXPECT_EQ(TokenSpan(data).text_bytes(3, 2), 1);
 }
 
 // A folder of text in all the forms that packing reads.
