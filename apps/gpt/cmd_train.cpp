@@ -113,7 +113,8 @@ int print_config(const TrainArguments& a, const ConfigFlags& flags) {
     write_output(run_config_json(resumed_config(a, flags)).dump(2) + "\n");
     return 0;
   }
-  const bool has_text = !new_run_config(given_sources(a), flags).train.data.empty();
+  const TrainConfig given = new_run_config(given_sources(a), flags).train;
+  const bool has_text = Problems().collect([&] { check_sources(given, a.init_from); });
   const TrainSources sources = has_text ? chosen_sources(a, flags) : given_sources(a);
   write_output(run_config_json(new_run_config(sources, flags)).dump(2) + "\n");
   return 0;

@@ -17,69 +17,24 @@
 #include "data/preview.h"
 #include "distributed/machine_share.h"
 #include "eval/evaluate.h"
-#include "io/gguf.h"
 #include "model/model_files.h"
 #include "model/training_graph.h"
 #include "train/advice.h"
 #include "train/announce.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
-#include "train/param_groups.h"
 #include "train/part_norms.h"
 #include "train/process_report.h"
 #include "train/resume.h"
 #include "train/run_data.h"
 #include "train/run_facts.h"
 #include "train/run_log.h"
+#include "train/run_model.h"
 #include "train/same_run.h"
 #include "train/schedule.h"
 
 namespace gpt {
 namespace {
-
-// The config of the model to train: the given one, or that of --init-from with the given dropout.
-ModelConfig choose_model(const TrainRequest& request, const LoadedModel* init, const RunData& data) {
-  ModelConfig config = request.config.model;
-  if (init != nullptr) {
-    config = init->model().config;
-    require_shape(request.config.model, config);
-    if (request.tokenizer_given) require_tokenizer(request.config.train.tokenizer, *data.tokenizer);
-    config.dropout = request.config.model.dropout;
-    config.embd_dropout = request.config.model.embd_dropout;
-    config.attn_dropout = request.config.model.attn_dropout;
-    config.resid_dropout = request.config.model.resid_dropout;
-  }
-  config.vocab_size = vocabulary_size(config.vocab_size, *data.tokenizer);
-  if (request.resume) {  // the run's config has no ids
-    const ModelConfig before = read_model_config(request.out + "/last/config.json");
-    config.bos_token_id = before.bos_token_id;
-    config.eos_token_ids = before.eos_token_ids;
-  } else {
-    name_document_token(config, data);
-  }
-  return config;
-}
-
-Model make_model(const TrainRequest& request, const LoadedModel* init, const RunData& data) {
-  ModelConfig config = choose_model(request, init, data);
-  complete(config);
-  Model model(config, request.objective->parameters(config));
-  freeze_parameters(request.config.train, model.table);
-  return model;
-}
-
-TrainStep::Options options_of(const TrainRequest& request, const Model& model) {
-  TrainStep::Options options =
-      step_options(request.config.train, model.table, model.config.n_ctx, *request.processes);
-  options.graph.objective = request.objective;
-  const int64_t group = request.objective->group();
-  if (options.micro_batch % group != 0) {
-    fail_usage(
-        "config key \"micro_batch\": expected a multiple of {}, the samples that belong together, found {}",
-        group, options.micro_batch);
-  }
-  return options;
-}
 
 class Trainer {
  public:
@@ -174,12 +129,6 @@ class Trainer {
   };
 };
 
-std::string tokenizer_folder(const TrainRequest& request, const LoadedModel* init) {
-  if (request.resume) return request.out + "/last";
-  if (init == nullptr) return "";
-  return init->gguf() != nullptr ? init->gguf()->path() : init->folder();
-}
-
 Trainer::Trainer(const TrainRequest& request)
     : request_(request),
       processes_(*request.processes),
@@ -191,13 +140,13 @@ Trainer::Trainer(const TrainRequest& request)
                 ? nullptr
                 : std::make_unique<LoadedModel>(request.init_from, std::nullopt, MatrixOrder::as_stored)),
       data_(load_run_data(config(), init_ ? init_->model().config.n_ctx : config_.model.n_ctx,
-                          tokenizer_folder(request, init_.get()))),
+                          tokenizer_folder_of_run(request, init_.get()))),
       data_check_(is_first() ? data_.checksums : std::vector<CheckedBytes>()),
-      model_(make_model(request, init_.get(), data_)),
+      model_(model_of_run(request, init_.get(), data_)),
       weights_(model_.table, DType::f32, "weights", request.memory, /*with_frozen=*/true),
       dtype_(tensor_dtype(config().dtype)),
       step_(model_, weights_, make_optimizer(config(), model_.table, processes_), backend_,
-            options_of(request, model_)),
+            step_options_of_run(request, model_)),
       loader_(loader_of(data_, config(), model_.config.n_ctx)) {
   config_.model = model_.config;
   model_.weights.assign(weights_.views().begin(), weights_.views().end());
