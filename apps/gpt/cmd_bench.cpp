@@ -351,7 +351,7 @@ int run(BenchArguments a, const ConfigFlags& flags) {
   if (a.json) return 0;
   if (limits_only) write_next({"gpt", "bench", "tiny"});
   if (is_preset(a.model)) write_next({"gpt", "plan", "--preset", a.model, "--data", "tales"});
-  if (!a.model.empty() && !is_preset(a.model)) write_next({"gpt", "generate", a.model});
+  if (!a.model.empty() && !is_preset(a.model)) write_next(use_command(a.model));
   return 0;
 }
 

@@ -15,6 +15,7 @@
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
+#include "report/utf8_text.h"
 
 namespace gpt {
 namespace {
@@ -98,7 +99,7 @@ class Chat {
       answer(message);
     } catch (const std::runtime_error& error) {  // of this program, or of the library
       if (!talks_) fail("{}{}", place, error.what());
-      write_note(fmt::format("{}\n", error.what()));
+      write_note(visible_text(error.what()) + "\n");  // a server's words, perhaps
     }
   }
 
@@ -123,7 +124,7 @@ class Chat {
     if (const auto bad = first_invalid_utf8(message)) fail("the message is not valid UTF-8 at byte {}", *bad);
     const auto begin = Clock::now();
     const ChatPartner::Answer answer = say(message);
-    if (a_.generate.json) return write_output(answer.record + "\n");
+    if (a_.generate.json) return show_json(answer.record + "\n");
     write_output("\n");
     if (answer.was_cut) write_note("note: the context is full, the answer was cut\n");
     const double seconds = seconds_since(begin);

@@ -238,7 +238,7 @@ void say_next(const ConvertArguments& a, bool has_tokenizer) {
   if (a.dry_run) {
     write_next(same_command(a));
   } else if ((a.to == "hf" || a.to == "gguf") && has_tokenizer) {
-    write_next(generate_command(a.out));
+    write_next(use_command(a.out));
   } else {
     write_next({"gpt", "info", a.out});
   }
@@ -318,9 +318,9 @@ Command add_convert_command(CLI::App& root) {
   CLI::App* app = add_command(root, "convert", "write a model in another format", kFooter);
   app->add_option("-m,--model,IN", a->in, "model folder or file");
   app->add_option("-o,--out,OUT", a->out, "folder (hf) or file (gguf, llmc, llama2c) to write");
-  add_value(*app, "--to", a->to, "FORMAT",
-            "hf (transformers), gguf, llmc, llama2c (gguf for OUT.gguf, else hf)");
-  add_value(*app, "--dtype", a->dtype, "T", "type of the numbers: fp32, fp16, bf16 (as in IN)");
+  add_value(*app, "--to", a->to, "hf|gguf|llmc|llama2c|peft",
+            "hf is the layout of transformers (gguf for OUT.gguf, else hf)");
+  add_value(*app, "--dtype", a->dtype, "fp32|fp16|bf16", "type of the numbers (as in IN)");
   add_value(*app, "--quant", a->quant, "T", "quantise: q8_0, q6_k, q5_k, q4_k, q5_1, ... (GGUF only)");
   add_value(*app, "--max-shard-size", a->max_shard_size, "SIZE",
             "split into files of at most this size, e.g. 2GB");

@@ -69,6 +69,7 @@ constexpr const char* kInfoFooter = R"(Examples:
 
 struct PackArguments {
   std::vector<std::string> data;
+  FolderFilter filter;
   std::string tokenizer, document_token = "auto", format = "gpt";
   PackOptions options;  // without files and what the two above say
   std::string task;     // "3/8"
@@ -91,6 +92,7 @@ struct TalesArguments {
 };
 
 struct PreviewArguments {
+  FolderFilter filter;
   TrainConfig config;
   int64_t n_ctx = 64, batch_size = 4;
 };
@@ -179,6 +181,8 @@ int run_tales(const TalesArguments& a) {
 
 int run_preview(const PreviewArguments& a) {
   TrainConfig config = a.config;
+  config.include = a.filter.include;
+  config.exclude = a.filter.exclude;
   complete(config);
   check_range("--n-ctx", a.n_ctx, 1, 1 << 24);
   check_range("--batch-size", a.batch_size, 1, 1 << 20);
@@ -218,7 +222,7 @@ void check(const PackArguments& a) {
 }
 
 PackOptions pack_options(const PackArguments& a, const Tokenizer& tokenizer) {
-  TextFiles found = find_text_files(a.data);
+  TextFiles found = find_text_files(a.data, nullptr, a.filter);
   write_note(found.notes);
   PackOptions options = a.options;
   options.files = std::move(found.files);
@@ -402,6 +406,7 @@ Command add_preview(CLI::App& parent) {
   CLI::App* app = add_command(parent, "preview", "show a corpus, its split and a training batch");
   add_value(*app, "--data,PATH", a->config.data, "PATH ...",
             "text, .jsonl, .gz, .zst, folders, shards, or tales, tales:BYTES");
+  add_filter_options(*app, a->filter);
   add_shown(*app, "--tokenizer", a->config.tokenizer, "NAME", "byte, char, or a tokenizer.json");
   add_shown(*app, "--val-fraction", a->config.val_fraction, "X", "part that is held out");
   add_shown(*app, "--seed", a->config.seed, "N", "of the batch");
@@ -412,8 +417,8 @@ Command add_preview(CLI::App& parent) {
 
 // What a merge takes from the tasks.
 void check_merge(const CLI::App& app) {
-  for (const char* flag : {"--data", "--tokenizer", "--field", "--document-token", "--shard-tokens",
-                           "--format", "--task", "--dry-run"}) {
+  for (const char* flag : {"--data", "--include", "--exclude", "--tokenizer", "--field", "--document-token",
+                           "--shard-tokens", "--format", "--task", "--dry-run"}) {
     if (app.count(flag) > 0)
       fail_usage("{}: expected none with --merge, which takes from the tasks what they were given", flag);
   }
@@ -423,7 +428,8 @@ Command add_pack(CLI::App& parent) {
   auto a = std::make_shared<PackArguments>();
   CLI::App* app = add_command(parent, "pack", "encode text files to token shards", kPackFooter);
   add_value(*app, "--data,DATA", a->data, "PATH ...",
-            "text: files, folders or patterns; .txt, .md, .jsonl, also .gz and .zst");
+            "text: files, folders or patterns; .txt, .md, .jsonl, code, also .gz and .zst");
+  add_filter_options(*app, a->filter);
   add_value(*app, "--tokenizer", a->tokenizer, "FILE|DIR", "tokenizer.json, model folder, or byte");
   add_value(*app, "-o,--out", a->options.out, "DIR|FILE", "folder for the shards, or one file *.bin");
   add_shown(*app, "--field", a->options.field, "NAME", "field of the text in .jsonl files");

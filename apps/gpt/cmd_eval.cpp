@@ -35,8 +35,8 @@ constexpr const char* kFooter = R"(Examples:
   gpt eval tuned --tasks gsm8k.yaml --template own                       a model that chats, asked in its chat
   gpt launch -n 4 -- eval run --data test.txt     by four processes, to the same numbers
 
-Of the text that a run was trained on the part is taken that it held out, which makes the loss comparable with its
-validation loss; of any other text, all. Every token but the first is predicted once, in windows of --n-ctx tokens that start --stride apart.
+Of the text that a run was trained on, the part that it held out is taken; of any other text, all. The loss is the
+one that gpt train reports for its held-out text at the end; its validation losses on the way are of random windows. Every token but the first is predicted once, in windows of --n-ctx tokens that start --stride apart.
 --dtype is the type of the products with weights. --against compares with a second one: perplexity of both,
 Kullback-Leibler divergence of the predictions in --dtype from those in --against, in nats.
 
@@ -190,7 +190,9 @@ int run(const EvalArguments& a) {
     fail_usage("--data is missing: name the text to evaluate on, for example --data test.txt");
   if (chosen_tokenizer(loaded, a.text.tokenizer) == nullptr)
     fail("{} has no tokenizer.json; name one with --tokenizer (byte, or a file)", a.model);
-  const EvalText text = load_eval_text(a.text, a.model, loaded);
+  EvalText text = load_eval_text(a.text, a.model, loaded);
+  if (a.tasks.limit) check_range("--limit", *a.tasks.limit, 1, int64_t{1} << 40);
+  if (a.tasks.limit) text.tokens = text.tokens.part(0, std::min(text.tokens.size(), *a.tasks.limit + 1));
   write_note(text.data.notes + text.note);
   require_same_evaluation(processes, a, text, loaded, machine.backend.kernels.isa);
   ShardCheck check(text.split == "val" ? text.data.val_checksums : text.data.checksums);
@@ -208,7 +210,7 @@ int run(const EvalArguments& a) {
   const EvalResult result = evaluate(loaded.model(), text.tokens, options, machine.backend, EvalProgress());
   finish_check(check);
   write_output(a.json ? result_json(a, result, text).dump(2) + "\n" : result_table(result, text.floor));
-  if (!a.json) write_next(generate_command(a.model));
+  if (!a.json) write_next(use_command(a.model));
   return 0;
 }
 
@@ -221,6 +223,7 @@ Command add_eval_command(CLI::App& root) {
   add_value(*app, "--data,TEXT", a->text.data, "PATH ...",
             "text, .jsonl, .gz, .zst, folders, token shards, or tales, tales:BYTES (what the run was "
             "trained on)");
+  add_filter_options(*app, a->text.filter);
   add_value(*app, "--split", a->text.split, "all|train|val",
             "which part of the text (val of what the run was trained on, else all)");
   add_value(*app, "--val-fraction", a->text.val_fraction, "X", "size of --split val (the run's, else 0.1)");
@@ -233,6 +236,8 @@ Command add_eval_command(CLI::App& root) {
             "compare with this type; with --tasks: with this model");
   add_value(*app, "--tokenizer", a->text.tokenizer, "FILE",
             "instead of the model's: byte, or a tokenizer.json");
+  add_value(*app, "--limit", a->tasks.limit, "N",
+            "only the first N tokens of the text, or the first N documents of each task");
   add_adapter_option(*app, a->adapters);
   app->option_defaults()->group("tasks");
   add_value(*app, "--tasks", a->tasks.files, "FILE ...", "tasks as .yaml, in place of a text");
@@ -240,7 +245,6 @@ Command add_eval_command(CLI::App& root) {
   add_value(*app, "--few-shot", a->tasks.few_shot, "K", "examples before each question (the task's number)");
   add_value(*app, "--template", a->tasks.chat_template, "NAME",
             "ask in a conversation by this chat template; own: the model's (the model writes on)");
-  add_value(*app, "--limit", a->tasks.limit, "N", "the first documents of each task only");
   add_value(*app, "--log-samples", a->tasks.log_samples, "FILE",
             "each document's prompts and scores as JSONL");
   add_value(*app, "--html", a->tasks.html, "FILE", "the scores as a page");

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/folder_lock.h"
+#include "base/problems.h"
 #include "base/ranges.h"
 #include "command.h"
 #include "config_flags.h"
@@ -17,6 +17,7 @@
 #include "model/model_source.h"
 #include "options.h"
 #include "output.h"
+#include "run_folder.h"
 #include "text/chat_template.h"
 #include "train/resume.h"
 #include "world.h"
@@ -55,8 +56,9 @@ struct FinetuneArguments {
 // Keys of training that fine-tuning takes.
 bool is_wanted(const KeyInfo& key) {
   if (key.is_model) return key.name.ends_with("dropout");
-  static const std::vector<std::string> others = {"tokenizer",    "sampling",   "pack_documents",
-                                                  "eval_batches", "eval_train", "sample_every"};
+  static const std::vector<std::string> others = {"tokenizer",  "sampling",    "pack_documents",
+                                                  "include",    "exclude",     "eval_batches",
+                                                  "eval_train", "sample_every"};
   return std::ranges::find(others, key.name) == others.end();
 }
 
@@ -82,12 +84,14 @@ std::map<std::string, std::string> shown_defaults() {
   return shown;
 }
 
-TuneConfig new_config(const FinetuneArguments& a, const ConfigFlags& flags) {
-  require_argument(a.config.model, "MODEL", "finetune");
+void check_task(const FinetuneArguments& a) {
   if (a.config.task.empty()) fail_usage("--task is missing: expected {}", fmt::join(task_names(), ", "));
   check_choice("--task", a.config.task, task_names());
   if (a.config.lora_rank != 0 && find_task(a.config.task))
     fail_usage("--lora-rank: tasks with a head train no adapter; leave it out for --task {}", a.config.task);
+}
+
+TuneConfig new_config(const FinetuneArguments& a, const ConfigFlags& flags) {
   Settings settings;
   settings.add_model(config_of_model(a.config.model));
   settings.add_json(tuning_defaults(a.config.task, a.config.lora_rank > 0), "the defaults of fine-tuning");
@@ -95,12 +99,25 @@ TuneConfig new_config(const FinetuneArguments& a, const ConfigFlags& flags) {
   flags.apply_environment(settings);
   flags.apply_flags(settings);
   TuneConfig config = a.config;
-  // For --resume from any folder.
-  config.model = std::filesystem::absolute(config.model).lexically_normal().string();
+  // For --resume from any folder, and of the same model whatever becomes of its run.
+  config.model = std::filesystem::absolute(resolve_model_path(config.model)).lexically_normal().string();
   config.run = settings.resolve();
   check_used(config);
-  if (config.run.train.data.empty()) fail_usage("--data is missing: name the file with the examples");
   return config;
+}
+
+void check(const FinetuneArguments& a, const ConfigFlags& flags) {
+  Problems problems;
+  if (a.resume) {
+    if (a.out.empty()) fail_usage("--resume needs --out DIR, the folder of the run to continue");
+    return;
+  }
+  const bool has_model = problems.collect([&] { require_argument(a.config.model, "MODEL", "finetune"); });
+  const bool has_task = problems.collect([&] { check_task(a); });
+  if (!flags.is_set("data") && a.file.empty())
+    problems.collect([] { fail_usage("--data is missing: name the file with the examples"); });
+  if (has_model && has_task) problems.collect([&] { new_config(a, flags); });
+  problems.report();
 }
 
 TuneConfig resumed_config(const FinetuneArguments& a, const ConfigFlags& flags) {
@@ -126,14 +143,16 @@ TuneConfig resumed_config(const FinetuneArguments& a, const ConfigFlags& flags) 
   return config;
 }
 
-int run(const FinetuneArguments& a, const ConfigFlags& flags) {
-  if (a.out.empty()) fail_usage("--out is missing: name the folder for the fine-tuned model");
+int run(FinetuneArguments a, const ConfigFlags& flags) {
   install_ending_signals();
   Communicator& processes = world();
+  if (a.out.empty()) a.out = next_run_folder(processes);
   std::unique_ptr<FolderLock> lock;
   if (is_first_process()) lock.reset(new FolderLock(FolderLock::of_folder(a.out, write_note)));
   TuneRequest request;
   request.config = a.resume ? resumed_config(a, flags) : new_config(a, flags);
+  if (request.config.run.train.data.empty())  // not in --config either
+    fail_usage("--data is missing: name the file with the examples");
   request.processes = &processes;
   share_run(request.config.run.train, processes.size(), a.resume);
   request.out = a.out;
@@ -163,7 +182,8 @@ Command add_finetune_command(CLI::App& root, const std::string& command_line) {
   TuneConfig& c = a->config;
   app->add_option("-m,--model,MODEL", c.model, "model folder, run folder or .gguf");
   add_value(*app, "--task", c.task, "NAME", fmt::format("{}", fmt::join(task_names(), "|")));
-  add_value(*app, "-o,--out", a->out, "DIR", "folder for the fine-tuned model, metrics and report");
+  add_value(*app, "-o,--out", a->out, "DIR",
+            "folder for the fine-tuned model, metrics and report (runs/1, runs/2, ...)");
   app->add_flag("--resume", a->resume, "go on with the run in --out");
   add_value(*app, "--config", a->file, "FILE", "settings from a JSON file of config keys");
   add_shown(*app, "--epochs", c.epochs, "N", "passes over the examples, unless --steps says how long");
@@ -202,7 +222,7 @@ Command add_finetune_command(CLI::App& root, const std::string& command_line) {
       "what processes divide among them (ZeRO): 0 nothing, 1 the optimizer's state, 2 gradients too; the "
       "numbers "
       "are the same");
-  return {app, [a, flags] { return run(*a, *flags); }};
+  return {app, [a, flags] { return run(*a, *flags); }, [a, flags] { check(*a, *flags); }};
 }
 
 }  // namespace gpt

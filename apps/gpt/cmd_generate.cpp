@@ -24,6 +24,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt generate run --prompt "Once" --greedy --stop "\n\n"     (--stop takes the characters as they are)
   gpt generate run --prompt "Once" --n 3 --temperature 1 --top-k 0 --top-p 0.95 --seed 7
   gpt generate run --prompt "Answer: " --json-schema schema.json    (or --grammar rules.gbnf, --regex "[0-9]+")
+  head -c 200 story.txt | gpt generate run
   gpt generate model.safetensors --ids 15496,995 --beams 5 --json
   gpt generate run --prompt-file prompt.txt --ignore-eos --context slide
   gpt generate model --adapter tuned --prompt "Once"                 (the adapter of a fine-tuning, PEFT's or a .gguf)
@@ -34,7 +35,8 @@ The default draws with temperature 0.8 from the 40 likeliest tokens. --context s
 context is full: stop ends the text, crop feeds the last n_ctx tokens anew for every token (exact, slow),
 slide lets attention see the last n_ctx positions (fast; rotary positions only).
 Without a tokenizer the new ids are printed, one sample a line; with one, prompt and continuation as text,
-several samples separated by a line of dashes. An empty prompt means the model's BOS token, else a newline.)";
+several samples separated by a line of dashes. Without a prompt the text that is piped in is continued, without its
+last line end. An empty prompt means the model's BOS token, else a newline.)";
 
 constexpr const char* kSeparator = "---------------\n";
 constexpr int64_t kMaxSlots = 64;  // more gain nothing on a CPU
@@ -60,7 +62,7 @@ class Generation {
     const auto begin = Clock::now();
     const std::vector<Sample> samples = a_.beams > 0 ? search() : sample();
     if (a_.json) {
-      write_output(samples_json(samples).dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+      show_json(samples_json(samples).dump(2, ' ', false, json::error_handler_t::replace) + "\n");
     } else if (!streams_) {
       for (size_t i = 0; i < samples.size(); ++i)
         print(samples[i], i == 0);

@@ -3,10 +3,10 @@
 #include <sstream>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "base/format.h"
+#include "base/problems.h"
 #include "base/process_memory.h"
 #include "command.h"
 #include "config_flags.h"
@@ -31,8 +31,8 @@ constexpr const char* kFooter = R"(Examples:
   gpt plan --preset tiny --data tales --fit shapes     the loss that the law of a sweep foretells
   gpt plan --preset tiny --data tales --out run        for the report of gpt train --out run
 
-With neither a preset nor a shape it names the preset that fits the text: the largest with 20 tokens per parameter
-when the text is passed over 4 times.
+With neither a preset nor a shape it recommends the preset that fits the text: the largest with 20 tokens per
+parameter when the text is passed over 4 times. gpt train takes the same one.
 
 Takes what gpt train takes and trains nothing: parameters, tokens, operations, the peak of memory, and the
 time on this machine, from parts of the run that are measured for a few seconds.)";
@@ -51,23 +51,37 @@ struct PlanArguments {
   bool json = false;
 };
 
-void check(const PlanArguments& a) {
-  if (!(a.memory_gib >= 0 && a.memory_gib <= 1 << 20))
-    fail_usage("--memory: expected GiB up to {}, found {}", 1 << 20, a.memory_gib);
-  if (!(a.seconds >= 0 && a.seconds <= 3600))
-    fail_usage("--measure: expected 0 to 3600 seconds, found {}", a.seconds);
+void check_processes(const PlanArguments& a) {
   if (a.ranks < 1 || a.ranks > 1 << 20)
     fail_usage("--ranks: expected the number of processes, 1 to {}, found {}", 1 << 20, a.ranks);
+  if (!a.link_gbit) return;
+  if (!(*a.link_gbit > 0 && *a.link_gbit <= 1e5))
+    fail_usage("--link: expected Gbit/s up to 1e5, found {}", *a.link_gbit);
+  if (a.ranks == 1) fail_usage("--link: one process sends nothing; give --ranks N, their number, too");
+}
+
+void check_adapter(const PlanArguments& a) {
   if (a.lora_rank < 0) fail_usage("--lora-rank: expected a rank of at least 1, found {}", a.lora_rank);
   if (a.lora_rank > 0 && a.sources.init_from.empty())
     fail_usage("--lora-rank: an adapter is trained beside a model; name it with --init-from");
   if (a.lora_rank > 0 && a.ranks > 1)
     fail_usage("--lora-rank: expected one process, found --ranks {}; plan them one at a time", a.ranks);
   if (a.lora_rank == 0 && !a.lora_targets.empty()) fail_usage("--lora-targets: give --lora-rank too");
-  if (!a.link_gbit) return;
-  if (!(*a.link_gbit > 0 && *a.link_gbit <= 1e5))
-    fail_usage("--link: expected Gbit/s up to 1e5, found {}", *a.link_gbit);
-  if (a.ranks == 1) fail_usage("--link: one process sends nothing; give --ranks N, their number, too");
+}
+
+void check_own(const PlanArguments& a) {
+  Problems problems;
+  problems.collect([&] {
+    if (!(a.memory_gib >= 0 && a.memory_gib <= 1 << 20))
+      fail_usage("--memory: expected GiB up to {}, found {}", 1 << 20, a.memory_gib);
+  });
+  problems.collect([&] {
+    if (!(a.seconds >= 0 && a.seconds <= 3600))
+      fail_usage("--measure: expected 0 to 3600 seconds, found {}", a.seconds);
+  });
+  problems.collect([&] { check_processes(a); });
+  problems.collect([&] { check_adapter(a); });
+  problems.report();
 }
 
 // The plan of a preset, with what was said of memory and processes.
@@ -84,6 +98,11 @@ std::vector<std::string> with_flags(std::vector<std::string> command, const Conf
   for (const auto& [key, values] : flags.values()) {
     const std::string flag = ConfigFlags::flag_name(key);
     if (std::ranges::find(command, flag) != command.end()) continue;
+    if (key == "include" || key == "exclude") {  // one value each
+      for (const std::string& value : values)
+        command.insert(command.end(), {flag, value});
+      continue;
+    }
     command.push_back(flag);
     command.insert(command.end(), values.begin(), values.end());
   }
@@ -170,19 +189,20 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   PlanSubject subject;
   subject.config = new_run_config(a.sources, flags);
   RunConfig& config = subject.config;
+  note_choices(a.sources, flags, config);
   share_among(config.train, a.ranks);
   subject.processes = a.ranks;
   subject.link_bytes_per_second = a.link_gbit.value_or(kLinkGbit) * 1e9 / 8;
-  check_sources(config.train, a.sources.init_from);
   const RunData data = load_run_data(config.train, config.model.n_ctx, a.sources.init_from);
   check_run(config.train, data.has_val());
   write_note(data.notes);
-  if (config.model.vocab_size == 0) config.model.vocab_size = data.tokenizer->vocab_size();
+  config.model.vocab_size = vocabulary_size(config.model.vocab_size, *data.tokenizer);
   complete(config.model);
   const double loading = seconds_since(start);
   MachineOptions machine_options{.threads = config.train.threads};
   Machine machine(machine_options);
   subject.evaluates = data.has_val() && config.train.eval_every > 0;
+  subject.val_tokens = data.val.size();
   subject.kernels = &machine.backend.kernels;
   subject.threads = machine.pool.size();
   const int64_t free = available_memory(), resident = resident_bytes();
@@ -214,10 +234,19 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   return 0;
 }
 
+void check(const PlanArguments& a, const ConfigFlags& flags) {
+  Problems problems;
+  problems.collect([&] { check_own(a); });
+  problems.collect([&] {
+    if (a.ranks == 1 && flags.is_given("zero"))
+      fail_usage("--zero: one process has nothing to divide; give --ranks N, their number, too");
+  });
+  const RunConfig config = new_run_config(a.sources, flags, problems);
+  problems.collect([&] { check_sources(config.train, a.sources.init_from); });
+  problems.report();
+}
+
 int run(const PlanArguments& a, const ConfigFlags& flags) {
-  check(a);
-  if (a.ranks == 1 && flags.is_given("zero"))
-    fail_usage("--zero: one process has nothing to divide; give --ranks N, their number, too");
   if (!names_model(a.sources, flags)) return propose(a, flags);
   if (a.out.empty()) return make_plan(a, flags);
   const FolderLock lock = FolderLock::of_folder(a.out, write_note);
@@ -243,7 +272,7 @@ Command add_plan_command(CLI::App& root) {
   add_value(*app, "--lora-targets", a->lora_targets, "NAME ...", "matrices that have one (all-linear)");
   add_json_option(*app, a->json);
   const auto flags = std::make_shared<ConfigFlags>(*app, [](const KeyInfo&) { return true; });
-  return {app, [a, flags] { return run(*a, *flags); }};
+  return {app, [a, flags] { return run(*a, *flags); }, [a, flags] { check(*a, *flags); }};
 }
 
 }  // namespace gpt

@@ -55,7 +55,7 @@ int run(const ReportArguments& a) {
   if (const TextTable table = difference_table(runs); !table.rows.empty())
     text += "\nSettings that differ:\n" + format_table(table);
   write_output(text);
-  write_next({"gpt", "generate", a.runs.front(), "Once upon a time"});
+  write_next(use_command(a.runs.front()));
   return 0;
 }
 

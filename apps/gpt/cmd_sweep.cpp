@@ -77,7 +77,7 @@ class DataFacts {
   };
   const Facts& of(const RunConfig& config) {
     const TrainConfig& t = config.train;
-    const nlohmann::json key = {t.tokenizer, t.val_fraction, t.data, t.val_data};
+    const nlohmann::json key = {t.tokenizer, t.val_fraction, t.data, t.val_data, t.include, t.exclude};
     const auto found = facts_.find(key);
     if (found != facts_.end()) return found->second;
     check_sources(t, "");
@@ -340,7 +340,7 @@ void show(const SweepArguments& a, const Sweep& sweep, bool finished) {
                       : fmt::format("interrupted; go on with: {} sweep --out {} --resume\n", program(),
                                     shell_quoted(a.out)));
   if (finished && !a.json && !findings.means.empty())
-    write_next(generate_command(a.out + "/runs/" + sweep.runs[findings.means[0].run].name));
+    write_next(use_command(a.out + "/runs/" + sweep.runs[findings.means[0].run].name));
 }
 
 int run(const SweepArguments& a, const ConfigFlags& flags) {

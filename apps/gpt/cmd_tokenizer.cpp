@@ -11,6 +11,7 @@
 #include "command.h"
 #include "data/corpus.h"
 #include "data/text_blocks.h"
+#include "generation.h"
 #include "input.h"
 #include "options.h"
 #include "output.h"
@@ -40,8 +41,8 @@ constexpr const char* kTrainFooter = R"(Examples:
   gpt tokenizer train --data chat.jsonl --field content --special-tokens nanochat --out tok
   gpt tokenizer train --data input.txt --special-tokens '<|endoftext|>' '<|pad|>' --out tok --against gpt2/
 
---vocab-size counts bytes and merges; special tokens get the ids behind these: <|endoftext|>, which gpt data
-pack puts in front of documents, or what --special-tokens names. Sets of them: gpt2 (<|endoftext|>), nanochat,
+--vocab-size counts all ids: bytes, merges and special tokens. Special tokens get the last ids: <|endoftext|>,
+which gpt data pack puts in front of documents, or the tokens that --special-tokens names. Sets of them: gpt2 (<|endoftext|>), nanochat,
 chatml, llama3. A text file is a document, in .jsonl every line is one; no token goes from one to the next. Patterns: gpt2, gpt4 (= llama3), nanochat, o200k,
 and gpt1 for words in lower case that end in </w>, made of characters instead of bytes. The result is a
 tokenizer.json that other programs read too, the same for any number of threads.
@@ -197,12 +198,12 @@ int run_decode(const TokenizerArguments& a) {
     });
     return 0;
   }
-  const auto write = [&](std::span<const int32_t> ids) { write_output(tokenizer->decode(ids)); };
+  const auto write = [&](std::span<const int32_t> ids) { show_text(tokenizer->decode(ids)); };
   const std::string given = fmt::format("{}", fmt::join(a.ids, " "));
   if (a.json) {
     const auto ids = a.has_ids ? parse_ids(given, "--ids") : parse_ids(read_input(), "standard input", 1);
-    write_output(json{{"text", replace_invalid_utf8(tokenizer->decode(ids))}, {"tokens", ids.size()}}.dump() +
-                 "\n");
+    show_json(json{{"text", replace_invalid_utf8(tokenizer->decode(ids))}, {"tokens", ids.size()}}.dump() +
+              "\n");
   } else if (a.has_ids) {
     write(parse_ids(given, "--ids"));
   } else {
@@ -227,8 +228,8 @@ void add_tokenizer_option(CLI::App& app, TokenizerArguments& a) {
 
 // What a merge takes from the tasks, or cannot do without the text.
 void check_merge(const CLI::App& app) {
-  for (const char* flag : {"--data", "--vocab-size", "--pattern", "--special-tokens", "--no-special",
-                           "--field", "--task", "--against"}) {
+  for (const char* flag : {"--data", "--include", "--exclude", "--vocab-size", "--pattern",
+                           "--special-tokens", "--no-special", "--field", "--task", "--against"}) {
     if (app.count(flag) > 0)
       fail_usage("{}: expected none with --merge, which takes from the tasks what they were given", flag);
   }
@@ -239,7 +240,8 @@ Command add_train(CLI::App& parent) {
   CLI::App* app = add_command(parent, "train", "learn a BPE from text", kTrainFooter);
   add_value(*app, "--data,DATA", a->data, "PATH ...",
             "text: files, folders or patterns; .txt, .jsonl, also .gz and .zst");
-  add_shown(*app, "--vocab-size", a->vocab_size, "N", "bytes and merges");
+  add_filter_options(*app, a->filter);
+  add_shown(*app, "--vocab-size", a->vocab_size, "N", "number of ids, special tokens included");
   add_shown(*app, "--pattern", a->pattern, "gpt2|gpt4|nanochat|o200k|gpt1", "how text is cut into pieces");
   add_value(*app, "--special-tokens", a->special_tokens, "NAME ...",
             "names of special tokens, or of sets (<|endoftext|>)");
@@ -253,9 +255,13 @@ Command add_train(CLI::App& parent) {
   add_shown(*app, "--max-words", a->max_words, "N", "different words to remember; bounds memory");
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
-  return {app, [a, app] {
+  return {app,
+          [a, app] {
             if (a->merge) check_merge(*app);
             return run_tokenizer_training(*a);
+          },
+          [a] {
+            if (!a->merge) check_tokenizer_training(*a);
           }};
 }
 

@@ -1,21 +1,22 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/error.h"
 #include "base/folder_lock.h"
 #include "base/json.h"
+#include "base/problems.h"
 #include "base/ranges.h"
 #include "command.h"
 #include "config_flags.h"
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
+#include "plan_report.h"
+#include "run_folder.h"
 #include "sweep/loss_law.h"
 #include "train/resume.h"
 #include "train/trainer.h"
@@ -26,6 +27,7 @@ namespace gpt {
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
+  gpt train book.txt                                    into runs/1, with the preset that fits the text
   gpt train --preset tiny --data tales --out run
   gpt train --preset nanogpt-cpu --data input.txt --out run --seed 2
   gpt train a.txt b.txt --preset tiny --out run         all of them; a.txt=0.7 b.txt=0.3 mixes by weight
@@ -75,28 +77,60 @@ RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
   return settings.resolve();
 }
 
-RunConfig chosen_config(const TrainArguments& a, const ConfigFlags& flags) {
-  return a.resume ? resumed_config(a, flags) : new_run_config({a.preset, a.config, a.init_from}, flags);
+TrainSources given_sources(const TrainArguments& a) {
+  return {.preset = a.preset, .config = a.config, .init_from = a.init_from};
+}
+
+// The given sources, or the preset that `gpt plan` recommends for the text where nothing names a model.
+TrainSources chosen_sources(const TrainArguments& a, const ConfigFlags& flags) {
+  if (names_model(given_sources(a), flags)) return given_sources(a);
+  return recommended_sources(flags);
 }
 
 // By a flag, the environment or a file: what a preset says comes before the model of --init-from.
 bool gives_tokenizer(const TrainArguments& a, const ConfigFlags& flags) {
-  const char* const variable = std::getenv("GPT_TOKENIZER");
-  return flags.values().count("tokenizer") > 0 || (variable != nullptr && *variable != '\0') ||
-         (!a.config.empty() && read_json_file(a.config).contains("tokenizer"));
+  return flags.is_set("tokenizer") || (!a.config.empty() && read_json_file(a.config).contains("tokenizer"));
 }
 
-int run(const TrainArguments& a, const ConfigFlags& flags) {
-  if (a.resume && a.out.empty()) fail_usage("--resume needs --out DIR, the folder of the run to go on with");
-  if (a.print_config) {
-    write_output(run_config_json(chosen_config(a, flags)).dump(2) + "\n");
+void check(const TrainArguments& a, const ConfigFlags& flags) {
+  Problems problems;
+  problems.collect([&] {
+    if (a.serve) check_range("--serve", *a.serve, 0, 65535);
+  });
+  if (a.resume) {
+    problems.collect([&] {
+      if (a.out.empty()) fail_usage("--resume needs --out DIR, the folder of the run to continue");
+    });
+  } else {
+    const RunConfig config = new_run_config(given_sources(a), flags, problems);
+    if (!a.print_config) problems.collect([&] { check_sources(config.train, a.init_from); });
+  }
+  problems.report();
+}
+
+int print_config(const TrainArguments& a, const ConfigFlags& flags) {
+  if (a.resume) {
+    write_output(run_config_json(resumed_config(a, flags)).dump(2) + "\n");
     return 0;
   }
-  if (a.serve) check_range("--serve", *a.serve, 0, 65535);
-  if (a.out.empty())
-    fail_usage("--out is missing: name the folder for checkpoints and reports, for example --out run");
+  const TrainConfig given = new_run_config(given_sources(a), flags).train;
+  const bool has_text = Problems().collect([&] { check_sources(given, a.init_from); });
+  const TrainSources sources = has_text ? chosen_sources(a, flags) : given_sources(a);
+  write_output(run_config_json(new_run_config(sources, flags)).dump(2) + "\n");
+  return 0;
+}
+
+int run(TrainArguments a, const ConfigFlags& flags) {
+  if (a.print_config) return print_config(a, flags);
   install_ending_signals();
   Communicator& processes = world();
+  TrainRequest request;
+  if (!a.resume) {
+    const TrainSources sources = chosen_sources(a, flags);
+    request.config = new_run_config(sources, flags);
+    note_choices(sources, flags, request.config);
+  }
+  if (a.out.empty()) a.out = next_run_folder(processes);
   std::unique_ptr<FolderLock> lock;
   if (is_first_process()) lock.reset(new FolderLock(FolderLock::of_folder(a.out, write_note)));
   std::unique_ptr<TrainingPage> page;
@@ -104,13 +138,11 @@ int run(const TrainArguments& a, const ConfigFlags& flags) {
     page = std::make_unique<TrainingPage>(a.out, static_cast<int>(*a.serve));
     write_note("watch the run at " + page->url() + "\n");
   }
-  TrainRequest request;
-  request.config = chosen_config(a, flags);
+  if (a.resume) request.config = resumed_config(a, flags);
   request.processes = &processes;
   share_run(request.config.train, processes.size(), a.resume);
   request.out = a.out;
   request.init_from = a.init_from;
-  if (!a.resume) check_sources(request.config.train, a.init_from);
   request.tokenizer_given = !a.init_from.empty() && gives_tokenizer(a, flags);
   request.resume = a.resume;
   request.verbose = a.verbose;
@@ -119,15 +151,12 @@ int run(const TrainArguments& a, const ConfigFlags& flags) {
   request.program = program();
   if (!a.fit.empty())
     request.forecast = [fit = read_loss_fit(a.fit)](const RunPlan& plan) { return forecast_loss(fit, plan); };
-  if (!a.resume && !names_model({a.preset, a.config, a.init_from}, flags))
-    write_note(
-        "note: no --preset and no shape is given, so this is GPT-2's; gpt plan --data ... proposes one\n");
   request.begins = [] {
     install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr,
                                world().size() > 1);
   };
   const TrainOutcome outcome = run_training(request, interrupted);
-  if (outcome.finished) write_next(generate_command(a.out));
+  if (outcome.finished) write_next(use_command(a.out));
   return outcome.interrupted ? kInterruptedStatus : 0;
 }
 
@@ -137,9 +166,11 @@ Command add_train_command(CLI::App& root, const std::string& command_line) {
   auto a = std::make_shared<TrainArguments>();
   a->command_line = command_line;
   CLI::App* app = add_command(root, "train", "train a model, or go on with a run", kFooter);
-  add_value(*app, "--preset", a->preset, "NAME", "a named model; gpt info lists them");
+  add_value(*app, "--preset", a->preset, "NAME",
+            "a named model; gpt info lists them (the one that gpt plan recommends for the text)");
   add_value(*app, "--config", a->config, "FILE", "settings from a JSON file of config keys");
-  add_value(*app, "-o,--out", a->out, "DIR", "folder for checkpoints, metrics and reports");
+  add_value(*app, "-o,--out", a->out, "DIR",
+            "folder for checkpoints, metrics and reports (runs/1, runs/2, ...)");
   app->add_flag("--resume", a->resume, "go on with the run in --out");
   add_value(*app, "--init-from", a->init_from, "MODEL", "start from the weights of a model");
   add_value(*app, "--fit", a->fit, "SWEEP", "for the report: foretell the loss by what gpt sweep fitted");
@@ -148,7 +179,7 @@ Command add_train_command(CLI::App& root, const std::string& command_line) {
   app->add_flag("--verbose", a->verbose, "say everything at the start: every setting, text, batch, machine");
   app->add_flag("--print-config", a->print_config, "print the complete configuration as JSON and end");
   const auto flags = std::make_shared<ConfigFlags>(*app, [](const KeyInfo&) { return true; });
-  return {app, [a, flags] { return run(*a, *flags); }};
+  return {app, [a, flags] { return run(*a, *flags); }, [a, flags] { check(*a, *flags); }};
 }
 
 }  // namespace gpt

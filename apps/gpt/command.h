@@ -10,10 +10,13 @@ class App;
 
 namespace gpt {
 
-// A subcommand: its definition, and what runs it after parsing and returns the exit status.
+// A subcommand.
 struct Command {
-  CLI::App* app = nullptr;
-  std::function<int()> run;
+  CLI::App* app = nullptr;   // its definition
+  std::function<int()> run;  // runs it after parsing and returns the exit status
+  // Throws UsageErrors for missing and wrong flags, before `run` and together with what the parser refuses;
+  // or none: `run` checks them one by one.
+  std::function<void()> check = {};
 };
 
 // Each adds one subcommand to the program.

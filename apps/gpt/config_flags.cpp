@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
+#include "base/problems.h"
 #include "base/ranges.h"
+#include "data/text_blocks.h"
 #include "model/model_source.h"
 #include "model/presets.h"
 #include "options.h"
@@ -86,7 +88,12 @@ ConfigFlags::ConfigFlags(CLI::App& app, const Wanted& wanted, const std::map<std
       option->default_str(fallback);
     }
     option->group("config: " + key.group);
-    if (key.is_list) {
+    if (key.name == "include" || key.name == "exclude") {  // a text may follow
+      option->type_name("PATTERN")
+          ->expected(1, CLI::detail::expected_max_vector_size)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+          ->allow_extra_args(false);
+    } else if (key.is_list) {
       option->type_name("X ...")->expected(1, 1 << 20)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
       if (key.name == "data") option->allow_extra_args();  // also where it stands without its flag
     } else if (key.is_bool) {
@@ -116,19 +123,30 @@ void ConfigFlags::apply(Settings& settings, const KeyInfo& key, const std::vecto
 }
 
 void ConfigFlags::apply_environment(Settings& settings, const std::vector<std::string>& only) const {
+  Problems problems;
   for (const KeyInfo& key : keys_) {
     if (!only.empty() && std::ranges::find(only, key.name) == only.end()) continue;
     const std::string variable = variable_name(key.name);
     const char* value = std::getenv(variable.c_str());
-    if (value != nullptr && *value != '\0') apply(settings, key, {value}, variable);
+    if (value == nullptr || *value == '\0') continue;
+    problems.collect([&] { apply(settings, key, {value}, variable); });
   }
+  problems.report();
 }
 
 void ConfigFlags::apply_flags(Settings& settings) const {
+  Problems problems;
   for (const KeyInfo& key : keys_) {
     const auto found = values_->find(key.name);
-    if (found != values_->end()) apply(settings, key, found->second, flag_name(key.name));
+    if (found == values_->end()) continue;
+    problems.collect([&] { apply(settings, key, found->second, flag_name(key.name)); });
   }
+  problems.report();
+}
+
+bool ConfigFlags::is_set(const std::string& key) const {
+  const char* const value = std::getenv(variable_name(key).c_str());
+  return is_given(key) || (value != nullptr && *value != '\0');
 }
 
 std::vector<std::string> ConfigFlags::given() const {
@@ -143,38 +161,76 @@ void note_own_rates(const std::string& flag) {
 }
 
 RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags) {
-  Settings settings;
-  if (!sources.preset.empty()) settings.add_preset(sources.preset);
-  std::optional<ModelConfig> begun;
-  if (!sources.init_from.empty()) begun = config_of_model(sources.init_from);
-  if (begun) settings.add_model(*begun);
-  if (!sources.config.empty()) settings.add_file(sources.config);
-  flags.apply_environment(settings);
-  flags.apply_flags(settings);
-  if (!sources.preset.empty() && !begun) settings.forget_preset("vocab_size");  // the tokenizer decides
-  RunConfig config = settings.resolve();
-  if (begun) require_shape(config.model, *begun);
-  if (config.train.optimizer == "muon-nanochat" && flags.is_given("lr")) note_own_rates("--lr");
+  Problems problems;
+  RunConfig config = new_run_config(sources, flags, problems);
+  problems.report();
   return config;
+}
+
+RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags, Problems& problems) {
+  Settings settings;
+  std::optional<ModelConfig> begun;
+  if (!sources.preset.empty()) problems.collect([&] { settings.add_preset(sources.preset); });
+  if (!sources.init_from.empty()) problems.collect([&] { begun = config_of_model(sources.init_from); });
+  if (begun) settings.add_model(*begun);
+  if (sources.steps) settings.add_json({{"steps", *sources.steps}}, "the recommendation");
+  if (!sources.config.empty()) problems.collect([&] { settings.add_file(sources.config); });
+  problems.collect([&] { flags.apply_environment(settings); });
+  problems.collect([&] { flags.apply_flags(settings); });
+  if (!sources.preset.empty() && !begun) settings.forget_preset("vocab_size");  // the tokenizer decides
+  RunConfig config = settings.resolve(problems);
+  if (begun) problems.collect([&] { require_shape(config.model, *begun); });
+  return config;
+}
+
+void note_choices(const TrainSources& sources, const ConfigFlags& flags, const RunConfig& config) {
+  if (config.train.optimizer == "muon-nanochat" && flags.is_given("lr")) note_own_rates("--lr");
+  if (sources.preset.empty() || !sources.init_from.empty()) return;
+  const nlohmann::json keys = preset(sources.preset);
+  const int64_t warmup = keys.value("warmup", int64_t{0}), vocab = keys.value("vocab_size", int64_t{0});
+  if (!flags.is_set("warmup") && config.train.warmup < warmup &&
+      config.train.warmup == config.train.steps / 4)
+    write_note(
+        fmt::format("note: {} steps of warm-up, a quarter of the run: the {} of {} are for longer runs\n",
+                    format_thousands(config.train.warmup), format_thousands(warmup), sources.preset));
+  constexpr int64_t kBytes = 256;
+  if (config.train.tokenizer == "byte" && config.model.vocab_size == 0 && vocab > kBytes)
+    write_note(fmt::format(
+        "note: the vocabulary is that of the tokenizer byte, {} ids; {} has {}: --tokenizer names one of "
+        "that size\n",
+        kBytes, sources.preset, format_thousands(vocab)));
 }
 
 bool names_model(const TrainSources& sources, const ConfigFlags& flags) {
   if (!sources.preset.empty() || !sources.config.empty() || !sources.init_from.empty()) return true;
-  return flags.is_given("n_layer") || flags.is_given("n_embd");
+  return flags.is_set("n_layer") || flags.is_set("n_embd");
 }
 
+namespace {
+
+// Throws unless the entry of --data is there. Patterns are expanded.
+void check_data(const std::string& entry) {
+  const std::string name = source_name(entry);
+  if (path_exists(name) || is_tales(name)) return;
+  if (is_preset(name))
+    fail_usage(
+        "data \"{}\": no such file or folder, but a preset of this name: give --preset {}, and the text as "
+        "files, folders or token shards, or tales",
+        name, name);
+  find_text_files({name});
+}
+
+}  // namespace
+
 void check_sources(const TrainConfig& config, const std::string& init_from) {
+  Problems problems;
+  if (config.data.empty()) problems.collect(require_data_named);
   for (const auto* entries : {&config.data, &config.val_data}) {
-    for (const std::string& entry : *entries) {
-      const std::string name = source_name(entry);
-      if (!is_preset(name) || path_exists(name)) continue;
-      fail_usage(
-          "data \"{}\": no such file or folder, but a preset of this name: give --preset {}, and the text as "
-          "files, folders or token shards, or tales",
-          name, name);
-    }
+    for (const std::string& entry : *entries)
+      problems.collect([&] { check_data(entry); });
   }
-  if (init_from.empty()) require_tokenizer(config.tokenizer);
+  if (init_from.empty()) problems.collect([&] { require_tokenizer(config.tokenizer); });
+  problems.report();
 }
 
 }  // namespace gpt

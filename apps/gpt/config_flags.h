@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ class ConfigFlags {
   // Keys that were given as flags.
   std::vector<std::string> given() const;
   bool is_given(const std::string& key) const { return values_->contains(key); }
+  bool is_set(const std::string& key) const;  // as a flag or in the environment
   const std::map<std::string, std::vector<std::string>>& values() const { return *values_; }
   static std::string flag_name(const std::string& key);  // "n_embd" -> "--n-embd"
 
@@ -46,11 +48,17 @@ std::string variable_name(std::string key);
 // Where the settings of a new run come from, besides environment and flags; "" for what is not given.
 struct TrainSources {
   std::string preset, config, init_from;
+  std::optional<int64_t> steps = {};  // recommended with the preset
 };
 
 // The settings of a new run, later ones winning: preset, the model of init_from, config file, environment,
 // flags. The vocabulary may be left to the tokenizer (0).
 RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags);
+// The same, but adds what is wrong to the problems: such keys have their defaults then.
+RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags, Problems& problems);
+
+// Says which settings of a new run are not those of its preset, or move nothing.
+void note_choices(const TrainSources& sources, const ConfigFlags& flags, const RunConfig& config);
 
 // Says that a flag for the learning rate moves no rate of muon-nanochat.
 void note_own_rates(const std::string& flag);
@@ -58,8 +66,8 @@ void note_own_rates(const std::string& flag);
 // Whether anything says how large a model to make: a preset, a file, a model, or flags for layers or width.
 bool names_model(const TrainSources& sources, const ConfigFlags& flags);
 
-// Throws where the text or the tokenizer of a new run is not there, and says how one names it. The tokenizer
-// of init_from, where there is one, comes before the named one.
+// Throws UsageErrors for the texts and the tokenizer of a new run that are not there, and says how one names
+// them. The tokenizer of init_from, where there is one, comes before the named one.
 void check_sources(const TrainConfig& config, const std::string& init_from);
 
 }  // namespace gpt

@@ -52,6 +52,8 @@ Choice choose(const EvalTextRequest& request, const std::string& run) {
     if (!request.data.empty()) {
       c.data = request.data;
       c.seed = seed;
+      c.include = request.filter.include;
+      c.exclude = request.filter.exclude;
     }
     c.val_data.clear();
     if (choice.split.empty()) choice.split = "all";

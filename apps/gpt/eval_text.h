@@ -16,6 +16,7 @@ struct EvalTextRequest {
   std::optional<double> val_fraction;
   std::optional<int64_t> seed;  // of tales
   std::string tokenizer;        // instead of the model's
+  FolderFilter filter;          // of other text
 };
 
 struct EvalText {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <span>
 
-#include "base/error.h"
+#include "base/problems.h"
 #include "base/ranges.h"
 #include "base/suggest.h"
 #include "model/config_alias.h"
@@ -320,7 +320,8 @@ std::vector<std::string> without_help_command(std::vector<std::string> words) {
 
 }  // namespace
 
-std::vector<std::string> translate_arguments(const CLI::App& root, const std::vector<std::string>& typed) {
+std::vector<std::string> translate_arguments(const CLI::App& root, const std::vector<std::string>& typed,
+                                             Problems& problems) {
   const std::vector<std::string> words = without_help_command(typed);
   const CLI::App* app = &root;
   std::vector<std::string> out(words.begin(), words.begin() + std::min<std::ptrdiff_t>(1, std::ssize(words)));
@@ -342,9 +343,11 @@ std::vector<std::string> translate_arguments(const CLI::App& root, const std::ve
     const size_t equals = word.find('=');
     const std::string flag = word.substr(0, equals), name = own_name(*app, flag);
     if (name.empty()) {
-      answer_flag(*app, flag);
-      refuse_long_name(*app, word);
-      out.push_back(word);
+      const bool may_be_known = problems.collect([&] {
+        answer_flag(*app, flag);
+        refuse_long_name(*app, word);
+      });
+      if (may_be_known) out.push_back(word);
       continue;
     }
     if (equals != std::string::npos) {

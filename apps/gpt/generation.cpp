@@ -1,5 +1,8 @@
 #include "generation.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <iostream>
@@ -22,6 +25,19 @@ constexpr uint64_t kMaxPromptBytes = uint64_t{1} << 30;
 std::string read_prompt_file(const std::string& path) {
   if (path != "-") return read_file(path, kMaxPromptBytes);
   return {std::istreambuf_iterator<char>(std::cin), {}};
+}
+
+// Whether somebody pipes a text in, or gives a file: a terminal and /dev/null are none.
+bool has_piped_input() {
+  struct stat status {};
+  return ::fstat(STDIN_FILENO, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISREG(status.st_mode));
+}
+
+// Without its last line end, which echo adds.
+std::string piped_prompt() {
+  std::string text = read_input();
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
 }
 
 std::map<int32_t, double> parse_logit_bias(const std::vector<std::string>& entries) {
@@ -80,7 +96,7 @@ std::vector<Prompt> read_prompts(const GenerateArguments& a, const PromptReader&
       prompt.text += reader.text_of(id);
     prompts.push_back(prompt);
   }
-  if (prompts.empty()) add("");
+  if (prompts.empty()) add(has_piped_input() ? piped_prompt() : "");
   return prompts;
 }
 
@@ -158,6 +174,21 @@ void add_speculation_options(CLI::App& app, GenerateArguments& a) {
   add_value(app, "--draft", a.draft, "MODEL", "smaller model of the same vocabulary that proposes tokens");
   add_speculation_options(app, a.speculation);
   app.option_defaults()->group("Options");
+}
+
+void show_json(const std::string& json) {
+  if (!output_is_terminal()) return write_output(json);
+  std::string out;
+  for (size_t at = 0; at < json.size();) {
+    const size_t begin = at;
+    const char32_t code = next_code_point(json, at);
+    if (code >= 0x7F && code < 0xA0) {
+      out += fmt::format("\\u{:04x}", static_cast<uint32_t>(code));
+    } else {
+      out.append(json, begin, at - begin);
+    }
+  }
+  write_output(out);
 }
 
 void show_text(const std::string& text) {

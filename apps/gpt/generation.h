@@ -71,8 +71,8 @@ struct PromptReader {
   std::function<std::string(int32_t id)> text_of;
 };
 
-// The prompts of the arguments, in the order --prompt, --prompt-file, --ids; without any, one empty prompt.
-// Throws Error or UsageError.
+// The prompts of the arguments, in the order --prompt, --prompt-file, --ids; without any, the text that is
+// piped to standard input, else one empty prompt. Throws Error or UsageError.
 std::vector<Prompt> read_prompts(const GenerateArguments& arguments, const PromptReader& reader);
 
 // Completes the options by the flags that are not fields of theirs. Throws UsageError.
@@ -81,5 +81,7 @@ gptcpp::GenerateOptions generate_options(const GenerateArguments& arguments);
 // Writes text to standard output. Controls in it must not steer a terminal; a file or pipe gets them as they
 // are.
 void show_text(const std::string& text);
+// The same for JSON, which a terminal gets with the controls that JSON allows (DEL, C1) as escapes.
+void show_json(const std::string& json);
 
 }  // namespace gpt

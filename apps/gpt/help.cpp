@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <map>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/parse.h"
 #include "command.h"
+#include "config_flags.h"
 #include "foreign_names.h"
 #include "model/presets.h"
 #include "options.h"
@@ -269,22 +272,77 @@ constexpr const char* kBash = R"(_gpt() {
   local IFS=$'\n'
   COMPREPLY=($(gpt completion words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
 }
-complete -o default -F _gpt gpt
+complete -o default -o filenames -F _gpt gpt
 )";
 
 constexpr const char* kFish =
     R"(complete -c gpt -a '(gpt completion words (commandline -opc)[2..-1] (commandline -ct))'
 )";
 
-// The values that a flag can have, from "a|b|c" in its help; empty if it can have others.
-std::vector<std::string> values_of(const CLI::Option& option) {
-  if (option.check_lname("preset")) return preset_names();
+bool is_value(std::string_view word) {
+  return !word.empty() &&
+         word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-.") == std::string::npos;
+}
+
+// "a", "b" and "c" of "a|b|c"; what is in capitals there, as FILE, is a kind of value.
+void add_choices(const std::string& text, std::vector<std::string>& values) {
+  for (const std::string& value : CLI::detail::split(text, '|')) {
+    if (is_value(value)) values.push_back(value);
+  }
+}
+
+// The choices that a description lists: "grpo: exact|regex|number" or "fp32, fp16, bf16 (as in IN)".
+void add_described_choices(const std::string& description, std::vector<std::string>& values) {
+  for (const std::string& word : CLI::detail::split(description, ' ')) {
+    if (word.find('|') != std::string::npos) add_choices(word, values);
+  }
+}
+
+// The files and folders whose path begins so.
+std::vector<std::string> paths_that_begin(const std::string& last) {
+  const std::filesystem::path typed = last;
+  const std::string folder = typed.parent_path().string(), name = typed.filename().string();
+  std::vector<std::string> paths;
+  if (!is_folder(folder.empty() ? "." : folder)) return paths;
+  for (const FolderEntry& entry : list_folder(folder.empty() ? "." : folder)) {
+    if (!entry.name.starts_with(name) || (name.empty() && entry.name.starts_with('.'))) continue;
+    paths.push_back((typed.parent_path() / entry.name).string());
+  }
+  return paths;
+}
+
+// Whether a value may be a path.
+bool takes_path(const CLI::Option& option) {
+  const std::string text =
+      option.get_type_name() + " " + (option.get_positional() ? option.get_name(true) : "");
+  for (const char* kind :
+       {"FILE", "DIR", "PATH", "MODEL", "DATA", "RUN", "SWEEP", "IN", "OUT", "TOKENIZER"}) {
+    if (text.find(kind) != std::string::npos) return true;
+  }
+  constexpr const char* kPathKeys[] = {"data", "val-data", "tokenizer"};  // of configs
+  return std::ranges::any_of(kPathKeys, [&](const char* key) { return option.check_lname(key); });
+}
+
+// The values that an option can have and that begin so.
+std::vector<std::string> values_of(const CLI::Option& option, const std::string& last) {
   std::vector<std::string> values;
-  const std::string type = option.get_type_name();
-  if (type.find('|') == std::string::npos) return values;
-  for (const std::string& value : CLI::detail::split(type, '|')) {
-    const bool is_kind = !value.empty() && value.front() >= 'A' && value.front() <= 'Z';  // FILE, DIR, NAME
-    if (!is_kind) values.push_back(value);
+  if (option.check_lname("preset")) return preset_names();
+  for (const KeyInfo& key : config_keys()) {
+    if (option.get_group().starts_with("config") &&
+        option.check_lname(ConfigFlags::flag_name(key.name).substr(2)))
+      values = key.choices;
+  }
+  if (values.empty()) add_choices(option.get_type_name(), values);
+  if (values.empty()) add_described_choices(option.get_description(), values);
+  if (option.check_lname("quant")) values = quant_names();
+  const std::string help = option.get_description();
+  if (help.starts_with("preset,") || option.check_lname("compare")) {
+    for (const std::string& name : preset_names())
+      values.push_back(name);
+  }
+  if (takes_path(option)) {
+    for (const std::string& path : paths_that_begin(last))
+      values.push_back(path);
   }
   return values;
 }
@@ -337,26 +395,71 @@ std::shared_ptr<CLI::FormatterBase> help_formatter() {
   return std::make_shared<HelpFormatter>();
 }
 
-std::string complete_words(const CLI::App& root, const std::vector<std::string>& words) {
+namespace {
+
+// The flag whose value the last word is, and the part of the word that is typed of the value.
+struct TypedValue {
+  const CLI::Option* option = nullptr;
+  std::string typed, prefix;  // the prefix comes before each candidate: "--dtype=" where the shell keeps that
+};
+
+// "--dtype b", "--dtype=b", or "--dtype" "=" "b", as bash takes it apart.
+TypedValue typed_value(const CLI::App& app, const std::vector<std::string>& words) {
+  const auto word = [&](size_t from_end) {
+    return words.size() < from_end ? std::string() : words[words.size() - from_end];
+  };
+  std::string flag = word(2), typed = word(1), prefix;
+  const size_t equals = typed.find('=');
+  if (typed.starts_with("--") && equals != std::string::npos) {
+    flag = typed.substr(0, equals);
+    prefix = typed.substr(0, equals + 1);
+    typed.erase(0, equals + 1);
+  } else if (typed == "=") {
+    typed.clear();
+  } else if (flag == "=") {
+    flag = word(3);
+  }
+  const CLI::Option* option = flag.starts_with('-') ? app.get_option_no_throw(flag) : nullptr;
+  if (option != nullptr && option->get_items_expected_max() == 0) option = nullptr;
+  return {option, typed, prefix};
+}
+
+// Values of the arguments without flags.
+std::vector<std::string> argument_values(const CLI::App& app, const std::string& last) {
+  std::vector<std::string> values;
+  for (const CLI::Option* option :
+       app.get_options([](const CLI::Option* o) { return o->get_positional(); })) {
+    for (const std::string& value : values_of(*option, last)) {
+      if (std::ranges::find(values, value) == values.end()) values.push_back(value);
+    }
+  }
+  return values;
+}
+
+}  // namespace
+
+std::string complete_words(const CLI::App& root, const std::vector<std::string>& typed) {
+  std::vector<std::string> words = typed;
+  if (words.size() > 1 && words.front() == "help") words.erase(words.begin());
   const CLI::App* app = &root;
-  const std::string last = words.empty() ? "" : words.back(),
-                    before = words.size() < 2 ? "" : words[words.size() - 2];
   for (size_t i = 0; i + 1 < words.size(); ++i) {
     if (const CLI::App* sub = find_command(*app, words[i])) app = sub;
   }
+  TypedValue value = typed_value(*app, words);
   std::vector<std::string> candidates;
-  const CLI::Option* option = before.starts_with('-') ? app->get_option_no_throw(before) : nullptr;
-  if (option != nullptr && option->get_items_expected_max() > 0) {
-    candidates = values_of(*option);
-  } else if (last.starts_with('-')) {
+  if (value.option != nullptr) {
+    candidates = values_of(*value.option, value.typed);
+  } else if (value.typed.starts_with('-')) {
     candidates = own_flag_names(*app);
   } else {
     for (const CLI::App* sub : commands_of(*app))
       candidates.push_back(sub->get_name());
+    for (const std::string& argument : argument_values(*app, value.typed))
+      candidates.push_back(argument);
   }
   std::string out;
   for (const std::string& candidate : candidates) {
-    if (candidate.starts_with(last)) out += candidate + "\n";
+    if (candidate.starts_with(value.typed)) out += value.prefix + candidate + "\n";
   }
   return out;
 }
@@ -365,7 +468,7 @@ Command add_completion_command(CLI::App& root) {
   const auto words = std::make_shared<std::vector<std::string>>();
   CLI::App* app =
       add_command(root, "completion", "completion script for bash, zsh or fish; man pages", kFooter);
-  app->add_option("SHELL", *words, "bash, zsh or fish; or man and a command, for its page");
+  app->add_option("SHELL", *words, "bash|zsh|fish; or man and a command, for its page");
   return {app, [words, &root] {
             if (words->empty())
               fail_usage("SHELL is missing: bash, zsh or fish, or man for a page of man(1)");

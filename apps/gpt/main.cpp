@@ -1,14 +1,18 @@
 // The program: finds the subcommand, runs it, and turns every error into one line and an exit status.
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>
 #include <new>
+#include <set>
 #include <sstream>
 
-#include "base/error.h"
+#include "base/problems.h"
 #include "base/suggest.h"
 #include "command.h"
 #include "config_flags.h"
@@ -19,6 +23,7 @@
 #include "output.h"
 #include "parse_problem.h"
 #include "report/utf8_text.h"
+#include "train/checkpoint.h"
 #include "world.h"
 
 namespace gpt {
@@ -40,23 +45,52 @@ constexpr struct {
                {"look inside and measure", "info|trace|eval|verify|bench"},
                {"for your shell", "completion"}};
 
-// Arguments that the parser found no place for are mistakes; say which, and what was probably meant.
-void reject_remaining(const CLI::App& app, const std::string& command) {
-  const std::string where = command == "gpt" ? "" : command.substr(std::strlen("gpt ")) + ": ";
-  std::vector<std::string> remaining = app.remaining();
-  if (remaining.empty()) return;
-  const auto flag =
-      std::ranges::find_if(remaining, [](const std::string& a) { return a.rfind('-', 0) == 0; });
-  const std::string word = flag == remaining.end() ? remaining.front() : flag->substr(0, flag->find('='));
-  if (flag != remaining.end()) {
-    fail_usage("{}unknown flag {}{}; see {} --help", where, word.substr(0, 64),
-               did_you_mean(word, flag_names(app)), command);
-  }
+// A word that is no flag and no argument.
+[[noreturn]] void reject_argument(const CLI::App& app, const std::string& word, const std::string& command,
+                                  const std::string& where) {
   const bool takes_text = app.get_option_no_throw("PROMPT") != nullptr ||
                           app.get_option_no_throw("TEXT") != nullptr ||
                           app.get_option_no_throw("MESSAGE") != nullptr;
   fail_usage("{}unexpected argument \"{}\"; {}see {} --help", where, word.substr(0, 64),
              takes_text ? "a text of several words goes in quotes; " : "", command);
+}
+
+// Arguments that the parser found no place for are mistakes; say which, and what was probably meant.
+void reject_remaining(const CLI::App& app, const std::string& command, Problems& problems) {
+  const std::string where = command == "gpt" ? "" : command.substr(std::strlen("gpt ")) + ": ";
+  std::vector<std::string> remaining = app.remaining();
+  bool has_flags = false;
+  for (const std::string& argument : remaining) {
+    if (!argument.starts_with('-')) continue;
+    const std::string flag = argument.substr(0, argument.find('='));
+    has_flags = true;
+    problems.collect([&] {
+      fail_usage("{}unknown flag {}{}; see {} --help", where, flag.substr(0, 64),
+                 did_you_mean(flag, flag_names(app)), command);
+    });
+  }
+  if (!remaining.empty() && !has_flags)
+    problems.collect([&] { reject_argument(app, remaining.front(), command, where); });
+}
+
+// Values that the parser refuses. It stops at the first one, which `error` is.
+void reject_values(CLI::App& app, const CLI::ParseError& error, const std::string& command,
+                   Problems& problems) {
+  std::set<std::string> said;
+  const auto add = [&](const CLI::ParseError& e) {
+    const std::string problem = parse_problem(app, e);
+    if (said.insert(problem).second)
+      problems.collect([&] { fail_usage("{}; see {} --help", problem, command); });
+  };
+  for (CLI::Option* option : app.get_options()) {
+    if (option->count() == 0) continue;
+    try {
+      option->run_callback();
+    } catch (const CLI::ParseError& e) {
+      add(e);
+    }
+  }
+  add(error);
 }
 
 // Flags that were not given take their value from the environment. Flags of config keys have a place of
@@ -75,6 +109,49 @@ void apply_environment(CLI::App& app) {
     } catch (const CLI::ParseError&) {
       fail_usage("the environment variable {} has no valid value for --{}: \"{}\"", name,
                  option->get_lnames().front(), std::string(value).substr(0, 64));
+    }
+  }
+}
+
+void add_variables(const CLI::App& app, std::set<std::string>& names) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& flag : option->get_lnames())
+      names.insert(variable_name(flag));
+  }
+  for (const CLI::App* sub : commands_of(app))
+    add_variables(*sub, names);
+}
+
+// A variable that no command reads is likely to be a mistake.
+void note_unknown_variables(const CLI::App& root) {
+  constexpr std::string_view kPrefix = "GPT_";
+  std::set<std::string> known = {"GPT_ISA", "GPT_RANK_TIMEOUT", "GPT_COLLECTIVE_TIMEOUT", kLaunchedBy};
+  add_variables(root, known);
+  const std::vector<std::string> names(known.begin(), known.end());
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view setting = *variable;
+    const std::string name(setting.substr(0, setting.find('=')));
+    if (!name.starts_with(kPrefix) || known.contains(name)) continue;
+    write_note(visible_text(fmt::format(
+                   "note: the environment variable {} has no effect{}; gpt reads GPT_FLAG for each --flag",
+                   name.substr(0, 64), did_you_mean(name, names))) +
+               "\n");
+  }
+}
+
+// Says which models of run folders a command takes. A value may be NAME=PATH or PATH=SCALE.
+void note_run_models(const CLI::App& app) {
+  std::set<std::string> said;
+  for (const char* name :
+       {"--model", "--init-from", "--draft", "--against", "--base", "--average", "--compare", "--adapter"}) {
+    const CLI::Option* const option = app.get_option_no_throw(name);
+    if (option == nullptr) continue;
+    for (const std::string& value : option->results()) {
+      for (const std::string& path :
+           {value, value.substr(value.find('=') + 1), value.substr(0, value.rfind('='))}) {
+        const std::string note = run_model_note(path);
+        if (!note.empty() && said.insert(path).second) write_note(visible_text(note) + "\n");
+      }
     }
   }
 }
@@ -152,7 +229,8 @@ int run(std::vector<std::string> typed) {
     write_output(complete_words(root, {typed.begin() + 3, typed.end()}));
     return 0;
   }
-  std::vector<std::string> words = translate_arguments(root, typed);
+  Problems problems;
+  std::vector<std::string> words = translate_arguments(root, typed, problems);
   words.erase(words.begin());
   std::ranges::reverse(words);  // as the parser takes them
   try {
@@ -164,20 +242,26 @@ int run(std::vector<std::string> typed) {
     return 0;
   } catch (const CLI::ParseError& error) {
     std::string name = "gpt";
-    const CLI::App& app = selected(root, name);
-    fail_usage("{}; see {} --help", parse_problem(app, error), name);
+    CLI::App& app = selected(root, name);
+    reject_values(app, error, name, problems);
   }
   std::string name = "gpt";
   CLI::App& app = selected(root, name);
-  if (&app != &root) reject_remaining(root, "gpt");
-  reject_remaining(app, name);
-  apply_environment(app);
+  if (&app != &root) reject_remaining(root, "gpt", problems);
+  reject_remaining(app, name, problems);
+  problems.collect([&] { apply_environment(app); });
+  const auto command = std::ranges::find(commands, &app, &Command::app);
+  if (command != commands.end() && command->check) {
+    // The value of an unknown flag may have become an argument, such as a file that does not exist.
+    problems.empty() ? void(problems.collect(command->check)) : problems.collect_usage(command->check);
+  }
+  problems.report();
+  note_unknown_variables(root);
+  note_run_models(app);
   const bool is_shared = std::ranges::any_of(
       shared_commands(), [&](const std::string& shared) { return name == "gpt " + shared; });
   if (!is_shared) require_one_process(name);
-  for (const Command& command : commands) {
-    if (command.app == &app) return command.run();
-  }
+  if (command != commands.end()) return command->run();
   write_note(app.help(name.substr(0, name.size() - std::min(name.size(), app.get_name().size() + 1))));
   return 2;
 }
@@ -210,6 +294,24 @@ int report_error(const char* message, int status) {
   return status;
 }
 
+int report_usage(const UsageError& error) {
+  return report_error(with_flag(error).c_str(), 2);
+}
+
+// Each on a line of its own.
+int report_usage(const UsageErrors& several) {
+  for (const std::exception_ptr& error : several.errors()) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const UsageError& usage) {
+      report_usage(usage);
+    } catch (const std::exception& other) {
+      report_error(other.what(), 2);
+    }
+  }
+  return 2;
+}
+
 int run_all(const std::vector<std::string>& typed) {
   try {
     const int status = run_command(typed);
@@ -219,8 +321,10 @@ int run_all(const std::vector<std::string>& typed) {
     return 0;
   } catch (const Interrupted& error) {
     return report_error(error.what(), kInterruptedStatus);
+  } catch (const UsageErrors& errors) {
+    return report_usage(errors);
   } catch (const UsageError& error) {
-    return report_error(with_flag(error).c_str(), 2);
+    return report_usage(error);
   } catch (const std::filesystem::filesystem_error& error) {
     const std::string what = "cannot read " + error.path1().string() + ": " + error.code().message();
     return report_error(what.c_str(), 1);

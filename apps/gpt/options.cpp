@@ -12,6 +12,7 @@
 #include "base/ranges.h"
 #include "base/suggest.h"
 #include "chat/model_text.h"
+#include "finetune/head_files.h"
 #include "model/inference.h"
 #include "model/presets.h"
 #include "train/train_config.h"
@@ -64,11 +65,14 @@ std::string lower_case(std::string text) {
   return text;
 }
 
+std::vector<std::string> quant_names() {
+  return {"q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "q4_k", "q5_k", "q6_k"};
+}
+
 std::string quant_type_of(const std::string& given) {
   std::string name = lower_case(given);
-  constexpr std::string_view kTypes[] = {"q8_0",   "q4_0", "q4_1", "q5_0", "q5_1",
-                                         "iq4_nl", "q4_k", "q5_k", "q6_k"};
-  if (std::ranges::find(kTypes, name) != std::end(kTypes)) return name;
+  const std::vector<std::string> names = quant_names();
+  if (std::ranges::find(names, name) != names.end()) return name;
   for (const char* mixture : {"_k_s", "_k_m", "_k_l"}) {
     if (!name.starts_with('q') || !name.ends_with(mixture)) continue;
     const std::string type = name.substr(0, name.size() - 2);
@@ -97,6 +101,14 @@ void add_json_option(CLI::App& app, bool& json) {
 CLI::Option* add_repeated(CLI::App& app, const std::string& name, std::vector<std::string>& values,
                           const std::string& help) {
   return app.add_option(name, values, help)->allow_extra_args(false);
+}
+
+void add_filter_options(CLI::App& app, FolderFilter& filter) {
+  add_repeated(app, "--include", filter.include,
+               "files that folders give, such as '*.py' (text and code, by their names)")
+      ->type_name("PATTERN");
+  add_repeated(app, "--exclude", filter.exclude, "files and folders that folders do not give")
+      ->type_name("PATTERN");
 }
 
 Isa chosen_isa() {
@@ -191,13 +203,15 @@ std::unique_ptr<Tokenizer> chosen_tokenizer(const LoadedModel& loaded, const std
   return model_tokenizer(loaded, spec);
 }
 
-std::vector<std::string> generate_command(const std::string& model) {
+std::vector<std::string> use_command(const std::string& model) {
   constexpr const char* kPrompt = "Once upon a time";
   std::vector<std::string> words = {"gpt", "generate", model};
   try {
-    const std::string last = model + "/last";
-    const std::string folder = is_folder(last) ? last : model;
-    if (!is_folder(folder) || !load_tokenizer(folder)->encode(kPrompt).empty()) words.emplace_back(kPrompt);
+    const LoadedModel loaded(model, std::nullopt, MatrixOrder::as_stored);
+    if (path_exists(loaded.folder() + "/" + kTaskFile)) return {"gpt", "classify", model, "--text", kPrompt};
+    if (has_chat_template(loaded)) return {"gpt", "chat", model};
+    const auto tokenizer = model_tokenizer(loaded, "");
+    if (tokenizer != nullptr && !tokenizer->encode(kPrompt).empty()) words.emplace_back(kPrompt);
   } catch (const Error&) {  // without a prompt it begins by itself
   }
   return words;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "data/text_blocks.h"
 #include "kernels/backend.h"
 #include "model/model_files.h"
 #include "model/weight_pages.h"
@@ -45,6 +46,9 @@ CLI::Option* add_shown(App& app, const char* names, T& value, const char* type, 
 CLI::Option* add_repeated(CLI::App& app, const std::string& name, std::vector<std::string>& values,
                           const std::string& help);
 
+// --include and --exclude, for the files of folders.
+void add_filter_options(CLI::App& app, FolderFilter& filter);
+
 // The instruction set that GPT_ISA names, else the widest one. Throws UsageError.
 Isa chosen_isa();
 // Throws UsageError for a device that this build lacks or an absurd number of threads.
@@ -67,6 +71,7 @@ void check_range(const char* flag, int64_t value, int64_t low, int64_t high);
 
 // The type of blocks that a name means as ggml or llama.cpp writes it: q4_k of Q4_K_M; "" if it is none.
 std::string quant_type_of(const std::string& given);
+std::vector<std::string> quant_names();  // of all these types
 
 // The type that a flag names, one of those allowed; throws UsageError with a suggestion.
 DType parse_dtype(const std::string& flag, const std::string& name, std::initializer_list<DType> allowed);
@@ -94,8 +99,8 @@ void require_whole_tokenizer(const std::string& spec);
 std::unique_ptr<Tokenizer> chosen_tokenizer(const std::string& spec);
 std::unique_ptr<Tokenizer> chosen_tokenizer(const LoadedModel& loaded, const std::string& spec);
 
-// A command that lets a run or model folder go on with a text, for write_next: without a prompt where its
-// tokenizer, found in the folder, lacks a character of the usual one.
-std::vector<std::string> generate_command(const std::string& model);
+// The command that uses a run or model, for write_next: gpt classify for a head, gpt chat for a chat
+// template, else gpt generate, without a prompt if the model's tokenizer lacks a character of the usual one.
+std::vector<std::string> use_command(const std::string& model);
 
 }  // namespace gpt

@@ -10,6 +10,7 @@
 #include "base/ranges.h"
 #include "model/model_counts.h"
 #include "options.h"
+#include "output.h"
 #include "report/table.h"
 #include "train/plan.h"
 #include "train/run_data.h"
@@ -211,11 +212,18 @@ Proposals propose_presets(const ConfigFlags& flags) {
     p.all.push_back(proposal_of(preset, new_run_config({preset, "", ""}, flags), data, rate));
   std::ranges::stable_sort(p.all, {}, &Proposal::parameters);
   for (size_t i = 0; i < p.all.size(); ++i) {
-    if (p.all[i].parameters * kOptimalTokensPerParameter <= Proposals::kPasses * p.train_tokens &&
-        p.all[i].seconds <= Proposals::kMostSeconds)
-      p.chosen = i;
+    if (p.all[i].parameters * kOptimalTokensPerParameter <= Proposals::kPasses * p.train_tokens) p.chosen = i;
   }
   return p;
+}
+
+TrainSources recommended_sources(const ConfigFlags& flags) {
+  const Proposals proposals = propose_presets(flags);
+  const Proposal& best = proposals.all[proposals.chosen];
+  write_note(fmt::format("note: no --preset is given: {}{}, which gpt plan recommends for {}\n", best.preset,
+                         flags.is_set("steps") ? "" : ", " + format_amount(best.steps, "step"),
+                         format_amount(proposals.train_tokens, "token")));
+  return {.preset = best.preset, .steps = best.steps};
 }
 
 std::string largest_preset(const ConfigFlags& flags, const RunPlan& plan) {
@@ -248,10 +256,8 @@ std::string proposals_text(const Proposals& p) {
   return fmt::format("no --preset is given; which one fits {} tokens, passed over {} times?\n\n",
                      format_thousands(p.train_tokens), Proposals::kPasses) +
          format_table(table) +
-         fmt::format(
-             "\nthe largest one with {} tokens per parameter over all passes that takes less than a day "
-             "here, else the smallest\n",
-             kOptimalTokensPerParameter);
+         fmt::format("\nthe largest one with {} tokens per parameter over all passes, else the smallest\n",
+                     kOptimalTokensPerParameter);
 }
 
 nlohmann::json proposals_json(const Proposals& p) {

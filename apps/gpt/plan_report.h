@@ -22,16 +22,18 @@ struct Proposal {
 };
 
 // Which preset fits a text: the largest one that has kOptimalTokensPerParameter tokens per parameter when the
-// text is repeated kPasses times (which is nearly as good as new text: Muennighoff et al. 2023), and that
-// these steps take no longer than a day; the smallest where none does.
+// text is repeated kPasses times (which is nearly as good as new text: Muennighoff et al. 2023); the smallest
+// where none does. The speed of the machine has no part in it.
 struct Proposals {
   static constexpr int64_t kPasses = 4;
-  static constexpr double kMostSeconds = 86400;
   int64_t train_tokens = 0;
   std::vector<Proposal> all;  // the smallest first
   size_t chosen = 0;          // index
 };
 Proposals propose_presets(const ConfigFlags& flags);
+
+// The chosen preset and its steps, for a run that names no model; says which it is.
+TrainSources recommended_sources(const ConfigFlags& flags);
 
 // The largest of the proposed presets whose run fits into the memory of a plan that does not fit itself; ""
 // where none does, or where flags give it a shape that is none.

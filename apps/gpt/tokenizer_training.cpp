@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "base/format.h"
+#include "base/problems.h"
 #include "base/utf8.h"
 #include "data/corpus.h"
 #include "data/text_blocks.h"
@@ -214,15 +214,32 @@ std::unique_ptr<Tokenizer> read_back(const std::string& text, const std::string&
   }
 }
 
-void check(const TokenizerTrainArguments& a) {
-  if (a.out.empty()) fail_usage("--out is missing: name a folder or a .json file for the tokenizer");
-  if (a.data.empty()) fail_usage("--data is missing: name text to learn from, for example --data input.txt");
+void check_vocabulary(const TokenizerTrainArguments& a) {
+  const int64_t least = 256 + std::ssize(chosen_special_tokens(a));
+  if (a.pattern != "gpt1" && a.vocab_size < least)
+    fail_usage("--vocab-size: expected at least {} (256 bytes and {}), found {}", least,
+               format_amount(least - 256, "special token"), a.vocab_size);
+}
+
+}  // namespace
+
+void check_tokenizer_training(const TokenizerTrainArguments& a) {
+  Problems problems;
+  problems.collect([&] {
+    if (a.out.empty()) fail_usage("--out is missing: name a folder or a .json file for the tokenizer");
+  });
+  problems.collect([&] {
+    if (a.data.empty())
+      fail_usage("--data is missing: name text to learn from, for example --data input.txt");
+  });
+  problems.collect([&] { find_pattern(a.pattern); });
+  problems.collect([&] { check_vocabulary(a); });
+  problems.report();
   if (path_exists(a.out + "/config.json") && is_folder(a.out + "/last"))
     fail("--out: {} is the folder of a run; name another folder for the tokenizer", a.out);
-  if (a.pattern != "gpt1" && a.vocab_size < 256)
-    fail_usage("--vocab-size: expected at least 256, one token for every byte, found {}", a.vocab_size);
-  chosen_special_tokens(a);
 }
+
+namespace {
 
 // What is counted becomes a tokenizer.
 int write_tokenizer(const TokenizerTrainArguments& a, const WordCounter& counter, const std::string& sample,
@@ -248,10 +265,9 @@ int write_tokenizer(const TokenizerTrainArguments& a, const WordCounter& counter
                     "on the way (--max-words)\n",
                     format_thousands(a.max_words), r.dropped_below));
   }
-  const int64_t wanted = a.vocab_size + std::ssize(r.facts.added);
-  if (r.trained.vocab_size < wanted) {
+  if (r.trained.vocab_size < a.vocab_size) {
     write_note(fmt::format("note: the text has no more pairs to merge after {} tokens; {} were asked for\n",
-                           format_thousands(r.trained.vocab_size), format_thousands(wanted)));
+                           format_thousands(r.trained.vocab_size), format_thousands(a.vocab_size)));
   }
   write_output(a.json ? report_json(a, r).dump(2) + "\n" : report_text(r));
   if (!a.json) write_next(train_command(a.data, a.out));
@@ -277,7 +293,7 @@ int run_task(const TokenizerTrainArguments& a) {
   install_graceful_interrupt("ending");
   const FolderLock lock = FolderLock::of_folder(task_folder(a.out, task), write_note);
   ThreadPool pool(chosen_threads(a.machine));
-  TextFiles found = find_text_files(a.data);
+  TextFiles found = find_text_files(a.data, nullptr, a.filter);
   write_note(found.notes);
   check_new_file("--out", output_path(a.out), a.force, found.files);
   const WordTaskOptions options{.files = std::move(found.files),
@@ -308,7 +324,7 @@ TokenizerTrainArguments arguments_of_tasks(TokenizerTrainArguments a) {
   a.vocab_size = options.vocab_size;
   a.special_tokens = options.special_tokens;
   a.no_special = options.special_tokens.empty();
-  check(a);
+  check_tokenizer_training(a);
   return a;
 }
 
@@ -346,14 +362,13 @@ int run_merge(const TokenizerTrainArguments& a) {
 
 int run_tokenizer_training(const TokenizerTrainArguments& a) {
   if (a.merge) return run_merge(a);
-  check(a);
   if (!a.task.empty()) return run_task(a);
   install_graceful_interrupt("ending");
   const FolderLock lock = a.out.ends_with(".json") ? FolderLock::of_file(a.out, write_note)
                                                    : FolderLock::of_folder(a.out, write_note);
   ThreadPool pool(chosen_threads(a.machine));
   const auto start = Clock::now();
-  const TextFiles found = find_text_files(a.data);
+  const TextFiles found = find_text_files(a.data, nullptr, a.filter);
   write_note(found.notes);
   Report r{.path = output_path(a.out), .files = std::ssize(found.files)};
   check_new_file("--out", r.path, a.force, found.files);

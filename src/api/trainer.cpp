@@ -32,11 +32,7 @@ gpt::RunConfig config_of(const Settings& settings, bool has_text) {
 
 // Makes the model's part of the config fit the tokenizer of the data.
 void complete_for(gpt::RunConfig& config, const gpt::RunData& data) {
-  const int64_t tokens = data.tokenizer->vocab_size();
-  if (config.model.vocab_size == 0) config.model.vocab_size = tokens;
-  if (config.model.vocab_size < tokens)
-    gpt::fail_parameter("vocab_size", "expected at least {}, the tokenizer's, found {}", tokens,
-                        config.model.vocab_size);
+  config.model.vocab_size = gpt::vocabulary_size(config.model.vocab_size, *data.tokenizer);
   gpt::name_document_token(config.model, data);
   gpt::complete(config.model);
   gpt::check_run(config.train, data.has_val());

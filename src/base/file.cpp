@@ -167,11 +167,13 @@ std::string read_file(const std::string& path, uint64_t max_bytes) {
       close(fd);
       fail("cannot read {}: {}", path, std::strerror(error));
     }
-    if (n == 0) break;  // the file shrank while it was read
+    if (n == 0) break;
     done += static_cast<size_t>(n);
   }
   close(fd);
-  content.resize(done);
+  if (done < size)
+    fail("{} was changed while it was read: it had {} bytes, now {}; try again when nothing writes to it",
+         path, size, done);
   return content;
 }
 

@@ -47,8 +47,9 @@ ChatPart make_chat_part(std::string name, double weight, std::vector<ChatExample
                         uint64_t seed) {
   if (!(held_out >= 0 && held_out < 1))
     fail_parameter("held_out", "expected a share from 0 to below 1, found {}", held_out);
-  if (!(weight >= 0 && std::isfinite(weight)))
-    fail_parameter("weight", "expected 0 or more for {}, found {}", name, weight);
+  if (!(weight >= 0 && weight < kMostPartWeight))
+    fail_parameter("weight", "expected a number from 0 to below {:g} for {}, found {}", kMostPartWeight, name,
+                   weight);
   const size_t n = examples.size();
   size_t held = static_cast<size_t>(std::llround(static_cast<double>(n) * held_out));
   if (held_out > 0 && n >= 2) held = std::clamp<size_t>(held, 1, n - 1);

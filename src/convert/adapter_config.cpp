@@ -43,7 +43,8 @@ class Reader {
 
   double number(const char* key, double missing) {
     const json& v = take(key);
-    if (v.is_null()) return missing;
+    if (v.is_null() && !object_.contains(key))
+      return missing;  // null is what PEFT cannot compute with either
     if (!v.is_number() || !std::isfinite(v.get<double>())) wrong(key, "a number");
     return v.get<double>();
   }

@@ -22,8 +22,11 @@ namespace gpt {
 namespace fs = std::filesystem;
 
 std::string adapter_folder(const std::string& path) {
-  const fs::path last = fs::path(path) / "last";
-  return path_exists((last / kAdapterConfig).string()) ? last.string() : path;
+  for (const char* part : {"best", "last"}) {
+    const fs::path folder = fs::path(path) / part;
+    if (path_exists((folder / kAdapterConfig).string())) return folder.string();
+  }
+  return path;
 }
 
 namespace {

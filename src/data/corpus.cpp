@@ -103,7 +103,7 @@ std::string Corpus::name(const Document& document) const {
 }
 
 Corpus load_corpus(std::span<const std::string> paths, const CorpusOptions& options) {
-  TextFiles found = find_text_files({paths.begin(), paths.end()}, options.named);
+  TextFiles found = find_text_files({paths.begin(), paths.end()}, options.named, options.filter);
   if (found.files.empty()) return {.text = {}, .files = {}, .documents = {}, .notes = std::move(found.notes)};
   Corpus corpus = CorpusReader(std::move(found.files), options).read();
   require_text(corpus, paths);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/text_blocks.h"
 #include "text/tokenizer.h"
 
 namespace gpt {
@@ -32,11 +33,10 @@ struct Corpus {
   std::string name(const Document& document) const;  // "file" or "file:line"
 };
 
-class NamedFiles;
-
 struct CorpusOptions {
   bool any_bytes = false;       // the tokenizer takes bytes that are no text: see require_text_file
   NamedFiles* named = nullptr;  // files of other corpora, which are left out, and then those of this one
+  FolderFilter filter = {};     // of folders
 };
 
 // Reads what find_text_files finds, as `gpt data pack` does: text, JSON lines, either compressed. Empty rows

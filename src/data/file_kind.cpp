@@ -1,6 +1,7 @@
 #include "data/file_kind.h"
 
 #include <algorithm>
+#include <string>
 
 #include "base/error.h"
 
@@ -94,6 +95,22 @@ constexpr Ending kEndings[] = {
     {".safetensors", "named like a model, but is none", kModel},
 };
 
+constexpr std::string_view kCodeEndings[] = {
+    // programs
+    "adb", "ads", "asm", "awk", "bash", "bat", "c", "cc", "cjs", "cl", "clj", "cljs", "cpp", "cs", "cu",
+    "cuh", "cxx", "d", "dart", "el", "erl", "ex", "exs", "f", "f03", "f08", "f77", "f90", "f95", "fish",
+    "for", "fs", "fsx", "glsl", "go", "groovy", "h", "hh", "hlsl", "hpp", "hrl", "hs", "hxx", "inc", "ino",
+    "ipp", "java", "jl", "js", "jsx", "kt", "kts", "lean", "lisp", "lua", "m", "metal", "mjs", "ml", "mli",
+    "mm", "nim", "nix", "pas", "php", "pl", "pm", "proto", "ps1", "py", "pyi", "pyx", "r", "rb", "rkt", "rs",
+    "s", "scala", "scm", "sh", "sol", "sql", "sv", "swift", "tcl", "thrift", "ts", "tsx", "v", "vb", "vhd",
+    "vhdl", "vim", "wgsl", "zig", "zsh",
+    // markup and settings
+    "adoc", "bib", "cfg", "cmake", "conf", "css", "gradle", "graphql", "htm", "html", "ini", "less", "mk",
+    "org", "properties", "rst", "sass", "scss", "svelte", "tex", "tf", "toml", "vue", "xml", "yaml", "yml"};
+constexpr std::string_view kCodeNames[] = {"Makefile",  "GNUmakefile", "Dockerfile",  "Containerfile",
+                                           "Rakefile",  "Gemfile",     "Jenkinsfile", "BUILD",
+                                           "WORKSPACE", "README",      "LICENSE"};
+
 char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
@@ -133,6 +150,17 @@ bool is_json_lines(std::string_view path) {
 bool is_text_name(std::string_view path) {
   const std::string_view plain = without_compression(path);
   return has_ending(plain, ".txt") || has_ending(plain, ".md") || is_json_lines(path);
+}
+
+bool is_code_name(std::string_view path) {
+  std::string_view name = without_compression(path);
+  name.remove_prefix(std::min(name.rfind('/') + 1, name.size()));
+  if (std::ranges::find(kCodeNames, name) != std::end(kCodeNames)) return true;
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || dot == 0) return false;
+  std::string ending(name.substr(dot + 1));
+  std::ranges::transform(ending, ending.begin(), lower);
+  return std::ranges::find(kCodeEndings, ending) != std::end(kCodeEndings);
 }
 
 void require_text_file(const FileFacts& file, bool any_bytes) {

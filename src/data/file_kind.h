@@ -22,6 +22,9 @@ bool has_ending(std::string_view path, std::string_view ending);
 // Whether folders take the file for text, by its name: .txt, .md, .jsonl, .ndjson, and these with .gz or
 // .zst.
 bool is_text_name(std::string_view path);
+// Whether folders take the file for source code or markup, by its name: .py, .c, .html, Makefile and others,
+// also with .gz or .zst.
+bool is_code_name(std::string_view path);
 // Whether it has a JSON object in every line, by its name: .jsonl, .ndjson.
 bool is_json_lines(std::string_view path);
 

@@ -1,6 +1,7 @@
 #include "data/text_blocks.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
 #include <glob.h>
 
 #include <algorithm>
@@ -40,62 +41,100 @@ bool is_model_or_run(const std::vector<FolderEntry>& entries) {
   return config && other;
 }
 
-void walk(const std::vector<FolderEntry>& entries, const std::string& folder, Walk& out);
-
-void walk_below(const FolderEntry& entry, const std::string& path, Walk& out) {
-  if (entry.link) return out.folders.push_back(path + " (a link to a folder)");
-  if (entry.name.starts_with('.')) return out.folders.push_back(path + " (hidden)");
-  const std::vector<FolderEntry> entries = list_folder(path);
-  if (is_model_or_run(entries)) return out.folders.push_back(path + " (a model or a run)");
-  walk(entries, path, out);
+// The path below a folder that a name of a user stands for.
+std::string path_below(const std::string& path, const std::string& folder) {
+  const std::string_view inside = std::string_view(path).substr(folder.size());
+  return std::string(inside.substr(std::min(inside.find_first_not_of('/'), inside.size())));
 }
 
-void walk(const std::vector<FolderEntry>& entries, const std::string& folder, Walk& out) {
-  for (const FolderEntry& entry : entries) {
-    const std::string path = (fs::path(folder) / entry.name).string();
-    if (entry.kind == PathKind::folder) {
-      walk_below(entry, path, out);
-    } else if (!is_text_name(entry.name)) {
-      if (!entry.name.starts_with('.')) out.skipped.push_back(path);
-    } else if (is_file(path)) {
-      out.files.push_back(path);
-    } else {
-      fail("cannot read {}: expected a regular file; remove it from the folder of text", path);
+bool matches(const std::vector<std::string>& patterns, const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) {
+    return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0 ||
+           ::fnmatch(pattern.c_str(), path.c_str(), 0) == 0;
+  });
+}
+
+// All files of a folder that a filter takes.
+class Walker {
+ public:
+  Walker(const std::string& folder, const FolderFilter& filter) : folder_(folder), filter_(filter) {}
+
+  void walk(const std::vector<FolderEntry>& entries, const std::string& folder) {
+    for (const FolderEntry& entry : entries) {
+      const std::string path = (fs::path(folder) / entry.name).string();
+      if (entry.kind == PathKind::folder) {
+        walk_below(entry, path);
+      } else if (!takes(entry.name, path)) {
+        if (!entry.name.starts_with('.')) found.skipped.push_back(path);
+      } else if (is_file(path)) {
+        found.files.push_back(path);
+      } else {
+        fail("cannot read {}: expected a regular file; remove it from the folder of text", path);
+      }
     }
   }
-}
+
+  Walk found;
+
+ private:
+  bool takes(const std::string& name, const std::string& path) const {
+    const std::string below = path_below(path, folder_);
+    if (matches(filter_.exclude, below)) return false;
+    if (!filter_.include.empty()) return matches(filter_.include, below);
+    return is_text_name(name) || (!name.starts_with('.') && is_code_name(name));
+  }
+
+  void walk_below(const FolderEntry& entry, const std::string& path) {
+    if (entry.link) return found.folders.push_back(path + " (a link to a folder)");
+    if (entry.name.starts_with('.')) return found.folders.push_back(path + " (hidden)");
+    if (matches(filter_.exclude, path_below(path, folder_)))
+      return found.folders.push_back(path + " (excluded)");
+    const std::vector<FolderEntry> entries = list_folder(path);
+    if (is_model_or_run(entries)) return found.folders.push_back(path + " (a model or a run)");
+    walk(entries, path);
+  }
+
+  const std::string& folder_;
+  const FolderFilter& filter_;
+};
 
 std::string some_of(const std::vector<std::string>& paths, const std::string& folder) {
   std::vector<std::string> names;
-  for (const std::string& path : paths) {
-    const std::string_view inside = std::string_view(path).substr(folder.size());
-    names.push_back(
-        printable_text(inside.substr(std::min(inside.find_first_not_of('/'), inside.size())), 60));
-  }
+  for (const std::string& path : paths)
+    names.push_back(printable_text(path_below(path, folder), 60));
   return format_list(names, kShownNames);
 }
 
-std::vector<std::string> files_below(const std::string& folder, std::string& notes) {
+// What the files that are taken have in common.
+std::string wanted_files(const FolderFilter& filter) {
+  const std::string excluded =
+      filter.exclude.empty() ? "" : fmt::format(", none of {}", fmt::join(filter.exclude, ", "));
+  if (!filter.include.empty()) return fmt::format("{}{}", fmt::join(filter.include, ", "), excluded);
+  return "text (.txt, .md, .jsonl, also with .gz or .zst) or code (.py, .c, .js, ...)" + excluded;
+}
+
+std::vector<std::string> files_below(const std::string& folder, const FolderFilter& filter,
+                                     std::string& notes) {
   const std::vector<FolderEntry> entries = list_folder(folder);
   if (is_model_or_run(entries))
     fail("{} is a model or a run, no folder of text; to read texts in it, name the files one by one", folder);
-  Walk found;
-  walk(entries, folder, found);
+  Walker walker(folder, filter);
+  walker.walk(entries, folder);
+  Walk& found = walker.found;
   std::ranges::sort(found.files);
   if (found.files.empty()) {
-    fail(
-        "the folder {} has no text: expected *.txt, *.md or *.jsonl, or these with .gz or .zst{}; name the "
-        "files one by one",
-        folder, found.skipped.empty() ? "" : ", found " + some_of(found.skipped, folder));
+    fail("the folder {} has no text: expected {}{}; take other files with --include '*.ENDING'", folder,
+         wanted_files(filter), found.skipped.empty() ? "" : ", found " + some_of(found.skipped, folder));
   }
   notes += fmt::format("{}: {} file{} taken", folder, found.files.size(), found.files.size() == 1 ? "" : "s");
   if (!found.skipped.empty()) {
-    notes += fmt::format(", {} skipped, neither .txt, .md nor .jsonl: {}", found.skipped.size(),
+    notes += fmt::format(", {} skipped, not {}: {}", found.skipped.size(), wanted_files(filter),
                          some_of(found.skipped, folder));
   }
   if (!found.folders.empty()) notes += fmt::format(", not entered: {}", some_of(found.folders, folder));
   notes += "\n";
-  return found.files;
+  return std::move(found.files);
 }
 
 std::vector<std::string> files_of_pattern(const std::string& pattern) {
@@ -226,7 +265,8 @@ bool is_model_or_run(const std::string& folder) {
   return is_model_or_run(list_folder(folder));
 }
 
-TextFiles find_text_files(const std::vector<std::string>& names, NamedFiles* named) {
+TextFiles find_text_files(const std::vector<std::string>& names, NamedFiles* named,
+                          const FolderFilter& filter) {
   if (names.empty()) fail_usage("no text given; name files, folders or patterns with --data");
   TextFiles all;
   NamedFiles own;
@@ -234,7 +274,7 @@ TextFiles find_text_files(const std::vector<std::string>& names, NamedFiles* nam
   for (const std::string& name : names) {
     std::vector<std::string> found;
     if (is_folder(name)) {
-      found = files_below(name, all.notes);
+      found = files_below(name, filter, all.notes);
     } else if (path_exists(name)) {
       found = {name};
     } else {

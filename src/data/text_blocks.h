@@ -20,6 +20,12 @@ struct TextFiles {
   // What every folder gives and what is passed over, a line each; what is named twice.
   std::string notes;
 };
+// Which files of folders are taken, by shell patterns (*.py, src/*.c) of their name or their path below the
+// folder. Files that are named themselves are taken in any case.
+struct FolderFilter {
+  std::vector<std::string> include;  // none: text and code, by their names (file_kind.h)
+  std::vector<std::string> exclude;  // files, and folders with all that is in them
+};
 // Files by where they are, links followed, so that none is taken twice, whatever it is called.
 class NamedFiles {
  public:
@@ -34,11 +40,12 @@ class NamedFiles {
   std::vector<std::string> again_;
 };
 
-// A file is itself; a folder all text below it by path (is_text_name), links to folders left out; anything
+// A file is itself; a folder all text below it by path (FolderFilter), links to folders left out; anything
 // else a pattern with * ? [...]. A file that is named twice is taken once; one that is in `named` was named
 // before. Throws Error for a name that stands for nothing, for a folder that holds a model, and for links
 // that lead nowhere.
-TextFiles find_text_files(const std::vector<std::string>& names, NamedFiles* named = nullptr);
+TextFiles find_text_files(const std::vector<std::string>& names, NamedFiles* named = nullptr,
+                          const FolderFilter& filter = {});
 
 // Whether a folder holds config.json beside weights, or the log of a run.
 bool is_model_or_run(const std::string& folder);

@@ -14,8 +14,6 @@
 namespace gpt {
 namespace {
 
-// Enough rows for efficient matrix products, few enough for the caches.
-constexpr int64_t kRowsAtOnce = 1024;
 constexpr int64_t kMaxBatch = 65536;
 
 // What one predicted token adds.
@@ -205,7 +203,10 @@ EvalResult evaluate(const Model& model, const TokenSpan& data, const EvalOptions
     return std::vector<double>{nats};
   };
   const int64_t batches = (windows.count() + w.batch_size - 1) / w.batch_size;
-  result.nats = sum_of(compute_in_shares(*options.processes, batches, nats_of, "evaluation"));
+  const auto nats =
+      compute_in_shares(*options.processes, batches, nats_of, options.stop, "evaluation", options.idle);
+  result.stopped = !nats;
+  if (nats) result.nats = sum_of(*nats);
   return result;
 }
 
@@ -225,7 +226,7 @@ Windowing choose_windows(const ModelConfig& config, const TokenSpan& data, const
   // A text shorter than a window needs no more memory than itself.
   w.n_ctx = std::min(w.n_ctx, data.size() - 1);
   w.stride = std::min(w.stride, w.n_ctx);
-  if (w.batch_size == 0) w.batch_size = std::max<int64_t>(1, kRowsAtOnce / w.n_ctx);
+  if (w.batch_size == 0) w.batch_size = std::max<int64_t>(1, kEvalRows / w.n_ctx);
   w.batch_size = std::min(w.batch_size, SequentialWindows(data, w.n_ctx, w.stride).count());
   return w;
 }

@@ -13,6 +13,10 @@ namespace gpt {
 
 struct Backend;
 
+// Tokens computed at once unless a batch size is given: enough rows for efficient matrix products, few enough
+// for the caches.
+inline constexpr int64_t kEvalRows = 1024;
+
 struct EvalOptions {
   int64_t n_ctx = 0;         // window length; 0: the model's context
   int64_t stride = 0;        // between windows; 0: n_ctx, so that they do not overlap
@@ -21,6 +25,9 @@ struct EvalOptions {
   std::shared_ptr<const Adapter> adapter = nullptr;
   // That share the windows: all call with the same text and know the result, which is that of one.
   Communicator* processes = &single_process();
+  // Asked before each batch, in agreement among the processes: true ends the evaluation.
+  std::function<bool()> stop = [] { return false; };
+  std::function<void()> idle = {};  // called in a round that has no batch for this process
 };
 
 // The loss over a text, every token but the first predicted once.
@@ -29,6 +36,7 @@ struct EvalResult {
   int64_t tokens = 0;      // predicted
   int64_t text_bytes = 0;  // that the predicted tokens stand for
   int64_t n_ctx = 0, stride = 0;
+  bool stopped = false;  // by EvalOptions::stop: the sums are not complete
 
   double loss() const;           // nats per token
   double perplexity() const;     // e ^ loss

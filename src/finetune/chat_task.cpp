@@ -3,18 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
-#include "base/parse.h"
 #include "base/ranges.h"
 #include "chat/chat_rows.h"
 #include "chat/model_text.h"
 #include "data/token_hash.h"
+#include "data/weighted_name.h"
 #include "distributed/shares.h"
 #include "finetune/extra_tokens.h"
 #include "finetune/prompts.h"
+#include "finetune/shared_examples.h"
 #include "finetune/tune_config.h"
 #include "model/model_files.h"
 #include "report/progress.h"
@@ -30,15 +32,6 @@ TooLong too_long_of(const std::string& name) {
   fail_parameter("long_conversations", "expected drop, truncate or refuse, found {}", name.substr(0, 64));
 }
 
-// "a.jsonl=0.7": a file and its share.
-std::pair<std::string, double> part_of(const std::string& entry) {
-  const size_t at = entry.rfind('=');
-  const auto weight = at == std::string::npos ? std::nullopt : parse_number<double>(entry.substr(at + 1));
-  if (!weight || path_exists(entry)) return {entry, 0};
-  if (!(*weight > 0)) fail_usage("--data {}: expected a weight above 0", entry);
-  return {entry.substr(0, at), *weight};
-}
-
 class ChatTask : public Task {
  public:
   explicit ChatTask(const TaskSources& s)
@@ -52,9 +45,9 @@ class ChatTask : public Task {
     chat_ = std::make_unique<ChatTemplate>(source, *tokenizer_);
     const TrainConfig& c = config_.train();
     for (const std::string& entry : c.data) {
-      const auto& [path, weight] = part_of(entry);
-      parts_.push_back(
-          make_chat_part(path, weight, read(path), c.val_data.empty() ? c.val_fraction : 0, seed()));
+      const auto& [path, weight] = parse_weighted_name(entry);
+      parts_.push_back(make_chat_part(path, weight.value_or(0), read(path),
+                                      c.val_data.empty() ? c.val_fraction : 0, seed()));
     }
     for (const std::string& path : c.val_data)
       parts_.push_back({.name = path, .weight = 0, .train = {}, .held_out = read(path)});
@@ -158,7 +151,7 @@ class ChatTask : public Task {
     const auto count = [&](auto member) {
       return sum_of(parts_, [&](const ChatPart& part) { return std::ssize(part.*member); });
     };
-    std::string text = notes_;
+    std::string text = notes_ + shared_note();
     const auto shown = std::ranges::find_if(parts_, [](const ChatPart& part) { return !part.train.empty(); });
     if (shown != parts_.end()) {
       const bool colour = progress_output(2).style.colour;
@@ -173,6 +166,15 @@ class ChatTask : public Task {
   }
 
  private:
+  std::string shared_note() const {
+    std::vector<std::vector<int32_t>> train, held_out;
+    for (const ChatPart& part : parts_) {
+      std::ranges::transform(part.train, std::back_inserter(train), &ChatExample::ids);
+      std::ranges::transform(part.held_out, std::back_inserter(held_out), &ChatExample::ids);
+    }
+    return note_shared_examples(train, held_out, std::identity());
+  }
+
   std::vector<double> loss_and_weight(TrainingGraph& graph, const ChatRow& row) const {
     TrainBatch batch{.ids = row.ids.data(), .targets = row.targets.data(), .weights = row.weights.data()};
     PackedDocuments documents;

@@ -13,6 +13,7 @@
 #include "finetune/example_order.h"
 #include "finetune/json_lines.h"
 #include "finetune/prompts.h"
+#include "finetune/shared_examples.h"
 #include "finetune/tune_config.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
@@ -244,9 +245,11 @@ class DpoTask : public Task {
   }
 
   std::string describe() const override {
-    return notes_ + fmt::format("preferences: {} pairs to learn from, {} held out, beta {:g}\n",
-                                format_thousands(std::ssize(train_)), format_thousands(std::ssize(val_)),
-                                config_.beta);
+    const auto ids_of = [](const Pair& pair) { return pair.chosen.ids; };
+    return notes_ + note_shared_examples(train_, val_, ids_of) +
+           fmt::format("preferences: {} pairs to learn from, {} held out, beta {:g}\n",
+                       format_thousands(std::ssize(train_)), format_thousands(std::ssize(val_)),
+                       config_.beta);
   }
 
  private:

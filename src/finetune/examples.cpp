@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -53,10 +54,19 @@ void add_choices(const json& list, const std::string& place, Example& example) {
     example.texts.push_back(choice);
 }
 
+// 1.0 is the number 1: of all spellings of a whole number one is taken.
+std::string number_text(const json& number) {
+  constexpr double kExact = 0x1p53;
+  const double value = number.get<double>();
+  const bool whole = number.is_number_float() && std::abs(value) < kExact && value == std::trunc(value);
+  return whole ? std::to_string(static_cast<int64_t>(value)) : number.dump();
+}
+
 std::optional<std::string> label_of(const json& value, const std::string& place) {
   if (value.is_null()) return {};
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_number() || value.is_boolean()) return value.dump();
+  if (value.is_number()) return number_text(value);
+  if (value.is_boolean()) return value.dump();
   fail_record("{}: expected \"label\" to be a string or a number, found {}", place, json_kind(value));
 }
 

@@ -14,6 +14,7 @@
 #include "finetune/json_lines.h"
 #include "finetune/prompts.h"
 #include "finetune/rewards.h"
+#include "finetune/shared_examples.h"
 #include "finetune/tune_config.h"
 #include "infer/cached_model.h"
 #include "infer/generate.h"
@@ -183,11 +184,12 @@ class GrpoTask : public Task {
   }
 
   std::string describe() const override {
-    return notes_ + fmt::format(
-                        "rewards: {} prompts to learn from, {} held out; {} answers to each of {} a step, "
-                        "reward {}\n",
-                        format_thousands(std::ssize(train_)), format_thousands(std::ssize(val_)),
-                        config_.rollouts, config_.train().batch_size / config_.rollouts, config_.reward);
+    return notes_ + note_shared_examples(train_, val_, [](const Question& q) { return q.ids; }) +
+           fmt::format(
+               "rewards: {} prompts to learn from, {} held out; {} answers to each of {} a step, "
+               "reward {}\n",
+               format_thousands(std::ssize(train_)), format_thousands(std::ssize(val_)), config_.rollouts,
+               config_.train().batch_size / config_.rollouts, config_.reward);
   }
 
  private:

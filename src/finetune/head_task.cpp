@@ -13,10 +13,12 @@
 #include "base/ranges.h"
 #include "base/suggest.h"
 #include "data/token_hash.h"
+#include "data/weighted_name.h"
 #include "distributed/shares.h"
 #include "finetune/example_order.h"
 #include "finetune/head_files.h"
 #include "finetune/scores.h"
+#include "finetune/shared_examples.h"
 #include "finetune/tune_config.h"
 
 namespace gpt {
@@ -145,8 +147,9 @@ std::vector<float> HeadTask::weights_of_labels() const {
   for (const auto& [name, weight] : options_.class_weights) {
     const std::optional<float> at = facts_.labels.value(name);
     if (!at) fail_parameter("class_weights", "there is no label {}{}", name, did_you_mean(name, names));
-    if (!(weight >= 0 && std::isfinite(weight)))
-      fail_parameter("class_weights", "expected {} to have a weight of at least 0, found {}", name, weight);
+    if (!(weight >= 0 && weight < kMostWeight))
+      fail_parameter("class_weights", "expected a weight from 0 to below {:g} for {}, found {}", kMostWeight,
+                     name, weight);
     weights[static_cast<size_t>(*at)] = static_cast<float>(weight);
   }
   const auto counts = [&](float label) { return weights[static_cast<size_t>(label)] > 0; };
@@ -345,6 +348,12 @@ std::string HeadTask::describe() const {
           facts_.labels.numbers
               ? "labels are numbers"
               : "labels " + format_list(output_names(facts_, static_cast<size_t>(facts_.choices)), 10));
+  text += note_shared_examples(train_.examples, val_.examples, [](const EncodedExample& example) {
+    std::vector<int32_t> ids;
+    for (const std::vector<int32_t>& row : example.rows)
+      ids.insert(ids.end(), row.begin(), row.end());
+    return ids;
+  });
   for (const Split* split : {&train_, &val_}) {
     if (split->skipped > 0)
       text += fmt::format("{} left out, the first: {}\n", format_amount(split->skipped, "bad example"),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -37,6 +38,19 @@ float value_of(const Example& example, TaskKind kind, const Labels& labels) {
               did_you_mean(*example.label, labels.names));
 }
 
+// "1" and "1.0" are hardly meant as two classes.
+void require_distinct_numbers(const std::set<std::string>& labels) {
+  std::map<double, std::string> numbers;
+  for (const std::string& label : labels) {
+    const std::optional<double> number = parse_number<double>(label);
+    if (!number || !std::isfinite(*number)) continue;
+    const auto [known, is_new] = numbers.emplace(*number, label);
+    if (!is_new)
+      fail("the labels {} and {} are the same number; write them alike", printable(known->second),
+           printable(label));
+  }
+}
+
 }  // namespace
 
 std::optional<float> Labels::value(const std::string& label) const {
@@ -57,6 +71,7 @@ Labels collect_labels(const std::vector<Example>& examples, TaskKind kind) {
   const auto all = [&](auto is) { return std::ranges::all_of(known, is); };
   if (kind == TaskKind::similar && all([](const std::string& x) { return number_of(x).has_value(); }))
     return {.numbers = true, .names = {}};
+  require_distinct_numbers(known);
   if (known.size() < 2 || known.size() > kMaxLabels) {
     fail("expected examples with 2 to {} different labels, found {}: {}", kMaxLabels, known.size(),
          format_list(transformed(known, printable), kShown));

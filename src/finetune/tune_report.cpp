@@ -21,10 +21,8 @@ nlohmann::json used_settings(const TuneConfig& config) {
 
 std::vector<std::string> use_command(const TuneConfig& config, const std::string& model) {
   if (find_task(config.task)) return {"gpt", "classify", model, "--data", config.train().data[0]};
-  const auto has_template = [](const std::string& folder) {
-    return path_exists(folder + "/chat_template.jinja");
-  };
-  const bool chats = config.task == "chat" || has_template(model) || has_template(model + "/last");
+  const bool chats = config.task == "chat" || path_exists(model + "/chat_template.jinja") ||
+                     path_exists(model + "/last/chat_template.jinja");
   std::vector<std::string> words = {"gpt", chats ? "chat" : "generate"};
   if (config.lora_rank > 0) {
     words.insert(words.end(), {config.model, "--adapter", model});

@@ -79,6 +79,17 @@ std::string prepared_path(const std::string& dir, std::optional<int64_t> resume_
   return path;
 }
 
+// Steps are counted and drawn: others are no run's.
+void require_step(const MetricRecord& record, const std::string& path, int64_t line) {
+  constexpr double kMost = 1e15;
+  const auto step = metric_number(record, "step");
+  if (!step || (*step >= 0 && *step <= kMost && *step == std::trunc(*step))) return;
+  fail(
+      "{} line {}: \"step\": expected a whole number from 0 to {:g}, found {:g}; remove the line to read the "
+      "rest",
+      path, line, kMost, *step);
+}
+
 }  // namespace
 
 std::string format_metric_line(const MetricRecord& record) {
@@ -120,6 +131,7 @@ std::vector<MetricRecord> read_metrics(const std::string& path) {
     const bool complete = line.end() != std::string_view(content).end();  // with its newline
     if (parse_object(line, object)) {
       records.push_back(to_record(object));
+      require_step(records.back(), path, number);
     } else if (complete && !line.empty()) {
       fail("{} line {}: expected one JSON object; remove the line to read the rest", path, number);
     }

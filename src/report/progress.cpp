@@ -173,7 +173,8 @@ ProgressOutput progress_output(int fd) {
   output.now_s = [] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   };
-  output.style = terminal_style(isatty(fd) == 1, [](const char* name) { return std::getenv(name); });
+  output.is_terminal = isatty(fd) == 1;
+  output.style = terminal_style(output.is_terminal, [](const char* name) { return std::getenv(name); });
   return output;
 }
 
@@ -218,6 +219,10 @@ void ProgressLine::message(std::string_view text) {
   if (!text.ends_with('\n')) out += '\n';
   output_.write(out);
   if (redraw) show(output_.now_s());
+}
+
+void ProgressLine::model_text(std::string_view text) {
+  message(output_.is_terminal ? visible_text(text, true) : std::string(text));
 }
 
 void ProgressLine::finish() {

@@ -45,6 +45,7 @@ struct ProgressOutput {
   std::function<int()> width;     // columns of the terminal
   std::function<double()> now_s;  // a monotonic clock
   TerminalStyle style;
+  bool is_terminal = false;  // which would obey control characters in a text
 };
 
 // Writes all of a text as far as that goes: a closed terminal must not stop a run.
@@ -71,7 +72,9 @@ class ProgressLine {
 
   void update(const Progress& progress);  // the first and the last step are always shown
   void message(std::string_view text);    // whole lines of their own, above the live line
-  void finish();                          // shows the newest state if it was not shown yet
+  // The same for a text that a model wrote: on a terminal its control characters are shown as pictures.
+  void model_text(std::string_view text);
+  void finish();  // shows the newest state if it was not shown yet
 
  private:
   bool due(double now) const;

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/ranges.h"
+#include "model/model_files.h"
 #include "serve/run_watch.h"
 
 namespace gpt::serve {
@@ -13,10 +14,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of the checkpoint that a run goes on from: its manifest is written last. "" for anything else.
+// The version of the model that a run folder stands for: its manifest is written last. "" for anything else.
 std::string checkpoint_of(const ServedModel& model) {
   const std::string& path = model.options().path;
-  return is_run(path) ? file_version(path + "/last/manifest.json") : "";
+  std::error_code error;
+  if (!is_run(path) || !fs::is_directory(path, error)) return "";
+  try {
+    const std::string folder = resolve_model_path(path), version = file_version(folder + "/manifest.json");
+    return version.empty() ? "" : folder + " " + version;
+  } catch (const Error&) {  // no checkpoint yet
+    return "";
+  }
 }
 
 }  // namespace

@@ -52,8 +52,9 @@ std::string rhythm_line(const RunStart& s) {
   };
   std::string text = "rhythm: ";
   if (s.plan.subject.evaluates) {
-    text += fmt::format("evaluation {} ({} of the run), ", every(c.eval_every),
-                        format_percent(evaluation_share(c)));
+    text += fmt::format("evaluation {} ({} of the run) on {} random windows of the validation text, ",
+                        every(c.eval_every), format_percent(evaluation_share(c)),
+                        format_thousands(c.eval_batches * c.batch_size));
   } else {
     text += "no evaluation, ";
   }
@@ -135,6 +136,27 @@ std::string evaluation_line(const EvalLosses& losses, const EvalState& s) {
   return text + (s.best ? ", best so far\n" : "\n");
 }
 
+namespace {
+
+// What `gpt eval` prints for the two models, and how it is asked for it.
+std::string whole_line(const RunEnd& e) {
+  if (!e.whole) return "";
+  const WholeLosses& w = *e.whole;
+  const bool is_all = w.tokens == w.all;
+  std::string text =
+      is_all ? fmt::format("held-out text, all {} tokens: ", format_thousands(w.all))
+             : fmt::format("held-out text, the first {} of {} tokens (as many as were trained on): ",
+                           format_thousands(w.tokens), format_thousands(w.all));
+  text += fmt::format("loss {:.4f} of last/", w.last);
+  if (w.best) text += fmt::format(", {:.4f} of best/", *w.best);
+  text += fmt::format("; gpt eval {}", shell_quoted(e.out + (w.best ? "/best" : "/last")));
+  if (e.dtype != DType::f32) text += fmt::format(" --dtype {}", dtype_name(e.dtype));
+  if (!is_all) text += fmt::format(" --limit {}", w.tokens);
+  return text + " computes it again\n";
+}
+
+}  // namespace
+
 std::string end_lines(const RunEnd& e) {
   const std::string resume = resume_command(e.program, e.out);
   if (!e.finished) {
@@ -148,8 +170,9 @@ std::string end_lines(const RunEnd& e) {
       text += fmt::format(" at step {}", format_thousands(e.val_step));
     text += fmt::format("; best {:.4f} at step {}", e.best_val_loss, format_thousands(e.best_step));
     if (e.best_step > e.step) text += ", of the part that was lost";
+    text += " (random windows)";
   }
-  text += "\n";
+  text += "\n" + whole_line(e);
   if (e.step < e.steps)
     text += fmt::format(
         "ended before step {}: {} without a better validation loss; to go on all the same: {} --patience 0\n",

@@ -47,6 +47,8 @@ struct RunEnd {
   int64_t val_step = -1;           // of it
   double best_val_loss = 0;
   int64_t best_step = -1;  // -1: never evaluated
+  std::optional<WholeLosses> whole = {};
+  DType dtype = DType::f32;  // of the run
   int64_t patience = 0;
   std::string out;
   std::string program = "gpt";  // what stands before "train" to go on

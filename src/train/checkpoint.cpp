@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "base/printable.h"
 #include "base/ranges.h"
@@ -180,6 +181,34 @@ std::optional<BestModel> read_best(const std::string& folder) {
   } catch (const json::exception&) {
     fail("{}: expected the step and the val_loss of the best model; delete the file to go on without", path);
   }
+}
+
+namespace {
+
+// The step of a part of a run; nothing where it has no model, or none that says.
+std::optional<int64_t> step_of(const std::string& folder, const char* file) {
+  try {
+    const json record = read_json_file(folder + file);
+    return record.at("step").get<int64_t>();
+  } catch (const std::exception&) {  // a model that is there is loaded all the same
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::string run_model_note(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const std::string best = (fs::path(path) / "best").string(), last = (fs::path(path) / "last").string();
+  if (!fs::is_directory(last, ignored)) return "";
+  const auto best_step = step_of(best, kBestFile), last_step = step_of(last, "/train_state.json");
+  if (fs::is_directory(best, ignored)) {
+    if (!best_step || !last_step) return "";
+    return fmt::format("{} is {}, step {}; {} is step {}", path, best, format_thousands(*best_step), last,
+                       format_thousands(*last_step));
+  }
+  return last_step ? fmt::format("{} is {}, step {}", path, last, format_thousands(*last_step)) : "";
 }
 
 void save_checkpoint(const std::string& folder, const Model& model, const OptimizerState& optimizer,

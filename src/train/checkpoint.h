@@ -58,6 +58,10 @@ void save_model(const std::string& folder, const Model& model, const BesideModel
 // Nothing where there is none, or one of an earlier version.
 std::optional<BestModel> read_best(const std::string& folder);
 
+// Which model of a run folder is taken as MODEL (resolve_model_path), and its step: "DIR is DIR/best, step
+// 300; DIR/last is step 500"; "" for anything else, and where the steps cannot be read.
+std::string run_model_note(const std::string& path);
+
 // A model folder with train_state.safetensors and train_state.json, from which the run can go on bit for bit.
 // Processes that share a run all call it: each writes what it keeps of the optimizer's state, and rank 0 the
 // rest. sharded: weights that they have divided, if they have.

@@ -1,5 +1,7 @@
 #include "train/evaluation.h"
 
+#include <algorithm>
+
 #include "base/utf8.h"
 #include "data/eval_windows.h"
 #include "distributed/shares.h"
@@ -7,6 +9,10 @@
 #include "infer/generate.h"
 
 namespace gpt {
+
+int64_t whole_eval_tokens(int64_t val_tokens, int64_t trained_tokens) {
+  return std::max<int64_t>(1, std::min(val_tokens - 1, trained_tokens));
+}
 
 Evaluator::Evaluator(const Model& model, const RunData& data, const TrainConfig& config,
                      const Objective& objective, const Backend& backend, Communicator& processes,

@@ -22,6 +22,18 @@ struct EvalLosses {
   std::optional<double> train;  // of the training text, with eval_train
 };
 
+// The loss over the held-out text in order, each token but the first predicted once, as `gpt eval` computes
+// it; EvalLosses are of random windows of it.
+struct WholeLosses {
+  int64_t tokens = 0, all = 0;  // predicted; of the whole text
+  double last = 0;              // of the model in last/, nats per token
+  std::optional<double> best;   // of the model in best/, where that is another one
+};
+
+// How many of these tokens are predicted at the end of a run that was trained on so many: all, unless that is
+// more than the run was trained on. So it takes at most a third of the time of training for each model.
+int64_t whole_eval_tokens(int64_t val_tokens, int64_t trained_tokens);
+
 // Evaluates a run: the same batches of the validation text every time, and with eval_train as many of the
 // training text. Without dropout, and nothing of the training changes by it. Several processes share the
 // batches, and all know the losses, which are those of one.

@@ -12,7 +12,9 @@
 #include "base/file.h"
 #include "base/ranges.h"
 #include "data/eval_windows.h"
+#include "eval/evaluate.h"
 #include "io/checkpoint_dir.h"
+#include "model/inference.h"
 #include "model/kv_cache.h"
 #include "model/model_counts.h"
 #include "model/params.h"
@@ -249,6 +251,14 @@ RunMemory plan_memory(const PlanSubject& s) {
   if (s.evaluates) {
     m.evaluation = TrainingGraph::planned_bytes(c, train.micro_batch, c.n_ctx,
                                                 {.gradients = false, .dtype = dtype}, *s.kernels, s.threads);
+    // At the end, in place of that one.
+    const int64_t rows =
+        std::clamp<int64_t>(s.val_tokens / c.n_ctx, 1, std::max<int64_t>(1, kEvalRows / c.n_ctx));
+    m.evaluation = std::max(
+        m.evaluation, TrainingGraph::planned_bytes(
+                          c, rows, c.n_ctx,
+                          {.gradients = false, .dtype = inference_types(dtype).activations, .weights = dtype},
+                          *s.kernels, s.threads));
   }
   if (train.sample_every > 0) m.sampling = KvCache::bytes(c, std::min(c.n_ctx, kSampledTokens), DType::f32);
   return m;
@@ -398,6 +408,12 @@ RunTime plan_time(const PlanSubject& s, const RunRates& r, int64_t parameters) {
   if (s.evaluates) {
     const int64_t n = planned_steps(c);
     t.evaluation = static_cast<double>(evaluated_batches(c, n)) * micro_batches * r.evaluation;
+    if (s.val_tokens > 1) {
+      const int64_t n_ctx = s.config.model.n_ctx;
+      const int64_t whole = whole_eval_tokens(s.val_tokens, n * c.batch_size * n_ctx);
+      t.evaluation += static_cast<double>(whole) / static_cast<double>(c.micro_batch * n_ctx * s.processes) *
+                      r.evaluation;
+    }
     // Each is the best so far, as a rule.
     t.saving = static_cast<double>(evaluations(c, n)) * save(weights, kFilesOfModel);
   }

@@ -19,6 +19,7 @@ inline constexpr int64_t kOptimalTokensPerParameter = 20;
 struct PlanSubject {
   RunConfig config;  // complete, the vocabulary known
   bool evaluates = false;
+  int64_t val_tokens = 0;  // of the validation text, which is evaluated as a whole at the end; 0: not known
   const KernelTable* kernels = &kernel_table(Isa::ref);
   int threads = 1;
   int processes = 1;                      // that share the run, over such a link ...

@@ -13,6 +13,8 @@
 #include "data/shard_set.h"
 #include "data/tales.h"
 #include "data/text_blocks.h"
+#include "data/weighted_name.h"
+#include "train/trained_validation.h"
 
 namespace gpt {
 namespace {
@@ -56,16 +58,6 @@ Corpus load_named_corpus(const std::vector<std::string>& names, const SourceOpti
   return corpus_from_text("tales", std::move(tales.text));
 }
 
-// "NAME=WEIGHT", unless there is a file of that very name.
-Source parse_source(const std::string& entry) {
-  const size_t equals = entry.rfind('=');
-  if (equals == std::string::npos || equals == 0 || path_exists(entry)) return {entry, {}, {}, {}};
-  const auto weight = parse_number<double>(std::string_view(entry).substr(equals + 1));
-  if (!weight || !(*weight > 0 && *weight < 1e12))
-    fail_usage("data \"{}\": expected NAME=WEIGHT with a positive number", entry);
-  return {entry.substr(0, equals), weight, {}, {}};
-}
-
 // Leaves out the shards that were named before.
 void take_once(ShardSet& set, NamedFiles& named) {
   ShardSet kept{.shards = {}, .checksums = {}, .notes = std::move(set.notes)};
@@ -95,7 +87,8 @@ std::vector<Source> find_sources(const std::vector<std::string>& entries, Source
   options.corpus.named = &named;
   size_t weighted = 0, mapped = 0;
   for (const std::string& entry : entries) {
-    Source source = parse_source(entry);
+    auto [name, weight] = parse_weighted_name(entry);
+    Source source{.name = std::move(name), .weight = weight, .shards = {}, .text = {}};
     source.shards = open_shard_set(source.name);
     weighted += source.weight ? 1 : 0;
     const bool is_tokens = source.is_tokens();
@@ -278,8 +271,23 @@ BatchLoader loader_of(const RunData& data, const TrainConfig& config, int64_t n_
           config.sampling == SamplingKind::epoch ? Sampling::epoch : Sampling::random};
 }
 
+void require_data_named() {
+  fail_parameter("data", "is missing: name text files, folders or token shards, or tales");
+}
+
+bool is_tales(const std::string& name) {
+  return tales_bytes(name) > 0;
+}
+
+int64_t vocabulary_size(int64_t asked, const Tokenizer& tokenizer) {
+  const int64_t tokens = tokenizer.vocab_size();
+  if (asked != 0 && asked < tokens)
+    fail_parameter("vocab_size", "expected at least {}, the ids of the tokenizer, found {}", tokens, asked);
+  return asked == 0 ? tokens : asked;
+}
+
 std::string source_name(const std::string& entry) {
-  return parse_source(entry).name;
+  return parse_weighted_name(entry).name;
 }
 
 std::string source_identity(const std::string& entry, int64_t seed) {
@@ -300,14 +308,14 @@ void name_document_token(ModelConfig& config, const RunData& data) {
 
 RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::string& tokenizer_folder,
                       std::optional<std::string> text) {
-  if (config.data.empty() && !text)
-    fail_parameter("data", "is missing: name text files, folders or token shards, or tales");
+  if (config.data.empty() && !text) require_data_named();
   RunData data;
   int64_t story = 0;
   std::optional<double> val_floor;
   data.tokenizer = find_tokenizer(config, tokenizer_folder);
   const SourceOptions options{.seed = static_cast<uint64_t>(config.seed),
-                              .corpus = {.any_bytes = data.tokenizer && data.tokenizer->kind() == "byte"}};
+                              .corpus = {.any_bytes = data.tokenizer && data.tokenizer->kind() == "byte",
+                                         .filter = {config.include, config.exclude}}};
   std::vector<Source> train;
   if (text) {
     train.push_back(
@@ -317,7 +325,8 @@ RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::strin
   }
   std::vector<Source> val;
   if (!config.val_data.empty()) val = find_sources(config.val_data, options, story, val_floor, data.notes);
-  data.notes += note_common(train, val);
+  const std::string common = note_common(train, val);
+  data.notes += common;
   if (data.tokenizer == nullptr) data.tokenizer = char_tokenizer(train, val);
   for (const auto* sources : {&train, &val}) {
     for (const Source& source : *sources)
@@ -345,6 +354,7 @@ RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::strin
   if (data.floor && data.tokenizer->vocab_size() > 0 && data.train.text_bytes() != data.train.size()) {
     *data.floor *= static_cast<double>(data.train.text_bytes()) / static_cast<double>(data.train.size());
   }
+  if (common.empty() && config.eval_every > 0) data.notes += note_shared_samples(data.train, data.val);
   data.preview += preview_split({data.train, data.val}, *data.tokenizer);
   return data;
 }

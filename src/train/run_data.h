@@ -46,6 +46,14 @@ BatchLoader loader_of(const RunData& data, const TrainConfig& config, int64_t n_
 // where. A text begins with it where the run's texts do.
 void name_document_token(ModelConfig& config, const RunData& data);
 
+// Throws UsageError: no text is named.
+[[noreturn]] void require_data_named();
+// Whether a name stands for the built-in corpus: tales or tales:BYTES. Throws UsageError for other BYTES.
+bool is_tales(const std::string& name);
+// Ids that a model has room for: `asked`, or the tokenizer's where that is 0. Throws UsageError where the
+// tokenizer has more.
+int64_t vocabulary_size(int64_t asked, const Tokenizer& tokenizer);
+
 // An entry of the config key data without its weight.
 std::string source_name(const std::string& entry);
 // What tells one source from another: its path from the root, or "tales:BYTES:SEED".

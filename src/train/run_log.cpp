@@ -17,6 +17,8 @@ namespace gpt {
 namespace {
 
 constexpr std::string_view kSampleKey = "sample";
+constexpr const char *kWholeLossKey = "whole_val_loss", *kWholeBestKey = "whole_val_loss_best",
+                     *kWholeTokensKey = "whole_val_tokens", *kHeldOutTokensKey = "val_tokens";
 constexpr double kReportPause = 10;   // seconds between two reports of a running run, at least ...
 constexpr double kReportShare = 250;  // ... and so many times what writing one takes
 
@@ -54,6 +56,10 @@ void RunLog::progress(const Progress& progress) {
 
 void RunLog::message(const std::string& text) {
   if (outputs_) outputs_->line.message(text);
+}
+
+void RunLog::model_text(const std::string& text) {
+  if (outputs_) outputs_->line.model_text(text);
 }
 
 void RunLog::finish() {
@@ -106,6 +112,27 @@ void RunLog::evaluation(int64_t step, const EvalLosses& losses) {
   if (outputs_) outputs_->tensorboard.add(step, scalars);
 }
 
+void RunLog::whole_evaluation(int64_t step, const WholeLosses& losses) {
+  MetricRecord record = {{"step", step},
+                         {kWholeLossKey, losses.last},
+                         {kWholeTokensKey, losses.tokens},
+                         {kHeldOutTokensKey, losses.all}};
+  if (losses.best) record.emplace_back(kWholeBestKey, *losses.best);
+  append(std::move(record));
+}
+
+std::optional<WholeLosses> RunLog::whole_losses(int64_t step) const {
+  for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
+    const auto number = [&](std::string_view key) { return metric_number(*record, key); };
+    if (!number(kWholeLossKey) || number(kStepKey) != static_cast<double>(step)) continue;
+    return WholeLosses{.tokens = static_cast<int64_t>(number(kWholeTokensKey).value_or(0)),
+                       .all = static_cast<int64_t>(number(kHeldOutTokensKey).value_or(0)),
+                       .last = *number(kWholeLossKey),
+                       .best = number(kWholeBestKey)};
+  }
+  return std::nullopt;
+}
+
 void RunLog::sample(int64_t step, const std::string& text) {
   append({{"step", step}, {std::string(kSampleKey), text}});
 }
@@ -136,6 +163,27 @@ std::optional<int64_t> RunLog::val_step() const {
   return static_cast<int64_t>(metric_number(*record, kStepKey).value_or(-1));
 }
 
+namespace {
+
+ReportHeadline whole_headline(const WholeLosses& w) {
+  const std::string tokens =
+      w.tokens == w.all
+          ? fmt::format("all {} tokens", format_thousands(w.all))
+          : fmt::format("the first {} of {} tokens", format_thousands(w.tokens), format_thousands(w.all));
+  return {"held-out text", format_loss(w.best.value_or(w.last)),
+          w.best ? fmt::format("of best/ on {}; last/ {}", tokens, format_loss(w.last))
+                 : fmt::format("of last/ on {}", tokens)};
+}
+
+}  // namespace
+
+int64_t RunLog::steps_done() const {
+  double step = 0;
+  for (const MetricRecord& record : records_)
+    step = std::max(step, metric_number(record, kStepKey).value_or(0));
+  return static_cast<int64_t>(step);
+}
+
 std::vector<ReportHeadline> RunLog::headlines(double seconds) const {
   std::vector<ReportHeadline> out;
   double best = INFINITY, best_step = 0, last_loss = NAN, last_step = 0, tokens = 0;
@@ -154,6 +202,7 @@ std::vector<ReportHeadline> RunLog::headlines(double seconds) const {
   if (std::isfinite(best)) {
     out.push_back({"validation loss", format_loss(best),
                    fmt::format("best, at step {}", format_thousands(static_cast<int64_t>(best_step)))});
+    if (const auto whole = whole_losses(steps_done())) out.push_back(whole_headline(*whole));
     if (facts_.nats) {
       out.push_back({"perplexity", format_perplexity(std::exp(best)), "e to the validation loss"});
       out.push_back({"bits per byte", format_loss(best / std::log(2.0) / facts_.bytes_per_token),

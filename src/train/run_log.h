@@ -50,9 +50,12 @@ class RunLog {
 
   void progress(const Progress& progress);
   void message(const std::string& text);
+  void model_text(const std::string& text);  // ProgressLine::model_text
   void finish();
   void step(const StepMetrics& m);
   void evaluation(int64_t step, const EvalLosses& losses);
+  void whole_evaluation(int64_t step, const WholeLosses& losses);
+  std::optional<WholeLosses> whole_losses(int64_t step) const;  // that were logged for this step
   // Norms by part of the model, keys such as "grad_norm/block.0" (run_charts.h).
   void parts(int64_t step, const MetricRecord& norms);
   void sample(int64_t step, const std::string& text);
@@ -69,6 +72,7 @@ class RunLog {
  private:
   void append(MetricRecord record);
   const MetricRecord* newest_evaluation() const;
+  int64_t steps_done() const;
   std::vector<ReportHeadline> headlines(double seconds) const;
 
   struct Outputs {

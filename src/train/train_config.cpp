@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "base/parse.h"
+#include "base/problems.h"
 #include "base/ranges.h"
 #include "base/suggest.h"
 #include "model/config_alias.h"
@@ -59,28 +60,55 @@ std::vector<std::string> all_names() {
   return transformed(config_keys(), &KeyInfo::name);
 }
 
-RunConfig complete_config(const json& object) {
+void set_key(RunConfig& config, const std::string& key, const json& value) {
+  bool found = false;
+  if (key == "device" && value.is_string()) require_device("config key \"device\":", value);
+  visit_all(config, [&](const char* name, auto& field, const char*, const char*) {
+    if (key != name) return;
+    from_json_value(key, value, field);
+    found = true;
+  });
+  if (!found) fail_usage("unknown config key \"{}\"{}", key.substr(0, 64), did_you_mean(key, all_names()));
+}
+
+// Keys with a wrong value keep their default.
+RunConfig complete_config(const json& object, Problems& problems) {
   RunConfig config;
-  for (const auto& item : object.items()) {  // clang 14 lets no lambda capture structured bindings
-    const std::string& key = item.key();
-    const auto& value = item.value();
-    bool found = false;
-    if (key == "device" && value.is_string()) require_device("config key \"device\":", value);
-    visit_all(config, [&](const char* name, auto& field, const char*, const char*) {
-      if (key != name) return;
-      from_json_value(key, value, field);
-      found = true;
-    });
-    if (!found) fail_usage("unknown config key \"{}\"{}", key.substr(0, 64), did_you_mean(key, all_names()));
-  }
-  complete(config.model, false);
-  complete(config.train);
+  for (const auto& item : object.items())  // clang 14 lets no lambda capture structured bindings
+    problems.collect([&] { set_key(config, item.key(), item.value()); });
+  problems.collect([&] { complete(config.model, false); });
+  problems.collect([&] { complete(config.train); });
+  return config;
+}
+
+RunConfig complete_config(const json& object) {
+  Problems problems;
+  const RunConfig config = complete_config(object, problems);
+  problems.report();
   return config;
 }
 
 void check(const char* key, double value, double low, double high) {
   if (!(value >= low && value <= high))
     fail_usage("config key \"{}\": expected {} to {}, found {}", key, low, high, value);
+}
+
+// A key and the range of its values.
+struct Range {
+  const char* key;
+  double value, low, high;
+};
+
+void check_all(std::initializer_list<Range> ranges) {
+  Problems problems;
+  for (const Range& r : ranges)
+    problems.collect([&] { check(r.key, r.value, r.low, r.high); });
+  problems.report();
+}
+
+template <class Integer>
+double number(Integer value) {
+  return static_cast<double>(value);
 }
 
 }  // namespace
@@ -101,11 +129,19 @@ std::vector<KeyInfo> config_keys() {
     using Field = std::remove_cvref_t<decltype(field)>;
     keys.push_back({name, group, help, std::is_same_v<Field, std::vector<std::string>>,
                     std::is_same_v<Field, bool>, std::is_same_v<Field, std::string>});
+    if constexpr (std::is_enum_v<Field>)
+      keys.back().choices = {std::begin(EnumNames<Field>::names), std::end(EnumNames<Field>::names)};
+    if constexpr (std::is_same_v<Field, bool>) keys.back().choices = {"true", "false"};
   };
   visit_model_keys(config.model, add);
   for (KeyInfo& key : keys)
     key.is_model = true;
   visit_train_keys(config.train, add);
+  for (KeyInfo& key : keys) {
+    if (key.name == "optimizer")
+      key.choices = transformed(optimizer_types(), [](const auto& type) { return std::string(type.name); });
+    if (key.name == "tokenizer") key.choices = {"byte", "char"};
+  }
   return keys;
 }
 
@@ -132,8 +168,12 @@ void Settings::add_preset(const std::string& name) {
   merged_->update(keys);
 }
 
+bool Settings::comes_from_preset(const std::string& key) const {
+  return from_preset_.contains(key);
+}
+
 void Settings::forget_preset(const std::string& key) {
-  if (from_preset_.count(key) > 0) merged_->erase(key);
+  if (comes_from_preset(key)) merged_->erase(key);
 }
 
 void Settings::set(const json& keys) {
@@ -206,7 +246,18 @@ void Settings::add_text(const std::string& key, const std::string& text, const s
 }
 
 RunConfig Settings::resolve() const {
-  return complete_config(*merged_);
+  Problems problems;
+  const RunConfig config = resolve(problems);
+  problems.report();
+  return config;
+}
+
+RunConfig Settings::resolve(Problems& problems) const {
+  RunConfig config = complete_config(*merged_, problems);
+  // A preset's warm-up is made for long runs: it leaves a short one three quarters of its steps.
+  if (comes_from_preset("warmup"))
+    config.train.warmup = std::min(config.train.warmup, config.train.steps / 4);
+  return config;
 }
 
 namespace {
@@ -247,44 +298,63 @@ void check_zero(const TrainConfig& c) {
 
 }  // namespace
 
-void complete(TrainConfig& c) {
-  check("val_fraction", c.val_fraction, 0, 0.99);
-  check("seed", static_cast<double>(c.seed), 0, 0x1p62);
-  check("steps", static_cast<double>(c.steps), 1, 1e12);
-  check("stop_after", static_cast<double>(c.stop_after), 0, 1e12);
-  check("batch_size", static_cast<double>(c.batch_size), 1, 1e6);
+namespace {
+
+// Values whose range does not depend on other keys, nor on what is derived from them.
+void check_independent(const TrainConfig& c) {
+  Problems problems;
+  problems.collect([&] {
+    check_all({{"val_fraction", c.val_fraction, 0, 0.99},
+               {"seed", number(c.seed), 0, 0x1p62},
+               {"steps", number(c.steps), 1, 1e12},
+               {"stop_after", number(c.stop_after), 0, 1e12},
+               {"batch_size", number(c.batch_size), 1, 1e6},
+               {"lr", c.lr, 0, 1e3},
+               {"warmup", number(c.warmup), 0, 1e12},
+               {"beta1", c.beta1, 0, 0.999999},
+               {"beta2", c.beta2, 0, 0.99999999},
+               {"eps", c.eps, 0, 1},
+               {"weight_decay", c.weight_decay, 0, 100},
+               {"clip_norm", c.clip_norm, 0, 1e30},
+               {"clip_value", c.clip_value, 0, 1e30},
+               {"outlier_z", c.outlier_z, 0, 1e6},
+               {"patience", number(c.patience), 0, 1e12},
+               {"sample_every", number(c.sample_every), 0, 1e12},
+               {"save_every", number(c.save_every), 0, 1e12},
+               {"log_every", number(c.log_every), 0, 1e12},
+               {"threads", number(c.threads), 0, 1024}});
+  });
+  problems.collect([&] { require_optimizer(c.optimizer); });
+  problems.report();
+}
+
+void complete_batch(TrainConfig& c) {
   if (c.micro_batch == 0) c.micro_batch = c.batch_size;
-  check("micro_batch", static_cast<double>(c.micro_batch), 1, static_cast<double>(c.batch_size));
-  require_optimizer(c.optimizer);
+  check("micro_batch", number(c.micro_batch), 1, number(c.batch_size));
   if (c.batch_size % c.micro_batch != 0) {
     fail_usage("config key \"micro_batch\": expected a divisor of batch_size = {}, found {}", c.batch_size,
                c.micro_batch);
   }
-  check("grad_shards", static_cast<double>(c.grad_shards), 0, static_cast<double>(c.batch_size));
+  check("grad_shards", number(c.grad_shards), 0, number(c.batch_size));
   check_zero(c);
   if (c.grad_shards > 0) share_among(c, 1);
-  check("lr", c.lr, 0, 1e3);
+}
+
+}  // namespace
+
+void complete(TrainConfig& c) {
+  check_independent(c);
+  Problems problems;
+  problems.collect([&] { complete_batch(c); });
   if (c.min_lr < 0) c.min_lr = c.lr / 10;
-  check("min_lr", c.min_lr, 0, c.lr);
-  check("warmup", static_cast<double>(c.warmup), 0, 1e12);
-  complete_rates(c);
-  check("beta1", c.beta1, 0, 0.999999);
-  check("beta2", c.beta2, 0, 0.99999999);
-  check("eps", c.eps, 0, 1);
-  check("weight_decay", c.weight_decay, 0, 100);
-  check("clip_norm", c.clip_norm, 0, 1e30);
-  check("clip_value", c.clip_value, 0, 1e30);
-  check("outlier_z", c.outlier_z, 0, 1e6);
+  problems.collect([&] { check("min_lr", c.min_lr, 0, c.lr); });
+  problems.collect([&] { complete_rates(c); });
   complete_rhythm(c);
-  for (const auto& [key, value] : {std::pair{"eval_every", c.eval_every},
-                                   {"patience", c.patience},
-                                   {"sample_every", c.sample_every},
-                                   {"save_every", c.save_every},
-                                   {"log_every", c.log_every}}) {
-    check(key, static_cast<double>(value), 0, 1e12);
-  }
-  check("eval_batches", static_cast<double>(c.eval_batches), 1, 1e9);
-  check("threads", static_cast<double>(c.threads), 0, 1024);
+  problems.collect([&] {
+    check_all(
+        {{"eval_every", number(c.eval_every), 0, 1e12}, {"eval_batches", number(c.eval_batches), 1, 1e9}});
+  });
+  problems.report();
 }
 
 int64_t shard_count(const TrainConfig& c, int processes) {

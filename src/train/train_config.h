@@ -11,6 +11,8 @@
 
 namespace gpt {
 
+class Problems;
+
 enum class ScheduleKind : uint8_t { cosine, linear, constant, wsd };
 enum class SamplingKind : uint8_t { random, epoch };
 enum class TrainDType : uint8_t { fp32, bf16, fp16 };
@@ -22,6 +24,7 @@ enum class MuonAdjust : uint8_t { original, match_rms_adamw, spectral_unclamped 
 struct TrainConfig {
   std::vector<std::string> data;      // files, folders, token shards, "tales" / "tales:BYTES"; or NAME=WEIGHT
   std::vector<std::string> val_data;  // empty: split off data
+  std::vector<std::string> include, exclude;  // files of folders: FolderFilter
   double val_fraction = 0.1;
   std::string tokenizer = "byte";
   SamplingKind sampling = SamplingKind::random;
@@ -70,6 +73,9 @@ void visit_data_keys(Config& c, Visit& visit) {
         "text files, folders, token shards, or \"tales\" (\"tales:BYTES\"), the built-in corpus; a.bin=0.7 "
         "b.txt=0.3 mixes by weight");
   visit("val_data", c.val_data, "data", "validation text; without it the end of the data is held out");
+  visit("include", c.include, "data",
+        "files that folders give, as patterns such as '*.py' (text and code, by their names)");
+  visit("exclude", c.exclude, "data", "files and folders that folders do not give, as patterns");
   visit("val_fraction", c.val_fraction, "data", "part of the data that is held out");
   visit("tokenizer", c.tokenizer, "data", "byte, char, or a tokenizer.json or model folder");
   visit("sampling", c.sampling, "data",
@@ -193,12 +199,17 @@ class Settings {
   // A value as written on a command line: text for strings and lists of strings, else JSON.
   void add_text(const std::string& key, const std::string& text, const std::string& source);
 
-  // Drops a key's value when it is still the one that a preset gave it.
+  // Whether a key's value is still the one that a preset gave it.
+  bool comes_from_preset(const std::string& key) const;
+  // Drops such a value.
   void forget_preset(const std::string& key);
 
   // Applies everything. Throws UsageError naming unknown keys ("did you mean"), wrong types and values.
-  // The model's vocab_size may still be 0, decided by the tokenizer.
+  // The model's vocab_size may still be 0, decided by the tokenizer. The warm-up of a preset takes at most a
+  // quarter of the steps.
   RunConfig resolve() const;
+  // The same, but adds what is wrong to the problems: such keys have their defaults then.
+  RunConfig resolve(Problems& problems) const;
 
  private:
   void set(const nlohmann::json& keys);
@@ -212,7 +223,8 @@ class Settings {
 struct KeyInfo {
   std::string name, group, help;
   bool is_list = false, is_bool = false, is_string = false;
-  bool is_model = false;  // a key of the architecture
+  bool is_model = false;                  // a key of the architecture
+  std::vector<std::string> choices = {};  // of its values, where there are only these
 };
 std::vector<KeyInfo> config_keys();
 

@@ -15,74 +15,25 @@
 #include "data/loader.h"
 #include "data/preview.h"
 #include "distributed/machine_share.h"
-#include "io/gguf.h"
+#include "eval/evaluate.h"
 #include "model/model_files.h"
 #include "model/training_graph.h"
 #include "train/advice.h"
 #include "train/announce.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
-#include "train/param_groups.h"
 #include "train/part_norms.h"
 #include "train/process_report.h"
 #include "train/resume.h"
 #include "train/run_data.h"
 #include "train/run_facts.h"
 #include "train/run_log.h"
+#include "train/run_model.h"
 #include "train/same_run.h"
 #include "train/schedule.h"
 
 namespace gpt {
 namespace {
-
-// The config of the model to train: the given one, or that of --init-from with the given dropout.
-ModelConfig choose_model(const TrainRequest& request, const LoadedModel* init, const RunData& data) {
-  const int64_t tokenizer_vocab = data.tokenizer->vocab_size();
-  ModelConfig config = request.config.model;
-  if (init != nullptr) {
-    config = init->model().config;
-    require_shape(request.config.model, config);
-    if (request.tokenizer_given) require_tokenizer(request.config.train.tokenizer, *data.tokenizer);
-    config.dropout = request.config.model.dropout;
-    config.embd_dropout = request.config.model.embd_dropout;
-    config.attn_dropout = request.config.model.attn_dropout;
-    config.resid_dropout = request.config.model.resid_dropout;
-  }
-  if (config.vocab_size == 0) config.vocab_size = tokenizer_vocab;
-  if (config.vocab_size < tokenizer_vocab) {
-    fail("vocabulary mismatch: the tokenizer has {} tokens, the model only {}; set --vocab-size {} or more",
-         tokenizer_vocab, config.vocab_size, tokenizer_vocab);
-  }
-  if (request.resume) {  // the run's config has no ids
-    const ModelConfig before = read_model_config(request.out + "/last/config.json");
-    config.bos_token_id = before.bos_token_id;
-    config.eos_token_ids = before.eos_token_ids;
-  } else {
-    name_document_token(config, data);
-  }
-  return config;
-}
-
-Model make_model(const TrainRequest& request, const LoadedModel* init, const RunData& data) {
-  ModelConfig config = choose_model(request, init, data);
-  complete(config);
-  Model model(config, request.objective->parameters(config));
-  freeze_parameters(request.config.train, model.table);
-  return model;
-}
-
-TrainStep::Options options_of(const TrainRequest& request, const Model& model) {
-  TrainStep::Options options =
-      step_options(request.config.train, model.table, model.config.n_ctx, *request.processes);
-  options.graph.objective = request.objective;
-  const int64_t group = request.objective->group();
-  if (options.micro_batch % group != 0) {
-    fail_usage(
-        "config key \"micro_batch\": expected a multiple of {}, the samples that belong together, found {}",
-        group, options.micro_batch);
-  }
-  return options;
-}
 
 class Trainer {
  public:
@@ -122,6 +73,15 @@ class Trainer {
   void perform(Pending part, double& seconds, bool (Trainer::*work)());
   bool evaluate();
   void save_best_model();
+  bool wants_whole_evaluation() const {
+    return evaluator_ && !request_.brief && request_.objective == &language_modelling() && is_complete();
+  }
+  void evaluate_whole();
+  std::optional<double> whole_loss(const TokenSpan& text);
+  void load_best_model();
+  bool is_complete() const {
+    return (state_.step >= config().steps || out_of_patience()) && state_.pending == Pending::nothing;
+  }
   bool out_of_patience() const {
     return config().patience > 0 && state_.stale_evaluations >= config().patience;
   }
@@ -155,6 +115,8 @@ class Trainer {
   double peak_flops_ = 0, flops_per_token_ = 0;
   double recent_step_seconds_ = 0;
   std::optional<double> val_loss_, norm_;
+  std::optional<WholeLosses> whole_;  // known to rank 0
+  bool lacks_whole_ = false;          // an interruption cut that evaluation short
   int64_t saved_step_ = -1;
   bool updated_ = false;                 // whether the newest step changed the weights
   MetricRecord part_norms_;              // of its gradients, if it will be evaluated
@@ -165,12 +127,6 @@ class Trainer {
     return any(processes_, asked_to_stop_(), "asking whether to stop");
   };
 };
-
-std::string tokenizer_folder(const TrainRequest& request, const LoadedModel* init) {
-  if (request.resume) return request.out + "/last";
-  if (init == nullptr) return "";
-  return init->gguf() != nullptr ? init->gguf()->path() : init->folder();
-}
 
 Trainer::Trainer(const TrainRequest& request)
     : request_(request),
@@ -183,13 +139,13 @@ Trainer::Trainer(const TrainRequest& request)
                 ? nullptr
                 : std::make_unique<LoadedModel>(request.init_from, std::nullopt, MatrixOrder::as_stored)),
       data_(load_run_data(config(), init_ ? init_->model().config.n_ctx : config_.model.n_ctx,
-                          tokenizer_folder(request, init_.get()))),
+                          tokenizer_folder_of_run(request, init_.get()))),
       data_check_(is_first() ? data_.checksums : std::vector<CheckedBytes>()),
-      model_(make_model(request, init_.get(), data_)),
+      model_(model_of_run(request, init_.get(), data_)),
       weights_(model_.table, DType::f32, "weights", request.memory, /*with_frozen=*/true),
       dtype_(tensor_dtype(config().dtype)),
       step_(model_, weights_, make_optimizer(config(), model_.table, processes_), backend_,
-            options_of(request, model_)),
+            step_options_of_run(request, model_)),
       loader_(loader_of(data_, config(), model_.config.n_ctx)) {
   config_.model = model_.config;
   model_.weights.assign(weights_.views().begin(), weights_.views().end());
@@ -207,6 +163,7 @@ void Trainer::start_plan(int64_t base_bytes) {
   whole.train.stop_after = 0;  // a pause
   RunPlan plan({.config = whole,
                 .evaluates = evaluator_ != nullptr,
+                .val_tokens = request_.brief ? 0 : data_.val.size(),
                 .kernels = &backend_.kernels,
                 .threads = pool_.size(),
                 .processes = processes_.size(),
@@ -467,7 +424,7 @@ bool Trainer::write_sample() {
                                 static_cast<uint64_t>(config().seed), state_.step, asked_to_stop_);
   if (!text) return false;
   log_->sample(state_.step, *text);
-  log_->message(fmt::format("--- sample at step {} ---\n{}\n---\n", state_.step, *text));
+  log_->model_text(fmt::format("--- sample at step {} ---\n{}\n---\n", state_.step, *text));
   return true;
 }
 
@@ -544,11 +501,55 @@ void Trainer::make_steps() {
   state_.save_seconds += timed([&] { save(); });
 }
 
+// Nothing where it was interrupted.
+std::optional<double> Trainer::whole_loss(const TokenSpan& text) {
+  EvalOptions options{.dtype = dtype_, .processes = &processes_, .stop = interrupted_};
+  if (step_.sharded() != nullptr) options.idle = [this] { step_.sharded()->walk(); };
+  const EvalResult result = gpt::evaluate(model_, text, options, backend_);
+  return result.stopped ? std::nullopt : std::optional(result.loss());
+}
+
+// The losses that `gpt eval` computes for last/ and best/, once, when all steps are made. A run that was
+// ended before it makes it when it is resumed.
+void Trainer::evaluate_whole() {
+  if (!wants_whole_evaluation()) return;
+  whole_ = log_->whole_losses(state_.step);
+  if (of_first(processes_, whole_.has_value(), "the evaluation at the end")) return;
+  evaluator_.reset();  // its memory is used again
+  WholeLosses losses{.all = data_.val.size() - 1};
+  losses.tokens =
+      whole_eval_tokens(data_.val.size(), state_.step * config().batch_size * model_.config.n_ctx);
+  const TokenSpan text = data_.val.part(0, losses.tokens + 1);
+  lacks_whole_ = true;
+  const auto last = whole_loss(text);
+  if (!last) return;
+  losses.last = *last;
+  const bool has_other = best_ && (best_->step != state_.step || config().ema > 0);
+  if (of_first(processes_, has_other, "the best model")) {
+    load_best_model();
+    losses.best = whole_loss(text);
+    if (!losses.best) return;
+  }
+  lacks_whole_ = false;
+  whole_ = losses;
+  log_->whole_evaluation(state_.step, losses);
+}
+
+// In place of the newest weights, which are in last/ and not needed any more.
+void Trainer::load_best_model() {
+  const LoadedModel loaded(best(), std::nullopt, MatrixOrder::as_stored);
+  loaded.copy_to(weights_, [&](int id) {
+    model_.packed->weights_changed(id);
+    if (step_.sharded() != nullptr) step_.sharded()->drop(id);
+  });
+}
+
 TrainOutcome Trainer::run(const std::function<bool()>& interrupted) {
   if (interrupted) asked_to_stop_ = interrupted;
   if (request_.begins) request_.begins();
   try {
     make_steps();
+    state_.eval_seconds += timed([&] { evaluate_whole(); });
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {
@@ -564,11 +565,10 @@ TrainOutcome Trainer::run(const std::function<bool()>& interrupted) {
 }
 
 TrainOutcome Trainer::finish() {
-  const bool all = state_.step >= config().steps || out_of_patience();
   // What is in best/, which may be better than all that this run knows of (save_best_model).
   const bool lost = best_ && (state_.best_step < 0 || best_->val_loss < state_.best_val_loss);
   const TrainOutcome outcome{.steps_done = state_.step,
-                             .finished = all && state_.pending == Pending::nothing,
+                             .finished = is_complete() && !lacks_whole_,
                              .interrupted = interrupted_(),
                              .best_val_loss = state_.best_val_loss};
   if (!process_times_.waited.empty()) log_->message(process_line(process_times_));
@@ -582,6 +582,8 @@ TrainOutcome Trainer::finish() {
                              .val_step = log_->val_step().value_or(-1),
                              .best_val_loss = lost ? best_->val_loss : state_.best_val_loss,
                              .best_step = lost ? best_->step : state_.best_step,
+                             .whole = whole_,
+                             .dtype = dtype_,
                              .patience = config().patience,
                              .out = request_.out,
                              .program = request_.program}));

@@ -33,7 +33,7 @@ class Chat : public testing::Test {
   }
 
   static GptRun chat(const std::string& input, std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"chat", folder().string(), "--greedy"});
+    arguments.insert(arguments.begin(), {"chat", (folder() / "last").string(), "--greedy"});
     return run_gpt(arguments, {}, input);
   }
   // One object for each answer.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -97,6 +98,54 @@ TEST_F(Evaluation, OfWhatARunWasTrainedOnIsOfItsHeldOutPart) {
     if (!record.contains("val_loss")) continue;
     EXPECT_NEAR(record["val_loss"].get<double>() / held_out, 1, 0.01);
   }
+}
+
+// What training says of all held-out text is what gpt eval says of the same models.
+TEST_F(Evaluation, TheTrainerEvaluatesTheWholeHeldOutTextAtTheEnd) {
+  for (const char* dtype : {"fp32", "bf16"}) {
+    fs::remove_all(run());
+    // The best model is another one than the last: a rate this high makes the loss rise again.
+    train({"tales:6000"}, {"--steps", "60", "--lr", "0.5", "--schedule", "constant", "--eval-every", "5",
+                           "--eval-batches", "4", "--dtype", dtype});
+    const json last = metrics().back();
+    ASSERT_TRUE(last.contains("whole_val_loss")) << last;
+    EXPECT_EQ(last["step"], 60);
+    EXPECT_EQ(last["val_tokens"], 599);
+    EXPECT_EQ(last["whole_val_tokens"], 599);
+    EXPECT_EQ(eval(run() + "/last", {"--dtype", dtype})["loss"], last["whole_val_loss"]);
+    ASSERT_NE(state()["best_step"], 60);
+    EXPECT_EQ(eval(run() + "/best", {"--dtype", dtype})["loss"], last["whole_val_loss_best"]);
+    EXPECT_EQ(eval(run(), {"--dtype", dtype})["loss"], last["whole_val_loss_best"])
+        << "a run is its best model";
+  }
+}
+
+TEST_F(Evaluation, TheWholeIsEvaluatedOnceAlsoAfterAStop) {
+  const Words words = {"--steps", "6", "--eval-every", "3", "--eval-batches", "1"};
+  train({"tales:2000"}, words);
+  const json whole = metrics().back();
+  fs::remove_all(run());
+  Words stopped = words;
+  stopped.insert(stopped.end(), {"--stop-after", "3"});
+  train({"tales:2000"}, stopped);
+  EXPECT_FALSE(metrics().back().contains("whole_val_loss")) << "the run is not at its end";
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(run_gpt({"train", "--resume", "--out", run()}).status, 0);
+    EXPECT_EQ(metrics().back(), whole);
+  }
+  const auto records = metrics();
+  EXPECT_EQ(std::ranges::count_if(records, [](const json& r) { return r.contains("whole_val_loss"); }), 1);
+}
+
+// No more tokens than the run was trained on: 4 steps of 2 x 16.
+TEST_F(Evaluation, OfLargeHeldOutTextTheBeginningIsTaken) {
+  train({"tales:40000"}, {"--eval-every", "4", "--eval-batches", "1"});
+  const json last = metrics().back();
+  EXPECT_EQ(last["whole_val_tokens"], 128);
+  EXPECT_EQ(last["val_tokens"], 3999);
+  const json again = eval(run() + "/last", {"--limit", "128"});
+  EXPECT_EQ(again["tokens"], 128);
+  EXPECT_EQ(again["loss"], last["whole_val_loss"]);
 }
 
 // The model first, then the text.

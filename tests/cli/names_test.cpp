@@ -291,7 +291,34 @@ TEST(Completion, KnowsCommandsFlagsAndValues) {
   EXPECT_EQ(words({"generate", "run", "--temp"}), "--temperature\n");
   EXPECT_EQ(words({"train", "--preset", "gpt3"}), "gpt3-175b\n");
   EXPECT_EQ(words({"generate", "--dtype", "q"}), "q8_0\nq4_0\n");
-  EXPECT_EQ(words({"train", "--data", "b"}), "");
+  EXPECT_EQ(words({"train", "--optimizer", "mu"}), "muon\nmuon-nanochat\n");
+  EXPECT_EQ(words({"train", "--optimizer=ad"}), "--optimizer=adamw\n");
+  EXPECT_EQ(words({"train", "--optimizer", "=", "ad"}), "adamw\n") << "as bash takes it apart";
+  EXPECT_EQ(words({"train", "--act", "="}), "gelu_tanh\ngelu\nrelu\nrelu2\nswiglu\n");
+  EXPECT_EQ(words({"train", "--dtype", ""}), "fp32\nbf16\nfp16\n");
+  EXPECT_EQ(words({"train", "--qk-norm", ""}), "true\nfalse\n");
+  EXPECT_EQ(words({"finetune", "--task", "c"}), "classify\nchoose\nchat\n");
+  EXPECT_EQ(words({"finetune", "run", "--reward", "re"}), "regex\n");
+  EXPECT_EQ(words({"convert", "--quant", "q8"}), "q8_0\n");
+  EXPECT_EQ(words({"convert", "--to", "ll"}), "llmc\nllama2c\n");
+  EXPECT_EQ(words({"info", "gpt3"}), "gpt3-175b\n");
+  EXPECT_EQ(words({"info", "--compare", "gpt3"}), "gpt3-175b\n");
+  EXPECT_EQ(words({"completion", "z"}), "zsh\n");
+  EXPECT_EQ(words({"help", "gen"}), "generate\n");
+  const gpt::test::TempDir dir;
+  gpt::test::write_plain_file(dir.file("book.txt"), "");
+  std::filesystem::create_directories(dir.file("books"));
+  for (const std::vector<std::string>& before : {std::vector<std::string>{"train", "--data"},
+                                                 {"train"},
+                                                 {"eval"},
+                                                 {"generate", "--prompt-file"},
+                                                 {"train", "--tokenizer"}}) {
+    std::vector<std::string> typed = before;
+    typed.push_back(dir.file("bo"));
+    const std::string found = words(typed);
+    EXPECT_NE(found.find(dir.file("book.txt") + "\n"), std::string::npos) << found;
+    EXPECT_NE(found.find(dir.file("books") + "\n"), std::string::npos) << found;
+  }
   for (const char* shell : {"bash", "zsh", "fish"})
     EXPECT_NE(run_gpt({"completion", shell}).out.find("gpt completion words"), std::string::npos) << shell;
   expect_usage({"completion", "tcsh"}, "bash, zsh or fish");

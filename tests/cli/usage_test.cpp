@@ -42,7 +42,8 @@ TEST(Usage, SuggestsWhatWasMeant) {
   expect_one_line_error(run_gpt({"trian"}), 2, "did you mean train?");
   expect_one_line_error(run_gpt({"generate", "--promt", "x"}), 2, "did you mean --prompt?");
   expect_one_line_error(run_gpt({"generate", "--temprature=1", "model"}), 2, "did you mean --temperature?");
-  expect_one_line_error(run_gpt({"train", "--n-layers2", "3"}), 2, "did you mean --n-layer?");
+  expect_one_line_error(run_gpt({"train", "--data", "tales", "--n-layers2", "3"}), 2,
+                        "did you mean --n-layer?");
   expect_one_line_error(run_gpt({"data", "tails"}), 2, "did you mean tales?");
   expect_one_line_error(run_gpt({"data", "tales", "--byte", "3"}), 2, "did you mean --bytes?");
   expect_one_line_error(run_gpt({"info", "mini-gtp"}), 2, "did you mean mini-gpt?");
@@ -57,16 +58,17 @@ TEST(Usage, WrongValuesNameTheFlag) {
   expect_one_line_error(run_gpt({"info", "gpt2", "--qkv-bias", "maybe"}), 2, "--qkv-bias");
   expect_one_line_error(run_gpt({"info", "gpt2", "--n-head", "7"}), 1, "n_head");
   expect_one_line_error(run_gpt({"info", "gpt2", "extra"}), 2, "extra");
-  expect_one_line_error(run_gpt({"train", "--steps", "5", "--steps", "9"}), 2,
+  expect_one_line_error(run_gpt({"train", "tales", "--steps", "5", "--steps", "9"}), 2,
                         "--steps: expected one value, found 2: \"5\", \"9\"");
-  expect_one_line_error(run_gpt({"train", "--qkv-bias", "--qkv-bias=false"}), 2, "--qkv-bias");
+  expect_one_line_error(run_gpt({"train", "--data", "tales", "--qkv-bias", "--qkv-bias=false"}), 2,
+                        "--qkv-bias");
   expect_one_line_error(run_gpt({"data", "tales", "--bytes", "-4"}), 2, "bytes");
 }
 
 TEST(Usage, MissingArguments) {
   expect_one_line_error(run_gpt({"generate"}), 2, "MODEL");
   expect_one_line_error(run_gpt({"eval", "x"}), 1, "cannot find the model x");
-  expect_one_line_error(run_gpt({"train", "--data", "tales"}), 2, "--out");
+  expect_one_line_error(run_gpt({"train"}), 2, "--data");
   expect_one_line_error(run_gpt({"train", "--resume"}), 2, "--out");
   expect_one_line_error(run_gpt({"data", "tales"}), 2, "--bytes");
 }

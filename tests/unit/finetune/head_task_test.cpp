@@ -292,6 +292,8 @@ TEST_F(HeadTasks, RefusesWhatCannotBe) {
   says({.data = {file}, .labels = {"ex"}}, "at least two");
   says({.data = {file}, .labels = {"ex", "no", "ex"}}, "found \"ex\" twice");
   says({.data = {file}, .class_weights = {{"wy", 2}}}, "did you mean why?");
+  for (const double weight : {-1.0, 1e12, 1e308})
+    EXPECT_THROW(task({.data = {file}, .class_weights = {{"why", weight}}}), UsageError) << weight;
   says({.data = {write("one.jsonl", "{\"text\": \"a\", \"label\": 1}\n")}}, "2 to 65536 different labels");
   std::string text =
       "{\"text\": \"" + std::string(30, 'a') + "\", \"label\": 1}\n{\"text\": \"b\", \"label\": 2}\n";

@@ -1,5 +1,6 @@
 #include "report/metrics.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "support/error_of.h"
 #include "support/temp_dir.h"
 
 namespace gpt {
@@ -134,6 +136,19 @@ TEST(Metrics, ForeignValuesAreRead) {
   EXPECT_EQ(metric_number(records[0], "c"), 18446744073709551615.0);
   EXPECT_EQ(metric_number(records[0], "d"), std::nullopt);
   EXPECT_EQ(metric_number(records[0], "g"), -3.0);
+}
+
+// Steps become counts: a number that is none is named with its line.
+TEST(Metrics, AbsurdStepsAreRefused) {
+  test::TempDir folder;
+  const std::string path = folder.file("metrics.jsonl");
+  for (const char* step : {"-1", "0.5", "1e300", "18446744073709551615", "\"Infinity\"", "null"}) {
+    write_file_atomic(path, fmt::format("{{\"step\":1}}\n{{\"step\":{}}}\n", step));
+    const std::string message = test::error_of([&] { read_metrics(path); });
+    EXPECT_NE(message.find("line 2"), std::string::npos) << step << ": " << message;
+  }
+  write_file_atomic(path, R"({"step":1e3,"loss":1e308,"tokens":1e300})");
+  EXPECT_EQ(metric_number(read_metrics(path).at(0), "step"), 1000.0);
 }
 
 TEST(Metrics, DeepNestingIsNoDanger) {

@@ -218,6 +218,17 @@ TEST(Progress, MessagesStandAboveTheLiveLine) {
   EXPECT_NE(recorder.text.find("step 1/100"), std::string::npos);
 }
 
+TEST(Progress, ATerminalGetsPicturesOfTheControlsInTextsOfAModel) {
+  const std::string text = "a\x1b[31m\x0e\tb\nc\xc2\x9b\x7f\n";
+  for (const bool terminal : {false, true}) {
+    Recorder shown;
+    ProgressOutput output = shown.output(false);
+    output.is_terminal = terminal;
+    ProgressLine(output).model_text(text);
+    EXPECT_EQ(shown.text, terminal ? "a\u241b[31m\u240e\tb\nc\ufffd\u2421\n" : text);
+  }
+}
+
 TEST(Progress, NothingToShowPrintsNothing) {
   Recorder recorder;
   {

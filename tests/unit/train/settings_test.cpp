@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
+#include "base/problems.h"
 #include "support/error_of.h"
 #include "support/temp_dir.h"
 #include "train/train_config.h"
@@ -39,6 +40,45 @@ TEST(Settings, HelpNamesEveryValueOfAChoice) {
       EXPECT_NE(key.help.find(value), std::string::npos) << key.name << " = " << value << ": " << key.help;
   }
   EXPECT_GE(choices, 10);
+}
+
+// GPT-1's 2,000 steps of warm-up leave nothing of a short run.
+TEST(Settings, TheWarmUpOfAPresetIsAtMostAQuarterOfTheRun) {
+  const auto warmup = [](const char* preset,
+                         std::initializer_list<std::pair<const char*, const char*>> keys) {
+    Settings settings;
+    settings.add_preset(preset);
+    for (const auto& [key, value] : keys)
+      settings.add_text(key, value, "test");
+    return settings.resolve().train.warmup;
+  };
+  EXPECT_EQ(warmup("gpt1", {}), 250);
+  EXPECT_EQ(warmup("gpt1-preln", {}), 250);
+  EXPECT_EQ(warmup("gpt1", {{"steps", "8000"}}), 2000);
+  EXPECT_EQ(warmup("gpt1", {{"steps", "100000"}}), 2000);
+  EXPECT_EQ(warmup("gpt1", {{"warmup", "900"}}), 900) << "it was asked for";
+  EXPECT_EQ(warmup("gpt1", {{"warmup", "2000"}}), 2000);
+  EXPECT_EQ(warmup("mini-gpt", {}), 100);
+}
+
+TEST(Settings, AllThatIsWrongIsReportedTogether) {
+  const auto problems = [](std::initializer_list<std::pair<const char*, const char*>> keys) {
+    Settings settings;
+    for (const auto& [key, value] : keys)
+      settings.add_text(key, value, "test");
+    try {
+      settings.resolve();
+    } catch (const UsageErrors& several) {
+      return std::ssize(several.errors());
+    } catch (const UsageError&) {
+      return std::ptrdiff_t{1};
+    }
+    return std::ptrdiff_t{0};
+  };
+  EXPECT_EQ(problems({{"lr", "1e-3"}}), 0);
+  EXPECT_EQ(problems({{"lr", "-1"}}), 1) << "not of min_lr too, which follows it";
+  EXPECT_EQ(problems({{"lr", "-1"}, {"steps", "0"}, {"dtype", "fp8"}, {"optimizer", "sgd"}, {"n_head", "7"}}),
+            5);
 }
 
 // A preset, a model or a model_type must say which switches go with a foreign shape.

@@ -1,0 +1,46 @@
+#include "run_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/parse.h"
+#include "distributed/shares.h"
+#include "world.h"
+
+namespace gpt {
+namespace {
+
+constexpr const char* kRuns = "runs";
+
+int64_t largest_number() {
+  int64_t largest = 0;
+  if (!path_exists(kRuns)) return 0;
+  for (const FolderEntry& entry : list_folder(kRuns))
+    largest = std::max(largest, parse_number<int64_t>(entry.name).value_or(0));
+  return largest;
+}
+
+// A run that starts at the same time may take the next number: only one of them makes the folder.
+std::string make_next_folder() {
+  make_directories(kRuns);
+  for (int64_t number = largest_number() + 1;; ++number) {
+    const std::string folder = fmt::format("{}/{}", kRuns, number);
+    std::error_code error;
+    if (std::filesystem::create_directory(folder, error)) return folder;
+    if (error) fail("cannot make the folder {}: {}; name another one with --out", folder, error.message());
+  }
+}
+
+}  // namespace
+
+std::string next_run_folder(Communicator& processes) {
+  std::vector<std::string> made;
+  if (is_first_process()) made.push_back(make_next_folder());
+  return joined(processes, made, "the folder of the run").front();
+}
+
+}  // namespace gpt

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "model/model.h"
+#include "train/run_data.h"
+#include "train/train_step.h"
+#include "train/trainer.h"
+
+namespace gpt {
+
+class LoadedModel;
+
+// Where the tokenizer of a run is, if it resumes or starts from a model; "" if the config names it.
+std::string tokenizer_folder_of_run(const TrainRequest& request, const LoadedModel* init);
+
+// The model of a run, without weights: of the request's config, or of the model it starts from with the
+// config's dropout; its vocabulary is the tokenizer's unless the config has a larger one. Throws UsageError
+// where they do not fit together.
+Model model_of_run(const TrainRequest& request, const LoadedModel* init, const RunData& data);
+
+// How its steps are computed. Throws UsageError for micro-batches that cut the objective's groups.
+TrainStep::Options step_options_of_run(const TrainRequest& request, const Model& model);
+
+}  // namespace gpt
