@@ -8,6 +8,8 @@
 namespace gpt {
 namespace {
 
+constexpr double kMostDigits = 1e15;  // larger numbers are written with an exponent
+
 constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
 
 // `value` with three significant digits and the largest unit that keeps it at 1 or above. The unit is
@@ -20,6 +22,7 @@ std::string with_unit(double value, double base, std::span<const char* const> un
     ++unit;
   }
   if (unit == 0) return fmt::format("{:.0f}{}", value, units[0]);
+  if (value >= kMostDigits) return fmt::format("{:.3g} {}", value, units[unit]);
   const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
   return fmt::format("{:.{}f} {}", value, decimals, units[unit]);
 }
@@ -73,10 +76,11 @@ std::string format_percent(double share) {
 }
 
 std::string format_loss(double value) {
-  return fmt::format("{:.4f}", value);
+  return std::abs(value) >= kMostDigits ? fmt::format("{:.5g}", value) : fmt::format("{:.4f}", value);
 }
 
 std::string format_perplexity(double value) {
+  if (value >= kMostDigits) return fmt::format("{:.5g}", value);
   if (!(value >= 999.995 && value < 1e15)) return fmt::format("{:.2f}", value);
   const auto hundredths = static_cast<int64_t>(std::llround(value * 100));
   return fmt::format("{}.{:02}", format_thousands(hundredths / 100), hundredths % 100);

@@ -36,6 +36,7 @@ TEST(Format, CountsKeepThreeDigitsAcrossUnits) {
   EXPECT_EQ(format_count(9996.0), "10.0 k");
   EXPECT_EQ(format_count(1.75e11), "175 G");
   EXPECT_EQ(format_count(-5.0), "?");
+  EXPECT_EQ(format_count(1e300), "1e+285 P");
   EXPECT_EQ(format_count(int64_t{10770816}), "10.8 M");
 }
 
@@ -45,6 +46,8 @@ TEST(Format, RatesLossesAndRatios) {
   EXPECT_EQ(format_rate(6051), "6.05 k");
   EXPECT_EQ(format_rate(std::nan("")), "?");
   EXPECT_EQ(format_loss(1.469), "1.4690");
+  EXPECT_EQ(format_loss(1e308), "1e+308");
+  EXPECT_EQ(format_perplexity(1e200), "1e+200");
   EXPECT_EQ(format_perplexity(4.3456), "4.35");
   EXPECT_EQ(format_perplexity(999.99), "999.99");
   EXPECT_EQ(format_perplexity(999.996), "1,000.00");
