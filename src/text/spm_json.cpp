@@ -237,7 +237,10 @@ std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merge
     pairs.push_back({text(m.left), text(m.right)});
   }
   Json decoders = {replace_json(kBlankText, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
-  if (parts.strip != Strip::none)
+  if (parts.strip == Strip::first_token)
+    decoders[0] = {
+        {"type", "Metaspace"}, {"replacement", kBlankText}, {"prepend_scheme", "always"}, {"split", true}};
+  if (parts.strip == Strip::first_byte || parts.strip == Strip::sentencepiece)
     decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   Json pre_tokenizer = nullptr;
   Json normalizer = nullptr;
