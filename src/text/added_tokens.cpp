@@ -131,9 +131,11 @@ std::optional<AddedTokens::Match> AddedTokens::next(std::string_view text, size_
     Match match{at, end, end, token->id};
     for (; token->lstrip && match.begin > floor && is_space(last_char(text, match.begin));)
       match.begin -= static_cast<size_t>(last_char(text, match.begin).length);
+    if (token->lstrip) match.begin = std::max(match.begin, floor);
     for (; token->rstrip && match.end < text.size() && is_space(decode_utf8(text, match.end));)
       match.end += static_cast<size_t>(decode_utf8(text, match.end).length);
-    return match;
+    if (match.begin < match.end) return match;
+    at = end;  // nothing is left of white space that the token before has taken
   }
   return std::nullopt;
 }
