@@ -14,7 +14,7 @@
 namespace gpt {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // One id where the tokenizer has the token; a tokenizer of characters may not even have its letters.
 bool has_special(const Tokenizer& tokenizer, const std::string& name) {
@@ -40,14 +40,14 @@ std::string way_to_tokens(const std::string& format, const Tokenizer& tokenizer)
 
 constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
 
-void check_messages(const Json& conversation) {
+void check_messages(const OrderedJson& conversation) {
   const auto messages = conversation.is_object() ? conversation.find("messages") : conversation.end();
   if (!conversation.is_object() || messages == conversation.end() || !messages->is_array())
     fail("a conversation: expected an object with a list \"messages\"");
   for (size_t i = 0; i < messages->size(); ++i) {
-    const Json& message = (*messages)[i];
+    const OrderedJson& message = (*messages)[i];
     if (!message.is_object()) fail("message {}: expected an object", i + 1);
-    const Json role = message.value("role", Json());
+    const OrderedJson role = message.value("role", OrderedJson());
     const std::string found = role.is_string() ? role.get<std::string>() : role.dump();
     if (std::ranges::find(kRoles, found) == std::end(kRoles))
       fail("message {}: expected the role {}, found \"{}\"", i + 1,
@@ -57,11 +57,11 @@ void check_messages(const Json& conversation) {
 }
 
 // Newer names for what a model thinks, as transformers fills them in.
-void add_reasoning_names(Json& message) {
+void add_reasoning_names(OrderedJson& message) {
   for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
     const auto found = message.find(name);
     if (found == message.end() || found->is_null()) continue;
-    const Json reasoning = *found;
+    const OrderedJson reasoning = *found;
     message["reasoning_content"] = reasoning;
     if (!message.contains("thinking")) message["thinking"] = reasoning;
     return;
@@ -70,18 +70,18 @@ void add_reasoning_names(Json& message) {
 
 // Gives messages of the assistant without content, as beside calls of tools, an empty one. False where none
 // lacks it.
-bool fill_content(Json& messages) {
+bool fill_content(OrderedJson& messages) {
   bool filled = false;
-  for (Json& message : messages) {
-    if (message["role"] != "assistant" || !message.value("content", Json()).is_null()) continue;
+  for (OrderedJson& message : messages) {
+    if (message["role"] != "assistant" || !message.value("content", OrderedJson()).is_null()) continue;
     message["content"] = "";
     filled = true;
   }
   return filled;
 }
 
-Json conversation_of(std::span<const ChatMessage> messages) {
-  Json list = Json::array();
+OrderedJson conversation_of(std::span<const ChatMessage> messages) {
+  OrderedJson list = OrderedJson::array();
   for (const ChatMessage& message : messages)
     list.push_back({{"role", message.role}, {"content", message.content}});
   return {{"messages", std::move(list)}};
@@ -114,7 +114,7 @@ struct GeneratedRange {
 
 // A block belongs to the message that it writes; one without any of a message's bytes to the next message of
 // the assistant.
-std::vector<GeneratedRange> generated_ranges(const JinjaText& text, const Json& messages) {
+std::vector<GeneratedRange> generated_ranges(const JinjaText& text, const OrderedJson& messages) {
   const auto is_assistant = [&](size_t message) { return messages[message]["role"] == "assistant"; };
   std::vector<GeneratedRange> ranges;
   size_t next = 0;  // the first message that has no byte so far
@@ -146,24 +146,24 @@ constexpr const char* kAnswer = "answer";
 
 // The text at the end of the last message: its content or the last part with a text; null where there is
 // none.
-Json* last_text(Json& messages) {
+OrderedJson* last_text(OrderedJson& messages) {
   if (messages.empty() || !messages.back().contains("content")) return nullptr;
-  Json& content = messages.back()["content"];
+  OrderedJson& content = messages.back()["content"];
   if (content.is_string()) return &content;
   if (!content.is_array()) return nullptr;
-  const auto has_text = [](const Json& part) {
-    return part.is_object() && part.value("text", Json()).is_string();
+  const auto has_text = [](const OrderedJson& part) {
+    return part.is_object() && part.value("text", OrderedJson()).is_string();
   };
   const auto part = std::find_if(content.rbegin(), content.rend(), has_text);
   return part == content.rend() ? nullptr : &(*part)["text"];
 }
 
-Json parts_of_text(const std::string& text) {
-  return Json::array({{{"type", "text"}, {"text", text}}});
+OrderedJson parts_of_text(const std::string& text) {
+  return OrderedJson::array({{{"type", "text"}, {"text", text}}});
 }
 
 // Gives a message the kind of content that its template reads.
-void fit_content(Json& message, bool as_text, bool as_parts, size_t index) {
+void fit_content(OrderedJson& message, bool as_text, bool as_parts, size_t index) {
   const auto content = message.find("content");
   if (content == message.end()) return;
   if (as_text && content->is_array()) *content = joined_parts(*content, fmt::format("message {}", index + 1));
@@ -173,13 +173,13 @@ void fit_content(Json& message, bool as_text, bool as_parts, size_t index) {
 }  // namespace
 
 // As llama.cpp and vLLM join the parts of templates that read texts only.
-std::string joined_parts(const Json& parts, const std::string& place) {
+std::string joined_parts(const OrderedJson& parts, const std::string& place) {
   std::string text;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const Json& part = parts[i];
+    const OrderedJson& part = parts[i];
     const std::string here = fmt::format("{}: part {} of \"content\"", place, i + 1);
     if (!part.is_object()) fail("{}: expected an object, found {}", here, part.type_name());
-    const Json type = part.value("type", Json()), words = part.value("text", Json());
+    const OrderedJson type = part.value("type", OrderedJson()), words = part.value("text", OrderedJson());
     if (type != "text")
       fail("{}: expected the type \"text\", found {}", here, printable_text(type.dump(), 32));
     if (!words.is_string()) fail("{}: expected \"text\" to be a string, found {}", here, words.type_name());
@@ -227,8 +227,8 @@ ChatTemplate::Runner ChatTemplate::runner_of(const std::string& jinja) const {
 
 // Tries both kinds of content with a conversation of one message.
 ChatTemplate::Contents ChatTemplate::contents_of(const JinjaTemplate& jinja) const {
-  const auto writes = [&](const Json& content) {
-    const Json conversation = {{"messages", Json::array({{{"role", "user"}, {"content", content}}})}};
+  const auto writes = [&](const OrderedJson& content) {
+    const OrderedJson conversation = {{"messages", OrderedJson::array({{{"role", "user"}, {"content", content}}})}};
     try {
       const std::string text = jinja.render(context_of(conversation, true));
       const bool as_data = text.find("'type': 'text'") != std::string::npos ||
@@ -242,13 +242,13 @@ ChatTemplate::Contents ChatTemplate::contents_of(const JinjaTemplate& jinja) con
   return writes(kQuestion) ? Contents::both : Contents::parts;
 }
 
-JinjaText ChatTemplate::render(const Json& conversation, bool generate) const {
+JinjaText ChatTemplate::render(const OrderedJson& conversation, bool generate) const {
   check_messages(conversation);
   const auto tools = conversation.find("tools");
   const bool with_tools = tool_runner_ && tools != conversation.end() && !tools->is_null();
   const Runner& runner = with_tools ? *tool_runner_ : *runner_;
-  Json context = context_of(conversation, generate);
-  Json& messages = context["messages"];
+  OrderedJson context = context_of(conversation, generate);
+  OrderedJson& messages = context["messages"];
   for (size_t i = 0; i < messages.size(); ++i)
     fit_content(messages[i], runner.contents == Contents::texts, runner.contents == Contents::parts, i);
   if (expects_content_) fill_content(messages);
@@ -260,8 +260,8 @@ JinjaText ChatTemplate::render(const Json& conversation, bool generate) const {
   return runner.jinja.render_marked(context);
 }
 
-Json ChatTemplate::context_of(const Json& conversation, bool generate) const {
-  Json context = {{"tools", nullptr}, {"documents", nullptr}};
+OrderedJson ChatTemplate::context_of(const OrderedJson& conversation, bool generate) const {
+  OrderedJson context = {{"tools", nullptr}, {"documents", nullptr}};
   for (const auto& [name, token] : source_.tokens)
     context[name] = token;
   for (const auto& [name, value] : conversation.items()) {
@@ -269,7 +269,7 @@ Json ChatTemplate::context_of(const Json& conversation, bool generate) const {
       fail("a conversation must not name {}: special tokens are the template's", name);
     context[name] = value;
   }
-  for (Json& message : context["messages"])
+  for (OrderedJson& message : context["messages"])
     add_reasoning_names(message);
   context["add_generation_prompt"] = generate;
   return context;
@@ -292,16 +292,16 @@ std::vector<int32_t> ChatTemplate::encode(std::span<const ChatMessage> messages,
   return encode_conversation(conversation_of(messages), generate);
 }
 
-std::vector<int32_t> ChatTemplate::encode_conversation(const Json& conversation, bool generate) const {
+std::vector<int32_t> ChatTemplate::encode_conversation(const OrderedJson& conversation, bool generate) const {
   return ids_of(render(conversation, generate));
 }
 
-std::vector<int32_t> ChatTemplate::encode_to_continue(const Json& conversation) const {
+std::vector<int32_t> ChatTemplate::encode_to_continue(const OrderedJson& conversation) const {
   check_messages(conversation);
   constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ",
                              kTrimmedTag = kTag.substr(0, kTag.size() - 1);
-  Json marked = conversation;
-  Json* said = last_text(marked["messages"]);
+  OrderedJson marked = conversation;
+  OrderedJson* said = last_text(marked["messages"]);
   if (said == nullptr) fail("the last message has no text that could be continued");
   const std::string content = *said;
   *said = content + std::string(kTag);
@@ -347,12 +347,12 @@ size_t ChatTemplate::answer_end(const JinjaText& text, size_t byte, std::span<co
 // Where an assistant's message starts: where the ids of the prompt for it end. A template may write something
 // else after the last message of a prompt than before a response, and a token may join the two; then the
 // message starts where they differ.
-std::optional<ChatTemplate::AnswerPlace> ChatTemplate::answer_place(const Json& conversation,
+std::optional<ChatTemplate::AnswerPlace> ChatTemplate::answer_place(const OrderedJson& conversation,
                                                                     const JinjaText& text, size_t message,
                                                                     std::span<const int32_t> ids) const {
   const std::optional<TextRange> own = range_of(text, message);
-  Json before = conversation;
-  before["messages"].get_ref<Json::array_t&>().resize(message);
+  OrderedJson before = conversation;
+  before["messages"].get_ref<OrderedJson::array_t&>().resize(message);
   try {
     const JinjaText prompt = render(before, true);
     if (!own) {
@@ -374,18 +374,18 @@ std::optional<ChatTemplate::AnswerPlace> ChatTemplate::answer_place(const Json& 
   }
 }
 
-void ChatTemplate::count_message(const Json& conversation, const JinjaText& text, size_t message,
+void ChatTemplate::count_message(const OrderedJson& conversation, const JinjaText& text, size_t message,
                                  ChatExample& example) const {
   const auto place = answer_place(conversation, text, message, example.ids);
   if (place) count(example, place->first_id, answer_end(text, place->end, example.ids));
 }
 
-ChatExample ChatTemplate::example(const Json& conversation) const {
+ChatExample ChatTemplate::example(const OrderedJson& conversation) const {
   const JinjaText text = render(conversation, false);
   ChatExample out{ids_of(text), {}};
   out.weights.resize(out.ids.size());
-  const Json& messages = conversation["messages"];
-  const auto counts = [&](size_t message) { return messages[message].value("weight", Json(1)) != 0; };
+  const OrderedJson& messages = conversation["messages"];
+  const auto counts = [&](size_t message) { return messages[message].value("weight", OrderedJson(1)) != 0; };
   const std::vector<GeneratedRange> blocks = generated_ranges(text, messages);
   for (const GeneratedRange& block : blocks) {
     if (!counts(block.message)) continue;
@@ -397,7 +397,7 @@ ChatExample ChatTemplate::example(const Json& conversation) const {
   return out;
 }
 
-ChatExample ChatTemplate::response(const Json& conversation) const {
+ChatExample ChatTemplate::response(const OrderedJson& conversation) const {
   const JinjaText text = render(conversation, false);
   ChatExample out{ids_of(text), {}};
   out.weights.resize(out.ids.size());

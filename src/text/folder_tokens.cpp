@@ -21,35 +21,35 @@
 namespace gpt::detail {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr uint64_t kMaxFileBytes = uint64_t{16} << 20;
 constexpr std::array<std::string_view, 7> kStandardNames = {
     "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 
 // Keeps the order of keys, in which tokens are numbered. Null where the folder does not have the file.
-Json read_object(const std::string& folder, const char* name) {
+OrderedJson read_object(const std::string& folder, const char* name) {
   const std::string path = folder + "/" + name;
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return {};
   const std::string text = read_file(path, kMaxFileBytes);
   parse_limited_json(text, path);
-  Json found = Json::parse(text);
+  OrderedJson found = OrderedJson::parse(text);
   if (!found.is_object()) fail("{}: expected an object, found {}", path, found.type_name());
   return found;
 }
 
-bool flag(const Json& value, const char* key, bool other) {
+bool flag(const OrderedJson& value, const char* key, bool other) {
   const auto found = value.find(key);
   return found != value.end() && found->is_boolean() ? found->get<bool>() : other;
 }
 
 // A token as files name it: its text, or an object with its content and flags.
-std::optional<AddedToken> token_of(const Json& value, bool special) {
+std::optional<AddedToken> token_of(const OrderedJson& value, bool special) {
   AddedToken token = {.id = -1, .text = "", .special = true};
   if (value.is_string()) {
     token.text = value.get<std::string>();
-  } else if (value.is_object() && value.value("content", Json()).is_string()) {
+  } else if (value.is_object() && value.value("content", OrderedJson()).is_string()) {
     token = {.id = -1,
              .text = value["content"].get<std::string>(),
              .special = special || flag(value, "special", false),
@@ -107,7 +107,7 @@ class Reader {
 
   // Tokens of this old file are special if the configuration names them.
   void read_added_tokens_file() {
-    const Json file = read_object(folder_, "added_tokens.json");
+    const OrderedJson file = read_object(folder_, "added_tokens.json");
     for (const auto& [text, id] : file.items()) {
       const bool special = is_special(text);
       const std::string place = folder_ + "/added_tokens.json: " + printable_text(text, 40);
@@ -118,7 +118,7 @@ class Reader {
   }
 
   bool is_special(const std::string& text) const {
-    const auto is_text = [&](const Json& value) {
+    const auto is_text = [&](const OrderedJson& value) {
       const auto token = token_of(value, true);
       return token && token->text == text;
     };
@@ -131,26 +131,26 @@ class Reader {
   }
 
   void read_special_tokens_map() {
-    const Json map = read_object(folder_, "special_tokens_map.json");
+    const OrderedJson map = read_object(folder_, "special_tokens_map.json");
     if (map.is_null()) return;
     take_names(map);
     const auto extra =
         map.find("extra_special_tokens");  // transformers does not add its additional_special_tokens
     if (extra == map.end()) return;
-    if (extra_.is_null()) extra_ = Json::array();
+    if (extra_.is_null()) extra_ = OrderedJson::array();
     if (extra_.is_array() && extra->is_array()) extra_.insert(extra_.end(), extra->begin(), extra->end());
     if (extra_.empty()) extra_ = *extra;
   }
 
   // Values of names like "pad_token"; later ones replace earlier ones.
-  void take_names(const Json& object) {
+  void take_names(const OrderedJson& object) {
     for (const auto& [name, value] : object.items()) {
       if (name.ends_with("_token") && (value.is_string() || value.is_object())) names_[name] = value;
     }
   }
 
   void add_named() {
-    const auto add = [&](const Json& value, bool has_name) {
+    const auto add = [&](const OrderedJson& value, bool has_name) {
       auto token = token_of(value, true);
       if (!token) return;
       if (has_name) tokens_.names.insert(token->text);
@@ -168,7 +168,7 @@ class Reader {
   }
 
   const std::string& folder_;
-  Json config_, names_ = Json::object(), extra_;
+  OrderedJson config_, names_ = OrderedJson::object(), extra_;
   FolderTokens tokens_;
 };
 
