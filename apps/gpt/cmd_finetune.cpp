@@ -193,8 +193,8 @@ int run(FinetuneArguments a, const ConfigFlags& flags) {
 Command add_finetune_command(CLI::App& root, const std::string& command_line) {
   auto a = std::make_shared<FinetuneArguments>();
   a->command_line = command_line;
-  CLI::App* app = add_command(root, "finetune",
-                              "fine-tune a model: tasks with labels, chat, preferences, rewards", kFinetuneFooter);
+  CLI::App* app = add_command(
+      root, "finetune", "fine-tune a model: tasks with labels, chat, preferences, rewards", kFinetuneFooter);
   TuneConfig& c = a->config;
   app->add_option("-m,--model,MODEL", c.model, "model folder, run folder or .gguf");
   add_value(*app, "--task", c.task, "NAME", fmt::format("{}", fmt::join(task_names(), "|")));

@@ -257,7 +257,8 @@ int run(const PlanArguments& a, const ConfigFlags& flags) {
 
 Command add_plan_command(CLI::App& root) {
   auto a = std::make_shared<PlanArguments>();
-  CLI::App* app = add_command(root, "plan", "before training: tokens, FLOPs, memory and time here", kPlanFooter);
+  CLI::App* app =
+      add_command(root, "plan", "before training: tokens, FLOPs, memory and time here", kPlanFooter);
   add_value(*app, "--preset", a->sources.preset, "NAME", "a named model; gpt info lists them");
   add_value(*app, "--config", a->sources.config, "FILE", "settings from a JSON file of config keys");
   add_value(*app, "--init-from", a->sources.init_from, "MODEL", "start from the weights of a model");

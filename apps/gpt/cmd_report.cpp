@@ -63,7 +63,8 @@ int run(const ReportArguments& a) {
 
 Command add_report_command(CLI::App& root) {
   auto a = std::make_shared<ReportArguments>();
-  CLI::App* app = add_command(root, "report", "compare training runs: figures, settings, curves", kReportFooter);
+  CLI::App* app =
+      add_command(root, "report", "compare training runs: figures, settings, curves", kReportFooter);
   app->add_option("RUN", a->runs, "folders of training runs");
   add_value(*app, "-o,--out", a->out, "FILE", "write a page as well");
   add_value(*app, "--svg", a->svg, "FILE", "write the loss curves as a picture as well");

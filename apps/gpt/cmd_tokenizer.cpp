@@ -313,7 +313,8 @@ Command add_tokenizer_info(CLI::App& parent) {
 std::vector<Command> add_tokenizer_commands(CLI::App& root) {
   CLI::App* tokenizer = add_command(root, "tokenizer", "train and use tokenizers", kTokenizerFooter);
   tokenizer->require_subcommand(0, 1);
-  return {add_train(*tokenizer), add_encode(*tokenizer), add_decode(*tokenizer), add_tokenizer_info(*tokenizer)};
+  return {add_train(*tokenizer), add_encode(*tokenizer), add_decode(*tokenizer),
+          add_tokenizer_info(*tokenizer)};
 }
 
 }  // namespace gpt

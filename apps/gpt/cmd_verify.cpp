@@ -115,7 +115,8 @@ int run(VerifyArguments a) {
 
 Command add_verify_command(CLI::App& root) {
   auto a = std::make_shared<VerifyArguments>();
-  CLI::App* app = add_command(root, "verify", "compare what a model computes with golden vectors", kVerifyFooter);
+  CLI::App* app =
+      add_command(root, "verify", "compare what a model computes with golden vectors", kVerifyFooter);
   app->add_option("-m,--model,MODEL", a->model, "model folder or file");
   add_value(*app, "--golden", a->options.golden, "FILE",
             "expected values (golden.safetensors beside the model)");

@@ -384,7 +384,8 @@ bool TextBlocks::next(TextBlock& block) {
   block.json = is_json_lines(files_[static_cast<size_t>(at_.file)]);
   block.begins_document = at_.offset == 0;
   const size_t end = block.json ? json_end(block.ends_document) : block_end(block.ends_document);
-  block.mark_bytes = at_.offset == 0 && ahead_.starts_with(kByteOrderMark) ? std::min(end, kByteOrderMark.size()) : 0;
+  block.mark_bytes =
+      at_.offset == 0 && ahead_.starts_with(kByteOrderMark) ? std::min(end, kByteOrderMark.size()) : 0;
   block.text.assign(ahead_, block.mark_bytes, end - block.mark_bytes);
   ahead_.erase(0, end);
   at_.offset += end;

@@ -15,9 +15,9 @@ struct SkippedLines {
 };
 
 // Calls f with every line of files of JSON lines (also as .gz and .zst) that is a JSON object, whose order of
-// keys is kept, and its place, "pairs.jsonl:12". Lines are read by parse_json_document. Empty lines are passed over. Throws Error naming the place
-// for what is none, and whatever f throws; with skip_bad such lines are counted instead. Files must be named
-// .jsonl or .ndjson.
+// keys is kept, and its place, "pairs.jsonl:12". Lines are read by parse_json_document. Empty lines are
+// passed over. Throws Error naming the place for what is none, and whatever f throws; with skip_bad such
+// lines are counted instead. Files must be named .jsonl or .ndjson.
 SkippedLines for_each_json_line(
     const std::vector<std::string>& names, bool skip_bad,
     const std::function<void(const nlohmann::ordered_json& line, const std::string& place)>& f);

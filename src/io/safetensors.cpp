@@ -17,7 +17,8 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr std::string_view kExpectedSafetensors = "F32, F16, BF16, F64, I64, I32 or U8; convert the file first";
+constexpr std::string_view kExpectedSafetensors =
+    "F32, F16, BF16, F64, I64, I32 or U8; convert the file first";
 
 // Splits a file into the text of its header and its body.
 std::pair<std::string_view, std::span<const std::byte>> split(std::span<const std::byte> bytes,
@@ -224,7 +225,8 @@ void check_layout(const std::vector<SafetensorsEntry>& entries, uint64_t body_by
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : TensorFile(path, kExpectedSafetensors), file_(path) {
+SafetensorsFile::SafetensorsFile(const std::string& path)
+    : TensorFile(path, kExpectedSafetensors), file_(path) {
   parse(file_.bytes());
 }
 

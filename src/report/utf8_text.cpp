@@ -13,23 +13,23 @@ struct CodePoints {
 };
 
 constexpr std::array<CodePoints, 8> kZeroWidthCodePoints = {{{0x0300, 0x036F},
-                                              {0x0483, 0x0489},
-                                              {0x0591, 0x05BD},
-                                              {0x064B, 0x065F},
-                                              {0x1AB0, 0x1AFF},
-                                              {0x200B, 0x200F},
-                                              {0x20D0, 0x20FF},
-                                              {0xFE00, 0xFE0F}}};
+                                                             {0x0483, 0x0489},
+                                                             {0x0591, 0x05BD},
+                                                             {0x064B, 0x065F},
+                                                             {0x1AB0, 0x1AFF},
+                                                             {0x200B, 0x200F},
+                                                             {0x20D0, 0x20FF},
+                                                             {0xFE00, 0xFE0F}}};
 
 constexpr std::array<CodePoints, 9> kWideCodePoints = {{{0x1100, 0x115F},
-                                         {0x2E80, 0xA4CF},
-                                         {0xAC00, 0xD7A3},
-                                         {0xF900, 0xFAFF},
-                                         {0xFE30, 0xFE6F},
-                                         {0xFF00, 0xFF60},
-                                         {0xFFE0, 0xFFE6},
-                                         {0x1F300, 0x1FAFF},
-                                         {0x20000, 0x3FFFD}}};
+                                                        {0x2E80, 0xA4CF},
+                                                        {0xAC00, 0xD7A3},
+                                                        {0xF900, 0xFAFF},
+                                                        {0xFE30, 0xFE6F},
+                                                        {0xFF00, 0xFF60},
+                                                        {0xFFE0, 0xFFE6},
+                                                        {0x1F300, 0x1FAFF},
+                                                        {0x20000, 0x3FFFD}}};
 
 template <size_t N>
 bool contains(const std::array<CodePoints, N>& ranges, char32_t c) {

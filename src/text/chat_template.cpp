@@ -228,7 +228,8 @@ ChatTemplate::Runner ChatTemplate::runner_of(const std::string& jinja) const {
 // Tries both kinds of content with a conversation of one message.
 ChatTemplate::Contents ChatTemplate::contents_of(const JinjaTemplate& jinja) const {
   const auto writes = [&](const OrderedJson& content) {
-    const OrderedJson conversation = {{"messages", OrderedJson::array({{{"role", "user"}, {"content", content}}})}};
+    const OrderedJson conversation = {
+        {"messages", OrderedJson::array({{{"role", "user"}, {"content", content}}})}};
     try {
       const std::string text = jinja.render(context_of(conversation, true));
       const bool as_data = text.find("'type': 'text'") != std::string::npos ||

@@ -160,8 +160,7 @@ TEST(Evaluate, WithAnAdapter) {
   EXPECT_GT(std::abs(result.loss() - f.run({}).loss()), 1e-2);
   ThreadPool pool(1);
   const ComparedModel other{.model = f.model, .dtype = DType::bf16, .adapter = random.adapter};
-  const Comparison both =
-      compare(f.model, TokenSpan(f.tokens), with, other, test::backend(pool, Isa::ref));
+  const Comparison both = compare(f.model, TokenSpan(f.tokens), with, other, test::backend(pool, Isa::ref));
   EXPECT_NEAR(both.result.loss(), result.loss(), 1e-5);
   EXPECT_NEAR(both.against.loss(), result.loss(), 0.05);
 }

@@ -146,7 +146,7 @@ TEST(ToolCalls, AreFoundInOnePiece) {
 }
 
 TEST(ToolCalls, ArgumentsKeepTheDigitsOfTheirNumbers) {
-  ToolCallParser parser(ToolFormat::hermes);
+  ToolCallParser parser({ToolFormat::hermes});
   const ToolCallParser::Found found = parser.push(
       "<tool_call>{\"name\": \"f\", \"arguments\": {\"id\": 12345678901234567890123, \"u\": "
       "[18446744073709551615, -9223372036854775809], \"x\": [1e22, 1.0, 1e-7]}}</tool_call>");

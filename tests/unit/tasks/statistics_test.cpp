@@ -108,7 +108,8 @@ TEST(PythonRegex, MeansWhatPythonMeans) {
 TEST(PythonText, Literals) {
   EXPECT_EQ(python_literal(R"(['a', "it's", 'q"', 'n\n\x41\u00e9', 1, -2.5, True, None, ('x',), ('y')])"),
             nlohmann::ordered_json::parse(R"(["a","it's","q\"","n\nA\u00e9",1,-2.5,true,null,["x"],"y"])"));
-  EXPECT_EQ(python_literal(R"({'a': [1], 'b': 'c' 'd'})"), nlohmann::ordered_json::parse(R"({"a":[1],"b":"cd"})"));
+  EXPECT_EQ(python_literal(R"({'a': [1], 'b': 'c' 'd'})"),
+            nlohmann::ordered_json::parse(R"({"a":[1],"b":"cd"})"));
   EXPECT_EQ(python_str(*python_literal("-12345678901234567890123")), "-12345678901234567890123");
   EXPECT_EQ(python_str(*python_literal("1e22")), "1e+22");
   EXPECT_EQ(python_str(*python_literal("1e-07")), "1e-07");
