@@ -31,10 +31,10 @@ constexpr const char* kTrainFooter = R"(Examples:
   gpt train --preset tiny --data tales --out run
   gpt train --preset nanogpt-cpu --data input.txt --out run --seed 2
   gpt train a.txt b.txt --preset tiny --out run         all of them; a.txt=0.7 b.txt=0.3 mixes by weight
-  gpt train --data book.txt --tokenizer char --n-layer 4 --n-head 4 --n-embd 128 --n-ctx 64 --out run
+  gpt train --data book.txt --tokenizer char --n-layer 4 --out run
   gpt train --out run --resume                          go on after Ctrl-C, a kill or --stop-after
-  gpt train --out run --resume --steps 5000             extend a run: from here on the schedule of 5,000 steps
-  gpt train --out run --resume --serve 8080   and watch it in a browser
+  gpt train --out run --resume --steps 5000             extend a run to 5,000 steps
+  gpt train --out run --resume --serve 8080             and watch it in a browser
   gpt train --init-from run --data more.txt --out run2  start from a trained model
   gpt train --preset mini-gpt --print-config            every setting with its final value
 
@@ -167,10 +167,9 @@ Command add_train_command(CLI::App& root, const std::string& command_line) {
   a->command_line = command_line;
   CLI::App* app = add_command(root, "train", "train a model, or go on with a run", kTrainFooter);
   add_value(*app, "--preset", a->preset, "NAME",
-            "a named model; gpt info lists them (the one that gpt plan recommends for the text)");
+            "a named model from gpt info (the one that gpt plan recommends)");
   add_value(*app, "--config", a->config, "FILE", "settings from a JSON file of config keys");
-  add_value(*app, "-o,--out", a->out, "DIR",
-            "folder for checkpoints, metrics and reports (runs/1, runs/2, ...)");
+  add_value(*app, "-o,--out", a->out, "DIR", "output folder (runs/1, runs/2, ...)");
   app->add_flag("--resume", a->resume, "go on with the run in --out");
   add_value(*app, "--init-from", a->init_from, "MODEL", "start from the weights of a model");
   add_value(*app, "--fit", a->fit, "SWEEP", "for the report: foretell the loss by what gpt sweep fitted");

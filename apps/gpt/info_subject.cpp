@@ -25,7 +25,7 @@ constexpr int64_t kByteVocab = 256;
 // Values that follow from others must not survive a change of those: they are left out when they are what
 // would be derived anyway.
 json keys_of_model(const ModelConfig& c) {
-  json keys = model_keys_json(c);
+  json keys = given_model_keys_json(c);
   if (c.d_ff == 4 * c.n_embd) keys.erase("d_ff");
   if (c.n_kv_head == c.n_head) keys.erase("n_kv_head");
   if (c.head_dim * c.n_head == c.n_embd) keys.erase("head_dim");

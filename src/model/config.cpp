@@ -261,6 +261,14 @@ nlohmann::json model_keys_json(const ModelConfig& config) {
   return object;
 }
 
+nlohmann::json given_model_keys_json(const ModelConfig& config) {
+  nlohmann::json keys = model_keys_json(config);
+  for (const char* dropout : {"dropout", "embd_dropout", "attn_dropout", "resid_dropout"}) {
+    if (keys[dropout] < 0) keys.erase(dropout);
+  }
+  return keys;
+}
+
 std::vector<std::string> model_key_names() {
   std::vector<std::string> names;
   ModelConfig config;

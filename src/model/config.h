@@ -136,6 +136,8 @@ void visit_model_keys(Config& c, Visit&& visit) {
 // projects first (config_alias.h). Returns the keys that belong to nobody.
 std::vector<std::string> read_model_keys(const nlohmann::json& object, ModelConfig& config);
 nlohmann::json model_keys_json(const ModelConfig& config);
+// The same without dropouts that are not set (-1).
+nlohmann::json given_model_keys_json(const ModelConfig& config);
 
 // Names of all model keys.
 std::vector<std::string> model_key_names();

@@ -167,7 +167,7 @@ std::string resolve_model_path(const std::string& path) {
   const fs::path best = fs::path(path) / "best", last = fs::path(path) / "last";
   const bool has_last = fs::is_directory(last, ignored);
   const bool is_run = has_last || fs::exists(fs::path(path) / "metrics.jsonl", ignored);
-  if (is_run && fs::is_directory(best, ignored)) return best.string();
+  if (is_run && fs::is_directory(best, ignored) && !fs::is_empty(best, ignored)) return best.string();
   if (has_last) return last.string();
   if (fs::is_directory(path, ignored)) require_model_in(path);
   return path;

@@ -235,7 +235,7 @@ void Settings::add_json(const json& object, const std::string& source) {
 void Settings::add_model(const ModelConfig& config) {
   has_family_ = true;
   begin_source();
-  set(model_keys_json(config));
+  set(given_model_keys_json(config));
 }
 
 namespace {

@@ -81,7 +81,7 @@ TEST(Generate, TextsBeginWithTheTokenThatTheirTokenizerNames) {
   const gpt::test::TempDir dir;
   const std::string book = dir.file("book.txt"), tok = dir.file("tok"), run = dir.file("run");
   ASSERT_EQ(run_gpt({"data", "tales", "--bytes", "20000", "--out", book}).status, 0);
-  ASSERT_EQ(run_gpt({"tokenizer", "train", book, "--vocab-size", "256", "--out", tok}).status, 0);
+  ASSERT_EQ(run_gpt({"tokenizer", "train", book, "--vocab-size", "257", "--out", tok}).status, 0);
   json tokenizer = json::parse(std::ifstream(tok + "/tokenizer.json"));
   const json end = {{"SpecialToken", {{"id", "<|endoftext|>"}, {"type_id", 0}}}};
   tokenizer["post_processor"] = {

@@ -277,8 +277,8 @@ TEST_F(Resume, KnowsTheTokenThatEndsAText) {
     words.insert(words.end(), {"--stop-after", "2"});
     ASSERT_EQ(run_gpt(words).status, 0);
     const json stopped = json_of("run/last/config.json");
-    EXPECT_EQ(stopped["eos_token_id"], 260);
-    EXPECT_EQ(stopped["bos_token_id"], begins ? json(260) : json());
+    EXPECT_EQ(stopped["eos_token_id"], 259);
+    EXPECT_EQ(stopped["bos_token_id"], begins ? json(259) : json());
     ASSERT_EQ(resume("run", {"--stop-after", "0"}).status, 0);
     EXPECT_EQ(json_of("run/last/config.json"), stopped);
     ASSERT_EQ(run_gpt({"train", "--init-from", path("run"), "--data", text, "--steps", "1", "--eval-every",

@@ -90,11 +90,12 @@ TEST_F(RunCompare, DamagedFoldersAreRefused) {
 
 TEST_F(RunCompare, OddNumbersDoNotStopIt) {
   const std::string path = add_run(
-      "odd", "{\"step\":1e300,\"loss\":1,\"tok_per_s\":1e300}\n{\"step\":\"NaN\",\"val_loss\":1}\n{}\n", "");
+      "odd", "{\"step\":1e15,\"loss\":1,\"tok_per_s\":1e300}\n{\"step\":\"one\",\"val_loss\":1}\n{}\n", "");
   const std::vector<FinishedRun> runs = read_runs({path});
   EXPECT_EQ(summary_table(runs).rows[0][1], "?");
   EXPECT_NO_THROW(compare_json(runs));
   EXPECT_NO_THROW(report_html(compare_report(runs)));
+  EXPECT_THROW(read_runs({add_run("beyond", "{\"step\":1e300,\"loss\":1}\n", "")}), Error);
 }
 
 }  // namespace
