@@ -117,7 +117,7 @@ Against load_against(const EvalArguments& a, const LoadedModel& loaded, DType dt
       loaded.model().weights, [](const TensorView& weight) { return is_quantized(weight.dtype); });
   if (blocks != loaded.model().weights.end())
     fail(
-        "--against: {} holds {} weights, which both sides would read in place of {}; name the model that it "
+        "--against: {} holds {} weights, so both sides would read them instead of {}; name the model that it "
         "was made from",
         a.model, dtype_name(blocks->dtype), a.against);
   const DType against = parse_dtype("--against", a.against);

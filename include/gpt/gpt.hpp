@@ -273,7 +273,7 @@ struct SessionOptions {
   // Weights that are read where the file has them are copied to memory with large pages, which is read
   // faster: auto, after the first tokens where they are in small pages and take at most half of the free
   // memory; never; always, at once. Their layout and all results stay the same. They belong to the model:
-  // what one session or engine copies, all read from then on, those with never too.
+  // after one session or engine has copied them, all sessions read the copy, including those with never.
   std::string repack = "auto";
   ContextPolicy policy = ContextPolicy::stop;
   // Speculative decoding: one pass through the model computes several tokens that are likely to come. Only

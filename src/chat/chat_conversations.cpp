@@ -140,7 +140,7 @@ Json messages_of(const Json& row, const std::string& place) {
   return messages;
 }
 
-// A member that may be a text of JSON; null where there is none.
+// Returns a member that may be a string of JSON, parsed; null if it is missing.
 Json opened(const Json& row, const char* name, const std::string& place) {
   const Json value = row.value(name, Json());
   if (value == "") return nullptr;

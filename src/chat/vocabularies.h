@@ -7,8 +7,8 @@
 
 namespace gpt {
 
-// An id that stands for different texts in two tokenizers, -1 where there is none. Added tokens and ids
-// without a text are left out.
+// Returns an id with different texts in two tokenizers, or -1. Added tokens and ids without a text are not
+// compared.
 int32_t differing_id(const Tokenizer& a, const Tokenizer& b);
 
 // Throws Error, naming both models, where their vocabularies differ: in size, or in the text of a token.

@@ -92,8 +92,8 @@ void check_used(const TuneConfig& config);
 // The width whose learning rates the defaults below state: that of GPT-1 and GPT-2.
 inline constexpr int64_t kRateWidth = 768;
 
-// Returns the values of training keys that nobody sets, for a model of this width: GPT-1's recipe (Radford et
-// al. 2018, section 4.1) for tasks with a head, common ones for the others. Narrow models need larger steps
+// Returns the defaults of training keys for a model of this width: GPT-1's recipe (Radford et al. 2018,
+// section 4.1) for tasks with a head, common values for other tasks. Narrow models need larger steps
 // than GPT-1 and wide ones smaller steps: the rate is that of GPT-1's width times tuning_rate_scale.
 // `adapter`: an adapter is trained, at a higher rate.
 nlohmann::json tuning_defaults(const std::string& task, bool adapter = false, int64_t n_embd = kRateWidth);
@@ -109,8 +109,8 @@ struct BatchSizes {
   int64_t smallest = 1;  // for few examples, and
   int64_t largest = 32;  // for many
 };
-// `samples`: of an epoch. `epochs`: what was asked for, or 0. The fewer samples there are, the smaller is the
-// batch, and then the more epochs, until the run has kFewestSteps.
+// `samples`: samples per epoch. `epochs`: the requested number, or 0. Few samples get a smaller batch, and
+// then more epochs, until the run has kFewestSteps.
 TuneLength fitting_length(int64_t samples, const BatchSizes& sizes, double epochs);
 inline constexpr int64_t kFewestSteps = 300;
 

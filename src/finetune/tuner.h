@@ -13,7 +13,7 @@ struct TuneRequest {
   TuneConfig config;
   std::string out;      // the run's folder
   bool resume = false;  // continue the run in `out`, whose config this is
-  // Whether these settings were asked for. The others are chosen from the number of examples.
+  // Whether the user gave these settings. Settings not given are derived from the number of examples.
   bool steps_given = false, eval_given = false, batch_given = false, micro_given = false;
   // Called with the settings of a new run once its batch size is known.
   std::function<void(TrainConfig&)> share = {};

@@ -182,7 +182,7 @@ CharacterAutomaton smallest(const Table& table, const std::vector<CharacterClass
   return out;
 }
 
-// The length of the shortest text from each state on; kEndless where there is none.
+// Returns the length of the shortest text accepted from each state, kEndless if no text is.
 std::vector<int64_t> shortest_texts(const CharacterAutomaton& a) {
   std::vector<int64_t> shortest(a.states.size(), kEndless);
   for (bool changed = true; changed;) {

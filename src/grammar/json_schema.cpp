@@ -417,7 +417,7 @@ class SchemaCompiler {
     return rules_.sequence({rules_.text(Json(key).dump()), json_.colon(), value});
   }
 
-  // What propertyNames says of keys: nothing, the names there are, or an automaton that they fit.
+  // The constraint of propertyNames on keys: none, a list of names, or an automaton.
   struct PropertyNames {
     std::optional<std::vector<std::string>> listed = {};
     std::optional<CharacterAutomaton> shape = {};

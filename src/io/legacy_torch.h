@@ -27,7 +27,7 @@ class LegacyTorch {
               const std::function<size_t(std::string_view)>& element_size);
 
   const Pickle& pickle() const { return pickle_; }
-  // The data of a storage. Throws Error where there is none of that key.
+  // Returns the data of a storage. Throws Error if no storage has this key.
   std::span<const std::byte> storage(std::string_view key) const;
 
  private:

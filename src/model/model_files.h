@@ -100,8 +100,8 @@ class LoadedModel {
   int64_t copied_bytes_ = 0;
 };
 
-// The folder that a MODEL argument means: of a run folder DIR it is DIR/best where there is one, else
-// DIR/last; of anything else itself.
+// Returns the folder or file that a MODEL argument means: for a run folder DIR, DIR/best if it holds a model,
+// else DIR/last; any other path itself.
 std::string resolve_model_path(const std::string& path);
 
 // The family of transformers whose config.json can express this config, or our own.

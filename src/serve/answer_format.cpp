@@ -219,7 +219,7 @@ std::string AnswerFormat::token_text(int32_t id) const {
   return name;
 }
 
-// The most likely tokens of a position and the chosen one, which is always among them, as OpenAI has it.
+// Returns the most likely tokens of a position; as in OpenAI's API, the sampled token is always among them.
 // Every token has a key of its own: one whose text is the key of another token is named by its id, as in
 // vLLM. The chosen token has the name that it has in the list of tokens.
 void AnswerFormat::text_top(std::string& out, const Logprobs& logprobs) const {

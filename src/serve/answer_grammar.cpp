@@ -167,7 +167,7 @@ AnswerGrammar tool_call_grammar(const Ordered& tools, ToolFormat format, bool se
 
 namespace {
 
-// The field whose grammar cannot be compiled: that of the form, unless it is right by itself.
+// Returns the field whose grammar cannot be compiled: that of the form, unless the form alone compiles.
 std::string field_at_fault(AnswerGrammar grammar) {
   if (grammar.source.others.empty()) return grammar.field;
   grammar.source.others.clear();

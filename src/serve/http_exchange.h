@@ -37,7 +37,7 @@ class HttpExchange : public Responder {
   bool take(std::string& bytes, bool& ended);
   void sent(size_t bytes);
   bool too_slow();    // more is unsent of a stream than is allowed
-  size_t unsent();    // bytes that wait, or were taken and not yet sent
+  size_t unsent();    // bytes queued, or taken and not yet sent
   bool keep_alive();  // once ended: whether another request may follow
   // The client has gone, or has all of the answer. Nothing is called or taken from now on.
   void close();

@@ -92,8 +92,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const bool silent = phase_ == Phase::idle || phase_ == Phase::head || phase_ == Phase::lingering;
     return silent ? std::optional(since_) : std::nullopt;
   }
-  // Bytes per second that the client has read of what is being sent; infinity for one that has just begun to
-  // read, nothing where there is nothing to read.
+  // Returns the client's reading rate of the current response in bytes per second: infinity if sending has
+  // just started, nothing if no bytes are left to send.
   std::optional<double> read_rate(Clock::time_point now) const;
 
  private:

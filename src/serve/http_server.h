@@ -16,7 +16,7 @@ struct ServerLimits {
   int64_t header_count = 100;
   int64_t connections = 1024;
   double silence = 0.05;  // a connection that came just now is not a silent one
-  // Bytes of responses that wait to be sent: of one connection, and of all of them. Beyond the first a stream
+  // Limits of queued response bytes: per connection, and in total. Beyond the first a stream
   // ends with its connection and a whole response is replaced by an error; beyond the second the connection
   // whose client reads most slowly is closed.
   int64_t unsent_bytes = int64_t{128} << 20, total_unsent_bytes = int64_t{512} << 20;

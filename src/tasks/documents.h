@@ -24,7 +24,7 @@ struct Documents {
 // Throws Error naming file and line.
 Documents read_documents(const std::vector<std::string>& paths, std::optional<TextTypes> texts);
 
-// A document as JSON has it: datetimes become texts.
+// Returns a document with JSON types only: datetimes become strings.
 nlohmann::ordered_json plain_document(const nlohmann::ordered_json& value);
 
 // Finds and reads the splits of a task, each once. Nothing is fetched: dataset_path json names its files in

@@ -199,7 +199,7 @@ class PatternTranslator {
     if (parts.empty() || parts.back().kind == PatternPart::Kind::anchor) refuse("nothing to repeat");
     PatternPart& part = parts.back();
     if (part.kind == PatternPart::Kind::repeat) refuse("multiple repeat");
-    // After an iteration that matched nothing Python goes on with what follows, PCRE2 with the next
+    // After an iteration with an empty match, Python continues after the repetition, PCRE2 with the next
     // iteration.
     if (part.least == 0 && most > std::max<int64_t>(least, 1) && most != kUnbounded)
       refuse("a part that can be empty up to a number of times, which is not supported; repeat it with *");

@@ -68,7 +68,7 @@ struct GenerationRule {
 struct FewshotRule {
   bool first_n = false;  // the first ones of the split, else drawn anew for each document
   std::optional<std::string> split = {};
-  std::shared_ptr<const nlohmann::ordered_json> samples = {};  // a list of documents in place of a split
+  std::shared_ptr<const nlohmann::ordered_json> samples = {};  // a list of documents instead of a split
   DocRule text = {}, target = {}, choice = {}, gen_prefix = {};
   std::string delimiter = {}, target_delimiter = {};
 };

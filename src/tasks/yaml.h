@@ -12,7 +12,7 @@ namespace gpt {
 struct YamlLimits {
   uint64_t max_bytes = uint64_t{4} << 20;
   int max_depth = 32;  // maps and lists inside each other
-  // In all, aliases counted as what they stand for.
+  // Total number of values; an alias counts as the values it refers to.
   int64_t max_values = int64_t{1} << 17, max_text_bytes = int64_t{64} << 20;
 };
 

@@ -393,7 +393,8 @@ std::optional<std::string> YamlScalars::block(size_t at, int indent) const {
   if (at < source_.size() && source_[at] != '\n' && source_[at] != '#') return std::nullopt;
   at = std::min(source_.find('\n', at), source_.size() - 1) + 1;
 
-  // Reads line ends and up to `most` spaces of indentation. Returns the spaces in front of what follows.
+  // Reads line ends and up to `most` spaces of indentation. Returns the number of spaces before the next
+  // text.
   std::string breaks;
   int longest = 0;
   const auto skip = [&](int most) {

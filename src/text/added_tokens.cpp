@@ -93,8 +93,8 @@ bool covers(std::span<const TextRange> ranges, size_t begin, size_t end) {
 
 namespace {
 
-// Where the search continues behind a special token that does not count: behind it, but not behind the
-// beginning of text that is trusted, whose tokens no other text must hide.
+// Returns where the search continues after a special token that does not count: after the token, but not past
+// the start of trusted text, whose tokens must not be hidden by untrusted text.
 size_t behind_refused(std::span<const TextRange> trusted, size_t begin, size_t end) {
   const auto range = std::ranges::upper_bound(trusted, begin, {}, &TextRange::end);
   if (range == trusted.end() || range->begin >= end) return end;

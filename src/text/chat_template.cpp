@@ -144,8 +144,8 @@ void count(ChatExample& example, size_t begin, size_t end) {
 constexpr const char* kQuestion = "question";
 constexpr const char* kAnswer = "answer";
 
-// The text at the end of the last message: its content or the last part with a text; null where there is
-// none.
+// Returns the text that ends the last message: its content or its last part with a text; null if it has no
+// text.
 OrderedJson* last_text(OrderedJson& messages) {
   if (messages.empty() || !messages.back().contains("content")) return nullptr;
   OrderedJson& content = messages.back()["content"];

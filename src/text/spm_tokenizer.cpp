@@ -31,7 +31,7 @@ class SpmTokenizer final : public Tokenizer {
       if (piece.type == Type::user_defined && added_.find(static_cast<int32_t>(id)) == nullptr)
         user.push_back({.id = static_cast<int32_t>(id), .text = piece.text, .special = false});
     }
-    // A Metaspace is no normalizer: normalized tokens are found after the others, in the same text.
+    // A Metaspace is not a normalizer: normalized tokens are found after unnormalized ones, in the same text.
     AddedTokens normalized = added_.normalized([&](const std::string& text) {
       return parts_.prefix_once ? text : normalize(text, parts_.prefix == SpmParts::Prefix::every_part);
     });
@@ -123,7 +123,7 @@ class SpmTokenizer final : public Tokenizer {
     std::string out;
     for (const int32_t& id : ids) {
       std::string bytes = token_bytes(id);
-      // Normalized added tokens decode to what they were searched for, with the blank in front.
+      // Normalized added tokens decode to their normalized text, with the leading space.
       const AddedToken* added = parts_.prefix_once ? nullptr : added_.find(id);
       if (added != nullptr && added->normalized)
         bytes = with_blanks(normalize(added->text, parts_.prefix == SpmParts::Prefix::every_part));

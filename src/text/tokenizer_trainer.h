@@ -32,7 +32,7 @@ struct TokenizerTrainOptions {
 
 struct TrainedTokenizer {
   std::string json;         // a tokenizer.json
-  int64_t vocab_size = 0;   // smaller than asked for where the text has no more pairs
+  int64_t vocab_size = 0;   // smaller than requested if the text has no more pairs
   int64_t text_tokens = 0;  // of the texts that it was trained on
 };
 

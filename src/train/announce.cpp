@@ -138,7 +138,7 @@ std::string evaluation_line(const EvalLosses& losses, const EvalState& s) {
 
 namespace {
 
-// What `gpt eval` prints for the two models, and how it is asked for it.
+// Returns the loss that `gpt eval` prints for the two models, and the command that repeats it.
 std::string whole_line(const RunEnd& e) {
   if (!e.whole) return "";
   const WholeLosses& w = *e.whole;

@@ -16,7 +16,7 @@ ModelConfig gguf_config(const GgufFile& file);
 // The keys of tokens that end a text, in the order in which they are filled. llama.cpp stops at each of them.
 inline constexpr const char* kEndKeys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                            "tokenizer.ggml.eom_token_id"};
-// All of them, where there are more: a key of this program, which llama.cpp does not read.
+// A key of this program for models with more than three end tokens; llama.cpp does not read it.
 inline constexpr const char* kAllEndsKey = "gpt.eos_token_ids";
 
 // Llama 3's stretched rotary frequencies are a tensor of factors by which frequencies are divided. The

@@ -29,7 +29,7 @@ function context(messages) {
   return chats() ? {messages: chatMessages(used)} : {prompt: joined(used)};
 }
 
-// The server limits max_tokens to the room in the context, and leaves out the oldest part of what fills it.
+// The server limits max_tokens to the room in the context and drops the oldest messages of a full one.
 function requestOf(messages) {
   const common = {model: chosenModel().id, ...context(messages), ...samplingFields(), truncation: 'auto', stream: true, stream_options: {include_usage: true}};
   if (chats()) return ['/v1/chat/completions', {...common, logprobs: true, top_logprobs: kAlternatives}];

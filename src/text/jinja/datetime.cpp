@@ -34,7 +34,7 @@ class DateFields {
     rest_.remove_prefix(1);
     return true;
   }
-  // A number of `digits` digits of at most `most`; -1 where there is none.
+  // Reads a number of `digits` digits that is at most `most`; returns -1 if there is no such number.
   int64_t number(size_t digits, int64_t most) {
     if (rest_.size() < digits) return -1;
     int64_t value = 0;

@@ -6,7 +6,7 @@
 namespace gpt::jinja {
 namespace {
 
-// The parameter of a method that is inserted into the text; "" where there is none.
+// Returns the name of the parameter that a method inserts into the text, or "".
 std::string_view inserted_parameter(std::string_view method) {
   if (method == "replace") return "new";
   return method == "ljust" || method == "rjust" || method == "center" ? "fillchar" : "";
