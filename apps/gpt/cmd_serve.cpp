@@ -344,7 +344,8 @@ void add_limit_options(CLI::App& app, ServeArguments& a) {
   add_shown(app, "--body-time", a.server.body_time, "SECONDS", "for its body to come");
   add_shown(app, "--idle-time", a.server.idle_time, "SECONDS", "between two requests");
   add_shown(app, "--write-time", a.server.write_time, "SECONDS", "for a client that does not read");
-  add_shown(app, "--max-unsent", a.server.unsent_bytes, "BYTES", "limit of unsent response bytes per connection");
+  add_shown(app, "--max-unsent", a.server.unsent_bytes, "BYTES",
+            "limit of unsent response bytes per connection");
   add_shown(app, "--max-unsent-total", a.server.total_unsent_bytes, "BYTES",
             "limit of unsent bytes in total; beyond it the slowest readers are disconnected");
   add_shown(app, "--min-read-rate", a.server.read_rate, "BYTES",
