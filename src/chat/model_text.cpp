@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
-#include <ranges>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -170,9 +169,13 @@ ChatSource model_chat_source(const LoadedModel& loaded, const std::string& name,
     source = named_chat_source(name, parameter);
   } else {
     const auto jinja = own.find(kDefaultTemplate);
-    if (jinja == own.end() && !own.empty())
+    if (jinja == own.end() && !own.empty()) {
+      std::vector<std::string> names;
+      for (const auto& [known, text] : own)
+        names.push_back(known);
       fail("{} has several chat templates and none of them is named \"{}\"; choose one: {} {}", path,
-           kDefaultTemplate, parameter, printable(fmt::format("{}", fmt::join(std::views::keys(own), "|"))));
+           kDefaultTemplate, parameter, printable(fmt::format("{}", fmt::join(names, "|"))));
+    }
     if (jinja == own.end()) {
       const char* usual = export_family(loaded.model().config).chat_template;
       fail(

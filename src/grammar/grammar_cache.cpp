@@ -1,5 +1,7 @@
 #include "grammar/grammar_cache.h"
 
+#include <algorithm>
+
 #include "grammar/front_ends.h"
 
 namespace gpt::grammar {
@@ -21,6 +23,15 @@ RuleId rule_of(Rules& rules, const GrammarSource& source) {
 }
 
 }  // namespace
+
+// Written out: clang 14 cannot compare a vector of the class whose comparison is being defined.
+std::strong_ordering GrammarSource::operator<=>(const GrammarSource& other) const {
+  if (const auto order = kind <=> other.kind; order != 0) return order;
+  if (const auto order = text <=> other.text; order != 0) return order;
+  if (const auto order = frame <=> other.frame; order != 0) return order;
+  return std::lexicographical_compare_three_way(others.begin(), others.end(), other.others.begin(),
+                                                other.others.end());
+}
 
 GrammarPtr compile(const GrammarSource& source, const Limits& limits) {
   Rules rules(limits);

@@ -22,8 +22,8 @@ struct GrammarSource {
   SchemaFrame frame = {};                  // of a json_schema
   std::vector<GrammarSource> others = {};  // grammars that an answer may fit instead
 
-  std::strong_ordering operator<=>(const GrammarSource&) const = default;
-  bool operator==(const GrammarSource&) const = default;
+  std::strong_ordering operator<=>(const GrammarSource& other) const;
+  bool operator==(const GrammarSource& other) const { return (*this <=> other) == 0; }
 };
 
 // Compiles it. Throws Error as the functions of grammar.h do.
