@@ -126,7 +126,8 @@ Json messages_of(const Json& row, const std::string& place) {
   if (!row[key].is_array()) fail("{}: expected \"{}\" to be a list, found {}", place, key, kind_of(row[key]));
   Json messages = Json::array();
   const auto system = row.find("system");
-  if (share_gpt && system != row.end() && system->is_string() && *system != "")
+  if (share_gpt && system != row.end() && system->is_string() &&
+      !system->get_ref<const std::string&>().empty())
     messages.push_back({{"role", "system"}, {"content", *system}});
   size_t number = 0;
   for (const Json& entry : row[key]) {
@@ -143,9 +144,9 @@ Json messages_of(const Json& row, const std::string& place) {
 // Returns a member that may be a string of JSON, parsed; null if it is missing.
 Json opened(const Json& row, const char* name, const std::string& place) {
   const Json value = row.value(name, Json());
-  if (value == "") return nullptr;
-  return value.is_string() ? ordered(value.get<std::string>(), fmt::format("{}: \"{}\"", place, name))
-                           : value;
+  if (!value.is_string()) return value;
+  const auto& text = value.get_ref<const std::string&>();
+  return text.empty() ? Json() : ordered(text, fmt::format("{}: \"{}\"", place, name));
 }
 
 }  // namespace
