@@ -208,7 +208,7 @@ class PatternTranslator {
     if (most > 0)
       part.text += most == kUnbounded ? fmt::format("{{{},}}", least) : fmt::format("{{{},{}}}", least, most);
     const std::string_view suffix = take("?") ? "?" : take("+") ? "+" : "";
-    if (suffix == "+" && part.least == 0 && part.text.find("(") != std::string::npos)
+    if (suffix == "+" && part.least == 0 && part.text.find('(') != std::string::npos)
       refuse("a possessive repetition of a group that can be empty, which is not supported");
     if (most > 0) part.text += suffix;
     part.least = times(part.least, least);
