@@ -239,8 +239,10 @@ bool is_gpt1_punctuation(char32_t code) {
   return apart != (entry_before(kPunctuationOtherwise, code) != nullptr);
 }
 
-std::vector<std::u32string> gpt1_words(std::string_view text) {
-  Words words;
+// Calls code(c) for each character of the cleaned text, and apart() before and after each Han character,
+// which is a word of its own.
+template <class Code, class Apart>
+void for_each_normalized(std::string_view text, Code&& code, Apart&& apart) {
   std::u32string image;
   for (size_t at = 0; at < text.size();) {
     const Utf8Char c = decode_utf8(text, at);
@@ -248,28 +250,24 @@ std::vector<std::u32string> gpt1_words(std::string_view text) {
     image.clear();
     append_normalized(image, c.code);
     const bool han = is_han(c.code);
-    if (han) words.end();
-    for (const char32_t code : image)
-      words.add(code);
-    if (han) words.end();
+    if (han) apart();
+    for (const char32_t one : image)
+      code(one);
+    if (han) apart();
   }
+}
+
+std::vector<std::u32string> gpt1_words(std::string_view text) {
+  Words words;
+  for_each_normalized(
+      text, [&](char32_t c) { words.add(c); }, [&] { words.end(); });
   return words.take();
 }
 
 std::string gpt1_normalized(std::string_view text) {
-  std::u32string image;
   std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Char c = decode_utf8(text, at);
-    at += static_cast<size_t>(c.length);
-    image.clear();
-    append_normalized(image, c.code);
-    const bool han = is_han(c.code);
-    if (han) out += ' ';
-    for (const char32_t code : image)
-      append_utf8(out, code);
-    if (han) out += ' ';
-  }
+  for_each_normalized(
+      text, [&](char32_t c) { append_utf8(out, c); }, [&] { out += ' '; });
   return out;
 }
 
