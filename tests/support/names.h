@@ -1,0 +1,108 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "base/error.h"
+
+// Assertions on what a message names: files, flags, keys, values and numbers. They hold when its prose is
+// rewritten.
+namespace gpt::test {
+
+// A name or a number that a message must contain. An integer matches with and without separators of
+// thousands.
+class Fact {
+ public:
+  Fact(std::string_view text) : text_(text) {}
+  Fact(const std::string& text) : text_(text) {}
+  Fact(const char* text) : text_(text) {}
+  template <class T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, char>, int> = 0>
+  Fact(T number) : text_(std::to_string(number)), with_thousands_(thousands(text_)) {}
+
+  const std::string& text() const { return text_; }
+  bool is_in(std::string_view message) const {
+    return contains(message, text_) || (!with_thousands_.empty() && contains(message, with_thousands_));
+  }
+
+ private:
+  static bool digit(char c) { return c >= '0' && c <= '9'; }
+  static bool letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+  static std::string thousands(std::string number) {
+    const std::ptrdiff_t first = number.starts_with('-') ? 1 : 0;
+    for (std::ptrdiff_t at = std::ssize(number) - 3; at > first; at -= 3)
+      number.insert(static_cast<size_t>(at), ",");
+    return number;
+  }
+
+  // Whether `found`, which ends or begins with `edge`, goes on with `next` (and then `after`).
+  static bool goes_on(char edge, char next, char after) {
+    if (letter(edge) && letter(next)) return true;
+    return digit(edge) && (next == '.' || next == ',') && digit(after);
+  }
+
+  // As a whole word or number: not 12 in 512, 12.5 or 1,012, nor n_head in n_head_kv.
+  static bool contains(std::string_view message, std::string_view fact) {
+    const auto at = [&](size_t i) { return i < message.size() ? message[i] : '\0'; };
+    for (size_t begin = message.find(fact); begin != message.npos; begin = message.find(fact, begin + 1)) {
+      const size_t end = begin + fact.size();
+      const char before = begin >= 1 ? at(begin - 1) : '\0', further = begin >= 2 ? at(begin - 2) : '\0';
+      if (fact.empty() ||
+          (!goes_on(fact.front(), before, further) && !goes_on(fact.back(), at(end), at(end + 1))))
+        return true;
+    }
+    return false;
+  }
+
+  std::string text_, with_thousands_;
+};
+
+// Whether a message contains every fact.
+inline testing::AssertionResult names(std::string_view message, std::initializer_list<Fact> facts) {
+  for (const Fact& fact : facts)
+    if (!fact.is_in(message))
+      return testing::AssertionFailure() << "\"" << fact.text() << "\" is not in: " << message;
+  return testing::AssertionSuccess() << "all facts are in: " << message;
+}
+
+// Whether an action throws an Error whose message begins with its object (a file, a flag, a key) and contains
+// every fact. As in every message of ours, the object ends before ": ", ", " or " ".
+template <class F>
+testing::AssertionResult refused(F&& action, std::string_view object,
+                                 std::initializer_list<Fact> facts = {}) {
+  try {
+    action();
+  } catch (const Error& error) {
+    const std::string_view message = error.what();
+    if (!message.starts_with(object) || !Fact(object).is_in(message.substr(0, object.size() + 1)))
+      return testing::AssertionFailure()
+             << "expected an error about \"" << object << "\", found: " << message;
+    return names(message, facts);
+  }
+  return testing::AssertionFailure() << "expected an error about \"" << object << "\", found none";
+}
+
+// The same, of a wrong parameter.
+template <class F>
+testing::AssertionResult refused_parameter(F&& action, std::string_view parameter,
+                                           std::initializer_list<Fact> facts = {}) {
+  try {
+    action();
+  } catch (const UsageError& error) {
+    if (error.parameter() != parameter)
+      return testing::AssertionFailure() << "expected an error about the parameter \"" << parameter
+                                         << "\", found \"" << error.parameter() << "\": " << error.what();
+    return names(error.what(), facts);
+  } catch (const Error& error) {
+    return testing::AssertionFailure() << "expected a UsageError, found: " << error.what();
+  }
+  return testing::AssertionFailure() << "expected an error about \"" << parameter << "\", found none";
+}
+
+}  // namespace gpt::test
