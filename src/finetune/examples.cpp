@@ -17,7 +17,7 @@
 namespace gpt {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 constexpr size_t kMaxChoices = 256;
 
@@ -36,7 +36,7 @@ std::vector<std::string> fields_of(TaskKind kind) {
   return {};
 }
 
-json parsed(std::string_view text, const std::string& place) {
+ordered_json parsed(std::string_view text, const std::string& place) {
   try {
     return parse_json_document(text, place);
   } catch (const Error& error) {
@@ -44,26 +44,26 @@ json parsed(std::string_view text, const std::string& place) {
   }
 }
 
-void add_choices(const json& list, const std::string& place, Example& example) {
+void add_choices(const ordered_json& list, const std::string& place, Example& example) {
   const bool strings =
-      list.is_array() && std::ranges::all_of(list, [](const json& x) { return x.is_string(); });
+      list.is_array() && std::ranges::all_of(list, [](const ordered_json& x) { return x.is_string(); });
   if (!strings || list.size() < 2 || list.size() > kMaxChoices) {
     fail_record("{}: expected \"choices\" to be a list of 2 to {} strings, found {}", place, kMaxChoices,
                 strings ? fmt::format("{} of them", list.size()) : std::string(json_kind(list)));
   }
-  for (const json& choice : list)
+  for (const ordered_json& choice : list)
     example.texts.push_back(choice);
 }
 
 // 1.0 is the number 1: of all spellings of a whole number one is taken.
-std::string label_number(const json& number) {
+std::string label_number(const ordered_json& number) {
   constexpr double kExact = 0x1p53;
   const double value = number.get<double>();
   const bool whole = number.is_number_float() && std::abs(value) < kExact && value == std::trunc(value);
   return whole ? std::to_string(static_cast<int64_t>(value)) : number.dump();
 }
 
-std::optional<std::string> label_of(const json& value, const std::string& place) {
+std::optional<std::string> label_of(const ordered_json& value, const std::string& place) {
   if (value.is_null()) return {};
   if (value.is_string()) return value.get<std::string>();
   if (is_big_integer(value) || value.is_boolean()) return json_text(value);
@@ -102,9 +102,10 @@ std::optional<TaskKind> find_task(std::string_view name) {
 }
 
 Example example_of_json(std::string_view line, TaskKind kind, bool labelled, const std::string& place) {
-  const json object = parsed(line, place);
+  const ordered_json object = parsed(line, place);
   if (!object.is_object()) fail_record("{}: expected a JSON object, found {}", place, json_kind(object));
-  Example example{.texts = {}, .label = label_of(object.value("label", json()), place), .place = place};
+  Example example{
+      .texts = {}, .label = label_of(object.value("label", ordered_json()), place), .place = place};
   for (const std::string& field : fields_of(kind)) {
     if (!object.contains(field)) {
       std::vector<std::string> names;
@@ -113,7 +114,7 @@ Example example_of_json(std::string_view line, TaskKind kind, bool labelled, con
       fail_record("{}: the object has no \"{}\"{}; an example of {} has {}", place, field,
                   did_you_mean(field, names), task_name(kind), fmt::join(fields_of(kind), " and "));
     }
-    const json& value = object[field];
+    const ordered_json& value = object[field];
     if (field == "choices") {
       add_choices(value, place, example);
     } else if (value.is_string()) {

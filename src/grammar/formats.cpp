@@ -25,11 +25,11 @@ string date() {
 }
 
 constexpr const char* kHour = "([01][0-9]|2[0-3])";
-constexpr const char* kFraction = "(\\.[0-9]+)?";
+constexpr const char* kSecondsFraction = "(\\.[0-9]+)?";
 
 // Times without a leap second, with their offset.
 string plain_time() {
-  return fmt::format("{}:[0-5][0-9]:[0-5][0-9]{}([Zz]|[+-]{}:[0-5][0-9])", kHour, kFraction, kHour);
+  return fmt::format("{}:[0-5][0-9]:[0-5][0-9]{}([Zz]|[+-]{}:[0-5][0-9])", kHour, kSecondsFraction, kHour);
 }
 
 // A leap second is 23:59:60 in UTC. Clocks east of it show it on the next day, those west of it on the same
@@ -37,12 +37,12 @@ string plain_time() {
 constexpr int kDay = 24 * 60, kQuarter = 15;
 string leap_second(int offset, char sign) {
   const int clock = (kDay - 1 + (sign == '+' ? offset : -offset)) % kDay;
-  return fmt::format("{:02}:{:02}:60{}[{}]{:02}:{:02}", clock / 60, clock % 60, kFraction,
+  return fmt::format("{:02}:{:02}:60{}[{}]{:02}:{:02}", clock / 60, clock % 60, kSecondsFraction,
                      offset == 0 ? "+-" : string(1, sign), offset / 60, offset % 60);
 }
 string leap_times(bool next_day) {
   std::vector<string> times;
-  if (!next_day) times = {fmt::format("23:59:60{}[Zz]", kFraction), leap_second(0, '+')};
+  if (!next_day) times = {fmt::format("23:59:60{}[Zz]", kSecondsFraction), leap_second(0, '+')};
   for (int offset = kQuarter; offset < kDay; offset += kQuarter)
     times.push_back(leap_second(offset, next_day ? '+' : '-'));
   return either(times);

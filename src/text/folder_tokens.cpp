@@ -73,9 +73,9 @@ bool same_flags(const AddedToken& a, const AddedToken& b) {
          a.rstrip == b.rstrip && a.normalized == b.normalized;
 }
 
-class Reader {
+class FolderReader {
  public:
-  explicit Reader(const std::string& folder)
+  explicit FolderReader(const std::string& folder)
       : folder_(folder), config_(read_object(folder, "tokenizer_config.json")) {}
 
   FolderTokens read() {
@@ -175,7 +175,7 @@ class Reader {
 }  // namespace
 
 FolderTokens read_folder_tokens(const std::string& folder) {
-  return Reader(folder).read();
+  return FolderReader(folder).read();
 }
 
 std::vector<AddedToken> with_folder_tokens(std::vector<AddedToken> own, const FolderTokens& more,

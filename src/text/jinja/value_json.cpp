@@ -13,7 +13,7 @@ namespace {
 constexpr int kMostJsonDepth = 60;
 
 template <class Json>
-Value value_of(const Json& json, int32_t origin, int level = 0) {
+Value json_value(const Json& json, int32_t origin, int level = 0) {
   if (level > kMostJsonDepth) fail("the context is nested deeper than {} levels", kMostJsonDepth);
   const auto text = [&](const std::string& bytes) {
     JinjaText made;
@@ -22,13 +22,13 @@ Value value_of(const Json& json, int32_t origin, int level = 0) {
   };
   if (json.is_null()) return {};
   if (json.is_boolean()) return Value(json.template get<bool>());
-  if (is_integer(json)) return Value::of_digits(number_text(json));
+  if (gpt::is_integer(json)) return Value::of_digits(number_text(json));
   if (json.is_number_float()) return Value(json.template get<double>());
   if (json.is_string()) return text(json.template get_ref<const std::string&>());
   if (json.is_array()) {
     std::vector<Value> items;
     for (const Json& item : json)
-      items.push_back(value_of(item, origin, level + 1));
+      items.push_back(json_value(item, origin, level + 1));
     return make_list(std::move(items));
   }
   if (json.is_binary())
@@ -37,7 +37,7 @@ Value value_of(const Json& json, int32_t origin, int level = 0) {
   std::vector<std::pair<Value, Value>> items;
   int depth = 0;
   for (const auto& [key, value] : json.items()) {  // its keys are distinct
-    items.emplace_back(text(key), value_of(value, origin, level + 1));
+    items.emplace_back(text(key), json_value(value, origin, level + 1));
     const Value& made = items.back().second;
     depth = std::max(depth, made.list() != nullptr ? made.list()->depth
                                                    : (made.dict() != nullptr ? made.dict()->depth : 0));
@@ -47,12 +47,12 @@ Value value_of(const Json& json, int32_t origin, int level = 0) {
 
 template <class Json>
 Value message_of(const Json& message, int32_t index) {
-  if (!message.is_object()) return value_of(message, index);
+  if (!message.is_object()) return json_value(message, index);
   std::vector<std::pair<Value, Value>> items;
   Limits limits;
   for (const auto& [key, value] : message.items()) {
     const bool names = key == "role" || key == "name" || key == "tool_call_id";
-    items.emplace_back(Value(std::string_view(key)), value_of(value, names ? JinjaSpan::kContext : index));
+    items.emplace_back(Value(std::string_view(key)), json_value(value, names ? JinjaSpan::kContext : index));
   }
   return make_dict(limits, std::move(items));
 }
@@ -71,7 +71,7 @@ std::vector<std::pair<std::string, Value>> context_of(const Json& json) {
       names.emplace_back(key, make_list(std::move(messages)));
     } else {
       const bool token = key.ends_with("_token");
-      names.emplace_back(key, value_of(value, token ? JinjaSpan::kTemplate : JinjaSpan::kContext));
+      names.emplace_back(key, json_value(value, token ? JinjaSpan::kTemplate : JinjaSpan::kContext));
     }
   }
   return names;
