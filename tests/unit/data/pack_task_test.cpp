@@ -261,7 +261,9 @@ TEST_F(Tasks, ATaskThatCannotBeMergedIsRefused) {
   EXPECT_FALSE(fs::exists(of_task(2, 3, "shard-00000.bin")));
   options_.document_token = before;
   task(2, 3);
-  EXPECT_EQ(missing_tasks(out_), (std::vector<std::string>{"3/3 (not begun)"}));
+  const std::vector<std::string> missing = missing_tasks(out_);
+  ASSERT_EQ(missing.size(), 1u);
+  EXPECT_TRUE(names(missing[0], {"3/3"}));
 }
 
 TEST_F(Tasks, TextThatChangesIsNamed) {
