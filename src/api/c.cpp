@@ -218,6 +218,7 @@ const char* gpt_status_text(gpt_status status) {
   const char* const texts[] = {
       "ok",        "invalid argument", "not found",     "cannot be read or written", "out of memory",
       "cancelled", "unsupported",      "internal error"};
+  static_assert(std::size(texts) == GPT_INTERNAL + 1);
   const auto at = static_cast<size_t>(status);
   return at < std::size(texts) ? texts[at] : "unknown status";
 }

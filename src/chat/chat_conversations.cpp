@@ -156,7 +156,7 @@ Json parse_conversation(std::string_view line, const std::string& place) {
   if (!row.is_object()) fail("{}: expected an object, found {}", place, kind_of(row));
   Json conversation = {{"messages", messages_of(row, place)}};
   const Json& messages = conversation["messages"];
-  if (messages.empty()) fail("{}: the conversation is empty", place);
+  if (messages.empty()) fail("{}: expected at least 1 message, found 0", place);
   if (std::ranges::none_of(messages, [](const Json& m) { return m["role"] == "assistant"; }))
     fail("{}: the conversation has no message of the assistant, so there is nothing to learn from it", place);
   conversation.update(parse_template_names(row, place));

@@ -85,8 +85,10 @@ class Reader {
     }
     const int64_t n = counted(example);
     if (n == 0)
-      fail("{}: nothing counts in the conversation; the template writes none of the assistant's words",
-           place);
+      fail(
+          "{}: expected at least 1 token to count, found 0; the template writes none of the assistant's "
+          "words",
+          place);
     out_.counts.truncated += shorter ? 1 : 0;
     out_.counts.ids += std::ssize(example.ids);
     out_.counts.counted += n;

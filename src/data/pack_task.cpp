@@ -23,6 +23,15 @@ json part_of(const json& all, const char* key) {
   return all.is_object() && all.contains(key) ? all.at(key) : json();
 }
 
+// The first key of `expected` with another value in `found`, and both values; "" where there is none.
+std::string other_option(const json& found, const json& expected) {
+  for (const auto& [key, value] : expected.items()) {
+    const json other = part_of(found, key.c_str());
+    if (other != value) return fmt::format("another {} ({}, not {})", key, other.dump(), value.dump());
+  }
+  return "";
+}
+
 class TaskPacker {
  public:
   TaskPacker(const Tokenizer& tokenizer, const PackOptions& options, const PackTask& task, ThreadPool& pool)
@@ -232,10 +241,16 @@ std::string other_than(const PackState& found, const PackState& expected) {
   b.erase("task");
   const json pack = part_of(a, "pack"), wanted = part_of(b, "pack");
   if (found.tokenizer != expected.tokenizer || part_of(pack, "vocabulary") != part_of(wanted, "vocabulary"))
-    return "another tokenizer";
-  if (part_of(pack, "files") != part_of(wanted, "files")) return "other files, or files of other sizes";
+    return "another --tokenizer";
+  if (part_of(pack, "files") != part_of(wanted, "files"))
+    return "other files of --data, or files of other sizes";
   if (found.modified != expected.modified) return "files that were written in between";
-  return a == b ? "" : "other options";
+  if (a == b) return "";
+  a.erase("pack");
+  b.erase("pack");
+  for (const std::string& option : {other_option(pack, wanted), other_option(a, b)})
+    if (!option.empty()) return option;
+  return "other options";
 }
 
 PackStats pack_task(const Tokenizer& tokenizer, const PackOptions& options, const PackTask& task,

@@ -128,7 +128,8 @@ std::string word_inputs(const WordTaskOptions& options) {
 void write_word_counts(const std::string& out, const PackTask& task, const WordTaskOptions& options,
                        const std::string& inputs, const WordCounter& counter) {
   if (word_inputs(options) != inputs)
-    fail("task {}: the text has changed while it was counted; run it again", task_name(task));
+    fail("task {}: the text of {} has changed while it was counted; run it again", task_name(task),
+         options.files.front());
   if (counter.dropped_below() > 0)
     fail(
         "task {}: there are too many different words to remember, and counts of some would not add up; give "

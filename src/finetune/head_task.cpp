@@ -44,7 +44,7 @@ void check_options(const HeadTaskOptions& o, const ModelConfig& c) {
       fail_parameter("labels", "expected every label once, found {} twice", printable(o.labels[i]));
   }
   if (o.kind != TaskKind::choose && o.labels.size() == 1)
-    fail_parameter("labels", "expected at least two, found {}", printable(o.labels[0]));
+    fail_parameter("labels", "expected at least 2, found {} alone", printable(o.labels[0]));
   if (o.kind == TaskKind::choose && !(o.labels.empty() && o.class_weights.empty() && !o.balanced))
     fail_parameter("labels", "choose has no labels but its choices, and no weights for them");
 }

@@ -39,10 +39,12 @@ class GbnfParser {
 
  private:
   [[noreturn]] void refuse(const std::string& expected) const {
-    const auto line = 1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
+    const std::string_view before = text_.substr(0, at_);
+    const auto line = 1 + std::ranges::count(before, '\n');
+    const size_t column = before.size() - before.rfind('\n');  // without one, rfind is -1
     const std::string found =
         at_ < text_.size() ? "'" + printable_text(text_.substr(at_, 64), 12) + "'" : "the end";
-    fail("grammar: line {}: expected {}, found {}", line, expected, found);
+    fail("grammar: line {}, byte {}: expected {}, found {}", line, column, expected, found);
   }
 
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }

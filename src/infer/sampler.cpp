@@ -34,7 +34,7 @@ bool adjusts(const SamplingParams& p) {
 
 void check_possible(float max, size_t vocab_size) {
   if (max > -std::numeric_limits<float>::infinity()) return;
-  fail("the logit biases, with the constraint where there is one, forbid all {} ids: leave one possible",
+  fail("logit_bias: with the constraint, where there is one, all {} ids are forbidden: leave one possible",
        vocab_size);
 }
 

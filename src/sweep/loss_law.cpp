@@ -215,7 +215,9 @@ std::string doubts_about(const LossFit& fit) {
                                  fit.points.size(), variables));
   if (distinct(fit.points, &LossPoint::parameters) < 3) doubts.push_back("fewer than three model sizes");
   if (fit.flops.high < 1.5 * fit.flops.low)
-    doubts.push_back("a single budget: size and tokens change only together, which ties the exponents up");
+    doubts.push_back(fmt::format(
+        "a single budget, {} to {} FLOPs: size and tokens change only together, which ties the exponents up",
+        format_count(fit.flops.low), format_count(fit.flops.high)));
   if (is_wide(fit.a, fit.law.a) || is_wide(fit.b, fit.law.b))
     doubts.push_back("leaving out one point moves an exponent by more than half of itself");
   if (fit.law.a < 1e-3 || fit.law.b < 1e-3 || fit.law.a > 2.99 || fit.law.b > 2.99)

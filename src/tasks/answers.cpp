@@ -113,7 +113,8 @@ MetricItem choice_item(const std::string& metric, const ChoiceView& view) {
   const int64_t gold = view.single_gold(metric);
   if (metric == "brier_score") return {brier(view.logprobs, gold)};
   const int64_t chosen = arg_max(view.logprobs);
-  if (metric == "f1" && (gold > 1 || chosen > 1)) fail("f1: expected two choices, found more");
+  if (metric == "f1" && (gold > 1 || chosen > 1))
+    fail("f1: expected the choices 0 and 1, found {}", std::max(gold, chosen));
   return {static_cast<double>(gold), static_cast<double>(chosen)};  // f1, mcc
 }
 

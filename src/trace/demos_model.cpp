@@ -209,7 +209,7 @@ std::vector<int32_t> run_free(const DemoContext& context, size_t given) {
 
 std::string demo_forcing(const DemoContext& context) {
   const DemoModel& m = *context.model;
-  if (m.ids.size() < 2) return "This one needs a prompt of two tokens or more.\n";
+  if (m.ids.size() < 2) return "This one needs a prompt of 2 tokens or more.\n";
   const size_t given = std::max<size_t>(1, m.ids.size() / 2);
   const Capture capture(m.model, context.backend, m.ids, {});
   const std::vector<Prediction> forced = predictions(capture, 1);

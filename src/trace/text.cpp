@@ -92,7 +92,10 @@ std::string head_map(const Capture& capture, const TokenNames& names, const Trac
   });
   std::string out = fmt::format(
       "Head {}: a row per query, a column per key, in the order of the tokens; later keys {}are masked.\n",
-      r.head, capture.config().sliding_window > 0 ? "and those outside the window " : "");
+      r.head,
+      capture.config().sliding_window > 0
+          ? fmt::format("and those outside the window of {} ", capture.config().sliding_window)
+          : "");
   out += heat_rows(values, token_labels(capture, names, shown), r.unicode);
   return T > shown ? out + fmt::format("the first {} of {} tokens\n", shown, T) : out;
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 #include <fstream>
+#include <set>
 
 #include "gpt/gpt.h"
 #include "unit/api/fixture.h"
@@ -66,12 +67,11 @@ TEST_F(CInterface, SaysWhatWentWrong) {
   gpt::test::TempDir dir;
   std::ofstream(dir.file("bad.gguf")) << "no model";
   gpt_model* other = nullptr;
-  const char* const unknown[] = {"temprature=1", nullptr};
-  const char* const no_number[] = {"temperature=warm", nullptr};
-  const char* const no_pair[] = {"temperature", nullptr};
-  for (const auto* options : {unknown, no_number, no_pair}) {
+  for (const char* option : {"temprature=1", "temperature=warm", "temperature"}) {
+    const char* const options[] = {option, nullptr};
+    const std::string key = std::string(option).substr(0, std::string(option).find('='));
     EXPECT_EQ(gpt_generate(session, options, nullptr, nullptr, nullptr), GPT_INVALID_ARGUMENT);
-    EXPECT_NE(std::strstr(gpt_last_error(), "temp"), nullptr) << gpt_last_error();
+    EXPECT_NE(std::strstr(gpt_last_error(), key.c_str()), nullptr) << gpt_last_error();
   }
   EXPECT_EQ(gpt_model_load(context, "/nowhere", nullptr, &other), GPT_NOT_FOUND);
   EXPECT_EQ(gpt_model_load(context, dir.file("bad.gguf").c_str(), nullptr, &other), GPT_IO);
@@ -90,8 +90,9 @@ TEST_F(CInterface, SaysWhatWentWrong) {
   EXPECT_EQ(other, nullptr);
   EXPECT_EQ(chat, nullptr);
   gpt_context_free(tight);
+  std::set<std::string> texts;
   for (int status = GPT_OK; status <= GPT_INTERNAL; ++status)
-    EXPECT_STRNE(gpt_status_text(static_cast<gpt_status>(status)), "unknown status");
+    EXPECT_TRUE(texts.insert(gpt_status_text(static_cast<gpt_status>(status))).second) << status;
   EXPECT_EQ(gpt_api_version(), static_cast<uint32_t>(GPT_API_VERSION));
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <functional>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -16,20 +15,19 @@
 #include "data/token_data.h"
 #include "support/compress.h"
 #include "support/error_of.h"
+#include "support/names.h"
 #include "support/temp_dir.h"
 
 namespace gpt {
 namespace {
 
 using test::error_of;
+using test::Fact;
+using test::names;
+using test::refused;
 using test::TempDir;
 using test::write_plain_file;
 using Ids = std::vector<int32_t>;
-
-void expect_error(const std::function<void()>& action, const std::string& part) {
-  const std::string message = error_of(action);
-  EXPECT_NE(message.find(part), std::string::npos) << message << "\nexpected: " << part;
-}
 
 ShardInfo byte_info(ShardFormat format = ShardFormat::gpt, int width = 2) {
   return {.format = format,
@@ -114,40 +112,42 @@ class DamagedShard : public testing::Test {
     write_shard(folder_.file("good.bin"), Ids(1000, 65), byte_info());
     good_ = read_file(folder_.file("good.bin"));
   }
-  void expect(const std::string& bytes, const std::string& part) {
-    write_plain_file(folder_.file("bad.bin"), bytes);
-    expect_error([&] { TokenShard(folder_.file("bad.bin")).verify(); }, part);
-    expect_error([&] { TokenShard(folder_.file("bad.bin")).verify(); }, "bad.bin");
+  void expect(const std::string& bytes, std::initializer_list<Fact> facts = {}) {
+    write_plain_file(bad_, bytes);
+    const std::string message = error_of([&] { TokenShard(bad_).verify(); });
+    EXPECT_TRUE(names(message, {bad_}));
+    EXPECT_TRUE(names(message, facts));
   }
 
   TempDir folder_;
+  std::string bad_ = folder_.file("bad.bin");
   std::string good_;
 };
 
 TEST_F(DamagedShard, EveryCutAndEveryFlippedByteIsFound) {
   for (size_t n = 0; n < good_.size(); n += n < 200 ? 1 : 97)
-    expect(good_.substr(0, n), "bad.bin");
+    expect(good_.substr(0, n));
   for (size_t at = 0; at < good_.size(); at += at < 200 ? 1 : 97) {
     std::string bad = good_;
     bad[at] = static_cast<char>(bad[at] ^ 0x10);
-    expect(bad, "bad.bin");
+    expect(bad);
   }
-  expect(good_ + "x", "copied completely");
+  expect(good_ + "x", {1000, 2001});
 }
 
 TEST_F(DamagedShard, CountsThatDoNotFitTheFile) {
   std::string llmc(1024, '\0');
   const int32_t header[] = {20240520, 1, -1};
   std::memcpy(llmc.data(), header, sizeof header);
-  expect(llmc, "-1 ids");
+  expect(llmc, {-1});
   const int32_t huge[] = {20240520, 1, INT32_MAX};
   std::memcpy(llmc.data(), huge, sizeof huge);
-  expect(llmc, "room for 0 bytes");
+  expect(llmc, {INT32_MAX, 0});
   const int32_t version[] = {20240520, 2, 0};
   std::memcpy(llmc.data(), version, sizeof version);
-  expect(llmc, "version 1");
-  expect("GPTTOKEN", "something else");
-  expect("", "something else");
+  expect(llmc, {"llm.c", 1, 1024});
+  for (const char* bytes : {"GPTTOKEN", ""})
+    expect(bytes, {"llm.c"});
 }
 
 TEST(TokenShard, OtherVocabulariesAreRefused) {
@@ -155,12 +155,13 @@ TEST(TokenShard, OtherVocabulariesAreRefused) {
   write_shard(folder.file("a.bin"), {1, 2}, byte_info());
   const auto other = make_char_tokenizer("abc");
   TokenData data(*other);
-  expect_error([&] { data.append(TokenShard(folder.file("a.bin"))); }, "another vocabulary");
+  EXPECT_TRUE(refused([&] { data.append(TokenShard(folder.file("a.bin"))); }, folder.file("a.bin"),
+                      {256, 3, "--tokenizer"}));
   // llm.c's files do not say which vocabulary they have: ids are checked when they are read.
   write_shard(folder.file("b.bin"), {1, 2, 200}, byte_info(ShardFormat::llmc));
   data.append(TokenShard(folder.file("b.bin")));
   EXPECT_EQ(data.id(1), 2);
-  expect_error([&] { data.id(2); }, "token id 200");
+  EXPECT_TRUE(names(error_of([&] { data.id(2); }), {folder.file("b.bin"), 200, 2}));
 }
 
 TEST(TokenData, JoinsTextShardsAndParts) {
@@ -295,7 +296,7 @@ TEST_F(Pack, GoesOnAfterEveryShard) {
                     if (done >= keep) throw Stop{};
                   });
     } catch (const Stop&) {
-      expect_error([&] { open_shard_set(out); }, "run it again");
+      EXPECT_TRUE(refused([&] { open_shard_set(out); }, out));
     }
     const PackStats rest = pack(out, 2);
     EXPECT_EQ(rest.shards, all.shards);
@@ -309,24 +310,25 @@ TEST_F(Pack, GoesOnAfterEveryShard) {
 TEST_F(Pack, RefusesFoldersOfSomethingElse) {
   const std::string out = other_.file("shards");
   pack(out, 1);
-  expect_error([&] { pack(out, 1, false, 2000); }, "--restart");
+  EXPECT_TRUE(refused([&] { pack(out, 1, false, 2000); }, out, {"--restart"}));
   EXPECT_NO_THROW(pack(out, 1, true, 2000));
   EXPECT_EQ(packed(out), expected_);
   write_plain_file(out + "/pack.json", "{");
-  expect_error([&] { pack(out, 1); }, "holds shards of other text");
+  EXPECT_TRUE(refused([&] { pack(out, 1); }, out, {"--restart"}));
   std::filesystem::remove(out + "/pack.json");
-  expect_error([&] { pack(out, 1); }, "holds shards of other text");
-  expect_error([&] { pack(out, 1, false, 10); }, "shard_tokens");
+  EXPECT_TRUE(refused([&] { pack(out, 1); }, out, {"--restart"}));
+  EXPECT_TRUE(refused([&] { pack(out, 1, false, 10); }, "shard_tokens", {10}));
 }
 
 // What no pack wrote stays, with and without --restart; nothing is left behind where packing is refused.
 TEST_F(Pack, KeepsFilesOfOthers) {
   namespace fs = std::filesystem;
-  const auto refused = [&](const std::string& out, const std::string& file, const std::string& part) {
-    const std::string bytes = read_file(out + "/" + file);
+  const auto keeps = [&](const std::string& file, const std::string& object,
+                         std::initializer_list<Fact> facts) {
+    const std::string bytes = read_file(file);
     for (const bool restart : {false, true})
-      expect_error([&] { pack(out, 1, restart); }, part);
-    EXPECT_EQ(read_file(out + "/" + file), bytes);
+      EXPECT_TRUE(refused([&] { pack(fs::path(file).parent_path(), 1, restart); }, object, facts));
+    EXPECT_EQ(read_file(file), bytes);
   };
   const std::string llmc = other_.file("llmc"), model = other_.file("model"), text = other_.file("text");
   for (const std::string& folder : {llmc, model, text})
@@ -334,18 +336,18 @@ TEST_F(Pack, KeepsFilesOfOthers) {
   ShardInfo info = byte_info();
   info.format = ShardFormat::llmc;
   write_shard(llmc + "/fineweb_train_000000.bin", Ids(10, 65), info);
-  refused(llmc, "fineweb_train_000000.bin", "holds fineweb_train_000000.bin");
+  keeps(llmc + "/fineweb_train_000000.bin", llmc, {"fineweb_train_000000.bin"});
   EXPECT_FALSE(fs::exists(llmc + "/tokenizer.json"));
   write_plain_file(model + "/config.json", "{}");
   write_plain_file(model + "/model.safetensors", "weights");
-  refused(model, "model.safetensors", "is a model or a run");
+  keeps(model + "/model.safetensors", model, {"--out"});
   write_plain_file(text + "/shard-weights.bin", "weights");
-  refused(text, "shard-weights.bin", "holds shard-weights.bin");
+  keeps(text + "/shard-weights.bin", text, {"shard-weights.bin"});
   fs::rename(text + "/shard-weights.bin", text + "/shard-00000.bin");
-  refused(text, "shard-00000.bin", "holds shard-00000.bin");
+  keeps(text + "/shard-00000.bin", text, {"shard-00000.bin"});
   fs::remove(text + "/shard-00000.bin");
   write_plain_file(text + "/tokenizer.json", make_char_tokenizer("ab")->to_json());
-  refused(text, "tokenizer.json", "tokenizer.json is another tokenizer");
+  keeps(text + "/tokenizer.json", text + "/tokenizer.json", {"--tokenizer"});
   EXPECT_FALSE(fs::exists(text + "/pack.json"));
   // An equal one stays as it is written.
   const std::string equal = make_byte_tokenizer()->to_json() + "\n \n";
@@ -355,7 +357,7 @@ TEST_F(Pack, KeepsFilesOfOthers) {
   EXPECT_EQ(packed(text), expected_);
   write_plain_file(other_.file("model.bin"), "weights");
   for (const bool restart : {false, true})
-    expect_error([&] { pack(other_.file("model.bin"), 1, restart); }, "is no token shard");
+    EXPECT_TRUE(refused([&] { pack(other_.file("model.bin"), 1, restart); }, other_.file("model.bin")));
 }
 
 // A text that cannot be encoded leaves a new folder empty, and the shards of another pack where they are.
@@ -363,16 +365,16 @@ TEST_F(Pack, ARefusedPackWritesNothing) {
   const std::string out = other_.file("shards"), old = other_.file("old");
   pack(old, 1);
   write_plain_file(folder_.file("0.jsonl"), "{\"txt\":1}\n");
-  expect_error([&] { pack(out, 1); }, "0.jsonl:1");
+  EXPECT_TRUE(refused([&] { pack(out, 1); }, folder_.file("0.jsonl:1")));
   EXPECT_TRUE(std::filesystem::is_empty(out));
-  expect_error([&] { pack(old, 1, true, 2000); }, "0.jsonl:1");
+  EXPECT_TRUE(refused([&] { pack(old, 1, true, 2000); }, folder_.file("0.jsonl:1")));
   EXPECT_EQ(packed(old), expected_);
 }
 
 TEST_F(Pack, BadTextIsNamedAndWholeShardsStay) {
   write_plain_file(folder_.file("e.jsonl"), "{\"text\":\"good\"}\n{\"txt\":1}\n");
   const std::string out = other_.file("shards");
-  expect_error([&] { pack(out, 2); }, "e.jsonl:2");
+  EXPECT_TRUE(refused([&] { pack(out, 2); }, folder_.file("e.jsonl:2")));
   for (const auto& entry : std::filesystem::directory_iterator(out)) {
     if (is_token_shard(entry.path().string())) TokenShard(entry.path().string()).verify();
   }

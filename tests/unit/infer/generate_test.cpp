@@ -7,6 +7,8 @@
 #include <map>
 
 #include "base/error.h"
+#include "support/error_of.h"
+#include "support/names.h"
 #include "unit/infer/fake_decoder.h"
 #include "unit/infer/fixed_sampler.h"
 
@@ -15,6 +17,9 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 using Prompts = std::vector<Ids>;
+using test::error_of;
+using test::Fact;
+using test::names;
 
 constexpr int64_t kVocab = 23;
 constexpr int64_t kContext = 8;
@@ -45,15 +50,6 @@ std::vector<Completion> generate(FakeDecoder& decoder, const Prompts& prompts, c
 Completion one(FakeDecoder& decoder, const Ids& prompt, const GenerateOptions& options,
                const OnToken& on = {}) {
   return generate(decoder, Prompts{prompt}, options, on).at(0);
-}
-
-std::string message_of(FakeDecoder& decoder, const Prompts& prompts, const GenerateOptions& options) {
-  try {
-    generate(decoder, prompts, options);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 struct Shape {
@@ -280,35 +276,34 @@ TEST(Generate, NothingToDo) {
 
 TEST(Generate, RejectsBadPromptsBeforeGenerating) {
   FakeDecoder decoder(kVocab, kContext, 2);
-  EXPECT_NE(message_of(decoder, {{1}, {}}, {}).find("prompt 2: expected at least one token"),
-            std::string::npos);
-  EXPECT_NE(message_of(decoder, {{1, kVocab}}, {}).find("from 0 to 22, found 23 at position 1"),
-            std::string::npos);
-  EXPECT_NE(message_of(decoder, {{-1}}, {}).find("found -1 at position 0"), std::string::npos);
-  const std::string too_long = message_of(decoder, {Ids(9, 1)}, {});
-  EXPECT_NE(too_long.find("at most 8 tokens"), std::string::npos);
-  EXPECT_NE(too_long.find("found 9"), std::string::npos);
-  EXPECT_NE(too_long.find("--context crop"), std::string::npos);
-  EXPECT_EQ(too_long.find("slide"), std::string::npos);  // not for this decoder
+  const auto message = [&](const Prompts& prompts) {
+    return error_of([&] { generate(decoder, prompts, {}); });
+  };
+  EXPECT_TRUE(names(message({{1}, {}}), {"prompt 2", "BOS"}));
+  EXPECT_TRUE(names(message({{1, kVocab}}), {0, 22, 23, 1}));
+  EXPECT_TRUE(names(message({{-1}}), {22, -1, 0}));
+  EXPECT_TRUE(names(message({Ids(9, 1)}), {8, 9, "--context crop"}));
+  EXPECT_FALSE(names(message({Ids(9, 1)}), {"slide"})) << "not for this decoder";
   EXPECT_EQ(decoder.tokens_fed, 0);
 }
 
 TEST(Generate, RejectsBadOptions) {
   FakeDecoder decoder(kVocab, kContext, 2);
-  const auto expect_named = [&](const GenerateOptions& options, const char* flag) {
-    EXPECT_THROW(generate(decoder, Prompts{{1}}, options), UsageError) << flag;
-    EXPECT_NE(message_of(decoder, {{1}}, options).find(flag), std::string::npos) << flag;
+  const auto refuses = [&](const GenerateOptions& options, const char* parameter,
+                           std::initializer_list<Fact> facts) {
+    return test::refused_parameter([&] { generate(decoder, Prompts{{1}}, options); }, parameter, facts);
   };
-  expect_named({.max_tokens = -1}, "max_tokens:");
-  expect_named({.n = 0}, "n:");
-  expect_named({.n = std::numeric_limits<int64_t>::max()}, "n:");
-  expect_named({.logprobs = -2}, "logprobs:");
-  expect_named({.prefill_chunk = 0}, "prefill_chunk:");
+  EXPECT_TRUE(refuses({.max_tokens = -1}, "max_tokens", {-1}));
+  EXPECT_TRUE(refuses({.n = 0}, "n", {1, 0}));
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  EXPECT_TRUE(refuses({.n = most}, "n", {1, most}));
+  EXPECT_TRUE(refuses({.logprobs = -2}, "logprobs", {-2}));
+  EXPECT_TRUE(refuses({.prefill_chunk = 0}, "prefill_chunk", {0}));
   GenerateOptions beyond;
   beyond.stop_ids.push_back(kVocab);
-  expect_named(beyond, "stop ids");
-  expect_named({.sampling = {.top_p = 0}}, "top_p:");
-  expect_named({.context = ContextPolicy::slide}, "context:");
+  EXPECT_TRUE(refuses(beyond, "", {0, 22, 23}));
+  EXPECT_TRUE(refuses({.sampling = {.top_p = 0}}, "top_p", {0}));
+  EXPECT_TRUE(refuses({.context = ContextPolicy::slide}, "context", {"'slide'", 8}));
   EXPECT_THROW(parse_context_policy("wrap"), UsageError);
   EXPECT_EQ(parse_context_policy("slide"), ContextPolicy::slide);
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "infer/engine.h"
+#include "support/names.h"
 #include "unit/infer/fake_decoder.h"
 
 namespace gpt {
@@ -288,17 +289,13 @@ TEST(Speculation, AcceptanceFollowsWhatHappens) {
 
 TEST(Speculation, RefusesWhatItCannotDo) {
   FakeDecoder decoder(kVocab, kContext, 1);
-  const auto problem = [&](const Speculation& speculation) -> std::string {
-    try {
-      Engine(decoder, {.speculation = speculation});
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "";
+  const auto refuses = [&](const Speculation& speculation, const char* parameter,
+                           std::initializer_list<test::Fact> facts) {
+    return test::refused_parameter([&] { Engine(decoder, {.speculation = speculation}); }, parameter, facts);
   };
-  EXPECT_NE(problem({Source::ngram, 0}).find("expected 1 to 64, found 0"), std::string::npos);
-  EXPECT_NE(problem({Source::ngram, 65}).find("expected 1 to 64, found 65"), std::string::npos);
-  EXPECT_NE(problem({Source::draft}).find("needs a draft model"), std::string::npos);
+  EXPECT_TRUE(refuses({Source::ngram, 0}, "draft_tokens", {1, 64, 0}));
+  EXPECT_TRUE(refuses({Source::ngram, 65}, "draft_tokens", {1, 64, 65}));
+  EXPECT_TRUE(refuses({Source::draft}, "speculate", {"'draft'"}));
   EXPECT_THROW(parse_speculation("eagle"), UsageError);
   EXPECT_EQ(parse_speculation("ngram"), Source::ngram);
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "support/error_of.h"
+#include "support/names.h"
 #include "support/temp_dir.h"
 
 namespace gpt {
@@ -117,12 +118,7 @@ TEST(Metrics, TornLastLineIsIgnoredOtherDamageIsNamed) {
   write_file_atomic(path, "{\"step\":1}\n{\"ste");
   EXPECT_EQ(read_metrics(path).size(), 1u);
   write_file_atomic(path, "{\"step\":1}\n{\"ste\n{\"step\":3}\n");
-  try {
-    read_metrics(path);
-    FAIL() << "expected an error";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("line 2"), std::string::npos) << error.what();
-  }
+  EXPECT_TRUE(test::names(test::error_of([&] { read_metrics(path); }), {path, 2}));
 }
 
 TEST(Metrics, ForeignValuesAreRead) {
@@ -144,8 +140,7 @@ TEST(Metrics, AbsurdStepsAreRefused) {
   const std::string path = folder.file("metrics.jsonl");
   for (const char* step : {"-1", "0.5", "1e300", "18446744073709551615", "\"Infinity\"", "null"}) {
     write_file_atomic(path, fmt::format("{{\"step\":1}}\n{{\"step\":{}}}\n", step));
-    const std::string message = test::error_of([&] { read_metrics(path); });
-    EXPECT_NE(message.find("line 2"), std::string::npos) << step << ": " << message;
+    EXPECT_TRUE(test::names(test::error_of([&] { read_metrics(path); }), {path, 2})) << step;
   }
   write_file_atomic(path, R"({"step":1e3,"loss":1e308,"tokens":1e300})");
   EXPECT_EQ(metric_number(read_metrics(path).at(0), "step"), 1000.0);

@@ -31,7 +31,7 @@ TEST(ReportHtml, EveryPartIsShown) {
   const std::string html = report_html(full_report("wombat"));
   // 18 texts in the page (the title twice), and 2 in each of the three drawings of the chart.
   EXPECT_EQ(count(html, ">wombat<"), 18u + 3u * 2u);
-  EXPECT_EQ(count(html, "after step 1,500"), 1u);
+  EXPECT_EQ(count(html, "1,500"), 1u);
   EXPECT_EQ(count(html, "<td class=\"num\">1,234</td>"), 1u);
 }
 

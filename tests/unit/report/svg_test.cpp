@@ -50,7 +50,7 @@ TEST(Svg, WithoutPointsItSaysSo) {
   for (const Chart& chart : {Chart{}, one_series({}, {}), one_series({1, 2}, {nan, nan})}) {
     const std::string svg = line_chart_svg(chart);
     expect_sound(svg);
-    EXPECT_EQ(count(svg, "no data yet"), 1u);
+    EXPECT_EQ(count(svg, "class=\"gc-text gc-middle\""), 1u);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "serve/json_text.h"
 #include "serve/rate_limit.h"
 #include "serve/router.h"
+#include "support/names.h"
 #include "support/temp_dir.h"
 
 namespace gpt::serve {
@@ -75,8 +76,9 @@ TEST(Fields, HaveTypesAndRanges) {
     EXPECT_EQ(error_of([&] { fields.choice(name, {"a", "b"}); })["param"], name);
   }
   EXPECT_EQ(fields.number("half", 0, 2), 1.5);
-  EXPECT_EQ(error_of([&] { fields.number("huge", 0, 2); })["message"],
-            "huge: expected a number from 0 to 2, found 1e+308");
+  const json error = error_of([&] { fields.number("huge", 0, 2); });
+  EXPECT_EQ(error["param"], "huge");
+  EXPECT_TRUE(test::names(error["message"].get<std::string>(), {"huge", 0, 2, "1e+308"}));
   EXPECT_EQ(error_of([&] { Fields(body["text"], "options."); })["param"], "options");
   EXPECT_EQ(error_of([&] {
               fields.refuse({"missing", "nothing", "text"});

@@ -21,12 +21,9 @@ TEST(SweepPage, LegendNamesTheLawOnce) {
     }
   }
   findings.fit = LossFit{};
-  size_t named = 0;
   const Chart chart = size_chart(sweep, findings);
   ASSERT_EQ(chart.series.size(), 4u);
-  for (const ChartSeries& series : chart.series)
-    named += series.name == "fitted law" ? 1 : 0;
-  EXPECT_EQ(named, 1u);
+  EXPECT_NE(chart.series[2].name.empty(), chart.series[3].name.empty());
 }
 
 }  // namespace

@@ -7,10 +7,13 @@
 
 #include "base/error.h"
 #include "model/model_counts.h"
+#include "support/names.h"
 #include "sweep/findings.h"
 
 namespace gpt {
 namespace {
+
+using test::names;
 
 TEST(SweepPlan, ParsesAxes) {
   const SweepAxis axis = parse_axis("n_layer=2,4,8");
@@ -112,20 +115,25 @@ TEST(SweepFindings, EffectsAndNoise) {
   EXPECT_NEAR(found.means[0].loss, 1.07, 1e-9);
   EXPECT_EQ(found.means[0].seeds, 2);
   ASSERT_EQ(found.sentences.size(), 3u);
-  EXPECT_EQ(found.sentences[1],
-            "n_layer = 4 beats 2 by 0.0300 nats at equal FLOPs, each at its best lr; seeds differ by 0.0028");
-  EXPECT_NE(found.sentences[2].find("n_layer=4"), std::string::npos);
+  EXPECT_TRUE(names(found.sentences[1], {"n_layer = 4", 2, "0.0300", "lr", "0.0028"}));
+  EXPECT_TRUE(names(found.sentences[2], {"n_layer=4"}));
   EXPECT_FALSE(found.fit);
-  EXPECT_NE(found.fit_note.find("2 different"), std::string::npos);
+  EXPECT_TRUE(names(found.fit_note, {2}));
 }
 
 TEST(SweepFindings, SmallDifferencesAreCalledSo) {
-  Sweep sweep;
-  for (int64_t seed = 1; seed <= 2; ++seed) {
-    add(sweep, some_run({{"norm", "rms"}}, 1e5, 1e12, seed), seed == 1 ? 1.0 : 1.1);
-    add(sweep, some_run({{"norm", "layer"}}, 1e5, 1e12, seed), seed == 1 ? 1.01 : 1.11);
-  }
-  EXPECT_NE(find_out(sweep).sentences[0].find("no clear difference"), std::string::npos);
+  const auto sentence = [](double between_seeds) {
+    Sweep sweep;
+    for (int64_t seed = 1; seed <= 2; ++seed) {
+      const double off = seed == 1 ? 0 : between_seeds;
+      add(sweep, some_run({{"norm", "rms"}}, 1e5, 1e12, seed), 1 + off);
+      add(sweep, some_run({{"norm", "layer"}}, 1e5, 1e12, seed), 1.01 + off);
+    }
+    return find_out(sweep).sentences[0];
+  };
+  EXPECT_TRUE(names(sentence(0.1), {"norm = rms", "layer", "0.0100", "0.0707"}));
+  EXPECT_TRUE(names(sentence(0.001), {"norm = rms", "layer", "0.0100", "0.0007"}));
+  EXPECT_GT(sentence(0.1).size(), sentence(0.001).size()) << "it says more";
 }
 
 // Whole steps make no equal FLOPs where there are few of them, and then nothing says that they are equal.
@@ -137,10 +145,8 @@ TEST(SweepFindings, UnequalFlopsAreCalledSo) {
   sweep.runs[0].flops = 0.8e12;  // the best one had less
   const Findings found = find_out(sweep);
   EXPECT_NEAR(found.flops_difference, 0.25, 1e-12);
-  EXPECT_NE(found.sentences[0].find("at FLOPs that differ by up to 25.0 %"), std::string::npos)
-      << found.sentences[0];
-  EXPECT_NE(found.sentences[1].find("Recommended for about 1.00 T FLOPs: n_layer=2"), std::string::npos)
-      << found.sentences[1];
+  EXPECT_TRUE(names(found.sentences[0], {"n_layer = 2", 4, "25.0 %"}));
+  EXPECT_TRUE(names(found.sentences[1], {"1.00 T", "n_layer=2"}));
   EXPECT_NEAR(findings_json(sweep, found)["flops_difference"].get<double>(), 0.25, 1e-12);
 }
 

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/parse.h"
 #include "report/utf8_text.h"
+#include "support/names.h"
 #include "support/small_models.h"
 
 namespace gpt::test {
@@ -17,24 +19,19 @@ std::string run(const std::string& name, const DemoModel* model = nullptr) {
   throw std::logic_error("no demonstration " + name);
 }
 
-void expect_lines(const std::string& text, const std::vector<std::string>& lines) {
-  for (const std::string& line : lines)
-    EXPECT_NE(text.find(line), std::string::npos) << line << "\nin\n" << text;
-}
-
 // The worked numbers of the systems that the project teaches.
 TEST(Demos, NormsAsInTheBook) {
-  expect_lines(run("norms"),
-               {"0.4784 with n-1, 0.3827 with n", "2.1288 with n-1, 1.7031 with n",
-                "0.9435   0.0086  -0.1474   0.7733  -1.5780", "-1.3081   0.0601  -0.3161   1.4757   0.0884",
-                "1.0548   0.0097  -0.1648   0.8645  -1.7642", "-1.4625   0.0672  -0.3534   1.6498   0.0989",
-                "1.0007 with n-1", "RMS 1.000000"});
+  EXPECT_TRUE(
+      names(run("norms"),
+            {"0.4784", "0.3827", "2.1288", "1.7031", "0.9435   0.0086  -0.1474   0.7733  -1.5780",
+             "-1.3081   0.0601  -0.3161   1.4757   0.0884", "1.0548   0.0097  -0.1648   0.8645  -1.7642",
+             "-1.4625   0.0672  -0.3534   1.6498   0.0989", "1.0007", "1.000000"}));
 }
 
 // PyTorch's seed 100: the logits that the chapter prints, dropout on.
 TEST(Demos, SkeletonHasTheLogitsOfTheChapter) {
   const std::string text = run("skeleton");
-  expect_lines(text, {"77,981,184 parameters", "ids [2,4] -> logits [2,4,50257]"});
+  EXPECT_TRUE(names(text, {77981184, "[2,4]", "[2,4,50257]"}));
   const auto row = [&](const std::string& place, size_t which) {
     size_t at = 0;
     for (size_t i = 0; i <= which; ++i)
@@ -50,47 +47,54 @@ TEST(Demos, SkeletonHasTheLogitsOfTheChapter) {
 }
 
 TEST(Demos, LossOfAGuessAndOfCertainty) {
-  expect_lines(run("loss"), {"2.3026       10.00", "0.0000        1.00", "10.8249    50257.00",
-                             "[2,5,10] and targets [2,5] are flattened to (10,10) and (10)"});
+  EXPECT_TRUE(names(run("loss"), {"2.3026       10.00", "0.0000        1.00", "10.8249    50257.00",
+                                  "[2,5,10]", "[2,5]", "(10,10)", "(10)"}));
 }
 
 TEST(Demos, AttentionOfTheSeeds) {
-  expect_lines(run("attention"),
-               {"    0.174    0.826", "    0.417    0.311    0.273", "    0.168    0.235    0.170    0.428",
-                "    0.202    0.365    0.248    0.078    0.107", "1/sqrt(8) = 0.354",
-                "     0.24     0.19     0.37     0.20", "     0.40     0.17     0.20     0.09     0.14"});
+  EXPECT_TRUE(
+      names(run("attention"),
+            {"    0.174    0.826", "    0.417    0.311    0.273", "    0.168    0.235    0.170    0.428",
+             "    0.202    0.365    0.248    0.078    0.107", "1/sqrt(8) = 0.354",
+             "     0.24     0.19     0.37     0.20", "     0.40     0.17     0.20     0.09     0.14"}));
 }
 
 TEST(Demos, MaskOfSixWords) {
-  expect_lines(run("mask"), {"   on     1    1    1    1    .    .", "  mat     1    1    1    1    1    1"});
+  EXPECT_TRUE(
+      names(run("mask"), {"   on     1    1    1    1    .    .", "  mat     1    1    1    1    1    1"}));
 }
 
 TEST(Demos, Activations) {
-  expect_lines(run("activations"), {"0.5000  0.2500", "1.5000  2.2500", "2.0000  4.0000",
-                                    "-0.1700 at -0.7525", "4.7e-04, near\n|x| = 2.70"});
+  EXPECT_TRUE(names(run("activations"), {"0.5000  0.2500", "1.5000  2.2500", "2.0000  4.0000", "-0.1700",
+                                         "-0.7525", "4.7e-04", "2.70"}));
 }
 
 TEST(Demos, RotaryNumbers) {
-  expect_lines(run("rope"),
-               {"0.749894", "0.562341", "0.421697", "7.49894", "5.62341", "4.21697", "[1, 128, 1, 32]"});
+  EXPECT_TRUE(names(
+      run("rope"), {"0.749894", "0.562341", "0.421697", "7.49894", "5.62341", "4.21697", "[1, 128, 1, 32]"}));
 }
 
 TEST(Demos, ZeroedBlockIsTheIdentity) {
-  expect_lines(run("identity"), {"equals, bit for bit,", "block 2, all weights 0"});
+  const std::string text = run("identity");
+  EXPECT_TRUE(std::ranges::any_of(lines_of(text), [](std::string_view line) {
+    return line.ends_with(" 0.0000") && bool{names(line, {2})};
+  })) << text;
 }
 
 TEST(Demos, CacheOfOneHeadIsASixth) {
-  expect_lines(run("cache"), {"1 (MQA)         6.00 KiB                           6 x"});
+  EXPECT_TRUE(names(run("cache"), {"1 (MQA)         6.00 KiB                           6 x"}));
 }
 
 TEST(Demos, ForcingCountsWhatIsRight) {
   const RandomModel random(make_config(small_config("gpt2")), DType::f32);
   const std::vector<int32_t> ids = random_ids(10, 23, 4);
-  const TokenNames names;
-  const DemoModel model{random.model, ids, names};
-  expect_lines(run("forcing", &model), {"The first 5 tokens are given", " of 5 right"});
-  const DemoModel short_model{random.model, std::span(ids).first(1), names};
-  expect_lines(run("forcing", &short_model), {"needs a prompt"});
+  const TokenNames token_names;
+  const DemoModel model{random.model, ids, token_names};
+  const std::string text = run("forcing", &model);
+  EXPECT_TRUE(names(text, {5}));
+  EXPECT_GT(lines_of(text).size(), 5u);
+  const DemoModel short_model{random.model, std::span(ids).first(1), token_names};
+  EXPECT_TRUE(names(run("forcing", &short_model), {2}));
 }
 
 TEST(Demos, FitATerminal) {

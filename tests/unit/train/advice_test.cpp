@@ -3,12 +3,17 @@
 #include <gtest/gtest.h>
 
 #include "support/error_of.h"
+#include "support/names.h"
 #include "support/small_models.h"
 #include "train/announce.h"
 #include "train/plan.h"
 
 namespace gpt {
 namespace {
+
+using test::error_of;
+using test::Fact;
+using test::names;
 
 struct Case {
   RunConfig config;
@@ -31,12 +36,11 @@ struct Case {
 };
 
 // One line, with all of these in it.
-void expect_line(const Case& c, const std::vector<std::string>& parts) {
+void expect_line(const Case& c, std::initializer_list<Fact> facts) {
   const std::vector<std::string> lines = c.advice();
-  ASSERT_EQ(lines.size(), 1u) << parts[0];
+  ASSERT_EQ(lines.size(), 1u) << facts.begin()->text();
   EXPECT_EQ(lines[0].find('\n'), std::string::npos);
-  for (const std::string& part : parts)
-    EXPECT_NE(lines[0].find(part), std::string::npos) << lines[0];
+  EXPECT_TRUE(names(lines[0], facts));
 }
 
 TEST(Advice, NothingWhereAllIsWell) {
@@ -47,8 +51,7 @@ TEST(Advice, PassesOverTheText) {
   Case c;
   c.config.train.batch_size = c.config.train.micro_batch = 1000;  // 64 M tokens in all
   c.parameters = 11000000;
-  expect_line(c,
-              {"passes 6.4 times over 10.0 M tokens with 11.0 M parameters", "--steps 625", "--patience 5"});
+  expect_line(c, {"6.4", "10.0 M", "11.0 M", "--steps 625", "--patience 5"});
 }
 
 TEST(Advice, PassesThatAModelStands) {
@@ -70,10 +73,10 @@ TEST(Advice, DataTooSmall) {
   Case c;
   c.parameters = 1;
   c.train_tokens = 1000;
-  expect_line(c, {"16 x 64 tokens is more than the 1,000", "--batch-size 3"});
+  expect_line(c, {16, 64, 1000, "--batch-size 3"});
   c = Case();
   c.val_tokens = 130;
-  expect_line(c, {"130 tokens, 2 windows of 64", "--val-fraction"});
+  expect_line(c, {130, 2, 64, "--val-fraction"});
   c.val_tokens = 0;
   EXPECT_TRUE(c.advice().empty());
 }
@@ -81,7 +84,7 @@ TEST(Advice, DataTooSmall) {
 TEST(Advice, WarmUp) {
   Case c;
   c.config.train.warmup = 1000;
-  expect_line(c, {"1,000 of 1,000 steps of warm-up", "--warmup 100"});
+  expect_line(c, {1000, "--warmup 100"});
   c.config.train.warmup = 0;
   EXPECT_TRUE(c.advice().empty());
   c.config.train.lr = 3e-3;
@@ -91,11 +94,11 @@ TEST(Advice, WarmUp) {
 TEST(Advice, ShortDocumentsAndLargeVocabularies) {
   Case c;
   c.documents = 500000;
-  expect_line(c, {"500,000 documents have 20 tokens", "--n-ctx 16"});
+  expect_line(c, {500000, 20, "--n-ctx 16"});
   c.documents = 0;
   EXPECT_TRUE(c.advice().empty()) << "not known";
   c.config.model.vocab_size = 200000;
-  expect_line(c, {"each of 200,000 tokens occurs 50 times", "--vocab-size 32768"});
+  expect_line(c, {200000, 50, "--vocab-size 32768"});
   c.chosen_tokenizer = false;
   EXPECT_TRUE(c.advice().empty());
 }
@@ -104,10 +107,10 @@ TEST(Advice, Evaluation) {
   Case c;
   c.config.train.eval_every = 100;
   c.config.train.eval_batches = 50;
-  expect_line(c, {"14.3 % of the run", "--eval-every 100 --eval-batches 15"});
+  expect_line(c, {"14.3 %", "--eval-every 100", "--eval-batches 15"});
   c = Case();
   c.config.train.patience = 10;
-  expect_line(c, {"10 evaluations, --patience 10"});
+  expect_line(c, {10, "--patience 10"});
 }
 
 TEST(Advice, AnOptimizerThatTakesMoreThanATenth) {
@@ -116,7 +119,7 @@ TEST(Advice, AnOptimizerThatTakesMoreThanATenth) {
   c.config.train.batch_size = 64;
   EXPECT_TRUE(c.advice().empty());
   c.config.train.batch_size = 1;
-  expect_line(c, {"the optimizer's own products", "--batch-size"});
+  expect_line(c, {"10.0 %", "--batch-size", "--optimizer adamw"});
   const std::string line = c.advice()[0];
   const size_t at = line.find("--batch-size ") + 13;
   c.config.train.batch_size = std::stoll(line.substr(at));
@@ -129,19 +132,24 @@ TEST(Advice, PatienceNeedsEvaluation) {
   c.patience = 2;
   complete(c);
   EXPECT_NO_THROW(check_run(c, true));
-  EXPECT_NE(test::error_of([&] { check_run(c, false); }).find("--patience 2"), std::string::npos);
+  EXPECT_TRUE(names(error_of([&] { check_run(c, false); }), {"--patience 2", "--val-fraction"}));
   c.eval_every = 0;
-  EXPECT_NE(test::error_of([&] { check_run(c, true); }).find("--eval-every"), std::string::npos);
+  EXPECT_TRUE(names(error_of([&] { check_run(c, true); }), {"--patience 2", "--eval-every"}));
 }
 
 TEST(Announce, EvaluationLines) {
-  EXPECT_EQ(
-      evaluation_line({.val = 5.5398, .train = 5.5432}, {.step = 0, .lr = 0, .norm = 1.25, .best = true}),
-      "step 0: train 5.5432 | val 5.5398 | lr 0.000000 | norm 1.2500, best so far\n");
-  EXPECT_EQ(evaluation_line({.val = 1, .train = {}}, {.step = 10, .lr = 1, .norm = 2.0, .floor = 0.75}),
-            "step 10: validation loss 1.0000, perplexity 2.72, 0.2500 above the floor\n");
-  EXPECT_EQ(evaluation_line({.val = 10, .train = {}}, {.step = 1000, .lr = 1}),
-            "step 1,000: validation loss 10.0000, perplexity 22,026.47\n");
+  EvalState state{.step = 0, .lr = 0, .norm = 1.25, .best = true};
+  const EvalLosses losses{.val = 5.5398, .train = 5.5432};
+  const std::string line = evaluation_line(losses, state);
+  EXPECT_TRUE(names(line, {0, "5.5432", "5.5398", "0.000000", "1.2500"}));
+  EXPECT_EQ(line.find('\n'), line.size() - 1);
+  state.best = false;
+  EXPECT_NE(evaluation_line(losses, state), line);
+  EXPECT_TRUE(
+      names(evaluation_line({.val = 1, .train = {}}, {.step = 10, .lr = 1, .norm = 2.0, .floor = 0.75}),
+            {10, "1.0000", "2.72", "0.2500"}));
+  EXPECT_TRUE(names(evaluation_line({.val = 10, .train = {}}, {.step = 1000, .lr = 1}),
+                    {1000, "10.0000", "22,026.47"}));
 }
 
 TEST(Announce, EndsSayWhatBecameOfIt) {
@@ -152,23 +160,16 @@ TEST(Announce, EndsSayWhatBecameOfIt) {
              .best_val_loss = 1.5,
              .best_step = 20,
              .out = "run"};
-  EXPECT_NE(end_lines(end).find("stopped at step 50 of 100; continue with: gpt train --resume --out run"),
-            std::string::npos);
+  EXPECT_TRUE(names(end_lines(end), {50, 100, "gpt train --resume --out run"}));
   end.program = "gpt launch -n 2 --";
-  EXPECT_NE(end_lines(end).find("continue with: gpt launch -n 2 -- train --resume --out run\n"),
-            std::string::npos);
+  EXPECT_TRUE(names(end_lines(end), {50, 100, "gpt launch -n 2 -- train --resume --out run"}));
   end.program = "gpt";
   end.finished = true;
   end.patience = 3;
-  const std::string text = end_lines(end);
-  for (const char* part : {"done: 50 steps", "validation loss 2.0000; best 1.5000 at step 20",
-                           "3 evaluations without", "--patience 0", "run/last and run/best"})
-    EXPECT_NE(text.find(part), std::string::npos) << text;
+  EXPECT_TRUE(names(end_lines(end), {50, "2.0000", "1.5000", 20, 3, "--patience 0", "run/last", "run/best"}));
   end.val_step = 40;
   end.best_step = 70;
-  EXPECT_NE(
-      end_lines(end).find("validation loss 2.0000 at step 40; best 1.5000 at step 70, of the part that was"),
-      std::string::npos);
+  EXPECT_TRUE(names(end_lines(end), {"2.0000", 40, "1.5000", 70}));
 }
 
 }  // namespace
