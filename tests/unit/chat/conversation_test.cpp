@@ -9,7 +9,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-const Tokenizer& tokenizer() {
+const Tokenizer& chat_tokenizer() {
   static const std::unique_ptr<Tokenizer> loaded =
       load_tokenizer(GPT_SOURCE_DIR "/tests/data/chat.tokenizer.json");
   return *loaded;
@@ -17,10 +17,10 @@ const Tokenizer& tokenizer() {
 
 class Conversations : public testing::Test {
  protected:
-  Ids answer_ids(const std::string& text) const { return tokenizer().encode(text); }
+  Ids answer_ids(const std::string& text) const { return chat_tokenizer().encode(text); }
   Ids prompt(std::vector<ChatMessage> messages) const { return format_.encode(messages, true); }
 
-  const ChatTemplate format_{ChatFormat::chatml, tokenizer()};
+  const ChatTemplate format_{ChatFormat::chatml, chat_tokenizer()};
 };
 
 TEST_F(Conversations, ArePromptsOfAllTurns) {
@@ -46,7 +46,7 @@ TEST_F(Conversations, KeepTheIdsOfAnswersAsTheModelGaveThem) {
 TEST_F(Conversations, KeepIdsThatTheTokenizerDoesNotHave) {
   Conversation c(format_, "", 4096);
   c.ask("one", 100);
-  const Ids odd{5, static_cast<int32_t>(tokenizer().vocab_size()), 9};
+  const Ids odd{5, static_cast<int32_t>(chat_tokenizer().vocab_size()), 9};
   c.answer(odd);
   const Ids ids = c.ask("two", 100);
   EXPECT_NE(std::search(ids.begin(), ids.end(), odd.begin(), odd.end()), ids.end());

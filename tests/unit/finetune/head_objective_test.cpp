@@ -215,7 +215,7 @@ class HeadGolden : public testing::TestWithParam<Shape> {
 };
 
 // Largest difference as a part of the largest number.
-double error_of(const std::vector<double>& got, const std::vector<double>& want) {
+double distance(const std::vector<double>& got, const std::vector<double>& want) {
   double error = 0, top = 1e-30;
   for (size_t i = 0; i < got.size(); ++i) {
     error = std::max(error, std::abs(got[i] - want[i]));
@@ -249,12 +249,12 @@ void HeadGolden::expect_agrees(DType dtype, Isa isa, double tolerance) {
       got.resize(at + bytes.size() / sizeof(double));
       std::memcpy(got.data() + at, bytes.data(), bytes.size());
     });
-    EXPECT_LE(error_of(got, golden<double>("grad." + tensor.name)), tolerance) << tensor.name;
+    EXPECT_LE(distance(got, golden<double>("grad." + tensor.name)), tolerance) << tensor.name;
   }
   std::vector<double> dhead = golden<double>("grad.score.weight"), got;
   for (int64_t i = 0; i < t.grads[head].size(); ++i)
     got.push_back(get(t.grads[head], i / t.grads[head].cols(), i % t.grads[head].cols()));
-  EXPECT_LE(error_of(got, dhead), tolerance) << "the head";
+  EXPECT_LE(distance(got, dhead), tolerance) << "the head";
 }
 
 TEST_P(HeadGolden, AgreesWithPyTorch) {

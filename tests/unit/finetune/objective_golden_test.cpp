@@ -16,7 +16,7 @@
 namespace gpt::test {
 namespace {
 
-constexpr int64_t kSamples = 4, kTokens = 10;
+constexpr int64_t kSamples = 4, kGoldenTokens = 10;
 constexpr double kBeta = 0.3, kTemperature = 0.5;
 
 struct Case {
@@ -38,7 +38,7 @@ class ObjectiveGolden : public testing::TestWithParam<Case> {
   }
 
   const Objective& objective() const {
-    static const Preferences preferences(kTokens, kBeta);
+    static const Preferences preferences(kGoldenTokens, kBeta);
     static const PolicyGradient policy, tempered(kTemperature);
     const std::string name = GetParam().name;
     if (name == "dpo") return preferences;
@@ -52,12 +52,12 @@ class ObjectiveGolden : public testing::TestWithParam<Case> {
                  starts = golden<int32_t>("starts");
       const auto weights = golden<float>("weights"), labels = golden<float>("labels");
       const bool policy = dynamic_cast<const PolicyGradient*>(&objective()) != nullptr;
-      for (int64_t i = 0; i < rows * kTokens; ++i) {
-        const auto at = static_cast<size_t>(first * kTokens + i);
+      for (int64_t i = 0; i < rows * kGoldenTokens; ++i) {
+        const auto at = static_cast<size_t>(first * kGoldenTokens + i);
         s.ids[i] = ids[at];
         s.targets[i] = targets[at];
         s.starts[i] = static_cast<uint8_t>(starts[at]);
-        s.weights[i] = policy ? labels[at / kTokens] : weights[at];
+        s.weights[i] = policy ? labels[at / kGoldenTokens] : weights[at];
       }
       for (int64_t row = 0; row < rows; ++row)
         s.labels[row] = labels[static_cast<size_t>(first + row)];
@@ -77,7 +77,7 @@ class ObjectiveGolden : public testing::TestWithParam<Case> {
     TrainStep step(model, weights, make_adamw(model.table, {}), backend(pool, isa),
                    {.batch_size = kSamples,
                     .micro_batch = micro_batch,
-                    .n_ctx = kTokens,
+                    .n_ctx = kGoldenTokens,
                     .graph = {.dtype = dtype, .objective = &objective()}});
     step.compute_gradients({}, fill());
     EXPECT_NEAR(step.state().loss, golden<double>("loss")[0], tolerance);

@@ -18,13 +18,13 @@ using test::error_of;
 using test::Fact;
 using test::names;
 
-struct Case {
+struct SchemaCase {
   std::string schema;
   std::vector<std::string> fit, others;
 };
 
-void check(const std::vector<Case>& cases) {
-  for (const Case& c : cases) {
+void check(const std::vector<SchemaCase>& cases) {
+  for (const SchemaCase& c : cases) {
     SCOPED_TRACE(c.schema);
     const GrammarPtr grammar = compile_json_schema_text(c.schema);
     for (const std::string& text : c.fit)

@@ -37,7 +37,7 @@ int32_t greedy(const std::vector<float>& logits, SamplingParams params, TokenHis
   return FixedSampler(params, std::ssize(logits)).sample(logits, history, random);
 }
 
-using Ids = std::set<int32_t>;
+using IdSet = std::set<int32_t>;
 
 TEST(Sampler, GreedyTakesTheLargestAndTheLowestIdOfEquals) {
   EXPECT_EQ(greedy({1, 3, 2}, {}), 1);
@@ -50,48 +50,48 @@ TEST(Sampler, GreedyIgnoresFilters) {
 }
 
 TEST(Sampler, TopKKeepsTheKLargest) {
-  EXPECT_EQ(support({0.3f, 0.1f, 0.2f, 0.4f}, {.top_k = 2}), (Ids{0, 3}));
-  EXPECT_EQ(support({0.3f, 0.1f, 0.2f, 0.4f}, {.top_k = 1}), (Ids{3}));
+  EXPECT_EQ(support({0.3f, 0.1f, 0.2f, 0.4f}, {.top_k = 2}), (IdSet{0, 3}));
+  EXPECT_EQ(support({0.3f, 0.1f, 0.2f, 0.4f}, {.top_k = 1}), (IdSet{3}));
 }
 
 TEST(Sampler, TopKKeepsAllThatTieWithTheLast) {
   // The second largest is 0.2, which ids 1, 2 and 4 share.
-  EXPECT_EQ(support({0.1f, 0.2f, 0.2f, 0.3f, 0.2f}, {.top_k = 2}), (Ids{1, 2, 3, 4}));
+  EXPECT_EQ(support({0.1f, 0.2f, 0.2f, 0.3f, 0.2f}, {.top_k = 2}), (IdSet{1, 2, 3, 4}));
 }
 
 TEST(Sampler, TopKIsOffAtZeroAndClampedToTheVocabulary) {
-  EXPECT_EQ(support({0, 0, 0}, {.top_k = 0}), (Ids{0, 1, 2}));
-  EXPECT_EQ(support({0, 0, 0}, {.top_k = 1000}), (Ids{0, 1, 2}));
+  EXPECT_EQ(support({0, 0, 0}, {.top_k = 0}), (IdSet{0, 1, 2}));
+  EXPECT_EQ(support({0, 0, 0}, {.top_k = 1000}), (IdSet{0, 1, 2}));
 }
 
 TEST(Sampler, TopPKeepsTheCrossingToken) {
   // Probabilities 0.5, 0.3, 0.15, 0.05; sums before each: 0, 0.5, 0.8, 0.95.
   const std::vector<float> logits{std::log(0.15f), std::log(0.5f), std::log(0.05f), std::log(0.3f)};
   for (const TopPRule rule : {TopPRule::crossing, TopPRule::reaching}) {
-    EXPECT_EQ(support(logits, {.top_p = 0.4, .top_p_rule = rule}), (Ids{1}));
-    EXPECT_EQ(support(logits, {.top_p = 0.6, .top_p_rule = rule}), (Ids{1, 3}));
-    EXPECT_EQ(support(logits, {.top_p = 0.9, .top_p_rule = rule}), (Ids{0, 1, 3}));
-    EXPECT_EQ(support(logits, {.top_p = 0.96, .top_p_rule = rule}), (Ids{0, 1, 2, 3}));
-    EXPECT_EQ(support(logits, {.top_p = 1e-9, .top_p_rule = rule}), (Ids{1}));
+    EXPECT_EQ(support(logits, {.top_p = 0.4, .top_p_rule = rule}), (IdSet{1}));
+    EXPECT_EQ(support(logits, {.top_p = 0.6, .top_p_rule = rule}), (IdSet{1, 3}));
+    EXPECT_EQ(support(logits, {.top_p = 0.9, .top_p_rule = rule}), (IdSet{0, 1, 3}));
+    EXPECT_EQ(support(logits, {.top_p = 0.96, .top_p_rule = rule}), (IdSet{0, 1, 2, 3}));
+    EXPECT_EQ(support(logits, {.top_p = 1e-9, .top_p_rule = rule}), (IdSet{1}));
   }
 }
 
 TEST(Sampler, TopPRulesDifferOnExactEquality) {
   // Four equal logits: the sum before the third token is exactly one half.
   const std::vector<float> four{2, 2, 2, 2};
-  EXPECT_EQ(support(four, {.top_p = 0.5, .top_p_rule = TopPRule::crossing}), (Ids{0, 1, 2}));
-  EXPECT_EQ(support(four, {.top_p = 0.5, .top_p_rule = TopPRule::reaching}), (Ids{0, 1}));
+  EXPECT_EQ(support(four, {.top_p = 0.5, .top_p_rule = TopPRule::crossing}), (IdSet{0, 1, 2}));
+  EXPECT_EQ(support(four, {.top_p = 0.5, .top_p_rule = TopPRule::reaching}), (IdSet{0, 1}));
   // Ten: 0.3 is no binary fraction, and neither rule may depend on how 0.1 + 0.1 + 0.1 rounds.
   const std::vector<float> ten(10, -1.5f);
-  EXPECT_EQ(support(ten, {.top_p = 0.3, .top_p_rule = TopPRule::crossing}), (Ids{0, 1, 2, 3}));
-  EXPECT_EQ(support(ten, {.top_p = 0.3, .top_p_rule = TopPRule::reaching}), (Ids{0, 1, 2}));
+  EXPECT_EQ(support(ten, {.top_p = 0.3, .top_p_rule = TopPRule::crossing}), (IdSet{0, 1, 2, 3}));
+  EXPECT_EQ(support(ten, {.top_p = 0.3, .top_p_rule = TopPRule::reaching}), (IdSet{0, 1, 2}));
 }
 
 TEST(Sampler, TopPCountsWhatTopKLeft) {
   // Of ten equal logits and one larger pair top-k leaves the pair, one half each: p = 0.4 keeps one.
   std::vector<float> logits(12, 0.0f);
   logits[4] = logits[9] = 1;
-  EXPECT_EQ(support(logits, {.top_k = 2, .top_p = 0.4}), (Ids{4}));
+  EXPECT_EQ(support(logits, {.top_k = 2, .top_p = 0.4}), (IdSet{4}));
 }
 
 TEST(Sampler, TopPAgreesWithAFullSort) {
@@ -108,7 +108,7 @@ TEST(Sampler, TopPAgreesWithAFullSort) {
   for (const float x : logits)
     total += std::exp(double{x});
   for (const double p : {0.1, 0.5, 0.9, 0.999}) {
-    Ids kept;
+    IdSet kept;
     double sum = 0;
     for (const int32_t id : order) {
       if (sum > p * total) break;
@@ -135,14 +135,14 @@ TEST(Sampler, TopPAgreesWithAFullSort) {
 
 TEST(Sampler, MinPKeepsTokensLikelyRelativeToTheBest) {
   const std::vector<float> logits{0, std::log(0.5f) + 1e-3f, std::log(0.5f) - 1e-3f, -5};
-  EXPECT_EQ(support(logits, {.min_p = 0.5}), (Ids{0, 1}));
-  EXPECT_EQ(support({1, 1, 0.9f}, {.min_p = 1}), (Ids{0, 1}));  // equality stays
+  EXPECT_EQ(support(logits, {.min_p = 0.5}), (IdSet{0, 1}));
+  EXPECT_EQ(support({1, 1, 0.9f}, {.min_p = 1}), (IdSet{0, 1}));  // equality stays
 }
 
 TEST(Sampler, MinPComesAfterTemperature) {
   // At temperature 1 the second has e^-1 = 0.37 of the first; at 2, e^-0.5 = 0.61.
-  EXPECT_EQ(support({1, 0}, {.temperature = 1, .min_p = 0.5}), (Ids{0}));
-  EXPECT_EQ(support({1, 0}, {.temperature = 2, .min_p = 0.5}), (Ids{0, 1}));
+  EXPECT_EQ(support({1, 0}, {.temperature = 1, .min_p = 0.5}), (IdSet{0}));
+  EXPECT_EQ(support({1, 0}, {.temperature = 2, .min_p = 0.5}), (IdSet{0, 1}));
 }
 
 TEST(Sampler, RepetitionPenaltyDividesPositiveAndMultipliesNegativeLogits) {
@@ -188,12 +188,12 @@ TEST(Sampler, BiasComesBeforeTheRepetitionPenalty) {
 }
 
 TEST(Sampler, InfiniteBiasForbidsAndForces) {
-  EXPECT_EQ(support({9, 1, 1}, {.logit_bias = {{0, -kInf}}}), (Ids{1, 2}));
+  EXPECT_EQ(support({9, 1, 1}, {.logit_bias = {{0, -kInf}}}), (IdSet{1, 2}));
   EXPECT_EQ(greedy({9, 1, 2}, {.logit_bias = {{0, -kInf}}}), 2);
-  EXPECT_EQ(support({9, 1, 1}, {.top_k = 3, .top_p = 0.9, .logit_bias = {{1, kInf}}}), (Ids{1}));
-  EXPECT_EQ(support({9, 1, 1}, {.logit_bias = {{1, kInf}, {2, kInf}}}), (Ids{1, 2}));
-  EXPECT_EQ(support({9, 1, 1}, {.top_k = 2, .logit_bias = {{0, -kInf}, {1, -kInf}}}), (Ids{2}));
-  EXPECT_EQ(support({9, 1}, {.logit_bias = {{1, 1e300}}}), (Ids{1}));
+  EXPECT_EQ(support({9, 1, 1}, {.top_k = 3, .top_p = 0.9, .logit_bias = {{1, kInf}}}), (IdSet{1}));
+  EXPECT_EQ(support({9, 1, 1}, {.logit_bias = {{1, kInf}, {2, kInf}}}), (IdSet{1, 2}));
+  EXPECT_EQ(support({9, 1, 1}, {.top_k = 2, .logit_bias = {{0, -kInf}, {1, -kInf}}}), (IdSet{2}));
+  EXPECT_EQ(support({9, 1}, {.logit_bias = {{1, 1e300}}}), (IdSet{1}));
   EXPECT_THROW(greedy({1, 2}, {.logit_bias = {{0, -kInf}, {1, -kInf}}}), Error);
 }
 
@@ -221,11 +221,11 @@ TEST(Sampler, TemperatureScalesTheDistribution) {
 }
 
 TEST(Sampler, ExtremeNumbersStayDefined) {
-  EXPECT_EQ(support({1, 2, 2}, {.temperature = 5e-324}), (Ids{1, 2}));
-  EXPECT_EQ(support({1, 2, 3}, {.temperature = 1e300}), (Ids{0, 1, 2}));
-  EXPECT_EQ(support({3e38f, -3e38f}, {.temperature = 0.7, .top_p = 0.5}), (Ids{0}));
+  EXPECT_EQ(support({1, 2, 2}, {.temperature = 5e-324}), (IdSet{1, 2}));
+  EXPECT_EQ(support({1, 2, 3}, {.temperature = 1e300}), (IdSet{0, 1, 2}));
+  EXPECT_EQ(support({3e38f, -3e38f}, {.temperature = 0.7, .top_p = 0.5}), (IdSet{0}));
   const std::vector<int32_t> both{0, 1};
-  EXPECT_EQ(support({3e38f, -3e38f}, {.repetition_penalty = 1e6}, {both, both}), (Ids{0}));
+  EXPECT_EQ(support({3e38f, -3e38f}, {.repetition_penalty = 1e6}, {both, both}), (IdSet{0}));
 }
 
 TEST(Sampler, RejectsLogitsThatAreNotNumbers) {

@@ -2,15 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "support/count_of.h"
+
 namespace gpt {
 namespace {
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t n = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size()))
-    ++n;
-  return n;
-}
 
 RunReport full_report(const std::string& text) {
   Chart chart;
@@ -30,50 +25,52 @@ RunReport full_report(const std::string& text) {
 TEST(ReportHtml, EveryPartIsShown) {
   const std::string html = report_html(full_report("wombat"));
   // 18 texts in the page (the title twice), and 2 in each of the three drawings of the chart.
-  EXPECT_EQ(count(html, ">wombat<"), 18u + 3u * 2u);
-  EXPECT_EQ(count(html, "1,500"), 1u);
-  EXPECT_EQ(count(html, "<td class=\"num\">1,234</td>"), 1u);
+  EXPECT_EQ(test::count_of(html, ">wombat<"), 18u + 3u * 2u);
+  EXPECT_EQ(test::count_of(html, "1,500"), 1u);
+  EXPECT_EQ(test::count_of(html, "<td class=\"num\">1,234</td>"), 1u);
 }
 
 TEST(ReportHtml, NoTextBecomesMarkup) {
   const std::string html =
       report_html(full_report("</pre></style></title><script>alert('x')</script><img src=x>"));
-  EXPECT_EQ(count(html, "<script"), 0u);
-  EXPECT_EQ(count(html, "<img"), 0u);
-  EXPECT_EQ(count(html, "</style>"), 1u);
-  EXPECT_EQ(count(html, "<pre"), count(html, "</pre>"));
+  EXPECT_EQ(test::count_of(html, "<script"), 0u);
+  EXPECT_EQ(test::count_of(html, "<img"), 0u);
+  EXPECT_EQ(test::count_of(html, "</style>"), 1u);
+  EXPECT_EQ(test::count_of(html, "<pre"), test::count_of(html, "</pre>"));
 }
 
 TEST(ReportHtml, IsSelfContainedAndForbidsTheRest) {
   const std::string html = report_html(full_report("t"));
-  EXPECT_EQ(count(html, "default-src 'none'"), 1u);
-  EXPECT_EQ(count(html, "http://www.w3.org/2000/svg"), count(html, "http:") + count(html, "https:"));
-  EXPECT_EQ(count(html, "src="), 0u);
-  EXPECT_EQ(count(html, "href="), 0u);
-  EXPECT_EQ(count(html, "url("), 0u);
-  EXPECT_EQ(count(html, "name=\"viewport\""), 1u);
+  EXPECT_EQ(test::count_of(html, "default-src 'none'"), 1u);
+  EXPECT_EQ(test::count_of(html, "http://www.w3.org/2000/svg"),
+            test::count_of(html, "http:") + test::count_of(html, "https:"));
+  EXPECT_EQ(test::count_of(html, "src="), 0u);
+  EXPECT_EQ(test::count_of(html, "href="), 0u);
+  EXPECT_EQ(test::count_of(html, "url("), 0u);
+  EXPECT_EQ(test::count_of(html, "name=\"viewport\""), 1u);
 }
 
 TEST(ReportHtml, ElementsAreClosed) {
   const std::string html = report_html(full_report("t"));
   for (const std::string tag :
        {"div", "table", "dl", "dt", "dd", "pre", "h2", "svg", "main", "tr", "td", "th"}) {
-    EXPECT_EQ(count(html, "<" + tag + ">") + count(html, "<" + tag + " "), count(html, "</" + tag + ">"))
+    EXPECT_EQ(test::count_of(html, "<" + tag + ">") + test::count_of(html, "<" + tag + " "),
+              test::count_of(html, "</" + tag + ">"))
         << tag;
   }
 }
 
 TEST(ReportHtml, EmptyPartsAreLeftOut) {
   const std::string html = report_html({});
-  EXPECT_EQ(count(html, "<h2"), 0u);
-  EXPECT_EQ(count(html, "<svg"), 0u);
+  EXPECT_EQ(test::count_of(html, "<h2"), 0u);
+  EXPECT_EQ(test::count_of(html, "<svg"), 0u);
   EXPECT_TRUE(html.ends_with("</html>\n"));
 }
 
 TEST(ReportHtml, SamplesKeepTheirLinesAndLoseTheirControls) {
   RunReport report;
   report.samples = {{1, "a", "\n\tb\x1b\xff"}};
-  EXPECT_EQ(count(report_html(report), "</span>\n\tb\u241b\uFFFD</pre>"), 1u);
+  EXPECT_EQ(test::count_of(report_html(report), "</span>\n\tb\u241b\uFFFD</pre>"), 1u);
 }
 
 }  // namespace

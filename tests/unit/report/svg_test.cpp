@@ -2,32 +2,27 @@
 
 #include <gtest/gtest.h>
 
+#include "support/count_of.h"
+
 #include <cmath>
 #include <limits>
 
 namespace gpt {
 namespace {
 
-size_t count(const std::string& text, const std::string& part) {
-  size_t n = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size()))
-    ++n;
-  return n;
-}
-
 // Every element is closed, no attribute or text holds raw markup, no coordinate is NaN or infinite.
 void expect_sound(const std::string& svg) {
   EXPECT_TRUE(svg.starts_with("<svg "));
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
-  EXPECT_EQ(count(svg, "<text "), count(svg, "</text>"));
-  EXPECT_EQ(count(svg, "<title>"), count(svg, "</title>"));
+  EXPECT_EQ(test::count_of(svg, "<text "), test::count_of(svg, "</text>"));
+  EXPECT_EQ(test::count_of(svg, "<title>"), test::count_of(svg, "</title>"));
   for (size_t at = svg.find("d=\""); at != std::string::npos; at = svg.find("d=\"", at + 1)) {
     const std::string path = svg.substr(at + 3, svg.find('"', at + 3) - at - 3);
     EXPECT_EQ(path.find_first_not_of("MLh0123456789. -"), std::string::npos) << path;
   }
-  EXPECT_EQ(count(svg, "=\"nan"), 0u);
-  EXPECT_EQ(count(svg, "=\"inf"), 0u);
-  EXPECT_EQ(count(svg, "=\"-nan"), 0u);
+  EXPECT_EQ(test::count_of(svg, "=\"nan"), 0u);
+  EXPECT_EQ(test::count_of(svg, "=\"inf"), 0u);
+  EXPECT_EQ(test::count_of(svg, "=\"-nan"), 0u);
 }
 
 Chart one_series(std::vector<double> x, std::vector<double> y, SeriesStyle style = SeriesStyle::line) {
@@ -50,7 +45,7 @@ TEST(Svg, WithoutPointsItSaysSo) {
   for (const Chart& chart : {Chart{}, one_series({}, {}), one_series({1, 2}, {nan, nan})}) {
     const std::string svg = line_chart_svg(chart);
     expect_sound(svg);
-    EXPECT_EQ(count(svg, "class=\"gc-text gc-middle\""), 1u);
+    EXPECT_EQ(test::count_of(svg, "class=\"gc-text gc-middle\""), 1u);
   }
 }
 
@@ -64,7 +59,7 @@ TEST(Svg, MissingValuesBreakTheLine) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   const std::string svg = line_chart_svg(one_series({1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, nan, 3, 2, inf, 1, 2}));
   expect_sound(svg);
-  EXPECT_EQ(count(series_path(svg, "gc-line gc-c0"), "M"), 3u);
+  EXPECT_EQ(test::count_of(series_path(svg, "gc-line gc-c0"), "M"), 3u);
 }
 
 TEST(Svg, ExtremeValuesStayFinite) {
@@ -110,8 +105,8 @@ TEST(Svg, TextsAreEscaped) {
   chart.reference_lines = {{1.5, "</svg>"}};
   const std::string svg = line_chart_svg(chart);
   expect_sound(svg);
-  EXPECT_EQ(count(svg, "<script"), 0u);
-  EXPECT_EQ(count(svg, "</svg>"), 1u);
+  EXPECT_EQ(test::count_of(svg, "<script"), 0u);
+  EXPECT_EQ(test::count_of(svg, "</svg>"), 1u);
 }
 
 TEST(Svg, LegendStandsAboveThePlotAndWraps) {
@@ -120,7 +115,7 @@ TEST(Svg, LegendStandsAboveThePlotAndWraps) {
     chart.series.push_back({"a rather long series name", {0, 1}, {1, 2}, SeriesStyle::line, i});
   const std::string svg = line_chart_svg(chart, {360, 300});
   expect_sound(svg);
-  EXPECT_EQ(count(svg, "a rather long series name"), 12u);
+  EXPECT_EQ(test::count_of(svg, "a rather long series name"), 12u);
   // Where the plot begins: the highest point of a line, below the lowest row of the legend.
   const double lowest_row = std::stod(svg.substr(svg.rfind("y=\"", svg.rfind("a rather long")) + 3));
   const std::string path = series_path(svg, "gc-line gc-c5");
@@ -129,13 +124,13 @@ TEST(Svg, LegendStandsAboveThePlotAndWraps) {
 }
 
 TEST(Svg, OneSeriesNeedsNoLegend) {
-  EXPECT_EQ(count(line_chart_svg(one_series({1, 2}, {1, 2})), ">s<"), 0u);
+  EXPECT_EQ(test::count_of(line_chart_svg(one_series({1, 2}, {1, 2})), ">s<"), 0u);
 }
 
 TEST(Svg, MarkedSeriesHasDotsAndItsLastValue) {
   const std::string svg = line_chart_svg(one_series({0, 100, 200}, {3, 2, 1.2345}, SeriesStyle::marked));
-  EXPECT_EQ(count(svg, "<circle"), 3u);
-  EXPECT_EQ(count(svg, "gc-end\">1.234<") + count(svg, "gc-end\">1.235<"), 1u);
+  EXPECT_EQ(test::count_of(svg, "<circle"), 3u);
+  EXPECT_EQ(test::count_of(svg, "gc-end\">1.234<") + test::count_of(svg, "gc-end\">1.235<"), 1u);
 }
 
 TEST(Svg, ReferenceLinesAreInsideTheAxis) {
@@ -143,18 +138,18 @@ TEST(Svg, ReferenceLinesAreInsideTheAxis) {
   const std::string without = line_chart_svg(chart);
   chart.reference_lines = {{0.412, "entropy floor 0.412"}};
   const std::string with = line_chart_svg(chart);
-  EXPECT_EQ(count(without, "class=\"gc-ref\""), 0u);
-  EXPECT_EQ(count(with, "class=\"gc-ref\""), 1u);
-  EXPECT_EQ(count(with, "entropy floor 0.412"), 1u);
-  EXPECT_EQ(count(without, ">0.5<"), 0u);
-  EXPECT_EQ(count(with, ">0.5<"), 1u);
+  EXPECT_EQ(test::count_of(without, "class=\"gc-ref\""), 0u);
+  EXPECT_EQ(test::count_of(with, "class=\"gc-ref\""), 1u);
+  EXPECT_EQ(test::count_of(with, "entropy floor 0.412"), 1u);
+  EXPECT_EQ(test::count_of(without, ">0.5<"), 0u);
+  EXPECT_EQ(test::count_of(with, ">0.5<"), 1u);
 }
 
 TEST(Svg, DarkAndLightColoursAndNoOutsideResources) {
   const std::string svg = line_chart_svg(one_series({1, 2}, {1, 2}));
-  EXPECT_EQ(count(svg, "prefers-color-scheme:dark"), 1u);
-  EXPECT_EQ(count(svg, "http"), 1u);  // the name of the SVG namespace
-  EXPECT_EQ(count(line_chart_svg(one_series({1, 2}, {1, 2}), {400, 300, true}), "<style"), 0u);
+  EXPECT_EQ(test::count_of(svg, "prefers-color-scheme:dark"), 1u);
+  EXPECT_EQ(test::count_of(svg, "http"), 1u);  // the name of the SVG namespace
+  EXPECT_EQ(test::count_of(line_chart_svg(one_series({1, 2}, {1, 2}), {400, 300, true}), "<style"), 0u);
 }
 
 TEST(Svg, TinySizesStillGiveAChart) {
@@ -165,8 +160,8 @@ TEST(SvgSheet, ChartsBelowEachOther) {
   const Chart chart = one_series({1, 2}, {1, 2});
   const std::string svg = stacked_charts_svg("<both>", {chart, chart}, {.width = 300, .height = 200});
   expect_sound(svg);
-  EXPECT_EQ(count(svg, "<svg "), 3u);
-  EXPECT_EQ(count(svg, "<style>"), 1u);
+  EXPECT_EQ(test::count_of(svg, "<svg "), 3u);
+  EXPECT_EQ(test::count_of(svg, "<style>"), 1u);
   EXPECT_NE(svg.find("viewBox=\"0 0 328 442\""), std::string::npos) << svg.substr(0, 200);
   EXPECT_NE(svg.find("<title>&lt;both&gt;"), std::string::npos);
 }

@@ -3,11 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
+#include "base/file.h"
+#include "convert/gguf_export.h"
 #include "kept_answer.h"
 #include "serve/api.h"
+#include "support/small_models.h"
+#include "support/temp_dir.h"
+#include "text/tokenizer.h"
 
 namespace gpt::serve {
 namespace {
@@ -64,6 +72,163 @@ TEST(OpenApi, RefersToWhatItHas) {
   Api api(models, {});
   const json description = json::parse(get(api, "/openapi.json").body);
   expect_refs(description, description);
+}
+
+// What a "$ref" leads to, and of "allOf" all properties in one object.
+json resolved(const json& schema, const json& root) {
+  if (schema.contains("$ref"))
+    return resolved(root.at(json::json_pointer(schema["$ref"].get<std::string>().substr(1))), root);
+  json out = schema;
+  for (const json& part : schema.value("allOf", json::array())) {
+    const json inner = resolved(part, root);
+    for (const auto& [name, property] : inner["properties"].items())
+      out["properties"][name] = property;
+  }
+  return out;
+}
+
+// The names of all properties, at any depth.
+void collect_properties(const json& value, std::set<std::string>& names) {
+  if (!value.is_structured()) return;
+  if (value.is_object() && value.contains("properties") && value["properties"].is_object()) {
+    for (const auto& [name, unused] : value["properties"].items())
+      names.insert(name);
+  }
+  for (const json& inner : value)
+    collect_properties(inner, names);
+}
+
+// The words that the sources of the server have in a place that a pattern describes.
+std::set<std::string> words_of_sources(const char* pattern) {
+  std::set<std::string> words;
+  const std::regex place(pattern);
+  for (const auto& entry : std::filesystem::directory_iterator(GPT_SOURCE_DIR "/src/serve")) {
+    if (entry.path().extension() != ".cpp") continue;
+    const std::string text = read_file(entry.path());
+    for (auto at = std::sregex_iterator(text.begin(), text.end(), place); at != std::sregex_iterator(); ++at)
+      words.insert((*at)[1]);
+  }
+  return words;
+}
+
+// A server with a model that has a tokenizer and a chat template.
+class DescribedServer : public testing::Test {
+ protected:
+  DescribedServer() {
+    const auto tokenizer = load_tokenizer(GPT_SOURCE_DIR "/tests/data/chat.tokenizer.json");
+    const std::string config =
+        R"({"n_embd": 64, "n_head": 2, "n_layer": 1, "d_ff": 64, "n_ctx": 64, "vocab_size": )" +
+        std::to_string(tokenizer->vocab_size()) + "}";
+    const test::RandomModel random(test::make_config({"t", "gpt2", config}), DType::f32);
+    write_gguf(dir_.file("m.gguf"), random.model, random.model.weights, tokenizer.get(),
+               {.chat_templates = {{kDefaultTemplate,
+                                    read_file(GPT_SOURCE_DIR "/tests/data/chat_templates/qwen2_5.jinja")}}});
+    ServedModelOptions options{.name = "m", .path = dir_.file("m.gguf")};
+    options.kv_bytes = 1 << 20;
+    options.sequences = 2;
+    models_.add(std::make_unique<ServedModel>(options));
+  }
+  ~DescribedServer() override { models_.stop(); }
+
+  json operation(const std::string& path) { return description_["paths"][path]["post"]; }
+  json request_properties(const std::string& path) {
+    return resolved(operation(path)["requestBody"]["content"]["application/json"]["schema"],
+                    description_)["properties"];
+  }
+
+  test::TempDir dir_;
+  ModelSet models_;
+  Api api_{models_, {}};
+  const json description_ = json::parse(get(api_, "/openapi.json").body);
+  // A request of each endpoint that takes a body and needs nothing but the model.
+  const std::map<std::string, json> requests_ = {
+      {"/v1/chat/completions", {{"messages", {{{"role", "user"}, {"content", "a"}}}}, {"max_tokens", 2}}},
+      {"/v1/completions", {{"prompt", "a"}, {"max_tokens", 2}}},
+      {"/v1/embeddings", {{"input", "a"}}},
+      {"/tokenize", {{"content", "a"}}},
+      {"/detokenize", {{"tokens", {5}}}},
+      {"/apply-template", {{"messages", {{{"role", "user"}, {"content", "a"}}}}}},
+      {"/trace", {{"prompt", "a"}}}};
+};
+
+TEST_F(DescribedServer, DescribesEveryFieldThatItReads) {
+  std::set<std::string> described;
+  collect_properties(description_["paths"], described);
+  collect_properties(description_["components"], described);
+  const std::set<std::string> read = words_of_sources(
+      R"re([fF]ields(?:\([^()]*\))?\.(?:boolean|integer|number|text|choice|find)\(\s*"(\w+)")re");
+  EXPECT_GT(read.size(), 30u);
+  for (const std::string& name : read)
+    EXPECT_TRUE(described.contains(name)) << name;
+}
+
+// A value of a wrong type is refused, and the error names the field.
+TEST_F(DescribedServer, ReadsEveryFieldThatItDescribes) {
+  const json wrong[] = {json::array({json::object()}), {{"no such key", {1}}}, "\x01", 1e300, true};
+  for (const auto& [path, request] : requests_) {
+    const json properties = request_properties(path);
+    for (const auto& [name, unused] : properties.items()) {
+      const bool refused =
+          std::ranges::any_of(wrong, [&, &path = path, &request = request, &name = name](const json& value) {
+            json body = request;
+            body[name] = value;
+            const HttpReply reply = post(api_, path, body.dump());
+            if (reply.status != 400 && reply.status != 404) return false;
+            const json param = json::parse(reply.body)["error"]["param"];
+            return param.is_string() && param.get<std::string>().starts_with(name);
+          });
+      EXPECT_TRUE(refused) << path << ": " << name;
+    }
+  }
+}
+
+// Every key of an answer is a property of its description.
+void expect_described(const json& answer, const json& schema_or_reference, const json& root,
+                      const std::string& place) {
+  const json schema = resolved(schema_or_reference, root);
+  if (answer.is_array() && schema.contains("items")) {
+    for (const json& item : answer)
+      expect_described(item, schema["items"], root, place + "[]");
+  }
+  if (!answer.is_object() || !schema.contains("properties")) return;
+  for (const auto& [key, value] : answer.items()) {
+    EXPECT_TRUE(schema["properties"].contains(key)) << place << "." << key;
+    if (schema["properties"].contains(key))
+      expect_described(value, schema["properties"][key], root, place + "." + key);
+  }
+  for (const json& key : schema.value("required", json::array()))
+    EXPECT_TRUE(answer.contains(key)) << place << "." << key;
+}
+
+TEST_F(DescribedServer, AnswersWithWhatItDescribes) {
+  for (auto [path, request] : requests_) {
+    const json content = operation(path)["responses"]["200"]["content"];
+    if (!content.contains("application/json")) continue;
+    if (path.starts_with("/v1/") && path != "/v1/embeddings")
+      request["logprobs"] = path == "/v1/completions" ? json(1) : json(true);
+    const HttpReply reply = post(api_, path, request.dump());
+    ASSERT_EQ(reply.status, 200) << path << reply.body;
+    const json answer = json::parse(reply.body);
+    EXPECT_TRUE(answer.is_object()) << path;
+    expect_described(answer, content["application/json"]["schema"], description_, path);
+  }
+  for (const char* path : {"/v1/models", "/v1/models/m", "/health"}) {
+    const std::string key = path == std::string("/v1/models/m") ? "/v1/models/{model}" : path;
+    const json schema =
+        description_["paths"][key]["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+    expect_described(json::parse(get(api_, path).body), schema, description_, path);
+  }
+}
+
+TEST_F(DescribedServer, DescribesEveryHeaderThatItAdds) {
+  std::set<std::string> described;
+  for (const auto& [path, unused] : requests_) {
+    const json answer = operation(path)["responses"]["200"];
+    if (!answer.contains("headers")) continue;
+    for (const auto& [name, header] : answer["headers"].items())
+      described.insert(name);
+  }
+  EXPECT_EQ(words_of_sources(R"re(add_header\("([\w-]+)")re"), described);
 }
 
 TEST(Api, CountsEveryCallOnce) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/count_of.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -35,13 +37,6 @@ void expect_well_formed(const std::string& svg) {
     EXPECT_EQ(svg.find(bad), std::string::npos) << bad;
 }
 
-size_t count(const std::string& text, const std::string& part) {
-  size_t n = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
-    ++n;
-  return n;
-}
-
 class EveryFigure : public testing::TestWithParam<SmallConfig> {};
 
 TEST_P(EveryFigure, IsWellFormed) {
@@ -64,17 +59,17 @@ TEST(Figures, ArchitectureFollowsTheConfig) {
   const std::string post = architecture_svg(openai, "x");
   EXPECT_TRUE(names(post, {table(openai.n_ctx, openai)})) << "positions are learned";
   EXPECT_FALSE(names(post, {10000})) << "and not rotations";
-  EXPECT_EQ(count(post, "LayerNorm"), 2u) << "none at the end";
+  EXPECT_EQ(test::count_of(post, "LayerNorm"), 2u) << "none at the end";
   EXPECT_GT(post.find("LayerNorm"), post.find("q·k")) << "after the attention";
   const ModelConfig shared = make_config(small_config("llama_tied_gqa"));
   const std::string llama = architecture_svg(shared, "x");
   EXPECT_FALSE(names(llama, {table(shared.n_ctx, shared)}));
   EXPECT_TRUE(names(llama, {10000, fmt::format("k, v: [T, 2, {}]", shared.head_dim)}));
-  EXPECT_EQ(count(llama, table(shared.vocab_size, shared)), 1u) << "the output head has no other";
-  EXPECT_EQ(count(llama, "RMSNorm"), 3u);
+  EXPECT_EQ(test::count_of(llama, table(shared.vocab_size, shared)), 1u) << "the output head has no other";
+  EXPECT_EQ(test::count_of(llama, "RMSNorm"), 3u);
   const std::string capped = architecture_svg(make_config(small_config("nanochat_gqa")), "x");
   EXPECT_TRUE(names(capped, {"3 tanh(z / 3)", "ReLU²"}));
-  EXPECT_EQ(count(capped, "RMSNorm"), 5u) << "also of the embedding, and of q and k";
+  EXPECT_EQ(test::count_of(capped, "RMSNorm"), 5u) << "also of the embedding, and of q and k";
 }
 
 // Where heads are many and wide, the shapes on the wires are long.
@@ -88,21 +83,22 @@ TEST(Figures, ArchitectureIsAsWideAsItsShapes) {
   EXPECT_NE(large.find(wire), std::string::npos);
   EXPECT_GT(width(large), 326 + 134 + 6.5 * static_cast<double>(wire.size()));
   EXPECT_LT(width(small), width(large));
-  EXPECT_EQ(count(small, ">MLP<"), 1u) << "the end of the legend";
+  EXPECT_EQ(test::count_of(small, ">MLP<"), 1u) << "the end of the legend";
 }
 
 // The embedding's norm has no parameters whatever the others have.
 TEST(Figures, EmbeddingNormHasNoParameters) {
   const SmallConfig config{"normed", "gpt2", R"({"embd_norm": true})"};
   const std::string svg = architecture_svg(make_config(config), "x");
-  EXPECT_EQ(count(svg, "LayerNorm"), 4u);
-  EXPECT_EQ(count(svg, " gain"), 3u);
+  EXPECT_EQ(test::count_of(svg, "LayerNorm"), 4u);
+  EXPECT_EQ(test::count_of(svg, " gain"), 3u);
 }
 
 TEST(Figures, HeadMapShowsTheWeightsOfThePass) {
   Traced t("gpt2", 5);
   const std::string svg = attention_svg(t.capture, TokenNames(), 1, 3);
-  EXPECT_EQ(count(svg, "</title></rect>") - 8, 15u);  // 5 x 5 on and below the diagonal; 8 of the scale
+  EXPECT_EQ(test::count_of(svg, "</title></rect>") - 8,
+            15u);  // 5 x 5 on and below the diagonal; 8 of the scale
   EXPECT_NE(svg.find(": 1.000</title>"), std::string::npos) << "the first token sees itself alone";
 }
 
@@ -110,13 +106,13 @@ TEST(Figures, HeadMapShowsTheWeightsOfThePass) {
 TEST(Figures, KeysOutsideTheWindowAreGrey) {
   Traced t("gpt2_window", 9);
   const std::string one = attention_svg(t.capture, TokenNames(), 0, 0);
-  EXPECT_EQ(count(one, "</title></rect>") - 8, 24u);  // 8 of the scale
-  EXPECT_EQ(count(one, "gt-plain\" fill-opacity"), 81u - 24u);
+  EXPECT_EQ(test::count_of(one, "</title></rect>") - 8, 24u);  // 8 of the scale
+  EXPECT_EQ(test::count_of(one, "gt-plain\" fill-opacity"), 81u - 24u);
   const std::string all = attention_svg(t.capture, TokenNames());
   const size_t grey = all.find("gt-plain\" fill-opacity");
   ASSERT_NE(grey, std::string::npos);
   const size_t start = all.rfind("<path", grey);
-  EXPECT_EQ(count(all.substr(start, grey - start), "M"), 81u - 24u);
+  EXPECT_EQ(test::count_of(all.substr(start, grey - start), "M"), 81u - 24u);
   const std::string text = trace_text(t.capture, TokenNames(), {.head = 0});
   EXPECT_TRUE(std::ranges::any_of(lines_of(text), [](std::string_view line) {
     return line.ends_with('.') && bool{names(line, {0, 3})};
@@ -158,14 +154,14 @@ TEST(Figures, ActivationsHaveTheirGates) {
   const std::string svg = detail::picture_activations({.backend = {pool, kernel_table(best_isa())}});
   EXPECT_TRUE(names(svg, {"f(x)", "f(x) / x"}));
   for (const char* name : {"ReLU", "SiLU", "GELU"})
-    EXPECT_GE(count(svg, name), 2u) << "of the function and of its gate";
-  EXPECT_EQ(count(svg, "class=\"gc-ref\""), 2u);
+    EXPECT_GE(test::count_of(svg, name), 2u) << "of the function and of its gate";
+  EXPECT_EQ(test::count_of(svg, "class=\"gc-ref\""), 2u);
 }
 
 TEST(Figures, HeatMapMarksWhatIsMasked) {
   const std::string svg = heat_maps_svg("t", {{"m", {{1, NAN}, {0.25, 0.75}}, false}});
-  EXPECT_EQ(count(svg, ">×<"), 1u);
-  EXPECT_EQ(count(svg, ">0.75<"), 1u);
+  EXPECT_EQ(test::count_of(svg, ">×<"), 1u);
+  EXPECT_EQ(test::count_of(svg, ">0.75<"), 1u);
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ std::vector<double> updated(const std::string& shape, int64_t rows, int64_t cols
   return {access->as<T>(), access->as<T>() + n};
 }
 
-double error_of(const std::vector<double>& got, const std::vector<double>& want) {
+double distance(const std::vector<double>& got, const std::vector<double>& want) {
   double error = 0;
   for (size_t i = 0; i < got.size(); ++i)
     error = std::max(error, std::abs(got[i] - want[i]));
@@ -98,10 +98,10 @@ TEST(Muon, AgreesWithTorchAndNanochat) {
                            Form{"nanochat", MuonForm::nanochat}}) {
     for (const auto& [shape, rows, cols] : shapes) {
       const std::vector<double> want = golden(std::string(shape) + "." + form.name);
-      EXPECT_LT(error_of(updated<double>(shape, rows, cols, form, Isa::ref), want), 1e-6)
+      EXPECT_LT(distance(updated<double>(shape, rows, cols, form, Isa::ref), want), 1e-6)
           << shape << " " << form.name;
       for (const Isa isa : available_isas()) {
-        EXPECT_LT(error_of(updated<float>(shape, rows, cols, form, isa), want), 1e-3)
+        EXPECT_LT(distance(updated<float>(shape, rows, cols, form, isa), want), 1e-3)
             << shape << " " << form.name << " " << isa_name(isa);
       }
     }

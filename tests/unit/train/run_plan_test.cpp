@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 using test::TempDir;
 
-PlanSubject small_subject() {
+PlanSubject evaluated_subject() {
   PlanSubject s;
   s.config.model = test::make_config({"gpt2", "gpt2", R"({"n_embd": 64, "d_ff": 256, "n_ctx": 64})"});
   s.config.train.batch_size = 12;
@@ -26,7 +26,7 @@ PlanSubject small_subject() {
 }
 
 RunPlan measured_plan() {
-  RunPlan plan(small_subject(), 10000);
+  RunPlan plan(evaluated_subject(), 10000);
   plan.rates = RunRates{.micro_batch = 2, .update = 1, .setup = 4};
   plan.rates->source = "a test";
   plan.forecast = LossForecast{.parameters = static_cast<double>(plan.counts.total),
@@ -51,14 +51,14 @@ bool has_row(const ReportSection& section, const Cells& cells, std::ptrdiff_t fi
 
 TEST(RunPlan, RatesAndForecastComeBack) {
   const RunPlan plan = measured_plan();
-  RunPlan other(small_subject(), 10000);
+  RunPlan other(evaluated_subject(), 10000);
   ASSERT_TRUE(take_plan(other, run_plan_json(plan), "plan.json"));
   ASSERT_TRUE(other.rates && other.forecast);
   EXPECT_EQ(run_plan_json(other), run_plan_json(plan));
 }
 
 TEST(RunPlan, PausesAreNoOtherRun) {
-  PlanSubject paused = small_subject();
+  PlanSubject paused = evaluated_subject();
   paused.config.train.stop_after = 10;
   RunPlan plan(paused, 10000);
   ASSERT_TRUE(take_plan(plan, run_plan_json(measured_plan()), "plan.json"));
@@ -68,7 +68,7 @@ TEST(RunPlan, PausesAreNoOtherRun) {
 }
 
 TEST(RunPlan, OtherSettingsTakeNothing) {
-  PlanSubject changed = small_subject();
+  PlanSubject changed = evaluated_subject();
   changed.config.train.lr = 1;
   RunPlan plan(changed, 10000);
   EXPECT_FALSE(take_plan(plan, run_plan_json(measured_plan()), "plan.json"));
@@ -89,7 +89,7 @@ TEST(RunPlan, MalformedPlansAreNamed) {
     bad.back()["rates"]["micro_batch"] = value;
   }
   for (const json& written : bad) {
-    RunPlan plan(small_subject(), 10000);
+    RunPlan plan(evaluated_subject(), 10000);
     EXPECT_TRUE(test::refused([&] { take_plan(plan, written, "run/plan.json"); }, "run/plan.json"))
         << written.dump();
   }
@@ -99,7 +99,7 @@ TEST(RunPlan, MalformedPlansAreNamed) {
 TEST(PlanKeeper, FirstStepsGiveTheRates) {
   TempDir dir;
   std::string note;
-  PlanKeeper keeper(dir.path(), RunPlan(small_subject(), 10000), note);
+  PlanKeeper keeper(dir.path(), RunPlan(evaluated_subject(), 10000), note);
   keeper.step(9, 4);
   EXPECT_FALSE(keeper.plan().rates);
   for (int i = 0; i < 2; ++i)
@@ -111,7 +111,7 @@ TEST(PlanKeeper, FirstStepsGiveTheRates) {
   EXPECT_DOUBLE_EQ(keeper.plan().time()->setup, 4);
   EXPECT_TRUE(test::names(keeper.plan().rates->source, {2, 3}));
   // and a process that goes on with the run finds them
-  const PlanKeeper resumed(dir.path(), RunPlan(small_subject(), 10000), note);
+  const PlanKeeper resumed(dir.path(), RunPlan(evaluated_subject(), 10000), note);
   EXPECT_EQ(note, "");
   ASSERT_TRUE(resumed.plan().rates);
   EXPECT_DOUBLE_EQ(resumed.plan().time()->step, 3);
@@ -122,7 +122,7 @@ TEST(PlanKeeper, UnusableFilesStopNoRun) {
   for (const char* text : {"", "{", "[]", "{\"config\": {\"lr\": 2}}"}) {
     test::write_plain_file(dir.file("plan.json"), text);
     std::string note;
-    const PlanKeeper keeper(dir.path(), RunPlan(small_subject(), 10000), note);
+    const PlanKeeper keeper(dir.path(), RunPlan(evaluated_subject(), 10000), note);
     EXPECT_FALSE(keeper.plan().rates);
     EXPECT_TRUE(test::names(note, {dir.file("plan.json")})) << text;
   }
