@@ -13,11 +13,15 @@
 
 #include "base/error.h"
 #include "support/error_of.h"
+#include "support/names.h"
 #include "support/temp_dir.h"
 
 namespace gpt {
 
 using test::error_of;
+using test::Fact;
+using test::names;
+using test::refused;
 using test::TempDir;
 
 inline void write_text(const std::string& path, std::string_view text) {
