@@ -222,8 +222,10 @@ TEST(ForeignNames, MissingExtraAndMisshapenTensorsAreNamed) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     std::vector<NamedTensor> changed = tensors;
     changed.erase(changed.begin() + static_cast<std::ptrdiff_t>(i));
-    // Without the tensor that tells the family the message names that one.
-    EXPECT_TRUE(test::names(message(changed), {tensors[i].name}));
+    // Without the tensors that tell the family the message is about that, and names one that would.
+    const std::string error = message(changed);
+    EXPECT_TRUE(test::names(error, {tensors[i].name}) || test::names(error, {"config.json", "wte.weight"}))
+        << tensors[i].name << ": " << error;
     changed = tensors;
     changed[i] = named_tensor(tensors[i].name, make_view(small.data(), {2, 3}));
     EXPECT_TRUE(test::names(message(changed), {tensors[i].name}));

@@ -49,6 +49,4 @@ inline std::string safetensors(const std::string& header, size_t body_bytes = 0)
   return little_endian(header.size()) + header + std::string(body_bytes, '\1');
 }
 
-#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
-
 }  // namespace gpt
