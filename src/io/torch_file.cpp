@@ -142,8 +142,10 @@ class TensorReader {
   }
 
   int64_t number(const PickleValue& v, const std::string& name) const {
-    if (v.kind != Kind::integer || v.number < 0)
-      bad(name, "expected sizes and strides of 0 or more, found {}", v.number);
+    if (v.kind != Kind::integer || v.number < 0) {
+      bad(name, "expected sizes and strides of 0 or more, found {}",
+          v.kind == Kind::integer ? std::to_string(v.number) : "no integer");
+    }
     return v.number;
   }
   Shape numbers(const PickleValue& v, const std::string& name) const {
