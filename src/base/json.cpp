@@ -77,7 +77,8 @@ class LimitCheck {
       case '\0':
         fail_at(text_, i, what_, "unexpected NUL byte");
       default:
-        if (++token_ > kMaxNumber) fail_at(text_, i, what_, "number too long");
+        if (++token_ > kMaxNumber)
+          fail_at(text_, i, what_, fmt::format("number longer than {} characters", kMaxNumber));
     }
     return i + 1;
   }

@@ -229,12 +229,17 @@ GgufTensorEntry read_tensor(ByteReader& in, const std::string& what) {
   return t;
 }
 
+std::string type_text(const GgufEntry& e) {
+  return fmt::format("{}type {}", e.is_array ? "an array of " : "", static_cast<uint32_t>(e.type));
+}
+
 uint32_t read_alignment(std::span<const GgufEntry> metadata, const std::string& what) {
   uint32_t alignment = kGgufAlignment;
   for (const GgufEntry& e : metadata) {
     if (e.key != kGgufAlignmentKey) continue;
     if (e.type != GgufType::u32 || e.is_array) {
-      fail("{}: expected {} to be one unsigned number of 32 bits", what, kGgufAlignmentKey);
+      fail("{}: expected {} to be one number of type {}, found {}", what, kGgufAlignmentKey,
+           static_cast<uint32_t>(GgufType::u32), type_text(e));
     }
     std::memcpy(&alignment, e.bytes.data(), sizeof alignment);
     if (!std::has_single_bit(alignment) || alignment > GgufLimits::alignment) {
@@ -271,7 +276,8 @@ void check_places(std::span<const GgufTensorEntry> tensors, uint64_t data_bytes,
 
 uint32_t read_version(ByteReader& in, std::span<const std::byte> file, const std::string& what) {
   if (file.size() < 4 || std::memcmp(file.data(), "GGUF", 4) != 0) {
-    fail("{} is not a GGUF file: expected it to begin with \"GGUF\"", what);
+    fail("{} is not a GGUF file: expected it to begin with \"GGUF\", found {}", what,
+         printable(in.text(std::min<size_t>(file.size(), 4))));
   }
   in.take(4, "the header");
   const auto version = in.number<uint32_t>("the header");
@@ -325,8 +331,7 @@ const GgufEntry* GgufFile::typed(std::string_view key, bool array, bool (*fits)(
                                  const char* kind) const {
   const GgufEntry* e = entry(key);
   if (e != nullptr && (e->is_array != array || !fits(e->type))) {
-    fail("{}: expected {} to be {}, found {}type {}", path(), printable(key), kind,
-         e->is_array ? "an array of " : "", static_cast<uint32_t>(e->type));
+    fail("{}: expected {} to be {}, found {}", path(), printable(key), kind, type_text(*e));
   }
   return e;
 }

@@ -39,7 +39,9 @@ class PickleMachine {
   }
 
   bool push(PickleValue* value) {
-    if (stack_.size() >= Pickle::kMaxValues) bad("too many values at once");
+    if (stack_.size() >= Pickle::kMaxValues) {
+      fail("{}: the pickle in it has more than {} values at once", what_, Pickle::kMaxValues);
+    }
     stack_.push_back(value);
     return true;
   }
@@ -73,7 +75,10 @@ class PickleMachine {
   bool push_text(uint64_t bytes) { return push_new({.kind = Kind::text, .text = in_.text(bytes)}); }
   bool push_long() {
     const auto size = in_.number<uint8_t>();
-    if (size > sizeof(int64_t)) bad("an integer of more than 64 bits");
+    if (size > sizeof(int64_t)) {
+      fail("{}: the pickle in it has an integer of {} bytes, expected at most {}", what_, size,
+           sizeof(int64_t));
+    }
     const auto bytes = in_.take(size);
     uint64_t bits = size > 0 && (std::to_integer<unsigned>(bytes.back()) & 0x80u) != 0 ? ~uint64_t{0} : 0;
     for (size_t i = size; i-- > 0;)
@@ -91,7 +96,7 @@ class PickleMachine {
     switch (op) {
       case 0x80:  // PROTO
         if (const auto version = in_.number<uint8_t>(); version < 2 || version > 5)
-          bad("expected protocol 2 to 5");
+          fail("{}: expected a pickle of protocol 2 to 5, found {}", what_, version);
         return true;
       case 0x95:  // FRAME
         in_.number<uint64_t>();
@@ -189,7 +194,8 @@ class PickleMachine {
   }
   bool get(uint32_t slot) {
     const auto at = memo_.find(slot);
-    if (at == memo_.end()) bad("nothing was remembered under that number");
+    if (at == memo_.end())
+      fail("{}: the pickle in it asks for value {}, which it has not remembered", what_, slot);
     return push(at->second);
   }
   bool memo(uint8_t op) {

@@ -136,19 +136,23 @@ class TensorReader {
   }
 
  private:
-  [[noreturn]] void bad(const std::string& name, const char* why) const {
-    fail("{}: tensor {}: {}", what_, printable(name), why);
+  template <class... A>
+  [[noreturn]] void bad(const std::string& name, fmt::format_string<A...> why, A&&... args) const {
+    fail("{}: tensor {}: {}", what_, printable(name), fmt::format(why, std::forward<A>(args)...));
   }
 
   int64_t number(const PickleValue& v, const std::string& name) const {
-    if (v.kind != Kind::integer || v.number < 0) bad(name, "expected sizes and strides of 0 or more");
+    if (v.kind != Kind::integer || v.number < 0) {
+      bad(name, "expected sizes and strides of 0 or more, found {}",
+          v.kind == Kind::integer ? std::to_string(v.number) : "no integer");
+    }
     return v.number;
   }
   Shape numbers(const PickleValue& v, const std::string& name) const {
     const PickleValue& tuple =
         is_call(v, "torch.Size") && !v.items[1]->items.empty() ? *v.items[1]->items[0] : v;
     if (tuple.kind != Kind::tuple || tuple.items.size() > kMaxRank)
-      bad(name, "expected a shape of up to 8 dimensions");
+      bad(name, "expected a shape of up to {} dimensions, found {}", kMaxRank, tuple.items.size());
     return transformed(tuple.items, [&](const PickleValue* item) { return number(*item, name); });
   }
 
@@ -165,12 +169,16 @@ class TensorReader {
     if (v.type == nullptr) bad(name, "its storage is of no known type");
     v.storage = storage_(parts[2]->text);
     const auto elements = static_cast<uint64_t>(std::max<int64_t>(parts[4]->number, 0));
-    if (v.storage.size() / v.type->size < elements) bad(name, "its storage is shorter than it should be");
+    const size_t found = v.storage.size() / v.type->size;
+    if (found < elements) bad(name, "its storage has {} elements, expected {}", found, elements);
     v.storage = v.storage.first(static_cast<size_t>(elements) * v.type->size);
   }
 
   void check(const StridedView& v, const std::string& name) const {
-    if (v.strides.size() != v.shape.size()) bad(name, "it has not as many strides as dimensions");
+    if (v.strides.size() != v.shape.size()) {
+      bad(name, "it has {} strides, expected one for each of {} dimensions", v.strides.size(),
+          v.shape.size());
+    }
     Shape positive = v.shape;
     for (int64_t& d : positive)
       d = std::max<int64_t>(d, 1);
@@ -183,11 +191,18 @@ class TensorReader {
       int64_t step = 0;
       if (__builtin_mul_overflow(v.shape[i] - 1, v.strides[i], &step) ||
           __builtin_add_overflow(last, step, &last)) {
-        bad(name, "it reaches beyond its storage");
+        beyond_storage(v, name);
       }
     }
-    if (last >= elements) bad(name, "it reaches beyond its storage");
-    if (n > elements) bad(name, "it repeats elements of its storage");
+    if (last >= elements) beyond_storage(v, name);
+    if (n > elements) {
+      bad(name, "it has {} elements and so repeats some of the {} of its storage", n, elements);
+    }
+  }
+
+  [[noreturn]] void beyond_storage(const StridedView& v, const std::string& name) const {
+    bad(name, "the shape {} with strides {} from element {} on reaches beyond the {} elements of its storage",
+        shape_string(v.shape), shape_string(v.strides), v.offset, v.storage.size() / v.type->size);
   }
 
   static bool is_dense(const StridedView& v) {

@@ -84,7 +84,7 @@ void ZipFile::read_directory(uint64_t begin, uint64_t size, uint64_t count) {
   ByteReader directory(bytes_.subspan(static_cast<size_t>(begin), static_cast<size_t>(size)), what_);
   for (uint64_t i = 0; i < count; ++i) {
     if (directory.number<uint32_t>() != kDirectoryHeader)
-      fail("{} is damaged: its zip directory is not one", what_);
+      fail("{} is damaged: it has no zip directory at byte {}", what_, begin);
     directory.take(4);
     Entry entry;
     entry.flags = directory.number<uint16_t>();
@@ -110,14 +110,16 @@ std::span<const std::byte> ZipFile::read(std::string_view name) const {
   if (at == entries_.end()) fail("{} is damaged: it has no entry {}", what_, printable(name));
   const Entry& entry = at->second;
   if (entry.method != 0 || (entry.flags & 1) != 0) {
-    fail("{}: the entry {} is compressed or encrypted; save it again with torch.save", what_,
-         printable(name));
+    fail(
+        "{}: the entry {} is compressed or encrypted: expected the method 0 and no flags, found the method "
+        "{} and the flags {}; save it again with torch.save",
+        what_, printable(name), entry.method, entry.flags);
   }
   if (entry.offset > bytes_.size())
-    fail("{} is damaged: {} lies outside of the file", what_, printable(name));
+    fail("{} is damaged: {} begins at byte {} of {}", what_, printable(name), entry.offset, bytes_.size());
   ByteReader local(bytes_.subspan(static_cast<size_t>(entry.offset)), what_);
   if (local.number<uint32_t>() != kLocalHeader)
-    fail("{} is damaged: {} has no header", what_, printable(name));
+    fail("{} is damaged: {} has no header at byte {}", what_, printable(name), entry.offset);
   local.take(22);
   const auto name_bytes = local.number<uint16_t>();
   const auto extra_bytes = local.number<uint16_t>();

@@ -209,7 +209,7 @@ std::vector<SplitStep> read_split_steps(const Json& pre_tokenizer, const std::st
     steps.back().in_alphabet = in_alphabet;
   }
   if (!in_alphabet) fail_kind(name, "a pre_tokenizer without ByteLevel");
-  if (steps.empty()) fail_kind(name, "one that does not split text into pieces");
+  if (steps.empty()) fail_kind(name, "a pre_tokenizer that does not split text into pieces");
   return steps;
 }
 

@@ -44,7 +44,10 @@ CodePtr compile(const std::string& pattern) {
       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C;
   CodePtr code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), options, &error,
                              &offset, context.get()));
-  if (code == nullptr) fail("the regular expression is not valid: {}", error_text(error));
+  if (code == nullptr) {
+    fail("the regular expression \"{}\" is not valid at byte {}: {}", printable_text(pattern, 80), offset,
+         error_text(error));
+  }
   pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // without it matching works, slower
   return code;
 }
@@ -355,7 +358,8 @@ std::optional<std::pair<size_t, size_t>> Regex::Search::next() {
 std::string pcre2_pattern(std::string_view pattern) {
   if (pattern.size() > 16384)
     fail("the regular expression has {} bytes; expected at most 16384", pattern.size());
-  if (first_invalid_utf8(pattern)) fail("the regular expression is not valid UTF-8");
+  if (const auto at = first_invalid_utf8(pattern))
+    fail("the regular expression is not valid UTF-8 at byte {}", *at);
   return Translator(pattern).translate();
 }
 

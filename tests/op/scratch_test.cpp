@@ -34,7 +34,7 @@ class ScratchTest : public ::testing::TestWithParam<Isa> {
     for (int64_t* region : {&scratch.shared_bytes, &scratch.per_thread_bytes}) {
       if (*region == 0) continue;
       --*region;
-      EXPECT_DEATH(run(context()), "does not hold");
+      EXPECT_DEATH(run(context()), "per_thread_bytes");
       ++*region;
     }
   }
@@ -69,7 +69,7 @@ TEST_P(ScratchTest, IsAsLargeAsTheTableSays) {
   for (const Run& run : {input, weight}) {
     run({pool, k, both.scratch()});
     if (both.bytes() > 0) {
-      EXPECT_DEATH(run({pool, k, {}}), "does not hold");
+      EXPECT_DEATH(run({pool, k, {}}), "per_thread_bytes");
     }
   }
   check("norm_backward", k.norm_backward_scratch(kRows, kIn, DType::f32), [&](const ExecContext& ctx) {

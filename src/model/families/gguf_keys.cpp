@@ -141,13 +141,15 @@ class ConfigReader {
         file_.has(key("attention.head_count_kv")) ? same_in_all_layers("attention.head_count_kv") : c_.n_head;
     // 0 elsewhere means "not given"; here it would be a model without attention.
     if (c_.n_head < 1 || c_.n_kv_head < 1) {
-      fail("{}: expected at least one head, found {} and {} for keys and values", file_.path(), c_.n_head,
-           c_.n_kv_head);
+      const char* const what = c_.n_head < 1 ? "attention.head_count" : "attention.head_count_kv";
+      fail("{}: {}: expected at least one head, found {}", file_.path(), key(what),
+           c_.n_head < 1 ? c_.n_head : c_.n_kv_head);
     }
     c_.head_dim = integer("attention.key_length").value_or(c_.n_embd / c_.n_head);
     const int64_t value = integer("attention.value_length").value_or(c_.head_dim);
     if (value != c_.head_dim) {
-      fail("{}: expected keys and values of equal length, found {} and {}", file_.path(), c_.head_dim, value);
+      fail("{}: {}: expected the length of the keys, {}, found {}", file_.path(),
+           key("attention.value_length"), c_.head_dim, value);
     }
   }
 

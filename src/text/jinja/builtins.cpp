@@ -144,8 +144,12 @@ Value strftime_now(Runtime& rt, const Value&, const Bound& a) {
   const std::string& format = need_text(*a[0], "strftime_now").text;
   const std::tm now = broken_down(rt.options.now);
   char room[1024];
-  const size_t n = format.size() > 256 ? 0 : std::strftime(room, sizeof room, format.c_str(), &now);
-  if (n == 0 && !format.empty()) fail("strftime_now: the format is too long or writes nothing");
+  constexpr size_t kMostFormat = 256;
+  const size_t n = format.size() > kMostFormat ? 0 : std::strftime(room, sizeof room, format.c_str(), &now);
+  if (n == 0 && !format.empty()) {
+    fail("strftime_now: expected a format of at most {} bytes that writes something, found one of {} bytes",
+         kMostFormat, format.size());
+  }
   return Value(std::string_view(room, n));
 }
 

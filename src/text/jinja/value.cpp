@@ -65,13 +65,13 @@ double Value::as_double() const {
 
 void Limits::step(int64_t n) {
   steps -= n;
-  if (steps < 0) fail("the template takes too many steps");
+  if (steps < 0) fail("the template takes more than {} steps", most_steps);
 }
 
 void Limits::use(size_t n) {
   step();
   bytes -= static_cast<int64_t>(n);
-  if (bytes < 0) fail("the template makes too much text, or too long lists");
+  if (bytes < 0) fail("the template makes more than {} bytes of text and lists", most_bytes);
 }
 
 Value make_list(std::vector<Value> items, ListKind kind) {

@@ -111,8 +111,9 @@ struct Object {
 
 // What a rendering may still do.
 struct Limits {
-  int64_t steps = 5'000'000;
-  int64_t bytes = int64_t{64} << 20;  // of all texts and sums of lists made on the way
+  static constexpr int64_t most_steps = 5'000'000;
+  static constexpr int64_t most_bytes = int64_t{64} << 20;  // of all texts and sums of lists on the way
+  int64_t steps = most_steps, bytes = most_bytes;
 
   void step(int64_t n = 1);
   void use(size_t n);

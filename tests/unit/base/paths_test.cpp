@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "support/error_of.h"
+#include "support/names.h"
 #include "support/temp_dir.h"
 
 namespace gpt {
@@ -12,6 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::error_of;
+using test::names;
 using test::TempDir;
 
 TEST(Paths, OverlapThroughLinksAndDots) {
@@ -46,10 +48,8 @@ TEST(Paths, ARefusalNamesBoth) {
   const auto error = [&](const std::string& out) {
     return error_of([&] { refuse_overlap(out, std::vector{dir.file("x"), in}); });
   };
-  EXPECT_EQ(error(dir.file("a")),
-            dir.file("a") + " contains " + in + ", which is read; choose another output");
-  EXPECT_NE(error(in + "/c").find("lies inside " + in), std::string::npos);
-  EXPECT_NE(error(dir.file("a/b/")).find("is the same file as"), std::string::npos);
+  for (const std::string& out : {dir.file("a"), in + "/c", dir.file("a/b/")})
+    EXPECT_TRUE(names(error(out), {out, in}));
   EXPECT_EQ(error(dir.file("c")), "no error");
 }
 

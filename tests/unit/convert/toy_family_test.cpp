@@ -10,6 +10,7 @@
 #include "io/safetensors_writer.h"
 #include "model/presets.h"
 #include "support/error_of.h"
+#include "support/names.h"
 #include "support/small_models.h"
 #include "support/temp_dir.h"
 
@@ -114,10 +115,10 @@ TEST_F(ToyFamily, SaysWhatItLacks) {
     object.update(nlohmann::json::parse(keys));
     return error_of([&] { model_config_from_json(object, "config.json"); });
   };
-  EXPECT_EQ(refusal(R"({"curve": "step"})"),
-            "config.json: config key \"curve\": expected one of smooth, hinge, found \"step\"");
-  EXPECT_NE(refusal(R"({"mirrored": true})").find("\"mirrored\""), std::string::npos);
-  EXPECT_NE(refusal(R"({"breadth": 17})").find("breadth = 17"), std::string::npos);
+  EXPECT_TRUE(
+      test::names(refusal(R"({"curve": "step"})"), {"config.json", "curve", "smooth", "hinge", "step"}));
+  EXPECT_TRUE(test::names(refusal(R"({"mirrored": true})"), {"config.json", "mirrored"}));
+  EXPECT_TRUE(test::names(refusal(R"({"breadth": 17})"), {"config.json", "breadth", 17}));
   ModelConfig c = random.model.config;
   c.qk_norm = true;
   EXPECT_EQ(&export_family(c), &family::own);

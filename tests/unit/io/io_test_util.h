@@ -13,11 +13,15 @@
 
 #include "base/error.h"
 #include "support/error_of.h"
+#include "support/names.h"
 #include "support/temp_dir.h"
 
 namespace gpt {
 
 using test::error_of;
+using test::Fact;
+using test::names;
+using test::refused;
 using test::TempDir;
 
 inline void write_text(const std::string& path, std::string_view text) {
@@ -44,7 +48,5 @@ inline std::string little_endian(uint64_t value) {
 inline std::string safetensors(const std::string& header, size_t body_bytes = 0) {
   return little_endian(header.size()) + header + std::string(body_bytes, '\1');
 }
-
-#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 }  // namespace gpt

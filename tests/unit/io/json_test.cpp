@@ -12,8 +12,9 @@ namespace {
 
 using nlohmann::json;
 
-std::string rejected(const std::string& text, const JsonLimits& limits = {}) {
-  return error_of([&] { parse_json(text, "config.json", limits); });
+testing::AssertionResult rejected(const std::string& text, std::initializer_list<Fact> facts = {},
+                                  const JsonLimits& limits = {}) {
+  return refused([&] { parse_json(text, "config.json", limits); }, "config.json", facts);
 }
 
 TEST(Json, BuildsTheTreeThatTheTextSays) {
@@ -25,13 +26,11 @@ TEST(Json, BuildsTheTreeThatTheTextSays) {
 }
 
 TEST(Json, RejectsWhatIsNotJsonAndSaysWhere) {
-  const std::string message = rejected("{\"a\": 1,\n \"b\": oops}");
-  EXPECT_HAS(message, "config.json");
-  EXPECT_HAS(message, "line 2, column 7");
+  EXPECT_TRUE(rejected("{\"a\": 1,\n \"b\": oops}", {"line 2", "column 7"}));
   for (const std::string text :
        {"", " ", "{", "[1,]", "{\"a\":1,}", "{'a':1}", "[1] 2", "// x\n1", "NaN", "01", "+1", "\"\n\"",
         "\"\\ud800\"", "\"\xff\"", "\"\xc0\xaf\"", "1e999", "{\"a\" 1}", "]", "\"abc"}) {
-    EXPECT_HAS(rejected(text), "config.json") << text;
+    EXPECT_TRUE(rejected(text)) << text;
   }
 }
 
@@ -56,8 +55,8 @@ TEST(Json, DocumentsKeepTheOrderOfTheirKeys) {
   EXPECT_EQ(parse_json_document(text, "t"), nlohmann::ordered_json::parse(text));
   EXPECT_EQ(json_text(parse_json_document(text, "t")),
             "{\"z\":1,\"a\":{\"y\":\"\xC3\xA9\",\"b\":[]},\"m\":null}");
-  EXPECT_HAS(error_of([] { parse_json_document(R"({"x":{"k":1,"j":2,"\u006b":1}})", "d.json"); }),
-             "duplicate key \"k\"");
+  EXPECT_TRUE(
+      refused([] { parse_json_document(R"({"x":{"k":1,"j":2,"\u006b":1}})", "d.json"); }, "d.json", {"k"}));
   std::string many = "{\"0\":0";
   for (int i = 1; i < 200'000; ++i)
     many += fmt::format(",\"{}\":{}", i, i);
@@ -80,39 +79,41 @@ TEST(Json, BigIntegersAreNumbers) {
 }
 
 TEST(Json, RejectsBytesBehindANul) {
-  EXPECT_HAS(rejected(std::string("{}\0[", 4)), "NUL");
-  EXPECT_HAS(rejected(std::string("\0", 1)), "NUL");
+  EXPECT_TRUE(rejected(std::string("{}\0[", 4), {"NUL", "line 1", "column 3"}));
+  EXPECT_TRUE(rejected(std::string("\0", 1), {"NUL", "line 1", "column 1"}));
 }
 
 TEST(Json, RejectsDuplicateKeysAtAnyDepth) {
-  EXPECT_HAS(rejected(R"({"a":1,"b":2,"a":3})"), "duplicate key \"a\"");
-  EXPECT_HAS(rejected(R"([{"x":{"k":1,"\u006b":1}}])"), "duplicate key \"k\"");
+  EXPECT_TRUE(rejected(R"({"n":1,"b":2,"n":3})", {"n"}));
+  EXPECT_TRUE(rejected(R"([{"x":{"k":1,"\u006b":1}}])", {"k"}));
   EXPECT_NO_THROW(parse_json(R"([{"a":1},{"a":1,"b":{"a":1}}])", "t"));
 }
 
 TEST(Json, BoundsDepth) {
   const auto nested = [](size_t n) { return std::string(n, '[') + std::string(n, ']'); };
   EXPECT_NO_THROW(parse_json(nested(64), "t"));
-  EXPECT_HAS(rejected(nested(65)), "column 65: nested deeper than 64");
-  EXPECT_HAS(rejected(std::string(1'000'000, '[')), "nested deeper");
+  EXPECT_TRUE(rejected(nested(65), {"column 65", 64}));
+  EXPECT_TRUE(rejected(std::string(1'000'000, '['), {"column 65", 64}));
   EXPECT_NO_THROW(parse_json("\"" + std::string(100, '[') + "\"", "t"));
 }
 
 TEST(Json, BoundsBytesElementsStringsAndNumbers) {
-  EXPECT_HAS(rejected("[1,2,3]", {.max_bytes = 6}), "at most 6 bytes");
+  EXPECT_TRUE(rejected("[1,2,3]", {6, 7}, {.max_bytes = 6}));
   EXPECT_NO_THROW(parse_json("[1,2,3]", "t", {.max_elements = 3}));
-  EXPECT_HAS(rejected("[1,2,3,4]", {.max_elements = 3}), "more than 3 values");
+  EXPECT_TRUE(rejected("[1,2,3,4]", {"column 7", 3}, {.max_elements = 3}));
   EXPECT_NO_THROW(parse_json("\"1234\"", "t", {.max_string_bytes = 5}));
-  EXPECT_HAS(rejected("\"123456\"", {.max_string_bytes = 5}), "string longer than 5");
+  EXPECT_TRUE(rejected("\"123456\"", {"column 1", 5}, {.max_string_bytes = 5}));
   EXPECT_NO_THROW(parse_json("[1,     2]     ", "t", {.max_string_bytes = 5}));
-  EXPECT_HAS(rejected("[1,\n2]      ", {.max_string_bytes = 5}), "line 2, column 3: more than 5 blanks");
-  EXPECT_HAS(rejected("[" + std::string(5000, '7') + "]"), "number too long");
+  EXPECT_TRUE(rejected("[1,\n2]      ", {"line 2", "column 3", 5}, {.max_string_bytes = 5}));
+  EXPECT_TRUE(rejected("[" + std::string(5000, '7') + "]", {"column 1026", 1024}));
 }
 
 TEST(Json, MessagesStayShortAndPrintable) {
-  const std::string message = rejected("[\"" + std::string(100'000, 'x') + "\x01");
-  EXPECT_LT(message.size(), 500u);
-  for (const char c : rejected("\"\x1b[2J\xff\""))
+  const auto message = [](const std::string& text) {
+    return error_of([&] { parse_json(text, "config.json"); });
+  };
+  EXPECT_LT(message("[\"" + std::string(100'000, 'x') + "\x01").size(), 500u);
+  for (const char c : message("\"\x1b[2J\xff\""))
     EXPECT_TRUE(c >= 0x20 && c < 0x7f);
 }
 
@@ -120,9 +121,10 @@ TEST(Json, ReadsAFile) {
   const TempDir dir;
   write_text(dir.file("c.json"), "{\"n\": 3}");
   EXPECT_EQ(read_json_file(dir.file("c.json"))["n"], 3);
-  EXPECT_HAS(error_of([&] { read_json_file(dir.file("none.json")); }), "none.json");
-  EXPECT_HAS(error_of([&] { read_json_file(dir.file("c.json"), {.max_bytes = 7}); }), "at most 7");
-  EXPECT_HAS(error_of([&] { read_json_file(dir.path()); }), "regular file");
+  EXPECT_TRUE(names(error_of([&] { read_json_file(dir.file("none.json")); }), {dir.file("none.json")}));
+  EXPECT_TRUE(names(error_of([&] { read_json_file(dir.file("c.json"), {.max_bytes = 7}); }),
+                    {dir.file("c.json"), 7, 8}));
+  EXPECT_TRUE(names(error_of([&] { read_json_file(dir.path()); }), {dir.path()}));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "model/model_files.h"
 #include "support/backend.h"
 #include "support/error_of.h"
+#include "support/names.h"
 #include "support/temp_dir.h"
 
 namespace gpt::test {
@@ -45,8 +46,8 @@ TEST(MinGpt, ComputesItsLogits) {
   std::filesystem::copy(kMinGpt + "/model.pt", dir.file("m.pt"));
   const LoadedModel alone(dir.file("m.pt"), DType::f32, MatrixOrder::rows, {.n_head = 3});
   expect_logits(alone.model());
-  const std::string error = error_of([&] { LoadedModel(dir.file("m.pt")); });
-  EXPECT_NE(error.find("do not say n_head"), std::string::npos) << error;
+  EXPECT_TRUE(test::refused([&] { LoadedModel(dir.file("m.pt")); }, dir.file("m.pt"),
+                            {"n_head", "n_embd", "--n-head"}));
 }
 
 // A config.json of transformers beside tensors [out,in].

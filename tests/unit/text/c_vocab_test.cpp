@@ -11,6 +11,7 @@ namespace gpt {
 namespace {
 
 using test::expect_message;
+using test::Fact;
 using test::kTextData;
 
 std::string number(uint32_t value) {
@@ -79,8 +80,7 @@ TEST(CVocab, LlmcThereAndBackForGpt2) {
 TEST(CVocab, Llama2cThereAndBack) {
   VocabData data = load_tokenizer(kTextData + "spm.model")->vocab_data();
   const auto model = tokenizer_of(data, "m");
-  expect_message([&] { llama2c_tokenizer(*model, model->vocab_size()); }, "llama2.c wants",
-                 "byte 0 to be token 3");
+  expect_message([&] { llama2c_tokenizer(*model, model->vocab_size()); }, "llama2.c", {0, 3, 4});
   data.tokens.erase(data.tokens.begin() + 3);  // a user-defined one
   data.scores.erase(data.scores.begin() + 3);
   data.types.erase(data.types.begin() + 3);
@@ -102,49 +102,49 @@ TEST(CVocab, LoadsByName) {
 
 TEST(CVocab, SaysWhatItCannotWrite) {
   const auto bytes = make_byte_tokenizer();
-  expect_message([&] { llmc_tokenizer(*bytes, 256); }, "llm.c", "kind byte");
-  expect_message([&] { llama2c_tokenizer(*bytes, 256); }, "llama2.c", "kind byte");
+  expect_message([&] { llmc_tokenizer(*bytes, 256); }, "llm.c", {"byte"});
+  expect_message([&] { llama2c_tokenizer(*bytes, 256); }, "llama2.c", {"byte"});
 }
 
 TEST(CVocab, LlmcSaysWhatItCannotRead) {
-  const auto expect = [](const std::string& bytes, const std::string& part) {
-    expect_message([&] { detail::read_llmc_tokenizer(bytes, "t.bin"); }, "t.bin", part);
+  const auto expect = [](const std::string& bytes, std::initializer_list<Fact> facts) {
+    expect_message([&] { detail::read_llmc_tokenizer(bytes, "t.bin"); }, "t.bin", facts);
   };
-  expect("", "header");
-  expect(std::string(1024, '\0'), "20240328");
-  expect(header(3, 1, 0) + "a", "version 1 or 2");
-  expect(header(2, 0, 0), "vocabulary of 0");
-  expect(header(2, 0xFFFFFFFF, 0) + "abc", "vocabulary of 4294967295");
-  expect(header(2, 2, 0) + "a", "vocabulary of 2 tokens in 1");
-  expect(header(2, 1, 1) + "a", "end-of-text token is 1");
-  expect(header(1, 1, 0) + "a", "end-of-text token is 50256");
-  expect(header(2, 1, 0xFFFFFFFF) + "a", "end-of-text token is 4294967295");
-  expect(header(2, 1, 0) + "a", "ends within token 0");
-  expect(header(2, 1, 0) + std::string(1, '\0'), "is empty");
-  expect(header(2, 2, 1) + "\x01z\x01y", "no token for the byte");
-  expect(small_llmc() + "x", "1 bytes follow");
-  expect(header(2, 258, 257) + small_llmc().substr(1024, 512) + "\x01z\x0D<|endoftext|>", "same bytes");
-  expect(header(2, 257, 256) + small_llmc().substr(1024, 512) + "\x02\xC3(", "not valid UTF-8 at byte 0");
+  expect("", {1024, 20240328});
+  expect(std::string(1024, '\0'), {1024, 20240328});
+  expect(header(3, 1, 0) + "a", {1, 2, 3});
+  expect(header(2, 0, 0), {0, 1});
+  expect(header(2, 0xFFFFFFFF, 0) + "abc", {4294967295, 3});
+  expect(header(2, 2, 0) + "a", {2, 1});
+  expect(header(2, 1, 1) + "a", {1, 0});
+  expect(header(1, 1, 0) + "a", {50256, 0});
+  expect(header(2, 1, 0xFFFFFFFF) + "a", {4294967295, 0});
+  expect(header(2, 1, 0) + "a", {0, 1});
+  expect(header(2, 1, 0) + std::string(1, '\0'), {0});
+  expect(header(2, 2, 1) + "\x01z\x01y", {"0x00"});
+  expect(small_llmc() + "x", {1, 258});
+  expect(header(2, 258, 257) + small_llmc().substr(1024, 512) + "\x01z\x0D<|endoftext|>", {122, 256});
+  expect(header(2, 257, 256) + small_llmc().substr(1024, 512) + "\x02\xC3(", {256, "UTF-8", 0});
 }
 
 TEST(CVocab, Llama2cSaysWhatItCannotRead) {
-  const auto expect = [](const std::string& bytes, const std::string& part) {
-    expect_message([&] { detail::read_llama2c_tokenizer(bytes, "t.bin"); }, "t.bin", part);
+  const auto expect = [](const std::string& bytes, std::initializer_list<Fact> facts) {
+    expect_message([&] { detail::read_llama2c_tokenizer(bytes, "t.bin"); }, "t.bin", facts);
   };
   const std::string good = piece("<unk>") + piece("\n<s>\n") + piece("\n</s>\n");
-  expect("", "found 0 bytes");
-  expect(number(0), "up to 0 bytes");
-  expect(number(0xFFFFFFFF), "up to 4294967295");
-  expect(number(8), "vocabulary of 1 to");
-  expect(number(8) + "abc", "within piece 0");
-  expect(number(8) + piece(""), "piece 0 has 0 bytes");
-  expect(number(8) + good + piece("123456789"), "piece 3 has 9 bytes");
-  expect(number(8) + good + number(0) + number(8) + "abc", "beyond the end");
-  expect(number(8) + good + number(0) + number(0xFFFFFFFF) + "abc", "piece 3 has 4294967295");
-  expect(number(8) + good + piece("\xFF"), "UTF-8");
-  expect(number(8) + good + piece("a") + piece("a"), "piece 3 and piece 4");
-  expect(number(8) + good + piece("a", std::numeric_limits<float>::quiet_NaN()), "not finite");
-  expect(number(8) + good + piece("<0x41>"), "256 bytes or none");
+  expect("", {"llama2.c", 0});
+  expect(number(0), {"llama2.c", 0});
+  expect(number(0xFFFFFFFF), {"llama2.c", 4294967295});
+  expect(number(8), {1, 0});
+  expect(number(8) + "abc", {0, 8, 4, 3});
+  expect(number(8) + piece(""), {0, 1, 8});
+  expect(number(8) + good + piece("123456789"), {3, 9, 8});
+  expect(number(8) + good + number(0) + number(8) + "abc", {3, 8});
+  expect(number(8) + good + number(0) + number(0xFFFFFFFF) + "abc", {3, 4294967295, 8});
+  expect(number(8) + good + piece("\xFF"), {3, "UTF-8"});
+  expect(number(8) + good + piece("a") + piece("a"), {3, 4});
+  expect(number(8) + good + piece("a", std::numeric_limits<float>::quiet_NaN()), {3});
+  expect(number(8) + good + piece("<0x41>"), {256, 1});
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "support/error_of.h"
+#include "support/names.h"
 #include "support/reference.h"
 #include "text/tokenizer.h"
 
@@ -33,12 +34,12 @@ inline void expect_rows(const Tokenizer& tokenizer, const std::string& rows, int
   EXPECT_EQ(compared, count);
 }
 
-// One line that names the object and what is wrong with it.
+// One line that names the object and every fact.
 inline void expect_message(const std::function<void()>& action, const std::string& object,
-                           const std::string& part) {
+                           std::initializer_list<Fact> facts) {
   const std::string message = error_of(action);
-  EXPECT_NE(message.find(object), std::string::npos) << message;
-  EXPECT_NE(message.find(part), std::string::npos) << message;
+  EXPECT_TRUE(names(message, {object}));
+  EXPECT_TRUE(names(message, facts));
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
 }
 

@@ -77,7 +77,7 @@ TEST(ParallelEncode, TheFirstErrorCounts) {
   const auto tokenizer = make_char_tokenizer("ab");
   const std::string_view texts[] = {"a", "ax", "ay", "b"};
   ThreadPool pool(2);
-  test::expect_message([&] { encode_all(*tokenizer, texts, pool); }, "'x'", "byte 1");
+  test::expect_message([&] { encode_all(*tokenizer, texts, pool); }, "'x'", {"byte 1"});
 }
 
 }  // namespace

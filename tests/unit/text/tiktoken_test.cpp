@@ -13,6 +13,7 @@ namespace {
 using Ids = std::vector<int32_t>;
 using test::expect_message;
 using test::expect_rows;
+using test::Fact;
 using test::kTextData;
 
 const std::string kFile = kTextData + "ranks.nanochat.tiktoken";
@@ -27,7 +28,7 @@ TEST(Tiktoken, GivesTheIdsOfTiktoken) {
 TEST(Tiktoken, AsTokenizerModel) {
   const test::TempDir folder;
   std::filesystem::copy_file(kFile, folder.file("tokenizer.model"));
-  expect_message([&] { load_tokenizer(folder.path()); }, "tokenizer.model", "556 ranks are no vocabulary");
+  expect_message([&] { load_tokenizer(folder.path()); }, "tokenizer.model", {556});
 }
 
 // What Llama 3 and OpenAI publish is known by the number of ranks.
@@ -49,34 +50,34 @@ TEST(Tiktoken, PublishedVocabulariesHaveTheirSpecialTokens) {
 TEST(Tiktoken, PicklesAreNotRead) {
   const test::TempDir folder;
   test::write_plain_file(folder.file("tokenizer.pkl"), "\x80\x04.");
-  expect_message([&] { load_tokenizer(folder.path()); }, "tokenizer.pkl", "pickle can run any program");
-  expect_message([&] { load_tokenizer(folder.file("tokenizer.pkl")); }, "tokenizer.pkl", "pickle");
+  expect_message([&] { load_tokenizer(folder.path()); }, "tokenizer.pkl", {"tokenizer.json", "tiktoken"});
+  expect_message([&] { load_tokenizer(folder.file("tokenizer.pkl")); }, "tokenizer.pkl",
+                 {"tokenizer.json", "tiktoken"});
 }
 
 TEST(Tiktoken, SaysWhatItCannotRead) {
   const std::string good = read_file(kFile);
-  const auto expect = [&](const std::string& more, const std::string& part) {
+  const auto expect = [&](const std::string& more, std::initializer_list<Fact> facts) {
     const test::TempDir folder;
     test::write_plain_file(folder.file("x.gpt2.tiktoken"), good + more);
-    expect_message([&] { load_tokenizer(folder.file("x.gpt2.tiktoken")); }, "x.gpt2.tiktoken", part);
+    expect_message([&] { load_tokenizer(folder.file("x.gpt2.tiktoken")); }, "x.gpt2.tiktoken", facts);
   };
-  expect("YWE= 700\nYWE= 700\n", "line 558: the rank 700 occurs twice");
-  expect("IQ== 700\n", "same bytes");
-  expect("YWE=\n", "line 557");
-  expect("YWE= -1\n", "line 557");
-  expect("YWE= 99999999999999999999\n", "line 557");
-  expect("YWE= 4194304\n", "line 557");
-  expect("YWE= 7x\n", "line 557");
-  expect("YW!= 700\n", "line 557");
-  expect("YWE 700\n", "line 557");
-  expect("YWF= 700\n", "line 557");  // bits that no byte has
-  expect("Y=== 700\n", "line 557");
-  expect(" 700\n", "line 557");
-  expect(std::string(4000, 'A') + " 700\n", "a token of 3000 bytes");
+  expect("YWE= 700\nYWE= 700\n", {"line 558", 700});
+  expect("IQ== 700\n", {33, 700});
+  expect("YWE=\n", {"line 557"});
+  expect("YWE= -1\n", {"line 557"});
+  expect("YWE= 99999999999999999999\n", {"line 557"});
+  expect("YWE= 4194304\n", {"line 557"});
+  expect("YWE= 7x\n", {"line 557"});
+  expect("YW!= 700\n", {"line 557"});
+  expect("YWE 700\n", {"line 557"});
+  expect("YWF= 700\n", {"line 557"});  // bits that no byte has
+  expect("Y=== 700\n", {"line 557"});
+  expect(" 700\n", {"line 557"});
+  expect(std::string(4000, 'A') + " 700\n", {"line 557", 3000});
   const test::TempDir folder;
   test::write_plain_file(folder.file("x.gpt2.tiktoken"), good.substr(good.find('\n') + 1));
-  expect_message([&] { load_tokenizer(folder.file("x.gpt2.tiktoken")); }, "x.gpt2",
-                 "no token for the byte 0x00");
+  expect_message([&] { load_tokenizer(folder.file("x.gpt2.tiktoken")); }, "x.gpt2.tiktoken", {"0x00"});
 }
 
 // Long tokens made of nothing: trying all ways to cut them has an end.
@@ -92,8 +93,7 @@ TEST(Tiktoken, TokensWithoutParts) {
     parts.tokens.push_back(std::move(token));
   }
   parts.ranks = true;
-  expect_message([&] { detail::make_bpe_tokenizer(std::move(parts)); }, "token",
-                 "not made of tokens of lower ranks");
+  expect_message([&] { detail::make_bpe_tokenizer(std::move(parts)); }, "token", {1304});
 }
 
 }  // namespace
