@@ -48,6 +48,12 @@ void expect_usage(const std::vector<std::string>& arguments, const Facts& facts)
   EXPECT_TRUE(names(run.err, facts));
 }
 
+// A flag of other programs has an answer: it is not just unknown, which sends to the help.
+void expect_answer(const std::vector<std::string>& arguments, const Facts& facts) {
+  expect_usage(arguments, facts);
+  EXPECT_FALSE(names(run_gpt(arguments).err, {"--help"}));
+}
+
 TEST(Names, OfOtherProgramsAreUnderstoodInTraining) {
   const json c = config_of({"--learning-rate",
                             "0.5",
@@ -99,16 +105,16 @@ TEST(Names, OfOtherProgramsAreUnderstoodInTraining) {
 
 TEST(Names, NearOnesAreAnsweredWithWhatToDo) {
   for (const std::string flag : {"--epochs", "--num_train_epochs"})
-    expect_usage({"train", flag + "=3"}, {flag, "--steps", "batch_size x n_ctx", "gpt plan"});
-  expect_usage({"train", "--depth", "12"}, {"--depth", "--preset nanochat-dN", "--n-layer"});
-  expect_usage({"train", "--model", "gpt2"}, {"--model", "--preset NAME", "gpt info", "--init-from MODEL"});
-  expect_usage({"train", "--gradient_accumulation_steps", "8"},
-               {"--gradient_accumulation_steps", "--batch-size", "--micro-batch"});
-  expect_usage({"generate", "x", "-ngl", "99"}, {"-ngl", "CPU"});
-  expect_usage({"generate", "x", "--n-ctx", "99"}, {"--n-ctx"});
-  expect_usage({"serve", "x", "--api-key", "99"}, {"--api-key", "--api-key-file FILE"});
-  expect_usage({"serve", "x", "--served-model-name", "y"}, {"--served-model-name", "gpt serve NAME=PATH"});
-  expect_usage({"serve", "x", "--metrics"}, {"--metrics"});
+    expect_answer({"train", flag + "=3"}, {flag, "--steps", "batch_size x n_ctx", "gpt plan"});
+  expect_answer({"train", "--depth", "12"}, {"--depth", "--preset nanochat-dN", "--n-layer"});
+  expect_answer({"train", "--model", "gpt2"}, {"--model", "--preset NAME", "gpt info", "--init-from MODEL"});
+  expect_answer({"train", "--gradient_accumulation_steps", "8"},
+                {"--gradient_accumulation_steps", "--batch-size", "--micro-batch"});
+  expect_answer({"generate", "x", "-ngl", "99"}, {"-ngl", "CPU"});
+  expect_answer({"generate", "x", "--n-ctx", "99"}, {"--n-ctx"});
+  expect_answer({"serve", "x", "--api-key", "99"}, {"--api-key", "--api-key-file FILE"});
+  expect_answer({"serve", "x", "--served-model-name", "y"}, {"--served-model-name", "gpt serve NAME=PATH"});
+  expect_answer({"serve", "x", "--metrics"}, {"--metrics"});
   expect_usage({"sample"}, {"\"sample\"", "gpt generate"});
   expect_usage({"quantize", "x"}, {"\"quantize\"", "gpt convert MODEL OUT.gguf --quant q8_0"});
   EXPECT_TRUE(suggests(run_gpt({"train", "--max-iter", "3"}).err, "--max-iter;", "--max-iters"));
@@ -232,6 +238,11 @@ TEST(Help, PresetsHaveAPurpose) {
   EXPECT_EQ(run.status, 0) << run.err;
   for (const std::string& line : lines_of(run.out))
     EXPECT_LE(line.size(), 80u) << line;
+  for (const std::string& line : lines_of(run.out)) {
+    if (line.starts_with("tiny ") || line.starts_with("gpt2 ")) {
+      EXPECT_GT(line.size(), 40u) << line;
+    }
+  }
   EXPECT_LT(run.out.find("\ntiny"), run.out.find("\ngpt2 ")) << run.out;
   EXPECT_LT(run.out.find("\ngpt2 "), run.out.find("\ngpt3-175b")) << run.out;
   EXPECT_TRUE(names(run.err, {"gpt info tiny"}));

@@ -136,7 +136,7 @@ TEST_F(Speculate, ServersCountWhatCameTrue) {
     std::vector<std::string> words = {"serve", "--port", "0", "--threads", "1", "tiny=" + folder()};
     words.insert(words.end(), more.begin(), more.end());
     GptProcess process(words);
-    const std::string mark = "listening on http://127.0.0.1:";
+    const std::string mark = "http://127.0.0.1:";
     EXPECT_TRUE(process.wait_for_note(mark)) << process.notes();
     const auto place = [&] { return process.notes().find(mark) + mark.size(); };
     EXPECT_TRUE(process.wait_until([&] { return process.notes().find('\n', place()) != std::string::npos; }));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -66,7 +67,6 @@ TEST_F(SweepCommand, RunsAndGoesOn) {
   const GptRun run =
       run_gpt(base({"--over", "n_layer=1,2", "--over", "lr=1e-3,1e-2", "--steps", "8", "--out", out()}));
   ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_TRUE(names(run.out, {"n_layer", "lr"}));
   for (const char* name : {"sweep.json", "sweep.html", "sweep.svg", "runs/lr=1e-3-n_layer=2/report.html",
                            "runs/lr=1e-3-n_layer=2/last/model.safetensors"}) {
     EXPECT_TRUE(fs::exists(folder_ / name)) << name;
@@ -75,6 +75,11 @@ TEST_F(SweepCommand, RunsAndGoesOn) {
   ASSERT_EQ(before["runs"].size(), 4u);
   for (const json& entry : before["runs"])
     EXPECT_EQ(entry["state"], "done");
+  const json& best = *std::ranges::min_element(
+      before["runs"], {}, [](const json& entry) { return entry["val_loss"].get<double>(); });
+  const std::string name = best["name"];
+  EXPECT_TRUE(names(run.out.substr(run.out.rfind("\n\n")), {name, "lr", "n_layer"})) << "is recommended";
+  EXPECT_TRUE(names(run.err, {"gpt generate " + out() + "/runs/" + name}));
   // A run that is gone is made again, to the same loss; the others are not touched.
   const auto kept = fs::last_write_time(folder_ / "runs/lr=1e-3-n_layer=1/config.json");
   fs::remove_all(folder_ / "runs/lr=1e-3-n_layer=2");

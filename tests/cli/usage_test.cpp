@@ -33,7 +33,7 @@ TEST(Usage, VersionAndHelp) {
                               "data", "trace", "sweep", "classify", "serve"}) {
     const GptRun help = run_gpt({command, "--help"});
     EXPECT_EQ(help.status, 0) << command;
-    EXPECT_TRUE(names(help.out, {std::string("gpt ") + command})) << "in an example";
+    EXPECT_NE(help.out.find(std::string("\n  gpt ") + command), std::string::npos) << "an example";
     EXPECT_EQ(help.err, "") << command;
   }
 }

@@ -157,6 +157,7 @@ TEST(WordsOfErrors, AreThoseOfTheProgram) {
   };
   for (const auto& [words, facts] : calls)
     expect_names(run_gpt(words), 2, facts);
+  EXPECT_FALSE(names(run_gpt({"generate", "m", "--ctx-size", "99"}).err, {"--help"})) << "it has an answer";
   const std::string model = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
   const Words ids = {"generate", model, "--ids", "1,2", "-n", "2"};
   expect_names(run_gpt(joined(ids, {"--beams", "2", "--top-k", "3", "--temperature", "1"})), 2,
