@@ -74,11 +74,12 @@ std::string data_difference(const DataIdentity& before, const DataIdentity& now)
     return !a.empty() && a != b;  // empty: a checkpoint from before this was recorded
   };
   if (differ(before.base, now.base))
-    return "the model that the adapter is trained beside has other weights than when the run began";
-  const char* what = differ(before.tokenizer, now.tokenizer)                    ? "the tokenizer"
-                     : differ(before.train, now.train)                          ? "the training text"
-                     : differ(before.val, now.val)                              ? "the validation text"
-                     : before.sizes == now.sizes && differ(before.ids, now.ids) ? "the text"
+    return "the model that the adapter is trained beside (base_hash) has other weights than when the run "
+           "began";
+  const char* what = differ(before.tokenizer, now.tokenizer) ? "the tokenizer (tokenizer_hash)"
+                     : differ(before.train, now.train)       ? "the training text (data_hash)"
+                     : differ(before.val, now.val)           ? "the validation text (val_data_hash)"
+                     : before.sizes == now.sizes && differ(before.ids, now.ids) ? "the text (data_ids_hash)"
                                                                                 : nullptr;
   if (what == nullptr) return "";
   return fmt::format("{} is not what the run was made with, though it has the same length", what);

@@ -14,12 +14,12 @@ std::vector<std::pair<std::string, std::string>> facts_of(const RunIdentity& run
   std::vector<std::pair<std::string, std::string>> facts = {
       {"program", hex_hash(read_file("/proc/self/exe"))},
       {"instruction set", std::string(isa_name(run.isa))},
-      {"training text", run.data.train + " " + run.data.sizes + " " + run.data.ids},
-      {"model beside the adapter", run.data.base},
-      {"validation text", run.data.val},
-      {"tokenizer", run.data.tokenizer},
+      {"training text (data_hash)", run.data.train + " " + run.data.sizes + " " + run.data.ids},
+      {"model beside the adapter (base_hash)", run.data.base},
+      {"validation text (val_data_hash)", run.data.val},
+      {"tokenizer (tokenizer_hash)", run.data.tokenizer},
       {"step", std::to_string(run.step)},
-      {"checkpoint or model to begin with", run.begins}};
+      {"checkpoint or model to begin with (--resume, --init-from)", run.begins}};
   if (!run.settings.empty()) {
     const nlohmann::json settings = nlohmann::json::parse(run.settings);
     for (const auto& [key, value] : settings.items())

@@ -103,14 +103,17 @@ TEST(Adapter, OfOtherTokensIsRefused) {
   for (const auto& words : uses) {
     const GptRun result = run_gpt(words);
     EXPECT_EQ(result.status, 1) << words[0];
-    EXPECT_NE(result.err.find("token 2 is \"d\" in " + adapter + " and \"c\" in the model"),
-              std::string::npos)
-        << result.err;
+    EXPECT_TRUE(names(result.err, {adapter, 2, "\"d\"", "\"c\""}));
   }
   give(adapter, "ab");  // fewer
-  for (const auto& words : uses)
-    EXPECT_EQ(run_gpt(words).err.find("another tokenizer"), std::string::npos) << words[0];
-  EXPECT_EQ(run_gpt(uses[0]).status, 0);
+  for (const auto& words : uses) {
+    const GptRun result = run_gpt(words);
+    if (words[0] == "chat") {  // gets as far as its template
+      EXPECT_TRUE(names(result.err, {"chatml", "<|im_start|>"}));
+    } else {
+      EXPECT_EQ(result.status, 0) << result.err;
+    }
+  }
 }
 
 TEST(Adapter, IsTold) {
@@ -118,26 +121,29 @@ TEST(Adapter, IsTold) {
   EXPECT_EQ(told["rank"], 4);
   EXPECT_EQ(told["scale"], 1.5);
   EXPECT_EQ(told["matrices"], 14);
-  EXPECT_NE(run({"info", kAdapter}).out.find("q_proj"), std::string::npos);
+  EXPECT_TRUE(names(run({"info", kAdapter}).out, {"q_proj"}));
 }
 
 TEST(Adapter, ThatDoesNotFit) {
   const TempDir dir;
-  const auto says = [](const std::vector<std::string>& words, const std::string& part) {
+  const auto says = [](const std::vector<std::string>& words, int status, const Facts& facts) {
     const GptRun result = run_gpt(words);
-    EXPECT_NE(result.status, 0);
-    EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
+    EXPECT_EQ(result.status, status);
+    EXPECT_TRUE(names(result.err, facts));
   };
-  says({"generate", kBase, "--ids", "1", "--adapter", kData + "gpt2/adapter"}, "transformer.h.");
-  says({"generate", kBase, "--ids", "1", "--adapter", dir.file("none")}, "none");
-  says({"generate", kBase, "--ids", "1", "--adapter", kAdapter + "=x"}, "--adapter");
-  says({"convert", kAdapter, dir.file("a.gguf")}, "--base is missing");
-  says({"convert", kAdapter, dir.file("a.gguf"), "--base", kBase, "--quant", "q8_0"}, "--quant");
-  says({"convert", kAdapter, dir.file("a.gguf"), "--base", kBase, "--average", kBase}, "--average");
-  says({"convert", kAdapter, kBase, "--adapter", "x"},
-       "--adapter: " + kAdapter + " is an adapter itself; the model comes first: gpt convert MODEL OUT");
-  says({"convert", kBase, dir.file("x"), "--base", kBase}, "--base");
-  says({"convert", kAdapter, dir.path(), "--base", kBase}, "--force");
+  says({"generate", kBase, "--ids", "1", "--adapter", kData + "gpt2/adapter"}, 1,
+       {"transformer.h.0.attn.c_attn", "model.layers.0.self_attn.q_proj"});
+  says({"generate", kBase, "--ids", "1", "--adapter", dir.file("none")}, 2, {dir.file("none")});
+  says({"generate", kBase, "--ids", "1", "--adapter", kAdapter + "=x"}, 2, {"--adapter", kAdapter + "=x"});
+  says({"convert", kAdapter, dir.file("a.gguf")}, 2, {"--base", kAdapter});
+  says({"convert", kAdapter, dir.file("a.gguf"), "--base", kBase, "--quant", "q8_0"}, 2,
+       {"--quant", kAdapter});
+  says({"convert", kAdapter, dir.file("a.gguf"), "--base", kBase, "--average", kBase}, 2,
+       {"--average", kAdapter});
+  says({"convert", kAdapter, kBase, "--adapter", "x"}, 2,
+       {"--adapter", "gpt convert MODEL OUT --adapter " + kAdapter});
+  says({"convert", kBase, dir.file("x"), "--base", kBase}, 2, {"--base", kBase});
+  says({"convert", kAdapter, dir.path(), "--base", kBase}, 1, {dir.path(), "--force"});
 }
 
 }  // namespace

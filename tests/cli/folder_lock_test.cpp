@@ -41,9 +41,7 @@ class TwoProcesses : public testing::Test {
   static void expect_refused(const GptProcess& first, const Words& second, const std::string& what) {
     const GptRun run = run_gpt(second);
     EXPECT_EQ(run.status, 1) << run.err;
-    EXPECT_NE(run.err.find(what + " is in use by process " + std::to_string(first.pid()) + " ("),
-              std::string::npos)
-        << run.err;
+    EXPECT_TRUE(names(run.err, {what, first.pid()}));
   }
 
   fs::path folder_;
@@ -77,9 +75,7 @@ TEST_F(TwoProcesses, EveryCommandThatFillsAFolder) {
   const auto refused = [&](const Words& words, const std::string& out) {
     const GptRun run = run_gpt(words);
     EXPECT_EQ(run.status, 1) << run.err;
-    EXPECT_NE(run.err.find(path(out) + " is in use by process " + std::to_string(::getpid()) + " ("),
-              std::string::npos)
-        << run.err;
+    EXPECT_TRUE(names(run.err, {path(out), ::getpid()}));
   };
   const auto nothing = [](std::string_view) {};
   const auto sweep_lock = gpt::FolderLock::of_folder(path("s"), nothing);
@@ -107,7 +103,7 @@ TEST_F(TwoProcesses, ARunInsideASweep) {
   const auto lock = gpt::FolderLock::of_folder(path("s/runs/lr=1e-3"), [](std::string_view) {});
   const GptRun run = run_gpt({"sweep", "--resume", "--out", path("s")});
   EXPECT_EQ(run.status, 1);
-  EXPECT_NE(run.err.find("s/runs/lr=1e-3 is in use by process"), std::string::npos) << run.err;
+  EXPECT_TRUE(names(run.err, {path("s/runs/lr=1e-3"), ::getpid()}));
 }
 
 }  // namespace

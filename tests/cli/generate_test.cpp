@@ -140,20 +140,19 @@ TEST(Generate, TextsFitTheirGrammar) {
 
 TEST(Generate, RefusesGrammarsByName) {
   const ByteModel bytes;
-  const auto refused = [&](std::vector<std::string> flags, const std::string& part) {
+  const auto refused = [&](std::vector<std::string> flags, const Facts& facts) {
     flags.insert(flags.begin(), {"generate", bytes.path(), "--prompt", "a"});
     const GptRun run = run_gpt(flags);
     EXPECT_EQ(run.status, 2) << run.err;
-    EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
+    EXPECT_TRUE(names(run.err, facts));
     EXPECT_EQ(run.out, "");
   };
-  refused({"--json-schema", R"({"not":{}})"},
-          "--json-schema: JSON schema: #/not: this keyword is not supported");
-  refused({"--grammar", "root ::= root"}, "--grammar: grammar: no text of finite length fits rule 'root'");
-  refused({"--regex", "(?=a)"}, "--regex: regex: lookaround is not supported");
-  refused({"--regex", "a{20}", "--max-tokens", "19"}, "--max-tokens: expected at least 20");
-  refused({"--regex", "a", "--json-schema", "{}"}, "expected one of grammar, json_schema and regex");
-  refused({"--regex", "a", "--beams", "2"}, "--regex: beam search draws nothing");
+  refused({"--json-schema", R"({"not":{}})"}, {"--json-schema", "#/not"});
+  refused({"--grammar", "root ::= root"}, {"--grammar", "'root'"});
+  refused({"--regex", "(?=a)"}, {"--regex", "lookaround", 4});
+  refused({"--regex", "a{20}", "--max-tokens", "19"}, {"--max-tokens", 20, 19});
+  refused({"--regex", "a", "--json-schema", "{}"}, {"--regex", "grammar", "json_schema"});
+  refused({"--regex", "a", "--beams", "2"}, {"--regex", "--beams"});
 }
 
 TEST(Generate, GreedyIdsOfEveryFamily) {
@@ -209,8 +208,7 @@ TEST(Generate, TypesOfTheCache) {
   EXPECT_EQ(run_gpt({"generate", model("llama"), "--ids", "1", "--kv-dtype", "int4"}).status, 2);
   const GptRun narrow = run_gpt({"generate", model("llama"), "--ids", "1", "--kv-dtype", "q4_0"});
   EXPECT_EQ(narrow.status, 2);
-  EXPECT_NE(narrow.err.find("expected a head_dim that is a multiple of that, found 14"), std::string::npos)
-      << narrow.err;
+  EXPECT_TRUE(names(narrow.err, {"q4_0", 32, "head_dim", 14, "int8"}));
 }
 
 TEST(Generate, RepackChangesNoToken) {
@@ -224,9 +222,10 @@ TEST(Generate, RepackChangesNoToken) {
   }
   const GptRun wrong = run_gpt({"generate", model("llama"), "--ids", "1", "--repack", "allways"});
   EXPECT_EQ(wrong.status, 2);
-  EXPECT_NE(wrong.err.find("did you mean always?"), std::string::npos) << wrong.err;
+  EXPECT_TRUE(suggests(wrong.err, "\"allways\"", "always"));
   const GptRun foreign = run_gpt({"generate", model("llama"), "--ids", "1", "--no-mmap"});
-  EXPECT_NE(foreign.err.find("--repack"), std::string::npos) << foreign.err;
+  EXPECT_EQ(foreign.status, 2);
+  EXPECT_TRUE(names(foreign.err, {"--no-mmap", "--repack always"}));
 }
 
 TEST(Generate, BeamsAndContextPolicies) {
@@ -248,12 +247,12 @@ TEST(Generate, BeamsAndContextPolicies) {
 TEST(Generate, BadIdsAndMissingTokenizer) {
   const GptRun range = run_gpt({"generate", model("gpt2"), "--ids", "1,99999"});
   EXPECT_EQ(range.status, 1);
-  EXPECT_NE(range.err.find("99999"), std::string::npos);
+  EXPECT_TRUE(names(range.err, {99999, 52, 1}));
   EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "1,x"}).status, 2);
   EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "-3"}).status, 2);
   const GptRun text = run_gpt({"generate", model("mini-gpt"), "--prompt", "hello"});
   EXPECT_EQ(text.status, 1);
-  EXPECT_NE(text.err.find("--ids"), std::string::npos);
+  EXPECT_TRUE(names(text.err, {"tokenizer.json", "--ids", "--tokenizer"}));
   EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "1", "--tokenizer", "byte"}).status,
             1);  // 256 > its vocabulary
   for (const char* bias : {"3", "3=-1e400", "3=1,4=2,3=1"})
@@ -312,7 +311,7 @@ TEST(Eval, ComparesTwoTypes) {
   EXPECT_GE(both["kl_divergence"]["p99"], both["kl_divergence"]["mean"]);
   EXPECT_GE(both["kl_divergence"]["max"], both["kl_divergence"]["p99"]);
   EXPECT_GT(both["same_top"].get<double>(), 0.9);
-  EXPECT_NE(with({"--against", "fp32"}).out.find("KL divergence"), std::string::npos);
+  EXPECT_TRUE(names(with({"--against", "fp32"}).out, {"KL", "q8_0", "fp32"}));
   EXPECT_EQ(with({"--against", "q9"}).status, 2);
   EXPECT_EQ(with({"--against", "q8_0"}).status, 2);
 }
@@ -342,15 +341,15 @@ TEST(Eval, ComparesAQuantizedFileWithItsOriginal) {
        {std::string("fp32"), std::string("bf16"), quantized, copy, model("llama")}) {
     const GptRun refused = with(quantized, {other});
     EXPECT_EQ(refused.status, 1) << other;
-    EXPECT_NE(refused.err.find(other.size() == 4 ? quantized : other), std::string::npos) << refused.err;
+    EXPECT_TRUE(names(refused.err, {other, quantized}));
   }
 }
 
 TEST(Verify, PassesAndNamesWhatFails) {
   const GptRun good = run_gpt({"verify", model("llama")});
   EXPECT_EQ(good.status, 0) << good.out;
-  EXPECT_NE(good.out.find("PASS"), std::string::npos);
-  EXPECT_NE(run_gpt({"verify", model("llama"), "--all"}).out.find("attention.0"), std::string::npos);
+  EXPECT_TRUE(names(good.out, {"PASS"}));
+  EXPECT_TRUE(names(run_gpt({"verify", model("llama"), "--all"}).out, {"attention.0"}));
   // One golden number perturbed, the last of the file.
   const fs::path copy = fs::path(testing::TempDir()) / ("golden" + std::to_string(::getpid()));
   fs::copy_file(model("llama") + "/golden.safetensors", copy, fs::copy_options::overwrite_existing);
@@ -372,8 +371,7 @@ TEST(Verify, PassesAndNamesWhatFails) {
   const GptRun bad = run_gpt({"verify", model("llama"), "--golden", copy.string()});
   fs::remove(copy);
   EXPECT_EQ(bad.status, 1);
-  EXPECT_NE(bad.out.find(name), std::string::npos) << bad.out;
-  EXPECT_NE(bad.out.find("FAIL"), std::string::npos) << bad.out;
+  EXPECT_TRUE(names(bad.out, {name, "FAIL"}));
 }
 
 }  // namespace

@@ -58,11 +58,11 @@ class Mpi : public testing::Test {
     words.insert(words.end(), command.begin(), command.end());
     return words;
   }
-  // And says so.
-  static void succeeds(const Words& words, const std::string& what = {}) {
+  // And names facts.
+  static void succeeds(const Words& words, const Facts& facts = {}) {
     const GptRun run = run_gpt(words);
     ASSERT_EQ(run.status, 0) << run.err;
-    EXPECT_NE(run.err.find(what), std::string::npos) << run.err;
+    EXPECT_TRUE(names(run.err, facts));
   }
   std::string path(const std::string& name) const { return dir_.file(name); }
   void expect_same(const std::string& a, const std::string& b) const {

@@ -65,9 +65,9 @@ class PackTasks : public testing::Test {
           entry.is_regular_file() ? gpt::read_file(entry.path().string()) : "folder";
     return files;
   }
-  static void expect_error(const GptRun& run, const std::string& part) {
-    EXPECT_NE(run.status, 0);
-    EXPECT_NE(run.err.find(part), std::string::npos) << run.err << "\nexpected: " << part;
+  static void expect_error(const GptRun& run, int status, const Facts& facts) {
+    EXPECT_EQ(run.status, status) << run.err;
+    EXPECT_TRUE(names(run.err, facts));
   }
 
   static constexpr size_t kBlock = size_t{1} << 20;  // PackOptions::block_bytes
@@ -87,25 +87,20 @@ TEST_F(PackTasks, KilledAndRepeatedTheyGiveTheBytesOfOne) {
     } else {
       const GptRun run = run_gpt(words);
       ASSERT_EQ(run.status, 0) << run.err;
-      EXPECT_NE(run.err.find("tasks that are not complete yet: "), std::string::npos) << run.err;
-      EXPECT_NE(run.err.find("behind them: gpt data pack --out " + path("many") + " --merge"),
-                std::string::npos);
+      EXPECT_TRUE(names(run.err, {"2/8", "gpt data pack --out " + path("many") + " --merge"}));
     }
   }
   const Words merge = {"data", "pack", "--out", path("many"), "--merge"};
-  expect_error(run_gpt(merge),
-               "3 of 8 tasks are not complete: 2/8, 5/8, 7/8; run the same gpt data pack with "
-               "--task 2/8");
+  expect_error(run_gpt(merge), 1, {path("many"), 3, 8, "2/8, 5/8, 7/8", "gpt data pack", "--task 2/8"});
   for (const Words& words :
        {Words{"data", "info", path("many")}, Words{"train", path("many"), "--out", path("r")}})
-    expect_error(run_gpt(words), "the work of 8 tasks that is not merged");
+    expect_error(run_gpt(words), 1,
+                 {path("many"), 8, "gpt data pack --out " + path("many") + " --merge", path("many/.tasks")});
   for (const std::string task : {"2/8", "5/8", "7/8"}) {
     const GptRun run = run_gpt(pack("many", {"--task", task}));
     EXPECT_EQ(run.status, 0) << run.err;
-    EXPECT_NE(run.err.find("1 of 2 shards were there already"), std::string::npos) << run.err;
-    EXPECT_EQ(run.err.find("next: gpt data pack --out " + path("many") + " --merge") != std::string::npos,
-              task == "7/8")
-        << run.err;
+    EXPECT_TRUE(names(run.err, {"1 of 2", "gpt data pack --out " + path("many") + " --merge"}));
+    EXPECT_EQ(bool{names(run.err, {"7/8"})}, task != "7/8") << "no other is missing: " << run.err;
   }
   EXPECT_EQ(run_and_kill(merge, kBlock), -SIGXFSZ);
   const GptRun merged = run_gpt(merge);
@@ -116,12 +111,12 @@ TEST_F(PackTasks, KilledAndRepeatedTheyGiveTheBytesOfOne) {
 
 TEST_F(PackTasks, WrongFlagsAreRefused) {
   gpt::test::write_plain_file(path("a.jsonl"), "{\"text\":\"a\"}\n");
-  expect_error(run_gpt(pack("s", {"--task", "0/8"})), "--task: expected I/N with 1 <= I <= N <= 500");
-  expect_error(run_gpt(pack("s", {"--task", "1/8", "--dry-run"})), "--task: expected none with --dry-run");
-  expect_error(run_gpt(pack("s.bin", {"--task", "1/8"})), "--out: expected a folder with --task");
-  expect_error(run_gpt(pack("s", {"--merge"})), "--data: expected none with --merge");
-  expect_error(run_gpt({"data", "pack", "--merge"}), "--out is missing");
-  expect_error(run_gpt({"data", "pack", "--merge", "--out", path("no")}), "no such folder");
+  expect_error(run_gpt(pack("s", {"--task", "0/8"})), 2, {"--task", "1 <= I <= N <= 500", "\"0/8\""});
+  expect_error(run_gpt(pack("s", {"--task", "1/8", "--dry-run"})), 2, {"--task", "--dry-run"});
+  expect_error(run_gpt(pack("s.bin", {"--task", "1/8"})), 2, {"--out", "--task", path("s.bin")});
+  expect_error(run_gpt(pack("s", {"--merge"})), 2, {"--data", "--merge"});
+  expect_error(run_gpt({"data", "pack", "--merge"}), 2, {"--out"});
+  expect_error(run_gpt({"data", "pack", "--merge", "--out", path("no")}), 1, {path("no")});
   EXPECT_FALSE(fs::exists(path("s")));
 }
 
@@ -131,9 +126,9 @@ TEST_F(PackTasks, LocksAreThoseOfTasks) {
   const Words merge = {"data", "pack", "--out", path("s"), "--merge"};
   {
     const auto lock = gpt::FolderLock::of_folder(path("s/.tasks/1-of-2"), [](std::string_view) {});
-    expect_error(run_gpt(pack("s", {"--task", "1/2"})), "s/.tasks/1-of-2 is in use by process");
+    expect_error(run_gpt(pack("s", {"--task", "1/2"})), 1, {path("s/.tasks/1-of-2"), ::getpid()});
     EXPECT_EQ(run_gpt(pack("s", {"--task", "2/2"})).status, 0);
-    expect_error(run_gpt(merge), "s/.tasks/1-of-2 is in use by process");
+    expect_error(run_gpt(merge), 1, {path("s/.tasks/1-of-2"), ::getpid()});
   }
   EXPECT_EQ(run_gpt(pack("s", {"--task", "1/2"})).status, 0);
   EXPECT_EQ(run_gpt(merge).status, 0);

@@ -32,6 +32,14 @@ void redirect(const std::string& in, const std::string& out, const std::string& 
 
 }  // namespace
 
+testing::AssertionResult suggests(const std::string& message, const std::string& found,
+                                  const std::string& meant) {
+  const size_t at = message.find(found);
+  if (at == std::string::npos)
+    return testing::AssertionFailure() << "\"" << found << "\" is not in: " << message;
+  return names(message.substr(at + found.size()), {meant});
+}
+
 std::vector<std::string> with_flags(std::vector<std::string> words, const std::vector<std::string>& more) {
   for (const std::string& flag : more) {
     const auto found = flag.starts_with("--") ? std::ranges::find(words, flag) : words.end();

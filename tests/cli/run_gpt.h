@@ -3,6 +3,15 @@
 #include <string>
 #include <vector>
 
+#include "support/names.h"
+
+using gpt::test::names;
+using Facts = std::vector<gpt::test::Fact>;  // of tables of cases
+
+// Whether a message names what was found and, behind it, what was probably meant.
+testing::AssertionResult suggests(const std::string& message, const std::string& found,
+                                  const std::string& meant);
+
 // What a run of the program gave.
 struct GptRun {
   int status = -1;  // exit status; -1: ended by a signal

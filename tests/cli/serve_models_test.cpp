@@ -93,7 +93,9 @@ TEST_F(ServeModels, GoesOnWithTheNewestCheckpointOfARun) {
 
   const GptRun more = run_gpt({"train", "--resume", "--out", run.string(), "--steps", "6"});
   ASSERT_EQ(more.status, 0) << more.err;
-  EXPECT_TRUE(server.process().wait_for_note("tiny: answers with the newest checkpoint"));
+  const std::string known = server.process().notes();
+  EXPECT_TRUE(server.process().wait_until(
+      [&] { return bool{names(server.process().notes().substr(known.size()), {"tiny"})}; }));
   const json after = server.post("/v1/completions", question)["choices"][0]["logprobs"]["token_logprobs"];
   EXPECT_NE(before, after);
   Server fresh({"tiny=" + run.string()});

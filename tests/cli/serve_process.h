@@ -16,7 +16,7 @@
 class Server {
  public:
   explicit Server(const std::vector<std::string>& arguments) : process_(words(arguments)) {
-    const std::string mark = "listening on http://127.0.0.1:";
+    const std::string mark = "http://127.0.0.1:";
     EXPECT_TRUE(process_.wait_for_note(mark)) << process_.notes();
     EXPECT_TRUE(
         process_.wait_until([&] { return process_.notes().find('\n', place(mark)) != std::string::npos; }));

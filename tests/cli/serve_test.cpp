@@ -126,8 +126,8 @@ TEST_F(Serve, EmbeddingsTokensAndModels) {
   EXPECT_EQ(server.refused("/v1/embeddings", R"({"input":"a","dimensions":3})"), "dimensions");
   const json ids = server.post("/tokenize", {{"content", "a dog"}})["tokens"];
   EXPECT_EQ(server.post("/detokenize", {{"tokens", ids}})["content"], "a dog");
-  EXPECT_NE(server.post("/apply-template", question())["prompt"].get<std::string>().find("<|user_start|>"),
-            std::string::npos);
+  EXPECT_TRUE(
+      names(server.post("/apply-template", question())["prompt"].get<std::string>(), {"<|user_start|>"}));
   HttpClient client(server.port());
   const json models = json::parse(client.ask("GET", "/v1/models").body);
   EXPECT_EQ(models["data"][0]["id"], "tiny");
@@ -346,7 +346,7 @@ TEST_F(Serve, GuardsAgainstStrangers) {
 
   const GptRun open = run_gpt({"serve", folder().string(), "--host", "0.0.0.0", "--port", "0"});
   EXPECT_EQ(open.status, 2);
-  EXPECT_NE(open.err.find("--api-key-file"), std::string::npos) << open.err;
+  EXPECT_TRUE(names(open.err, {"--host 0.0.0.0", "--api-key-file FILE", "--insecure"}));
 }
 
 // A client that goes away, or closes its side, ends its request.
@@ -404,8 +404,9 @@ TEST_F(Serve, ARequestThatIsOnItsWayAtTheEndIsToldSo) {
       "Content-Length: " +
       std::to_string(body.size()) + "\r\nExpect: 100-continue\r\n\r\n");
   EXPECT_EQ(client.read_answer().status, 100);
+  const size_t before = server.process().notes().size();
   server.process().send(SIGTERM);
-  EXPECT_TRUE(server.process().wait_for_note("ending"));
+  EXPECT_TRUE(server.process().wait_until([&] { return server.process().notes().size() > before; }));
   client.send(body);
   EXPECT_EQ(client.read_answer().status, 503);
   EXPECT_EQ(server.process().end(), 0);
@@ -464,21 +465,17 @@ TEST_F(Serve, ChatsOverItsAddress) {
     EXPECT_EQ(there[2], here[0]);
     EXPECT_NE(there[1], here[0]);
   }
-  const auto refused = [&](const std::vector<std::string>& words) {
+  const auto refused = [&](const std::vector<std::string>& words, int status, const Facts& facts) {
     const GptRun run = run_gpt(words);
-    EXPECT_NE(run.status, 0);
-    return run.err;
+    EXPECT_EQ(run.status, status) << run.err;
+    EXPECT_TRUE(names(run.err, facts));
   };
-  const auto has = [](const std::string& text, const char* part) {
-    return text.find(part) != std::string::npos;
-  };
-  EXPECT_TRUE(
-      has(refused({"chat", url, "Hi", "--server-model", "other"}), "the model \"other\" does not exist"));
-  EXPECT_TRUE(has(refused({"chat", url + "/none", "Hi"}), "404"));
-  EXPECT_TRUE(has(refused({"chat", url, "Hi", "--n-ctx", "128"}), "--n-ctx"));
-  EXPECT_TRUE(has(refused({"chat", "https://127.0.0.1", "Hi"}), "TLS"));
-  EXPECT_TRUE(has(refused({"chat", "http://127.0.0.1:1", "Hi"}), "refused"));
-  EXPECT_TRUE(has(refused({"chat", "http://127.0.0.1:99999", "Hi"}), "HOST:PORT"));
+  refused({"chat", url, "Hi", "--server-model", "other"}, 1, {url, "\"other\"", "GET /v1/models", 404});
+  refused({"chat", url + "/none", "Hi"}, 1, {url + "/none", "/none/models", 404});
+  refused({"chat", url, "Hi", "--n-ctx", "128"}, 2, {"--n-ctx", url});
+  refused({"chat", "https://127.0.0.1", "Hi"}, 2, {"https://127.0.0.1", "http://HOST:PORT", "TLS"});
+  refused({"chat", "http://127.0.0.1:1", "Hi"}, 1, {"http://127.0.0.1:1"});
+  refused({"chat", "http://127.0.0.1:99999", "Hi"}, 2, {"http://127.0.0.1:99999", "http://HOST:PORT"});
 }
 
 TEST_F(Serve, LogsRequestsWithoutTheirText) {
@@ -489,7 +486,7 @@ TEST_F(Serve, LogsRequestsWithoutTheirText) {
                 .headers["traceparent"],
             trace);
   EXPECT_TRUE(server.process().wait_for_note(trace));
-  EXPECT_NE(server.process().notes().find(R"("model":"tiny")"), std::string::npos);
+  EXPECT_TRUE(names(server.process().notes(), {R"("model":"tiny")"}));
   EXPECT_EQ(server.process().notes().find("Once upon"), std::string::npos);
 }
 
@@ -500,7 +497,7 @@ TEST_F(Serve, MakesATracePageOfAConversation) {
   const HttpClient::Answer page = client.post("/trace", json({{"messages", messages}}).dump());
   EXPECT_EQ(page.status, 200) << page.body.substr(0, 300);
   EXPECT_EQ(page.headers.at("content-type"), "text/html; charset=utf-8");
-  EXPECT_NE(page.body.find("gpt trace"), std::string::npos);
+  EXPECT_TRUE(names(page.body, {"gpt trace"}));
   EXPECT_EQ(server.refused("/trace", "{}"), "prompt");
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "base/error.h"
 
@@ -68,6 +69,13 @@ inline testing::AssertionResult names(std::string_view message, std::initializer
   for (const Fact& fact : facts)
     if (!fact.is_in(message))
       return testing::AssertionFailure() << "\"" << fact.text() << "\" is not in: " << message;
+  return testing::AssertionSuccess() << "all facts are in: " << message;
+}
+
+// The same for a table of cases.
+inline testing::AssertionResult names(std::string_view message, const std::vector<Fact>& facts) {
+  for (const Fact& fact : facts)
+    if (testing::AssertionResult result = names(message, {fact}); !result) return result;
   return testing::AssertionSuccess() << "all facts are in: " << message;
 }
 
