@@ -177,27 +177,28 @@ TEST_F(Chat, ATemplateOfAnyModelIsRun) {
   EXPECT_EQ(prompts(named).size(), 2u);
 }
 
-void expect_error(const GptRun& run, int status, std::initializer_list<gpt::test::Fact> facts) {
+void expect_chat_error(const GptRun& run, int status, std::initializer_list<gpt::test::Fact> facts) {
   EXPECT_EQ(run.status, status);
   EXPECT_TRUE(names(run.err, facts));
   EXPECT_EQ(std::ranges::count(run.err, '\n'), 1) << run.err;
 }
 
 TEST_F(Chat, SaysWhatIsWrong) {
-  expect_error(run_gpt({"chat"}), 2, {"MODEL", "gpt chat MODEL"});
-  expect_error(run_gpt({"chat", "localhost:8080"}), 2, {"localhost:8080", "http://localhost:8080"});
-  expect_error(run_gpt({"chat", "no:such/8080"}), 1, {"no:such/8080"});
-  expect_error(chat("Hi\n", {}), 1, {(folder() / "last").string(), "--template nanochat|chatml"});
+  expect_chat_error(run_gpt({"chat"}), 2, {"MODEL", "gpt chat MODEL"});
+  expect_chat_error(run_gpt({"chat", "localhost:8080"}), 2, {"localhost:8080", "http://localhost:8080"});
+  expect_chat_error(run_gpt({"chat", "no:such/8080"}), 1, {"no:such/8080"});
+  expect_chat_error(chat("Hi\n", {}), 1, {(folder() / "last").string(), "--template nanochat|chatml"});
   const GptRun other = chat("Hi\n", {"--template", "chatlm"});
-  expect_error(other, 2, {"--template", "\"chatlm\"", ".jinja"});
+  expect_chat_error(other, 2, {"--template", "\"chatlm\"", ".jinja"});
   EXPECT_TRUE(suggests(other.err, "chatlm", "chatml"));
-  expect_error(chat("Hi\n", {"--template", "llama3", "--n-ctx", "257"}), 2, {"--n-ctx", 1, 256, 257});
-  expect_error(chat("Hi\n", {"--template", "llama3", "--max-tokens", "0"}), 2, {"--max-tokens", 1, 0});
-  expect_error(chat("Hi\n", {"--template", "llama3", "--tokenizer", "byte"}), 1,
-               {"llama3", "<|begin_of_text|>", "byte", "gpt tokenizer train --special-tokens llama3"});
-  expect_error(chat("ok\n\n" + std::string(3000, '!') + "\n", {"--template", "llama3", "--max-tokens", "2"}),
-               1, {"input:3", 3016, 256, "n_ctx"});
-  expect_error(chat("a\xFF\n", {"--template", "llama3"}), 1, {"input:1", "UTF-8", 1});
+  expect_chat_error(chat("Hi\n", {"--template", "llama3", "--n-ctx", "257"}), 2, {"--n-ctx", 1, 256, 257});
+  expect_chat_error(chat("Hi\n", {"--template", "llama3", "--max-tokens", "0"}), 2, {"--max-tokens", 1, 0});
+  expect_chat_error(chat("Hi\n", {"--template", "llama3", "--tokenizer", "byte"}), 1,
+                    {"llama3", "<|begin_of_text|>", "byte", "gpt tokenizer train --special-tokens llama3"});
+  expect_chat_error(
+      chat("ok\n\n" + std::string(3000, '!') + "\n", {"--template", "llama3", "--max-tokens", "2"}), 1,
+      {"input:3", 3016, 256, "n_ctx"});
+  expect_chat_error(chat("a\xFF\n", {"--template", "llama3"}), 1, {"input:1", "UTF-8", 1});
 }
 
 }  // namespace
