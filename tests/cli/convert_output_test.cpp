@@ -18,11 +18,6 @@ using gpt::test::write_plain_file;
 
 const std::string kModels = GPT_SOURCE_DIR "/tests/golden/data/";
 
-void expect_error(const GptRun& run, int status, const Facts& facts) {
-  EXPECT_EQ(run.status, status) << run.err;
-  EXPECT_TRUE(names(run.err, facts));
-}
-
 class ConvertOutput : public testing::Test {
  protected:
   void SetUp() override {

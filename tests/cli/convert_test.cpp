@@ -23,12 +23,6 @@ using gpt::test::TempDir;
 const std::string kModels = GPT_SOURCE_DIR "/tests/golden/data/";
 const std::string kTorch = GPT_SOURCE_DIR "/tests/data/torch/";
 
-void expect_error(const GptRun& run, int status, const Facts& facts) {
-  EXPECT_EQ(run.status, status) << run.err;
-  EXPECT_EQ(run.out, "");
-  EXPECT_TRUE(names(run.err, facts));
-}
-
 TEST(Convert, ADryRunShowsEveryTensorAndWritesNothing) {
   const TempDir dir;
   const GptRun run = run_gpt({"convert", kModels + "gpt2", dir.file("out"), "--to", "hf", "--dry-run"});

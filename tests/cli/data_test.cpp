@@ -19,11 +19,6 @@ using gpt::test::TempDir;
 using gpt::test::write_plain_file;
 using nlohmann::json;
 
-void expect_error(const GptRun& run, const Facts& facts) {
-  EXPECT_EQ(run.status, 1) << run.err;
-  EXPECT_TRUE(names(run.err, facts));
-}
-
 // How many lines begin with an object.
 int lines_about(const std::string& text, const std::string& object) {
   std::istringstream lines(text);
@@ -104,7 +99,7 @@ TEST_F(DataCommands, OtherFilesAreRefusedByEveryCommand) {
           {"tokenizer", "train", "--out", file("tok")}}) {
       std::vector<std::string> words = command;
       words.insert(words.end(), {"--data", path});
-      expect_error(run_gpt(words), {path, way});
+      expect_error(run_gpt(words), 1, {path, way});
     }
   }
 }
@@ -208,16 +203,16 @@ TEST_F(DataCommands, DamagedShardsStopARun) {
   write_plain_file(shard, flipped);
   EXPECT_EQ(run_gpt({"data", "info", file("shards")}).status, 0);
   const GptRun verified = run_gpt({"data", "verify", file("shards")});
-  expect_error(verified, {1, 4, "gpt data pack"});
+  expect_error(verified, 1, {1, 4, "gpt data pack"});
   EXPECT_TRUE(names(verified.out, {"shard-00002.bin"}));
-  expect_error(train(file("shards"), "bad"), {file("shards/shard-00002.bin")});
+  expect_error(train(file("shards"), "bad"), 1, {file("shards/shard-00002.bin")});
   EXPECT_FALSE(fs::exists(file("bad/last")));
   fs::remove(shard);
   for (const GptRun& run : {run_gpt({"data", "info", file("shards")}), train(file("shards"), "bad2"),
                             run_gpt({"eval", file("good"), "--data", file("shards")}),
                             run_gpt({"data", "preview", "--data", file("shards")}),
                             run_gpt({"plan", "--preset", "tiny", "--data", file("shards")})})
-    expect_error(run, {shard, "pack.json", 4, "gpt data pack"});
+    expect_error(run, 1, {shard, "pack.json", 4, "gpt data pack"});
   const GptRun again = pack(file("a.txt"), "shards");
   EXPECT_EQ(again.status, 0) << again.err;
   EXPECT_TRUE(names(again.err, {3, 4, shard, "pack.json"}));
@@ -242,7 +237,7 @@ TEST_F(DataCommands, DryRunsWriteNothing) {
 // A pack that failed is no obstacle for the same command once the cause is gone.
 TEST_F(DataCommands, AFailedPackCanBeRepeated) {
   write_plain_file(file("bad.jsonl"), "{\"text\":\"good\"}\n{\"txt\":1}\n");
-  expect_error(pack(file("bad.jsonl"), "first"), {file("bad.jsonl:2"), "\"text\"", "txt", "--field"});
+  expect_error(pack(file("bad.jsonl"), "first"), 1, {file("bad.jsonl:2"), "\"text\"", "txt", "--field"});
   write_plain_file(file("bad.jsonl"), "{\"text\":\"good\"}\n{\"text\":\"better\"}\n");
   EXPECT_EQ(pack(file("bad.jsonl"), "first").status, 0);
   // The same behind whole shards: those of text that did not change stay.
@@ -250,7 +245,7 @@ TEST_F(DataCommands, AFailedPackCanBeRepeated) {
   fs::copy(file("a.txt"), file("texts/a.txt"));
   write_plain_file(file("texts/b.jsonl"), "{\"text\":\"good\"}\n{\"txt\":1}\n");
   const std::vector<std::string> threads = {"--threads", "1"};
-  expect_error(pack(file("texts"), "second", threads), {file("texts/b.jsonl:2"), "\"text\"", "txt"});
+  expect_error(pack(file("texts"), "second", threads), 1, {file("texts/b.jsonl:2"), "\"text\"", "txt"});
   write_plain_file(file("texts/b.jsonl"), "{\"text\":\"good\"}\n{\"text\":\"better\"}\n");
   const GptRun again = pack(file("texts"), "second", threads);
   EXPECT_EQ(again.status, 0) << again.err;
@@ -298,13 +293,13 @@ TEST_F(DataCommands, UnusualTextIsTold) {
 
 TEST_F(DataCommands, PackDoesNotReplaceOtherFiles) {
   write_plain_file(file("model.bin"), "precious");
-  expect_error(pack(file("a.txt"), "model.bin"), {file("model.bin")});
-  expect_error(pack(file("a.txt"), "model.bin", {"--restart"}), {file("model.bin")});
+  expect_error(pack(file("a.txt"), "model.bin"), 1, {file("model.bin")});
+  expect_error(pack(file("a.txt"), "model.bin", {"--restart"}), 1, {file("model.bin")});
   EXPECT_EQ(gpt::read_file(file("model.bin")), "precious");
   ASSERT_EQ(pack(file("a.txt"), "one.bin").status, 0);
   EXPECT_TRUE(names(pack(file("a.txt"), "one.bin").err, {1}));
   write_plain_file(file("b.txt"), text_ + "more");
-  expect_error(pack(file("b.txt"), "one.bin"), {file("one.bin"), "--restart"});
+  expect_error(pack(file("b.txt"), "one.bin"), 1, {file("one.bin"), "--restart"});
   EXPECT_EQ(pack(file("b.txt"), "one.bin", {"--restart"}).status, 0);
 }
 

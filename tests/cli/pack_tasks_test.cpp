@@ -65,11 +65,6 @@ class PackTasks : public testing::Test {
           entry.is_regular_file() ? gpt::read_file(entry.path().string()) : "folder";
     return files;
   }
-  static void expect_error(const GptRun& run, int status, const Facts& facts) {
-    EXPECT_EQ(run.status, status) << run.err;
-    EXPECT_TRUE(names(run.err, facts));
-  }
-
   static constexpr size_t kBlock = size_t{1} << 20;  // PackOptions::block_bytes
   gpt::test::TempDir folder_;
 };

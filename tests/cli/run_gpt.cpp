@@ -40,6 +40,12 @@ testing::AssertionResult suggests(const std::string& message, const std::string&
   return names(message.substr(at + found.size()), {meant});
 }
 
+void expect_error(const GptRun& run, int status, const Facts& facts) {
+  EXPECT_EQ(run.status, status) << run.err;
+  EXPECT_TRUE(("\n" + run.err).find("\ngpt: ") != std::string::npos) << run.err;
+  EXPECT_TRUE(names(run.err, facts));
+}
+
 std::vector<std::string> with_flags(std::vector<std::string> words, const std::vector<std::string>& more) {
   for (const std::string& flag : more) {
     const auto found = flag.starts_with("--") ? std::ranges::find(words, flag) : words.end();

@@ -23,6 +23,9 @@ struct GptRun {
 GptRun run_gpt(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {},
                const std::string& input = "");
 
+// That a run ended with a status and says "gpt: ..." with every fact.
+void expect_error(const GptRun& run, int status, const Facts& facts);
+
 // The words with more behind them. A flag with a value that is among both has only the later one.
 std::vector<std::string> with_flags(std::vector<std::string> words, const std::vector<std::string>& more);
 

@@ -44,11 +44,6 @@ class TokenizerTasks : public testing::Test {
     return words;
   }
   Words merge(const std::string& out) const { return {"tokenizer", "train", "--out", path(out), "--merge"}; }
-  static void expect_error(const GptRun& run, int status, const Facts& facts) {
-    EXPECT_EQ(run.status, status) << run.err;
-    EXPECT_TRUE(names(run.err, facts));
-  }
-
   gpt::test::TempDir folder_;
 };
 

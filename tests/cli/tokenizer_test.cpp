@@ -18,13 +18,6 @@ using nlohmann::json;
 
 const std::string kTokenizer = GPT_SOURCE_DIR "/tests/data/bpe.tokenizer.json";
 
-void expect_error(const GptRun& run, int status, const Facts& facts) {
-  EXPECT_EQ(run.status, status) << run.err;
-  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
-  EXPECT_EQ(run.err.rfind("gpt: ", 0), 0u) << run.err;
-  EXPECT_TRUE(names(run.err, facts));
-}
-
 GptRun encode(const std::string& input, std::vector<std::string> flags = {}) {
   flags.insert(flags.begin(), {"tokenizer", "encode", "--tokenizer", kTokenizer});
   return run_gpt(flags, {}, input);

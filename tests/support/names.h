@@ -5,10 +5,10 @@
 #include <cctype>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <vector>
 
 #include "base/error.h"
 
@@ -65,18 +65,14 @@ class Fact {
 };
 
 // Whether a message contains every fact.
-inline testing::AssertionResult names(std::string_view message, std::initializer_list<Fact> facts) {
+inline testing::AssertionResult names(std::string_view message, std::span<const Fact> facts) {
   for (const Fact& fact : facts)
     if (!fact.is_in(message))
       return testing::AssertionFailure() << "\"" << fact.text() << "\" is not in: " << message;
   return testing::AssertionSuccess() << "all facts are in: " << message;
 }
-
-// The same for a table of cases.
-inline testing::AssertionResult names(std::string_view message, const std::vector<Fact>& facts) {
-  for (const Fact& fact : facts)
-    if (testing::AssertionResult result = names(message, {fact}); !result) return result;
-  return testing::AssertionSuccess() << "all facts are in: " << message;
+inline testing::AssertionResult names(std::string_view message, std::initializer_list<Fact> facts) {
+  return names(message, std::span(facts.begin(), facts.size()));
 }
 
 // Whether an action throws an Error whose message begins with its object (a file, a flag, a key) and contains
