@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/ranges.h"
@@ -84,17 +85,13 @@ const std::vector<QuestionKind>& question_kinds() {
 constexpr std::array<std::string_view, 10> kAskedTables = {"girls",   "boys",   "women",  "men",  "animals",
                                                            "helpers", "places", "colors", "toys", "foods"};
 
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 // fn(word) for each run of letters; what it returns takes its place.
 template <class Fn>
 std::string replace_words(const std::string& text, Fn fn) {
   std::string out;
   for (size_t i = 0; i < text.size();) {
     size_t end = i;
-    while (end < text.size() && is_letter(text[end]))
+    while (end < text.size() && is_ascii_letter(text[end]))
       ++end;
     out += end > i ? fn(text.substr(i, end - i)) : std::string(1, text[i]);
     i = std::max(end, i + 1);

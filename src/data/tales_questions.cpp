@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/ranges.h"
 #include "base/rng.h"
@@ -33,10 +34,6 @@ const std::vector<std::vector<std::string>>& alternatives(const std::string& kin
       {"he", "she"}, {"his", "her"}, {"He", "She"}, {"His", "Her"}};
   static const std::vector<std::vector<std::string>> toys = {table_with("kite")};
   return kind == "name" ? names : kind == "pronoun" ? pronouns : toys;
-}
-
-bool is_ascii_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 struct Place {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/parse.h"
@@ -104,19 +105,16 @@ class CommandReward : public Reward {
   double seconds_;
 };
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 }  // namespace
 
 std::string last_number(const std::string& text) {
   size_t end = text.size();
-  while (end > 0 && !is_digit(text[end - 1]))
+  while (end > 0 && !is_ascii_digit(text[end - 1]))
     --end;
   size_t begin = end;
-  while (begin > 0 && (is_digit(text[begin - 1]) || ((text[begin - 1] == ',' || text[begin - 1] == '.') &&
-                                                     begin > 1 && is_digit(text[begin - 2]))))
+  while (begin > 0 &&
+         (is_ascii_digit(text[begin - 1]) || ((text[begin - 1] == ',' || text[begin - 1] == '.') &&
+                                              begin > 1 && is_ascii_digit(text[begin - 2]))))
     --begin;
   if (begin == end) return "";
   const bool negative = begin > 0 && text[begin - 1] == '-';

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "grammar/front_ends.h"
@@ -12,7 +13,7 @@ namespace gpt::grammar {
 namespace {
 
 bool is_name_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  return is_ascii_alnum(c) || c == '-' || c == '_';
 }
 
 class GbnfParser {

@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "grammar/front_ends.h"
@@ -42,10 +43,6 @@ CodePointSet all_but_line_ends() {
 
 bool is_one_of(char32_t c, std::string_view characters) {
   return c < 0x80 && characters.find(static_cast<char>(c)) != std::string_view::npos;
-}
-
-bool is_digit(char32_t c) {
-  return c >= '0' && c <= '9';
 }
 
 int hex_value(char32_t c) {
@@ -164,13 +161,13 @@ class RegexParser {
   };
   // "{m}", "{m,}" or "{m,n}" at this place; anything else behind '{' is text.
   std::optional<Counts> counts() const {
-    if (peek(1) == ',' && (peek(2) == '}' || is_digit(peek(2))))
+    if (peek(1) == ',' && (peek(2) == '}' || is_ascii_digit(peek(2))))
       refuse("{,n}, which regular expressions read in two ways: write {0,n}");
     size_t ahead = 1;
     const auto number = [&]() -> std::optional<int64_t> {
       int64_t value = 0;
       const size_t first = ahead;
-      for (; is_digit(peek(ahead)); ++ahead)
+      for (; is_ascii_digit(peek(ahead)); ++ahead)
         value = std::min<int64_t>(value * 10 + (peek(ahead) - '0'), int64_t{1} << 40);
       return ahead == first ? std::nullopt : std::optional(value);
     };

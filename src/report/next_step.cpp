@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "base/ranges.h"
 
 namespace gpt {
@@ -12,8 +13,7 @@ namespace {
 // Of what no shell changes anywhere in a word.
 bool is_plain(char c) {
   constexpr std::string_view kPlain = "@%+=:,./_-";
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         kPlain.find(c) != std::string_view::npos;
+  return is_ascii_alnum(c) || kPlain.find(c) != std::string_view::npos;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "tasks/python_classes.h"
@@ -251,8 +252,6 @@ class PatternTranslator {
     return code;
   }
 
-  static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
   bool add_category(PythonClass& set, char c) const {
     const auto lower = static_cast<char>(c | 0x20);
     using enum PythonClass::Category;
@@ -270,7 +269,7 @@ class PatternTranslator {
   PatternPart escape() {
     if (ends()) refuse("bad escape (end of pattern)");
     const char c = peek();
-    if (c >= '0' && c <= '9') return number_escape();
+    if (is_ascii_digit(c)) return number_escape();
     if (static_cast<unsigned char>(c) >= 0x80) return literal(next_character());
     ++at_;
     PythonClass set;
@@ -282,7 +281,7 @@ class PatternTranslator {
     // In an empty text neither \b nor \B matches.
     if (c == 'B') return anchor(fmt::format("(?!\\A\\z)(?:(?<={0})(?={0})|(?<!{0})(?!{0}))", w));
     if (const auto code = code_escape(c)) return literal(*code);
-    if (is_letter(c)) refuse(fmt::format("bad escape \\{}", c));
+    if (is_ascii_letter(c)) refuse(fmt::format("bad escape \\{}", c));
     return literal(static_cast<unsigned char>(c));
   }
 
@@ -322,7 +321,7 @@ class PatternTranslator {
     if (c == 'b') return char32_t{'\b'};
     if (add_category(set, c)) return std::nullopt;
     if (const auto code = code_escape(c)) return code;
-    if (is_letter(c) || (c >= '0' && c <= '9')) refuse(fmt::format("bad escape \\{}", c));
+    if (is_ascii_alnum(c)) refuse(fmt::format("bad escape \\{}", c));
     return static_cast<char32_t>(c);
   }
 
@@ -363,7 +362,7 @@ class PatternTranslator {
 
   static bool is_name(const std::string& name) {
     return !(name[0] >= '0' && name[0] <= '9') && std::ranges::all_of(name, [](char c) {
-      return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || static_cast<unsigned char>(c) >= 0x80;
+      return is_ascii_alnum(c) || c == '_' || static_cast<unsigned char>(c) >= 0x80;
     });
   }
 

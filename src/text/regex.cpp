@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "text/unicode.h"
@@ -201,8 +202,7 @@ class Translator {
     const std::string_view inside = in_.substr(at_ + 1, end - at_ - 1);
     const size_t comma = inside.find(',');
     const auto is_number = [](std::string_view text) {
-      return !text.empty() && text.size() < 5 &&
-             std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+      return !text.empty() && text.size() < 5 && std::ranges::all_of(text, is_ascii_digit);
     };
     const bool fixed = comma == std::string_view::npos;
     const bool valid = is_number(inside.substr(0, comma)) &&
@@ -232,7 +232,7 @@ class Translator {
       at_ += 2;
       return;
     }
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    const bool letter = is_ascii_alnum(c);
     const std::string_view known = in_set ? "rntfsSdD" : "rntfsSdDAz";
     if ((letter && known.find(c) == std::string_view::npos) || static_cast<unsigned char>(c) >= 0x80)
       unsupported(2);

@@ -1,14 +1,12 @@
 #include "text/text_cut.h"
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 #include "text/unicode.h"
 
 namespace gpt {
 namespace {
 
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
 }
@@ -25,8 +23,9 @@ bool solid_before(std::string_view text, size_t begin, size_t end) {
 
 bool is_safe(std::string_view text, size_t begin, size_t at) {
   const char next = text[at];
-  if (next == ' ') return is_letter(text[at - 1]) && at + 1 < text.size() && is_letter(text[at + 1]);
-  const bool word = is_letter(next) || (next >= '0' && next <= '9');
+  if (next == ' ')
+    return is_ascii_letter(text[at - 1]) && at + 1 < text.size() && is_ascii_letter(text[at + 1]);
+  const bool word = is_ascii_alnum(next);
   return word && text[at - 1] == '\n' && at - 1 > begin && solid_before(text, begin, at - 1);
 }
 
