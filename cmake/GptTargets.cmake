@@ -90,7 +90,7 @@ endfunction()
 
 # The SIMD sources are compiled once per instruction set; which one runs is decided at start-up.
 function(gpt_configure_kernels)
-  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT GPT_FUZZ)  # fuzzers read, and compute nothing
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND GPT_SIMD)
     # *.bf16.cc: kernels made of AVX512_BF16 or AVX512_VNNI, *.amx.cc: of tiles, for that instruction set only.
     file(GLOB bf16 CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/cpu/*/*.bf16.cc)
     file(GLOB tiles CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/cpu/*/*.amx.cc)

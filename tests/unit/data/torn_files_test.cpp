@@ -152,7 +152,8 @@ TEST_F(TornPieces, BlocksOfNoTextAreRefused) {
     merge();
   };
   enum Word : size_t { kFile = 2, kNumber, kOffset, kLine, kEnd, kLast, kIds, kDocuments };
-  for (const auto& [word, value] : {std::pair<size_t, uint64_t>{kFile, 1},
+  using Case = std::pair<size_t, uint64_t>;
+  for (const auto& [word, value] : {Case{kFile, 1},
                                     {kFile, uint64_t{1} << 40},
                                     {kFile, UINT64_MAX},
                                     {kNumber, INT64_MAX},
@@ -161,7 +162,8 @@ TEST_F(TornPieces, BlocksOfNoTextAreRefused) {
                                     {kIds, UINT64_MAX},
                                     {kDocuments, 2},
                                     {kDocuments, UINT64_MAX}})
-    EXPECT_TRUE(refused([&] { with(word, value); }, "task 1/1", {path})) << word << " " << value;
+    EXPECT_TRUE(refused([&, at = word, put = value] { with(at, put); }, "task 1/1", {path}))
+        << word << " " << value;
   EXPECT_NO_THROW(with(kFile, 0));
 }
 

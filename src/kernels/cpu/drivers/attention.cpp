@@ -98,7 +98,7 @@ class ForwardTask {
   void pack_queries() {
     for (int64_t h = 0; h < part_.heads; ++h) {
       for (int64_t g = 0; g < group(); ++g) {
-        const void* from = element(a_.q, first_row(), (query_head(h) + g) * s_.head_dim);
+        const void* from = element_address(a_.q, first_row(), (query_head(h) + g) * s_.head_dim);
         const PackRows rows = {stored(a_.q), from, a_.q.ld, nullptr, part_.queries, s_.head_dim};
         std::byte* to = reinterpret_cast<std::byte*>(q(h)) + g * padded() * tiles_.element;
         tiles_.pack_a(rows, to, group() * padded());
@@ -156,7 +156,7 @@ class ForwardTask {
     const int64_t d = s_.head_dim, column = (part_.first_head + h) * d;
     const bool last = h + 1 == part_.heads;  // then the next tile follows, from the first head on
     return {stored(from),
-            element(from, 0, column),
+            element_address(from, 0, column),
             from.ld,
             m_.rows,
             kKeyTile,
@@ -203,7 +203,7 @@ class ForwardTask {
   }
 
   void finish(int64_t h, const RowSums& sums) {
-    void* to = element(a_.out, first_row(), query_head(h) * s_.head_dim);
+    void* to = element_address(a_.out, first_row(), query_head(h) * s_.head_dim);
     kernels_.finish({rows(), s_.head_dim, padded(), group(), sums.sum, sums.out, stored(a_.out), to,
                      a_.out.ld, m_.total});
     for (int64_t r = 0; a_.lse && r < rows(); ++r) {

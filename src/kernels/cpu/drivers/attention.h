@@ -76,7 +76,7 @@ inline Stored stored(const TensorView& v) {
 }
 
 // The address of element (r,c), the first of a block, whatever the type.
-inline std::byte* element(const TensorView& v, int64_t r, int64_t c) {
+inline std::byte* element_address(const TensorView& v, int64_t r, int64_t c) {
   return static_cast<std::byte*>(v.data) + row_bytes(v.dtype, r * v.ld + c);
 }
 

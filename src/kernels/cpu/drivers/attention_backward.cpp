@@ -35,8 +35,8 @@ class BackwardTask {
     }
     for (int64_t g = 0; g < group(); ++g) {
       const int64_t column = query_head(g) * s_.head_dim;
-      kernels_.unpack({stored(a_.dq), element(a_.dq, seq_.q_start, column), a_.dq.ld, nullptr, seq_.q_len,
-                       s_.head_dim, m_.dq + packed_row(g, 0) * padded(), padded(),
+      kernels_.unpack({stored(a_.dq), element_address(a_.dq, seq_.q_start, column), a_.dq.ld, nullptr,
+                       seq_.q_len, s_.head_dim, m_.dq + packed_row(g, 0) * padded(), padded(),
                        static_cast<float>(s_.scale)});
     }
   }
@@ -58,7 +58,7 @@ class BackwardTask {
 
   void pack_queries(int64_t g) {
     const auto rows = [&](const TensorView& v) {
-      return PackRows{stored(v),  element(v, seq_.q_start, query_head(g) * s_.head_dim),
+      return PackRows{stored(v),  element_address(v, seq_.q_start, query_head(g) * s_.head_dim),
                       v.ld,       nullptr,
                       seq_.q_len, s_.head_dim};
     };
@@ -77,7 +77,7 @@ class BackwardTask {
   }
 
   PackRows keys(const TensorView& v) const {
-    return {stored(v),   element(v, 0, kv_head_ * s_.head_dim), v.ld, m_.rows, kKeyTile, s_.head_dim,
+    return {stored(v),   element_address(v, 0, kv_head_ * s_.head_dim), v.ld, m_.rows, kKeyTile, s_.head_dim,
             m_.next_rows};
   }
 
@@ -97,8 +97,8 @@ class BackwardTask {
   }
 
   void unpack_keys(const float* from, int64_t n, double scale, const TensorView& to) const {
-    kernels_.unpack({stored(to), element(to, 0, kv_head_ * s_.head_dim), to.ld, m_.rows, n, s_.head_dim, from,
-                     padded(), static_cast<float>(scale)});
+    kernels_.unpack({stored(to), element_address(to, 0, kv_head_ * s_.head_dim), to.ld, m_.rows, n,
+                     s_.head_dim, from, padded(), static_cast<float>(scale)});
   }
 
   // Queries [first, first + n) of a head against the packed keys.
