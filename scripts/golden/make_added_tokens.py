@@ -27,8 +27,8 @@ MERGES = ["a b", "\u0120 a", "< a", "b c", "\u0120 b"]
 SPM_MERGES = [("a", "b"), ("\u2581", "a"), ("\u2581", "\u2581"), ("b", "c"), ("\u2581", "ab")]
 
 
-def random_text(rnd, most):
-    return "".join(rnd.choice(PARTS) for _ in range(rnd.randrange(1, most)))
+def random_text(rnd, most, parts=PARTS):
+    return "".join(rnd.choice(parts) for _ in range(rnd.randrange(1, most)))
 
 
 def random_added(rnd, ascii_only):
@@ -115,29 +115,35 @@ def added_rows():
         yield {"tokenizer": json.loads(tokenizer.to_str()), "cases": cases}
 
 
+def spm_row(rnd, options, user, parts):
+    corpus = ["a ab abc  a b", "the <a> cat", "  two blanks", "\u4e2d\u6587 e\u0301", "<a>b c_1."] * 20
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(corpus), model_writer=model, model_type="bpe", vocab_size=320 if options["byte_fallback"] else 48,
+        normalization_rule_name="identity", allow_whitespace_only_pieces=True, user_defined_symbols=user, minloglevel=2,
+        character_coverage=1.0, hard_vocab_limit=False, **options)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    control = [processor.bos_id(), processor.eos_id()]
+    pieces = [processor.piece_to_id(piece) for piece in ("\u2581", "a", *user[1:])]
+    cases = []
+    for _ in range(30):
+        text = random_text(rnd, 10, parts)
+        ids = [rnd.randrange(processor.vocab_size()) if rnd.random() < 0.4 else rnd.choice([0, *pieces]) for _ in range(rnd.randrange(1, 8))]
+        ids = [n for n in ids if n not in control]
+        decoded = processor.decode(ids)
+        cases.append([text, processor.encode(text), ids, decoded if "\ufffd" not in decoded else None])
+    return {"model": model.getvalue().hex(), "json": len(user) == 1, "cases": cases}
+
+
 def spm_rows():
     rnd = random.Random(47)
-    corpus = ["a ab abc  a b", "the <a> cat", "  two blanks", "\u4e2d\u6587 e\u0301", "<a>b c_1."] * 20
-    for i in range(16):
-        model = io.BytesIO()
+    for i in range(24):
         options = {"remove_extra_whitespaces": bool(i & 1), "add_dummy_prefix": bool(i & 2), "byte_fallback": bool(i & 4)}
         if i & 8:
             options["unk_surface"] = rnd.choice(["", "?", " <?> ", "\u2047"])
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(corpus), model_writer=model, model_type="bpe", vocab_size=320 if options["byte_fallback"] else 48,
-            normalization_rule_name="identity", allow_whitespace_only_pieces=True, user_defined_symbols=["<tool>"], minloglevel=2,
-            character_coverage=1.0, hard_vocab_limit=False, **options)
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-        control = [processor.bos_id(), processor.eos_id()]
-        cases = []
-        for _ in range(30):
-            text = random_text(rnd, 10)
-            ids = [rnd.randrange(processor.vocab_size()) if rnd.random() < 0.4 else rnd.choice([0, processor.piece_to_id("\u2581"), processor.piece_to_id("a")])
-                   for _ in range(rnd.randrange(1, 8))]
-            ids = [n for n in ids if n not in control]
-            decoded = processor.decode(ids)
-            cases.append([text, processor.encode(text), ids, decoded if "\ufffd" not in decoded else None])
-        yield {"model": model.getvalue().hex(), "cases": cases}
+        # The last rows have user-defined pieces with spaces, which the normalizer keeps.
+        user = ["<tool>"] if i < 16 else ["<tool>", "  ", *rnd.sample([" a", "b  c", "\u2581\u2581", "c ", "ab", "   "], 3)]
+        yield spm_row(rnd, options, user, PARTS if i < 16 else [*PARTS, *user, " ", "  "])
 
 
 def token_object(rnd, text, with_type=False):
