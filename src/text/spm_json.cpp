@@ -127,14 +127,16 @@ class SpmReader {
 
   void read_decoder() {
     parts_.strip = Strip::none;
+    parts_.byte_decoder = false;
     for (const Json& step : steps_of(member(root_, "decoder"), "decoders")) {
       if (has_type(step, "Strip") && member(step, "content") == " " && member(step, "start") == 1 &&
           member(step, "stop") == 0) {
         parts_.strip = Strip::first_byte;
       } else if (has_type(step, "Metaspace")) {
         parts_.strip = read_scheme(step) != Prefix::never ? Strip::first_token : Strip::none;
-      } else if (!is_replace(step, kBlankText, " ") && !has_type(step, "ByteFallback") &&
-                 !has_type(step, "Fuse")) {
+      } else if (has_type(step, "ByteFallback")) {
+        parts_.byte_decoder = true;
+      } else if (!is_replace(step, kBlankText, " ") && !has_type(step, "Fuse")) {
         fail_kind(name_, "the decoder " + type_of(step));
       }
     }
@@ -164,7 +166,9 @@ class SpmReader {
         fail("cannot read {}: the id {} is given to two tokens", name_, token.id);
       // Added tokens are found before blanks are written; what the vocabulary calls them plays no part.
       const auto type = piece.text.empty() ? SpmParts::Type::user_defined : piece.type;
-      piece = {token.text, 0, token.special ? SpmParts::Type::control : type};
+      // Where a special token is only a character of the text, the model still has it.
+      const bool is_character = !piece.text.empty() && is_one_character(token.text);
+      piece = {token.text, 0, token.special && !is_character ? SpmParts::Type::control : type};
     }
   }
 
@@ -250,7 +254,9 @@ std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merge
     const auto text = [&](int32_t id) { return parts.pieces[static_cast<size_t>(id)].text; };
     pairs.push_back({text(m.left), text(m.right)});
   }
-  Json decoders = {replace_json(kBlankText, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
+  Json decoders = {replace_json(kBlankText, " ")};
+  if (parts.byte_decoder.value_or(true)) decoders.push_back({{"type", "ByteFallback"}});
+  decoders.push_back({{"type", "Fuse"}});
   if (parts.strip == Strip::first_token)
     decoders[0] = {
         {"type", "Metaspace"}, {"replacement", kBlankText}, {"prepend_scheme", "always"}, {"split", true}};

@@ -74,7 +74,9 @@ class SpmTokenizer final : public Tokenizer {
 
   std::string token_bytes(int32_t id) const override {
     const SpmParts::Piece& piece = piece_of(id);
-    if (piece.type == Type::byte) return std::string(1, static_cast<char>(byte_of_piece(piece.text)));
+    const int byte = byte_of_piece(piece.text);
+    if (byte >= 0 && parts_.byte_decoder.value_or(piece.type == Type::byte))
+      return std::string(1, static_cast<char>(byte));
     if (piece.type == Type::unknown) return parts_.unknown_text.value_or(piece.text);
     return piece.type == Type::control ? piece.text : with_blanks(piece.text);
   }
@@ -82,7 +84,7 @@ class SpmTokenizer final : public Tokenizer {
   bool is_text(int32_t id) const override {
     if (id < 0 || id >= vocab_size() || parts_.pieces[static_cast<size_t>(id)].text.empty()) return false;
     const Type type = piece_of(id).type;
-    return type != Type::control && type != Type::unknown && type != Type::unused;
+    return type != Type::control && type != Type::unknown && type != Type::unused && !added_.is_no_text(id);
   }
 
   std::string decode(std::span<const int32_t> ids) const override {
@@ -116,7 +118,8 @@ class SpmTokenizer final : public Tokenizer {
       const SpmParts::Piece& piece = parts_.pieces[id];
       const bool hole = piece.text.empty();
       data.tokens.push_back(hole ? fmt::format("[PAD{}]", id) : piece.text);
-      data.types.push_back(static_cast<int32_t>(hole ? Type::unused : piece.type));
+      const bool special = piece.type != Type::unknown && added_.is_no_text(static_cast<int32_t>(id));
+      data.types.push_back(static_cast<int32_t>(hole ? Type::unused : special ? Type::control : piece.type));
     }
     return data;
   }
@@ -331,6 +334,10 @@ int byte_of_piece(std::string_view piece) {
   return digit(3) < 0 || digit(4) < 0 ? -1 : 16 * digit(3) + digit(4);
 }
 
+bool is_one_character(std::string_view text) {
+  return !text.empty() && static_cast<size_t>(decode_utf8(text, 0).length) == text.size();
+}
+
 std::unique_ptr<Tokenizer> make_spm_tokenizer(SpmParts parts) {
   return std::make_unique<SpmTokenizer>(std::move(parts));
 }
@@ -340,6 +347,7 @@ SpmParts spm_parts(const VocabData& data, const std::string& name) {
   if (data.scores.empty()) fail("cannot read {}: a SentencePiece vocabulary needs scores, found none", name);
   SpmParts parts;
   parts.special = data.special;
+  if (!parts.special.add_bos) parts.special.add_bos = true;  // as llama.cpp and llama2.c
   parts.prefix =
       data.add_space_prefix.value_or(true) ? SpmParts::Prefix::every_part : SpmParts::Prefix::never;
   parts.collapse_blanks = data.remove_extra_whitespaces.value_or(false);
