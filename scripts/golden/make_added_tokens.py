@@ -27,8 +27,8 @@ MERGES = ["a b", "\u0120 a", "< a", "b c", "\u0120 b"]
 SPM_MERGES = [("a", "b"), ("\u2581", "a"), ("\u2581", "\u2581"), ("b", "c"), ("\u2581", "ab")]
 
 
-def random_text(rnd, most):
-    return "".join(rnd.choice(PARTS) for _ in range(rnd.randrange(1, most)))
+def random_text(rnd, most, parts=PARTS):
+    return "".join(rnd.choice(parts) for _ in range(rnd.randrange(1, most)))
 
 
 def random_added(rnd, ascii_only):
@@ -42,7 +42,7 @@ def random_added(rnd, ascii_only):
     return list(tokens.values())
 
 
-def byte_level(rnd):
+def byte_level(rnd, _=False):
     found = ByteLevel(add_prefix_space=False).pre_tokenize_str("".join(PARTS))
     letters = sorted(set("".join(piece for piece, _ in found)))
     vocab = {c: i for i, c in enumerate(letters)} | {m.replace(" ", ""): len(letters) + i for i, m in enumerate(MERGES)}
@@ -54,11 +54,11 @@ def byte_level(rnd):
     return tokenizer
 
 
-def spm_like(rnd):
+def spm_like(rnd, more=False):
     letters = ["<unk>", "<s>", *(f"<0x{i:02X}>" for i in range(256)), "\u2581", "a", "b", "c", "A", "<", ">", "_", "1"]
     vocab = {p: i for i, p in enumerate([*letters, *(left + right for left, right in SPM_MERGES)])}
     bytes_too = rnd.random() < 0.3
-    if not bytes_too:
+    if not bytes_too and not (more and rnd.random() < 0.5):
         vocab = {p: i for i, p in enumerate(p for p in vocab if not p.startswith("<0x"))}
     tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=SPM_MERGES, byte_fallback=bytes_too, unk_token="<unk>", fuse_unk=True))
     steps = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
@@ -73,12 +73,14 @@ def spm_like(rnd):
     if kind in ("first", "always") and not bytes_too and rnd.random() < 0.5:
         tokenizer.decoder = decoders.Metaspace(prepend_scheme=kind)
     else:
+        if more and rnd.random() < 0.3:
+            del steps[1]
         tokenizer.decoder = decoders.Sequence(steps)
     tokenizer.add_special_tokens([AddedToken(p, special=True, normalized=False) for p in ("<unk>", "<s>")])
     return tokenizer
 
 
-def gpt1(_):
+def gpt1(*_):
     letters = ["<unk>", "a", "b", "c", "<", ">", "_", "1", ".", "e", "a</w>", "b</w>", "c</w>", "<</w>", "></w>", "_</w>", "1</w>", ".</w>",
                "e</w>", "\u4e2d</w>", "ab", "ab</w>"]
     tokenizer = Tokenizer(models.BPE(vocab={p: i for i, p in enumerate(letters)}, merges=[("a", "b"), ("a", "b</w>")], unk_token="<unk>",
@@ -92,12 +94,14 @@ def gpt1(_):
 
 def added_rows():
     rnd = random.Random(46)
-    for i in range(88):
+    for i in range(132):
+        more = i >= 88  # the last rows have special tokens that are characters, and bytes that only a decoder knows
         make = (byte_level, spm_like, spm_like, gpt1)[i % 4]
-        tokenizer = make(rnd)
+        tokenizer = make(rnd, more)
         added = random_added(rnd, make is byte_level)
         for token in added:  # special tokens are not what merges make
-            token.special = token.special and tokenizer.token_to_id(token.content) is None
+            is_character = more and make is spm_like and len(token.content) == 1
+            token.special = token.special and (is_character or tokenizer.token_to_id(token.content) is None)
         tokenizer.add_tokens(added)
         cases = []
         for _ in range(20):
@@ -109,35 +113,43 @@ def added_rows():
                 tokenizer.encode_special_tokens = not special
                 encoded.append(tokenizer.encode(text, add_special_tokens=False).ids)
             ids = rnd.sample(encoded[1], len(encoded[1]))
+            if more and tokenizer.token_to_id("<0x41>") is not None:
+                ids += [tokenizer.token_to_id("<0x41>"), tokenizer.token_to_id("<0x0A>")]
             decoded = tokenizer.decode(ids, skip_special_tokens=False)
             keep = make is not gpt1 and "\ufffd" not in decoded
             cases.append([text, encoded[0], encoded[1] if encoded[1] != encoded[0] else None, ids if keep else None, decoded if keep else None])
         yield {"tokenizer": json.loads(tokenizer.to_str()), "cases": cases}
 
 
+def spm_row(rnd, options, user, parts):
+    corpus = ["a ab abc  a b", "the <a> cat", "  two blanks", "\u4e2d\u6587 e\u0301", "<a>b c_1."] * 20
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(corpus), model_writer=model, model_type="bpe", vocab_size=320 if options["byte_fallback"] else 48,
+        normalization_rule_name="identity", allow_whitespace_only_pieces=True, user_defined_symbols=user, minloglevel=2,
+        character_coverage=1.0, hard_vocab_limit=False, **options)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    control = [processor.bos_id(), processor.eos_id()]
+    pieces = [processor.piece_to_id(piece) for piece in ("\u2581", "a", *user[1:])]
+    cases = []
+    for _ in range(30):
+        text = random_text(rnd, 10, parts)
+        ids = [rnd.randrange(processor.vocab_size()) if rnd.random() < 0.4 else rnd.choice([0, *pieces]) for _ in range(rnd.randrange(1, 8))]
+        ids = [n for n in ids if n not in control]
+        decoded = processor.decode(ids)
+        cases.append([text, processor.encode(text), ids, decoded if "\ufffd" not in decoded else None])
+    return {"model": model.getvalue().hex(), "json": len(user) == 1, "cases": cases}
+
+
 def spm_rows():
     rnd = random.Random(47)
-    corpus = ["a ab abc  a b", "the <a> cat", "  two blanks", "\u4e2d\u6587 e\u0301", "<a>b c_1."] * 20
-    for i in range(16):
-        model = io.BytesIO()
+    for i in range(24):
         options = {"remove_extra_whitespaces": bool(i & 1), "add_dummy_prefix": bool(i & 2), "byte_fallback": bool(i & 4)}
         if i & 8:
             options["unk_surface"] = rnd.choice(["", "?", " <?> ", "\u2047"])
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(corpus), model_writer=model, model_type="bpe", vocab_size=320 if options["byte_fallback"] else 48,
-            normalization_rule_name="identity", allow_whitespace_only_pieces=True, user_defined_symbols=["<tool>"], minloglevel=2,
-            character_coverage=1.0, hard_vocab_limit=False, **options)
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-        control = [processor.bos_id(), processor.eos_id()]
-        cases = []
-        for _ in range(30):
-            text = random_text(rnd, 10)
-            ids = [rnd.randrange(processor.vocab_size()) if rnd.random() < 0.4 else rnd.choice([0, processor.piece_to_id("\u2581"), processor.piece_to_id("a")])
-                   for _ in range(rnd.randrange(1, 8))]
-            ids = [n for n in ids if n not in control]
-            decoded = processor.decode(ids)
-            cases.append([text, processor.encode(text), ids, decoded if "\ufffd" not in decoded else None])
-        yield {"model": model.getvalue().hex(), "cases": cases}
+        # The last rows have user-defined pieces with spaces, which the normalizer keeps.
+        user = ["<tool>"] if i < 16 else ["<tool>", "  ", *rnd.sample([" a", "b  c", "\u2581\u2581", "c ", "ab", "   "], 3)]
+        yield spm_row(rnd, options, user, PARTS if i < 16 else [*PARTS, *user, " ", "  "])
 
 
 def token_object(rnd, text, with_type=False):
@@ -172,24 +184,51 @@ def random_files(rnd, size):
     return files
 
 
+def add_settings(rnd, base, files):
+    """Settings of tokenizer classes, and tokens in places that few folders use."""
+    config = files.get("tokenizer_config.json", {})
+    classes = {"json": ["PreTrainedTokenizerFast", None], "vocab": ["GPT2Tokenizer", "GPT2TokenizerFast", None],
+               "spm": ["PreTrainedTokenizerFast", None]}[base]
+    config["tokenizer_class"] = rnd.choice(classes)
+    if config["tokenizer_class"] is None:
+        del config["tokenizer_class"]
+    for key in ("add_bos_token", "add_eos_token"):
+        if rnd.random() < 0.3:
+            config[key] = rnd.random() < 0.7
+    if rnd.random() < 0.3:
+        config["model_specific_special_tokens"] = {"image_token": "<img>", "video_token": "<x>"}
+    if rnd.random() < 0.1:
+        config["bos_token"] = None
+    special = files.get("special_tokens_map.json", {})
+    if rnd.random() < 0.3:
+        special["image_token"] = rnd.choice(["<|image|>", "<x>"])
+    if rnd.random() < 0.2:
+        special["extra_special_tokens"] = ["<|extra|>"] if rnd.random() < 0.5 else {"audio_token": "<audio>"}
+
+
 def folder_rows():
     rnd = random.Random(48)
     logging.set_verbosity_error()
     json_file = (TARGET / "bpe.tokenizer.json").read_text()
     model = json.loads(json_file)["model"]
     merges = "#version: 0.2\n" + "".join((m if isinstance(m, str) else " ".join(m)) + "\n" for m in model["merges"])
-    for i in range(90):
+    for i in range(180):
         base = ("json", "vocab", "spm")[i % 3]
+        more = i >= 90  # the second half has more settings
         with tempfile.TemporaryDirectory() as folder:
             write = lambda name, text: pathlib.Path(folder, name).write_text(text)
             files = random_files(rnd, 600 if base == "spm" else len(model["vocab"]))
+            end_of_text = {"<|endoftext|>": len(model["vocab"])} if not more or rnd.random() < 0.3 else {}
+            if more:
+                add_settings(rnd, base, files)
             if base == "json":
                 write("tokenizer.json", json_file)
             elif base == "vocab":
-                vocab = model["vocab"] | {"<|endoftext|>": len(model["vocab"])}
-                files.get("tokenizer_config.json", {})["tokenizer_class"] = "GPT2Tokenizer"
+                vocab = model["vocab"] | end_of_text
+                if not more:
+                    files.get("tokenizer_config.json", {})["tokenizer_class"] = "GPT2Tokenizer"
                 decoder = files.get("tokenizer_config.json", {}).get("added_tokens_decoder")
-                if decoder:
+                if decoder and end_of_text:
                     files["tokenizer_config.json"]["added_tokens_decoder"] = {str(int(n) + 1): t for n, t in decoder.items()}
                 write("vocab.json", json.dumps(vocab))
                 write("merges.txt", merges)
@@ -201,7 +240,8 @@ def folder_rows():
                 continue
             for name, content in files.items():
                 write(name, json.dumps(content))
-            write("config.json", json.dumps({"model_type": "gpt2" if base == "vocab" else "llama"}))
+            files["config.json"] = {"model_type": "gpt2" if base == "vocab" else "llama"}
+            write("config.json", json.dumps(files["config.json"]))
             try:
                 tokenizer = AutoTokenizer.from_pretrained(folder)
             except Exception as error:  # pylint: disable=broad-except
@@ -209,7 +249,7 @@ def folder_rows():
                 continue
             added = [[n, t.content, t.special, t.lstrip, t.rstrip, t.single_word, t.normalized] for n, t in tokenizer.added_tokens_decoder.items()]
             texts = ["".join(rnd.choice([rnd.choice(added)[1], " ", "a", "b c", "<x", "\n"]) for _ in range(7)) for _ in range(6)]
-            yield {"base": base, "files": files, "size": len(tokenizer), "added": added,
+            yield {"base": base, "files": files, "vocab": end_of_text, "size": len(tokenizer), "added": added, "ends": tokenizer.encode(""),
                    "cases": [[text, tokenizer.encode(text, add_special_tokens=False)] for text in texts]}
 
 

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "base/printable.h"
+#include "base/utf8.h"
 
 namespace gpt {
 namespace {
@@ -122,6 +123,8 @@ std::string parser_message(const std::string& full) {
   return full.substr(start, std::min<size_t>(quote - start, 200)) + "last read: " + printable(last);
 }
 
+constexpr int kNumberOverflow = 406;  // the parser's error for a number that no double holds
+
 using TakeMember = std::function<void(const std::string& name, json& value)>;
 
 // Builds the tree, rejecting a key that its object already has; or with `take` one member of it after the
@@ -132,8 +135,13 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   using string_t = typename Sax::string_t;
 
  public:
-  TreeBuilder(const std::string& what, bool keep_digits, TakeMember take = {}, size_t max_values = 0)
-      : what_(what), keep_digits_(keep_digits), take_(std::move(take)), max_values_(max_values) {}
+  TreeBuilder(std::string_view text, const std::string& what, bool keep_digits, TakeMember take = {},
+              size_t max_values = 0)
+      : text_(text),
+        what_(what),
+        keep_digits_(keep_digits),
+        take_(std::move(take)),
+        max_values_(max_values) {}
 
   Json& root() { return root_; }
 
@@ -165,7 +173,10 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
     }
     return true;
   }
-  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& e) override {
+  bool parse_error(size_t end, const std::string& last, const nlohmann::detail::exception& e) override {
+    if (e.id == kNumberOverflow)
+      fail_at(text_, end - std::min(end, last.size()), what_,
+              fmt::format("expected a number below 1.8e308, found {}", printable_text(last, 40)));
     fail("{} is not valid JSON: {}", what_, parser_message(e.what()));
   }
 
@@ -212,6 +223,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
     return true;
   }
 
+  std::string_view text_;
   const std::string& what_;
   bool keep_digits_;
   TakeMember take_;
@@ -225,7 +237,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
 template <class Json>
 Json parse(std::string_view text, const std::string& what, const JsonLimits& limits, bool keep_digits) {
   LimitCheck(text, what, limits).run();
-  TreeBuilder<Json> builder(what, keep_digits);
+  TreeBuilder<Json> builder(text, what, keep_digits);
   Json::sax_parse(text.begin(), text.end(), &builder);
   return std::move(builder.root());
 }
@@ -248,7 +260,7 @@ json read_json_file(const std::string& path, const JsonLimits& limits) {
 void visit_members(std::string_view text, const std::string& what, const JsonLimits& limits,
                    size_t max_values, const TakeMember& f) {
   LimitCheck(text, what, limits).run();
-  TreeBuilder<json> builder(what, false, f, max_values);
+  TreeBuilder<json> builder(text, what, false, f, max_values);
   json::sax_parse(text.begin(), text.end(), &builder);
 }
 

@@ -22,7 +22,7 @@ Json ordered(std::string_view text, const std::string& place) {
 
 std::string kind_of(const Json& value) {
   if (value.is_null()) return "nothing";
-  return value.is_array() ? "a list" : std::string("a ") + value.type_name();
+  return value.is_array() ? "a list" : std::string(json_kind(value));
 }
 
 // The roles of ShareGPT's files and their names here.

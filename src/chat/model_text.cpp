@@ -20,11 +20,10 @@
 namespace gpt {
 namespace {
 
-// The token that the tokenizer puts in front of every text, -1: none. SentencePiece does so unless its file
-// says otherwise, in transformers and llama.cpp.
+// The token that the tokenizer puts in front of every text, -1: none.
 int32_t token_before_texts(const Tokenizer& tokenizer, int32_t model_bos) {
   const SpecialIds special = tokenizer.special_ids();
-  if (!special.add_bos.value_or(tokenizer.kind() == "sentencepiece")) return -1;
+  if (!special.add_bos.value_or(false)) return -1;
   return special.bos >= 0 ? static_cast<int32_t>(special.bos) : model_bos;
 }
 

@@ -197,9 +197,10 @@ class FieldReader final : public json::json_sax_t {
     if (names_.size() < kMaxNames) names_.push_back(name);
     return true;
   }
-  bool parse_error(size_t at, const std::string&, const nlohmann::detail::exception&) override {
-    fail("{}: expected a JSON object on a line of its own, found an error at byte {} of the line", place_,
-         at);
+  bool parse_error(size_t at, const std::string&, const nlohmann::detail::exception& e) override {
+    constexpr int kNumberOverflow = 406;
+    fail("{}: expected a JSON object on a line of its own, found {} at byte {} of the line", place_,
+         e.id == kNumberOverflow ? "the end of a number beyond 1.8e308" : "an error", at);
   }
 
  private:

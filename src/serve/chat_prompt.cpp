@@ -43,7 +43,7 @@ void open_arguments(Ordered& message) {
 
 Ordered read_messages(const Ordered& messages, std::string_view jinja) {
   if (!messages.is_array())
-    fail_field("messages", "expected a list of messages, found {}", messages.type_name());
+    fail_field("messages", "expected a list of messages, found {}", json_kind(messages));
   if (messages.empty()) fail_field("messages", "expected at least one message, found none");
   const bool knows_developer = jinja.find("developer") != std::string_view::npos;
   Ordered list = Ordered::array();

@@ -58,8 +58,7 @@ TaskModel::TaskModel(SequenceModel& model, const Tokenizer& tokenizer, const Mod
   } else if (!eos_.empty()) {
     prefix_ = eos_.front();
   }
-  if (special.add_bos.value_or(tokenizer.kind() == "sentencepiece") && known(bos))
-    before_texts_ = static_cast<int32_t>(bos);
+  if (special.add_bos.value_or(false) && known(bos)) before_texts_ = static_cast<int32_t>(bos);
   if (prefix_ >= 0 && prefix_ < tokenizer.vocab_size()) prefix_text_ = tokenizer.token_bytes(prefix_);
 }
 

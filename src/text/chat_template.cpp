@@ -8,6 +8,7 @@
 #include "base/common_prefix.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "text/jinja/python_text.h"
 
@@ -178,11 +179,11 @@ std::string joined_parts(const OrderedJson& parts, const std::string& place) {
   for (size_t i = 0; i < parts.size(); ++i) {
     const OrderedJson& part = parts[i];
     const std::string here = fmt::format("{}: part {} of \"content\"", place, i + 1);
-    if (!part.is_object()) fail("{}: expected an object, found {}", here, part.type_name());
+    if (!part.is_object()) fail("{}: expected an object, found {}", here, json_kind(part));
     const OrderedJson type = part.value("type", OrderedJson()), words = part.value("text", OrderedJson());
     if (type != "text")
       fail("{}: expected the type \"text\", found {}", here, printable_text(type.dump(), 32));
-    if (!words.is_string()) fail("{}: expected \"text\" to be a string, found {}", here, words.type_name());
+    if (!words.is_string()) fail("{}: expected \"text\" to be a string, found {}", here, json_kind(words));
     text += (i > 0 ? "\n" : "") + words.get<std::string>();
   }
   return text;

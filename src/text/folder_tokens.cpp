@@ -15,6 +15,7 @@
 #include "base/utf8.h"
 #include "text/bpe_json.h"
 #include "text/json_parts.h"
+#include "text/post_processor.h"
 #include "text/token_index.h"
 #include "text/tokenizer_kinds.h"
 
@@ -73,28 +74,95 @@ bool same_flags(const AddedToken& a, const AddedToken& b) {
          a.rstrip == b.rstrip && a.normalized == b.normalized;
 }
 
+// The special tokens that a tokenizer class of transformers has where no file names one.
+struct ClassDefault {
+  std::string_view tokenizer_class;
+  const char *name, *text;
+};
+constexpr ClassDefault kDefaults[] = {
+    {"GPT2Tokenizer", "bos_token", "<|endoftext|>"},  {"GPT2Tokenizer", "eos_token", "<|endoftext|>"},
+    {"GPT2Tokenizer", "unk_token", "<|endoftext|>"},  {"Qwen2Tokenizer", "eos_token", "<|endoftext|>"},
+    {"Qwen2Tokenizer", "unk_token", "<|endoftext|>"}, {"Qwen2Tokenizer", "pad_token", "<|endoftext|>"},
+    {"LlamaTokenizer", "bos_token", "<s>"},           {"LlamaTokenizer", "eos_token", "</s>"},
+    {"LlamaTokenizer", "unk_token", "<unk>"},         {"OpenAIGPTTokenizer", "unk_token", "<unk>"},
+};
+
+bool is_standard(const std::string& name) {
+  return std::ranges::find(kStandardNames, name) != kStandardNames.end();
+}
+
+std::string string_in(const OrderedJson& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 class FolderReader {
  public:
-  explicit FolderReader(const std::string& folder)
-      : folder_(folder), config_(read_object(folder, "tokenizer_config.json")) {}
+  FolderReader(const std::string& folder, VocabularyFile vocabulary)
+      : folder_(folder), vocabulary_(vocabulary), config_(read_object(folder, "tokenizer_config.json")) {}
 
   FolderTokens read() {
-    for (const char* key : {"extra_special_tokens", "additional_special_tokens"}) {
-      if (extra_.empty() && config_.contains(key)) extra_ = config_[key];
-    }
-    take_names(config_);
+    read_config();
     if (config_.contains("added_tokens_decoder")) {
       read_decoder();
     } else {
-      read_added_tokens_file();
       read_special_tokens_map();
+      read_added_tokens_file();
     }
+    add_defaults(tokenizer_class());
     std::ranges::stable_sort(tokens_.listed, {}, &AddedToken::id);
     add_named();
     return std::move(tokens_);
   }
 
  private:
+  void read_config() {
+    for (const char* key : {"extra_special_tokens", "additional_special_tokens"}) {
+      if (extra_.empty() && config_.contains(key)) extra_ = config_[key];
+    }
+    take_names(config_, specific_);
+    take_extra_names();
+    const auto specific = config_.find("model_specific_special_tokens");
+    if (specific_.empty() && specific != config_.end() && specific->is_object()) specific_ = *specific;
+    tokens_.add_bos = flag(config_, "add_bos_token", false);
+    tokens_.add_eos = flag(config_, "add_eos_token", false);
+  }
+
+  // The class that AutoTokenizer of transformers chooses, without "Fast", if it has defaults; otherwise "".
+  std::string tokenizer_class() const {
+    const OrderedJson model = read_object(folder_, "config.json");
+    const std::string type = string_in(model, "model_type");
+    if (type == "mistral") return "";
+    std::string name = string_in(config_, "tokenizer_class");
+    if (name.empty()) name = string_in(model, "tokenizer_class");
+    if (name.ends_with("Fast")) name.resize(name.size() - 4);
+    if (name == "LlamaTokenizer" && vocabulary_ == VocabularyFile::byte_level_json) return "";
+    const bool has_files =
+        vocabulary_ == VocabularyFile::vocab_and_merges || !config_.is_null() || !map_.is_null();
+    if (name.empty() && has_files && type == "gpt2") return "GPT2Tokenizer";
+    if (name.empty() && has_files && type == "openai-gpt") return "OpenAIGPTTokenizer";
+    // transformers does not trust what folders of this model name.
+    if ((!name.empty() || has_files) && type == "qwen2") return "Qwen2Tokenizer";
+    return name;
+  }
+
+  void add_defaults(const std::string& tokenizer_class) {
+    for (const ClassDefault& token : kDefaults) {
+      if (token.tokenizer_class == tokenizer_class && !names_.contains(token.name))
+        names_[token.name] = token.text;
+    }
+    if (tokenizer_class == "GPT2Tokenizer") tokens_.prefix_space = flag(config_, "add_prefix_space", false);
+    tokens_.bos = text_of("bos_token");
+    tokens_.eos = text_of("eos_token");
+  }
+
+  std::optional<std::string> text_of(const char* name) const {
+    const auto found = names_.find(name);
+    if (found == names_.end()) return std::nullopt;
+    const auto token = token_of(*found, true);
+    return token ? token->text : "";
+  }
+
   void read_decoder() {
     for (const auto& [number, value] : config_["added_tokens_decoder"].items()) {
       const std::string place = folder_ + "/tokenizer_config.json: added_tokens_decoder";
@@ -131,22 +199,36 @@ class FolderReader {
   }
 
   void read_special_tokens_map() {
-    const OrderedJson map = read_object(folder_, "special_tokens_map.json");
-    if (map.is_null()) return;
-    take_names(map);
-    const auto extra =
-        map.find("extra_special_tokens");  // transformers does not add its additional_special_tokens
-    if (extra == map.end()) return;
-    if (extra_.is_null()) extra_ = OrderedJson::array();
-    if (extra_.is_array() && extra->is_array()) extra_.insert(extra_.end(), extra->begin(), extra->end());
-    if (extra_.empty()) extra_ = *extra;
+    map_ = read_object(folder_, "special_tokens_map.json");
+    take_names(map_, unlisted_);
+    const auto extra = map_.find("extra_special_tokens");
+    if (extra != map_.end() && extra->is_array() && extra_.is_array()) {
+      extra_.insert(extra_.end(), extra->begin(), extra->end());
+    } else if (extra != map_.end()) {
+      extra_ = *extra;
+      take_extra_names();
+    }
+    // Next to a SentencePiece model transformers replaces these by the control pieces of the model.
+    const auto additional = map_.find("additional_special_tokens");
+    if (extra_.is_null() && additional != map_.end() && vocabulary_ != VocabularyFile::sentencepiece)
+      extra_ = *additional;
   }
 
-  // Values of names like "pad_token"; later ones replace earlier ones.
-  void take_names(const OrderedJson& object) {
+  // Values of names like "pad_token"; those that only some models have go to `others`.
+  void take_names(const OrderedJson& object, OrderedJson& others) {
     for (const auto& [name, value] : object.items()) {
-      if (name.ends_with("_token") && (value.is_string() || value.is_object())) names_[name] = value;
+      if (is_standard(name)) names_[name] = value;
+      if (is_standard(name) || !name.ends_with("_token")) continue;
+      if (value.is_string()) others[name] = value;
+      if (value.is_object()) unlisted_[name] = value;
     }
+  }
+
+  // An object of extra tokens has names for them.
+  void take_extra_names() {
+    if (!extra_.is_object()) return;
+    specific_.update(extra_);
+    extra_ = nullptr;
   }
 
   void add_named() {
@@ -159,23 +241,27 @@ class FolderReader {
     for (const std::string_view name : kStandardNames) {
       if (names_.contains(std::string(name))) add(names_[std::string(name)], true);
     }
-    for (const auto& [name, value] : names_.items()) {
-      if (std::ranges::find(kStandardNames, name) == kStandardNames.end()) add(value, true);
-    }
-    if (!extra_.is_array() && !extra_.is_object()) return;
-    for (const auto& entry : extra_.items())
-      add(entry.value(), extra_.is_object());
+    unlisted_.update(specific_);
+    for (const auto& entry : unlisted_.items())
+      add(entry.value(), true);
+    if (!extra_.is_array()) return;
+    for (const OrderedJson& value : extra_)
+      add(value, false);
   }
 
   const std::string& folder_;
-  OrderedJson config_, names_ = OrderedJson::object(), extra_;
+  const VocabularyFile vocabulary_;
+  OrderedJson config_, map_, extra_;
+  // Names of transformers' own, names in tokenizer_config.json for some models, and such names elsewhere.
+  OrderedJson names_ = OrderedJson::object(), specific_ = OrderedJson::object(),
+              unlisted_ = OrderedJson::object();
   FolderTokens tokens_;
 };
 
 }  // namespace
 
-FolderTokens read_folder_tokens(const std::string& folder) {
-  return FolderReader(folder).read();
+FolderTokens read_folder_tokens(const std::string& folder, VocabularyFile vocabulary) {
+  return FolderReader(folder, vocabulary).read();
 }
 
 std::vector<AddedToken> with_folder_tokens(std::vector<AddedToken> own, const FolderTokens& more,
@@ -218,7 +304,10 @@ std::vector<AddedToken> with_folder_tokens(std::vector<AddedToken> own, const Fo
 
 void add_folder_tokens(nlohmann::json& root, const FolderTokens& more, int64_t limit,
                        const std::string& name) {
-  if (more.empty() || !root.is_object() || !member(member(root, "model"), "vocab").is_object()) return;
+  if (!root.is_object() || !member(member(root, "model"), "vocab").is_object()) return;
+  if (more.prefix_space && root["pre_tokenizer"].is_object() && has_type(root["pre_tokenizer"], "ByteLevel"))
+    root["pre_tokenizer"]["add_prefix_space"] = *more.prefix_space;
+  if (more.empty()) return;
   const nlohmann::json& vocab = root["model"]["vocab"];
   const auto id_of = [&](const std::string& text) -> int64_t {
     const nlohmann::json& id = member(vocab, text.c_str());
@@ -227,6 +316,19 @@ void add_folder_tokens(nlohmann::json& root, const FolderTokens& more, int64_t l
   root["added_tokens"] = transformed(with_folder_tokens(read_added_tokens(root, name), more,
                                                         {.id_of = id_of, .size = std::ssize(vocab)}, limit),
                                      added_token_json);
+}
+
+void add_folder_ends(nlohmann::json& root, const FolderTokens& more) {
+  SpecialIds ends = {.add_bos = more.add_bos, .add_eos = more.add_eos};
+  std::unordered_map<int64_t, std::string> texts;
+  const auto find = [&](const std::string& text, const nlohmann::json& id) {
+    if (text == more.bos) ends.bos = id.get<int64_t>();
+    if (text == more.eos) ends.eos = id.get<int64_t>();
+    texts.emplace(id.get<int64_t>(), text);
+  };
+  for (const nlohmann::json& token : root["added_tokens"])
+    find(token["content"], token["id"]);
+  root["post_processor"] = post_processor_json(ends, [&](int64_t id) { return texts.at(id); });
 }
 
 }  // namespace gpt::detail

@@ -96,7 +96,7 @@ Json post_processor_json(const SpecialIds& special, const std::function<std::str
     const std::string text = name_of(id);
     single.push_back(special_part(text));
     pair.push_back(special_part(text));
-    tokens[text] = {{"id", text}, {"ids", {id}}, {"tokens", {text}}};
+    tokens[text] = {{"id", text}, {"ids", {static_cast<uint64_t>(id)}}, {"tokens", {text}}};
   };
   const bool begins = special.add_bos.value_or(false) && special.bos >= 0;
   const bool ends = special.add_eos.value_or(false) && special.eos >= 0;

@@ -40,6 +40,14 @@ bool is_replace(const Json& step, const std::string& from, const std::string& to
          member(step, "content") == to;
 }
 
+// The two steps of SentencePiece's remove_extra_whitespaces. In the regular expressions of tokenizers, ^ and
+// $ match at every line. SentencePiece also removes U+2581 at the end of a text.
+const std::string kSpacesAtEnds = "\\A +|[ \xE2\x96\x81]+\\z", kRepeatedSpaces = " {2,}";
+
+Json replace_regex_json(const std::string& pattern, const std::string& to) {
+  return {{"type", "Replace"}, {"pattern", {{"Regex", pattern}}}, {"content", to}};
+}
+
 std::string type_of(const Json& step) {
   const Json& type = step.is_object() ? member(step, "type") : step;
   return type.is_string() ? printable_text(type.get_ref<const std::string&>(), 40) : "(none)";
@@ -70,7 +78,13 @@ class SpmReader {
 
  private:
   void read_normalizer() {
-    for (const Json& step : steps_of(member(root_, "normalizer"), "normalizers")) {
+    std::vector<Json> steps = steps_of(member(root_, "normalizer"), "normalizers");
+    if (steps.size() > 2 && steps[0] == replace_regex_json(kSpacesAtEnds, "") &&
+        steps[1] == replace_regex_json(kRepeatedSpaces, " ")) {
+      parts_.collapse_blanks = true;
+      steps.erase(steps.begin(), steps.begin() + 2);
+    }
+    for (const Json& step : steps) {
       const bool prepends = has_type(step, "Prepend") && (member(step, "prepend") == kBlankText);
       // A blank in front is one whether it is written before or after blanks become U+2581.
       if (prepends && !has_blanks_) {
@@ -89,7 +103,8 @@ class SpmReader {
       // Gemma's: blanks have become U+2581 by then, so that there is nothing to split at.
       if (has_blanks_ && has_type(step, "Split") && pattern.is_object() && member(pattern, "String") == " ")
         continue;
-      if (!has_type(step, "Metaspace")) fail_kind(name_, "the pre_tokenizer " + type_of(step));
+      if (!has_type(step, "Metaspace") || parts_.collapse_blanks)
+        fail_kind(name_, "the pre_tokenizer " + type_of(step));
       if (member(step, "replacement") != kBlankText)
         fail_kind(name_, "a Metaspace that does not write U+2581");
       has_blanks_ = true;
@@ -112,14 +127,16 @@ class SpmReader {
 
   void read_decoder() {
     parts_.strip = Strip::none;
+    parts_.byte_decoder = false;
     for (const Json& step : steps_of(member(root_, "decoder"), "decoders")) {
       if (has_type(step, "Strip") && member(step, "content") == " " && member(step, "start") == 1 &&
           member(step, "stop") == 0) {
         parts_.strip = Strip::first_byte;
       } else if (has_type(step, "Metaspace")) {
         parts_.strip = read_scheme(step) != Prefix::never ? Strip::first_token : Strip::none;
-      } else if (!is_replace(step, kBlankText, " ") && !has_type(step, "ByteFallback") &&
-                 !has_type(step, "Fuse")) {
+      } else if (has_type(step, "ByteFallback")) {
+        parts_.byte_decoder = true;
+      } else if (!is_replace(step, kBlankText, " ") && !has_type(step, "Fuse")) {
         fail_kind(name_, "the decoder " + type_of(step));
       }
     }
@@ -149,7 +166,9 @@ class SpmReader {
         fail("cannot read {}: the id {} is given to two tokens", name_, token.id);
       // Added tokens are found before blanks are written; what the vocabulary calls them plays no part.
       const auto type = piece.text.empty() ? SpmParts::Type::user_defined : piece.type;
-      piece = {token.text, 0, token.special ? SpmParts::Type::control : type};
+      // Where a special token is only a character of the text, the model still has it.
+      const bool is_character = !piece.text.empty() && is_one_character(token.text);
+      piece = {token.text, 0, token.special && !is_character ? SpmParts::Type::control : type};
     }
   }
 
@@ -220,7 +239,6 @@ SpmParts read_spm_json(const Json& root, const std::string& name) {
 }
 
 std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merges) {
-  if (parts.collapse_blanks) fail("tokenizer.json cannot say that repeated blanks are taken away");
   Json vocab = Json::object(), pairs = Json::array(), normalizers = Json::array();
   bool has_bytes = false;
   const size_t in_model = model_size(parts, merges);
@@ -236,7 +254,9 @@ std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merge
     const auto text = [&](int32_t id) { return parts.pieces[static_cast<size_t>(id)].text; };
     pairs.push_back({text(m.left), text(m.right)});
   }
-  Json decoders = {replace_json(kBlankText, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
+  Json decoders = {replace_json(kBlankText, " ")};
+  if (parts.byte_decoder.value_or(true)) decoders.push_back({{"type", "ByteFallback"}});
+  decoders.push_back({{"type", "Fuse"}});
   if (parts.strip == Strip::first_token)
     decoders[0] = {
         {"type", "Metaspace"}, {"replacement", kBlankText}, {"prepend_scheme", "always"}, {"split", true}};
@@ -253,6 +273,10 @@ std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merge
                      {"prepend_scheme", scheme},
                      {"split", parts.split_words}};
   } else {
+    if (parts.collapse_blanks) {
+      normalizers.push_back(replace_regex_json(kSpacesAtEnds, ""));
+      normalizers.push_back(replace_regex_json(kRepeatedSpaces, " "));
+    }
     if (parts.prefix == Prefix::every_part)
       normalizers.push_back({{"type", "Prepend"}, {"prepend", kBlankText}});
     normalizers.push_back(replace_json(" ", kBlankText));

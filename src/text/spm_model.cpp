@@ -176,7 +176,7 @@ void find_special(const Trainer& t, VocabData& data, const std::string& name) {
 }  // namespace
 
 VocabData parse_spm_model(std::string_view bytes, const std::string& name) {
-  VocabData data{.model = "llama"};
+  VocabData data{.model = "llama", .special = {.add_bos = false}};
   data.add_space_prefix = true;
   data.remove_extra_whitespaces = true;
   Trainer trainer;

@@ -31,6 +31,7 @@ class SpmTokenizer final : public Tokenizer {
       if (piece.type == Type::user_defined && added_.find(static_cast<int32_t>(id)) == nullptr)
         user.push_back({.id = static_cast<int32_t>(id), .text = piece.text, .special = false});
     }
+    if (parts_.collapse_blanks) kept_ = AddedTokens(user);
     // A Metaspace is not a normalizer: normalized tokens are found after unnormalized ones, in the same text.
     AddedTokens normalized = added_.normalized([&](const std::string& text) {
       return parts_.prefix_once ? text : normalize(text, parts_.prefix == SpmParts::Prefix::every_part);
@@ -73,7 +74,9 @@ class SpmTokenizer final : public Tokenizer {
 
   std::string token_bytes(int32_t id) const override {
     const SpmParts::Piece& piece = piece_of(id);
-    if (piece.type == Type::byte) return std::string(1, static_cast<char>(byte_of_piece(piece.text)));
+    const int byte = byte_of_piece(piece.text);
+    if (byte >= 0 && parts_.byte_decoder.value_or(piece.type == Type::byte))
+      return std::string(1, static_cast<char>(byte));
     if (piece.type == Type::unknown) return parts_.unknown_text.value_or(piece.text);
     return piece.type == Type::control ? piece.text : with_blanks(piece.text);
   }
@@ -81,7 +84,7 @@ class SpmTokenizer final : public Tokenizer {
   bool is_text(int32_t id) const override {
     if (id < 0 || id >= vocab_size() || parts_.pieces[static_cast<size_t>(id)].text.empty()) return false;
     const Type type = piece_of(id).type;
-    return type != Type::control && type != Type::unknown && type != Type::unused;
+    return type != Type::control && type != Type::unknown && type != Type::unused && !added_.is_no_text(id);
   }
 
   std::string decode(std::span<const int32_t> ids) const override {
@@ -92,7 +95,9 @@ class SpmTokenizer final : public Tokenizer {
     for (const int32_t id : ids) {
       std::string bytes = token_bytes(id);
       const Type type = piece_of(id).type;
-      const bool strip = first && type != Type::unknown && type != Type::byte && bytes.starts_with(' ');
+      // A space in a user-defined piece is no U+2581.
+      const bool strip = first && type != Type::unknown && type != Type::byte && type != Type::control &&
+                         piece_of(id).text.starts_with(kBlank);
       if (strip) bytes.erase(0, 1);
       out += bytes;
       // Where blanks at the beginning of texts are taken away, all tokens that are only a blank go.
@@ -113,7 +118,8 @@ class SpmTokenizer final : public Tokenizer {
       const SpmParts::Piece& piece = parts_.pieces[id];
       const bool hole = piece.text.empty();
       data.tokens.push_back(hole ? fmt::format("[PAD{}]", id) : piece.text);
-      data.types.push_back(static_cast<int32_t>(hole ? Type::unused : piece.type));
+      const bool special = piece.type != Type::unknown && added_.is_no_text(static_cast<int32_t>(id));
+      data.types.push_back(static_cast<int32_t>(hole ? Type::unused : special ? Type::control : piece.type));
     }
     return data;
   }
@@ -182,20 +188,26 @@ class SpmTokenizer final : public Tokenizer {
 
   // The characters that are merged: with U+2581 for blanks, and U+FFFD for each byte that belongs to none.
   std::string normalize(std::string_view text, bool prefix) const {
-    if (parts_.collapse_blanks) {
-      text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-      text = text.substr(0, text.find_last_not_of(' ') + 1);
-    }
     std::string out;
     if (text.empty()) return out;
     out.reserve(text.size() + text.size() / 2);
     const bool has_one = text[0] == ' ' || text.starts_with(kBlank);
     if (prefix && !(parts_.prefix_once && has_one)) out += kBlank;
-    bool after_blank = false;
+    bool after_blank = parts_.collapse_blanks;
+    kept_.divide(
+        text, {}, [&](std::string_view part, size_t) { append_characters(part, out, after_blank); },
+        [&](int32_t id) { append_kept(parts_.pieces[static_cast<size_t>(id)].text, out, after_blank); });
+    while (parts_.collapse_blanks && out.ends_with(kBlank))
+      out.resize(out.size() - kBlank.size());
+    return out;
+  }
+
+  // `after_blank`: a space at the beginning is removed.
+  void append_characters(std::string_view text, std::string& out, bool& after_blank) const {
     for (size_t at = 0; at < text.size();) {
       if (text[at] == ' ') {
-        if (!after_blank || !parts_.collapse_blanks) out += kBlank;
-        after_blank = true;
+        if (!after_blank) out += kBlank;
+        after_blank = parts_.collapse_blanks;
         ++at;
         continue;
       }
@@ -214,9 +226,14 @@ class SpmTokenizer final : public Tokenizer {
       }
       at += length;
     }
-    while (parts_.collapse_blanks && out.ends_with(kBlank))
-      out.resize(out.size() - kBlank.size());
-    return out;
+  }
+
+  // As SentencePiece does, keeps the spaces in a user-defined piece, except those that follow a space.
+  static void append_kept(std::string_view piece, std::string& out, bool& after_blank) {
+    if (after_blank) piece.remove_prefix(std::min(piece.find_first_not_of(' '), piece.size()));
+    if (piece.empty()) return;
+    out += replaced(piece, " ", kBlank);
+    after_blank = piece.ends_with(' ');
   }
 
   void encode_part(std::string_view text, bool special, bool whole, bool first, auto& encode_words_of,
@@ -288,6 +305,7 @@ class SpmTokenizer final : public Tokenizer {
 
   SpmParts parts_;
   AddedTokens added_, later_, user_;
+  AddedTokens kept_;  // user-defined pieces, if repeated spaces are removed
   SpmMerges merges_;
   int32_t byte_ids_[256] = {};
   int bytes_found_ = 0;
@@ -316,6 +334,10 @@ int byte_of_piece(std::string_view piece) {
   return digit(3) < 0 || digit(4) < 0 ? -1 : 16 * digit(3) + digit(4);
 }
 
+bool is_one_character(std::string_view text) {
+  return !text.empty() && static_cast<size_t>(decode_utf8(text, 0).length) == text.size();
+}
+
 std::unique_ptr<Tokenizer> make_spm_tokenizer(SpmParts parts) {
   return std::make_unique<SpmTokenizer>(std::move(parts));
 }
@@ -325,6 +347,7 @@ SpmParts spm_parts(const VocabData& data, const std::string& name) {
   if (data.scores.empty()) fail("cannot read {}: a SentencePiece vocabulary needs scores, found none", name);
   SpmParts parts;
   parts.special = data.special;
+  if (!parts.special.add_bos) parts.special.add_bos = true;  // as llama.cpp and llama2.c
   parts.prefix =
       data.add_space_prefix.value_or(true) ? SpmParts::Prefix::every_part : SpmParts::Prefix::never;
   parts.collapse_blanks = data.remove_extra_whitespaces.value_or(false);

@@ -45,7 +45,9 @@ struct SpmParts {
   bool prefix_once = false;      // not where a part begins with a blank anyway
   bool collapse_blanks = false;  // blanks at both ends and repeated ones go
   bool fuse_unknown = true;      // one token for unknown characters in a row
-  bool split_words = false;      // nothing is merged across the beginning of a blank
+  // Whether all pieces <0x00> to <0xFF> decode to bytes; if unset, those of type byte do.
+  std::optional<bool> byte_decoder;
+  bool split_words = false;  // nothing is merged across the beginning of a blank
   Strip strip = Strip::sentencepiece;
 };
 
@@ -60,6 +62,8 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
 
 // The byte of a piece <0x00> to <0xFF>, otherwise -1.
 int byte_of_piece(std::string_view piece);
+
+bool is_one_character(std::string_view text);
 
 // SpmParts as Hugging Face's tokenizer.json for Llama. Throws Error where it has no way to say the same.
 std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merges);

@@ -126,6 +126,8 @@ void rename_pieces(SpmParts& parts, const FolderTokens& more) {
 }
 
 void add_to_pieces(SpmParts& parts, FolderTokens more, int64_t limit) {
+  parts.special.add_bos = more.add_bos;
+  parts.special.add_eos = more.add_eos;
   if (more.empty()) return;
   // Listed tokens are found in the text as it is, so that each part between them gets a blank in front.
   for (AddedToken& token : more.listed)
@@ -145,22 +147,31 @@ void add_to_pieces(SpmParts& parts, FolderTokens more, int64_t limit) {
     const bool is_new = id >= parts.pieces.size();
     if (is_new) parts.pieces.resize(id + 1);
     SpmParts::Piece& piece = parts.pieces[id];
-    if (token.special && piece.type != SpmParts::Type::unknown) piece.type = SpmParts::Type::control;
+    const bool is_character = piece.type == SpmParts::Type::normal && !is_new && is_one_character(token.text);
+    if (token.special && piece.type != SpmParts::Type::unknown && !is_character)
+      piece.type = SpmParts::Type::control;
     if (is_new && !token.special) piece.type = SpmParts::Type::user_defined;
     piece.text = token.text;
+    ids.emplace(token.text, token.id);
   }
+  if (more.bos) parts.special.bos = id_of(*more.bos);
+  if (more.eos && !more.eos->empty()) parts.special.eos = id_of(*more.eos);
 }
 
-// A tokenizer.model is a SentencePiece model, which begins with the field 1, or tiktoken's ranks.
+// A tokenizer.model is a SentencePiece model, which begins with the field 1, or tiktoken's ranks. `folder`:
+// that of the file, if its other files count.
 std::unique_ptr<Tokenizer> parse_model(std::string_view bytes, const std::string& name,
-                                       const FolderTokens& more = {}, int64_t limit = INT64_MAX) {
+                                       const std::string& folder = "", int64_t limit = INT64_MAX) {
+  const auto more = [&](VocabularyFile kind) {
+    return folder.empty() ? FolderTokens{} : read_folder_tokens(folder, kind);
+  };
   if (is_rank_file(bytes)) {
     BpeParts parts = read_rank_file(bytes, name);
-    add_to_ranks(parts, more, limit);
+    add_to_ranks(parts, more(VocabularyFile::ranks), limit);
     return make_from(std::move(parts), make_bpe_tokenizer, name);
   }
   SpmParts parts = spm_parts(parse_spm_model(bytes, name), name);
-  add_to_pieces(parts, more, limit);
+  add_to_pieces(parts, more(VocabularyFile::sentencepiece), limit);
   return make_from(std::move(parts), make_spm_tokenizer, name);
 }
 
@@ -263,18 +274,22 @@ std::unique_ptr<Tokenizer> load_model_tokenizer(const std::string& path, int64_t
   const auto file = [&](const char* name) { return (fs::path(path) / name).string(); };
   const auto exists = [&](const char* name) { return fs::exists(file(name), ignored); };
   const auto read = [&](const char* name) { return read_file(file(name), kMaxTokenizerBytes); };
-  const auto make_with_added = [&](Json root, const std::string& name) {
-    add_folder_tokens(root, read_folder_tokens(path), vocab_size, name);
-    return make_any(root, name);
-  };
-  if (exists("tokenizer.json"))
-    return make_with_added(parse_limited_json(read("tokenizer.json"), file("tokenizer.json")),
-                           file("tokenizer.json"));
-  if (exists("vocab.json") && exists("merges.txt"))
-    return make_with_added(json_of_vocab_and_merges(read("vocab.json"), read("merges.txt"), path), path);
+  if (exists("tokenizer.json")) {
+    Json root = parse_limited_json(read("tokenizer.json"), file("tokenizer.json"));
+    const bool byte_level = root.is_object() && has_type(member(root, "decoder"), "ByteLevel");
+    const auto kind = byte_level ? VocabularyFile::byte_level_json : VocabularyFile::json;
+    add_folder_tokens(root, read_folder_tokens(path, kind), vocab_size, file("tokenizer.json"));
+    return make_any(root, file("tokenizer.json"));
+  }
+  if (exists("vocab.json") && exists("merges.txt")) {
+    Json root = json_of_vocab_and_merges(read("vocab.json"), read("merges.txt"), path);
+    const FolderTokens more = read_folder_tokens(path, VocabularyFile::vocab_and_merges);
+    add_folder_tokens(root, more, vocab_size, path);
+    add_folder_ends(root, more);
+    return make_any(root, path);
+  }
   if (exists("tokenizer.model"))
-    return parse_model(read("tokenizer.model"), file("tokenizer.model"), read_folder_tokens(path),
-                       vocab_size);
+    return parse_model(read("tokenizer.model"), file("tokenizer.model"), path, vocab_size);
   for (const char* name : {kLlama2cTokenizerFile, kLlmcTokenizerFile}) {
     if (exists(name)) return parse_bin(read(name), file(name));
   }

@@ -27,6 +27,8 @@ TEST(Json, BuildsTheTreeThatTheTextSays) {
 
 TEST(Json, RejectsWhatIsNotJsonAndSaysWhere) {
   EXPECT_TRUE(rejected("{\"a\": 1,\n \"b\": oops}", {"line 2", "column 7"}));
+  EXPECT_TRUE(
+      rejected("{\"a\": 1,\n \"b\": " + std::string(400, '9') + "}", {"line 2", "column 7", "1.8e308"}));
   for (const std::string text :
        {"", " ", "{", "[1,]", "{\"a\":1,}", "{'a':1}", "[1] 2", "// x\n1", "NaN", "01", "+1", "\"\n\"",
         "\"\\ud800\"", "\"\xff\"", "\"\xc0\xaf\"", "1e999", "{\"a\" 1}", "]", "\"abc"}) {

@@ -40,7 +40,7 @@ void expect_cases(const Tokenizer& tokenizer, const Json& row, const std::string
 
 TEST(AddedTokens, AreFoundAsTokenizersFindsThem) {
   const std::vector<Json> rows = rows_of("added_tokens.jsonl");
-  EXPECT_EQ(rows.size(), 88u);
+  EXPECT_EQ(rows.size(), 132u);
   for (const Json& row : rows) {
     const auto tokenizer = parse_tokenizer(row["tokenizer"].dump(), "t");
     expect_cases(*tokenizer, row, row["tokenizer"]["added_tokens"].dump());
@@ -59,24 +59,28 @@ std::string bytes_of_hex(const std::string& hex) {
 
 TEST(AddedTokens, SentencePieceWithAnyOptions) {
   const std::vector<Json> rows = rows_of("spm_options.jsonl");
-  EXPECT_EQ(rows.size(), 16u);
+  EXPECT_EQ(rows.size(), 24u);
   for (const Json& row : rows) {
     const auto tokenizer = tokenizer_of(detail::parse_spm_model(bytes_of_hex(row["model"]), "m"), "m");
+    const auto json = parse_tokenizer(tokenizer->to_json(), "json");
+    // tokenizer.json finds user-defined pieces before it changes spaces.
+    const Tokenizer& second = row["json"] ? *json : *tokenizer;
     for (const Json& c : row["cases"]) {
       EXPECT_EQ(tokenizer->encode(c[0].get<std::string>()), c[1].get<Ids>()) << c;
+      EXPECT_EQ(second.encode(c[0].get<std::string>()), c[1].get<Ids>()) << c;
       if (c[3].is_null()) continue;
       EXPECT_EQ(tokenizer->decode(c[2].get<Ids>()), c[3].get<std::string>()) << c;
     }
   }
 }
 
-void write_base(const test::TempDir& dir, const std::string& base, const Json& bpe) {
+void write_base(const test::TempDir& dir, const std::string& base, const Json& bpe,
+                const Json& more = Json::object()) {
   if (base == "spm") std::filesystem::copy_file(kTextData + "spm.model", dir.file("tokenizer.model"));
   if (base == "json") test::write_plain_file(dir.file("tokenizer.json"), bpe.dump());
   if (base != "vocab") return;
   Json vocab = bpe["model"]["vocab"];
-  const size_t end_of_text = vocab.size();
-  vocab["<|endoftext|>"] = end_of_text;
+  vocab.update(more);
   test::write_plain_file(dir.file("vocab.json"), vocab.dump());
   std::string merges = "#version: 0.2\n";
   for (const Json& merge : bpe["model"]["merges"])
@@ -86,13 +90,22 @@ void write_base(const test::TempDir& dir, const std::string& base, const Json& b
   test::write_plain_file(dir.file("merges.txt"), merges);
 }
 
+// The tokens around an empty text.
+Ids ends_of(const Tokenizer& tokenizer) {
+  const SpecialIds ids = tokenizer.special_ids();
+  Ids ends;
+  if (ids.add_bos.value_or(false) && ids.bos >= 0) ends.push_back(static_cast<int32_t>(ids.bos));
+  if (ids.add_eos.value_or(false) && ids.eos >= 0) ends.push_back(static_cast<int32_t>(ids.eos));
+  return ends;
+}
+
 TEST(AddedTokens, OfFoldersAreThoseOfTransformers) {
   const Json bpe = Json::parse(std::ifstream(kTextData + "bpe.tokenizer.json"));
   const std::vector<Json> rows = rows_of("folder_tokens.jsonl");
-  EXPECT_EQ(rows.size(), 84u);
+  EXPECT_EQ(rows.size(), 164u);
   for (const Json& row : rows) {
     const test::TempDir dir;
-    write_base(dir, row["base"], bpe);
+    write_base(dir, row["base"], bpe, row["vocab"]);
     for (const auto& [name, content] : row["files"].items())
       test::write_plain_file(dir.file(name), content.dump());
     const auto tokenizer = load_tokenizer(dir.path());
@@ -110,6 +123,7 @@ TEST(AddedTokens, OfFoldersAreThoseOfTransformers) {
     EXPECT_EQ(found, expected) << what;
     for (const Json& c : row["cases"])
       EXPECT_EQ(tokenizer->encode_special(c[0].get<std::string>()), c[1].get<Ids>()) << what << c;
+    EXPECT_EQ(ends_of(*tokenizer), row["ends"].get<Ids>()) << what;
     const auto again = parse_tokenizer(tokenizer->to_json(), "again");
     for (const Json& c : row["cases"])
       EXPECT_EQ(again->encode_special(c[0].get<std::string>()), c[1].get<Ids>()) << "again " << what << c;
@@ -117,6 +131,22 @@ TEST(AddedTokens, OfFoldersAreThoseOfTransformers) {
     const VocabData data = tokenizer->vocab_data();
     for (const Json& token : row["added"])
       EXPECT_EQ(data.tokens[token[0].get<size_t>()], token[1]) << what;
+  }
+}
+
+// transformers puts a space in front of texts for this class, and not for others.
+TEST(AddedTokens, FoldersOfGpt2MayPutASpaceInFront) {
+  const Json bpe = Json::parse(std::ifstream(kTextData + "bpe.tokenizer.json"));
+  for (const char* tokenizer_class : {"GPT2Tokenizer", "GPT2TokenizerFast", "PreTrainedTokenizerFast"}) {
+    const test::TempDir dir;
+    write_base(dir, "vocab", bpe);
+    const Json config = {{"tokenizer_class", tokenizer_class}, {"add_prefix_space", true}};
+    test::write_plain_file(dir.file("tokenizer_config.json"), config.dump());
+    if (std::string(tokenizer_class).starts_with("GPT2")) {
+      test::expect_message([&] { load_tokenizer(dir.path()); }, dir.path(), {"add_prefix_space"});
+    } else {
+      EXPECT_EQ(load_tokenizer(dir.path())->kind(), "bpe");
+    }
   }
 }
 
@@ -141,7 +171,7 @@ TEST(AddedTokens, OfDamagedFoldersAreErrors) {
         R"({"added_tokens_decoder": {"-1": {"content": "a"}}})", R"({"added_tokens_decoder": {"1": "a"}})",
         R"({"added_tokens_decoder": {"99999999999": {"content": "a"}}})"}) {
     test::write_plain_file(dir.file("tokenizer_config.json"), config);
-    EXPECT_THROW(detail::read_folder_tokens(dir.path()), Error) << config;
+    EXPECT_THROW(detail::read_folder_tokens(dir.path(), detail::VocabularyFile::json), Error) << config;
   }
 }
 
