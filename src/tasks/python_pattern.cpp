@@ -36,7 +36,7 @@ struct PatternPart {
 };
 
 int64_t times(int64_t width, int64_t count) {
-  return std::min(width * std::min(count, kUnbounded), kUnbounded);
+  return width > 0 && count > kUnbounded / width ? kUnbounded : width * count;
 }
 
 class PatternTranslator {
