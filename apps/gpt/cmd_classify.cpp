@@ -18,7 +18,7 @@ namespace gpt {
 namespace {
 
 constexpr const char* kClassifyFooter = R"(Examples:
-  gpt classify run --text "A fine book."
+  gpt classify run "A fine book."
   gpt classify run < lines.txt
   gpt classify run --data test.jsonl > labels.jsonl
   tail -f log.txt | gpt classify run --plain
@@ -253,7 +253,7 @@ Command add_classify_command(CLI::App& root) {
   auto a = std::make_shared<ClassifyArguments>();
   CLI::App* app = add_command(root, "classify", "label texts with a fine-tuned head", kClassifyFooter);
   app->add_option("-m,--model,MODEL", a->model, "folder of a fine-tuned model, or of its run");
-  add_repeated(*app, "--text", a->texts, "one input, in place of standard input");
+  add_repeated(*app, "--text,TEXT", a->texts, "one input, in place of standard input");
   add_value(*app, "--data", a->data, "FILE",
             ".jsonl, .csv, .tsv or lines of text, in place of standard input");
   app->add_flag("--plain", a->plain, "all lines are text, also those that begin with {");

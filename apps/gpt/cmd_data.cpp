@@ -198,7 +198,7 @@ int run_preview(const PreviewArguments& a) {
                preview_batch(*data.tokenizer, ids.data(), targets.data(), rows, a.batch_size, a.n_ctx) +
                preview_pairs(*data.tokenizer, ids.data(), targets.data(), a.n_ctx));
   if (data.floor) write_output(fmt::format("entropy: {} nats per token\n", format_loss(*data.floor)));
-  write_next(train_command(a.config.data, a.config.tokenizer));
+  write_next(train_command(a.config.data, a.config.tokenizer, a.filter, a.config.field));
   return 0;
 }
 
@@ -410,6 +410,7 @@ Command add_preview(CLI::App& parent) {
   add_value(*app, "--data,PATH", a->config.data, "PATH ...",
             "text, .jsonl, .gz, .zst, folders, shards, or tales, tales:BYTES");
   add_filter_options(*app, a->filter);
+  add_shown(*app, "--field", a->config.field, "NAME", "field of the text in .jsonl files");
   add_shown(*app, "--tokenizer", a->config.tokenizer, "NAME", "byte, char, or a tokenizer.json");
   add_shown(*app, "--val-fraction", a->config.val_fraction, "X", "part that is held out");
   add_shown(*app, "--seed", a->config.seed, "N", "of the batch");

@@ -271,6 +271,8 @@ Command add_eval_command(CLI::App& root) {
             "text, .jsonl, .gz, .zst, folders, token shards, or tales, tales:BYTES (what the run was "
             "trained on)");
   add_filter_options(*app, a->text.filter);
+  add_value(*app, "--field", a->text.field, "NAME",
+            "field of the text in .jsonl files (the run's, else text)");
   add_value(*app, "--split", a->text.split, "all|train|val",
             "which part of the text (val of what the run was trained on, else all)");
   add_value(*app, "--val-fraction", a->text.val_fraction, "X", "size of --split val (the run's, else 0.1)");

@@ -56,9 +56,9 @@ struct FinetuneArguments {
 // Keys of training that fine-tuning takes.
 bool is_wanted(const KeyInfo& key) {
   if (key.is_model) return key.name.ends_with("dropout");
-  static const std::vector<std::string> others = {"tokenizer",  "sampling",    "pack_documents",
-                                                  "include",    "exclude",     "eval_batches",
-                                                  "eval_train", "sample_every"};
+  static const std::vector<std::string> others = {"tokenizer",    "sampling",   "pack_documents",
+                                                  "include",      "exclude",    "field",
+                                                  "eval_batches", "eval_train", "sample_every"};
   return std::ranges::find(others, key.name) == others.end();
 }
 
@@ -159,9 +159,10 @@ TuneConfig resumed_config(const FinetuneArguments& a, const ConfigFlags& flags) 
 int run(FinetuneArguments a, const ConfigFlags& flags) {
   install_ending_signals();
   Communicator& processes = world();
-  if (a.out.empty()) a.out = next_run_folder(processes);
+  const bool is_new = a.out.empty();
+  if (is_new) a.out = next_run_folder(processes);
   std::unique_ptr<FolderLock> lock;
-  if (is_first_process()) lock.reset(new FolderLock(FolderLock::of_folder(a.out, write_note)));
+  if (is_first_process()) lock.reset(new FolderLock(FolderLock::of_folder(a.out, write_note, is_new)));
   TuneRequest request;
   request.processes = &processes;
   if (a.resume) {
@@ -236,6 +237,10 @@ Command add_finetune_command(CLI::App& root, const std::string& command_line) {
             "grpo: reads lines of JSON with prompt, answer and completion, writes a number for each");
   add_shown(*app, "--reward-seconds", c.reward_seconds, "S", "grpo: how long the command may take in a step");
   const auto flags = std::make_shared<ConfigFlags>(*app, is_wanted, shown_defaults());
+  app->get_option("--data")->description(
+      "files of examples; a.jsonl=0.7 b.jsonl=0.3 mixes conversations by weight");
+  app->get_option("--val-data")
+      ->description("examples for evaluation; without them a part of the data is held out");
   app->get_option("--zero")->description(
       "what processes divide among them (ZeRO): 0 nothing, 1 the optimizer's state, 2 gradients too; the "
       "numbers "

@@ -1,4 +1,6 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -8,6 +10,7 @@
 #include "base/format.h"
 #include "base/problems.h"
 #include "base/process_memory.h"
+#include "base/ranges.h"
 #include "command.h"
 #include "config_flags.h"
 #include "model/model_files.h"
@@ -109,9 +112,19 @@ std::vector<std::string> with_flags(std::vector<std::string> command, const Conf
   return command;
 }
 
-// The training that was planned, with what makes it fit.
+// What the notes of a plan advise. Of two values of one flag the first counts.
+std::vector<std::string> advised_flags(const std::vector<Advice>& advice) {
+  std::vector<std::string> flags;
+  for (const Advice& one : advice) {
+    if (one.flags.empty() || std::ranges::find(flags, one.flags.front()) != flags.end()) continue;
+    flags.insert(flags.end(), one.flags.begin(), one.flags.end());
+  }
+  return flags;
+}
+
+// The training that was planned, with the flags that make it fit or that notes advise.
 std::vector<std::string> planned_command(const PlanArguments& a, const ConfigFlags& flags,
-                                         const std::string& fit = "") {
+                                         const std::vector<std::string>& changes) {
   if (a.lora_rank > 0)
     return {"gpt",         "finetune",    a.sources.init_from,         "--task", "chat", "--data",
             "talks.jsonl", "--lora-rank", std::to_string(a.lora_rank), "--out",  "tuned"};
@@ -124,9 +137,7 @@ std::vector<std::string> planned_command(const PlanArguments& a, const ConfigFla
     if (!value.empty()) command.insert(command.end(), {flag, value});
   }
   command.insert(command.end(), {"--out", a.out.empty() ? "run" : a.out});
-  std::istringstream words(fit);
-  for (std::string word; words >> word;)
-    command.push_back(word);
+  command.insert(command.end(), changes.begin(), changes.end());
   return with_flags(command, flags);
 }
 
@@ -134,7 +145,10 @@ std::vector<std::string> planned_command(const PlanArguments& a, const ConfigFla
 // does, else the list of presets.
 std::vector<std::string> fitting_command(const PlanArguments& a, const ConfigFlags& flags,
                                          const RunPlan& report) {
-  if (!report.fits_with.empty()) return planned_command(a, flags, report.fits_with.front().flags);
+  if (!report.fits_with.empty()) {
+    std::istringstream words(report.fits_with.front().flags);
+    return planned_command(a, flags, {std::istream_iterator<std::string>(words), {}});
+  }
   const std::string preset = largest_preset(flags, report);
   if (preset.empty()) return {"gpt", "info"};
   return with_flags(plan_command(a, preset), flags);
@@ -211,7 +225,7 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   RunPlan report(subject, data.train.size());
   report.available = a.memory_gib > 0 ? static_cast<int64_t>(a.memory_gib * 0x1p30) : free + resident;
   report.peak_flops = measure_peak_flops(machine.backend, tensor_dtype(config.train.dtype));
-  if (!a.out.empty()) check_output_file("--out", a.out + "/plan.json", "\"compute_optimal\"");
+  if (!a.out.empty()) check_output_file("--out", a.out + "/plan.json", {"\"compute_optimal\""});
   if (!report.fits()) {
     report.fits_with = find_fits(subject, report.available);
   } else if (a.seconds > 0) {
@@ -222,15 +236,17 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   if (fit) report.forecast = forecast_loss(*fit, report);
   nlohmann::json json = run_plan_json(report);
   if (!a.out.empty()) write_file_atomic(a.out + "/plan.json", json.dump(2) + "\n");
-  const std::vector<std::string> advice = run_advice({.config = config,
-                                                      .parameters = report.counts.total,
-                                                      .train_tokens = data.train.size(),
-                                                      .val_tokens = data.val.size(),
-                                                      .documents = data.documents,
-                                                      .chosen_tokenizer = a.sources.init_from.empty()});
-  json["advice"] = advice;
+  const std::vector<Advice> advice = run_advice({.config = config,
+                                                 .parameters = report.counts.total,
+                                                 .train_tokens = data.train.size(),
+                                                 .val_tokens = data.val.size(),
+                                                 .documents = data.documents,
+                                                 .chosen_tokenizer = a.sources.init_from.empty()});
+  json["advice"] = transformed(advice, [](const Advice& one) { return one.text; });
   write_output(a.json ? json.dump(2) + "\n" : plan_text(report, advice));
-  if (!a.json) write_next(report.fits() ? planned_command(a, flags) : fitting_command(a, flags, report));
+  if (a.json) return 0;
+  write_next(report.fits() ? planned_command(a, flags, advised_flags(advice))
+                           : fitting_command(a, flags, report));
   return 0;
 }
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
@@ -30,13 +32,25 @@ struct ReportArguments {
   bool json = false;
 };
 
+// The folders without those that hold no run, such as the one of a training that has not saved anything yet;
+// of the latter it says so. All of them where none holds a run.
+std::vector<std::string> folders_with_runs(const std::vector<std::string>& folders) {
+  std::vector<std::string> runs, others;
+  for (const std::string& folder : folders)
+    (is_folder(folder) && !path_exists(folder + "/metrics.jsonl") ? others : runs).push_back(folder);
+  if (runs.empty()) return folders;
+  for (const std::string& folder : others)
+    write_note(fmt::format("note: {} is left out: it holds no metrics.jsonl, so no run\n", folder));
+  return runs;
+}
+
 int run(const ReportArguments& a) {
   if (a.runs.empty()) fail_usage("report: RUN is missing; see gpt report --help");
   if (a.runs.size() > kMostRuns)
     fail_usage("report: expected at most {} runs, found {}", kMostRuns, a.runs.size());
-  check_output_file("--out", a.out, kPageMark);
-  check_output_file("--svg", a.svg, kPictureMark);
-  const std::vector<FinishedRun> runs = read_runs(a.runs);
+  check_output_file("--out", a.out, kPageFile);
+  check_output_file("--svg", a.svg, kPictureFile);
+  const std::vector<FinishedRun> runs = read_runs(folders_with_runs(a.runs));
   if (!a.out.empty()) {
     write_file_atomic(a.out, report_html(compare_report(runs)));
     write_note("wrote " + a.out + "\n");
@@ -55,7 +69,7 @@ int run(const ReportArguments& a) {
   if (const TextTable table = difference_table(runs); !table.rows.empty())
     text += "\nSettings that differ:\n" + format_table(table);
   write_output(text);
-  write_next(use_command(a.runs.front()));
+  write_next(use_command(runs.front().path));
   return 0;
 }
 

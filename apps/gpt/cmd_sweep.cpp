@@ -78,7 +78,8 @@ class DataFacts {
   };
   const Facts& of(const RunConfig& config) {
     const TrainConfig& t = config.train;
-    const nlohmann::json key = {t.tokenizer, t.val_fraction, t.data, t.val_data, t.include, t.exclude};
+    const nlohmann::json key = {t.tokenizer, t.val_fraction, t.data, t.val_data,
+                                t.include,   t.exclude,      t.field};
     const auto found = facts_.find(key);
     if (found != facts_.end()) return found->second;
     check_sources(t, "");

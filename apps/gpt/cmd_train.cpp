@@ -130,9 +130,10 @@ int run(TrainArguments a, const ConfigFlags& flags) {
     request.config = new_run_config(sources, flags);
     note_choices(sources, flags, request.config);
   }
-  if (a.out.empty()) a.out = next_run_folder(processes);
+  const bool is_new = a.out.empty();
+  if (is_new) a.out = next_run_folder(processes);
   std::unique_ptr<FolderLock> lock;
-  if (is_first_process()) lock.reset(new FolderLock(FolderLock::of_folder(a.out, write_note)));
+  if (is_first_process()) lock.reset(new FolderLock(FolderLock::of_folder(a.out, write_note, is_new)));
   std::unique_ptr<TrainingPage> page;
   if (a.serve && is_first_process()) {
     page = std::make_unique<TrainingPage>(a.out, static_cast<int>(*a.serve));

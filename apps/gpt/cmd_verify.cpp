@@ -86,7 +86,7 @@ int run(VerifyArguments a) {
       fail("there is no golden.safetensors beside the model {}; name one with --golden", a.model);
     }
   }
-  check_output_file("--write", options.write, "\"written_by\":\"gpt verify\"");
+  check_output_file("--write", options.write, {"\"written_by\":\"gpt verify\""});
   const std::filesystem::path beside =
       std::filesystem::path(options.golden).parent_path() / "golden_bf16.json";
   if (options.bf16_errors.empty() && std::filesystem::exists(beside)) options.bf16_errors = beside.string();

@@ -5,17 +5,22 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "base/format.h"
 #include "base/problems.h"
 #include "base/ranges.h"
+#include "convert/gguf_vocab.h"
 #include "data/text_blocks.h"
+#include "io/gguf.h"
+#include "model/model_files.h"
 #include "model/model_source.h"
 #include "model/presets.h"
 #include "options.h"
 #include "output.h"
+#include "text/tokenizer.h"
 #include "train/resume.h"
 #include "train/run_data.h"
 
@@ -162,6 +167,18 @@ void note_own_rates(const std::string& flag) {
       flag));
 }
 
+namespace {
+
+// The model folder or file, if its tokenizer comes with it; else "".
+std::string own_tokenizer(const std::string& model) {
+  const std::string path = resolve_model_path(model);
+  if (path.ends_with(".gguf")) return gguf_vocab(GgufFile(path)) ? path : "";
+  const std::string folder = is_folder(path) ? path : std::filesystem::path(path).parent_path().string();
+  return has_tokenizer(folder) ? folder : "";
+}
+
+}  // namespace
+
 RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags) {
   Problems problems;
   RunConfig config = new_run_config(sources, flags, problems);
@@ -174,7 +191,11 @@ RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags, 
   std::optional<ModelConfig> begun;
   if (!sources.preset.empty()) problems.collect([&] { settings.add_preset(sources.preset); });
   if (!sources.init_from.empty()) problems.collect([&] { begun = config_of_model(sources.init_from); });
-  if (begun) settings.add_model(*begun);
+  if (begun) {
+    settings.add_model(*begun);
+    const std::string tokenizer = own_tokenizer(sources.init_from);
+    if (!tokenizer.empty()) settings.add_json({{"tokenizer", tokenizer}}, sources.init_from);
+  }
   if (sources.steps) settings.add_json({{"steps", *sources.steps}}, "the recommendation");
   if (!sources.config.empty()) problems.collect([&] { settings.add_file(sources.config); });
   problems.collect([&] { flags.apply_environment(settings); });

@@ -119,8 +119,8 @@ void check_request(const EvalTasksRequest& r) {
   const auto place = [](const std::string& model) { return resolved_path(resolve_model_path(model)); };
   if (!r.against.empty() && r.adapters.empty() && place(r.against) == place(r.model))
     fail("--against: {} is the model itself; name another model", r.against);
-  if (!r.html.empty()) check_output_file("--html", r.html, kPageMark);
-  if (!r.log_samples.empty()) check_output_file("--log-samples", r.log_samples, "\"doc_id\"");
+  if (!r.html.empty()) check_output_file("--html", r.html, kPageFile);
+  if (!r.log_samples.empty()) check_output_file("--log-samples", r.log_samples, {"\"doc_id\""});
 }
 
 // Of all tasks, before the model has worked for the first.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "io/gguf.h"
 #include "options.h"
@@ -42,13 +43,15 @@ Choice choose(const EvalTextRequest& request, const std::string& run) {
   const int64_t seed = request.seed.value_or(1);
   if (!run.empty()) {
     c = choice.run = settings_of_run(run);
-    choice.text = find_trained_text(run, c, request.data, seed);
+    if (request.field.empty() || request.field == c.field)
+      choice.text = find_trained_text(run, c, request.data, seed);
   } else {
     c.val_fraction = kValFraction;
   }
   if (choice.text.role == TextRole::trained) {
     choose_run_text(request, choice);
   } else {
+    if (!request.field.empty()) c.field = request.field;
     if (!request.data.empty()) {
       c.data = request.data;
       c.seed = seed;
@@ -145,6 +148,16 @@ std::string note_of(const EvalText& text, const Choice& choice, const EvalTextRe
   return "";
 }
 
+// The note of load_run_data about files that are named twice, for the run's own text, which it loads by the
+// run's names.
+std::string repeated_files(const std::vector<std::string>& names) {
+  NamedFiles named;
+  for (const std::string& name : names) {
+    if (path_exists(name)) named.add(name);
+  }
+  return named.notes();
+}
+
 }  // namespace
 
 EvalText load_eval_text(const EvalTextRequest& request, const std::string& model, const LoadedModel& loaded) {
@@ -177,7 +190,8 @@ EvalText load_eval_text(const EvalTextRequest& request, const std::string& model
   if (data.floor && data.train.text_bytes() > 0)
     text.floor =
         *data.floor * static_cast<double>(data.train.size()) / static_cast<double>(data.train.text_bytes());
-  text.note = note_of(text, choice, request, run);
+  if (text.trained) text.note = repeated_files(request.data);
+  text.note += note_of(text, choice, request, run);
   return text;
 }
 

@@ -17,6 +17,7 @@ struct EvalTextRequest {
   std::optional<int64_t> seed;  // of tales
   std::string tokenizer;        // instead of the model's
   FolderFilter filter;          // of other text
+  std::string field;            // of other text in JSON lines; "": the run's, else "text"
 };
 
 struct EvalText {

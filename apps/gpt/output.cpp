@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "options.h"
 #include "report/next_step.h"
 #include "report/utf8_text.h"
 #include "world.h"
@@ -76,9 +77,15 @@ void write_next_of_task(const std::vector<std::string>& merge, const std::vector
                          format_list(missing, kShown), visible_text(shell_command(merge), true)));
 }
 
-std::vector<std::string> train_command(const std::vector<std::string>& data, const std::string& tokenizer) {
+std::vector<std::string> train_command(const std::vector<std::string>& data, const std::string& tokenizer,
+                                       const FolderFilter& filter, const std::string& field) {
   std::vector<std::string> words = {"gpt", "train"};
   words.insert(words.end(), data.begin(), data.end());
+  for (const std::string& pattern : filter.include)
+    words.insert(words.end(), {"--include", pattern});
+  for (const std::string& pattern : filter.exclude)
+    words.insert(words.end(), {"--exclude", pattern});
+  if (field != "text") words.insert(words.end(), {"--field", field});
   words.insert(words.end(), {"--tokenizer", tokenizer, "--preset", "tiny", "--out", "run"});
   return words;
 }
@@ -90,10 +97,15 @@ bool notes_are_on_terminal() {
   return ::isatty(STDERR_FILENO) == 1;
 }
 
-void check_output_file(const std::string& flag, const std::string& path, const std::string& mark) {
-  if (path.empty() || !holds_something(flag, path)) return;
+void check_output_file(const std::string& flag, const std::string& path, const OutputKind& kind) {
+  if (path.empty()) return;
+  const std::string_view wanted = kind.extension;
+  const std::string extension = lower_case(fs::path(path).extension().string());
+  if (!wanted.empty() && !extension.empty() && extension != wanted)
+    fail_usage("{}: expected a file name that ends in {}, found {}", flag, wanted, path);
+  if (!holds_something(flag, path)) return;
   const std::string bytes = beginning(path);
-  if (bytes.empty() || bytes.find(mark) != std::string::npos) return;
+  if (bytes.empty() || bytes.find(kind.mark) != std::string::npos) return;
   fail("{}: {} exists already and is no such file of this program; move it away, or choose another name",
        flag, path);
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/text_blocks.h"
 #include "report/progress.h"
 
 namespace gpt {
@@ -34,18 +35,24 @@ void write_next(const std::vector<std::string>& words);
 void write_next_of_task(const std::vector<std::string>& merge, const std::vector<std::string>& missing);
 
 // A first training on a text, for write_next.
-std::vector<std::string> train_command(const std::vector<std::string>& data, const std::string& tokenizer);
+std::vector<std::string> train_command(const std::vector<std::string>& data, const std::string& tokenizer,
+                                       const FolderFilter& filter = {}, const std::string& field = "text");
 
 bool output_is_terminal();
 bool notes_are_on_terminal();
 
-// What the first bytes of our own files of a kind have in them.
-inline constexpr const char* kPageMark = "content=\"gpt.cpp\"";
-inline constexpr const char* kPictureMark = "class=\"gc\"";
+// A kind of file that commands write.
+struct OutputKind {
+  const char* mark;            // in the first 4 KiB of each
+  const char* extension = "";  // "": any
+};
+inline constexpr OutputKind kPageFile = {"content=\"gpt.cpp\"", ".html"};
+inline constexpr OutputKind kPictureFile = {"class=\"gc\"", ".svg"};
 
-// Throws Error when the file that a flag names must not be written: a folder, or a file that is there already
-// and has not `mark` in its first 4 KiB. Devices and pipes may always be written. Call it before the work.
-void check_output_file(const std::string& flag, const std::string& path, const std::string& mark);
+// Throws UsageError when the name that a flag gives ends in the extension of another format. Throws Error
+// when the file must not be written: a folder, or a file that is there already and is not of this kind.
+// Devices and pipes may always be written. Call it before the work.
+void check_output_file(const std::string& flag, const std::string& path, const OutputKind& kind);
 
 // The same for files that have no mark: one that is there already is replaced only with --force, and never
 // when it is one of the inputs.

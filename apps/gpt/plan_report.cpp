@@ -191,12 +191,12 @@ double tokens_per_parameter(const Proposals& p, const Proposal& one) {
 
 }  // namespace
 
-std::string plan_text(const RunPlan& r, const std::vector<std::string>& advice) {
+std::string plan_text(const RunPlan& r, const std::vector<Advice>& advice) {
   std::string text = amount_text(r) + "\n" + memory_text(r) + "\n" + time_text(r) + "\n" + processes_text(r) +
                      adapter_text(r) + loss_text(r) +
                      machine_description(r.subject.threads, isa_name(r.subject.kernels->isa)) + "\n";
-  for (const std::string& line : advice)
-    text += (&line == &advice.front() ? "\n" : "") + ("note: " + line) + "\n";
+  for (const Advice& one : advice)
+    text += (&one == &advice.front() ? "\n" : "") + ("note: " + one.text) + "\n";
   return text;
 }
 

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "config_flags.h"
+#include "train/advice.h"
 #include "train/run_plan.h"
 
 namespace gpt {
 
 // A plan as tables for people, and what run_advice says of it.
-std::string plan_text(const RunPlan& plan, const std::vector<std::string>& advice);
+std::string plan_text(const RunPlan& plan, const std::vector<Advice>& advice);
 
 // A preset as it would be trained on a text.
 struct Proposal {

@@ -273,7 +273,7 @@ int write_tokenizer(const TokenizerTrainArguments& a, const WordCounter& counter
                            format_thousands(r.trained.vocab_size), format_thousands(a.vocab_size)));
   }
   write_output(a.json ? report_json(a, r).dump(2) + "\n" : report_text(r));
-  if (!a.json) write_next(train_command(a.data, a.out));
+  if (!a.json) write_next(train_command(a.data, a.out, a.filter, a.field));
   return 0;
 }
 

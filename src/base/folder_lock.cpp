@@ -106,9 +106,9 @@ int open_lock_file(const std::string& path) {
 
 }  // namespace
 
-FolderLock FolderLock::of_folder(const std::string& folder, const Note& note) {
+FolderLock FolderLock::of_folder(const std::string& folder, const Note& note, bool is_new) {
   std::error_code error;
-  const bool is_new = !fs::exists(folder, error);
+  is_new = is_new || !fs::exists(folder, error);
   make_directories(folder);
   return FolderLock(folder, (fs::path(folder) / ".lock").string(), is_new ? folder : "", note);
 }

@@ -14,10 +14,10 @@ class FolderLock {
  public:
   using Note = std::function<void(std::string_view)>;
 
-  // Makes the folder if it is missing; then it goes with the lock if it is still empty. Throws Error naming
-  // the process that has the lock, or what cannot be written. `note` gets a line where the file system knows
-  // no locks, so that nobody is kept away.
-  static FolderLock of_folder(const std::string& folder, const Note& note);
+  // Makes the folder if it is missing; then it goes with the lock if it is still empty. is_new: so does a
+  // folder that the caller has just made. Throws Error naming the process that has the lock, or what cannot
+  // be written. `note` gets a line where the file system knows no locks, so that nobody is kept away.
+  static FolderLock of_folder(const std::string& folder, const Note& note, bool is_new = false);
   static FolderLock of_file(const std::string& file, const Note& note);  // its folder must be there
 
   ~FolderLock();

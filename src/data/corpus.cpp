@@ -12,8 +12,6 @@
 namespace gpt {
 namespace {
 
-constexpr const char* kField = "text";  // of the text in JSON lines
-
 // Texts are kept whole; beyond what memory holds is what packing is for.
 void require_memory(const std::string& path, int64_t bytes) {
   const int64_t free = available_memory();
@@ -27,7 +25,7 @@ void require_memory(const std::string& path, int64_t bytes) {
 class CorpusReader {
  public:
   CorpusReader(std::vector<std::string> files, const CorpusOptions& options)
-      : blocks_(std::move(files), {.any_bytes = options.any_bytes}) {}
+      : blocks_(std::move(files), {.any_bytes = options.any_bytes}), field_(options.field) {}
 
   Corpus read() {
     corpus_.files = blocks_.files();
@@ -59,7 +57,7 @@ class CorpusReader {
     corpus_.documents.back().bytes += std::ssize(block.text);
   }
   void add_rows(const TextBlock& block) {
-    for_each_json_text(block, blocks_.path(block), kField, [&](std::string_view text, int64_t line) {
+    for_each_json_text(block, blocks_.path(block), field_, [&](std::string_view text, int64_t line) {
       if (text.empty()) {
         ++empty_rows_;
         return;
@@ -70,6 +68,7 @@ class CorpusReader {
   }
 
   TextBlocks blocks_;
+  const std::string& field_;
   Corpus corpus_;
   TextNotes notes_;
   int64_t empty_rows_ = 0;

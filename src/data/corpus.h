@@ -37,6 +37,7 @@ struct CorpusOptions {
   bool any_bytes = false;       // the tokenizer takes bytes that are no text: see require_text_file
   NamedFiles* named = nullptr;  // files of other corpora, which are left out, and then those of this one
   FolderFilter filter = {};     // of folders
+  std::string field = "text";   // of the text in JSON lines
 };
 
 // Reads what find_text_files finds, as `gpt data pack` does: text, JSON lines, either compressed. Empty rows

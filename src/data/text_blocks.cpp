@@ -160,7 +160,7 @@ using nlohmann::json;
 
 constexpr int kMaxJsonDepth = 32;
 constexpr size_t kMaxNames = 64;  // that are remembered for a suggestion
-constexpr const char* kOther = "gpt data pack and the tokenizer commands take another with --field";
+constexpr const char* kOther = "--field names the field of the text";
 
 // Keeps one field and forgets the rest.
 class FieldReader final : public json::json_sax_t {
@@ -219,6 +219,8 @@ class FieldReader final : public json::json_sax_t {
     return true;
   }
   std::string suggestion() const {
+    if (std::ranges::find(names_, "messages") != names_.end())
+      return "; it is a conversation, with \"messages\", which gpt finetune --task chat trains on";
     std::string text = did_you_mean(field_, names_);
     if (!text.empty() || names_.empty()) return text + "; " + kOther;
     return "; it has \"" + printable_text(names_[0], 40) + "\", for instance; " + kOther;

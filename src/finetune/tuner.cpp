@@ -530,7 +530,10 @@ TuneOutcome Tuner::finish() {
     text += fmt::format("; best at step {}{}: {}", format_thousands(state_.best_step),
                         best_text_.empty() ? "" : " (" + best_text_ + ")", best());
   log_->message(fmt::format("{}; the last one: {}; report: {}/report.html\n", text, last(), request_.out));
-  if (outcome.still_falling) log_->message("note: the loss is still falling; more --epochs may help\n");
+  const std::string diverged = log_->divergence_note(config());
+  log_->message(diverged);
+  if (outcome.still_falling && diverged.empty())
+    log_->message("note: the loss is still falling; more --epochs may help\n");
   return outcome;
 }
 

@@ -1,5 +1,6 @@
 #include "serve/generation_params.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -12,6 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMaxTokens = int64_t{1} << 40;
+constexpr int64_t kMostTopK = INT32_MAX;  // more than the vocabulary means all of it
 
 SamplingParams parse_sampling(const Fields& fields, const ServedModel& model) {
   SamplingParams s;
@@ -28,7 +30,8 @@ SamplingParams parse_sampling(const Fields& fields, const ServedModel& model) {
   number("presence_penalty", -2, 2, s.presence_penalty);
   number("frequency_penalty", -2, 2, s.frequency_penalty);
   number("repetition_penalty", 0.01, 100, s.repetition_penalty);
-  s.top_k = std::max<int64_t>(fields.integer("top_k", -1, model.config().vocab_size).value_or(0), 0);
+  s.top_k =
+      std::clamp<int64_t>(fields.integer("top_k", -1, kMostTopK).value_or(0), 0, model.config().vocab_size);
   const json* bias = fields.find("logit_bias");
   if (bias == nullptr) return s;
   if (!bias->is_object()) fields.fail("logit_bias", "an object of token ids and numbers", *bias);

@@ -14,7 +14,11 @@
 namespace gpt {
 namespace {
 
-using Line = std::optional<std::string>;
+using Line = std::optional<Advice>;
+
+std::vector<std::string> flag(const char* name, int64_t value) {
+  return {name, std::to_string(value)};
+}
 
 // Passes over a text after which more of them make a model worse rather than better. Text repeated up to four
 // times is nearly as good as new (Muennighoff et al. 2023); a model that is small for its text stands more,
@@ -31,22 +35,24 @@ Line passes(const AdviceFacts& f) {
       static_cast<double>(c.steps) * static_cast<double>(step_tokens) / static_cast<double>(f.train_tokens);
   const auto most = bearable_passes(f);
   if (!most || passes <= *most || c.patience > 0) return std::nullopt;
-  const auto steps =
-      static_cast<int64_t>(*most * static_cast<double>(f.train_tokens) / static_cast<double>(step_tokens));
-  return fmt::format(
-      "the run passes {} times over {} tokens with {} parameters and will overfit: --steps {}, more data, a "
-      "smaller model, or --patience 5",
-      format_passes(passes), format_count(f.train_tokens), format_count(f.parameters),
-      std::max<int64_t>(1, steps));
+  const auto steps = std::max<int64_t>(1, static_cast<int64_t>(*most * static_cast<double>(f.train_tokens) /
+                                                               static_cast<double>(step_tokens)));
+  return Advice{
+      fmt::format("the run passes {} times over {} tokens with {} parameters and will overfit: --steps {}, "
+                  "more data, a smaller model, or --patience 5",
+                  format_passes(passes), format_count(f.train_tokens), format_count(f.parameters), steps),
+      flag("--steps", steps)};
 }
 
 Line large_batch(const AdviceFacts& f) {
   const TrainConfig& c = f.config.train;
   const int64_t n_ctx = f.config.model.n_ctx;
   if (c.batch_size == 1 || c.batch_size * n_ctx <= f.train_tokens) return std::nullopt;
-  return fmt::format("a step of {} x {} tokens is more than the {} there are to train on: --batch-size {}",
-                     c.batch_size, n_ctx, format_thousands(f.train_tokens),
-                     std::max<int64_t>(1, f.train_tokens / n_ctx / 4));
+  const int64_t batch = std::max<int64_t>(1, f.train_tokens / n_ctx / 4);
+  return Advice{
+      fmt::format("a step of {} x {} tokens is more than the {} there are to train on: --batch-size {}",
+                  c.batch_size, n_ctx, format_thousands(f.train_tokens), batch),
+      flag("--batch-size", batch)};
 }
 
 Line little_validation(const AdviceFacts& f) {
@@ -55,10 +61,10 @@ Line little_validation(const AdviceFacts& f) {
   if (c.eval_every == 0 || f.val_tokens == 0) return std::nullopt;
   const int64_t windows = f.val_tokens / f.config.model.n_ctx;
   if (windows >= kWindows) return std::nullopt;
-  return fmt::format(
+  return Advice{fmt::format(
       "the validation text has {} tokens, {} window{} of {}: its loss says little; a larger --val-fraction, "
       "or other text with --val-data",
-      format_thousands(f.val_tokens), windows, windows == 1 ? "" : "s", f.config.model.n_ctx);
+      format_thousands(f.val_tokens), windows, windows == 1 ? "" : "s", f.config.model.n_ctx)};
 }
 
 Line warmup(const AdviceFacts& f) {
@@ -66,11 +72,15 @@ Line warmup(const AdviceFacts& f) {
   const TrainConfig& c = f.config.train;
   const int64_t tenth = std::clamp<int64_t>(c.steps / 10, 1, 100);
   if (c.warmup >= c.steps && c.steps > 1)
-    return fmt::format(
-        "the learning rate still rises when the run ends, after {} of {} steps of warm-up: --warmup {}",
-        format_thousands(c.steps), format_thousands(c.warmup), tenth);
+    return Advice{
+        fmt::format(
+            "the learning rate still rises when the run ends, after {} of {} steps of warm-up: --warmup {}",
+            format_thousands(c.steps), format_thousands(c.warmup), tenth),
+        flag("--warmup", tenth)};
   if (c.warmup == 0 && c.lr >= kHighRate && c.steps > 1)
-    return fmt::format("a learning rate of {} from the first step on may diverge: --warmup {}", c.lr, tenth);
+    return Advice{
+        fmt::format("a learning rate of {} from the first step on may diverge: --warmup {}", c.lr, tenth),
+        flag("--warmup", tenth)};
   return std::nullopt;
 }
 
@@ -78,10 +88,12 @@ Line short_documents(const AdviceFacts& f) {
   if (f.documents < 2) return std::nullopt;
   const int64_t n_ctx = f.config.model.n_ctx, mean = f.train_tokens / f.documents;
   if (2 * mean >= n_ctx) return std::nullopt;
-  return fmt::format(
-      "the {} documents have {} tokens each on average, a window {}: most of it is other documents; --n-ctx "
-      "{}",
-      format_thousands(f.documents), mean, n_ctx, std::max<int64_t>(16, mean / 16 * 16));
+  const int64_t shorter = std::max<int64_t>(16, mean / 16 * 16);
+  return Advice{
+      fmt::format("the {} documents have {} tokens each on average, a window {}: most of it is "
+                  "other documents; --n-ctx {}",
+                  format_thousands(f.documents), mean, n_ctx, shorter),
+      f.chosen_tokenizer ? flag("--n-ctx", shorter) : std::vector<std::string>()};  // else the model has one
 }
 
 Line large_vocabulary(const AdviceFacts& f) {
@@ -91,19 +103,19 @@ Line large_vocabulary(const AdviceFacts& f) {
   int64_t better = kSmall / 2;
   while (f.train_tokens / (2 * better) >= 2 * kOccurrences)  // fewer tokens in the text, the smaller they are
     better *= 2;
-  return fmt::format(
+  return Advice{fmt::format(
       "each of {} tokens occurs {} times in the text on average, too rarely to be learned: gpt tokenizer "
       "train --vocab-size {}, or --tokenizer byte",
-      format_thousands(vocab), f.train_tokens / vocab, better);
+      format_thousands(vocab), f.train_tokens / vocab, better)};
 }
 
 Line long_patience(const AdviceFacts& f) {
   const TrainConfig& c = f.config.train;
   const int64_t times = evaluations(c, c.steps);
   if (c.patience == 0 || c.patience < times) return std::nullopt;
-  return fmt::format(
+  return Advice{fmt::format(
       "the run has {} evaluation{}, --patience {} never ends it: a smaller one, or --eval-every {}", times,
-      times == 1 ? "" : "s", c.patience, std::max<int64_t>(1, c.steps / (4 * c.patience)));
+      times == 1 ? "" : "s", c.patience, std::max<int64_t>(1, c.steps / (4 * c.patience)))};
 }
 
 Line long_evaluation(const AdviceFacts& f) {
@@ -114,9 +126,12 @@ Line long_evaluation(const AdviceFacts& f) {
   TrainConfig less = c;
   less.eval_every = less.eval_batches = -1;
   complete_rhythm(less);
-  return fmt::format("evaluation takes {} of the run: --eval-every {} --eval-batches {} take {}",
-                     format_percent(share), less.eval_every, less.eval_batches,
-                     format_percent(evaluation_share(less)));
+  std::vector<std::string> flags = flag("--eval-every", less.eval_every);
+  flags.insert(flags.end(), {"--eval-batches", std::to_string(less.eval_batches)});
+  return Advice{fmt::format("evaluation takes {} of the run: --eval-every {} --eval-batches {} take {}",
+                            format_percent(share), less.eval_every, less.eval_batches,
+                            format_percent(evaluation_share(less))),
+                flags};
 }
 
 Line long_update(const AdviceFacts& f) {
@@ -125,17 +140,17 @@ Line long_update(const AdviceFacts& f) {
   if (share <= kMost) return std::nullopt;
   const double batch =
       static_cast<double>(f.config.train.batch_size) * share / (1 - share) * (1 - kMost) / kMost;
-  return fmt::format(
+  return Advice{fmt::format(
       "the optimizer's own products are {} of a step's operations, whatever the batch: --batch-size {} makes "
       "them "
       "{}, --optimizer adamw has none",
-      format_percent(share), static_cast<int64_t>(std::ceil(batch)), format_percent(kMost));
+      format_percent(share), static_cast<int64_t>(std::ceil(batch)), format_percent(kMost))};
 }
 
 }  // namespace
 
-std::vector<std::string> run_advice(const AdviceFacts& facts) {
-  std::vector<std::string> lines;
+std::vector<Advice> run_advice(const AdviceFacts& facts) {
+  std::vector<Advice> lines;
   for (const auto rule : {passes, large_batch, little_validation, warmup, short_documents, large_vocabulary,
                           long_patience, long_evaluation, long_update}) {
     if (Line line = rule(facts)) lines.push_back(std::move(*line));

@@ -17,9 +17,14 @@ struct AdviceFacts {
   bool chosen_tokenizer = true;  // false: it comes with the model that the run starts from
 };
 
-// What is likely to be a mistake, one line each, with the flag that mends it; nothing where all is well or
-// where it cannot be known. Shown by `gpt plan` and at the start of `gpt train`.
-std::vector<std::string> run_advice(const AdviceFacts& facts);
+// What is likely to be a mistake, and the flags with values that fix it; none where people must choose.
+struct Advice {
+  std::string text;  // one line
+  std::vector<std::string> flags = {};
+};
+// Returns nothing where all is well or where it cannot be known. Shown by `gpt plan` and at the start of
+// `gpt train`.
+std::vector<Advice> run_advice(const AdviceFacts& facts);
 
 // Throws UsageError for settings that the data rule out: patience without validation, say.
 void check_run(const TrainConfig& config, bool has_val);

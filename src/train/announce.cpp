@@ -94,13 +94,13 @@ std::string start_lines(const RunStart& s) {
 std::string start_notes(const RunStart& s, bool chosen_tokenizer) {
   if (makes_no_step(s)) return "";
   std::string text;
-  for (const std::string& line : run_advice({.config = s.config,
-                                 .parameters = s.plan.counts.total,
-                                 .train_tokens = s.data.train.size(),
-                                 .val_tokens = s.data.val.size(),
-                                 .documents = s.data.documents,
-                                 .chosen_tokenizer = chosen_tokenizer}))
-    text += "note: " + line + "\n";
+  for (const Advice& advice : run_advice({.config = s.config,
+                              .parameters = s.plan.counts.total,
+                              .train_tokens = s.data.train.size(),
+                              .val_tokens = s.data.val.size(),
+                              .documents = s.data.documents,
+                              .chosen_tokenizer = chosen_tokenizer}))
+    text += "note: " + advice.text + "\n";
   if (!s.plan.fits())
     text += fmt::format("note: the run needs {} of memory, {} are available; gpt plan says what would fit\n",
                         format_bytes(s.plan.memory.total()), format_bytes(s.plan.available));

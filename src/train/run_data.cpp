@@ -321,7 +321,8 @@ RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::strin
   data.tokenizer = find_tokenizer(config, tokenizer_folder);
   const SourceOptions options{.seed = static_cast<uint64_t>(config.seed),
                               .corpus = {.any_bytes = data.tokenizer && data.tokenizer->kind() == "byte",
-                                         .filter = {config.include, config.exclude}}};
+                                         .filter = {config.include, config.exclude},
+                                         .field = config.field}};
   std::vector<Source> train;
   if (text) {
     train.push_back(

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <numeric>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -143,6 +145,24 @@ std::optional<double> RunLog::first_loss() const {
       return metric_number(record, kLossKey);
   }
   return std::nullopt;
+}
+
+std::string RunLog::divergence_note(const TrainConfig& config) const {
+  constexpr double kRise = 1;  // nats: no run that learns ends so far above its first loss
+  const std::vector<double> losses = values(kLossKey);
+  if (losses.size() < 2) return "";
+  const auto last = static_cast<std::ptrdiff_t>(std::max<size_t>(1, losses.size() / 4));
+  const double mean = std::accumulate(losses.end() - last, losses.end(), 0.0) / static_cast<double>(last);
+  if (mean <= losses.front() + kRise) return "";
+  const auto is_lowest = [lowest = *std::ranges::min_element(losses)](const MetricRecord& record) {
+    return metric_number(record, kLossKey) == lowest;
+  };
+  const MetricRecord& best = *std::ranges::find_if(records_, is_lowest);
+  return fmt::format(
+      "note: the run diverged: its lowest loss is {:.4f} at step {}, the last one {:.4f}; try a lower --lr "
+      "(now {:g}){}\n",
+      *metric_number(best, kLossKey), *metric_number(best, kStepKey), losses.back(), config.lr,
+      config.clip_norm == 0 ? " or --clip-norm 1" : "");
 }
 
 const MetricRecord* RunLog::newest_evaluation() const {

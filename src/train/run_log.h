@@ -60,9 +60,11 @@ class RunLog {
   void parts(int64_t step, const MetricRecord& norms);
   void sample(int64_t step, const std::string& text);
   std::vector<double> values(std::string_view key) const;  // of a metric, in the order of the steps
-  std::optional<double> first_loss() const;                // of step 1, where it was logged
-  std::optional<double> val_loss() const;                  // the newest
-  std::optional<int64_t> val_step() const;                 // of it
+  // A line about a run whose training losses end far above the first one, with what to change; "" for others.
+  std::string divergence_note(const TrainConfig& config) const;
+  std::optional<double> first_loss() const;  // of step 1, where it was logged
+  std::optional<double> val_loss() const;    // the newest
+  std::optional<int64_t> val_step() const;   // of it
   void sync();
   // For the top of the report: why the run ended before its last step.
   void ended(const std::string& why) { facts_.subtitle += "; " + why; }

@@ -26,6 +26,7 @@ struct TrainConfig {
   std::vector<std::string> data;      // files, folders, token shards, "tales" / "tales:BYTES"; or NAME=WEIGHT
   std::vector<std::string> val_data;  // empty: split off data
   std::vector<std::string> include, exclude;  // files of folders: FolderFilter
+  std::string field = "text";                 // of the text in JSON lines
   double val_fraction = 0.1;
   std::string tokenizer = "byte";
   SamplingKind sampling = SamplingKind::random;
@@ -77,6 +78,7 @@ void visit_data_keys(Config& c, Visit& visit) {
   visit("include", c.include, "data",
         "files that folders give, as patterns such as '*.py' (text and code, by their names)");
   visit("exclude", c.exclude, "data", "files and folders that folders do not give, as patterns");
+  visit("field", c.field, "data", "field of the text in .jsonl files");
   visit("val_fraction", c.val_fraction, "data", "part of the data that is held out");
   visit("tokenizer", c.tokenizer, "data", "byte, char, or a tokenizer.json or model folder");
   visit("sampling", c.sampling, "data",

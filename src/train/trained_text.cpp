@@ -73,8 +73,9 @@ bool differ_in_size(const std::vector<std::string>& a, const std::vector<std::st
   return x >= 0 && y >= 0 && x != y;
 }
 
-RunData bytes_as_tokens(const std::vector<std::string>& names, int64_t seed) {
+RunData bytes_as_tokens(const TrainConfig& run, const std::vector<std::string>& names, int64_t seed) {
   TrainConfig c;
+  c.field = run.field;
   c.data = names;
   c.seed = seed;
   c.tokenizer = "byte";
@@ -104,7 +105,7 @@ bool all_readable(const std::vector<std::string>& entries) {
 
 // The same bytes under other names.
 bool same_text(const TrainConfig& run, const std::vector<std::string>& names, int64_t seed) {
-  const RunData trained = bytes_as_tokens(run.data, run.seed), asked = bytes_as_tokens(names, seed);
+  const RunData trained = bytes_as_tokens(run, run.data, run.seed), asked = bytes_as_tokens(run, names, seed);
   return same_tokens(trained.train, asked.train);
 }
 

@@ -589,7 +589,8 @@ TrainOutcome Trainer::finish() {
                              .dtype = dtype_,
                              .patience = config().patience,
                              .out = request_.out,
-                             .program = request_.program}));
+                             .program = request_.program}) +
+                  log_->divergence_note(config()));
   return outcome;
 }
 

@@ -76,6 +76,7 @@ TEST_F(Classify, OneLineForEachInputInOrder) {
   const GptRun one = classify({"--text", "xxx"});
   EXPECT_EQ(one.status, 0) << one.err;
   const json answer = json::parse(one.out);
+  EXPECT_EQ(classify({"xxx"}).out, one.out);
   EXPECT_EQ(answer["label"], "ex");
   EXPECT_NEAR(answer["probabilities"]["ex"].get<double>() + answer["probabilities"]["why"].get<double>(), 1,
               1e-9);

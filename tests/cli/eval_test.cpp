@@ -149,6 +149,28 @@ TEST_F(Evaluation, OfLargeHeldOutTextTheBeginningIsTaken) {
 }
 
 // The model first, then the text.
+TEST_F(Evaluation, OfTheFieldThatTheRunWasTrainedOn) {
+  const auto rows = [](const std::string& text) {
+    std::string lines;
+    for (int i = 0; i < 40; ++i)
+      lines += json{{"text", "x"}, {"story", text + std::to_string(i)}}.dump() + "\n";
+    return lines;
+  };
+  const std::string data = write("a.jsonl", rows("once upon a time ")),
+                    other = write("b.jsonl", rows("there was "));
+  train({data}, {"--field", "story"});
+  EXPECT_EQ(json::parse(std::ifstream(run() + "/config.json"))["field"], "story");
+  EXPECT_EQ(eval(run(), {})["trained_on"], true);
+  EXPECT_EQ(eval(run(), {"--data", data})["trained_on"], true);
+  std::string once, twice;
+  eval(run(), {"--data", data}, &once);
+  EXPECT_EQ(eval(run(), {"--data", data, data}, &twice)["trained_on"], true);
+  EXPECT_GT(std::ranges::count(twice, '\n'), std::ranges::count(once, '\n')) << "that it counts once";
+  EXPECT_EQ(eval(run(), {"--data", data, "--field", "text"})["trained_on"], false);
+  EXPECT_EQ(eval(run(), {"--data", other})["text_bytes"], 40 * 10 + 10 + 2 * 30 - 1);
+  EXPECT_EQ(eval(run(), {"--data", other, "--field", "text"})["text_bytes"], 39);
+}
+
 TEST_F(Evaluation, SaysWhatIsMissing) {
   const GptRun none = run_gpt({"eval", "nosuch"});
   EXPECT_EQ(none.status, 1);

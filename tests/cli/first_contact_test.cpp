@@ -92,6 +92,24 @@ TEST_F(FirstContact, ARunWithoutAFolderGetsTheNextNumber) {
   EXPECT_EQ(in_folder({"train", "--resume"}), 2) << "of which run?";
 }
 
+TEST_F(FirstContact, AStartThatFailsLeavesNoFolder) {
+  write_plain_file(dir_.file("short.txt"), "abc");
+  EXPECT_EQ(in_folder(small({"short.txt"})), 1);
+  EXPECT_EQ(in_folder({"finetune", GPT_SOURCE_DIR "/tests/golden/data/llama", "--task", "chat", "--data",
+                       "short.txt"}),
+            1);
+  EXPECT_TRUE(fs::is_empty(dir_.file("runs")));
+}
+
+TEST_F(FirstContact, ARunThatDivergesSaysSo) {
+  const Words words = {"--data", "tales:6000",   "--steps", "40",    "--log-every",
+                       "1",      "--eval-every", "0",       "--out", run()};
+  EXPECT_FALSE(names(train(with_flags(words, {"--lr", "0.001"})).err, {"--lr"}));
+  EXPECT_TRUE(
+      names(train(with_flags(words, {"--lr", "4", "--schedule", "constant", "--out", run() + "2"})).err,
+            {"--lr", 4}));
+}
+
 TEST_F(FirstContact, ARunWithoutAPresetTakesTheOneThatPlanRecommends) {
   const json plan = json::parse(run_gpt({"plan", "--data", "tales:20000", "--json"}).out);
   EXPECT_EQ(run_gpt({"train", "--data", "tales:20000", "--threads", "1", "--steps", "1", "--eval-every", "0",

@@ -118,9 +118,15 @@ TEST(Plan, ComparesAnAdapterWithAllWeights) {
     more.insert(more.begin(), base.begin(), base.end());
     return run_gpt(more);
   };
+  const std::string talk = dir.file("talk.jsonl");
+  gpt::test::write_plain_file(talk, R"({"messages":[{"role":"user","content":"a"}]})");
+  const GptRun talks = run_gpt({"plan", "--init-from", dir.file("run"), "--data", talk});
+  EXPECT_EQ(talks.status, 1);
+  EXPECT_TRUE(names(talks.err, {talk + ":1", "gpt finetune --task chat"}));
   const GptRun run = with({"0.01", "--lora-rank", "4", "--json"});
   ASSERT_EQ(run.status, 0) << run.err;
   const json p = json::parse(run.out), adapter = p["adapter"];
+  EXPECT_EQ(p["config"]["tokenizer"], dir.file("run/best")) << "that of the model";
   EXPECT_EQ(adapter["rank"], 4);
   // A [4,in] and B [out,4] of the four matrices of each layer, as GPT-2 has them.
   EXPECT_EQ(adapter["parameters"], 2 * 4 * ((64 + 192) + (64 + 64) + (64 + 256) + (256 + 64)));
@@ -246,6 +252,10 @@ TEST(Plan, AdvisesAndSaysWhatEvaluationTakes) {
   EXPECT_EQ(p["evaluation"]["times"], 20);
   ASSERT_EQ(p["advice"].size(), 1u) << p["advice"];
   EXPECT_TRUE(names(p["advice"][0].get<std::string>(), {142}));
+  std::vector<std::string> words = with_flags(kRun, {"--measure", "0", "--steps", "10000"});
+  std::erase(words, "--json");
+  const std::string next = run_gpt(words).err;
+  EXPECT_TRUE(names(next.substr(next.rfind("next: ")), {"--steps 281"})) << next;
   EXPECT_EQ(plan({"--measure", "0", "--patience", "3", "--val-fraction", "0"}).status, 2);
 }
 

@@ -49,8 +49,25 @@ TEST(Report, ComparesRuns) {
     EXPECT_NE(own.find(part), std::string::npos) << part;
 }
 
+TEST(Report, LeavesOutFoldersWithoutARun) {
+  const gpt::test::TempDir dir;
+  const std::string a = small_run(dir, "a", "0.001"), empty = dir.file("empty");
+  std::filesystem::create_directories(empty);
+  const GptRun run = run_gpt({"report", empty, a, "--json"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(json::parse(run.out).at("runs").size(), 1u);
+  EXPECT_TRUE(names(run.err, {empty}));
+  EXPECT_EQ(run_gpt({"report", dir.file("none"), a}).status, 1) << "probably a typing error";
+}
+
 TEST(Report, RefusesInOneLine) {
   const gpt::test::TempDir dir;
+  for (const char* flag : {"--out", "--svg"}) {
+    const std::string picture = dir.file("x.png");
+    const GptRun run = run_gpt({"report", dir.path(), flag, picture});
+    EXPECT_EQ(run.status, 2);
+    EXPECT_TRUE(names(run.err, {flag, picture}));
+  }
   EXPECT_EQ(run_gpt({"report"}).status, 2);
   EXPECT_EQ(run_gpt({"report", dir.path(), "--jsn"}).status, 2);
   const GptRun none = run_gpt({"report", dir.path()});

@@ -56,6 +56,12 @@ TEST_F(Serve, ChatIsThatOfGptChat) {
   const json samples = json::parse(generated.out)["completions"];
   for (size_t i = 0; i < 2; ++i)
     EXPECT_EQ(drawn["choices"][i]["text"], samples[i]["text"]);
+  const auto greatest = [&](int64_t k) {
+    return server.post(
+        "/v1/completions",
+        {{"prompt", "Once"}, {"max_tokens", 20}, {"top_k", k}, {"seed", 7}})["choices"][0]["text"];
+  };
+  EXPECT_EQ(greatest(1000000), greatest(0)) << "more than the vocabulary: all of it";
 }
 
 TEST_F(Serve, StreamsEventsAsClientsExpectThem) {

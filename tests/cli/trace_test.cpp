@@ -55,6 +55,17 @@ TEST(Trace, WritesOnePage) {
       << "tells where it was made";
 }
 
+TEST(Trace, WritesNoFilesOfOtherFormats) {
+  const gpt::test::TempDir dir;
+  const std::string path = dir.file("x.png");
+  for (const char* flag : {"--html", "--svg"}) {
+    const GptRun run = trace({kModel, "--ids", "1,2", flag, path});
+    EXPECT_EQ(run.status, 2);
+    EXPECT_TRUE(names(run.err, {flag, path}));
+    EXPECT_FALSE(std::filesystem::exists(path));
+  }
+}
+
 TEST(Trace, WritesPictures) {
   const gpt::test::TempDir dir;
   const std::string path = dir.file("picture.svg");

@@ -6,9 +6,9 @@ let answering = null;  // {abort, conversation, message} while an answer is on i
 
 const chats = () => Boolean(chosenModel() && chosenModel().chat_template);
 
-// The settings that are not empty, as numbers. What is no number is left to the server, which says what is wrong.
+// The settings that are not empty, as numbers, and the defaults. What is no number is left to the server, which says what is wrong.
 function samplingFields() {
-  const fields = {};
+  const fields = {...kDefaults};
   for (const name of ['temperature', 'top_p', 'top_k', 'seed', 'max_tokens']) {
     const text = settings[name].trim();
     if (text) fields[name] = Number.isNaN(Number(text)) ? text : Number(text);

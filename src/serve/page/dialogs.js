@@ -3,6 +3,7 @@
 const settings = readSettings();
 
 function startSettings() {
+  for (const [name, value] of Object.entries(kDefaults)) field('set-' + name).placeholder = value;
   field('open-settings').addEventListener('click', () => {
     for (const name of kSettingNames) field('set-' + name).value = settings[name];
     field('system-label').hidden = !chats();

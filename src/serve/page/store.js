@@ -8,6 +8,9 @@
 const kConversation = 'gpt-chat ', kSettings = 'gpt-settings', kKey = 'gpt-key';
 const kSettingNames = ['system', 'temperature', 'top_p', 'top_k', 'seed', 'max_tokens'];
 
+// Those of gpt chat. For other settings that are empty the server has defaults.
+const kDefaults = {temperature: 0.8, top_k: 40};
+
 // A browser may forbid storage: then everything lasts as long as the page.
 function stored(storage, name) {
   try { return storage().getItem(name); } catch (e) { return null; }

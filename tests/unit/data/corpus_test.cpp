@@ -66,6 +66,11 @@ TEST_F(CorpusFiles, ReadsRowsAndCompressedFiles) {
   EXPECT_TRUE(refused([&] { load({bad}); }, bad + ":2", {"text", "txt"}));
   const std::string empty = write("empty.jsonl", "{\"text\":\"\"}\n");
   EXPECT_TRUE(refused([&] { load({empty}); }, empty));
+  const std::string stories[] = {
+      write("stories.jsonl", "{\"story\":\"a\"}\n{\"text\":\"x\",\"story\":\"b\"}\n")};
+  EXPECT_EQ(load_corpus(stories, {.field = "story"}).text, "ab");
+  const std::string talk = write("talk.jsonl", "{\"messages\":[]}\n");
+  EXPECT_TRUE(refused([&] { load({talk}); }, talk + ":1", {"messages", "gpt finetune --task chat"}));
 }
 
 TEST_F(CorpusFiles, ErrorsSayWhatIsWrong) {

@@ -1,5 +1,6 @@
 // The web pages: what comes with them, who may have them, and what they ask for.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -8,6 +9,7 @@
 #include <regex>
 #include <set>
 
+#include "gpt/gpt.hpp"
 #include "kept_answer.h"
 #include "serve/api.h"
 #include "support/names.h"
@@ -95,6 +97,15 @@ TEST(Pages, HaveNoInlineScriptAndNameOnlyWhatTheServerHas) {
          {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"})
       EXPECT_EQ(script.find(never), std::string::npos) << path << " " << never;
   }
+}
+
+TEST(Pages, SampleAsTheProgramDoes) {
+  ModelSet models;
+  Api api(models, {});
+  const gptcpp::GenerateOptions options;
+  const std::string script = get(api, "/chat.js").body;
+  EXPECT_TRUE(test::names(
+      script, {fmt::format("{{temperature: {}, top_k: {}}}", options.temperature, options.top_k)}));
 }
 
 // --------------------------------------------------------------------------------------------------------

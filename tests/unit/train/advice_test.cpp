@@ -26,12 +26,15 @@ struct Case {
     complete(config.train);
   }
   std::vector<std::string> advice() const {
-    return run_advice({.config = config,
-                       .parameters = parameters,
-                       .train_tokens = train_tokens,
-                       .val_tokens = val_tokens,
-                       .documents = documents,
-                       .chosen_tokenizer = chosen_tokenizer});
+    std::vector<std::string> lines;
+    for (const Advice& one : run_advice({.config = config,
+                             .parameters = parameters,
+                             .train_tokens = train_tokens,
+                             .val_tokens = val_tokens,
+                             .documents = documents,
+                             .chosen_tokenizer = chosen_tokenizer}))
+      lines.push_back(one.text);
+    return lines;
   }
 };
 
