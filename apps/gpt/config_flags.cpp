@@ -190,7 +190,7 @@ void note_choices(const TrainSources& sources, const ConfigFlags& flags, const R
   if (sources.preset.empty() || !sources.init_from.empty()) return;
   const nlohmann::json keys = preset(sources.preset);
   const int64_t warmup = keys.value("warmup", int64_t{0}), vocab = keys.value("vocab_size", int64_t{0});
-  if (!flags.is_set("warmup") && config.train.warmup < warmup &&
+  if (!flags.is_set("warmup") && config.train.warmup > 0 && config.train.warmup < warmup &&
       config.train.warmup == config.train.steps / 4)
     write_note(
         fmt::format("note: {} steps of warm-up, a quarter of the run: the {} of {} are for longer runs\n",
