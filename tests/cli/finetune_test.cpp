@@ -123,6 +123,29 @@ TEST_F(Finetune, ChatLearnsWhatTheAssistantSaysAndTalks) {
   }
 }
 
+// gpt train --init-from keeps the chat templates of a folder and of a GGUF file.
+TEST_F(Finetune, TrainingAChatModelFurtherKeepsItsTemplate) {
+  GptRun run = finetune("chat", "chat.jsonl", "polite", {"--template", "chatml", "--steps", "1"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const std::string jinja = content("polite/best/chat_template.jinja");
+  ASSERT_FALSE(jinja.empty());
+  run = run_gpt({"convert", file("polite"), file("polite.gguf")});
+  ASSERT_EQ(run.status, 0) << run.err;
+  for (const std::string from : {"polite", "polite.gguf"}) {
+    const std::string out = from == "polite" ? "of-folder" : "of-gguf";
+    run = run_gpt({"train", "--init-from", file(from), "--data", file("text.txt"), "--steps", "2",
+                   "--stop-after", "1", "--eval-every", "1", "--threads", "1", "--out", file(out)});
+    ASSERT_EQ(run.status, 0) << run.err;
+    run = run_gpt({"train", "--resume", "--out", file(out), "--threads", "1"});
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(content(out + "/best/chat_template.jinja"), jinja);
+    EXPECT_EQ(content(out + "/last/chat_template.jinja"), jinja);
+    run = run_gpt({"convert", file(out), file(out + "-hf")});
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(content(out + "-hf/chat_template.jinja"), jinja);
+  }
+}
+
 // What was asked through a template is asked through it afterwards too.
 TEST_F(Finetune, RewardsAndPreferencesKeepTheTemplate) {
   GptRun run = finetune("chat", "chat.jsonl", "speaker",
@@ -507,6 +530,8 @@ TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
   refused(finetune("chat", "chat.jsonl", "no", {}), 1, {file("base/best"), "--template nanochat|chatml"});
   refused(finetune("chat", "chat.jsonl", "no", {"--template", "chatml", "--long-conversations", "banana"}), 2,
           {"--long-conversations", "truncate", "banana"});
+  refused(finetune("chat", "chat.jsonl", "no", {"--template", "chatml", "--n-ctx", "8"}), 1,
+          {file("chat.jsonl"), 8, 40, "--n-ctx", "--long-conversations"});
   refused(finetune("classify", "pairs.jsonl", "no", {"--lora-rank", "4"}), 2,
           {"--lora-rank", "--task classify"});
   refused(finetune("grpo", "asked.jsonl", "no", {"--rollouts", "0"}), 2, {"--rollouts", 2, 4096, 0});
