@@ -247,6 +247,7 @@ void say_next(const ConvertArguments& a, bool has_tokenizer) {
 void merge_adapters(const ConvertArguments& a, LoadedModel& loaded) {
   const auto adapter = fitting_adapters(loaded, a.adapters);
   if (adapter == nullptr) return;
+  write_note(notes_of_other_bases(loaded, a.adapters));
   const int64_t blocks = loaded.merge(*adapter);
   if (blocks == 0 || !a.quant.empty()) return;
   write_note(fmt::format(

@@ -242,6 +242,7 @@ int run(const EvalArguments& a) {
   EvalOptions options = a.options;
   options.dtype = dtype;
   options.adapter = fitting_adapters(loaded, a.adapters);
+  write_note(notes_of_other_bases(loaded, a.adapters));
   options.processes = &processes;
   if (!a.against.empty()) {
     const ComparedModel other{.model = against.loaded != nullptr ? against.loaded->model() : loaded.model(),

@@ -65,10 +65,11 @@ RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
   if (std::filesystem::exists(a.out + "/finetune.json"))
     fail("{0} is a fine-tuning run: gpt finetune --resume --out {0} goes on with it", a.out);
   const RunConfig before = read_run_config(path);
+  flags.check_environment(before);
   Settings settings;
   settings.add_json(run_config_json(before), path);
   settings.add_json({{"stop_after", 0}}, path);  // that stop has been made
-  // The environment is that of all runs: only a flag changes the numbers of one.
+  // The environment is that of all runs: only a flag extends a run or changes its sums.
   std::vector<std::string> from_environment = resumable_keys();
   for (const char* key : {"steps", "reduce"})
     std::erase(from_environment, key);

@@ -140,6 +140,23 @@ void ConfigFlags::apply_environment(Settings& settings, const std::vector<std::s
   problems.report();
 }
 
+void ConfigFlags::check_environment(const RunConfig& run) const {
+  const nlohmann::json before = run_config_json(run);
+  for (const KeyInfo& key : keys_) {
+    const std::string variable = variable_name(key.name);
+    const char* value = std::getenv(variable.c_str());
+    const bool may_change = std::ranges::find(resumable_keys(), key.name) != resumable_keys().end();
+    if (may_change || value == nullptr || *value == '\0') continue;
+    Settings settings;
+    settings.add_json(before, "the run");
+    apply(settings, key, {value}, variable);
+    const nlohmann::json now = run_config_json(settings.resolve());
+    if (now[key.name] != before[key.name])
+      fail_usage("{} cannot change when a run is resumed: expected {}, found {}; unset it", variable,
+                 before[key.name].dump(), now[key.name].dump());
+  }
+}
+
 void ConfigFlags::apply_flags(Settings& settings) const {
   settings.begin_source();
   Problems problems;
@@ -211,7 +228,7 @@ void note_choices(const TrainSources& sources, const ConfigFlags& flags, const R
   if (sources.preset.empty() || !sources.init_from.empty()) return;
   const nlohmann::json keys = preset(sources.preset);
   const int64_t warmup = keys.value("warmup", int64_t{0}), vocab = keys.value("vocab_size", int64_t{0});
-  if (!flags.is_set("warmup") && config.train.warmup < warmup &&
+  if (!flags.is_set("warmup") && config.train.warmup > 0 && config.train.warmup < warmup &&
       config.train.warmup == config.train.steps / 4)
     write_note(
         fmt::format("note: {} steps of warm-up, a quarter of the run: the {} of {} are for longer runs\n",

@@ -26,6 +26,8 @@ class ConfigFlags {
   // win.
   void apply_environment(Settings& settings, const std::vector<std::string>& only = {}) const;
   void apply_flags(Settings& settings) const;
+  // Throws UsageError if a GPT_KEY variable differs from a resumed run's config in a key that cannot change.
+  void check_environment(const RunConfig& run) const;
 
   // Keys that were given as flags.
   std::vector<std::string> given() const;

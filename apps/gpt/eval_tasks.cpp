@@ -81,6 +81,7 @@ ModelScores run_model(const EvalTasksRequest& r, const std::string& path,
     fail("{} has no tokenizer.json; name one with --tokenizer (byte, or a file)", path);
   const ModelConfig& config = loaded.model().config;
   const auto adapter = fitting_adapters(loaded, adapters);
+  write_note(notes_of_other_bases(loaded, adapters));
   Inference::Options inference_of = inference_options(r, config);
   if (adapter != nullptr) inference_of.adapter_rank = adapter->rank;
   Inference inference(loaded.model(), machine.backend, inference_of);

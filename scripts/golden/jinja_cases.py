@@ -99,6 +99,9 @@ loop is defined, raise_exception is defined, strftime_now is defined, true is de
 1 == 1 and 2 == 2 or 3 == 4, 1 == 2 or 2 == 2 and 3 == 4, not 1 == 1 or true, (not t) == no, none is none and none is not defined
 "abc" > "abb", [] == [], {} == {}, {"a": 1} == {"a": 1.0}, {"a": 1, "b": 2} == {"b": 2, "a": 1}, (1, 2) != (1, 3), missing == missing2, missing == none
 missing|length, missing|list, missing|join, missing ~ "x", missing|upper, missing|string|length, missing|tojson if false else 0, missing or "or"
+"%.3d|%8.3d|%08.3d" % (-7, 7, 7), "%05d|%-05d|%+05d" % (7, 7, 7), "%08.2f|%-+8.2f|% f" % (1e400, 1e400, -1e400), "%.0d" % 0
+"%s %(a)s" % {"a": 1}, "abc" % [1], "%%" % {}, "%%s" % missing, "{} {}{a}".format(1, 2, a=3), "{0}{a}{0}".format(1, a=3), "{01}".format(1, 2)
+1e400, -1e400, 1.8e308, 1.7976931348623157e308, 1e-400, [1e400], 1e400 == 1e999, "1e400"|float, "-1e400"|float, "1e-400"|float, "1e400"|int
 2147483648 * 2, 9007199254740993, 9223372036854775807, -9223372036854775807, 4611686018427387904 + 4611686018427387903
 """ + "\n"
 
@@ -129,6 +132,12 @@ raise_exception("no")
 s|join(1, 2, 3)
 "%d" % "x"
 "%s %s" % 1
+"%(a)s %s" % {"a": 1}
+"%5%" % (1,)
+"%(a)%" % {"a": 1}
+"{} {a} {0}".format(1, a=2)
+"{0} {}".format(1, 2)
+1e400|int
 "%s" % (1, 2)
 "abc".index("x")
 l.index(99)

@@ -145,6 +145,13 @@ SCALARS = [1, 2, -7, 0, 2.5, -0.5, 1e5, True, False, None, "x", "", "12", "true"
            "2024-01-02 03:04:05.5", 2**53 + 1, 2**63 - 1, 2**63]
 
 
+# Integers beyond 64 bits and negative zeros, which the random columns lack.
+NUMBERS = [["1" + "0" * 30], ["1" + "0" * 30, "2"], ["18446744073709551615"], ["18446744073709551616", "1.5"],
+           ["-9223372036854775809", "0.5"], ["-9223372036854775809"], ["123456789012345678901234567890", "null"],
+           ["[123456789012345678901234567890, 0.5]"], ['{"b": 123456789012345678901234567890}', '{"b": 0.5}'],
+           ["-0.0"], ["-0.0", "1"], ["9007199254740993", "0.5"], ['"x"', "9223372036854775808"], ['"x"', "1e22"]]
+
+
 def column():
     kind = R.randrange(9)
     values = R.choice([SCALARS, [1, 2, -3, None], [1, 2.5, None], ["2024-01-02", "2024-03-04 05:06:07", None],
@@ -177,10 +184,11 @@ def document_cases():
     datasets.logging.set_verbosity(60)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        while len(rows) < 220:
+        numbers = [[f'{{"a": {value}}}' for value in values] for values in NUMBERS]
+        while len(rows) < 220 + len(NUMBERS):
             columns = {name: column() for name in R.sample(["b", "a", "c"], R.choice([1, 1, 2]))}
             docs = [{name: make() for name, make in columns.items() if R.random() < .9} for _ in range(R.randrange(1, 5))]
-            lines = [json.dumps(doc) for doc in docs]
+            lines = numbers.pop(0) if len(rows) >= 220 else [json.dumps(doc) for doc in docs]
             path = f"{folder}/{len(rows)}-{R.random()}.jsonl"
             with open(path, "w", encoding="utf-8") as file:
                 file.write("\n".join(lines) + "\n")

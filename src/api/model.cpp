@@ -102,6 +102,7 @@ void Model::Impl::load_adapters() {
     const auto adapter = guarded_as(Code::io, o.path.c_str(), [&] {
       auto read = gpt::load_adapter(o.path, loaded.model()).adapter;
       gpt::require_same_tokens(loaded, o.path);
+      context->log(LogLevel::warning, gpt::note_other_base(loaded, o.path));
       return read;
     });
     const auto bytes = adapter->table.total() * static_cast<int64_t>(sizeof(float));

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/json_text.h"
 #include "base/utf8.h"
 #include "text/chat_template.h"
 
@@ -88,6 +89,18 @@ void check_content(const Json& message, const std::string& place) {
   joined_parts(content, place);  // throws for parts that are no texts
 }
 
+// As in OpenAI's fine-tuning data, 0 excludes a message from the loss; 1, null and no weight include it.
+void check_weight(Json& message, const std::string& place) {
+  const auto weight = message.find("weight");
+  if (weight == message.end()) return;
+  if (weight->is_null()) {
+    message.erase("weight");
+    return;
+  }
+  if (!weight->is_number() || (*weight != 0 && *weight != 1))
+    fail("{}: expected \"weight\" to be 0 or 1, found {}", place, printable_text(json_text(*weight), 32));
+}
+
 void check_message(Json& message, const std::string& place) {
   if (!message.is_object()) fail("{}: expected an object, found {}", place, kind_of(message));
   const Json role = message.value("role", Json());
@@ -97,6 +110,7 @@ void check_message(Json& message, const std::string& place) {
     fail("{}: expected the role system, developer, user, assistant or tool, found \"{}\"", place,
          printable_text(name, 32));
   check_content(message, place);
+  check_weight(message, place);
   const auto calls = message.find("tool_calls");
   if (calls == message.end()) return;
   if (name != "assistant") fail("{}: only the assistant has \"tool_calls\", found the role {}", place, name);

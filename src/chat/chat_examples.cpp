@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/format.h"
 #include "base/parse.h"
 #include "base/printable.h"
@@ -13,8 +12,6 @@
 
 namespace gpt {
 namespace {
-
-constexpr uint64_t kMostBytes = uint64_t{4} << 30;
 
 int64_t counted(const ChatExample& example) {
   return std::ranges::count(example.weights, uint8_t{1});
@@ -123,6 +120,13 @@ void require_calls_written(const nlohmann::ordered_json& conversation, const Cha
 ChatExamples parse_chat_examples(std::string_view jsonl, const std::string& name, const ChatTemplate& chat,
                                  const ChatExampleOptions& options) {
   Reader reader(chat, options);
+  const size_t begin = jsonl.find_first_not_of(" \t\r\n");
+  if (begin != jsonl.npos && jsonl[begin] == '[')
+    fail(
+        "{}: expected a conversation in each line (JSON Lines), found a JSON list; write each of its "
+        "elements "
+        "in a line of its own",
+        name);
   int64_t number = 0;
   for (const std::string_view line : lines_of(jsonl)) {
     ++number;
@@ -130,11 +134,6 @@ ChatExamples parse_chat_examples(std::string_view jsonl, const std::string& name
       reader.take(line, fmt::format("{}:{}", name, number));
   }
   return reader.finish();
-}
-
-ChatExamples read_chat_examples(const std::string& path, const ChatTemplate& chat,
-                                const ChatExampleOptions& options) {
-  return parse_chat_examples(read_file(path, kMostBytes), path, chat, options);
 }
 
 std::string preview_chat_example(const ChatExample& example, const Tokenizer& tokenizer, bool colour) {

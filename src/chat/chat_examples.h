@@ -35,13 +35,11 @@ struct ChatExamples {
   ChatCounts counts;
 };
 
-// The conversations of a JSONL text or file, a line each (chat_conversations.h); blank lines are passed over.
+// The conversations of a JSONL text, a line each (chat_conversations.h); blank lines are passed over.
 // Throws Error with the name and the line: for what is no conversation, or one that the template does not
 // take, unless skip_bad; for one in which nothing counts; for one too long where that is an error.
 ChatExamples parse_chat_examples(std::string_view jsonl, const std::string& name, const ChatTemplate& chat,
                                  const ChatExampleOptions& options);
-ChatExamples read_chat_examples(const std::string& path, const ChatTemplate& chat,
-                                const ChatExampleOptions& options);
 
 // Throws Error that names `place` where the assistant calls a function in a conversation and the example of
 // it lacks the function's name: the template knows no tools.

@@ -85,6 +85,41 @@ void require_same_tokens(const LoadedModel& loaded, const std::string& adapter) 
       printable(bytes_of_id(*ours, id)));
 }
 
+namespace {
+
+// The last part of a model's path or of its name on a hub, without the best/ or last/ of a run.
+std::string model_name(const std::string& path) {
+  std::filesystem::path p = std::filesystem::path(path).lexically_normal();
+  while (p.has_parent_path() && (!p.has_filename() || p.filename() == "best" || p.filename() == "last"))
+    p = p.parent_path();
+  return p.filename().string();
+}
+
+}  // namespace
+
+std::string note_other_base(const LoadedModel& loaded, const std::string& adapter) {
+  if (loaded.gguf() != nullptr || adapter.ends_with(".gguf")) return "";
+  const std::string base = adapter_facts(adapter).base;
+  if (base.empty()) return "";
+  const std::string folder = loaded.folder().empty() ? "." : loaded.folder();
+  std::error_code ignored;
+  if (path_exists(base) && std::filesystem::equivalent(resolve_model_path(base), folder, ignored)) return "";
+  if (model_name(std::filesystem::absolute(folder).string()) == model_name(base)) return "";
+  return fmt::format(
+      "{} was made for the model {} and is used with {}: its results are right only if both have the same "
+      "weights\n",
+      adapter, printable(base), folder);
+}
+
+std::string notes_of_other_bases(const LoadedModel& loaded, const std::vector<std::string>& choices) {
+  std::string notes;
+  for (const std::string& choice : choices) {
+    const std::string note = note_other_base(loaded, parse_adapter(choice).path);
+    if (!note.empty()) notes += "note: " + note;
+  }
+  return notes;
+}
+
 void require_same_vocabulary(const Tokenizer* ours, const ModelConfig& config, const std::string& draft,
                              const Tokenizer* theirs, const ModelConfig& draft_config) {
   constexpr const char* kExpected = "expected a draft model with the vocabulary of the model";

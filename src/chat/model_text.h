@@ -25,6 +25,11 @@ std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std:
 // for it than for the model's own. Added tokens may differ, and nothing is said of tokenizers that cannot be
 // read.
 void require_same_tokens(const LoadedModel& loaded, const std::string& adapter);
+// Returns a line if the file of an adapter names a different model as its base; else "". Names are compared
+// if the paths differ, since a model may have been moved. GGUF files do not have these names.
+std::string note_other_base(const LoadedModel& loaded, const std::string& adapter);
+// The notes about several adapters, each as a line that begins with "note: ".
+std::string notes_of_other_bases(const LoadedModel& loaded, const std::vector<std::string>& choices);
 // Throws Error where the ids of a draft model, which is to propose tokens of a model, are not those of the
 // model: other texts, or without tokenizers (null) another number of them. `draft`: its name, for the
 // message.

@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "base/error.h"
+#include "model/families/family.h"
+#include "model/model_files.h"
 #include "text/vocab_data.h"
 
 namespace gpt {
@@ -154,7 +156,10 @@ std::string export_limits(const ModelConfig& c, const Tokenizer* tokenizer) {
   } else if (const auto m = llmc_misfit(c)) {
     add(short_reason(*m, "llm.c"));
   }
-  return reasons.empty() ? "" : "note: the model will go into a folder of transformers; " + reasons + "\n";
+  if (reasons.empty()) return "";
+  const bool known = !export_family(hf_config(c)).keys.empty();
+  return fmt::format("note: gpt convert writes the model as a folder {}; {}\n",
+                     known ? "of transformers" : "that transformers cannot load", reasons);
 }
 
 }  // namespace gpt

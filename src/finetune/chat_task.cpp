@@ -11,6 +11,7 @@
 #include "base/ranges.h"
 #include "chat/chat_rows.h"
 #include "chat/model_text.h"
+#include "data/byte_stream.h"
 #include "data/token_hash.h"
 #include "data/weighted_name.h"
 #include "distributed/shares.h"
@@ -30,6 +31,18 @@ TooLong too_long_of(const std::string& name) {
   if (name == "truncate") return TooLong::truncate;
   if (name == "refuse") return TooLong::error;
   fail_parameter("long_conversations", "expected drop, truncate or refuse, found {}", name.substr(0, 64));
+}
+
+// The bytes of a file, decompressed.
+std::string read_text(const std::string& path) {
+  constexpr size_t kMostBytes = size_t{4} << 30, kPart = size_t{1} << 20;
+  const std::unique_ptr<ByteStream> stream = open_byte_stream(path);
+  std::string text, part(kPart, '\0');
+  while (const size_t n = stream->read(part)) {
+    text.append(part, 0, n);
+    if (text.size() > kMostBytes) fail("{}: expected at most {} bytes of text, found more", path, kMostBytes);
+  }
+  return text;
 }
 
 class ChatTask : public Task {
@@ -186,8 +199,8 @@ class ChatTask : public Task {
   uint64_t seed() const { return static_cast<uint64_t>(config_.train().seed); }
 
   std::vector<ChatExample> read(const std::string& path) {
-    ChatExamples found = read_chat_examples(
-        path, *chat_,
+    ChatExamples found = parse_chat_examples(
+        read_text(path), path, *chat_,
         {.n_ctx = n_ctx_, .too_long = too_long_of(config_.long_conversations), .skip_bad = config_.skip_bad});
     const ChatCounts& counts = found.counts;
     if (counts.bad > 0)
@@ -199,6 +212,12 @@ class ChatTask : public Task {
     if (counts.truncated > 0)
       notes_ += fmt::format("{}: {} with more than {} tokens lost the oldest turns\n", path,
                             format_amount(counts.truncated, "conversation"), n_ctx_);
+    if (found.examples.empty() && counts.dropped > 0)
+      fail(
+          "{}: expected at least 1 conversation of at most n_ctx = {} tokens, found {} with more; set a "
+          "larger "
+          "--n-ctx or --long-conversations truncate",
+          path, format_thousands(n_ctx_), format_amount(counts.dropped, "conversation"));
     if (found.examples.empty()) fail("{}: no conversation in it to learn from", path);
     return std::move(found.examples);
   }

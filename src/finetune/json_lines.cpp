@@ -42,9 +42,15 @@ SkippedLines for_each_json_line(
     if (RecordReader::is_table(path)) fail("{}: expected lines of JSON, found a table", path);
     RecordReader reader(path);
     Record record;
-    for (bool more = true; more;) {
+    bool first = true;
+    for (bool more = true; more; first = false) {
       try {
         more = reader.next(record);
+        if (more && first && record.text.starts_with('['))
+          fail(
+              "{}: expected an object in each line (JSON Lines), found a JSON list; write each of its "
+              "elements in a line of its own",
+              path);
         if (more) take(record.text, fmt::format("{}:{}", path, record.line));
       } catch (const RecordError& error) {
         pass_over(error);

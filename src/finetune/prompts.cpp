@@ -1,12 +1,10 @@
 #include "finetune/prompts.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/common_prefix.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "chat/chat_conversations.h"
 #include "chat/chat_examples.h"
@@ -148,14 +146,6 @@ ChatExample PromptEncoder::text_response(const std::string& prompt, const std::s
   example.weights.assign(example.ids.size(), 1);
   std::fill_n(example.weights.begin(), begin, uint8_t{0});
   return example;
-}
-
-void write_chat_templates(const std::string& folder, const ChatTemplates& templates) {
-  for (const auto& [name, jinja] : chat_template_files(templates)) {
-    const std::filesystem::path file = std::filesystem::path(folder) / name;
-    make_directories(file.parent_path().string());
-    write_file_atomic(file.string(), jinja);
-  }
 }
 
 }  // namespace gpt

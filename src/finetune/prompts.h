@@ -51,7 +51,4 @@ class PromptEncoder {
   mutable bool has_texts_ = false;      // among the prompts so far
 };
 
-// Writes the chat templates of a fine-tuned model into its folder.
-void write_chat_templates(const std::string& folder, const ChatTemplates& templates);
-
 }  // namespace gpt

@@ -90,7 +90,7 @@ class CommandReward : public Reward {
     for (const std::string_view line : lines_of(output)) {
       const auto value = parse_number<double>(line);
       if (!value || !(std::abs(*value) < 1e30)) {
-        fail("reward command: line {}: expected a number, found {}", out.size() + 1,
+        fail("reward command: line {}: expected a number between -1e30 and 1e30, found {}", out.size() + 1,
              printable(std::string(line.substr(0, 64))));
       }
       out.push_back(*value);

@@ -381,6 +381,7 @@ class SchemaCompiler {
   // At least one item.
   Expr items(const std::vector<Expr>& first, Expr rest, int64_t min, int64_t max, const std::string& what) {
     if (max >= 0 && max < min) return rules_.never();
+    rules_.check_repetition(std::max(min, max), what);
     const Expr more = rules_.sequence({json_.comma(), rest});
     const auto fixed = std::max<int64_t>(std::ssize(first), 1);
     Expr tail = max >= 0 && max <= fixed ? rules_.nothing()

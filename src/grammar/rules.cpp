@@ -78,10 +78,14 @@ Expr Rules::choice(std::span<const Expr> options) {
   return options.size() == 1 ? options[0] : list(Kind::choice, options);
 }
 
-Expr Rules::repeat(Expr part, int64_t min, int64_t max, std::string_view what) {
-  const int64_t rounds = std::max(min, max);
+void Rules::check_repetition(int64_t rounds, std::string_view what) const {
   if (rounds > limits_.max_repetition)
     fail("{}: expected a number up to {}, found {}", what, limits_.max_repetition, rounds);
+}
+
+Expr Rules::repeat(Expr part, int64_t min, int64_t max, std::string_view what) {
+  const int64_t rounds = std::max(min, max);
+  check_repetition(rounds, what);
   if (max == 0) return nothing();
   if (rounds > 1 && rounds * node(part).size > kMostCopied) {
     const RuleId rule = declare("repetition");

@@ -37,6 +37,8 @@ class Rules {
   Expr choice(std::initializer_list<Expr> options) { return choice({options.begin(), options.size()}); }
   // From min to max times; max -1: any number of times. `what` names it in the Error for too large numbers.
   Expr repeat(Expr part, int64_t min, int64_t max, std::string_view what);
+  // Throws the Error of `repeat` for a number of repetitions.
+  void check_repetition(int64_t rounds, std::string_view what) const;
   Expr optional(Expr part);
   Expr any_number(Expr part);
 

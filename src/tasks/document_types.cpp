@@ -1,12 +1,15 @@
 #include "tasks/document_types.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include "base/error.h"
+#include "base/json_text.h"
+#include "base/utf8.h"
 #include "text/jinja/datetime.h"
 
 namespace gpt {
@@ -20,6 +23,7 @@ enum class Kind : uint8_t { null, boolean, integer, fraction, text, datetime, li
 
 Kind kind_of(const Value& value, TextTypes texts) {
   if (value.is_boolean()) return Kind::boolean;
+  if (is_big_integer(value)) return Kind::fraction;
   if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX}) return Kind::fraction;
   if (value.is_number_integer()) return Kind::integer;
   if (value.is_number_float()) return Kind::fraction;
@@ -57,11 +61,17 @@ class Type {
     if (kind_ == Kind::mixed) fields_.clear();
   }
 
+  bool has_mixed() const {
+    return kind_ == Kind::mixed ||
+           std::ranges::any_of(fields_, [](const auto& field) { return field.second.has_mixed(); });
+  }
+
   void apply(Value& value) const {
     if (value.is_null()) return;
     switch (kind_) {
       case Kind::fraction:
-        value = value.get<double>();
+        value =
+            is_big_integer(value) ? std::strtod(number_text(value).c_str(), nullptr) : value.get<double>();
         break;
       case Kind::datetime:
         value = PythonDatetime::parse(value.get_ref<const std::string&>())->json<Value>();
@@ -117,6 +127,23 @@ class Type {
   std::vector<std::pair<std::string, Type>> fields_;
 };
 
+bool has_big_integer(const Value& value) {
+  return is_big_integer(value) ||
+         (value.is_structured() && std::any_of(value.begin(), value.end(), has_big_integer));
+}
+
+// `datasets` detects columns of different kinds with ujson, which reads no integer beyond 64 bits.
+void check_mixed(const std::vector<std::string>& names, const std::map<std::string, Type>& types,
+                 const std::vector<Value>& docs) {
+  const auto mixed =
+      std::ranges::find_if(names, [&](const auto& name) { return types.at(name).has_mixed(); });
+  if (mixed == names.end() || std::ranges::none_of(docs, has_big_integer)) return;
+  fail(
+      "\"{}\": expected values of one type, since the documents have integers beyond 64 bits, found several "
+      "types; write such integers as strings",
+      printable_text(*mixed, 64));
+}
+
 }  // namespace
 
 void type_documents(std::vector<nlohmann::ordered_json>& docs, TextTypes texts) {
@@ -130,6 +157,7 @@ void type_documents(std::vector<nlohmann::ordered_json>& docs, TextTypes texts) 
     }
     if (names.size() > kMaxFields) fail("expected at most {} different fields", kMaxFields);
   }
+  check_mixed(names, types, docs);
   for (Value& doc : docs) {
     Value typed = Value::object();
     for (const std::string& name : names) {

@@ -58,7 +58,11 @@ Documents read_documents(const std::vector<std::string>& paths, std::optional<Te
   for (const std::string& path : paths)
     read_lines(path, *docs, out.places);
   if (docs->empty()) fail("{}: expected documents, one a line, found none", fmt::join(paths, ", "));
-  if (texts) type_documents(*docs, *texts);
+  try {
+    if (texts) type_documents(*docs, *texts);
+  } catch (const Error& e) {
+    fail("{}: {}", fmt::join(paths, ", "), e.what());
+  }
   out.docs = std::move(docs);
   return out;
 }

@@ -184,6 +184,14 @@ std::map<std::string, std::string> chat_template_files(const ChatTemplates& temp
   return files;
 }
 
+void write_chat_templates(const std::string& folder, const ChatTemplates& templates) {
+  for (const auto& [name, jinja] : chat_template_files(templates)) {
+    const fs::path file = fs::path(folder) / name;
+    make_directories(file.parent_path().string());
+    write_file_atomic(file.string(), jinja);
+  }
+}
+
 std::vector<std::pair<std::string, std::string>> read_special_tokens(const std::string& folder) {
   std::vector<std::pair<std::string, std::string>> tokens;
   for (const char* file : {"/tokenizer_config.json", "/special_tokens_map.json"}) {

@@ -53,6 +53,8 @@ ChatTemplates read_chat_templates(const std::string& folder);
 // The files of a model's folder that hold these templates, by path relative to the folder. Throws Error for a
 // name that cannot be a file name.
 std::map<std::string, std::string> chat_template_files(const ChatTemplates& templates);
+// Writes these files into an existing folder.
+void write_chat_templates(const std::string& folder, const ChatTemplates& templates);
 
 // The names of special tokens in a model's tokenizer_config.json, else its special_tokens_map.json, for
 // ChatSource::tokens. Throws Error for damaged files.

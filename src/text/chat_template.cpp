@@ -311,6 +311,8 @@ std::vector<int32_t> ChatTemplate::encode_to_continue(const OrderedJson& convers
   const size_t at = text.text.rfind(kTrimmedTag);
   if (at == std::string::npos || text.text.find(python_strip(content, true, true)) == std::string::npos)
     fail("{} does not write the text of the last message as it is, so it cannot be continued", source_.name);
+  if (text.text.find(kTrimmedTag) != at)
+    fail("{} writes the text of the last message more than once, so it cannot be continued", source_.name);
   const std::string_view before = std::string_view(text.text).substr(0, at);
   const bool trims = !std::string_view(text.text).substr(at).starts_with(kTag);
   return ids_of(text.substr(0, trims ? python_strip(before, false, true).size() : at));

@@ -222,12 +222,24 @@ void add_facts(const Source& source, const Tokenizer& tokenizer, RunData& data) 
   }
 }
 
+// Which end of a text of several files is held out; a line, or "".
+std::string note_held_out(const Corpus& text, const TokenSpan& val) {
+  if (text.files.size() < 2 || val.size() == 0) return "";
+  const int64_t begin = std::max<int64_t>(text.bytes() - val.text_bytes(), 0);
+  const auto first =
+      std::ranges::find_if(text.documents, [&](const Document& d) { return d.offset + d.bytes > begin; });
+  return fmt::format(
+      "note: the held-out text is the end of all files together: {} bytes from byte {} of {} on\n",
+      format_thousands(text.bytes() - begin), format_thousands(begin - first->offset), text.name(*first));
+}
+
 // Encodes and splits the sources.
 void add_sources(const std::vector<Source>& sources, double val_fraction, RunData& data) {
   std::vector<TokenSpan> train, val;
   for (const Source& source : sources) {
     const TokenSplit split = split_tokens(add_tokens(source, data), val_fraction);
     add_val_checks(source.shards, split.train.size(), data);
+    data.notes += note_held_out(source.text, split.val);
     train.push_back(split.train);
     val.push_back(split.val);
     if (source.weight) data.sources.push_back({split.train, *source.weight});

@@ -1,6 +1,7 @@
 #include "train/run_model.h"
 
 #include "base/error.h"
+#include "convert/gguf_vocab.h"
 #include "io/gguf.h"
 #include "model/model_files.h"
 #include "train/param_groups.h"
@@ -38,6 +39,12 @@ std::string tokenizer_folder_of_run(const TrainRequest& request, const LoadedMod
   if (request.resume) return request.out + "/last";
   if (init == nullptr) return "";
   return init->gguf() != nullptr ? init->gguf()->path() : init->folder();
+}
+
+ChatTemplates chat_templates_of_run(const TrainRequest& request, const LoadedModel* init) {
+  if (!request.resume && init == nullptr) return {};
+  if (init != nullptr && init->gguf() != nullptr) return gguf_chat_templates(*init->gguf());
+  return read_chat_templates(tokenizer_folder_of_run(request, init));
 }
 
 Model model_of_run(const TrainRequest& request, const LoadedModel* init, const RunData& data) {

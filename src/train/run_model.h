@@ -1,6 +1,7 @@
 #pragma once
 
 #include "model/model.h"
+#include "text/chat_formats.h"
 #include "train/run_data.h"
 #include "train/train_step.h"
 #include "train/trainer.h"
@@ -11,6 +12,9 @@ class LoadedModel;
 
 // Where the tokenizer of a run is, if it resumes or starts from a model; "" if the config names it.
 std::string tokenizer_folder_of_run(const TrainRequest& request, const LoadedModel* init);
+
+// The chat templates of the model that a run resumes or starts from, which the run's models keep.
+ChatTemplates chat_templates_of_run(const TrainRequest& request, const LoadedModel* init);
 
 // The model of a run, without weights: of the request's config, or of the model it starts from with the
 // config's dropout; its vocabulary is the tokenizer's unless the config has a larger one. Throws UsageError

@@ -69,7 +69,7 @@ SharedSamples find_shared_samples(const TokenSpan& train, const TokenSpan& val) 
 
 std::string note_shared_samples(const TokenSpan& train, const TokenSpan& val) {
   const SharedSamples s = find_shared_samples(train, val);
-  if (s.samples == 0 || 2 * s.found < s.samples) return "";
+  if (s.samples == 0 || 4 * s.found < s.samples) return "";
   return fmt::format(
       "note: the validation text is trained on: {} of {} samples of {} tokens are in the training text too, "
       "so "

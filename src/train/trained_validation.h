@@ -16,7 +16,7 @@ struct SharedSamples {
 // first 2^28 tokens are read. None are taken of a text that is too short to tell.
 SharedSamples find_shared_samples(const TokenSpan& train, const TokenSpan& val);
 
-// A line for people where at least half of the samples are found; else "".
+// Returns a line for people if at least a quarter of the samples are found; else "".
 std::string note_shared_samples(const TokenSpan& train, const TokenSpan& val);
 
 }  // namespace gpt

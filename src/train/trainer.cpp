@@ -73,6 +73,7 @@ class Trainer {
   void make_steps();
   void perform(Pending part, double& seconds, bool (Trainer::*work)());
   bool evaluate();
+  BesideModel beside() const;
   void save_best_model();
   bool wants_whole_evaluation() const {
     return evaluator_ && !request_.brief && request_.objective == &language_modelling() && is_complete();
@@ -100,6 +101,7 @@ class Trainer {
   Backend backend_;
   std::optional<ResumedRun> resumed_;
   std::unique_ptr<LoadedModel> init_;
+  ChatTemplates chat_templates_;
   RunData data_;
   ShardCheck data_check_;
   Model model_;
@@ -139,6 +141,7 @@ Trainer::Trainer(const TrainRequest& request)
       init_(request.init_from.empty()
                 ? nullptr
                 : std::make_unique<LoadedModel>(request.init_from, std::nullopt, MatrixOrder::as_stored)),
+      chat_templates_(chat_templates_of_run(request, init_.get())),
       data_(load_run_data(config(), init_ ? init_->model().config.n_ctx : config_.model.n_ctx,
                           tokenizer_folder_of_run(request, init_.get()))),
       data_check_(is_first() ? data_.checksums : std::vector<CheckedBytes>()),
@@ -402,11 +405,16 @@ bool Trainer::evaluate() {
   return true;
 }
 
+BesideModel Trainer::beside() const {
+  return {.tokenizer_json = data_.tokenizer->to_json(),
+          .write = [this](const std::string& folder) { write_chat_templates(folder, chat_templates_); }};
+}
+
 void Trainer::save_best_model() {
   best_ = BestModel{state_.best_step, state_.best_val_loss};
   const LedWeights led(step_.sharded());
   if (!is_first()) return;
-  const double seconds = timed([&] { save_model(best(), model_, {data_.tokenizer->to_json()}, *best_); });
+  const double seconds = timed([&] { save_model(best(), model_, beside(), *best_); });
   state_.save_seconds += seconds;
   state_.eval_seconds -= seconds;  // which counts all that happens in evaluate()
 }
@@ -446,8 +454,7 @@ void Trainer::check_data(bool saves) {
 void Trainer::save() {
   log_->sync();
   state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
-  save_checkpoint(last(), model_, step_.optimizer_state(), state_, {data_.tokenizer->to_json()}, processes_,
-                  step_.sharded());
+  save_checkpoint(last(), model_, step_.optimizer_state(), state_, beside(), processes_, step_.sharded());
   saved_step_ = state_.step;
 }
 

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "run_gpt.h"
+#include "support/compress.h"
 #include "support/temp_dir.h"
 
 namespace {
@@ -123,6 +124,29 @@ TEST_F(Finetune, ChatLearnsWhatTheAssistantSaysAndTalks) {
   }
 }
 
+// gpt train --init-from keeps the chat templates of a folder and of a GGUF file.
+TEST_F(Finetune, TrainingAChatModelFurtherKeepsItsTemplate) {
+  GptRun run = finetune("chat", "chat.jsonl", "polite", {"--template", "chatml", "--steps", "1"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const std::string jinja = content("polite/best/chat_template.jinja");
+  ASSERT_FALSE(jinja.empty());
+  run = run_gpt({"convert", file("polite"), file("polite.gguf")});
+  ASSERT_EQ(run.status, 0) << run.err;
+  for (const std::string from : {"polite", "polite.gguf"}) {
+    const std::string out = from == "polite" ? "of-folder" : "of-gguf";
+    run = run_gpt({"train", "--init-from", file(from), "--data", file("text.txt"), "--steps", "2",
+                   "--stop-after", "1", "--eval-every", "1", "--threads", "1", "--out", file(out)});
+    ASSERT_EQ(run.status, 0) << run.err;
+    run = run_gpt({"train", "--resume", "--out", file(out), "--threads", "1"});
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(content(out + "/best/chat_template.jinja"), jinja);
+    EXPECT_EQ(content(out + "/last/chat_template.jinja"), jinja);
+    run = run_gpt({"convert", file(out), file(out + "-hf")});
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(content(out + "-hf/chat_template.jinja"), jinja);
+  }
+}
+
 // What was asked through a template is asked through it afterwards too.
 TEST_F(Finetune, RewardsAndPreferencesKeepTheTemplate) {
   GptRun run = finetune("chat", "chat.jsonl", "speaker",
@@ -150,6 +174,40 @@ TEST_F(Finetune, RewardsAndPreferencesKeepTheTemplate) {
     EXPECT_EQ(content(out + "/last/chat_template.jinja"), jinja) << task;
     EXPECT_EQ(run_gpt({"chat", file(out), "--max-tokens", "2", "--prompt", "Say b"}).status, 0);
   }
+}
+
+TEST_F(Finetune, CompressedConversationsTrainTheSameModel) {
+  gpt::test::write_plain_file(file("packed.jsonl.gz"), gpt::test::gzip(content("chat.jsonl")));
+  const Words more = {"--template", "chatml", "--steps", "2"};
+  for (const auto& [data, out] : {std::pair{"chat.jsonl", "of-plain"}, {"packed.jsonl.gz", "of-packed"}}) {
+    const GptRun run = finetune("chat", data, out, more);
+    ASSERT_EQ(run.status, 0) << run.err;
+  }
+  EXPECT_EQ(content("of-packed/last/model.safetensors"), content("of-plain/last/model.safetensors"));
+}
+
+// An adapter of one fine-tuned model, used with another one.
+TEST_F(Finetune, AnAdapterOfAnotherModelIsNoted) {
+  const Words chatml = {"--template", "chatml", "--steps", "1"};
+  for (const char* out : {"one", "two"})
+    ASSERT_EQ(finetune("chat", "chat.jsonl", out, chatml).status, 0);
+  const GptRun run = run_gpt({"finetune", file("one"), "--task", "chat", "--data", file("chat.jsonl"),
+                              "--lora-rank", "4", "--steps", "1", "--out", file("of-one"), "--threads", "1"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const auto chat = [&](const std::string& model) {
+    return run_gpt(
+        {"chat", file(model), "--adapter", file("of-one"), "--prompt", "Say b", "--max-tokens", "2"});
+  };
+  const GptRun own = chat("one"), other = chat("two"), base = chat("base");
+  EXPECT_EQ(own.status, 0) << own.err;
+  EXPECT_FALSE(names(own.err, {"note:"})) << own.err;
+  EXPECT_EQ(other.status, 0) << other.err;
+  EXPECT_TRUE(names(other.err, {file("of-one"), file("one"), file("two")}));
+  EXPECT_NE(base.status, 0);
+  EXPECT_TRUE(names(base.err, {file("of-one"), file("one"), file("base")}));
+  const GptRun eval = run_gpt(
+      {"eval", file("two"), "--adapter", file("of-one"), "--data", file("text.txt"), "--limit", "100"});
+  EXPECT_TRUE(names(eval.err, {file("of-one"), file("one"), file("two")}));
 }
 
 TEST_F(Finetune, ChatResumes) {
@@ -507,6 +565,14 @@ TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
   refused(finetune("chat", "chat.jsonl", "no", {}), 1, {file("base/best"), "--template nanochat|chatml"});
   refused(finetune("chat", "chat.jsonl", "no", {"--template", "chatml", "--long-conversations", "banana"}), 2,
           {"--long-conversations", "truncate", "banana"});
+  refused(finetune("chat", "chat.jsonl", "no", {"--template", "chatml", "--n-ctx", "8"}), 1,
+          {file("chat.jsonl"), 8, 40, "--n-ctx", "--long-conversations"});
+  std::ofstream(file("list.jsonl")) << "[\n"
+                                    << content("chat.jsonl").substr(0, content("chat.jsonl").find('\n'))
+                                    << "\n]\n";
+  refused(finetune("chat", "list.jsonl", "no", {"--template", "chatml"}), 1,
+          {file("list.jsonl"), "JSON Lines"});
+  refused(finetune("dpo", "list.jsonl", "no", {"--skip-bad"}), 1, {file("list.jsonl"), "JSON Lines"});
   refused(finetune("classify", "pairs.jsonl", "no", {"--lora-rank", "4"}), 2,
           {"--lora-rank", "--task classify"});
   refused(finetune("grpo", "asked.jsonl", "no", {"--rollouts", "0"}), 2, {"--rollouts", 2, 4096, 0});

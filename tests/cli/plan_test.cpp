@@ -259,6 +259,15 @@ TEST(Plan, AdvisesAndSaysWhatEvaluationTakes) {
   EXPECT_EQ(plan({"--measure", "0", "--patience", "3", "--val-fraction", "0"}).status, 2);
 }
 
+TEST(Plan, ARunTooShortForWarmUpHasNoNoteAboutIt) {
+  const auto notes = [](const char* steps) {
+    return run_gpt({"plan", "--preset", "tiny", "--data", "tales:20000", "--steps", steps, "--measure", "0"})
+        .err;
+  };
+  EXPECT_TRUE(names(notes("8"), {2, 50, "tiny"}));
+  EXPECT_FALSE(names(notes("3"), {50, "tiny"}));
+}
+
 TEST(Plan, RefusesWhatTrainRefuses) {
   EXPECT_EQ(run_gpt({"plan"}).status, 2);
   EXPECT_EQ(plan({"--n-layr", "2"}).status, 2);

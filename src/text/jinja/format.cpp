@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 
 #include "base/error.h"
@@ -31,17 +32,17 @@ class PercentFormat {
     for (size_t at = bytes.find('%'); at != std::string::npos; at = bytes.find('%', begin)) {
       out_.add(text_, begin, at);
       begin = at + 1;
-      const Conversion c = conversion(begin);
-      if (c.type == '%') {
+      if (bytes.compare(begin, 1, "%") == 0) {
         out_.add("%");
+        ++begin;
       } else {
-        write(c);
+        write(conversion(begin));
       }
     }
     out_.add(text_, begin, bytes.size());
-    const bool tuple = values_.list() != nullptr && values_.list()->kind == ListKind::tuple;
-    if (values_.dict() == nullptr && next_ < (tuple ? values_.list()->items.size() : 1))
-      fail("not all values were used by the format");
+    const bool may_leave =
+        values_.dict() != nullptr || values_.is_undefined() || (values_.list() != nullptr && !is_tuple());
+    if (!may_leave && next_ < count()) fail("not all values were used by the format");
     return text_.safe ? marked_safe(out_.value()) : out_.value();
   }
 
@@ -82,12 +83,14 @@ class PercentFormat {
       if (values_.dict() == nullptr) fail("a format with names needs a dict");
       const Value* found = find_item(rt_.limits, *values_.dict(), c.name);
       if (found == nullptr) fail("the format names a value that is not there");
+      next_ = count();  // as in CPython, no conversion without a name may follow
       return *found;
     }
-    const bool tuple = values_.list() != nullptr && values_.list()->kind == ListKind::tuple;
-    if (next_ >= (tuple ? values_.list()->items.size() : 1)) fail("not enough values for the format");
-    return tuple ? values_.list()->items[next_++] : (++next_, values_);
+    if (next_ >= count()) fail("not enough values for the format");
+    return is_tuple() ? values_.list()->items[next_++] : (++next_, values_);
   }
+  bool is_tuple() const { return values_.list() != nullptr && values_.list()->kind == ListKind::tuple; }
+  size_t count() const { return is_tuple() ? values_.list()->items.size() : 1; }
 
   void write(const Conversion& c) {
     const Value value = argument(c);
@@ -107,14 +110,13 @@ class PercentFormat {
       const std::vector<size_t> offsets = char_offsets(written.text);
       written = written.substr(0, offsets[std::min(offsets.size() - 1, static_cast<size_t>(c.precision))]);
     }
-    out_.add(pad_text(rt_, written, is_text || c.left ? c.width : 0, " ", c.left ? '<' : '>'));
+    out_.add(pad_text(rt_, written, c.width, " ", c.left ? '<' : '>'));
   }
 
   std::string number_text(const Conversion& c, const Value& value) const {
     if (!value.is_number()) fail("%{}: expected a number, found a {}", c.type, type_name(value));
-    char flags[40], room[1600];
-    const std::string chosen = std::string(c.zero ? "0" : "") + (c.plus ? "+" : "") + (c.blank ? " " : "");
-    const int width = c.left ? 0 : static_cast<int>(c.width);
+    const char* const sign = c.plus ? "+" : (c.blank ? " " : "");
+    char flags[8], room[1600];
     int64_t integer = 0;
     switch (c.type) {
       case 'd':
@@ -122,25 +124,29 @@ class PercentFormat {
       case 'u':
         if (value.real() != nullptr && !(std::abs(*value.real()) < 9e18)) fail("%d: the number is too large");
         integer = value.real() != nullptr ? static_cast<int64_t>(*value.real()) : need_integer(value, "%d");
-        std::snprintf(flags, sizeof flags, "%%%s%dlld", chosen.c_str(), width);
-        if (width == 0) std::snprintf(flags, sizeof flags, "%%%slld", chosen.c_str());
-        std::snprintf(room, sizeof room, flags, static_cast<long long>(integer));
-        return room;
+        std::snprintf(flags, sizeof flags, "%%%s.*lld", sign);
+        std::snprintf(room, sizeof room, flags, std::max(1, static_cast<int>(c.precision)),
+                      static_cast<long long>(integer));
+        break;
       case 'f':
       case 'F':
       case 'e':
       case 'E':
       case 'g':
-      case 'G': {
-        const int precision = c.precision < 0 ? 6 : static_cast<int>(c.precision);
-        std::snprintf(flags, sizeof flags, "%%%s%d.%d%c", chosen.c_str(), width, precision, c.type);
-        if (width == 0) std::snprintf(flags, sizeof flags, "%%%s.%d%c", chosen.c_str(), precision, c.type);
-        std::snprintf(room, sizeof room, flags, value.as_double());
-        return room;
-      }
+      case 'G':
+        std::snprintf(flags, sizeof flags, "%%%s.*%c", sign, c.type);
+        std::snprintf(room, sizeof room, flags, c.precision < 0 ? 6 : static_cast<int>(c.precision),
+                      value.as_double());
+        break;
       default:
         fail("the format %{} is not supported", c.type);
     }
+    std::string text = room;
+    const int64_t missing = c.width - std::ssize(text);
+    if (c.zero && !c.left && missing > 0)
+      text.insert(std::isalnum(static_cast<unsigned char>(text[0])) != 0 ? 0 : 1,
+                  static_cast<size_t>(missing), '0');
+    return text;
   }
 
   Runtime& rt_;
@@ -160,6 +166,7 @@ Value brace_format(Runtime& rt, const JinjaText& text, const Arguments& argument
   TextBuilder out(rt.limits);
   const std::string& bytes = text.text;
   size_t next = 0;
+  bool numbered = false;
   for (size_t at = 0; at < bytes.size();) {
     const size_t stop = std::min(bytes.find_first_of("{}", at), bytes.size());
     out.add(text, at, stop);
@@ -175,6 +182,8 @@ Value brace_format(Runtime& rt, const JinjaText& text, const Arguments& argument
     if (field.find_first_of(":!.[{") != std::string::npos)
       fail("format: only {{}}, {{0}} and {{name}} are supported, found a field with more");
     const auto index = field.empty() ? std::optional(next++) : parse_number<size_t>(field);
+    numbered |= index && !field.empty();
+    if (numbered && next > 0) fail("format: {{}} and numbered fields cannot be mixed, found {{{}}}", field);
     const auto named = std::ranges::find(arguments.named, field, &std::pair<std::string, Value>::first);
     if (index ? *index >= arguments.positional.size() : named == arguments.named.end())
       fail("format: there is no value for a field");

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "base/parse.h"
@@ -424,7 +425,7 @@ class Parser {
     }
     if (kind == TokenKind::integer) return constant(line, Value::of_digits(tokens_[at_++].text));
     if (kind == TokenKind::real)
-      return constant(line, Value(parse_number<double>(tokens_[at_++].text).value_or(0)));
+      return constant(line, Value(std::strtod(tokens_[at_++].text.c_str(), nullptr)));
     if (take_op("(")) {
       ExprPtr inner = tuple(true, true);
       expect_op(")");

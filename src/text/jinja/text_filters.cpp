@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "base/parse.h"
@@ -179,6 +181,17 @@ std::optional<Number> number_of(std::string_view text) {
   return plain ? parse_number<Number>(*plain) : std::nullopt;
 }
 
+// float(text) of Python: infinite or 0 where a number exceeds the doubles' range.
+std::optional<double> real_of(std::string_view text) {
+  const auto plain = plain_number(text);
+  if (!plain) return std::nullopt;
+  double value = 0;
+  const char* const end = plain->data() + plain->size();
+  const auto [stop, error] = std::from_chars(plain->data(), end, value);
+  if (stop != end || error == std::errc::invalid_argument) return std::nullopt;
+  return error == std::errc() ? value : std::strtod(plain->c_str(), nullptr);
+}
+
 Value to_integer(Runtime&, const Value& self, const Bound& a) {
   if (self.is_undefined()) fail("{}", self.undefined_what());
   if (integer_or(a[1], "int", 10) != 10) fail("int: only base 10 is supported");
@@ -188,9 +201,10 @@ Value to_integer(Runtime&, const Value& self, const Bound& a) {
   if (self.big_integer() != nullptr) return self;
   std::optional<double> real;
   if (self.real() != nullptr) real = *self.real();
+  if (real && std::isinf(*real)) fail("int: the number is infinite");
   if (self.text() != nullptr) {
     if (const auto integer = number_of<int64_t>(self.text()->text)) return Value(*integer);
-    real = number_of<double>(self.text()->text);
+    real = real_of(self.text()->text);
   }
   if (!real || !std::isfinite(*real)) return other;
   if (std::fabs(*real) >= 9.2e18) fail("int: the number exceeds 64 bits");
@@ -200,7 +214,7 @@ Value to_integer(Runtime&, const Value& self, const Bound& a) {
 Value to_float(Runtime&, const Value& self, const Bound& a) {
   if (self.is_undefined()) fail("{}", self.undefined_what());
   if (self.is_number()) return Value(self.as_double());
-  const auto real = self.text() == nullptr ? std::nullopt : number_of<double>(self.text()->text);
+  const auto real = self.text() == nullptr ? std::nullopt : real_of(self.text()->text);
   return real ? Value(*real) : (a[0] == nullptr ? Value(0.0) : *a[0]);
 }
 

@@ -1,5 +1,6 @@
 #include "chat/chat_examples.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -145,6 +146,24 @@ TEST_F(ChatExamplesOf, ErrorsNameTheLine) {
   expect(R"({"conversations": [{"from": "function_call", "value": "f x"}]})", {"message 1", "function_call"});
   expect(R"({"messages": [{"role": "assistant", "content": "a", "weight": 0}]})", {1, 0});
   expect(R"({"messages": [{"role": "assistant", "content": "a"}], "tools": 1})", {"tools"});
+  for (const char* weight : {"2", "-1", "0.5", "true", R"("1")", "[0]", "123456789012345678901"})
+    expect(fmt::format(R"({{"messages": [{{"role": "assistant", "content": "a", "weight": {}}}]}})", weight),
+           {"message 1", "weight", 0, 1, weight});
+  expect(R"({"messages": [{"role": "assistant", "content": 123456789012345678901}]})",
+         {"message 1", "content", "number"});
+}
+
+TEST_F(ChatExamplesOf, WeightsOfMessagesAreZeroOrOne) {
+  const auto counted = [&](const std::string& weight) {
+    const std::string begin =
+        R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "weight": )";
+    return parse(begin + weight + R"(}, {"role": "assistant", "content": "b"}]})").counts.counted;
+  };
+  const int64_t one = counted("0");
+  EXPECT_GT(one, 0);
+  for (const char* weight : {"1", "1.0", "null"})
+    EXPECT_EQ(counted(weight), 2 * one) << weight;
+  EXPECT_EQ(counted("0.0"), one);
 }
 
 TEST_F(ChatExamplesOf, AreAsLongAsIsAllowed) {

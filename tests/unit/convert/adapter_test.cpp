@@ -356,6 +356,7 @@ TEST_F(BrokenAdapter, KeysThatChangeResultsAreRefused) {
                                                  {"r", 0},
                                                  {"r", "four"},
                                                  {"lora_alpha", "x"},
+                                                 {"lora_alpha", nullptr},
                                                  {"lora_dropout", 1},
                                                  {"rank_pattern", {{"q_(?P<a>)", 2}}},
                                                  {"alpha_pattern", {{"q_(?P<a>)", 2}}},

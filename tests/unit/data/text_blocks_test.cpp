@@ -82,6 +82,20 @@ TEST(ByteStream, EveryCutAndEveryFlippedByteIsAnErrorOrHarmless) {
   EXPECT_TRUE(names(error_of([&] { unpack(gzip(text) + zeros + "x"); }), {"mem", gzip(text).size()}));
 }
 
+TEST(ByteStream, RefusesAFileThatShrinksWhileItIsRead) {
+  const TempDir folder;
+  const std::string path = folder.file("a.txt");
+  for (const std::string& text : {std::string(3 << 20, 'a'), gzip(random_text(6 << 20))}) {
+    write_plain_file(path, text);
+    const auto stream = open_byte_stream(path);
+    std::string part(1000, '\0');
+    ASSERT_EQ(stream->read(part), part.size());
+    std::filesystem::resize_file(path, 1000);
+    std::string rest(4 << 20, '\0');
+    EXPECT_TRUE(refused([&] { stream->read(rest); }, path, {text.size(), 1000}));
+  }
+}
+
 TEST(ByteStream, RefusesBombs) {
   const std::string zeros(8 << 20, '\0');
   const ByteStreamLimits tight{.max_ratio = 100, .free_bytes = 1 << 20};

@@ -55,6 +55,10 @@ TEST(Rewards, OfACommand) {
   };
   EXPECT_TRUE(names(problem("echo words"), {1, "\"words\""}));
   EXPECT_TRUE(names(problem("echo nan"), {1, "\"nan\""}));
+  EXPECT_EQ(rewards("command", "a", "b", "cat >/dev/null; echo -9e29")[0], -9e29);
+  EXPECT_TRUE(names(problem("echo 1e30"), {1, "-1e30", "\"1e30\""}));
+  EXPECT_TRUE(names(problem("echo -1e400"), {1, "-1e30", "\"-1e400\""}));
+  EXPECT_TRUE(names(problem("kill -9 $$"), {9}));
   EXPECT_TRUE(names(problem("true"), {1, 0}));
   EXPECT_TRUE(names(problem("echo 1; echo 2"), {1, 2}));
   EXPECT_TRUE(names(problem("exit 3"), {3}));

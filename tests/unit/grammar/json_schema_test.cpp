@@ -278,7 +278,8 @@ TEST(JsonSchema, RefusesByName) {
   EXPECT_TRUE(refuses(R"({"type":"string","minLength":-1})", {"#/minLength", 0, -1}));
   EXPECT_TRUE(refuses(R"({"type":"string","maxLength":1.5})", {"#/maxLength", 0, "1.5"}));
   EXPECT_TRUE(refuses(R"({"type":"string","maxLength":1e300})", {"#/maxLength", 10000}));
-  EXPECT_TRUE(refuses(R"({"type":"array","maxItems":100000})", {"#/maxItems", 10000}));
+  EXPECT_TRUE(refuses(R"({"type":"array","maxItems":100000})", {"#/maxItems", 10000, 100000}));
+  EXPECT_TRUE(refuses(R"({"type":"array","minItems":10001})", {"#/minItems", 10000, 10001}));
   EXPECT_TRUE(refuses(R"x({"type":"string","pattern":"(?=a)"})x", {"#/pattern", 4}));
   EXPECT_TRUE(refuses(R"({"type":"string","pattern":1})", {"#/pattern"}));
   EXPECT_TRUE(refuses(R"({"type":"string","pattern":"(a|b)*a(a|b){30}","maxLength":3000})", {"#/pattern"}));

@@ -210,6 +210,17 @@ TEST(Documents, ErrorsNameTheLine) {
   EXPECT_TRUE(names(run_message(with("dataset_path", "Some/set"), good), {"Some/set", "--data-dir"}));
 }
 
+TEST(Documents, IntegersBeyond64BitsAreRefusedInAFileWithAMixedColumn) {
+  const std::string big = "123456789012345678901";
+  for (const std::string& lines :
+       {R"({"a": )" + big + "}\n" + R"({"a": "x"})", R"({"a": [1, "x"], "b": )" + big + "}",
+        R"({"a": {"p": )" + big + "}}\n" + R"({"a": {"q": 1}})"}) {
+    const TaskFolder folder;
+    const std::string path = folder.write("d.jsonl", lines);
+    EXPECT_TRUE(refused([&] { read_documents({path}, TextTypes::datetimes); }, path, {"\"a\"", 64})) << lines;
+  }
+}
+
 TEST(Documents, OfOtherDataSetsLieInTheDataFolder) {
   const TaskFolder folder;
   const std::string path = folder.write("t.yaml", with("dataset_path", "Some/set") + "dataset_name: easy\n");

@@ -367,6 +367,16 @@ TEST(ChatTemplate, OptionsGiveTheIdsOfTransformers) {
   EXPECT_GT(refused, 5);
 }
 
+TEST(ChatTemplate, AMessageThatIsWrittenTwiceIsNotContinued) {
+  const std::string turn = "<|im_start|>{{ messages[-1].content }}<|im_end|>";
+  const json_list asked = {{"messages", {{{"role", "user"}, {"content", "Par"}}}}};
+  const auto ids = [&](const std::string& jinja) {
+    return ChatTemplate({.name = "twice", .jinja = jinja}, tokenizer()).encode_to_continue(asked);
+  };
+  EXPECT_FALSE(ids(turn).empty());
+  EXPECT_TRUE(test::refused([&] { ids(turn + turn); }, "twice"));
+}
+
 TEST(ChatTemplate, IsFoundBesideAModel) {
   const test::TempDir dir;
   const auto config = [&](const json& value) {

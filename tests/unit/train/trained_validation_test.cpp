@@ -63,6 +63,11 @@ TEST_F(TrainedValidation, IsNoted) {
   c.val_data = {write("two.txt", text.substr(100, 2000))};
   complete(c);
   EXPECT_NE(load_run_data(c, 16, "").notes, "");
+  // About a third and about a tenth of the text is trained on.
+  c.val_data = {write("third.txt", text.substr(100, 2000) + random_text(3, 4000))};
+  EXPECT_NE(load_run_data(c, 16, "").notes, "");
+  c.val_data = {write("tenth.txt", text.substr(100, 1000) + random_text(3, 9000))};
+  EXPECT_EQ(load_run_data(c, 16, "").notes, "");
   c.val_data = {write("three.txt", random_text(2, 2000))};
   EXPECT_EQ(load_run_data(c, 16, "").notes, "");
 }
