@@ -32,8 +32,8 @@ struct ReportArguments {
   bool json = false;
 };
 
-// The folders without those that hold no run, such as the one of a training that has not saved anything yet;
-// of the latter it says so. All of them where none holds a run.
+// The folders that hold a run. Writes a note about each of the others, such as that of a training that has
+// not saved anything yet. Returns all folders if none holds a run.
 std::vector<std::string> folders_with_runs(const std::vector<std::string>& folders) {
   std::vector<std::string> runs, others;
   for (const std::string& folder : folders)

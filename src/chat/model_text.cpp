@@ -87,11 +87,15 @@ void require_same_tokens(const LoadedModel& loaded, const std::string& adapter) 
 
 namespace {
 
-// The last part of a model's path or of its name on a hub, without the best/ or last/ of a run.
+// The last part of a model's path or of its name on a hub, without the best/ or last/ of a run. A model in
+// the cache of huggingface_hub is in models--OWNER--NAME/snapshots/COMMIT.
 std::string model_name(const std::string& path) {
   std::filesystem::path p = std::filesystem::path(path).lexically_normal();
   while (p.has_parent_path() && (!p.has_filename() || p.filename() == "best" || p.filename() == "last"))
     p = p.parent_path();
+  const std::string cached = p.parent_path().parent_path().filename().string();
+  if (p.parent_path().filename() == "snapshots" && cached.starts_with("models--"))
+    return cached.substr(cached.rfind("--") + 2);
   return p.filename().string();
 }
 

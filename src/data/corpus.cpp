@@ -68,7 +68,7 @@ class CorpusReader {
   }
 
   TextBlocks blocks_;
-  const std::string& field_;
+  std::string field_;
   Corpus corpus_;
   TextNotes notes_;
   int64_t empty_rows_ = 0;

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "support/error_of.h"
 #include "support/names.h"
+#include "support/temp_dir.h"
 
 namespace gpt {
 namespace {
@@ -32,6 +35,23 @@ TEST(SameVocabulary, IsThatOfTheTextsWhereTheyAreKnown) {
   EXPECT_TRUE(names(problem(abc.get(), 64, ab.get(), 64), {"small", 3, 2}));
   EXPECT_EQ(problem(nullptr, 64, abd.get(), 64), "no error");
   EXPECT_TRUE(names(problem(nullptr, 64, nullptr, 65), {"small", 64, 65}));
+}
+
+// The adapter in tests/data names its model "base".
+TEST(OtherBase, IsOneOfAnotherName) {
+  const std::string data = std::string(GPT_SOURCE_DIR) + "/tests/data/adapters/llama/";
+  const test::TempDir dir;
+  const auto note_with = [&](const std::string& folder) {
+    std::filesystem::create_directories(dir.file(folder));
+    for (const char* file : {"config.json", "model.safetensors"})
+      std::filesystem::copy_file(data + "base/" + file, dir.file(folder) + "/" + file);
+    return note_other_base(LoadedModel(dir.file(folder)), data + "adapter");
+  };
+  EXPECT_EQ(note_with("base"), "");
+  EXPECT_EQ(note_with("runs/base/best"), "");
+  EXPECT_EQ(note_with("models--someone--base/snapshots/0123abcd"), "");
+  EXPECT_TRUE(names(note_with("chat"), {data + "adapter", "base", dir.file("chat")}));
+  EXPECT_TRUE(names(note_with("base/0123abcd"), {"base", dir.file("base/0123abcd")}));
 }
 
 }  // namespace
