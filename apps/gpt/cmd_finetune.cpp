@@ -144,7 +144,7 @@ TuneConfig resumed_config(const FinetuneArguments& a, const ConfigFlags& flags) 
       fail_usage("{} cannot change when a run is resumed", ConfigFlags::flag_name(key));
   }
   TuneConfig config = read_tune_config(a.out);
-  flags.check_environment(config.run);
+  flags.note_unused_environment(config.run);
   Settings settings;
   settings.add_json(run_config_json(config.run), a.out + "/config.json");
   settings.add_json({{"stop_after", 0}}, a.out);  // that stop has been made

@@ -65,7 +65,6 @@ RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
   if (std::filesystem::exists(a.out + "/finetune.json"))
     fail("{0} is a fine-tuning run: gpt finetune --resume --out {0} goes on with it", a.out);
   const RunConfig before = read_run_config(path);
-  flags.check_environment(before);
   Settings settings;
   settings.add_json(run_config_json(before), path);
   settings.add_json({{"stop_after", 0}}, path);  // that stop has been made
@@ -74,6 +73,7 @@ RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
   for (const char* key : {"steps", "reduce"})
     std::erase(from_environment, key);
   flags.apply_environment(settings, from_environment);
+  flags.note_unused_environment(before, from_environment);
   flags.apply_flags(settings);
   return settings.resolve();
 }

@@ -140,20 +140,20 @@ void ConfigFlags::apply_environment(Settings& settings, const std::vector<std::s
   problems.report();
 }
 
-void ConfigFlags::check_environment(const RunConfig& run) const {
-  const nlohmann::json before = run_config_json(run);
+void ConfigFlags::note_unused_environment(const RunConfig& run, const std::vector<std::string>& used) const {
+  const nlohmann::json kept = run_config_json(run);
   for (const KeyInfo& key : keys_) {
     const std::string variable = variable_name(key.name);
     const char* value = std::getenv(variable.c_str());
-    const bool may_change = std::ranges::find(resumable_keys(), key.name) != resumable_keys().end();
-    if (may_change || value == nullptr || *value == '\0') continue;
+    if (value == nullptr || *value == '\0' || is_given(key.name) ||
+        std::ranges::find(used, key.name) != used.end())
+      continue;
     Settings settings;
-    settings.add_json(before, "the run");
+    settings.add_json(kept, "the run");
     apply(settings, key, {value}, variable);
-    const nlohmann::json now = run_config_json(settings.resolve());
-    if (now[key.name] != before[key.name])
-      fail_usage("{} cannot change when a run is resumed: expected {}, found {}; unset it", variable,
-                 before[key.name].dump(), now[key.name].dump());
+    if (run_config_json(settings.resolve())[key.name] != kept[key.name])
+      write_note(fmt::format("note: {}={} is not used: the run that is resumed keeps its {} = {}\n", variable,
+                             value, key.name, kept[key.name].dump()));
   }
 }
 

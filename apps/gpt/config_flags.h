@@ -26,8 +26,9 @@ class ConfigFlags {
   // win.
   void apply_environment(Settings& settings, const std::vector<std::string>& only = {}) const;
   void apply_flags(Settings& settings) const;
-  // Throws UsageError if a GPT_KEY variable differs from a resumed run's config in a key that cannot change.
-  void check_environment(const RunConfig& run) const;
+  // Writes a note for each GPT_KEY variable that differs from a resumed run's config, unless a flag sets the
+  // key or it is among those that the run takes from the environment.
+  void note_unused_environment(const RunConfig& run, const std::vector<std::string>& used = {}) const;
 
   // Keys that were given as flags.
   std::vector<std::string> given() const;

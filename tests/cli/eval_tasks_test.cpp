@@ -137,7 +137,7 @@ TEST(EvalTasks, MistakesAreNamed) {
   refused({choice, "--data", "x.txt"}, 2, {"--tasks", "--data"});
   refused({choice, "--few-shot", "-1"}, 2, {"--few-shot", 0, 1000, -1});
   refused({choice, "--limit", "0"}, 2, {"--limit", 1, 0});
-  refused({choice, "--html", choice}, 1, {"--html", choice});
+  refused({choice, "--html", choice}, 2, {"--html", choice, ".html"});
 }
 
 }  // namespace
