@@ -3,14 +3,10 @@
 namespace gpt {
 
 // Of a byte or a code point, in any locale; false for everything outside ASCII.
-constexpr bool is_ascii_digit(char32_t c) {
-  return c >= U'0' && c <= U'9';
-}
-constexpr bool is_ascii_letter(char32_t c) {
-  return (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z');
-}
-constexpr bool is_ascii_alnum(char32_t c) {
-  return is_ascii_letter(c) || is_ascii_digit(c);
-}
+inline constexpr auto is_ascii_digit = [](auto c) { return c >= '0' && c <= '9'; };
+inline constexpr auto is_ascii_letter = [](auto c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+};
+inline constexpr auto is_ascii_alnum = [](auto c) { return is_ascii_letter(c) || is_ascii_digit(c); };
 
 }  // namespace gpt

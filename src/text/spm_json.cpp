@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "base/ranges.h"
@@ -239,6 +240,11 @@ SpmParts read_spm_json(const Json& root, const std::string& name) {
 }
 
 std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merges) {
+  for (const Bpe::Merge& m : merges) {
+    if (std::cmp_greater_equal(std::max(m.left, m.right), parts.pieces.size()))
+      fail("tokenizer.json cannot say that piece {} is merged from characters that are not all pieces",
+           m.result);
+  }
   Json vocab = Json::object(), pairs = Json::array(), normalizers = Json::array();
   bool has_bytes = false;
   const size_t in_model = model_size(parts, merges);
@@ -254,7 +260,7 @@ std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merge
     const auto text = [&](int32_t id) { return parts.pieces[static_cast<size_t>(id)].text; };
     pairs.push_back({text(m.left), text(m.right)});
   }
-  Json decoders = {replace_json(kBlankText, " ")};
+  Json decoders = Json::array({replace_json(kBlankText, " ")});
   if (parts.byte_decoder.value_or(true)) decoders.push_back({{"type", "ByteFallback"}});
   decoders.push_back({{"type", "Fuse"}});
   if (parts.strip == Strip::first_token)

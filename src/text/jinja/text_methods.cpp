@@ -303,6 +303,9 @@ Value zfill(Runtime& rt, const Value& self, const Bound& a) {
       .value();
 }
 
+bool is_digit(char32_t c) {
+  return is_ascii_digit(c);
+}
 bool is_letter(char32_t c) {
   return is_lowercase(c) || is_uppercase(c);
 }
@@ -315,7 +318,7 @@ Value all_are(Runtime&, const Value& self, const Bound&) {
   return Value(all_chars(text, kIs));
 }
 bool is_alnum(char32_t c) {
-  return is_ascii_digit(c) || is_letter(c);
+  return is_digit(c) || is_letter(c);
 }
 // Some letters, all of them in one case.
 template <bool kUpper>
@@ -362,9 +365,9 @@ std::span<const Builtin> text_methods() {
       {"rjust", "width fillchar", 1, justify<'>'>},
       {"center", "width fillchar", 1, justify<'^'>},
       {"zfill", "width", 1, zfill},
-      {"isdigit", "", 0, all_are<is_ascii_digit>},
-      {"isdecimal", "", 0, all_are<is_ascii_digit>},
-      {"isnumeric", "", 0, all_are<is_ascii_digit>},
+      {"isdigit", "", 0, all_are<is_digit>},
+      {"isdecimal", "", 0, all_are<is_digit>},
+      {"isnumeric", "", 0, all_are<is_digit>},
       {"isalpha", "", 0, all_are<is_letter>},
       {"isalnum", "", 0, all_are<is_alnum>},
       {"isspace", "", 0, all_are<is_python_space>},
