@@ -54,6 +54,15 @@ std::string type_of(const Json& step) {
   return type.is_string() ? printable_text(type.get_ref<const std::string&>(), 40) : "(none)";
 }
 
+// A SentencePiece model may merge characters that are no pieces of it.
+void require_pieces(const SpmParts& parts, const std::vector<Bpe::Merge>& merges) {
+  for (const Bpe::Merge& m : merges) {
+    if (std::cmp_greater_equal(std::max(m.left, m.right), parts.pieces.size()))
+      fail("tokenizer.json cannot say that piece {} is merged from characters that are not all pieces",
+           m.result);
+  }
+}
+
 class SpmReader {
  public:
   SpmReader(const Json& root, const std::string& name)
@@ -240,13 +249,9 @@ SpmParts read_spm_json(const Json& root, const std::string& name) {
 }
 
 std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merges) {
-  for (const Bpe::Merge& m : merges) {
-    if (std::cmp_greater_equal(std::max(m.left, m.right), parts.pieces.size()))
-      fail("tokenizer.json cannot say that piece {} is merged from characters that are not all pieces",
-           m.result);
-  }
   Json vocab = Json::object(), pairs = Json::array(), normalizers = Json::array();
   bool has_bytes = false;
+  require_pieces(parts, merges);
   const size_t in_model = model_size(parts, merges);
   for (size_t id = 0; id < parts.pieces.size(); ++id) {
     const SpmParts::Piece& piece = parts.pieces[id];
