@@ -253,9 +253,9 @@ Command add_classify_command(CLI::App& root) {
   auto a = std::make_shared<ClassifyArguments>();
   CLI::App* app = add_command(root, "classify", "label texts with a fine-tuned head", kClassifyFooter);
   app->add_option("-m,--model,MODEL", a->model, "folder of a fine-tuned model, or of its run");
-  add_repeated(*app, "--text,TEXT", a->texts, "one input, in place of standard input");
+  add_repeated(*app, "--text,TEXT", a->texts, "one input, instead of standard input");
   add_value(*app, "--data", a->data, "FILE",
-            ".jsonl, .csv, .tsv or lines of text, in place of standard input");
+            ".jsonl, .csv, .tsv or lines of text, instead of standard input");
   app->add_flag("--plain", a->plain, "all lines are text, also those that begin with {");
   app->add_flag("--skip-bad", a->skip_bad, "an input that cannot be read gives {\"error\": ...} and no end");
   app->add_flag("--show-ids", a->show_ids, "also the tokens that the model read, and what the head gave");

@@ -32,8 +32,8 @@ struct ReportArguments {
   bool json = false;
 };
 
-// The folders that hold a run. Writes a note about each of the others, such as that of a training that has
-// not saved anything yet. Returns all folders if none holds a run.
+// Returns the folders that hold a run, or all of them if none does. Writes a note about each folder that
+// holds none, for instance because its training has not saved anything yet.
 std::vector<std::string> folders_with_runs(const std::vector<std::string>& folders) {
   std::vector<std::string> runs, others;
   for (const std::string& folder : folders)

@@ -123,8 +123,6 @@ std::string parser_message(const std::string& full) {
   return full.substr(start, std::min<size_t>(quote - start, 200)) + "last read: " + printable(last);
 }
 
-constexpr int kNumberOverflow = 406;  // the parser's error for a number that no double holds
-
 using TakeMember = std::function<void(const std::string& name, json& value)>;
 
 // Builds the tree, rejecting a key that its object already has; or with `take` one member of it after the
@@ -278,6 +276,15 @@ std::string_view kind_of(const Json& value) {
 }
 
 }  // namespace
+
+void refuse_json_list(std::string_view text, const std::string& path) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin != text.npos && text[begin] == '[')
+    fail(
+        "{}: expected an object in each line (JSON Lines), found a JSON list; write each of its elements in "
+        "a line of its own",
+        path);
+}
 
 std::string_view json_kind(const json& value) {
   return kind_of(value);

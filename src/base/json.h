@@ -34,6 +34,13 @@ void visit_members(std::string_view text, const std::string& what, const JsonLim
                    size_t max_values,
                    const std::function<void(const std::string& name, nlohmann::json& value)>& f);
 
+// Throws Error about the file `path` if a text begins with a JSON list, where each line must be an object
+// (JSON Lines).
+void refuse_json_list(std::string_view text, const std::string& path);
+
+// The parser's id of the error for a number that no double holds (nlohmann::json, out_of_range.406).
+inline constexpr int kNumberOverflow = 406;
+
 // A noun for a value: "an object", "a string", "a negative number", "a fraction or huge number", ...
 std::string_view json_kind(const nlohmann::json& value);
 std::string_view json_kind(const nlohmann::ordered_json& value);

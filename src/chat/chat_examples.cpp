@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/json.h"
 #include "base/parse.h"
 #include "base/printable.h"
 #include "base/utf8.h"
@@ -120,13 +121,7 @@ void require_calls_written(const nlohmann::ordered_json& conversation, const Cha
 ChatExamples parse_chat_examples(std::string_view jsonl, const std::string& name, const ChatTemplate& chat,
                                  const ChatExampleOptions& options) {
   Reader reader(chat, options);
-  const size_t begin = jsonl.find_first_not_of(" \t\r\n");
-  if (begin != jsonl.npos && jsonl[begin] == '[')
-    fail(
-        "{}: expected a conversation in each line (JSON Lines), found a JSON list; write each of its "
-        "elements "
-        "in a line of its own",
-        name);
+  refuse_json_list(jsonl, name);
   int64_t number = 0;
   for (const std::string_view line : lines_of(jsonl)) {
     ++number;

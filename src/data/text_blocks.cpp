@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/json.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
 #include "data/file_kind.h"
@@ -198,7 +199,6 @@ class FieldReader final : public json::json_sax_t {
     return true;
   }
   bool parse_error(size_t at, const std::string&, const nlohmann::detail::exception& e) override {
-    constexpr int kNumberOverflow = 406;
     fail("{}: expected a JSON object on a line of its own, found {} at byte {} of the line", place_,
          e.id == kNumberOverflow ? "the end of a number beyond 1.8e308" : "an error", at);
   }

@@ -214,9 +214,8 @@ class ChatTask : public Task {
                             format_amount(counts.truncated, "conversation"), n_ctx_);
     if (found.examples.empty() && counts.dropped > 0)
       fail(
-          "{}: expected at least 1 conversation of at most n_ctx = {} tokens, found {} with more; set a "
-          "larger "
-          "--n-ctx or --long-conversations truncate",
+          "{}: expected at least 1 conversation of at most n_ctx = {} tokens, found {} with more; "
+          "set a larger --n-ctx or --long-conversations truncate",
           path, format_thousands(n_ctx_), format_amount(counts.dropped, "conversation"));
     if (found.examples.empty()) fail("{}: no conversation in it to learn from", path);
     return std::move(found.examples);

@@ -46,11 +46,7 @@ SkippedLines for_each_json_line(
     for (bool more = true; more; first = false) {
       try {
         more = reader.next(record);
-        if (more && first && record.text.starts_with('['))
-          fail(
-              "{}: expected an object in each line (JSON Lines), found a JSON list; write each of its "
-              "elements in a line of its own",
-              path);
+        if (more && first) refuse_json_list(record.text, path);
         if (more) take(record.text, fmt::format("{}:{}", path, record.line));
       } catch (const RecordError& error) {
         pass_over(error);

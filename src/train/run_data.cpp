@@ -228,6 +228,7 @@ std::string note_held_out(const Corpus& text, const TokenSpan& val) {
   const int64_t begin = std::max<int64_t>(text.bytes() - val.text_bytes(), 0);
   const auto first =
       std::ranges::find_if(text.documents, [&](const Document& d) { return d.offset + d.bytes > begin; });
+  if (first == text.documents.end()) return "";  // tokens without text, such as the end of a document
   return fmt::format(
       "note: the held-out text is the end of all files together: {} bytes from byte {} of {} on\n",
       format_thousands(text.bytes() - begin), format_thousands(begin - first->offset), text.name(*first));

@@ -6,7 +6,7 @@ let answering = null;  // {abort, conversation, message} while an answer is on i
 
 const chats = () => Boolean(chosenModel() && chosenModel().chat_template);
 
-// The settings that are not empty, as numbers, and the defaults. What is no number is left to the server, which says what is wrong.
+// The defaults and the settings that are not empty, as numbers. A text that is not a number is sent as it is: the server says what is wrong.
 function samplingFields() {
   const fields = {...kDefaults};
   for (const name of ['temperature', 'top_p', 'top_k', 'seed', 'max_tokens']) {
