@@ -236,8 +236,10 @@ int run(const ClassifyArguments& a) {
     fail("{} has no tokenizer.json; name one with --tokenizer (byte, or a file)", a.model);
   Classifier classifier(loaded.model(), machine.backend, head.facts, head.view(), dtype);
   Answers answers(a, classifier, *tokenizer);
-  for (size_t i = 0; i < a.texts.size(); ++i)
+  for (size_t i = 0; i < a.texts.size(); ++i) {
+    write_note(note_of_file(a.texts[i], "--data"));
     answers.add_line(a.texts[i], fmt::format("--text {}", i + 1));
+  }
   if (!a.data.empty()) {
     read_data_file(a.data, head.facts.kind, answers);
   } else if (a.texts.empty()) {

@@ -12,6 +12,8 @@
 #include "eval/evaluate.h"
 #include "eval_tasks.h"
 #include "eval_text.h"
+#include "finetune/examples.h"
+#include "finetune/tune_config.h"
 #include "generation.h"
 #include "options.h"
 #include "output.h"
@@ -219,6 +221,20 @@ int run_tasks(const EvalArguments& a) {
   return eval_tasks(request, a.machine);
 }
 
+// Without --data: that of the run, which a fine-tuning run does not have.
+void require_text_of_run(const std::string& run) {
+  if (run.empty()) fail_usage("--data is missing: name the text to evaluate on, for example --data test.txt");
+  if (!is_tuning_run(run)) return;
+  const TuneConfig tuned = read_tune_config(run);
+  const std::string how = find_task(tuned.task) ? "score examples with gpt classify --data FILE"
+                                                : "measure it with questions (--tasks)";
+  fail_usage(
+      "--data is missing: {} was fine-tuned on examples (--task {}); {}/report.html has the score of those "
+      "held "
+      "out; {}, or name a text for the loss of plain text",
+      run, tuned.task, run, how);
+}
+
 int run(const EvalArguments& a) {
   require_argument(a.model, "MODEL", "eval");
   if (!a.tasks.files.empty()) return run_tasks(a);
@@ -227,8 +243,7 @@ int run(const EvalArguments& a) {
   Communicator& processes = world();
   Machine machine(part_of_machine(a.machine));
   const LoadedModel loaded(a.model, std::nullopt, MatrixOrder::as_stored);
-  if (a.text.data.empty() && find_run(a.model).empty())
-    fail_usage("--data is missing: name the text to evaluate on, for example --data test.txt");
+  if (a.text.data.empty()) require_text_of_run(find_run(a.model));
   if (chosen_tokenizer(loaded, a.text.tokenizer) == nullptr)
     fail("{} has no tokenizer.json; name one with --tokenizer (byte, or a file)", a.model);
   Against against{.loaded = nullptr, .dtype = dtype};

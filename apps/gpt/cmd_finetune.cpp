@@ -56,10 +56,7 @@ struct FinetuneArguments {
 // Keys of training that fine-tuning takes.
 bool is_wanted(const KeyInfo& key) {
   if (key.is_model) return key.name.ends_with("dropout");
-  static const std::vector<std::string> others = {"tokenizer",    "sampling",   "pack_documents",
-                                                  "include",      "exclude",    "field",
-                                                  "eval_batches", "eval_train", "sample_every"};
-  return std::ranges::find(others, key.name) == others.end();
+  return reads_training_key(key.name);
 }
 
 // What help says of settings that have other values here than in training.

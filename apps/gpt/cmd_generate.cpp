@@ -49,6 +49,8 @@ class Generation {
       : a_(arguments), model_(open_model(arguments)), facts_(model_.facts()) {
     if (facts_.has_tokenizer) tokenizer_ = model_.tokenizer();
     check_tokenizer();
+    for (const std::string& prompt : a_.prompts)
+      write_note(note_of_file(prompt, "--prompt-file"));
     prompts_ = read_prompts(
         a_, {[this](const std::string& text) { return model_.prompt_ids(text, !a_.no_bos, a_.special); },
              [this](int32_t id) { return bytes_of(id); }});

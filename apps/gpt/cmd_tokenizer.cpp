@@ -33,7 +33,10 @@ constexpr const char* kTokenizerFooter = R"(Examples:
   gpt tokenizer decode --tokenizer tok < ids.txt
   echo '{"text":"Every effort"}' | gpt tokenizer encode --tokenizer tok --jsonl
   echo -n "Every effort moves you" | gpt tokenizer encode --tokenizer tok --explain
-  gpt tokenizer info --tokenizer tok)";
+  gpt tokenizer info --tokenizer tok
+
+A tokenizer is a tokenizer.json, or what has been published without one: a SentencePiece model of kind BPE (.model), vocab.json
+with merges.txt, ranks of tiktoken, a .gguf; or the folder with one of these; or byte, or char.)";
 
 constexpr const char* kTokenizerTrainFooter = R"(Examples:
   gpt tokenizer train --data input.txt --vocab-size 4096 --out tok

@@ -225,7 +225,13 @@ RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags, 
 
 void note_choices(const TrainSources& sources, const ConfigFlags& flags, const RunConfig& config) {
   if (config.train.optimizer == "muon-nanochat" && flags.is_given("lr")) note_own_rates("--lr");
-  if (sources.preset.empty() || !sources.init_from.empty()) return;
+  if (sources.preset.empty()) return;
+  if (!sources.init_from.empty()) {
+    write_note(fmt::format(
+        "note: the model's shape is that of {}; of the preset {} only settings of training are taken\n",
+        sources.init_from, sources.preset));
+    return;
+  }
   const nlohmann::json keys = preset(sources.preset);
   const int64_t warmup = keys.value("warmup", int64_t{0}), vocab = keys.value("vocab_size", int64_t{0});
   if (!flags.is_set("warmup") && config.train.warmup > 0 && config.train.warmup < warmup &&

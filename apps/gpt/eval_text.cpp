@@ -69,7 +69,9 @@ Choice choose(const EvalTextRequest& request, const std::string& run) {
 }
 
 std::string part_of(const EvalText& text) {
-  return fmt::format("the last {} of {} tokens", format_thousands(text.tokens.size()),
+  const char* which = text.data.tokens.size() > 1 ? "the end of each text, together {} of {} tokens"
+                                                  : "the last {} of {} tokens";
+  return fmt::format(fmt::runtime(which), format_thousands(text.tokens.size()),
                      format_thousands(text.data.train.size() + text.data.val.size()));
 }
 
@@ -138,6 +140,10 @@ std::string note_of(const EvalText& text, const Choice& choice, const EvalTextRe
     case TextRole::validation:
       return validation_note(text, choice, request, run);
     case TextRole::part:
+      if (is_tuning_run(run))
+        return fmt::format(
+            "note: {} holds examples that the run was fine-tuned on; here all of it is read as plain text\n",
+            name);
       return fmt::format(
           "note: {} has text that the run was trained on, so its loss says little of new text; without "
           "--data the part that the run held out is taken\n",

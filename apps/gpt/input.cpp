@@ -7,8 +7,10 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/parse.h"
 #include "base/utf8.h"
+#include "report/next_step.h"
 
 namespace gpt {
 namespace {
@@ -44,6 +46,11 @@ std::string read_input() {
       fail("standard input has more than {} bytes; give it in parts, or as lines with --jsonl", kMaxInput);
   }
   return text;
+}
+
+std::string note_of_file(const std::string& text, const char* flag) {
+  if (path_kind(text) != PathKind::file) return "";
+  return fmt::format("note: {} is taken as text; {} reads the file of this name\n", shell_quoted(text), flag);
 }
 
 void for_each_input_lines(const std::function<bool(std::string_view lines, int64_t line)>& f) {

@@ -10,6 +10,9 @@ namespace gpt {
 // Everything on standard input. Throws Error beyond 4 GiB.
 std::string read_input();
 
+// A line that says which flag reads a file, where a text is the name of one, such as notes.txt; else "".
+std::string note_of_file(const std::string& text, const char* flag);
+
 // Ids between blanks, or with one comma between two of them. Throws Error naming the line of a source,
 // UsageError for that of a flag, which has none.
 std::vector<int32_t> parse_ids(std::string_view text, const std::string& source, int64_t line = 0);

@@ -93,6 +93,14 @@ void reject_values(CLI::App& app, const CLI::ParseError& error, const std::strin
   add(error);
 }
 
+// Whether a run that is resumed keeps what this option once said, so that the environment cannot change it.
+bool is_kept_by_run(CLI::App& app, const std::string& flag) {
+  static const std::set<std::string> changeable = {"out",     "serve", "fit",     "verbose", "print-config",
+                                                   "dry-run", "json",  "threads", "device"};
+  const CLI::Option* resume = app.get_option_no_throw("--resume");
+  return resume != nullptr && resume->count() > 0 && !changeable.contains(flag);
+}
+
 // Flags that were not given take their value from the environment. Flags of config keys have a place of
 // their own in the order of precedence and are left to the command (their group starts with "config").
 void apply_environment(CLI::App& app) {
@@ -103,6 +111,11 @@ void apply_environment(CLI::App& app) {
     const std::string name = variable_name(option->get_lnames().front());
     const char* value = std::getenv(name.c_str());
     if (value == nullptr || *value == '\0') continue;
+    if (is_kept_by_run(app, option->get_lnames().front())) {
+      write_note(fmt::format("note: {}={} is not used: the run that is resumed keeps its own\n", name,
+                             visible_text(std::string(value).substr(0, 64))));
+      continue;
+    }
     try {
       option->add_result(value);
       option->run_callback();

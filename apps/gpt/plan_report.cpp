@@ -185,6 +185,14 @@ Proposal proposal_of(const std::string& preset, RunConfig config, const RunData&
   return p;
 }
 
+// Throws Error where a text is too short for the context of a preset, so that no run with it could begin.
+void require_windows(const RunData& data, const RunConfig& config) {
+  const int64_t n_ctx = config.model.n_ctx;
+  require_context(data.train, n_ctx, "the training text");
+  if (config.train.eval_every > 0 && data.val.size() > 0)
+    require_context(data.val, n_ctx, "the validation text");
+}
+
 double tokens_per_parameter(const Proposals& p, const Proposal& one) {
   return static_cast<double>(p.train_tokens) / static_cast<double>(one.parameters);
 }
@@ -214,6 +222,7 @@ Proposals propose_presets(const ConfigFlags& flags) {
   for (size_t i = 0; i < p.all.size(); ++i) {
     if (p.all[i].parameters * kOptimalTokensPerParameter <= Proposals::kPasses * p.train_tokens) p.chosen = i;
   }
+  require_windows(data, new_run_config({p.all[p.chosen].preset, "", ""}, flags));
   return p;
 }
 

@@ -12,16 +12,6 @@
 namespace gpt {
 namespace {
 
-// Texts are kept whole; beyond what memory holds is what packing is for.
-void require_memory(const std::string& path, int64_t bytes) {
-  const int64_t free = available_memory();
-  if (free == 0 || bytes < free) return;
-  fail(
-      "{} does not fit into memory: expected at most {} bytes more, found {}; encode it with gpt data pack, "
-      "whose shards stay on disk",
-      path, free, bytes);
-}
-
 class CorpusReader {
  public:
   CorpusReader(std::vector<std::string> files, const CorpusOptions& options)
@@ -90,6 +80,15 @@ void require_text(Corpus& corpus, std::span<const std::string> names) {
 }
 
 }  // namespace
+
+void require_memory(const std::string& text, int64_t bytes) {
+  const int64_t free = available_memory();
+  if (free == 0 || bytes < free) return;
+  fail(
+      "{} does not fit into memory: expected at most {} bytes more, found {}; encode it with gpt data pack, "
+      "whose shards stay on disk",
+      text, free, bytes);
+}
 
 std::string_view Corpus::content(const Document& document) const {
   return std::string_view(text).substr(static_cast<size_t>(document.offset),

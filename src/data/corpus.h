@@ -45,6 +45,10 @@ struct CorpusOptions {
 // file given by name or everything together is empty, or it does not fit into memory.
 Corpus load_corpus(std::span<const std::string> paths, const CorpusOptions& options = {});
 
+// Throws Error where so many bytes more do not fit into memory, for which a text is kept whole and encoded;
+// packing is for larger ones. `text`: its name in the message.
+void require_memory(const std::string& text, int64_t bytes);
+
 // A corpus from memory; `name` stands for it in messages. Throws Error when the text is empty.
 Corpus corpus_from_text(std::string name, std::string text);
 

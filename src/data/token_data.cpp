@@ -52,12 +52,12 @@ void TokenData::append(std::span<const int32_t> ids, std::optional<int64_t> text
   } else {
     segments_.back().end += std::ssize(ids);
   }
+  // Inserted as a whole, for which a large text needs no memory beyond its ids.
   if (wide_) {
     ids32_.back()->insert(ids32_.back()->end(), ids.begin(), ids.end());
     segments_.back().wide = ids32_.back()->data();
   } else {
-    for (const int32_t id : ids)
-      ids16_.back()->push_back(static_cast<uint16_t>(id));
+    ids16_.back()->insert(ids16_.back()->end(), ids.begin(), ids.end());
     segments_.back().narrow = ids16_.back()->data();
   }
   texts_.push_back({size(), text_bytes.value_or(-1)});
@@ -194,7 +194,22 @@ TokenData map_shards(std::span<const TokenShard> shards, const Tokenizer& tokeni
   return data;
 }
 
+// Refuses what cannot be encoded in memory: a text has at least so many tokens as when all are the longest.
+void require_memory_to_encode(const Corpus& corpus, const TokenData& data) {
+  int64_t longest = 1;
+  for (int64_t id = 0; id < data.vocab_size(); ++id)
+    longest = std::max<int64_t>(longest, data.token_length(static_cast<int32_t>(id)));
+  const int64_t stored = data.vocab_size() > kNarrowVocab ? sizeof(uint32_t) : sizeof(uint16_t);
+  int64_t largest = 0;
+  for (const Document& document : corpus.documents)
+    largest = std::max(largest, document.bytes);
+  const int64_t encoded = static_cast<int64_t>(sizeof(int32_t)) * largest;  // as encode returns it
+  require_memory(corpus.name(corpus.documents.front()), (stored * corpus.bytes() + encoded) / longest);
+}
+
 void append_corpus(TokenData& data, const Corpus& corpus, const Tokenizer& tokenizer) {
+  if (corpus.documents.empty()) return;
+  require_memory_to_encode(corpus, data);
   const int32_t between = usual_document_token(tokenizer);
   for (const Document& document : corpus.documents) {
     if (document.line > 0 && between >= 0) data.append_document_token(between);

@@ -77,6 +77,13 @@ std::vector<std::string> used_keys(const TuneConfig& c) {
   return keys;
 }
 
+bool reads_training_key(const std::string& name) {
+  static const std::vector<std::string> others = {"tokenizer",    "sampling",   "pack_documents",
+                                                  "include",      "exclude",    "field",
+                                                  "eval_batches", "eval_train", "sample_every"};
+  return std::ranges::find(others, name) == others.end();
+}
+
 void check_used(const TuneConfig& c) {
   const json given = tune_config_json(c), unset = tune_config_json({});
   const std::vector<std::string> used = used_keys(c);

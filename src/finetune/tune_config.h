@@ -86,6 +86,8 @@ void check_tuning(const TuneConfig& config);
 
 // The keys that the task of a config reads.
 std::vector<std::string> used_keys(const TuneConfig& config);
+// Whether fine-tuning reads that key of training, or of a model.
+bool reads_training_key(const std::string& name);
 // Throws UsageError naming a setting that is not at its default and that the task does not read.
 void check_used(const TuneConfig& config);
 

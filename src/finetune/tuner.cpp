@@ -314,8 +314,10 @@ RunFacts Tuner::facts() const {
   ReportSection section{.title = "Settings"};
   const nlohmann::json own = used_settings(request_.config), run = run_config_json(request_.config.run);
   for (const nlohmann::json* part : {&own, &run}) {
-    for (const auto& [key, value] : part->items())
-      section.facts.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});
+    for (const auto& [key, value] : part->items()) {
+      if (part == &own || reads_training_key(key))
+        section.facts.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});
+    }
   }
   facts.sections.push_back(section);
   if (processes_.size() > 1) facts.processes = [this] { return process_section(process_times_, processes_); };
@@ -445,6 +447,7 @@ void Tuner::save_best(const TaskScore& score) {
 
 void Tuner::save() {
   const auto begin = Clock::now();
+  step_.require_finite_weights();
   log_->sync();
   state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
   save_checkpoint(last(), model_, step_.optimizer_state(), state_, beside(), processes_);

@@ -1,5 +1,7 @@
 #include "text/spm_model.h"
 
+#include <fmt/ranges.h>
+
 #include <bit>
 
 #include "base/error.h"
@@ -106,6 +108,8 @@ void read_piece(Fields piece, VocabData& data) {
   data.types.push_back(type >= 1 && type <= 6 ? static_cast<int32_t>(type) : 0);
 }
 
+using Unsupported = std::vector<std::string>;  // what a model needs and does not get, for people
+
 Trainer read_trainer(Fields spec) {
   Trainer t;
   while (spec.next()) {
@@ -120,7 +124,8 @@ Trainer read_trainer(Fields spec) {
   return t;
 }
 
-void read_normalizer(Fields spec, VocabData& data, const std::string& name) {
+// Reads a normalizer, and adds what it does that is not supported.
+void read_normalizer(Fields spec, VocabData& data, Unsupported& unsupported) {
   std::string rules = "(no name)";
   bool rewrites = false;
   while (spec.next()) {
@@ -129,25 +134,26 @@ void read_normalizer(Fields spec, VocabData& data, const std::string& name) {
     if (spec.number() == 3) data.add_space_prefix = spec.boolean();
     if (spec.number() == 4) data.remove_extra_whitespaces = spec.boolean();
     if (spec.number() == 5 && !spec.boolean())
-      fail("cannot read {}: blanks stay blanks (escape_whitespaces is false), which is not supported", name);
+      unsupported.emplace_back("blanks stay blanks (escape_whitespaces is false)");
   }
-  if (rewrites) {
-    fail("cannot read {}: text is rewritten by the rules \"{}\", which is not supported; expected identity",
-         name, printable_text(rules, 40));
-  }
+  if (rewrites)
+    unsupported.push_back(
+        fmt::format("text is rewritten by the rules \"{}\", expected identity", printable_text(rules, 40)));
 }
 
-void check_kind(const Trainer& t, const VocabData& data, const std::string& name) {
-  constexpr const char* kKinds[] = {"of unknown kind", "unigram", "BPE", "word", "char"};
-  if (t.model_type != 2) {
-    fail("cannot read {}: expected a SentencePiece model of kind BPE, found {}", name,
-         kKinds[t.model_type >= 0 && t.model_type <= 4 ? t.model_type : 0]);
-  }
+void check_kind(const Trainer& t, const VocabData& data, const std::string& name, Unsupported unsupported) {
+  constexpr const char* kKinds[] = {"unknown", "unigram", "BPE", "word", "char"};
+  if (t.model_type != 2)
+    unsupported.insert(unsupported.begin(),
+                       fmt::format("the kind is {}, expected BPE",
+                                   kKinds[t.model_type >= 0 && t.model_type <= 4 ? t.model_type : 0]));
   if (t.blank_as_suffix)
+    unsupported.emplace_back("blanks stand at the end of words (treat_whitespace_as_suffix)");
+  if (!unsupported.empty())
     fail(
-        "cannot read {}: blanks stand at the end of words (treat_whitespace_as_suffix), which is not "
-        "supported",
-        name);
+        "cannot read {}: not supported of SentencePiece models: {}; spm_train --model_type=bpe "
+        "--normalization_rule_name=identity makes one that is",
+        name, fmt::join(unsupported, "; "));
   bool has_bytes = false;
   for (const int32_t type : data.types)
     has_bytes |= type == static_cast<int32_t>(VocabData::TokenType::byte);
@@ -180,6 +186,7 @@ VocabData parse_spm_model(std::string_view bytes, const std::string& name) {
   data.add_space_prefix = true;
   data.remove_extra_whitespaces = true;
   Trainer trainer;
+  Unsupported unsupported;
   Fields fields(bytes, name);
   while (fields.next()) {
     if (fields.number() == 1) {
@@ -187,14 +194,14 @@ VocabData parse_spm_model(std::string_view bytes, const std::string& name) {
       read_piece(Fields(fields.bytes(), name), data);
     }
     if (fields.number() == 2) trainer = read_trainer(Fields(fields.bytes(), name));
-    if (fields.number() == 3) read_normalizer(Fields(fields.bytes(), name), data, name);
+    if (fields.number() == 3) read_normalizer(Fields(fields.bytes(), name), data, unsupported);
     if (fields.number() == 5) {
       VocabData ignored;
-      read_normalizer(Fields(fields.bytes(), name), ignored, name);
+      read_normalizer(Fields(fields.bytes(), name), ignored, unsupported);
     }
   }
   if (data.tokens.empty()) fail("cannot read {}: not a SentencePiece model: it has no pieces", name);
-  check_kind(trainer, data, name);
+  check_kind(trainer, data, name, std::move(unsupported));
   if (trainer.unknown_text) data.unknown_text = *trainer.unknown_text;
   find_special(trainer, data, name);
   return data;

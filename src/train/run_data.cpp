@@ -54,6 +54,7 @@ struct SourceOptions {
 Corpus load_named_corpus(const std::vector<std::string>& names, const SourceOptions& options,
                          int64_t& first_story, std::optional<double>& floor) {
   if (names.size() != 1 || tales_bytes(names[0]) == 0) return load_corpus(names, options.corpus);
+  require_memory(names[0], tales_bytes(names[0]));
   TalesText tales = generate_tales(tales_bytes(names[0]), options.seed, first_story);
   first_story = tales.next_story;
   floor = tales_entropy_per_byte();

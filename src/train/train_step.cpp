@@ -228,6 +228,16 @@ void TrainStep::swap_average() {
   tell_changed();
 }
 
+void TrainStep::require_finite_weights() const {
+  std::string found;
+  for (int id = 0; id < model_.table.count() && found.empty(); ++id) {
+    if (grads_[id] && !all_finite(weights_[id])) found = model_.table[id].name;
+  }
+  if (!any(*options_.communicator, !found.empty(), "looking at the weights")) return;
+  fail("training stopped after step {}: {} holds NaN or infinite numbers; try a lower --lr or a --clip-norm",
+       state_.step + 1, found.empty() ? "a weight" : found);
+}
+
 std::string TrainStep::first_nonfinite() {
   for (int64_t first = 0; first < samples_; first += options_.micro_batch) {
     const std::string found = graph_.first_nonfinite(batch(first), state_);

@@ -79,6 +79,9 @@ class TrainStep {
   // The first weight, activation or gradient of the step that is NaN or infinite, for a message; "" if none
   // is.
   std::string first_nonfinite();
+  // Throws Error where a trained weight is NaN or infinite, naming it: such weights are not worth saving.
+  // Every process calls it, since each may keep only a part of the weights.
+  void require_finite_weights() const;
 
   const Model& model() const { return model_; }
   const ParamBuffer& weights() const { return weights_; }

@@ -198,6 +198,10 @@ std::string find_run(const std::string& model) {
   return "";
 }
 
+bool is_tuning_run(const std::string& run_folder) {
+  return !run_folder.empty() && path_exists(run_folder + "/finetune.json");
+}
+
 std::optional<DataIdentity> known_data(const std::string& run_folder) {
   const std::string last = run_folder + "/last";
   if (!path_exists(last + "/train_state.json")) return std::nullopt;
@@ -220,6 +224,8 @@ TrainConfig settings_of_run(const std::string& run_folder) {
 TrainedText find_trained_text(const std::string& run_folder, const TrainConfig& run,
                               const std::vector<std::string>& names, int64_t seed) {
   const Names wanted = identities(names, seed), trained = identities(run.data, run.seed);
+  if (is_tuning_run(run_folder))
+    return {.role = overlaps(wanted, trained) ? TextRole::part : TextRole::other};
   if (names.empty() || wanted == trained) return own_text(run_folder, run);
   if (!run.val_data.empty() && wanted == identities(run.val_data, run.seed))
     return {.role = TextRole::validation};

@@ -12,8 +12,11 @@
 namespace gpt {
 
 // The run folder that a model belongs to: the path itself, or the folder of its last/ or best/; "" when it is
-// no model of a run of `gpt train`.
+// no model of a run of `gpt train` or `gpt finetune`.
 std::string find_run(const std::string& model);
+
+// Whether a run folder is that of a fine-tuning, which learned from examples and not from all of a text.
+bool is_tuning_run(const std::string& run_folder);
 
 // What a text is to a run, by the names and the contents of files.
 enum class TextRole : uint8_t {

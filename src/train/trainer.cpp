@@ -344,6 +344,7 @@ void Trainer::report_step(double step_seconds) {
       .loss_scale = dtype_ == DType::f16 ? std::optional(state_.history.loss_scale.scale) : std::nullopt,
       .skipped = state_.skipped + state_.history.loss_scale.overflows};
   if (logged) log_newest_step();
+  peak_flops_ = std::max(peak_flops_, tokens_per_s * flops_per_token_);  // if it was measured too low
   log_->progress({.step = state_.step,
                   .total = config().steps,
                   .loss = loss,
@@ -452,6 +453,7 @@ void Trainer::check_data(bool saves) {
 }
 
 void Trainer::save() {
+  step_.require_finite_weights();
   log_->sync();
   state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
   save_checkpoint(last(), model_, step_.optimizer_state(), state_, beside(), processes_, step_.sharded());

@@ -196,11 +196,46 @@ TEST_F(Classify, ConvertSaysThatTheHeadIsLeftOut) {
   }
 }
 
+// Its examples are no text that a language model was trained on.
+TEST_F(Classify, EvalKnowsAFineTuningRun) {
+  std::ofstream(file("more.txt")) << std::string(100, 'x');
+  std::string rows;
+  for (int i = 0; i < 20; ++i)
+    rows += json{{"text", "row"}, {"label", i % 2}}.dump() + "\n";
+  std::ofstream(file("rows.jsonl")) << rows;
+  ASSERT_EQ(run_gpt({"finetune", file("base"), "--task", "classify", "--data", file("rows.jsonl"), "--steps",
+                     "1", "--out", file("rows")})
+                .status,
+            0);
+  expect_error(run_gpt({"eval", file("rows")}), 2, {file("rows"), "--task classify", "gpt classify --data"});
+  const auto seen = [](const char* data) {
+    const GptRun run = run_gpt({"eval", file("rows"), "--data", file(data), "--json"});
+    EXPECT_EQ(run.status, 0) << run.err;
+    const json result = json::parse(run.out);
+    EXPECT_EQ(result["split"], "all");
+    EXPECT_EQ(static_cast<bool>(names(run.err, {"note:", file(data)})),
+              result["seen_in_training"].get<bool>())
+        << run.err;
+    return result["seen_in_training"].get<bool>();
+  };
+  EXPECT_TRUE(seen("rows.jsonl"));
+  EXPECT_FALSE(seen("more.txt"));
+}
+
+TEST_F(Classify, ATextThatNamesAFileIsNoted) {
+  const GptRun run = classify({"--text", file("letters.csv"), "--text", "xx"});
+  EXPECT_EQ(lines_of(run.out).size(), 2u);
+  EXPECT_TRUE(names(run.err, {"note:", file("letters.csv"), "--data"}));
+  EXPECT_FALSE(names(classify({"xx"}).err, {"note:"}));
+}
+
 TEST_F(Classify, AResumedRunIsTheSame) {
   ASSERT_EQ(finetune("whole", {"--steps", "6"}).status, 0);
   ASSERT_EQ(finetune("parts", {"--steps", "6", "--stop-after", "3"}).status, 0);
-  const GptRun rest = run_gpt({"finetune", "--resume", "--out", file("parts"), "--threads", "1"});
+  const GptRun rest = run_gpt({"finetune", "--resume", "--out", file("parts"), "--threads", "1"},
+                              {"GPT_TASK=chat", "GPT_MODEL=other"});
   ASSERT_EQ(rest.status, 0) << rest.err;
+  EXPECT_TRUE(names(rest.err, {"GPT_TASK=chat", "GPT_MODEL=other"})) << "which are not used";
   for (const char* name : {"model.safetensors", "task.json", "config.json", "train_state.safetensors"})
     EXPECT_TRUE(content(file("whole/last/") + name) == content(file("parts/last/") + name)) << name;
 }

@@ -285,7 +285,9 @@ TEST_F(Evaluation, KnowsValidationTextAndParts) {
   fs::remove_all(run());
   train({a + "=0.5", b + "=0.5"});  // each is split by itself
   expect_part(eval(run(), {"--data", b}), "val", 800, true);
-  expect_part(eval(run(), {}), "val", 1800, true);
+  expect_part(eval(run(), {}, &note), "val", 1800, true);
+  EXPECT_TRUE(names(note, {1800, 18000}));
+  EXPECT_FALSE(names(note, {"the last"})) << "it is the end of each";
   fs::remove_all(run());
   train({a}, {"--val-fraction", "0"});
   expect_part(eval(run(), {}, &note), "all", 10000, true);

@@ -242,6 +242,7 @@ TEST(Plan, NamesThePresetThatFits) {
     EXPECT_LE(20 * preset["parameters"].get<double>(), 4 * 16650000.0);
     EXPECT_EQ(preset["steps"], 4 * 16650000 / (16 * 128));
   }
+  expect_error(run_gpt({"plan", "--data", "tales:100"}), 1, {193, 90});  // no preset can be trained on that
   const GptRun text = run_gpt({"plan", "--data", "tales:20000"});
   EXPECT_TRUE(names(text.err, {"gpt plan --preset tiny --steps 23 --data tales:20000"}));
 }

@@ -158,6 +158,7 @@ TEST_F(TrainCommand, StartsFromAModelOfTheShapeAskedFor) {
   const GptRun run =
       from({"--n-layer", "1", "--tokenizer", "byte", "--dropout", "0.1", "--preset", "mini-gpt"});
   EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(names(run.err, {"note:", "mini-gpt", run_folder()})) << "its shape is not taken";
 }
 
 TEST_F(TrainCommand, StopsAndResumesToTheSameWeights) {
@@ -166,9 +167,10 @@ TEST_F(TrainCommand, StopsAndResumesToTheSameWeights) {
   EXPECT_EQ(run_gpt(stopped).status, 0);
   EXPECT_EQ(run_gpt({"train", "--out", run_folder(), "--resume", "--lr", "1"}).status, 2);
   EXPECT_EQ(run_gpt({"train", "--out", run_folder(), "--resume", "--preset", "tiny"}).status, 2);
-  const GptRun resumed =
-      run_gpt({"train", "--out", run_folder(), "--resume", "--threads", "2"}, {"GPT_LR=1"});
+  const GptRun resumed = run_gpt({"train", "--out", run_folder(), "--resume", "--threads", "2"},
+                                 {"GPT_LR=1", "GPT_PRESET=gpt2"});
   EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_TRUE(names(resumed.err, {"GPT_LR=1", "GPT_PRESET=gpt2"})) << "which are not used";
   const std::string weights = bytes_of(folder_ / "run/last/model.safetensors");
   fs::remove_all(run_folder());
   EXPECT_EQ(run_gpt(small(8)).status, 0);

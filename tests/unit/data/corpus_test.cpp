@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/process_memory.h"
 #include "base/thread_pool.h"
 #include "data/pack.h"
 #include "data/preview.h"
@@ -94,6 +95,12 @@ TEST_F(CorpusFiles, CharTokenizerNamesTheInvalidFile) {
   EXPECT_TRUE(refused([&] { open_tokenizer("char", all); }, bad, {2, "0xff"}));
   EXPECT_EQ(open_tokenizer("byte", all)->vocab_size(), 256);
   EXPECT_THROW(open_tokenizer(folder_ + "/missing.json", all), Error);
+}
+
+TEST(Corpus, WhatDoesNotFitIntoMemoryIsRefusedBefore) {
+  if (available_memory() == 0) GTEST_SKIP() << "the system does not say how much memory is left";
+  EXPECT_NO_THROW(require_memory("small", 1));
+  EXPECT_THROW(require_memory("large", int64_t{1} << 60), Error);
 }
 
 TEST(Corpus, CharTokenizerCoversAllCorpora) {

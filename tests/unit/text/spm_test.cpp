@@ -241,6 +241,7 @@ TEST(SpmModel, SaysWhatItCannotRead) {
   expect(piece + field(2, number(3, 4)), {"BPE", "char"});
   expect(piece + field(2, number(3, 9)), {"BPE"});
   expect(piece + field(2, number(3, 2)) + field(3, field(1, "nmt_nfkc") + field(2, "x")), {"nmt_nfkc"});
+  expect(piece + field(3, field(1, "nmt_nfkc") + field(2, "x")), {"unigram", "nmt_nfkc"});  // at once
   expect(piece + field(2, number(3, 2)) + field(3, number(5, 0)), {"escape_whitespaces"});
   expect(piece + field(2, number(3, 2) + "\x98\x02\x01"), {"byte_fallback", "true"});
   expect(piece + field(2, number(3, 2) + "\xC0\x01\x01"), {"treat_whitespace_as_suffix"});

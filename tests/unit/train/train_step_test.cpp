@@ -5,8 +5,10 @@
 #include <cmath>
 #include <map>
 
+#include "base/error.h"
 #include "model/weight_source.h"
 #include "support/backend.h"
+#include "support/names.h"
 #include "support/small_models.h"
 #include "support/team.h"
 #include "tensor/element.h"
@@ -93,12 +95,19 @@ TEST_F(TrainStepTest, NamesTheFirstThatIsNotFinite) {
   TrainStep step = make(kBatch);
   step.compute_gradients({}, fill());
   EXPECT_EQ(step.first_nonfinite(), "");
+  EXPECT_NO_THROW(step.require_finite_weights());
   const int id = model().table.find(Role::proj_weight, 1);
   set(step.grads()[id], 0, 7, NAN);
   EXPECT_EQ(step.first_nonfinite(), "the gradient of " + model().table[id].name);
   const int gain = model().table.find(Role::norm2_gain, 0);
   set(random_.weights[gain], 0, 0, INFINITY);
   EXPECT_EQ(step.first_nonfinite(), model().table[gain].name);
+  try {
+    step.require_finite_weights();
+    FAIL() << "such weights would be saved";
+  } catch (const Error& error) {
+    EXPECT_TRUE(names(error.what(), {model().table[gain].name}));
+  }
 }
 
 // A frozen parameter has no gradient and no state, and what is trained gets the gradients that it has without
