@@ -287,7 +287,6 @@ TEST_F(Evaluation, KnowsValidationTextAndParts) {
   expect_part(eval(run(), {"--data", b}), "val", 800, true);
   expect_part(eval(run(), {}, &note), "val", 1800, true);
   EXPECT_TRUE(names(note, {1800, 18000}));
-  EXPECT_FALSE(names(note, {"the last"})) << "it is the end of each";
   fs::remove_all(run());
   train({a}, {"--val-fraction", "0"});
   expect_part(eval(run(), {}, &note), "all", 10000, true);
