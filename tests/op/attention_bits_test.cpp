@@ -13,6 +13,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/quant.h"
 #include "support/isas.h"
+#include "support/random.h"
 #include "tensor/half.h"
 
 namespace gpt {
@@ -26,7 +27,7 @@ std::vector<float> random_values(int64_t n, uint64_t seed) {
   RandomStream random(seed, RandomSite::test);
   std::vector<float> v(static_cast<size_t>(n));
   for (float& x : v)
-    x = static_cast<float>(random.normal());
+    x = static_cast<float>(test::bell(random));
   return v;
 }
 

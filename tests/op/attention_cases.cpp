@@ -7,6 +7,7 @@
 
 #include "kernels/quant.h"
 #include "op/op_case.h"
+#include "support/random.h"
 #include "tensor/half.h"
 
 namespace gpt::testing {
@@ -114,7 +115,7 @@ Cache make_cache(OpFrame& f, const Case& c) {
 
 Fill values_where(const std::vector<bool>& used, int64_t cols) {
   return [&used, cols](int64_t i, RandomStream& random) {
-    const double value = random.normal();
+    const double value = test::bell(random);
     return used[static_cast<size_t>(i / cols)] ? value : std::numeric_limits<double>::quiet_NaN();
   };
 }

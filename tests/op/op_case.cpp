@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "support/random.h"
 #include "tensor/half.h"
 
 namespace gpt::testing {
@@ -84,7 +85,7 @@ const std::vector<float>& drawn(const std::string& seed, size_t tensor, int64_t 
 }  // namespace
 
 Fill normal_values(double std, double mean) {
-  return [=](int64_t, RandomStream& random) { return mean + std * random.normal(); };
+  return [=](int64_t, RandomStream& random) { return mean + std * test::bell(random); };
 }
 
 Fill uniform_values(double low, double high) {

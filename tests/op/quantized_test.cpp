@@ -12,6 +12,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/quant.h"
 #include "support/isas.h"
+#include "support/random.h"
 
 namespace gpt {
 namespace {
@@ -24,7 +25,7 @@ std::vector<float> random_values(int64_t n, uint64_t seed) {
   RandomStream random(seed, RandomSite::test);
   std::vector<float> values(static_cast<size_t>(n));
   for (float& v : values)
-    v = static_cast<float>(random.normal());
+    v = static_cast<float>(test::bell(random));
   return values;
 }
 

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "kernels/kernel_table.h"
 #include "support/isas.h"
+#include "support/random.h"
 #include "tensor/half.h"
 
 // A row of a row-invariant linear layer has the same bits alone and among any others, for any number of
@@ -24,7 +25,7 @@ std::vector<float> random_values(int64_t n, uint64_t seed) {
   RandomStream random(seed, RandomSite::test);
   std::vector<float> values(static_cast<size_t>(n));
   for (float& v : values)
-    v = static_cast<float>(random.normal());
+    v = static_cast<float>(test::bell(random));
   return values;
 }
 

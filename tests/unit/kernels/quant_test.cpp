@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "base/rng.h"
+#include "support/random.h"
 
 namespace gpt {
 namespace {
@@ -72,7 +72,7 @@ TEST(Quant, ErrorIsAtMostHalfAStepAndTheRoundingOfTheScale) {
     Values x;
     float largest = 0;
     for (float& v : x) {
-      v = static_cast<float>(random.normal());
+      v = static_cast<float>(test::bell(random));
       largest = std::max(largest, std::abs(v));
     }
     const Values y8 = round_trip<BlockQ8>(x), y4 = round_trip<BlockQ4>(x);
@@ -112,7 +112,7 @@ TEST(Quant, RowsAreBlocksOneAfterAnother) {
     std::vector<float> x(3 * size), y(3 * size), block(size);
     RandomStream random(5, RandomSite::test);
     for (float& v : x)
-      v = static_cast<float>(random.normal());
+      v = static_cast<float>(test::bell(random));
     std::vector<std::byte> row(static_cast<size_t>(row_bytes(dtype, 3 * n)));
     quantize_row(dtype, x.data(), 3 * n, row.data());
     dequantize_row(dtype, row.data(), 3 * n, y.data());
@@ -129,7 +129,7 @@ TEST(Quant, ErrorIsThatOfTheBitsOfTheType) {
   RandomStream random(7, RandomSite::test);
   std::vector<float> x(kN), y(kN);
   for (float& v : x)
-    v = static_cast<float>(random.normal());
+    v = static_cast<float>(test::bell(random));
   struct Case {
     DType dtype;
     double steps;
