@@ -56,6 +56,8 @@ void Preferences::run(const ObjectiveCall& call) const {
 
 namespace {
 
+constexpr const char* kChecksum = "checksum";  // of the reference's bytes, in its file
+
 using Json = nlohmann::ordered_json;
 
 // Both are a prompt with a response, whose tokens count.
@@ -198,6 +200,11 @@ class DpoTask : public Task {
     const size_t n = 2 * (train_.size() + val_.size());
     if (tensor == nullptr || tensor->dtype != DType::f32 || tensor->bytes.size() != n * sizeof(float))
       fail("{}: expected the log-probabilities of {} answers", path, n);
+    const auto recorded = file.metadata().find(kChecksum);  // none in earlier versions
+    const std::string_view bytes(reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size());
+    if (recorded != file.metadata().end() && recorded->second != hex_hash(bytes))
+      fail("cannot resume: {} is damaged: its checksum is {}, expected {}; put it back", path,
+           hex_hash(bytes), recorded->second);
     reference_.resize(n);
     std::memcpy(reference_.data(), tensor->bytes.data(), tensor->bytes.size());
   }
@@ -286,7 +293,9 @@ class DpoTask : public Task {
   void write_reference(const std::string& path) {
     const NamedTensor tensor =
         named_tensor("logprobs", make_view(reference_.data(), DType::f32, {std::ssize(reference_)}));
-    write_safetensors(path, {&tensor, 1});
+    const std::string_view bytes(reinterpret_cast<const char*>(reference_.data()),
+                                 reference_.size() * sizeof(float));
+    write_safetensors(path, {&tensor, 1}, {{kChecksum, hex_hash(bytes)}});
   }
 
   // Log-probabilities of all answers from the first one on, which the processes share; nothing when

@@ -239,7 +239,8 @@ TrainStep::Options options_of(const TrainConfig& config, const ParamTable& table
 Tuner::Tuner(const TuneRequest& request)
     : request_(request),
       processes_(*request.processes),
-      resumed_(request.resume ? std::optional(check_resumable(request.out, request.config.run))
+      resumed_(request.resume ? std::optional(check_resumable(request.out, request.config.run,
+                                                              tune_config_json(request.config).dump()))
                               : std::nullopt),
       pool_(thread_count(request.config.run.train.threads, processes_)),
       backend_{pool_, *request.kernels, request.memory},
@@ -274,6 +275,7 @@ void Tuner::start() {
   if (!trained_.adapted) base_.reset();
   state_.data = identity;
   state_.config = run_config_json(request_.config.run).dump();
+  state_.tuning = tune_config_json(request_.config).dump();
   require_same_run(processes_, {state_.data, state_.config, backend_.kernels.isa, state_.step, begins,
                                 tune_config_json(request_.config).dump()});
   saved_step_ = request_.resume ? state_.step : -1;

@@ -176,9 +176,10 @@ class SpmReader {
         fail("cannot read {}: the id {} is given to two tokens", name_, token.id);
       // Added tokens are found before blanks are written; what the vocabulary calls them plays no part.
       const auto type = piece.text.empty() ? SpmParts::Type::user_defined : piece.type;
-      // Where a special token is only a character of the text, the model still has it.
-      const bool is_character = !piece.text.empty() && is_one_character(token.text);
-      piece = {token.text, 0, token.special && !is_character ? SpmParts::Type::control : type};
+      // Where a special token is only a character or a byte of the text, the model still has it.
+      const bool is_of_text =
+          !piece.text.empty() && (is_one_character(token.text) || type == SpmParts::Type::byte);
+      piece = {token.text, 0, token.special && !is_of_text ? SpmParts::Type::control : type};
     }
   }
 

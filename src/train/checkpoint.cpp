@@ -91,6 +91,7 @@ void visit_state(State& s, Visit&& visit) {
 json state_json(const RunState& s) {
   json out = {{"config", json::parse(s.config)},
               {"pending", pending_names.at(static_cast<size_t>(s.pending))}};
+  if (s.tuning != "{}") out["finetune"] = json::parse(s.tuning);
   visit_state(s, [&](const char* key, const auto& field, bool) { out[key] = field; });
   return out;
 }
@@ -102,6 +103,7 @@ RunState state_from_json(const json& object, const std::string& path) {
       if (always || object.contains(key)) object.at(key).get_to(field);
     });
     s.config = object.value("config", json::object()).dump();
+    s.tuning = object.value("finetune", json::object()).dump();
     s.pending = pending_of(object.value("pending", "nothing"), path);
   } catch (const json::exception& error) {
     fail("{}: not the state of a training run: {}", path, error.what());

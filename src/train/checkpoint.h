@@ -25,8 +25,9 @@ struct RunState {
   int64_t tokens = 0;
   int64_t skipped = 0;
   DataIdentity data;
-  std::string data_folder;             // where the names of the data are relative to; "" in older versions
-  std::string config = "{}";           // the run's, as JSON; {} in checkpoints of older versions
+  std::string data_folder;    // where the names of the data are relative to; "" in older versions
+  std::string config = "{}";  // the run's, as JSON; {} in checkpoints of older versions
+  std::string tuning = "{}";  // of a fine-tuning run: finetune.json; {} for others and in older versions
   Pending pending = Pending::nothing;  // after `step`
   double best_val_loss = 0;            // meaningful when best_step >= 0
   int64_t best_step = -1;

@@ -23,7 +23,7 @@ using nlohmann::json;
 // Where text and tokenizer lie is free: what is in them is compared.
 bool is_compared(const std::string& key) {
   const std::vector<std::string>& free = resumable_keys();
-  return key != "data" && key != "val_data" && key != "tokenizer" && key != "device" &&
+  return key != "data" && key != "val_data" && key != "model" && key != "tokenizer" && key != "device" &&
          std::ranges::find(free, key) == free.end();
 }
 
@@ -33,15 +33,15 @@ bool is_exact(const json& config) {
 
 // before: {} in checkpoints of older versions. Keys that only one of them has came with another version.
 // Where numbers depend on the processes anyway, micro-batches may be those of another number of them.
-void check_same_config(const std::string& folder, const json& before, const json& now) {
+void check_same_config(const std::string& path, const json& before, const json& now) {
   const bool is_fast = !is_exact(before) || !is_exact(now);
   for (const auto& [key, value] : before.items()) {
     if (!is_compared(key) || (is_fast && key == "micro_batch") || !now.contains(key) || now[key] == value)
       continue;
     fail(
-        "cannot resume: {}/config.json was changed: the run was made with {} = {}, found {}; put it back, or "
+        "cannot resume: {} was changed: the run was made with {} = {}, found {}; put it back, or "
         "start another run from this one with --init-from",
-        folder, key, value.dump(), now[key].dump());
+        path, key, value.dump(), now[key].dump());
   }
 }
 
@@ -95,7 +95,7 @@ const std::vector<std::string>& resumable_keys() {
   return keys;
 }
 
-ResumedRun check_resumable(const std::string& folder, const RunConfig& config) {
+ResumedRun check_resumable(const std::string& folder, const RunConfig& config, const std::string& tuning) {
   const std::string last = folder + "/last";
   recover_directory(last);
   if (!std::filesystem::exists(last + "/train_state.json")) {
@@ -106,7 +106,8 @@ ResumedRun check_resumable(const std::string& folder, const RunConfig& config) {
   run.state = read_run_state(last);
   const json before = json::parse(run.state.config);
   const json now = run_config_json(config);
-  check_same_config(folder, before, now);
+  check_same_config(folder + "/config.json", before, now);
+  check_same_config(folder + "/finetune.json", json::parse(run.state.tuning), json::parse(tuning));
   run.reduce_note = reduce_note(before, now, run.state.step);
   run.planned_steps = before.value("steps", config.train.steps);
   if (config.train.steps < run.state.step) {

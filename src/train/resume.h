@@ -25,7 +25,9 @@ struct ResumedRun {
 // Reads the state of the run in `folder` (its last/ is repaired after a kill). Throws Error naming what
 // changed: a file of the checkpoint, a config key that changes the numbers, steps that are fewer than those
 // done. Checkpoints from before such things were recorded are taken as they are.
-ResumedRun check_resumable(const std::string& folder, const RunConfig& config);
+// tuning: of a fine-tuning run, the text of its finetune.json; there the model may lie elsewhere.
+ResumedRun check_resumable(const std::string& folder, const RunConfig& config,
+                           const std::string& tuning = "{}");
 
 // Throws Error when the text or the tokenizer is not what the run was made with so far.
 void check_same_data(const DataIdentity& before, const DataIdentity& now);
