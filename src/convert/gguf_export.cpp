@@ -149,6 +149,7 @@ class Export {
     const RopeScaling& scaling = c_.rope_scaling;
     if (scaling.type == RopeScaling::Type::llama3) {
       add(m, "rope.scaling.original_context_length", scaling.original_n_ctx);
+      m.add(kRopeFactorKey, static_cast<float>(scaling.factor));
       m.add(kRopeLowKey, static_cast<float>(scaling.low_freq_factor));
       m.add(kRopeHighKey, static_cast<float>(scaling.high_freq_factor));
     }

@@ -19,14 +19,20 @@ bool is_finite(float x) {
   return std::isfinite(x);
 }
 
-// The index of the first value that a block format makes infinite, or -1.
-int64_t infinite_in_blocks(DType dtype, const std::vector<float>& x) {
-  if (std::ranges::none_of(x, [](float value) { return std::abs(value) > kLargestF16; })) return -1;
+// A row as a block format has it.
+std::vector<float> stored_in_blocks(DType dtype, const std::vector<float>& x) {
   const auto n = std::ssize(x);
   std::vector<std::byte> row(static_cast<size_t>(row_bytes(dtype, n)));
   std::vector<float> stored(x.size());
   quantize_row(dtype, x.data(), n, row.data());
   dequantize_row(dtype, row.data(), n, stored.data());
+  return stored;
+}
+
+// The index of the first value that a block format makes infinite, or -1.
+int64_t infinite_in_blocks(DType dtype, const std::vector<float>& x) {
+  if (std::ranges::none_of(x, [](float value) { return std::abs(value) > kLargestF16; })) return -1;
+  const std::vector<float> stored = stored_in_blocks(dtype, x);
   for (size_t i = 0; i < x.size(); ++i) {
     if (std::abs(x[i]) > kLargestF16 && !is_finite(stored[i])) return static_cast<int64_t>(i);
   }
@@ -40,6 +46,23 @@ int64_t infinite_in(DType dtype, const std::vector<float>& x) {
   const float limit = dtype == DType::f16 ? kInfiniteInF16 : kInfiniteInBf16;
   const auto found = std::ranges::find_if(x, [&](float value) { return std::abs(value) >= limit; });
   return found == x.end() ? -1 : found - x.begin();
+}
+
+float largest_of(const std::vector<float>& x) {
+  float largest = 0;
+  for (const float value : x)
+    largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+// Whether a type has nothing but zeros for a row that is not all zeros.
+bool vanishes(DType dtype, const std::vector<float>& x) {
+  constexpr float kHalfOfSmallestF16 = 0x1p-25f;
+  const float largest = largest_of(x);
+  if (dtype == DType::f16) return largest > 0 && largest <= kHalfOfSmallestF16;
+  constexpr float kSafe = 1e-3f;  // in every block format
+  if (!is_quantized(dtype) || largest == 0 || largest > kSafe) return false;
+  return largest_of(stored_in_blocks(dtype, x)) == 0;
 }
 
 // Where an element of a parameter is in its tensor of the file.
@@ -59,7 +82,8 @@ void check_values(const LoadedModel& loaded, int id, DType dtype) {
     return fmt::format("{}: tensor {} at {}", loaded.paths()[0], printable(origin.tensor->name),
                        index_of(origin.place, r, c));
   };
-  std::vector<float> x(static_cast<size_t>(cols));
+  std::vector<float> x(static_cast<size_t>(cols)), largest;  // the row with the largest value
+  float largest_value = 0;
   for (int64_t r = 0; r < rows; ++r) {
     read_row(view, r, cols, x.data());
     if (const auto bad = std::ranges::find_if_not(x, is_finite); bad != x.end())
@@ -69,7 +93,14 @@ void check_values(const LoadedModel& loaded, int id, DType dtype) {
     if (const int64_t c = infinite_in(dtype, x); c >= 0)
       fail("{}: the value {} is too large for {}; use --dtype {}", where(r, c), x[static_cast<size_t>(c)],
            dtype_name(dtype), std::abs(x[static_cast<size_t>(c)]) < kInfiniteInBf16 ? "bf16" : "fp32");
+    if (const float most = largest_of(x); most > largest_value) {
+      largest_value = most;
+      largest = x;
+    }
   }
+  if (vanishes(dtype, largest))
+    fail("{}: tensor {}: all values, up to {}, are too small for {} and would be 0; use --dtype bf16",
+         loaded.paths()[0], printable(origin.tensor->name), largest_value, dtype_name(dtype));
 }
 
 }  // namespace gpt

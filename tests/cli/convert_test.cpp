@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "io/safetensors.h"
 #include "run_gpt.h"
 #include "support/temp_dir.h"
 
@@ -250,9 +251,9 @@ TEST(Convert, SaysWhatTheFormatHasNoPlaceFor) {
   EXPECT_FALSE(names(hf.err, {"attn_dropout"}));
 }
 
-// A copy of a model with another value in a tensor, at the index of an element.
+// A copy of a model with another value in a tensor, from the index of an element on.
 void copy_with_value(const std::string& model, const std::string& to, const std::string& tensor,
-                     size_t element, float value) {
+                     size_t element, float value, size_t count = 1) {
   fs::copy(kModels + model, to);
   const std::string weights = to + "/model.safetensors";
   std::string bytes = read_file(weights);
@@ -260,7 +261,8 @@ void copy_with_value(const std::string& model, const std::string& to, const std:
   std::memcpy(&header, bytes.data(), sizeof header);
   const auto tensors = nlohmann::json::parse(bytes.substr(sizeof header, header));
   const uint64_t at = tensors[tensor]["data_offsets"][0];
-  std::memcpy(bytes.data() + sizeof header + header + at + element * sizeof value, &value, sizeof value);
+  for (size_t i = element; i < element + count; ++i)
+    std::memcpy(bytes.data() + sizeof header + header + at + i * sizeof value, &value, sizeof value);
   gpt::test::write_plain_file(weights, bytes);
 }
 
@@ -321,6 +323,49 @@ TEST(Convert, KeepsTheLargestValuesOfAType) {
     const GptRun run = run_gpt(words);
     EXPECT_EQ(run.status, 0) << value << run.err;
   }
+}
+
+// A small model has weights that are tiny; zeros in their place would be another model.
+TEST(Convert, RefusesTensorsThatWouldVanish) {
+  const std::string matrix = "transformer.h.0.mlp.c_proj.weight";
+  const auto convert = [&](float value, const std::vector<std::string>& flags) {
+    const TempDir dir;
+    const gpt::SafetensorsFile file(kModels + "gpt2/model.safetensors");
+    copy_with_value("gpt2", dir.file("in"), matrix, 0, value, file.find(matrix)->bytes.size() / sizeof value);
+    std::vector<std::string> words = {"convert", dir.file("in"), dir.file("m.gguf")};
+    words.insert(words.end(), flags.begin(), flags.end());
+    return run_gpt(words);
+  };
+  for (const char* type : {"q8_0", "q4_0"}) {
+    expect_error(convert(1e-9F, {"--quant", type}), 1, {matrix, type, "--dtype bf16"});
+    EXPECT_EQ(convert(1e-4F, {"--quant", type}).status, 0);
+    EXPECT_EQ(convert(0, {"--quant", type}).status, 0);
+  }
+  expect_error(convert(1e-9F, {"--dtype", "fp16"}), 1, {matrix, "fp16", "--dtype bf16"});
+  EXPECT_EQ(convert(1e-9F, {"--dtype", "bf16"}).status, 0);
+}
+
+TEST(Convert, Llama3FrequenciesSurviveGguf) {
+  const TempDir dir;
+  fs::copy(kModels + "llama", dir.file("in"));
+  nlohmann::json config = nlohmann::json::parse(read_file(dir.file("in/config.json")));
+  // No wavelength is stretched by the whole factor, so that the factors in the file do not tell it.
+  const nlohmann::json rope = {{"rope_type", "llama3"},   {"rope_theta", 500.0},
+                               {"factor", 2.0},           {"low_freq_factor", 2.0},
+                               {"high_freq_factor", 8.0}, {"original_max_position_embeddings", 8192}};
+  config.erase("rope_theta");
+  config.erase("rope_scaling");
+  config["rope_parameters"] = rope;
+  gpt::test::write_plain_file(dir.file("in/config.json"), config.dump());
+  EXPECT_EQ(run_gpt({"convert", dir.file("in"), dir.file("m.gguf")}).status, 0);
+  const GptRun back = run_gpt({"convert", dir.file("m.gguf"), dir.file("back")});
+  ASSERT_EQ(back.status, 0) << back.err;
+  const nlohmann::json found = nlohmann::json::parse(read_file(dir.file("back/config.json")));
+  const nlohmann::json& scaling =
+      found.contains("rope_parameters") ? found["rope_parameters"] : found["rope_scaling"];
+  for (const char* key :
+       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"})
+    EXPECT_EQ(scaling[key].get<double>(), rope[key].get<double>()) << key;
 }
 
 TEST(Convert, AllTokensThatEndATextSurviveGguf) {

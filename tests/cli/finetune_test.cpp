@@ -416,6 +416,30 @@ TEST_F(Finetune, ResumingBesideAnotherModelIsRefused) {
   EXPECT_TRUE(names(resumed.err, {"base_hash", "--init-from"}));
 }
 
+// What is beside the checkpoint, and the run goes on with, is what it was made with.
+TEST_F(Finetune, ResumingWithChangedFilesIsRefused) {
+  const GptRun run = finetune("dpo", "pairs.jsonl", "changed", {"--steps", "4", "--stop-after", "2"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const auto resume = [] {
+    return run_gpt({"finetune", "--resume", "--out", file("changed"), "--threads", "1"});
+  };
+  const std::string settings = content("changed/finetune.json");
+  for (const char* key : {"beta", "head_dropout", "template"}) {
+    nlohmann::json changed = nlohmann::json::parse(settings);
+    changed[key] = changed[key].is_string() ? nlohmann::json("chatml") : nlohmann::json(0.7);
+    std::ofstream(file("changed/finetune.json")) << changed.dump();
+    expect_error(resume(), 1, {file("changed/finetune.json"), key});
+  }
+  std::ofstream(file("changed/finetune.json")) << settings;
+  const std::string reference = content("changed/reference.safetensors");
+  std::string damaged = reference;
+  damaged[damaged.size() - 2] ^= 0x40;
+  std::ofstream(file("changed/reference.safetensors"), std::ios::binary) << damaged;
+  expect_error(resume(), 1, {file("changed/reference.safetensors")});
+  std::ofstream(file("changed/reference.safetensors"), std::ios::binary) << reference;
+  EXPECT_EQ(resume().status, 0);
+}
+
 // The steps that a failing judge comes after are kept.
 TEST_F(Finetune, AFailingRewardLosesNoStep) {
   const std::string count = file("count");

@@ -194,7 +194,8 @@ class ConfigReader {
     }
     std::vector<float> factors(tensor.bytes.size() / sizeof(float));
     std::memcpy(factors.data(), tensor.bytes.data(), tensor.bytes.size());
-    const float factor = *std::ranges::max_element(factors);
+    // Where no wavelength is long enough for the whole factor, only the own key tells it.
+    const double factor = file_.number(kRopeFactorKey).value_or(*std::ranges::max_element(factors));
     RopeScaling scaling{.type = RopeScaling::Type::llama3, .factor = factor};
     scaling.low_freq_factor = file_.number(kRopeLowKey).value_or(scaling.low_freq_factor);
     scaling.high_freq_factor = file_.number(kRopeHighKey).value_or(scaling.high_freq_factor);

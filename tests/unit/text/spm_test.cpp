@@ -55,6 +55,32 @@ TEST(Spm, TokenizerJsonGivesTheSameIds) {
   }
 }
 
+// As trainers of tokenizers write them when they are named as special.
+TEST(Spm, BytePiecesMayBeSpecialTokens) {
+  const auto plain = parse_tokenizer(small()->to_json(), "plain");
+  Json json = Json::parse(plain->to_json());
+  int bytes = 0;
+  for (const auto& [text, id] : json["model"]["vocab"].items()) {
+    if (!text.starts_with("<0x") || ++bytes % 2 == 0) continue;
+    json["added_tokens"].push_back({{"id", id},
+                                    {"content", text},
+                                    {"single_word", false},
+                                    {"lstrip", false},
+                                    {"rstrip", false},
+                                    {"normalized", false},
+                                    {"special", true}});
+  }
+  ASSERT_EQ(bytes, 256);
+  const auto special = parse_tokenizer(json.dump(), "special");
+  std::ifstream file(kTextData + "spm.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    const std::string text = Json::parse(line)["text"];
+    EXPECT_EQ(special->encode(text), plain->encode(text)) << line;
+    EXPECT_EQ(special->decode(plain->encode(text)), plain->decode(plain->encode(text))) << line;
+  }
+  EXPECT_EQ(special->encode_special("<0x00>").size(), 1u);
+}
+
 TEST(Spm, LlamaGoldens) {
   const std::string rows = test::reference_path("tokenizers/llama-spm.jsonl");
   GPT_SKIP_WITHOUT(rows);
