@@ -62,6 +62,7 @@ const char* format_name(AdapterFormat format) {
 
 int convert_adapter(const ConvertArguments& a) {
   check_adapter_flags(a);
+  if (a.to.empty()) check_folder_name(a.out, {".gguf"});
   const std::string to = !a.to.empty() ? a.to : a.out.ends_with(".gguf") ? "gguf" : "peft";
   check_choice("--to", to, {"peft", "gguf"});
   if (to == "gguf" && !a.out.ends_with(".gguf"))
@@ -73,6 +74,7 @@ int convert_adapter(const ConvertArguments& a) {
   const LoadedModel model(base, std::nullopt, MatrixOrder::as_stored, a.hints);
   const LoadedAdapter loaded = load_adapter(a.in, model.model());
   require_same_tokens(model, a.in);
+  if (const std::string note = note_other_base(model, a.in); !note.empty()) write_note("note: " + note);
   if (to == "gguf") {
     write_adapter_gguf(a.out, model.model(), *loaded.adapter, fs::path(a.out).stem().string());
   } else {
@@ -84,7 +86,7 @@ int convert_adapter(const ConvertArguments& a) {
                          to == "gguf" ? "GGUF" : "PEFT", fmt::format("rank {}", loaded.adapter->rank),
                          format_amount(std::ssize(loaded.adapter->products), "matrix", "matrices"),
                          format_thousands(loaded.adapter->table.total())));
-  if (!a.json) write_next({"gpt", "generate", base, "--adapter", a.out});
+  if (!a.json) write_next(use_command(base, a.out));
   if (a.json)
     write_output(nlohmann::json{{"in", a.in},
                                 {"out", a.out},
@@ -132,8 +134,7 @@ int describe_adapter(const std::string& path, bool json) {
   add("parameters", format_thousands(f.parameters), format_bytes(4 * f.parameters) + " in fp32");
   write_output(format_table(table));
   std::error_code ignored;
-  if (!f.base.empty() && fs::exists(f.base, ignored))
-    write_next({"gpt", "generate", f.base, "--adapter", path});
+  if (!f.base.empty() && fs::exists(f.base, ignored)) write_next(use_command(path));
   return 0;
 }
 

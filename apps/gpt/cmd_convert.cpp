@@ -207,11 +207,7 @@ std::string format_of_name(const std::string& out) {
   }
   if (out.ends_with(".bin")) fail_usage("{}: a file of which format? Give --to llama2c or --to llmc", out);
   if (out.ends_with(".gguf")) return "gguf";
-  const std::string extension = fs::path(out).extension().string();
-  const std::vector<std::string> known = {".gguf"};
-  if (const std::string meant = did_you_mean(extension, known); !meant.empty())
-    fail_usage("{}: unknown extension \"{}\"{} For a folder of this name give --to hf", out, extension,
-               meant);
+  check_folder_name(out, {".gguf"});
   return "hf";
 }
 

@@ -171,9 +171,10 @@ int run_tales(const TalesArguments& a) {
   const TalesText tales = generate_tales(a.bytes, static_cast<uint64_t>(a.seed), a.first_story);
   write_tales(a, tales.text);
   write_note(fmt::format(
-      "{} bytes of tales; entropy {} bits per byte (this text: {}): no model can do better on average; the "
+      "{} of tales; entropy {} bits per byte (this text: {}): no model can do better on average; the "
       "next story is number {}\n",
-      format_thousands(std::ssize(tales.text)), format_loss(tales_entropy_per_byte() / std::numbers::ln2),
+      format_amount(std::ssize(tales.text), "byte"),
+      format_loss(tales_entropy_per_byte() / std::numbers::ln2),
       format_loss(tales.nats / std::numbers::ln2 / static_cast<double>(tales.text.size())),
       format_thousands(tales.next_story)));
   if (!a.out.empty()) write_next({"gpt", "train", a.out, "--preset", "tiny", "--out", "run"});
@@ -208,10 +209,10 @@ PackStats pack(const char* what,
   ProgressNote note(what);
   int64_t calls = 0;
   return work([&](const PackProgress& p) {
-    note.update(
-        p.done, p.total,
-        fmt::format("{} tokens, {} shards, {}/s of text", format_count(p.stats.tokens), p.stats.shards,
-                    format_bytes(static_cast<double>(p.stats.text_bytes) / p.stats.seconds)));
+    note.update(p.done, p.total,
+                fmt::format("{} tokens, {}, {}/s of text", format_count(p.stats.tokens),
+                            format_amount(p.stats.shards, "shard"),
+                            format_bytes(static_cast<double>(p.stats.text_bytes) / p.stats.seconds)));
     fault_point("pack.progress", calls++);
     if (interrupted()) throw Interrupted("interrupted; the same command goes on after the last whole shard");
   });
@@ -221,6 +222,7 @@ void check(const PackArguments& a) {
   if (!a.task.empty() && a.dry_run) fail_usage("--task: expected none with --dry-run");
   if (a.data.empty()) fail_usage("--data is missing: name text files, folders or patterns");
   if (a.options.out.empty()) fail_usage("--out is missing: name a folder for the shards, or one file *.bin");
+  check_folder_name(a.options.out, {".bin"});
   check_choice("--format", a.format, {"gpt", "llmc"});
 }
 
@@ -326,6 +328,7 @@ ShardSet named_shards(const std::vector<std::string>& paths, const char* command
     fail_usage("PATH is missing: name token shards or folders of them; see gpt data {} --help", command);
   ShardSet all;
   for (const std::string& path : paths) {
+    if (!path_exists(path)) fail("cannot read {}: no such file or folder", path);
     const ShardSet set = open_shard_set(path);
     if (set.shards.empty()) {
       fail("{} holds no token shards; gpt data pack makes them, and gpt data preview --data shows text",
@@ -371,9 +374,9 @@ int run_info(const ShardArguments& a) {
     if (tokenizer) shard.require_vocabulary(vocabulary_hash(*tokenizer), tokenizer->vocab_size());
   }
   write_output(a.json ? shards_json(shards).dump(2) + "\n" : shards_text(shards, tokenizer.get()));
-  if (!a.json)
-    write_next({"gpt", "data", "preview", a.paths[0], "--tokenizer",
-                a.tokenizer.empty() ? a.paths[0] : a.tokenizer});
+  const std::string known = a.tokenizer.empty() ? a.paths[0] : a.tokenizer;
+  if (!a.json && (!a.tokenizer.empty() || has_tokenizer(known)))  // single shards have none
+    write_next({"gpt", "data", "preview", a.paths[0], "--tokenizer", known});
   return 0;
 }
 

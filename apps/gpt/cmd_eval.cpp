@@ -273,7 +273,8 @@ int run(const EvalArguments& a) {
   const EvalResult result = evaluate(loaded.model(), text.tokens, options, machine.backend, EvalProgress());
   finish_check(check);
   write_output(a.json ? result_json(a, result, text).dump(2) + "\n" : result_table(result, text.floor));
-  if (!a.json) write_next(use_command(a.model));
+  if (!a.json)
+    write_next(a.adapters.size() == 1 ? use_command(a.model, a.adapters[0]) : use_command(a.model));
   return 0;
 }
 

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "command.h"
 #include "options.h"
 #include "output.h"
@@ -32,25 +34,39 @@ struct ReportArguments {
   bool json = false;
 };
 
-// Returns the folders that hold a run, or all of them if none does. Writes a note about each folder that
-// holds none, for instance because its training has not saved anything yet.
-std::vector<std::string> folders_with_runs(const std::vector<std::string>& folders) {
+// Returns the folders that hold a run and what is missing, or all names if no folder holds one. Writes a note
+// about the other files and folders, which a pattern such as runs/* may stand for.
+std::vector<std::string> folders_with_runs(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 3;
   std::vector<std::string> runs, others;
-  for (const std::string& folder : folders)
-    (is_folder(folder) && !path_exists(folder + "/metrics.jsonl") ? others : runs).push_back(folder);
-  if (runs.empty()) return folders;
-  for (const std::string& folder : others)
-    write_note(fmt::format("note: {} is left out: it holds no metrics.jsonl, so no run\n", folder));
+  bool found = false;
+  for (const std::string& name : names) {
+    const bool is_run = path_exists(name + "/metrics.jsonl");
+    found = found || is_run;
+    (is_run || !path_exists(name) ? runs : others).push_back(name);
+  }
+  if (!found) return names;
+  if (!others.empty())
+    write_note(fmt::format("note: {} left out for lack of a metrics.jsonl: {}\n",
+                           format_amount(std::ssize(others), "name"), format_list(others, kShown)));
   return runs;
+}
+
+void require_few_runs(const std::vector<std::string>& runs) {
+  if (runs.size() <= kMostRuns) return;
+  fail_usage(
+      "report: expected at most {} runs, found {}; name those to compare, or a pattern that fits fewer, such "
+      "as {}*",
+      kMostRuns, runs.size(), runs.front());
 }
 
 int run(const ReportArguments& a) {
   if (a.runs.empty()) fail_usage("report: RUN is missing; see gpt report --help");
-  if (a.runs.size() > kMostRuns)
-    fail_usage("report: expected at most {} runs, found {}", kMostRuns, a.runs.size());
+  const std::vector<std::string> folders = folders_with_runs(a.runs);
+  require_few_runs(folders);
   check_output_file("--out", a.out, kPageFile);
   check_output_file("--svg", a.svg, kPictureFile);
-  const std::vector<FinishedRun> runs = read_runs(folders_with_runs(a.runs));
+  const std::vector<FinishedRun> runs = read_runs(folders);
   if (!a.out.empty()) {
     write_file_atomic(a.out, report_html(compare_report(runs)));
     write_note("wrote " + a.out + "\n");
@@ -69,7 +85,11 @@ int run(const ReportArguments& a) {
   if (const TextTable table = difference_table(runs); !table.rows.empty())
     text += "\nSettings that differ:\n" + format_table(table);
   write_output(text);
-  write_next(use_command(runs.front().path));
+  const auto has_model = [](const FinishedRun& run) {
+    return path_exists(run.path + "/last") || path_exists(run.path + "/best");
+  };
+  if (const auto run = std::ranges::find_if(runs, has_model); run != runs.end())
+    write_next(use_command(run->path));
   return 0;
 }
 

@@ -148,6 +148,13 @@ void check(const ServeArguments& a) {
     fail_usage("--kv-memory: expected GiB up to {}, found {}", 1 << 20, a.kv_memory);
 }
 
+// What is said while the server runs: not where standard error is a pipe that is full, which nobody may ever
+// read.
+void write_note_if_read(const std::string& text) {
+  pollfd ready{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  if (::poll(&ready, 1, 0) != 0) write_note(text);
+}
+
 serve::ServedModelOptions model_options(const ServeArguments& a, bool several_keys, const std::string& name,
                                         const std::string& path) {
   serve::ServedModelOptions o{.name = name, .path = path, .tokenizer = a.tokenizer, .chat_format = a.format};
@@ -165,6 +172,7 @@ serve::ServedModelOptions model_options(const ServeArguments& a, bool several_ke
   o.worker = {.step_rows = a.step_rows,
               .max_waiting = a.max_queue,
               .max_of_client = several_keys ? std::max<int64_t>(a.max_queue / 2, 1) : a.max_queue};
+  o.note = write_note_if_read;
   return o;
 }
 
@@ -188,13 +196,6 @@ void raise_descriptor_limit() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-// What is said while the server runs: not where standard error is a pipe that is full, which nobody may ever
-// read.
-void write_note_if_read(const std::string& text) {
-  pollfd ready{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
-  if (::poll(&ready, 1, 0) != 0) write_note(text);
 }
 
 class Service {

@@ -236,9 +236,9 @@ void note_choices(const TrainSources& sources, const ConfigFlags& flags, const R
   const int64_t warmup = keys.value("warmup", int64_t{0}), vocab = keys.value("vocab_size", int64_t{0});
   if (!flags.is_set("warmup") && config.train.warmup > 0 && config.train.warmup < warmup &&
       config.train.warmup == config.train.steps / 4)
-    write_note(
-        fmt::format("note: {} steps of warm-up, a quarter of the run: the {} of {} are for longer runs\n",
-                    format_thousands(config.train.warmup), format_thousands(warmup), sources.preset));
+    write_note(fmt::format("note: {} of warm-up, a quarter of the run: the {} of {} are for longer runs\n",
+                           format_amount(config.train.warmup, "step"), format_thousands(warmup),
+                           sources.preset));
   constexpr int64_t kBytes = 256;
   if (config.train.tokenizer == "byte" && config.model.vocab_size == 0 && vocab > kBytes)
     write_note(fmt::format(

@@ -261,7 +261,7 @@ std::string name_of(const ModelConfig& c, const char* key) {
 std::string components_text(const ModelConfig& c) {
   const std::string norm = name_of(c, "norm") == "rms" ? "RMS norm" : "layer norm";
   const bool gated = c.act == Act::swiglu;
-  std::string heads = fmt::format("{} heads of {}", c.n_head, c.head_dim);
+  std::string heads = fmt::format("{} of {}", format_amount(c.n_head, "head"), c.head_dim);
   if (c.n_kv_head != c.n_head)
     heads += fmt::format(", {} for keys and values ({})", c.n_kv_head, c.n_kv_head == 1 ? "MQA" : "GQA");
   std::string text = "components\n";

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -20,6 +21,7 @@
 #include "gpt/gpt.hpp"
 #include "help.h"
 #include "interrupt.h"
+#include "model/config_alias.h"
 #include "output.h"
 #include "parse_problem.h"
 #include "report/utf8_text.h"
@@ -302,6 +304,42 @@ int run_command(const std::vector<std::string>& typed) {
   }
 }
 
+// The config key that a word of the command line sets, "lr" of --lr=1 or --learning-rate; "" for other words.
+std::string config_key_of_flag(std::string word) {
+  if (!word.starts_with("--")) return "";
+  word = word.substr(2, word.find('=') - 2);
+  std::ranges::replace(word, '-', '_');
+  const std::string key = config_key_of(word);
+  return key.empty() ? word : key;
+}
+
+// Where a config key has its value from: the flag as typed, --over of gpt sweep, or the variable of the
+// environment; "" if from a file or a default.
+std::string source_of_key(const std::string& key, const std::vector<std::string>& typed) {
+  for (const std::string& word : typed) {
+    if (word.starts_with(key + "=")) return "--over " + key;
+  }
+  for (const std::string& word : typed) {
+    if (config_key_of_flag(word) == key) return word.substr(0, word.find('='));
+  }
+  const std::string variable = variable_name(key);
+  const char* const value = std::getenv(variable.c_str());
+  return value == nullptr || *value == '\0' ? "" : variable;
+}
+
+// A message in which each `config key "lr"` is the flag or the variable that gave the value.
+std::string with_sources(std::string message, const std::vector<std::string>& typed) {
+  constexpr std::string_view kMark = "config key \"";
+  for (size_t at = message.find(kMark); at != std::string::npos; at = message.find(kMark, at + 1)) {
+    const size_t begin = at + kMark.size(), end = message.find('"', begin);
+    if (end == std::string::npos) break;
+    if (std::string_view(message).substr(0, at).ends_with("unknown ")) continue;  // it is no key
+    const std::string source = source_of_key(message.substr(begin, end - begin), typed);
+    if (!source.empty()) message.replace(at, end + 1 - at, source);
+  }
+  return message;
+}
+
 int report_error(const char* message, int status) {
   std::string line(message);
   for (char& c : line) {
@@ -311,19 +349,19 @@ int report_error(const char* message, int status) {
   return status;
 }
 
-int report_usage(const UsageError& error) {
-  return report_error(with_flag(error).c_str(), 2);
+int report_usage(const UsageError& error, const std::vector<std::string>& typed) {
+  return report_error(with_sources(with_flag(error), typed).c_str(), 2);
 }
 
 // Each on a line of its own.
-int report_usage(const UsageErrors& several) {
+int report_usage(const UsageErrors& several, const std::vector<std::string>& typed) {
   for (const std::exception_ptr& error : several.errors()) {
     try {
       std::rethrow_exception(error);
     } catch (const UsageError& usage) {
-      report_usage(usage);
+      report_usage(usage, typed);
     } catch (const std::exception& other) {
-      report_error(other.what(), 2);
+      report_error(with_sources(other.what(), typed).c_str(), 2);
     }
   }
   return 2;
@@ -339,16 +377,16 @@ int run_all(const std::vector<std::string>& typed) {
   } catch (const Interrupted& error) {
     return report_error(error.what(), kInterruptedStatus);
   } catch (const UsageErrors& errors) {
-    return report_usage(errors);
+    return report_usage(errors, typed);
   } catch (const UsageError& error) {
-    return report_usage(error);
+    return report_usage(error, typed);
   } catch (const std::filesystem::filesystem_error& error) {
     const std::string what = "cannot read " + error.path1().string() + ": " + error.code().message();
     return report_error(what.c_str(), 1);
   } catch (const std::bad_alloc&) {
     return report_error("out of memory; use a smaller model, batch or context", 1);
   } catch (const std::exception& error) {
-    return report_error(error.what(), 1);
+    return report_error(with_sources(error.what(), typed).c_str(), 1);
   }
 }
 

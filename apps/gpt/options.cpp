@@ -12,6 +12,7 @@
 #include "base/ranges.h"
 #include "base/suggest.h"
 #include "chat/model_text.h"
+#include "convert/adapter_files.h"
 #include "finetune/head_files.h"
 #include "model/inference.h"
 #include "model/presets.h"
@@ -53,11 +54,11 @@ void require_model_or_preset(const std::string& name) {
   std::vector<std::string> names = neighbours(name);
   if (name.find('/') != std::string::npos)
     fail("cannot find the model {}: no such file or folder{}", name, did_you_mean(name, names));
-  for (const std::string& known : preset_names())
-    names.push_back(known);
+  std::string suggestion = did_you_mean(name, names);
+  if (suggestion.empty()) suggestion = suggest_preset(name);
   fail_usage(
       "unknown preset \"{}\", and there is no file or folder of this name{}; gpt info lists the presets",
-      name.substr(0, 64), did_you_mean(name, names));
+      name.substr(0, 64), suggestion);
 }
 
 std::string lower_case(std::string text) {
@@ -203,8 +204,20 @@ std::unique_ptr<Tokenizer> chosen_tokenizer(const LoadedModel& loaded, const std
   return model_tokenizer(loaded, spec);
 }
 
+std::vector<std::string> use_command(const std::string& model, const std::string& adapter) {
+  std::vector<std::string> words = use_command(model);
+  if (!chat_template_of({adapter}).empty()) words = {"gpt", "chat", model};
+  words.insert(words.begin() + 3, {"--adapter", adapter});
+  return words;
+}
+
 std::vector<std::string> use_command(const std::string& model) {
   constexpr const char* kPrompt = "Once upon a time";
+  if (is_adapter(model)) {
+    const std::string base = adapter_facts(model).base;
+    return !base.empty() && path_exists(base) ? use_command(base, model)
+                                              : std::vector<std::string>{"gpt", "info", model};
+  }
   std::vector<std::string> words = {"gpt", "generate", model};
   try {
     const LoadedModel loaded(model, std::nullopt, MatrixOrder::as_stored);

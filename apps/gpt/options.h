@@ -101,6 +101,9 @@ std::unique_ptr<Tokenizer> chosen_tokenizer(const LoadedModel& loaded, const std
 
 // The command that uses a run or model, for write_next: gpt classify for a head, gpt chat for a chat
 // template, else gpt generate, without a prompt if the model's tokenizer lacks a character of the usual one.
+// An adapter is used on the model it was made for; gpt info shows it if that model is no longer there.
 std::vector<std::string> use_command(const std::string& model);
+// The command that uses a model with an adapter.
+std::vector<std::string> use_command(const std::string& model, const std::string& adapter);
 
 }  // namespace gpt

@@ -10,7 +10,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/ascii.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "options.h"
 #include "report/next_step.h"
@@ -36,6 +38,13 @@ std::string beginning(const std::string& path) {
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   bytes.resize(static_cast<size_t>(file.gcount()));
   return bytes;
+}
+
+// ".txt", but not the ".5" of llama-v1.5.
+bool is_like_an_extension(std::string_view extension) {
+  constexpr size_t kLongest = 8;
+  return extension.size() > 1 && extension.size() <= kLongest && !is_ascii_digit(extension[1]) &&
+         std::ranges::all_of(extension.substr(1), is_ascii_alnum);
 }
 
 constexpr double kLiveSeconds = 0.1, kPlainSeconds = 10;
@@ -119,6 +128,16 @@ void check_new_file(const std::string& flag, const std::string& path, bool force
       fail("{}: {} is the same file as {}, which is read; choose another name", flag, path, input);
   }
   if (!force) fail("{}: {} exists already; choose another name, or add --force", flag, path);
+}
+
+void check_folder_name(const std::string& path, const std::vector<std::string>& known) {
+  const std::string extension = fs::path(path).extension().string();
+  if (is_folder(path) || !is_like_an_extension(extension) || std::ranges::count(known, extension) > 0) return;
+  fail_usage(
+      "{0}: nothing is written to files that end in {1}: expected the name of a folder, or of a file that "
+      "ends "
+      "in {2}; for a folder of this name write {0}/",
+      path, extension, format_choices(known));
 }
 
 ProgressNote::ProgressNote(std::string what)

@@ -59,6 +59,11 @@ void check_output_file(const std::string& flag, const std::string& path, const O
 void check_new_file(const std::string& flag, const std::string& path, bool force,
                     const std::vector<std::string>& inputs = {});
 
+// Throws UsageError if a name for a folder ends in what looks like the extension of a file, as model.txt
+// does, and is not a folder yet; model.txt/ is one in any case. known: the extensions of files that the
+// command writes.
+void check_folder_name(const std::string& path, const std::vector<std::string>& known);
+
 // One line about how far a job has come: rewritten in place on a terminal, else a line of its own now and
 // then.
 class ProgressNote {

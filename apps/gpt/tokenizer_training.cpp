@@ -230,6 +230,7 @@ void check_tokenizer_training(const TokenizerTrainArguments& a) {
   Problems problems;
   problems.collect([&] {
     if (a.out.empty()) fail_usage("--out is missing: name a folder or a .json file for the tokenizer");
+    check_folder_name(a.out, {".json"});
   });
   problems.collect([&] {
     if (a.data.empty())

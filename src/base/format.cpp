@@ -75,6 +75,10 @@ std::string format_percent(double share) {
   return fmt::format("{:.1f} %", share * 100);
 }
 
+std::string format_number(double value) {
+  return std::isnan(value) ? "NaN" : fmt::format("{}", value);
+}
+
 std::string format_loss(double value) {
   return std::abs(value) >= kMostDigits ? fmt::format("{:.5g}", value) : fmt::format("{:.4f}", value);
 }

@@ -25,6 +25,9 @@ std::string format_perplexity(double value);  // "4.35"
 std::string format_ratio(double value);       // bytes per token and other ratios: "3.412"
 std::string format_passes(double passes);     // times through a text: "0.25", "1.94", "237", "237,000"
 
+// All digits of a number: "0.1"; "NaN" without a sign, "inf", "-inf".
+std::string format_number(double value);
+
 // "1 file", "2,048 files"; `plural` where it is not the word with an s.
 std::string format_amount(int64_t count, const char* singular, const char* plural = nullptr);
 

@@ -30,6 +30,21 @@ std::vector<std::string> called_functions(const nlohmann::ordered_json& conversa
   return names;
 }
 
+// Why no token of a conversation counts.
+std::string nothing_counts(const nlohmann::ordered_json& conversation) {
+  int64_t answers = 0, weighted = 0;
+  for (const auto& message : conversation["messages"]) {
+    if (message["role"] != "assistant") continue;
+    ++answers;
+    weighted += message.value("weight", nlohmann::ordered_json(1)) != 0 ? 1 : 0;
+  }
+  if (answers == 0) return "no message is the assistant's";
+  if (weighted == 0)
+    return fmt::format("\"weight\" is 0 in {}",
+                       format_amount(answers, "message of the assistant", "messages of the assistant"));
+  return "the chat template writes none of the assistant's words";
+}
+
 class Reader {
  public:
   Reader(const ChatTemplate& chat, const ChatExampleOptions& options) : chat_(chat), options_(options) {
@@ -82,11 +97,7 @@ class Reader {
       return;
     }
     const int64_t n = counted(example);
-    if (n == 0)
-      fail(
-          "{}: expected at least 1 token to count, found 0; the template writes none of the assistant's "
-          "words",
-          place);
+    if (n == 0) fail("{}: nothing to learn: {}", place, nothing_counts(conversation));
     out_.counts.truncated += shorter ? 1 : 0;
     out_.counts.ids += std::ssize(example.ids);
     out_.counts.counted += n;

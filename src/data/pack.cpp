@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "base/ranges.h"
 #include "base/suggest.h"
 #include "data/file_kind.h"
@@ -18,6 +19,7 @@
 #include "data/shard_set.h"
 #include "data/text_blocks.h"
 #include "data/token_data.h"
+#include "data/unknown_tokens.h"
 #include "text/tokenizer_facts.h"
 
 namespace gpt {
@@ -30,7 +32,8 @@ class Packer {
         options_(options),
         source_(source),
         single_(has_ending(options.out, ".bin")),
-        lengths_(text_lengths(tokenizer, options)) {
+        lengths_(text_lengths(tokenizer, options)),
+        unknown_(tokenizer) {
     inputs_ = pack_inputs(tokenizer, options);
     state_.inputs = inputs_;
     state_.format = options.format;
@@ -44,6 +47,7 @@ class Packer {
     const double total = source_.total();
     while (!state_.done && next_blocks()) {
       for (const EncodedBlock& block : blocks_) {
+        unknown_.add(block.ids);
         notes_.add(options_.files[static_cast<size_t>(block.begin.file)], block.facts);
         write(block);
       }
@@ -64,7 +68,7 @@ class Packer {
                    .empty = empty_,
                    .shards_before = kept_,
                    .mended = mended_,
-                   .notes = notes_.lines()};
+                   .notes = notes_.lines() + unknown_.note()};
     s.seconds = seconds_since(start);
     return s;
   }
@@ -341,6 +345,7 @@ class Packer {
   bool begun_ = false;    // something was written there
   int64_t kept_ = 0, empty_ = 0, changed_ = 0;
   TextNotes notes_;
+  UnknownTokens unknown_;  // in the text that this run reads
   std::vector<std::string> mended_;
   std::vector<EncodedBlock> blocks_;  // that are being written
   std::unique_ptr<ShardWriter> shard_;
@@ -366,7 +371,7 @@ std::string describe_target(const Tokenizer& tokenizer, const PackOptions& optio
     return "pack.json does not tell: shards that are the same would stay, damaged ones be written again";
   if (!before.state) return "a folder without shards";
   std::string text = before.note + (before.note.empty() ? "" : "; ");
-  text += fmt::format("{} shards are there {}", before.state->shards,
+  text += fmt::format("{} there {}", format_amount(before.state->shards, "shard is", "shards are"),
                       before.state->done ? "already" : "of an interrupted run, which would go on");
   for (const ShardProblem& problem : before.problems) {
     if (problem.shard == kTokenizerFile) continue;  // as below

@@ -12,6 +12,7 @@
 #include "data/pack_before.h"
 #include "data/pack_piece.h"
 #include "data/pack_source.h"
+#include "data/unknown_tokens.h"
 #include "text/tasks_folder.h"
 
 namespace gpt {
@@ -41,7 +42,8 @@ class TaskPacker {
         share_(options.files, task),
         source_(tokenizer, options, pool, &share_),
         info_(shard_info(tokenizer, options, ShardFormat::gpt)),
-        json_(tokenizer.to_json()) {
+        json_(tokenizer.to_json()),
+        unknown_(tokenizer) {
     state_.inputs = task_inputs(pack_inputs(tokenizer, options), options, task);
     state_.shard_tokens = options.shard_tokens;
     state_.modified = modified(options.files);
@@ -53,8 +55,10 @@ class TaskPacker {
     prepare();
     const double total = source_.total();
     while (!state_.done && source_.next(blocks_)) {
-      for (const EncodedBlock& block : blocks_)
+      for (const EncodedBlock& block : blocks_) {
+        unknown_.add(block.ids);
         write(block);
+      }
       if (progress) progress({source_.done(), total, stats(start)});
     }
     if (!state_.done) finish();
@@ -71,7 +75,7 @@ class TaskPacker {
                    .empty = empty_,
                    .shards_before = kept_,
                    .mended = mended_,
-                   .notes = notes_.lines()};
+                   .notes = notes_.lines() + unknown_.note()};
     s.seconds = seconds_since(start);
     return s;
   }
@@ -219,6 +223,7 @@ class TaskPacker {
   bool begun_ = false;  // something was written
   int64_t kept_ = 0, empty_ = 0;
   TextNotes notes_;
+  UnknownTokens unknown_;
   std::vector<std::string> mended_;
   std::vector<EncodedBlock> blocks_;  // that are being written
   std::unique_ptr<PieceWriter> piece_;

@@ -75,7 +75,7 @@ class FolderCheck {
   void check_shard(int64_t i) {
     const std::string path = path_of(i);
     if (path_kind(path) != PathKind::file) {
-      return add(i, path, fmt::format("is missing, pack.json lists {} shards", state_.shards));
+      return add(i, path, "is missing, pack.json lists " + format_amount(state_.shards, "shard"));
     }
     try {
       const TokenShard shard(path);

@@ -12,6 +12,8 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/printable.h"
+#include "base/ranges.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
 #include "data/file_kind.h"
@@ -161,7 +163,6 @@ using nlohmann::json;
 
 constexpr int kMaxJsonDepth = 32;
 constexpr size_t kMaxNames = 64;  // that are remembered for a suggestion
-constexpr const char* kOther = "--field names the field of the text";
 
 // Keeps one field and forgets the rest.
 class FieldReader final : public json::json_sax_t {
@@ -181,7 +182,9 @@ class FieldReader final : public json::json_sax_t {
   bool number_float(double, const std::string&) override { return other("a number"); }
   bool binary(binary_t&) override { return other("bytes"); }
   bool string(std::string& value) override {
-    if (depth_ == 1 && wanted_) value_ = std::move(value);
+    if (depth_ != 1) return true;
+    if (wanted_) value_ = std::move(value);
+    if (is_object_ && names_.size() < kMaxNames) texts_.push_back(names_.back());
     return true;
   }
   bool start_object(size_t) override {
@@ -218,12 +221,25 @@ class FieldReader final : public json::json_sax_t {
     --depth_;
     return true;
   }
+  bool has(std::string_view name) const { return std::ranges::find(names_, name) != names_.end(); }
+
   std::string suggestion() const {
-    if (std::ranges::find(names_, "messages") != names_.end())
+    constexpr size_t kShown = 8;
+    if (has("messages"))
       return "; it is a conversation, with \"messages\", which gpt finetune --task chat trains on";
+    if (names_.empty()) return ", nor any other";
+    std::string text = "; it has " + format_list(transformed(names_, printable), kShown);
+    if (has(field_.substr(0, field_.find('.'))))
+      return text + "; --field takes a field of the object itself, not one inside of another";
+    if (has("text")) return text + "; the same --field is used for --data and --val-data";
+    return text + "; --field names the one with the text" + likely();
+  }
+
+  // The field that was meant: one that is spelled alike, or the only text.
+  std::string likely() const {
     std::string text = did_you_mean(field_, names_);
-    if (!text.empty() || names_.empty()) return text + "; " + kOther;
-    return "; it has \"" + printable_text(names_[0], 40) + "\", for instance; " + kOther;
+    if (text.empty() && texts_.size() == 1) text = "; did you mean --field " + printable(texts_[0]) + "?";
+    return text;
   }
 
   const std::string& field_;
@@ -231,7 +247,7 @@ class FieldReader final : public json::json_sax_t {
   int depth_ = 0;
   bool is_object_ = false, wanted_ = false;
   std::optional<std::string> value_;
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, texts_;  // of all fields, and of those that are strings
 };
 
 }  // namespace
@@ -457,10 +473,10 @@ std::string TextNotes::lines() const {
   if (mark_.files > 0) text += mark_.names() + ": the byte order mark in front is left out\n";
   if (ends_.files > 0) {
     text += fmt::format(
-        "{}: <|endoftext|> is written {} times, and is text like any other, not the token; documents are "
+        "{}: <|endoftext|> is written {}, and is text like any other, not the token; documents are "
         "told apart "
         "as lines of JSON, {{\"text\": \"...\"}} in a file named .jsonl\n",
-        ends_.names(), format_thousands(ends_.count));
+        ends_.names(), format_amount(ends_.count, "time"));
   }
   if (crlf_.files > 0) {
     text += fmt::format("{}: {} line{} with CRLF, and the CR is part of the text\n", crlf_.names(),

@@ -13,9 +13,11 @@
 #include "chat/model_text.h"
 #include "data/byte_stream.h"
 #include "data/token_hash.h"
+#include "data/unknown_tokens.h"
 #include "data/weighted_name.h"
 #include "distributed/shares.h"
 #include "finetune/extra_tokens.h"
+#include "finetune/json_lines.h"
 #include "finetune/prompts.h"
 #include "finetune/shared_examples.h"
 #include "finetune/tune_config.h"
@@ -53,7 +55,7 @@ class ChatTask : public Task {
       fail_parameter("n_ctx", "expected at most the {} of the model's context, found {}", s.model.n_ctx,
                      n_ctx_);
     }
-    const ChatSource source = model_chat_source(s.base, s.config.chat_template, "--template");
+    const ChatSource source = tuning_chat_source(s);
     tokenizer_ = with_special_tokens(s.tokenizer, source.needed_tokens);
     chat_ = std::make_unique<ChatTemplate>(source, *tokenizer_);
     const TrainConfig& c = config_.train();
@@ -165,7 +167,7 @@ class ChatTask : public Task {
     const auto count = [&](auto member) {
       return sum_of(parts_, [&](const ChatPart& part) { return std::ssize(part.*member); });
     };
-    std::string text = notes_ + shared_note();
+    std::string text = notes_ + shared_note() + unknown_note();
     const auto shown = std::ranges::find_if(parts_, [](const ChatPart& part) { return !part.train.empty(); });
     if (shown != parts_.end()) {
       const bool colour = progress_output(2).style.colour;
@@ -173,13 +175,24 @@ class ChatTask : public Task {
               std::string(colour ? "what is learned in green" : "what is learned in «»") + ":\n" +
               preview_chat_example(shown->train.front(), *tokenizer_, colour);
     }
-    return text + fmt::format("chat: {} conversations to learn from, {} held out; written by {}{}\n",
-                              format_thousands(count(&ChatPart::train)),
+    return text + fmt::format("chat: {} to learn from, {} held out; written by {}{}\n",
+                              format_amount(count(&ChatPart::train), "conversation"),
                               format_thousands(count(&ChatPart::held_out)),
                               chat_->built_in() ? "the built-in template " : "", chat_->name());
   }
 
  private:
+  std::string unknown_note() const {
+    UnknownTokens unknown(*tokenizer_);
+    for (const ChatPart& part : parts_) {
+      for (const auto* examples : {&part.train, &part.held_out}) {
+        for (const ChatExample& example : *examples)
+          unknown.add(example.ids);
+      }
+    }
+    return unknown.note();
+  }
+
   std::string shared_note() const {
     std::vector<std::vector<int32_t>> train, held_out;
     for (const ChatPart& part : parts_) {
@@ -215,9 +228,13 @@ class ChatTask : public Task {
     if (found.examples.empty() && counts.dropped > 0)
       fail(
           "{}: expected at least 1 conversation of at most n_ctx = {} tokens, found {} with more; "
-          "set a larger --n-ctx or --long-conversations truncate",
-          path, format_thousands(n_ctx_), format_amount(counts.dropped, "conversation"));
-    if (found.examples.empty()) fail("{}: no conversation in it to learn from", path);
+          "set a larger --n-ctx or --long-conversations truncate{}",
+          path, format_thousands(n_ctx_), format_amount(counts.dropped, "conversation"),
+          counts.bad == 0
+              ? ""
+              : fmt::format("; {} of {} cannot be used, the first: {}", format_thousands(counts.bad),
+                            format_amount(counts.lines, "line"), counts.first_bad));
+    if (found.examples.empty()) fail_without_examples({path}, {counts.bad, counts.first_bad});
     return std::move(found.examples);
   }
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "data/token_hash.h"
+#include "data/unknown_tokens.h"
 #include "distributed/shares.h"
 #include "finetune/example_order.h"
 #include "finetune/json_lines.h"
@@ -147,10 +148,11 @@ struct Pairs {
 
 Pairs read_pairs(const PairReader& reader, const std::vector<std::string>& files, bool skip_bad) {
   Pairs out;
-  out.note = for_each_json_line(files, skip_bad, [&](const Json& line, const std::string& place) {
-               out.pairs.push_back(reader.read(line, place));
-             }).note();
-  if (out.pairs.empty()) fail("{}: no example in it", fmt::join(files, ", "));
+  const SkippedLines skipped = for_each_json_line(
+      files, skip_bad,
+      [&](const Json& line, const std::string& place) { out.pairs.push_back(reader.read(line, place)); });
+  if (out.pairs.empty()) fail_without_examples(files, skipped);
+  out.note = skipped.note();
   return out;
 }
 
@@ -239,8 +241,9 @@ class DpoTask : public Task {
                      .criterion = loss / n,
                      .criterion_name = "loss",
                      .metrics = {{"accuracy", right / n}, {"margin", margins / n}},
-                     .text = fmt::format("held-out loss {:.4f}, {} of {} pairs in order, margin {:.3f}",
-                                         loss / n, static_cast<int64_t>(right), val_.size(), margins / n)};
+                     .text = fmt::format("held-out loss {:.4f}, {} of {} in order, margin {:.3f}", loss / n,
+                                         static_cast<int64_t>(right), format_amount(std::ssize(val_), "pair"),
+                                         margins / n)};
   }
 
   void write_files(const std::string& folder, const Model&) const override {
@@ -266,9 +269,16 @@ class DpoTask : public Task {
 
   std::string describe() const override {
     const auto ids_of = [](const Pair& pair) { return pair.chosen.ids; };
-    return notes_ + note_shared_examples(train_, val_, ids_of) +
-           fmt::format("preferences: {} pairs to learn from, {} held out, beta {:g}\n",
-                       format_thousands(std::ssize(train_)), format_thousands(std::ssize(val_)),
+    UnknownTokens unknown(*tokenizer_);
+    for (const auto* part : {&train_, &val_}) {
+      for (const Pair& pair : *part) {
+        unknown.add(pair.chosen.ids);
+        unknown.add(pair.rejected.ids);
+      }
+    }
+    return notes_ + unknown.note() + note_shared_examples(train_, val_, ids_of) +
+           fmt::format("preferences: {} to learn from, {} held out, beta {:g}\n",
+                       format_amount(std::ssize(train_), "pair"), format_thousands(std::ssize(val_)),
                        config_.beta);
   }
 

@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "base/ranges.h"
 #include "base/suggest.h"
+#include "finetune/json_lines.h"
 
 namespace gpt {
 namespace {
@@ -187,8 +188,7 @@ ExampleSet read_examples(const std::vector<std::string>& files, TaskKind kind, b
       }
     }
   }
-  if (set.examples.empty())
-    fail("{}: no example of {} in it", files.empty() ? "" : files[0], task_name(kind));
+  if (set.examples.empty()) fail_without_examples(files, {set.skipped, set.first_problem});
   return set;
 }
 

@@ -10,6 +10,7 @@
 #include "base/ranges.h"
 #include "chat/model_text.h"
 #include "data/token_hash.h"
+#include "data/unknown_tokens.h"
 #include "distributed/shares.h"
 #include "finetune/example_order.h"
 #include "finetune/json_lines.h"
@@ -177,12 +178,16 @@ class GrpoTask : public Task {
   }
 
   std::string describe() const override {
-    return notes_ + note_shared_examples(train_, val_, [](const Question& q) { return q.ids; }) +
-           fmt::format(
-               "rewards: {} prompts to learn from, {} held out; {} answers to each of {} a step, "
-               "reward {}\n",
-               format_thousands(std::ssize(train_)), format_thousands(std::ssize(val_)), config_.rollouts,
-               prompts_, config_.reward);
+    UnknownTokens unknown(*tokenizer_);
+    for (const auto* part : {&train_, &val_}) {
+      for (const Question& question : *part)
+        unknown.add(question.ids);
+    }
+    return notes_ + unknown.note() +
+           note_shared_examples(train_, val_, [](const Question& q) { return q.ids; }) +
+           fmt::format("rewards: {} to learn from, {} held out; {} to each of {} a step, reward {}\n",
+                       format_amount(std::ssize(train_), "prompt"), format_thousands(std::ssize(val_)),
+                       format_amount(config_.rollouts, "answer"), prompts_, config_.reward);
   }
 
  private:
@@ -217,8 +222,8 @@ class GrpoTask : public Task {
           reward_->check(q.answer, place);
           out.push_back(std::move(q));
         });
+    if (out.empty()) fail_without_examples(files, skipped);
     notes_ += skipped.note() + prompts.note();
-    if (out.empty()) fail("{}: no example in it", fmt::join(files, ", "));
     return out;
   }
 

@@ -13,10 +13,12 @@
 #include "base/ranges.h"
 #include "base/suggest.h"
 #include "data/token_hash.h"
+#include "data/unknown_tokens.h"
 #include "data/weighted_name.h"
 #include "distributed/shares.h"
 #include "finetune/example_order.h"
 #include "finetune/head_files.h"
+#include "finetune/json_lines.h"
 #include "finetune/scores.h"
 #include "finetune/shared_examples.h"
 #include "finetune/tune_config.h"
@@ -127,7 +129,10 @@ HeadTask::Split HeadTask::encode(ExampleSet set, const Tokenizer& tokenizer) con
     split.labels.push_back(labels[i]);
     split.places.push_back(example.place);
   }
-  if (split.examples.empty()) fail("no example can be read; {}", split.first_problem);
+  if (split.examples.empty()) {
+    const bool held_out = !train_.examples.empty() && !options_.val_data.empty();
+    fail_without_examples(held_out ? options_.val_data : options_.data, {split.skipped, split.first_problem});
+  }
   return split;
 }
 
@@ -354,7 +359,12 @@ std::string HeadTask::describe() const {
       ids.insert(ids.end(), row.begin(), row.end());
     return ids;
   });
+  UnknownTokens unknown(*tokenizer_);
   for (const Split* split : {&train_, &val_}) {
+    for (const EncodedExample& example : split->examples) {
+      for (const std::vector<int32_t>& row : example.rows)
+        unknown.add(row);
+    }
     if (split->skipped > 0)
       text += fmt::format("{} left out, the first: {}\n", format_amount(split->skipped, "bad example"),
                           split->first_problem);
@@ -362,7 +372,7 @@ std::string HeadTask::describe() const {
       text += fmt::format("{} longer than {} tokens: each loses {}\n", format_amount(split->cut, "example"),
                           facts_.max_length, cut_part(facts_.kind));
   }
-  return text;
+  return text + unknown.note();
 }
 
 std::unique_ptr<Task> make_head_task(TaskKind kind, const TaskSources& sources) {

@@ -56,6 +56,14 @@ SkippedLines for_each_json_line(
   return skipped;
 }
 
+void fail_without_examples(const std::vector<std::string>& files, const SkippedLines& skipped) {
+  constexpr size_t kShown = 8;
+  const std::string names = format_list(files, kShown);
+  if (skipped.count == 0) fail("{}: no example in it", names);
+  fail("{}: {} of {} cannot be used; the first: {}", names, format_thousands(skipped.count),
+       format_amount(skipped.count, "example"), skipped.first);
+}
+
 void require_members(const nlohmann::ordered_json& object, const std::vector<std::string>& names,
                      const char* task, const std::string& place) {
   constexpr size_t kShown = 8;

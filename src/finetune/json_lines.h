@@ -22,6 +22,10 @@ SkippedLines for_each_json_line(
     const std::vector<std::string>& names, bool skip_bad,
     const std::function<void(const nlohmann::ordered_json& line, const std::string& place)>& f);
 
+// Throws Error for data without a single good example: the number of bad ones and what is wrong with the
+// first, if bad ones were passed over. Call it if no example was read.
+[[noreturn]] void fail_without_examples(const std::vector<std::string>& files, const SkippedLines& skipped);
+
 // Throws Error that says what an example of a task has, and what this one has, where it lacks one of these
 // members.
 void require_members(const nlohmann::ordered_json& object, const std::vector<std::string>& names,

@@ -1,5 +1,7 @@
 #include "finetune/prompts.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +12,7 @@
 #include "chat/chat_examples.h"
 #include "chat/model_text.h"
 #include "finetune/tune_config.h"
+#include "text/chat_formats.h"
 
 namespace gpt {
 namespace {
@@ -63,10 +66,17 @@ ChatExample up_to_end(ChatExample example, const std::string& place) {
 
 }  // namespace
 
+ChatSource tuning_chat_source(const TaskSources& s) {
+  if (s.config.chat_template.empty() && !has_chat_template(s.base))
+    fail(
+        "{} has no chat template; choose the format that it is to learn, for instance --template chatml ({})",
+        s.base.paths().front(), fmt::join(chat_format_names(), "|"));
+  return model_chat_source(s.base, s.config.chat_template, "--template");
+}
+
 PromptEncoder::PromptEncoder(const TaskSources& sources) : sources_(sources), ends_(eos_ids(sources.model)) {
   try {
-    chat_ = std::make_unique<ChatTemplate>(
-        model_chat_source(sources.base, sources.config.chat_template, "--template"), *sources.tokenizer);
+    chat_ = std::make_unique<ChatTemplate>(tuning_chat_source(sources), *sources.tokenizer);
     if (std::ranges::find(ends_, chat_->end_id()) == ends_.end()) ends_.push_back(chat_->end_id());
   } catch (const Error& error) {
     if (!sources.config.chat_template.empty()) throw;

@@ -11,6 +11,10 @@
 
 namespace gpt {
 
+// The chat template of --template, or the model's own. Throws Error with the formats to choose from if there
+// is neither.
+ChatSource tuning_chat_source(const TaskSources& sources);
+
 // Prompts and responses of examples as token ids: a text as it is, or a list of messages by the model's
 // template.
 class PromptEncoder {

@@ -9,8 +9,8 @@
 
 namespace gpt {
 
-// "note: 12 of 40 held-out examples are trained on too, ...": for people, if that is a tenth of them or more;
-// else "".
+// "note: the training data has 12 of 40 held-out examples too, ...": for people, if that is a tenth of them
+// or more; else "".
 std::string note_shared_examples(int64_t shared, int64_t held_out);
 
 // The same for examples that are equal where their ids are.

@@ -305,8 +305,8 @@ void Tuner::start_files() {
 RunFacts Tuner::facts() const {
   RunFacts facts;
   facts.title = fmt::format("Fine-tuning: {}", request_.config.task);
-  facts.subtitle = fmt::format("{}; {} parameters, {} samples of up to {} tokens", request_.config.model,
-                               format_count(model_.table.total()), format_thousands(task_->samples()),
+  facts.subtitle = fmt::format("{}; {} parameters, {} of up to {} tokens", request_.config.model,
+                               format_count(model_.table.total()), format_amount(task_->samples(), "sample"),
                                format_thousands(task_->n_ctx()));
   facts.command_line = request_.command_line;
   facts.commands = tune_commands(request_.config, resume_command(), task_->evaluates() ? best() : last(),
@@ -331,10 +331,11 @@ void Tuner::announce() const {
   std::string text = task_->describe();
   text += fmt::format("model: {}, {}; {}\n", request_.config.model, parameters_of(model_.table),
                       step_.optimizer().describe());
-  text += fmt::format("{} of {} x {} tokens: {:.3g} epochs of {} samples; evaluation {}\n",
-                      format_amount(c.steps, "step"), c.batch_size, task_->n_ctx(),
-                      static_cast<double>(c.steps * c.batch_size) / static_cast<double>(task_->samples()),
-                      format_thousands(task_->samples()),
+  const std::string epochs = fmt::format(
+      "{:.3g}", static_cast<double>(c.steps * c.batch_size) / static_cast<double>(task_->samples()));
+  text += fmt::format("{} of {} x {} tokens: {} {} of {}; evaluation {}\n", format_amount(c.steps, "step"),
+                      c.batch_size, task_->n_ctx(), epochs, epochs == "1" ? "epoch" : "epochs",
+                      format_amount(task_->samples(), "sample"),
                       task_->evaluates() ? fmt::format("every {}", format_amount(c.eval_every, "step"))
                                          : "none: nothing is held out");
   text += fmt::format("{}; Ctrl-C saves and stops, {} goes on\n",

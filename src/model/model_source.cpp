@@ -115,7 +115,11 @@ void open_with_config(ModelSource& source) {
   source.config_path = source.folder + "/config.json";
   if (!fs::exists(source.config_path)) {
     if (fs::exists(source.folder + "/adapter_config.json"))
-      fail("{0} is an adapter: name the model that it belongs to, and --adapter {0}", source.path);
+      fail(
+          "{0} is an adapter, not a model; merge it into its model first: gpt convert MODEL OUT --adapter "
+          "{0} "
+          "(chat, generate, eval and serve take MODEL --adapter {0})",
+          source.path);
     refuse_gguf_folder(source.path);
     fail("cannot read the model {}: expected a config.json in {}", source.path, source.folder);
   }

@@ -34,7 +34,7 @@ struct Segment {
 };
 
 std::string loss_text(double value) {
-  return std::isfinite(value) ? fmt::format("{:.4f}", value) : fmt::format("{}", value);
+  return std::isfinite(value) ? fmt::format("{:.4f}", value) : format_number(value);
 }
 
 double share_done(const Progress& p) {

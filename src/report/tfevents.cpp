@@ -9,6 +9,7 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <vector>
 
 namespace gpt {
 namespace {
@@ -158,6 +159,16 @@ std::string tf_restart_event(double wall_time, int64_t first_step) {
   put_integer(event, kStep, static_cast<uint64_t>(first_step));
   put_bytes(event, kSessionLog, session);
   return event;
+}
+
+void remove_event_files(const std::string& dir) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+    if (entry.is_regular_file() && entry.path().filename().string().starts_with(kFilePrefix))
+      files.push_back(entry.path());
+  }
+  for (const std::filesystem::path& file : files)
+    std::filesystem::remove(file);
 }
 
 TensorBoardWriter::TensorBoardWriter(const std::string& dir, std::optional<int64_t> resume_step)

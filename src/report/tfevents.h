@@ -27,6 +27,9 @@ std::string tf_scalars_event(double wall_time, int64_t step, std::span<const Sca
 // Tells TensorBoard to forget events of this and later steps from earlier files.
 std::string tf_restart_event(double wall_time, int64_t first_step);
 
+// Removes the event files of a folder, for a run that starts there anew.
+void remove_event_files(const std::string& dir);
+
 // A new file events.out.tfevents.<seconds>.<host>.<pid> in a folder, for TensorBoard. Each call is one write.
 class TensorBoardWriter {
  public:

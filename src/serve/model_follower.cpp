@@ -72,6 +72,7 @@ void ModelFollower::load(const ServedModel& model) {
   try {
     const std::lock_guard lock(models_.adapter_changes());
     ServedModelOptions options = model.options();
+    options.note = {};  // the model before it has told everything
     options.adapters = transformed(model.adapters(), [](const auto& adapter) { return *adapter; });
     models_.replace(std::make_shared<ServedModel>(options));
     line = fmt::format("{}: answers with the newest checkpoint from now on", model.name());

@@ -22,20 +22,12 @@ int64_t largest_rank(const std::vector<WeightedAdapter>& adapters) {
   return rank;
 }
 
-std::vector<WeightedAdapter> read_adapters(const LoadedModel& loaded,
-                                           const std::vector<NamedAdapter>& adapters) {
-  return transformed(adapters, [&](const NamedAdapter& a) {
-    require_same_tokens(loaded, a.path);
-    return WeightedAdapter{load_adapter(a.path, loaded.model()).adapter, a.scale};
-  });
-}
-
 }  // namespace
 
 ServedModel::ServedModel(const ServedModelOptions& options)
     : options_(options),
       loaded_(open_model_source(resolve_model_path(options.path), {}), std::nullopt, MatrixOrder::as_stored),
-      read_adapters_(read_adapters(loaded_, options.adapters)),
+      read_adapters_(read_adapters(options.adapters)),
       adapter_rank_(std::max(options.adapter_rank, largest_rank(read_adapters_))),
       pool_(options.threads),
       inference_(loaded_.model(), Backend{pool_, kernel_table(options.isa)}, inference_options()),
@@ -52,6 +44,18 @@ ServedModel::ServedModel(const ServedModelOptions& options)
   number_adapters();
   load_draft();
   worker_ = std::make_unique<EngineWorker>(slots_, options_.worker);
+}
+
+std::vector<WeightedAdapter> ServedModel::read_adapters(const std::vector<NamedAdapter>& adapters) const {
+  return transformed(adapters, [&](const NamedAdapter& a) {
+    require_same_tokens(loaded_, a.path);
+    note(note_other_base(loaded_, a.path));
+    return WeightedAdapter{load_adapter(a.path, loaded_.model()).adapter, a.scale};
+  });
+}
+
+void ServedModel::note(const std::string& text) const {
+  if (!text.empty() && options_.note) options_.note("note: " + text);
 }
 
 // The cache has room for a sequence of the spare slot besides one of the engine's, which may thus never wait
@@ -124,11 +128,7 @@ void ServedModel::find_chat_template() {
   } catch (const Error& error) {
     if (!options_.chat_format.empty()) throw;
     chat_ = nullptr;
-    chat_problem_ = error.what();
-    // Clients know the model by its name, and need not know where it lies.
-    const std::string path = loaded_.paths().front();
-    if (const size_t at = chat_problem_.find(path); at != std::string::npos)
-      chat_problem_.replace(at, path.size(), name());
+    note(fmt::format("{} cannot chat: {}\n", name(), error.what()));
   }
 }
 
@@ -156,7 +156,11 @@ grammar::GrammarCache& ServedModel::grammars() const {
 
 const ChatTemplate& ServedModel::chat_template() const {
   if (chat_ == nullptr)
-    throw ApiError(400, fmt::format("the model {} cannot chat: {}", name(), chat_problem_), "model");
+    throw ApiError(400,
+                   fmt::format("the model {} has no chat template that this server can use, so it cannot "
+                               "chat; POST /v1/completions continues a text",
+                               name()),
+                   "model", "no_chat_template");
   return *chat_;
 }
 
@@ -177,7 +181,7 @@ std::vector<std::shared_ptr<const NamedAdapter>> ServedModel::adapters() const {
 void ServedModel::add_adapter(const NamedAdapter& adapter) {
   if (this->adapter(adapter.name) != nullptr)
     fail_parameter("lora_name", "the model {} has an adapter {}", name(), adapter.name);
-  const WeightedAdapter read = read_adapters(loaded_, {adapter}).front();
+  const WeightedAdapter read = read_adapters({adapter}).front();
   if (read.adapter->rank > adapter_rank_)
     fail_parameter("lora_path", "expected a rank of at most {} (--max-lora-rank), found {}", adapter_rank_,
                    read.adapter->rank);

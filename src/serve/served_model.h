@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -42,6 +43,8 @@ struct ServedModelOptions {
   int threads = 1;
   Isa isa = Isa::ref;
   EngineWorker::Options worker = {};
+  // Receives lines for the operator: why the model cannot chat, adapters of other models. Any thread.
+  std::function<void(const std::string& text)> note = {};
 };
 
 // A model with all that answering takes: its tokenizer, its chat template, its adapters, memory for keys and
@@ -64,7 +67,6 @@ class ServedModel {
   const ChatTemplate& chat_template() const;
   grammar::GrammarCache& grammars() const;
   bool has_chat_template() const { return chat_ != nullptr; }
-  const std::string& chat_problem() const { return chat_problem_; }  // why it has none
 
   // An adapter; null for an unknown name. Any thread.
   std::shared_ptr<const NamedAdapter> adapter(std::string_view name) const;
@@ -92,6 +94,8 @@ class ServedModel {
     int slots() const override { return CachedModel::slots() - 1; }
   };
   Inference::Options inference_options() const;
+  std::vector<WeightedAdapter> read_adapters(const std::vector<NamedAdapter>& adapters) const;
+  void note(const std::string& text) const;
   void find_chat_template();
   void number_adapters();
   void load_draft();
@@ -111,7 +115,6 @@ class ServedModel {
   mutable std::once_flag grammars_made_;
   mutable std::optional<grammar::GrammarCache> grammars_;  // made when first asked for
   std::unique_ptr<const ChatTemplate> chat_;
-  std::string chat_problem_;
   std::vector<WeightedAdapter> read_adapters_;  // in the order of the options
   int64_t adapter_rank_;
   mutable std::mutex adapters_mutex_;

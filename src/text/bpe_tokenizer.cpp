@@ -88,7 +88,11 @@ class BpeTokenizer final : public Tokenizer {
            !added_.is_no_text(id);
   }
 
-  SpecialIds special_ids() const override { return special_; }
+  SpecialIds special_ids() const override {
+    SpecialIds ids = special_;
+    if (bpe_.unknown() >= 0) ids.unk = bpe_.unknown();
+    return ids;
+  }
 
   VocabData vocab_data() const override {
     using enum VocabData::TokenType;

@@ -229,10 +229,10 @@ void check(const Capture& capture, const TraceRequest& r) {
 std::string facts(const Capture& capture, const TraceRequest& r) {
   const ModelConfig& c = capture.config();
   const ModelCounts counts(c);
-  std::string heads = fmt::format("{} heads of {}", c.n_head, c.head_dim);
+  std::string heads = fmt::format("{} of {}", format_amount(c.n_head, "head"), c.head_dim);
   if (c.n_kv_head != c.n_head) heads += fmt::format(" ({} for keys and values)", c.n_kv_head);
-  return fmt::format("{}: {} parameters, {} blocks, width {}, {}, vocabulary {}\n", visible_text(r.model),
-                     format_thousands(counts.total), c.n_layer, c.n_embd, heads,
+  return fmt::format("{}: {} parameters, {}, width {}, {}, vocabulary {}\n", visible_text(r.model),
+                     format_thousands(counts.total), format_amount(c.n_layer, "block"), c.n_embd, heads,
                      format_thousands(c.vocab_size)) +
          fmt::format("{} {} through the model in {}; {} of intermediate results\n", capture.n_tokens(),
                      capture.n_tokens() == 1 ? "token" : "tokens", r.computed, format_bytes(capture.bytes()));
@@ -325,8 +325,9 @@ std::string cache_text(const Capture& capture, const TraceRequest& r) {
   for (const int64_t n : {int64_t{1}, capture.n_tokens(), capture.config().n_ctx})
     table.rows.push_back({format_thousands(n), bytes(4, n), bytes(2, n), bytes(1, n)});
   return heading("Keys and values to keep", r) +
-         fmt::format("2 x {} blocks x {} heads x {} numbers for every token that later ones may look at.\n",
-                     capture.n_layer(), capture.config().n_kv_head, capture.config().head_dim) +
+         fmt::format("2 x {} x {} x {} numbers for every token that later ones may look at.\n",
+                     format_amount(capture.n_layer(), "block"),
+                     format_amount(capture.config().n_kv_head, "head"), capture.config().head_dim) +
          format_table(table);
 }
 

@@ -73,9 +73,8 @@ Line warmup(const AdviceFacts& f) {
   const int64_t tenth = std::clamp<int64_t>(c.steps / 10, 1, 100);
   if (c.warmup >= c.steps && c.steps > 1)
     return Advice{
-        fmt::format(
-            "the learning rate still rises when the run ends, after {} of {} steps of warm-up: --warmup {}",
-            format_thousands(c.steps), format_thousands(c.warmup), tenth),
+        fmt::format("the learning rate still rises when the run ends, after {} of {} of warm-up: --warmup {}",
+                    format_thousands(c.steps), format_amount(c.warmup, "step"), tenth),
         flag("--warmup", tenth)};
   if (c.warmup == 0 && c.lr >= kHighRate && c.steps > 1)
     return Advice{
@@ -104,9 +103,9 @@ Line large_vocabulary(const AdviceFacts& f) {
   while (f.train_tokens / (2 * better) >= 2 * kOccurrences)  // fewer tokens in the text, the smaller they are
     better *= 2;
   return Advice{fmt::format(
-      "each of {} tokens occurs {} times in the text on average, too rarely to be learned: gpt tokenizer "
+      "each of {} tokens occurs {} in the text on average, too rarely to be learned: gpt tokenizer "
       "train --vocab-size {}, or --tokenizer byte",
-      format_thousands(vocab), f.train_tokens / vocab, better)};
+      format_thousands(vocab), format_amount(f.train_tokens / vocab, "time"), better)};
 }
 
 Line long_patience(const AdviceFacts& f) {

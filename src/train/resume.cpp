@@ -13,6 +13,7 @@
 #include "convert/gguf_vocab.h"
 #include "data/corpus.h"
 #include "io/checkpoint_dir.h"
+#include "report/tfevents.h"
 #include "train/schedule.h"
 
 namespace gpt {
@@ -203,7 +204,10 @@ void require_free_folder(const std::string& folder, bool again) {
 
 void open_run_folder(Communicator& processes, const std::string& folder, bool resume, bool again) {
   if (processes.rank() == 0) {
-    if (!resume) require_free_folder(folder, again);
+    if (!resume) {
+      require_free_folder(folder, again);
+      if (path_exists(folder + "/metrics.jsonl")) remove_event_files(folder);  // of a run that saved nothing
+    }
     for (const char* part : {"/last", "/best"})
       recover_directory(folder + part);
   }

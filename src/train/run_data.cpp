@@ -13,6 +13,7 @@
 #include "data/shard_set.h"
 #include "data/tales.h"
 #include "data/text_blocks.h"
+#include "data/unknown_tokens.h"
 #include "data/weighted_name.h"
 #include "model/model_files.h"
 #include "text/folder_tokens.h"
@@ -251,13 +252,21 @@ void add_sources(const std::vector<Source>& sources, double val_fraction, RunDat
   if (data.sources.empty()) data.sources = {{data.train, 1}};
 }
 
+// Of the texts that were encoded here. `gpt data pack` reports that of shards.
+std::string note_unknown_tokens(const RunData& data) {
+  UnknownTokens unknown(*data.tokenizer);
+  for (const TokenData* text : data.texts)
+    unknown.add(TokenSpan(*text));
+  return unknown.note();
+}
+
 std::string preview_sources(const std::vector<Source>& sources, const RunData& data) {
   if (sources.size() == 1 && !sources[0].is_tokens()) return preview_corpus(sources[0].text);
   std::string text;
   for (size_t i = 0; i < sources.size(); ++i) {
     text += fmt::format(
-        "{}: {} tokens{}{}\n", sources[i].name, data.tokens[i]->size(),
-        sources[i].is_tokens() ? fmt::format(" in {} shards", sources[i].shards.shards.size()) : "",
+        "{}: {}{}{}\n", sources[i].name, format_amount(data.tokens[i]->size(), "token"),
+        sources[i].is_tokens() ? " in " + format_amount(std::ssize(sources[i].shards.shards), "shard") : "",
         sources[i].weight ? fmt::format(", weight {}", *sources[i].weight) : "");
   }
   return text;
@@ -368,6 +377,7 @@ RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::strin
     data.val = joined(parts, data);
     data.floor = val_floor;
   }
+  data.notes += note_unknown_tokens(data);
   require_context(data.train, n_ctx, n_ctx == 1 ? "the text" : "the training text");
   if (config.pack_documents) data.document_end = document_end(*data.tokenizer, data.train);
   if (config.eval_every > 0 && data.val.size() > 0) require_context(data.val, n_ctx, "the validation text");

@@ -71,9 +71,10 @@ RunFacts collect_facts(const RunConfig& config, const Model& model, const RunDat
   const TokenSpan text = all.part(0, std::min(all.size(), kSample));
   facts.bytes_per_token = static_cast<double>(text.text_bytes()) / static_cast<double>(text.size());
   facts.title = "Training run";
-  facts.subtitle = fmt::format("{} parameters, {} layers of width {}, context {}, {} training tokens",
-                               format_count(model.table.total()), model.config.n_layer, model.config.n_embd,
-                               model.config.n_ctx, format_count(data.train.size()));
+  facts.subtitle =
+      fmt::format("{} parameters, {} of width {}, context {}, {} training tokens",
+                  format_count(model.table.total()), format_amount(model.config.n_layer, "layer"),
+                  model.config.n_embd, model.config.n_ctx, format_count(data.train.size()));
   facts.sections.push_back(parameter_section(model));
   ReportSection about{.title = "Data and machine"};
   about.facts = {{"training tokens", format_thousands(data.train.size())},

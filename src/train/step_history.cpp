@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/ranges.h"
 #include "train/schedule.h"
 
@@ -58,7 +59,7 @@ bool StepHistory::overflows(const TrainConfig& c, TrainStep& step) {
   fail(
       "training stopped at step {}: the loss is {}, the gradient norm {}; first offending tensor: {}; "
       "try a lower --lr or a --clip-norm",
-      s.step, s.loss, s.norm, tensor.empty() ? "the loss" : tensor);
+      s.step, format_number(s.loss), format_number(s.norm), tensor.empty() ? "the loss" : tensor);
 }
 
 void StepHistory::add(const TrainConfig& c, const TrainStep& step) {

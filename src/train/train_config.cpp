@@ -148,10 +148,17 @@ std::vector<KeyInfo> config_keys() {
   return keys;
 }
 
+std::string suggest_preset(std::string_view name) {
+  constexpr size_t kShown = 4;
+  std::vector<std::string> longer = preset_names();
+  std::erase_if(longer, [&](const std::string& preset) { return !preset.starts_with(name); });
+  if (name.empty() || longer.empty()) return did_you_mean(name, preset_names());
+  return "; did you mean " + format_list(longer, kShown) + "?";
+}
+
 void require_preset(const std::string& name) {
   if (is_preset(name)) return;
-  fail_usage("unknown preset \"{}\"{}; gpt info lists all", name.substr(0, 64),
-             did_you_mean(name, preset_names()));
+  fail_usage("unknown preset \"{}\"{}; gpt info lists all", name.substr(0, 64), suggest_preset(name));
 }
 
 void require_device(const std::string& where, const std::string& device) {

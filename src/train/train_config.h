@@ -231,6 +231,10 @@ class Settings {
   bool has_family_ = false;            // a preset or a model has set the switches of a family
 };
 
+// "; did you mean gpt3-small, ...?" for the start of a preset's name or one that is spelled nearly like it;
+// else "".
+std::string suggest_preset(std::string_view name);
+
 // Name, group and help of every config key, model and training, in the order of the documentation.
 struct KeyInfo {
   std::string name, group, help;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fault_point.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "base/process_memory.h"
 #include "base/ranges.h"
 #include "convert/format_limits.h"
@@ -568,8 +569,8 @@ TrainOutcome Trainer::run(const std::function<bool()>& interrupted) {
     fail("{}; {}", error.what(), kept());
   }
   if (out_of_patience())
-    log_->ended(fmt::format("ended at step {}: {} evaluations without a better validation loss", state_.step,
-                            state_.stale_evaluations));
+    log_->ended(fmt::format("ended at step {}: {} without a better validation loss", state_.step,
+                            format_amount(state_.stale_evaluations, "evaluation")));
   compare_processes();
   log_->write_report(state_.train_seconds);
   log_->finish();

@@ -144,6 +144,23 @@ TEST(Adapter, ThatDoesNotFit) {
        {"--adapter", "gpt convert MODEL OUT --adapter " + kAdapter});
   says({"convert", kBase, dir.file("x"), "--base", kBase}, 2, {"--base", kBase});
   says({"convert", kAdapter, dir.path(), "--base", kBase}, 1, {dir.path(), "--force"});
+  says({"convert", kAdapter, dir.file("a.txt"), "--base", kBase}, 2, {dir.file("a.txt"), ".gguf"});
+  const std::string advice = "gpt convert MODEL OUT --adapter " + kAdapter;
+  says({"train", "tales:5000", "--init-from", kAdapter, "--out", dir.file("run")}, 1, {kAdapter, advice});
+  says({"plan", "tales:5000", "--init-from", kAdapter}, 1, {kAdapter, advice});
+  says({"finetune", kAdapter, "--task", "chat", "--data", "x"}, 1, {kAdapter, advice});
+}
+
+TEST(Adapter, OfAnotherModelIsNoted) {
+  const TempDir dir;
+  const std::string other = dir.file("other");
+  fs::copy(kBase, other);
+  const auto says = [&](const std::vector<std::string>& words, const Facts& facts) {
+    EXPECT_TRUE(names(run(words).err, facts));
+  };
+  says({"convert", kAdapter, dir.file("a.gguf"), "--base", other}, {kAdapter, other, "base"});
+  EXPECT_EQ(run({"convert", kAdapter, dir.file("b.gguf"), "--base", kBase}).err.find("note"),
+            std::string::npos);
 }
 
 }  // namespace

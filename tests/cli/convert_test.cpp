@@ -204,6 +204,17 @@ TEST(Convert, SaysWhatIsWrong) {
                {kTorch + "call.bad.pt", "\"posix.system\""});
   expect_error(run_gpt({"convert", dir.file("none"), out}), 1, {dir.file("none")});
   EXPECT_FALSE(fs::exists(out));
+  for (const char* name : {"o.txt", "o.model", "o.GGUF"})
+    expect_error(run_gpt({"convert", gpt2, dir.file(name)}), 2,
+                 {dir.file(name), ".gguf", dir.file(name) + "/"});
+  fs::create_directories(dir.file("old.txt"));
+  for (const Facts& words :
+       {Facts{"v1.5"}, {"llama-3.2-1b"}, {"x.txt", "--to", "hf"}, {"y.txt/"}, {"old.txt", "--force"}}) {
+    std::vector<std::string> convert = {"convert", gpt2, dir.file(words[0].text())};
+    for (size_t i = 1; i < words.size(); ++i)
+      convert.push_back(words[i].text());
+    EXPECT_EQ(run_gpt(convert).status, 0) << words[0].text();
+  }
 }
 
 // A file of tensors alone: what they do not say is asked for, and what contradicts them refused.

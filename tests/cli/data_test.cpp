@@ -202,6 +202,9 @@ TEST_F(DataCommands, DamagedShardsStopARun) {
   flipped[3000] ^= 1;
   write_plain_file(shard, flipped);
   EXPECT_EQ(run_gpt({"data", "info", file("shards")}).status, 0);
+  const GptRun missing = run_gpt({"data", "info", file("none")});
+  expect_error(missing, 1, {file("none")});
+  EXPECT_FALSE(names(missing.err, {"gpt data pack"})) << "the name is wrong, not its content";
   const GptRun verified = run_gpt({"data", "verify", file("shards")});
   expect_error(verified, 1, {1, 4, "gpt data pack"});
   EXPECT_TRUE(names(verified.out, {"shard-00002.bin"}));

@@ -572,7 +572,7 @@ TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
          "\n";
   const std::string place = file("talk.jsonl:1");
   const GptRun talk = finetune("dpo", "talk.jsonl", "no", {});
-  refused(talk, 1, {place, file("base/best"), "--template nanochat|chatml"});
+  refused(talk, 1, {place, file("base/best"), "--template chatml"});
   EXPECT_EQ(talk.err.find(place, talk.err.find(place) + 1), std::string::npos) << talk.err;
   refused(
       finetune("grpo", "asked.jsonl", "no", {"--reward", "exact", "--batch-size", "4", "--rollouts", "16"}),
@@ -586,7 +586,7 @@ TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
                with_line("role.jsonl", "chat.jsonl", R"({"messages": [{"role": "king", "content": "x"}]})"),
                "no", {"--template", "chatml"}),
       1, {file("role.jsonl:41"), 1, "\"king\""});
-  refused(finetune("chat", "chat.jsonl", "no", {}), 1, {file("base/best"), "--template nanochat|chatml"});
+  refused(finetune("chat", "chat.jsonl", "no", {}), 1, {file("base/best"), "--template chatml", "llama3"});
   refused(finetune("chat", "chat.jsonl", "no", {"--template", "chatml", "--long-conversations", "banana"}), 2,
           {"--long-conversations", "truncate", "banana"});
   refused(finetune("chat", "chat.jsonl", "no", {"--template", "chatml", "--n-ctx", "8"}), 1,
@@ -613,6 +613,13 @@ TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
   refused(run_gpt({"finetune", "--resume", "--out", file("tuned"), "--lr", "3"}), 2, {"--lr"});
   refused(run_gpt({"train", "--resume", "--out", file("tuned")}), 1,
           {file("tuned"), "gpt finetune --resume --out " + file("tuned")});
+  std::ofstream(file("all_bad.jsonl")) << "{\"a\": 1}\n{\"a\": 2}\n{\"a\": 3}\n";
+  for (const Words& task : {Words{"classify"}, {"chat", "--template", "chatml"}, {"dpo"}, {"grpo"}}) {
+    Words more(task.begin() + 1, task.end());
+    more.emplace_back("--skip-bad");
+    refused(finetune(task[0], "all_bad.jsonl", "no", more), 1,
+            {file("all_bad.jsonl"), 3, file("all_bad.jsonl:1")});
+  }
   const GptRun skipped = finetune("dpo", "short.jsonl", "skipped", {"--skip-bad", "--steps", "1"});
   EXPECT_EQ(skipped.status, 0) << skipped.err;
   EXPECT_TRUE(names(skipped.err, {1, file("short.jsonl:41")}));

@@ -67,13 +67,16 @@ TEST_F(FirstContact, AllWrongAndMissingFlagsAreReportedTogether) {
     EXPECT_TRUE(names(run.err, facts));
   };
   problems({"train", "--steps", "x", "--lr", "-1", "--dtype", "fp64"},
-           {"\"steps\"", "\"lr\"", "\"dtype\"", "--data"});
-  problems({"train", "--n-layr=2", "--foo", "--lr", "-1"}, {"--n-layr", "--foo", "\"lr\"", "--data"});
+           {"--steps", "--lr", "--dtype", "--data"});
+  problems({"train", "--n-layr=2", "--foo", "--lr", "-1"}, {"--n-layr", "--foo", "--lr", "--data"});
   problems({"train", "--data", "no.txt", "--tokenizer", "no.json", "--preset", "no"},
            {"no.txt", "no.json", "\"no\""});
-  problems({"train", "--beta1", "2", "--beta2", "2", "--data", "tales"}, {"\"beta1\"", "\"beta2\""});
+  problems({"train", "--beta1", "2", "--beta2", "2", "--data", "tales"}, {"--beta1", "--beta2"});
   problems({"generate", "--top-k", "x", "--seed", "y", "--fo", "--ba"},
            {"--top-k", "--seed", "--fo", "--ba"});
+  problems({"train", "--learning-rate=-1", "--data", "tales", "--preset", "gpt3"},
+           {"--learning-rate", "gpt3-175b"});
+  expect_error(run_gpt({"train", "--data", "tales"}, {"GPT_LR=-1"}), 2, {"GPT_LR"});
   problems({"finetune"}, {"MODEL", "--task", "--data"});
   problems({"finetune", "--task", "no"}, {"MODEL", "--task", "--data"});
   problems({"tokenizer", "train", "--pattern", "no"}, {"--out", "--data", "--pattern"});

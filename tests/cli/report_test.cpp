@@ -57,6 +57,19 @@ TEST(Report, LeavesOutFoldersWithoutARun) {
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(json::parse(run.out).at("runs").size(), 1u);
   EXPECT_TRUE(names(run.err, {empty}));
+  const std::string stray = dir.file("notes.txt");
+  gpt::test::write_plain_file(stray, "x");
+  const GptRun beside = run_gpt({"report", stray, a, empty, "--json"});
+  EXPECT_EQ(beside.status, 0) << beside.err;
+  EXPECT_EQ(json::parse(beside.out).at("runs").size(), 1u);
+  EXPECT_TRUE(names(beside.err, {2, stray, empty}));
+  std::vector<std::string> many = {"report", stray};
+  many.resize(64 + 2, a);
+  EXPECT_EQ(run_gpt(many).status, 0) << "what is no run does not count";
+  many.push_back(a);
+  const GptRun refused = run_gpt(many);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_TRUE(names(refused.err, {64, 65}));
   EXPECT_EQ(run_gpt({"report", dir.file("none"), a}).status, 1) << "probably a typing error";
 }
 

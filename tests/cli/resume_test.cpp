@@ -416,6 +416,10 @@ TEST_F(Resume, ANewRunReplacesNoBestModelAndNoFileOfOthers) {
     const std::string log = gpt::read_file(path("run/metrics.jsonl"));
     const GptRun again = run_gpt(train("run", {"--steps", "6"}));
     EXPECT_EQ(again.status, *every == '2' ? 1 : 0) << again.err;
+    const auto is_events = [](const fs::directory_entry& entry) {
+      return entry.path().filename().string().starts_with("events.out.tfevents");
+    };
+    EXPECT_EQ(std::count_if(fs::directory_iterator(path("run")), {}, is_events), 1) << "of one run";
     if (*every == '2') {
       EXPECT_TRUE(names(again.err, {path("run"), "--init-from " + path("run/best")}));
       EXPECT_EQ(gpt::read_file(path("run/metrics.jsonl")), log);

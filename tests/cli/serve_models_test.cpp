@@ -47,6 +47,36 @@ TEST_F(ServeModels, AdaptersByName) {
   EXPECT_EQ(server.refused("/v1/completions", R"({"prompt":"text"})"), "prompt");
 }
 
+TEST_F(ServeModels, NotesAboutAdaptersOfOtherModels) {
+  const gpt::test::TempDir dir;
+  fs::copy(kAdapters, dir.file("models"), fs::copy_options::recursive);
+  const std::string other = dir.file("models/other"), adapter = dir.file("models/adapter");
+  fs::rename(dir.file("models/base"), other);
+  Server server({other, "--adapter", "tuned=" + adapter, "--models-dir", dir.file("models")});
+  const auto is_noted = [&] { return names(server.process().notes(), {adapter, other, "base"}); };
+  EXPECT_TRUE(is_noted());
+  const size_t before = server.process().notes().size();
+  server.post("/v1/load_lora_adapter", {{"lora_name", "later"}, {"lora_path", "adapter"}});
+  EXPECT_TRUE(names(server.process().notes().substr(before), {adapter, other}));
+  EXPECT_FALSE(
+      names(Server({kAdapters + "base", "--adapter", "tuned=" + kAdapters + "adapter"}).process().notes(),
+            {kAdapters + "adapter"}));
+}
+
+// Clients cannot choose a template: they are told what they can use, and the operator why.
+TEST_F(ServeModels, WithoutAChatTemplate) {
+  Server server({"plain=" + kAdapters + "base"});
+  HttpClient client(server.port());
+  const json body = {{"messages", json::array({json{{"role", "user"}, {"content", "a"}}})}};
+  const HttpClient::Answer answer = client.post("/v1/chat/completions", body.dump());
+  EXPECT_EQ(answer.status, 400);
+  const json error = json::parse(answer.body)["error"];
+  EXPECT_EQ(error["code"], "no_chat_template");
+  EXPECT_TRUE(names(error["message"].get<std::string>(), {"plain", "/v1/completions"}));
+  EXPECT_EQ(error["message"].get<std::string>().find("--"), std::string::npos) << error;
+  EXPECT_TRUE(names(server.process().notes(), {"plain"}));
+}
+
 TEST_F(ServeModels, ModelsAndAdaptersComeAndGo) {
   Server server({"--models-dir", kAdapters, "--max-lora-rank", "8", "--max-models", "1"});
   const json prompt = {{"prompt", {3, 1, 4, 1, 5}}, {"max_tokens", 6}, {"temperature", 0}, {"logprobs", 0}};

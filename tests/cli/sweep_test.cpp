@@ -134,7 +134,7 @@ TEST_F(SweepCommand, MistakesAreNamed) {
       {{"--over", "n_layer=1,2"}, {"--out"}},
       {{"--over", "n_leyer=1,2", "--dry-run"}, {"--over", "\"n_leyer\"", "n_layer"}},
       {{"--over", "steps=1,2", "--dry-run"}, {"--over", "steps", "--flops", "--minutes", "--seeds"}},
-      {{"--over", "n_layer=one", "--dry-run"}, {"\"n_layer\"", "\"one\""}},
+      {{"--over", "n_layer=one", "--dry-run"}, {"--over n_layer", "\"one\""}},
       {{"--over", "n_layer=1", "--flops", "x", "--dry-run"}, {"--flops", "\"x\""}},
       {{"--over", "n_layer=1", "--flops", "1e9", "--minutes", "1", "--dry-run"},
        {"--flops", "--minutes", "--steps"}},

@@ -139,9 +139,9 @@ TEST_F(TrainCommand, StartsFromAModelOfTheShapeAskedFor) {
   };
   const std::string tokenizer = std::string(GPT_SOURCE_DIR) + "/tests/data/bpe.tokenizer.json";
   const std::vector<std::tuple<std::vector<std::string>, std::vector<std::string>, Facts>> refused = {
-      {{"--n-layer", "9"}, {}, {"\"n_layer\"", "--init-from", 1, 9}},
-      {{"--n-layer", "9", "--print-config"}, {}, {"\"n_layer\"", "--init-from", 1, 9}},
-      {{}, {"GPT_N_HEAD=4"}, {"\"n_head\"", "--init-from", 2, 4}},
+      {{"--n-layer", "9"}, {}, {"--n-layer", "--init-from", 1, 9}},
+      {{"--n-layer", "9", "--print-config"}, {}, {"--n-layer", "--init-from", 1, 9}},
+      {{}, {"GPT_N_HEAD=4"}, {"GPT_N_HEAD", "--init-from", 2, 4}},
       {{"--config", file}, {}, {"\"n_ctx\"", "--init-from", 16, 8}},
       {{"--tokenizer", tokenizer}, {}, {"--tokenizer " + tokenizer, "--init-from", "byte", 256}},
       {{}, {"GPT_TOKENIZER=char"}, {"--tokenizer char", "--init-from", "byte", 256}}};
@@ -153,7 +153,7 @@ TEST_F(TrainCommand, StartsFromAModelOfTheShapeAskedFor) {
   const GptRun plan =
       run_gpt({"plan", "--init-from", run_folder(), "--data", "tales:20000", "--n-layer", "9"});
   EXPECT_EQ(plan.status, 2);
-  EXPECT_TRUE(names(plan.err, {"\"n_layer\"", "--init-from", 1, 9}));
+  EXPECT_TRUE(names(plan.err, {"--n-layer", "--init-from", 1, 9}));
   // What the model has already, dropout, and what only a preset says, which comes before the model.
   const GptRun run =
       from({"--n-layer", "1", "--tokenizer", "byte", "--dropout", "0.1", "--preset", "mini-gpt"});

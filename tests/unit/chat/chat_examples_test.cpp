@@ -45,6 +45,22 @@ class ChatExamplesOf : public testing::Test {
   const ChatTemplate chat_{ChatFormat::chatml, tokenizer()};
 };
 
+TEST_F(ChatExamplesOf, NothingToLearnIsABadLineWithItsReason) {
+  const std::string unweighted = R"({"messages": [{"role": "user", "content": "a"},
+      {"role": "assistant", "content": "b", "weight": 0}, {"role": "user", "content": "c"},
+      {"role": "assistant", "content": "d", "weight": 0}]})",
+                    unanswered = R"({"messages": [{"role": "user", "content": "a"}]})";
+  const auto line = [](std::string text) {
+    std::erase(text, '\n');
+    return text + "\n";
+  };
+  EXPECT_TRUE(refused([&] { parse(line(unweighted)); }, "d.jsonl:1", {"\"weight\"", 0, 2}));
+  EXPECT_TRUE(refused([&] { parse(line(unanswered)); }, "d.jsonl:1", {"assistant"}));
+  const ChatExamples rest = parse(line(unweighted) + line(unanswered) + kOpenAi, {.skip_bad = true});
+  EXPECT_EQ(rest.examples.size(), 1u);
+  EXPECT_EQ(rest.counts.bad, 2);
+}
+
 TEST_F(ChatExamplesOf, TwoWaysOfWritingAreOne) {
   const ChatExamples read = parse(std::string(kOpenAi) + "\n\n" + kShareGpt + "\r\n");
   ASSERT_EQ(read.examples.size(), 2u);

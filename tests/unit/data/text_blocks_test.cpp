@@ -417,6 +417,15 @@ TEST(JsonLine, NamesThePlaceOfEveryMistake) {
     EXPECT_TRUE(refused([&] { text_of(bad); }, "f:7")) << bad;
   }
   EXPECT_TRUE(refused([] { text_of(R"({"Text":"a"})"); }, "f:7", {"text", "Text", "--field"}));
+  EXPECT_TRUE(refused([] { text_of(R"({"id":"7","story":"a","n":1})"); }, "f:7",
+                      {"\"id\"", "\"story\"", "\"n\"", "--field"}));
+  EXPECT_TRUE(refused([] { text_of(R"({"id":7,"content":"a"})"); }, "f:7", {"--field \"content\""}))
+      << "the only text";
+  EXPECT_TRUE(refused([] { json_line_text(R"({"text":"a"})", "content", "f:7"); }, "f:7",
+                      {"content", "\"text\"", "--data", "--val-data"}));
+  EXPECT_TRUE(refused([] { json_line_text(R"({"meta":{"text":"a"}})", "meta.text", "f:7"); }, "f:7",
+                      {"meta.text", "\"meta\"", "--field"}));
+  EXPECT_EQ(json_line_text(R"({"meta.text":"a"})", "meta.text", "f:7"), "a") << "as datasets flattens it";
   const std::string deep = "{\"text\":\"a\",\"x\":" + std::string(1000000, '[');
   EXPECT_TRUE(refused([&] { text_of(deep); }, "f:7", {32}));
   EXPECT_TRUE(refused([] { text_of("{\"text\":" + std::string(40, '[')); }, "f:7", {"text"}));

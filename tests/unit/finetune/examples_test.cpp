@@ -97,7 +97,7 @@ TEST_F(Examples, ErrorsNameFileAndLine) {
   EXPECT_TRUE(refuses("text,label\na,1\nb\n", "a.csv:3", {2, 1}));
   EXPECT_TRUE(refuses("text,label\n\"a\"b,1\n", "a.csv:2"));
   EXPECT_TRUE(refuses("text,label\nx,1\n\"a,1\n\n", "a.csv:3", {3}));
-  EXPECT_TRUE(refuses("text,label\n", "a.csv", {"classify"}));
+  EXPECT_TRUE(refuses("text,label\n", "a.csv", {}));
   const TaskKind choose = TaskKind::choose;
   EXPECT_TRUE(refuses(R"({"context": "c", "choices": ["x", "y"], "label": 2})", "a.jsonl:1",
                       {"label", 0, 1, 2}, choose));

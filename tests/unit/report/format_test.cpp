@@ -89,6 +89,8 @@ TEST(Format, ThousandsAndPercent) {
   EXPECT_EQ(format_thousands(std::numeric_limits<int64_t>::min()), "-9,223,372,036,854,775,808");
   EXPECT_EQ(format_percent(0.8731), "87.3 %");
   EXPECT_EQ(format_percent(std::nan("")), "?");
+  EXPECT_EQ(format_number(-std::nan("")), "NaN");
+  EXPECT_EQ(format_number(0.1), "0.1");
 }
 
 }  // namespace

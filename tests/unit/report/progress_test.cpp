@@ -118,7 +118,7 @@ TEST(Progress, NotANumberIsShown) {
   p.loss = std::nan("");
   p.eta_s = std::nan("");
   const std::string line = format_plain_line(p);
-  EXPECT_TRUE(names(line, {"nan", "?"}));
+  EXPECT_TRUE(names(line, {"NaN", "?"}));
 }
 
 TEST(Progress, StyleFollowsTheEnvironment) {

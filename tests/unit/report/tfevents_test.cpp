@@ -84,6 +84,14 @@ TEST(TfEvents, ALaterFileSortsAfterAnEarlierOne) {
   EXPECT_GT(second, first);
 }
 
+TEST(TfEvents, AreRemovedForARunThatStartsAnew) {
+  test::TempDir folder;
+  write_file_atomic(folder.file("events.out.tfevents.1.host.1"), "");
+  write_file_atomic(folder.file("other"), "");
+  remove_event_files(folder.path());
+  EXPECT_EQ(files_in(folder.path()), std::vector<std::string>{"other"});
+}
+
 TEST(TfEvents, UnwritableFolderIsAnError) {
   EXPECT_THROW(TensorBoardWriter("/nonexistent-folder/x"), Error);
 }

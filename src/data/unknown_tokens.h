@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "text/tokenizer.h"
+
+namespace gpt {
+
+class TokenSpan;
+
+// Counts the tokens of texts that stand for characters outside the vocabulary, such as <unk>.
+class UnknownTokens {
+ public:
+  explicit UnknownTokens(const Tokenizer& tokenizer);
+
+  void add(std::span<const int32_t> ids);
+  void add(const TokenSpan& tokens);
+
+  int64_t unknown() const { return unknown_; }
+  int64_t tokens() const { return tokens_; }  // 0 if the tokenizer has no unknown token: nothing is counted
+  // Returns a line for people with the count and the share, or "" if no token is unknown.
+  std::string note() const;
+
+ private:
+  int32_t id_;
+  std::string name_;
+  int64_t unknown_ = 0, tokens_ = 0;
+};
+
+}  // namespace gpt
