@@ -207,6 +207,30 @@ void require_same_evaluation(Communicator& processes, const EvalArguments& a, co
   require_same_run(processes, {data, settings.dump(), isa, 0});
 }
 
+// Throws UsageError for a flag that was given and that only the other kind of evaluation reads.
+void check_kind_of_flags(const EvalArguments& a) {
+  const bool tasks = !a.tasks.files.empty();
+  const EvalOptions defaults;
+  const std::pair<const char*, bool> of_tasks[] = {{"--data-dir", !a.tasks.data_dir.empty()},
+                                                   {"--few-shot", a.tasks.few_shot.has_value()},
+                                                   {"--template", !a.tasks.chat_template.empty()},
+                                                   {"--log-samples", !a.tasks.log_samples.empty()},
+                                                   {"--html", !a.tasks.html.empty()}};
+  const std::pair<const char*, bool> of_text[] = {{"--field", !a.text.field.empty()},
+                                                  {"--include", !a.text.filter.include.empty()},
+                                                  {"--exclude", !a.text.filter.exclude.empty()},
+                                                  {"--split", !a.text.split.empty()},
+                                                  {"--val-fraction", a.text.val_fraction.has_value()},
+                                                  {"--n-ctx", a.options.n_ctx != defaults.n_ctx},
+                                                  {"--stride", a.options.stride != defaults.stride}};
+  for (const auto& [flag, given] : of_tasks) {
+    if (given && !tasks) fail_usage("{}: expected --tasks; a text has no use for it", flag);
+  }
+  for (const auto& [flag, given] : of_text) {
+    if (given && tasks) fail_usage("{}: expected a text (--data); tasks have no use for it", flag);
+  }
+}
+
 int run_tasks(const EvalArguments& a) {
   if (!a.text.data.empty()) fail_usage("--tasks and --data: expected one of them");
   EvalTasksRequest request = a.tasks;
@@ -237,8 +261,8 @@ void require_text_of_run(const std::string& run) {
 
 int run(const EvalArguments& a) {
   require_argument(a.model, "MODEL", "eval");
+  check_kind_of_flags(a);
   if (!a.tasks.files.empty()) return run_tasks(a);
-  if (!a.tasks.chat_template.empty()) fail_usage("--template: expected --tasks, whose questions it asks");
   const DType dtype = parse_dtype("--dtype", a.dtype);
   Communicator& processes = world();
   Machine machine(part_of_machine(a.machine));

@@ -186,6 +186,31 @@ void note_own_rates(const std::string& flag) {
 
 namespace {
 
+// A line for each flag that was given and that other settings leave without effect.
+void note_idle_flags(const ConfigFlags& flags, const RunConfig& config) {
+  const TrainConfig& t = config.train;
+  const ModelConfig& m = config.model;
+  struct Idle {
+    bool holds;
+    const char* why;
+    std::initializer_list<const char*> keys;
+  };
+  const Idle all[] = {
+      {t.optimizer == "adamw", "the optimizer is adamw", {"muon_lr", "muon_momentum", "muon_adjust"}},
+      {m.position == Position::learned,
+       "positions are learned",
+       {"rope_theta", "rope_sign", "rope_layout", "rope_scaling", "rope_dtype"}},
+      {m.norm == NormKind::rms, "norms are rms norms", {"norm_bias"}},
+      {m.init != Init::normal, "init is not normal", {"init_std", "residual_init_scale"}},
+      {!t.val_data.empty(), "--val-data names the validation text", {"val_fraction"}}};
+  for (const Idle& idle : all) {
+    for (const char* key : idle.keys) {
+      if (idle.holds && flags.is_given(key))
+        write_note(fmt::format("note: {} has no effect: {}\n", ConfigFlags::flag_name(key), idle.why));
+    }
+  }
+}
+
 // The model folder or file, if its tokenizer comes with it; else "".
 std::string own_tokenizer(const std::string& model) {
   const std::string path = resolve_model_path(model);
@@ -224,6 +249,7 @@ RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags, 
 }
 
 void note_choices(const TrainSources& sources, const ConfigFlags& flags, const RunConfig& config) {
+  note_idle_flags(flags, config);
   if (config.train.optimizer == "muon-nanochat" && flags.is_given("lr")) note_own_rates("--lr");
   if (sources.preset.empty()) return;
   if (!sources.init_from.empty()) {

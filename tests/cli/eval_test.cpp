@@ -171,6 +171,24 @@ TEST_F(Evaluation, OfTheFieldThatTheRunWasTrainedOn) {
   EXPECT_EQ(eval(run(), {"--data", other, "--field", "text"})["text_bytes"], 39);
 }
 
+TEST_F(Evaluation, RefusesFlagsOfTheOtherKind) {
+  const std::string book = write("book.txt", tales(2000, 1)), task = write("task.yaml", "task: t\n");
+  train({book});
+  const std::vector<Words> of_tasks = {{"--html", file("x.html")},
+                                       {"--log-samples", file("x")},
+                                       {"--few-shot", "2"},
+                                       {"--data-dir", file("")}};
+  for (const Words& flag : of_tasks)
+    expect_error(run_gpt(with_flags({"eval", run(), "--data", book}, flag)), 2, {flag[0], "--tasks"});
+  const std::vector<Words> of_text = {{"--stride", "4"},
+                                      {"--split", "val"},
+                                      {"--field", "t"},
+                                      {"--val-fraction", "0.2"},
+                                      {"--include", "*.py"}};
+  for (const Words& flag : of_text)
+    expect_error(run_gpt(with_flags({"eval", run(), "--tasks", task}, flag)), 2, {flag[0], "--data"});
+}
+
 TEST_F(Evaluation, SaysWhatIsMissing) {
   const GptRun none = run_gpt({"eval", "nosuch"});
   EXPECT_EQ(none.status, 1);

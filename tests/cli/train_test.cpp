@@ -161,6 +161,19 @@ TEST_F(TrainCommand, StartsFromAModelOfTheShapeAskedFor) {
   EXPECT_TRUE(names(run.err, {"note:", "mini-gpt", run_folder()})) << "its shape is not taken";
 }
 
+TEST_F(TrainCommand, FlagsWithoutEffectAreNoted) {
+  const auto notes = [&](const std::vector<std::string>& more) {
+    fs::remove_all(run_folder());
+    const GptRun run = run_gpt(with_flags(small(1), more));
+    EXPECT_EQ(run.status, 0) << run.err;
+    return run.err;
+  };
+  for (const auto& [flag, value] : {std::pair{"--muon-lr", "0.1"}, {"--rope-theta", "77"}})
+    EXPECT_TRUE(names(notes({flag, value}), {"note:", flag}));
+  EXPECT_FALSE(names(notes({"--muon-lr", "0.1", "--optimizer", "muon"}), {"--muon-lr"}));
+  EXPECT_FALSE(names(notes({"--rope-theta", "77", "--position", "rope"}), {"--rope-theta"}));
+}
+
 TEST_F(TrainCommand, StopsAndResumesToTheSameWeights) {
   std::vector<std::string> stopped = small(8);
   stopped.insert(stopped.end(), {"--stop-after", "3"});
