@@ -22,6 +22,7 @@
 #include "help.h"
 #include "interrupt.h"
 #include "model/config_alias.h"
+#include "model/model_files.h"
 #include "output.h"
 #include "parse_problem.h"
 #include "report/utf8_text.h"
@@ -168,8 +169,11 @@ void note_run_models(const CLI::App& app) {
     for (const std::string& value : option->results()) {
       for (const std::string& path :
            {value, value.substr(value.find('=') + 1), value.substr(0, value.rfind('='))}) {
-        const std::string note = run_model_note(path);
-        if (!note.empty() && said.insert(path).second) write_note(visible_text(note) + "\n");
+        if (said.contains(path)) continue;
+        const std::string run = run_model_note(path), config = config_note(path);
+        if (!run.empty()) write_note(visible_text(run) + "\n");
+        if (!config.empty()) write_note(visible_text("note: " + path + ": " + config) + "\n");
+        said.insert(path);
       }
     }
   }

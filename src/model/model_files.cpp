@@ -9,9 +9,11 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/mapped_file.h"
 #include "base/printable.h"
 #include "kernels/quant.h"
+#include "model/families/family.h"
 #include "model/model_source.h"
 #include "model/presets.h"
 #include "model/weight_pages.h"
@@ -171,6 +173,18 @@ std::string resolve_model_path(const std::string& path) {
   if (has_last) return last.string();
   if (fs::is_directory(path, ignored)) require_model_in(path);
   return path;
+}
+
+std::string config_note(const std::string& model) {
+  const std::string path = model + "/config.json";
+  if (!path_exists(path)) return "";
+  try {
+    const nlohmann::json object = read_json_file(path);
+    const Family* const family = find_family(object.value("model_type", ""));
+    return family == nullptr || family->note == nullptr ? "" : family->note(object);
+  } catch (const std::exception&) {  // loading it says what is wrong
+    return "";
+  }
 }
 
 LoadedModel::~LoadedModel() {

@@ -144,6 +144,9 @@ std::vector<std::string> model_file_names(const Model& model, std::span<const Te
                                           const WriteOptions& options);
 
 nlohmann::json export_config(const ModelConfig& config, DType dtype = DType::f32);
+// What a model's config.json leaves to programs, which take it differently, and what is done here: for
+// people, "" if nothing or if it cannot be read.
+std::string config_note(const std::string& model);
 // Reads a config.json of any supported family; eos ids of generation_config.json take part when given.
 ModelConfig read_model_config(const std::string& path);
 // The same from its content; `what` names it in errors.

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "run_gpt.h"
@@ -292,6 +294,26 @@ TEST(Info, ListsParametersByTheNamesThatFreezeMatches) {
   EXPECT_EQ(train(name).status, 0) << train(name).err;
   EXPECT_EQ(train(name + "x").status, 2);
   EXPECT_EQ(run_gpt({"info", "--tensors"}).status, 2);
+}
+
+// Whose class transformers' AutoModel does not take.
+TEST(Info, NotesAMistralWithListedLayers) {
+  const gpt::test::TempDir dir;
+  std::filesystem::copy(std::string(GPT_SOURCE_DIR) + "/tests/golden/data/mistral", dir.file("in"));
+  std::ifstream in(dir.file("in/config.json"));
+  nlohmann::json config = nlohmann::json::parse(in);
+  const auto note = [&](const nlohmann::json& layers) {
+    config["layer_types"] = layers;
+    std::ofstream(dir.file("in/config.json")) << config.dump();
+    const GptRun run = run_gpt({"info", dir.file("in")});
+    EXPECT_EQ(run.status, 0) << run.err;
+    return run.err;
+  };
+  config["sliding_window"] = 5;
+  const auto layers = config["num_hidden_layers"].get<size_t>();
+  EXPECT_TRUE(names(note(std::vector<std::string>(layers, "full_attention")), {"note:", "layer_types", 5}));
+  EXPECT_FALSE(names(note(std::vector<std::string>(layers, "sliding_attention")), {"layer_types"}));
+  EXPECT_FALSE(names(note(nullptr), {"layer_types"}));
 }
 
 }  // namespace

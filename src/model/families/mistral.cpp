@@ -1,5 +1,10 @@
 // Mistral (Jiang et al. 2023): Llama with a sliding window in all layers. Ministral: in those that it names.
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include "model/families/family.h"
 #include "model/json_value.h"
 
@@ -40,6 +45,18 @@ void read_mistral(const json& object, ModelConfig& c) {
   if (!layers.is_null()) sliding_layers(layers, c);
 }
 
+std::string mistral_note(const json& object) {
+  const json layers = object.value("layer_types", json()), window = object.value("sliding_window", json());
+  const bool differs = layers.is_array() && std::ranges::count(layers, json("full_attention")) > 0;
+  if (!differs || !window.is_number() || is_ministral_class(object)) return "";
+  return fmt::format(
+      "the window of {} tokens is in all layers, as in MistralForCausalLM, which does not use layer_types; "
+      "AutoModel of "
+      "transformers loads such a file as a Ministral, which does: so does this program with \"model_type\": "
+      "\"ministral\"",
+      window.dump());
+}
+
 }  // namespace
 
 constexpr const char* kMistralSwitches =
@@ -60,6 +77,7 @@ constinit const Family family::mistral = {
     .fixed = kDecoderOnly,
     .read = read_mistral,
     .write = write_rope,
+    .note = mistral_note,
     .causal_lm = "MistralForCausalLM",
     .sequence_classification = "MistralForSequenceClassification",
 };
