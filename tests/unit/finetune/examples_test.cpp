@@ -74,7 +74,7 @@ TEST_F(Examples, LinesEndAsInPython) {
   const ExampleSet rows = read("a.csv", "text,label\rfoo,whole\r\"b\rr\",mixed\r\nc,x\r\r\"d\",y");
   Texts found;
   for (const Example& e : rows.examples)
-    found.push_back(e.texts[0] + "=" + e.label);
+    found.push_back(e.texts[0] + "=" + e.label.value());
   EXPECT_EQ(found, (Texts{"foo=whole", "b\rr=mixed", "c=x", "d=y"}));
   EXPECT_TRUE(rows.examples[3].place.ends_with("a.csv:7")) << rows.examples[3].place;
   EXPECT_EQ(read("a.tsv", "text\tlabel\ra\tx\rb\ty\r").examples.size(), 2u);
