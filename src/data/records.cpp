@@ -67,13 +67,22 @@ int RecordReader::get() {
   const int c = peek();
   if (c == EOF) return EOF;
   ++at_;
-  if (c == '\n') ++line_;
+  if (c == '\n' || (c == '\r' && peek() != '\n')) ++line_;
   return c;
 }
 
+bool RecordReader::at_line_end() {
+  return peek() == '\n' || peek() == '\r' || peek() == EOF;
+}
+
+void RecordReader::end_line() {
+  if (get() == '\r' && peek() == '\n') get();
+}
+
 void RecordReader::skip_line() {
-  for (int c = get(); c != '\n' && c != EOF;)
-    c = get();
+  while (!at_line_end())
+    get();
+  end_line();
 }
 
 void RecordReader::take(std::string& text, int c) const {
@@ -84,16 +93,16 @@ void RecordReader::take(std::string& text, int c) const {
 bool RecordReader::next_line(std::string& line) {
   line.clear();
   if (peek() == EOF) return false;
-  for (int c = get(); c != '\n' && c != EOF; c = get())
-    take(line, c);
+  while (!at_line_end())
+    take(line, get());
+  end_line();
   return true;
 }
 
 std::string RecordReader::plain_cell() {
   std::string cell;
-  for (int c = peek(); c != separator_ && c != '\n' && c != EOF; c = peek())
+  while (peek() != separator_ && !at_line_end())
     take(cell, get());
-  if (peek() != separator_ && cell.ends_with('\r')) cell.pop_back();
   return cell;
 }
 
@@ -115,8 +124,7 @@ std::string RecordReader::quoted_cell(int64_t line) {
       fail_quotes(line, fmt::format("{}:{}: longer than {} bytes", path_, line, kMaxRecord));
     cell += static_cast<char>(c == '"' ? get() : c);
   }
-  if (peek() == '\r') get();
-  if (peek() != separator_ && peek() != '\n' && peek() != EOF) {
+  if (peek() != separator_ && !at_line_end()) {
     fail_quotes(line, fmt::format("{}:{}: expected the end of the cell behind its closing quote; quotes "
                                   "inside a cell are doubled",
                                   path_, line_));
@@ -132,7 +140,7 @@ bool RecordReader::next_row(std::vector<std::string>& cells) {
     if (peek() != separator_) break;
     get();
   }
-  get();
+  end_line();
   return true;
 }
 

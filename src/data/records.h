@@ -29,7 +29,8 @@ struct Record {
 };
 
 // Reads .csv and .tsv (also compressed) as tables whose first row has the names of the columns, cells quoted
-// as in RFC 4180; any other file as lines. Memory does not depend on the size of the file.
+// as in RFC 4180; any other file as lines. Lines and rows end with \n, \r\n or \r, as in Python. Memory does
+// not depend on the size of the file.
 class RecordReader {
  public:
   enum class Blank : uint8_t { skip, keep };
@@ -53,6 +54,8 @@ class RecordReader {
  private:
   int peek();
   int get();
+  bool at_line_end();
+  void end_line();
   bool fill();
   bool next_line(std::string& line);
   bool next_row(std::vector<std::string>& cells);

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/json_text.h"
@@ -221,7 +222,17 @@ class SchemaCompiler {
     if (!is_number(*found)) refuse(s, keyword, "expected a number, found " + kind_of(*found));
     if (found->is_number_float() && !std::isfinite(found->get<double>()))
       refuse(s, keyword, "expected a finite number");
-    return parse_decimal(number_text(*found), "JSON schema: " + pointer_to(s.pointer, keyword));
+    const std::string text = number_text(*found);
+    const Decimal limit = parse_decimal(text, "JSON schema: " + pointer_to(s.pointer, keyword));
+    // Beyond 2^53 the nearest double may be a different integer. One of few digits is what the schema says.
+    constexpr double kExact = 9007199254740992;
+    constexpr ptrdiff_t kShort = 15;
+    if (found->is_number_float() && std::abs(found->get<double>()) >= kExact &&
+        std::ranges::count_if(text.substr(0, text.find('e')), is_ascii_digit) > kShort) {
+      refuse(s, keyword,
+             "expected an integer without a point or exponent, since it exceeds 2^53, found " + text);
+    }
+    return limit;
   }
 
   NumberRange range_of(const SchemaAt& s) const {
@@ -245,7 +256,10 @@ class SchemaCompiler {
 
   Expr number(const SchemaAt& s, bool integers) {
     const NumberRange range = range_of(s);
-    if (s.value->contains("multipleOf")) return multiples(s, range);
+    if (const auto of = s.value->find("multipleOf"); of != s.value->end()) {
+      if (*of != 1) return multiples(s, range);
+      integers = true;
+    }
     if (!range.low && !range.high) return integers ? json_.integer() : json_.number();
     return numbers_between(rules_, range, integers);
   }

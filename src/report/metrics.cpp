@@ -85,9 +85,9 @@ void require_step(const MetricRecord& record, const std::string& path, int64_t l
   const auto step = metric_number(record, "step");
   if (!step || (*step >= 0 && *step <= kMost && *step == std::trunc(*step))) return;
   fail(
-      "{} line {}: \"step\": expected a whole number from 0 to {:g}, found {:g}; remove the line to read the "
+      "{} line {}: \"step\": expected a whole number from 0 to {:g}, found {}; remove the line to read the "
       "rest",
-      path, line, kMost, *step);
+      path, line, kMost, std::isnan(*step) ? "null or NaN" : fmt::format("{:g}", *step));
 }
 
 }  // namespace
@@ -133,7 +133,9 @@ std::vector<MetricRecord> read_metrics(const std::string& path) {
       records.push_back(to_record(object));
       require_step(records.back(), path, number);
     } else if (complete && !line.empty()) {
-      fail("{} line {}: expected one JSON object; remove the line to read the rest", path, number);
+      fail(
+          "{} line {}: expected one JSON object with numbers below 1.8e308; remove the line to read the rest",
+          path, number);
     }
   }
   return records;

@@ -21,17 +21,23 @@ using json = nlohmann::ordered_json;
 
 constexpr uint64_t kMaxFile = uint64_t{4} << 30;
 
-void read_lines(const std::string& path, std::vector<json>& docs, std::vector<std::string>& places) {
+// Returns whether there is a blank line.
+bool read_lines(const std::string& path, std::vector<json>& docs, std::vector<std::string>& places) {
+  bool has_blank_line = false;
   const std::string text = read_file(path, kMaxFile);
   int64_t number = 0;
   for (const std::string_view line : lines_of(text)) {
     ++number;
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
+      has_blank_line = true;
+      continue;
+    }
     places.push_back(fmt::format("{}, line {}", path, number));
     docs.emplace_back(parse_json_document(line, places.back()));
     if (!docs.back().is_object())
       fail("{}: expected an object, found {}", places.back(), json_kind(docs.back()));
   }
+  return has_blank_line;
 }
 
 std::string joined(const std::string& folder, const std::string& name) {
@@ -55,11 +61,14 @@ Documents processed(const Documents& split, const std::string& function) {
 Documents read_documents(const std::vector<std::string>& paths, std::optional<TextTypes> texts) {
   auto docs = std::make_shared<std::vector<json>>();
   Documents out;
-  for (const std::string& path : paths)
-    read_lines(path, *docs, out.places);
+  std::vector<DocumentFile> files;
+  for (const std::string& path : paths) {
+    files.push_back({.begin = docs->size()});
+    files.back().has_blank_line = read_lines(path, *docs, out.places);
+  }
   if (docs->empty()) fail("{}: expected documents, one a line, found none", fmt::join(paths, ", "));
   try {
-    if (texts) type_documents(*docs, *texts);
+    if (texts) type_documents(*docs, *texts, files);
   } catch (const Error& e) {
     fail("{}: {}", fmt::join(paths, ", "), e.what());
   }

@@ -1,6 +1,7 @@
 #include "tasks/task_file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -27,6 +28,9 @@ ordered_json as_list(const ordered_json& value) {
 }
 
 std::string shown_value(const ordered_json& value) {
+  const double number = value.is_number_float() ? value.get<double>() : 0;
+  if (std::isnan(number)) return ".nan";
+  if (std::isinf(number)) return number < 0 ? "-.inf" : ".inf";
   return printable_text(value.dump(-1, ' ', false, ordered_json::error_handler_t::replace), kShown);
 }
 

@@ -40,12 +40,8 @@ class Reader {
         name_);
     if (!has_type(member(root_, "decoder"), "ByteLevel"))
       fail_kind(name_, "one whose decoder is not ByteLevel");
-    parts_.steps = read_split_steps(member(root_, "pre_tokenizer"), name_);
-    if (parts_.steps.size() == 1 && parts_.steps[0].kind == SplitStep::Kind::pattern) {
-      parts_.pattern = parts_.steps[0].pattern;
-      parts_.steps.clear();
-    }
     parts_.ignore_merges = !unused(member(model_, "ignore_merges"));
+    read_pre_tokenizer();
     parts_.special = read_post_processor(root_, name_);
     read_added();
     read_vocab();
@@ -56,6 +52,19 @@ class Reader {
   }
 
  private:
+  void read_pre_tokenizer() {
+    Json pre_tokenizer = member(root_, "pre_tokenizer");
+    // Where nothing is merged, it makes no difference how text is split.
+    const bool merges = !unused(member(model_, "merges")) || parts_.ignore_merges;
+    if (!merges && has_type(pre_tokenizer, "ByteLevel") && pre_tokenizer.is_object())
+      pre_tokenizer["use_regex"] = true;
+    parts_.steps = read_split_steps(pre_tokenizer, name_);
+    if (parts_.steps.size() == 1 && parts_.steps[0].kind == SplitStep::Kind::pattern) {
+      parts_.pattern = parts_.steps[0].pattern;
+      parts_.steps.clear();
+    }
+  }
+
   void read_added() {
     parts_.added = read_added_tokens(root_, name_);
     for (const AddedToken& token : parts_.added)
@@ -219,7 +228,30 @@ BpeParts read_bpe_json(const Json& root, const std::string& name) {
   return Reader(root, name).read();
 }
 
-Json json_of_vocab_and_merges(std::string_view vocab, std::string_view merges, const std::string& name) {
+namespace {
+
+// The tokenizer.json that the tokenizer class of a folder stands for, without vocabulary and merges.
+Json json_of_class(const FolderTokens& more, const std::string& name) {
+  Json root = json_without_merges(Json::object(), byte_level_json(true), byte_level_json(true));
+  const std::string& of = more.tokenizer_class;
+  const bool none = of.empty() && more.model_type.empty();
+  if (none || of == "GPT2Tokenizer" || of == "CodeGenTokenizer" || of == "WhisperTokenizer") return root;
+  if (of != "Qwen2Tokenizer") {
+    fail("cannot read {}: vocab.json and merges.txt of a {} need tokenizer.json: save it with transformers",
+         name,
+         of.empty() ? fmt::format("model of model_type {}", printable_text(more.model_type, 40))
+                    : printable_text(of, 40));
+  }
+  root["normalizer"] = {{"type", "NFC"}};
+  root["pre_tokenizer"] = split_steps_json({{.pattern = SplitPattern::qwen2}});
+  root["pre_tokenizer"]["pretokenizers"].back()["add_prefix_space"] = more.prefix_space.value_or(false);
+  return root;
+}
+
+}  // namespace
+
+Json json_of_vocab_and_merges(std::string_view vocab, std::string_view merges, const FolderTokens& more,
+                              const std::string& name) {
   Json tokens = parse_limited_json(vocab, name + "/vocab.json");
   if (!tokens.is_object()) fail("cannot read {}/vocab.json: expected an object of tokens and ids", name);
   Json lines = Json::array();
@@ -231,8 +263,11 @@ Json json_of_vocab_and_merges(std::string_view vocab, std::string_view merges, c
     words_end |= line.ends_with("</w>");
     lines.push_back(std::move(line));
   }
-  if (words_end) return gpt1_json_of_vocab_and_merges(std::move(tokens), std::move(lines));
-  Json root = json_without_merges(std::move(tokens), byte_level_json(true), byte_level_json(true));
+  const bool no_class = more.tokenizer_class.empty() && more.model_type.empty();
+  if (more.tokenizer_class == "OpenAIGPTTokenizer" || (no_class && words_end))
+    return gpt1_json_of_vocab_and_merges(std::move(tokens), std::move(lines));
+  Json root = json_of_class(more, name);
+  root["model"]["vocab"] = std::move(tokens);
   root["model"]["merges"] = std::move(lines);
   // The files do not say so, but this one stands between GPT-2's documents.
   const std::string end_of_text = "<|endoftext|>";

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "text/bpe_tokenizer.h"
+#include "text/folder_tokens.h"
 #include "text/token_index.h"
 
 namespace gpt::detail {
@@ -27,9 +28,10 @@ void visit_vocab(const nlohmann::json& model, const std::string& name,
 std::vector<Bpe::Merge> read_merges(const nlohmann::json& model, const TokenIndex& index,
                                     const std::string& name);
 
-// The two files of GPT-2 or GPT-1, an object of tokens and ids and a merge on each line, as one
-// tokenizer.json.
+// The tokenizer.json for vocab.json, an object of tokens and ids, and merges.txt, a merge on each line. The
+// files do not say how text is split: the tokenizer class does, without one GPT-1 or GPT-2. Throws Error for
+// other classes.
 nlohmann::json json_of_vocab_and_merges(std::string_view vocab, std::string_view merges,
-                                        const std::string& name);
+                                        const FolderTokens& more, const std::string& name);
 
 }  // namespace gpt::detail

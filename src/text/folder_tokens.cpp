@@ -87,6 +87,21 @@ constexpr ClassDefault kDefaults[] = {
     {"LlamaTokenizer", "unk_token", "<unk>"},         {"OpenAIGPTTokenizer", "unk_token", "<unk>"},
 };
 
+// The class of a model that reads vocab.json and merges.txt, where no file names one. Source:
+// TOKENIZER_MAPPING_NAMES of transformers.
+struct ModelClass {
+  std::string_view model_type;
+  const char* tokenizer_class;
+};
+constexpr ModelClass kModelClasses[] = {
+    {"gpt2", "GPT2Tokenizer"},       {"gpt_neo", "GPT2Tokenizer"},    {"gptj", "GPT2Tokenizer"},
+    {"codegen", "GPT2Tokenizer"},    {"opt", "GPT2Tokenizer"},        {"phi", "GPT2Tokenizer"},
+    {"starcoder2", "GPT2Tokenizer"}, {"dbrx", "GPT2Tokenizer"},       {"whisper", "WhisperTokenizer"},
+    {"qwen2_moe", "Qwen2Tokenizer"}, {"qwen2_vl", "Qwen2Tokenizer"},  {"qwen2_5_vl", "Qwen2Tokenizer"},
+    {"qwen3", "Qwen2Tokenizer"},     {"qwen3_moe", "Qwen2Tokenizer"}, {"qwen3_next", "Qwen2Tokenizer"},
+    {"qwen3_vl", "Qwen2Tokenizer"},
+};
+
 bool is_standard(const std::string& name) {
   return std::ranges::find(kStandardNames, name) != kStandardNames.end();
 }
@@ -109,7 +124,8 @@ class FolderReader {
       read_special_tokens_map();
       read_added_tokens_file();
     }
-    add_defaults(tokenizer_class());
+    tokens_.tokenizer_class = tokenizer_class();
+    add_defaults(tokens_.tokenizer_class);
     std::ranges::stable_sort(tokens_.listed, {}, &AddedToken::id);
     add_named();
     return std::move(tokens_);
@@ -128,10 +144,10 @@ class FolderReader {
     tokens_.add_eos = flag(config_, "add_eos_token", false);
   }
 
-  // The class that AutoTokenizer of transformers chooses, without "Fast", if it has defaults; otherwise "".
-  std::string tokenizer_class() const {
+  // The class that AutoTokenizer of transformers chooses, without "Fast"; "" where that is not known.
+  std::string tokenizer_class() {
     const OrderedJson model = read_object(folder_, "config.json");
-    const std::string type = string_in(model, "model_type");
+    const std::string type = tokens_.model_type = string_in(model, "model_type");
     if (type == "mistral") return "";
     std::string name = string_in(config_, "tokenizer_class");
     if (name.empty()) name = string_in(model, "tokenizer_class");
@@ -143,6 +159,10 @@ class FolderReader {
     if (name.empty() && has_files && type == "openai-gpt") return "OpenAIGPTTokenizer";
     // transformers does not trust what folders of this model name.
     if ((!name.empty() || has_files) && type == "qwen2") return "Qwen2Tokenizer";
+    if (name.empty() && vocabulary_ == VocabularyFile::vocab_and_merges) {
+      const ModelClass* const known = find_by(kModelClasses, &ModelClass::model_type, type);
+      if (known != nullptr) return known->tokenizer_class;
+    }
     return name;
   }
 
@@ -151,7 +171,8 @@ class FolderReader {
       if (token.tokenizer_class == tokenizer_class && !names_.contains(token.name))
         names_[token.name] = token.text;
     }
-    if (tokenizer_class == "GPT2Tokenizer") tokens_.prefix_space = flag(config_, "add_prefix_space", false);
+    if (tokenizer_class == "GPT2Tokenizer" || vocabulary_ == VocabularyFile::vocab_and_merges)
+      tokens_.prefix_space = flag(config_, "add_prefix_space", false);
     tokens_.bos = text_of("bos_token");
     tokens_.eos = text_of("eos_token");
   }

@@ -28,6 +28,9 @@ struct FolderTokens {
   std::unordered_set<std::string>
       names;  // texts of tokens with names like "pad_token", which are always special
 
+  // The class that AutoTokenizer chooses, without "Fast", and the model_type of config.json; "": not given.
+  std::string tokenizer_class, model_type;
+
   std::optional<bool> prefix_space;       // whether a ByteLevel puts a space in front of texts
   bool add_bos = false, add_eos = false;  // of files other than tokenizer.json, which has a post_processor
   std::optional<std::string> bos, eos;    // their texts, "": none

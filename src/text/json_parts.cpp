@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "text/tokenizer_kinds.h"
 
 namespace gpt::detail {
@@ -42,9 +43,37 @@ void fail_kind(const std::string& name, const std::string& found) {
       name, found);
 }
 
+namespace {
+
+// The type of a step, for a Sequence those of its steps too; "" for what has none.
+std::string types_of(const Json& step) {
+  if (!step.is_object()) return "";
+  const Json& type = member(step, "type");
+  std::string types = type.is_string() ? " " + type.get<std::string>() : "";
+  for (const char* key : {"normalizers", "pretokenizers", "decoders"}) {
+    for (const Json& inner : member(step, key))
+      types += types_of(inner);
+  }
+  return types;
+}
+
+}  // namespace
+
 void require_unused(const Json& object, std::initializer_list<const char*> keys, const std::string& name) {
   for (const char* key : keys) {
-    if (!unused(member(object, key))) fail_kind(name, fmt::format("one with \"{}\"", key));
+    const Json& value = member(object, key);
+    if (unused(value)) continue;
+    fail_kind(name, fmt::format("one with \"{}\"{}", key, printable_text(types_of(value), 80)));
+  }
+}
+
+void unwrap_sequence(Json& root, const char* key, const char* list) {
+  if (!root.is_object() || !root.contains(key)) return;
+  for (Json& step = root[key]; step.is_object() && has_type(step, "Sequence");) {
+    const Json& steps = member(step, list);
+    if (!steps.is_array() || steps.size() != 1) return;
+    Json only = steps[0];
+    step = std::move(only);
   }
 }
 

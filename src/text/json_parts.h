@@ -18,5 +18,7 @@ bool has_type(const nlohmann::json& value, const char* type);
 // Throws Error where one of the members is used.
 void require_unused(const nlohmann::json& object, std::initializer_list<const char*> keys,
                     const std::string& name);
+// Replaces a Sequence of one step in the member `key` by that step. `list`: the name of the list of steps.
+void unwrap_sequence(nlohmann::json& root, const char* key, const char* list);
 
 }  // namespace gpt::detail

@@ -171,6 +171,7 @@ void PreTokenizer::Run::apply(Behavior behavior, const std::vector<Piece>& found
       pieces.push_back(p);
     }
   }
+  std::erase_if(pieces, [](const Piece& p) { return p.begin == p.end; });  // of empty matches
 }
 
 std::vector<SplitStep> read_split_steps(const Json& pre_tokenizer, const std::string& name) {

@@ -324,7 +324,10 @@ struct Regex::Search::State {
   std::unique_ptr<pcre2_jit_stack, Free<pcre2_jit_stack_free>> stack;
   std::string copy;
   std::string_view text;
-  size_t at = 0;
+  size_t at = 0;                   // where the search continues; behind the end of the text: nowhere
+  std::optional<size_t> last_end;  // of the last match
+
+  void skip_character() { at += at < text.size() ? static_cast<size_t>(decode_utf8(text, at).length) : 1; }
 };
 
 Regex::Search::Search(const Regex& regex) : state_(std::make_unique<State>(regex.code_->code.get())) {}
@@ -333,25 +336,27 @@ Regex::Search::~Search() = default;
 void Regex::Search::begin(std::string_view text) {
   state_->text = stand_ins().searched(text, state_->copy);
   state_->at = 0;
+  state_->last_end.reset();
 }
 
 std::optional<std::pair<size_t, size_t>> Regex::Search::next() {
   State& s = *state_;
-  while (s.at < s.text.size()) {
+  while (s.at <= s.text.size()) {
     const int found = pcre2_match(s.code, reinterpret_cast<PCRE2_SPTR>(s.text.data()), s.text.size(), s.at,
                                   PCRE2_NO_UTF_CHECK, s.match.get(), s.context.get());
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found < 0) fail("the regular expression takes too long from byte {} on: {}", s.at, error_text(found));
     const PCRE2_SIZE* const place = pcre2_get_ovector_pointer(s.match.get());
     const size_t begin = place[0], end = place[1];
-    if (end > begin) {
-      s.at = end;
-      return std::pair(begin, end);
+    if (begin == end && s.last_end == end) {
+      s.skip_character();
+      continue;
     }
-    s.at = begin < s.text.size() ? begin + static_cast<size_t>(decode_utf8(s.text, begin).length)
-                                 : s.text.size();
+    s.at = end;
+    s.last_end = end;
+    return std::pair(begin, end);
   }
-  s.at = s.text.size();
+  s.at = s.text.size() + 1;
   return std::nullopt;
 }
 

@@ -27,7 +27,8 @@ class Regex {
     // The next matches are those of this text, which must stay. Bytes that belong to no valid character count
     // as characters that are no letter, number or white space.
     void begin(std::string_view text);
-    // The next match that is not empty: where it begins and ends. Throws Error where that takes too long.
+    // Returns the begin and end of the next match. A match may be empty, unless it begins where the match
+    // before it ends. Throws Error where that takes too long. Source: Rust's onig, FindMatches.
     std::optional<std::pair<size_t, size_t>> next();
 
    private:

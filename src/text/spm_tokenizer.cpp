@@ -128,12 +128,13 @@ class SpmTokenizer final : public Tokenizer {
   std::string decode_as_tokenizers(std::span<const int32_t> ids) const {
     std::string out;
     for (const int32_t& id : ids) {
-      std::string bytes = token_bytes(id);
+      const SpmParts::Piece& piece = piece_of(id);
+      // The decoder writes U+2581 as a space, also that of a special token.
+      std::string bytes = piece.type == Type::control ? with_blanks(piece.text) : token_bytes(id);
       // Normalized added tokens decode to their normalized text, with the leading space.
       const AddedToken* added = parts_.prefix_once ? nullptr : added_.find(id);
       if (added != nullptr && added->normalized)
         bytes = with_blanks(normalize(added->text, parts_.prefix == SpmParts::Prefix::every_part));
-      const SpmParts::Piece& piece = piece_of(id);
       // Only U+2581 of the vocabulary: a blank of an added token stays.
       const bool first = &id == ids.data() && parts_.strip == SpmParts::Strip::first_token;
       if (first && piece.type != Type::byte) bytes = replaced(piece.text, kBlank, "");

@@ -186,13 +186,22 @@ std::unique_ptr<Tokenizer> parse_bin(std::string_view bytes, const std::string& 
       path);
 }
 
-// Byte-level BPE that has not merged anything yet. It splits text all the same, which a byte tokenizer does
-// not.
+// Byte-level BPE that has not merged anything yet. It splits text all the same or has added tokens, which a
+// byte tokenizer does not.
 bool is_bpe_without_merges(const Json& root) {
   const Json& pre_tokenizer = member(root, "pre_tokenizer");
   if (!has_type(member(root, "decoder"), "ByteLevel") || !pre_tokenizer.is_object()) return false;
   const Json& regex = member(pre_tokenizer, "use_regex");
-  return !has_type(pre_tokenizer, "ByteLevel") || regex.is_null() || !unused(regex);
+  return !has_type(pre_tokenizer, "ByteLevel") || regex.is_null() || !unused(regex) ||
+         !unused(member(root, "added_tokens"));
+}
+
+Json parse_root(std::string_view json, const std::string& name) {
+  Json root = parse_limited_json(json, name);
+  unwrap_sequence(root, "normalizer", "normalizers");
+  unwrap_sequence(root, "pre_tokenizer", "pretokenizers");
+  unwrap_sequence(root, "decoder", "decoders");
+  return root;
 }
 
 // For kinds that know no special tokens.
@@ -243,7 +252,7 @@ std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::str
   if (json.size() > kMaxTokenizerBytes) {
     fail("cannot read {}: expected at most {} bytes, found {}", name, kMaxTokenizerBytes, json.size());
   }
-  return make_any(detail::parse_limited_json(json, name), name);
+  return make_any(parse_root(json, name), name);
 }
 
 bool has_tokenizer(const std::string& folder) {
@@ -275,15 +284,15 @@ std::unique_ptr<Tokenizer> load_model_tokenizer(const std::string& path, int64_t
   const auto exists = [&](const char* name) { return fs::exists(file(name), ignored); };
   const auto read = [&](const char* name) { return read_file(file(name), kMaxTokenizerBytes); };
   if (exists("tokenizer.json")) {
-    Json root = parse_limited_json(read("tokenizer.json"), file("tokenizer.json"));
+    Json root = parse_root(read("tokenizer.json"), file("tokenizer.json"));
     const bool byte_level = root.is_object() && has_type(member(root, "decoder"), "ByteLevel");
     const auto kind = byte_level ? VocabularyFile::byte_level_json : VocabularyFile::json;
     add_folder_tokens(root, read_folder_tokens(path, kind), vocab_size, file("tokenizer.json"));
     return make_any(root, file("tokenizer.json"));
   }
   if (exists("vocab.json") && exists("merges.txt")) {
-    Json root = json_of_vocab_and_merges(read("vocab.json"), read("merges.txt"), path);
     const FolderTokens more = read_folder_tokens(path, VocabularyFile::vocab_and_merges);
+    Json root = json_of_vocab_and_merges(read("vocab.json"), read("merges.txt"), more, path);
     add_folder_tokens(root, more, vocab_size, path);
     add_folder_ends(root, more);
     return make_any(root, path);

@@ -70,6 +70,23 @@ TEST_F(Examples, TablesAreQuotedAsRfc4180Says) {
   EXPECT_EQ(choose.examples[0].texts, (Texts{"c", "x", "y"}));
 }
 
+TEST_F(Examples, LinesEndAsInPython) {
+  const ExampleSet rows = read("a.csv", "text,label\rfoo,whole\r\"b\rr\",mixed\r\nc,x\r\r\"d\",y");
+  Texts found;
+  for (const Example& e : rows.examples)
+    found.push_back(e.texts[0] + "=" + e.label.value());
+  EXPECT_EQ(found, (Texts{"foo=whole", "b\rr=mixed", "c=x", "d=y"}));
+  EXPECT_TRUE(rows.examples[3].place.ends_with("a.csv:7")) << rows.examples[3].place;
+  EXPECT_EQ(read("a.tsv", "text\tlabel\ra\tx\rb\ty\r").examples.size(), 2u);
+  const ExampleSet skipped = read("a.csv", "text,label\r\"a\"b,x\rc,y\r", TaskKind::classify, true);
+  EXPECT_EQ(skipped.skipped, 1);
+  EXPECT_EQ(skipped.examples.size(), 1u);
+  const std::string line = R"({"text": "a", "label": "x"})";
+  const ExampleSet lines = read("a.jsonl", line + "\r" + line + "\r\n" + line + "\n\r" + line);
+  ASSERT_EQ(lines.examples.size(), 4u);
+  EXPECT_TRUE(lines.examples[3].place.ends_with("a.jsonl:5")) << lines.examples[3].place;
+}
+
 TEST_F(Examples, CompressedFilesAreRead) {
   write("a.csv.gz", gzip("text,label\na,1\nb,2\n"));
   EXPECT_EQ(read_examples({dir_.file("a.csv.gz")}, TaskKind::classify, false).examples.size(), 2u);

@@ -252,6 +252,19 @@ TEST(JsonSchema, NumberRangesAreExact) {
 }
 
 TEST(JsonSchema, Multiples) {
+  for (const char* one : {"1", "1.0"}) {
+    const GrammarPtr any = compile_json_schema_text(
+        fmt::format(R"({{"type":"integer","multipleOf":{},"minimum":12345678901}})", one));
+    EXPECT_TRUE(any->matches("12345678901"));
+    EXPECT_FALSE(any->matches("12345678900"));
+    EXPECT_FALSE(any->matches("12345678901.5"));
+    const GrammarPtr number =
+        compile_json_schema_text(fmt::format(R"({{"type":"number","multipleOf":{}}})", one));
+    EXPECT_TRUE(number->matches("-7"));
+    EXPECT_FALSE(number->matches("0.5"));
+  }
+  EXPECT_TRUE(
+      accepts(*compile_json_schema_text(R"({"type":"integer","minimum":1e23})"), "100000000000000000000000"));
   const GrammarPtr seven = compile_json_schema_text(R"({"type":"integer","multipleOf":7})");
   const GrammarPtr within =
       compile_json_schema_text(R"({"type":"integer","multipleOf":7,"minimum":-20,"exclusiveMaximum":49})");
@@ -295,6 +308,8 @@ TEST(JsonSchema, RefusesByName) {
   EXPECT_TRUE(refuses(R"({"type":"array","items":[{}]})", {"#/items", "prefixItems"}));
   EXPECT_TRUE(refuses(R"({"type":"number","multipleOf":0.1})", {"#/multipleOf", 1, "0.1"}));
   EXPECT_TRUE(refuses(R"({"type":"integer","multipleOf":0})", {"#/multipleOf", 1, 0}));
+  for (const char* limit : {"12345678901234567890.5", "98765432109876543210.0", "1.2345678901234567890e19"})
+    EXPECT_TRUE(refuses(fmt::format(R"({{"type":"integer","minimum":{}}})", limit), {"#/minimum"})) << limit;
   EXPECT_TRUE(
       refuses(R"({"type":"integer","multipleOf":2,"minimum":1})", {"#/multipleOf", "minimum", "maximum"}));
   EXPECT_TRUE(refuses(R"({"type":"number","minimum":"1"})", {"#/minimum"}));

@@ -142,6 +142,10 @@ TEST(Metrics, AbsurdStepsAreRefused) {
     write_file_atomic(path, fmt::format("{{\"step\":1}}\n{{\"step\":{}}}\n", step));
     EXPECT_TRUE(test::names(test::error_of([&] { read_metrics(path); }), {path, 2})) << step;
   }
+  write_file_atomic(path, "{\"step\":null}\n");
+  EXPECT_TRUE(test::names(test::error_of([&] { read_metrics(path); }), {path, "null"}));
+  write_file_atomic(path, "{\"step\":1e400}\n");
+  EXPECT_TRUE(test::names(test::error_of([&] { read_metrics(path); }), {path, 1, "1.8e308"}));
   write_file_atomic(path, R"({"step":1e3,"loss":1e308,"tokens":1e300})");
   EXPECT_EQ(metric_number(read_metrics(path).at(0), "step"), 1000.0);
 }

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "base/json_text.h"
+#include "support/names.h"
 #include "tasks/documents.h"
 #include "tasks/python_regex.h"
 #include "tasks/yaml.h"
@@ -152,6 +156,76 @@ TEST(Documents, HaveTheTypesOfDatasets) {
     for (size_t i = 0; i < docs.size(); ++i)
       EXPECT_EQ(written((*docs.docs)[i]).dump(), row[1][i].dump());
   }
+}
+
+// Expected: datasets 5.2 with pandas' ujson.
+TEST(Documents, MixedColumnsAreThoseOfUjson) {
+  struct Row {
+    const char *value, *expected;  // beside a text
+  };
+  const Row rows[] = {
+      {R"("007")", "7"},
+      {R"("-")", "0"},
+      {R"("NaN")", "null"},
+      {R"("5.")", "5.0"},
+      {R"("1e")", "1.0"},
+      {R"(" 5 ")", "5"},
+      {R"("-0")", "0"},
+      {R"("-.5")", "-0.5"},
+      {R"("12e-3")", "0.012"},
+      {R"("0.999999999999999")", "0.9999999999999991"},
+      {R"("123456789012345678901234567890")", R"("123456789012345678901234567890")"},
+      {R"("12345678901234567890")", "12345678901234567890"},
+      {R"("-9223372036854775809")", R"("-9223372036854775809")"},
+      {R"("1 2")", R"("1 2")"},
+      {R"("tru")", R"("tru")"},
+      {R"("--1")", R"("--1")"},
+      {R"("+5")", R"("+5")"},
+      {R"("")", R"("")"},
+      {R"("[1, 2]")", "[1,2]"},
+      {"0.1234567890123", "0.12345678900000001"},
+      {"1e-12", "0.0"},
+      {"-0.0", "0.0"},
+      {"123456789.123456789", "123456789.12345679"},
+      {"[1e22, {\"k\": 0.30000000000000004}]", "[1e+22,{\"k\":0.30000000000000004}]"},
+  };
+  for (const Row& row : rows) {
+    const TaskFolder folder;
+    const std::string lines = std::string(R"({"a": )") + row.value + "}\n{\"a\": \"x\"}\n{\"a\": 1}\n";
+    const Documents docs = read_documents({folder.write("d.jsonl", lines)}, TextTypes::datetimes);
+    EXPECT_EQ(json_text((*docs.docs)[0]["a"]), row.expected) << row.value;
+  }
+  const TaskFolder folder;
+  const std::string path = folder.write("d.jsonl", R"({"a": "Infinity", "b": 0.12345678901}
+{"a": 1, "b": -0})");
+  const Documents docs = read_documents({path}, TextTypes::datetimes);
+  EXPECT_TRUE(std::isinf((*docs.docs)[0]["a"].get<double>()));
+  EXPECT_EQ(json_text((*docs.docs)[0]["b"]), "0.123456789");  // other columns are rewritten too
+  EXPECT_EQ(json_text((*docs.docs)[1]["b"]), "0.0");
+}
+
+TEST(Documents, BlankLinesAndSeveralFilesAreReadAsDatasetsDoes) {
+  const TaskFolder folder;
+  const auto read = [&](const std::string& one, const std::string& two = "") {
+    std::vector<std::string> paths = {folder.write("1.jsonl", one)};
+    if (!two.empty()) paths.push_back(folder.write("2.jsonl", two));
+    return json_text(ordered_json(*read_documents(paths, TextTypes::datetimes).docs));
+  };
+  EXPECT_EQ(read("{\"a\": -0}\n{\"a\": 0.5}"), R"([{"a":-0.0},{"a":0.5}])");
+  const std::string q = R"({"a": {"q": 1}})", j = R"({"a": {"j": 2}})";
+  EXPECT_EQ(read(q + "\n" + j), R"([{"a":{"q":1}},{"a":{"j":2}}])");
+  for (const std::string& lines : {q + "\n\n" + j, q + "\n" + j + "\n\n", q + "\n" + j + "\n  \n"})
+    EXPECT_EQ(read(lines), R"([{"a":{"q":1,"j":null}},{"a":{"q":null,"j":2}}])") << lines;
+  const std::string path = folder.path() + "/1.jsonl";
+  EXPECT_TRUE(test::names(error_of([&] { read("{\"a\": 1}\n\n{\"a\": \"x\"}"); }), {path, "\"a\""}));
+  EXPECT_EQ(read(R"({"a": 1.5, "b": 1})", R"({"a": 2})"), R"([{"a":1.5,"b":1},{"a":2.0,"b":null}])");
+  EXPECT_EQ(read("{\"a\": 1}\n{\"a\": \"x\"}", R"({"a": "5"})"), R"([{"a":1},{"a":"x"},{"a":5}])");
+  for (const std::pair<const char*, const char*>& files : {std::pair(R"({"a": 1})", R"({"a": 2.5})"),
+                                                           {R"({"a": "x"})", R"({"a": "2020-01-01"})"},
+                                                           {R"({"a": true})", R"({"a": 1})"},
+                                                           {R"({"a": {"q": 1}})", R"({"a": {"j": 1}})"},
+                                                           {R"({"b": 1})", R"({"b": 1, "a": 1})"}})
+    EXPECT_TRUE(test::names(error_of([&] { read(files.first, files.second); }), {"\"a\""})) << files.second;
 }
 
 TEST(Documents, DatetimesAreWrittenAsPythonWritesThem) {

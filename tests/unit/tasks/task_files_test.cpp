@@ -126,6 +126,8 @@ TEST(TaskConfig, RefusesByName) {
   EXPECT_TRUE(refuses("dataset_kwargs", "{field: x}", {"dataset_kwargs", "field"}));
   EXPECT_TRUE(refuses("num_fewshot", "many", {"num_fewshot", "\"many\""}));
   EXPECT_TRUE(refuses("num_fewshot", "-1", {"num_fewshot", 0, -1}));
+  for (const char* value : {".inf", "-.inf", ".nan"})
+    EXPECT_TRUE(refuses("num_fewshot", value, {"num_fewshot", value})) << value;
   EXPECT_TRUE(refuses("repeats", "3", {"repeats", 1, 3}));
   const std::string generates = "generate_until\nrepeats: ";
   EXPECT_NO_THROW(reads("output_type", generates + "4096"));

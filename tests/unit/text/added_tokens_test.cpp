@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -6,8 +7,10 @@
 
 #include "support/temp_dir.h"
 #include "text/folder_tokens.h"
+#include "text/pre_tokenizer.h"
 #include "text/spm_model.h"
 #include "text/tokenizer_facts.h"
+#include "text/tokenizer_kinds.h"
 #include "text/vocab_data.h"
 #include "unit/text/golden_rows.h"
 
@@ -139,15 +142,69 @@ TEST(AddedTokens, FoldersOfGpt2MayPutASpaceInFront) {
   const Json bpe = Json::parse(std::ifstream(kTextData + "bpe.tokenizer.json"));
   for (const char* tokenizer_class : {"GPT2Tokenizer", "GPT2TokenizerFast", "PreTrainedTokenizerFast"}) {
     const test::TempDir dir;
-    write_base(dir, "vocab", bpe);
+    const bool is_gpt2 = std::string(tokenizer_class).starts_with("GPT2");
+    write_base(dir, is_gpt2 ? "vocab" : "json", bpe);
     const Json config = {{"tokenizer_class", tokenizer_class}, {"add_prefix_space", true}};
     test::write_plain_file(dir.file("tokenizer_config.json"), config.dump());
-    if (std::string(tokenizer_class).starts_with("GPT2")) {
+    if (is_gpt2) {
       test::expect_message([&] { load_tokenizer(dir.path()); }, dir.path(), {"add_prefix_space"});
     } else {
       EXPECT_EQ(load_tokenizer(dir.path())->kind(), "bpe");
     }
   }
+}
+
+// Without tokenizer.json the class says how texts are split.
+TEST(AddedTokens, FoldersWithVocabAndMergesAreSplitAsTheirClassDoes) {
+  const Json bpe = Json::parse(std::ifstream(kTextData + "bpe.tokenizer.json"));
+  Json as_gpt2 = bpe, as_qwen = bpe;
+  as_gpt2["pre_tokenizer"] = detail::byte_level_json(true);
+  as_qwen["normalizer"] = {{"type", "NFC"}};
+  as_qwen["pre_tokenizer"] = detail::split_steps_json({{.pattern = SplitPattern::qwen2}});
+  struct Row {
+    const char *tokenizer_class, *model_type;
+    const Json* expected;  // nullptr: refused
+  };
+  const Row rows[] = {
+      {"", "", &as_gpt2},
+      {"GPT2TokenizerFast", "llama", &as_gpt2},
+      {"GPT2Tokenizer", "qwen3", &as_gpt2},
+      {"CodeGenTokenizer", "codegen", &as_gpt2},
+      {"WhisperTokenizer", "whisper", &as_gpt2},
+      {"", "opt", &as_gpt2},
+      {"Qwen2Tokenizer", "qwen2", &as_qwen},
+      {"Qwen2TokenizerFast", "", &as_qwen},
+      {"GPT2Tokenizer", "qwen2", &as_qwen},
+      {"", "qwen2", &as_qwen},
+      {"", "qwen3", &as_qwen},
+      {"GPTNeoXTokenizer", "gpt_neox", nullptr},
+      {"RobertaTokenizer", "gpt2", nullptr},
+      {"PreTrainedTokenizerFast", "llama", nullptr},
+      {"CLIPTokenizer", "", nullptr},
+      {"", "llama", nullptr},
+      {"GPT2Tokenizer", "mistral", nullptr},
+  };
+  const std::string text = "the cats are 1234 years old\n\n!cafe\xCC\x81 'LL";
+  for (const Row& row : rows) {
+    const test::TempDir dir;
+    write_base(dir, "vocab", bpe);
+    test::write_plain_file(dir.file("tokenizer_config.json"),
+                           Json{{"tokenizer_class", row.tokenizer_class}}.dump());
+    test::write_plain_file(dir.file("config.json"), Json{{"model_type", row.model_type}}.dump());
+    const std::string what = fmt::format("{} {}", row.tokenizer_class, row.model_type);
+    if (row.expected == nullptr) {
+      std::string named = row.tokenizer_class;
+      if (named.ends_with("Fast")) named.resize(named.size() - 4);
+      if (named.empty() || row.model_type == std::string("mistral")) named = row.model_type;
+      test::expect_message([&] { load_tokenizer(dir.path()); }, dir.path(), {named, "tokenizer.json"});
+    } else {
+      EXPECT_EQ(load_tokenizer(dir.path())->encode(text),
+                parse_tokenizer(row.expected->dump(), "expected")->encode(text))
+          << what;
+    }
+  }
+  EXPECT_NE(parse_tokenizer(as_gpt2.dump(), "gpt2")->encode(text),
+            parse_tokenizer(as_qwen.dump(), "qwen2")->encode(text));
 }
 
 TEST(AddedTokens, OfFoldersWithoutEmbeddingsAreLeftOut) {

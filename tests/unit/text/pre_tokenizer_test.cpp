@@ -1,5 +1,6 @@
 #include "text/pre_tokenizer.h"
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
@@ -75,6 +76,42 @@ TEST(PreTokenizer, AnyBytesAreCovered) {
     for (const std::string& piece : split(all, bytes))
       joined += piece;
     EXPECT_EQ(joined, bytes);
+  }
+}
+
+// Expected: tokenizers 0.23.3.
+TEST(PreTokenizer, EmptyMatchesSplit) {
+  struct Row {
+    const char* regex;
+    bool invert;
+    const char* pieces[5];  // in the order of Behavior
+  };
+  const Row rows[] = {
+      {R"((?=(\d{3})+(?!\d)))",
+       false,
+       {"xaxx1|234é", "xaxx1|234é", "xaxx1|234é", "xaxx1|234é", "xaxx1|234é"}},
+      {R"((?=(\d{3})+(?!\d)))", true, {"xaxx1|234é", "", "xaxx1|234é", "xaxx1|234é", "xaxx1|234é"}},
+      {R"((?<=a))", false, {"xa|xx1234é", "xa|xx1234é", "xa|xx1234é", "xa|xx1234é", "xa|xx1234é"}},
+      {R"((?<=a))", true, {"xa|xx1234é", "", "xa|xx1234é", "xa|xx1234é", "xa|xx1234é"}},
+      {R"(x*)",
+       false,
+       {"x|a|xx|1|2|3|4|é", "a|1|2|3|4|é", "x|axx|1|2|3|4|é", "xa|xx1|2|3|4|é", "x|a|xx|1|2|3|4|é"}},
+      {R"(x*)", true, {"x|a|xx|1|2|3|4|é", "x|xx", "xa|xx1|2|3|4|é", "x|axx|1|2|3|4|é", "x|a|xx|1|2|3|4|é"}},
+      {R"()",
+       false,
+       {"x|a|x|x|1|2|3|4|é", "x|a|x|x|1|2|3|4|é", "x|a|x|x|1|2|3|4|é", "x|a|x|x|1|2|3|4|é",
+        "x|a|x|x|1|2|3|4|é"}},
+      {R"()", true, {"x|a|x|x|1|2|3|4|é", "", "x|a|x|x|1|2|3|4|é", "x|a|x|x|1|2|3|4|é", "x|a|x|x|1|2|3|4|é"}},
+  };
+  for (const Row& row : rows) {
+    for (size_t i = 0; i < std::size(row.pieces); ++i) {
+      const PreTokenizer one({{.kind = SplitStep::Kind::regex,
+                               .regex = row.regex,
+                               .behavior = static_cast<SplitStep::Behavior>(i),
+                               .invert = row.invert}});
+      EXPECT_EQ(fmt::format("{}", fmt::join(split(one, "xaxx1234é"), "|")), row.pieces[i])
+          << row.regex << " " << row.invert << " " << i;
+    }
   }
 }
 

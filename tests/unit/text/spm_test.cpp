@@ -117,6 +117,20 @@ TEST(Spm, NormalizedAddedTokensAreWholeWords) {
   }
 }
 
+// As the decoder Replace of tokenizers does. Code Llama has such tokens.
+TEST(Spm, SpecialTokensDecodeWithSpacesForBlanks) {
+  auto json = nlohmann::json::parse(load_tokenizer(kTextData + "spm.model")->to_json());
+  const uint64_t id = json["model"]["vocab"].size();
+  json["model"]["vocab"]["\u2581<PRE>"] = id;
+  json["added_tokens"] = {{{"id", id}, {"content", "\u2581<PRE>"}, {"special", true}}};
+  const auto tokenizer = parse_tokenizer(json.dump(), "t");
+  const auto pre = static_cast<int32_t>(id);
+  const std::vector<int32_t> ids = tokenizer->encode_special("the\u2581<PRE>king");
+  EXPECT_EQ(std::ranges::count(ids, pre), 1);
+  EXPECT_EQ(tokenizer->decode(ids), "the <PRE> king");
+  EXPECT_EQ(tokenizer->token_bytes(pre), "\u2581<PRE>");
+}
+
 TEST(Spm, DecodesAsAStream) {
   const auto tokenizer = small();
   const std::string text = " a \xF0\x9F\x98\x80\xE4\xB8\xAD z";

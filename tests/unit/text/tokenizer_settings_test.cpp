@@ -52,6 +52,29 @@ TEST(TokenizerSettings, OfEveryKindThatChangeTextsAreRefused) {
   }
 }
 
+TEST(TokenizerSettings, ASequenceOfOneStepIsThatStep) {
+  json root = bpe_json();
+  root["normalizer"] = {{"type", "NFC"}};
+  const std::string same = parse_tokenizer(root.dump(), "t.json")->to_json();
+  const auto sequence = [](const char* list, const json& step) {
+    return json{{"type", "Sequence"}, {list, json::array({step})}};
+  };
+  root["normalizer"] = sequence("normalizers", sequence("normalizers", root["normalizer"]));
+  root["decoder"] = sequence("decoders", root["decoder"]);
+  EXPECT_EQ(parse_tokenizer(root.dump(), "t.json")->to_json(), same);
+  root["normalizer"]["normalizers"] = json::array({{{"type", "NFD"}}, {{"type", "StripAccents"}}});
+  expect_refused(root, {"normalizer", "NFD", "StripAccents"});
+}
+
+TEST(TokenizerSettings, BytesMayHaveAddedTokens) {
+  json root = json::parse(make_byte_tokenizer()->to_json());
+  root["added_tokens"] = json::array({{{"id", 256}, {"content", "<|end|>"}, {"special", true}}});
+  const auto tokenizer = parse_tokenizer(root.dump(), "t.json");
+  EXPECT_EQ(tokenizer->encode_special("a b<|end|>"), (std::vector<int32_t>{97, 32, 98, 256}));
+  EXPECT_EQ(parse_tokenizer(tokenizer->to_json(), "again")->encode_special("a<|end|>"),
+            (std::vector<int32_t>{97, 256}));
+}
+
 // As in transformers, which sets both for each call.
 TEST(TokenizerSettings, OfTheCallThatSavedTheFileChangeNothing) {
   json root = bpe_json();
