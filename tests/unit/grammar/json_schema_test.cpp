@@ -263,8 +263,8 @@ TEST(JsonSchema, Multiples) {
     EXPECT_TRUE(number->matches("-7"));
     EXPECT_FALSE(number->matches("0.5"));
   }
-  EXPECT_TRUE(
-      accepts(*compile_json_schema_text(R"({"type":"integer","minimum":1e23})"), "100000000000000000000000"));
+  const GrammarPtr large = compile_json_schema_text(R"({"type":"integer","minimum":1e23})");
+  EXPECT_TRUE(large->matches("100000000000000000000000"));
   const GrammarPtr seven = compile_json_schema_text(R"({"type":"integer","multipleOf":7})");
   const GrammarPtr within =
       compile_json_schema_text(R"({"type":"integer","multipleOf":7,"minimum":-20,"exclusiveMaximum":49})");
