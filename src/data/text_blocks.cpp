@@ -30,14 +30,14 @@ struct Walk {
   std::vector<std::string> files, skipped, folders;  // folders that are not entered, and why
 };
 
-// config.json beside weights or the log of a run: a README.md, merges.txt or metrics.jsonl of theirs is not
-// what somebody wants to train on.
+// The config of a model or an adapter beside weights or the log of a run: a README.md, merges.txt or
+// metrics.jsonl of theirs is not what somebody wants to train on.
 bool is_model_or_run(const std::vector<FolderEntry>& entries) {
   bool config = false, other = false;
   for (const FolderEntry& entry : entries) {
-    config = config || entry.name == "config.json";
+    config = config || entry.name == "config.json" || entry.name == "adapter_config.json";
     other = other || entry.name.ends_with(".safetensors") || entry.name == "pytorch_model.bin" ||
-            entry.name == "last" || entry.name == "metrics.jsonl";
+            entry.name == "adapter_model.bin" || entry.name == "last" || entry.name == "metrics.jsonl";
   }
   return config && other;
 }

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "convert/adapter_files.h"
 #include "convert/gguf_vocab.h"
 #include "data/corpus.h"
 #include "io/checkpoint_dir.h"
@@ -191,6 +192,10 @@ void require_free_folder(const std::string& folder, bool again) {
   const bool is_run = has_log && has_keys(config, {"data", "steps"});
   if (path_exists(last) || (path_exists(config) && !is_run)) {
     fail("{} holds a model or a run already; continue it with --resume, or choose another --out", folder);
+  }
+  for (const char* name : {kAdapterConfig, kAdapterTensors}) {
+    if (path_exists(fmt::format("{}/{}", folder, name)))
+      fail("{} holds an adapter; choose another --out", folder);
   }
   if (!is_run) return refuse_files_of_others(folder);
   if (path_exists(best) && !again) {

@@ -422,13 +422,14 @@ TEST_F(Resume, ANewRunReplacesNoBestModelAndNoFileOfOthers) {
     }
     fs::remove_all(path("run"));
   }
-  for (const std::string name :
-       {"report.html", "metrics.jsonl", "loss.svg", "plan.json", "best/a", "config.json"}) {
+  for (const std::string name : {"report.html", "metrics.jsonl", "loss.svg", "plan.json", "best/a",
+                                 "config.json", "adapter_config.json", "adapter_model.safetensors"}) {
     fs::create_directories(path("mine/best"));
     if (name != "best/a") fs::remove(path("mine/best"));
     gpt::test::write_plain_file(path("mine/" + name), "{}\n");
-    const std::string in_the_way =
-        name == "config.json" ? path("mine") : path("mine/" + name.substr(0, name.find('/')));
+    const std::string in_the_way = name == "config.json" || name.starts_with("adapter")
+                                       ? path("mine")
+                                       : path("mine/" + name.substr(0, name.find('/')));
     expect_refused(run_gpt(train("mine", {"--steps", "6"})), {in_the_way});
     EXPECT_EQ(gpt::read_file(path("mine/" + name)), "{}\n");
     fs::remove_all(path("mine"));
