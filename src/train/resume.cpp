@@ -13,7 +13,9 @@
 #include "convert/adapter_files.h"
 #include "convert/gguf_vocab.h"
 #include "data/corpus.h"
+#include "data/text_blocks.h"
 #include "io/checkpoint_dir.h"
+#include "train/run_data.h"
 #include "train/schedule.h"
 
 namespace gpt {
@@ -206,9 +208,13 @@ void require_free_folder(const std::string& folder, bool again) {
   }
 }
 
-void open_run_folder(Communicator& processes, const std::string& folder, bool resume, bool again) {
+void open_run_folder(Communicator& processes, const std::string& folder, const TrainConfig& config,
+                     bool resume, bool again) {
   if (processes.rank() == 0) {
-    if (!resume) require_free_folder(folder, again);
+    if (!resume) {
+      refuse_output_among_texts(folder, source_paths(config));
+      require_free_folder(folder, again);
+    }
     for (const char* part : {"/last", "/best"})
       recover_directory(folder + part);
   }
