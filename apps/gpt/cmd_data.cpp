@@ -227,6 +227,7 @@ void check(const PackArguments& a) {
 }
 
 PackOptions pack_options(const PackArguments& a, const Tokenizer& tokenizer) {
+  refuse_output_among_texts(a.options.out, a.data);
   TextFiles found = find_text_files(a.data, nullptr, a.filter);
   write_note(found.notes);
   PackOptions options = a.options;

@@ -64,8 +64,8 @@ int run(const ReportArguments& a) {
   if (a.runs.empty()) fail_usage("report: RUN is missing; see gpt report --help");
   const std::vector<std::string> folders = folders_with_runs(a.runs);
   require_few_runs(folders);
-  check_output_file("--out", a.out, kPageFile);
-  check_output_file("--svg", a.svg, kPictureFile);
+  check_output_file("--out", a.out, kComparisonPage);
+  check_output_file("--svg", a.svg, kLossPicture);
   const std::vector<FinishedRun> runs = read_runs(folders);
   if (!a.out.empty()) {
     write_file_atomic(a.out, report_html(compare_report(runs)));

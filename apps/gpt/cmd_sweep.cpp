@@ -101,6 +101,7 @@ class DataFacts {
 SweepRun shape_of(const SweepArguments& a, const ConfigFlags& flags, const SweepPoint& point,
                   DataFacts& data) {
   SweepRun run{.point = point, .config = resolve(a, flags, point)};
+  if (!a.out.empty()) refuse_output_among_texts(a.out, source_paths(run.config.train));
   ModelConfig& model = run.config.model;
   if (model.vocab_size == 0) model.vocab_size = data.of(run.config).vocab_size;
   data.of(run.config);

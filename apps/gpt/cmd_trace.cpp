@@ -158,8 +158,8 @@ std::string figure_of(const TraceArguments& a, const TraceRequest& request, cons
 }
 
 int run(const TraceArguments& a) {
-  check_output_file("--html", a.html, kPageFile);
-  check_output_file("--svg", a.svg, kPictureFile);
+  check_output_file("--html", a.html, kTracePage);
+  check_output_file("--svg", a.svg, kTracePicture);
   if (!a.demo.empty()) return run_demos(a);
   check_choice("--figure", a.figure, {"attention", "residual", "architecture"});
   if (a.svg.empty() && a.figure_given) fail_usage("--figure: expected --svg FILE with it");

@@ -120,7 +120,7 @@ void check_request(const EvalTasksRequest& r) {
   const auto place = [](const std::string& model) { return resolved_path(resolve_model_path(model)); };
   if (!r.against.empty() && r.adapters.empty() && place(r.against) == place(r.model))
     fail("--against: {} is the model itself; name another model", r.against);
-  if (!r.html.empty()) check_output_file("--html", r.html, kPageFile);
+  if (!r.html.empty()) check_output_file("--html", r.html, kScoresPage);
   if (!r.log_samples.empty()) check_output_file("--log-samples", r.log_samples, {"\"doc_id\""});
 }
 

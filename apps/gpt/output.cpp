@@ -47,6 +47,16 @@ bool is_like_an_extension(std::string_view extension) {
          std::ranges::all_of(extension.substr(1), is_ascii_alnum);
 }
 
+// Whether a run or a sweep keeps this file in its folder.
+bool is_file_of_run(const fs::path& path) {
+  const std::string name = path.filename().string();
+  std::error_code error;
+  if (name == "report.html" || name == "loss.svg")
+    return fs::exists(path.parent_path() / "metrics.jsonl", error);
+  return (name == "sweep.html" || name == "sweep.svg") &&
+         fs::exists(path.parent_path() / "sweep.json", error);
+}
+
 constexpr double kLiveSeconds = 0.1, kPlainSeconds = 10;
 
 }  // namespace
@@ -112,11 +122,18 @@ void check_output_file(const std::string& flag, const std::string& path, const O
   const std::string extension = lower_case(fs::path(path).extension().string());
   if (!wanted.empty() && !extension.empty() && extension != wanted)
     fail_usage("{}: expected a file name that ends in {}, found {}", flag, wanted, path);
+  if (is_file_of_run(path)) {
+    const fs::path file = path;
+    const std::string other = file.stem().string() + "-2" + file.extension().string();
+    fail("{}: {} belongs to the run or sweep of that folder; choose another name, such as {}", flag, path,
+         (file.parent_path() / other).string());
+  }
   if (!holds_something(flag, path)) return;
   const std::string bytes = beginning(path);
   if (bytes.empty() || bytes.find(kind.mark) != std::string::npos) return;
-  fail("{}: {} exists already and is no such file of this program; move it away, or choose another name",
-       flag, path);
+  fail(
+      "{}: {} exists already and is not what this command writes there; move it away, or choose another name",
+      flag, path);
 }
 
 void check_new_file(const std::string& flag, const std::string& path, bool force,

@@ -46,12 +46,17 @@ struct OutputKind {
   const char* mark;            // in the first 4 KiB of each
   const char* extension = "";  // "": any
 };
-inline constexpr OutputKind kPageFile = {"content=\"gpt.cpp\"", ".html"};
-inline constexpr OutputKind kPictureFile = {"class=\"gc\"", ".svg"};
+inline constexpr OutputKind kTracePage = {"<title>gpt trace", ".html"};
+inline constexpr OutputKind kTracePicture = {"class=\"gc\"", ".svg"};
+inline constexpr OutputKind kScoresPage = {"<title>Evaluation of ", ".html"};
+inline constexpr OutputKind kComparisonPage = {"raining run",
+                                               ".html"};  // "2 training runs", "Training run a"
+inline constexpr OutputKind kLossPicture = {"<title>Loss<", ".svg"};
 
 // Throws UsageError when the name that a flag gives ends in the extension of another format. Throws Error
-// when the file must not be written: a folder, or a file that is there already and is not of this kind.
-// Devices and pipes may always be written. Call it before the work.
+// when the file must not be written: a folder, a page or picture that a run or a sweep keeps in its own
+// folder, or a file that is there already and is not of this kind. Devices and pipes may always be written.
+// Call it before the work.
 void check_output_file(const std::string& flag, const std::string& path, const OutputKind& kind);
 
 // The same for files that have no mark: one that is there already is replaced only with --force, and never

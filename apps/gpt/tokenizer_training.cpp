@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "base/format.h"
+#include "base/json.h"
 #include "base/problems.h"
 #include "base/utf8.h"
 #include "data/corpus.h"
@@ -60,6 +61,25 @@ std::vector<std::string> chosen_special_tokens(const TokenizerTrainArguments& a)
 std::string output_path(const std::string& out) {
   if (out.ends_with(".json")) return out;
   return (std::filesystem::path(out) / "tokenizer.json").string();
+}
+
+bool is_tokenizer_json(const std::string& path) {
+  try {
+    constexpr JsonLimits kLarge{.max_bytes = uint64_t{1} << 28, .max_elements = uint64_t{1} << 24};
+    const json object = read_json_file(path, kLarge);
+    const json model = object.is_object() ? object.value("model", json()) : json();
+    return model.is_object() && model.contains("vocab");
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// What --force replaces is a tokenizer.
+void check_output(const TokenizerTrainArguments& a, const std::vector<std::string>& inputs) {
+  const std::string path = output_path(a.out);
+  check_new_file("--out", path, a.force, inputs);
+  if (is_file(path) && file_bytes(path) > 0 && !is_tokenizer_json(path))
+    fail("--out: {} is no tokenizer.json, so it is not replaced; move it away, or choose another name", path);
 }
 
 // Nothing is written before the tokenizer is complete.
@@ -299,7 +319,7 @@ int run_task(const TokenizerTrainArguments& a) {
   ThreadPool pool(chosen_threads(a.machine));
   TextFiles found = find_text_files(a.data, nullptr, a.filter);
   write_note(found.notes);
-  check_new_file("--out", output_path(a.out), a.force, found.files);
+  check_output(a, found.files);
   const WordTaskOptions options{.files = std::move(found.files),
                                 .field = a.field,
                                 .pattern = a.pattern,
@@ -340,7 +360,7 @@ int merge_locked(const std::string& out, const TokenizerTrainArguments& given, T
   const auto start = Clock::now();
   const TokenizerTrainArguments a = arguments_of_tasks(given);
   Report r{.path = output_path(out), .files = std::ssize(a.data)};
-  check_new_file("--out", r.path, a.force, a.data);
+  check_output(a, a.data);
   WordCounter counter = counter_of(a, pool);
   add_word_counts(out, counter);
   counter.finish();
@@ -375,7 +395,7 @@ int run_tokenizer_training(const TokenizerTrainArguments& a) {
   const TextFiles found = find_text_files(a.data, nullptr, a.filter);
   write_note(found.notes);
   Report r{.path = output_path(a.out), .files = std::ssize(found.files)};
-  check_new_file("--out", r.path, a.force, found.files);
+  check_output(a, found.files);
   WordCounter counter = counter_of(a, pool);
   TextReader reader(a, counter);
   reader.read(found.files);

@@ -90,7 +90,7 @@ class Packer {
     make_directories(options_.out);
     before_ = look_at_pack(tokenizer_, options_, inputs_);
     compare_ = before_.compare;
-    state_.tokenizer = before_.tokenizer.hash;
+    note_tokenizer();
     if (!before_.note.empty()) mended_.push_back(before_.note);
     mend_strangers(before_.problems);
     if (compare_) {
@@ -117,6 +117,15 @@ class Packer {
     write_file_atomic(in_folder(kPackUnfinishedFile), "gpt data pack is at work, or was interrupted\n");
   }
 
+  // Whether pack.json says something else of the tokenizer.json.
+  bool note_tokenizer() {
+    const TokenizerBefore& t = before_.tokenizer;
+    const bool changes = state_.tokenizer != t.hash || state_.tokenizer_found != t.found;
+    state_.tokenizer = t.hash;
+    state_.tokenizer_found = t.found;
+    return changes;
+  }
+
   void write_tokenizer() {
     TokenizerBefore& t = before_.tokenizer;
     if (!t.write) return;
@@ -140,13 +149,10 @@ class Packer {
     begin_ = state_.next;
     write_tokenizer();
     if (state_.done) {
-      if (state_.tokenizer != before_.tokenizer.hash) {
-        state_.tokenizer = before_.tokenizer.hash;
-        write_pack_state(options_.out, state_);
-      }
+      if (note_tokenizer()) write_pack_state(options_.out, state_);
       return;
     }
-    state_.tokenizer = before_.tokenizer.hash;
+    note_tokenizer();
     begin();
     if (state_.next.block.file < std::ssize(options_.files)) source_.skip_to(state_.next.block);
   }

@@ -143,12 +143,18 @@ TokenizerBefore look_at_tokenizer(const Tokenizer& tokenizer, const PackOptions&
   const std::string found = read_file(path);
   if (is_equal(found, tokenizer, path)) {
     before.write = false;
+    before.found = !state || state->tokenizer_found || !is_of_pack(found, *state, path);
     before.hash = tokenizer_hash(found);
     return before;
   }
   if (!state) fail("{} is another tokenizer than --tokenizer; choose a folder of its own for --out", path);
   const bool ours = is_of_pack(found, *state, path);
   if (ours && !replace) fail_other_pack(options.out);
+  if (ours && state->tokenizer_found)
+    fail(
+        "{} is another tokenizer than --tokenizer, and gpt data pack did not write it; choose a folder of "
+        "its own for --out",
+        path);
   before.aside = !ours;
   if (!ours) before.problem = path + ": is not the tokenizer of the shards";
   return before;

@@ -22,6 +22,7 @@ struct TokenizerBefore {
   bool write = true;    // there is none, or another
   bool aside = false;   // the one that is there gets another name
   std::string problem;  // of the one that should be there, a sentence; mostly ""
+  bool found = false;   // the one that is there stays, and gpt data pack did not write it
   std::string hash;     // of what will be there
 };
 

@@ -51,6 +51,7 @@ PackState state_of(const json& root) {
           .shards = root.at("shards"),
           .list = root.value("list", std::vector<PackedShard>()),
           .tokenizer = root.value("tokenizer", ""),
+          .tokenizer_found = root.value("tokenizer_found", false),
           .modified = root.value("modified", std::vector<int64_t>()),
           .done = root.at("done")};
 }
@@ -140,6 +141,7 @@ void write_pack_state(const std::string& folder, const PackState& state) {
       {"modified", state.modified},          {"done", state.done}};
   if (state.has_list()) {
     if (!state.tokenizer.empty()) root["tokenizer"] = state.tokenizer;
+    if (state.tokenizer_found) root["tokenizer_found"] = true;
     root["list"] = state.list;
     root[kChecksum] = checksum_of(root);
   }

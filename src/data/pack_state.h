@@ -37,6 +37,7 @@ struct PackState {
   int64_t documents = 0, text_bytes = 0, tokens = 0, shards = 0;
   std::vector<PackedShard> list;  // by shard; empty in what earlier versions wrote
   std::string tokenizer;          // the hash of tokenizer.json; "" in what earlier versions wrote
+  bool tokenizer_found = false;   // that file was there already and is not the pack's to replace
   std::vector<int64_t> modified;  // when each file was last written, in nanoseconds; may be empty
   bool done = false;
 

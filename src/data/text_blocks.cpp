@@ -32,16 +32,18 @@ struct Walk {
   std::vector<std::string> files, skipped, folders;  // folders that are not entered, and why
 };
 
-// config.json beside weights or the log of a run: a README.md, merges.txt or metrics.jsonl of theirs is not
-// what somebody wants to train on.
+// The config of a model or an adapter beside weights or the log of a run, or the runs of a sweep: a
+// README.md, merges.txt or metrics.jsonl of theirs is not what somebody wants to train on.
 bool is_model_or_run(const std::vector<FolderEntry>& entries) {
-  bool config = false, other = false;
+  bool config = false, other = false, sweep = false, runs = false;
   for (const FolderEntry& entry : entries) {
-    config = config || entry.name == "config.json";
+    sweep = sweep || entry.name == "sweep.json";
+    runs = runs || entry.name == "runs";
+    config = config || entry.name == "config.json" || entry.name == "adapter_config.json";
     other = other || entry.name.ends_with(".safetensors") || entry.name == "pytorch_model.bin" ||
-            entry.name == "last" || entry.name == "metrics.jsonl";
+            entry.name == "adapter_model.bin" || entry.name == "last" || entry.name == "metrics.jsonl";
   }
-  return config && other;
+  return (config && other) || (sweep && runs);
 }
 
 // The path below a folder that a name of a user stands for.
@@ -282,6 +284,28 @@ std::string NamedFiles::notes() {
 
 bool is_model_or_run(const std::string& folder) {
   return is_model_or_run(list_folder(folder));
+}
+
+void refuse_output_among_texts(const std::string& out, const std::vector<std::string>& names) {
+  constexpr const char* kWritten[] = {"",          "config.json", "metrics.jsonl",  "report.html",
+                                      "loss.svg",  "plan.json",   "finetune.json",  "sweep.json",
+                                      "pack.json", "sweep.html",  "tokenizer.json", "shard-00000.bin"};
+  const std::string folder = resolved_path(out);
+  for (const std::string& name : names) {
+    const std::string there = resolved_path(name);
+    if (is_folder(name)) {
+      if (there == folder)
+        fail("{} is a folder of the data; choose a folder of its own for --out, such as {}", out,
+             (fs::path(folder).parent_path() / "run").string());
+      continue;
+    }
+    if (path_exists(name)) continue;
+    for (const char* file : kWritten) {
+      const std::string path = *file == '\0' ? folder : folder + "/" + file;
+      if (::fnmatch(there.c_str(), path.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0)
+        fail("the pattern {} takes {} for data; choose another --out", name, path);
+    }
+  }
 }
 
 TextFiles find_text_files(const std::vector<std::string>& names, NamedFiles* named,

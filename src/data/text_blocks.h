@@ -50,6 +50,12 @@ TextFiles find_text_files(const std::vector<std::string>& names, NamedFiles* nam
 // Whether a folder holds config.json beside weights, or the log of a run.
 bool is_model_or_run(const std::string& folder);
 
+// Throws Error where a model, a run or shards in the folder `out` would be read as data the next time that
+// these names are read (see find_text_files), or hide it: one of them is this folder, or a pattern for files
+// in it. Names of other kinds are passed over. Folders in a folder of text are not entered where they hold a
+// model, a run or a sweep.
+void refuse_output_among_texts(const std::string& out, const std::vector<std::string>& names);
+
 // A place in a list of files: bytes (decompressed) and lines before it.
 struct TextPosition {
   int64_t file = 0;

@@ -32,6 +32,7 @@
 #include "train/same_run.h"
 #include "train/schedule.h"
 #include "train/step_history.h"
+#include "train/trained_text.h"
 
 namespace gpt {
 namespace {
@@ -198,6 +199,7 @@ class Tuner {
   ThreadPool pool_;
   Backend backend_;
   std::unique_ptr<LoadedModel> base_;
+  bool data_elsewhere_;  // a resumed run's, found from the folder that it was begun in
   std::unique_ptr<Task> task_;
   Trained trained_;
   Model& model_;
@@ -245,6 +247,7 @@ Tuner::Tuner(const TuneRequest& request)
       pool_(thread_count(request.config.run.train.threads, processes_)),
       backend_{pool_, *request.kernels, request.memory},
       base_(open_base(request)),
+      data_elsewhere_(resumed_ && locate_data(request_.config.run.train, resumed_->state.data_folder)),
       task_(task_of(request_, *base_)),
       trained_(request_.config, *base_, *task_, request.memory),
       model_(trained_.adapted ? trained_.adapted->model : *trained_.model),
@@ -274,6 +277,8 @@ void Tuner::start() {
   const std::string begins = shared ? start_of_run(request_.resume, last(), begun) : "";
   if (!trained_.adapted) base_.reset();
   state_.data = identity;
+  std::error_code unknown;
+  if (!data_elsewhere_) state_.data_folder = std::filesystem::current_path(unknown).string();
   state_.config = run_config_json(request_.config.run).dump();
   state_.tuning = tune_config_json(request_.config).dump();
   require_same_run(processes_, {state_.data, state_.config, backend_.kernels.isa, state_.step, begins,
@@ -547,7 +552,7 @@ TuneOutcome Tuner::finish() {
 
 TuneOutcome run_tuning(const TuneRequest& request, const std::function<bool()>& interrupted) {
   check_tuning(request.config);
-  open_run_folder(*request.processes, request.out, request.resume, /*again=*/false);
+  open_run_folder(*request.processes, request.out, request.config.train(), request.resume, /*again=*/false);
   return Tuner(request).run(interrupted);
 }
 

@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -5,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/printable.h"
+#include "base/ranges.h"
 #include "serve/api_error.h"
 #include "serve/endpoints.h"
 #include "serve/submit_answer.h"
@@ -67,6 +70,8 @@ void load_model(const Service& service, const std::shared_ptr<Call>& call) {
   const std::vector<ModelSet::Handle> loaded = service.models.all();
   for (const ModelSet::Handle& model : loaded) {
     if (model->name() == name) fail_field("model", "{} is loaded already", name);
+    if (model->adapter(name) != nullptr)
+      fail_field("model", "{} is an adapter of {}; unload it first", name, model->name());
   }
   if (std::ssize(loaded) >= service.folder.most)
     throw ApiError(409,
@@ -99,12 +104,32 @@ void load_adapter(const Service& service, const std::shared_ptr<Call>& call) {
   if (name.empty() || name.size() > 128 || name.find(':') != std::string::npos)
     fail_field("lora_name", "expected 1 to 128 characters without \":\"");
   const std::lock_guard lock(service.models.adapter_changes());
+  for (const ModelSet::Handle& model : service.models.all()) {
+    if (model->name() == name) fail_field("lora_name", "{} is a model here; choose another name", name);
+  }
   const ModelSet::Found found = model_of(service, *call, fields);
   const auto scale = fields.number("scale", -1e6, 1e6).value_or(1);
   found.model->add_adapter(
       {name, path_in(service.folder, need_text(fields, "lora_path"), "lora_path"), scale});
   send_success(*call, found.model->name() + ":" + name);
 }
+
+namespace {
+
+// The model that a request names, or else the only one with this adapter.
+ModelSet::Found model_with_adapter(const Service& service, Call& call, const Fields& fields,
+                                   const std::string& name) {
+  std::vector<ModelSet::Handle> having = service.models.all();
+  std::erase_if(having, [&](const ModelSet::Handle& model) { return model->adapter(name) == nullptr; });
+  if (fields.text("model") || having.empty()) return model_of(service, call, fields);
+  if (having.size() > 1)
+    fail_field("model", "expected {}, which all have an adapter {}; found none",
+               fmt::join(transformed(having, [](const auto& model) { return model->name(); }), " or "), name);
+  call.set_model(having.front()->name());
+  return {.model = having.front(), .name = having.front()->name()};
+}
+
+}  // namespace
 
 // {"lora_name", "model"}
 void unload_adapter(const Service& service, const std::shared_ptr<Call>& call) {
@@ -113,7 +138,7 @@ void unload_adapter(const Service& service, const std::shared_ptr<Call>& call) {
   const std::string name = need_text(fields, "lora_name");
   require_folder(service.folder);
   std::unique_lock lock(service.models.adapter_changes());
-  ModelSet::Found found = model_of(service, *call, fields);
+  ModelSet::Found found = model_with_adapter(service, *call, fields, name);
   found.named.reset();
   const auto adapter = found.model->take_adapter(name);
   lock.unlock();

@@ -10,10 +10,13 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "convert/adapter_files.h"
 #include "convert/gguf_vocab.h"
 #include "data/corpus.h"
+#include "data/text_blocks.h"
 #include "io/checkpoint_dir.h"
 #include "report/tfevents.h"
+#include "train/run_data.h"
 #include "train/schedule.h"
 
 namespace gpt {
@@ -193,6 +196,10 @@ void require_free_folder(const std::string& folder, bool again) {
   if (path_exists(last) || (path_exists(config) && !is_run)) {
     fail("{} holds a model or a run already; continue it with --resume, or choose another --out", folder);
   }
+  for (const char* name : {kAdapterConfig, kAdapterTensors}) {
+    if (path_exists(fmt::format("{}/{}", folder, name)))
+      fail("{} holds an adapter; choose another --out", folder);
+  }
   if (!is_run) return refuse_files_of_others(folder);
   if (path_exists(best) && !again) {
     fail(
@@ -202,9 +209,11 @@ void require_free_folder(const std::string& folder, bool again) {
   }
 }
 
-void open_run_folder(Communicator& processes, const std::string& folder, bool resume, bool again) {
+void open_run_folder(Communicator& processes, const std::string& folder, const TrainConfig& config,
+                     bool resume, bool again) {
   if (processes.rank() == 0) {
     if (!resume) {
+      refuse_output_among_texts(folder, source_paths(config));
       require_free_folder(folder, again);
       if (path_exists(folder + "/metrics.jsonl")) remove_event_files(folder);  // of a run that saved nothing
     }

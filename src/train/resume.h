@@ -54,7 +54,9 @@ void require_tokenizer(const std::string& name, const Tokenizer& model);
 void require_free_folder(const std::string& folder, bool again);
 
 // Before any of the processes reads the folder of their run: rank 0 sees that a new one may begin there, or
-// repairs what a kill left, and the others wait for it. Throws Error as require_free_folder does.
-void open_run_folder(Communicator& processes, const std::string& folder, bool resume, bool again);
+// repairs what a kill left, and the others wait for it. Throws Error as require_free_folder does, and where
+// the run would be in the way of its data.
+void open_run_folder(Communicator& processes, const std::string& folder, const TrainConfig& config,
+                     bool resume, bool again);
 
 }  // namespace gpt

@@ -319,6 +319,16 @@ std::string source_name(const std::string& entry) {
   return parse_weighted_name(entry).name;
 }
 
+std::vector<std::string> source_paths(const TrainConfig& config) {
+  std::vector<std::string> paths;
+  for (const auto* entries : {&config.data, &config.val_data}) {
+    for (const std::string& entry : *entries) {
+      if (!is_tales(source_name(entry))) paths.push_back(source_name(entry));
+    }
+  }
+  return paths;
+}
+
 std::string source_identity(const std::string& entry, int64_t seed) {
   const std::string name = source_name(entry);
   if (const int64_t bytes = tales_bytes(name); bytes > 0) return fmt::format("tales:{}:{}", bytes, seed);

@@ -56,6 +56,8 @@ int64_t vocabulary_size(int64_t asked, const Tokenizer& tokenizer);
 
 // An entry of the config key data without its weight.
 std::string source_name(const std::string& entry);
+// Those of data and val_data that are paths or patterns, and not tales.
+std::vector<std::string> source_paths(const TrainConfig& config);
 // What tells one source from another: its path from the root, or "tales:BYTES:SEED".
 std::string source_identity(const std::string& entry, int64_t seed);
 

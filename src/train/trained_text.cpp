@@ -1,5 +1,7 @@
 #include "train/trained_text.h"
 
+#include <glob.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -172,12 +174,22 @@ TrainedText renamed_text(const std::string& run_folder, const TrainConfig& run,
   }
 }
 
+bool finds_files(const std::string& name) {
+  if (path_exists(name)) return true;
+  glob_t found{};
+  const bool any = glob(name.c_str(), GLOB_NOSORT, nullptr, &found) == 0;
+  globfree(&found);
+  return any;
+}
+
 std::string located(const std::string& entry, const fs::path& folder) {
   const std::string name = source_name(entry);
   if (source_identity(entry, 0).starts_with("tales:") || fs::path(name).is_absolute()) return entry;
   std::error_code error;
   const fs::path there = folder / name;
-  if (!path_exists(there.string()) || fs::equivalent(there, name, error)) return entry;
+  if (!finds_files(there.string()) || resolved_path(there.string()) == resolved_path(name) ||
+      fs::equivalent(there, name, error))
+    return entry;
   return there.string() + entry.substr(name.size());
 }
 
@@ -208,16 +220,24 @@ std::optional<DataIdentity> known_data(const std::string& run_folder) {
   return read_run_state(last).data;
 }
 
+bool locate_data(TrainConfig& config, const std::string& folder) {
+  bool any = false;
+  if (folder.empty()) return any;
+  for (auto* entries : {&config.data, &config.val_data}) {
+    for (std::string& entry : *entries) {
+      const std::string found = located(entry, folder);
+      any = any || found != entry;
+      entry = found;
+    }
+  }
+  return any;
+}
+
 TrainConfig settings_of_run(const std::string& run_folder) {
   TrainConfig run = read_run_config(run_folder + "/config.json").train;
   const std::string last = run_folder + "/last";
   if (!path_exists(last + "/train_state.json")) return run;
-  const std::string folder = read_run_state(last).data_folder;
-  if (folder.empty()) return run;
-  for (auto* entries : {&run.data, &run.val_data}) {
-    for (std::string& entry : *entries)
-      entry = located(entry, folder);
-  }
+  locate_data(run, read_run_state(last).data_folder);
   return run;
 }
 

@@ -42,6 +42,10 @@ TrainedText find_trained_text(const std::string& run_folder, const TrainConfig& 
 // What the run's last checkpoint says of its data; nothing without one.
 std::optional<DataIdentity> known_data(const std::string& run_folder);
 
+// Finds the texts of a run that was made in `folder`: a relative name of config.data or val_data becomes that
+// of the path there, if it is there and not here as well. Returns whether one did. folder "": not known.
+bool locate_data(TrainConfig& config, const std::string& folder);
+
 // The settings of a run, with its texts as they are found from here: relative names where the run was made,
 // if they are there.
 TrainConfig settings_of_run(const std::string& run_folder);

@@ -33,6 +33,7 @@
 #include "train/run_model.h"
 #include "train/same_run.h"
 #include "train/schedule.h"
+#include "train/trained_text.h"
 
 namespace gpt {
 namespace {
@@ -45,6 +46,10 @@ class Trainer {
  private:
   const Clock::time_point started_ = Clock::now();
   const TrainConfig& config() const { return config_.train; }
+  const TrainConfig& located_config() {
+    if (resumed_) data_elsewhere_ = locate_data(config_.train, resumed_->state.data_folder);
+    return config();
+  }
   std::string last() const { return request_.out + "/last"; }
   std::string best() const { return request_.out + "/best"; }
 
@@ -98,6 +103,7 @@ class Trainer {
   TrainRequest request_;
   Communicator& processes_;
   RunConfig config_;
+  bool data_elsewhere_ = false;  // a resumed run's, found from the folder that it was begun in
   ThreadPool pool_;
   Backend backend_;
   std::optional<ResumedRun> resumed_;
@@ -143,7 +149,7 @@ Trainer::Trainer(const TrainRequest& request)
                 ? nullptr
                 : std::make_unique<LoadedModel>(request.init_from, std::nullopt, MatrixOrder::as_stored)),
       chat_templates_(chat_templates_of_run(request, init_.get())),
-      data_(load_run_data(config(), init_ ? init_->model().config.n_ctx : config_.model.n_ctx,
+      data_(load_run_data(located_config(), init_ ? init_->model().config.n_ctx : config_.model.n_ctx,
                           tokenizer_folder_of_run(request, init_.get()))),
       data_check_(is_first() ? data_.checksums : std::vector<CheckedBytes>()),
       model_(model_of_run(request, init_.get(), data_)),
@@ -221,7 +227,7 @@ void Trainer::start() {
   init_.reset();
   state_.data = identity;
   std::error_code unknown;
-  state_.data_folder = std::filesystem::current_path(unknown).string();
+  if (!data_elsewhere_) state_.data_folder = std::filesystem::current_path(unknown).string();
   state_.config = run_config_json(config_).dump();
   require_same_run(processes_, {state_.data, state_.config, backend_.kernels.isa, state_.step, begins});
   flops_per_token_ = ModelCounts(model_.config).training_flops(model_.config.n_ctx);
@@ -607,7 +613,7 @@ TrainOutcome Trainer::finish() {
 }  // namespace
 
 TrainOutcome run_training(const TrainRequest& request, const std::function<bool()>& interrupted) {
-  open_run_folder(*request.processes, request.out, request.resume, request.repeats);
+  open_run_folder(*request.processes, request.out, request.config.train, request.resume, request.repeats);
   return Trainer(request).run(interrupted);
 }
 

@@ -49,6 +49,35 @@ TEST(Report, ComparesRuns) {
     EXPECT_NE(own.find(part), std::string::npos) << part;
 }
 
+// A page takes the place of one of its kind only, and never that of a run's or a sweep's own.
+TEST(Report, ReplacesOnlyPagesOfItsKind) {
+  const gpt::test::TempDir dir;
+  const std::string a = small_run(dir, "a", "0.001"), b = small_run(dir, "b", "0.002");
+  const auto refused = [](const std::vector<std::string>& words) {
+    const std::string flag = words[words.size() - 2], file = words.back(), before = gpt::read_file(file);
+    const GptRun run = run_gpt(words);
+    EXPECT_EQ(run.status, 1) << run.out;
+    EXPECT_TRUE(names(run.err, {flag, file}));
+    EXPECT_EQ(gpt::read_file(file), before);
+  };
+  refused({"report", a, "--out", b + "/report.html"});
+  refused({"report", a, "--svg", a + "/loss.svg"});
+  refused({"trace", a, "--ids", "1,2", "--html", a + "/report.html"});
+  refused({"trace", a, "--ids", "1,2", "--svg", a + "/loss.svg"});
+  std::filesystem::create_directory(dir.file("sweep"));
+  for (const char* file : {"sweep/sweep.json", "sweep/sweep.html"})
+    std::filesystem::copy(a + "/report.html", dir.file(file));
+  refused({"report", a, b, "--out", dir.file("sweep/sweep.html")});
+  const std::string page = dir.file("page.html"), picture = dir.file("picture.svg");
+  for (int n = 0; n < 2; ++n)
+    EXPECT_EQ(run_gpt({"trace", a, "--ids", "1,2", "--html", page, "--svg", picture}).status, 0);
+  refused({"report", a, b, "--out", page});
+  refused({"report", a, b, "--svg", picture});
+  for (int n = 0; n < 2; ++n)
+    EXPECT_EQ(run_gpt({"report", a, b, "--out", dir.file("sweep/report.html")}).status, 0);
+  refused({"trace", a, "--ids", "1,2", "--html", dir.file("sweep/report.html")});
+}
+
 TEST(Report, LeavesOutFoldersWithoutARun) {
   const gpt::test::TempDir dir;
   const std::string a = small_run(dir, "a", "0.001"), empty = dir.file("empty");

@@ -426,17 +426,80 @@ TEST_F(Resume, ANewRunReplacesNoBestModelAndNoFileOfOthers) {
     }
     fs::remove_all(path("run"));
   }
-  for (const std::string name :
-       {"report.html", "metrics.jsonl", "loss.svg", "plan.json", "best/a", "config.json"}) {
+  for (const std::string name : {"report.html", "metrics.jsonl", "loss.svg", "plan.json", "best/a",
+                                 "config.json", "adapter_config.json", "adapter_model.safetensors"}) {
     fs::create_directories(path("mine/best"));
     if (name != "best/a") fs::remove(path("mine/best"));
     gpt::test::write_plain_file(path("mine/" + name), "{}\n");
-    const std::string in_the_way =
-        name == "config.json" ? path("mine") : path("mine/" + name.substr(0, name.find('/')));
+    const std::string in_the_way = name == "config.json" || name.starts_with("adapter")
+                                       ? path("mine")
+                                       : path("mine/" + name.substr(0, name.find('/')));
     expect_refused(run_gpt(train("mine", {"--steps", "6"})), {in_the_way});
     EXPECT_EQ(gpt::read_file(path("mine/" + name)), "{}\n");
     fs::remove_all(path("mine"));
   }
+}
+
+// A relative name of the data is one from where the run was begun, however often it is resumed elsewhere.
+TEST_F(Resume, FindsItsDataFromAnyFolder) {
+  struct Inside {
+    explicit Inside(const std::string& folder) : before(fs::current_path()) { fs::current_path(folder); }
+    ~Inside() { fs::current_path(before); }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+    fs::path before;
+  };
+  fs::create_directories(path("begun/texts"));
+  fs::create_directory(path("elsewhere"));
+  fs::copy(text_, path("begun/texts/a.txt"));
+  const auto in = [&](const std::string& folder, const Words& words) {
+    const Inside inside(path(folder));
+    const GptRun run = run_gpt(words);
+    EXPECT_EQ(run.status, 0) << run.err;
+  };
+  for (const std::string data : {"texts", "texts/a.txt", "texts/*.txt"}) {
+    Words words = train("run", {"--steps", "6"});
+    words[2] = data;
+    words.insert(words.end(), {"--stop-after", "2"});
+    in("begun", words);
+    for (const char* stop : {"4", "6"})
+      in("elsewhere", {"train", "--resume", "--out", path("run"), "--stop-after", stop});
+    EXPECT_EQ(json_of("run/last/train_state.json")["step"], 6);
+    EXPECT_EQ(json_of("run/last/train_state.json")["data_folder"], path("begun"));
+    fs::remove_all(path("run"));
+  }
+}
+
+// A run in a folder of its data would hide them, or be read as data itself, when it is resumed.
+TEST_F(Resume, ARunIsNotMadeAmongItsData) {
+  fs::create_directories(path("texts/more"));
+  fs::copy(text_, path("texts/a.txt"));
+  gpt::test::write_plain_file(path("texts/more/b.jsonl"), "{\"text\":\"more\"}\n");
+  const auto made = [&](const std::string& data, const std::string& out) {
+    Words words = train(out, {"--steps", "4"});
+    words[2] = path(data);
+    return run_gpt(words);
+  };
+  expect_refused(made("texts", "texts"), {path("texts"), "--out"});
+  expect_refused(made("texts/*", "texts"), {path("texts/*"), "--out"});
+  expect_refused(made("texts/*/*.jsonl", "texts/run"), {path("texts/*/*.jsonl"), "--out"});
+  EXPECT_FALSE(fs::exists(path("texts/config.json")));
+  EXPECT_EQ(made("texts", "texts/run").status, 0);
+  expect_refused(run_gpt({"data", "pack", path("texts"), "--tokenizer", "byte", "--out", path("texts")}),
+                 {path("texts"), "--out"});
+  const Words sweep = {"sweep",        path("texts"), "--over",      "n_layer=1,2", "--steps",   "2",
+                       "--n-embd",     "16",          "--n-head",    "2",           "--n-ctx",   "16",
+                       "--batch-size", "2",           "--tokenizer", "byte",        "--threads", "1",
+                       "--out"};
+  Words inside = sweep, same = sweep;
+  same.push_back(path("texts"));
+  expect_refused(run_gpt(same), {path("texts"), "--out"});
+  inside.push_back(path("texts/sweep"));
+  const GptRun swept = run_gpt(inside);
+  EXPECT_EQ(swept.status, 0) << swept.err;
+  EXPECT_EQ(made("texts", "after").status, 0);
+  EXPECT_EQ(json_of("after/last/train_state.json")["data_train"],
+            json_of("texts/run/last/train_state.json")["data_train"]);
 }
 
 // best/ may be of a step that a kill has lost: it stays, and the run is as if there had been no kill.

@@ -111,6 +111,27 @@ TEST_F(ServeModels, ModelsAndAdaptersComeAndGo) {
   EXPECT_EQ(closed.refused("/models/unload", R"({"model":"base"})", 403), "");
 }
 
+// A name means one model or one adapter.
+TEST_F(ServeModels, NamesOfModelsAndAdaptersDiffer) {
+  Server server({"one=" + kAdapters + "base", "two=" + kAdapters + "base", "--models-dir", kAdapters,
+                 "--max-lora-rank", "8"});
+  const auto load = [](const std::string& name, const std::string& model) {
+    return json{{"lora_name", name}, {"lora_path", "adapter"}, {"model", model}};
+  };
+  EXPECT_EQ(server.refused("/v1/load_lora_adapter", load("one", "two").dump()), "lora_name");
+  EXPECT_EQ(server.refused("/v1/load_lora_adapter", load("two", "two").dump()), "lora_name");
+  server.post("/v1/load_lora_adapter", load("base", "two"));
+  EXPECT_EQ(server.refused("/models/load", R"({"model":"base"})"), "model");
+  // The only model with this adapter, which is not the first one.
+  EXPECT_EQ(server.post("/v1/unload_lora_adapter", {{"lora_name", "base"}})["model"], "two:base");
+  server.post("/v1/load_lora_adapter", load("tuned", "one"));
+  server.post("/v1/load_lora_adapter", load("tuned", "two"));
+  EXPECT_EQ(server.refused("/v1/unload_lora_adapter", R"({"lora_name":"tuned"})"), "model");
+  EXPECT_EQ(server.post("/v1/unload_lora_adapter", {{"lora_name", "tuned"}, {"model", "two"}})["model"],
+            "two:tuned");
+  EXPECT_EQ(server.post("/v1/unload_lora_adapter", {{"lora_name", "tuned"}})["model"], "one:tuned");
+}
+
 // What one key or salt has asked is not known to another.
 TEST_F(ServeModels, GoesOnWithTheNewestCheckpointOfARun) {
   const fs::path run = folder().string() + "-run";

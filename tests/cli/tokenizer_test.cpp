@@ -159,6 +159,29 @@ TEST(TokenizerCommand, WritesIntoNoRun) {
   EXPECT_FALSE(std::filesystem::exists(folder.file("run/tokenizer.json")));
 }
 
+// --force replaces a tokenizer, and nothing else that is called .json.
+TEST(TokenizerCommand, ReplacesOnlyTokenizers) {
+  const TempDir folder;
+  write_plain_file(folder.file("a.txt"), run_gpt({"data", "tales", "--bytes", "2000"}).out);
+  const auto train = [&](const std::string& out) {
+    return run_gpt({"tokenizer", "train", folder.file("a.txt"), "--vocab-size", "260", "--force", "--out",
+                    folder.file(out)});
+  };
+  const std::string others[] = {R"({"model_type":"gpt2","n_layer":2})", "notes", R"([{"model":{}}])",
+                                R"({"model":"gpt2"})"};
+  for (const std::string& content : others) {
+    write_plain_file(folder.file("x.json"), content);
+    expect_error(train("x.json"), 1, {"--out", folder.file("x.json")});
+    EXPECT_EQ(gpt::read_file(folder.file("x.json")), content);
+  }
+  write_plain_file(folder.file("x.json"), "");
+  EXPECT_EQ(train("x.json").status, 0);
+  std::filesystem::create_directory(folder.file("y"));
+  write_plain_file(folder.file("y/tokenizer.json"), gpt::read_file(kTokenizer));
+  EXPECT_EQ(train("y").status, 0);
+  EXPECT_EQ(gpt::read_file(folder.file("y/tokenizer.json")), gpt::read_file(folder.file("x.json")));
+}
+
 // gpt data pack and info, and training from shards.
 class PackCommand : public testing::Test {
  protected:

@@ -370,10 +370,12 @@ TEST(TextBlocks, LinksInFolders) {
 }
 
 TEST(TextBlocks, ModelFoldersAreNoText) {
-  const TempDir folder;
-  for (const char* name : {"config.json", "model.safetensors", "merges.txt"})
-    write_plain_file(folder.file(name), "x");
-  EXPECT_TRUE(refused([&] { find_text_files({folder.path()}); }, folder.path()));
+  for (const char* kind : {"config.json", "adapter_config.json"}) {
+    const TempDir folder;
+    for (const char* name : {kind, "model.safetensors", "merges.txt"})
+      write_plain_file(folder.file(name), "x");
+    EXPECT_TRUE(refused([&] { find_text_files({folder.path()}); }, folder.path()));
+  }
 }
 
 TEST(ByteStream, FilesThatChangeWhileTheyAreReadAreNamed) {

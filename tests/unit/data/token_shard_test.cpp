@@ -355,6 +355,14 @@ TEST_F(Pack, KeepsFilesOfOthers) {
   pack(text, 1);
   EXPECT_EQ(read_file(text + "/tokenizer.json"), equal);
   EXPECT_EQ(packed(text), expected_);
+  ThreadPool pool(1);
+  const PackOptions chars{.files = {folder_.file("d.txt")}, .out = text, .restart = true};
+  for (int n = 0; n < 2; ++n) {
+    EXPECT_TRUE(refused([&] { pack_tokens(*make_char_tokenizer("a ceilnptx"), chars, pool); },
+                        text + "/tokenizer.json", {"--out"}));
+    EXPECT_EQ(read_file(text + "/tokenizer.json"), equal);
+    pack(text, 1, true, 2000);  // the pack is made again, and remembers
+  }
   write_plain_file(other_.file("model.bin"), "weights");
   for (const bool restart : {false, true})
     EXPECT_TRUE(refused([&] { pack(other_.file("model.bin"), 1, restart); }, other_.file("model.bin")));
