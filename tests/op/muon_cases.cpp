@@ -50,6 +50,12 @@ struct Matrix {
   DType compute = DType::f32;
   int count = 1;  // of such matrices; many have a thread each
 };
+// Truly normal: how far bf16 may be off depends on the least singular values of square matrices of these
+// draws.
+Fill gaussian(double std = 1) {
+  return [=](int64_t, RandomStream& random) { return std * random.normal(); };
+}
+
 void muon_case(OpCaseList& list, const Matrix& t) {
   const bool nanochat = t.form == MuonForm::nanochat;
   list.add(
@@ -62,9 +68,9 @@ void muon_case(OpCaseList& list, const Matrix& t) {
         const int64_t longer = std::max(t.rows, t.cols);
         std::vector<MuonMatrix> matrices(static_cast<size_t>(t.count));
         for (MuonMatrix& x : matrices) {
-          x.param = f.inout({t.rows, t.cols}, normal_values(), of_param);
-          x.grad = f.input({t.rows, t.cols}, normal_values());
-          x.m = f.inout({t.rows, t.cols}, normal_values(0.1), {4 * kEpsilon, 4 * kEpsilon});
+          x.param = f.inout({t.rows, t.cols}, gaussian(), of_param);
+          x.grad = f.input({t.rows, t.cols}, gaussian());
+          x.m = f.inout({t.rows, t.cols}, gaussian(0.1), {4 * kEpsilon, 4 * kEpsilon});
           x.change = f.inout({1}, constant_values(2), {8 * one, 8 * one});
           if (nanochat) x.v = f.inout({longer}, uniform_values(0.5, 1), of_mean);
           x.rate = 0.4;
