@@ -231,7 +231,8 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   } else if (a.seconds > 0) {
     report.rates = measure(a, report, data, machine);
     report.rates->setup += loading;
-    // What is reached is possible, even if the rate of products was measured lower.
+    // The measured steps may have been faster than the measured matrix products; the limit is then at least
+    // theirs.
     report.peak_flops = std::max(report.peak_flops, report.flops() / report.time()->steps / a.ranks);
   }
   if (a.lora_rank > 0) plan_adapter(a, report, data, machine);

@@ -14,6 +14,20 @@ namespace {
 // Beyond this an id needs more than two bytes.
 constexpr int64_t kNarrowVocab = 65536;
 
+// Refuses what cannot be encoded in memory: a text has at least as many tokens as if all of them were the
+// longest one.
+void require_memory_to_encode(const Corpus& corpus, const TokenData& data) {
+  int64_t longest = 1;
+  for (int64_t id = 0; id < data.vocab_size(); ++id)
+    longest = std::max<int64_t>(longest, data.token_length(static_cast<int32_t>(id)));
+  const int64_t stored = data.vocab_size() > kNarrowVocab ? sizeof(uint32_t) : sizeof(uint16_t);
+  int64_t largest = 0;
+  for (const Document& document : corpus.documents)
+    largest = std::max(largest, document.bytes);
+  const int64_t encoded = static_cast<int64_t>(sizeof(int32_t)) * largest;  // as encode returns it
+  require_memory(corpus.name(corpus.documents.front()), (stored * corpus.bytes() + encoded) / longest);
+}
+
 }  // namespace
 
 TokenData::TokenData(const Tokenizer& tokenizer)
@@ -192,19 +206,6 @@ TokenData map_shards(std::span<const TokenShard> shards, const Tokenizer& tokeni
   for (const TokenShard& shard : shards)
     data.append(shard);
   return data;
-}
-
-// Refuses what cannot be encoded in memory: a text has at least so many tokens as when all are the longest.
-void require_memory_to_encode(const Corpus& corpus, const TokenData& data) {
-  int64_t longest = 1;
-  for (int64_t id = 0; id < data.vocab_size(); ++id)
-    longest = std::max<int64_t>(longest, data.token_length(static_cast<int32_t>(id)));
-  const int64_t stored = data.vocab_size() > kNarrowVocab ? sizeof(uint32_t) : sizeof(uint16_t);
-  int64_t largest = 0;
-  for (const Document& document : corpus.documents)
-    largest = std::max(largest, document.bytes);
-  const int64_t encoded = static_cast<int64_t>(sizeof(int32_t)) * largest;  // as encode returns it
-  require_memory(corpus.name(corpus.documents.front()), (stored * corpus.bytes() + encoded) / longest);
 }
 
 void append_corpus(TokenData& data, const Corpus& corpus, const Tokenizer& tokenizer) {

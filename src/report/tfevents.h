@@ -27,7 +27,7 @@ std::string tf_scalars_event(double wall_time, int64_t step, std::span<const Sca
 // Tells TensorBoard to forget events of this and later steps from earlier files.
 std::string tf_restart_event(double wall_time, int64_t first_step);
 
-// Removes the event files of a folder, for a run that starts there anew.
+// Removes the event files in a folder, before a new run writes its own there.
 void remove_event_files(const std::string& dir);
 
 // A new file events.out.tfevents.<seconds>.<host>.<pid> in a folder, for TensorBoard. Each call is one write.

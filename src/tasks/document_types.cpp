@@ -164,7 +164,7 @@ class Type {
     if (!decoded.is_discarded()) text = std::move(decoded);
   }
 
-  // What ujson reads of what it writes.
+  // Replaces a value by the one that ujson reads after it has written it.
   static void rewrite(Value& value) {
     if (value.is_number_float()) value = *ujson_scalar(ujson_text(value.get<double>()));
     if (!value.is_structured()) return;

@@ -21,7 +21,7 @@ struct DocumentFile {
 // Types the columns of objects as `datasets` 5.2 does: a field that other objects have is null where it is
 // missing; whole numbers beside fractions, or beyond 64 bits, become fractions, in lists and objects too;
 // objects of a column get their keys in the order of the first. A column of values of different kinds, or of
-// objects with different keys, keeps its values, but for texts that are JSON, which become what they say;
+// objects with different keys, keeps its values, except that texts with JSON in them are parsed;
 // then fractions are rounded to 10 decimals. If a file has a blank line, objects with different keys get all
 // of these keys instead. `files`: in order, at least one; the first one determines the types. Throws Error
 // for a column of different kinds if there are blank lines or integers beyond 64 bits, as `datasets` does for

@@ -144,7 +144,7 @@ class FolderReader {
     tokens_.add_eos = flag(config_, "add_eos_token", false);
   }
 
-  // The class that AutoTokenizer of transformers chooses, without "Fast"; "" where that is not known.
+  // The class that AutoTokenizer of transformers chooses, without "Fast"; "" if it is not known.
   std::string tokenizer_class() {
     const OrderedJson model = read_object(folder_, "config.json");
     const std::string type = tokens_.model_type = string_in(model, "model_type");

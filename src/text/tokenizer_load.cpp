@@ -186,8 +186,8 @@ std::unique_ptr<Tokenizer> parse_bin(std::string_view bytes, const std::string& 
       path);
 }
 
-// Byte-level BPE that has not merged anything yet. It splits text all the same or has added tokens, which a
-// byte tokenizer does not.
+// Byte-level BPE without merges that still splits text or has added tokens, which the byte tokenizer cannot
+// do.
 bool is_bpe_without_merges(const Json& root) {
   const Json& pre_tokenizer = member(root, "pre_tokenizer");
   if (!has_type(member(root, "decoder"), "ByteLevel") || !pre_tokenizer.is_object()) return false;

@@ -53,9 +53,9 @@ void require_tokenizer(const std::string& name, const Tokenizer& model);
 // `again`: even where it left a best model, for runs that only repeat it. The caller holds the FolderLock.
 void require_free_folder(const std::string& folder, bool again);
 
-// Before any of the processes reads the folder of their run: rank 0 sees that a new one may begin there, or
-// repairs what a kill left, and the others wait for it. Throws Error as require_free_folder does, and where
-// the run would be in the way of its data.
+// Called by every process before it reads the folder of the run: rank 0 checks that a new run may begin
+// there, or repairs what a kill left behind; all other ranks wait for it. Throws Error as require_free_folder
+// does, and if the folder would be read as data of the run, or hide it.
 void open_run_folder(Communicator& processes, const std::string& folder, const TrainConfig& config,
                      bool resume, bool again);
 

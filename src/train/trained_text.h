@@ -43,7 +43,8 @@ TrainedText find_trained_text(const std::string& run_folder, const TrainConfig& 
 std::optional<DataIdentity> known_data(const std::string& run_folder);
 
 // Finds the texts of a run that was made in `folder`: a relative name of config.data or val_data becomes that
-// of the path there, if it is there and not here as well. Returns whether one did. folder "": not known.
+// of the path there, if that exists and is not the same file as here. Returns whether one did. folder "": not
+// known.
 bool locate_data(TrainConfig& config, const std::string& folder);
 
 // The settings of a run, with its texts as they are found from here: relative names where the run was made,

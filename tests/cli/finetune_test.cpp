@@ -416,7 +416,7 @@ TEST_F(Finetune, ResumingBesideAnotherModelIsRefused) {
   EXPECT_TRUE(names(resumed.err, {"base_hash", "--init-from"}));
 }
 
-// What is beside the checkpoint, and the run goes on with, is what it was made with.
+// finetune.json and the reference are not in the checkpoint, but decide what the next steps do.
 TEST_F(Finetune, ResumingWithChangedFilesIsRefused) {
   const GptRun run = finetune("dpo", "pairs.jsonl", "changed", {"--steps", "4", "--stop-after", "2"});
   ASSERT_EQ(run.status, 0) << run.err;

@@ -38,7 +38,7 @@ Words shell_words(const std::string& line) {
   return words;
 }
 
-// What a text says of one thing as of several, such as "1 steps".
+// Returns a plural after the number 1 in a text, such as "1 steps".
 std::string plural_of_one(const std::string& text) {
   static const std::regex pattern(
       "(^|[^-,.0-9a-z])1 "
@@ -57,7 +57,7 @@ Words next_words(const GptRun& run) {
   return shell_words(text.substr(begin, text.find('\n', begin) - begin));
 }
 
-// Commands run in a folder of their own, as what they advise writes there.
+// Commands run in a temporary folder, because the commands that they suggest write files.
 class NextCommands : public testing::Test {
  protected:
   void SetUp() override { fs::current_path(dir_.path()); }

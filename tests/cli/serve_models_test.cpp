@@ -63,7 +63,7 @@ TEST_F(ServeModels, NotesAboutAdaptersOfOtherModels) {
             {kAdapters + "adapter"}));
 }
 
-// Clients cannot choose a template: they are told what they can use, and the operator why.
+// The client learns which endpoint works, and the operator reads why the model cannot chat.
 TEST_F(ServeModels, WithoutAChatTemplate) {
   Server server({"plain=" + kAdapters + "base"});
   HttpClient client(server.port());

@@ -42,8 +42,8 @@ struct Family {
   std::span<const FixedKey> fixed = {};
   void (*read)(const nlohmann::json& object, ModelConfig& config) = nullptr;   // what is not in the lists,
   void (*write)(const ModelConfig& config, nlohmann::json& object) = nullptr;  // and back
-  std::string (*note)(const nlohmann::json& object) =
-      nullptr;                                         // on files that programs read differently, or ""
+  // On files that programs read differently: for people, or "".
+  std::string (*note)(const nlohmann::json& object) = nullptr;
   bool no_window = false;                              // see check_no_window
   bool (*holds)(const ModelConfig& config) = nullptr;  // false: a config that its program does not take
   const char* causal_lm = nullptr;                     // transformers' classes

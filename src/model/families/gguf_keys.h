@@ -20,7 +20,7 @@ inline constexpr const char* kEndKeys[] = {"tokenizer.ggml.eos_token_id", "token
 inline constexpr const char* kAllEndsKey = "gpt.eos_token_ids";
 
 // Llama 3's stretched rotary frequencies are a tensor of factors by which frequencies are divided. The
-// parameters that they come from stand in keys of our own.
+// parameters that they come from are written under keys of our own.
 inline constexpr const char* kRopeFactors = "rope_freqs.weight";
 inline constexpr const char* kRopeFactorKey = "gpt.rope_scaling.factor";
 inline constexpr const char* kRopeLowKey = "gpt.rope_scaling.low_freq_factor";

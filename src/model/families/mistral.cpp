@@ -51,9 +51,8 @@ std::string mistral_note(const json& object) {
   if (!differs || !window.is_number() || is_ministral_class(object)) return "";
   return fmt::format(
       "the window of {} tokens is in all layers, as in MistralForCausalLM, which does not use layer_types; "
-      "AutoModel of "
-      "transformers loads such a file as a Ministral, which does: so does this program with \"model_type\": "
-      "\"ministral\"",
+      "AutoModel of transformers loads such a file as a Ministral, which does: so does this program with "
+      "\"model_type\": \"ministral\"",
       window.dump());
 }
 
