@@ -11,6 +11,7 @@
 #include "command.h"
 #include "generation.h"
 #include "infer/feed.h"
+#include "input.h"
 #include "options.h"
 #include "output.h"
 
