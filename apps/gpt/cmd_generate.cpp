@@ -290,7 +290,7 @@ void add_beam_options(CLI::App& app, GenerateArguments& a) {
 }
 
 // The flags of drawing that were typed; none has a meaning with --beams.
-std::vector<std::string> drawing_flags(const CLI::App& app) {
+std::vector<std::string> sampling_flags(const CLI::App& app) {
   std::vector<std::string> names;
   for (const char* name : {"--temperature", "--top-k", "--top-p", "--top-p-rule", "--min-p", "--greedy",
                            "--repetition-penalty", "--presence-penalty", "--frequency-penalty",
@@ -329,7 +329,7 @@ Command add_generate_command(CLI::App& root) {
   add_adapter_option(*app, a->adapters);
   add_speculation_options(*app, *a);
   add_machine_options(*app, a->machine);
-  app->final_callback([a, app] { a->drawing = drawing_flags(*app); });  // before the environment is read
+  app->final_callback([a, app] { a->drawing = sampling_flags(*app); });  // before the environment is read
   return {app, [a] {
             require_argument(a->model, "MODEL", "generate");
             Generation(*a).run();

@@ -15,7 +15,7 @@ namespace {
 
 volatile std::sig_atomic_t interrupt_count = 0;
 const char* volatile graceful_work = "";
-volatile bool is_one_of_many = false;
+volatile bool is_distributed = false;
 volatile double interrupted_at = 0;
 void (*volatile quiet_work)() = nullptr;
 
@@ -47,7 +47,7 @@ void count_interrupt(int signal) {
   interrupt_count = 1;
   interrupted_at = monotonic_seconds();
   if (graceful_work == nullptr) return;
-  const bool of_mpirun = signal == SIGTERM && is_one_of_many;
+  const bool of_mpirun = signal == SIGTERM && is_distributed;
   write_in_handler(of_mpirun ? "\nasked to end by mpirun: " : "\ninterrupted: ");
   write_in_handler(graceful_work);
   write_in_handler(of_mpirun ? ", if the others do and the time allows\n"
@@ -131,9 +131,9 @@ void install_ending_signals() {
   install_for_all(end_program);
 }
 
-void install_graceful_interrupt(const char* what, bool one_of_many) {
+void install_graceful_interrupt(const char* what, bool is_distributed) {
   graceful_work = what;
-  is_one_of_many = one_of_many;
+  is_distributed = is_distributed;
   install_for_all(count_interrupt);
   install(SIGUSR1, count_interrupt);
 }

@@ -26,7 +26,7 @@ const Launch& launched() {
 }  // namespace
 
 std::string program() {
-  if (!launched().one_of_many) return "gpt";
+  if (!launched().is_distributed) return "gpt";
   const char* const launch = std::getenv(kLaunchedBy);
   if (launch != nullptr && *launch != '\0') return launch;
   const bool by_mpirun = launched().size > 0;
@@ -38,7 +38,7 @@ bool is_first_process() {
 }
 
 Communicator& world() {
-  if (!launched().one_of_many) return single_process();
+  if (!launched().is_distributed) return single_process();
   if (!opened()) opened() = open_processes(launched());
   return *opened();
 }
@@ -55,7 +55,7 @@ const std::vector<std::string>& shared_commands() {
 }
 
 void require_one_process(const std::string& command) {
-  if (!launched().one_of_many) return;
+  if (!launched().is_distributed) return;
   fail_usage(
       "{} runs in one process, and {} were started; start it without mpirun (what several can share: gpt {})",
       command, launched().size > 0 ? std::to_string(launched().size) : "several",

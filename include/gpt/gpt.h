@@ -46,7 +46,7 @@ typedef enum gpt_status {
 } gpt_status;
 
 typedef enum gpt_finish {
-  GPT_GOES_ON = -1,
+  GPT_FINISH_NONE = -1,
   GPT_FINISH_LENGTH = 0,
   GPT_FINISH_EOS = 1,
   GPT_FINISH_STOP = 2,
@@ -148,9 +148,9 @@ GPT_API gpt_status gpt_step(gpt_engine*, const gpt_event** events, size_t* count
 GPT_API gpt_status gpt_trainer_new(const gpt_context*, gpt_options settings, const char* text, size_t size,
                                    gpt_trainer** trainer);
 GPT_API void gpt_trainer_free(gpt_trainer*);
-/* on_step and made may be NULL. */
+/* on_step and steps_done may be NULL. */
 GPT_API gpt_status gpt_trainer_run(gpt_trainer*, int64_t steps, gpt_on_step on_step, void* user,
-                                   int64_t* made);
+                                   int64_t* steps_done);
 GPT_API gpt_status gpt_trainer_validation_loss(gpt_trainer*,
                                                double* loss); /* unsupported where nothing is held out */
 GPT_API gpt_status gpt_trainer_save(const gpt_trainer*, const char* folder);

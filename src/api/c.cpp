@@ -437,7 +437,7 @@ gpt_status gpt_step(gpt_engine* engine, const gpt_event** events, size_t* count,
     int& is_idle = require(idle, "idle");
     e.events.clear();
     for (const gptcpp::Event& event : e.value.step()) {
-      const gpt_finish finish = event.finish ? static_cast<gpt_finish>(*event.finish) : GPT_GOES_ON;
+      const gpt_finish finish = event.finish ? static_cast<gpt_finish>(*event.finish) : GPT_FINISH_NONE;
       e.events.push_back({event.request, event.piece.id, finish, event.piece.text.data(),
                           event.piece.text.size(), event.error.data(), event.error.size()});
     }
@@ -459,12 +459,12 @@ gpt_status gpt_trainer_new(const gpt_context* context, gpt_options settings, con
 }
 
 gpt_status gpt_trainer_run(gpt_trainer* trainer, int64_t steps, gpt_on_step on_step, void* user,
-                           int64_t* made) {
+                           int64_t* steps_done) {
   return guarded([&] {
     const int64_t n = require(trainer, "trainer").value.run(steps, [&](const gptcpp::TrainProgress& p) {
       return on_step == nullptr || on_step(user, p.step, p.loss) != 0;
     });
-    if (made != nullptr) *made = n;
+    if (steps_done != nullptr) *steps_done = n;
   });
 }
 

@@ -97,7 +97,7 @@ int64_t loaded_bytes(const Model& model, bool in_place) {
   if (!in_place) return static_cast<int64_t>(sizeof(float)) * param_buffer_elements(model.table);
   int64_t bytes = 0;
   for (size_t i = 0; i < model.weights.size(); ++i)
-    if (!model.table[static_cast<int>(i)].looked_up)
+    if (!model.table[static_cast<int>(i)].is_lookup_table)
       bytes += row_bytes(model.weights[i].dtype, model.weights[i].size());
   return bytes;
 }
@@ -220,7 +220,7 @@ void fill_random_weights(ThreadPool& pool, const ParamTable& table, const ParamB
   pool.parallel_for(table.count(), [&](int64_t id, int) {
     const InitRule& rule = table[static_cast<int>(id)].init;
     const TensorView w = weights[static_cast<int>(id)];
-    const HostAccess access(w);
+    const MappedView access(w);
     float* x = access->as<float>();
     if (rule.kind == InitRule::Kind::zeros || rule.kind == InitRule::Kind::ones) {
       std::fill_n(x, w.size(), rule.kind == InitRule::Kind::ones ? 1.0f : 0.0f);
@@ -239,7 +239,7 @@ void fill_random_weights(ThreadPool& pool, const ParamTable& table, const ParamB
 int64_t weight_bytes(const Model& model, const KernelTable& kernels, DType dtype) {
   int64_t bytes = 0;
   for (const ParamSpec& spec : model.table.specs()) {
-    if (spec.looked_up) continue;
+    if (spec.is_lookup_table) continue;
     const auto id = static_cast<size_t>(&spec - model.table.specs().data());
     if (id < model.weights.size() && is_quantized(model.weights[id].dtype)) {
       bytes += row_bytes(model.weights[id].dtype, spec.size());

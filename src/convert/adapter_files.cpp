@@ -101,11 +101,11 @@ std::vector<std::byte> converted(std::span<const std::byte> bytes, DType from, D
 bool same_values(const TensorInfo& copy, const TensorView& weight) {
   const auto cols = static_cast<size_t>(copy.shape[1]);
   const size_t copy_bytes = cols * dtype_size(copy.dtype), weight_bytes = cols * dtype_size(weight.dtype);
-  const HostAccess base(weight);
+  const MappedView base(weight);
   bool as_weight = true, as_copy = true;
   for (int64_t r = 0; r < copy.shape[0]; ++r) {
     const auto a = copy.bytes.subspan(static_cast<size_t>(r) * copy_bytes, copy_bytes);
-    const std::span b(base->row_range(r, 1).as<const std::byte>(), weight_bytes);
+    const std::span b(base->slice_rows(r, 1).as<const std::byte>(), weight_bytes);
     as_weight = as_weight && std::ranges::equal(converted(a, copy.dtype, weight.dtype), b);
     as_copy = as_copy && std::ranges::equal(converted(b, weight.dtype, copy.dtype), a);
   }
@@ -160,7 +160,7 @@ void check_complete(const PeftFiles& files, const std::vector<AdapterModule>& mo
   }
 }
 
-LoadedAdapter load_peft(const std::string& path, const Model& model, Memory* memory) {
+LoadedAdapter load_peft(const std::string& path, const Model& model, DeviceAllocator* memory) {
   const PeftFiles files(path);
   const std::string& name = files.tensors.path();
   const auto modules = loadable_modules(model, adapter_naming(model.config));
@@ -253,7 +253,7 @@ bool is_adapter(const std::string& path) {
                        : path_exists((fs::path(adapter_folder(path)) / kAdapterConfig).string());
 }
 
-LoadedAdapter load_adapter(const std::string& path, const Model& model, Memory* memory) {
+LoadedAdapter load_adapter(const std::string& path, const Model& model, DeviceAllocator* memory) {
   if (!path_exists(path)) fail("cannot find the adapter {}: no such file or folder", path);
   return is_gguf(path) ? load_gguf_adapter(path, model, memory) : load_peft(path, model, memory);
 }
@@ -272,7 +272,7 @@ AdapterChoice parse_adapter(const std::string& text) {
 }
 
 std::shared_ptr<const Adapter> load_adapters(const std::vector<std::string>& choices, const Model& model,
-                                             Memory* memory) {
+                                             DeviceAllocator* memory) {
   if (choices.empty()) return nullptr;
   std::vector<WeightedAdapter> adapters;
   for (const std::string& choice : choices) {

@@ -51,7 +51,7 @@ bool is_gguf_adapter(const std::string& path) {
   return file.string(kType).value_or("model") == "adapter";
 }
 
-LoadedAdapter load_gguf_adapter(const std::string& path, const Model& model, Memory* memory) {
+LoadedAdapter load_gguf_adapter(const std::string& path, const Model& model, DeviceAllocator* memory) {
   const GgufFile file(path);
   check_kind(file);
   const Gguf& gguf = gguf_family(file).gguf;

@@ -49,7 +49,7 @@ void emit_row(DType dtype, const TensorView& view, int64_t r, int64_t cols, cons
   std::vector<float> x(static_cast<size_t>(cols));
   std::vector<std::byte> row(static_cast<size_t>(row_bytes(dtype, cols)));
   if (is_quantized(dtype) && view.dtype == dtype)
-    return emit({HostAccess(view)->row_range(r, 1).as<const std::byte>(), row.size()});
+    return emit({MappedView(view)->slice_rows(r, 1).as<const std::byte>(), row.size()});
   read_row(view, r, cols, x.data());
   if (is_quantized(dtype)) {
     quantize_row(dtype, x.data(), cols, row.data());
@@ -212,10 +212,10 @@ class Export {
 }  // namespace
 
 void read_row(const TensorView& weight, int64_t r, int64_t cols, float* x) {
-  const HostAccess access(weight);
+  const MappedView access(weight);
   const TensorView& view = *access;
   const bool vector = view.rank == 1;
-  if (is_quantized(view.dtype)) return dequantize_row(view.dtype, view.row_range(r, 1).data, cols, x);
+  if (is_quantized(view.dtype)) return dequantize_row(view.dtype, view.slice_rows(r, 1).data, cols, x);
   const auto size = static_cast<int64_t>(dtype_size(view.dtype));
   const auto* row = static_cast<const std::byte*>(view.data) + (vector ? r : r * view.ld) * size;
   convert_matrix(

@@ -56,8 +56,9 @@ Launch launch_of_environment() {
   if (std::getenv("TORCHELASTIC_RUN_ID") != nullptr)
     fail_usage("torchrun has started this program, which speaks MPI: mpirun -n {} gpt ...",
                number_in("WORLD_SIZE").value_or(2));
-  if (const auto size = number_in("OMPI_COMM_WORLD_SIZE")) return {.one_of_many = *size > 1, .size = *size};
-  if (number_in("PMIX_RANK")) return {.one_of_many = true};
+  if (const auto size = number_in("OMPI_COMM_WORLD_SIZE"))
+    return {.is_distributed = *size > 1, .size = *size};
+  if (number_in("PMIX_RANK")) return {.is_distributed = true};
   if (number_in("PMI_SIZE").value_or(1) > 1)
     fail_usage("the mpiexec of another MPI has started this program, which speaks Open MPI: use its mpirun");
   if (number_in("SLURM_STEP_NUM_TASKS").value_or(1) > 1)
@@ -71,10 +72,10 @@ int rank_of_environment() {
 }
 
 std::unique_ptr<Communicator> open_processes(const Launch& launch) {
-  if (!launch.one_of_many) return nullptr;
+  if (!launch.is_distributed) return nullptr;
   constexpr double kSigns = 3;  // of life, one a second: of fewer one may be late
-  const Patience patience{.silence = seconds_in("GPT_RANK_TIMEOUT", kSigns, Patience().silence),
-                          .operation = seconds_in("GPT_COLLECTIVE_TIMEOUT", 1, Patience().operation)};
+  const Timeouts patience{.silence = seconds_in("GPT_RANK_TIMEOUT", kSigns, Timeouts().silence),
+                          .operation = seconds_in("GPT_COLLECTIVE_TIMEOUT", 1, Timeouts().operation)};
   const std::filesystem::path path = module_path();
   if (path.empty())
     fail(

@@ -19,7 +19,7 @@ std::vector<ParamSpec> HeadObjective::parameters(const ModelConfig& c) const {
            .shape = {shape_.outputs, c.n_embd},
            .init = {InitRule::Kind::normal, c.init == Init::normal ? c.init_std : 0.02},
            .decay = true,
-           .glued = false,
+           .contiguous_with_previous = false,
            .component = Component::objective}};
 }
 

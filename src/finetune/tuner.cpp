@@ -125,7 +125,7 @@ std::string parameters_of(const ParamTable& table) {
 
 // The model itself, or an adapter beside one that is frozen, mapped from its file.
 struct Trained {
-  Trained(const TuneConfig& c, const LoadedModel& base, Task& task, Memory* memory) {
+  Trained(const TuneConfig& c, const LoadedModel& base, Task& task, DeviceAllocator* memory) {
     const ModelConfig config = model_config(c, base, task);
     std::vector<ParamSpec> more = task.objective().parameters(config);
     if (c.lora_rank == 0) {

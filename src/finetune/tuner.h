@@ -18,7 +18,7 @@ struct TuneRequest {
   // Called with the settings of a new run once its batch size is known.
   std::function<void(TrainConfig&)> share = {};
   const KernelTable* kernels = &kernel_table(Isa::ref);
-  Memory* memory = nullptr;                     // of the kernels; must outlive the run
+  DeviceAllocator* memory = nullptr;            // of the kernels; must outlive the run
   Communicator* processes = &single_process();  // that share the run; must outlive it
   std::string command_line;                     // for the report
   std::string program = "gpt";                  // what stands before "finetune" to go on

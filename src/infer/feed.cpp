@@ -82,7 +82,7 @@ void feed(SequenceModel& model, std::span<const SequenceModel::Append> appends, 
       ++next;
       at = 0;
     }
-    model.forward(batch, logits.row_range(row, logits.rows() - row));
+    model.forward(batch, logits.slice_rows(row, logits.rows() - row));
     row += completed;
   }
 }

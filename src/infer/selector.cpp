@@ -68,13 +68,13 @@ std::span<TokenScore> Selector::candidates(size_t i) {
 
 TensorView Selector::scores(size_t i) const {
   const SelectRow& r = rows[i];
-  if (r.scores_row < 0) return logits_.row_range(r.row, 1);
+  if (r.scores_row < 0) return logits_.slice_rows(r.row, 1);
   const int64_t shape[] = {1, vocab_size_};
   return scores_.view(r.scores_row * vocab_size_ * static_cast<int64_t>(sizeof(float)), DType::f32, shape);
 }
 
 float Selector::logit(size_t i, int32_t id) const {
-  return *HostAccess(logits_.row_range(rows[i].row, 1).columns(id, 1))->as<float>();
+  return *MappedView(logits_.slice_rows(rows[i].row, 1).slice_cols(id, 1))->as<float>();
 }
 
 }  // namespace gpt

@@ -90,7 +90,7 @@ std::vector<const NamedTensor*> order_of_data(std::span<const NamedTensor> tenso
 NamedTensor named_tensor(std::string name, const TensorView& view) {
   const Shape shape(view.dims().begin(), view.dims().end());
   const auto write = [view](const EmitBytes& emit) {
-    const HostAccess access(view);
+    const MappedView access(view);
     const auto* data = access->as<const std::byte>();
     const size_t size = dtype_size(view.dtype);
     if (view.size() == 0) return;
@@ -162,7 +162,7 @@ void fill_safetensors(const std::string& path, std::span<const TensorPart> parts
     if (tensor == nullptr || tensor->dtype != part.view.dtype || begin + bytes > tensor->bytes.size())
       fail("cannot write {}: it has no place for a part of {}", path, printable(part.name));
     const auto offset = static_cast<uint64_t>(tensor->bytes.data() - mapped.bytes().data());
-    const HostAccess access(part.view);
+    const MappedView access(part.view);
     file.write(offset + begin, {access->as<const std::byte>(), bytes});
   }
   file.sync();

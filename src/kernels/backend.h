@@ -8,7 +8,7 @@ namespace gpt {
 struct Backend {
   ThreadPool& pool;
   const KernelTable& kernels;
-  Memory* memory = nullptr;  // null: ops read and write memory of the host
+  DeviceAllocator* memory = nullptr;  // null: ops read and write memory of the host
 
   ExecContext context(const Scratch& scratch = {}) const { return {pool, kernels, scratch}; }
 };

@@ -52,7 +52,7 @@ KernelTable build_table(Isa isa) {
 
 }  // namespace
 
-Workspace::Workspace(ScratchNeed need, int threads, Memory* memory)
+Workspace::Workspace(ScratchNeed need, int threads, DeviceAllocator* memory)
     : buffer_(static_cast<size_t>(bytes(need, threads)), "scratch memory", memory),
       shared_(round_up(need.shared)),
       per_thread_(round_up(need.per_thread)) {}

@@ -70,7 +70,7 @@ struct ExecContext {
 class Workspace {
  public:
   Workspace() = default;
-  Workspace(ScratchNeed need, int threads, Memory* memory = nullptr);
+  Workspace(ScratchNeed need, int threads, DeviceAllocator* memory = nullptr);
   Scratch scratch() const;
   int64_t bytes() const { return static_cast<int64_t>(buffer_.size()); }
   static int64_t bytes(ScratchNeed need, int threads);

@@ -168,7 +168,7 @@ struct RopeArgs {
 };
 
 // RMSNorm of every head without gain, in place (nanochat's QK norm).
-struct HeadNormArgs {
+struct QkNormArgs {
   double eps;
   TensorView x;  // [N,n_head*D] act, becomes the normalised values
   int64_t n_head;
@@ -177,7 +177,7 @@ struct HeadNormArgs {
 };
 
 // In place on dy: dx = rstd (dy - y mean(dy y)).
-struct HeadNormBackwardArgs {
+struct QkNormBackwardArgs {
   TensorView dx;    // [N,n_head*D] act: dy on entry, dx on return
   TensorView y;     // [N,n_head*D] act: the normalised values
   TensorView rstd;  // [N,n_head]
@@ -250,7 +250,7 @@ struct AttentionBackwardArgs {
 
 // Copies row n of src to row rows[n] of dst (the KV cache), converting. To int8, every group of C / G
 // elements gets the scale max|x| / 127 and the values round(x / scale). Rows of q4_0 are whole blocks.
-struct StoreRowsArgs {
+struct ScatterRowsArgs {
   TensorView dst;         // [R,C] act, int8 or q4_0
   TensorView src;         // [N,C] act
   const int64_t* rows;    // [N], each in [0,R)
@@ -258,7 +258,7 @@ struct StoreRowsArgs {
 };
 
 // Moves row rows[i] of x to row i, in place; rows ascend.
-struct KeepRowsArgs {
+struct CompactRowsArgs {
   TensorView x;         // [N,C] act
   const int64_t* rows;  // [count], each in [0,N)
   int64_t count;
@@ -276,9 +276,9 @@ struct StepState {
   double clip_norm = 0;    // 0: off
   double max_loss = std::numeric_limits<double>::infinity();  // a step beyond is skipped
   double max_norm = std::numeric_limits<double>::infinity();
-  int64_t updates = 0;  // that were made; one more after finish_norm, unless the step is skipped
+  int64_t updates = 0;  // that were made; one more after finalize_grad_norm, unless the step is skipped
 
-  double loss = 0;  // the sum over targets; after finish_norm their mean
+  double loss = 0;  // the sum over targets; after finalize_grad_norm their mean
   double norm = 0;  // of the gradients, without loss_scale, before clipping
   double grad_scale =
       0;  // what the update multiplies gradients with: clip factor / loss_scale; 0: it is skipped
@@ -445,7 +445,7 @@ struct SumSquaresArgs {
 // The norm of gradients from their sums of squares, and what follows for the update: it is skipped if the
 // mean loss or the norm are not finite or beyond their limits, else gradients longer than clip_norm are
 // shortened to it (torch.nn.utils.clip_grad_norm_: by min(1, clip_norm / (norm + 1e-6))).
-struct FinishNormArgs {
+struct FinalizeGradNormArgs {
   const double* block_sums;  // of sum_squares
   int64_t blocks;
   StepState* step;
@@ -551,13 +551,13 @@ struct EmaArgs {
   X(act_forward, ActArgs)                             \
   X(act_backward, ActBackwardArgs)                    \
   X(rope, RopeArgs)                                   \
-  X(head_norm_forward, HeadNormArgs)                  \
-  X(head_norm_backward, HeadNormBackwardArgs)         \
+  X(qk_norm_forward, QkNormArgs)                      \
+  X(qk_norm_backward, QkNormBackwardArgs)             \
   X(dropout, DropoutArgs)                             \
   X(attention_forward, AttentionArgs)                 \
   X(attention_backward, AttentionBackwardArgs)        \
-  X(store_rows, StoreRowsArgs)                        \
-  X(keep_rows, KeepRowsArgs)                          \
+  X(scatter_rows, ScatterRowsArgs)                    \
+  X(compact_rows, CompactRowsArgs)                    \
   X(select_candidates, SelectCandidatesArgs)          \
   X(softcap, SoftcapArgs)                             \
   X(cross_entropy, CrossEntropyArgs)                  \
@@ -569,7 +569,7 @@ struct EmaArgs {
   X(preference, PreferenceArgs)                       \
   X(sum_losses, SumLossesArgs)                        \
   X(sum_squares, SumSquaresArgs)                      \
-  X(finish_norm, FinishNormArgs)                      \
+  X(finalize_grad_norm, FinalizeGradNormArgs)         \
   X(clamp, ClampArgs)                                 \
   X(adamw, AdamWArgs)                                 \
   X(syrk, SyrkArgs)                                   \

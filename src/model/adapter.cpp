@@ -30,7 +30,7 @@ Adapter::Adapter(const ParamTable& model, std::vector<LowRank> list, double p)
     rank = std::max(rank, product.rank);
     product.a = static_cast<int>(specs.size());
     ParamSpec half = w;  // its role, layer and component
-    half.glued = false;
+    half.contiguous_with_previous = false;
     half.trainable = true;
     half.name = w.name + ".lora_a";
     half.shape = {product.rank, in};
@@ -44,7 +44,7 @@ Adapter::Adapter(const ParamTable& model, std::vector<LowRank> list, double p)
   table = ParamTable(std::move(specs));
 }
 
-void Adapter::allocate(DType dtype, Memory* memory) {
+void Adapter::allocate(DType dtype, DeviceAllocator* memory) {
   memory_.clear();
   weights.clear();
   for (const ParamSpec& spec : table.specs()) {
@@ -57,7 +57,7 @@ namespace {
 
 // Rows of `from`, times a factor, from a row and a column of `to` on.
 void place(const TensorView& from, double factor, const TensorView& to, int64_t row, int64_t col) {
-  const HostAccess source(from), target(to);
+  const MappedView source(from), target(to);
   for (int64_t r = 0; r < from.rows(); ++r) {
     for (int64_t c = 0; c < from.cols(); ++c)
       target->row<float>(row + r)[col + c] = static_cast<float>(factor * source->row<float>(r)[c]);
@@ -67,7 +67,8 @@ void place(const TensorView& from, double factor, const TensorView& to, int64_t 
 }  // namespace
 
 std::shared_ptr<const Adapter> sum_of_adapters(const ParamTable& model,
-                                               std::span<const WeightedAdapter> adapters, Memory* memory) {
+                                               std::span<const WeightedAdapter> adapters,
+                                               DeviceAllocator* memory) {
   if (adapters.size() == 1 && adapters[0].weight == 1) return adapters[0].adapter;
   std::vector<LowRank> products;
   for (const WeightedAdapter& one : adapters) {

@@ -177,7 +177,7 @@ std::vector<ParamSpec> joined(std::vector<ParamSpec> first, const std::vector<Pa
 
 }  // namespace
 
-AdaptedModel::AdaptedModel(const Model& base, Adapter a, std::vector<ParamSpec> more, Memory* memory,
+AdaptedModel::AdaptedModel(const Model& base, Adapter a, std::vector<ParamSpec> more, DeviceAllocator* memory,
                            DType dtype)
     : adapter(std::move(a)), model(base.config, joined(std::move(more), adapter.table.specs())) {
   for (int id = 0; id < model.table.model_count(); ++id)

@@ -63,10 +63,10 @@ Adapter make_adapter(const ModelConfig& config, const ParamTable& table, const A
 //                                  .packs_per_use = true}});
 struct AdaptedModel {
   // more: an objective's parameters, which are trained too and stand between the model's and the adapter's.
-  AdaptedModel(const Model& base, Adapter adapter, std::vector<ParamSpec> more = {}, Memory* memory = nullptr,
-               DType dtype = DType::f32);
+  AdaptedModel(const Model& base, Adapter adapter, std::vector<ParamSpec> more = {},
+               DeviceAllocator* memory = nullptr, DType dtype = DType::f32);
   AdaptedModel(const Model& base, const AdapterSettings& settings, std::vector<ParamSpec> more = {},
-               Memory* memory = nullptr)
+               DeviceAllocator* memory = nullptr)
       : AdaptedModel(base, make_adapter(base.config, base.table, settings), std::move(more), memory) {}
   AdaptedModel(const AdaptedModel&) = delete;  // the model's views are those of its memory
 

@@ -14,17 +14,17 @@ Layers::Layers(const ModelConfig& c, const ParamTable& table) : embedding(table)
 void Activations::plan(Planner& planner, const ModelConfig& c, bool recompute) {
   const bool training = planner.is_training();
   const auto n_layer = static_cast<size_t>(c.n_layer);
-  const Shape stream{planner.rows(), c.n_embd};
+  const Shape residual{planner.rows(), c.n_embd};
   embedding.plan(planner, c);
   residual_.resize(training ? n_layer + 1 : 1);
   for (TensorView& view : residual_)
-    planner.reserve(view, "residual stream", stream, planner.wide());
+    planner.reserve(view, "residual residual", residual, planner.wide());
   blocks_.resize(training && !recompute ? n_layer : std::min<size_t>(n_layer, 1));
   for (BlockActs& block : blocks_)
     block.plan(planner, c);
   if (n_layer > 0) {
-    planner.reserve(attention_out_, "attention branch", stream);
-    planner.reserve(mlp_out_, "mlp branch", stream);
+    planner.reserve(attention_out_, "attention branch", residual);
+    planner.reserve(mlp_out_, "mlp branch", residual);
   }
   head.plan(planner, c);
   if (planner.shape().adapter_rank > 0)
@@ -51,50 +51,50 @@ BlockActs Activations::block(size_t layer, int64_t rows) const {
 namespace {
 
 // Moves what the rest of the pass reads of the rows that are kept to the front: queries and the residual
-// stream.
-void keep_rows(const Pass& pass, const TensorView& x) {
+// residual.
+void compact_rows(const ForwardContext& pass, const TensorView& x) {
   const std::span<const int64_t> rows = pass.batch.kept->rows;
-  pass.ctx.kernels.keep_rows(pass.ctx, {.x = x, .rows = rows.data(), .count = std::ssize(rows)});
+  pass.ctx.kernels.compact_rows(pass.ctx, {.x = x, .rows = rows.data(), .count = std::ssize(rows)});
 }
 
 }  // namespace
 
-void Pass::begin_layer(int64_t layer, int64_t next) const {
+void ForwardContext::begin_layer(int64_t layer, int64_t next) const {
   if (source != nullptr) source->begin(layer, next);
 }
 
-TensorView run_layers(const Pass& pass, const Layers& layers, Activations& acts) {
-  const KeptRows* kept = pass.batch.kept;
-  Pass rest = pass;  // what is left to do once only the kept rows go on
+TensorView run_layers(const ForwardContext& pass, const Layers& layers, Activations& acts) {
+  const OutputRows* kept = pass.batch.kept;
+  ForwardContext rest = pass;  // what is left to do once only the kept rows go on
   if (kept != nullptr) {
     rest.batch.rows = std::ssize(kept->rows);
     rest.batch.seqs = kept->seqs;
     rest.batch.adapters = kept->adapters;
   }
   pass.begin_layer(WeightSource::kEmbeddings, 0);
-  Stream stream = layers.embedding.forward(pass, acts.embedding, acts.input(pass.batch.rows));
+  Residual residual = layers.embedding.forward(pass, acts.embedding, acts.input(pass.batch.rows));
   const size_t n_layer = layers.blocks.size();
   for (size_t layer = 0; layer < n_layer; ++layer) {
     const auto number = static_cast<int64_t>(layer);
     pass.begin_layer(number, number + 1);
     const bool narrows = kept != nullptr && layer + 1 == n_layer;
     BlockActs a = acts.block(layer, pass.batch.rows);
-    layers.blocks[layer].project(pass, a, stream);
+    layers.blocks[layer].project(pass, a, residual);
     if (narrows) {
       if (kept->rows.empty()) return {};
-      keep_rows(pass, a.attention.qkv.columns(0, pass.config.q_dim()));
-      keep_rows(pass, a.x_in);
+      compact_rows(pass, a.attention.qkv.slice_cols(0, pass.config.q_dim()));
+      compact_rows(pass, a.x_in);
       a = acts.block(layer, rest.batch.rows);
     }
-    stream = layers.blocks[layer].finish(narrows ? rest : pass, a);
+    residual = layers.blocks[layer].finish(narrows ? rest : pass, a);
   }
   if (kept != nullptr && n_layer == 0) {
     if (kept->rows.empty()) return {};
-    keep_rows(pass, stream.x);
-    stream.x = stream.x.row_range(0, rest.batch.rows);
+    compact_rows(pass, residual.x);
+    residual.x = residual.x.slice_rows(0, rest.batch.rows);
   }
   pass.begin_layer(pass.config.n_layer, pass.config.n_layer - 1);
-  return layers.head.forward_norm(rest, acts.head, stream);
+  return layers.head.forward_norm(rest, acts.head, residual);
 }
 
 }  // namespace gpt

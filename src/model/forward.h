@@ -8,7 +8,7 @@
 
 namespace gpt {
 
-// The layers of one decoder: embedding, blocks, head. Holds no numbers; weights come with the Pass.
+// The layers of one decoder: embedding, blocks, head. Holds no numbers; weights come with the ForwardContext.
 struct Layers {
   Layers(const ModelConfig& config, const ParamTable& table);
 
@@ -28,11 +28,11 @@ class Activations {
   // What belongs to a block, the first `rows` rows of it. Where blocks take turns in the same memory, it is
   // the newest one's.
   BlockActs block(size_t layer, int64_t rows) const;
-  TensorView input(int64_t rows) const { return residual_.front().row_range(0, rows); }
+  TensorView input(int64_t rows) const { return residual_.front().slice_rows(0, rows); }
 
   EmbeddingActs embedding;
   HeadActs head;
-  TensorView low_rank, dropped;  // as in Pass
+  TensorView low_rank, dropped;  // as in ForwardContext
 
  private:
   std::vector<TensorView>
@@ -43,6 +43,6 @@ class Activations {
 
 // Runs the layers: the one forward pass of training, inference and trace. Returns what the head's matrix
 // reads, [rows,C], or of the kept rows alone; absent when none is kept.
-TensorView run_layers(const Pass& pass, const Layers& layers, Activations& acts);
+TensorView run_layers(const ForwardContext& pass, const Layers& layers, Activations& acts);
 
 }  // namespace gpt

@@ -42,10 +42,10 @@ void HeadLoss::plan(Planner& planner, const ModelConfig& c, std::deque<TensorVie
 void HeadLoss::run(const ObjectiveCall& call, const TensorView& memory, const float* weights, bool backward,
                    double temperature) {
   const int64_t rows = call.hidden.rows(), chunk = memory.rows();
-  Pass part = call.pass;  // later chunks add to what the first one wrote
+  ForwardContext part = call.pass;  // later chunks add to what the first one wrote
   for (int64_t at = 0; at < rows; at += chunk) {
     const int64_t n = std::min(chunk, rows - at);
-    const TensorView x = call.hidden.row_range(at, n), logits = memory.row_range(0, n);
+    const TensorView x = call.hidden.slice_rows(at, n), logits = memory.slice_rows(0, n);
     const TensorView dlogits = in_place_of(logits, x.dtype);
     const Linear& head = call.layers.head.linear();
     const std::vector<RowsAdapter> adapters = adapters_of(call.pass.batch.adapters, at, n);
@@ -59,7 +59,7 @@ void HeadLoss::run(const ObjectiveCall& call, const TensorView& memory, const fl
                                               .softcap = part.config.logit_softcap,
                                               .temperature = temperature,
                                               .step = call.step});
-    if (backward) head.backward(part, x, dlogits, call.dhidden.row_range(at, n), false);
+    if (backward) head.backward(part, x, dlogits, call.dhidden.slice_rows(at, n), false);
     part.accumulate_grads = true;
   }
 }

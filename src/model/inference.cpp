@@ -49,7 +49,7 @@ std::vector<TensorView> Inference::weights_as_stored(const Model& model, const O
   for (int id = 0; id < model.table.count(); ++id) {
     const ParamSpec& spec = model.table[id];
     const TensorView& weight = model.weights[static_cast<size_t>(id)];
-    if (weight.rank == 2 && !spec.looked_up && reads_as_stored(weight.dtype, compute, options.in_place))
+    if (weight.rank == 2 && !spec.is_lookup_table && reads_as_stored(weight.dtype, compute, options.in_place))
       list.push_back(weight);
   }
   return list;
@@ -247,8 +247,8 @@ void Inference::stage_tables() {
 }
 
 // Of the tokens in ids_ and what belongs to them.
-Pass Inference::make_pass(const ExecContext& ctx, int64_t rows) {
-  Pass pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
+ForwardContext Inference::make_pass(const ExecContext& ctx, int64_t rows) {
+  ForwardContext pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
   pass.batch = {.rows = rows,
                 .ids = staged_ids_.put(ids_),
                 .positions = staged_positions_.put(positions_),
@@ -265,7 +265,7 @@ Pass Inference::make_pass(const ExecContext& ctx, int64_t rows) {
   return pass;
 }
 
-void Inference::write_logits(const Pass& pass, const TensorView& normed, const TensorView& logits) {
+void Inference::write_logits(const ForwardContext& pass, const TensorView& normed, const TensorView& logits) {
   if (logits.memory == backend_.memory) return model_.layers.head.logits(pass, normed, logits);
   const TensorView own = logits_.grow(logits.dtype, logits.dims(), "logits", backend_.memory);
   model_.layers.head.logits(pass, normed, own);
@@ -299,19 +299,19 @@ int64_t Inference::run(std::span<const Append> parts, Output output, const Tenso
   stage_tables();
   choose_kept(parts);
   const ExecContext ctx = backend_.context(workspace_.scratch());
-  Pass pass = make_pass(ctx, static_cast<int64_t>(ids_.size()));
+  ForwardContext pass = make_pass(ctx, static_cast<int64_t>(ids_.size()));
   pass.cache = &cache_;
   pass.cache_rows = staged_cache_rows_.put(cache_rows_);
   pass.batch.adapters = row_adapters_;
-  const KeptRows kept{{staged_kept_rows_.put(kept_rows_), kept_rows_.size()},
-                      {staged_kept_seqs_.put(kept_seqs_), kept_seqs_.size()},
-                      kept_adapters_};
+  const OutputRows kept{{staged_kept_rows_.put(kept_rows_), kept_rows_.size()},
+                        {staged_kept_seqs_.put(kept_seqs_), kept_seqs_.size()},
+                        kept_adapters_};
   if (kept_rows_.size() < ids_.size()) pass.batch.kept = &kept;
   const TensorView normed = run_layers(pass, model_.layers, acts_);
   if (!repacked_.empty()) model_.pages->after_step(backend_.pool, repacked_, pass.batch.rows);
   if (!normed) return 0;
   if (pass.batch.kept != nullptr) pass.batch.adapters = kept_adapters_;
-  const TensorView rows = to.row_range(first_row, normed.rows());
+  const TensorView rows = to.slice_rows(first_row, normed.rows());
   if (output == Output::hidden) {
     copy_rows(normed, rows);
   } else {
@@ -335,14 +335,14 @@ void Inference::observe(std::span<const int32_t> ids, int64_t batch, Observer& o
   }
   ensure_rope(n_tokens);
   const ExecContext ctx = backend_.context(workspace_.scratch());
-  Pass pass = make_pass(ctx, rows);
+  ForwardContext pass = make_pass(ctx, rows);
   pass.observer = &observer;
   write_logits(pass, run_layers(pass, model_.layers, acts_), logits);
 }
 
 void Inference::read_out(const TensorView& stream, const TensorView& logits) {
   const ExecContext ctx = backend_.context(workspace_.scratch());
-  const Pass pass = make_pass(ctx, stream.rows());
+  const ForwardContext pass = make_pass(ctx, stream.rows());
   HeadActs head = acts_.head;
   head.x = stream;
   write_logits(pass, model_.layers.head.forward_norm(pass, head, {stream}), logits);

@@ -135,8 +135,8 @@ class Inference {
   void choose_kept(std::span<const Append> parts);
   static PassShape shape(const Options& options, int64_t capacity);
   void stage_tables();
-  Pass make_pass(const ExecContext& ctx, int64_t rows);
-  void write_logits(const Pass& pass, const TensorView& normed, const TensorView& logits);
+  ForwardContext make_pass(const ExecContext& ctx, int64_t rows);
+  void write_logits(const ForwardContext& pass, const TensorView& normed, const TensorView& logits);
   void ensure_rope(int64_t positions);
 
   const Model& model_;

@@ -54,7 +54,7 @@ int64_t KvCache::bytes(const ModelConfig& c, int64_t tokens, DType dtype) {
   return bytes;
 }
 
-KvCache::KvCache(const ModelConfig& c, const Options& o, Memory* memory)
+KvCache::KvCache(const ModelConfig& c, const Options& o, DeviceAllocator* memory)
     : capacity_(o.capacity), pool_(0), slots_(static_cast<size_t>(o.slots)) {
   const int64_t blocks = checked_blocks(o);
   const int64_t rows = blocks * kBlock;
@@ -177,7 +177,7 @@ void KvCache::copy_rows(int32_t from, int32_t to, int64_t n) {
   pool_.append_from(from, to, n);
   for (const std::vector<TensorView>* views : {&keys_, &values_, &key_scales_, &value_scales_}) {
     for (const TensorView& v : *views) {
-      if (v) gpt::copy_rows(v.row_range(from * kBlock, n), v.row_range(to * kBlock, n));
+      if (v) gpt::copy_rows(v.slice_rows(from * kBlock, n), v.slice_rows(to * kBlock, n));
     }
   }
 }

@@ -29,7 +29,7 @@ class KvCache {
     DType dtype = DType::f32;
   };
   KvCache() = default;
-  KvCache(const ModelConfig& config, const Options& options, Memory* memory);
+  KvCache(const ModelConfig& config, const Options& options, DeviceAllocator* memory);
 
   int slots() const { return static_cast<int>(slots_.size()); }
   int64_t capacity() const { return capacity_; }

@@ -20,7 +20,7 @@ ModelCounts::ModelCounts(const ModelConfig& c) : config(c) {
     count.total += spec.size();
     if (spec.layer == 0) count.per_layer += spec.size();
     if (spec.layer >= 0) layers += spec.size();
-    if (spec.looked_up) lookup_only += spec.size();
+    if (spec.is_lookup_table) lookup_only += spec.size();
   }
   per_layer = sum_of(components, &ComponentCount::per_layer);
   total = table.total();

@@ -123,7 +123,7 @@ void emit_parts(std::vector<TensorView> parts, bool transposed, DType dtype, con
   for (TensorView& part : parts) {
     if (!is_quantized(part.dtype)) continue;
     numbers.emplace_back(static_cast<size_t>(part.size()));
-    dequantize_row(part.dtype, HostAccess(part)->data, part.size(), numbers.back().data());
+    dequantize_row(part.dtype, MappedView(part)->data, part.size(), numbers.back().data());
     part = make_view(numbers.back().data(), DType::f32, part.dims());
   }
   emit_matrix(parts, transposed, dtype, emit);
@@ -131,12 +131,12 @@ void emit_parts(std::vector<TensorView> parts, bool transposed, DType dtype, con
 
 // Weights, of any floating type or blocks, as other numbers. to: fp32 where they are blocks.
 void copy_numbers(const TensorView& weight, const TensorView& numbers) {
-  const HostAccess access(weight);
+  const MappedView access(weight);
   const TensorView& from = *access;
   if (is_quantized(from.dtype)) {
-    const HostAccess to(numbers);
+    const MappedView to(numbers);
     for (int64_t r = 0; r < from.rows(); ++r)
-      dequantize_row(from.dtype, from.row_range(r, 1).data, from.cols(), to->row<float>(r));
+      dequantize_row(from.dtype, from.slice_rows(r, 1).data, from.cols(), to->row<float>(r));
     return;
   }
   RawMatrix matrix{.bytes = {static_cast<const std::byte*>(from.data), extent(from)},
@@ -193,10 +193,11 @@ LoadedModel::~LoadedModel() {
 }
 
 LoadedModel::LoadedModel(const std::string& path, std::optional<DType> dtype, MatrixOrder order,
-                         const ShapeHints& hints, Memory* memory)
+                         const ShapeHints& hints, DeviceAllocator* memory)
     : LoadedModel(open_model_source(resolve_model_path(path), hints), dtype, order, memory) {}
 
-LoadedModel::LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixOrder order, Memory* memory)
+LoadedModel::LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixOrder order,
+                         DeviceAllocator* memory)
     : source_(std::make_unique<ModelSource>(std::move(source))), memory_(memory) {
   const ModelSource& s = *source_;
   // Before anything grows with the number of layers: every layer has at least six tensors in the file.
@@ -345,7 +346,7 @@ void LoadedModel::check_unused() {
 void LoadedModel::copy_to(const ParamBuffer& weights, const std::function<void(int id)>& copied) const {
   for (int id = 0; id < model_->table.count(); ++id) {
     const TensorView &from = model_->weights[static_cast<size_t>(id)], to = weights[id];
-    copy_numbers(from, from.rank == 2 ? to.row_range(0, from.rows()) : to);
+    copy_numbers(from, from.rank == 2 ? to.slice_rows(0, from.rows()) : to);
     for (const auto& file : source_->tensors->files()) {
       if (file->mapped() != nullptr) file->mapped()->release(origins_[static_cast<size_t>(id)].tensor->bytes);
     }
@@ -361,7 +362,7 @@ namespace {
 
 // w += scale B A, for the rows of B from `row` on.
 void add_product(const TensorView& w, const Adapter& adapter, const LowRank& p, int64_t row) {
-  const HostAccess to(w), a(adapter.a(p)), b(adapter.b(p));
+  const MappedView to(w), a(adapter.a(p)), b(adapter.b(p));
   for (int64_t r = 0; r < w.rows(); ++r) {
     for (int64_t c = 0; c < w.cols(); ++c) {
       double sum = 0;
@@ -420,13 +421,13 @@ void LoadedModel::average(const std::vector<std::unique_ptr<LoadedModel>>& other
     const auto numbers = [](const TensorView& t) {
       return std::span(t.as<float>(), static_cast<size_t>(t.size()));
     };
-    const HostAccess to(mean);
+    const MappedView to(mean);
     std::vector<double> sums(numbers(*to).begin(), numbers(*to).end());
     Buffer one(static_cast<size_t>(weight.size()) * sizeof(float), "weights to average", memory_);
     for (const auto& other : others) {
       const TensorView its = one.view(0, DType::f32, shape);
       read(other->model().weights[static_cast<size_t>(id)], its);
-      const HostAccess from(its);
+      const MappedView from(its);
       for (size_t i = 0; i < sums.size(); ++i)
         sums[i] += double{numbers(*from)[i]};
     }

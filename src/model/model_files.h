@@ -41,9 +41,10 @@ class LoadedModel {
   // The weights lie in `memory`, null: the host's.
   explicit LoadedModel(const std::string& path, std::optional<DType> dtype = DType::f32,
                        MatrixOrder order = MatrixOrder::rows, const ShapeHints& hints = {},
-                       Memory* memory = nullptr);
+                       DeviceAllocator* memory = nullptr);
   // From files that are open.
-  LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixOrder order, Memory* memory = nullptr);
+  LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixOrder order,
+              DeviceAllocator* memory = nullptr);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
@@ -94,7 +95,7 @@ class LoadedModel {
   bool prefix_missing_ = false;  // see detect_naming
   std::vector<Origin> origins_;
   std::vector<Ignored> ignored_;
-  Memory* memory_;
+  DeviceAllocator* memory_;
   std::vector<Buffer> copies_;
   std::vector<std::span<const std::byte>> adopted_;  // of files, by memory_
   int64_t copied_bytes_ = 0;

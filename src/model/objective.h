@@ -23,7 +23,7 @@ struct TrainBatch {
 
 // What an objective is given of a batch.
 struct ObjectiveCall {
-  const Pass& pass;  // with pass.grads gradients are wanted
+  const ForwardContext& pass;  // with pass.grads gradients are wanted
   const Layers& layers;
   const TrainBatch& batch;
   const std::deque<TensorView>& memory;  // what it planned

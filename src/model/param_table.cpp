@@ -65,18 +65,19 @@ ParamTable::ParamTable(const ModelConfig& c, const std::vector<ParamSpec>& more)
 }
 
 void ParamTable::add(Role role, int64_t layer, std::string name, Shape shape, InitRule init,
-                     Component component, bool glued) {
+                     Component component, bool contiguous_with_previous) {
   const bool decay = shape.size() >= 2;
   index_[{role, layer}] = count();
-  specs_.push_back({std::move(name), role, layer, std::move(shape), init, decay, glued, component});
+  specs_.push_back(
+      {std::move(name), role, layer, std::move(shape), init, decay, contiguous_with_previous, component});
 }
 
 void ParamTable::add_embeddings(const ModelConfig& c) {
   add(Role::wte, -1, "wte.weight", {c.vocab_size, c.n_embd}, embedding_init(c), Component::token_embedding);
-  specs_.back().looked_up = !c.tie_embeddings;
+  specs_.back().is_lookup_table = !c.tie_embeddings;
   if (c.position == Position::learned) {
     add(Role::wpe, -1, "wpe.weight", {c.n_ctx, c.n_embd}, embedding_init(c), Component::position_embedding);
-    specs_.back().looked_up = true;
+    specs_.back().is_lookup_table = true;
   }
 }
 
@@ -89,9 +90,9 @@ void ParamTable::add_norm(const ModelConfig& c, Role gain, Role bias, int64_t la
 
 void ParamTable::add_attention(const ModelConfig& c, int64_t layer) {
   const std::string name = "blocks." + std::to_string(layer) + ".attn.";
-  const auto weight = [&](Role role, const char* part, int64_t out, bool glued) {
+  const auto weight = [&](Role role, const char* part, int64_t out, bool contiguous_with_previous) {
     add(role, layer, name + part + ".weight", {out, c.n_embd}, linear_init(c, out, c.n_embd, false),
-        Component::attention, glued);
+        Component::attention, contiguous_with_previous);
   };
   weight(Role::q_weight, "q", c.q_dim(), false);
   weight(Role::k_weight, "k", c.kv_dim(), true);
@@ -114,17 +115,18 @@ void ParamTable::add_mlp(const ModelConfig& c, int64_t layer) {
   const std::string name = "blocks." + std::to_string(layer) + ".mlp.";
   const bool gated = c.act == Act::swiglu;
   const InitRule init = linear_init(c, c.d_ff, c.n_embd, false);
-  if (gated) add(Role::gate_weight, layer, name + "gate.weight", {c.d_ff, c.n_embd}, init, Component::mlp);
-  add(Role::fc_weight, layer, name + "fc.weight", {c.d_ff, c.n_embd}, init, Component::mlp, gated);
+  if (gated)
+    add(Role::gate_proj_weight, layer, name + "gate.weight", {c.d_ff, c.n_embd}, init, Component::mlp);
+  add(Role::up_proj_weight, layer, name + "fc.weight", {c.d_ff, c.n_embd}, init, Component::mlp, gated);
   if (c.mlp_bias) {
     if (gated)
-      add(Role::gate_bias, layer, name + "gate.bias", {c.d_ff}, bias_init(c, c.n_embd), Component::mlp);
-    add(Role::fc_bias, layer, name + "fc.bias", {c.d_ff}, bias_init(c, c.n_embd), Component::mlp, gated);
+      add(Role::gate_proj_bias, layer, name + "gate.bias", {c.d_ff}, bias_init(c, c.n_embd), Component::mlp);
+    add(Role::up_proj_bias, layer, name + "fc.bias", {c.d_ff}, bias_init(c, c.n_embd), Component::mlp, gated);
   }
-  add(Role::proj_weight, layer, name + "proj.weight", {c.n_embd, c.d_ff},
+  add(Role::down_proj_weight, layer, name + "proj.weight", {c.n_embd, c.d_ff},
       linear_init(c, c.n_embd, c.d_ff, true), Component::mlp);
   if (c.mlp_bias)
-    add(Role::proj_bias, layer, name + "proj.bias", {c.n_embd}, bias_init(c, c.d_ff), Component::mlp);
+    add(Role::down_proj_bias, layer, name + "proj.bias", {c.n_embd}, bias_init(c, c.d_ff), Component::mlp);
 }
 
 int ParamTable::find(Role role, int64_t layer) const {

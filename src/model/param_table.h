@@ -27,12 +27,12 @@ enum class Role : uint8_t {
   out_bias,
   norm2_gain,
   norm2_bias,
-  gate_weight,
-  fc_weight,
-  gate_bias,
-  fc_bias,
-  proj_weight,
-  proj_bias,
+  gate_proj_weight,
+  up_proj_weight,
+  gate_proj_bias,
+  up_proj_bias,
+  down_proj_weight,
+  down_proj_bias,
   final_gain,
   final_bias,
   head_weight,
@@ -71,11 +71,12 @@ struct ParamSpec {
   int64_t layer;  // -1 outside the blocks
   Shape shape;    // matrices are [out,in]
   InitRule init;
-  bool decay;  // weight decay applies: 2 or more dimensions
-  bool glued;  // lies directly behind the previous one in memory, so that q, k, v are one matrix
+  bool decay;                     // weight decay applies: 2 or more dimensions
+  bool contiguous_with_previous;  // lies directly behind the previous one in memory, so that q, k, v are one
+                                  // matrix
   Component component;
-  bool looked_up = false;  // rows are read by ids or positions, and no product reads it
-  bool trainable = true;   // has a gradient and what an optimizer keeps
+  bool is_lookup_table = false;  // rows are read by ids or positions, and no product reads it
+  bool trainable = true;         // has a gradient and what an optimizer keeps
 
   int64_t size() const;
 };
@@ -101,7 +102,7 @@ class ParamTable {
 
  private:
   void add(Role role, int64_t layer, std::string name, Shape shape, InitRule init, Component component,
-           bool glued = false);
+           bool contiguous_with_previous = false);
   void add_embeddings(const ModelConfig& c);
   void add_norm(const ModelConfig& c, Role gain, Role bias, int64_t layer, const std::string& name,
                 Component component);

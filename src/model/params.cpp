@@ -11,7 +11,7 @@ constexpr int64_t kAlign = 16;  // elements: a cache line of floats
 template <class T>
 void fill(const TensorView& view, const InitRule& rule, uint64_t seed, int id) {
   RandomStream random(seed, RandomSite::init, 0, static_cast<uint64_t>(id));
-  const HostAccess host(view);
+  const MappedView host(view);
   T* x = host->as<T>();
   for (int64_t i = 0; i < view.size(); ++i) {
     switch (rule.kind) {
@@ -41,7 +41,7 @@ ParamLayout::ParamLayout(const ParamTable& table) {
       follows = false;
       continue;
     }
-    if (!spec.glued || !follows) elements = (elements + kAlign - 1) / kAlign * kAlign;
+    if (!spec.contiguous_with_previous || !follows) elements = (elements + kAlign - 1) / kAlign * kAlign;
     offset.back() = elements;
     follows = true;
     if (__builtin_add_overflow(elements, spec.size(), &elements))
@@ -64,7 +64,7 @@ int64_t frozen_elements(const ParamTable& table) {
   return param_buffer_elements(exchanged(table));
 }
 
-ParamBuffer::ParamBuffer(const ParamTable& table, DType dtype, const char* what, Memory* memory,
+ParamBuffer::ParamBuffer(const ParamTable& table, DType dtype, const char* what, DeviceAllocator* memory,
                          bool with_frozen)
     : dtype_(dtype) {
   const ParamLayout layout(table);

@@ -22,7 +22,7 @@ struct ParamLayout {
 class ParamBuffer {
  public:
   ParamBuffer() = default;
-  ParamBuffer(const ParamTable& table, DType dtype, const char* what, Memory* memory = nullptr,
+  ParamBuffer(const ParamTable& table, DType dtype, const char* what, DeviceAllocator* memory = nullptr,
               bool with_frozen = false);
 
   TensorView operator[](int id) const { return views_[static_cast<size_t>(id)]; }
@@ -52,8 +52,8 @@ int64_t frozen_elements(const ParamTable& table);
 void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed, int first_id = 0,
                  const std::function<void(int id)>& filled = {});
 
-// The matrix that several glued parameters form: rows of `first` to rows of `last`, when they lie directly
-// one behind the other in memory; else an empty view.
+// The matrix that several contiguous_with_previous parameters form: rows of `first` to rows of `last`, when
+// they lie directly one behind the other in memory; else an empty view.
 TensorView glued_view(std::span<const TensorView> views, int first, int last);
 
 }  // namespace gpt

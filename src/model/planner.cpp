@@ -35,7 +35,7 @@ void Planner::add_linear_scratch(int64_t rows, int64_t out, int64_t in) {
   }
 }
 
-Buffer Planner::commit(const char* what, Memory* memory) {
+Buffer Planner::commit(const char* what, DeviceAllocator* memory) {
   Buffer buffer(static_cast<size_t>(peak_), what, memory);
   for (size_t i = 0; i < views_.size(); ++i) {
     views_[i]->data = buffer.data() + entries_[i].offset;

@@ -40,7 +40,7 @@ T stored(double value, RopeDType dtype) {
 template <class T>
 void fill(const TensorView& cos, const TensorView& sin, const std::vector<double>& frequencies,
           RopeDType dtype) {
-  const HostAccess c(cos), s(sin);
+  const MappedView c(cos), s(sin);
   for (int64_t p = 0; p < cos.rows(); ++p) {
     for (int64_t i = 0; i < cos.cols(); ++i) {
       const double angle = static_cast<double>(p) * frequencies[static_cast<size_t>(i)];
@@ -52,7 +52,7 @@ void fill(const TensorView& cos, const TensorView& sin, const std::vector<double
 
 }  // namespace
 
-RopeTable::RopeTable(const ModelConfig& c, int64_t n_positions, DType dtype, Memory* memory) {
+RopeTable::RopeTable(const ModelConfig& c, int64_t n_positions, DType dtype, DeviceAllocator* memory) {
   GPT_ASSERT(dtype == DType::f32 || dtype == DType::f64);
   const int64_t half = c.head_dim / 2;
   const int64_t size = checked_size(Shape{n_positions, half}, "rotary table");

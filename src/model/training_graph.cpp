@@ -84,8 +84,8 @@ TrainBatch TrainingGraph::staged(const TrainBatch& batch) {
   return b;
 }
 
-Pass TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) const {
-  Pass pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
+ForwardContext TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) const {
+  ForwardContext pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
   pass.batch = {.rows = rows_, .ids = batch.ids, .positions = batch.positions, .seqs = batch.seqs};
   if (options_.adapter != nullptr) pass.batch.adapters = {&adapter_rows_, 1};
   pass.low_rank = memory_.acts.low_rank;
@@ -99,9 +99,9 @@ Pass TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) c
   return pass;
 }
 
-Pass TrainingGraph::make_training_pass(const ExecContext& ctx, const TrainBatch& batch,
-                                       const StepState& step) const {
-  Pass pass = make_pass(ctx, batch);
+ForwardContext TrainingGraph::make_training_pass(const ExecContext& ctx, const TrainBatch& batch,
+                                                 const StepState& step) const {
+  ForwardContext pass = make_pass(ctx, batch);
   pass.training = true;
   pass.seed = step.seed;
   pass.step = static_cast<uint64_t>(step.step);
@@ -109,7 +109,8 @@ Pass TrainingGraph::make_training_pass(const ExecContext& ctx, const TrainBatch&
   return pass;
 }
 
-ObjectiveCall TrainingGraph::call(const Pass& pass, const TrainBatch& batch, const StepState* step) {
+ObjectiveCall TrainingGraph::call(const ForwardContext& pass, const TrainBatch& batch,
+                                  const StepState* step) {
   return {.pass = pass,
           .layers = model_.layers,
           .batch = batch,
@@ -124,7 +125,7 @@ ObjectiveCall TrainingGraph::call(const Pass& pass, const TrainBatch& batch, con
 double TrainingGraph::loss(const TrainBatch& host_batch) {
   const ExecContext ctx = backend_.context(workspace_.scratch());
   const TrainBatch batch = staged(host_batch);
-  const Pass pass = make_pass(ctx, batch);
+  const ForwardContext pass = make_pass(ctx, batch);
   const auto forward = [&] { return run_layers(pass, model_.layers, memory_.acts); };
   ObjectiveCall objective = call(pass, batch, nullptr);
   options_.objective->prepare(objective, forward);
@@ -140,7 +141,7 @@ double TrainingGraph::loss(const TrainBatch& host_batch) {
 
 // -1: the embeddings, n_layer: all that comes behind the blocks; in a block an adapter's part, for layers say
 // themselves when theirs are done. These are ranges of the table.
-void TrainingGraph::announce_layer(const Announce& announce, int64_t layer) const {
+void TrainingGraph::announce_layer(const GradReadyHook& announce, int64_t layer) const {
   if (!announce) return;
   const auto layer_of = [&](const ParamSpec& spec) {
     if (spec.layer >= 0) return spec.layer;
@@ -160,12 +161,13 @@ void TrainingGraph::announce_layer(const Announce& announce, int64_t layer) cons
 }
 
 void TrainingGraph::forward_backward(const TrainBatch& host_batch, const ParamBuffer& grads, bool accumulate,
-                                     const StepState& step, StepState* shared, const Announce& announce) {
+                                     const StepState& step, StepState* shared,
+                                     const GradReadyHook& announce) {
   GPT_ASSERT(options_.gradients);
   const ExecContext ctx = backend_.context(workspace_.scratch());
   const TrainBatch batch = staged(host_batch);
-  const Pass plain = make_pass(ctx, batch);
-  Pass pass = make_training_pass(ctx, batch, step);
+  const ForwardContext plain = make_pass(ctx, batch);
+  ForwardContext pass = make_training_pass(ctx, batch, step);
   const auto& [embedding, blocks, head] = model_.layers;
   Activations& acts = memory_.acts;
   const TensorView& dx = memory_.dx;
@@ -203,7 +205,7 @@ class FirstNonfinite : public Observer {
  public:
   explicit FirstNonfinite(int64_t n_layer) : n_layer_(n_layer) {}
 
-  void see(int64_t layer, std::string_view name, const TensorView& view) override {
+  void on_tensor(int64_t layer, std::string_view name, const TensorView& view) override {
     if (!found.empty()) return;
     const std::string what = description(layer, name);
     if (!what.empty() && !all_finite(view)) found = what;
@@ -240,7 +242,7 @@ std::string TrainingGraph::first_nonfinite(const TrainBatch& host_batch, const S
   if (model_.source != nullptr) return "";  // other processes would have to look as far
   const ExecContext ctx = backend_.context(workspace_.scratch());
   const TrainBatch batch = staged(host_batch);
-  Pass pass = make_training_pass(ctx, batch, step);
+  ForwardContext pass = make_training_pass(ctx, batch, step);
   FirstNonfinite search(model_.config.n_layer);
   pass.observer = &search;
   run_layers(pass, model_.layers, memory_.acts);

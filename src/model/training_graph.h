@@ -37,9 +37,8 @@ class TrainingGraph {
   // and write it; `step` itself where they may. Says by `announce` which gradients are done as soon as they
   // are, each parameter once: those of the head and the final norm, of every layer in the blocks from the
   // last one on, of the embeddings (and of a head that shares their matrix).
-  using Announce = GradientsDone;
   void forward_backward(const TrainBatch& batch, const ParamBuffer& grads, bool accumulate,
-                        const StepState& step, StepState* shared, const Announce& announce = {});
+                        const StepState& step, StepState* shared, const GradReadyHook& announce = {});
   // The sum of the rows' losses (nats over the targets that count), without dropout and gradients. In either
   // mode.
   double loss(const TrainBatch& batch);
@@ -61,7 +60,7 @@ class TrainingGraph {
                                      Options options);
 
  private:
-  void announce_layer(const Announce& announce, int64_t layer) const;
+  void announce_layer(const GradReadyHook& announce, int64_t layer) const;
   // All memory of a graph but the rotary table.
   struct PlannedMemory {
     Activations acts;
@@ -72,9 +71,10 @@ class TrainingGraph {
   };
   static PassShape shape(int64_t batch, int64_t n_ctx, const Options& options);
   TrainBatch staged(const TrainBatch& batch);
-  Pass make_pass(const ExecContext& ctx, const TrainBatch& batch) const;
-  Pass make_training_pass(const ExecContext& ctx, const TrainBatch& batch, const StepState& step) const;
-  ObjectiveCall call(const Pass& pass, const TrainBatch& batch, const StepState* step);
+  ForwardContext make_pass(const ExecContext& ctx, const TrainBatch& batch) const;
+  ForwardContext make_training_pass(const ExecContext& ctx, const TrainBatch& batch,
+                                    const StepState& step) const;
+  ObjectiveCall call(const ForwardContext& pass, const TrainBatch& batch, const StepState* step);
 
   const Model& model_;
   Backend backend_;

@@ -6,7 +6,7 @@
 
 namespace gpt {
 
-std::byte* WeightCache::allocate(int64_t bytes, Memory* memory) {
+std::byte* WeightCache::allocate(int64_t bytes, DeviceAllocator* memory) {
   constexpr int64_t kPiece = int64_t{64} << 20, kAlignment = 64;
   const int64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (pieces_.empty() || used_ + rounded > static_cast<int64_t>(pieces_.back().size())) {
@@ -79,7 +79,7 @@ const PackedMatrix* WeightCache::pack(const ExecContext& ctx, std::span<const Te
   const auto parts = from_to(weights, first, last);
   const int64_t bytes = packed_bytes(ctx, parts, dtype, transposed), version = version_of(first, last);
   if (bytes == 0) return nullptr;
-  Passing& passing = passing_[transposed ? 1 : 0];
+  TransientPack& passing = passing_[transposed ? 1 : 0];
   const Key key{first, last, dtype, transposed, ctx.kernels.isa};
   if (passing.key == key && passing.entry.version == version) return &passing.entry.matrix;
   if (bytes > static_cast<int64_t>(passing.memory.size()))

@@ -39,12 +39,12 @@ class WeightCache {
     int64_t version = -1;  // the sum of its parameters' versions
   };
   using Key = std::tuple<int, int, DType, bool, Isa>;
-  struct Passing {
+  struct TransientPack {
     Key key = {-1, -1, DType::f32, false, Isa::ref};
     Entry entry;
     Buffer memory;
   };
-  std::byte* allocate(int64_t bytes, Memory* memory);
+  std::byte* allocate(int64_t bytes, DeviceAllocator* memory);
   int64_t version_of(int first, int last) const;
 
   std::mutex mutex_;
@@ -55,7 +55,7 @@ class WeightCache {
   int64_t used_ = 0;               // of the last piece
   std::vector<int64_t> versions_;  // by parameter id; 0 beyond its end
   int64_t bytes_ = 0;
-  Passing passing_[2];  // by `transposed`
+  TransientPack passing_[2];  // by `transposed`
 };
 
 }  // namespace gpt

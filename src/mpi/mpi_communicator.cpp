@@ -74,7 +74,7 @@ struct Job {
 
 class MpiCommunicator : public Communicator {
  public:
-  explicit MpiCommunicator(const Patience& patience) : patience_(patience) {
+  explicit MpiCommunicator(const Timeouts& patience) : patience_(patience) {
     // Signals are for the threads of the program.
     sigset_t all, before;
     ::sigfillset(&all);
@@ -338,7 +338,7 @@ class MpiCommunicator : public Communicator {
     ::_exit(1);
   }
 
-  Patience patience_;
+  Timeouts patience_;
   int rank_ = 0, size_ = 1;
   std::vector<std::string> hosts_;
   std::string problem_;
@@ -366,6 +366,6 @@ extern "C" __attribute__((visibility("default"))) const char* gpt_mpi_build() {
 
 // Throws Error when MPI cannot be started. The caller owns what comes back.
 extern "C" __attribute__((visibility("default"))) gpt::Communicator* gpt_open_mpi(
-    const gpt::Patience& patience) {
+    const gpt::Timeouts& patience) {
   return new gpt::MpiCommunicator(patience);
 }

@@ -70,7 +70,7 @@ void EmbedTask::read(const SequenceModel::Append& part, int64_t) {
   const TensorView hidden = hidden_.grow(dtype, shape, "hidden states", inference_.backend().memory);
   inference_.append_hidden({&part, 1}, hidden);
   const TensorView numbers = numbers_.grow(DType::f32, shape, "hidden states", nullptr);
-  const HostAccess host(hidden);
+  const MappedView host(hidden);
   convert_matrix(
       {.bytes = {static_cast<const std::byte*>(host->data), dtype_size(dtype) * static_cast<size_t>(n * c)},
        .dtype = dtype,

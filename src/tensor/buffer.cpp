@@ -20,7 +20,7 @@ size_t physical_memory() {
 
 }  // namespace
 
-Buffer::Buffer(size_t bytes, const char* what, Memory* memory) : size_(bytes), memory_(memory) {
+Buffer::Buffer(size_t bytes, const char* what, DeviceAllocator* memory) : size_(bytes), memory_(memory) {
   if (bytes == 0) return;
   if (memory != nullptr) {
     data_ = memory->allocate(bytes, what);
@@ -72,7 +72,8 @@ TensorView Buffer::view(int64_t offset, DType dtype, std::span<const int64_t> sh
   return v;
 }
 
-TensorView Buffer::grow(DType dtype, std::span<const int64_t> shape, const char* what, Memory* memory) {
+TensorView Buffer::grow(DType dtype, std::span<const int64_t> shape, const char* what,
+                        DeviceAllocator* memory) {
   const auto bytes = static_cast<size_t>(make_view(nullptr, dtype, shape).size()) * dtype_size(dtype);
   if (bytes > size_) *this = Buffer(bytes, what, memory);
   return view(0, dtype, shape);

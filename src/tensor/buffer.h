@@ -11,7 +11,7 @@ namespace gpt {
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(size_t bytes, const char* what, Memory* memory = nullptr);
+  Buffer(size_t bytes, const char* what, DeviceAllocator* memory = nullptr);
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
@@ -21,7 +21,7 @@ class Buffer {
   // Numbers `offset` bytes behind the beginning.
   TensorView view(int64_t offset, DType dtype, std::span<const int64_t> shape) const;
   // Such a view from the beginning on, of new memory where there is too little: what it held is lost then.
-  TensorView grow(DType dtype, std::span<const int64_t> shape, const char* what, Memory* memory);
+  TensorView grow(DType dtype, std::span<const int64_t> shape, const char* what, DeviceAllocator* memory);
   // Gives the memory of whole pages in a range back; they are zero when they are used again. For memory of
   // the host; elsewhere nothing happens.
   void drop(int64_t offset, int64_t bytes) const;
@@ -33,7 +33,7 @@ class Buffer {
  private:
   std::byte* data_ = nullptr;
   size_t size_ = 0;
-  Memory* memory_ = nullptr;
+  DeviceAllocator* memory_ = nullptr;
 };
 
 }  // namespace gpt

@@ -115,7 +115,7 @@ bool is_float(DType t) {
 }
 
 void convert_matrix(const RawMatrix& from, const TensorView& view) {
-  const HostAccess to(view);
+  const MappedView to(view);
   with_float_type(from.dtype, [&]<class From>(From) {
     with_float_type(to->dtype, [&]<class To>(To) { convert<From, To>(from, *to); });
   });
@@ -123,7 +123,7 @@ void convert_matrix(const RawMatrix& from, const TensorView& view) {
 
 void emit_matrix(std::vector<TensorView> parts, bool transposed, DType as,
                  const std::function<void(std::span<const std::byte>)>& emit) {
-  std::deque<HostAccess> access;
+  std::deque<MappedView> access;
   for (TensorView& part : parts)
     part = *access.emplace_back(part);
   with_float_type(as, [&]<class To>(To) {

@@ -23,7 +23,7 @@ inline double element(const TensorView& v, int64_t r, int64_t c) {
 }
 
 inline bool all_finite(const TensorView& view) {
-  const HostAccess access(view);
+  const MappedView access(view);
   const TensorView& v = *access;
   for (int64_t r = 0; r < v.rows(); ++r) {
     for (int64_t c = 0; c < v.cols(); ++c) {

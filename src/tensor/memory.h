@@ -10,11 +10,11 @@
 
 namespace gpt {
 
-// Memory of a backend that the host does not share: ops alone use it, and HostAccess. A backend that computes
+// Memory of a backend that the host does not share: ops alone use it, and MappedView. A backend that computes
 // where the host's numbers are has none (null).
-class Memory {
+class DeviceAllocator {
  public:
-  virtual ~Memory() = default;
+  virtual ~DeviceAllocator() = default;
   // Zeroed. Throws Error naming `what` when there is not enough.
   virtual std::byte* allocate(size_t bytes, const char* what) = 0;
   virtual void release(std::byte* data, size_t bytes) noexcept = 0;
@@ -32,12 +32,12 @@ class Memory {
 size_t extent(const TensorView& view);
 
 // Lets the host at the numbers of a view, wherever they are, as long as it lives.
-class HostAccess {
+class MappedView {
  public:
-  explicit HostAccess(const TensorView& view);
-  ~HostAccess();
-  HostAccess(const HostAccess&) = delete;
-  HostAccess& operator=(const HostAccess&) = delete;
+  explicit MappedView(const TensorView& view);
+  ~MappedView();
+  MappedView(const MappedView&) = delete;
+  MappedView& operator=(const MappedView&) = delete;
 
   const TensorView& operator*() const { return host_; }
   const TensorView* operator->() const { return &host_; }
@@ -56,7 +56,7 @@ class Staged {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  explicit Staged(Memory* memory = nullptr) : memory_(memory) {}
+  explicit Staged(DeviceAllocator* memory = nullptr) : memory_(memory) {}
 
   // Makes room for a copy of so many, where there will be one.
   void reserve(size_t n) {
@@ -67,7 +67,7 @@ class Staged {
   const T* put(std::span<const T> host) {
     if (memory_ == nullptr) return host.data();
     reserve(host.size());
-    const HostAccess access(bytes(host.size()));
+    const MappedView access(bytes(host.size()));
     std::memcpy(access->data, host.data(), host.size_bytes());
     return copy_.template as<T>();
   }
@@ -76,7 +76,7 @@ class Staged {
   // The host's numbers become what ops have made of those that it shared.
   void get(std::span<T> host) const {
     if (memory_ == nullptr) return;
-    const HostAccess access(bytes(host.size()));
+    const MappedView access(bytes(host.size()));
     std::memcpy(host.data(), access->data, host.size_bytes());
   }
 
@@ -86,7 +86,7 @@ class Staged {
     return copy_.view(0, DType::i8, shape);
   }
 
-  Memory* memory_;
+  DeviceAllocator* memory_;
   Buffer copy_;
 };
 

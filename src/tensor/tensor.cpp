@@ -19,7 +19,7 @@ std::string shape_string(std::span<const int64_t> shape) {
   return s + "]";
 }
 
-TensorView TensorView::columns(int64_t from, int64_t n) const {
+TensorView TensorView::slice_cols(int64_t from, int64_t n) const {
   TensorView v = *this;
   v.data = static_cast<char*>(data) + from * static_cast<int64_t>(dtype_size(dtype));
   v.rank = 2;
@@ -28,7 +28,7 @@ TensorView TensorView::columns(int64_t from, int64_t n) const {
   return v;
 }
 
-TensorView TensorView::row_range(int64_t from, int64_t n) const {
+TensorView TensorView::slice_rows(int64_t from, int64_t n) const {
   TensorView v = *this;
   v.data = static_cast<char*>(data) + row_bytes(dtype, transposed ? from : from * ld);
   v.rank = 2;

@@ -11,7 +11,7 @@
 
 namespace gpt {
 
-class Memory;
+class DeviceAllocator;
 using Shape = std::vector<int64_t>;
 
 // The number of elements; throws Error naming `what` when a dimension is negative or the product
@@ -25,7 +25,8 @@ std::string shape_string(std::span<const int64_t> shape);  // "[2,3]"
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::f32;
-  Memory* memory = nullptr;  // where that is; null: the host's, which every part of the program may read
+  DeviceAllocator* memory =
+      nullptr;  // where that is; null: the host's, which every part of the program may read
   int rank = 0;
   int64_t shape[4] = {0, 0, 0, 0};
   int64_t ld = 0;
@@ -60,9 +61,9 @@ struct TensorView {
   int64_t offset(int64_t r, int64_t c) const { return transposed ? c * ld + r : r * ld + c; }
 
   // Columns [from, from + n) of every row, as a matrix [rows, n].
-  TensorView columns(int64_t from, int64_t n) const;
+  TensorView slice_cols(int64_t from, int64_t n) const;
   // Rows [from, from + n), as a matrix [n, cols].
-  TensorView row_range(int64_t from, int64_t n) const;
+  TensorView slice_rows(int64_t from, int64_t n) const;
 };
 
 TensorView make_view(void* data, DType dtype, std::initializer_list<int64_t> shape);

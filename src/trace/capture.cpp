@@ -116,7 +116,7 @@ TensorView Capture::attention_weights(int64_t layer) {
   return attention_.grow(kept.dtype, kept.dims(), "attention weights", backend_.memory);
 }
 
-void Capture::see(int64_t layer, std::string_view name, const TensorView& view) {
+void Capture::on_tensor(int64_t layer, std::string_view name, const TensorView& view) {
   if (name == "heads" && backend_.memory != nullptr)
     copy_rows(attention_weights(layer), block(layer).weights);
   if (const TensorView kept = place(layer, name)) copy_rows(view, kept);
@@ -129,13 +129,13 @@ void Capture::run() {
   };
   const Buffer rows(static_cast<size_t>(token_rows_.size()) * dtype_size(token_rows_.dtype), "token rows",
                     backend_.memory);
-  const TensorView looked_up = rows.view(0, token_rows_.dtype, token_rows_.dims());
+  const TensorView is_lookup_table = rows.view(0, token_rows_.dtype, token_rows_.dims());
   Staged<int32_t> ids(backend_.memory);
   backend_.kernels.embedding_forward(
       backend_.context(),
-      {.out = looked_up, .ids = ids.put(ids_), .positions = nullptr, .wte = weight(Role::wte)});
-  copy_rows(looked_up, token_rows_);
-  if (position_rows_) copy_rows(weight(Role::wpe).row_range(0, n_tokens()), position_rows_);
+      {.out = is_lookup_table, .ids = ids.put(ids_), .positions = nullptr, .wte = weight(Role::wte)});
+  copy_rows(is_lookup_table, token_rows_);
+  if (position_rows_) copy_rows(weight(Role::wpe).slice_rows(0, n_tokens()), position_rows_);
   inference_->observe(ids_, 1, *this, logits_);
 }
 
@@ -154,9 +154,9 @@ void Capture::add_block(std::vector<NamedActivation>& out, int64_t layer) const 
   };
   const auto add_qkv = [&](const std::string& suffix, const TensorView& v, bool values) {
     if (!v) return;
-    add(("q" + suffix).c_str(), v.columns(0, q), {T, c.n_head, c.head_dim});
-    add(("k" + suffix).c_str(), v.columns(q, kv), {T, c.n_kv_head, c.head_dim});
-    if (values) add("v", v.columns(q + kv, kv), {T, c.n_kv_head, c.head_dim});
+    add(("q" + suffix).c_str(), v.slice_cols(0, q), {T, c.n_head, c.head_dim});
+    add(("k" + suffix).c_str(), v.slice_cols(q, kv), {T, c.n_kv_head, c.head_dim});
+    if (values) add("v", v.slice_cols(q + kv, kv), {T, c.n_kv_head, c.head_dim});
   };
   const Shape stream{T, c.n_embd};
   add("in", a.in, stream);
@@ -170,8 +170,8 @@ void Capture::add_block(std::vector<NamedActivation>& out, int64_t layer) const 
   add("mid", a.mid, stream);
   if (post) add("norm1.out", a.norm1_out, stream);
   add("norm2.out", a.norm2_out, stream);
-  if (gated) add("mlp.gate", a.mlp_fc.columns(0, c.d_ff), {T, c.d_ff});
-  add("mlp.fc", gated ? a.mlp_fc.columns(c.d_ff, c.d_ff) : a.mlp_fc, {T, c.d_ff});
+  if (gated) add("mlp.gate", a.mlp_fc.slice_cols(0, c.d_ff), {T, c.d_ff});
+  add("mlp.fc", gated ? a.mlp_fc.slice_cols(c.d_ff, c.d_ff) : a.mlp_fc, {T, c.d_ff});
   add("mlp.hidden", a.mlp_hidden, {T, c.d_ff});
   add("mlp.out", a.mlp_out, stream);
   add("sum", a.sum, stream);

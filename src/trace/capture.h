@@ -70,7 +70,7 @@ class Capture : private Observer {
   void read_out(const TensorView& stream, const TensorView& logits);
 
  private:
-  void see(int64_t layer, std::string_view name, const TensorView& view) override;
+  void on_tensor(int64_t layer, std::string_view name, const TensorView& view) override;
   TensorView attention_weights(int64_t layer) override;
   TensorView place(int64_t layer, std::string_view name) const;
 

@@ -45,7 +45,7 @@ std::vector<float> numbers(const TensorView& v) {
   for (int64_t r = 0; r < v.rows(); ++r) {
     float* row = out.data() + r * v.cols();
     if (is_quantized(v.dtype)) {
-      dequantize_row(v.dtype, v.row_range(r, 1).data, v.cols(), row);
+      dequantize_row(v.dtype, v.slice_rows(r, 1).data, v.cols(), row);
       continue;
     }
     for (int64_t c = 0; c < v.cols(); ++c)
@@ -243,7 +243,7 @@ class PageMeta {
       out["stream"].push_back(norms_of(stages[i]));
       if (i == 0) continue;
       out["moves"].push_back(transformed_indices(capture_.n_tokens(), [&](int64_t t) {
-        return brief(change(stages[i - 1].row_range(t, 1), {}, stages[i].row_range(t, 1)).absolute);
+        return brief(change(stages[i - 1].slice_rows(t, 1), {}, stages[i].slice_rows(t, 1)).absolute);
       }));
     }
   }

@@ -154,7 +154,7 @@ namespace {
 // What decides whether a neuron fires.
 TensorView activation_argument(const Capture& capture, int64_t layer) {
   const TensorView& fc = capture.block(layer).mlp_fc;
-  return capture.config().act == Act::swiglu ? fc.columns(0, capture.config().d_ff) : fc;
+  return capture.config().act == Act::swiglu ? fc.slice_cols(0, capture.config().d_ff) : fc;
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ UpdateSquares adamw_change(const AdamWRule& rule, const TensorView& weight, cons
   const auto correct2 = static_cast<float>(1 / (1 - std::pow(rule.beta2, step.updates)));
   const auto eps = static_cast<float>(rule.eps), rate = static_cast<float>(step.lr * rule.lr_scale);
   const auto pull = static_cast<float>(rule.weight_decay);
-  const HostAccess weights(weight), first(moment), second(variance);
+  const MappedView weights(weight), first(moment), second(variance);
   const float *w = weights->as<float>(), *m = first->as<float>(), *v = second->as<float>();
   UpdateSquares sums;
   for (int64_t begin = 0; begin < weight.size(); begin += kRun) {

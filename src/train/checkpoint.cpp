@@ -122,7 +122,7 @@ void copy_tensor(const SafetensorsFile& file, const OptimizerState::Part& to) {
          tensor == nullptr ? ", found none" : ", found " + shape_string(tensor->shape));
   }
   const size_t size = dtype_size(to.view.dtype);
-  std::memcpy(HostAccess(to.view)->data, tensor->bytes.data() + static_cast<size_t>(to.begin) * size,
+  std::memcpy(MappedView(to.view)->data, tensor->bytes.data() + static_cast<size_t>(to.begin) * size,
               static_cast<size_t>(to.view.size()) * size);
 }
 

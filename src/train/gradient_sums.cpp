@@ -13,21 +13,21 @@ namespace {
 
 // Of rounded buckets. Who sends one has got from all others the one that was sent when as many were under
 // way, and these had added the one as far before that: its sums are on their way, and its place is soon free.
-int64_t places(const Pieces& pieces) {
-  return 2 * pieces.under_way();
+int64_t places(const Buckets& buckets) {
+  return 2 * buckets.in_flight();
 }
 
-int64_t received_elements(const Pieces& pieces, int processes) {
-  return std::min(pieces.under_way(), pieces.buckets()) * (processes - 1) * pieces.largest();
+int64_t received_elements(const Buckets& buckets, int processes) {
+  return std::min(buckets.in_flight(), buckets.count()) * (processes - 1) * buckets.largest();
 }
 
-int64_t message_elements(const Pieces& pieces) {
-  return std::min(places(pieces), pieces.buckets()) * pieces.bucket(0).size();
+int64_t message_elements(const Buckets& buckets) {
+  return std::min(places(buckets), buckets.count()) * buckets.bucket(0).size();
 }
 
-size_t most_ranges(const Division& division) {
+size_t most_ranges(const ShardMap& shard_map) {
   size_t most = 0;
-  for (const std::vector<ElementRange>& ranges : division)
+  for (const std::vector<ElementRange>& ranges : shard_map)
     most = std::max(most, ranges.size());
   return most;
 }
@@ -66,28 +66,28 @@ GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, in
       message_type_(message_type),
       processes_(processes),
       backend_(backend),
-      pieces_(grads.all().size(), processes.size()),
-      under_way_(static_cast<size_t>(pieces_.under_way())),
-      places_(static_cast<size_t>(places(pieces_))),
-      division_(divide_in_pieces(grads.all().size(), processes.size())),
+      buckets_(grads.all().size(), processes.size()),
+      in_flight_(static_cast<size_t>(buckets_.in_flight())),
+      places_(static_cast<size_t>(places(buckets_))),
+      shard_map_(shard_evenly(grads.all().size(), processes.size())),
       layout_(table),
-      parameters_(static_cast<size_t>(pieces_.buckets())) {
+      parameters_(static_cast<size_t>(buckets_.count())) {
   GPT_ASSERT(processes.size() == 1 || backend.memory == nullptr);  // messages are in memory of the host
   GPT_ASSERT(rounds == 1 || !rounds_messages());
-  for (int64_t i = 0; i < pieces_.buckets(); ++i) {
+  for (int64_t i = 0; i < buckets_.count(); ++i) {
     own_offset_.push_back(own_elements_);
-    own_elements_ += pieces_.piece(i, processes.rank()).size();
+    own_elements_ += buckets_.shard(i, processes.rank()).size();
   }
   const auto buffer = [&](int64_t elements, DType dtype, const char* what) {
     return Buffer(static_cast<size_t>(elements) * dtype_size(dtype), what, backend.memory);
   };
   received_ =
-      buffer(received_elements(pieces_, processes.size()), message_type, "gradients of other processes");
+      buffer(received_elements(buckets_, processes.size()), message_type, "gradients of other processes");
   if (rounds_messages() && processes.size() > 1)
-    messages_ = buffer(message_elements(pieces_), message_type, "rounded gradients");
+    messages_ = buffer(message_elements(buckets_), message_type, "rounded gradients");
   if (rounds > 1) total_ = buffer(own_elements_, grads.dtype(), "sums of gradients");
   for (int id = 0; id < table.count(); ++id) {
-    for (int64_t i = 0; i < pieces_.buckets(); ++i)
+    for (int64_t i = 0; i < buckets_.count(); ++i)
       parameters_[static_cast<size_t>(i)] += overlaps(id, i) ? 1 : 0;
   }
   pending_ = parameters_;
@@ -96,10 +96,10 @@ GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, in
 // Whether a bucket holds a part of a parameter's gradient.
 bool GradientSums::overlaps(int id, int64_t bucket) const {
   const int64_t begin = layout_.offset[static_cast<size_t>(id)];
-  return begin >= 0 && common(pieces_.bucket(bucket), {begin, begin + table_[id].size()}).size() > 0;
+  return begin >= 0 && common(buckets_.bucket(bucket), {begin, begin + table_[id].size()}).size() > 0;
 }
 
-TrainingGraph::Announce GradientSums::sending(int64_t round) {
+GradReadyHook GradientSums::sending(int64_t round) {
   if (processes_.size() == 1) return {};
   round_ = round;
   return [this](int first_id, int last_id) {
@@ -109,7 +109,7 @@ TrainingGraph::Announce GradientSums::sending(int64_t round) {
 }
 
 void GradientSums::done(int id) {
-  for (int64_t i = 0; i < pieces_.buckets(); ++i) {
+  for (int64_t i = 0; i < buckets_.count(); ++i) {
     if (overlaps(id, i) && --pending_[static_cast<size_t>(i)] == 0) send(i);
   }
 }
@@ -117,7 +117,7 @@ void GradientSums::done(int id) {
 // To each process its piece, and from each the own one.
 void GradientSums::send(int64_t bucket) {
   while (completed_ < sent_.size() &&
-         (sent_.size() - completed_ == under_way_ || has_ended(sent_[completed_].handle)))
+         (sent_.size() - completed_ == in_flight_ || has_ended(sent_[completed_].handle)))
     complete_next();
   const size_t place = sent_.size();
   while (rounds_messages() && taken_ < gathered_.size() && taken_ + places_ <= place)  // it is not free yet
@@ -145,48 +145,48 @@ void GradientSums::complete_next() {
 }
 
 void GradientSums::drop_others(int64_t bucket) const {
-  const ElementRange own = pieces_.piece(bucket, processes_.rank()), all = pieces_.bucket(bucket);
+  const ElementRange own = buckets_.shard(bucket, processes_.rank()), all = buckets_.bucket(bucket);
   grads_.drop(all.begin, own.begin);
   grads_.drop(own.end, all.end);
 }
 
 void GradientSums::drop_others() const {
-  for (int64_t i = 0; i < pieces_.buckets(); ++i)
+  for (int64_t i = 0; i < buckets_.count(); ++i)
     drop_others(i);
 }
 
 TensorView GradientSums::own(int64_t bucket) const {
-  const ElementRange piece = pieces_.piece(bucket, processes_.rank());
+  const ElementRange piece = buckets_.shard(bucket, processes_.rank());
   return grads_.range(piece.begin, piece.end);
 }
 
 TensorView GradientSums::total(int64_t bucket) const {
   const auto size = static_cast<int64_t>(dtype_size(grads_.dtype()));
   return total_.view(own_offset_[static_cast<size_t>(bucket)] * size, grads_.dtype(),
-                     Shape{pieces_.piece(bucket, processes_.rank()).size()});
+                     Shape{buckets_.shard(bucket, processes_.rank()).size()});
 }
 
 // The own piece from another rank, of the bucket that was sent after so many.
 TensorView GradientSums::received(size_t place, int64_t bucket, int rank) const {
   const auto size = static_cast<int64_t>(dtype_size(message_type_));
-  const int64_t row = static_cast<int64_t>(place % under_way_) * (processes_.size() - 1) +
+  const int64_t row = static_cast<int64_t>(place % in_flight_) * (processes_.size() - 1) +
                       (rank < processes_.rank() ? rank : rank - 1);
-  return received_.view(row * pieces_.largest() * size, message_type_,
-                        Shape{pieces_.piece(bucket, processes_.rank()).size()});
+  return received_.view(row * buckets_.largest() * size, message_type_,
+                        Shape{buckets_.shard(bucket, processes_.rank()).size()});
 }
 
 // Where a part of a bucket lies when it is sent to others or comes from them.
 TensorView GradientSums::message(size_t place, int64_t bucket, const ElementRange& range) const {
   if (!rounds_messages()) return grads_.range(range.begin, range.end);
-  const int64_t at = static_cast<int64_t>(place % places_) * pieces_.bucket(0).size() + range.begin -
-                     pieces_.bucket(bucket).begin;
+  const int64_t at = static_cast<int64_t>(place % places_) * buckets_.bucket(0).size() + range.begin -
+                     buckets_.bucket(bucket).begin;
   return messages_.view(at * static_cast<int64_t>(dtype_size(message_type_)), message_type_,
                         Shape{range.size()});
 }
 
 // A piece of the gradients, as a message.
 TensorView GradientSums::rounded(size_t place, int64_t bucket, int rank) {
-  const ElementRange piece = pieces_.piece(bucket, rank);
+  const ElementRange piece = buckets_.shard(bucket, rank);
   const TensorView sent = message(place, bucket, piece);
   if (rounds_messages()) convert(grads_.range(piece.begin, piece.end), sent);
   return sent;
@@ -195,7 +195,7 @@ TensorView GradientSums::rounded(size_t place, int64_t bucket, int rank) {
 void GradientSums::finish_round(int64_t round) {
   round_ = round;
   if (processes_.size() == 1) {
-    for (int64_t i = 0; rounds_ > 1 && i < pieces_.buckets(); ++i)
+    for (int64_t i = 0; rounds_ > 1 && i < buckets_.count(); ++i)
       add(i, round);
     return;
   }
@@ -242,7 +242,7 @@ void GradientSums::convert(const TensorView& from, const TensorView& to) {
   in_rows(to.size(), [&](const auto& part) {
     std::vector<int64_t> rows(static_cast<size_t>(part(to).rows()));
     std::iota(rows.begin(), rows.end(), 0);
-    ctx.kernels.store_rows(ctx, {.dst = part(to), .src = part(from), .rows = rows.data()});
+    ctx.kernels.scatter_rows(ctx, {.dst = part(to), .src = part(from), .rows = rows.data()});
   });
 }
 
@@ -260,7 +260,7 @@ Communicator::Handle GradientSums::share_sums(int64_t bucket) {
   std::vector<std::span<std::byte>> all;
   for (int rank = 0; rank < processes_.size(); ++rank)
     all.push_back(bytes_of(rank == processes_.rank() ? rounded(place, bucket, rank)
-                                                     : message(place, bucket, pieces_.piece(bucket, rank))));
+                                                     : message(place, bucket, buckets_.shard(bucket, rank))));
   return gpt::gather(processes_, all, "gathering gradients", Communicator::Channel::second);
 }
 
@@ -270,46 +270,46 @@ void GradientSums::take_next() {
   waited_ += timed([&] { finish(gathered_[taken_]); });
   gathered_[taken_].reset();
   const int64_t bucket = sent_[taken_].bucket;
-  const ElementRange all = pieces_.bucket(bucket);
+  const ElementRange all = buckets_.bucket(bucket);
   if (rounds_messages()) convert(message(taken_, bucket, all), grads_.range(all.begin, all.end));
   ++taken_;
 }
 
-void GradientSums::gather(const TensorView& x, int64_t block, const Division& division, const char* what) {
+void GradientSums::gather(const TensorView& x, int64_t block, const ShardMap& shard_map, const char* what) {
   const auto size = static_cast<int64_t>(dtype_size(x.dtype));
   const auto bytes = [&](const ElementRange& range) {
     const int64_t begin = range.begin / block, end = (range.end + block - 1) / block;
     return bytes_of(x).subspan(static_cast<size_t>(begin * size), static_cast<size_t>((end - begin) * size));
   };
   std::vector<Communicator::Handle> handles;
-  for (size_t i = 0; i < most_ranges(division); ++i) {
+  for (size_t i = 0; i < most_ranges(shard_map); ++i) {
     std::vector<std::span<std::byte>> all;
-    for (const std::vector<ElementRange>& ranges : division)
+    for (const std::vector<ElementRange>& ranges : shard_map)
       all.push_back(i < ranges.size() ? bytes(ranges[i]) : std::span<std::byte>());
     handles.push_back(gpt::gather(processes_, all, what));
   }
   wait_for(handles);
 }
 
-void GradientSums::move_to(const Division& division) {
-  if (division == division_) return;
+void GradientSums::move_to(const ShardMap& shard_map) {
+  if (shard_map == shard_map_) return;
   std::vector<Communicator::Handle> handles;
-  for (size_t i = 0; i < most_ranges(division); ++i) {
-    for (int64_t bucket = 0; bucket < pieces_.buckets(); ++bucket)
-      handles.push_back(move_part(division, i, bucket));
+  for (size_t i = 0; i < most_ranges(shard_map); ++i) {
+    for (int64_t bucket = 0; bucket < buckets_.count(); ++bucket)
+      handles.push_back(move_part(shard_map, i, bucket));
   }
   wait_for(handles);
 }
 
 // What is in a bucket of the range with that number of each process; null where none is.
-Communicator::Handle GradientSums::move_part(const Division& division, size_t i, int64_t bucket) {
+Communicator::Handle GradientSums::move_part(const ShardMap& shard_map, size_t i, int64_t bucket) {
   const auto count = static_cast<size_t>(processes_.size()), own = static_cast<size_t>(processes_.rank());
   std::vector<std::span<const std::byte>> to(count);
   std::vector<std::span<std::byte>> from(count);
   bool any = false;
   const auto part = [&](size_t owner, size_t sender) -> std::span<std::byte> {
-    if (i >= division[owner].size() || owner == sender) return {};
-    const ElementRange range = common(division[owner][i], pieces_.piece(bucket, static_cast<int>(sender)));
+    if (i >= shard_map[owner].size() || owner == sender) return {};
+    const ElementRange range = common(shard_map[owner][i], buckets_.shard(bucket, static_cast<int>(sender)));
     if (range.size() == 0) return {};
     any = true;
     return bytes_of(grads_.range(range.begin, range.end));
@@ -323,11 +323,11 @@ Communicator::Handle GradientSums::move_part(const Division& division, size_t i,
 
 int64_t GradientSums::bytes(int64_t elements, DType dtype, DType message_type, int64_t rounds, int processes,
                             int rank) {
-  const Pieces pieces(elements, processes);
+  const Buckets buckets(elements, processes);
   const bool rounds_messages = message_type != dtype && processes > 1;
-  return (received_elements(pieces, processes) + (rounds_messages ? message_elements(pieces) : 0)) *
+  return (received_elements(buckets, processes) + (rounds_messages ? message_elements(buckets) : 0)) *
              static_cast<int64_t>(dtype_size(message_type)) +
-         (rounds > 1 ? pieces.elements_of(rank) * static_cast<int64_t>(dtype_size(dtype)) : 0);
+         (rounds > 1 ? buckets.elements_of(rank) * static_cast<int64_t>(dtype_size(dtype)) : 0);
 }
 
 }  // namespace gpt

@@ -7,7 +7,7 @@
 #include "kernels/backend.h"
 #include "model/params.h"
 #include "model/training_graph.h"
-#include "train/pieces.h"
+#include "train/buckets.h"
 
 namespace gpt {
 
@@ -31,17 +31,17 @@ class GradientSums {
                DType message_type, Communicator& processes, const Backend& backend);
 
   // For the backward pass that completes the shard of a round. Empty for a process by itself.
-  TrainingGraph::Announce sending(int64_t round);
+  GradReadyHook sending(int64_t round);
   // Adds the shards of a round, which has been sent; after the last one the gradients are the sums.
   void finish_round(int64_t round);
 
-  const Division& division() const { return division_; }  // the pieces of all
+  const ShardMap& shard_map() const { return shard_map_; }  // the pieces of all
   const ParamLayout& layout() const { return layout_; }
   // Of something that has a number for each element of the gradients, or for each `block` of them: every
   // process gets what the others have.
-  void gather(const TensorView& x, int64_t block, const Division& division, const char* what);
+  void gather(const TensorView& x, int64_t block, const ShardMap& shard_map, const char* what);
   // Every process gets the sums of its ranges from those whose pieces they are.
-  void move_to(const Division& division);
+  void move_to(const ShardMap& shard_map);
   // Gives memory of all but the own pieces back.
   void drop_others() const;
 
@@ -58,7 +58,7 @@ class GradientSums {
   void complete_next();
   Communicator::Handle share_sums(int64_t bucket);
   void take_next();
-  Communicator::Handle move_part(const Division& division, size_t range, int64_t bucket);
+  Communicator::Handle move_part(const ShardMap& shard_map, size_t range, int64_t bucket);
   void drop_others(int64_t bucket) const;
   void wait_for(std::vector<Communicator::Handle>& handles);
   void add(int64_t bucket, int64_t round);
@@ -79,9 +79,9 @@ class GradientSums {
   DType message_type_;
   Communicator& processes_;
   Backend backend_;
-  Pieces pieces_;
-  size_t under_way_, places_;  // of buckets that are sent; of those that are rounded
-  Division division_;
+  Buckets buckets_;
+  size_t in_flight_, places_;  // of buckets that are sent; of those that are rounded
+  ShardMap shard_map_;
   ParamLayout layout_;
   int64_t own_elements_ = 0;
   std::vector<int64_t> own_offset_;  // of the own pieces, one behind the other, by bucket

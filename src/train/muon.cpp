@@ -146,7 +146,7 @@ class Muon : public Optimizer {
     if (!part.is_matrix)
       return adamw_change(rule_of(id), flat(weight, own->range.begin, size), flat(own->m, 0, size),
                           flat(state[part.v], 0, size), step);
-    const HostAccess change(flat(state[kChange], part.change, 1)), weights(weight);
+    const MappedView change(flat(state[kChange], part.change, 1)), weights(weight);
     UpdateSquares squares{.update = double{*change->as<float>()}};
     for (int64_t i = 0; i < weight.size(); ++i)
       squares.weight += double{weights->as<float>()[i]} * weights->as<float>()[i];

@@ -36,7 +36,7 @@ Shape kept_shape(const OptimizerBuffer& buffer, const ParamTable& table, const P
 }  // namespace
 
 OptimizerState::OptimizerState(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table,
-                               DType dtype, Memory* memory, const std::vector<ElementRange>& own)
+                               DType dtype, DeviceAllocator* memory, const std::vector<ElementRange>& own)
     : own_(own) {
   const ParamLayout layout(table);
   int64_t own_elements = 0;
@@ -73,7 +73,7 @@ OptimizerState::OptimizerState(const std::vector<OptimizerBuffer>& buffers, cons
 }
 
 void OptimizerState::add_shaped(const OptimizerBuffer& buffer, const ParamTable& table,
-                                const ParamLayout& layout, DType dtype, Memory* memory) {
+                                const ParamLayout& layout, DType dtype, DeviceAllocator* memory) {
   const std::string what = "the optimizer's " + buffer.name;
   const std::vector<int>& params = buffer.params;
   const Shape shape = kept_shape(buffer, table, layout, own_);

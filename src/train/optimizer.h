@@ -7,7 +7,7 @@
 
 #include "kernels/kernel_table.h"
 #include "model/params.h"
-#include "train/pieces.h"
+#include "train/buckets.h"
 #include "train/train_config.h"
 
 namespace gpt {
@@ -26,7 +26,7 @@ class OptimizerState {
   // own: the elements of parameters whose part is kept here; none: everything. Where buffers have parameters
   // of their own, at most one range of each.
   OptimizerState(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table, DType dtype,
-                 Memory* memory, const std::vector<ElementRange>& own = {});
+                 DeviceAllocator* memory, const std::vector<ElementRange>& own = {});
 
   // Buffer i, or what is kept of it: laid out like the parameters, [elements], or in its own shape.
   TensorView operator[](size_t i) const { return buffers_[i].all; }
@@ -66,7 +66,7 @@ class OptimizerState {
   };
   void add_parts(const ParamTable& table, size_t i, const std::string& name, int id, int64_t at);
   void add_shaped(const OptimizerBuffer& buffer, const ParamTable& table, const ParamLayout& layout,
-                  DType dtype, Memory* memory);
+                  DType dtype, DeviceAllocator* memory);
 
   std::vector<Entry> buffers_;
   std::vector<ElementRange> own_;

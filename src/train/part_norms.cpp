@@ -24,7 +24,7 @@ constexpr int64_t kRun = 1024;  // summed in fp32, the runs in fp64
 
 double sum_of_squares(const TensorView& g, const ElementRange& range) {
   double sum = 0;
-  const HostAccess access(g);
+  const MappedView access(g);
   const float* p = access->as<float>();
   for (int64_t begin = range.begin; begin < range.end; begin += kRun) {
     float run = 0;

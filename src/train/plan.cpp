@@ -38,7 +38,7 @@ constexpr int64_t kLater = int64_t{3} << 20;
 int64_t packed_weight_bytes(const ParamTable& table, const KernelTable& kernels, DType dtype) {
   int64_t bytes = 0;
   for (const ParamSpec& spec : table.specs()) {
-    if (spec.shape.size() != 2 || spec.looked_up) continue;
+    if (spec.shape.size() != 2 || spec.is_lookup_table) continue;
     for (const bool transposed : {false, true}) {
       const int64_t packed = kernels.packed_bytes(dtype, spec.shape[0], spec.shape[1], transposed);
       const bool other_type = packed == 0 && dtype != DType::f32;
@@ -177,9 +177,9 @@ int64_t RunMemory::total() const {
 namespace {
 
 // Of what an optimizer keeps, in the process that keeps the most.
-int64_t largest_state(const Optimizer& optimizer, const ParamTable& table, const Division& division) {
-  int64_t most = division.empty() ? OptimizerState::bytes(optimizer.buffers(), table, DType::f32) : 0;
-  for (const std::vector<ElementRange>& own : division)
+int64_t largest_state(const Optimizer& optimizer, const ParamTable& table, const ShardMap& shard_map) {
+  int64_t most = shard_map.empty() ? OptimizerState::bytes(optimizer.buffers(), table, DType::f32) : 0;
+  for (const std::vector<ElementRange>& own : shard_map)
     most = std::max(most, OptimizerState::bytes(optimizer.buffers(), table, DType::f32, own));
   return most;
 }
@@ -197,7 +197,7 @@ int64_t gradient_bytes(const PlanSubject& s, const ParamTable& table) {
     if (spec.layer >= 0) {
       block = std::max(block, blocks[spec.layer] += bytes);
     } else {
-      (spec.looked_up || spec.role == Role::wte ? embeddings : head) += bytes;
+      (spec.is_lookup_table || spec.role == Role::wte ? embeddings : head) += bytes;
     }
   }
   const int64_t unsent =
@@ -205,8 +205,8 @@ int64_t gradient_bytes(const PlanSubject& s, const ParamTable& table) {
   const int64_t own = all / s.processes, others = s.processes - 1;
   // Whole matrices are put together for the update, from the pieces of all.
   const bool moves = require_optimizer(s.config.train.optimizer).divides == Divides::at_matrices;
-  const Pieces pieces(all / 4, s.processes);
-  const int64_t sent = 4 * pieces.under_way() * pieces.bucket(0).size();
+  const Buckets buckets(all / 4, s.processes);
+  const int64_t sent = 4 * buckets.in_flight() * buckets.bucket(0).size();
   const int64_t backward = (unsent + sent) * others / s.processes;
   return std::min(all, own + std::max(backward, moves ? own * others / s.processes : 0));
 }
@@ -238,11 +238,11 @@ RunMemory plan_memory(const PlanSubject& s) {
   m.gradients = gradient_bytes(s, table) +
                 GradientSums::bytes(trained, DType::f32, message_dtype(train.reduce),
                                     shard_count(train, s.processes) / s.processes, s.processes, 0);
-  const Division division = division_of(train, table, s.processes);
+  const ShardMap shard_map = shard_map_of(train, table, s.processes);
   const bool divides_weights = train.zero > 2 && s.processes > 1;
-  m.weights = (divides_weights ? ShardedWeights::bytes(table, c, division) : 4 * trained) +
+  m.weights = (divides_weights ? ShardedWeights::bytes(table, c, shard_map) : 4 * trained) +
               4 * frozen_elements(table);
-  m.moments = largest_state(*optimizer, table, division) +
+  m.moments = largest_state(*optimizer, table, shard_map) +
               Workspace::bytes(optimizer->scratch(*s.kernels, DType::f32), s.threads);
   m.packed =
       divides_weights ? largest_packed(c, *s.kernels, dtype) : packed_weight_bytes(table, *s.kernels, dtype);
@@ -370,7 +370,7 @@ ExchangePlan plan_exchange(const PlanSubject& s, const RunRates& r) {
     return static_cast<double>(bytes) / s.link_bytes_per_second;
   };
   const double messages =
-      static_cast<double>(Pieces(elements, s.processes).buckets() * (s.processes - 1)) * kMessageSeconds;
+      static_cast<double>(Buckets(elements, s.processes).count() * (s.processes - 1)) * kMessageSeconds;
   const double gradients = on_the_link(sent.gradients) + messages,
                results = on_the_link(sent.results) + messages, moved = on_the_link(sent.moved);
   const bool accumulates = c.micro_batch * shard_count(c, s.processes) < c.batch_size;

@@ -93,8 +93,8 @@ double measure_peak_flops(const Backend& backend, DType dtype) {
   const Buffer memory(static_cast<size_t>((2 * rows + kSize) * kSize) * sizeof(float), "a speed measurement",
                       backend.memory);
   const TensorView all = memory.view(0, DType::f32, Shape{2 * rows + kSize, kSize});
-  const TensorView x = all.row_range(0, rows), y = all.row_range(rows, rows),
-                   w = all.row_range(2 * rows, kSize);
+  const TensorView x = all.slice_rows(0, rows), y = all.slice_rows(rows, rows),
+                   w = all.slice_rows(2 * rows, kSize);
   const auto need = [&](DType type) {
     return backend.kernels.linear_scratch(rows, kSize, kSize, type, false);
   };

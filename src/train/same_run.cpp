@@ -37,7 +37,7 @@ std::vector<std::pair<std::string, std::string>> facts_of(const RunIdentity& run
 std::string weights_hash(const Model& model) {
   std::string hashes;
   for (const TensorView& weight : model.weights) {
-    const HostAccess access(weight);
+    const MappedView access(weight);
     hashes += hex_hash({access->as<const char>(), extent(weight)});
   }
   return hex_hash(hashes);

@@ -11,10 +11,10 @@ namespace gpt {
 namespace {
 
 // What each process has of some elements, added to what it has of others.
-void add_part(const ElementRange& elements, const Division& division, Division& to) {
-  to.resize(division.size());
-  for (size_t rank = 0; rank < division.size(); ++rank) {
-    for (const ElementRange& range : division[rank]) {
+void add_part(const ElementRange& elements, const ShardMap& shard_map, ShardMap& to) {
+  to.resize(shard_map.size());
+  for (size_t rank = 0; rank < shard_map.size(); ++rank) {
+    for (const ElementRange& range : shard_map[rank]) {
       const ElementRange part = common(range, elements);
       if (part.size() > 0) to[rank].push_back(part);
     }
@@ -22,15 +22,15 @@ void add_part(const ElementRange& elements, const Division& division, Division& 
 }
 
 // By layer, the embeddings first.
-std::vector<Division> divide_layers(const ParamTable& table, int64_t n_layer, const Division& division) {
+std::vector<ShardMap> divide_layers(const ParamTable& table, int64_t n_layer, const ShardMap& shard_map) {
   const ParamLayout layout(table);
-  std::vector<Division> layers(static_cast<size_t>(n_layer) + 2,
-                               Division(division.size()));  // a frozen one stays so
+  std::vector<ShardMap> layers(static_cast<size_t>(n_layer) + 2,
+                               ShardMap(shard_map.size()));  // a frozen one stays so
   for (int id = 0; id < table.count(); ++id) {
     const int64_t at = layout.offset[static_cast<size_t>(id)];
     if (at < 0) continue;
     const int64_t layer = WeightSource::layer_of(table[id], n_layer);
-    add_part({at, at + table[id].size()}, division, layers[static_cast<size_t>(layer + 1)]);
+    add_part({at, at + table[id].size()}, shard_map, layers[static_cast<size_t>(layer + 1)]);
   }
   return layers;
 }
@@ -48,30 +48,30 @@ std::vector<int64_t> layers_in_memory(int64_t layer, int64_t next, const ModelCo
 
 }  // namespace
 
-ShardedWeights::ShardedWeights(const Model& model, const ParamBuffer& weights, const Division& division,
+ShardedWeights::ShardedWeights(const Model& model, const ParamBuffer& weights, const ShardMap& shard_map,
                                Communicator& processes)
     : model_(model), weights_(weights), processes_(processes), layout_(model.table) {
-  for (Division& ranges : divide_layers(model.table, model.config.n_layer, division))
+  for (ShardMap& ranges : divide_layers(model.table, model.config.n_layer, shard_map))
     layers_.push_back({std::move(ranges)});
 }
 
-int64_t ShardedWeights::bytes(const ParamTable& table, const ModelConfig& config, const Division& division) {
-  const std::vector<Division> layers = divide_layers(table, config.n_layer, division);
+int64_t ShardedWeights::bytes(const ParamTable& table, const ModelConfig& config, const ShardMap& shard_map) {
+  const std::vector<ShardMap> layers = divide_layers(table, config.n_layer, shard_map);
   const auto elements = [](const std::vector<ElementRange>& ranges) {
     return sum_of(ranges, &ElementRange::size);
   };
   int64_t most = 0;
-  for (size_t rank = 0; rank < division.size(); ++rank) {
+  for (size_t rank = 0; rank < shard_map.size(); ++rank) {
     int64_t gathered = 0;
     for (const Step step : steps_of_pass(config.n_layer)) {
       int64_t others = 0;
       for (const int64_t layer : layers_in_memory(step.layer, step.next, config)) {
-        const Division& ranges = layers[static_cast<size_t>(layer + 1)];
+        const ShardMap& ranges = layers[static_cast<size_t>(layer + 1)];
         others += sum_of(ranges, elements) - elements(ranges[rank]);
       }
       gathered = std::max(gathered, others);
     }
-    most = std::max(most, elements(division[rank]) + gathered);
+    most = std::max(most, elements(shard_map[rank]) + gathered);
   }
   return most * static_cast<int64_t>(sizeof(float));
 }
@@ -119,7 +119,7 @@ void ShardedWeights::drop(Layer& layer) {
   drop_others(layer.ranges);
 }
 
-void ShardedWeights::drop_others(const Division& ranges) const {
+void ShardedWeights::drop_others(const ShardMap& ranges) const {
   for (size_t rank = 0; rank < ranges.size(); ++rank) {
     if (rank == static_cast<size_t>(processes_.rank())) continue;
     for (const ElementRange& range : ranges[rank])
@@ -182,7 +182,7 @@ void ShardedWeights::drop(int id) {
   const int64_t begin = layout_.offset[static_cast<size_t>(id)];
   if (begin < 0) return;
   const ParamSpec& spec = model_.table[id];
-  Division ranges;
+  ShardMap ranges;
   add_part({begin, begin + spec.size()}, at(layer_of(spec, model_.config.n_layer)).ranges, ranges);
   drop_others(ranges);
 }

@@ -6,7 +6,7 @@
 #include "distributed/communicator.h"
 #include "model/params.h"
 #include "model/weight_source.h"
-#include "train/pieces.h"
+#include "train/buckets.h"
 
 namespace gpt {
 
@@ -19,7 +19,7 @@ struct Model;
 class ShardedWeights : public WeightSource {
  public:
   // All must outlive this.
-  ShardedWeights(const Model& model, const ParamBuffer& weights, const Division& division,
+  ShardedWeights(const Model& model, const ParamBuffer& weights, const ShardMap& shard_map,
                  Communicator& processes);
 
   void begin(int64_t layer, int64_t next) override;
@@ -32,12 +32,12 @@ class ShardedWeights : public WeightSource {
 
   double waited_seconds() const { return waited_; }
   // Of weights in the process that has most, while a pass reads them.
-  static int64_t bytes(const ParamTable& table, const ModelConfig& config, const Division& division);
+  static int64_t bytes(const ParamTable& table, const ModelConfig& config, const ShardMap& shard_map);
 
  private:
   friend class LedWeights;
   struct Layer {
-    Division ranges;  // of its parameters
+    ShardMap ranges;  // of its parameters
     std::vector<Communicator::Handle> arriving = {};
     bool asked = false;  // whether its weights are here, or on their way
   };
@@ -54,7 +54,7 @@ class ShardedWeights : public WeightSource {
   void ask(Layer& layer);
   void wait_for(Layer& layer);
   void drop(Layer& layer);
-  void drop_others(const Division& ranges) const;
+  void drop_others(const ShardMap& ranges) const;
 
   const Model& model_;
   const ParamBuffer& weights_;

@@ -15,7 +15,7 @@ namespace gpt {
 namespace {
 
 GradientSums::Keeps what_is_kept(const TrainStep::Options& options) {
-  if (options.division.empty()) return GradientSums::Keeps::all;
+  if (options.shard_map.empty()) return GradientSums::Keeps::all;
   return options.divides_gradients ? GradientSums::Keeps::own_memory : GradientSums::Keeps::own;
 }
 
@@ -29,12 +29,12 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       options_(options),
       optimizer_(std::move(optimizer)),
       grads_(model.table, weights.dtype(), "gradients", backend.memory),
-      optimizer_state_(optimizer_->buffers(), model.table, weights.dtype(), backend.memory, own_division()),
+      optimizer_state_(optimizer_->buffers(), model.table, weights.dtype(), backend.memory, own_ranges()),
       update_scratch_(optimizer_->scratch(backend.kernels, weights.dtype()), backend.pool.size(),
                       backend.memory),
-      sharded_(options.divides_weights
-                   ? std::make_unique<ShardedWeights>(model, weights, options.division, *options.communicator)
-                   : nullptr),
+      sharded_(options.divides_weights ? std::make_unique<ShardedWeights>(model, weights, options.shard_map,
+                                                                          *options.communicator)
+                                       : nullptr),
       graph_(model, options.micro_batch, options.n_ctx, options.graph, backend),
       staged_state_(backend.memory),
       shared_(&state_),
@@ -114,7 +114,7 @@ TrainBatch TrainStep::batch(int64_t first) {
 void TrainStep::micro_batch(int64_t first, bool accumulate, bool completes) {
   const double before = waited_for_weights();
   graph_.forward_backward(batch(first), grads_, accumulate, state_, shared_,
-                          completes ? sums_.sending(first / shard_samples()) : TrainingGraph::Announce());
+                          completes ? sums_.sending(first / shard_samples()) : GradReadyHook());
   waited_ += waited_for_weights() - before;
   if (completes) finish_shard(first / shard_samples());
 }
@@ -132,23 +132,24 @@ void TrainStep::finish_shard(int64_t round) {
 }
 
 // The norm of the gradients, and what follows from it.
-void TrainStep::finish_norm(bool clamped) {
+void TrainStep::finalize_grad_norm(bool clamped) {
   const ExecContext ctx = backend_.context();
   auto* sums = block_sums_.as<double>();
   for (const ElementRange& range : summed())
     ctx.kernels.sum_squares(
         ctx, {.x = grads_.range(range.begin, range.end), .block_sums = sums + range.begin / kSumBlock});
   const int64_t blocks = (grads_.all().size() + kSumBlock - 1) / kSumBlock;
-  if (is_divided())
-    sums_.gather(make_view(sums, {blocks}), kSumBlock, sums_.division(), "adding squares of gradients");
-  ctx.kernels.finish_norm(ctx, {.block_sums = sums, .blocks = blocks, .step = shared_, .clamped = clamped});
+  if (is_sharded())
+    sums_.gather(make_view(sums, {blocks}), kSumBlock, sums_.shard_map(), "adding squares of gradients");
+  ctx.kernels.finalize_grad_norm(ctx,
+                                 {.block_sums = sums, .blocks = blocks, .step = shared_, .clamped = clamped});
   staged_state_.get({&state_, 1});
 }
 
 // Where the sums of gradients are, in this process.
 std::vector<ElementRange> TrainStep::summed() const {
-  if (!is_divided()) return {{0, grads_.all().size()}};
-  std::vector<ElementRange> pieces = sums_.division()[static_cast<size_t>(options_.communicator->rank())];
+  if (!is_sharded()) return {{0, grads_.all().size()}};
+  std::vector<ElementRange> pieces = sums_.shard_map()[static_cast<size_t>(options_.communicator->rank())];
   std::erase_if(pieces, [](const ElementRange& piece) { return piece.size() == 0; });
   return pieces;
 }
@@ -164,11 +165,11 @@ std::vector<ElementRange> TrainStep::own_ranges(int id) const {
 }
 
 double TrainStep::sum_over_processes(double own) const {
-  return is_divided() ? sum_of(gather(*options_.communicator, own, "adding norms")) : own;
+  return is_sharded() ? sum_of(gather(*options_.communicator, own, "adding norms")) : own;
 }
 
 void TrainStep::finish_gradients() {
-  finish_norm(false);
+  finalize_grad_norm(false);
 }
 
 void TrainStep::compute_gradients(const StepState& start, const FillBatch& fill,
@@ -189,9 +190,9 @@ void TrainStep::update() {
     for (const ElementRange& range : summed())
       ctx.kernels.clamp(
           ctx, {.x = grads_.range(range.begin, range.end), .limit = options_.clip_value, .step = shared_});
-    finish_norm(true);
+    finalize_grad_norm(true);
   }
-  if (is_divided() && !is_skipped()) sums_.move_to(options_.division);
+  if (is_sharded() && !is_skipped()) sums_.move_to(options_.shard_map);
   optimizer_->update(backend_.context(update_scratch_.scratch()), weights_, grads_, optimizer_state_,
                      *shared_);
   if (is_skipped()) return;
@@ -203,7 +204,7 @@ void TrainStep::update() {
 // After each process has changed its part.
 void TrainStep::share_weights() {
   if (sharded_) return sharded_->drop();
-  if (is_divided()) sums_.gather(weights_.all(), 1, options_.division, "gathering weights");
+  if (is_sharded()) sums_.gather(weights_.all(), 1, options_.shard_map, "gathering weights");
 }
 
 void TrainStep::tell_changed() const {
@@ -212,8 +213,8 @@ void TrainStep::tell_changed() const {
   }
 }
 
-std::vector<ElementRange> TrainStep::own_division() const {
-  return is_divided() ? options_.division[static_cast<size_t>(options_.communicator->rank())]
+std::vector<ElementRange> TrainStep::own_ranges() const {
+  return is_sharded() ? options_.shard_map[static_cast<size_t>(options_.communicator->rank())]
                       : std::vector<ElementRange>();
 }
 
@@ -221,7 +222,7 @@ void TrainStep::swap_average() {
   const size_t average = optimizer_state_.count() - 1;
   for (size_t k = 0; k < optimizer_state_.own().size(); ++k) {
     const ElementRange& range = optimizer_state_.own()[k];
-    const HostAccess a(optimizer_state_.piece(average, k)), w(weights_.range(range.begin, range.end));
+    const MappedView a(optimizer_state_.piece(average, k)), w(weights_.range(range.begin, range.end));
     std::swap_ranges(a->as<float>(), a->as<float>() + range.size(), w->as<float>());
   }
   share_weights();
@@ -292,11 +293,11 @@ TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& c, i
   };
 }
 
-Division division_of(const TrainConfig& c, const ParamTable& table, int processes) {
+ShardMap shard_map_of(const TrainConfig& c, const ParamTable& table, int processes) {
   if (c.zero == 0 || processes == 1) return {};
   return require_optimizer(c.optimizer).divides == Divides::at_matrices
-             ? divide_by_matrix(table, processes)
-             : divide_in_pieces(param_buffer_elements(table), processes);
+             ? shard_by_matrix(table, processes)
+             : shard_evenly(param_buffer_elements(table), processes);
 }
 
 TrainStep::Options step_options(const TrainConfig& c, const ParamTable& table, int64_t n_ctx,
@@ -304,7 +305,7 @@ TrainStep::Options step_options(const TrainConfig& c, const ParamTable& table, i
   return {.batch_size = c.batch_size,
           .micro_batch = c.micro_batch,
           .shards = shard_count(c, processes.size()),
-          .division = division_of(c, table, processes.size()),
+          .shard_map = shard_map_of(c, table, processes.size()),
           .divides_gradients = c.zero > 1 && processes.size() > 1,
           .divides_weights = c.zero > 2 && processes.size() > 1,
           .sends_bf16 = c.reduce == Reduce::fast_bf16,
@@ -317,7 +318,7 @@ TrainStep::Options step_options(const TrainConfig& c, const ParamTable& table, i
 
 std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const ParamTable& table,
                                           const Communicator& processes) {
-  const Division division = division_of(c, table, processes.size());
+  const ShardMap shard_map = shard_map_of(c, table, processes.size());
   auto optimizer =
       require_optimizer(c.optimizer)
           .make(table, {.beta1 = c.beta1,
@@ -329,8 +330,8 @@ std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const ParamTable
                         .muon_adjust = c.muon_adjust,
                         .muon_compute = c.dtype == TrainDType::bf16 ? DType::bf16 : DType::f32,
                         .steps = c.steps,
-                        .own = division.empty() ? std::vector<ElementRange>()
-                                                : division[static_cast<size_t>(processes.rank())]});
+                        .own = shard_map.empty() ? std::vector<ElementRange>()
+                                                 : shard_map[static_cast<size_t>(processes.rank())]});
   return c.ema > 0 ? make_averaged(std::move(optimizer), c.ema) : std::move(optimizer);
 }
 

@@ -30,7 +30,7 @@ class TrainStep {
     // What each process updates and keeps of the optimizer's state (ZeRO 1); none: all do the same. The
     // optimizer knows its part. And whether each keeps memory for its own sums of gradients only (ZeRO 2),
     // for which a micro-batch is a shard.
-    Division division = {};
+    ShardMap shard_map = {};
     bool divides_gradients = false;
     bool divides_weights = false;  // and keeps only its part of the weights between passes (ZeRO 3)
     bool sends_bf16 = false;       // gradients, and their sums, where there are several processes
@@ -100,11 +100,11 @@ class TrainStep {
   int64_t bytes() const;
 
  private:
-  void finish_norm(bool clamped);
+  void finalize_grad_norm(bool clamped);
   std::vector<ElementRange> summed() const;
-  bool is_divided() const { return !options_.division.empty(); }
+  bool is_sharded() const { return !options_.shard_map.empty(); }
   DType message_type() const { return options_.sends_bf16 ? DType::bf16 : weights_.dtype(); }
-  std::vector<ElementRange> own_division() const;
+  std::vector<ElementRange> own_ranges() const;
   void share_weights();
   double waited_for_weights() const { return sharded_ ? sharded_->waited_seconds() : 0; }
   void tell_changed() const;
@@ -167,6 +167,6 @@ TrainStep::Options step_options(const TrainConfig& config, const ParamTable& tab
 std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const ParamTable& table,
                                           const Communicator& processes = single_process());
 // What each of so many processes keeps of the optimizer's state.
-Division division_of(const TrainConfig& config, const ParamTable& table, int processes);
+ShardMap shard_map_of(const TrainConfig& config, const ParamTable& table, int processes);
 
 }  // namespace gpt

@@ -21,7 +21,7 @@ struct TrainRequest {
   bool repeats = false;  // what an earlier run of this config left in `out` before its first checkpoint
   const Objective* objective = &language_modelling();  // must outlive the run
   const KernelTable* kernels = &kernel_table(Isa::ref);
-  Memory* memory = nullptr;                                   // of the kernels; must outlive the run
+  DeviceAllocator* memory = nullptr;                          // of the kernels; must outlive the run
   Communicator* processes = &single_process();                // that share the run; must outlive it
   std::string command_line;                                   // for the report
   std::string program = "gpt";                                // what stands before "train" to go on

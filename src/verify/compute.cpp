@@ -18,7 +18,7 @@ constexpr double kClip = 1.0;
 constexpr int kSteps = 4;
 
 Computed to_computed(const TensorView& values, Shape shape) {
-  const HostAccess access(values);
+  const MappedView access(values);
   const TensorView& view = *access;
   Computed out{std::move(shape), {}, false};
   out.values.reserve(static_cast<size_t>(view.size()));
@@ -43,7 +43,7 @@ void add_params(ComputedSet& out, const std::string& prefix, const LoadedModel& 
     Computed& tensor = out[prefix + place.tensor];
     tensor.shape = place.file_shape;
     tensor.values.resize(static_cast<size_t>(checked_size(place.file_shape, place.tensor)));
-    const HostAccess access(values[static_cast<size_t>(id)]);
+    const MappedView access(values[static_cast<size_t>(id)]);
     const TensorView& v = *access;
     const bool matrix = spec.shape.size() == 2;
     const int64_t rows = spec.shape[0], cols = matrix ? spec.shape[1] : 1;
@@ -60,12 +60,13 @@ void add_params(ComputedSet& out, const std::string& prefix, const LoadedModel& 
 // Keeps the attention weights of every layer, each [B,H,T,T].
 class AttentionWeights : public Observer {
  public:
-  AttentionWeights(const ModelConfig& c, int64_t batch, int64_t n_tokens, DType dtype, Memory* memory)
+  AttentionWeights(const ModelConfig& c, int64_t batch, int64_t n_tokens, DType dtype,
+                   DeviceAllocator* memory)
       : size_(batch * c.n_head * n_tokens * n_tokens * static_cast<int64_t>(dtype_size(dtype))),
         memory_(static_cast<size_t>(c.n_layer * size_), "attention weights", memory),
         first_(memory_.view(0, dtype, Shape{batch, c.n_head, n_tokens, n_tokens})) {}
 
-  void see(int64_t, std::string_view, const TensorView&) override {}
+  void on_tensor(int64_t, std::string_view, const TensorView&) override {}
   TensorView attention_weights(int64_t layer) override {
     TensorView view = first_;
     view.data = memory_.data() + layer * size_;
@@ -133,10 +134,10 @@ class Run {
     for (int64_t b = 0; b < B; ++b) {
       const auto ids = std::span(inputs_.ids).subspan(static_cast<size_t>(b * T), static_cast<size_t>(T));
       inference.reset(0);
-      inference.append_all(0, ids, logits.row_range(b * T, T));
-      feed_in_chunks(inference, ids, incremental.row_range(b, 1));
+      inference.append_all(0, ids, logits.slice_rows(b * T, T));
+      feed_in_chunks(inference, ids, incremental.slice_rows(b, 1));
       incremental_equal &=
-          std::memcmp(incremental.row_range(b, 1).data, logits.row_range(b * T + T - 1, 1).data,
+          std::memcmp(incremental.slice_rows(b, 1).data, logits.slice_rows(b * T + T - 1, 1).data,
                       static_cast<size_t>(V) * dtype_size(dtype_)) == 0;
     }
     out_["logits"] = to_computed(logits, {B, T, V});

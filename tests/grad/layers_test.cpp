@@ -15,7 +15,7 @@
 namespace gpt::test {
 namespace {
 
-// A model in double and what a Pass over two sequences of it needs.
+// A model in double and what a ForwardContext over two sequences of it needs.
 class LayerBench : public OpBench {
  public:
   explicit LayerBench(const ModelConfig& c)
@@ -46,9 +46,9 @@ class LayerBench : public OpBench {
   TensorView random_rows() { return normal({kRows, config().n_embd}); }
   void commit() { arena_ = planner.commit("test activations", nullptr); }
 
-  Pass pass(bool with_grads) {
+  ForwardContext pass(bool with_grads) {
     ctx_.emplace_back(ctx());
-    Pass p{.ctx = ctx_.back(), .config = config(), .weights = random.model.weights};
+    ForwardContext p{.ctx = ctx_.back(), .config = config(), .weights = random.model.weights};
     p.batch = {.rows = kRows, .ids = ids_.data(), .positions = positions_.data(), .seqs = seqs_};
     p.rope_cos = rope_.cos;
     p.rope_sin = rope_.sin;
@@ -87,19 +87,19 @@ bool is_attention(const ParamSpec& s) {
                                      Role::k_bias, Role::v_bias, Role::out_weight, Role::out_bias});
 }
 bool is_mlp(const ParamSpec& s) {
-  return s.layer == 0 && in(s.role, {Role::gate_weight, Role::fc_weight, Role::gate_bias, Role::fc_bias,
-                                     Role::proj_weight, Role::proj_bias});
+  return s.layer == 0 && in(s.role, {Role::gate_proj_weight, Role::up_proj_weight, Role::gate_proj_bias,
+                                     Role::up_proj_bias, Role::down_proj_weight, Role::down_proj_bias});
 }
 
 // q, k and v side by side: as one matrix, as three, and with k frozen.
 void check_linear(const ModelConfig& c) {
-  for (const bool glued : {true, false}) {
+  for (const bool contiguous_with_previous : {true, false}) {
     for (const bool frozen : {false, true}) {
       LayerBench b(c);
       std::vector<TensorView>& weights = b.random.model.weights;
       const ParamTable& t = b.table();
       const auto id = [&](Role role) { return t.find(role, 0); };
-      if (!glued)
+      if (!contiguous_with_previous)
         weights[static_cast<size_t>(id(Role::k_weight))] =
             b.copy(weights[static_cast<size_t>(id(Role::k_weight))]);
       std::vector<TensorView> grads(b.grads.views().begin(), b.grads.views().end());
@@ -115,7 +115,7 @@ void check_linear(const ModelConfig& c) {
         linear.forward(b.pass(false), x, y);
         return dot(y, dy);
       };
-      Pass pass = b.pass(true);
+      ForwardContext pass = b.pass(true);
       pass.grads = grads;
       linear.backward(pass, x, dy, dx, false);
       std::vector<Variable> variables = {{"x", x, copy_values(dx)}};
@@ -160,10 +160,11 @@ void check_norm(const ModelConfig& c) {
   GradientCheck(loss, 2).run(variables);
 }
 
-void forward(const Mlp& layer, const Pass& pass, MlpActs& acts, const TensorView& x, const TensorView& out) {
+void forward(const Mlp& layer, const ForwardContext& pass, MlpActs& acts, const TensorView& x,
+             const TensorView& out) {
   layer.forward(pass, acts, x, out);
 }
-void forward(const SelfAttention& layer, const Pass& pass, AttentionActs& acts, const TensorView& x,
+void forward(const SelfAttention& layer, const ForwardContext& pass, AttentionActs& acts, const TensorView& x,
              const TensorView& out) {
   layer.project(pass, acts, x);
   layer.attend(pass, acts, out);
@@ -216,7 +217,7 @@ void check_block(const ModelConfig& c) {
   acts.x_out = b.rows();
   const auto loss = [&] {
     if (!pre) OpBench::assign(acts.x_in, x);
-    const Stream out = block.forward(b.pass(false), acts, {x, branch});
+    const Residual out = block.forward(b.pass(false), acts, {x, branch});
     return dot(out.x, dout) + (out.branch ? dot(out.branch, dout) : 0);
   };
   loss();
@@ -259,7 +260,7 @@ void check_head(const ModelConfig& c) {
   const double scale = 0.25;
   std::vector<double> losses(LayerBench::kRows);
   const StepState step{.loss_weight = scale};
-  const auto run = [&](const Pass& pass, const TensorView& hidden, const TensorView& dhidden) {
+  const auto run = [&](const ForwardContext& pass, const TensorView& hidden, const TensorView& dhidden) {
     language_modelling().run({.pass = pass,
                               .layers = b.random.model.layers,
                               .batch = batch,
@@ -272,7 +273,7 @@ void check_head(const ModelConfig& c) {
   };
   TensorView normed;
   const auto loss = [&] {
-    const Pass pass = b.pass(false);
+    const ForwardContext pass = b.pass(false);
     normed = head.forward_norm(pass, acts, {x, branch});
     run(pass, normed, {});
     double sum = 0;
@@ -281,7 +282,7 @@ void check_head(const ModelConfig& c) {
     return scale * sum;
   };
   loss();
-  const Pass pass = b.pass(true);
+  const ForwardContext pass = b.pass(true);
   const TensorView dx = b.rows();
   run(pass, normed, dx);
   head.backward_norm(pass, acts, dx);

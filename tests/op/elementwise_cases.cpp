@@ -100,7 +100,7 @@ GPT_OP_CASES(sum_losses) {
 }
 
 // Applied, clipped, beyond its limits and after clamp. The sums are the same doubles in every run.
-GPT_OP_CASES(finish_norm) {
+GPT_OP_CASES(finalize_grad_norm) {
   constexpr double kBad = HUGE_VAL;
   for (const StepState& start :
        {StepState{}, StepState{.loss_scale = 4, .loss_weight = 0.5, .clip_norm = 1, .updates = 7, .loss = 3},
@@ -115,12 +115,12 @@ GPT_OP_CASES(finish_norm) {
                    std::vector<double> sums(static_cast<size_t>(blocks), bad ? kBad : 2);
                    StepState step = start;
                    double* out = f.output_doubles(5, {});
-                   f.run(&KernelTable::finish_norm,
+                   f.run(&KernelTable::finalize_grad_norm,
                          {.block_sums = sums.data(), .blocks = blocks, .step = &step});
                    std::copy_n(
                        std::data({step.loss, step.norm, step.grad_scale, static_cast<double>(step.updates)}),
                        4, out);
-                   f.run(&KernelTable::finish_norm,
+                   f.run(&KernelTable::finalize_grad_norm,
                          {.block_sums = sums.data(), .blocks = blocks, .step = &step, .clamped = true});
                    out[4] = step.grad_scale;
                  });
@@ -190,25 +190,25 @@ Fill three_groups(int64_t width) {
   };
 }
 
-GPT_OP_CASES(store_rows) {
+GPT_OP_CASES(scatter_rows) {
   for (int64_t rows : {0, 1, 50}) {
     for (int64_t cols : {1, 33, 700}) {
       list.add(fmt::format("{}x{}", rows, cols), [=](OpFrame& f) {
         const TensorView src = f.act_input({rows, cols}, with_specials(normal_values()), 6);
         const TensorView dst = f.act_inout({rows + 5, cols}, normal_values(), {}, 1);
-        f.run(&KernelTable::store_rows, {.dst = dst, .src = src, .rows = f.longs(backwards(rows))});
+        f.run(&KernelTable::scatter_rows, {.dst = dst, .src = src, .rows = f.longs(backwards(rows))});
       });
     }
   }
   list.add("activation to fp32", [](OpFrame& f) {
     const TensorView src = f.act_input({40, 500}, with_specials(normal_values()), 6);
     const TensorView dst = f.inout({60, 500}, normal_values(), {});
-    f.run(&KernelTable::store_rows, {.dst = dst, .src = src, .rows = f.longs(backwards(40))});
+    f.run(&KernelTable::scatter_rows, {.dst = dst, .src = src, .rows = f.longs(backwards(40))});
   });
   list.add("fp32 to activation", [](OpFrame& f) {
     const TensorView src = f.input({40, 500}, with_specials(normal_values()));
     const TensorView dst = f.act_inout({60, 500}, normal_values(), {}, 3);
-    f.run(&KernelTable::store_rows, {.dst = dst, .src = src, .rows = f.longs(backwards(40))});
+    f.run(&KernelTable::scatter_rows, {.dst = dst, .src = src, .rows = f.longs(backwards(40))});
   });
   // int8 and q4_0: the reference rounds in float in a run in double too, so that values agree exactly. Row r
   // goes to r.
@@ -217,10 +217,10 @@ GPT_OP_CASES(store_rows) {
     std::iota(where.begin(), where.end(), 0);
     for (int64_t width : {1, 15, 16, 64, 100}) {
       list.add(fmt::format("int8 {} rows, groups of {}", rows, width), [=](OpFrame& f) {
-        f.run(&KernelTable::store_rows, {.dst = f.output_of(DType::i8, {rows, 3 * width}, {}, 5),
-                                         .src = f.act_input({rows, 3 * width}, three_groups(width), 2),
-                                         .rows = f.longs(where),
-                                         .scale = f.output({rows, 3}, {}, 1)});
+        f.run(&KernelTable::scatter_rows, {.dst = f.output_of(DType::i8, {rows, 3 * width}, {}, 5),
+                                           .src = f.act_input({rows, 3 * width}, three_groups(width), 2),
+                                           .rows = f.longs(where),
+                                           .scale = f.output({rows, 3}, {}, 1)});
       });
     }
     list.add(fmt::format("q4_0 {} rows", rows), [=](OpFrame& f) {
@@ -228,23 +228,23 @@ GPT_OP_CASES(store_rows) {
       const TensorView bytes = f.output_of(DType::i8, {rows, 3 * kBytes}, {}, 2 * kBytes);
       TensorView dst = make_view(bytes.data, DType::q4_0, {rows, 3 * kBlock});
       dst.ld = 5 * kBlock;
-      f.run(&KernelTable::store_rows, {.dst = dst,
-                                       .src = f.act_input({rows, 3 * kBlock}, three_groups(kBlock), 2),
-                                       .rows = f.longs(where)});
+      f.run(&KernelTable::scatter_rows, {.dst = dst,
+                                         .src = f.act_input({rows, 3 * kBlock}, three_groups(kBlock), 2),
+                                         .rows = f.longs(where)});
     });
   }
 }
 
 // Rows that are not kept, behind those that are, stay as they were.
-GPT_OP_CASES(keep_rows) {
+GPT_OP_CASES(compact_rows) {
   using Rows = std::vector<int64_t>;
   for (const Rows& kept :
        {Rows{}, Rows{0}, Rows{6}, Rows{0, 1, 5}, Rows{2, 3, 4, 8}, Rows{0, 1, 2, 3, 4, 5, 6, 7, 8}}) {
     for (int64_t cols : {1, 33, 700}) {
       list.add(fmt::format("{} of 9, {} wide", fmt::join(kept, " "), cols), [=](OpFrame& f) {
-        f.run(&KernelTable::keep_rows, {.x = f.act_inout({9, cols}, with_specials(normal_values()), {}, 2),
-                                        .rows = f.longs(kept),
-                                        .count = std::ssize(kept)});
+        f.run(&KernelTable::compact_rows, {.x = f.act_inout({9, cols}, with_specials(normal_values()), {}, 2),
+                                           .rows = f.longs(kept),
+                                           .count = std::ssize(kept)});
       });
     }
   }

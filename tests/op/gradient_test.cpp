@@ -210,19 +210,19 @@ void rope(const ExecContext&, const RopeArgs& a) noexcept {
       [&](Check& c, const TensorView& dx, const TensorView&) { run(c, dx, -a.sign); });
 }
 
-void head_norm_backward(const ExecContext&, const HeadNormBackwardArgs& a) noexcept {
+void qk_norm_backward(const ExecContext&, const QkNormBackwardArgs& a) noexcept {
   if (!checkable(a.dx)) return;
   check_in_place(
       a.y,
       [&](Check& c, const TensorView& y) {
-        c.ops().head_norm_forward(
+        c.ops().qk_norm_forward(
             c.ctx(), {.eps = 1e-2, .x = y, .n_head = a.n_head, .head_dim = a.head_dim, .rstd = a.rstd});
       },
       [&](Check& c, const TensorView& dx, const TensorView& y) {
-        HeadNormBackwardArgs args = a;
+        QkNormBackwardArgs args = a;
         args.dx = dx;
         args.y = y;
-        c.ops().head_norm_backward(c.ctx(), args);
+        c.ops().qk_norm_backward(c.ctx(), args);
       });
 }
 
@@ -344,7 +344,7 @@ void add(const ExecContext&, const AddArgs& a) noexcept {
   X(linear_backward_weight, linear_forward) \
   X(act_backward, act_forward)              \
   X(rope, rope)                             \
-  X(head_norm_backward, head_norm_forward)  \
+  X(qk_norm_backward, qk_norm_forward)      \
   X(dropout, dropout)                       \
   X(scale, scale)                           \
   X(attention_backward, attention_forward)  \
@@ -379,14 +379,14 @@ KernelTable checking_table() {
 const std::map<std::string, std::string>& ops_without_gradient() {
   static const std::map<std::string, std::string> list = {
       {"pack_matrix", "rearranges weights; products with packed ones have their own op tests"},
-      {"store_rows", "copies into the key/value cache, which training does not have"},
-      {"keep_rows", "moves the rows whose logits are wanted, in inference"},
+      {"scatter_rows", "copies into the key/value cache, which training does not have"},
+      {"compact_rows", "moves the rows whose logits are wanted, in inference"},
       {"select_candidates", "chooses tokens, in inference"},
       {"softcap", "for logits that are shown or sampled; in the loss it is part of cross_entropy"},
       {"preference", "gives the weights of a cross-entropy; the whole objective has a test of its own"},
       {"sum_losses", "for what is shown; gradients begin with cross_entropy"},
       {"sum_squares", "measures gradients"},
-      {"finish_norm", "measures gradients"},
+      {"finalize_grad_norm", "measures gradients"},
       {"clamp", "clips gradients"},
       {"adamw", "the update itself"},
       {"muon", "the update itself"},

@@ -45,7 +45,7 @@ Weights pack(OpFrame& f, const LinearShape& s, DType dtype, bool transposed, con
   result.memory = Buffer(bytes, "a packed matrix");
   result.packed = {result.memory.data(), dtype, s.out, s.in, transposed};
   const int64_t cut = s.out / 3;
-  const TensorView parts[] = {w.row_range(0, cut), w.row_range(cut, s.out - cut)};
+  const TensorView parts[] = {w.slice_rows(0, cut), w.slice_rows(cut, s.out - cut)};
   f.run(&KernelTable::pack_matrix, {.dst = &result.packed, .parts = parts});
   return result;
 }

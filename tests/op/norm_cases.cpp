@@ -166,19 +166,19 @@ GPT_OP_CASES(norm_backward) {
   }
 }
 
-GPT_OP_CASES(head_norm_forward) {
+GPT_OP_CASES(qk_norm_forward) {
   for (int64_t dim : {2, 8, 15, 16, 20, 64, 128}) {
     for (int64_t rows : {0, 1, 60}) {
       list.add(fmt::format("{} rows, dim {}", rows, dim), [=](OpFrame& f) {
         const TensorView x = f.act_inout({rows, 5 * dim}, normal_values(), {4 * kEpsilon, 12 * kEpsilon}, 7);
         const TensorView rstd = rows == 1 ? TensorView{} : f.output({rows, 5}, relative(10));
-        f.run(&KernelTable::head_norm_forward,
+        f.run(&KernelTable::qk_norm_forward,
               {.eps = 1e-6, .x = x, .n_head = 5, .head_dim = dim, .rstd = rstd});
       });
     }
   }
   list.add("NaN and infinity", [](OpFrame& f) {
-    f.run(&KernelTable::head_norm_forward,
+    f.run(&KernelTable::qk_norm_forward,
           {.eps = 1e-6,
            .x = f.act_inout({9, 40}, with_specials(normal_values()), relative(12)),
            .n_head = 5,
@@ -186,15 +186,14 @@ GPT_OP_CASES(head_norm_forward) {
   });
 }
 
-GPT_OP_CASES(head_norm_backward) {
+GPT_OP_CASES(qk_norm_backward) {
   for (int64_t dim : {2, 6, 8, 15, 16, 20, 64, 128}) {
     for (int64_t rows : {0, 1, 60}) {
       list.add(fmt::format("{} rows, dim {}", rows, dim), [=](OpFrame& f) {
         const TensorView dx = f.act_inout({rows, 3 * dim}, normal_values(), {32 * kEpsilon, 8 * kEpsilon}, 1);
         const TensorView y = f.act_input({rows, 3 * dim}, normal_values(), 2);
         const TensorView rstd = f.input({rows, 3}, uniform_values(0.5, 2));
-        f.run(&KernelTable::head_norm_backward,
-              {.dx = dx, .y = y, .rstd = rstd, .n_head = 3, .head_dim = dim});
+        f.run(&KernelTable::qk_norm_backward, {.dx = dx, .y = y, .rstd = rstd, .n_head = 3, .head_dim = dim});
       });
     }
   }

@@ -107,7 +107,7 @@ struct Weights {
   Weights(const KernelTable& kernels, const Form& form, int64_t out, int64_t in,
           const std::vector<uint8_t>& blocks)
       : rows(make_view(const_cast<uint8_t*>(blocks.data()), form.dtype, {out, in})) {
-    if (form.packed) pack(kernels, {rows.row_range(0, out / 3), rows.row_range(out / 3, out - out / 3)});
+    if (form.packed) pack(kernels, {rows.slice_rows(0, out / 3), rows.slice_rows(out / 3, out - out / 3)});
   }
   void pack(const KernelTable& kernels, std::vector<TensorView> parts) {
     ThreadPool pool(2);
@@ -184,7 +184,7 @@ TEST_P(Quantized, AreProductsOfTheDequantisedWeights) {
     const Stored y = product(kernels(), w, make_view(x.data(), {kRows, kIn}));
     for (int64_t o = 0; o < kOut; ++o) {
       std::vector<float> row(kIn);
-      dequantize_row(form.dtype, w.rows.row_range(o, 1).data, kIn, row.data());
+      dequantize_row(form.dtype, w.rows.slice_rows(o, 1).data, kIn, row.data());
       for (int64_t r = 0; r < kRows; ++r) {
         double want = 0, bound = 0;
         for (int64_t j = 0; j < kIn; ++j) {
@@ -209,8 +209,8 @@ TEST_P(Quantized, BitsOfARowDoNotDependOnTheOthers) {
     const Stored all = product(kernels(), w, all_rows, DType::f32, {}, 2);
     for (int64_t rows = 1; rows < most; rows += rows < (form.packed ? 20 : 10) ? 1 : form.packed ? 31 : 19) {
       const int64_t first = (most - rows) / 2;
-      EXPECT_TRUE(
-          same(product(kernels(), w, all_rows.row_range(first, rows)).view, all.view.row_range(first, rows)))
+      EXPECT_TRUE(same(product(kernels(), w, all_rows.slice_rows(first, rows)).view,
+                       all.view.slice_rows(first, rows)))
           << ::testing::PrintToString(form) << ", " << rows << " rows";
     }
   }
@@ -229,7 +229,7 @@ TEST_P(Quantized, GradientsAreThoseOfTheDequantisedMatrix) {
       const TensorView rows = make_view(const_cast<uint8_t*>(blocks.data()), form.dtype, {s.out, s.in});
       std::vector<float> plain(static_cast<size_t>(s.out * s.in));
       for (int64_t o = 0; o < s.out; ++o)
-        dequantize_row(form.dtype, rows.row_range(o, 1).data, s.in, plain.data() + o * s.in);
+        dequantize_row(form.dtype, rows.slice_rows(o, 1).data, s.in, plain.data() + o * s.in);
       const std::vector<float> dy = random_values(s.rows * s.out, 2), x = random_values(s.rows * s.in, 3);
       for (const DType act : kActs) {
         const Stored in(act, s.rows, s.out, dy), pre(act, s.rows, s.in, x);
@@ -273,7 +273,7 @@ TEST_P(Quantized, ScalesOfTheNextRowThatAreNoNumbers) {
       for (const size_t scale : scales(form.dtype))
         w[static_cast<size_t>(row) * (kOut - 1) + scale + 1] |= 0x7c;  // infinity or no number
       const Stored got = product(kernels(), Weights(kernels(), form, kOut, in, w), x.view);
-      EXPECT_TRUE(same(got.view.columns(0, kOut - 1), want.view.columns(0, kOut - 1)))
+      EXPECT_TRUE(same(got.view.slice_cols(0, kOut - 1), want.view.slice_cols(0, kOut - 1)))
           << ::testing::PrintToString(form) << ", " << blocks << " blocks";
     }
   }

@@ -83,7 +83,7 @@ class Feeding : public testing::TestWithParam<Case> {
       const Inference::Append part{slot, ids(at, n)};
       inference.append({&part, 1}, logits.view);
       at += n;
-      ASSERT_TRUE(same_bytes(logits.view, expected.view.row_range(static_cast<int64_t>(at) - 1, 1)))
+      ASSERT_TRUE(same_bytes(logits.view, expected.view.slice_rows(static_cast<int64_t>(at) - 1, 1)))
           << what << ": other bits after " << at << " tokens";
     }
   }
@@ -107,8 +107,8 @@ TEST_P(Feeding, ChunksThreadsAndStepSizeDoNotMatter) {
       }
       Inference inference = make(pool, 1, max_rows);
       Logits every(config_.n_ctx, config_.vocab_size);
-      inference.append_all(0, ids(0, 50), every.view.row_range(0, 50));
-      inference.append_all(0, ids(50, size() - 50), every.view.row_range(50, config_.n_ctx - 50));
+      inference.append_all(0, ids(0, 50), every.view.slice_rows(0, 50));
+      inference.append_all(0, ids(50, size() - 50), every.view.slice_rows(50, config_.n_ctx - 50));
       EXPECT_TRUE(same_bytes(every.view, expected.view)) << "append_all in two calls";
     }
   }
@@ -143,8 +143,8 @@ TEST_P(Feeding, CompanyDoesNotMatter) {
     row = 0;
     for (const Inference::Append& a : batch) {
       if (a.wanted > 0) {
-        ASSERT_TRUE(same_bytes(logits.view.row_range(row, a.wanted),
-                               expected.view.row_range(inference.length(a.slot) - a.wanted, a.wanted)))
+        ASSERT_TRUE(same_bytes(logits.view.slice_rows(row, a.wanted),
+                               expected.view.slice_rows(inference.length(a.slot) - a.wanted, a.wanted)))
             << "round " << round << ", slot " << a.slot;
       }
       row += a.wanted;
@@ -229,8 +229,8 @@ TEST_P(Feeding, WhatWasTakenBackNeverWas) {
           inference.append({&part, 1}, other.view);
           known = at + n;
           if (wanted > 0) {
-            ASSERT_TRUE(same_bytes(other.view.row_range(0, wanted),
-                                   want.view.row_range(static_cast<int64_t>(known) - wanted, wanted)))
+            ASSERT_TRUE(same_bytes(other.view.slice_rows(0, wanted),
+                                   want.view.slice_rows(static_cast<int64_t>(known) - wanted, wanted)))
                 << dtype_name(cache) << ", round " << round << ", after " << known << " tokens";
           }
         }
@@ -304,7 +304,7 @@ TEST_P(Sliding, PiecesDoNotMatterPastTheContext) {
         const Inference::Append part{slot, std::span(ids).subspan(at, n)};
         inference.append({&part, 1}, last.view);
         at += n;
-        ASSERT_TRUE(same_bytes(last.view, expected.view.row_range(static_cast<int64_t>(at) - 1, 1)))
+        ASSERT_TRUE(same_bytes(last.view, expected.view.slice_rows(static_cast<int64_t>(at) - 1, 1)))
             << "n_ctx " << n_ctx << ", pieces of " << cut[0] << ", after " << at;
         if (piece % 4 == 3) {
           inference.copy(slot, 1 - slot);
@@ -366,7 +366,7 @@ TEST_P(Sliding, TakesBackWhatTheWindowHas) {
     inference.append_all(0, tokens, last.view);
     inference.truncate(0, at + kept);
     if (kept > 0) {
-      ASSERT_TRUE(same_bytes(last.view.row_range(0, kept), expected.view.row_range(at, kept))) << at;
+      ASSERT_TRUE(same_bytes(last.view.slice_rows(0, kept), expected.view.slice_rows(at, kept))) << at;
     }
     at += kept;
   }

@@ -80,16 +80,17 @@ TEST(Init, NormalWithAndWithoutResidualScale) {
   expect_normal(gpt2(Role::wte), 0.02, "wte");
   expect_normal(gpt2(Role::wpe), 0.02, "wpe");
   expect_normal(gpt2(Role::q_weight, 1), 0.02, "q");
-  expect_normal(gpt2(Role::fc_weight, 2), 0.02, "fc");
+  expect_normal(gpt2(Role::up_proj_weight, 2), 0.02, "fc");
   expect_normal(gpt2(Role::out_weight, 0), 0.02 / std::sqrt(6.0), "out");
-  expect_normal(gpt2(Role::proj_weight, 2), 0.02 / std::sqrt(6.0), "proj");
-  for (Role bias : {Role::q_bias, Role::out_bias, Role::fc_bias, Role::proj_bias, Role::norm1_bias}) {
+  expect_normal(gpt2(Role::down_proj_weight, 2), 0.02 / std::sqrt(6.0), "proj");
+  for (Role bias :
+       {Role::q_bias, Role::out_bias, Role::up_proj_bias, Role::down_proj_bias, Role::norm1_bias}) {
     expect_constant(gpt2(bias, 0), 0, "biases");
   }
   expect_constant(gpt2(Role::norm2_gain, 1), 1, "gain");
   expect_constant(gpt2(Role::final_gain), 1, "final gain");
   const Started plain(wide("mini-gpt", R"({"init_std": 0.1})"));
-  expect_normal(plain(Role::proj_weight, 2), 0.1, "proj without the scale");
+  expect_normal(plain(Role::down_proj_weight, 2), 0.1, "proj without the scale");
 }
 
 TEST(Init, TorchBounds) {
@@ -99,9 +100,9 @@ TEST(Init, TorchBounds) {
   expect_uniform(m(Role::q_weight, 0), 64, "q");
   expect_uniform(m(Role::q_bias, 0), 64, "q bias");
   expect_uniform(m(Role::out_weight, 1), 64, "out");
-  expect_uniform(m(Role::fc_bias, 1), 64, "fc bias");
-  expect_uniform(m(Role::proj_weight, 1), 256, "proj");
-  expect_uniform(m(Role::proj_bias, 1), 256, "proj bias");
+  expect_uniform(m(Role::up_proj_bias, 1), 64, "fc bias");
+  expect_uniform(m(Role::down_proj_weight, 1), 256, "proj");
+  expect_uniform(m(Role::down_proj_bias, 1), 256, "proj bias");
   expect_uniform(m(Role::head_weight), 64, "head");
 }
 
@@ -112,9 +113,9 @@ TEST(Init, NanochatStartsAtLogV) {
     expect_normal(m(Role::wte), 1, "wte");
     expect_normal(m(Role::q_weight, 0), 1 / 8.0, "q: square, 1/sqrt(64)");
     expect_normal(m(Role::k_weight, 0), std::sqrt(0.5) / 8.0, "k: half as many outputs as inputs");
-    expect_normal(m(Role::fc_weight, 0), 1 / 8.0, "fc: more outputs than inputs");
+    expect_normal(m(Role::up_proj_weight, 0), 1 / 8.0, "fc: more outputs than inputs");
     expect_constant(m(Role::out_weight, 2), 0, "out");
-    expect_constant(m(Role::proj_weight, 2), 0, "proj");
+    expect_constant(m(Role::down_proj_weight, 2), 0, "proj");
     expect_constant(m(Role::head_weight), 0, "head");
     ThreadPool pool(1);
     const std::vector<int32_t> ids = random_ids(32, c.vocab_size, 1),
@@ -215,7 +216,8 @@ TEST(Counts, EveryPresetCompletes) {
   EXPECT_THROW(preset("nanochat-d34"), UsageError);
 }
 
-// Parameters lie in table order, aligned, glued ones directly behind each other, and none overlap.
+// Parameters lie in table order, aligned, contiguous_with_previous ones directly behind each other, and none
+// overlap.
 TEST(Params, LieInOneBuffer) {
   for (const SmallConfig& small : small_configs()) {
     const Model model(make_config(small));
@@ -224,7 +226,7 @@ TEST(Params, LieInOneBuffer) {
     for (int id = 0; id < model.table.count(); ++id) {
       const float* begin = buffer[id].as<float>();
       EXPECT_GE(begin, end) << small.name << " " << model.table[id].name;
-      if (model.table[id].glued) {
+      if (model.table[id].contiguous_with_previous) {
         EXPECT_EQ(begin, end) << small.name << " " << model.table[id].name;
       } else {
         EXPECT_EQ(reinterpret_cast<uintptr_t>(begin) % 64, 0u) << small.name << " " << model.table[id].name;

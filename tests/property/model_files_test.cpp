@@ -255,8 +255,9 @@ TEST(Llama2c, LoadsAndComputesTheSame) {
       put(floats(w).data(), static_cast<size_t>(w.size()) * sizeof(float));
     };
     put_role(Role::wte);
-    for (Role role : {Role::norm1_gain, Role::q_weight, Role::k_weight, Role::v_weight, Role::out_weight,
-                      Role::norm2_gain, Role::gate_weight, Role::proj_weight, Role::fc_weight}) {
+    for (Role role :
+         {Role::norm1_gain, Role::q_weight, Role::k_weight, Role::v_weight, Role::out_weight,
+          Role::norm2_gain, Role::gate_proj_weight, Role::down_proj_weight, Role::up_proj_weight}) {
       for (int64_t layer = 0; layer < c.n_layer; ++layer)
         put_role(role, layer);
     }

@@ -66,7 +66,7 @@ Outcome train(const Shape2& shape, Isa isa, int threads, bool recompute, DType d
     staged.get({&step, 1});
     outcome.loss += step.loss;
   }
-  const HostAccess all(grads.all());
+  const MappedView all(grads.all());
   outcome.gradient_bytes.assign(all->as<char>(), all->as<char>() + extent(*all));
   return outcome;
 }

@@ -10,8 +10,8 @@ namespace gpt::test {
 
 // Every matrix of a block, or q and v alone.
 inline std::vector<Role> all_matrices() {
-  return {Role::q_weight,    Role::k_weight,  Role::v_weight,   Role::out_weight,
-          Role::gate_weight, Role::fc_weight, Role::proj_weight};
+  return {Role::q_weight,         Role::k_weight,       Role::v_weight,        Role::out_weight,
+          Role::gate_proj_weight, Role::up_proj_weight, Role::down_proj_weight};
 }
 
 inline void fill_normal(const TensorView& view, double scale, RandomStream& random) {

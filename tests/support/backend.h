@@ -1,7 +1,7 @@
 #pragma once
 
 // Where tests run models: the program's own backend, or with GPT_GUARDED=1 in the environment one whose
-// memory only ops and HostAccess can touch.
+// memory only ops and MappedView can touch.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ namespace gpt::test {
 
 // Memory that is PROT_NONE unless somebody has opened it: one reserved range, so that an op opens it with one
 // call, and the weights of mapped files, which become part of it.
-class GuardedMemory : public Memory {
+class GuardedMemory : public DeviceAllocator {
  public:
   GuardedMemory() {
     void* const p = mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -96,7 +96,7 @@ class GuardedMemory : public Memory {
   struct Region {
     size_t size = 0;
     int protection = PROT_NONE;  // when it is open
-    int opened = 0;              // by HostAccess
+    int opened = 0;              // by MappedView
     int owners = 0;              // of a file's: tensors in it
   };
   using Regions = std::map<uintptr_t, Region>;
@@ -157,7 +157,7 @@ struct GuardedKernels : KernelTable {
   const KernelTable& inner;
 };
 
-inline Memory* memory() {
+inline DeviceAllocator* memory() {
   return is_guarded() ? &guarded_memory() : nullptr;
 }
 

@@ -105,12 +105,12 @@ inline std::string test_name(std::string name) {
 }
 
 inline double get(const TensorView& v, int64_t row, int64_t col) {
-  const HostAccess host(v);
+  const MappedView host(v);
   return v.dtype == DType::f64 ? host->row<double>(row)[col] : double{host->row<float>(row)[col]};
 }
 
 inline void set(const TensorView& v, int64_t row, int64_t col, double x) {
-  const HostAccess host(v);
+  const MappedView host(v);
   if (v.dtype == DType::f64) {
     host->row<double>(row)[col] = x;
   } else {
@@ -120,7 +120,7 @@ inline void set(const TensorView& v, int64_t row, int64_t col, double x) {
 
 // The numbers of a dense fp32 view.
 inline std::vector<float> floats(const TensorView& v) {
-  const HostAccess host(v);
+  const MappedView host(v);
   return {host->as<float>(), host->as<float>() + v.size()};
 }
 
@@ -140,7 +140,7 @@ class RandomModel {
 
  private:
   static void fill(const ParamSpec& spec, const TensorView& view, uint64_t seed, int id) {
-    const HostAccess access(view);
+    const MappedView access(view);
     const TensorView& w = *access;
     RandomStream random(seed, RandomSite::test, 0, static_cast<uint64_t>(id));
     const bool gain = spec.init.kind == InitRule::Kind::ones;
@@ -175,7 +175,7 @@ inline std::vector<int32_t> random_targets(int64_t n, int64_t vocab, uint64_t se
 inline bool same_bytes(const TensorView& a, const TensorView& b) {
   const size_t bytes = static_cast<size_t>(a.size()) * dtype_size(a.dtype);
   return a.dtype == b.dtype && a.size() == b.size() &&
-         std::memcmp(HostAccess(a)->data, HostAccess(b)->data, bytes) == 0;
+         std::memcmp(MappedView(a)->data, MappedView(b)->data, bytes) == 0;
 }
 
 }  // namespace gpt::test

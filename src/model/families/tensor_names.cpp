@@ -43,7 +43,7 @@ std::string tensor_name(const Naming& naming, Role role, int64_t block) {
 std::vector<const ParamSpec*> telling_specs(const ParamTable& table, const ModelConfig& c) {
   std::vector<const ParamSpec*> telling = {&table[table.find(Role::wte)]};
   for (const ParamSpec& spec : table.specs()) {
-    const bool tells = spec.layer == 0 && (spec.role == Role::q_weight || spec.role == Role::fc_weight);
+    const bool tells = spec.layer == 0 && (spec.role == Role::q_weight || spec.role == Role::up_proj_weight);
     if (tells || c.n_layer == 0) telling.push_back(&spec);
   }
   return telling;

@@ -12,14 +12,14 @@ struct Qkv {
 
 // The three parts of [N,(H+2Hkv)D], and q and k together.
 Qkv split(const ModelConfig& c, const TensorView& qkv) {
-  return {.q = qkv.columns(0, c.q_dim()),
-          .k = qkv.columns(c.q_dim(), c.kv_dim()),
-          .v = qkv.columns(c.q_dim() + c.kv_dim(), c.kv_dim()),
-          .qk = qkv.columns(0, c.q_dim() + c.kv_dim())};
+  return {.q = qkv.slice_cols(0, c.q_dim()),
+          .k = qkv.slice_cols(c.q_dim(), c.kv_dim()),
+          .v = qkv.slice_cols(c.q_dim() + c.kv_dim(), c.kv_dim()),
+          .qk = qkv.slice_cols(0, c.q_dim() + c.kv_dim())};
 }
 
 // How many keys a query sees; 0: all. A cache holds no more than its capacity.
-int64_t window(const Pass& pass) {
+int64_t window(const ForwardContext& pass) {
   const int64_t capacity = pass.cache ? pass.cache->capacity() : 0;
   const int64_t sliding = pass.config.sliding_window;
   return capacity > 0 && sliding > 0 ? std::min(capacity, sliding) : std::max(capacity, sliding);
@@ -64,7 +64,7 @@ SelfAttention::SelfAttention(const ModelConfig&, const ParamTable& table, int64_
                    {table.find(Role::v_weight, layer), table.find(Role::v_bias, layer)}}),
       out_(table, {{table.find(Role::out_weight, layer), table.find(Role::out_bias, layer)}}) {}
 
-AttentionShape SelfAttention::shape(const Pass& pass) const {
+AttentionShape SelfAttention::shape(const ForwardContext& pass) const {
   const ModelConfig& c = pass.config;
   return {.n_head = c.n_head,
           .n_kv_head = c.n_kv_head,
@@ -76,7 +76,7 @@ AttentionShape SelfAttention::shape(const Pass& pass) const {
           .dropout_stride = (c.n_ctx + 3) / 4 * 4};
 }
 
-void SelfAttention::rotate(const Pass& pass, const TensorView& qk, int sign) const {
+void SelfAttention::rotate(const ForwardContext& pass, const TensorView& qk, int sign) const {
   const ModelConfig& c = pass.config;
   pass.ctx.kernels.rope(pass.ctx, {.x = qk,
                                    .n_head = c.n_head + c.n_kv_head,
@@ -88,7 +88,7 @@ void SelfAttention::rotate(const Pass& pass, const TensorView& qk, int sign) con
                                    .interleaved = c.rope_layout == RopeLayout::interleaved});
 }
 
-void SelfAttention::project(const Pass& pass, AttentionActs& acts, const TensorView& in) const {
+void SelfAttention::project(const ForwardContext& pass, AttentionActs& acts, const TensorView& in) const {
   const ModelConfig& c = pass.config;
   qkv_.forward(pass, in, acts.qkv);
   const Qkv parts = split(c, acts.qkv);
@@ -97,27 +97,27 @@ void SelfAttention::project(const Pass& pass, AttentionActs& acts, const TensorV
   if (c.qk_norm) {
     pass.show(layer_, "qk.rotated", parts.qk);
     const KernelTable& k = pass.ctx.kernels;
-    k.head_norm_forward(pass.ctx, {c.norm_eps, parts.q, c.n_head, c.head_dim, acts.q_rstd});
-    k.head_norm_forward(pass.ctx, {c.norm_eps, parts.k, c.n_kv_head, c.head_dim, acts.k_rstd});
+    k.qk_norm_forward(pass.ctx, {c.norm_eps, parts.q, c.n_head, c.head_dim, acts.q_rstd});
+    k.qk_norm_forward(pass.ctx, {c.norm_eps, parts.k, c.n_kv_head, c.head_dim, acts.k_rstd});
   }
   pass.show(layer_, "qkv", acts.qkv);
   if (pass.cache) store(pass, acts);
 }
 
-void SelfAttention::store(const Pass& pass, const AttentionActs& acts) const {
+void SelfAttention::store(const ForwardContext& pass, const AttentionActs& acts) const {
   const Qkv parts = split(pass.config, acts.qkv);
   const KvCache& cache = *pass.cache;
-  pass.ctx.kernels.store_rows(pass.ctx, {.dst = cache.keys(layer_),
-                                         .src = parts.k,
-                                         .rows = pass.cache_rows,
-                                         .scale = cache.key_scales(layer_)});
-  pass.ctx.kernels.store_rows(pass.ctx, {.dst = cache.values(layer_),
-                                         .src = parts.v,
-                                         .rows = pass.cache_rows,
-                                         .scale = cache.value_scales(layer_)});
+  pass.ctx.kernels.scatter_rows(pass.ctx, {.dst = cache.keys(layer_),
+                                           .src = parts.k,
+                                           .rows = pass.cache_rows,
+                                           .scale = cache.key_scales(layer_)});
+  pass.ctx.kernels.scatter_rows(pass.ctx, {.dst = cache.values(layer_),
+                                           .src = parts.v,
+                                           .rows = pass.cache_rows,
+                                           .scale = cache.value_scales(layer_)});
 }
 
-void SelfAttention::attend(const Pass& pass, AttentionActs& acts, const TensorView& out) const {
+void SelfAttention::attend(const ForwardContext& pass, AttentionActs& acts, const TensorView& out) const {
   const Qkv parts = split(pass.config, acts.qkv);
   TensorView k = parts.k, v = parts.v, k_scale, v_scale;
   if (pass.cache) {
@@ -141,7 +141,7 @@ void SelfAttention::attend(const Pass& pass, AttentionActs& acts, const TensorVi
   out_.forward(pass, acts.mixed, out);
 }
 
-void SelfAttention::backward(const Pass& pass, const AttentionActs& acts, AttentionGrads& grads,
+void SelfAttention::backward(const ForwardContext& pass, const AttentionActs& acts, AttentionGrads& grads,
                              const TensorView& in, const TensorView& dout, const TensorView& din,
                              bool accumulate_din) const {
   const ModelConfig& c = pass.config;
@@ -161,8 +161,8 @@ void SelfAttention::backward(const Pass& pass, const AttentionActs& acts, Attent
                                                  .lse = acts.lse});
   if (c.qk_norm) {
     const KernelTable& k = pass.ctx.kernels;
-    k.head_norm_backward(pass.ctx, {dparts.q, parts.q, acts.q_rstd, c.n_head, c.head_dim});
-    k.head_norm_backward(pass.ctx, {dparts.k, parts.k, acts.k_rstd, c.n_kv_head, c.head_dim});
+    k.qk_norm_backward(pass.ctx, {dparts.q, parts.q, acts.q_rstd, c.n_head, c.head_dim});
+    k.qk_norm_backward(pass.ctx, {dparts.k, parts.k, acts.k_rstd, c.n_kv_head, c.head_dim});
   }
   if (c.position == Position::rope) rotate(pass, dparts.qk, -static_cast<int>(c.rope_sign));
   qkv_.backward(pass, in, grads.dqkv, din, accumulate_din);

@@ -27,16 +27,17 @@ class SelfAttention {
   SelfAttention(const ModelConfig& config, const ParamTable& table, int64_t layer);
 
   // Forward in two steps, in, out [N,C]: queries, keys and values, the latter into the cache if there is one;
-  void project(const Pass& pass, AttentionActs& acts, const TensorView& in) const;
+  void project(const ForwardContext& pass, AttentionActs& acts, const TensorView& in) const;
   // then what the queries find there.
-  void attend(const Pass& pass, AttentionActs& acts, const TensorView& out) const;
-  void backward(const Pass& pass, const AttentionActs& acts, AttentionGrads& grads, const TensorView& in,
-                const TensorView& dout, const TensorView& din, bool accumulate_din) const;
+  void attend(const ForwardContext& pass, AttentionActs& acts, const TensorView& out) const;
+  void backward(const ForwardContext& pass, const AttentionActs& acts, AttentionGrads& grads,
+                const TensorView& in, const TensorView& dout, const TensorView& din,
+                bool accumulate_din) const;
 
  private:
-  AttentionShape shape(const Pass& pass) const;
-  void rotate(const Pass& pass, const TensorView& qk, int sign) const;
-  void store(const Pass& pass, const AttentionActs& acts) const;
+  AttentionShape shape(const ForwardContext& pass) const;
+  void rotate(const ForwardContext& pass, const TensorView& qk, int sign) const;
+  void store(const ForwardContext& pass, const AttentionActs& acts) const;
 
   int64_t layer_;
   Linear qkv_, out_;

@@ -23,8 +23,8 @@ void BlockActs::plan(Planner& planner, const ModelConfig& c) {
 BlockActs BlockActs::first_rows(int64_t rows) const {
   BlockActs a = *this;
   for (TensorView* v : {&a.x_in, &a.x_out, &a.norm1_out, &a.norm2_out, &a.x_mid, &a.x_sum, &a.attention_out,
-                        &a.mlp_out, &a.attention.qkv, &a.attention.mixed, &a.mlp.fc, &a.mlp.hidden}) {
-    if (*v) *v = v->row_range(0, rows);
+                        &a.mlp_out, &a.attention.qkv, &a.attention.mixed, &a.mlp.up, &a.mlp.hidden}) {
+    if (*v) *v = v->slice_rows(0, rows);
   }
   return a;
 }
@@ -46,12 +46,12 @@ Block::Block(const ModelConfig& c, const ParamTable& table, int64_t layer)
       attention_(c, table, layer),
       mlp_(c, table, layer) {}
 
-void Block::drop(const Pass& pass, RandomSite site, const TensorView& x) const {
+void Block::drop(const ForwardContext& pass, RandomSite site, const TensorView& x) const {
   const DropoutKey dropout = pass.dropout(pass.config.resid_dropout, site, layer_);
   if (dropout.p > 0) pass.ctx.kernels.dropout(pass.ctx, {.out = x, .x = x, .dropout = dropout});
 }
 
-TensorView Block::drop_gradient(const Pass& pass, RandomSite site, const TensorView& dx,
+TensorView Block::drop_gradient(const ForwardContext& pass, RandomSite site, const TensorView& dx,
                                 BlockGrads& grads) const {
   const DropoutKey dropout = pass.dropout(pass.config.resid_dropout, site, layer_);
   if (dropout.p <= 0) return dx;
@@ -59,7 +59,7 @@ TensorView Block::drop_gradient(const Pass& pass, RandomSite site, const TensorV
   return grads.dbranch;
 }
 
-void Block::project(const Pass& pass, BlockActs& a, const Stream& in) const {
+void Block::project(const ForwardContext& pass, BlockActs& a, const Residual& in) const {
   const bool pre = pass.config.norm_position == NormPosition::pre;
   if (pre) norm1_.forward(pass, a.norm1, in, a.norm1_out, a.x_in);
   pass.show(layer_, "in", a.x_in);
@@ -67,21 +67,21 @@ void Block::project(const Pass& pass, BlockActs& a, const Stream& in) const {
   attention_.project(pass, a.attention, pre ? a.norm1_out : a.x_in);
 }
 
-void Block::attend(const Pass& pass, BlockActs& a) const {
+void Block::attend(const ForwardContext& pass, BlockActs& a) const {
   attention_.attend(pass, a.attention, a.attention_out);
   drop(pass, RandomSite::dropout_attention_out, a.attention_out);
   pass.show(layer_, "attention.out", a.attention_out);
 }
 
-void Block::feed_forward(const Pass& pass, BlockActs& a, const TensorView& in) const {
+void Block::feed_forward(const ForwardContext& pass, BlockActs& a, const TensorView& in) const {
   mlp_.forward(pass, a.mlp, in, a.mlp_out);
   drop(pass, RandomSite::dropout_mlp_out, a.mlp_out);
   pass.show(layer_, "mlp.out", a.mlp_out);
 }
 
-Stream Block::finish(const Pass& pass, BlockActs& a) const {
+Residual Block::finish(const ForwardContext& pass, BlockActs& a) const {
   attend(pass, a);
-  const Stream middle{a.x_in, a.attention_out};
+  const Residual middle{a.x_in, a.attention_out};
   if (pass.config.norm_position == NormPosition::pre) {
     norm2_.forward(pass, a.norm2, middle, a.norm2_out, a.x_mid);
     pass.show(layer_, "mid", a.x_mid);
@@ -98,7 +98,7 @@ Stream Block::finish(const Pass& pass, BlockActs& a) const {
   return {a.x_out};
 }
 
-void Block::recompute(const Pass& pass, BlockActs& a) const {
+void Block::recompute(const ForwardContext& pass, BlockActs& a) const {
   project(pass, a, {a.x_in});
   if (pass.config.norm_position == NormPosition::post) {
     finish(pass, a);
@@ -110,7 +110,8 @@ void Block::recompute(const Pass& pass, BlockActs& a) const {
   mlp_.forward_hidden(pass, a.mlp, a.norm2_out);
 }
 
-void Block::backward(const Pass& pass, const BlockActs& a, BlockGrads& g, const TensorView& dx) const {
+void Block::backward(const ForwardContext& pass, const BlockActs& a, BlockGrads& g,
+                     const TensorView& dx) const {
   if (pass.config.norm_position == NormPosition::pre) {
     backward_pre(pass, a, g, dx);
   } else {
@@ -118,7 +119,8 @@ void Block::backward(const Pass& pass, const BlockActs& a, BlockGrads& g, const 
   }
 }
 
-void Block::backward_pre(const Pass& pass, const BlockActs& a, BlockGrads& g, const TensorView& dx) const {
+void Block::backward_pre(const ForwardContext& pass, const BlockActs& a, BlockGrads& g,
+                         const TensorView& dx) const {
   TensorView dbranch = drop_gradient(pass, RandomSite::dropout_mlp_out, dx, g);
   mlp_.backward(pass, a.mlp, g.mlp, a.norm2_out, dbranch, g.dnorm, false);
   norm2_.backward(pass, a.norm2, a.x_mid, g.dnorm, dx, dx);
@@ -127,7 +129,8 @@ void Block::backward_pre(const Pass& pass, const BlockActs& a, BlockGrads& g, co
   norm1_.backward(pass, a.norm1, a.x_in, g.dnorm, dx, dx);
 }
 
-void Block::backward_post(const Pass& pass, const BlockActs& a, BlockGrads& g, const TensorView& dx) const {
+void Block::backward_post(const ForwardContext& pass, const BlockActs& a, BlockGrads& g,
+                          const TensorView& dx) const {
   norm2_.backward(pass, a.norm2, a.x_sum, dx, dx);
   TensorView dbranch = drop_gradient(pass, RandomSite::dropout_mlp_out, dx, g);
   mlp_.backward(pass, a.mlp, g.mlp, a.norm1_out, dbranch, dx, true);

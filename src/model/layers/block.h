@@ -40,26 +40,30 @@ class Block {
 
   // Stores the stream that comes in in acts.x_in and returns the one that goes out: x_mid + mlp_out with
   // pre-norm, x_out with post-norm.
-  Stream forward(const Pass& pass, BlockActs& acts, const Stream& in) const {
+  Residual forward(const ForwardContext& pass, BlockActs& acts, const Residual& in) const {
     project(pass, acts, in);
     return finish(pass, acts);
   }
   // The two halves of `forward`. The first ends with queries, keys and values; of what it leaves in acts the
   // second reads the queries and x_in, and treats each row by itself.
-  void project(const Pass& pass, BlockActs& acts, const Stream& in) const;
-  Stream finish(const Pass& pass, BlockActs& acts) const;
+  void project(const ForwardContext& pass, BlockActs& acts, const Residual& in) const;
+  Residual finish(const ForwardContext& pass, BlockActs& acts) const;
   // Computes again, from acts.x_in, what `backward` reads.
-  void recompute(const Pass& pass, BlockActs& acts) const;
+  void recompute(const ForwardContext& pass, BlockActs& acts) const;
   // dx [N,C]: gradient of the output on entry, of the input on return.
-  void backward(const Pass& pass, const BlockActs& acts, BlockGrads& grads, const TensorView& dx) const;
+  void backward(const ForwardContext& pass, const BlockActs& acts, BlockGrads& grads,
+                const TensorView& dx) const;
 
  private:
-  void attend(const Pass& pass, BlockActs& acts) const;
-  void feed_forward(const Pass& pass, BlockActs& acts, const TensorView& in) const;
-  void backward_pre(const Pass& pass, const BlockActs& acts, BlockGrads& grads, const TensorView& dx) const;
-  void backward_post(const Pass& pass, const BlockActs& acts, BlockGrads& grads, const TensorView& dx) const;
-  void drop(const Pass& pass, RandomSite site, const TensorView& x) const;
-  TensorView drop_gradient(const Pass& pass, RandomSite site, const TensorView& dx, BlockGrads& grads) const;
+  void attend(const ForwardContext& pass, BlockActs& acts) const;
+  void feed_forward(const ForwardContext& pass, BlockActs& acts, const TensorView& in) const;
+  void backward_pre(const ForwardContext& pass, const BlockActs& acts, BlockGrads& grads,
+                    const TensorView& dx) const;
+  void backward_post(const ForwardContext& pass, const BlockActs& acts, BlockGrads& grads,
+                     const TensorView& dx) const;
+  void drop(const ForwardContext& pass, RandomSite site, const TensorView& x) const;
+  TensorView drop_gradient(const ForwardContext& pass, RandomSite site, const TensorView& dx,
+                           BlockGrads& grads) const;
 
   int64_t layer_;
   Norm norm1_, norm2_;

@@ -10,9 +10,9 @@ void EmbeddingActs::plan(Planner& planner, const ModelConfig& c) {
 
 Embedding::Embedding(const ParamTable& table) : wte_(table.find(Role::wte)), wpe_(table.find(Role::wpe)) {}
 
-Stream Embedding::forward(const Pass& pass, EmbeddingActs& acts, const TensorView& out) const {
+Residual Embedding::forward(const ForwardContext& pass, EmbeddingActs& acts, const TensorView& out) const {
   const KernelTable& k = pass.ctx.kernels;
-  const TensorView raw = pass.config.embd_norm ? acts.raw.row_range(0, out.rows()) : out;
+  const TensorView raw = pass.config.embd_norm ? acts.raw.slice_rows(0, out.rows()) : out;
   k.embedding_forward(pass.ctx, {.out = raw,
                                  .ids = pass.batch.ids,
                                  .positions = pass.batch.positions,
@@ -27,7 +27,7 @@ Stream Embedding::forward(const Pass& pass, EmbeddingActs& acts, const TensorVie
   return {out};
 }
 
-void Embedding::backward(const Pass& pass, const EmbeddingActs& acts, const TensorView& dx,
+void Embedding::backward(const ForwardContext& pass, const EmbeddingActs& acts, const TensorView& dx,
                          bool add_to_wte) const {
   const KernelTable& k = pass.ctx.kernels;
   if (pass.config.embd_norm) Norm().backward(pass, acts.norm, acts.raw, dx, dx);

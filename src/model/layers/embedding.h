@@ -16,10 +16,11 @@ class Embedding {
   explicit Embedding(const ParamTable& table);
 
   // Writes out [N,C].
-  Stream forward(const Pass& pass, EmbeddingActs& acts, const TensorView& out) const;
+  Residual forward(const ForwardContext& pass, EmbeddingActs& acts, const TensorView& out) const;
   // dx [N,C] is the gradient of the output; overwritten. `add_to_wte`: the head that shares the token matrix
   // has written its part of the gradient.
-  void backward(const Pass& pass, const EmbeddingActs& acts, const TensorView& dx, bool add_to_wte) const;
+  void backward(const ForwardContext& pass, const EmbeddingActs& acts, const TensorView& dx,
+                bool add_to_wte) const;
 
  private:
   int wte_, wpe_;

@@ -18,10 +18,10 @@ Head::Head(const ModelConfig& c, const ParamTable& table)
               {{table.find(c.tie_embeddings ? Role::wte : Role::head_weight), table.find(Role::head_bias)}}) {
 }
 
-TensorView Head::forward_norm(const Pass& pass, HeadActs& acts, const Stream& in) const {
-  const TensorView x = acts.x.row_range(0, in.x.rows());
+TensorView Head::forward_norm(const ForwardContext& pass, HeadActs& acts, const Residual& in) const {
+  const TensorView x = acts.x.slice_rows(0, in.x.rows());
   if (has_norm_) {
-    const TensorView normed = acts.normed.row_range(0, in.x.rows());
+    const TensorView normed = acts.normed.slice_rows(0, in.x.rows());
     norm_.forward(pass, acts.norm, in, normed, x);
     pass.show(-1, "final_norm.in", x);
     pass.show(-1, "final_norm.out", normed);
@@ -32,14 +32,14 @@ TensorView Head::forward_norm(const Pass& pass, HeadActs& acts, const Stream& in
   return x;
 }
 
-void Head::logits(const Pass& pass, const TensorView& normed, const TensorView& logits) const {
+void Head::logits(const ForwardContext& pass, const TensorView& normed, const TensorView& logits) const {
   linear_.forward(pass, normed, logits);
   if (pass.config.logit_softcap > 0) {
     pass.ctx.kernels.softcap(pass.ctx, {.x = logits, .cap = pass.config.logit_softcap});
   }
 }
 
-void Head::backward_norm(const Pass& pass, const HeadActs& acts, const TensorView& dx) const {
+void Head::backward_norm(const ForwardContext& pass, const HeadActs& acts, const TensorView& dx) const {
   if (has_norm_) norm_.backward(pass, acts.norm, acts.x, dx, dx);
 }
 

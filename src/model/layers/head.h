@@ -19,14 +19,14 @@ class Head {
 
   // Stores the stream in acts.x and returns what the matrix reads [N,C]: acts.normed, or acts.x without a
   // norm.
-  TensorView forward_norm(const Pass& pass, HeadActs& acts, const Stream& in) const;
+  TensorView forward_norm(const ForwardContext& pass, HeadActs& acts, const Residual& in) const;
 
   // Softcapped logits of the given rows of normed [n,C] into logits [n,V].
-  void logits(const Pass& pass, const TensorView& normed, const TensorView& logits) const;
+  void logits(const ForwardContext& pass, const TensorView& normed, const TensorView& logits) const;
 
   const Linear& linear() const { return linear_; }  // from hidden states [N,C] to logits, before the softcap
   // Through the final norm: dx [N,C] in place.
-  void backward_norm(const Pass& pass, const HeadActs& acts, const TensorView& dx) const;
+  void backward_norm(const ForwardContext& pass, const HeadActs& acts, const TensorView& dx) const;
 
  private:
   bool has_norm_;

@@ -17,7 +17,7 @@ Linear::Linear(const ParamTable& table, std::vector<Part> parts) : parts_(std::m
 }
 
 // Weights in blocks are multiplied as they are, where they are.
-bool Linear::in_blocks(const Pass& pass, int first, int last) const {
+bool Linear::in_blocks(const ForwardContext& pass, int first, int last) const {
   for (int part = first; part <= last; ++part) {
     if (is_quantized(pass.weights[static_cast<size_t>(parts_[static_cast<size_t>(part)].weight)].dtype))
       return true;
@@ -31,7 +31,7 @@ bool reads_as_stored(DType stored, DType compute, bool in_place) {
   return is_quantized(stored) || widens || (in_place && stored == compute);
 }
 
-const PackedMatrix* Linear::packed(const Pass& pass, int first, int last, bool transposed) const {
+const PackedMatrix* Linear::packed(const ForwardContext& pass, int first, int last, bool transposed) const {
   if (pass.packed != nullptr && pass.packs_per_use)
     return pass.packed->pack(pass.ctx, pass.weights, parts_[static_cast<size_t>(first)].weight,
                              parts_[static_cast<size_t>(last)].weight, pass.compute, transposed);
@@ -75,17 +75,17 @@ bool Linear::is_adapted(const RowsAdapter& rows) const {
   return std::ranges::any_of(parts_, [&](const Part& p) { return rows.adapter->find(p.weight) != nullptr; });
 }
 
-bool Linear::has_adapter(const Pass& pass) const {
+bool Linear::has_adapter(const ForwardContext& pass) const {
   return std::ranges::any_of(pass.batch.adapters, [&](const RowsAdapter& rows) { return is_adapted(rows); });
 }
 
 namespace {
 
 TensorView rows_of(const TensorView& v, const RowsAdapter& rows) {
-  return v.row_range(rows.begin, rows.end - rows.begin);
+  return v.slice_rows(rows.begin, rows.end - rows.begin);
 }
 
-DropoutKey adapter_dropout(const Pass& pass, const RowsAdapter& rows, const LowRank& product) {
+DropoutKey adapter_dropout(const ForwardContext& pass, const RowsAdapter& rows, const LowRank& product) {
   DropoutKey key = pass.dropout(rows.adapter->dropout, RandomSite::dropout_adapter, product.a);
   key.first_row += rows.begin;
   return key;
@@ -95,14 +95,14 @@ DropoutKey adapter_dropout(const Pass& pass, const RowsAdapter& rows, const LowR
 
 // fn(rows, product, its columns of y): every product of an adapter with its rows.
 template <class F>
-void Linear::for_adapters(const Pass& pass, const TensorView& y, F&& fn) const {
+void Linear::for_adapters(const ForwardContext& pass, const TensorView& y, F&& fn) const {
   for (const RowsAdapter& rows : pass.batch.adapters) {
     if (rows.begin >= rows.end) continue;
     const LowRank* previous = nullptr;
     for_products(false, [&](const Columns& c) {
       const LowRank* product = rows.adapter->find(parts_[static_cast<size_t>(c.first)].weight);
       if (product != nullptr && product != previous)
-        fn(rows, *product, rows_of(y, rows).columns(c.begin, rows.adapter->b(*product).rows()));
+        fn(rows, *product, rows_of(y, rows).slice_cols(c.begin, rows.adapter->b(*product).rows()));
       previous = product;
     });
   }
@@ -111,20 +111,20 @@ void Linear::for_adapters(const Pass& pass, const TensorView& y, F&& fn) const {
 namespace {
 
 // What an adapter's A reads: x, of which training drops some.
-TensorView adapter_input(const Pass& pass, const RowsAdapter& rows, const LowRank& product,
+TensorView adapter_input(const ForwardContext& pass, const RowsAdapter& rows, const LowRank& product,
                          const TensorView& x) {
   const DropoutKey dropout = adapter_dropout(pass, rows, product);
   if (dropout.p <= 0) return rows_of(x, rows);
-  const TensorView dropped = rows_of(pass.dropped, rows).columns(0, x.cols());
+  const TensorView dropped = rows_of(pass.dropped, rows).slice_cols(0, x.cols());
   pass.ctx.kernels.dropout(pass.ctx, {.out = dropped, .x = rows_of(x, rows), .dropout = dropout});
   return dropped;
 }
 
 // scale x A^T [n,r], in the first columns of what adapters work in.
-TensorView low_rank_product(const Pass& pass, const RowsAdapter& rows, const LowRank& product,
+TensorView low_rank_product(const ForwardContext& pass, const RowsAdapter& rows, const LowRank& product,
                             const TensorView& input) {
   const KernelTable& k = pass.ctx.kernels;
-  const TensorView t = rows_of(pass.low_rank, rows).columns(0, product.rank);
+  const TensorView t = rows_of(pass.low_rank, rows).slice_cols(0, product.rank);
   k.linear_forward(pass.ctx,
                    {.y = t, .x = input, .w = rows.adapter->a(product), .row_invariant = pass.row_invariant});
   k.scale(pass.ctx, {.x = t, .factor = product.scale});
@@ -138,14 +138,14 @@ TensorView transposed(TensorView v) {
 }
 
 // dx += dt A, of what was not dropped.
-void add_input_gradient(const Pass& pass, const RowsAdapter& rows, const LowRank& product,
+void add_input_gradient(const ForwardContext& pass, const RowsAdapter& rows, const LowRank& product,
                         const TensorView& dt, const TensorView& dx) {
   const KernelTable& k = pass.ctx.kernels;
   const TensorView& a = rows.adapter->a(product);
   const DropoutKey dropout = adapter_dropout(pass, rows, product);
   if (dropout.p <= 0)
     return k.linear_backward_input(pass.ctx, {.dx = dx, .dy = dt, .w = a, .accumulate = true});
-  const TensorView part = rows_of(pass.dropped, rows).columns(0, dx.cols());
+  const TensorView part = rows_of(pass.dropped, rows).slice_cols(0, dx.cols());
   k.linear_backward_input(pass.ctx, {.dx = part, .dy = dt, .w = a});
   k.dropout(pass.ctx, {.out = part, .x = part, .dropout = dropout});
   k.add(pass.ctx, {.out = dx, .a = dx, .b = part});
@@ -153,7 +153,7 @@ void add_input_gradient(const Pass& pass, const RowsAdapter& rows, const LowRank
 
 }  // namespace
 
-void Linear::add_adapters(const Pass& pass, const TensorView& x, const TensorView& y) const {
+void Linear::add_adapters(const ForwardContext& pass, const TensorView& x, const TensorView& y) const {
   for_adapters(pass, y, [&](const RowsAdapter& rows, const LowRank& product, const TensorView& columns) {
     const TensorView t = low_rank_product(pass, rows, product, adapter_input(pass, rows, product, x));
     pass.ctx.kernels.linear_backward_input(
@@ -161,11 +161,11 @@ void Linear::add_adapters(const Pass& pass, const TensorView& x, const TensorVie
   });
 }
 
-void Linear::backward_adapters(const Pass& pass, const TensorView& x, const TensorView& dy,
+void Linear::backward_adapters(const ForwardContext& pass, const TensorView& x, const TensorView& dy,
                                const TensorView& dx) const {
   const KernelTable& k = pass.ctx.kernels;
   for_adapters(pass, dy, [&](const RowsAdapter& rows, const LowRank& product, const TensorView& columns) {
-    const TensorView dt = rows_of(pass.low_rank, rows).columns(rows.adapter->rank, product.rank);
+    const TensorView dt = rows_of(pass.low_rank, rows).slice_cols(rows.adapter->rank, product.rank);
     k.linear_backward_input(pass.ctx, {.dx = dt, .dy = columns, .w = rows.adapter->b(product)});
     k.scale(pass.ctx, {.x = dt, .factor = product.scale});
     if (!pass.adapter_grads.empty()) {
@@ -183,7 +183,7 @@ void Linear::backward_adapters(const Pass& pass, const TensorView& x, const Tens
   });
 }
 
-void Linear::forward(const Pass& pass, const TensorView& x, const TensorView& y,
+void Linear::forward(const ForwardContext& pass, const TensorView& x, const TensorView& y,
                      const Activation& act) const {
   if (!has_adapter(pass)) return multiply(pass, x, y, act);
   if (!act.act) {
@@ -208,13 +208,13 @@ void Linear::forward(const Pass& pass, const TensorView& x, const TensorView& y,
   }
 }
 
-void Linear::multiply(const Pass& pass, const TensorView& x, const TensorView& y,
+void Linear::multiply(const ForwardContext& pass, const TensorView& x, const TensorView& y,
                       const Activation& act) const {
   const bool one_bias = parts_.front().bias < 0 || biases(pass.weights, all());
   const PackedMatrix* matrix = one_bias ? packed(pass, 0, last(), false) : nullptr;
   for_products(matrix || (one_bias && weights(pass.weights, all())), [&](const Columns& c) {
     const PackedMatrix* part = matrix ? matrix : packed(pass, c.first, c.last, false);
-    pass.ctx.kernels.linear_forward(pass.ctx, {.y = y.columns(c.begin, c.n),
+    pass.ctx.kernels.linear_forward(pass.ctx, {.y = y.slice_cols(c.begin, c.n),
                                                .x = x,
                                                .w = part ? TensorView{} : weights(pass.weights, c),
                                                .bias = biases(pass.weights, c),
@@ -226,15 +226,15 @@ void Linear::multiply(const Pass& pass, const TensorView& x, const TensorView& y
   });
 }
 
-void Linear::backward(const Pass& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
-                      bool accumulate_dx, const Activation& act) const {
+void Linear::backward(const ForwardContext& pass, const TensorView& x, const TensorView& dy,
+                      const TensorView& dx, bool accumulate_dx, const Activation& act) const {
   const KernelTable& k = pass.ctx.kernels;
   const bool one_grad = weights(pass.grads, all()) && (parts_.front().bias < 0 || biases(pass.grads, all()));
   for_products(one_grad, [&](const Columns& c) {
     if (!pass.grad(parts_[static_cast<size_t>(c.first)].weight)) return;  // frozen
     k.linear_backward_weight(pass.ctx, {.dw = weights(pass.grads, c),
                                         .dbias = biases(pass.grads, c),
-                                        .dy = dy.columns(c.begin, c.n),
+                                        .dy = dy.slice_cols(c.begin, c.n),
                                         .x = x,
                                         .accumulate = pass.accumulate_grads,
                                         .compute = pass.compute});
@@ -249,7 +249,7 @@ void Linear::backward(const Pass& pass, const TensorView& x, const TensorView& d
   const PackedMatrix* matrix = packed(pass, 0, last(), true);
   for_products(matrix || weights(pass.weights, all()), [&](const Columns& c) {
     k.linear_backward_input(pass.ctx, {.dx = dx,
-                                       .dy = dy.columns(c.begin, c.n),
+                                       .dy = dy.slice_cols(c.begin, c.n),
                                        .w = matrix ? TensorView{} : weights(pass.weights, c),
                                        .accumulate = accumulate_dx || c.begin > 0,
                                        .packed = matrix,

@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
+#include "model/forward_context.h"
 #include "model/param_table.h"
-#include "model/pass.h"
 
 namespace gpt {
 
@@ -32,13 +32,16 @@ class Linear {
   };
   // y [N,out] = act(x [N,in] w^T + bias), plus what the adapters of rows add before act; with these and an
   // activation `pre` must be there.
-  void forward(const Pass& pass, const TensorView& x, const TensorView& y, const Activation& act) const;
-  void forward(const Pass& pass, const TensorView& x, const TensorView& y) const { forward(pass, x, y, {}); }
+  void forward(const ForwardContext& pass, const TensorView& x, const TensorView& y,
+               const Activation& act) const;
+  void forward(const ForwardContext& pass, const TensorView& x, const TensorView& y) const {
+    forward(pass, x, y, {});
+  }
   // Gradients of the parameters, an adapter's too; and of x, added to dx with `accumulate_dx`. An absent dx
   // is skipped. With an activation x = act(pre), and dx is the gradient of pre.
-  void backward(const Pass& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
+  void backward(const ForwardContext& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
                 bool accumulate_dx, const Activation& act) const;
-  void backward(const Pass& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
+  void backward(const ForwardContext& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
                 bool accumulate_dx) const {
     backward(pass, x, dy, dx, accumulate_dx, {});
   }
@@ -49,19 +52,20 @@ class Linear {
     int64_t begin, n;  // columns of y
   };
   // y = act(x w^T + bias), without adapters.
-  void multiply(const Pass& pass, const TensorView& x, const TensorView& y, const Activation& act) const;
+  void multiply(const ForwardContext& pass, const TensorView& x, const TensorView& y,
+                const Activation& act) const;
   bool is_adapted(const RowsAdapter& rows) const;
-  bool has_adapter(const Pass& pass) const;
+  bool has_adapter(const ForwardContext& pass) const;
   template <class F>
-  void for_adapters(const Pass& pass, const TensorView& y, F&& fn) const;
-  void add_adapters(const Pass& pass, const TensorView& x, const TensorView& y) const;
-  void backward_adapters(const Pass& pass, const TensorView& x, const TensorView& dy,
+  void for_adapters(const ForwardContext& pass, const TensorView& y, F&& fn) const;
+  void add_adapters(const ForwardContext& pass, const TensorView& x, const TensorView& y) const;
+  void backward_adapters(const ForwardContext& pass, const TensorView& x, const TensorView& dy,
                          const TensorView& dx) const;
   int last() const { return static_cast<int>(parts_.size()) - 1; }
   Columns all() const { return {0, last(), 0, out_}; }
-  bool in_blocks(const Pass& pass, int first, int last) const;
+  bool in_blocks(const ForwardContext& pass, int first, int last) const;
   // The packed form of some parts, or null where there is none.
-  const PackedMatrix* packed(const Pass& pass, int first, int last, bool transposed) const;
+  const PackedMatrix* packed(const ForwardContext& pass, int first, int last, bool transposed) const;
   // The matrix or the vector that some parts form in memory; absent where they do not.
   TensorView weights(std::span<const TensorView> views, const Columns& c) const;
   TensorView biases(std::span<const TensorView> views, const Columns& c) const;

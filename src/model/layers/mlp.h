@@ -6,14 +6,14 @@
 namespace gpt {
 
 struct MlpActs {
-  TensorView fc;      // [N,F], or gate and fc side by side [N,2F] with swiglu; before the activation
+  TensorView up;      // [N,F], or gate and fc side by side [N,2F] with swiglu; before the activation
   TensorView hidden;  // [N,F] after the activation
   void plan(Planner& planner, const ModelConfig& config);
 };
 
 struct MlpGrads {
   TensorView dhidden;  // [N,F], only with swiglu
-  TensorView dfc;      // [N,F] or [N,2F]
+  TensorView dup;      // [N,F] or [N,2F]
   void plan(Planner& planner, const ModelConfig& config);
 };
 
@@ -23,15 +23,15 @@ class Mlp {
   Mlp(const ModelConfig& config, const ParamTable& table, int64_t layer);
 
   // in, out [N,C]
-  void forward(const Pass& pass, MlpActs& acts, const TensorView& in, const TensorView& out) const;
+  void forward(const ForwardContext& pass, MlpActs& acts, const TensorView& in, const TensorView& out) const;
   // Its part that ends with acts.hidden: what `backward` reads.
-  void forward_hidden(const Pass& pass, MlpActs& acts, const TensorView& in) const;
-  void backward(const Pass& pass, const MlpActs& acts, MlpGrads& grads, const TensorView& in,
+  void forward_hidden(const ForwardContext& pass, MlpActs& acts, const TensorView& in) const;
+  void backward(const ForwardContext& pass, const MlpActs& acts, MlpGrads& grads, const TensorView& in,
                 const TensorView& dout, const TensorView& din, bool accumulate_din) const;
 
  private:
   int64_t layer_;
-  Linear fc_, proj_;
+  Linear up_, down_;
 };
 
 }  // namespace gpt

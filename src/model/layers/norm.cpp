@@ -12,7 +12,7 @@ void NormStats::plan(Planner& planner, const ModelConfig& config) {
 Norm::Norm(const ParamTable& table, Role gain, Role bias, int64_t layer)
     : gain_(table.find(gain, layer)), bias_(table.find(bias, layer)) {}
 
-void Norm::forward(const Pass& pass, NormStats& stats, const Stream& in, const TensorView& out,
+void Norm::forward(const ForwardContext& pass, NormStats& stats, const Residual& in, const TensorView& out,
                    const TensorView& sum) const {
   pass.ctx.kernels.norm_forward(pass.ctx, {.kind = pass.config.norm,
                                            .eps = pass.config.norm_eps,
@@ -26,8 +26,8 @@ void Norm::forward(const Pass& pass, NormStats& stats, const Stream& in, const T
                                            .rstd = stats.rstd});
 }
 
-void Norm::backward(const Pass& pass, const NormStats& stats, const TensorView& x, const TensorView& dout,
-                    const TensorView& dx, const TensorView& dresidual) const {
+void Norm::backward(const ForwardContext& pass, const NormStats& stats, const TensorView& x,
+                    const TensorView& dout, const TensorView& dx, const TensorView& dresidual) const {
   pass.ctx.kernels.norm_backward(pass.ctx, {.kind = pass.config.norm,
                                             .dx = dx,
                                             .dout = dout,

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "model/forward_context.h"
 #include "model/param_table.h"
-#include "model/pass.h"
 #include "model/planner.h"
 
 namespace gpt {
@@ -18,11 +18,11 @@ class Norm {
   Norm(const ParamTable& table, Role gain, Role bias, int64_t layer);
 
   // out = norm(in.x); with a branch: sum = in.x + in.branch, out = norm(sum).
-  void forward(const Pass& pass, NormStats& stats, const Stream& in, const TensorView& out,
+  void forward(const ForwardContext& pass, NormStats& stats, const Residual& in, const TensorView& out,
                const TensorView& sum) const;
   // dx = d(norm)/dx dout (+ dresidual); x is what was normalised.
-  void backward(const Pass& pass, const NormStats& stats, const TensorView& x, const TensorView& dout,
-                const TensorView& dx, const TensorView& dresidual = {}) const;
+  void backward(const ForwardContext& pass, const NormStats& stats, const TensorView& x,
+                const TensorView& dout, const TensorView& dx, const TensorView& dresidual = {}) const;
 
  private:
   int gain_ = -1, bias_ = -1;

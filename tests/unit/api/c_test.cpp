@@ -38,7 +38,7 @@ TEST_F(CInterface, GivesWhatTheLibraryGives) {
   const char* const options[] = {"max_tokens=20",     "seed=9",           "temperature=1.5",     "stop=zzz",
                                  "logit_bias=5=-inf", "logit_bias=6=0.5", "top_p_rule=reaching", nullptr};
   std::string text;
-  gpt_finish finish = GPT_GOES_ON;
+  gpt_finish finish = GPT_FINISH_NONE;
   ASSERT_EQ(gpt_feed(session, "the cat", 7), GPT_OK);
   ASSERT_EQ(gpt_generate(session, options, append, &text, &finish), GPT_OK) << gpt_last_error();
   EXPECT_EQ(finish, GPT_FINISH_LENGTH);
@@ -155,7 +155,7 @@ TEST_F(CInterface, ServesManyRequests) {
     size_t n = 0;
     ASSERT_EQ(gpt_step(engine, &events, &n, &idle), GPT_OK);
     for (size_t i = 0; i < n; ++i)
-      ended += events[i].finish != GPT_GOES_ON ? 1 : 0;
+      ended += events[i].finish != GPT_FINISH_NONE ? 1 : 0;
   }
   EXPECT_EQ(ended, 3);
   const char* const special[] = {"max_tokens=5", "special=true", nullptr};

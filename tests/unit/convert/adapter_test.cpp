@@ -68,7 +68,7 @@ std::vector<float> logits(const Model& model, const Golden& golden, std::shared_
         0,
         std::span(golden.ids)
             .subspan(static_cast<size_t>(b * golden.tokens), static_cast<size_t>(golden.tokens)),
-        view.row_range(b * golden.tokens, golden.tokens));
+        view.slice_rows(b * golden.tokens, golden.tokens));
   }
   return all;
 }
@@ -209,7 +209,7 @@ TEST(Adapters, AddUp) {
 void copy_numbers(const TensorView& from, const TensorView& to) {
   if (is_quantized(from.dtype)) {
     for (int64_t r = 0; r < from.rows(); ++r)
-      dequantize_row(from.dtype, from.row_range(r, 1).data, from.cols(), to.row<float>(r));
+      dequantize_row(from.dtype, from.slice_rows(r, 1).data, from.cols(), to.row<float>(r));
     return;
   }
   const bool matrix = from.rank == 2;

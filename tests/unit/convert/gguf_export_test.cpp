@@ -119,7 +119,7 @@ TEST(GgufExport, ReportsRowsThatAreNotWholeBlocks) {
   };
   EXPECT_EQ(used(Role::wte, -1), DType::q8_0);  // q6_k, as the matrix of the head
   EXPECT_EQ(used(Role::q_weight, 0), DType::q5_0);
-  EXPECT_EQ(used(Role::proj_weight, 1), DType::f16);
+  EXPECT_EQ(used(Role::down_proj_weight, 1), DType::f16);
   EXPECT_EQ(logits_of(LoadedModel(dir.file("m.gguf")).model(), {1, 2, 3}).size(), 69u);
 }
 

@@ -126,8 +126,8 @@ TEST_F(ToyFamily, SaysWhatItLacks) {
 
 TEST_F(ToyFamily, HasModulesAndPresets) {
   EXPECT_EQ(module_name(kNaming, Role::k_weight), "ask_key_value");
-  EXPECT_EQ(module_name(kNaming, Role::proj_weight), "close");
-  EXPECT_EQ(module_name(kNaming, Role::gate_weight), "");
+  EXPECT_EQ(module_name(kNaming, Role::down_proj_weight), "close");
+  EXPECT_EQ(module_name(kNaming, Role::gate_proj_weight), "");
   EXPECT_EQ(module_name(*family::gpt2.namings[0], Role::v_weight), "c_attn");
   EXPECT_EQ(module_name(*family::qwen2.namings[0], Role::out_weight), "o_proj");
   EXPECT_EQ(preset("toy-small")["norm"], "rms");

@@ -174,8 +174,8 @@ TEST_P(HeadGradient, IsTheSameForAnyMicroBatches) {
     parts.randomise();
     EXPECT_NEAR(parts.run(rows, micro_batch), loss, 1e-12) << micro_batch;
     for (int id = 0; id < whole.model.table.count(); ++id) {
-      const std::vector<double> a = copy_values(*HostAccess(whole.grads[id]));
-      const std::vector<double> b = copy_values(*HostAccess(parts.grads[id]));
+      const std::vector<double> a = copy_values(*MappedView(whole.grads[id]));
+      const std::vector<double> b = copy_values(*MappedView(parts.grads[id]));
       for (size_t i = 0; i < a.size(); ++i)
         ASSERT_NEAR(a[i], b[i], 1e-11) << whole.model.table[id].name << ", micro-batches of " << micro_batch;
     }

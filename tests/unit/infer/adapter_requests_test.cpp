@@ -19,7 +19,7 @@ class AdapterRequests : public testing::Test {
   AdapterRequests()
       : base(make_config({"adapted", "llama", R"({"n_ctx": 120, "n_kv_head": 2})"}), DType::f32),
         first(base.model, DType::f32, 1),
-        second(base.model, DType::f32, 2, {Role::v_weight, Role::proj_weight}, 5) {}
+        second(base.model, DType::f32, 2, {Role::v_weight, Role::down_proj_weight}, 5) {}
 
   Inference make(int slots) {
     Inference inference(base.model, backend(pool, best_isa()),

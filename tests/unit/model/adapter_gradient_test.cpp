@@ -17,7 +17,7 @@ class AdapterGradient : public testing::TestWithParam<std::tuple<const char*, bo
 TEST_P(AdapterGradient, AgreesWithFiniteDifferences) {
   const auto& [name, all, dropout] = GetParam();
   const RandomModel base(make_config(small_config(name)), DType::f64);
-  const std::vector<Role> some = {Role::q_weight, Role::v_weight, Role::proj_weight};
+  const std::vector<Role> some = {Role::q_weight, Role::v_weight, Role::down_proj_weight};
   const RandomAdaptedModel a(base.model, DType::f64, 2, all ? all_matrices() : some, all, dropout);
   const ParamBuffer grads(a.model.table, DType::f64, "test gradients", memory());
   ThreadPool pool(1);

@@ -22,7 +22,7 @@ class Adapters : public testing::TestWithParam<Case> {
             make_config({"adapted", std::get<0>(GetParam()), R"({"n_ctx": 150, "n_embd": 32, "d_ff": 96})"}),
             DType::f32),
         first_(base_.model, DType::f32, 1),
-        second_(base_.model, DType::f32, 2, {Role::v_weight, Role::proj_weight}, 5) {}
+        second_(base_.model, DType::f32, 2, {Role::v_weight, Role::down_proj_weight}, 5) {}
 
   Inference make(ThreadPool& pool, int slots, const Model& model) const {
     const DType weights = std::get<2>(GetParam());
@@ -53,7 +53,7 @@ class Adapters : public testing::TestWithParam<Case> {
     }
     const TensorView result = logits(kTokens);
     for (int64_t t = 0; t < kTokens; ++t)
-      inference.append_all(0, std::span(tokens).subspan(static_cast<size_t>(t), 1), result.row_range(t, 1));
+      inference.append_all(0, std::span(tokens).subspan(static_cast<size_t>(t), 1), result.slice_rows(t, 1));
     return result;
   }
 
@@ -92,8 +92,8 @@ TEST_P(Adapters, CompanyDoesNotMatter) {
     inference.append(batch, got);
     int64_t row = 0;
     for (const Inference::Append& a : batch) {
-      ASSERT_TRUE(same_bytes(got.row_range(row, a.wanted),
-                             want[static_cast<size_t>(a.slot)].row_range(at + n - a.wanted, a.wanted)))
+      ASSERT_TRUE(same_bytes(got.slice_rows(row, a.wanted),
+                             want[static_cast<size_t>(a.slot)].slice_rows(at + n - a.wanted, a.wanted)))
           << "slot " << a.slot << ", after " << at + n;
       row += a.wanted;
     }
@@ -147,7 +147,7 @@ TEST_P(Adapters, SequencesWithOtherAdaptersShareNothing) {
   inference.truncate(2, 4);
   const TensorView got = logits(kTokens - 4), want = alone(tokens, 0);
   inference.append_all(2, std::span(tokens).subspan(4), got);
-  EXPECT_TRUE(same_bytes(got, want.row_range(4, kTokens - 4)));
+  EXPECT_TRUE(same_bytes(got, want.slice_rows(4, kTokens - 4)));
   inference.reset(0);
   EXPECT_EQ(inference.reuse(0, tokens), 0);
 }

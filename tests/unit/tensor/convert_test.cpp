@@ -96,10 +96,10 @@ TEST(TensorView, ColumnsAndRows) {
   EXPECT_EQ(v.cols(), 4);
   EXPECT_EQ(v.size(), 24);
   EXPECT_TRUE(v.dense());
-  const TensorView c = v.columns(1, 2);
+  const TensorView c = v.slice_cols(1, 2);
   EXPECT_EQ(c.row<double>(5)[1], 22);
   EXPECT_FALSE(c.dense());
-  const TensorView r = c.row_range(2, 3);
+  const TensorView r = c.slice_rows(2, 3);
   EXPECT_EQ(r.rows(), 3);
   EXPECT_EQ(r.row<double>(0)[0], 9);
   EXPECT_EQ(shape_string(v.dims()), "[2,3,4]");

@@ -28,7 +28,7 @@ TEST(AdapterTraining, LearnsOnAFrozenBase) {
       TensorView to = make_view(memory_of.data(), stored, {from.rows(), from.cols()});
       to.memory = memory();
       base.model.weights[static_cast<size_t>(id)] = to;
-      const HostAccess source(from),
+      const MappedView source(from),
           bytes(memory_of.view(0, DType::i8, Shape{static_cast<int64_t>(memory_of.size())}));
       for (int64_t r = 0; r < from.rows(); ++r) {
         for (int64_t i = 0; stored == DType::bf16 && i < from.cols(); ++i)
@@ -88,7 +88,7 @@ std::vector<float> learned(const std::string& folder, MatrixOrder order, DType d
   }
   std::vector<float> numbers;
   for (const TensorView& view : a.adapter.weights) {
-    const HostAccess access(view);
+    const MappedView access(view);
     numbers.insert(numbers.end(), access->as<float>(), access->as<float>() + view.size());
   }
   return numbers;

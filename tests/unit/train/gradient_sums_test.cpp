@@ -14,25 +14,25 @@
 namespace gpt::test {
 namespace {
 
-TEST(Pieces, CoverEveryElementOnce) {
+TEST(Buckets, CoverEveryElementOnce) {
   for (const int64_t elements : {int64_t{1}, int64_t{16384}, int64_t{16385}, int64_t{3'300'000}}) {
     for (const int processes : {1, 2, 3, 8, 100}) {
-      const Pieces pieces(elements, processes);
+      const Buckets buckets(elements, processes);
       int64_t end = 0, largest = 0;
-      for (int64_t b = 0; b < pieces.buckets(); ++b) {
-        EXPECT_EQ(pieces.bucket(b).begin, end);
+      for (int64_t b = 0; b < buckets.count(); ++b) {
+        EXPECT_EQ(buckets.bucket(b).begin, end);
         for (int rank = 0; rank < processes; ++rank) {
-          const ElementRange piece = pieces.piece(b, rank);
+          const ElementRange piece = buckets.shard(b, rank);
           ASSERT_EQ(piece.begin, end) << elements << " " << processes;
           ASSERT_GE(piece.end, piece.begin);
           EXPECT_TRUE(piece.end == elements || piece.end % kSumBlock == 0);
           end = piece.end;
         }
-        EXPECT_EQ(pieces.bucket(b).end, end);
+        EXPECT_EQ(buckets.bucket(b).end, end);
       }
       EXPECT_EQ(end, elements);
       for (int rank = 0; rank < processes; ++rank)
-        largest = std::max(largest, pieces.elements_of(rank));
+        largest = std::max(largest, buckets.elements_of(rank));
       EXPECT_GE(largest * processes, elements);
     }
   }
@@ -50,11 +50,11 @@ ParamTable large_table() {
 // parameter.
 TEST(Divisions, ByMatrixCoverWhatIsTrainedOnce) {
   ParamTable table = large_table();
-  const int frozen = table.find(Role::fc_weight, 0);
+  const int frozen = table.find(Role::up_proj_weight, 0);
   table.set_trainable(frozen, false);
   const ParamLayout layout(table);
   for (const int processes : {1, 2, 3, 8, 50}) {
-    const Division parts = divide_by_matrix(table, processes);
+    const ShardMap parts = shard_by_matrix(table, processes);
     ASSERT_EQ(std::ssize(parts), processes);
     std::vector<int> owners(static_cast<size_t>(layout.elements));
     std::vector<std::vector<int64_t>> pieces(static_cast<size_t>(table.count()));
@@ -90,7 +90,7 @@ float gradient(int64_t shard, int64_t i) {
 TEST(GradientSums, AreAddedInTheOrderOfShards) {
   const ParamTable table = large_table();
   const int64_t elements = param_buffer_elements(table);
-  ASSERT_GT(Pieces(elements, 2).buckets(), 1);
+  ASSERT_GT(Buckets(elements, 2).count(), 1);
   constexpr int64_t kShards = 6;
   std::vector<float> expected(static_cast<size_t>(elements));
   for (int64_t i = 0; i < elements; ++i) {
@@ -112,14 +112,14 @@ TEST(GradientSums, AreAddedInTheOrderOfShards) {
       for (int64_t round = 0; round < rounds; ++round) {
         for (int64_t i = 0; i < elements; ++i)
           grads.all().as<float>()[i] = gradient(round * processes + member.rank(), i);
-        const TrainingGraph::Announce announce = sums.sending(round);
+        const GradReadyHook announce = sums.sending(round);
         if (announce) {  // from the last parameter to the first, as the backward pass does
           for (int id = table.count() - 1; id >= 0; --id)
             announce(id, id);
         }
         sums.finish_round(round);
       }
-      if (keeps != Keeps::all) sums.gather(grads.all(), 1, sums.division(), "gathering");
+      if (keeps != Keeps::all) sums.gather(grads.all(), 1, sums.shard_map(), "gathering");
       EXPECT_EQ(std::memcmp(grads.all().data, expected.data(), expected.size() * sizeof(float)), 0)
           << processes << " processes, rank " << member.rank() << ", case " << which;
     });
@@ -127,17 +127,15 @@ TEST(GradientSums, AreAddedInTheOrderOfShards) {
 }
 
 // To a thousand processes as many messages go as to four, and memory for them grows slower than their number.
-TEST(Pieces, BucketsGrowWithTheNumberOfProcesses) {
+TEST(Buckets, BucketsGrowWithTheNumberOfProcesses) {
   constexpr int64_t kElements = int64_t{1} << 30;
-  const auto messages = [](int processes) {
-    return Pieces(kElements, processes).buckets() * (processes - 1);
-  };
-  EXPECT_EQ(Pieces(kElements, 4).bucket(0).size(), 262144);
-  EXPECT_EQ(Pieces(kElements, 4).under_way(), 16);
+  const auto messages = [](int processes) { return Buckets(kElements, processes).count() * (processes - 1); };
+  EXPECT_EQ(Buckets(kElements, 4).bucket(0).size(), 262144);
+  EXPECT_EQ(Buckets(kElements, 4).in_flight(), 16);
   EXPECT_LT(messages(1000), 1.4 * static_cast<double>(messages(4)));
-  EXPECT_EQ(Pieces(kElements, 8).under_way() * Pieces(kElements, 8).bucket(0).size(), 16 * 262144);
-  EXPECT_EQ(Pieces(kElements, 1000).under_way(), 2);
-  EXPECT_EQ(Pieces(1'000'000, 8).bucket(0).size(), 262144) << "a small model is still sent in parts";
+  EXPECT_EQ(Buckets(kElements, 8).in_flight() * Buckets(kElements, 8).bucket(0).size(), 16 * 262144);
+  EXPECT_EQ(Buckets(kElements, 1000).in_flight(), 2);
+  EXPECT_EQ(Buckets(1'000'000, 8).bucket(0).size(), 262144) << "a small model is still sent in parts";
 }
 
 // More buckets than have a place at once.
@@ -154,8 +152,8 @@ TEST(GradientSums, RoundedMessagesAreWithinHalfAUnitOfBf16) {
   constexpr double kHalfUnit = 0x1p-8, kAddition = 0x1p-22;
   const ParamTable table = larger_table();
   const int64_t elements = param_buffer_elements(table);
-  const Pieces pieces(elements, 3);
-  ASSERT_GT(pieces.buckets(), 2 * pieces.under_way());
+  const Buckets buckets(elements, 3);
+  ASSERT_GT(buckets.count(), 2 * buckets.in_flight());
   std::vector<float> numbers;
   for (int64_t i = 0; i < 4099; ++i)
     numbers.push_back(gradient(0, i));
@@ -175,12 +173,12 @@ TEST(GradientSums, RoundedMessagesAreWithinHalfAUnitOfBf16) {
         for (const int64_t step : {0, 1}) {
           for (int64_t i = 0; i < elements; ++i)
             g[i] = number(member.rank(), step, i);
-          const TrainingGraph::Announce announce = sums.sending(0);
+          const GradReadyHook announce = sums.sending(0);
           for (int id = table.count() - 1; id >= 0; --id)
             announce(id, id);
           sums.finish_round(0);
         }
-        if (keeps != Keeps::all) sums.gather(grads.all(), 1, sums.division(), "gathering");
+        if (keeps != Keeps::all) sums.gather(grads.all(), 1, sums.shard_map(), "gathering");
         sums_of[static_cast<size_t>(member.rank())].assign(g, g + elements);
       });
       const std::vector<float>& sums = sums_of[0];
@@ -188,7 +186,7 @@ TEST(GradientSums, RoundedMessagesAreWithinHalfAUnitOfBf16) {
         ASSERT_EQ(std::memcmp(others.data(), sums.data(), sums.size() * sizeof(float)), 0);
       int64_t rounded = 0;
       for (int owner = 0; owner < processes; ++owner) {
-        for (const ElementRange& piece : Pieces(elements, processes).of(owner)) {
+        for (const ElementRange& piece : Buckets(elements, processes).of(owner)) {
           for (int64_t i = piece.begin; i < piece.end; ++i) {
             double sum = 0, sent = 0;
             for (int64_t rank = 0; rank < processes; ++rank) {
@@ -210,7 +208,7 @@ TEST(GradientSums, RoundedMessagesAreWithinHalfAUnitOfBf16) {
 
 // A piece of 16 buckets that comes, and 32 buckets that go, of 2 bytes, however large the model is.
 TEST(GradientSums, RoundedMessagesTakeAFixedAmountOfMemory) {
-  const int64_t bucket = Pieces(1 << 30, 2).bucket(0).size();
+  const int64_t bucket = Buckets(1 << 30, 2).bucket(0).size();
   for (const int64_t elements : {1 << 25, 1 << 30})
     EXPECT_EQ(GradientSums::bytes(elements, DType::f32, DType::bf16, 1, 2, 0),
               2 * (16 * bucket / 2 + 32 * bucket));

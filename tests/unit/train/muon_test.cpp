@@ -52,7 +52,7 @@ std::vector<double> updated(const std::string& shape, int64_t rows, int64_t cols
   const TensorView param = view(0, {rows, cols}), grad = view(n, {rows, cols}), m = view(2 * n, {rows, cols}),
                    v = view(3 * n, {std::max(rows, cols)}), change = view(3 * n + 64, {1});
   const auto put = [](const TensorView& to, const double* from) {
-    const HostAccess access(to);
+    const MappedView access(to);
     for (int64_t i = 0; i < to.size(); ++i)
       access->as<T>()[i] = static_cast<T>(from[i]);
   };
@@ -80,7 +80,7 @@ std::vector<double> updated(const std::string& shape, int64_t rows, int64_t cols
                     .momentum = {.first = kMomentum, .peak = kMomentum, .last = kMomentum, .steps = kSteps},
                     .step = staged.share({&state, 1})});
   }
-  const HostAccess access(param);
+  const MappedView access(param);
   return {access->as<T>(), access->as<T>() + n};
 }
 

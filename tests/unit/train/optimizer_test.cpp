@@ -18,7 +18,7 @@ ModelConfig small_config() {
 // Values that differ in size, so that another order of summation would show.
 void fill(const ParamTable& table, const ParamBuffer& buffer) {
   for (int id = 0; id < table.count(); ++id) {
-    const HostAccess access(buffer[id]);
+    const MappedView access(buffer[id]);
     for (int64_t i = 0; i < buffer[id].size(); ++i)
       access->as<float>()[i] = std::sin(static_cast<float>(i + 7 * id)) * static_cast<float>(1 + id % 5);
   }
@@ -36,7 +36,7 @@ class OptimizerTest : public ::testing::Test {
     StepState step;
     Staged<StepState> staged(b.memory);
     ctx.kernels.sum_squares(ctx, {.x = grads_.all(), .block_sums = sums.as<double>()});
-    ctx.kernels.finish_norm(
+    ctx.kernels.finalize_grad_norm(
         ctx, {.block_sums = sums.as<double>(), .blocks = blocks, .step = staged.share({&step, 1})});
     staged.get({&step, 1});
     return step.norm;
@@ -62,7 +62,7 @@ TEST_F(OptimizerTest, TheNormIsThatOfAllParameters) {
 // Without a gradient only weight decay moves a parameter, where it applies.
 TEST_F(OptimizerTest, DecaysMatricesAndNothingElse) {
   for (const TensorView& w : weights_.views())
-    std::fill_n(HostAccess(w)->as<float>(), w.size(), 2.0f);
+    std::fill_n(MappedView(w)->as<float>(), w.size(), 2.0f);
   ThreadPool pool(3);
   const auto optimizer = make_adamw(table_, {.weight_decay = 0.1});
   const OptimizerState state(optimizer->buffers(), table_, DType::f32, test::memory());

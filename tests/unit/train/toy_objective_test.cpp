@@ -24,7 +24,7 @@ StepState host_copy(const StepState& shared) {
   TensorView bytes = make_view(const_cast<StepState*>(&shared), DType::i8, {int64_t{sizeof shared}});
   bytes.memory = memory();
   StepState step;
-  std::memcpy(&step, HostAccess(bytes)->data, sizeof step);
+  std::memcpy(&step, MappedView(bytes)->data, sizeof step);
   return step;
 }
 
@@ -36,8 +36,8 @@ class SignMomentum : public Optimizer {
               const OptimizerState& state, const StepState& shared) const override {
     const StepState step = host_copy(shared);
     if (step.grad_scale == 0) return;
-    HostAccess(state[1])->as<float>()[0] += 1;
-    const HostAccess w(weights.all()), moments(state[0]), gradients(grads.all());
+    MappedView(state[1])->as<float>()[0] += 1;
+    const MappedView w(weights.all()), moments(state[0]), gradients(grads.all());
     float *p = w->as<float>(), *m = moments->as<float>();
     const float* g = gradients->as<float>();
     for (int64_t i = 0; i < w->size(); ++i) {
@@ -65,7 +65,7 @@ class PreferFirst : public Objective {
              .shape = {c.n_embd},
              .init = {InitRule::Kind::normal, 0.02},
              .decay = false,
-             .glued = false,
+             .contiguous_with_previous = false,
              .component = Component::objective}};
   }
   void plan(Planner&, const ModelConfig&, std::deque<TensorView>&) const override {}
@@ -75,8 +75,8 @@ class PreferFirst : public Objective {
 
   void run(const ObjectiveCall& call) const override {
     const bool backward = !call.pass.grads.empty();
-    const HostAccess v(call.pass.weight(call.first_param)), x(call.hidden), losses(call.losses);
-    const HostAccess dv(call.pass.grad(call.first_param)), dx(backward ? call.dhidden : TensorView{});
+    const MappedView v(call.pass.weight(call.first_param)), x(call.hidden), losses(call.losses);
+    const MappedView dv(call.pass.grad(call.first_param)), dx(backward ? call.dhidden : TensorView{});
     const int64_t width = x->cols();
     if (backward && !call.pass.accumulate_grads) std::fill_n(dv->as<float>(), width, 0.0f);
     const StepState step = backward ? host_copy(*call.step) : StepState{};

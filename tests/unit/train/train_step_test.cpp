@@ -96,7 +96,7 @@ TEST_F(TrainStepTest, NamesTheFirstThatIsNotFinite) {
   step.compute_gradients({}, fill());
   EXPECT_EQ(step.first_nonfinite(), "");
   EXPECT_NO_THROW(step.require_finite_weights());
-  const int id = model().table.find(Role::proj_weight, 1);
+  const int id = model().table.find(Role::down_proj_weight, 1);
   set(step.grads()[id], 0, 7, NAN);
   EXPECT_EQ(step.first_nonfinite(), "the gradient of " + model().table[id].name);
   const int gain = model().table.find(Role::norm2_gain, 0);

@@ -18,10 +18,10 @@ namespace gpt::drivers {
   X(act_forward, ActArgs)                      \
   X(act_backward, ActBackwardArgs)             \
   X(rope, RopeArgs)                            \
-  X(head_norm_forward, HeadNormArgs)           \
-  X(head_norm_backward, HeadNormBackwardArgs)  \
+  X(qk_norm_forward, QkNormArgs)               \
+  X(qk_norm_backward, QkNormBackwardArgs)      \
   X(dropout, DropoutArgs)                      \
-  X(store_rows, StoreRowsArgs)                 \
+  X(scatter_rows, ScatterRowsArgs)             \
   X(softcap, SoftcapArgs)                      \
   X(cross_entropy, CrossEntropyArgs)           \
   X(add, AddArgs)                              \

@@ -36,7 +36,7 @@ void embedding_backward(const RowKernels& kernels, const ExecContext& ctx,
   for_tasks(ctx, (cols + kSlice - 1) / kSlice, a.dout.size(), [&](int64_t task) {
     const int64_t begin = task * kSlice;
     const int64_t width = std::min(kSlice, cols - begin);
-    const TensorView slice = a.dout.columns(begin, width);
+    const TensorView slice = a.dout.slice_cols(begin, width);
     const auto accumulate = [&](float* d, int64_t n) {
       kernels.add(d, d, Stored::f32, row_at(slice, n), stored_type(t), width);
     };

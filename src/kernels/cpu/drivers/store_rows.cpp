@@ -4,10 +4,10 @@
 
 namespace gpt::drivers {
 
-void store_rows(const RowKernels& kernels, const ExecContext& ctx, const StoreRowsArgs& a) noexcept {
+void scatter_rows(const RowKernels& kernels, const ExecContext& ctx, const ScatterRowsArgs& a) noexcept {
   const bool quantized = a.dst.dtype == DType::i8;
   const bool has = is_activation(a.src.dtype) && (quantized ? all_f32(a.scale) : is_activation(a.dst.dtype));
-  if (!has) return ref::store_rows(ctx, a);
+  if (!has) return ref::scatter_rows(ctx, a);
   const int64_t cols = a.src.cols();
   if (cols == 0) return;
   const Stored from = stored_type(a.src.dtype);
@@ -18,7 +18,7 @@ void store_rows(const RowKernels& kernels, const ExecContext& ctx, const StoreRo
       for (int64_t g = 0; g < groups; ++g) {
         a.scale.row<float>(a.rows[n])[g] =
             kernels.quantize(a.dst.row<int8_t>(a.rows[n]) + g * width,
-                             row_at(a.src.columns(g * width, width), n), from, width);
+                             row_at(a.src.slice_cols(g * width, width), n), from, width);
       }
     } else if (a.dst.dtype == a.src.dtype) {  // the C library has the fastest copies there are
       std::memcpy(row_at(a.dst, a.rows[n]), row_at(a.src, n), bytes);

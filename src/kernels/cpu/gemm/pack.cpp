@@ -54,7 +54,7 @@ class Packer {
   // Rows [row, row + rows) where one part has them all.
   TensorView part_with(int64_t row, int64_t rows) const {
     for (const TensorView& part : args_.parts) {
-      if (row < part.rows()) return row + rows <= part.rows() ? part.row_range(row, rows) : TensorView{};
+      if (row < part.rows()) return row + rows <= part.rows() ? part.slice_rows(row, rows) : TensorView{};
       row -= part.rows();
     }
     return {};
@@ -95,7 +95,7 @@ class Packer {
   void gather_blocks(const TensorView& part, const Rectangle& r, float* dst) const {
     constexpr int64_t kAhead = 8;  // rows to prefetch, of which a piece has a block or two each
     const int64_t block = block_size(part.dtype).elements;
-    const auto* rows = part.row_range(r.row, r.rows).as<const std::byte>();
+    const auto* rows = part.slice_rows(r.row, r.rows).as<const std::byte>();
     const int64_t stride = row_bytes(part.dtype, part.ld),
                   first = row_bytes(part.dtype, r.col / block * block);
     for (int64_t i = 0; i < r.rows; ++i) {

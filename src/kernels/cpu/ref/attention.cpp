@@ -20,7 +20,7 @@ struct HeadRows {
     return view.row<int8_t>(row)[head * width + d] * get<double>(scale, row, head);
   }
   double of_block(int64_t row, int64_t c) const {
-    const BlockQ4& block = static_cast<const BlockQ4*>(view.row_range(row, 1).data)[c / kQuantBlock];
+    const BlockQ4& block = static_cast<const BlockQ4*>(view.slice_rows(row, 1).data)[c / kQuantBlock];
     const int64_t j = c % kQuantBlock, half = kQuantBlock / 2;
     const int q = j < half ? block.q[j] & 15 : block.q[j - half] >> 4;
     return static_cast<double>(to_float(block.d)) * (q - 8);

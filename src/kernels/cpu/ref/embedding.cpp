@@ -7,7 +7,7 @@ namespace {
 // Rows of blocks, 32 elements at a time.
 void embed_blocks(const ExecContext& ctx, const EmbeddingArgs& a) {
   for_rows(ctx, a.out.rows(), [&](int64_t n) {
-    const void* row = a.wte.row_range(a.ids[n], 1).data;
+    const void* row = a.wte.slice_rows(a.ids[n], 1).data;
     for (int64_t b = 0; b < a.out.cols() / kQuantBlock; ++b) {
       float values[kQuantBlock];
       dequantize_block(a.wte.dtype, row, b, values);

@@ -42,7 +42,7 @@ struct Line {
   void read_blocks(int64_t from, int64_t n, T* to) const {
     for (int64_t i = 0; i < n; ++i) {
       float block[kQuantBlock];
-      dequantize_block(m.dtype, m.row_range(from + i, 1).data, at / kQuantBlock, block);
+      dequantize_block(m.dtype, m.slice_rows(from + i, 1).data, at / kQuantBlock, block);
       to[i] = block[at % kQuantBlock];
     }
   }
@@ -134,7 +134,7 @@ namespace {
 void unpack_row(const TensorView& part, int64_t r, const TensorView& dst, int64_t row) {
   for (int64_t b = 0; b < part.cols() / kQuantBlock; ++b) {
     float values[kQuantBlock];
-    dequantize_block(part.dtype, part.row_range(r, 1).data, b, values);
+    dequantize_block(part.dtype, part.slice_rows(r, 1).data, b, values);
     for (int64_t j = 0; j < kQuantBlock; ++j)
       set(dst, row, b * kQuantBlock + j, values[j]);
   }

@@ -130,7 +130,7 @@ void forward_rows(const ExecContext& ctx, const LinearArgs& a) {
     QuantizedBlock* x = ctx.scratch.all<QuantizedBlock>() + n * blocks;
     quantize_activations<T>(a.x, n, blocks, x);
     for (int64_t o = 0; o < a.w.rows(); ++o) {
-      T sum = dot_rows<T>(a.w.dtype, a.w.row_range(o, 1).data, x, blocks);
+      T sum = dot_rows<T>(a.w.dtype, a.w.slice_rows(o, 1).data, x, blocks);
       if (a.bias) sum += a.bias.as<T>()[o];
       if (a.act && a.pre) set(a.pre, n, o, sum);
       set(a.y, n, o, a.act ? act_value(*a.act, sum) : sum);

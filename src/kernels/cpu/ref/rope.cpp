@@ -20,7 +20,7 @@ void rope(const ExecContext& ctx, const RopeArgs& a) noexcept {
   });
 }
 
-void head_norm_forward(const ExecContext& ctx, const HeadNormArgs& a) noexcept {
+void qk_norm_forward(const ExecContext& ctx, const QkNormArgs& a) noexcept {
   for_rows(ctx, a.x.rows(), [&](int64_t n) {
     for (int64_t h = 0; h < a.n_head; ++h) {
       const int64_t begin = h * a.head_dim, end = begin + a.head_dim;
@@ -35,7 +35,7 @@ void head_norm_forward(const ExecContext& ctx, const HeadNormArgs& a) noexcept {
   });
 }
 
-void head_norm_backward(const ExecContext& ctx, const HeadNormBackwardArgs& a) noexcept {
+void qk_norm_backward(const ExecContext& ctx, const QkNormBackwardArgs& a) noexcept {
   for_rows(ctx, a.dx.rows(), [&](int64_t n) {
     for (int64_t h = 0; h < a.n_head; ++h) {
       const int64_t begin = h * a.head_dim, end = begin + a.head_dim;

@@ -32,7 +32,7 @@ void sum_losses(const ExecContext&, const SumLossesArgs& a) noexcept {
   *a.sum += sum;
 }
 
-void finish_norm(const ExecContext&, const FinishNormArgs& a) noexcept {
+void finalize_grad_norm(const ExecContext&, const FinalizeGradNormArgs& a) noexcept {
   StepState& step = *a.step;
   double sum = 0;
   for (int64_t i = 0; i < a.blocks; ++i)

@@ -10,7 +10,7 @@ namespace {
 
 // One group of a row as int8, in float whatever the type of src, so that the rounding is the same everywhere.
 // A group with NaN or infinity has the scale NaN and zeros: products with it are NaN.
-float store_group(const StoreRowsArgs& a, int64_t n, int64_t begin, int64_t end) {
+float store_group(const ScatterRowsArgs& a, int64_t n, int64_t begin, int64_t end) {
   float top = 0;
   for (int64_t c = begin; c < end; ++c) {
     const float x = std::abs(get<float>(a.src, n, c));
@@ -26,8 +26,8 @@ float store_group(const StoreRowsArgs& a, int64_t n, int64_t begin, int64_t end)
   return scale;
 }
 
-void store_blocks(const StoreRowsArgs& a, int64_t n) {
-  auto* bytes = static_cast<std::byte*>(a.dst.row_range(a.rows[n], 1).data);
+void store_blocks(const ScatterRowsArgs& a, int64_t n) {
+  auto* bytes = static_cast<std::byte*>(a.dst.slice_rows(a.rows[n], 1).data);
   for (int64_t c = 0; c < a.src.cols(); c += kQuantBlock, bytes += sizeof(BlockQ4)) {
     float x[kQuantBlock];
     for (int64_t j = 0; j < kQuantBlock; ++j)
@@ -40,7 +40,7 @@ void store_blocks(const StoreRowsArgs& a, int64_t n) {
 
 }  // namespace
 
-void store_rows(const ExecContext& ctx, const StoreRowsArgs& a) noexcept {
+void scatter_rows(const ExecContext& ctx, const ScatterRowsArgs& a) noexcept {
   const int64_t cols = a.src.cols();
   for_rows(ctx, a.src.rows(), [&](int64_t n) {
     if (a.dst.dtype == DType::i8) {
@@ -56,10 +56,10 @@ void store_rows(const ExecContext& ctx, const StoreRowsArgs& a) noexcept {
   });
 }
 
-void keep_rows(const ExecContext&, const KeepRowsArgs& a) noexcept {
+void compact_rows(const ExecContext&, const CompactRowsArgs& a) noexcept {
   const size_t bytes = static_cast<size_t>(a.x.cols()) * dtype_size(a.x.dtype);
   for (int64_t i = 0; i < a.count; ++i) {
-    if (a.rows[i] != i) std::memcpy(a.x.row_range(i, 1).data, a.x.row_range(a.rows[i], 1).data, bytes);
+    if (a.rows[i] != i) std::memcpy(a.x.slice_rows(i, 1).data, a.x.slice_rows(a.rows[i], 1).data, bytes);
   }
 }
 

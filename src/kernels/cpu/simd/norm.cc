@@ -144,7 +144,7 @@ void add_partials(float* out, const float* partials, int64_t blocks, int64_t str
 }
 
 template <class E>
-float head_norm(void* row, int64_t n, double eps) {
+float qk_norm(void* row, int64_t n, double eps) {
   auto* const x = static_cast<E*>(row);
   const double rstd = reciprocal_root(row_squares(x, n) / static_cast<double>(n) + eps);
   const Vec scale = set1(static_cast<float>(rstd));
@@ -153,7 +153,7 @@ float head_norm(void* row, int64_t n, double eps) {
 }
 
 template <class E>
-void head_norm_backward(void* dx_row, const void* y_row, int64_t n, float rstd) {
+void qk_norm_backward(void* dx_row, const void* y_row, int64_t n, float rstd) {
   auto* const dx = static_cast<E*>(dx_row);
   const auto* const y = static_cast<const E*>(y_row);
   Vec dot[4] = {zero(), zero(), zero(), zero()};
@@ -168,8 +168,8 @@ void head_norm_backward(void* dx_row, const void* y_row, int64_t n, float rstd) 
 
 template <class E>
 void set_type(OneTypeKernels& k) {
-  k.head_norm = head_norm<E>;
-  k.head_norm_backward = head_norm_backward<E>;
+  k.qk_norm = qk_norm<E>;
+  k.qk_norm_backward = qk_norm_backward<E>;
 }
 
 }  // namespace

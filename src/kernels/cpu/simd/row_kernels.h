@@ -84,8 +84,8 @@ struct OneTypeKernels {
   void (*rope)(void* x, int64_t n_head, int64_t head_dim, const float* cos, const float* sin, float sign,
                bool interleaved);
   // One head; returns rstd.
-  float (*head_norm)(void* x, int64_t n, double eps);
-  void (*head_norm_backward)(void* dx, const void* y, int64_t n, float rstd);
+  float (*qk_norm)(void* x, int64_t n, double eps);
+  void (*qk_norm_backward)(void* dx, const void* y, int64_t n, float rstd);
 };
 
 struct RowKernels {

@@ -1,4 +1,4 @@
-#include "train/pieces.h"
+#include "train/buckets.h"
 
 #include <algorithm>
 #include <numeric>
@@ -28,53 +28,53 @@ ElementRange common(const ElementRange& a, const ElementRange& b) {
   return {begin, std::max(begin, std::min(a.end, b.end))};
 }
 
-Pieces::Pieces(int64_t elements, int processes)
+Buckets::Buckets(int64_t elements, int processes)
     : elements_(elements),
       processes_(processes),
       blocks_((elements + kSumBlock - 1) / kSumBlock),
       bucket_blocks_(blocks_of_bucket(blocks_, processes)),
-      buckets_((blocks_ + bucket_blocks_ - 1) / bucket_blocks_) {}
+      count_((blocks_ + bucket_blocks_ - 1) / bucket_blocks_) {}
 
-ElementRange Pieces::blocks(int64_t first, int64_t last) const {
+ElementRange Buckets::blocks(int64_t first, int64_t last) const {
   return {std::min(first * kSumBlock, elements_), std::min(last * kSumBlock, elements_)};
 }
 
-ElementRange Pieces::bucket(int64_t i) const {
+ElementRange Buckets::bucket(int64_t i) const {
   return blocks(i * bucket_blocks_, std::min((i + 1) * bucket_blocks_, blocks_));
 }
 
-ElementRange Pieces::piece(int64_t bucket, int rank) const {
+ElementRange Buckets::shard(int64_t bucket, int rank) const {
   const int64_t first = bucket * bucket_blocks_, n = std::min(bucket_blocks_, blocks_ - first);
   return blocks(first + n * rank / processes_, first + n * (rank + 1) / processes_);
 }
 
-int64_t Pieces::under_way() const {
+int64_t Buckets::in_flight() const {
   constexpr int64_t kLeast = 2, kMost = 16;
   return std::clamp(kMost * kBucketBlocks / bucket_blocks_, kLeast, kMost);
 }
 
-int64_t Pieces::largest() const {
+int64_t Buckets::largest() const {
   return std::min((bucket_blocks_ + processes_ - 1) / processes_ * kSumBlock, elements_);
 }
 
-std::vector<ElementRange> Pieces::of(int rank) const {
+std::vector<ElementRange> Buckets::of(int rank) const {
   std::vector<ElementRange> all;
-  for (int64_t i = 0; i < buckets_; ++i)
-    all.push_back(piece(i, rank));
+  for (int64_t i = 0; i < count_; ++i)
+    all.push_back(shard(i, rank));
   return all;
 }
 
-int64_t Pieces::elements_of(int rank) const {
+int64_t Buckets::elements_of(int rank) const {
   int64_t sum = 0;
-  for (int64_t i = 0; i < buckets_; ++i)
-    sum += piece(i, rank).size();
+  for (int64_t i = 0; i < count_; ++i)
+    sum += shard(i, rank).size();
   return sum;
 }
 
-Division divide_in_pieces(int64_t elements, int processes) {
-  Division parts;
+ShardMap shard_evenly(int64_t elements, int processes) {
+  ShardMap parts;
   for (int rank = 0; rank < processes; ++rank)
-    parts.push_back(Pieces(elements, processes).of(rank));
+    parts.push_back(Buckets(elements, processes).of(rank));
   return parts;
 }
 
@@ -88,7 +88,7 @@ namespace {
 
 // To the process that has the least so far; the largest first.
 void deal_matrices(const ParamTable& table, const ParamLayout& layout, std::vector<int> ids,
-                   Division& parts) {
+                   ShardMap& parts) {
   const auto work = [&](int id) { return muon_flops(table[id].shape); };
   std::ranges::stable_sort(ids, std::greater<>(), work);
   std::vector<double> load(parts.size());
@@ -101,7 +101,7 @@ void deal_matrices(const ParamTable& table, const ParamLayout& layout, std::vect
 }
 
 // In equal parts that begin at cache lines.
-void cut(const ElementRange& whole, Division& parts) {
+void cut(const ElementRange& whole, ShardMap& parts) {
   constexpr int64_t kLine = 16;
   const auto n = std::ssize(parts);
   const auto bound = [&](int64_t i) {
@@ -113,10 +113,10 @@ void cut(const ElementRange& whole, Division& parts) {
 
 }  // namespace
 
-Division divide_by_matrix(const ParamTable& table, int processes) {
+ShardMap shard_by_matrix(const ParamTable& table, int processes) {
   constexpr int64_t kLarge = int64_t{1} << 16;
   const ParamLayout layout(table);
-  Division parts(static_cast<size_t>(processes), {{0, 0}});  // a process without any has an empty range
+  ShardMap parts(static_cast<size_t>(processes), {{0, 0}});  // a process without any has an empty range
   std::vector<int> matrices;
   size_t next = 0;
   for (int id = 0; id < table.count(); ++id) {

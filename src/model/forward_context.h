@@ -16,7 +16,7 @@ class WeightCache;
 
 // The rows of a batch whose results are wanted, in ascending order, and the sequences that they form. The
 // last block is finished for these alone.
-struct KeptRows {
+struct OutputRows {
   std::span<const int64_t> rows;
   std::span<const AttentionSeq> seqs;
   std::span<const RowsAdapter> adapters = {};
@@ -28,7 +28,7 @@ struct TokenBatch {
   const int32_t* ids = nullptr;        // [rows]
   const int32_t* positions = nullptr;  // [rows]
   std::span<const AttentionSeq> seqs;
-  const KeptRows* kept = nullptr;              // null: all rows
+  const OutputRows* kept = nullptr;            // null: all rows
   std::span<const RowsAdapter> adapters = {};  // apart, in ascending order; rows without one have none
 };
 
@@ -37,17 +37,17 @@ class Observer {
  public:
   virtual ~Observer() = default;
   // A result of a layer, -1 outside of the blocks. The view's memory is used again: copy what is to be kept.
-  virtual void see(int64_t layer, std::string_view name, const TensorView& view) = 0;
+  virtual void on_tensor(int64_t layer, std::string_view name, const TensorView& view) = 0;
   // Where the attention weights of a layer go, [seqs,H,T,T]; absent: they are not made.
   virtual TensorView attention_weights(int64_t) { return {}; }
 };
 
 class WeightSource;
 
-using GradientsDone = std::function<void(int first, int last)>;
+using GradReadyHook = std::function<void(int first, int last)>;
 
 // What the layers share during one forward or backward call.
-struct Pass {
+struct ForwardContext {
   const ExecContext& ctx;
   const ModelConfig& config;
   std::span<const TensorView> weights;  // by parameter id
@@ -76,7 +76,7 @@ struct Pass {
   std::span<const TensorView> grads = {};          // by parameter id; a frozen parameter has an empty view
   std::span<const TensorView> adapter_grads = {};  // by id in the adapter's table, of which there is one
   bool accumulate_grads = false;        // += where the default is = (second and later micro-batches)
-  const GradientsDone* done = nullptr;  // is told of the gradients of parameters first to last, by id
+  const GradReadyHook* done = nullptr;  // is told of the gradients of parameters first to last, by id
 
   const TensorView& weight(int id) const { return weights[static_cast<size_t>(id)]; }
   TensorView optional_weight(int id) const {
@@ -91,7 +91,7 @@ struct Pass {
     if (done != nullptr && id >= 0) (*done)(id, id);
   }
   void show(int64_t layer, std::string_view name, const TensorView& view) const {
-    if (observer != nullptr) observer->see(layer, name, view);
+    if (observer != nullptr) observer->on_tensor(layer, name, view);
   }
 
   DropoutKey dropout(double p, RandomSite site, int64_t layer) const {
@@ -102,7 +102,7 @@ struct Pass {
 
 // The residual stream on its way through the layers: x + branch, a sum that is left to the norm that reads it
 // next; or x alone, without a branch.
-struct Stream {
+struct Residual {
   TensorView x, branch = {};
 };
 
