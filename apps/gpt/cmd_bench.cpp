@@ -277,7 +277,7 @@ std::vector<BenchRecord> run_workloads(const BenchArguments& a, const std::vecto
                                        std::vector<MachineLimits>& limits, Notes& notes) {
   std::optional<MemoryRate> memory;
   if (std::ranges::any_of(workloads, reads_weights))
-    memory.emplace(machine.pool, machine.backend.kernels.isa, a.bytes);
+    memory.emplace(machine.pool, isa_of(machine.backend.kernels), a.bytes);
   const int64_t resident = resident_bytes();
   Model model(subject.config.model);
   BenchWeights weights(subject, model, machine.pool);
@@ -305,7 +305,7 @@ std::vector<BenchRecord> run_workloads(const BenchArguments& a, const std::vecto
     }
     record.memory_measured = std::max<int64_t>(0, peak_resident_bytes() - resident);
     notes.begin("measuring the machine");
-    limits.push_back(limits_of_all(machine.pool, machine.backend.kernels.isa, a.bytes));
+    limits.push_back(limits_of_all(machine.pool, isa_of(machine.backend.kernels), a.bytes));
     record.after = limits.back();
     records.push_back(std::move(record));
     if (world().size() == 1) install_graceful_interrupt("showing what has been measured after this repeat");
@@ -327,12 +327,12 @@ int run(BenchArguments a, const ConfigFlags& flags) {
   Machine machine(part_of_machine(a.machine));
   BenchReport report{.threads = machine.pool.size(),
                      .processes = world().size(),
-                     .isa = machine.backend.kernels.isa,
+                     .isa = isa_of(machine.backend.kernels),
                      .model = {},
                      .records = {}};
   Notes notes;
   notes.begin("measuring the machine");
-  report.limits.push_back(limits_of_all(machine.pool, machine.backend.kernels.isa, a.bytes));
+  report.limits.push_back(limits_of_all(machine.pool, isa_of(machine.backend.kernels), a.bytes));
   if (subject) {
     report.model = {.name = subject->name,
                     .random_weights = subject->loaded == nullptr,

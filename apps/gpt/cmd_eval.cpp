@@ -193,7 +193,7 @@ void finish_check(ShardCheck& check) {
 
 // Processes of which one evaluates something else would make a number of nothing.
 void require_same_evaluation(Communicator& processes, const EvalArguments& a, const EvalText& text,
-                             const LoadedModel& loaded, Isa isa) {
+                             const LoadedModel& loaded, std::string_view kernels) {
   if (processes.size() == 1) return;
   DataIdentity data;
   data.val = identity_of(text.tokens);
@@ -204,7 +204,7 @@ void require_same_evaluation(Communicator& processes, const EvalArguments& a, co
                                    {"dtype", a.dtype},
                                    {"against", a.against},
                                    {"model", model_keys_json(loaded.model().config)}};
-  require_same_run(processes, {data, settings.dump(), isa, 0});
+  require_same_run(processes, {data, settings.dump(), kernels, 0});
 }
 
 // Throws UsageError for a flag that was given and that only the other kind of evaluation reads.
@@ -276,7 +276,7 @@ int run(const EvalArguments& a) {
   if (a.tasks.limit) check_range("--limit", *a.tasks.limit, 1, int64_t{1} << 40);
   if (a.tasks.limit) text.tokens = text.tokens.part(0, std::min(text.tokens.size(), *a.tasks.limit + 1));
   write_note(text.data.notes + text.note);
-  require_same_evaluation(processes, a, text, loaded, machine.backend.kernels.isa);
+  require_same_evaluation(processes, a, text, loaded, machine.backend.kernels.name);
   ShardCheck check(text.split == "val" ? text.data.val_checksums : text.data.checksums);
   EvalOptions options = a.options;
   options.dtype = dtype;

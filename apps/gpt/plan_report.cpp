@@ -202,7 +202,7 @@ double tokens_per_parameter(const Proposals& p, const Proposal& one) {
 std::string plan_text(const RunPlan& r, const std::vector<Advice>& advice) {
   std::string text = amount_text(r) + "\n" + memory_text(r) + "\n" + time_text(r) + "\n" + processes_text(r) +
                      adapter_text(r) + loss_text(r) +
-                     machine_description(r.subject.threads, isa_name(r.subject.kernels->isa)) + "\n";
+                     machine_description(r.subject.threads, r.subject.kernels->name) + "\n";
   for (const Advice& one : advice)
     text += (&one == &advice.front() ? "\n" : "") + ("note: " + one.text) + "\n";
   return text;

@@ -4,7 +4,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "bench/profiled_kernels.h"
+#include "kernels/profiled_kernels.h"
 #include "op/op_case.h"
 
 namespace gpt::testing {

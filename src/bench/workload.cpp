@@ -10,7 +10,7 @@
 #include "base/ranges.h"
 #include "base/rng.h"
 #include "model/inference.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 #include "train/step_history.h"
 #include "train/train_step.h"
 
@@ -112,7 +112,7 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
   const int64_t longest = std::max(step, w.depth);  // of what a sequence is given at once
   const int64_t available = available_memory();
   ProfiledKernels kernels(context.backend.kernels);
-  Inference inference(model, {context.backend.pool, kernels, context.backend.memory},
+  Inference inference(model, {context.backend.pool, kernels, context.backend.device},
                       {.slots = slots,
                        .max_rows = std::max<int64_t>(slots, std::min(longest, Inference::Options{}.max_rows)),
                        .capacity = w.depth + tokens,
@@ -159,7 +159,7 @@ WorkloadResult run_training_workload(const WorkloadContext& context, const Workl
   const int64_t available = available_memory();
   ProfiledKernels kernels(context.backend.kernels);
   TrainStep step(model, context.weights, make_adamw(model.table, {}),
-                 {context.backend.pool, kernels, context.backend.memory},
+                 {context.backend.pool, kernels, context.backend.device},
                  {.batch_size = w.batch_size,
                   .micro_batch = w.batch_size / context.processes->size(),
                   .shards = context.processes->size(),
@@ -220,7 +220,7 @@ void fill_random_weights(ThreadPool& pool, const ParamTable& table, const ParamB
   pool.parallel_for(table.count(), [&](int64_t id, int) {
     const InitRule& rule = table[static_cast<int>(id)].init;
     const TensorView w = weights[static_cast<int>(id)];
-    const MappedView access(w);
+    const MappedView access(w, Access::write);
     float* x = access->as<float>();
     if (rule.kind == InitRule::Kind::zeros || rule.kind == InitRule::Kind::ones) {
       std::fill_n(x, w.size(), rule.kind == InitRule::Kind::ones ? 1.0f : 0.0f);

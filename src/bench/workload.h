@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/profiled_kernels.h"
 #include "distributed/communicator.h"
 #include "kernels/backend.h"
+#include "kernels/profiled_kernels.h"
 #include "model/model.h"
 #include "model/model_counts.h"
 #include "model/params.h"

@@ -18,7 +18,7 @@
 #include "kernels/quant.h"
 #include "model/families/family.h"
 #include "tensor/convert.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 
@@ -101,7 +101,7 @@ std::vector<std::byte> converted(std::span<const std::byte> bytes, DType from, D
 bool same_values(const TensorInfo& copy, const TensorView& weight) {
   const auto cols = static_cast<size_t>(copy.shape[1]);
   const size_t copy_bytes = cols * dtype_size(copy.dtype), weight_bytes = cols * dtype_size(weight.dtype);
-  const MappedView base(weight);
+  const MappedView base(weight, Access::read);
   bool as_weight = true, as_copy = true;
   for (int64_t r = 0; r < copy.shape[0]; ++r) {
     const auto a = copy.bytes.subspan(static_cast<size_t>(r) * copy_bytes, copy_bytes);
@@ -160,7 +160,7 @@ void check_complete(const PeftFiles& files, const std::vector<AdapterModule>& mo
   }
 }
 
-LoadedAdapter load_peft(const std::string& path, const Model& model, DeviceAllocator* memory) {
+LoadedAdapter load_peft(const std::string& path, const Model& model, Device* device) {
   const PeftFiles files(path);
   const std::string& name = files.tensors.path();
   const auto modules = loadable_modules(model, adapter_naming(model.config));
@@ -195,7 +195,7 @@ LoadedAdapter load_peft(const std::string& path, const Model& model, DeviceAlloc
     return adapter_scale(size, settings.rslora);
   };
   const RopeLayout layout = hf_config(model.config).rope_layout;
-  return {tensors.make(scale, layout, settings.dropout, memory), settings, AdapterFormat::peft,
+  return {tensors.make(scale, layout, settings.dropout, device), settings, AdapterFormat::peft,
           files.config.base};
 }
 
@@ -253,9 +253,9 @@ bool is_adapter(const std::string& path) {
                        : path_exists((fs::path(adapter_folder(path)) / kAdapterConfig).string());
 }
 
-LoadedAdapter load_adapter(const std::string& path, const Model& model, DeviceAllocator* memory) {
+LoadedAdapter load_adapter(const std::string& path, const Model& model, Device* device) {
   if (!path_exists(path)) fail("cannot find the adapter {}: no such file or folder", path);
-  return is_gguf(path) ? load_gguf_adapter(path, model, memory) : load_peft(path, model, memory);
+  return is_gguf(path) ? load_gguf_adapter(path, model, device) : load_peft(path, model, device);
 }
 
 AdapterFacts adapter_facts(const std::string& path) {
@@ -272,14 +272,14 @@ AdapterChoice parse_adapter(const std::string& text) {
 }
 
 std::shared_ptr<const Adapter> load_adapters(const std::vector<std::string>& choices, const Model& model,
-                                             DeviceAllocator* memory) {
+                                             Device* device) {
   if (choices.empty()) return nullptr;
   std::vector<WeightedAdapter> adapters;
   for (const std::string& choice : choices) {
     const auto [path, scale] = parse_adapter(choice);
-    adapters.push_back({load_adapter(path, model, memory).adapter, scale});
+    adapters.push_back({load_adapter(path, model, device).adapter, scale});
   }
-  return sum_of_adapters(model.table, adapters, memory);
+  return sum_of_adapters(model.table, adapters, device);
 }
 
 void write_adapter(const std::string& folder, const Model& model, const Adapter& adapter,

@@ -32,7 +32,7 @@ struct LoadedAdapter {
 };
 // Throws Error for a setting that changes results and is not known here, a tensor or a shape that does not
 // fit the model, and numbers that are not finite. The numbers lie in `memory`, null: the host's.
-LoadedAdapter load_adapter(const std::string& path, const Model& model, DeviceAllocator* memory = nullptr);
+LoadedAdapter load_adapter(const std::string& path, const Model& model, Device* device = nullptr);
 
 // The same without a model: what `gpt info` says of it.
 struct AdapterFacts {
@@ -51,7 +51,7 @@ struct AdapterChoice {
 AdapterChoice parse_adapter(const std::string& text);
 // All of them for a model, added; null when there is none.
 std::shared_ptr<const Adapter> load_adapters(const std::vector<std::string>& choices, const Model& model,
-                                             DeviceAllocator* memory = nullptr);
+                                             Device* device = nullptr);
 
 // The file with the chat template that was saved with one of them, the first that has one; "" where none has.
 std::string chat_template_of(const std::vector<std::string>& adapters);

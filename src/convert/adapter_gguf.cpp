@@ -51,7 +51,7 @@ bool is_gguf_adapter(const std::string& path) {
   return file.string(kType).value_or("model") == "adapter";
 }
 
-LoadedAdapter load_gguf_adapter(const std::string& path, const Model& model, DeviceAllocator* memory) {
+LoadedAdapter load_gguf_adapter(const std::string& path, const Model& model, Device* device) {
   const GgufFile file(path);
   check_kind(file);
   const Gguf& gguf = gguf_family(file).gguf;
@@ -70,7 +70,7 @@ LoadedAdapter load_gguf_adapter(const std::string& path, const Model& model, Dev
          file.unsupported()[0].dtype);
   const double alpha = file.number(kAlpha).value_or(0);
   const auto scale = [&](const AdapterModule&, int64_t rank) { return scale_of(alpha, rank); };
-  LoadedAdapter loaded{tensors.make(scale, gguf.rope_layout, 0, memory),
+  LoadedAdapter loaded{tensors.make(scale, gguf.rope_layout, 0, device),
                        {},
                        AdapterFormat::gguf,
                        std::string(file.string("general.basename").value_or(""))};

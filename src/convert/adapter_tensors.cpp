@@ -7,7 +7,7 @@
 #include "base/printable.h"
 #include "convert/rope_rows.h"
 #include "tensor/convert.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 namespace {
@@ -80,7 +80,7 @@ void AdapterTensors::add(const AdapterModule& module, size_t half, const TensorI
 
 std::shared_ptr<const Adapter> AdapterTensors::make(
     const std::function<double(const AdapterModule&, int64_t)>& scale, RopeLayout layout, double dropout,
-    DeviceAllocator* memory) const {
+    Device* device) const {
   std::vector<LowRank> products;
   for (const auto& [first, pair] : pairs_) {
     const TensorInfo *a = pair.halves[0], *b = pair.halves[1];
@@ -93,11 +93,11 @@ std::shared_ptr<const Adapter> AdapterTensors::make(
   }
   if (products.empty()) fail("{}: expected tensors of an adapter, found none", what_);
   auto adapter = std::make_shared<Adapter>(model_.table, std::move(products), dropout);
-  adapter->allocate(DType::f32, memory);
+  adapter->allocate(DType::f32, device);
   for (const LowRank& p : adapter->products) {
     const Pair& pair = pairs_.at(p.first);
     const std::vector<float> a = numbers(*pair.halves[0], what_), b = numbers(*pair.halves[1], what_);
-    const MappedView to_a(adapter->a(p)), to_b(adapter->b(p));
+    const MappedView to_a(adapter->a(p), Access::write), to_b(adapter->b(p), Access::write);
     std::ranges::copy(a, to_a->as<float>());
     const std::vector<int64_t> rows = file_rows(model_, p, layout);
     for (size_t r = 0; r < rows.size(); ++r)
@@ -121,7 +121,7 @@ NamedTensor adapter_tensor(std::string name, const Model& model, const TensorVie
           DType::f32,
           {view.rows(), view.cols()},
           [view, rows = std::move(rows), factor](const EmitBytes& emit) {
-            const MappedView access(view);
+            const MappedView access(view, Access::read);
             std::vector<float> row(static_cast<size_t>(view.cols()));
             for (const int64_t r : rows) {
               std::copy_n(access->row<float>(r), row.size(), row.begin());

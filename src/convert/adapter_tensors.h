@@ -30,7 +30,7 @@ class AdapterTensors {
   // and numbers that are not finite.
   std::shared_ptr<const Adapter> make(
       const std::function<double(const AdapterModule& module, int64_t rank)>& scale, RopeLayout layout,
-      double dropout, DeviceAllocator* memory) const;
+      double dropout, Device* device) const;
 
  private:
   struct Pair {
@@ -51,7 +51,7 @@ AdapterSettings with_short_targets(AdapterSettings settings, const std::vector<A
                                    const ParamTable& table);
 
 bool is_gguf_adapter(const std::string& path);
-LoadedAdapter load_gguf_adapter(const std::string& path, const Model& model, DeviceAllocator* memory);
+LoadedAdapter load_gguf_adapter(const std::string& path, const Model& model, Device* device);
 AdapterFacts gguf_adapter_facts(const std::string& path);
 
 }  // namespace gpt

@@ -9,7 +9,7 @@
 #include "model/families/gguf_keys.h"
 #include "model/rope_table.h"
 #include "tensor/convert.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 namespace {
@@ -49,7 +49,7 @@ void emit_row(DType dtype, const TensorView& view, int64_t r, int64_t cols, cons
   std::vector<float> x(static_cast<size_t>(cols));
   std::vector<std::byte> row(static_cast<size_t>(row_bytes(dtype, cols)));
   if (is_quantized(dtype) && view.dtype == dtype)
-    return emit({MappedView(view)->slice_rows(r, 1).as<const std::byte>(), row.size()});
+    return emit({MappedView(view.slice_rows(r, 1), Access::read)->as<const std::byte>(), row.size()});
   read_row(view, r, cols, x.data());
   if (is_quantized(dtype)) {
     quantize_row(dtype, x.data(), cols, row.data());
@@ -212,15 +212,13 @@ class Export {
 }  // namespace
 
 void read_row(const TensorView& weight, int64_t r, int64_t cols, float* x) {
-  const MappedView access(weight);
-  const TensorView& view = *access;
-  const bool vector = view.rank == 1;
-  if (is_quantized(view.dtype)) return dequantize_row(view.dtype, view.slice_rows(r, 1).data, cols, x);
-  const auto size = static_cast<int64_t>(dtype_size(view.dtype));
-  const auto* row = static_cast<const std::byte*>(view.data) + (vector ? r : r * view.ld) * size;
-  convert_matrix(
-      {.bytes = {row, static_cast<size_t>(cols * size)}, .dtype = view.dtype, .rows = 1, .cols = cols},
-      make_view(x, {1, cols}));
+  const MappedView row(weight.rank == 1 ? weight.slice_cols(r, cols) : weight.slice_rows(r, 1), Access::read);
+  if (is_quantized(weight.dtype)) return dequantize_row(weight.dtype, row->data, cols, x);
+  convert_matrix({.bytes = {row->as<const std::byte>(), static_cast<size_t>(cols) * dtype_size(weight.dtype)},
+                  .dtype = weight.dtype,
+                  .rows = 1,
+                  .cols = cols},
+                 make_view(x, {1, cols}));
 }
 
 std::vector<GgufParamType> gguf_types(const Model& model, const GgufExportOptions& options) {

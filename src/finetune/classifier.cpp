@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/ranges.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 
@@ -50,7 +50,7 @@ Classifier::Classifier(const Model& model, const Backend& backend, const HeadFac
                   .capacity = facts.max_length,
                   .dtype = DType::f32,
                   .weights = weights}) {
-  copy_rows(head, make_view(head_.data(), {head.rows(), head.cols()}));
+  copy_elements(head, make_view(head_.data(), {head.rows(), head.cols()}));
 }
 
 std::vector<Outputs> Classifier::read(std::span<const EncodedExample> examples) {

@@ -20,7 +20,7 @@
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "model/head_loss.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 
@@ -36,16 +36,13 @@ double Preferences::weight(const TrainBatch&, int64_t rows) const {
 }
 
 void Preferences::run(const ObjectiveCall& call) const {
-  GPT_ASSERT(call.batch.weights != nullptr && call.batch.labels != nullptr);
-  HeadLoss::run(call, call.memory[0], call.batch.weights, false);
-  auto* losses = call.losses.as<double>();
-  auto* weights = call.memory[1].as<float>();
-  const int64_t rows = call.hidden.rows();
-  call.pass.ctx.kernels.preference(call.pass.ctx, {.losses = losses,
-                                                   .reference = call.batch.labels,
-                                                   .mask = call.batch.weights,
+  GPT_ASSERT(call.targets.weights && call.targets.labels);
+  HeadLoss::run(call, call.memory[0], call.targets.weights, false);
+  const DeviceSpan<float> weights = device_span<float>(call.memory[1]);
+  call.pass.ctx.kernels.preference(call.pass.ctx, {.losses = device_span<double>(call.losses),
+                                                   .reference = call.targets.labels,
+                                                   .mask = call.targets.weights,
                                                    .weights = weights,
-                                                   .rows = rows,
                                                    .n_ctx = n_ctx_,
                                                    .beta = beta_,
                                                    .smoothing = smoothing_});

@@ -55,14 +55,12 @@ void HeadObjective::run(const ObjectiveCall& call) const {
   const bool gradients = !call.pass.grads.empty();
   const auto memory = [&](Slot which) { return slot(call, shape_.auxiliary, which); };
   const TensorView hidden = memory(kHidden), logits = memory(kLogits);
-  const PickedRows picked{.ids = call.batch.ids,
-                          .rows = call.hidden.rows(),
-                          .samples = hidden.rows() * summed(),
-                          .id = shape_.extract};
+  const PickedRows picked{
+      .ids = call.pass.batch.ids, .samples = hidden.rows() * summed(), .id = shape_.extract};
   ctx.kernels.pick_rows(ctx, {.out = hidden, .x = call.hidden, .picked = picked});
   // rows of the step before these, so that masks do not depend on micro-batches
   DropoutKey dropout = call.pass.dropout(shape_.dropout, RandomSite::dropout_task_head, 0);
-  dropout.first_row = call.batch.first_sample / summed();
+  if (picked.samples > 0) dropout.first_row /= call.hidden.rows() / picked.samples * summed();
   TensorView x = hidden;
   if (dropout.p > 0) {
     x = memory(kDropped);
@@ -79,10 +77,10 @@ void HeadObjective::run(const ObjectiveCall& call) const {
   ctx.kernels.label_loss(ctx, {.loss = shape_.answer == HeadShape::Answer::number ? LabelLoss::squared_error
                                                                                   : LabelLoss::cross_entropy,
                                .logits = by_example(logits),
-                               .labels = call.batch.labels,
+                               .labels = call.targets.labels,
                                .picked = picked,
-                               .weights = call.batch.weights,
-                               .losses = call.losses.as<double>(),
+                               .weights = call.targets.weights,
+                               .losses = device_span<double>(call.losses),
                                .accumulate = shape_.auxiliary,
                                .dlogits = gradients ? by_example(memory(kDLogits)) : TensorView{},
                                .step = call.step});

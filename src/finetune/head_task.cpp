@@ -323,7 +323,7 @@ void HeadTask::go_on_from(const TaskHead& head) {
 
 void HeadTask::begin(const Model& model, const Backend&, bool resumed) {
   if (resumed || first_head_.empty()) return;
-  const MappedView head(head_weight(model));
+  const MappedView head(head_weight(model), Access::write);
   GPT_ASSERT(head->size() == std::ssize(first_head_));
   std::ranges::copy(first_head_, head->as<float>());
 }

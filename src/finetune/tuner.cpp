@@ -21,7 +21,7 @@
 #include "model/model_files.h"
 #include "report/next_step.h"
 #include "report/run_charts.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 #include "train/checkpoint.h"
 #include "train/param_groups.h"
 #include "train/plan.h"
@@ -101,7 +101,7 @@ ModelConfig model_config(const TuneConfig& config, const LoadedModel& base, cons
 std::unique_ptr<LoadedModel> open_base(const TuneRequest& request) {
   if (request.config.lora_rank > 0) {
     return std::make_unique<LoadedModel>(request.config.model, std::nullopt, MatrixOrder::as_stored,
-                                         ShapeHints{}, request.memory);
+                                         ShapeHints{}, request.device.get());
   }
   return std::make_unique<LoadedModel>(request.resume ? request.out + "/last" : request.config.model);
 }
@@ -125,13 +125,13 @@ std::string parameters_of(const ParamTable& table) {
 
 // The model itself, or an adapter beside one that is frozen, mapped from its file.
 struct Trained {
-  Trained(const TuneConfig& c, const LoadedModel& base, Task& task, DeviceAllocator* memory) {
+  Trained(const TuneConfig& c, const LoadedModel& base, Task& task, Device* device) {
     const ModelConfig config = model_config(c, base, task);
     std::vector<ParamSpec> more = task.objective().parameters(config);
     if (c.lora_rank == 0) {
       model = std::make_unique<Model>(config, more);
       freeze_parameters(c.train(), model->table);
-      weights = ParamBuffer(model->table, DType::f32, "weights", memory, /*with_frozen=*/true);
+      weights = ParamBuffer(model->table, DType::f32, "weights", device, /*with_frozen=*/true);
       model->weights.assign(weights.views().begin(), weights.views().end());
       return;
     }
@@ -143,7 +143,7 @@ struct Trained {
                      "choose a --template of tokens that it has, or fine-tune it without --lora-rank first",
                      format_amount(config.vocab_size - base.model().config.vocab_size, "token"), c.model);
     }
-    adapted = std::make_unique<AdaptedModel>(base.model(), adapter_settings(c), std::move(more), memory);
+    adapted = std::make_unique<AdaptedModel>(base.model(), adapter_settings(c), std::move(more), device);
     adapted->model.config = config;  // with the dropout that was asked for
     task.adapter = &adapted->adapter;
   }
@@ -245,11 +245,11 @@ Tuner::Tuner(const TuneRequest& request)
                                                               tune_config_json(request.config).dump()))
                               : std::nullopt),
       pool_(thread_count(request.config.run.train.threads, processes_)),
-      backend_{pool_, *request.kernels, request.memory},
+      backend_{pool_, *request.kernels, request.device},
       base_(open_base(request)),
       data_elsewhere_(resumed_ && locate_data(request_.config.run.train, resumed_->state.data_folder)),
       task_(task_of(request_, *base_)),
-      trained_(request_.config, *base_, *task_, request.memory),
+      trained_(request_.config, *base_, *task_, request.device.get()),
       model_(trained_.adapted ? trained_.adapted->model : *trained_.model),
       weights_(trained_.adapted ? trained_.adapted->weights : trained_.weights),
       step_(model_, weights_, make_optimizer(request_.config.run.train, model_.table, processes_), backend_,
@@ -281,7 +281,7 @@ void Tuner::start() {
   if (!data_elsewhere_) state_.data_folder = std::filesystem::current_path(unknown).string();
   state_.config = run_config_json(request_.config.run).dump();
   state_.tuning = tune_config_json(request_.config).dump();
-  require_same_run(processes_, {state_.data, state_.config, backend_.kernels.isa, state_.step, begins,
+  require_same_run(processes_, {state_.data, state_.config, backend_.kernels.name, state_.step, begins,
                                 tune_config_json(request_.config).dump()});
   saved_step_ = request_.resume ? state_.step : -1;
   start_files();

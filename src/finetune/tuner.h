@@ -18,10 +18,10 @@ struct TuneRequest {
   // Called with the settings of a new run once its batch size is known.
   std::function<void(TrainConfig&)> share = {};
   const KernelTable* kernels = &kernel_table(Isa::ref);
-  DeviceAllocator* memory = nullptr;            // of the kernels; must outlive the run
-  Communicator* processes = &single_process();  // that share the run; must outlive it
-  std::string command_line;                     // for the report
-  std::string program = "gpt";                  // what stands before "finetune" to go on
+  std::shared_ptr<Device> device = std::make_shared<HostDevice>();  // of the kernels
+  Communicator* processes = &single_process();                      // that share the run; must outlive it
+  std::string command_line;                                         // for the report
+  std::string program = "gpt";                                      // what stands before "finetune" to go on
   std::function<void()> begins = {};  // called before the first step: from then on there is work to save
 };
 

@@ -80,7 +80,7 @@ class Search {
   // Feeds the living beams and asks for the likeliest tokens of each.
   void feed(std::span<const SequenceModel::Append> appends) {
     const int64_t shape[] = {std::ssize(appends), model_.vocab_size()};
-    const TensorView logits = logits_.grow(DType::f32, shape, "logits", model_.backend().memory);
+    const TensorView logits = logits_.grow(DType::f32, shape, "logits", model_.backend().device.get());
     gpt::feed(model_, appends, options_.prefill_chunk, logits);
     selector_.rows.clear();
     for (int64_t row = 0; row < std::ssize(appends); ++row)

@@ -94,7 +94,7 @@ void DraftProposer::propose(std::span<const Ask> asks) {
 // Computes the batch, and appends the likeliest token of each active sequence to its result.
 void DraftProposer::draw() {
   const int64_t shape[] = {std::ssize(active_), model_.vocab_size()};
-  const TensorView logits = logits_.grow(DType::f32, shape, "logits", model_.backend().memory);
+  const TensorView logits = logits_.grow(DType::f32, shape, "logits", model_.backend().device.get());
   model_.forward(batch_, logits);
   const std::span draws = std::span(draws_).first(active_.size());
   for (Draw& draw : draws)

@@ -104,7 +104,7 @@ void Engine::compute() {
     rows += append.wanted;
   }
   const int64_t shape[] = {rows, model_.vocab_size()};
-  step_logits_ = logits_.grow(DType::f32, shape, "logits", model_.backend().memory);
+  step_logits_ = logits_.grow(DType::f32, shape, "logits", model_.backend().device.get());
   const auto start = Clock::now();
   try {
     model_.forward(batch_, step_logits_);

@@ -130,7 +130,7 @@ void Sampler::draw_one(Draw& d, size_t row, Choice& choice) noexcept {
 
 int32_t Sampler::choose(Draw& d, size_t row, Choice& choice) {
   if (selector_.rows[row].k > 0) return choice.among(*d.params, selector_.candidates(row), d.random);
-  const MappedView scores(selector_.scores(row));
+  const MappedView scores(selector_.scores(row), Access::read);
   return choice.among_all(*d.params, std::span(scores->as<float>(), vocab_size_), d.random);
 }
 

@@ -9,15 +9,16 @@ namespace gpt {
 Selector::Selector(const Backend& backend, int64_t vocab_size)
     : backend_(backend),
       vocab_size_(vocab_size),
-      workspace_(backend.kernels.select_candidates_scratch(vocab_size), backend.pool.size(), backend.memory),
-      staged_rows_(backend.memory),
-      staged_changes_(backend.memory),
-      staged_allowed_(backend.memory),
-      staged_selections_(backend.memory),
-      staged_candidates_(backend.memory) {}
+      workspace_(backend.kernels.select_candidates_scratch(vocab_size), backend.pool.size(),
+                 backend.device.get()),
+      device_rows_(backend.device.get()),
+      device_changes_(backend.device.get()),
+      device_allowed_(backend.device.get()),
+      device_selections_(backend.device.get()),
+      device_candidates_(backend.device.get()) {}
 
 void Selector::run(const TensorView& logits) {
-  GPT_ASSERT(logits.memory == backend_.memory && logits.cols() == vocab_size_);
+  GPT_ASSERT(logits.device == backend_.view_device() && logits.cols() == vocab_size_);
   logits_ = logits;
   int64_t scored = 0;
   capacity_ = 0;
@@ -26,24 +27,24 @@ void Selector::run(const TensorView& logits) {
     capacity_ = std::max(capacity_, r.k);
   }
   const int64_t shape[] = {scored, vocab_size_};
-  const TensorView scores = scores_.grow(DType::f32, shape, "scores", backend_.memory);
+  const TensorView scores = scores_.grow(DType::f32, shape, "scores", backend_.device.get());
   selections_.resize(rows.size());
-  const SelectRow* const staged_rows = staged_rows_.put(rows);
-  const ScoreChange* const staged_changes = staged_changes_.put(changes);
-  const uint64_t* const staged_allowed = staged_allowed_.put(allowed);
+  const DeviceSpan<const SelectRow> device_rows = device_rows_.upload(rows);
+  const DeviceSpan<const ScoreChange> device_changes = device_changes_.upload(changes);
+  const DeviceSpan<const uint64_t> device_allowed = device_allowed_.upload(allowed);
   for (;;) {  // again with more room where more than k tie
     candidates_.resize(rows.size() * static_cast<size_t>(capacity_));
     backend_.kernels.select_candidates(backend_.context(workspace_.scratch()),
                                        {.logits = logits,
-                                        .rows = {staged_rows, rows.size()},
-                                        .changes = staged_changes,
-                                        .allowed = staged_allowed,
+                                        .rows = device_rows,
+                                        .changes = device_changes,
+                                        .allowed = device_allowed,
                                         .scores = scores,
                                         .capacity = capacity_,
-                                        .candidates = staged_candidates_.share(candidates_),
-                                        .selections = staged_selections_.share(selections_)});
-    staged_candidates_.get(candidates_);
-    staged_selections_.get(selections_);
+                                        .candidates = device_candidates_.share(candidates_, Access::write),
+                                        .selections = device_selections_.share(selections_, Access::write)});
+    device_candidates_.download(candidates_);
+    device_selections_.download(selections_);
     int64_t most = 0;
     for (const Selection& s : selections_)
       most = std::max(most, s.count);
@@ -74,7 +75,7 @@ TensorView Selector::scores(size_t i) const {
 }
 
 float Selector::logit(size_t i, int32_t id) const {
-  return *MappedView(logits_.slice_rows(rows[i].row, 1).slice_cols(id, 1))->as<float>();
+  return *MappedView(logits_.slice_rows(rows[i].row, 1).slice_cols(id, 1), Access::read)->as<float>();
 }
 
 }  // namespace gpt

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 
@@ -37,11 +37,11 @@ class Selector {
   int64_t capacity_ = 0;
   std::vector<Selection> selections_;
   std::vector<TokenScore> candidates_;
-  Staged<SelectRow> staged_rows_;
-  Staged<ScoreChange> staged_changes_;
-  Staged<uint64_t> staged_allowed_;
-  Staged<Selection> staged_selections_;
-  Staged<TokenScore> staged_candidates_;
+  DeviceArray<SelectRow> device_rows_;
+  DeviceArray<ScoreChange> device_changes_;
+  DeviceArray<uint64_t> device_allowed_;
+  DeviceArray<Selection> device_selections_;
+  DeviceArray<TokenScore> device_candidates_;
 };
 
 }  // namespace gpt

@@ -10,7 +10,7 @@
 #include "base/ranges.h"
 #include "base/shared_file.h"
 #include "io/safetensors.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 namespace {
@@ -90,11 +90,11 @@ std::vector<const NamedTensor*> order_of_data(std::span<const NamedTensor> tenso
 NamedTensor named_tensor(std::string name, const TensorView& view) {
   const Shape shape(view.dims().begin(), view.dims().end());
   const auto write = [view](const EmitBytes& emit) {
-    const MappedView access(view);
+    const MappedView access(view, Access::read);
     const auto* data = access->as<const std::byte>();
     const size_t size = dtype_size(view.dtype);
     if (view.size() == 0) return;
-    if (view.dense()) {
+    if (access->dense()) {
       emit({data, static_cast<size_t>(view.size()) * size});
       return;
     }
@@ -162,7 +162,7 @@ void fill_safetensors(const std::string& path, std::span<const TensorPart> parts
     if (tensor == nullptr || tensor->dtype != part.view.dtype || begin + bytes > tensor->bytes.size())
       fail("cannot write {}: it has no place for a part of {}", path, printable(part.name));
     const auto offset = static_cast<uint64_t>(tensor->bytes.data() - mapped.bytes().data());
-    const MappedView access(part.view);
+    const MappedView access(part.view, Access::read);
     file.write(offset + begin, {access->as<const std::byte>(), bytes});
   }
   file.sync();

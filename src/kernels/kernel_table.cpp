@@ -39,7 +39,8 @@ bool has_amx() {
 
 KernelTable build_table(Isa isa) {
   KernelTable table = ref::table();
-  table.isa = isa;
+  table.name = isa_name(isa);
+  table.layout = static_cast<int>(isa);
 #ifdef GPT_HAVE_SIMD
   if (isa >= Isa::avx2) overlay_avx2(table);
   if (isa >= Isa::avx512) overlay_avx512(table);
@@ -52,8 +53,8 @@ KernelTable build_table(Isa isa) {
 
 }  // namespace
 
-Workspace::Workspace(ScratchNeed need, int threads, DeviceAllocator* memory)
-    : buffer_(static_cast<size_t>(bytes(need, threads)), "scratch memory", memory),
+Workspace::Workspace(ScratchNeed need, int threads, Device* device)
+    : buffer_(static_cast<size_t>(bytes(need, threads)), "scratch memory", device),
       shared_(round_up(need.shared)),
       per_thread_(round_up(need.per_thread)) {}
 
@@ -72,9 +73,21 @@ ScratchNeed max_need(ScratchNeed a, ScratchNeed b) {
   return {std::max(a.shared, b.shared), std::max(a.per_thread, b.per_thread)};
 }
 
+bool all_finite(const ExecContext& ctx, const TensorView& view) {
+  int64_t index = 0;
+  DeviceArray<int64_t> device_index(&ctx.device);
+  ctx.kernels.find_nonfinite(ctx, {.x = view, .index = device_index.share({&index, 1}, Access::write)});
+  device_index.download({&index, 1});
+  return index < 0;
+}
+
 std::string_view isa_name(Isa isa) {
   constexpr std::string_view kNames[] = {"ref", "avx2", "avx512", "avx512bf16", "amx"};
   return kNames[static_cast<size_t>(isa)];
+}
+
+Isa isa_of(const KernelTable& table) {
+  return static_cast<Isa>(table.layout);
 }
 
 Isa best_isa() {

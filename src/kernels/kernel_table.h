@@ -4,49 +4,53 @@
 
 #include "base/thread_pool.h"
 #include "kernels/ops.h"
-#include "tensor/buffer.h"
+#include "tensor/device.h"
 
 namespace gpt {
 
-// Instruction sets, each a superset of the one before: `ref` is the scalar reference (portable C++),
-// `avx512bf16` has AVX512_BF16 and AVX512_VNNI too, `amx` tiles for bf16 and int8.
+// Instruction sets of the CPU backend, each a superset of the one before: `ref` is the scalar reference
+// (portable C++), `avx512bf16` adds AVX512_BF16 and AVX512_VNNI, `amx` adds tiles for bf16 and int8.
 enum class Isa : uint8_t { ref, avx2, avx512, avx512bf16, amx };
 inline constexpr Isa kIsas[] = {Isa::ref, Isa::avx2, Isa::avx512, Isa::avx512bf16, Isa::amx};
 
-// One function per op, and what these need of memory; which set is used is decided once, when an ExecContext
-// is made.
+// The ops of a backend, one function each, and the memory that they need. The table is chosen once, when a
+// Backend is made.
 struct KernelTable {
-  Isa isa = Isa::ref;
+  // Name of the backend and its variant ("avx512"). Part of the identity of a distributed run: all ranks must
+  // have the same.
+  std::string_view name = "ref";
+  // Layout of packed weights: part of the key of a packed matrix. Isa of the CPU backend, as a number.
+  int layout = 0;
 #define GPT_OP_ENTRY(name, Args) void (*name)(const ExecContext&, const Args&) noexcept = nullptr;
   GPT_FOR_EACH_OP(GPT_OP_ENTRY)
 #undef GPT_OP_ENTRY
 
-  // The scratch of a call whose sizes are at most these; ops that are not named here need none.
-  // dtype: the widest of the activations.
+  // Scratch memory of a call with sizes up to these; ops that are not named here need none.
+  // dtype: the widest type of the activations.
   ScratchNeed (*norm_backward_scratch)(int64_t rows, int64_t cols, DType dtype) = nullptr;
-  // Of x w^T, or of both products of the backward pass, in `dtype`: that of the packed weights, or of `w`.
+  // Of x w^T, or of both products of the backward pass, in `dtype`: the type of the packed weights, or of
+  // `w`.
   ScratchNeed (*linear_scratch)(int64_t rows, int64_t out, int64_t in, DType dtype, bool backward) = nullptr;
-  // max_q: queries of a sequence; max_kv: keys that a query sees; dtype: the widest of the activations.
+  // max_q: queries of a sequence; max_kv: keys that a query sees; dtype: the widest type of the activations.
   ScratchNeed (*attention_scratch)(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
                                    DType dtype) = nullptr;
   ScratchNeed (*select_candidates_scratch)(int64_t vocab_size) = nullptr;
   ScratchNeed (*syrk_scratch)(int64_t rows, int64_t cols, DType compute) = nullptr;
 
-  // The bytes of a PackedMatrix; 0 where there is no packed form of this type and direction (quantised
-  // matrices have none for dy w), so that the plain matrix is used.
+  // Bytes of a PackedMatrix; 0 if there is no packed form of this type and direction (quantized matrices have
+  // none for dy w): then the plain matrix is used.
   int64_t (*packed_bytes)(DType dtype, int64_t out, int64_t in, bool transposed) = nullptr;
 };
 
-// Memory for ops that need it, provided by the caller so that ops never allocate.
+// Device memory for ops that need it, provided by the caller so that ops never allocate.
 struct Scratch {
   std::byte* shared = nullptr;
   std::byte* threads = nullptr;
   int64_t shared_bytes = 0;
   int64_t per_thread_bytes = 0;
 
-  // What every op that uses scratch begins with.
-  void require(ScratchNeed need) const {
-    GPT_ASSERT(need.shared <= shared_bytes && need.per_thread <= per_thread_bytes);
+  bool fits(const ScratchNeed& need) const {
+    return need.shared <= shared_bytes && need.per_thread <= per_thread_bytes;
   }
 
   template <class T>
@@ -61,16 +65,26 @@ struct Scratch {
 
 // What an op needs besides its arguments. Passed down explicitly: there is no global pool or table.
 struct ExecContext {
-  ThreadPool& pool;
+  Device& device;    // gets the error of an op that fails
+  ThreadPool& pool;  // for ops of the CPU
   const KernelTable& kernels;
   Scratch scratch;
 };
+
+// Sets the sticky error of the device and returns from the op if a condition does not hold.
+#define GPT_OP_REQUIRE(ctx, condition)                              \
+  do {                                                              \
+    if (!(condition)) {                                             \
+      (ctx).device.set_error({.op = __func__, .what = #condition}); \
+      return;                                                       \
+    }                                                               \
+  } while (false)
 
 // Owns scratch memory of a given need; both regions are 64-byte aligned.
 class Workspace {
  public:
   Workspace() = default;
-  Workspace(ScratchNeed need, int threads, DeviceAllocator* memory = nullptr);
+  Workspace(ScratchNeed need, int threads, Device* device = nullptr);  // null: host memory
   Scratch scratch() const;
   int64_t bytes() const { return static_cast<int64_t>(buffer_.size()); }
   static int64_t bytes(ScratchNeed need, int threads);
@@ -83,10 +97,14 @@ class Workspace {
 
 ScratchNeed max_need(ScratchNeed a, ScratchNeed b);
 
-// Of the op muon, which is made of a table's other ops, for a matrix of that shape and type.
+// Scratch memory of the op muon, which calls other ops of the table, for a matrix of this shape and type.
 ScratchNeed muon_scratch(const KernelTable& table, int64_t rows, int64_t cols, DType dtype, DType compute);
 
+// Whether all elements of a view, of a floating-point type, are finite. Waits for the device.
+bool all_finite(const ExecContext& ctx, const TensorView& view);
+
 std::string_view isa_name(Isa isa);
+Isa isa_of(const KernelTable& table);  // of the CPU backend
 Isa best_isa();                        // the widest set that this CPU and this build have
 Isa parse_isa(std::string_view name);  // throws UsageError when unknown or not available here
 const KernelTable& kernel_table(Isa isa);
@@ -94,7 +112,7 @@ const KernelTable& kernel_table(Isa isa);
 namespace ref {
 KernelTable table();  // complete, for fp32 and fp64
 }
-// These overlay what they have on a table that is complete already.
+// Each replaces entries of a table that is complete.
 void overlay_avx2(KernelTable& table);
 void overlay_avx512(KernelTable& table);
 void overlay_avx512bf16(KernelTable& table);

@@ -17,6 +17,8 @@ struct PackedMatrix {
   DType dtype = DType::f32;
   int64_t out = 0, in = 0;
   bool transposed = false;  // for dy w instead of x w^T
+
+  explicit operator bool() const { return data != nullptr; }
 };
 
 }  // namespace gpt

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/ranges.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 
@@ -44,11 +44,11 @@ Adapter::Adapter(const ParamTable& model, std::vector<LowRank> list, double p)
   table = ParamTable(std::move(specs));
 }
 
-void Adapter::allocate(DType dtype, DeviceAllocator* memory) {
+void Adapter::allocate(DType dtype, Device* device) {
   memory_.clear();
   weights.clear();
   for (const ParamSpec& spec : table.specs()) {
-    memory_.emplace_back(static_cast<size_t>(spec.size()) * dtype_size(dtype), "an adapter", memory);
+    memory_.emplace_back(static_cast<size_t>(spec.size()) * dtype_size(dtype), "an adapter", device);
     weights.push_back(memory_.back().view(0, dtype, spec.shape));
   }
 }
@@ -57,7 +57,7 @@ namespace {
 
 // Rows of `from`, times a factor, from a row and a column of `to` on.
 void place(const TensorView& from, double factor, const TensorView& to, int64_t row, int64_t col) {
-  const MappedView source(from), target(to);
+  const MappedView source(from, Access::read), target(to, Access::read_write);
   for (int64_t r = 0; r < from.rows(); ++r) {
     for (int64_t c = 0; c < from.cols(); ++c)
       target->row<float>(row + r)[col + c] = static_cast<float>(factor * source->row<float>(r)[c]);
@@ -67,8 +67,7 @@ void place(const TensorView& from, double factor, const TensorView& to, int64_t 
 }  // namespace
 
 std::shared_ptr<const Adapter> sum_of_adapters(const ParamTable& model,
-                                               std::span<const WeightedAdapter> adapters,
-                                               DeviceAllocator* memory) {
+                                               std::span<const WeightedAdapter> adapters, Device* device) {
   if (adapters.size() == 1 && adapters[0].weight == 1) return adapters[0].adapter;
   std::vector<LowRank> products;
   for (const WeightedAdapter& one : adapters) {
@@ -86,7 +85,7 @@ std::shared_ptr<const Adapter> sum_of_adapters(const ParamTable& model,
   }
   std::ranges::sort(products, {}, &LowRank::first);
   auto sum = std::make_shared<Adapter>(model, std::move(products));
-  sum->allocate(DType::f32, memory);
+  sum->allocate(DType::f32, device);
   std::vector<int64_t> filled(sum->products.size());
   for (const WeightedAdapter& one : adapters) {
     for (const LowRank& p : one.adapter->products) {

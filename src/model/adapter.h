@@ -34,7 +34,7 @@ struct Adapter {
   const TensorView& a(const LowRank& p) const { return weights[static_cast<size_t>(p.a)]; }
   const TensorView& b(const LowRank& p) const { return weights[static_cast<size_t>(p.a) + 1]; }
   // Memory of its own for its weights, zero.
-  void allocate(DType dtype = DType::f32, DeviceAllocator* memory = nullptr);
+  void allocate(DType dtype = DType::f32, Device* device = nullptr);
 
   std::vector<LowRank> products;  // in the order of the model's table
   int64_t rank = 0;               // the largest
@@ -55,7 +55,7 @@ struct WeightedAdapter {
 };
 std::shared_ptr<const Adapter> sum_of_adapters(const ParamTable& model,
                                                std::span<const WeightedAdapter> adapters,
-                                               DeviceAllocator* memory = nullptr);
+                                               Device* device = nullptr);
 
 // The rows of a batch that have an adapter. The bits of a row depend on no other row's.
 struct RowsAdapter {

@@ -9,7 +9,7 @@
 #include "base/ranges.h"
 #include "model/families/family.h"
 #include "model/model_files.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 namespace {
@@ -177,12 +177,12 @@ std::vector<ParamSpec> joined(std::vector<ParamSpec> first, const std::vector<Pa
 
 }  // namespace
 
-AdaptedModel::AdaptedModel(const Model& base, Adapter a, std::vector<ParamSpec> more, DeviceAllocator* memory,
+AdaptedModel::AdaptedModel(const Model& base, Adapter a, std::vector<ParamSpec> more, Device* device,
                            DType dtype)
     : adapter(std::move(a)), model(base.config, joined(std::move(more), adapter.table.specs())) {
   for (int id = 0; id < model.table.model_count(); ++id)
     model.table.set_trainable(id, false);
-  weights = ParamBuffer(model.table, dtype, "trained weights", memory);
+  weights = ParamBuffer(model.table, dtype, "trained weights", device);
   model.weights = base.weights;
   for (int id = model.table.model_count(); id < model.table.count(); ++id) {
     model.weights.push_back(weights[id]);
@@ -201,8 +201,8 @@ void AdaptedModel::load(const Adapter& from) {
     if (other == nullptr || other->last != p.last || other->rank != p.rank)
       fail("the adapter to go on with has another shape at {}: expected rank {}", model.table[p.first].name,
            p.rank);
-    copy_rows(from.a(*other), adapter.a(p));
-    copy_rows(from.b(*other), adapter.b(p));
+    copy_elements(from.a(*other), adapter.a(p));
+    copy_elements(from.b(*other), adapter.b(p));
   }
 }
 

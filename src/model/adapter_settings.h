@@ -63,11 +63,11 @@ Adapter make_adapter(const ModelConfig& config, const ParamTable& table, const A
 //                                  .packs_per_use = true}});
 struct AdaptedModel {
   // more: an objective's parameters, which are trained too and stand between the model's and the adapter's.
-  AdaptedModel(const Model& base, Adapter adapter, std::vector<ParamSpec> more = {},
-               DeviceAllocator* memory = nullptr, DType dtype = DType::f32);
+  AdaptedModel(const Model& base, Adapter adapter, std::vector<ParamSpec> more = {}, Device* device = nullptr,
+               DType dtype = DType::f32);
   AdaptedModel(const Model& base, const AdapterSettings& settings, std::vector<ParamSpec> more = {},
-               DeviceAllocator* memory = nullptr)
-      : AdaptedModel(base, make_adapter(base.config, base.table, settings), std::move(more), memory) {}
+               Device* device = nullptr)
+      : AdaptedModel(base, make_adapter(base.config, base.table, settings), std::move(more), device) {}
   AdaptedModel(const AdaptedModel&) = delete;  // the model's views are those of its memory
 
   // Copies the numbers of another adapter with the same products.

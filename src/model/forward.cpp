@@ -53,8 +53,7 @@ namespace {
 // Moves what the rest of the pass reads of the rows that are kept to the front: queries and the residual
 // residual.
 void compact_rows(const ForwardContext& pass, const TensorView& x) {
-  const std::span<const int64_t> rows = pass.batch.kept->rows;
-  pass.ctx.kernels.compact_rows(pass.ctx, {.x = x, .rows = rows.data(), .count = std::ssize(rows)});
+  pass.ctx.kernels.compact_rows(pass.ctx, {.x = x, .rows = pass.batch.output_rows->rows});
 }
 
 }  // namespace
@@ -64,12 +63,12 @@ void ForwardContext::begin_layer(int64_t layer, int64_t next) const {
 }
 
 TensorView run_layers(const ForwardContext& pass, const Layers& layers, Activations& acts) {
-  const OutputRows* kept = pass.batch.kept;
-  ForwardContext rest = pass;  // what is left to do once only the kept rows go on
-  if (kept != nullptr) {
-    rest.batch.rows = std::ssize(kept->rows);
-    rest.batch.seqs = kept->seqs;
-    rest.batch.adapters = kept->adapters;
+  const OutputRows* outputs = pass.batch.output_rows;
+  ForwardContext rest = pass;  // for the end of the pass, which only the output rows take
+  if (outputs != nullptr) {
+    rest.batch.rows = static_cast<int64_t>(outputs->rows.size());
+    rest.batch.sequences = outputs->sequences;
+    rest.batch.adapters = outputs->adapters;
   }
   pass.begin_layer(WeightSource::kEmbeddings, 0);
   Residual residual = layers.embedding.forward(pass, acts.embedding, acts.input(pass.batch.rows));
@@ -77,19 +76,19 @@ TensorView run_layers(const ForwardContext& pass, const Layers& layers, Activati
   for (size_t layer = 0; layer < n_layer; ++layer) {
     const auto number = static_cast<int64_t>(layer);
     pass.begin_layer(number, number + 1);
-    const bool narrows = kept != nullptr && layer + 1 == n_layer;
+    const bool narrows = outputs != nullptr && layer + 1 == n_layer;
     BlockActs a = acts.block(layer, pass.batch.rows);
     layers.blocks[layer].project(pass, a, residual);
     if (narrows) {
-      if (kept->rows.empty()) return {};
+      if (rest.batch.rows == 0) return {};
       compact_rows(pass, a.attention.qkv.slice_cols(0, pass.config.q_dim()));
       compact_rows(pass, a.x_in);
       a = acts.block(layer, rest.batch.rows);
     }
     residual = layers.blocks[layer].finish(narrows ? rest : pass, a);
   }
-  if (kept != nullptr && n_layer == 0) {
-    if (kept->rows.empty()) return {};
+  if (outputs != nullptr && n_layer == 0) {
+    if (rest.batch.rows == 0) return {};
     compact_rows(pass, residual.x);
     residual.x = residual.x.slice_rows(0, rest.batch.rows);
   }

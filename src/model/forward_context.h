@@ -14,70 +14,77 @@ namespace gpt {
 
 class WeightCache;
 
-// The rows of a batch whose results are wanted, in ascending order, and the sequences that they form. The
-// last block is finished for these alone.
+// The sequences of a call.
+struct SequenceSpans {
+  DeviceSpan<const AttentionSeq> seqs;
+  DeviceSpan<const int32_t> pages = {};  // page tables of all sequences; absent without a KV cache
+  int64_t max_q = 0, max_kv = 0;         // the most queries and keys of a sequence
+};
+
+// The rows of a batch that produce output, in ascending order, and the sequences that they form. The rest of
+// the last layer runs for these rows only.
 struct OutputRows {
-  std::span<const int64_t> rows;
-  std::span<const AttentionSeq> seqs;
+  DeviceSpan<const int64_t> rows;
+  SequenceSpans sequences;
   std::span<const RowsAdapter> adapters = {};
 };
 
 // The tokens of one call: sequences one after another in `rows` rows.
 struct TokenBatch {
   int64_t rows = 0;
-  const int32_t* ids = nullptr;        // [rows]
-  const int32_t* positions = nullptr;  // [rows]
-  std::span<const AttentionSeq> seqs;
-  const OutputRows* kept = nullptr;            // null: all rows
-  std::span<const RowsAdapter> adapters = {};  // apart, in ascending order; rows without one have none
+  DeviceSpan<const int32_t> ids;        // [rows]
+  DeviceSpan<const int32_t> positions;  // [rows]
+  SequenceSpans sequences;
+  const OutputRows* output_rows = nullptr;     // null: all rows
+  std::span<const RowsAdapter> adapters = {};  // disjoint, in ascending order; other rows have no adapter
 };
 
-// Is shown every intermediate result of a forward pass in the order in which they are made.
+// Receives every intermediate result of a forward pass, in the order of computation.
 class Observer {
  public:
   virtual ~Observer() = default;
-  // A result of a layer, -1 outside of the blocks. The view's memory is used again: copy what is to be kept.
+  // Called with a result of a layer, -1 outside of the layers. The memory of the view is reused: copy it to
+  // keep it.
   virtual void on_tensor(int64_t layer, std::string_view name, const TensorView& view) = 0;
-  // Where the attention weights of a layer go, [seqs,H,T,T]; absent: they are not made.
+  // Returns the place for the attention weights of a layer, [seqs,H,T,T]; absent: they are not computed.
   virtual TensorView attention_weights(int64_t) { return {}; }
 };
 
 class WeightSource;
 
+// Called when the gradients of parameters `first` to `last`, by id, are final.
 using GradReadyHook = std::function<void(int first, int last)>;
 
-// What the layers share during one forward or backward call.
+// State that the layers share during one forward or backward call.
 struct ForwardContext {
   const ExecContext& ctx;
   const ModelConfig& config;
   std::span<const TensorView> weights;  // by parameter id
   TokenBatch batch = {};
-  // What products with weight matrices are computed in, and where their packed forms are.
-  DType compute = DType::f32;
-  WeightCache* packed = nullptr;
-  bool in_place = false;           // weights of that type are not packed
-  WeightSource* source = nullptr;  // of weights that are not all in memory; they are packed per use
-  bool packs_per_use = false;  // nor are any kept packed; rows of blocks are the numbers that they stand for
+  DType compute = DType::f32;      // type of products with weight matrices
+  WeightCache* packed = nullptr;   // their packed forms
+  bool in_place = false;           // weights that are stored in type `compute` are not packed
+  WeightSource* source = nullptr;  // loads weights that are not all in memory; they are packed for each use
+  bool packs_per_use = false;      // no packed form is kept; quantized weights are dequantized to fp32
   TensorView rope_cos = {}, rope_sin = {};
-  TensorView low_rank = {};  // [N,2 rank] what adapters work in
-  TensorView dropped = {};   // [N,in] what they read in training, with dropout
+  TensorView low_rank = {};  // [N,2 rank] working memory of adapters
+  TensorView dropped = {};   // [N,in] input of adapters after dropout, in training
 
   // Inference with a cache: keys and values of the batch go to these rows of each layer's cache.
   const KvCache* cache = nullptr;
-  const int64_t* cache_rows = nullptr;
-  bool row_invariant = false;  // bits of a row do not depend on the rows beside it
+  DeviceSpan<const int64_t> cache_rows = {};
+  bool row_invariant = false;  // bits of a row do not depend on the other rows
   Observer* observer = nullptr;
 
   // Training.
-  bool training = false;  // dropout is on, statistics are saved
-  uint64_t seed = 0;      // of dropout
-  uint64_t step = 0;
+  DeviceSpan<const StepState> step = {};           // [1] seed and step number of dropout; absent: no dropout
   int64_t first_row = 0;                           // rows of this step before the batch
   std::span<const TensorView> grads = {};          // by parameter id; a frozen parameter has an empty view
   std::span<const TensorView> adapter_grads = {};  // by id in the adapter's table, of which there is one
-  bool accumulate_grads = false;        // += where the default is = (second and later micro-batches)
-  const GradReadyHook* done = nullptr;  // is told of the gradients of parameters first to last, by id
+  bool accumulate_grads = false;                   // += instead of = (second and later micro-batches)
+  const GradReadyHook* done = nullptr;
 
+  bool is_training() const { return bool(step); }
   const TensorView& weight(int id) const { return weights[static_cast<size_t>(id)]; }
   TensorView optional_weight(int id) const {
     return id < 0 ? TensorView{} : weights[static_cast<size_t>(id)];
@@ -85,7 +92,7 @@ struct ForwardContext {
   TensorView grad(int id) const {
     return id < 0 || grads.empty() ? TensorView{} : grads[static_cast<size_t>(id)];
   }
-  // The weights of a layer are about to be read (WeightSource::begin).
+  // Announces that the weights of a layer are about to be read (WeightSource::begin).
   void begin_layer(int64_t layer, int64_t next) const;
   void gradient_done(int id) const {
     if (done != nullptr && id >= 0) (*done)(id, id);
@@ -94,14 +101,15 @@ struct ForwardContext {
     if (observer != nullptr) observer->on_tensor(layer, name, view);
   }
 
+  // The dropout of a site; p = 0 outside of training.
   DropoutKey dropout(double p, RandomSite site, int64_t layer) const {
-    if (!training || p <= 0) return {};
-    return {p, dropout_key(seed, step, static_cast<uint32_t>(site), static_cast<uint32_t>(layer)), first_row};
+    if (!step || p <= 0) return {};
+    return {
+        .p = p, .site = site, .layer = static_cast<uint32_t>(layer), .first_row = first_row, .step = step};
   }
 };
 
-// The residual stream on its way through the layers: x + branch, a sum that is left to the norm that reads it
-// next; or x alone, without a branch.
+// The residual stream between layers: x + branch, a sum that the next norm computes; or x alone.
 struct Residual {
   TensorView x, branch = {};
 };

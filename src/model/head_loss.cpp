@@ -39,12 +39,14 @@ void HeadLoss::plan(Planner& planner, const ModelConfig& c, std::deque<TensorVie
   planner.reserve(memory.emplace_back(), "logits of one chunk", {chunk, c.vocab_size}, planner.wide());
 }
 
-void HeadLoss::run(const ObjectiveCall& call, const TensorView& memory, const float* weights, bool backward,
-                   double temperature) {
+void HeadLoss::run(const ObjectiveCall& call, const TensorView& memory, DeviceSpan<const float> weights,
+                   bool backward, double temperature) {
+  const DeviceSpan<double> losses = device_span<double>(call.losses);
   const int64_t rows = call.hidden.rows(), chunk = memory.rows();
   ForwardContext part = call.pass;  // later chunks add to what the first one wrote
   for (int64_t at = 0; at < rows; at += chunk) {
     const int64_t n = std::min(chunk, rows - at);
+    const auto first = static_cast<size_t>(at), count = static_cast<size_t>(n);
     const TensorView x = call.hidden.slice_rows(at, n), logits = memory.slice_rows(0, n);
     const TensorView dlogits = in_place_of(logits, x.dtype);
     const Linear& head = call.layers.head.linear();
@@ -52,9 +54,9 @@ void HeadLoss::run(const ObjectiveCall& call, const TensorView& memory, const fl
     part.batch.adapters = adapters;
     head.forward(part, x, logits);
     part.ctx.kernels.cross_entropy(part.ctx, {.logits = logits,
-                                              .targets = call.batch.targets + at,
-                                              .weights = weights != nullptr ? weights + at : nullptr,
-                                              .losses = call.losses.as<double>() + at,
+                                              .targets = call.targets.targets.subspan(first, count),
+                                              .weights = weights ? weights.subspan(first, count) : weights,
+                                              .losses = losses.subspan(first, count),
                                               .dlogits = backward ? dlogits : TensorView{},
                                               .softcap = part.config.logit_softcap,
                                               .temperature = temperature,

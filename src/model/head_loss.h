@@ -12,8 +12,8 @@ class HeadLoss {
   static void plan(Planner& planner, const ModelConfig& config, std::deque<TensorView>& memory);
   // Writes call.losses, each times its weight [N] (null: 1); and with `backward` the gradients of the head
   // and dhidden. logits: what was planned. temperature: logits are divided by it.
-  static void run(const ObjectiveCall& call, const TensorView& logits, const float* weights, bool backward,
-                  double temperature = 1);
+  static void run(const ObjectiveCall& call, const TensorView& logits, DeviceSpan<const float> weights,
+                  bool backward, double temperature = 1);
 };
 
 }  // namespace gpt

@@ -15,16 +15,16 @@ Inference::Inference(const Model& model, const Backend& backend, Options options
       backend_(backend),
       options_(options),
       planner_({}, backend.kernels),
-      staged_ids_(backend.memory),
-      staged_positions_(backend.memory),
-      staged_tables_(backend.memory),
-      staged_cache_rows_(backend.memory),
-      staged_kept_rows_(backend.memory),
-      staged_seqs_(backend.memory),
-      staged_kept_seqs_(backend.memory) {
+      device_ids_(backend.device.get()),
+      device_positions_(backend.device.get()),
+      device_pages_(backend.device.get()),
+      device_cache_rows_(backend.device.get()),
+      device_output_rows_(backend.device.get()),
+      device_seqs_(backend.device.get()),
+      device_output_seqs_(backend.device.get()) {
   const ModelConfig& c = model.config;
   for (const TensorView& weight : model.weights)
-    GPT_ASSERT(weight.memory == backend.memory);
+    GPT_ASSERT(weight.device == backend.view_device());
   if (options.slide && c.position != Position::rope) {
     fail_usage(
         "a sliding window needs rotary positions, this model has learned ones; use crop or stop instead");
@@ -37,7 +37,7 @@ Inference::Inference(const Model& model, const Backend& backend, Options options
                       .capacity = capacity,
                       .tokens = options_.cache_tokens,
                       .dtype = options_.kv_dtype.value_or(options_.dtype)},
-                     backend.memory);
+                     backend.device.get());
   }
   plan();
   repack();
@@ -78,31 +78,30 @@ PassShape Inference::shape(const Options& options, int64_t capacity) {
 void Inference::plan() {
   planner_ = Planner(shape(options_, cache_.capacity()), backend_.kernels);
   acts_.plan(planner_, model_.config, false);
-  arena_ = planner_.commit("inference", backend_.memory);
+  arena_ = planner_.commit("inference", backend_.device.get());
   acts_.set_shared_views();
-  workspace_ = Workspace(planner_.scratch(), backend_.pool.size(), backend_.memory);
+  workspace_ = Workspace(planner_.scratch(), backend_.pool.size(), backend_.device.get());
   const auto most = static_cast<size_t>(options_.max_rows);
   ids_.reserve(most);
   positions_.reserve(most);
   cache_rows_.reserve(most);
   const auto slots = static_cast<size_t>(cache_.slots());
   seqs_.reserve(slots);
-  kept_seqs_.reserve(slots);
-  kept_rows_.reserve(most);
+  output_seqs_.reserve(slots);
+  output_rows_.reserve(most);
   slot_adapter_.resize(slots);
   row_adapters_.reserve(slots);
-  kept_adapters_.reserve(slots);
+  output_adapters_.reserve(slots);
   parts_.reserve(slots);
-  if (backend_.memory == nullptr) return;
-  staged_ids_.reserve(most);
-  staged_positions_.reserve(most);
-  staged_cache_rows_.reserve(most);
-  staged_seqs_.reserve(slots);
-  staged_kept_seqs_.reserve(slots);
-  staged_kept_rows_.reserve(most);
-  const size_t tables = slots * static_cast<size_t>(KvCache::blocks_of_sequence(cache_.capacity()));
-  tables_.reserve(tables);
-  staged_tables_.reserve(tables);
+  const size_t pages = slots * static_cast<size_t>(KvCache::blocks_of_sequence(cache_.capacity()));
+  pages_.reserve(pages);
+  device_ids_.reserve(most);
+  device_positions_.reserve(most);
+  device_cache_rows_.reserve(most);
+  device_seqs_.reserve(slots);
+  device_output_seqs_.reserve(slots);
+  device_output_rows_.reserve(most);
+  device_pages_.reserve(pages);
 }
 
 int64_t Inference::bytes() const {
@@ -126,7 +125,7 @@ void Inference::ensure_rope(int64_t positions) {
   const ModelConfig& c = model_.config;
   if (c.position != Position::rope || positions <= rope_.positions()) return;
   rope_ = RopeTable(c, std::max({positions, 2 * rope_.positions(), std::min<int64_t>(c.n_ctx, 4096)}),
-                    planner_.wide(), backend_.memory);
+                    planner_.wide(), backend_.device.get());
 }
 
 // Within the capacity all that fit. Beyond it no more than the rest of the block, so that a sequence never
@@ -209,6 +208,7 @@ void Inference::prepare_rows(std::span<const Append> parts) {
   positions_.clear();
   cache_rows_.clear();
   seqs_.clear();
+  pages_.clear();
   row_adapters_.clear();
   for (const Append& part : parts) {
     const int64_t start = cache_.length(part.slot);
@@ -221,7 +221,9 @@ void Inference::prepare_rows(std::span<const Append> parts) {
     seqs_.push_back({.q_start = static_cast<int64_t>(ids_.size()),
                      .q_len = n,
                      .kv_len = start + n,
-                     .blocks = cache_.blocks(part.slot)});
+                     .first_page = static_cast<int64_t>(pages_.size())});
+    const std::span<const int32_t> pages = cache_.pages(part.slot);
+    pages_.insert(pages_.end(), pages.begin(), pages.end());
     ids_.insert(ids_.end(), part.ids.begin(), part.ids.end());
     for (int64_t t = start; t < start + n; ++t) {
       positions_.push_back(static_cast<int32_t>(t));
@@ -230,29 +232,25 @@ void Inference::prepare_rows(std::span<const Append> parts) {
   }
 }
 
-// Block tables that ops can read.
-void Inference::stage_tables() {
-  if (backend_.memory == nullptr) return;
-  const auto blocks = [](const AttentionSeq& seq) {
-    return (seq.kv_len + KvCache::kBlock - 1) / KvCache::kBlock;
-  };
-  tables_.clear();
-  for (const AttentionSeq& seq : seqs_)
-    tables_.insert(tables_.end(), seq.blocks, seq.blocks + blocks(seq));
-  const int32_t* table = staged_tables_.put(tables_);
-  for (AttentionSeq& seq : seqs_) {
-    seq.blocks = table;
-    table += blocks(seq);
+SequenceSpans Inference::sequences(DeviceSpan<const AttentionSeq> seqs, std::span<const AttentionSeq> host,
+                                   DeviceSpan<const int32_t> pages) const {
+  SequenceSpans spans{.seqs = seqs, .pages = pages};
+  for (const AttentionSeq& seq : host) {
+    spans.max_q = std::max(spans.max_q, seq.q_len);
+    spans.max_kv = std::max(spans.max_kv, seq.kv_len);
   }
+  return spans;
 }
 
-// Of the tokens in ids_ and what belongs to them.
+// For the tokens in ids_, positions_, seqs_ and pages_.
 ForwardContext Inference::make_pass(const ExecContext& ctx, int64_t rows) {
   ForwardContext pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
-  pass.batch = {.rows = rows,
-                .ids = staged_ids_.put(ids_),
-                .positions = staged_positions_.put(positions_),
-                .seqs = {staged_seqs_.put(seqs_), seqs_.size()}};
+  pass.batch = {
+      .rows = rows,
+      .ids = device_ids_.upload(ids_),
+      .positions = device_positions_.upload(positions_),
+      .sequences = sequences(device_seqs_.upload(seqs_), seqs_,
+                             pages_.empty() ? DeviceSpan<const int32_t>() : device_pages_.upload(pages_))};
   pass.compute = planner_.shape().compute;
   pass.packed = model_.packed.get();
   pass.source = model_.source;
@@ -266,29 +264,29 @@ ForwardContext Inference::make_pass(const ExecContext& ctx, int64_t rows) {
 }
 
 void Inference::write_logits(const ForwardContext& pass, const TensorView& normed, const TensorView& logits) {
-  if (logits.memory == backend_.memory) return model_.layers.head.logits(pass, normed, logits);
-  const TensorView own = logits_.grow(logits.dtype, logits.dims(), "logits", backend_.memory);
+  if (logits.device == backend_.view_device()) return model_.layers.head.logits(pass, normed, logits);
+  const TensorView own = logits_.grow(logits.dtype, logits.dims(), "logits", backend_.device.get());
   model_.layers.head.logits(pass, normed, own);
-  copy_rows(own, logits);
+  copy_elements(own, logits);
 }
 
-// The tokens of which logits are wanted.
-void Inference::choose_kept(std::span<const Append> parts) {
-  kept_rows_.clear();
-  kept_seqs_.clear();
-  kept_adapters_.clear();
+// The last tokens of each part, as many as the caller wants the output of.
+void Inference::choose_output_rows(std::span<const Append> parts) {
+  output_rows_.clear();
+  output_seqs_.clear();
+  output_adapters_.clear();
   for (size_t i = 0; i < seqs_.size(); ++i) {
     const int64_t wanted = parts[i].wanted;
     if (wanted == 0) continue;
     AttentionSeq seq = seqs_[i];
     const int64_t end = seq.q_start + seq.q_len;
-    seq.q_start = std::ssize(kept_rows_);
+    seq.q_start = std::ssize(output_rows_);
     seq.q_len = wanted;
-    kept_seqs_.push_back(seq);
+    output_seqs_.push_back(seq);
     if (const Adapter* adapter = slot_adapter_[static_cast<size_t>(parts[i].slot)])
-      kept_adapters_.push_back({seq.q_start, seq.q_start + wanted, adapter});
+      output_adapters_.push_back({seq.q_start, seq.q_start + wanted, adapter});
     for (int64_t row = end - wanted; row < end; ++row)
-      kept_rows_.push_back(row);
+      output_rows_.push_back(row);
   }
 }
 
@@ -296,24 +294,24 @@ void Inference::choose_kept(std::span<const Append> parts) {
 int64_t Inference::run(std::span<const Append> parts, Output output, const TensorView& to,
                        int64_t first_row) {
   prepare_rows(parts);
-  stage_tables();
-  choose_kept(parts);
+  choose_output_rows(parts);
   const ExecContext ctx = backend_.context(workspace_.scratch());
   ForwardContext pass = make_pass(ctx, static_cast<int64_t>(ids_.size()));
   pass.cache = &cache_;
-  pass.cache_rows = staged_cache_rows_.put(cache_rows_);
+  pass.cache_rows = device_cache_rows_.upload(cache_rows_);
   pass.batch.adapters = row_adapters_;
-  const OutputRows kept{{staged_kept_rows_.put(kept_rows_), kept_rows_.size()},
-                        {staged_kept_seqs_.put(kept_seqs_), kept_seqs_.size()},
-                        kept_adapters_};
-  if (kept_rows_.size() < ids_.size()) pass.batch.kept = &kept;
+  const OutputRows outputs{
+      device_output_rows_.upload(output_rows_),
+      sequences(device_output_seqs_.upload(output_seqs_), output_seqs_, pass.batch.sequences.pages),
+      output_adapters_};
+  if (output_rows_.size() < ids_.size()) pass.batch.output_rows = &outputs;
   const TensorView normed = run_layers(pass, model_.layers, acts_);
   if (!repacked_.empty()) model_.pages->after_step(backend_.pool, repacked_, pass.batch.rows);
   if (!normed) return 0;
-  if (pass.batch.kept != nullptr) pass.batch.adapters = kept_adapters_;
+  if (pass.batch.output_rows != nullptr) pass.batch.adapters = output_adapters_;
   const TensorView rows = to.slice_rows(first_row, normed.rows());
   if (output == Output::hidden) {
-    copy_rows(normed, rows);
+    copy_elements(normed, rows);
   } else {
     write_logits(pass, normed, rows);
   }
@@ -326,6 +324,7 @@ void Inference::observe(std::span<const int32_t> ids, int64_t batch, Observer& o
   GPT_ASSERT(rows == batch * n_tokens && rows <= options_.max_rows && n_tokens <= config().n_ctx);
   ids_.assign(ids.begin(), ids.end());
   seqs_.clear();
+  pages_.clear();
   positions_.clear();
   for (int64_t b = 0; b < batch; ++b) {
     seqs_.push_back(
@@ -342,6 +341,10 @@ void Inference::observe(std::span<const int32_t> ids, int64_t batch, Observer& o
 
 void Inference::read_out(const TensorView& stream, const TensorView& logits) {
   const ExecContext ctx = backend_.context(workspace_.scratch());
+  ids_.clear();
+  positions_.clear();
+  seqs_.clear();
+  pages_.clear();
   const ForwardContext pass = make_pass(ctx, stream.rows());
   HeadActs head = acts_.head;
   head.x = stream;

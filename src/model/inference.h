@@ -10,7 +10,7 @@
 #include "model/model.h"
 #include "model/rope_table.h"
 #include "model/weight_pages.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 
@@ -132,9 +132,10 @@ class Inference {
   void append_steps(std::span<const Append> batch, Output output, const TensorView& to);
   int64_t run(std::span<const Append> parts, Output output, const TensorView& to, int64_t first_row);
   void prepare_rows(std::span<const Append> parts);
-  void choose_kept(std::span<const Append> parts);
+  void choose_output_rows(std::span<const Append> parts);
+  SequenceSpans sequences(DeviceSpan<const AttentionSeq> seqs, std::span<const AttentionSeq> host,
+                          DeviceSpan<const int32_t> pages) const;
   static PassShape shape(const Options& options, int64_t capacity);
-  void stage_tables();
   ForwardContext make_pass(const ExecContext& ctx, int64_t rows);
   void write_logits(const ForwardContext& pass, const TensorView& normed, const TensorView& logits);
   void ensure_rope(int64_t positions);
@@ -151,18 +152,18 @@ class Inference {
   std::vector<int32_t> ids_, positions_;
   std::vector<int64_t> cache_rows_;
   std::vector<AttentionSeq> seqs_;
-  std::vector<int64_t> kept_rows_;  // whose logits are wanted
-  std::vector<AttentionSeq> kept_seqs_;
+  std::vector<int64_t> output_rows_;
+  std::vector<AttentionSeq> output_seqs_;
   std::vector<Append> parts_;  // of one step
   std::vector<std::shared_ptr<const Adapter>> adapters_;
   std::vector<const Adapter*> slot_adapter_;
-  std::vector<RowsAdapter> row_adapters_, kept_adapters_;
-  Staged<int32_t> staged_ids_, staged_positions_, staged_tables_;
-  Staged<int64_t> staged_cache_rows_, staged_kept_rows_;
-  Staged<AttentionSeq> staged_seqs_, staged_kept_seqs_;
-  std::vector<int32_t> tables_;  // the block tables of all sequences of a step, where ops need a copy of them
+  std::vector<RowsAdapter> row_adapters_, output_adapters_;
+  std::vector<int32_t> pages_;  // the page tables of all sequences of a step
+  DeviceArray<int32_t> device_ids_, device_positions_, device_pages_;
+  DeviceArray<int64_t> device_cache_rows_, device_output_rows_;
+  DeviceArray<AttentionSeq> device_seqs_, device_output_seqs_;
   std::vector<TensorView> repacked_;  // the weights that are, or shall be; empty: none
-  Buffer logits_;                     // of a step, where ops cannot write those of the caller
+  Buffer logits_;                     // of a step, if the caller's are on the host and ops cannot write them
 };
 
 }  // namespace gpt

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 namespace {
@@ -54,11 +54,11 @@ int64_t KvCache::bytes(const ModelConfig& c, int64_t tokens, DType dtype) {
   return bytes;
 }
 
-KvCache::KvCache(const ModelConfig& c, const Options& o, DeviceAllocator* memory)
+KvCache::KvCache(const ModelConfig& c, const Options& o, Device* device)
     : capacity_(o.capacity), pool_(0), slots_(static_cast<size_t>(o.slots)) {
   const int64_t blocks = checked_blocks(o);
   const int64_t rows = blocks * kBlock;
-  buffer_ = Buffer(static_cast<size_t>(bytes(c, rows, o.dtype)), "the key/value cache", memory);
+  buffer_ = Buffer(static_cast<size_t>(bytes(c, rows, o.dtype)), "the key/value cache", device);
   pool_ = BlockPool(blocks);
   for (Slot& slot : slots_)
     slot.table.reserve(static_cast<size_t>(blocks_of_sequence(capacity_)));
@@ -177,7 +177,7 @@ void KvCache::copy_rows(int32_t from, int32_t to, int64_t n) {
   pool_.append_from(from, to, n);
   for (const std::vector<TensorView>* views : {&keys_, &values_, &key_scales_, &value_scales_}) {
     for (const TensorView& v : *views) {
-      if (v) gpt::copy_rows(v.slice_rows(from * kBlock, n), v.slice_rows(to * kBlock, n));
+      if (v) copy_elements(v.slice_rows(from * kBlock, n), v.slice_rows(to * kBlock, n));
     }
   }
 }

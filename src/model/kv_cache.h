@@ -29,7 +29,7 @@ class KvCache {
     DType dtype = DType::f32;
   };
   KvCache() = default;
-  KvCache(const ModelConfig& config, const Options& options, DeviceAllocator* memory);
+  KvCache(const ModelConfig& config, const Options& options, Device* device);
 
   int slots() const { return static_cast<int>(slots_.size()); }
   int64_t capacity() const { return capacity_; }
@@ -37,7 +37,8 @@ class KvCache {
   int64_t length(int slot) const { return at(slot).length; }
   // The row of token t of a slot, in every layer.
   int64_t row(int slot, int64_t t) const;
-  const int32_t* blocks(int slot) const { return at(slot).table.data(); }
+  // The page table of a slot: the pages of its tokens, in order.
+  std::span<const int32_t> pages(int slot) const { return at(slot).table; }
 
   // Sees to it that the next n tokens of a slot have memory which is theirs alone. False when the pool is
   // short; then the slot is as it was.

@@ -19,7 +19,7 @@
 #include "model/weight_pages.h"
 #include "model/weight_source.h"
 #include "tensor/convert.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 namespace {
@@ -123,7 +123,7 @@ void emit_parts(std::vector<TensorView> parts, bool transposed, DType dtype, con
   for (TensorView& part : parts) {
     if (!is_quantized(part.dtype)) continue;
     numbers.emplace_back(static_cast<size_t>(part.size()));
-    dequantize_row(part.dtype, MappedView(part)->data, part.size(), numbers.back().data());
+    dequantize_row(part.dtype, MappedView(part, Access::read)->data, part.size(), numbers.back().data());
     part = make_view(numbers.back().data(), DType::f32, part.dims());
   }
   emit_matrix(parts, transposed, dtype, emit);
@@ -131,10 +131,10 @@ void emit_parts(std::vector<TensorView> parts, bool transposed, DType dtype, con
 
 // Weights, of any floating type or blocks, as other numbers. to: fp32 where they are blocks.
 void copy_numbers(const TensorView& weight, const TensorView& numbers) {
-  const MappedView access(weight);
+  const MappedView access(weight, Access::read);
   const TensorView& from = *access;
   if (is_quantized(from.dtype)) {
-    const MappedView to(numbers);
+    const MappedView to(numbers, Access::write);
     for (int64_t r = 0; r < from.rows(); ++r)
       dequantize_row(from.dtype, from.slice_rows(r, 1).data, from.cols(), to->row<float>(r));
     return;
@@ -188,17 +188,17 @@ std::string config_note(const std::string& model) {
 }
 
 LoadedModel::~LoadedModel() {
-  for (const std::span<const std::byte> bytes : adopted_)
-    memory_->give_back(bytes);
+  for (const auto& [data, bytes] : mapped_)
+    device_->unmap(data, bytes);
 }
 
 LoadedModel::LoadedModel(const std::string& path, std::optional<DType> dtype, MatrixOrder order,
-                         const ShapeHints& hints, DeviceAllocator* memory)
-    : LoadedModel(open_model_source(resolve_model_path(path), hints), dtype, order, memory) {}
+                         const ShapeHints& hints, Device* device)
+    : LoadedModel(open_model_source(resolve_model_path(path), hints), dtype, order, device) {}
 
-LoadedModel::LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixOrder order,
-                         DeviceAllocator* memory)
-    : source_(std::make_unique<ModelSource>(std::move(source))), memory_(memory) {
+LoadedModel::LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixOrder order, Device* device)
+    : source_(std::make_unique<ModelSource>(std::move(source))),
+      device_(device != nullptr && device->is_host() ? nullptr : device) {
   const ModelSource& s = *source_;
   // Before anything grows with the number of layers: every layer has at least six tensors in the file.
   const auto n_tensors = static_cast<int64_t>(s.tensors->tensors().size());
@@ -215,19 +215,20 @@ LoadedModel::LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixO
   for (int id = 0; id < model_->table.count(); ++id)
     map_weight(id, dtype, order);
   check_unused();
-  if (memory != nullptr) {
-    adopt_mapped();
+  if (device_ != nullptr) {
+    map_to_device();
   } else {
     model_->pages = pages_of(*s.tensors);
   }
 }
 
-void LoadedModel::adopt_mapped() {
+void LoadedModel::map_to_device() {
   for (TensorView& view : model_->weights) {
-    if (view.memory == memory_) continue;  // converted
-    adopted_.push_back({view.as<const std::byte>(), extent(view)});
-    view.data = memory_->adopt(adopted_.back());
-    view.memory = memory_;
+    if (view.device == device_) continue;  // converted
+    const std::span<const std::byte> bytes(view.as<const std::byte>(), extent(view));
+    view.data = device_->map(bytes);
+    view.device = device_;
+    mapped_.emplace_back(view.as<std::byte>(), bytes);
   }
 }
 
@@ -297,7 +298,7 @@ void LoadedModel::map_weight(int id, std::optional<DType> wanted, MatrixOrder or
 
 void LoadedModel::convert_weight(const TensorInfo& tensor, const FilePlace& place, const ParamSpec& spec,
                                  DType dtype) {
-  copies_.emplace_back(static_cast<size_t>(spec.size()) * dtype_size(dtype), "a converted weight", memory_);
+  copies_.emplace_back(static_cast<size_t>(spec.size()) * dtype_size(dtype), "a converted weight", device_);
   model_->weights.push_back(copies_.back().view(0, dtype, spec.shape));
   copied_bytes_ += static_cast<int64_t>(copies_.back().size());
   RawMatrix from{.bytes = tensor.bytes,
@@ -362,7 +363,7 @@ namespace {
 
 // w += scale B A, for the rows of B from `row` on.
 void add_product(const TensorView& w, const Adapter& adapter, const LowRank& p, int64_t row) {
-  const MappedView to(w), a(adapter.a(p)), b(adapter.b(p));
+  const MappedView to(w, Access::read_write), a(adapter.a(p), Access::read), b(adapter.b(p), Access::read);
   for (int64_t r = 0; r < w.rows(); ++r) {
     for (int64_t c = 0; c < w.cols(); ++c) {
       double sum = 0;
@@ -386,7 +387,7 @@ int64_t LoadedModel::merge(const Adapter& adapter) {
     for (int id = p.first; id <= p.last; ++id) {
       TensorView& weight = model_->weights[static_cast<size_t>(id)];
       GPT_ASSERT(!weight.transposed);
-      copies_.emplace_back(static_cast<size_t>(weight.size()) * sizeof(float), "merged weights", memory_);
+      copies_.emplace_back(static_cast<size_t>(weight.size()) * sizeof(float), "merged weights", device_);
       const TensorView merged = copies_.back().view(0, DType::f32, model_->table[id].shape);
       blocks += is_quantized(weight.dtype);
       copy_numbers(weight, merged);
@@ -415,19 +416,19 @@ void LoadedModel::average(const std::vector<std::unique_ptr<LoadedModel>>& other
              dtype_name(from.dtype));
       copy_numbers(from, numbers);
     };
-    copies_.emplace_back(static_cast<size_t>(weight.size()) * sizeof(float), "averaged weights", memory_);
+    copies_.emplace_back(static_cast<size_t>(weight.size()) * sizeof(float), "averaged weights", device_);
     const TensorView mean = copies_.back().view(0, DType::f32, shape);
     read(weight, mean);
     const auto numbers = [](const TensorView& t) {
       return std::span(t.as<float>(), static_cast<size_t>(t.size()));
     };
-    const MappedView to(mean);
+    const MappedView to(mean, Access::read_write);
     std::vector<double> sums(numbers(*to).begin(), numbers(*to).end());
-    Buffer one(static_cast<size_t>(weight.size()) * sizeof(float), "weights to average", memory_);
+    Buffer one(static_cast<size_t>(weight.size()) * sizeof(float), "weights to average", device_);
     for (const auto& other : others) {
       const TensorView its = one.view(0, DType::f32, shape);
       read(other->model().weights[static_cast<size_t>(id)], its);
-      const MappedView from(its);
+      const MappedView from(its, Access::read);
       for (size_t i = 0; i < sums.size(); ++i)
         sums[i] += double{numbers(*from)[i]};
     }

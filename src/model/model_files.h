@@ -41,10 +41,9 @@ class LoadedModel {
   // The weights lie in `memory`, null: the host's.
   explicit LoadedModel(const std::string& path, std::optional<DType> dtype = DType::f32,
                        MatrixOrder order = MatrixOrder::rows, const ShapeHints& hints = {},
-                       DeviceAllocator* memory = nullptr);
+                       Device* device = nullptr);
   // From files that are open.
-  LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixOrder order,
-              DeviceAllocator* memory = nullptr);
+  LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixOrder order, Device* device = nullptr);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
@@ -87,7 +86,7 @@ class LoadedModel {
   void map_weight(int id, std::optional<DType> wanted, MatrixOrder order);
   void convert_weight(const TensorInfo& tensor, const FilePlace& place, const ParamSpec& spec, DType dtype);
   void check_unused();
-  void adopt_mapped();
+  void map_to_device();
 
   std::unique_ptr<ModelSource> source_;
   std::unique_ptr<Model> model_;
@@ -95,9 +94,9 @@ class LoadedModel {
   bool prefix_missing_ = false;  // see detect_naming
   std::vector<Origin> origins_;
   std::vector<Ignored> ignored_;
-  DeviceAllocator* memory_;
+  Device* device_;
   std::vector<Buffer> copies_;
-  std::vector<std::span<const std::byte>> adopted_;  // of files, by memory_
+  std::vector<std::pair<std::byte*, std::span<const std::byte>>> mapped_;  // on the device, and of the files
   int64_t copied_bytes_ = 0;
 };
 

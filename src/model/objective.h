@@ -8,35 +8,42 @@
 
 namespace gpt {
 
-// A batch of rows = B*T tokens.
+// A batch of rows = B*T tokens, on the host.
 struct TrainBatch {
   const int32_t* ids;              // [B,T]
   const int32_t* targets;          // [B,T], -1: does not count
-  const float* weights = nullptr;  // [B,T], how much each target counts, at least 0; null: all alike, 1
-  const float* labels = nullptr;   // [B], what else an objective is told of each sample
+  const float* weights = nullptr;  // [B,T], weight of each target, at least 0; null: 1
+  const float* labels = nullptr;   // [B], one more value of each sample, for objectives that need one
   int64_t first_sample = 0;        // samples of this step before the batch, for dropout
-  // Where rows hold several sequences, none longer than T: positions [B,T] and all of them in order. Else
-  // each row is one.
+  // If a row holds several sequences, none longer than T: positions [B,T] and all sequences in order. Else
+  // each row is one sequence.
   const int32_t* positions = nullptr;
   std::span<const AttentionSeq> seqs = {};
 };
 
-// What an objective is given of a batch.
-struct ObjectiveCall {
-  const ForwardContext& pass;  // with pass.grads gradients are wanted
-  const Layers& layers;
-  const TrainBatch& batch;
-  const std::deque<TensorView>& memory;  // what it planned
-  int first_param;                       // the id of the first of its own parameters
-  TensorView hidden;                     // [N,C] what the last block left, after the final norm
-  TensorView dhidden;                    // [N,C] to be written, where gradients are wanted
-  const StepState* step;                 // for ops; null: gradients are not scaled
-  TensorView losses;                     // [N] fp64, to be written: what each row adds to the loss
+// The targets of a batch, on the device.
+struct DeviceTargets {
+  DeviceSpan<const int32_t> targets;     // [N]
+  DeviceSpan<const float> weights = {};  // [N] or absent
+  DeviceSpan<const float> labels = {};   // [B] or absent
 };
 
-// What training lowers: a loss of the hidden states of a batch, and its gradient. Gradients are multiplied
-// with loss_scale * loss_weight of the step, where loss_weight is 1 / (the weight of all of the step's
-// batches); the step's loss is the sum of `losses` times loss_weight. Holds no numbers that change.
+// The input and output of an objective.
+struct ObjectiveCall {
+  const ForwardContext& pass;  // gradients are computed if pass.grads is not empty
+  const Layers& layers;
+  const DeviceTargets& targets;
+  const std::deque<TensorView>& memory;  // as planned
+  int first_param;                       // the id of the first of its own parameters
+  TensorView hidden;                     // [N,C] hidden states after the final norm
+  TensorView dhidden;                    // [N,C] gets the gradient of `hidden`
+  DeviceSpan<const StepState> step;      // absent: gradients are not scaled
+  TensorView losses;                     // [N] fp64, gets the loss of each row
+};
+
+// The function that training minimises: a loss of the hidden states of a batch, and its gradient. Gradients
+// are multiplied with loss_scale * loss_weight of the step, where loss_weight is 1 / (the weight of all
+// batches of the step); the loss of the step is the sum of `losses` times loss_weight. Has no mutable state.
 class Objective {
  public:
   virtual ~Objective() = default;

@@ -1,7 +1,7 @@
 #include "model/params.h"
 
 #include "base/rng.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 namespace {
@@ -11,7 +11,7 @@ constexpr int64_t kAlign = 16;  // elements: a cache line of floats
 template <class T>
 void fill(const TensorView& view, const InitRule& rule, uint64_t seed, int id) {
   RandomStream random(seed, RandomSite::init, 0, static_cast<uint64_t>(id));
-  const MappedView host(view);
+  const MappedView host(view, Access::write);
   T* x = host->as<T>();
   for (int64_t i = 0; i < view.size(); ++i) {
     switch (rule.kind) {
@@ -64,20 +64,20 @@ int64_t frozen_elements(const ParamTable& table) {
   return param_buffer_elements(exchanged(table));
 }
 
-ParamBuffer::ParamBuffer(const ParamTable& table, DType dtype, const char* what, DeviceAllocator* memory,
+ParamBuffer::ParamBuffer(const ParamTable& table, DType dtype, const char* what, Device* device,
                          bool with_frozen)
     : dtype_(dtype) {
   const ParamLayout layout(table);
   elements_ = layout.elements;
   const auto size = static_cast<int64_t>(dtype_size(dtype));
-  buffer_ = Buffer(static_cast<size_t>(elements_) * dtype_size(dtype), what, memory);
+  buffer_ = Buffer(static_cast<size_t>(elements_) * dtype_size(dtype), what, device);
   for (int id = 0; id < table.count(); ++id) {
     const int64_t at = layout.offset[static_cast<size_t>(id)];
     views_.push_back(at < 0 ? TensorView{} : buffer_.view(at * size, dtype, table[id].shape));
   }
   if (!with_frozen) return;
   const ParamLayout beside(exchanged(table));
-  frozen_ = Buffer(static_cast<size_t>(beside.elements) * dtype_size(dtype), what, memory);
+  frozen_ = Buffer(static_cast<size_t>(beside.elements) * dtype_size(dtype), what, device);
   for (int id = 0; id < table.count(); ++id) {
     const int64_t at = beside.offset[static_cast<size_t>(id)];
     if (at >= 0) views_[static_cast<size_t>(id)] = frozen_.view(at * size, dtype, table[id].shape);

@@ -22,7 +22,7 @@ struct ParamLayout {
 class ParamBuffer {
  public:
   ParamBuffer() = default;
-  ParamBuffer(const ParamTable& table, DType dtype, const char* what, DeviceAllocator* memory = nullptr,
+  ParamBuffer(const ParamTable& table, DType dtype, const char* what, Device* device = nullptr,
               bool with_frozen = false);
 
   TensorView operator[](int id) const { return views_[static_cast<size_t>(id)]; }

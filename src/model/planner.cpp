@@ -35,11 +35,11 @@ void Planner::add_linear_scratch(int64_t rows, int64_t out, int64_t in) {
   }
 }
 
-Buffer Planner::commit(const char* what, DeviceAllocator* memory) {
-  Buffer buffer(static_cast<size_t>(peak_), what, memory);
+Buffer Planner::commit(const char* what, Device* device) {
+  Buffer buffer(static_cast<size_t>(peak_), what, device);
   for (size_t i = 0; i < views_.size(); ++i) {
     views_[i]->data = buffer.data() + entries_[i].offset;
-    views_[i]->memory = memory;
+    views_[i]->device = buffer.view(0, DType::i8, Shape{0}).device;
   }
   return buffer;
 }

@@ -58,7 +58,7 @@ class Planner {
   ScratchNeed scratch() const { return scratch_; }
 
   // Allocates the arena and sets every view.
-  Buffer commit(const char* what, DeviceAllocator* memory);
+  Buffer commit(const char* what, Device* device);
   int64_t bytes() const { return peak_; }  // without scratch
 
   struct Entry {

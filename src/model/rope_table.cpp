@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "tensor/device.h"
 #include "tensor/half.h"
-#include "tensor/memory.h"
 
 namespace gpt {
 
@@ -40,7 +40,7 @@ T stored(double value, RopeDType dtype) {
 template <class T>
 void fill(const TensorView& cos, const TensorView& sin, const std::vector<double>& frequencies,
           RopeDType dtype) {
-  const MappedView c(cos), s(sin);
+  const MappedView c(cos, Access::write), s(sin, Access::write);
   for (int64_t p = 0; p < cos.rows(); ++p) {
     for (int64_t i = 0; i < cos.cols(); ++i) {
       const double angle = static_cast<double>(p) * frequencies[static_cast<size_t>(i)];
@@ -52,11 +52,11 @@ void fill(const TensorView& cos, const TensorView& sin, const std::vector<double
 
 }  // namespace
 
-RopeTable::RopeTable(const ModelConfig& c, int64_t n_positions, DType dtype, DeviceAllocator* memory) {
+RopeTable::RopeTable(const ModelConfig& c, int64_t n_positions, DType dtype, Device* device) {
   GPT_ASSERT(dtype == DType::f32 || dtype == DType::f64);
   const int64_t half = c.head_dim / 2;
   const int64_t size = checked_size(Shape{n_positions, half}, "rotary table");
-  buffer_ = Buffer(2 * static_cast<size_t>(size) * dtype_size(dtype), "the rotary table", memory);
+  buffer_ = Buffer(2 * static_cast<size_t>(size) * dtype_size(dtype), "the rotary table", device);
   const Shape shape{n_positions, half};
   cos = buffer_.view(0, dtype, shape);
   sin = buffer_.view(size * static_cast<int64_t>(dtype_size(dtype)), dtype, shape);

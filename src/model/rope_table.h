@@ -12,8 +12,8 @@ class RopeTable {
  public:
   RopeTable() = default;
   RopeTable(const ModelConfig& config, int64_t n_positions, DType dtype,
-            DeviceAllocator* memory = nullptr);  // fp32 or fp64
-  TensorView cos, sin;                           // [n_positions, head_dim/2]
+            Device* device = nullptr);  // fp32 or fp64
+  TensorView cos, sin;                  // [n_positions, head_dim/2]
   int64_t positions() const { return cos ? cos.rows() : 0; }
 
  private:

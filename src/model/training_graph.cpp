@@ -35,24 +35,25 @@ TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, O
       options_(options),
       planner_(shape(batch, n_ctx, options), backend.kernels),
       adapter_rows_{0, rows_, options.adapter},
-      losses_(static_cast<size_t>(rows_) * sizeof(double), "losses", backend.memory),
-      ids_(backend.memory),
-      targets_(backend.memory),
-      staged_positions_(backend.memory),
-      weights_(backend.memory),
-      labels_(backend.memory),
-      staged_seqs_(backend.memory) {
+      losses_(static_cast<size_t>(rows_) * sizeof(double), "losses", backend.device.get()),
+      device_ids_(backend.device.get()),
+      device_targets_(backend.device.get()),
+      device_positions_(backend.device.get()),
+      device_weights_(backend.device.get()),
+      device_labels_(backend.device.get()),
+      device_seqs_(backend.device.get()),
+      device_loss_(backend.device.get()) {
   for (int64_t b = 0; b < batch; ++b) {
     seqs_.push_back({.q_start = b * n_ctx, .q_len = n_ctx, .kv_len = n_ctx, .kv_start = b * n_ctx});
     for (int64_t t = 0; t < n_ctx; ++t)
       positions_.push_back(static_cast<int32_t>(t));
   }
   if (model.config.position == Position::rope)
-    rope_ = RopeTable(model.config, n_ctx, planner_.wide(), backend.memory);
+    rope_ = RopeTable(model.config, n_ctx, planner_.wide(), backend.device.get());
   memory_.plan(planner_, model.config, options);
-  arena_ = planner_.commit("activations", backend.memory);
+  arena_ = planner_.commit("activations", backend.device.get());
   memory_.acts.set_shared_views();
-  workspace_ = Workspace(planner_.scratch(), backend.pool.size(), backend.memory);
+  workspace_ = Workspace(planner_.scratch(), backend.pool.size(), backend.device.get());
 }
 
 int64_t TrainingGraph::planned_activations(const ModelConfig& c, int64_t batch, int64_t n_ctx,
@@ -69,24 +70,25 @@ int64_t TrainingGraph::planned_bytes(const ModelConfig& c, int64_t batch, int64_
   return planner.bytes() + Workspace::bytes(planner.scratch(), threads);
 }
 
-// The batch where ops find it.
-TrainBatch TrainingGraph::staged(const TrainBatch& batch) {
+DeviceTargets TrainingGraph::upload_targets(const TrainBatch& batch) {
   const auto n = static_cast<size_t>(rows_);
-  TrainBatch b = batch;
-  b.ids = ids_.put({batch.ids, n});
-  b.targets = targets_.put({batch.targets, n});
-  if (batch.weights != nullptr) b.weights = weights_.put({batch.weights, n});
-  if (batch.labels != nullptr) b.labels = labels_.put({batch.labels, static_cast<size_t>(batch_)});
-  b.positions =
-      staged_positions_.put(batch.positions != nullptr ? std::span(batch.positions, n) : positions_);
-  const std::span<const AttentionSeq> seqs = batch.positions != nullptr ? batch.seqs : seqs_;
-  b.seqs = {staged_seqs_.put(seqs), seqs.size()};
-  return b;
+  DeviceTargets t{.targets = device_targets_.upload({batch.targets, n})};
+  if (batch.weights != nullptr) t.weights = device_weights_.upload({batch.weights, n});
+  if (batch.labels != nullptr) t.labels = device_labels_.upload({batch.labels, static_cast<size_t>(batch_)});
+  return t;
 }
 
-ForwardContext TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) const {
+// Without dropout and gradients.
+ForwardContext TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) {
+  const auto n = static_cast<size_t>(rows_);
+  const bool packed = batch.positions != nullptr;
   ForwardContext pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
-  pass.batch = {.rows = rows_, .ids = batch.ids, .positions = batch.positions, .seqs = batch.seqs};
+  pass.batch = {
+      .rows = rows_,
+      .ids = device_ids_.upload({batch.ids, n}),
+      .positions = device_positions_.upload(packed ? std::span(batch.positions, n) : positions_),
+      .sequences = {
+          .seqs = device_seqs_.upload(packed ? batch.seqs : seqs_), .max_q = n_ctx_, .max_kv = n_ctx_}};
   if (options_.adapter != nullptr) pass.batch.adapters = {&adapter_rows_, 1};
   pass.low_rank = memory_.acts.low_rank;
   pass.dropped = memory_.acts.dropped;
@@ -96,24 +98,15 @@ ForwardContext TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch
   pass.packs_per_use = options_.packs_per_use || model_.source != nullptr;
   pass.rope_cos = rope_.cos;
   pass.rope_sin = rope_.sin;
-  return pass;
-}
-
-ForwardContext TrainingGraph::make_training_pass(const ExecContext& ctx, const TrainBatch& batch,
-                                                 const StepState& step) const {
-  ForwardContext pass = make_pass(ctx, batch);
-  pass.training = true;
-  pass.seed = step.seed;
-  pass.step = static_cast<uint64_t>(step.step);
   pass.first_row = batch.first_sample * n_ctx_;
   return pass;
 }
 
-ObjectiveCall TrainingGraph::call(const ForwardContext& pass, const TrainBatch& batch,
-                                  const StepState* step) {
+ObjectiveCall TrainingGraph::call(const ForwardContext& pass, const DeviceTargets& targets,
+                                  DeviceSpan<const StepState> step) {
   return {.pass = pass,
           .layers = model_.layers,
-          .batch = batch,
+          .targets = targets,
           .memory = memory_.objective,
           .first_param = model_.table.model_count(),
           .hidden = {},
@@ -122,27 +115,26 @@ ObjectiveCall TrainingGraph::call(const ForwardContext& pass, const TrainBatch& 
           .losses = losses_.view(0, DType::f64, Shape{rows_})};
 }
 
-double TrainingGraph::loss(const TrainBatch& host_batch) {
+double TrainingGraph::loss(const TrainBatch& batch) {
   const ExecContext ctx = backend_.context(workspace_.scratch());
-  const TrainBatch batch = staged(host_batch);
+  const DeviceTargets targets = upload_targets(batch);
   const ForwardContext pass = make_pass(ctx, batch);
   const auto forward = [&] { return run_layers(pass, model_.layers, memory_.acts); };
-  ObjectiveCall objective = call(pass, batch, nullptr);
+  ObjectiveCall objective = call(pass, targets, {});
   options_.objective->prepare(objective, forward);
   objective.hidden = forward();
   options_.objective->run(objective);
   double sum = 0;
-  Staged<double> staged_sum(backend_.memory);
   ctx.kernels.sum_losses(
-      ctx, {.losses = objective.losses.as<double>(), .rows = rows_, .sum = staged_sum.share({&sum, 1})});
-  staged_sum.get({&sum, 1});
+      ctx, {.losses = device_span<double>(objective.losses), .sum = device_loss_.share({&sum, 1})});
+  device_loss_.download({&sum, 1});
   return sum;
 }
 
 // -1: the embeddings, n_layer: all that comes behind the blocks; in a block an adapter's part, for layers say
 // themselves when theirs are done. These are ranges of the table.
-void TrainingGraph::announce_layer(const GradReadyHook& announce, int64_t layer) const {
-  if (!announce) return;
+void TrainingGraph::announce_layer(const GradReadyHook& ready, int64_t layer) const {
+  if (!ready) return;
   const auto layer_of = [&](const ParamSpec& spec) {
     if (spec.layer >= 0) return spec.layer;
     return spec.role == Role::wte || spec.role == Role::wpe ? int64_t{-1} : model_.config.n_layer;
@@ -155,23 +147,23 @@ void TrainingGraph::announce_layer(const GradReadyHook& announce, int64_t layer)
     first = std::find_if_not(first, specs.end(), is_other);
     const auto end = std::find_if(first, specs.end(), is_other);
     if (first != end)
-      announce(static_cast<int>(first - specs.begin()), static_cast<int>(end - specs.begin()) - 1);
+      ready(static_cast<int>(first - specs.begin()), static_cast<int>(end - specs.begin()) - 1);
     first = end;
   }
 }
 
-void TrainingGraph::forward_backward(const TrainBatch& host_batch, const ParamBuffer& grads, bool accumulate,
-                                     const StepState& step, StepState* shared,
-                                     const GradReadyHook& announce) {
+void TrainingGraph::forward_backward(const TrainBatch& batch, const ParamBuffer& grads, bool accumulate,
+                                     DeviceSpan<StepState> step, const GradReadyHook& ready) {
   GPT_ASSERT(options_.gradients);
   const ExecContext ctx = backend_.context(workspace_.scratch());
-  const TrainBatch batch = staged(host_batch);
+  const DeviceTargets targets = upload_targets(batch);
   const ForwardContext plain = make_pass(ctx, batch);
-  ForwardContext pass = make_training_pass(ctx, batch, step);
+  ForwardContext pass = plain;
+  pass.step = step;
   const auto& [embedding, blocks, head] = model_.layers;
   Activations& acts = memory_.acts;
   const TensorView& dx = memory_.dx;
-  ObjectiveCall objective = call(pass, batch, shared);
+  ObjectiveCall objective = call(pass, targets, step);
   options_.objective->prepare(objective, [&] { return run_layers(plain, model_.layers, acts); });
   objective.hidden = run_layers(pass, model_.layers, acts);
   objective.dhidden = dx;
@@ -181,21 +173,21 @@ void TrainingGraph::forward_backward(const TrainBatch& host_batch, const ParamBu
     pass.adapter_grads = pass.grads.last(static_cast<size_t>(options_.adapter->table.count()));
   pass.accumulate_grads = accumulate;
   options_.objective->run(objective);
-  ctx.kernels.sum_losses(ctx, {.losses = objective.losses.as<double>(), .rows = rows_, .sum = &shared->loss});
+  ctx.kernels.sum_losses(ctx, {.losses = device_span<double>(objective.losses), .step = step});
   head.backward_norm(pass, acts.head, dx);
-  announce_layer(announce, model_.config.n_layer);
-  pass.done = announce ? &announce : nullptr;
+  announce_layer(ready, model_.config.n_layer);
+  pass.done = ready ? &ready : nullptr;
   for (size_t layer = blocks.size(); layer-- > 0;) {
     pass.begin_layer(static_cast<int64_t>(layer), static_cast<int64_t>(std::max<size_t>(layer, 1)) - 1);
     BlockActs a = acts.block(layer, rows_);
     if (options_.recompute) blocks[layer].recompute(pass, a);
     blocks[layer].backward(pass, a, memory_.block_grads, dx);
-    announce_layer(announce, static_cast<int64_t>(layer));
+    announce_layer(ready, static_cast<int64_t>(layer));
   }
   pass.done = nullptr;
   embedding.backward(pass, acts.embedding, dx,
                      model_.config.tie_embeddings && options_.objective->uses_head());
-  announce_layer(announce, -1);
+  announce_layer(ready, -1);
 }
 
 namespace {
@@ -203,12 +195,12 @@ namespace {
 // Names the first result of a pass that is not finite.
 class FirstNonfinite : public Observer {
  public:
-  explicit FirstNonfinite(int64_t n_layer) : n_layer_(n_layer) {}
+  FirstNonfinite(const ExecContext& ctx, int64_t n_layer) : ctx_(ctx), n_layer_(n_layer) {}
 
   void on_tensor(int64_t layer, std::string_view name, const TensorView& view) override {
     if (!found.empty()) return;
     const std::string what = description(layer, name);
-    if (!what.empty() && !all_finite(view)) found = what;
+    if (!what.empty() && !all_finite(ctx_, view)) found = what;
   }
 
   std::string found;
@@ -229,21 +221,22 @@ class FirstNonfinite : public Observer {
     return "";
   }
 
+  const ExecContext& ctx_;
   int64_t n_layer_;
 };
 
 }  // namespace
 
-std::string TrainingGraph::first_nonfinite(const TrainBatch& host_batch, const StepState& step) {
+std::string TrainingGraph::first_nonfinite(const TrainBatch& batch, DeviceSpan<const StepState> step) {
   for (int id = 0; id < model_.table.count(); ++id) {
     const TensorView& weight = model_.weights[static_cast<size_t>(id)];
-    if (!is_quantized(weight.dtype) && !all_finite(weight)) return model_.table[id].name;
+    if (!is_quantized(weight.dtype) && !all_finite(backend_.context(), weight)) return model_.table[id].name;
   }
   if (model_.source != nullptr) return "";  // other processes would have to look as far
   const ExecContext ctx = backend_.context(workspace_.scratch());
-  const TrainBatch batch = staged(host_batch);
-  ForwardContext pass = make_training_pass(ctx, batch, step);
-  FirstNonfinite search(model_.config.n_layer);
+  ForwardContext pass = make_pass(ctx, batch);
+  pass.step = step;
+  FirstNonfinite search(ctx, model_.config.n_layer);
   pass.observer = &search;
   run_layers(pass, model_.layers, memory_.acts);
   return search.found;

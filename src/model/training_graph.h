@@ -10,7 +10,7 @@
 #include "model/objective.h"
 #include "model/params.h"
 #include "model/rope_table.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 
@@ -32,20 +32,19 @@ class TrainingGraph {
   };
   TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options, const Backend& backend);
 
-  // Adds the batch's gradients to `grads` (or sets them, when `accumulate` is false), times loss_scale and
-  // loss_weight of the step; and the sum of the rows' losses to its loss. `shared`: the step where ops read
-  // and write it; `step` itself where they may. Says by `announce` which gradients are done as soon as they
-  // are, each parameter once: those of the head and the final norm, of every layer in the blocks from the
-  // last one on, of the embeddings (and of a head that shares their matrix).
+  // Adds the gradients of the batch to `grads` (or sets them, when `accumulate` is false), times loss_scale
+  // and loss_weight of the step; and the sum of the losses of the rows to its loss. Calls `ready` once for
+  // each parameter as soon as its gradient is final: first the head and the final norm, then the layers from
+  // the last one on, then the embeddings (and a head that shares their matrix).
   void forward_backward(const TrainBatch& batch, const ParamBuffer& grads, bool accumulate,
-                        const StepState& step, StepState* shared, const GradReadyHook& announce = {});
+                        DeviceSpan<StepState> step, const GradReadyHook& ready = {});
   // The sum of the rows' losses (nats over the targets that count), without dropout and gradients. In either
   // mode.
   double loss(const TrainBatch& batch);
 
   // The first weight or activation that holds a NaN or an infinity, in the order of the forward pass of a
   // training step, which is run once more; "" when all are finite.
-  std::string first_nonfinite(const TrainBatch& batch, const StepState& step);
+  std::string first_nonfinite(const TrainBatch& batch, DeviceSpan<const StepState> step);
 
   int64_t batch_size() const { return batch_; }
   int64_t n_ctx() const { return n_ctx_; }
@@ -60,7 +59,7 @@ class TrainingGraph {
                                      Options options);
 
  private:
-  void announce_layer(const GradReadyHook& announce, int64_t layer) const;
+  void announce_layer(const GradReadyHook& ready, int64_t layer) const;
   // All memory of a graph but the rotary table.
   struct PlannedMemory {
     Activations acts;
@@ -70,11 +69,10 @@ class TrainingGraph {
     void plan(Planner& planner, const ModelConfig& config, const Options& options);
   };
   static PassShape shape(int64_t batch, int64_t n_ctx, const Options& options);
-  TrainBatch staged(const TrainBatch& batch);
-  ForwardContext make_pass(const ExecContext& ctx, const TrainBatch& batch) const;
-  ForwardContext make_training_pass(const ExecContext& ctx, const TrainBatch& batch,
-                                    const StepState& step) const;
-  ObjectiveCall call(const ForwardContext& pass, const TrainBatch& batch, const StepState* step);
+  ForwardContext make_pass(const ExecContext& ctx, const TrainBatch& batch);
+  DeviceTargets upload_targets(const TrainBatch& batch);
+  ObjectiveCall call(const ForwardContext& pass, const DeviceTargets& targets,
+                     DeviceSpan<const StepState> step);
 
   const Model& model_;
   Backend backend_;
@@ -88,9 +86,10 @@ class TrainingGraph {
   std::vector<AttentionSeq> seqs_;
   RowsAdapter adapter_rows_;
   Buffer losses_;  // [rows] fp64
-  Staged<int32_t> ids_, targets_, staged_positions_;
-  Staged<float> weights_, labels_;
-  Staged<AttentionSeq> staged_seqs_;
+  DeviceArray<int32_t> device_ids_, device_targets_, device_positions_;
+  DeviceArray<float> device_weights_, device_labels_;
+  DeviceArray<AttentionSeq> device_seqs_;
+  DeviceArray<double> device_loss_;
   PlannedMemory memory_;
 };
 

@@ -6,11 +6,11 @@
 
 namespace gpt {
 
-std::byte* WeightCache::allocate(int64_t bytes, DeviceAllocator* memory) {
+std::byte* WeightCache::allocate(int64_t bytes, Device* device) {
   constexpr int64_t kPiece = int64_t{64} << 20, kAlignment = 64;
   const int64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (pieces_.empty() || used_ + rounded > static_cast<int64_t>(pieces_.back().size())) {
-    pieces_.emplace_back(static_cast<size_t>(std::max(kPiece, rounded)), "packed weights", memory);
+    pieces_.emplace_back(static_cast<size_t>(std::max(kPiece, rounded)), "packed weights", device);
     used_ = 0;
   }
   used_ += rounded;
@@ -50,45 +50,45 @@ int64_t WeightCache::version_of(int first, int last) const {
   return version;
 }
 
-const PackedMatrix* WeightCache::get(const ExecContext& ctx, std::span<const TensorView> weights, int first,
-                                     int last, DType dtype, bool transposed) {
+PackedMatrix WeightCache::get(const ExecContext& ctx, std::span<const TensorView> weights, int first,
+                              int last, DType dtype, bool transposed) {
   const std::lock_guard lock(mutex_);
   const auto parts = from_to(weights, first, last);
-  auto [at, is_new] = entries_.try_emplace(Key{first, last, dtype, transposed, ctx.kernels.isa});
+  auto [at, is_new] = entries_.try_emplace(Key{first, last, dtype, transposed, ctx.kernels.layout});
   Entry& entry = at->second;
   if (is_new) {
     const int64_t bytes = packed_bytes(ctx, parts, dtype, transposed);
     if (bytes > 0) {
-      entry.matrix = {allocate(bytes, parts[0].memory), dtype, sum_of(parts, &TensorView::rows),
+      entry.matrix = {allocate(bytes, parts[0].device), dtype, sum_of(parts, &TensorView::rows),
                       parts[0].cols(), transposed};
       bytes_ += bytes;
     }
   }
-  if (entry.matrix.data == nullptr) return nullptr;
+  if (entry.matrix.data == nullptr) return {};
   const int64_t version = version_of(first, last);
   if (entry.version != version) {
-    ctx.kernels.pack_matrix(ctx, {.dst = &entry.matrix, .parts = parts});
+    ctx.kernels.pack_matrix(ctx, {.dst = entry.matrix, .parts = parts});
     entry.version = version;
   }
-  return &entry.matrix;
+  return entry.matrix;
 }
 
-const PackedMatrix* WeightCache::pack(const ExecContext& ctx, std::span<const TensorView> weights, int first,
-                                      int last, DType dtype, bool transposed) {
+PackedMatrix WeightCache::pack(const ExecContext& ctx, std::span<const TensorView> weights, int first,
+                               int last, DType dtype, bool transposed) {
   const std::lock_guard lock(mutex_);
   const auto parts = from_to(weights, first, last);
   const int64_t bytes = packed_bytes(ctx, parts, dtype, transposed), version = version_of(first, last);
-  if (bytes == 0) return nullptr;
+  if (bytes == 0) return {};
   TransientPack& passing = passing_[transposed ? 1 : 0];
-  const Key key{first, last, dtype, transposed, ctx.kernels.isa};
-  if (passing.key == key && passing.entry.version == version) return &passing.entry.matrix;
+  const Key key{first, last, dtype, transposed, ctx.kernels.layout};
+  if (passing.key == key && passing.entry.version == version) return passing.entry.matrix;
   if (bytes > static_cast<int64_t>(passing.memory.size()))
-    passing.memory = Buffer(static_cast<size_t>(bytes), "packed weights", parts[0].memory);
+    passing.memory = Buffer(static_cast<size_t>(bytes), "packed weights", parts[0].device);
   passing.key = key;
   passing.entry = {
       {passing.memory.data(), dtype, sum_of(parts, &TensorView::rows), parts[0].cols(), transposed}, version};
-  ctx.kernels.pack_matrix(ctx, {.dst = &passing.entry.matrix, .parts = parts});
-  return &passing.entry.matrix;
+  ctx.kernels.pack_matrix(ctx, {.dst = passing.entry.matrix, .parts = parts});
+  return passing.entry.matrix;
 }
 
 }  // namespace gpt

@@ -18,15 +18,15 @@ namespace gpt {
 class WeightCache {
  public:
   // The packed form of consecutive parameters from `first` on, one below the other, for products in `dtype`:
-  // x w^T, or dy w when `transposed`. Null where the kernels of ctx have none, so that the plain
+  // x w^T, or dy w when `transposed`. Absent if the kernels of ctx have none: then the plain
   // weights are used. weights: by parameter id.
-  const PackedMatrix* get(const ExecContext& ctx, std::span<const TensorView> weights, int first, int last,
-                          DType dtype, bool transposed);
+  PackedMatrix get(const ExecContext& ctx, std::span<const TensorView> weights, int first, int last,
+                   DType dtype, bool transposed);
 
   // The same in memory that the next call for another matrix, in the same direction, takes; `weights` may be
-  // rows of blocks. Null where the weights can be used as they are. For one thread at a time.
-  const PackedMatrix* pack(const ExecContext& ctx, std::span<const TensorView> weights, int first, int last,
-                           DType dtype, bool transposed);
+  // rows of blocks. Absent if the weights can be used as they are. For one thread at a time.
+  PackedMatrix pack(const ExecContext& ctx, std::span<const TensorView> weights, int first, int last,
+                    DType dtype, bool transposed);
 
   // Whoever changes the weights of a parameter says so.
   void weights_changed(int id);
@@ -38,13 +38,13 @@ class WeightCache {
     PackedMatrix matrix;
     int64_t version = -1;  // the sum of its parameters' versions
   };
-  using Key = std::tuple<int, int, DType, bool, Isa>;
+  using Key = std::tuple<int, int, DType, bool, int>;
   struct TransientPack {
-    Key key = {-1, -1, DType::f32, false, Isa::ref};
+    Key key = {-1, -1, DType::f32, false, 0};
     Entry entry;
     Buffer memory;
   };
-  std::byte* allocate(int64_t bytes, DeviceAllocator* memory);
+  std::byte* allocate(int64_t bytes, Device* device);
   int64_t version_of(int first, int last) const;
 
   std::mutex mutex_;

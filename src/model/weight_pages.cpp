@@ -8,7 +8,7 @@
 #include "base/printable.h"
 #include "base/process_memory.h"
 #include "base/ranges.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 namespace {

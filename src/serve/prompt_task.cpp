@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "tensor/convert.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt::serve {
 
@@ -45,7 +45,7 @@ void ScoreTask::read(const SequenceModel::Append& part, int64_t first) {
   const int64_t n = std::ssize(part.ids), next = first + 1;
   const int64_t shape[] = {n, inference_.config().vocab_size};
   const TensorView logits =
-      logits_.grow(DType::f32, shape, "logits of a prompt", inference_.backend().memory);
+      logits_.grow(DType::f32, shape, "logits of a prompt", inference_.backend().device.get());
   inference_.append({&part, 1}, logits);
   const int64_t scored = std::min(n, std::ssize(ids_) - next);  // nothing follows the last id
   selector_.rows.clear();
@@ -67,10 +67,10 @@ void EmbedTask::read(const SequenceModel::Append& part, int64_t) {
   const int64_t n = std::ssize(part.ids), c = inference_.config().n_embd;
   const int64_t shape[] = {n, c};
   const DType dtype = inference_.activations();
-  const TensorView hidden = hidden_.grow(dtype, shape, "hidden states", inference_.backend().memory);
+  const TensorView hidden = hidden_.grow(dtype, shape, "hidden states", inference_.backend().device.get());
   inference_.append_hidden({&part, 1}, hidden);
   const TensorView numbers = numbers_.grow(DType::f32, shape, "hidden states", nullptr);
-  const MappedView host(hidden);
+  const MappedView host(hidden, Access::read);
   convert_matrix(
       {.bytes = {static_cast<const std::byte*>(host->data), dtype_size(dtype) * static_cast<size_t>(n * c)},
        .dtype = dtype,

@@ -20,7 +20,7 @@ Scorer::Scorer(SequenceModel& model, int64_t step_rows)
       step_rows_(step_rows),
       logit_rows_(std::clamp<int64_t>(kLogits / model.vocab_size(), 1, step_rows)),
       logits_(static_cast<size_t>(logit_rows_ * model.vocab_size()) * sizeof(float), "logits",
-              model.backend().memory),
+              model.backend().device.get()),
       selector_(model.backend(), model.vocab_size()) {
   GPT_ASSERT(step_rows >= 1);
 }

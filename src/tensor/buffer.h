@@ -6,24 +6,25 @@
 
 namespace gpt {
 
-// Page-aligned, zeroed memory of the host or of a backend; move-only. Throws Error naming `what` when there
-// is not enough.
+// Page-aligned, zeroed memory of the host or of a device; move-only. Throws Error naming `what` when there is
+// not enough.
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(size_t bytes, const char* what, DeviceAllocator* memory = nullptr);
+  // device: null for the host. It must outlive the buffer.
+  Buffer(size_t bytes, const char* what, Device* device = nullptr);
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
-  // Numbers `offset` bytes behind the beginning.
+  // Returns a view of the elements that are stored from byte `offset` on.
   TensorView view(int64_t offset, DType dtype, std::span<const int64_t> shape) const;
-  // Such a view from the beginning on, of new memory where there is too little: what it held is lost then.
-  TensorView grow(DType dtype, std::span<const int64_t> shape, const char* what, DeviceAllocator* memory);
-  // Gives the memory of whole pages in a range back; they are zero when they are used again. For memory of
-  // the host; elsewhere nothing happens.
+  // Returns a view from the first byte on, of new memory if there is too little: then the content is lost.
+  TensorView grow(DType dtype, std::span<const int64_t> shape, const char* what, Device* device);
+  // Returns the memory of whole pages in a range to the system; they are zero when they are used again. Only
+  // for host memory; on a device nothing happens.
   void drop(int64_t offset, int64_t bytes) const;
   template <class T>
   T* as() const {
@@ -33,7 +34,7 @@ class Buffer {
  private:
   std::byte* data_ = nullptr;
   size_t size_ = 0;
-  DeviceAllocator* memory_ = nullptr;
+  Device* device_ = nullptr;
 };
 
 }  // namespace gpt

@@ -5,8 +5,8 @@
 #include <deque>
 
 #include "base/ranges.h"
+#include "tensor/device.h"
 #include "tensor/half.h"
-#include "tensor/memory.h"
 
 namespace gpt {
 namespace {
@@ -115,7 +115,7 @@ bool is_float(DType t) {
 }
 
 void convert_matrix(const RawMatrix& from, const TensorView& view) {
-  const MappedView to(view);
+  const MappedView to(view, Access::write);
   with_float_type(from.dtype, [&]<class From>(From) {
     with_float_type(to->dtype, [&]<class To>(To) { convert<From, To>(from, *to); });
   });
@@ -125,7 +125,7 @@ void emit_matrix(std::vector<TensorView> parts, bool transposed, DType as,
                  const std::function<void(std::span<const std::byte>)>& emit) {
   std::deque<MappedView> access;
   for (TensorView& part : parts)
-    part = *access.emplace_back(part);
+    part = *access.emplace_back(part, Access::read);
   with_float_type(as, [&]<class To>(To) {
     if (transposed) return emit_columns<To>(parts, emit);
     for (const TensorView& part : parts) {

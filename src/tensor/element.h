@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "tensor/device.h"
 #include "tensor/half.h"
-#include "tensor/memory.h"
 #include "tensor/tensor.h"
 
 namespace gpt {
@@ -20,17 +20,6 @@ inline double element(const TensorView& v, int64_t r, int64_t c) {
     default:
       return static_cast<const float*>(v.data)[v.offset(r, c)];
   }
-}
-
-inline bool all_finite(const TensorView& view) {
-  const MappedView access(view);
-  const TensorView& v = *access;
-  for (int64_t r = 0; r < v.rows(); ++r) {
-    for (int64_t c = 0; c < v.cols(); ++c) {
-      if (!std::isfinite(element(v, r, c))) return false;
-    }
-  }
-  return true;
 }
 
 }  // namespace gpt

@@ -37,11 +37,12 @@ TensorView TensorView::slice_rows(int64_t from, int64_t n) const {
   return v;
 }
 
-TensorView make_view(void* data, DType dtype, std::span<const int64_t> shape) {
+TensorView make_view(void* data, DType dtype, std::span<const int64_t> shape, Device* device) {
   GPT_ASSERT(shape.size() <= 4);
   TensorView v;
   v.data = data;
   v.dtype = dtype;
+  v.device = device;
   v.rank = static_cast<int>(shape.size());
   for (size_t i = 0; i < shape.size(); ++i)
     v.shape[i] = shape[i];
@@ -49,8 +50,8 @@ TensorView make_view(void* data, DType dtype, std::span<const int64_t> shape) {
   return v;
 }
 
-TensorView make_view(void* data, DType dtype, std::initializer_list<int64_t> shape) {
-  return make_view(data, dtype, std::span<const int64_t>(shape.begin(), shape.size()));
+TensorView make_view(void* data, DType dtype, std::initializer_list<int64_t> shape, Device* device) {
+  return make_view(data, dtype, std::span<const int64_t>(shape.begin(), shape.size()), device);
 }
 
 }  // namespace gpt

@@ -11,7 +11,7 @@
 
 namespace gpt {
 
-class DeviceAllocator;
+class Device;
 using Shape = std::vector<int64_t>;
 
 // The number of elements; throws Error naming `what` when a dimension is negative or the product
@@ -19,14 +19,13 @@ using Shape = std::vector<int64_t>;
 int64_t checked_size(std::span<const int64_t> shape, const std::string& what);
 std::string shape_string(std::span<const int64_t> shape);  // "[2,3]"
 
-// A view of numbers that somebody else owns: up to 4 dimensions, row-major, the last one dense.
+// A view of elements that something else owns: up to 4 dimensions, row-major, the last one dense.
 // Seen as a matrix it has `rows()` rows (all dimensions but the last, collapsed) of `cols()` elements,
 // `ld` elements apart; ld > cols() means that it is a column slice of a wider matrix.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::f32;
-  DeviceAllocator* memory =
-      nullptr;  // where that is; null: the host's, which every part of the program may read
+  Device* device = nullptr;  // whose memory that is; null: host memory
   int rank = 0;
   int64_t shape[4] = {0, 0, 0, 0};
   int64_t ld = 0;
@@ -66,8 +65,9 @@ struct TensorView {
   TensorView slice_rows(int64_t from, int64_t n) const;
 };
 
-TensorView make_view(void* data, DType dtype, std::initializer_list<int64_t> shape);
-TensorView make_view(void* data, DType dtype, std::span<const int64_t> shape);
+// Returns a dense view of memory of the host, or of a device.
+TensorView make_view(void* data, DType dtype, std::initializer_list<int64_t> shape, Device* device = nullptr);
+TensorView make_view(void* data, DType dtype, std::span<const int64_t> shape, Device* device = nullptr);
 template <class T>
 TensorView make_view(T* data, std::initializer_list<int64_t> shape) {
   return make_view(const_cast<std::remove_const_t<T>*>(data), dtype_of<std::remove_const_t<T>>(), shape);

@@ -1,6 +1,6 @@
 #include "trace/capture.h"
 
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 
@@ -112,14 +112,14 @@ TensorView Capture::place(int64_t layer, std::string_view name) const {
 // Ops write the weights of one layer after the other to the same memory.
 TensorView Capture::attention_weights(int64_t layer) {
   const TensorView& kept = block(layer).weights;
-  if (backend_.memory == nullptr) return kept;
-  return attention_.grow(kept.dtype, kept.dims(), "attention weights", backend_.memory);
+  if (backend_.view_device() == nullptr) return kept;
+  return attention_.grow(kept.dtype, kept.dims(), "attention weights", backend_.device.get());
 }
 
 void Capture::on_tensor(int64_t layer, std::string_view name, const TensorView& view) {
-  if (name == "heads" && backend_.memory != nullptr)
-    copy_rows(attention_weights(layer), block(layer).weights);
-  if (const TensorView kept = place(layer, name)) copy_rows(view, kept);
+  if (name == "heads" && backend_.view_device() != nullptr)
+    copy_elements(attention_weights(layer), block(layer).weights);
+  if (const TensorView kept = place(layer, name)) copy_elements(view, kept);
 }
 
 void Capture::run() {
@@ -128,14 +128,14 @@ void Capture::run() {
     return id < 0 ? TensorView{} : model_.weights[static_cast<size_t>(id)];
   };
   const Buffer rows(static_cast<size_t>(token_rows_.size()) * dtype_size(token_rows_.dtype), "token rows",
-                    backend_.memory);
-  const TensorView is_lookup_table = rows.view(0, token_rows_.dtype, token_rows_.dims());
-  Staged<int32_t> ids(backend_.memory);
+                    backend_.device.get());
+  const TensorView looked_up = rows.view(0, token_rows_.dtype, token_rows_.dims());
+  DeviceArray<int32_t> ids(backend_.device.get());
   backend_.kernels.embedding_forward(
       backend_.context(),
-      {.out = is_lookup_table, .ids = ids.put(ids_), .positions = nullptr, .wte = weight(Role::wte)});
-  copy_rows(is_lookup_table, token_rows_);
-  if (position_rows_) copy_rows(weight(Role::wpe).slice_rows(0, n_tokens()), position_rows_);
+      {.out = looked_up, .ids = ids.upload(ids_), .positions = {}, .wte = weight(Role::wte)});
+  copy_elements(looked_up, token_rows_);
+  if (position_rows_) copy_elements(weight(Role::wpe).slice_rows(0, n_tokens()), position_rows_);
   inference_->observe(ids_, 1, *this, logits_);
 }
 

@@ -21,7 +21,7 @@ const KernelTable& reference() {
 
 double activation(const DemoContext& context, Act act, double x) {
   double in = x, gate = x, one = 1, out = 0;
-  const ExecContext ctx{context.backend.pool, reference(), {}};
+  const ExecContext ctx{*context.backend.device, context.backend.pool, reference(), {}};
   const bool gated = act == Act::swiglu;  // silu(gate) * 1
   reference().act_forward(ctx, {.act = act,
                                 .out = make_view(&out, {1, 1}),
@@ -63,11 +63,11 @@ constexpr int32_t kTargets[kRows] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
 // Mean over the targets that count, by the op that training uses.
 double mean_loss(const DemoContext& context, std::vector<double> logits, std::span<const int32_t> targets) {
   const auto rows = static_cast<int64_t>(targets.size()), columns = std::ssize(logits) / rows;
-  const ExecContext ctx{context.backend.pool, reference(), {}};
+  const ExecContext ctx{*context.backend.device, context.backend.pool, reference(), {}};
   std::vector<double> losses(targets.size());
   reference().cross_entropy(ctx, {.logits = make_view(logits.data(), {rows, columns}),
-                                  .targets = targets.data(),
-                                  .losses = losses.data()});
+                                  .targets = {targets.data(), targets.size()},
+                                  .losses = {losses.data(), losses.size()}});
   double sum = 0;
   int64_t count = 0;
   for (size_t n = 0; n < targets.size(); ++n) {
@@ -158,11 +158,11 @@ namespace {
 std::vector<double> rotated(const DemoContext& context, const RopeTable& table, std::vector<double> x,
                             int32_t position, int sign) {
   const auto D = static_cast<int64_t>(x.size());
-  const ExecContext ctx{context.backend.pool, reference(), {}};
+  const ExecContext ctx{*context.backend.device, context.backend.pool, reference(), {}};
   reference().rope(ctx, {.x = make_view(x.data(), {1, D}),
                          .n_head = 1,
                          .head_dim = D,
-                         .positions = &position,
+                         .positions = {&position, 1},
                          .cos = table.cos,
                          .sin = table.sin,
                          .sign = sign});
@@ -241,7 +241,7 @@ namespace {
 std::vector<double> normed(const DemoContext& context, NormKind kind, double eps, std::vector<double> x) {
   const auto n = static_cast<int64_t>(x.size());
   std::vector<double> out(x.size());
-  const ExecContext ctx{context.backend.pool, reference(), {}};
+  const ExecContext ctx{*context.backend.device, context.backend.pool, reference(), {}};
   reference().norm_forward(
       ctx,
       {.kind = kind, .eps = eps, .out = make_view(out.data(), {1, n}), .x = make_view(x.data(), {1, n})});

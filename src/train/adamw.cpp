@@ -1,9 +1,6 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-
-#include "tensor/memory.h"
+#include "tensor/device.h"
 #include "train/adamw.h"
 
 namespace gpt {
@@ -52,7 +49,7 @@ class AdamW : public Optimizer {
   std::vector<OptimizerBuffer> buffers() const override { return {{"m"}, {"v"}}; }
 
   void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
-              const OptimizerState& state, const StepState& step) const override {
+              const OptimizerState& state, DeviceSpan<const StepState> step) const override {
     for (size_t k = 0; k < pieces_.size(); ++k) {
       const ElementRange& range = pieces_[k].range;
       if (range.size() == 0) continue;
@@ -64,31 +61,31 @@ class AdamW : public Optimizer {
                               .beta1 = settings_.beta1,
                               .beta2 = settings_.beta2,
                               .eps = settings_.eps,
-                              .step = &step});
+                              .step = step});
     }
   }
 
-  UpdateSquares last_update(int id, const TensorView& weight, const OptimizerState& state,
-                            const StepState& step) const override {
-    AdamWRule rule = adamw_rule(settings_);
-    if (!table_[id].decay) rule.weight_decay = 0;
-    rule.lr_scale = settings_.scale(id);
-    if (state.is_whole()) return adamw_change(rule, weight, state.of(0, id), state.of(1, id), step);
-    UpdateSquares sums;
-    const int64_t at = layout_.offset[static_cast<size_t>(id)];
-    for (size_t k = 0; k < state.own().size(); ++k) {
-      const ElementRange& piece = state.own()[k];
-      const ElementRange range = common(piece, {at, at + weight.size()});
-      if (range.size() == 0) continue;
-      const auto part = [&](const TensorView& x, int64_t begin) {
-        return make_view(x.as<float>() + begin, {range.size()});
-      };
-      const int64_t begin = range.begin - piece.begin;
-      const UpdateSquares own =
-          adamw_change(rule, part(weight, range.begin - at), part(state.piece(0, k), begin),
-                       part(state.piece(1, k), begin), step);
-      sums.update += own.update;
-      sums.weight += own.weight;
+  std::vector<UpdateSquares> last_update(const ExecContext& ctx, const ParamBuffer& weights,
+                                         const OptimizerState& state,
+                                         DeviceSpan<const StepState> step) const override {
+    std::vector<UpdateSquares> sums(static_cast<size_t>(table_.count()));
+    for (size_t k = 0; k < pieces_.size(); ++k) {
+      const ElementRange& piece = pieces_[k].range;
+      if (piece.size() == 0) continue;
+      std::vector<int> ids;
+      std::vector<AdamWRange> ranges;
+      for (int id = 0; id < table_.count(); ++id) {
+        if (!table_[id].trainable) continue;
+        const int64_t at = layout_.offset[static_cast<size_t>(id)];
+        const ElementRange both = common(piece, {at, at + table_[id].size()});
+        if (both.size() == 0) continue;
+        ids.push_back(id);
+        ranges.push_back({both.begin - piece.begin, both.end - piece.begin,
+                          table_[id].decay ? settings_.weight_decay : 0, settings_.scale(id)});
+      }
+      add_update_squares(ctx, adamw_rule(settings_), weights.range(piece.begin, piece.end),
+                         state.is_whole() ? state[0] : state.piece(0, k),
+                         state.is_whole() ? state[1] : state.piece(1, k), ids, ranges, step, sums);
     }
     return sums;
   }
@@ -117,27 +114,27 @@ class AdamW : public Optimizer {
 
 }  // namespace
 
-UpdateSquares adamw_change(const AdamWRule& rule, const TensorView& weight, const TensorView& moment,
-                           const TensorView& variance, const StepState& step) {
-  constexpr int64_t kRun = 1024;  // summed in fp32, the runs in fp64
-  const auto correct1 = static_cast<float>(1 / (1 - std::pow(rule.beta1, step.updates)));
-  const auto correct2 = static_cast<float>(1 / (1 - std::pow(rule.beta2, step.updates)));
-  const auto eps = static_cast<float>(rule.eps), rate = static_cast<float>(step.lr * rule.lr_scale);
-  const auto pull = static_cast<float>(rule.weight_decay);
-  const MappedView weights(weight), first(moment), second(variance);
-  const float *w = weights->as<float>(), *m = first->as<float>(), *v = second->as<float>();
-  UpdateSquares sums;
-  for (int64_t begin = 0; begin < weight.size(); begin += kRun) {
-    float updates = 0, squares = 0;
-    for (int64_t i = begin; i < std::min(begin + kRun, weight.size()); ++i) {
-      const float change = rate * (m[i] * correct1 / (std::sqrt(v[i] * correct2) + eps) + pull * w[i]);
-      updates += change * change;
-      squares += w[i] * w[i];
-    }
-    sums.update += double{updates};
-    sums.weight += double{squares};
+void add_update_squares(const ExecContext& ctx, const AdamWRule& rule, const TensorView& param,
+                        const TensorView& m, const TensorView& v, std::span<const int> ids,
+                        std::span<const AdamWRange> ranges, DeviceSpan<const StepState> step,
+                        std::vector<UpdateSquares>& sums) {
+  std::vector<double> values(2 * ranges.size());
+  DeviceArray<double> device_values(&ctx.device);
+  ctx.kernels.update_squares(ctx, {.param = param,
+                                   .m = m,
+                                   .v = v,
+                                   .ranges = ranges,
+                                   .beta1 = rule.beta1,
+                                   .beta2 = rule.beta2,
+                                   .eps = rule.eps,
+                                   .step = step,
+                                   .sums = device_values.share(values, Access::write)});
+  device_values.download(values);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    UpdateSquares& sum = sums[static_cast<size_t>(ids[i])];
+    sum.update += values[2 * i];
+    sum.weight += values[2 * i + 1];
   }
-  return sums;
 }
 
 std::unique_ptr<Optimizer> make_adamw(const ParamTable& table, const OptimizerSettings& settings) {

@@ -4,7 +4,7 @@
 
 namespace gpt {
 
-// What AdamW does to a parameter.
+// The settings of AdamW for a parameter.
 struct AdamWRule {
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
   double lr_scale = 1;
@@ -13,8 +13,10 @@ inline AdamWRule adamw_rule(const OptimizerSettings& s) {
   return {.beta1 = s.beta1, .beta2 = s.beta2, .eps = s.eps, .weight_decay = s.weight_decay};
 }
 
-// How much a parameter changed in an update, from what it and its moments are after it.
-UpdateSquares adamw_change(const AdamWRule& rule, const TensorView& weight, const TensorView& m,
-                           const TensorView& v, const StepState& step);
+// Adds the squares of the last update of ranges of `param`, with moments m and v, to sums[ids[i]].
+void add_update_squares(const ExecContext& ctx, const AdamWRule& rule, const TensorView& param,
+                        const TensorView& m, const TensorView& v, std::span<const int> ids,
+                        std::span<const AdamWRange> ranges, DeviceSpan<const StepState> step,
+                        std::vector<UpdateSquares>& sums);
 
 }  // namespace gpt

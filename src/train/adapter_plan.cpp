@@ -58,7 +58,7 @@ double measure_adapter_step(const PlanSubject& subject, const LoadedModel& base,
                             double seconds, int64_t rows) {
   const TrainConfig& c = subject.config.train;
   const int64_t n_ctx = subject.config.model.n_ctx;
-  AdaptedModel adapted(base.model(), settings, {}, backend.memory);
+  AdaptedModel adapted(base.model(), settings, {}, backend.device.get());
   adapted.model.config = subject.config.model;
   init_params(adapted.model.table, adapted.weights, static_cast<uint64_t>(c.seed));
   TrainStep::Options options = step_options(c, adapted.model.table, n_ctx);

@@ -114,8 +114,8 @@ std::string start_details(const RunStart& s, const std::string& optimizer) {
   text += fmt::format("memory: {} for weights, gradients and moments, {} for activations{}\n",
                       format_bytes(m.weights + m.gradients + m.moments), format_bytes(m.activations),
                       s.config.train.recompute ? " (recomputed)" : "");
-  text += fmt::format("machine: {}\n",
-                      machine_description(s.plan.subject.threads, isa_name(s.plan.subject.kernels->isa)));
+  text +=
+      fmt::format("machine: {}\n", machine_description(s.plan.subject.threads, s.plan.subject.kernels->name));
   if (s.data.floor)
     text += fmt::format("the entropy of the text is {:.4f} nats per token: no model can do better\n",
                         *s.data.floor);

@@ -23,19 +23,20 @@ class Averaged : public Optimizer {
   double flops() const override { return inner_->flops(); }
 
   void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
-              const OptimizerState& state, const StepState& step) const override {
+              const OptimizerState& state, DeviceSpan<const StepState> step) const override {
     inner_->update(ctx, weights, grads, state, step);
     const size_t last = state.count() - 1;
     const auto average = [&](const TensorView& of, const TensorView& x) {
-      if (x.size() > 0) ctx.kernels.ema(ctx, {.average = of, .x = x, .decay = decay_, .step = &step});
+      if (x.size() > 0) ctx.kernels.ema(ctx, {.average = of, .x = x, .decay = decay_, .step = step});
     };
     if (state.is_whole()) return average(state[last], weights.all());
     for (size_t k = 0; k < state.own().size(); ++k)
       average(state.piece(last, k), weights.range(state.own()[k].begin, state.own()[k].end));
   }
-  UpdateSquares last_update(int id, const TensorView& weight, const OptimizerState& state,
-                            const StepState& step) const override {
-    return inner_->last_update(id, weight, state, step);
+  std::vector<UpdateSquares> last_update(const ExecContext& ctx, const ParamBuffer& weights,
+                                         const OptimizerState& state,
+                                         DeviceSpan<const StepState> step) const override {
+    return inner_->last_update(ctx, weights, state, step);
   }
   std::string describe() const override {
     return inner_->describe() + fmt::format("; their average with decay {}", decay_);

@@ -3,18 +3,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/array_ops.h"
 #include "tensor/tensor.h"
 
 namespace gpt {
 
 class ParamTable;
 
-// Elements of a buffer of parameters (ParamLayout).
-struct ElementRange {
-  int64_t begin = 0, end = 0;
-  int64_t size() const { return end - begin; }
-  bool operator==(const ElementRange&) const = default;
-};
+// Elements of a buffer of parameters (ParamLayout) are ElementRange.
 // What both have: empty where that is nothing.
 ElementRange common(const ElementRange& a, const ElementRange& b);
 

@@ -15,7 +15,7 @@
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "model/model_files.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 #include "train/sharded_weights.h"
 
 namespace gpt {
@@ -122,7 +122,8 @@ void copy_tensor(const SafetensorsFile& file, const OptimizerState::Part& to) {
          tensor == nullptr ? ", found none" : ", found " + shape_string(tensor->shape));
   }
   const size_t size = dtype_size(to.view.dtype);
-  std::memcpy(MappedView(to.view)->data, tensor->bytes.data() + static_cast<size_t>(to.begin) * size,
+  std::memcpy(MappedView(to.view, Access::write)->data,
+              tensor->bytes.data() + static_cast<size_t>(to.begin) * size,
               static_cast<size_t>(to.view.size()) * size);
 }
 

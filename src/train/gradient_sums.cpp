@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "kernels/kernel_table.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 namespace {
@@ -42,7 +42,7 @@ void in_rows(int64_t size, const Work& work) {
       std::byte* const data =
           static_cast<std::byte*>(x.data) + static_cast<size_t>(begin) * dtype_size(x.dtype);
       TensorView view = make_view(data, x.dtype, {n, cols});
-      view.memory = x.memory;
+      view.device = x.device;
       return view;
     });
   };
@@ -72,14 +72,15 @@ GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, in
       shard_map_(shard_evenly(grads.all().size(), processes.size())),
       layout_(table),
       parameters_(static_cast<size_t>(buckets_.count())) {
-  GPT_ASSERT(processes.size() == 1 || backend.memory == nullptr);  // messages are in memory of the host
+  if (processes.size() > 1 && !backend.device->is_host())
+    fail("training with several processes runs on the CPU only; leave out --device or mpirun");
   GPT_ASSERT(rounds == 1 || !rounds_messages());
   for (int64_t i = 0; i < buckets_.count(); ++i) {
     own_offset_.push_back(own_elements_);
     own_elements_ += buckets_.shard(i, processes.rank()).size();
   }
   const auto buffer = [&](int64_t elements, DType dtype, const char* what) {
-    return Buffer(static_cast<size_t>(elements) * dtype_size(dtype), what, backend.memory);
+    return Buffer(static_cast<size_t>(elements) * dtype_size(dtype), what, backend.device.get());
   };
   received_ =
       buffer(received_elements(buckets_, processes.size()), message_type, "gradients of other processes");
@@ -223,7 +224,7 @@ void GradientSums::add(int64_t bucket, int64_t round) {
 // sum = ((parts[0] + parts[1]) + parts[2]) ..., which may be one of them. The others are written to as well.
 void GradientSums::add_parts(const std::vector<TensorView>& parts, const TensorView& sum) {
   TensorView so_far = parts.front();
-  if (parts.size() == 1 && so_far.data != sum.data) copy_rows(so_far, sum);
+  if (parts.size() == 1 && so_far.data != sum.data) copy_elements(so_far, sum);
   for (size_t i = 1; i < parts.size(); ++i) {
     const TensorView& out = i + 1 == parts.size() ? sum : so_far;
     add_views(out, so_far, parts[i]);
@@ -239,11 +240,8 @@ void GradientSums::add_views(const TensorView& out, const TensorView& a, const T
 
 void GradientSums::convert(const TensorView& from, const TensorView& to) {
   const ExecContext ctx = backend_.context();
-  in_rows(to.size(), [&](const auto& part) {
-    std::vector<int64_t> rows(static_cast<size_t>(part(to).rows()));
-    std::iota(rows.begin(), rows.end(), 0);
-    ctx.kernels.scatter_rows(ctx, {.dst = part(to), .src = part(from), .rows = rows.data()});
-  });
+  in_rows(to.size(),
+          [&](const auto& part) { ctx.kernels.convert(ctx, {.dst = part(to), .src = part(from)}); });
 }
 
 void GradientSums::wait_for(std::vector<Communicator::Handle>& handles) {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "tensor/memory.h"
+#include "tensor/device.h"
 #include "train/adamw.h"
 #include "train/optimizer.h"
 #include "train/param_groups.h"
@@ -48,16 +48,12 @@ AdamWRule nanochat_rule(ParamGroup group) {
 }
 
 TensorView flat(const TensorView& v, int64_t from, int64_t n) {
-  TensorView part = make_view(
-      static_cast<std::byte*>(v.data) + from * static_cast<int64_t>(dtype_size(v.dtype)), v.dtype, {n});
-  part.memory = v.memory;
-  return part;
+  return make_view(static_cast<std::byte*>(v.data) + from * static_cast<int64_t>(dtype_size(v.dtype)),
+                   v.dtype, {n}, v.device);
 }
 
 TensorView shaped(const TensorView& v, const Shape& shape) {
-  TensorView matrix = make_view(v.data, v.dtype, shape);
-  matrix.memory = v.memory;
-  return matrix;
+  return make_view(v.data, v.dtype, shape, v.device);
 }
 
 class Muon : public Optimizer {
@@ -106,7 +102,7 @@ class Muon : public Optimizer {
   }
 
   void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
-              const OptimizerState& state, const StepState& step) const override {
+              const OptimizerState& state, DeviceSpan<const StepState> step) const override {
     matrices_.clear();
     for_own(state, [&](const Own& own) {
       const int id = own.id;
@@ -125,32 +121,46 @@ class Muon : public Optimizer {
                               .beta1 = rule.beta1,
                               .beta2 = rule.beta2,
                               .eps = rule.eps,
-                              .step = &step});
+                              .step = step});
     });
     ctx.kernels.muon(ctx, {.form = form_,
                            .matrices = matrices_,
                            .momentum = momentum_,
                            .compute = settings_.muon_compute,
-                           .step = &step});
+                           .step = step});
   }
 
-  UpdateSquares last_update(int id, const TensorView& weight, const OptimizerState& state,
-                            const StepState& step) const override {
-    const Part& part = parts_[static_cast<size_t>(id)];
-    std::optional<Own> own;
-    for_own(state, [&](const Own& each) {
-      if (each.id == id) own = each;
+  std::vector<UpdateSquares> last_update(const ExecContext& ctx, const ParamBuffer& weights,
+                                         const OptimizerState& state,
+                                         DeviceSpan<const StepState> step) const override {
+    std::vector<UpdateSquares> sums(static_cast<size_t>(table_.count()));
+    std::vector<int> matrices;
+    std::vector<ElementRange> ranges;
+    for_own(state, [&](const Own& own) {
+      const Part& part = parts_[static_cast<size_t>(own.id)];
+      const int64_t size = own.range.size();
+      if (part.is_matrix) {
+        const int64_t at = layout_.offset[static_cast<size_t>(own.id)];
+        matrices.push_back(own.id);
+        ranges.push_back({at, at + size});
+        return;
+      }
+      const AdamWRule rule = rule_of(own.id);
+      const AdamWRange range{0, size, rule.weight_decay, rule.lr_scale};
+      add_update_squares(ctx, rule, flat(weights[own.id], own.range.begin, size), flat(own.m, 0, size),
+                         flat(state[part.v], 0, size), {&own.id, 1}, {&range, 1}, step, sums);
     });
-    if (!own) return {};
-    const int64_t size = own->range.size();
-    if (!part.is_matrix)
-      return adamw_change(rule_of(id), flat(weight, own->range.begin, size), flat(own->m, 0, size),
-                          flat(state[part.v], 0, size), step);
-    const MappedView change(flat(state[kChange], part.change, 1)), weights(weight);
-    UpdateSquares squares{.update = double{*change->as<float>()}};
-    for (int64_t i = 0; i < weight.size(); ++i)
-      squares.weight += double{weights->as<float>()[i]} * weights->as<float>()[i];
-    return squares;
+    std::vector<double> squares(ranges.size());
+    DeviceArray<double> device_squares(&ctx.device);
+    ctx.kernels.range_squares(
+        ctx, {.x = weights.all(), .ranges = ranges, .sums = device_squares.share(squares, Access::write)});
+    device_squares.download(squares);
+    const MappedView changes(state[kChange], Access::read);
+    for (size_t i = 0; i < matrices.size(); ++i) {
+      const auto id = static_cast<size_t>(matrices[i]);
+      sums[id] = {.update = double{changes->as<float>()[parts_[id].change]}, .weight = squares[i]};
+    }
+    return sums;
   }
 
   std::string describe() const override {

@@ -36,7 +36,7 @@ Shape kept_shape(const OptimizerBuffer& buffer, const ParamTable& table, const P
 }  // namespace
 
 OptimizerState::OptimizerState(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table,
-                               DType dtype, DeviceAllocator* memory, const std::vector<ElementRange>& own)
+                               DType dtype, Device* device, const std::vector<ElementRange>& own)
     : own_(own) {
   const ParamLayout layout(table);
   int64_t own_elements = 0;
@@ -46,16 +46,16 @@ OptimizerState::OptimizerState(const std::vector<OptimizerBuffer>& buffers, cons
   }
   for (const OptimizerBuffer& buffer : buffers) {
     if (!is_of_all(buffer)) {
-      add_shaped(buffer, table, layout, dtype, memory);
+      add_shaped(buffer, table, layout, dtype, device);
       continue;
     }
     Entry& entry = buffers_.emplace_back();
     const std::string what = "the optimizer's " + buffer.name;
     if (!own.empty()) {
-      entry.own = Buffer(static_cast<size_t>(own_elements) * dtype_size(dtype), what.c_str(), memory);
+      entry.own = Buffer(static_cast<size_t>(own_elements) * dtype_size(dtype), what.c_str(), device);
       entry.all = entry.own.view(0, dtype, Shape{own_elements});
     } else {
-      entry.params = ParamBuffer(table, dtype, what.c_str(), memory);
+      entry.params = ParamBuffer(table, dtype, what.c_str(), device);
       entry.all = entry.params.all();
     }
   }
@@ -73,14 +73,14 @@ OptimizerState::OptimizerState(const std::vector<OptimizerBuffer>& buffers, cons
 }
 
 void OptimizerState::add_shaped(const OptimizerBuffer& buffer, const ParamTable& table,
-                                const ParamLayout& layout, DType dtype, DeviceAllocator* memory) {
+                                const ParamLayout& layout, DType dtype, Device* device) {
   const std::string what = "the optimizer's " + buffer.name;
   const std::vector<int>& params = buffer.params;
   const Shape shape = kept_shape(buffer, table, layout, own_);
   const Shape whole = buffer.shape.empty() ? table[params[0]].shape : buffer.shape;
   Entry& entry = buffers_.emplace_back();
   entry.own =
-      Buffer(static_cast<size_t>(checked_size(shape, what)) * dtype_size(dtype), what.c_str(), memory);
+      Buffer(static_cast<size_t>(checked_size(shape, what)) * dtype_size(dtype), what.c_str(), device);
   entry.all = entry.own.view(0, dtype, shape);
   tensors_.push_back({buffer.name, whole});
   if (is_whole() || params.empty()) {
@@ -109,7 +109,7 @@ void OptimizerState::add_parts(const ParamTable& table, size_t i, const std::str
     const TensorView whole = piece(i, k);
     const auto skipped = static_cast<size_t>(range.begin - own_[k].begin) * dtype_size(whole.dtype);
     TensorView view = make_view(static_cast<std::byte*>(whole.data) + skipped, whole.dtype, {range.size()});
-    view.memory = whole.memory;
+    view.device = whole.device;
     parts_.push_back({name, table[id].shape, range.begin - at, view});
   }
 }
@@ -118,7 +118,7 @@ TensorView OptimizerState::piece(size_t i, size_t k) const {
   const TensorView& all = buffers_[i].all;
   const auto skipped = static_cast<size_t>(own_offset_[k]) * dtype_size(all.dtype);
   TensorView view = make_view(static_cast<std::byte*>(all.data) + skipped, all.dtype, {own_[k].size()});
-  view.memory = all.memory;
+  view.device = all.device;
   return view;
 }
 

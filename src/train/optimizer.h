@@ -26,7 +26,7 @@ class OptimizerState {
   // own: the elements of parameters whose part is kept here; none: everything. Where buffers have parameters
   // of their own, at most one range of each.
   OptimizerState(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table, DType dtype,
-                 DeviceAllocator* memory, const std::vector<ElementRange>& own = {});
+                 Device* device, const std::vector<ElementRange>& own = {});
 
   // Buffer i, or what is kept of it: laid out like the parameters, [elements], or in its own shape.
   TensorView operator[](size_t i) const { return buffers_[i].all; }
@@ -66,7 +66,7 @@ class OptimizerState {
   };
   void add_parts(const ParamTable& table, size_t i, const std::string& name, int id, int64_t at);
   void add_shaped(const OptimizerBuffer& buffer, const ParamTable& table, const ParamLayout& layout,
-                  DType dtype, DeviceAllocator* memory);
+                  DType dtype, Device* device);
 
   std::vector<Entry> buffers_;
   std::vector<ElementRange> own_;
@@ -90,13 +90,15 @@ class Optimizer {
   virtual ScratchNeed scratch(const KernelTable&, DType) const { return {}; }
   // Of the products in an update.
   virtual double flops() const { return 0; }
-  // One update of all parameters that are trained, from step.lr and step.updates; gradients are multiplied
-  // with step.grad_scale first. Where that is 0 nothing changes. Runs as ops only: `step` is theirs to read.
+  // Updates all trainable parameters with lr and updates of the step; gradients are multiplied with its
+  // grad_scale first. If that is 0 nothing changes. Only calls ops, which read `step`.
   virtual void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
-                      const OptimizerState& state, const StepState& step) const = 0;
-  // Of one parameter, or what is kept of it, as it is after the update.
-  virtual UpdateSquares last_update(int id, const TensorView& weight, const OptimizerState& state,
-                                    const StepState& step) const = 0;
+                      const OptimizerState& state, DeviceSpan<const StepState> step) const = 0;
+  // Returns the sums of squares of the last update, by parameter id: of the part of each parameter that is
+  // kept here, zero for the others. Call it after the update; waits for the device.
+  virtual std::vector<UpdateSquares> last_update(const ExecContext& ctx, const ParamBuffer& weights,
+                                                 const OptimizerState& state,
+                                                 DeviceSpan<const StepState> step) const = 0;
   // "AdamW: decay 0.1 on 26 tensors with 10,813,440 parameters, none on 51 tensors with 21,504"
   virtual std::string describe() const = 0;
 };

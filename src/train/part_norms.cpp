@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/ranges.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 namespace {
@@ -20,21 +20,6 @@ Entry& entry_of(std::vector<Entry>& all, const ParamSpec& spec) {
   return found == nullptr ? all.emplace_back(Entry{.part = part}) : *found;
 }
 
-constexpr int64_t kRun = 1024;  // summed in fp32, the runs in fp64
-
-double sum_of_squares(const TensorView& g, const ElementRange& range) {
-  double sum = 0;
-  const MappedView access(g);
-  const float* p = access->as<float>();
-  for (int64_t begin = range.begin; begin < range.end; begin += kRun) {
-    float run = 0;
-    for (int64_t i = begin; i < std::min(begin + kRun, range.end); ++i)
-      run += p[i] * p[i];
-    sum += double{run};
-  }
-  return sum;
-}
-
 }  // namespace
 
 MetricRecord gradient_norms(const TrainStep& step) {
@@ -43,13 +28,22 @@ MetricRecord gradient_norms(const TrainStep& step) {
     double squares = 0;
   };
   const ParamTable& table = step.model().table;
+  const ParamLayout layout(table);
   std::vector<Part> all;
+  std::vector<int> ids;
+  std::vector<ElementRange> ranges;
   for (int id = 0; id < table.count(); ++id) {
     if (!table[id].trainable) continue;
-    double& squares = entry_of(all, table[id]).squares;
-    for (const ElementRange& range : step.own_ranges(id))
-      squares += sum_of_squares(step.grads()[id], range);
+    entry_of(all, table[id]);
+    const int64_t at = layout.offset[static_cast<size_t>(id)];
+    for (const ElementRange& range : step.own_ranges(id)) {
+      ids.push_back(id);
+      ranges.push_back({at + range.begin, at + range.end});
+    }
   }
+  const std::vector<double> squares = step.range_squares(ranges);
+  for (size_t i = 0; i < ids.size(); ++i)
+    entry_of(all, table[ids[i]]).squares += squares[i];
   for (Part& part : all)
     part.squares = step.sum_over_processes(part.squares);
   return transformed(all, [&](const Part& p) -> MetricRecord::value_type {
@@ -64,10 +58,10 @@ MetricRecord update_ratios(const TrainStep& step) {
   };
   const ParamTable& table = step.model().table;
   std::vector<Part> all;
+  const std::vector<UpdateSquares> last = step.last_update();
   for (int id = 0; id < table.count(); ++id) {
     if (!table[id].trainable) continue;
-    const UpdateSquares own =
-        step.optimizer().last_update(id, step.weights()[id], step.optimizer_state(), step.state());
+    const UpdateSquares& own = last[static_cast<size_t>(id)];
     UpdateSquares& sums = entry_of(all, table[id]).sums;
     sums.update += own.update;
     sums.weight += own.weight;

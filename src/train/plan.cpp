@@ -67,7 +67,7 @@ class Probe {
         dtype_(tensor_dtype(config_.dtype)),
         model_(model_to_train(subject.config)),
         rows_(rows),
-        weights_(model_.table, DType::f32, "weights", backend.memory, /*with_frozen=*/true),
+        weights_(model_.table, DType::f32, "weights", backend.device.get(), /*with_frozen=*/true),
         step_(model_, weights_, make_optimizer(config_, model_.table), backend, options(rows)),
         loader_(loader_of(data, config_, model_.config.n_ctx)),
         ids_(static_cast<size_t>(rows * model_.config.n_ctx)),

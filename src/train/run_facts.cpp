@@ -91,23 +91,25 @@ double measure_peak_flops(const Backend& backend, DType dtype) {
   constexpr int64_t kSize = 512;
   const int64_t rows = kSize * backend.pool.size();
   const Buffer memory(static_cast<size_t>((2 * rows + kSize) * kSize) * sizeof(float), "a speed measurement",
-                      backend.memory);
+                      backend.device.get());
   const TensorView all = memory.view(0, DType::f32, Shape{2 * rows + kSize, kSize});
   const TensorView x = all.slice_rows(0, rows), y = all.slice_rows(rows, rows),
                    w = all.slice_rows(2 * rows, kSize);
   const auto need = [&](DType type) {
     return backend.kernels.linear_scratch(rows, kSize, kSize, type, false);
   };
-  const Workspace workspace(max_need(need(dtype), need(DType::f32)), backend.pool.size(), backend.memory);
+  const Workspace workspace(max_need(need(dtype), need(DType::f32)), backend.pool.size(),
+                            backend.device.get());
   const ExecContext ctx = backend.context(workspace.scratch());
   WeightCache cache;
-  const PackedMatrix* packed = cache.get(ctx, {&w, 1}, 0, 0, dtype, false);
+  const PackedMatrix packed = cache.get(ctx, {&w, 1}, 0, 0, dtype, false);
   const double flops = 2.0 * static_cast<double>(rows * kSize * kSize);
   double best = 0;
   const auto start = Clock::now();
   for (int i = 0; i < 100 && Clock::now() - start < std::chrono::milliseconds(60); ++i) {
     const auto begin = Clock::now();
     backend.kernels.linear_forward(ctx, {.y = y, .x = x, .w = packed ? TensorView{} : w, .packed = packed});
+    backend.device->synchronize();
     best = std::max(best, flops / seconds_since(begin));
   }
   return best;

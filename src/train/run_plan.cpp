@@ -239,7 +239,7 @@ json run_plan_json(const RunPlan& p) {
               {"memory_bytes", memory_json(p)},
               {"fits_with", transformed(p.fits_with, fit_json)},
               {"peak_flops_per_second", p.peak_flops},
-              {"machine", machine_description(p.subject.threads, isa_name(p.subject.kernels->isa))},
+              {"machine", machine_description(p.subject.threads, p.subject.kernels->name)},
               {"config", run_config_json(p.subject.config)}};
   if (p.rates) add_times(out, p);
   if (p.adapter) out["adapter"] = adapter_json(p);

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "data/token_hash.h"
 #include "distributed/same.h"
-#include "tensor/memory.h"
+#include "tensor/device.h"
 
 namespace gpt {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 std::vector<std::pair<std::string, std::string>> facts_of(const RunIdentity& run) {
   std::vector<std::pair<std::string, std::string>> facts = {
       {"program", hex_hash(read_file("/proc/self/exe"))},
-      {"instruction set", std::string(isa_name(run.isa))},
+      {"instruction set", std::string(run.kernels)},
       {"training text (data_hash)", run.data.train + " " + run.data.sizes + " " + run.data.ids},
       {"model beside the adapter (base_hash)", run.data.base},
       {"validation text (val_data_hash)", run.data.val},
@@ -37,8 +37,8 @@ std::vector<std::pair<std::string, std::string>> facts_of(const RunIdentity& run
 std::string weights_hash(const Model& model) {
   std::string hashes;
   for (const TensorView& weight : model.weights) {
-    const MappedView access(weight);
-    hashes += hex_hash({access->as<const char>(), extent(weight)});
+    const MappedView access(weight, Access::read);
+    hashes += hex_hash({access->as<const char>(), extent(*access)});
   }
   return hex_hash(hashes);
 }

@@ -13,7 +13,7 @@ namespace gpt {
 struct RunIdentity {
   const DataIdentity& data;
   const std::string& config;  // as JSON; "threads" may differ
-  Isa isa;
+  std::string_view kernels;   // KernelTable::name
   int64_t step;               // that it goes on from
   std::string begins = {};    // what it goes on from: start_of_run
   std::string settings = {};  // further ones, as JSON; "": none

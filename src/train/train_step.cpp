@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/ranges.h"
+#include "tensor/device.h"
 #include "tensor/element.h"
-#include "tensor/memory.h"
 #include "train/param_groups.h"
 
 namespace gpt {
@@ -28,18 +28,18 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       backend_(backend),
       options_(options),
       optimizer_(std::move(optimizer)),
-      grads_(model.table, weights.dtype(), "gradients", backend.memory),
-      optimizer_state_(optimizer_->buffers(), model.table, weights.dtype(), backend.memory, own_ranges()),
+      grads_(model.table, weights.dtype(), "gradients", backend.device.get()),
+      optimizer_state_(optimizer_->buffers(), model.table, weights.dtype(), backend.device.get(),
+                       own_ranges()),
       update_scratch_(optimizer_->scratch(backend.kernels, weights.dtype()), backend.pool.size(),
-                      backend.memory),
+                      backend.device.get()),
       sharded_(options.divides_weights ? std::make_unique<ShardedWeights>(model, weights, options.shard_map,
                                                                           *options.communicator)
                                        : nullptr),
       graph_(model, options.micro_batch, options.n_ctx, options.graph, backend),
-      staged_state_(backend.memory),
-      shared_(&state_),
+      device_state_(backend.device.get()),
       block_sums_(static_cast<size_t>((grads_.all().size() + kSumBlock - 1) / kSumBlock) * sizeof(double),
-                  "sums of squares", backend.memory),
+                  "sums of squares", backend.device.get()),
       samples_(options.batch_size / options.communicator->size()),
       ids_(static_cast<size_t>(samples_ * options.n_ctx)),
       targets_(ids_.size()),
@@ -95,7 +95,7 @@ void TrainStep::begin(const StepState& start, const FillBatch& fill) {
   state_ = start;
   state_.clip_norm = options_.clip_norm;
   state_.loss_weight = weight > 0 ? 1 / weight : 0;
-  shared_ = staged_state_.share({&state_, 1});
+  shared_ = device_state_.share({&state_, 1});
 }
 
 // The part of this process's samples that begins with `first`, valid until the next call.
@@ -113,7 +113,7 @@ TrainBatch TrainStep::batch(int64_t first) {
 
 void TrainStep::micro_batch(int64_t first, bool accumulate, bool completes) {
   const double before = waited_for_weights();
-  graph_.forward_backward(batch(first), grads_, accumulate, state_, shared_,
+  graph_.forward_backward(batch(first), grads_, accumulate, shared_,
                           completes ? sums_.sending(first / shard_samples()) : GradReadyHook());
   waited_ += waited_for_weights() - before;
   if (completes) finish_shard(first / shard_samples());
@@ -123,27 +123,28 @@ void TrainStep::micro_batch(int64_t first, bool accumulate, bool completes) {
 void TrainStep::finish_shard(int64_t round) {
   sums_.finish_round(round);
   if (options_.shards == 1) return;
-  staged_state_.get({&state_, 1});
+  device_state_.download({&state_, 1});
   losses_.push_back(state_.loss);
   state_.loss = 0;
   if (round == options_.shards / options_.communicator->size() - 1)
     state_.loss = sum_of_shards(losses_, "adding losses");
-  shared_ = staged_state_.share({&state_, 1});
+  shared_ = device_state_.share({&state_, 1});
 }
 
 // The norm of the gradients, and what follows from it.
 void TrainStep::finalize_grad_norm(bool clamped) {
   const ExecContext ctx = backend_.context();
-  auto* sums = block_sums_.as<double>();
-  for (const ElementRange& range : summed())
+  const auto blocks_in = [](int64_t elements) { return (elements + kSumBlock - 1) / kSumBlock; };
+  const TensorView sums = block_sums_.view(0, DType::f64, Shape{blocks_in(grads_.all().size())});
+  for (const ElementRange& range : summed()) {
+    const TensorView part = sums.slice_cols(range.begin / kSumBlock, blocks_in(range.size()));
     ctx.kernels.sum_squares(
-        ctx, {.x = grads_.range(range.begin, range.end), .block_sums = sums + range.begin / kSumBlock});
-  const int64_t blocks = (grads_.all().size() + kSumBlock - 1) / kSumBlock;
-  if (is_sharded())
-    sums_.gather(make_view(sums, {blocks}), kSumBlock, sums_.shard_map(), "adding squares of gradients");
-  ctx.kernels.finalize_grad_norm(ctx,
-                                 {.block_sums = sums, .blocks = blocks, .step = shared_, .clamped = clamped});
-  staged_state_.get({&state_, 1});
+        ctx, {.x = grads_.range(range.begin, range.end), .block_sums = device_span<double>(part)});
+  }
+  if (is_sharded()) sums_.gather(sums, kSumBlock, sums_.shard_map(), "adding squares of gradients");
+  ctx.kernels.finalize_grad_norm(
+      ctx, {.block_sums = device_span<double>(sums), .step = shared_, .clamped = clamped});
+  device_state_.download({&state_, 1});
 }
 
 // Where the sums of gradients are, in this process.
@@ -162,6 +163,20 @@ std::vector<ElementRange> TrainStep::own_ranges(int id) const {
     if (own.size() > 0) ranges.push_back({own.begin - at, own.end - at});
   }
   return ranges;
+}
+
+std::vector<double> TrainStep::range_squares(std::span<const ElementRange> ranges) const {
+  std::vector<double> sums(ranges.size());
+  DeviceArray<double> device_sums(backend_.device.get());
+  const ExecContext ctx = backend_.context();
+  ctx.kernels.range_squares(
+      ctx, {.x = grads_.all(), .ranges = ranges, .sums = device_sums.share(sums, Access::write)});
+  device_sums.download(sums);
+  return sums;
+}
+
+std::vector<UpdateSquares> TrainStep::last_update() const {
+  return optimizer_->last_update(backend_.context(), weights_, optimizer_state_, shared_);
 }
 
 double TrainStep::sum_over_processes(double own) const {
@@ -194,7 +209,7 @@ void TrainStep::update() {
   }
   if (is_sharded() && !is_skipped()) sums_.move_to(options_.shard_map);
   optimizer_->update(backend_.context(update_scratch_.scratch()), weights_, grads_, optimizer_state_,
-                     *shared_);
+                     shared_);
   if (is_skipped()) return;
   share_weights();
   if (options_.divides_gradients) sums_.drop_others();
@@ -220,10 +235,11 @@ std::vector<ElementRange> TrainStep::own_ranges() const {
 
 void TrainStep::swap_average() {
   const size_t average = optimizer_state_.count() - 1;
+  const ExecContext ctx = backend_.context();
   for (size_t k = 0; k < optimizer_state_.own().size(); ++k) {
     const ElementRange& range = optimizer_state_.own()[k];
-    const MappedView a(optimizer_state_.piece(average, k)), w(weights_.range(range.begin, range.end));
-    std::swap_ranges(a->as<float>(), a->as<float>() + range.size(), w->as<float>());
+    ctx.kernels.swap(ctx,
+                     {.a = optimizer_state_.piece(average, k), .b = weights_.range(range.begin, range.end)});
   }
   share_weights();
   tell_changed();
@@ -232,7 +248,7 @@ void TrainStep::swap_average() {
 void TrainStep::require_finite_weights() const {
   std::string found;
   for (int id = 0; id < model_.table.count() && found.empty(); ++id) {
-    if (grads_[id] && !all_finite(weights_[id])) found = model_.table[id].name;
+    if (grads_[id] && !all_finite(backend_.context(), weights_[id])) found = model_.table[id].name;
   }
   if (!any(*options_.communicator, !found.empty(), "looking at the weights")) return;
   fail("training stopped after step {}: {} holds NaN or infinite numbers; try a lower --lr or a --clip-norm",
@@ -241,14 +257,14 @@ void TrainStep::require_finite_weights() const {
 
 std::string TrainStep::first_nonfinite() {
   for (int64_t first = 0; first < samples_; first += options_.micro_batch) {
-    const std::string found = graph_.first_nonfinite(batch(first), state_);
+    const std::string found = graph_.first_nonfinite(batch(first), shared_);
     if (!found.empty()) return found;
   }
   for (int id = 0; id < model_.table.count(); ++id) {
     if (!grads_[id]) continue;  // frozen
     const int64_t at = sums_.layout().offset[static_cast<size_t>(id)];
     for (const ElementRange& own : own_ranges(id)) {
-      if (!all_finite(grads_.range(at + own.begin, at + own.end)))
+      if (!all_finite(backend_.context(), grads_.range(at + own.begin, at + own.end)))
         return "the gradient of " + model_.table[id].name;
     }
   }

@@ -88,6 +88,10 @@ class TrainStep {
   const ParamBuffer& grads() const { return grads_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   const OptimizerState& optimizer_state() const { return optimizer_state_; }
+  // The sums of squares of ranges of the gradients, and of the last update (Optimizer::last_update); both
+  // wait for the device.
+  std::vector<double> range_squares(std::span<const ElementRange> ranges) const;
+  std::vector<UpdateSquares> last_update() const;
   // What this process has of the sums of a parameter's gradient, in elements of it: its pieces where the
   // optimizer's state is divided, else everything. And a sum over what all have.
   std::vector<ElementRange> own_ranges(int id) const;
@@ -126,8 +130,8 @@ class TrainStep {
   std::unique_ptr<ShardedWeights> sharded_;
   TrainingGraph graph_;
   StepState state_;
-  Staged<StepState> staged_state_;
-  StepState* shared_;                   // where ops have it, from `begin` on
+  DeviceArray<StepState> device_state_;
+  DeviceSpan<StepState> shared_;        // the state as ops see it, from `begin` on
   Buffer block_sums_;                   // fp64
   int64_t samples_;                     // of this process
   std::vector<int32_t> ids_, targets_;  // [samples,n_ctx]

@@ -143,7 +143,7 @@ Trainer::Trainer(const TrainRequest& request)
       processes_(*request.processes),
       config_(request.config),
       pool_(thread_count(request.config.train.threads, *request.processes)),
-      backend_{pool_, *request.kernels, request.memory},
+      backend_{pool_, *request.kernels, request.device},
       resumed_(request.resume ? std::optional(check_resumable(request.out, request.config)) : std::nullopt),
       init_(request.init_from.empty()
                 ? nullptr
@@ -153,7 +153,7 @@ Trainer::Trainer(const TrainRequest& request)
                           tokenizer_folder_of_run(request, init_.get()))),
       data_check_(is_first() ? data_.checksums : std::vector<CheckedBytes>()),
       model_(model_of_run(request, init_.get(), data_)),
-      weights_(model_.table, DType::f32, "weights", request.memory, /*with_frozen=*/true),
+      weights_(model_.table, DType::f32, "weights", request.device.get(), /*with_frozen=*/true),
       dtype_(tensor_dtype(config().dtype)),
       step_(model_, weights_, make_optimizer(config(), model_.table, processes_), backend_,
             step_options_of_run(request, model_)),
@@ -229,7 +229,7 @@ void Trainer::start() {
   std::error_code unknown;
   if (!data_elsewhere_) state_.data_folder = std::filesystem::current_path(unknown).string();
   state_.config = run_config_json(config_).dump();
-  require_same_run(processes_, {state_.data, state_.config, backend_.kernels.isa, state_.step, begins});
+  require_same_run(processes_, {state_.data, state_.config, backend_.kernels.name, state_.step, begins});
   flops_per_token_ = ModelCounts(model_.config).training_flops(model_.config.n_ctx);
   peak_flops_ = rates_together(
                     processes_, backend_.pool.size(),
@@ -250,7 +250,7 @@ void Trainer::start() {
 
 void Trainer::start_files() {
   if (is_first()) require_space_for_checkpoints();
-  const std::string machine = machine_description(pool_.size(), isa_name(backend_.kernels.isa));
+  const std::string machine = machine_description(pool_.size(), backend_.kernels.name);
   const std::optional<int64_t> resume_step = request_.resume ? std::optional(state_.step) : std::nullopt;
   RunFacts facts =
       collect_facts(config_, model_, data_, step_.optimizer().describe(), machine, request_.command_line);

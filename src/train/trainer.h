@@ -21,10 +21,10 @@ struct TrainRequest {
   bool repeats = false;  // what an earlier run of this config left in `out` before its first checkpoint
   const Objective* objective = &language_modelling();  // must outlive the run
   const KernelTable* kernels = &kernel_table(Isa::ref);
-  DeviceAllocator* memory = nullptr;                          // of the kernels; must outlive the run
-  Communicator* processes = &single_process();                // that share the run; must outlive it
-  std::string command_line;                                   // for the report
-  std::string program = "gpt";                                // what stands before "train" to go on
+  std::shared_ptr<Device> device = std::make_shared<HostDevice>();  // of the kernels
+  Communicator* processes = &single_process();                      // that share the run; must outlive it
+  std::string command_line;                                         // for the report
+  std::string program = "gpt";                                      // what stands before "train" to go on
   bool brief = false;                                         // says only how far it is: for one of many runs
   bool silent = false;                                        // says nothing: beside a run that speaks
   bool verbose = false;                                       // says everything at the start

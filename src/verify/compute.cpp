@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "model/inference.h"
+#include "tensor/device.h"
 #include "tensor/element.h"
-#include "tensor/memory.h"
 #include "train/train_step.h"
 
 namespace gpt {
@@ -18,7 +18,7 @@ constexpr double kClip = 1.0;
 constexpr int kSteps = 4;
 
 Computed to_computed(const TensorView& values, Shape shape) {
-  const MappedView access(values);
+  const MappedView access(values, Access::read);
   const TensorView& view = *access;
   Computed out{std::move(shape), {}, false};
   out.values.reserve(static_cast<size_t>(view.size()));
@@ -43,7 +43,7 @@ void add_params(ComputedSet& out, const std::string& prefix, const LoadedModel& 
     Computed& tensor = out[prefix + place.tensor];
     tensor.shape = place.file_shape;
     tensor.values.resize(static_cast<size_t>(checked_size(place.file_shape, place.tensor)));
-    const MappedView access(values[static_cast<size_t>(id)]);
+    const MappedView access(values[static_cast<size_t>(id)], Access::read);
     const TensorView& v = *access;
     const bool matrix = spec.shape.size() == 2;
     const int64_t rows = spec.shape[0], cols = matrix ? spec.shape[1] : 1;
@@ -60,10 +60,9 @@ void add_params(ComputedSet& out, const std::string& prefix, const LoadedModel& 
 // Keeps the attention weights of every layer, each [B,H,T,T].
 class AttentionWeights : public Observer {
  public:
-  AttentionWeights(const ModelConfig& c, int64_t batch, int64_t n_tokens, DType dtype,
-                   DeviceAllocator* memory)
+  AttentionWeights(const ModelConfig& c, int64_t batch, int64_t n_tokens, DType dtype, Device* device)
       : size_(batch * c.n_head * n_tokens * n_tokens * static_cast<int64_t>(dtype_size(dtype))),
-        memory_(static_cast<size_t>(c.n_layer * size_), "attention weights", memory),
+        memory_(static_cast<size_t>(c.n_layer * size_), "attention weights", device),
         first_(memory_.view(0, dtype, Shape{batch, c.n_head, n_tokens, n_tokens})) {}
 
   void on_tensor(int64_t, std::string_view, const TensorView&) override {}
@@ -85,7 +84,8 @@ class Run {
       MakeBackend make)
       : pool_(threads),
         backend_(make(pool_, dtype == DType::f64 ? Isa::ref : isa)),
-        loaded_(path, dtype == DType::f64 ? DType::f64 : DType::f32, MatrixOrder::rows, {}, backend_.memory),
+        loaded_(path, dtype == DType::f64 ? DType::f64 : DType::f32, MatrixOrder::rows, {},
+                backend_.device.get()),
         inputs_(inputs),
         compute_(dtype),
         dtype_(dtype == DType::f64 ? DType::f64 : DType::f32) {}
@@ -124,7 +124,7 @@ class Run {
     Buffer last(static_cast<size_t>(B * V) * dtype_size(dtype_), "logits");
     const TensorView logits = make_view(full.data(), dtype_, {B * T, V});
     const TensorView incremental = make_view(last.data(), dtype_, {B, V});
-    AttentionWeights attention(config(), B, T, dtype_, backend_.memory);
+    AttentionWeights attention(config(), B, T, dtype_, backend_.device.get());
     inference.observe(inputs_.ids, B, attention, logits);
     for (int64_t layer = 0; layer < config().n_layer; ++layer) {
       out_["attention." + std::to_string(layer)] =
@@ -180,7 +180,7 @@ class Run {
 
   void train() {
     const Model& model = loaded_.model();
-    ParamBuffer weights(model.table, dtype_, "weights", backend_.memory);
+    ParamBuffer weights(model.table, dtype_, "weights", backend_.device.get());
     loaded_.copy_to(weights);
     ModelConfig config = model.config;
     config.dropout = config.embd_dropout = config.attn_dropout = config.resid_dropout = 0;

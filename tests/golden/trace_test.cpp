@@ -35,7 +35,7 @@ class TraceGolden : public testing::TestWithParam<std::string> {
   // Largest errors of logits, attention and recomputed attention over all sequences of the golden file.
   void compare(DType dtype, Isa isa, double logit_tolerance, double weight_tolerance) {
     const SafetensorsFile golden(folder() + "/golden.safetensors");
-    const LoadedModel loaded(folder(), dtype, MatrixOrder::rows, {}, memory());
+    const LoadedModel loaded(folder(), dtype, MatrixOrder::rows, {}, device());
     const Shape shape = golden.find("input_ids")->shape;
     const std::vector<int64_t> wide_ids = values<int64_t>(golden, "input_ids");
     const std::vector<int32_t> ids(wide_ids.begin(), wide_ids.end());

@@ -49,12 +49,13 @@ class LayerBench : public OpBench {
   ForwardContext pass(bool with_grads) {
     ctx_.emplace_back(ctx());
     ForwardContext p{.ctx = ctx_.back(), .config = config(), .weights = random.model.weights};
-    p.batch = {.rows = kRows, .ids = ids_.data(), .positions = positions_.data(), .seqs = seqs_};
+    p.batch = {.rows = kRows,
+               .ids = array_of(ids_),
+               .positions = array_of(positions_),
+               .sequences = {.seqs = array_of(seqs_), .max_q = kTokens, .max_kv = kTokens}};
     p.rope_cos = rope_.cos;
     p.rope_sin = rope_.sin;
-    p.training = true;
-    p.seed = 11;
-    p.step = 3;
+    p.step = array_of(step_);
     p.first_row = 5;
     if (with_grads) p.grads = grads.views();
     return p;
@@ -71,6 +72,7 @@ class LayerBench : public OpBench {
   }
 
  private:
+  const StepState step_{.step = 3, .seed = 11};
   RopeTable rope_;
   Buffer arena_;
   std::vector<AttentionSeq> seqs_;
@@ -256,19 +258,19 @@ void check_head(const ModelConfig& c) {
   acts.x = b.rows();
   const std::deque<TensorView> memory = {b.zeros({5, c.vocab_size})};
   const std::vector<int32_t> targets = random_targets(LayerBench::kRows, c.vocab_size, 4);
-  const TrainBatch batch{.ids = nullptr, .targets = targets.data()};
+  const DeviceTargets device_targets{.targets = array_of(targets)};
   const double scale = 0.25;
   std::vector<double> losses(LayerBench::kRows);
   const StepState step{.loss_weight = scale};
   const auto run = [&](const ForwardContext& pass, const TensorView& hidden, const TensorView& dhidden) {
     language_modelling().run({.pass = pass,
                               .layers = b.random.model.layers,
-                              .batch = batch,
+                              .targets = device_targets,
                               .memory = memory,
                               .first_param = 0,
                               .hidden = hidden,
                               .dhidden = dhidden,
-                              .step = &step,
+                              .step = array_of(step),
                               .losses = make_view(losses.data(), {LayerBench::kRows})});
   };
   TensorView normed;

@@ -21,7 +21,7 @@ class Trainee {
  public:
   Trainee(const ModelConfig& c, int64_t batch, DType dtype, Isa isa)
       : random(c, dtype),
-        grads(random.model.table, dtype, "test gradients", memory()),
+        grads(random.model.table, dtype, "test gradients", device()),
         batch_(batch),
         dtype_(dtype),
         isa_(isa),
@@ -39,15 +39,15 @@ class Trainee {
   }
   double run(TrainingGraph& graph) {
     StepState step = kStep;
-    Staged<StepState> staged(memory());
-    StepState* const shared = staged.share({&step, 1});
+    DeviceArray<StepState> state(device());
+    const DeviceSpan<StepState> shared = state.share({&step, 1});
     for (int64_t sample = 0; sample < batch_; sample += graph.batch_size()) {
       const TrainBatch part{.ids = ids_.data() + sample * kTokens,
                             .targets = targets_.data() + sample * kTokens,
                             .first_sample = sample};
-      graph.forward_backward(part, grads, sample > 0, step, shared);
+      graph.forward_backward(part, grads, sample > 0, shared);
     }
-    staged.get({&step, 1});
+    state.download({&step, 1});
     return step.loss * kScale;
   }
   double loss_only() {

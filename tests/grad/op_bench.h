@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "kernels/kernel_table.h"
+#include "support/arrays.h"
 
 namespace gpt::test {
 
@@ -49,7 +50,7 @@ class OpBench {
       : random_(seed, RandomSite::test),
         workspace_({.shared = 1 << 20, .per_thread = 1 << 16}, pool_.size()) {}
 
-  ExecContext ctx() { return {pool_, counted_table(), workspace_.scratch()}; }
+  ExecContext ctx() { return {host(), pool_, counted_table(), workspace_.scratch()}; }
   const KernelTable& ops() const { return counted_table(); }
 
   TensorView zeros(std::initializer_list<int64_t> shape) {

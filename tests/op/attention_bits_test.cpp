@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "kernels/kernel_table.h"
 #include "kernels/quant.h"
+#include "support/arrays.h"
 #include "support/isas.h"
 #include "support/random.h"
 #include "tensor/half.h"
@@ -129,25 +130,29 @@ class AttentionBits : public ::testing::TestWithParam<Setting> {
   int64_t kv_cols() const { return GetParam().n_kv_head * width(); }
   TensorView kv_view(std::vector<float>& v) const { return rows_view(v, kv_cols()); }
 
-  void attend(const AttentionShape& s, const std::vector<AttentionSeq>& seqs, TensorView q, TensorView k,
-              TensorView v, Result& r, int threads = 1, TensorView weights = {}) const {
+  void attend(AttentionShape s, const std::vector<AttentionSeq>& seqs, TensorView q, TensorView k,
+              TensorView v, Result& r, int threads = 1, TensorView weights = {},
+              DeviceSpan<const int32_t> pages = {}) const {
     ThreadPool pool(threads);
     const KernelTable& table = kernel_table(GetParam().isa);
-    int64_t max_kv = kLength;
-    for (const AttentionSeq& seq : seqs)
-      max_kv = std::max(max_kv, seq.kv_len);
-    const Workspace workspace(table.attention_scratch(s, kLength, max_kv, false, DType::f32), threads);
+    for (const AttentionSeq& seq : seqs) {
+      s.max_q = std::max(s.max_q, seq.q_len);
+      s.max_kv = std::max(s.max_kv, seq.kv_len);
+    }
+    const Workspace workspace(table.attention_scratch(s, s.max_q, s.max_kv, false, DType::f32), threads);
+    HostDevice device;
     const Stored keys(GetParam(), k), values(GetParam(), v);
-    table.attention_forward({pool, table, workspace.scratch()}, {.shape = s,
-                                                                 .seqs = seqs,
-                                                                 .out = rows_view(r.out, q_cols()),
-                                                                 .q = q,
-                                                                 .k = keys.view,
-                                                                 .v = values.view,
-                                                                 .k_scale = keys.scale,
-                                                                 .v_scale = values.scale,
-                                                                 .lse = rows_view(r.lse, kHeads),
-                                                                 .weights = weights});
+    table.attention_forward({device, pool, table, workspace.scratch()}, {.shape = s,
+                                                                         .seqs = test::array_of(seqs),
+                                                                         .pages = pages,
+                                                                         .out = rows_view(r.out, q_cols()),
+                                                                         .q = q,
+                                                                         .k = keys.view,
+                                                                         .v = values.view,
+                                                                         .k_scale = keys.scale,
+                                                                         .v_scale = values.scale,
+                                                                         .lse = rows_view(r.lse, kHeads),
+                                                                         .weights = weights});
   }
 
   Result whole(Sequence& s, int threads = 1, TensorView weights = {}) const {
@@ -175,7 +180,7 @@ TEST_P(AttentionBits, ChunksOfAnySizeOverACacheThatFillsUp) {
   }
 }
 
-TEST_P(AttentionBits, InABatchInBlocksInAnyOrder) {
+TEST_P(AttentionBits, InABatchInPagesInAnyOrder) {
   Sequence a(GetParam(), 1), b(GetParam(), 5, 90);
   const Result want = whole(a);
   // b first, 60 of its queries; both in blocks of 16 that lie backwards, the rest of the cache NaN.
@@ -200,12 +205,14 @@ TEST_P(AttentionBits, InABatchInBlocksInAnyOrder) {
   std::vector<float> q(b.q.end() - 60 * q_cols(), b.q.end());
   q.insert(q.end(), a.q.begin(), a.q.end());
   AttentionShape s = shape();
-  s.block_size = kBlock;
+  s.page_size = kBlock;
   Result got(width(), 60 + kLength);
+  std::vector<int32_t> pages = table_b;
+  pages.insert(pages.end(), table_a.begin(), table_a.end());
   attend(s,
-         {{.q_start = 0, .q_len = 60, .kv_len = 90, .blocks = table_b.data()},
-          {.q_start = 60, .q_len = kLength, .kv_len = kLength, .blocks = table_a.data()}},
-         rows_view(q, q_cols()), kv_view(k), kv_view(v), got);
+         {{.q_start = 0, .q_len = 60, .kv_len = 90, .first_page = 0},
+          {.q_start = 60, .q_len = kLength, .kv_len = kLength, .first_page = std::ssize(table_b)}},
+         rows_view(q, q_cols()), kv_view(k), kv_view(v), got, 1, {}, test::array_of(pages));
   EXPECT_TRUE(got.rows(60, kLength) == want);
 }
 

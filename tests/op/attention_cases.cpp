@@ -17,11 +17,13 @@ struct Lengths {
   int64_t q, kv;
 };
 
+constexpr StepState kStep{.step = 7, .seed = 0x0123456789abcdefull};
+
 struct Case {
   int64_t n_head, n_kv_head, head_dim;
   std::vector<Lengths> lengths;
   int64_t window = 0;
-  int64_t block_size = 0;  // 0: contiguous
+  int64_t page_size = 0;  // 0: contiguous
   double dropout = 0;
   bool weights = false;
   std::optional<DType> cache = {};  // the type of keys and values; else that of the activations
@@ -31,7 +33,7 @@ struct Case {
     for (const Lengths& l : lengths)
       s += fmt::format(" {}/{}", l.q, l.kv);
     if (window > 0) s += fmt::format(" window {}", window);
-    if (block_size > 0) s += fmt::format(" blocks of {}", block_size);
+    if (page_size > 0) s += fmt::format(" pages of {}", page_size);
     if (dropout > 0) s += fmt::format(" dropout {}", dropout);
     if (weights) s += " with weights";
     if (cache) s += fmt::format(" cache in {}", dtype_name(*cache));
@@ -56,10 +58,16 @@ struct Case {
             .n_kv_head = n_kv_head,
             .head_dim = head_dim,
             .scale = 1 / std::sqrt(static_cast<double>(head_dim)),
-            .block_size = block_size,
+            .page_size = page_size,
             .window = window,
-            .dropout = {.p = dropout, .key = 0x0123456789abcdefull, .first_row = 5},
-            .dropout_stride = max_kv()};
+            .dropout = {.p = dropout,
+                        .site = RandomSite::dropout_attention,
+                        .layer = 3,
+                        .first_row = 5,
+                        .step = array_of(kStep)},
+            .dropout_stride = max_kv(),
+            .max_q = max_q(),
+            .max_kv = max_kv()};
   }
   // Rounding errors add up like a random walk, over the width in the scores and over the keys or queries
   // in the sums; values are of size 1 and rarely above 4.
@@ -79,33 +87,35 @@ struct Case {
 };
 
 // Where the keys of every sequence are, and how many rows the cache has. Rows that no sequence owns, and
-// the blocks that a window has left behind, hold NaN.
+// the pages before a window, hold NaN.
 struct Cache {
   std::vector<AttentionSeq> seqs;
+  std::vector<int32_t> pages;
   std::vector<bool> used;
 };
 
-Cache make_cache(OpFrame& f, const Case& c) {
+Cache make_cache(const Case& c) {
   Cache cache;
-  const int64_t block = c.block_size > 0 ? c.block_size : 1;
+  const int64_t page = c.page_size > 0 ? c.page_size : 1;
   int64_t q_row = 0;
-  int64_t next = 3;  // in blocks; the first ones belong to nobody
+  int64_t next = 3;  // in pages; the first ones belong to no sequence
   for (const Lengths& l : c.lengths) {
-    AttentionSeq seq{.q_start = q_row, .q_len = l.q, .kv_len = l.kv, .kv_start = next};
-    const int64_t blocks = (l.kv + block - 1) / block;
-    if (c.block_size > 0) {
-      int32_t* table = f.ints(blocks, 0, 0);
-      for (int64_t b = 0; b < blocks; ++b)
-        table[b] = static_cast<int32_t>(next + blocks - 1 - b);
-      seq.blocks = table;
-    }
+    const AttentionSeq seq{.q_start = q_row,
+                           .q_len = l.q,
+                           .kv_len = l.kv,
+                           .kv_start = next,
+                           .first_page = std::ssize(cache.pages)};
+    const int64_t pages = (l.kv + page - 1) / page;
+    for (int64_t p = 0; c.page_size > 0 && p < pages; ++p)
+      cache.pages.push_back(static_cast<int32_t>(next + pages - 1 - p));
     q_row += l.q;
-    next += blocks + 1;
-    cache.used.resize(static_cast<size_t>(next * block));
+    next += pages + 1;
+    cache.used.resize(static_cast<size_t>(next * page));
     const int64_t oldest = c.window > 0 ? std::max<int64_t>(0, l.kv - l.q + 1 - c.window) : 0;
     for (int64_t t = oldest; t < l.kv; ++t) {
-      const int64_t row =
-          seq.blocks == nullptr ? seq.kv_start + t : seq.blocks[t / block] * block + t % block;
+      const int64_t row = c.page_size == 0
+                              ? seq.kv_start + t
+                              : cache.pages[static_cast<size_t>(seq.first_page + t / page)] * page + t % page;
       cache.used[static_cast<size_t>(row)] = true;
     }
     cache.seqs.push_back(seq);
@@ -167,13 +177,14 @@ struct StoredRows {
 // Inference: queries at the end of a cache.
 void forward_case(OpCaseList& list, const Case& c) {
   list.add(c.name(), [c](OpFrame& f) {
-    const Cache cache = make_cache(f, c);
+    const Cache cache = make_cache(c);
     const auto rows = static_cast<int64_t>(cache.used.size());
     const int64_t kv_cols = c.n_kv_head * c.head_dim;
     const int64_t n = c.queries();
     const Fill fill = values_where(cache.used, kv_cols);
     AttentionArgs args{.shape = c.shape(),
-                       .seqs = cache.seqs,
+                       .seqs = array_of(cache.seqs),
+                       .pages = c.page_size > 0 ? array_of(cache.pages) : DeviceSpan<const int32_t>(),
                        .out = f.act_output({n, c.n_head * c.head_dim}, c.out_tolerance(f.act()), 3),
                        .q = f.act_input({n, c.n_head * c.head_dim}, normal_values(), 5),
                        .lse = f.output({n, c.n_head}, c.tolerance())};
@@ -267,7 +278,7 @@ void backward_case(OpCaseList& list, const Case& c) {
     const TensorView out = f.act_output({n, q_cols}, c.out_tolerance(f.act()));
     const TensorView lse = f.output({n, c.n_head}, c.tolerance());
     const AttentionArgs forward{.shape = c.shape(),
-                                .seqs = seqs,
+                                .seqs = array_of(seqs),
                                 .out = out,
                                 .q = qkv.slice_cols(0, q_cols),
                                 .k = qkv.slice_cols(q_cols, kv_cols),
@@ -277,7 +288,7 @@ void backward_case(OpCaseList& list, const Case& c) {
           f.kernels().attention_scratch(forward.shape, c.max_q(), c.max_kv(), false, f.dtype()));
     f.run(&KernelTable::attention_backward,
           {.shape = forward.shape,
-           .seqs = seqs,
+           .seqs = array_of(seqs),
            .dq = dqkv.slice_cols(0, q_cols),
            .dk = dqkv.slice_cols(q_cols, kv_cols),
            .dv = dqkv.slice_cols(q_cols + kv_cols, kv_cols),

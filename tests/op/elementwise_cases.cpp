@@ -1,4 +1,5 @@
 #include <fmt/ranges.h>
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
@@ -71,15 +72,14 @@ GPT_OP_CASES(preference) {
         for (size_t i = 0; i < reference.size(); ++i)
           reference[i] = static_cast<float>(-scale * (2 + std::cos(static_cast<double>(i))));
         losses[4] = mask[4] = 0;
-        f.run(&KernelTable::preference, {.losses = losses.data(),
-                                         .reference = reference.data(),
-                                         .mask = mask.data(),
-                                         .weights = weights.data(),
-                                         .rows = kRows,
+        f.run(&KernelTable::preference, {.losses = array_of(losses),
+                                         .reference = array_of(reference),
+                                         .mask = array_of(mask),
+                                         .weights = array_of(weights),
                                          .n_ctx = kTokens,
                                          .beta = 0.5,
                                          .smoothing = smoothing});
-        double* out = f.output_doubles(2 * kRows, {});
+        double* out = f.output_doubles(2 * kRows, {}).data;
         std::copy(losses.begin(), losses.end(), out);
         std::copy(weights.begin(), weights.end(), out + kRows);
       });
@@ -93,7 +93,7 @@ GPT_OP_CASES(sum_losses) {
       std::vector<double> losses(static_cast<size_t>(rows));
       std::iota(losses.begin(), losses.end(), 0.1);
       double sum = 3;
-      f.run(&KernelTable::sum_losses, {.losses = losses.data(), .rows = rows, .sum = &sum});
+      f.run(&KernelTable::sum_losses, {.losses = array_of(losses), .sum = array_of(sum)});
       f.output_doubles(1, {})[0] = sum;
     });
   }
@@ -114,14 +114,14 @@ GPT_OP_CASES(finalize_grad_norm) {
                  [=](OpFrame& f) {
                    std::vector<double> sums(static_cast<size_t>(blocks), bad ? kBad : 2);
                    StepState step = start;
-                   double* out = f.output_doubles(5, {});
+                   double* out = f.output_doubles(5, {}).data;
                    f.run(&KernelTable::finalize_grad_norm,
-                         {.block_sums = sums.data(), .blocks = blocks, .step = &step});
+                         {.block_sums = array_of(sums), .step = array_of(step)});
                    std::copy_n(
                        std::data({step.loss, step.norm, step.grad_scale, static_cast<double>(step.updates)}),
                        4, out);
                    f.run(&KernelTable::finalize_grad_norm,
-                         {.block_sums = sums.data(), .blocks = blocks, .step = &step, .clamped = true});
+                         {.block_sums = array_of(sums), .step = array_of(step), .clamped = true});
                    out[4] = step.grad_scale;
                  });
       }
@@ -134,7 +134,8 @@ GPT_OP_CASES(sum_squares) {
   for (int64_t n : {int64_t{0}, int64_t{1}, int64_t{31}, kSumBlock - 1, kSumBlock, 3 * kSumBlock + 5}) {
     list.add(fmt::format("{}", n), [=](OpFrame& f) {
       const TensorView x = f.input({n}, normal_values());
-      double* sums = f.output_doubles((n + kSumBlock - 1) / kSumBlock, {.relative = kSumBlock * 0x1p-53});
+      const CaseArray<double> sums =
+          f.output_doubles((n + kSumBlock - 1) / kSumBlock, {.relative = kSumBlock * 0x1p-53});
       f.run(&KernelTable::sum_squares, {.x = x, .block_sums = sums});
     });
   }
@@ -144,15 +145,116 @@ GPT_OP_CASES(sum_squares) {
   });
 }
 
+// Ranges that begin anywhere, empty ones, and more than one run. The reference sums runs in the type of the
+// call.
+GPT_OP_CASES(range_squares) {
+  static const std::vector<ElementRange> kRanges = {{0, 0},      {0, 1},       {3, 40},
+                                                    {100, 1124}, {1124, 4000}, {7, 9000}};
+  for (size_t n : {size_t{0}, size_t{1}, kRanges.size()}) {
+    list.add(fmt::format("{} ranges", n), [=](OpFrame& f) {
+      f.run(&KernelTable::range_squares,
+            {.x = f.input({9000}, normal_values()),
+             .ranges = std::span(kRanges).first(n),
+             .sums = f.output_doubles(static_cast<int64_t>(n), {.relative = 1100 * kEpsilon})});
+    });
+  }
+}
+
+GPT_OP_CASES(convert) {
+  for (int64_t cols : {1, 33, 4100}) {
+    for (int64_t rows : {0, 1, 7}) {
+      list.add(fmt::format("{}x{}", rows, cols), [=](OpFrame& f) {
+        const TensorView wide = f.input({rows, cols}, with_specials(normal_values()), 2);
+        const TensorView narrow = f.act_output({rows, cols}, {}, 3);
+        f.run(&KernelTable::convert, {.dst = narrow, .src = wide});
+        f.run(&KernelTable::convert, {.dst = f.output({rows, cols}, {.relative = 0x1p-7}), .src = narrow});
+      });
+    }
+  }
+}
+
+GPT_OP_CASES(swap) {
+  for (int64_t cols : {1, 33, 5000}) {
+    list.add(fmt::format("{}", cols), [=](OpFrame& f) {
+      f.run(&KernelTable::swap, {.a = f.act_inout({3, cols}, with_specials(normal_values()), {}, 2),
+                                 .b = f.act_inout({3, cols}, normal_values(), {}, 5)});
+    });
+  }
+}
+
+// The first of several, in the order of memory; none; column slices and transposed matrices.
+GPT_OP_CASES(find_nonfinite) {
+  for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    for (const int64_t first : {int64_t{-1}, int64_t{0}, int64_t{401}, int64_t{999}}) {
+      for (const bool transposed : {false, true}) {
+        list.add(fmt::format("{} at {}{}", bad, first, transposed ? " transposed" : ""), [=](OpFrame& f) {
+          TensorView x = f.act_input(
+              {20, 50},
+              [=](int64_t i, RandomStream& random) {
+                return first >= 0 && i >= first && (i - first) % 7 == 0 ? bad : test::bell(random);
+              },
+              3);
+          x.transposed = transposed;
+          if (transposed) std::swap(x.shape[0], x.shape[1]);
+          const CaseArray<int64_t> index = f.longs({-7});
+          f.run(&KernelTable::find_nonfinite, {.x = x, .index = index});
+          f.output_doubles(1, {})[0] = static_cast<double>(index[0]);
+          EXPECT_EQ(index[0], first);
+        });
+      }
+    }
+  }
+  list.add("nothing", [](OpFrame& f) {
+    const CaseArray<int64_t> index = f.longs({-7});
+    f.run(&KernelTable::find_nonfinite, {.x = f.act_input({0, 5}, normal_values()), .index = index});
+    EXPECT_EQ(index[0], -1);
+  });
+}
+
+// In fp32 whatever the run: the same bits.
+GPT_OP_CASES(update_squares) {
+  static const std::vector<AdamWRange> kRanges = {
+      {0, 0, 0.1}, {0, 5, 0}, {5, 3000, 0.1, 0.5}, {2000, 3000, 0.3, 2}};
+  for (const int64_t updates : {1, 500}) {
+    list.add(fmt::format("after {}", updates), [=](OpFrame& f) {
+      std::vector<float> param, m, v;
+      for (int i = 0; i < 3000; ++i) {
+        param.push_back(std::sin(static_cast<float>(i)));
+        m.push_back(0.1f * std::cos(static_cast<float>(3 * i)));
+        v.push_back(0.01f + 0.001f * static_cast<float>(i % 17));
+      }
+      const StepState step{.lr = 0.3, .updates = updates};
+      const int64_t n = std::ssize(kRanges);
+      f.run(&KernelTable::update_squares, {.param = make_view(param.data(), {3000}),
+                                           .m = make_view(m.data(), {3000}),
+                                           .v = make_view(v.data(), {3000}),
+                                           .ranges = kRanges,
+                                           .beta1 = 0.9,
+                                           .beta2 = 0.95,
+                                           .eps = 1e-8,
+                                           .step = array_of(step),
+                                           .sums = f.output_doubles(2 * n, {})});
+    });
+  }
+}
+
+DropoutKey dropout_of(double p, int64_t first_row) {
+  static constexpr StepState kStep{.step = 9, .seed = 0x123456789ABCDEF0u};
+  return {.p = p,
+          .site = RandomSite::dropout_mlp_out,
+          .layer = 2,
+          .first_row = first_row,
+          .step = array_of(kStep)};
+}
+
 // Two roundings: the scale and the product. The mask has to be exactly that of the reference.
 GPT_OP_CASES(dropout) {
   for (int64_t cols : {1, 3, 16, 31, 66, 130, 1000}) {
     for (double p : {0.0, 0.1, 0.5, 0.999}) {
       list.add(fmt::format("cols {} p {}", cols, p), [=](OpFrame& f) {
         const TensorView x = f.act_input({37, cols}, with_specials(normal_values()), 2);
-        f.run(&KernelTable::dropout, {.out = f.act_output({37, cols}, relative(2)),
-                                      .x = x,
-                                      .dropout = {.p = p, .key = 0x123456789ABCDEF0u, .first_row = 5}});
+        f.run(&KernelTable::dropout,
+              {.out = f.act_output({37, cols}, relative(2)), .x = x, .dropout = dropout_of(p, 5)});
       });
     }
   }
@@ -160,15 +262,14 @@ GPT_OP_CASES(dropout) {
   list.add("from fp32", [](OpFrame& f) {
     const TensorView x = f.input({30, 77}, with_specials(normal_values()), 1);
     f.run(&KernelTable::dropout,
-          {.out = f.act_output({30, 77}, relative(2)), .x = x, .dropout = {.p = 0.2, .key = 9}});
+          {.out = f.act_output({30, 77}, relative(2)), .x = x, .dropout = dropout_of(0.2, 0)});
   });
   // Element numbers just below and above 2^34: the lower word of the counter wraps around inside a vector.
   for (int64_t cols : {1, 150}) {
     list.add(fmt::format("counter wraps, cols {}", cols), [=](OpFrame& f) {
       const TensorView x = f.act_inout({100, cols}, normal_values(), relative(2));
       const int64_t first_row = (int64_t{1} << 34) / cols - 30;
-      f.run(&KernelTable::dropout,
-            {.out = x, .x = x, .dropout = {.p = 0.5, .key = 77, .first_row = first_row}});
+      f.run(&KernelTable::dropout, {.out = x, .x = x, .dropout = dropout_of(0.5, first_row)});
     });
   }
 }
@@ -242,9 +343,8 @@ GPT_OP_CASES(compact_rows) {
        {Rows{}, Rows{0}, Rows{6}, Rows{0, 1, 5}, Rows{2, 3, 4, 8}, Rows{0, 1, 2, 3, 4, 5, 6, 7, 8}}) {
     for (int64_t cols : {1, 33, 700}) {
       list.add(fmt::format("{} of 9, {} wide", fmt::join(kept, " "), cols), [=](OpFrame& f) {
-        f.run(&KernelTable::compact_rows, {.x = f.act_inout({9, cols}, with_specials(normal_values()), {}, 2),
-                                           .rows = f.longs(kept),
-                                           .count = std::ssize(kept)});
+        f.run(&KernelTable::compact_rows,
+              {.x = f.act_inout({9, cols}, with_specials(normal_values()), {}, 2), .rows = f.longs(kept)});
       });
     }
   }
@@ -276,7 +376,7 @@ void adamw_case(OpCaseList& list, const char* name, const Update& u) {
                                 .beta1 = 0.9,
                                 .beta2 = u.beta2,
                                 .eps = 1e-8,
-                                .step = &step});
+                                .step = array_of(step)});
   });
 }
 

@@ -34,8 +34,7 @@ struct Weights {
   Buffer memory;
   PackedMatrix packed;
 
-  const PackedMatrix* matrix() const { return packed.data ? &packed : nullptr; }
-  TensorView w() const { return packed.data ? TensorView{} : plain; }
+  TensorView w() const { return packed ? TensorView{} : plain; }
 };
 
 Weights pack(OpFrame& f, const LinearShape& s, DType dtype, bool transposed, const TensorView& w) {
@@ -46,7 +45,7 @@ Weights pack(OpFrame& f, const LinearShape& s, DType dtype, bool transposed, con
   result.packed = {result.memory.data(), dtype, s.out, s.in, transposed};
   const int64_t cut = s.out / 3;
   const TensorView parts[] = {w.slice_rows(0, cut), w.slice_rows(cut, s.out - cut)};
-  f.run(&KernelTable::pack_matrix, {.dst = &result.packed, .parts = parts});
+  f.run(&KernelTable::pack_matrix, {.dst = result.packed, .parts = parts});
   return result;
 }
 
@@ -88,14 +87,14 @@ void forward(OpFrame& f, const LinearShape& s, const Has& has) {
   const TensorView y = f.act_output({s.rows, s.out}, has.act ? after(*has.act, s.in) : sum_of(s.in), 5);
   const TensorView pre = has.act ? f.act_output({s.rows, s.out}, sum_of(s.in), 2) : TensorView{};
   const Weights m = weights(f, s, has, false, w);
-  if (has.packed && is_quantized(*has.packed) && !m.matrix()) return;
+  if (has.packed && is_quantized(*has.packed) && !m.packed) return;
   f.run(&KernelTable::linear_forward,
         {.y = y,
          .x = x,
          .w = m.w(),
          .bias = bias,
          .row_invariant = has.row_invariant,
-         .packed = m.matrix(),
+         .packed = m.packed,
          .act = has.act,
          .pre = pre},
         scratch(f, s, has, false));
@@ -120,7 +119,7 @@ void backward_input(OpFrame& f, const LinearShape& s, const Has& has) {
          .dy = dy,
          .w = m.w(),
          .accumulate = has.accumulate,
-         .packed = m.matrix(),
+         .packed = m.packed,
          .act = has.act,
          .pre = pre},
         scratch(f, s, has, true));

@@ -215,7 +215,7 @@ void loss_case(OpCaseList& list, const LossShape& s) {
              const Tolerance gradient = {scale * (z_error + 16 * kEpsilon), z_error + 40 * kEpsilon};
              const Fill fill = normal_values(s.spread);
              CrossEntropyArgs a{};
-             a.step = &kStep;
+             a.step = array_of(kStep);
              a.softcap = s.softcap;
              a.temperature = s.temperature;
              a.logits = s.in_place ? f.inout({s.rows, s.vocab}, fill, gradient, 3)
@@ -224,7 +224,7 @@ void loss_case(OpCaseList& list, const LossShape& s) {
              std::vector<float> weights(static_cast<size_t>(s.rows));
              for (size_t n = 0; n < weights.size(); ++n)
                weights[n] = 0.25f * static_cast<float>(n % 5);
-             if (s.weighted) a.weights = weights.data();
+             if (s.weighted) a.weights = array_of(weights);
              a.losses = f.output_doubles(s.rows, {2 * z_error + 40 * kEpsilon, 4 * kEpsilon});
              if (s.gradient) a.dlogits = s.in_place ? a.logits : f.act_output({s.rows, s.vocab}, gradient, 2);
              f.run(&KernelTable::cross_entropy, a);
@@ -292,7 +292,7 @@ GPT_OP_CASES(cross_entropy) {
           return row == 2 || (v >= bad_from && v < bad_from + (row == 0 ? 1 : 2500)) ? bad : x;
         };
         const TensorView logits = f.input({3, 6000}, fill);
-        int32_t* targets = f.ints(3, 0, 0);
+        const CaseArray<int32_t> targets = f.ints(3, 0, 0);
         for (int i = 0; i < 3; ++i)
           targets[i] = 5500;
         f.run(&KernelTable::cross_entropy,

@@ -82,7 +82,7 @@ void muon_case(OpCaseList& list, const Matrix& t) {
                .matrices = matrices,
                .momentum = {.first = 0.85, .peak = 0.95, .last = 0.9, .warmup = 5, .decline = 8, .steps = 20},
                .compute = t.compute,
-               .step = &state},
+               .step = array_of(state)},
               muon_scratch(f.kernels(), t.rows, t.cols, f.dtype(), t.compute));
       });
 }
@@ -117,7 +117,7 @@ GPT_OP_CASES(ema) {
           const TensorView x = f.input({n}, normal_values());
           const TensorView y = f.inout({n}, normal_values(), {4 * kEpsilon, 4 * kEpsilon});
           const StepState state{.updates = updates, .grad_scale = scale};
-          f.run(&KernelTable::ema, {.average = y, .x = x, .decay = 0.99, .step = &state});
+          f.run(&KernelTable::ema, {.average = y, .x = x, .decay = 0.99, .step = array_of(state)});
         });
       }
     }

@@ -207,21 +207,21 @@ TensorView OpFrame::output_of(DType dtype, std::initializer_list<int64_t> shape,
   return make(Role::output, dtype, shape, tolerance, ld_extra, nullptr);
 }
 
-double* OpFrame::output_doubles(int64_t n, Tolerance tolerance) {
-  return output_of(DType::f64, {n}, tolerance).as<double>();
+CaseArray<double> OpFrame::output_doubles(int64_t n, Tolerance tolerance) {
+  return {output_of(DType::f64, {n}, tolerance).as<double>(), static_cast<size_t>(n)};
 }
 
-int32_t* OpFrame::ints(int64_t n, int64_t low, int64_t high) {
+CaseArray<int32_t> OpFrame::ints(int64_t n, int64_t low, int64_t high) {
   std::vector<int32_t>& v = ints_.emplace_back(static_cast<size_t>(n));
   RandomStream random = stream(1000 + ints_.size());
   for (int32_t& x : v) {
     x = static_cast<int32_t>(low + static_cast<int64_t>(random.below(static_cast<uint64_t>(high - low + 1))));
   }
-  return v.data();
+  return array_of(v);
 }
 
-int64_t* OpFrame::longs(std::vector<int64_t> values) {
-  return longs_.emplace_back(std::move(values)).data();
+CaseArray<int64_t> OpFrame::longs(std::vector<int64_t> values) {
+  return array_of(longs_.emplace_back(std::move(values)));
 }
 
 void OpFrame::poison(const Workspace& workspace) const {

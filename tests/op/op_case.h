@@ -3,12 +3,16 @@
 #include <deque>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "base/rng.h"
 #include "kernels/kernel_table.h"
+#include "support/arrays.h"
+#include "support/isas.h"
+#include "support/shadow_device.h"
 
 // Tests of single ops. One declaration per op, a function that adds cases, is run for every instruction set
 // against the scalar reference in double: results within a tolerance, inputs and the memory around every
@@ -46,6 +50,9 @@ Tolerance relative(double n);
 // over many outputs.
 Tolerance sum_of(int64_t terms, double size = 1);
 
+using test::array_of;
+using test::CaseArray;
+
 // The memory of one run of one case. A case asks for its tensors, always in the same order, and calls
 // run(); the frame plays that in float or in double. Tensor i of a case is filled from a stream of its own.
 class OpFrame {
@@ -74,10 +81,10 @@ class OpFrame {
   // Outputs of one type whatever the run's.
   TensorView output_of(DType dtype, std::initializer_list<int64_t> shape, Tolerance tolerance,
                        int64_t ld_extra = 0);
-  double* output_doubles(int64_t n, Tolerance tolerance);
+  CaseArray<double> output_doubles(int64_t n, Tolerance tolerance);
   // Random integers in [low, high]; the caller may overwrite them.
-  int32_t* ints(int64_t n, int64_t low, int64_t high);
-  int64_t* longs(std::vector<int64_t> values);
+  CaseArray<int32_t> ints(int64_t n, int64_t low, int64_t high);
+  CaseArray<int64_t> longs(std::vector<int64_t> values);
 
   const KernelTable& kernels() const { return setup_.kernels; }
   DType dtype() const { return setup_.dtype; }
@@ -88,11 +95,12 @@ class OpFrame {
   template <class Args>
   void run(void (*KernelTable::*op)(const ExecContext&, const Args&) noexcept,
            const std::type_identity_t<Args>& args, ScratchNeed need = {}) {
+    if (is_shadow()) return test::run_on_shadow(setup_.kernels, op, args, need);
     ThreadPool pool(setup_.threads);
     Workspace workspace(need, setup_.threads);
     poison(workspace);
     for (int i = 0; i < setup_.calls; ++i)
-      (setup_.kernels.*op)(ExecContext{pool, setup_.kernels, workspace.scratch()}, args);
+      (setup_.kernels.*op)(ExecContext{*device_, pool, setup_.kernels, workspace.scratch()}, args);
   }
 
   // Empty when all memory that must not change is as it was, else what changed.
@@ -121,6 +129,7 @@ class OpFrame {
   void poison(const Workspace& workspace) const;
 
   Setup setup_;
+  std::unique_ptr<HostDevice> device_ = std::make_unique<HostDevice>();
   std::string seed_;
   bool has_activations_ = false;
   std::deque<Tensor> tensors_;

@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "kernels/kernel_table.h"
 #include "kernels/quant.h"
+#include "support/arrays.h"
 #include "support/isas.h"
 #include "support/random.h"
 
@@ -114,7 +115,7 @@ struct Weights {
     const int64_t out = rows.rows(), in = rows.cols();
     memory = Buffer(static_cast<size_t>(kernels.packed_bytes(rows.dtype, out, in, false)), "weights");
     matrix = {.data = memory.data(), .dtype = rows.dtype, .out = out, .in = in};
-    kernels.pack_matrix(ExecContext{pool, kernels, {}}, {.dst = &matrix, .parts = parts});
+    kernels.pack_matrix(ExecContext{test::host(), pool, kernels, {}}, {.dst = matrix, .parts = parts});
   }
   TensorView rows;
   Buffer memory;
@@ -127,11 +128,11 @@ void multiply(const KernelTable& kernels, const Weights& w, LinearArgs args, int
   Workspace workspace(
       kernels.linear_scratch(args.x.rows(), w.rows.rows(), w.rows.cols(), w.rows.dtype, false), threads);
   if (w.matrix.data) {
-    args.packed = &w.matrix;
+    args.packed = w.matrix;
   } else {
     args.w = w.rows;
   }
-  kernels.linear_forward(ExecContext{pool, kernels, workspace.scratch()}, args);
+  kernels.linear_forward(ExecContext{test::host(), pool, kernels, workspace.scratch()}, args);
 }
 Stored product(const KernelTable& kernels, const Weights& w, const TensorView& x, DType y_dtype = DType::f32,
                const TensorView& bias = {}, int threads = 1) {
@@ -238,7 +239,7 @@ TEST_P(Quantized, GradientsAreThoseOfTheDequantisedMatrix) {
           ThreadPool pool(threads);
           const Workspace workspace(kernels().linear_scratch(s.rows, s.out, s.in, w.dtype, true), threads);
           Stored dx(act, s.rows, s.in, x);
-          kernels().linear_backward_input(ExecContext{pool, kernels(), workspace.scratch()},
+          kernels().linear_backward_input(ExecContext{test::host(), pool, kernels(), workspace.scratch()},
                                           {.dx = dx.view,
                                            .dy = in.view,
                                            .w = w,

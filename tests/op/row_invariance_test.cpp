@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "kernels/kernel_table.h"
+#include "support/arrays.h"
 #include "support/isas.h"
 #include "support/random.h"
 #include "tensor/half.h"
@@ -47,7 +48,7 @@ TEST_P(RowInvariance, BitsOfARowDoNotDependOnTheOthers) {
     const Kind kind = GetParam();
     const KernelTable& kernels = kernel_table(kind.isa);
     const auto make_context = [&](ThreadPool& pool, const Workspace& workspace) {
-      return ExecContext{pool, kernels, workspace.scratch()};
+      return ExecContext{test::host(), pool, kernels, workspace.scratch()};
     };
     // fp32 weights are taken plain, and but 4-byte aligned.
     TensorView plain = make_view(w.data() + 1, {layer.out, layer.in});
@@ -58,7 +59,7 @@ TEST_P(RowInvariance, BitsOfARowDoNotDependOnTheOthers) {
       memory = Buffer(static_cast<size_t>(bytes), "a packed matrix");
       packed.data = memory.data();
       ThreadPool pool(1);
-      kernels.pack_matrix(make_context(pool, {}), {.dst = &packed, .parts = {&plain, 1}});
+      kernels.pack_matrix(make_context(pool, {}), {.dst = packed, .parts = {&plain, 1}});
     }
     const auto run = [&](int64_t first, int64_t rows, int threads) {
       std::vector<float> y(static_cast<size_t>(rows * layer.out));
@@ -71,7 +72,7 @@ TEST_P(RowInvariance, BitsOfARowDoNotDependOnTheOthers) {
                               .w = packed.data ? TensorView{} : plain,
                               .bias = make_view(bias.data(), {layer.out}),
                               .row_invariant = true,
-                              .packed = packed.data ? &packed : nullptr});
+                              .packed = packed});
       return y;
     };
     const std::vector<float> all = run(0, kMaxRows, 1);
@@ -128,9 +129,9 @@ TEST_P(RowInvariance, AllFormsOfAMatrixGiveTheSameBits) {
     for (const int64_t rows : {1, 2, 3, 4, 7, 8, 13, 17}) {
       const std::vector<float> x = random_values(rows * layer.in, 1);
       const Workspace workspace(kernels.linear_scratch(rows, layer.out, layer.in, kind.compute, false), 2);
-      const ExecContext ctx{pool, kernels, workspace.scratch()};
+      const ExecContext ctx{test::host(), pool, kernels, workspace.scratch()};
       std::vector<float> expected;
-      const auto compare = [&](const TensorView& w, const PackedMatrix* matrix) {
+      const auto compare = [&](const TensorView& w, const PackedMatrix& matrix) {
         std::vector<float> y(static_cast<size_t>(rows * layer.out));
         kernels.linear_forward(ctx, {.y = make_view(y.data(), {rows, layer.out}),
                                      .x = make_view(x.data(), {rows, layer.in}),
@@ -143,10 +144,10 @@ TEST_P(RowInvariance, AllFormsOfAMatrixGiveTheSameBits) {
                                << (w.transposed ? " transposed" : "");
       };
       for (const TensorView& w : forms.all()) {
-        compare(w, nullptr);
+        compare(w, {});
         if (bytes == 0) continue;  // the reference has no packed form of its own type
-        kernels.pack_matrix(ctx, {.dst = &packed, .parts = {&w, 1}});
-        compare(TensorView{}, &packed);
+        kernels.pack_matrix(ctx, {.dst = packed, .parts = {&w, 1}});
+        compare(TensorView{}, packed);
       }
     }
   }

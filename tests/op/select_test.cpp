@@ -81,15 +81,16 @@ Found run(const Call& call, Isa isa, int threads) {
   found.selections.resize(call.rows.size());
   found.candidates.resize(call.rows.size() * static_cast<size_t>(call.capacity));
   found.scores.resize(call.logits.size());
-  kernels.select_candidates({pool, kernels, workspace.scratch()},
+  HostDevice device;
+  kernels.select_candidates({device, pool, kernels, workspace.scratch()},
                             {.logits = make_view(call.logits.data(), {5, call.vocab_size}),
-                             .rows = call.rows,
-                             .changes = call.changes.data(),
-                             .allowed = call.allowed.data(),
+                             .rows = array_of(call.rows),
+                             .changes = array_of(call.changes),
+                             .allowed = array_of(call.allowed),
                              .scores = make_view(found.scores.data(), {5, call.vocab_size}),
                              .capacity = call.capacity,
-                             .candidates = found.candidates.data(),
-                             .selections = found.selections.data()});
+                             .candidates = array_of(found.candidates),
+                             .selections = array_of(found.selections)});
   return found;
 }
 
@@ -160,15 +161,15 @@ GPT_OP_CASES(select_candidates) {
       std::vector<TokenScore> candidates(call.rows.size() * static_cast<size_t>(call.capacity));
       f.run(&KernelTable::select_candidates,
             {.logits = make_view(call.logits.data(), {5, 200}),
-             .rows = call.rows,
-             .changes = call.changes.data(),
-             .allowed = call.allowed.data(),
+             .rows = array_of(call.rows),
+             .changes = array_of(call.changes),
+             .allowed = array_of(call.allowed),
              .scores = f.output_of(DType::f32, {5, 200}, {}, 8),
              .capacity = call.capacity,
-             .candidates = candidates.data(),
-             .selections = selections.data()},
+             .candidates = array_of(candidates),
+             .selections = array_of(selections)},
             f.kernels().select_candidates_scratch(200));
-      double* out = f.output_doubles(2 * std::ssize(selections), {});
+      double* out = f.output_doubles(2 * std::ssize(selections), {}).data;
       for (const Selection& s : selections) {
         *out++ = static_cast<double>(s.count);
         *out++ = s.log_sum;

@@ -18,13 +18,13 @@ std::string name(const Shape& s) {
 
 // Token 7 is in the middle of some samples, twice in others, and nowhere in the rest.
 PickedRows picked(OpFrame& f, const Shape& s) {
-  int32_t* ids = f.ints(s.samples * s.length, 0, 6);
+  const CaseArray<int32_t> ids = f.ints(s.samples * s.length, 0, 6);
   for (int64_t b = 0; b < s.samples; ++b) {
     if (b % 3 == 2) continue;
     ids[b * s.length + s.length / 2] = 7;
     ids[b * s.length] = 7;
   }
-  return {.ids = ids, .rows = s.samples * s.length, .samples = s.samples, .id = 7};
+  return {.ids = ids, .samples = s.samples, .id = 7};
 }
 
 GPT_OP_CASES(pick_rows) {
@@ -67,16 +67,17 @@ void add_loss(OpCaseList& list, const Shape& s, LabelLoss loss, bool weighted) {
              for (int64_t n = 0; n < s.samples * s.length; ++n)
                weights.push_back(0.25f * static_cast<float>(n % 5));
              StepState step{.loss_scale = 8, .loss_weight = 0.5};
+             const CaseArray<double> losses = f.output_doubles(s.samples * s.length, tolerance);
              LabelLossArgs a{.loss = loss,
                              .logits = logits,
-                             .labels = labels.data(),
+                             .labels = array_of(labels),
                              .picked = picked(f, s),
-                             .weights = weighted ? weights.data() : nullptr,
-                             .losses = f.output_doubles(s.samples * s.length, tolerance),
+                             .weights = weighted ? array_of(weights) : DeviceSpan<const float>(),
+                             .losses = losses,
                              .accumulate = weighted,
                              .dlogits = f.output({rows, classes}, tolerance, 2),
-                             .step = &step};
-             std::fill_n(a.losses, s.samples * s.length, 3.0);
+                             .step = array_of(step)};
+             std::fill_n(losses.data, losses.size, 3.0);
              f.run(&KernelTable::label_loss, a);
            });
 }

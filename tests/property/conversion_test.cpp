@@ -26,7 +26,7 @@ std::string convert(const std::string& from, const std::string& to, const Conver
 
 // The logits of some ids, one row per id.
 std::vector<float> logits_of(const std::string& path) {
-  const LoadedModel loaded(path, DType::f32, MatrixOrder::rows, {}, memory());
+  const LoadedModel loaded(path, DType::f32, MatrixOrder::rows, {}, device());
   ThreadPool pool(1);
   Inference inference(loaded.model(), backend(pool, Isa::ref), {.slots = 1, .max_rows = 8});
   const std::vector<int32_t> ids = {3, 1, 4, 1, 5};
@@ -202,9 +202,9 @@ TEST(StoredTypes, GiveTheSameBitsAsWidenedWeightsPackedOrNot) {
     write_model(from.path(), random.model, random.model.weights);
     for (const DType dtype : {DType::bf16, DType::f16}) {
       write_model(half.path(), random.model, random.model.weights, {.dtype = dtype});
-      const LoadedModel wide(half.path(), DType::f32, MatrixOrder::rows, {}, memory());
-      const LoadedModel stored(half.path(), std::nullopt, MatrixOrder::rows, {}, memory());
-      const LoadedModel as_is(half.path(), std::nullopt, MatrixOrder::as_stored, {}, memory());
+      const LoadedModel wide(half.path(), DType::f32, MatrixOrder::rows, {}, device());
+      const LoadedModel stored(half.path(), std::nullopt, MatrixOrder::rows, {}, device());
+      const LoadedModel as_is(half.path(), std::nullopt, MatrixOrder::as_stored, {}, device());
       EXPECT_EQ(stored.model().weights[0].dtype, dtype);
       for (const Isa isa : available_isas()) {
         for (const DType compute : {DType::f32, dtype, DType::q8_0}) {

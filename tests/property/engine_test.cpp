@@ -84,7 +84,7 @@ class Engines : public testing::TestWithParam<Setting> {
     Inference inference = make(pool, 1, 512);
     Sampler sampler(inference.backend(), config_.vocab_size);
     std::vector<int32_t> ids = r.prompt;
-    const Buffer logits(static_cast<size_t>(config_.vocab_size) * sizeof(float), "logits", memory());
+    const Buffer logits(static_cast<size_t>(config_.vocab_size) * sizeof(float), "logits", device());
     const int64_t shape[] = {1, config_.vocab_size};
     const TensorView row = logits.view(0, DType::f32, shape);
     Result result;
@@ -143,7 +143,7 @@ TEST_P(Engines, CompanyChangesNothing) {
   RandomStream random(21, RandomSite::test);
   std::vector<Request> requests;
   std::vector<Result> expected;
-  for (int i = 0; i < (is_guarded() ? 6 : 12); ++i) {
+  for (int i = 0; i < (is_shadow() ? 6 : 12); ++i) {
     requests.push_back(random_request(random));
     expected.push_back(alone(requests.back()));
   }

@@ -43,7 +43,7 @@ TEST(InPlace, GgufFilesOfAllTypesAreNotCopied) {
       const std::string path = dir.file("m.gguf");
       write_gguf(path, random.model, random.model.weights, nullptr, {.dtype = dtype});
       for (const Isa isa : available_isas()) {
-        const LoadedModel loaded(path, std::nullopt, MatrixOrder::rows, {}, memory());
+        const LoadedModel loaded(path, std::nullopt, MatrixOrder::rows, {}, device());
         EXPECT_EQ(bytes_copied(loaded, is_quantized(dtype) ? DType::f32 : dtype, isa), 0)
             << family << " " << dtype_name(dtype) << " " << isa_name(isa);
       }
@@ -57,7 +57,7 @@ TEST(InPlace, MatricesOfSafetensorsAreNotCopied) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       TempDir dir;
       write_model(dir.path(), random.model, random.model.weights, {.dtype = dtype});
-      const LoadedModel loaded(dir.path(), std::nullopt, MatrixOrder::as_stored, {}, memory());
+      const LoadedModel loaded(dir.path(), std::nullopt, MatrixOrder::as_stored, {}, device());
       int64_t vectors = 0;  // they are fp32 in memory
       for (const ParamSpec& spec : loaded.model().table.specs())
         vectors += spec.shape.size() == 1 ? spec.size() * int64_t{sizeof(float)} : 0;
@@ -90,7 +90,7 @@ TEST(InPlace, GeneratingTakesLittleMemoryBesideTheFile) {
     write_gguf(path, random.model, random.model.weights, nullptr, {.dtype = DType::bf16});
   }
   const int64_t before = private_memory();
-  const LoadedModel loaded(path, std::nullopt, MatrixOrder::rows, {}, memory());
+  const LoadedModel loaded(path, std::nullopt, MatrixOrder::rows, {}, device());
   EXPECT_EQ(bytes_copied(loaded, DType::bf16, best_isa()), 0);
   const int64_t file_bytes = int64_t{2} * 2 * 32768 * 512;
   EXPECT_LT(private_memory() - before, file_bytes / 4);

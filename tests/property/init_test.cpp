@@ -33,7 +33,7 @@ Moments moments(const TensorView& w) {
 
 struct Started {
   explicit Started(const ModelConfig& config, uint64_t seed = 1)
-      : model(config), weights(model.table, DType::f32, "weights", memory()) {
+      : model(config), weights(model.table, DType::f32, "weights", device()) {
     init_params(model.table, weights, seed);
     model.weights.assign(weights.views().begin(), weights.views().end());
   }

@@ -31,7 +31,7 @@ class RepackTest : public testing::TestWithParam<const char*> {
   }
 
   void SetUp() override {
-    if (is_guarded()) GTEST_SKIP() << "weights in guarded memory stay where they are";
+    if (is_shadow()) GTEST_SKIP() << "weights on a device stay where they are";
   }
   static std::vector<float> logits_of(const LoadedModel& loaded, Repack repack, DType dtype = DType::f32) {
     ThreadPool pool(2);

@@ -103,7 +103,7 @@ class Speculations : public testing::TestWithParam<Shape> {
   // Guarded memory, which is slow, needs each kind once.
   std::vector<Request> requests() const {
     std::vector<Request> all;
-    for (uint64_t i = 0; i < (is_guarded() ? 8 : 18); ++i) {
+    for (uint64_t i = 0; i < (is_shadow() ? 8 : 18); ++i) {
       Request r;
       r.context = i % 3 == 0              ? ContextPolicy::stop
                   : i % 3 == 1 && slides_ ? ContextPolicy::slide

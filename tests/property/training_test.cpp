@@ -51,7 +51,7 @@ struct Outcome {
 Outcome train(const Shape2& shape, Isa isa, int threads, bool recompute, DType dtype = DType::f32) {
   const ModelConfig c = make_config(shape.config);
   const RandomModel random(c, DType::f32);
-  const ParamBuffer grads(random.model.table, DType::f32, "test gradients", memory());
+  const ParamBuffer grads(random.model.table, DType::f32, "test gradients", device());
   ThreadPool pool(threads);
   TrainingGraph graph(random.model, shape.batch, shape.n_tokens, {.recompute = recompute, .dtype = dtype},
                       backend(pool, isa));
@@ -60,13 +60,13 @@ Outcome train(const Shape2& shape, Isa isa, int threads, bool recompute, DType d
   Outcome outcome;
   for (int round = 0; round < 2; ++round) {  // sets, then accumulates
     StepState step{.step = round, .seed = 3, .loss_weight = 1};
-    Staged<StepState> staged(memory());
-    graph.forward_backward({.ids = ids.data(), .targets = targets.data()}, grads, round > 0, step,
-                           staged.share({&step, 1}));
-    staged.get({&step, 1});
+    DeviceArray<StepState> state(device());
+    graph.forward_backward({.ids = ids.data(), .targets = targets.data()}, grads, round > 0,
+                           state.share({&step, 1}));
+    state.download({&step, 1});
     outcome.loss += step.loss;
   }
-  const MappedView all(grads.all());
+  const MappedView all(grads.all(), Access::read);
   outcome.gradient_bytes.assign(all->as<char>(), all->as<char>() + extent(*all));
   return outcome;
 }

@@ -42,7 +42,7 @@ struct RandomAdapter {
   RandomAdapter(const Model& model, DType dtype, uint64_t seed,
                 const std::vector<Role>& roles = all_matrices(), int64_t rank = 3)
       : adapter(std::make_shared<Adapter>(model.table, products_for(model.table, roles, rank))) {
-    adapter->allocate(dtype, memory());
+    adapter->allocate(dtype, device());
     RandomStream random(seed, RandomSite::test, 2);
     for (const TensorView& view : adapter->weights)
       fill_normal(view, 0.3, random);
@@ -56,7 +56,7 @@ struct RandomAdaptedModel : AdaptedModel {
   RandomAdaptedModel(const Model& base, DType dtype, uint64_t seed,
                      const std::vector<Role>& roles = all_matrices(), bool fused = false, double dropout = 0)
       : AdaptedModel(base, Adapter(base.table, products_for(base.table, roles, 3, fused), dropout), {},
-                     memory(), dtype) {
+                     device(), dtype) {
     RandomStream random(seed, RandomSite::test, 2);
     for (const TensorView& view : adapter.weights)
       fill_normal(view, 0.3, random);

@@ -17,16 +17,16 @@ inline void PrintTo(DType dtype, std::ostream* out) {
   *out << dtype_name(dtype);
 }
 
-inline bool is_guarded() {
-  static const bool guarded = std::getenv("GPT_GUARDED") != nullptr;
-  return guarded;
+inline bool is_shadow() {
+  static const bool shadow = std::getenv("GPT_SHADOW") != nullptr;
+  return shadow;
 }
 
 // The instruction sets of this machine and build that a test goes through. With sanitizers, where a test
 // takes ten times as long, the reference, the narrowest and the widest: those between run the same sources.
-// With guarded memory (support/backend.h) the widest alone.
+// On the shadow device (support/shadow_device.h) the widest alone.
 inline std::vector<Isa> available_isas() {
-  if (is_guarded()) return {best_isa()};
+  if (is_shadow()) return {best_isa()};
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   constexpr bool kAll = false;
 #else

@@ -105,22 +105,22 @@ inline std::string test_name(std::string name) {
 }
 
 inline double get(const TensorView& v, int64_t row, int64_t col) {
-  const MappedView host(v);
-  return v.dtype == DType::f64 ? host->row<double>(row)[col] : double{host->row<float>(row)[col]};
+  const MappedView host(v.slice_rows(row, 1).slice_cols(col, 1), Access::read);
+  return v.dtype == DType::f64 ? *host->as<double>() : double{*host->as<float>()};
 }
 
 inline void set(const TensorView& v, int64_t row, int64_t col, double x) {
-  const MappedView host(v);
+  const MappedView host(v.slice_rows(row, 1).slice_cols(col, 1), Access::write);
   if (v.dtype == DType::f64) {
-    host->row<double>(row)[col] = x;
+    *host->as<double>() = x;
   } else {
-    host->row<float>(row)[col] = static_cast<float>(x);
+    *host->as<float>() = static_cast<float>(x);
   }
 }
 
 // The numbers of a dense fp32 view.
 inline std::vector<float> floats(const TensorView& v) {
-  const MappedView host(v);
+  const MappedView host(v, Access::read);
   return {host->as<float>(), host->as<float>() + v.size()};
 }
 
@@ -129,7 +129,7 @@ inline std::vector<float> floats(const TensorView& v) {
 class RandomModel {
  public:
   RandomModel(const ModelConfig& config, DType dtype, uint64_t seed = 1)
-      : model(config), weights(model.table, dtype, "test weights", memory()) {
+      : model(config), weights(model.table, dtype, "test weights", device()) {
     model.weights.assign(weights.views().begin(), weights.views().end());
     for (int id = 0; id < model.table.count(); ++id)
       fill(model.table[id], weights[id], seed, id);
@@ -140,7 +140,7 @@ class RandomModel {
 
  private:
   static void fill(const ParamSpec& spec, const TensorView& view, uint64_t seed, int id) {
-    const MappedView access(view);
+    const MappedView access(view, Access::write);
     const TensorView& w = *access;
     RandomStream random(seed, RandomSite::test, 0, static_cast<uint64_t>(id));
     const bool gain = spec.init.kind == InitRule::Kind::ones;
@@ -175,7 +175,7 @@ inline std::vector<int32_t> random_targets(int64_t n, int64_t vocab, uint64_t se
 inline bool same_bytes(const TensorView& a, const TensorView& b) {
   const size_t bytes = static_cast<size_t>(a.size()) * dtype_size(a.dtype);
   return a.dtype == b.dtype && a.size() == b.size() &&
-         std::memcmp(MappedView(a)->data, MappedView(b)->data, bytes) == 0;
+         std::memcmp(MappedView(a, Access::read)->data, MappedView(b, Access::read)->data, bytes) == 0;
 }
 
 }  // namespace gpt::test

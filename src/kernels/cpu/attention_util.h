@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/rng.h"
-#include "kernels/ops.h"
+#include "kernels/cpu/op_args.h"
 
 namespace gpt {
 
@@ -21,22 +21,15 @@ inline KeyRange visible_keys(const AttentionShape& shape, const AttentionSeq& se
   return {begin, end};
 }
 
-// Of the sequences of a call: the most queries of one, and the most keys that a query sees.
-struct LongestSeq {
-  int64_t q = 0, kv = 0;
-};
-inline LongestSeq longest_of(const AttentionShape& shape, std::span<const AttentionSeq> seqs) {
-  LongestSeq longest;
-  for (const AttentionSeq& seq : seqs) {
-    longest.q = std::max(longest.q, seq.q_len);
-    longest.kv = std::max(longest.kv, shape.window > 0 ? std::min(seq.kv_len, shape.window) : seq.kv_len);
-  }
-  return longest;
+// The most keys that a query of a call sees.
+inline int64_t most_visible_keys(const AttentionShape& shape) {
+  return shape.window > 0 ? std::min(shape.max_kv, shape.window) : shape.max_kv;
 }
 
-inline int64_t kv_row(const AttentionShape& shape, const AttentionSeq& seq, int64_t t) {
-  if (seq.blocks == nullptr) return seq.kv_start + t;
-  return int64_t{seq.blocks[t / shape.block_size]} * shape.block_size + t % shape.block_size;
+// The row of key t. pages: the page tables of the call; null if keys are consecutive rows.
+inline int64_t kv_row(const AttentionShape& shape, const AttentionSeq& seq, const int32_t* pages, int64_t t) {
+  if (pages == nullptr) return seq.kv_start + t;
+  return int64_t{pages[seq.first_page + t / shape.page_size]} * shape.page_size + t % shape.page_size;
 }
 
 inline int64_t attention_element(const AttentionShape& shape, int64_t row, int64_t head, int64_t key) {
@@ -47,9 +40,7 @@ inline int64_t attention_element(const AttentionShape& shape, int64_t row, int64
 class DropoutMask {
  public:
   explicit DropoutMask(const DropoutKey& dropout)
-      : key_{static_cast<uint32_t>(dropout.key), static_cast<uint32_t>(dropout.key >> 32)},
-        threshold_(static_cast<uint64_t>(dropout.p * 0x1p32)),
-        scale_(1 / (1 - dropout.p)) {}
+      : DropoutMask(dropout, dropout.p > 0 ? key_of(dropout) : 0) {}
 
   double factor(int64_t element) const {
     if (threshold_ == 0) return 1;
@@ -60,6 +51,11 @@ class DropoutMask {
   }
 
  private:
+  DropoutMask(const DropoutKey& dropout, uint64_t key)
+      : key_{static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)},
+        threshold_(static_cast<uint64_t>(dropout.p * 0x1p32)),
+        scale_(1 / (1 - dropout.p)) {}
+
   std::array<uint32_t, 2> key_;
   uint64_t threshold_;
   double scale_;

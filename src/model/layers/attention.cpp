@@ -70,10 +70,12 @@ AttentionShape SelfAttention::shape(const ForwardContext& pass) const {
           .n_kv_head = c.n_kv_head,
           .head_dim = c.head_dim,
           .scale = 1 / std::sqrt(static_cast<double>(c.head_dim)),
-          .block_size = pass.cache ? KvCache::kBlock : 0,
+          .page_size = pass.cache ? KvCache::kBlock : 0,
           .window = window(pass),
           .dropout = pass.dropout(c.attn_dropout, RandomSite::dropout_attention, layer_),
-          .dropout_stride = (c.n_ctx + 3) / 4 * 4};
+          .dropout_stride = (c.n_ctx + 3) / 4 * 4,
+          .max_q = pass.batch.sequences.max_q,
+          .max_kv = pass.batch.sequences.max_kv};
 }
 
 void SelfAttention::rotate(const ForwardContext& pass, const TensorView& qk, int sign) const {
@@ -128,7 +130,8 @@ void SelfAttention::attend(const ForwardContext& pass, AttentionActs& acts, cons
   }
   pass.ctx.kernels.attention_forward(
       pass.ctx, {.shape = shape(pass),
-                 .seqs = pass.batch.seqs,
+                 .seqs = pass.batch.sequences.seqs,
+                 .pages = pass.batch.sequences.pages,
                  .out = acts.mixed,
                  .q = parts.q,
                  .k = k,
@@ -149,7 +152,7 @@ void SelfAttention::backward(const ForwardContext& pass, const AttentionActs& ac
   const Qkv dparts = split(c, grads.dqkv);
   out_.backward(pass, acts.mixed, dout, grads.dmixed, false);
   pass.ctx.kernels.attention_backward(pass.ctx, {.shape = shape(pass),
-                                                 .seqs = pass.batch.seqs,
+                                                 .seqs = pass.batch.sequences.seqs,
                                                  .dq = dparts.q,
                                                  .dk = dparts.k,
                                                  .dv = dparts.v,

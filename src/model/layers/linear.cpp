@@ -31,22 +31,22 @@ bool reads_as_stored(DType stored, DType compute, bool in_place) {
   return is_quantized(stored) || widens || (in_place && stored == compute);
 }
 
-const PackedMatrix* Linear::packed(const ForwardContext& pass, int first, int last, bool transposed) const {
+PackedMatrix Linear::packed(const ForwardContext& pass, int first, int last, bool transposed) const {
   if (pass.packed != nullptr && pass.packs_per_use)
     return pass.packed->pack(pass.ctx, pass.weights, parts_[static_cast<size_t>(first)].weight,
                              parts_[static_cast<size_t>(last)].weight, pass.compute, transposed);
-  if (pass.packed == nullptr || pass.compute == DType::f64 || in_blocks(pass, first, last)) return nullptr;
+  if (pass.packed == nullptr || pass.compute == DType::f64 || in_blocks(pass, first, last)) return {};
   const int from = parts_[static_cast<size_t>(first)].weight, to = parts_[static_cast<size_t>(last)].weight;
   const auto is_read_in_place = [&](const Part& part) {
     return reads_as_stored(pass.weights[static_cast<size_t>(part.weight)].dtype, pass.compute, pass.in_place);
   };
-  if (std::all_of(parts_.begin() + first, parts_.begin() + last + 1, is_read_in_place)) return nullptr;
+  if (std::all_of(parts_.begin() + first, parts_.begin() + last + 1, is_read_in_place)) return {};
   const auto get = [&](DType dtype) {
     return pass.packed->get(pass.ctx, pass.weights, from, to, dtype, transposed);
   };
-  const PackedMatrix* matrix = get(pass.compute);
-  // Blocks of 32 do not fit every matrix.
-  return matrix == nullptr && is_quantized(pass.compute) ? get(DType::f16) : matrix;
+  const PackedMatrix matrix = get(pass.compute);
+  // Quantization blocks of 32 do not fit every matrix.
+  return !matrix && is_quantized(pass.compute) ? get(DType::f16) : matrix;
 }
 
 TensorView Linear::weights(std::span<const TensorView> views, const Columns& c) const {
@@ -211,9 +211,9 @@ void Linear::forward(const ForwardContext& pass, const TensorView& x, const Tens
 void Linear::multiply(const ForwardContext& pass, const TensorView& x, const TensorView& y,
                       const Activation& act) const {
   const bool one_bias = parts_.front().bias < 0 || biases(pass.weights, all());
-  const PackedMatrix* matrix = one_bias ? packed(pass, 0, last(), false) : nullptr;
+  const PackedMatrix matrix = one_bias ? packed(pass, 0, last(), false) : PackedMatrix{};
   for_products(matrix || (one_bias && weights(pass.weights, all())), [&](const Columns& c) {
-    const PackedMatrix* part = matrix ? matrix : packed(pass, c.first, c.last, false);
+    const PackedMatrix part = matrix ? matrix : packed(pass, c.first, c.last, false);
     pass.ctx.kernels.linear_forward(pass.ctx, {.y = y.slice_cols(c.begin, c.n),
                                                .x = x,
                                                .w = part ? TensorView{} : weights(pass.weights, c),
@@ -246,7 +246,7 @@ void Linear::backward(const ForwardContext& pass, const TensorView& x, const Ten
   const bool adapted = has_adapter(pass);
   if (adapted && !dx) backward_adapters(pass, x, dy, {});
   if (!dx) return;
-  const PackedMatrix* matrix = packed(pass, 0, last(), true);
+  const PackedMatrix matrix = packed(pass, 0, last(), true);
   for_products(matrix || weights(pass.weights, all()), [&](const Columns& c) {
     k.linear_backward_input(pass.ctx, {.dx = dx,
                                        .dy = dy.slice_cols(c.begin, c.n),

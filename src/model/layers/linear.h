@@ -64,8 +64,8 @@ class Linear {
   int last() const { return static_cast<int>(parts_.size()) - 1; }
   Columns all() const { return {0, last(), 0, out_}; }
   bool in_blocks(const ForwardContext& pass, int first, int last) const;
-  // The packed form of some parts, or null where there is none.
-  const PackedMatrix* packed(const ForwardContext& pass, int first, int last, bool transposed) const;
+  // The packed form of some parts; absent if there is none.
+  PackedMatrix packed(const ForwardContext& pass, int first, int last, bool transposed) const;
   // The matrix or the vector that some parts form in memory; absent where they do not.
   TensorView weights(std::span<const TensorView> views, const Columns& c) const;
   TensorView biases(std::span<const TensorView> views, const Columns& c) const;

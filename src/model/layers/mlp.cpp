@@ -60,7 +60,7 @@ void Mlp::forward_hidden(const ForwardContext& pass, MlpActs& acts, const Tensor
     const Halves x = split_gated(pass.config, acts.up);
     pass.ctx.kernels.act_forward(pass.ctx, {.act = act, .out = acts.hidden, .x = x.up, .gate = x.gate});
   } else {
-    const bool is_read = pass.training || pass.observer != nullptr || !pass.batch.adapters.empty();
+    const bool is_read = pass.is_training() || pass.observer != nullptr || !pass.batch.adapters.empty();
     up_.forward(pass, in, acts.hidden, {act, is_read ? acts.up : TensorView{}});
   }
   pass.show(layer_, "mlp.fc", acts.up);

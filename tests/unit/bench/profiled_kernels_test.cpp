@@ -1,8 +1,10 @@
-#include "bench/profiled_kernels.h"
+#include "kernels/profiled_kernels.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
+
+#include "support/arrays.h"
 
 namespace gpt {
 namespace {
@@ -17,12 +19,14 @@ class ProfiledKernelsTest : public testing::Test {
 
   ThreadPool pool_{1};
   ProfiledKernels kernels_{kernel_table(Isa::ref)};
-  ExecContext ctx_{pool_, kernels_, {}};
+  HostDevice device_;
+  ExecContext ctx_{device_, pool_, kernels_, {}};
   std::array<float, 4> a_{1, 2, 3, 4}, out_{};
 };
 
-TEST_F(ProfiledKernelsTest, HasEveryOpAndTheInstructionSetOfTheInnerTable) {
-  EXPECT_EQ(kernels_.isa, Isa::ref);
+TEST_F(ProfiledKernelsTest, HasEveryOpAndTheNameOfTheInnerTable) {
+  const KernelTable& table = kernels_;
+  EXPECT_EQ(table.name, "ref");
 #define GPT_CHECK_ENTRY(name, Args)  \
   EXPECT_NE(kernels_.name, nullptr); \
   EXPECT_NE(kernels_.name, kernels_.inner.name);
@@ -67,18 +71,18 @@ TEST_F(ProfiledKernelsTest, CountsTheOperationsOfProductsAndAttention) {
                           {.y = make_view(y, {2, 3}), .x = make_view(x, {2, 4}), .w = make_view(w, {3, 4})});
   EXPECT_EQ(kernels_.times()[0].flops, 2 * 2 * 3 * 4);
   // two sequences of 2 and 1 tokens: 3 and 1 pairs of a query and a key, 1 head of width 2
-  const AttentionShape shape{.n_head = 1, .n_kv_head = 1, .head_dim = 2, .scale = 1};
-  const AttentionSeq seqs[] = {{.q_start = 0, .q_len = 2, .kv_len = 2},
-                               {.q_start = 2, .q_len = 1, .kv_len = 1, .kv_start = 2}};
+  const AttentionShape shape{.n_head = 1, .n_kv_head = 1, .head_dim = 2, .scale = 1, .max_q = 2, .max_kv = 2};
+  const std::vector<AttentionSeq> seqs = {{.q_start = 0, .q_len = 2, .kv_len = 2},
+                                          {.q_start = 2, .q_len = 1, .kv_len = 1, .kv_start = 2}};
   float q[6] = {}, out[6] = {};
   const Workspace workspace(kernels_.attention_scratch(shape, 2, 2, false, DType::f32), 1);
   kernels_.clear();
-  kernels_.attention_forward({pool_, kernels_, workspace.scratch()}, {.shape = shape,
-                                                                      .seqs = seqs,
-                                                                      .out = make_view(out, {3, 2}),
-                                                                      .q = make_view(q, {3, 2}),
-                                                                      .k = make_view(q, {3, 2}),
-                                                                      .v = make_view(q, {3, 2})});
+  kernels_.attention_forward({device_, pool_, kernels_, workspace.scratch()}, {.shape = shape,
+                                                                               .seqs = test::array_of(seqs),
+                                                                               .out = make_view(out, {3, 2}),
+                                                                               .q = make_view(q, {3, 2}),
+                                                                               .k = make_view(q, {3, 2}),
+                                                                               .v = make_view(q, {3, 2})});
   EXPECT_EQ(kernels_.times()[0].flops, 2 * 2 * 4 * 2);
 }
 

@@ -16,6 +16,7 @@
 #include "kernels/quant.h"
 #include "model/inference.h"
 #include "model/training_graph.h"
+#include "support/arrays.h"
 #include "support/backend.h"
 #include "support/error_of.h"
 #include "support/names.h"
@@ -93,7 +94,7 @@ class PeftAdapter : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(PeftAdapter, GivesItsLogits) {
-  const LoadedAdapter loaded = load_adapter(folder(), base.model(), memory());
+  const LoadedAdapter loaded = load_adapter(folder(), base.model(), device());
   EXPECT_EQ(loaded.base, "base");
   const std::vector<double> want = numbers(golden.file, "logits"), plain = numbers(golden.file, "base");
   EXPECT_GT(largest_difference(want, plain), 0.01);
@@ -260,7 +261,8 @@ struct Learning {
     for (size_t i = 0; i < targets.size(); ++i)
       targets[i] = (static_cast<int64_t>(i) + 1) % golden.tokens == 0 ? -1 : golden.ids[i + 1];
     StepState step{.loss_weight = 1.0 / static_cast<double>(golden.batch * (golden.tokens - 1))};
-    graph.forward_backward({.ids = golden.ids.data(), .targets = targets.data()}, grads, false, step, &step);
+    graph.forward_backward({.ids = golden.ids.data(), .targets = targets.data()}, grads, false,
+                           test::array_of(step));
     loss = step.loss * step.loss_weight;
   }
   static DType wide(DType dtype) { return dtype == DType::f64 ? dtype : DType::f32; }

@@ -69,8 +69,8 @@ class Trainee {
   Trainee(const ModelConfig& config, const HeadShape& shape, DType dtype, Isa isa)
       : objective(shape),
         model(config, objective.parameters(config)),
-        weights(model.table, dtype, "test weights", memory()),
-        grads(model.table, dtype, "test gradients", memory()),
+        weights(model.table, dtype, "test weights", device()),
+        grads(model.table, dtype, "test gradients", device()),
         dtype_(dtype),
         isa_(isa) {
     model.weights.assign(weights.views().begin(), weights.views().end());
@@ -92,11 +92,11 @@ class Trainee {
     for (int64_t at = 0; at < rows.samples(); at += micro_batch)
       weight += objective.weight(rows.batch(at), micro_batch * kTokens);
     StepState step{.step = 5, .seed = 7, .loss_weight = 1 / weight};
-    Staged<StepState> staged(memory());
-    StepState* const shared = staged.share({&step, 1});
+    DeviceArray<StepState> state(device());
+    const DeviceSpan<StepState> shared = state.share({&step, 1});
     for (int64_t at = 0; at < rows.samples(); at += micro_batch)
-      graph.forward_backward(rows.batch(at), grads, at > 0, step, shared);
-    staged.get({&step, 1});
+      graph.forward_backward(rows.batch(at), grads, at > 0, shared);
+    state.download({&step, 1});
     return step.loss / weight;
   }
   std::vector<Variable> variables() const {
@@ -151,7 +151,7 @@ class HeadGradient : public testing::TestWithParam<Shape> {
 };
 
 TEST_P(HeadGradient, AgreesWithFiniteDifferences) {
-  if (is_guarded()) GTEST_SKIP() << "differences reach into the weights";
+  if (is_shadow()) GTEST_SKIP() << "differences reach into the weights";
   Trainee t(config(), shape(), DType::f64, Isa::ref);
   t.randomise();
   const Rows rows = random_rows(shape(), 6, config().vocab_size);
@@ -174,8 +174,8 @@ TEST_P(HeadGradient, IsTheSameForAnyMicroBatches) {
     parts.randomise();
     EXPECT_NEAR(parts.run(rows, micro_batch), loss, 1e-12) << micro_batch;
     for (int id = 0; id < whole.model.table.count(); ++id) {
-      const std::vector<double> a = copy_values(*MappedView(whole.grads[id]));
-      const std::vector<double> b = copy_values(*MappedView(parts.grads[id]));
+      const std::vector<double> a = copy_values(*MappedView(whole.grads[id], Access::read));
+      const std::vector<double> b = copy_values(*MappedView(parts.grads[id], Access::read));
       for (size_t i = 0; i < a.size(); ++i)
         ASSERT_NEAR(a[i], b[i], 1e-11) << whole.model.table[id].name << ", micro-batches of " << micro_batch;
     }

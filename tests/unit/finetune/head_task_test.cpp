@@ -107,7 +107,7 @@ struct Trained {
   }
   Trained(const HeadTask& task, const Backend& backend, int64_t steps)
       : model(adapted(task), task.objective().parameters(adapted(task))),
-        weights(model.table, DType::f32, "weights", backend.memory) {
+        weights(model.table, DType::f32, "weights", backend.device.get()) {
     init_params(model.table, weights, 1);
     model.weights.assign(weights.views().begin(), weights.views().end());
     TrainStep step(model, weights, make_adamw(model.table, {}), backend,
@@ -150,7 +150,7 @@ TEST_F(HeadTasks, LearnEvaluateAndReadBack) {
   EXPECT_TRUE(score.predictions.starts_with("example,label,prediction,p(ex),p(why)\n"));
   t.write_files(dir_.path(), trained.model);
   write_file_atomic(dir_.file("tokenizer.json"), t.tokenizer().to_json());
-  const LoadedModel loaded(dir_.path(), DType::f32, MatrixOrder::rows, {}, memory());
+  const LoadedModel loaded(dir_.path(), DType::f32, MatrixOrder::rows, {}, device());
   const TaskHead head = read_head(loaded);
   EXPECT_EQ(task_json(head.facts), task_json(t.facts()));
   const auto json = nlohmann::json::parse(read_file(dir_.file("config.json")));
@@ -239,7 +239,7 @@ TEST_F(HeadTasks, BatchesAreAFunctionOfTheStep) {
   const Trained trained(t, backend_, 0);
   EXPECT_EQ(t.evaluate(trained.model, backend_, kGoOn)->metrics[0].first, "accuracy");
   t.write_files(dir_.path(), trained.model);
-  const LoadedModel loaded(dir_.path(), DType::f32, MatrixOrder::rows, {}, memory());
+  const LoadedModel loaded(dir_.path(), DType::f32, MatrixOrder::rows, {}, device());
   EXPECT_EQ(read_head(loaded).facts.choices, 3);
 }
 
@@ -322,7 +322,7 @@ TEST_F(HeadTasks, DamagedFilesOfAHeadAreRefused) {
   t.write_files(dir_.path(), trained.model);
   const auto error = [&](const std::string& text) {
     write_file_atomic(dir_.file("task.json"), text);
-    const LoadedModel loaded(dir_.path(), DType::f32, MatrixOrder::rows, {}, memory());
+    const LoadedModel loaded(dir_.path(), DType::f32, MatrixOrder::rows, {}, device());
     return error_of([&] { read_head(loaded); });
   };
   const std::string good = task_json(t.facts());
@@ -339,7 +339,7 @@ TEST_F(HeadTasks, DamagedFilesOfAHeadAreRefused) {
     EXPECT_TRUE(names(message, {"task.json"}));
   }
   std::filesystem::remove(dir_.file("task.json"));
-  const LoadedModel loaded(dir_.path(), DType::f32, MatrixOrder::rows, {}, memory());
+  const LoadedModel loaded(dir_.path(), DType::f32, MatrixOrder::rows, {}, device());
   EXPECT_TRUE(names(error_of([&] { read_head(loaded); }), {dir_.path(), "task.json", "--task"}));
 }
 

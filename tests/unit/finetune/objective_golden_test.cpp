@@ -70,7 +70,7 @@ class ObjectiveGolden : public testing::TestWithParam<Case> {
     ModelConfig config = loaded.model().config;
     config.dropout = config.embd_dropout = config.attn_dropout = config.resid_dropout = 0;
     Model model(config);
-    const ParamBuffer weights(model.table, dtype, "test weights", memory());
+    const ParamBuffer weights(model.table, dtype, "test weights", device());
     loaded.copy_to(weights);
     model.weights.assign(weights.views().begin(), weights.views().end());
     ThreadPool pool(2);

@@ -90,7 +90,7 @@ TEST(SafetensorsWriter, StreamsTransposedDataAndColumnSlices) {
                              emit(std::as_bytes(std::span(row)));
                            }
                          }};
-  const TensorView slice = make_view(x.data(), {2, 3}).columns(1, 2);
+  const TensorView slice = make_view(x.data(), {2, 3}).slice_cols(1, 2);
   const std::vector<NamedTensor> tensors = {transposed, named_tensor("s", slice)};
   write_safetensors(dir.file("m"), tensors);
   const SafetensorsFile f(dir.file("m"));

@@ -19,7 +19,7 @@ TEST_P(AdapterGradient, AgreesWithFiniteDifferences) {
   const RandomModel base(make_config(small_config(name)), DType::f64);
   const std::vector<Role> some = {Role::q_weight, Role::v_weight, Role::down_proj_weight};
   const RandomAdaptedModel a(base.model, DType::f64, 2, all ? all_matrices() : some, all, dropout);
-  const ParamBuffer grads(a.model.table, DType::f64, "test gradients", memory());
+  const ParamBuffer grads(a.model.table, DType::f64, "test gradients", device());
   ThreadPool pool(1);
   TrainingGraph graph(a.model, kBatch, kTokens, {.dtype = DType::f64, .adapter = &a.adapter},
                       backend(pool, Isa::ref));
@@ -27,10 +27,10 @@ TEST_P(AdapterGradient, AgreesWithFiniteDifferences) {
                              targets = random_targets(kBatch * kTokens, base.model.config.vocab_size, 6);
   const auto run = [&](bool accumulate) {
     StepState step{.loss_weight = 0.1};
-    Staged<StepState> staged(memory());
-    StepState* const shared = staged.share({&step, 1});
-    graph.forward_backward({.ids = ids.data(), .targets = targets.data()}, grads, accumulate, step, shared);
-    staged.get({&step, 1});
+    DeviceArray<StepState> state(device());
+    graph.forward_backward({.ids = ids.data(), .targets = targets.data()}, grads, accumulate,
+                           state.share({&step, 1}));
+    state.download({&step, 1});
     return step.loss * 0.1;
   };
   run(false);

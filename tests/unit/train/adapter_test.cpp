@@ -24,12 +24,11 @@ TEST(AdapterTraining, LearnsOnAFrozenBase) {
       if (base.model.table[id].shape.size() != 2 || stored == DType::f32) continue;
       const TensorView from = base.weights[id];
       Buffer& memory_of = memory_of_base.emplace_back(
-          static_cast<size_t>(from.rows() * row_bytes(stored, from.cols())), "a frozen matrix", memory());
-      TensorView to = make_view(memory_of.data(), stored, {from.rows(), from.cols()});
-      to.memory = memory();
+          static_cast<size_t>(from.rows() * row_bytes(stored, from.cols())), "a frozen matrix", device());
+      const TensorView to = memory_of.view(0, stored, from.dims());
       base.model.weights[static_cast<size_t>(id)] = to;
-      const MappedView source(from),
-          bytes(memory_of.view(0, DType::i8, Shape{static_cast<int64_t>(memory_of.size())}));
+      const MappedView source(from, Access::read),
+          bytes(memory_of.view(0, DType::i8, Shape{static_cast<int64_t>(memory_of.size())}), Access::write);
       for (int64_t r = 0; r < from.rows(); ++r) {
         for (int64_t i = 0; stored == DType::bf16 && i < from.cols(); ++i)
           bytes->as<bf16>()[r * from.cols() + i] = to_bf16(source->row<float>(r)[i]);
@@ -67,7 +66,7 @@ TEST(AdapterTraining, LearnsOnAFrozenBase) {
 // What an adapter has learned in three steps beside a base in a folder.
 std::vector<float> learned(const std::string& folder, MatrixOrder order, DType dtype, Isa isa) {
   constexpr int64_t kBatch = 2, kTokens = 8;
-  const LoadedModel base(folder, std::nullopt, order, {}, memory());
+  const LoadedModel base(folder, std::nullopt, order, {}, device());
   RandomAdaptedModel a(base.model(), DType::f32, 3, all_matrices(), /*fused=*/true);
   ThreadPool pool(2);
   TrainStep step(a.model, a.weights, make_adamw(a.model.table, {}), backend(pool, isa),
@@ -88,7 +87,7 @@ std::vector<float> learned(const std::string& folder, MatrixOrder order, DType d
   }
   std::vector<float> numbers;
   for (const TensorView& view : a.adapter.weights) {
-    const MappedView access(view);
+    const MappedView access(view, Access::read);
     numbers.insert(numbers.end(), access->as<float>(), access->as<float>() + view.size());
   }
   return numbers;

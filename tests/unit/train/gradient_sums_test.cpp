@@ -105,7 +105,7 @@ TEST(GradientSums, AreAddedInTheOrderOfShards) {
     const Keeps keeps = std::array{Keeps::all, Keeps::own, Keeps::own_memory}[static_cast<size_t>(which % 3)];
     Team(processes).run([&](Communicator& member) {
       ThreadPool pool(1);
-      const Backend own{pool, kernel_table(best_isa()), nullptr};
+      const Backend own = host_backend(pool, best_isa());
       const ParamBuffer grads(table, DType::f32, "gradients");
       const int64_t rounds = kShards / processes;
       GradientSums sums(table, grads, rounds, keeps, DType::f32, member, own);
@@ -166,7 +166,7 @@ TEST(GradientSums, RoundedMessagesAreWithinHalfAUnitOfBf16) {
       std::vector<std::vector<float>> sums_of(static_cast<size_t>(processes));
       Team(processes).run([&](Communicator& member) {
         ThreadPool pool(1);
-        const Backend own{pool, kernel_table(best_isa()), nullptr};
+        const Backend own = host_backend(pool, best_isa());
         const ParamBuffer grads(table, DType::f32, "gradients");
         GradientSums sums(table, grads, 1, keeps, DType::bf16, member, own);
         auto* const g = grads.all().as<float>();

@@ -45,14 +45,14 @@ std::vector<double> updated(const std::string& shape, int64_t rows, int64_t cols
   ThreadPool pool(2);
   const Backend b = backend(pool, isa);
   const auto n = static_cast<size_t>(rows * cols);
-  const Buffer memory_of((3 * n + 100) * sizeof(T), "muon", b.memory);
+  const Buffer memory_of((3 * n + 100) * sizeof(T), "muon", b.device.get());
   const auto view = [&](size_t at, Shape s) {
     return memory_of.view(static_cast<int64_t>(at * sizeof(T)), dtype, s);
   };
   const TensorView param = view(0, {rows, cols}), grad = view(n, {rows, cols}), m = view(2 * n, {rows, cols}),
                    v = view(3 * n, {std::max(rows, cols)}), change = view(3 * n + 64, {1});
   const auto put = [](const TensorView& to, const double* from) {
-    const MappedView access(to);
+    const MappedView access(to, Access::write);
     for (int64_t i = 0; i < to.size(); ++i)
       access->as<T>()[i] = static_cast<T>(from[i]);
   };
@@ -62,11 +62,12 @@ std::vector<double> updated(const std::string& shape, int64_t rows, int64_t cols
   const double adjust = std::string(form.name) == "match_rms_adamw"
                             ? 0.2 * std::sqrt(static_cast<double>(std::max(rows, cols)))
                             : std::sqrt(std::max(1.0, ratio));
-  const Workspace workspace(muon_scratch(b.kernels, rows, cols, dtype, DType::f32), pool.size(), b.memory);
+  const Workspace workspace(muon_scratch(b.kernels, rows, cols, dtype, DType::f32), pool.size(),
+                            b.device.get());
   for (int64_t step = 0; step < kSteps; ++step) {
     put(grad, grads.data() + static_cast<size_t>(step) * n);
     StepState state{.step = step, .lr = kRate, .grad_scale = 1};
-    Staged<StepState> staged(b.memory);
+    DeviceArray<StepState> shared(b.device.get());
     const MuonMatrix matrix{.param = param,
                             .grad = grad,
                             .m = m,
@@ -78,9 +79,9 @@ std::vector<double> updated(const std::string& shape, int64_t rows, int64_t cols
                    {.form = form.form,
                     .matrices = {&matrix, 1},
                     .momentum = {.first = kMomentum, .peak = kMomentum, .last = kMomentum, .steps = kSteps},
-                    .step = staged.share({&state, 1})});
+                    .step = shared.share({&state, 1})});
   }
-  const MappedView access(param);
+  const MappedView access(param, Access::read);
   return {access->as<T>(), access->as<T>() + n};
 }
 
@@ -125,7 +126,7 @@ class GroupsRun : public testing::TestWithParam<const char*> {
     request.out = dir_.file(name);
     std::filesystem::create_directories(request.out);
     request.kernels = &kernels(best_isa());
-    request.memory = memory();
+    request.device = shared_device();
     request.brief = true;
     return request;
   }

@@ -18,7 +18,7 @@ ModelConfig small_config() {
 // Values that differ in size, so that another order of summation would show.
 void fill(const ParamTable& table, const ParamBuffer& buffer) {
   for (int id = 0; id < table.count(); ++id) {
-    const MappedView access(buffer[id]);
+    const MappedView access(buffer[id], Access::write);
     for (int64_t i = 0; i < buffer[id].size(); ++i)
       access->as<float>()[i] = std::sin(static_cast<float>(i + 7 * id)) * static_cast<float>(1 + id % 5);
   }
@@ -32,19 +32,19 @@ class OptimizerTest : public ::testing::Test {
     const Backend b = test::backend(pool, best_isa());
     const ExecContext ctx = b.context();
     const auto blocks = (grads_.all().size() + kSumBlock - 1) / kSumBlock;
-    const Buffer sums(static_cast<size_t>(blocks) * sizeof(double), "sums", b.memory);
+    const Buffer buffer(static_cast<size_t>(blocks) * sizeof(double), "sums", b.device.get());
+    const auto sums = device_span<double>(buffer.view(0, DType::f64, Shape{blocks}));
     StepState step;
-    Staged<StepState> staged(b.memory);
-    ctx.kernels.sum_squares(ctx, {.x = grads_.all(), .block_sums = sums.as<double>()});
-    ctx.kernels.finalize_grad_norm(
-        ctx, {.block_sums = sums.as<double>(), .blocks = blocks, .step = staged.share({&step, 1})});
-    staged.get({&step, 1});
+    DeviceArray<StepState> state(b.device.get());
+    ctx.kernels.sum_squares(ctx, {.x = grads_.all(), .block_sums = sums});
+    ctx.kernels.finalize_grad_norm(ctx, {.block_sums = sums, .step = state.share({&step, 1})});
+    state.download({&step, 1});
     return step.norm;
   }
 
   ParamTable table_{small_config()};
-  const ParamBuffer weights_{table_, DType::f32, "weights", test::memory()};
-  const ParamBuffer grads_{table_, DType::f32, "gradients", test::memory()};
+  const ParamBuffer weights_{table_, DType::f32, "weights", test::device()};
+  const ParamBuffer grads_{table_, DType::f32, "gradients", test::device()};
 };
 
 TEST_F(OptimizerTest, TheNormIsThatOfAllParameters) {
@@ -62,14 +62,14 @@ TEST_F(OptimizerTest, TheNormIsThatOfAllParameters) {
 // Without a gradient only weight decay moves a parameter, where it applies.
 TEST_F(OptimizerTest, DecaysMatricesAndNothingElse) {
   for (const TensorView& w : weights_.views())
-    std::fill_n(MappedView(w)->as<float>(), w.size(), 2.0f);
+    std::fill_n(MappedView(w, Access::write)->as<float>(), w.size(), 2.0f);
   ThreadPool pool(3);
   const auto optimizer = make_adamw(table_, {.weight_decay = 0.1});
-  const OptimizerState state(optimizer->buffers(), table_, DType::f32, test::memory());
+  const OptimizerState state(optimizer->buffers(), table_, DType::f32, test::device());
   StepState step{.lr = 0.01, .updates = 1, .grad_scale = 1};
-  Staged<StepState> staged(test::memory());
+  DeviceArray<StepState> shared(test::device());
   optimizer->update(test::backend(pool, best_isa()).context(), weights_, grads_, state,
-                    *staged.share({&step, 1}));
+                    shared.share({&step, 1}));
   for (int id = 0; id < table_.count(); ++id) {
     const float want = table_[id].decay ? 2.0f * (1 - 0.01f * 0.1f) : 2.0f;
     for (const float x : test::floats(weights_[id]))
@@ -81,7 +81,7 @@ TEST_F(OptimizerTest, KeepsWhatItSaysOfWhatIsTrained) {
   for (int id = 3; id < table_.count(); ++id)
     table_.set_trainable(id, false);
   const std::vector<OptimizerBuffer> buffers = {{"m"}, {"count", {2, 3}}};
-  const OptimizerState state(buffers, table_, DType::f32, test::memory());
+  const OptimizerState state(buffers, table_, DType::f32, test::device());
   std::vector<std::string> names;
   int64_t elements = 0;
   for (const OptimizerState::Part& part : state.parts()) {

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "io/safetensors.h"
+#include "kernels/unwrap.h"
 #include "model/model_files.h"
 #include "support/backend.h"
 #include "support/temp_dir.h"
@@ -20,11 +21,11 @@ namespace gpt::test {
 namespace {
 
 // What ops have made of a step.
-StepState host_copy(const StepState& shared) {
-  TensorView bytes = make_view(const_cast<StepState*>(&shared), DType::i8, {int64_t{sizeof shared}});
-  bytes.memory = memory();
+StepState host_copy(DeviceSpan<const StepState> shared) {
+  const TensorView bytes =
+      make_view(const_cast<StepState*>(unwrap(shared)), DType::i8, {int64_t{sizeof(StepState)}}, device());
   StepState step;
-  std::memcpy(&step, MappedView(bytes)->data, sizeof step);
+  std::memcpy(&step, MappedView(bytes, Access::read)->data, sizeof step);
   return step;
 }
 
@@ -33,11 +34,12 @@ class SignMomentum : public Optimizer {
  public:
   std::vector<OptimizerBuffer> buffers() const override { return {{"momentum"}, {"calls", {1}}}; }
   void update(const ExecContext&, const ParamBuffer& weights, const ParamBuffer& grads,
-              const OptimizerState& state, const StepState& shared) const override {
+              const OptimizerState& state, DeviceSpan<const StepState> shared) const override {
     const StepState step = host_copy(shared);
     if (step.grad_scale == 0) return;
-    MappedView(state[1])->as<float>()[0] += 1;
-    const MappedView w(weights.all()), moments(state[0]), gradients(grads.all());
+    MappedView(state[1], Access::read_write)->as<float>()[0] += 1;
+    const MappedView w(weights.all(), Access::read_write), moments(state[0], Access::read_write),
+        gradients(grads.all(), Access::read);
     float *p = w->as<float>(), *m = moments->as<float>();
     const float* g = gradients->as<float>();
     for (int64_t i = 0; i < w->size(); ++i) {
@@ -45,9 +47,14 @@ class SignMomentum : public Optimizer {
       if (m[i] != 0) p[i] -= static_cast<float>(step.lr) * std::copysign(1.0f, m[i]);
     }
   }
-  UpdateSquares last_update(int, const TensorView& weight, const OptimizerState&,
-                            const StepState& step) const override {
-    return {step.lr * step.lr * static_cast<double>(weight.size()), 1};
+  std::vector<UpdateSquares> last_update(const ExecContext&, const ParamBuffer& weights,
+                                         const OptimizerState&,
+                                         DeviceSpan<const StepState> shared) const override {
+    const double lr = host_copy(shared).lr;
+    std::vector<UpdateSquares> sums;
+    for (const TensorView& weight : weights.views())
+      sums.push_back({lr * lr * static_cast<double>(weight.size()), 1});
+    return sums;
   }
   std::string describe() const override { return "sign of the momentum"; }
 };
@@ -75,11 +82,13 @@ class PreferFirst : public Objective {
 
   void run(const ObjectiveCall& call) const override {
     const bool backward = !call.pass.grads.empty();
-    const MappedView v(call.pass.weight(call.first_param)), x(call.hidden), losses(call.losses);
-    const MappedView dv(call.pass.grad(call.first_param)), dx(backward ? call.dhidden : TensorView{});
+    const MappedView v(call.pass.weight(call.first_param), Access::read), x(call.hidden, Access::read),
+        losses(call.losses, Access::write);
+    const MappedView dv(call.pass.grad(call.first_param), Access::read_write),
+        dx(backward ? call.dhidden : TensorView{}, Access::write);
     const int64_t width = x->cols();
     if (backward && !call.pass.accumulate_grads) std::fill_n(dv->as<float>(), width, 0.0f);
-    const StepState step = backward ? host_copy(*call.step) : StepState{};
+    const StepState step = backward ? host_copy(call.step) : StepState{};
     for (int64_t row = 0; row < x->rows(); row += 2 * kTokens) {
       const double margin = score(*x, *v, row) - score(*x, *v, row + kTokens);
       std::fill_n(losses->as<double>() + row, 2 * kTokens, 0.0);
@@ -139,7 +148,7 @@ class ToyRun : public testing::Test {
     std::filesystem::create_directories(request.out);
     request.objective = &objective_;
     request.kernels = &kernels(best_isa());
-    request.memory = memory();
+    request.device = shared_device();
     request.brief = true;
     return request;
   }

@@ -119,10 +119,10 @@ TEST_F(TrainStepTest, TrainsWhatIsTrainable) {
   ParamTable& table = random_.model.table;
   for (int id = 0; id < table.count(); ++id)
     table.set_trainable(id, table[id].role == Role::q_weight || table[id].role == Role::norm2_gain);
-  const ParamBuffer trained(table, DType::f32, "trained weights", memory());
+  const ParamBuffer trained(table, DType::f32, "trained weights", device());
   for (int id = 0; id < table.count(); ++id) {
     if (!trained[id]) continue;
-    copy_rows(random_.weights[id], trained[id]);
+    copy_elements(random_.weights[id], trained[id]);
     random_.model.weights[static_cast<size_t>(id)] = trained[id];
   }
   TrainStep some(random_.model, trained, make_adamw(table, {}), backend(pool_, best_isa()),
@@ -142,7 +142,7 @@ TEST_F(TrainStepTest, TrainsWhatIsTrainable) {
 
 // The numbers depend on the shards alone.
 TEST_F(TrainStepTest, AnyNumberOfProcessesMakesTheSameStep) {
-  if (is_guarded()) GTEST_SKIP() << "processes exchange memory of the host";
+  if (is_shadow()) GTEST_SKIP() << "processes exchange memory of the host";
   TrainStep whole = make(1, {.shards = kBatch, .clip_norm = 1});
   whole.compute_gradients({.lr = 1e-3}, fill());
   const std::vector<float> expected = floats(whole.grads().all());
@@ -236,7 +236,7 @@ Trained train_large(const TrainConfig& config, Communicator& processes) {
 class Zero : public testing::TestWithParam<std::tuple<const char*, double>> {};
 
 TEST_P(Zero, MakesTheSameUpdates) {
-  if (is_guarded()) GTEST_SKIP() << "processes exchange memory of the host";
+  if (is_shadow()) GTEST_SKIP() << "processes exchange memory of the host";
   TrainConfig config{.steps = 10,
                      .batch_size = 4,
                      .micro_batch = 1,
@@ -279,7 +279,7 @@ class FastReduce : public testing::TestWithParam<std::tuple<const char*, int>> {
   static constexpr int kProcesses = 3;
 
   void SetUp() override {
-    if (is_guarded()) GTEST_SKIP() << "processes exchange memory of the host";
+    if (is_shadow()) GTEST_SKIP() << "processes exchange memory of the host";
   }
   // 12 samples, of which ZeRO 2 and 3 need all of a process at once.
   static TrainConfig config(Reduce reduce, int64_t shards) {

@@ -6,11 +6,11 @@ namespace gpt::drivers {
 namespace {
 
 AdamWStep step_of(const AdamWArgs& a, const AdamWRange& range) {
-  const auto t = static_cast<double>(a.step->updates);
+  const auto t = static_cast<double>(unwrap(a.step)->updates);
   const double correction1 = 1 - std::pow(a.beta1, t);
   const double correction2 = 1 - std::pow(a.beta2, t);
-  const double lr = a.step->lr * range.lr_scale;
-  return {.grad_scale = static_cast<float>(a.step->grad_scale),
+  const double lr = unwrap(a.step)->lr * range.lr_scale;
+  return {.grad_scale = static_cast<float>(unwrap(a.step)->grad_scale),
           .one_minus_beta1 = static_cast<float>(1 - a.beta1),
           .one_minus_beta2 = static_cast<float>(1 - a.beta2),
           .step_size = static_cast<float>(lr / correction1),
@@ -24,7 +24,7 @@ AdamWStep step_of(const AdamWArgs& a, const AdamWRange& range) {
 // One region for the whole buffer: a piece of it may hold the end of one range and the start of the next.
 void adamw(const RowKernels& kernels, const ExecContext& ctx, const AdamWArgs& a) noexcept {
   if (a.param.dtype != DType::f32) return ref::adamw(ctx, a);
-  if (a.step->grad_scale == 0) return;
+  if (unwrap(a.step)->grad_scale == 0) return;
   for_pieces(ctx, a.param.size(), [&](int64_t piece, int64_t n) {
     auto range = std::partition_point(a.ranges.begin(), a.ranges.end(),
                                       [&](const AdamWRange& r) { return r.end <= piece; });

@@ -27,6 +27,8 @@ class ForwardTask {
         a_(a),
         s_(a.shape),
         seq_(seq),
+        pages_(unwrap(a.pages)),
+        dropout_key_(s_.dropout.p > 0 ? key_of(s_.dropout) : 0),
         part_(part),
         pieces_(scratch),
         m_(a.shape, pieces_) {}
@@ -113,9 +115,9 @@ class ForwardTask {
     const auto [from, to] = keys();
     const int64_t end = std::min(to, (segment + 1) * kSegmentKeys);
     const int64_t first = std::max(from / kKeyTile * kKeyTile, segment * kSegmentKeys);
-    tile_rows(s_, seq_, first, from, to, m_.rows);
+    tile_rows(s_, seq_, pages_, first, from, to, m_.rows);
     for (int64_t tile = first; tile < end; tile += kKeyTile) {
-      tile_rows(s_, seq_, tile + kKeyTile, from, to, m_.next_rows);
+      tile_rows(s_, seq_, pages_, tile + kKeyTile, from, to, m_.next_rows);
       set_ranges(tile);
       for (int64_t h = 0; h < part_.heads; ++h)
         add_tile(h, tile, sums_of(h));
@@ -175,7 +177,7 @@ class ForwardTask {
 
   void add_tile(int64_t h, int64_t tile, const RowSums& sums) {
     for (int64_t r = 0; m_.keep != nullptr && r < rows(); ++r) {
-      tile_factors(kernels_, s_, first_row() + r / group(), query_head(h) + r % group(), tile,
+      tile_factors(kernels_, s_, dropout_key_, first_row() + r / group(), query_head(h) + r % group(), tile,
                    m_.keep + r * kKeyTile);
     }
     const AttentionForwardTile t = {.rows = rows(),
@@ -219,6 +221,8 @@ class ForwardTask {
   const AttentionArgs& a_;
   const AttentionShape& s_;
   const AttentionSeq& seq_;
+  const int32_t* pages_;
+  uint64_t dropout_key_;
   const ForwardPart part_;
   ScratchPieces pieces_;
   ForwardScratch m_;
@@ -246,19 +250,20 @@ struct ForwardGrid {
   int64_t query_parts, head_parts;
   int64_t segments;  // of keys that are tasks of their own; 1: a task has all keys
 
-  ForwardGrid(const AttentionArgs& a, const LongestSeq& longest, int threads) {
+  ForwardGrid(const AttentionArgs& a, int threads) {
     const int64_t group = group_size(a.shape);
     const auto n_seq = static_cast<int64_t>(a.seqs.size());
+    const int64_t max_q = a.shape.max_q;
     const int64_t enough = 4 * threads;
-    queries = std::max<int64_t>(1, std::min(longest.q, kQueryRows / group));
+    queries = std::max<int64_t>(1, std::min(max_q, kQueryRows / group));
     while (queries * group > kQueryRows / 4 && queries > 1 &&
-           n_seq * a.shape.n_kv_head * parts(longest.q, queries) < enough) {
+           n_seq * a.shape.n_kv_head * parts(max_q, queries) < enough) {
       queries = (queries + 1) / 2;
     }
-    query_parts = parts(longest.q, queries);
+    query_parts = parts(max_q, queries);
     heads = heads_together(a.shape, queries);
     const bool few_tasks = n_seq * parts(a.shape.n_kv_head, heads) < 2 * threads;
-    segments = longest.q == 1 && few_tasks ? most_segments(longest.kv) : 1;
+    segments = max_q == 1 && few_tasks ? most_segments(most_visible_keys(a.shape)) : 1;
     while (heads > 1 && n_seq * query_parts * segments * parts(a.shape.n_kv_head, heads) < 2 * threads)
       --heads;
     head_parts = parts(a.shape.n_kv_head, heads);
@@ -331,16 +336,15 @@ ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_
 template <Isa isa>
 void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept {
   if (a.q.dtype == DType::f64) return ref::attention_forward(ctx, a);
-  const LongestSeq longest = longest_of(a.shape, a.seqs);
-  ctx.scratch.require(attention_scratch(a.shape, longest.q, longest.kv, false, a.q.dtype));
+  GPT_OP_REQUIRE(ctx, ctx.scratch.fits(attention_scratch(a.shape, a.shape.max_q, most_visible_keys(a.shape),
+                                                         false, a.q.dtype)));
   if (a.weights) ref::attention_forward(ctx, a);
   const AttentionKernels& kernels = isa == Isa::avx2 ? kAttentionAvx2 : kAttentionAvx512;
   const bool bf16 = a.q.dtype == DType::bf16 && a.k.dtype == DType::bf16;
   const AttentionTiles tiles = attention_tiles(isa, bf16, bool(a.lse), a.shape.head_dim);
-  const ForwardGrid grid(a, longest, ctx.pool.size());
+  const ForwardGrid grid(a, ctx.pool.size());
   const auto task = [&](int64_t seq, const ForwardPart& part, int thread) {
-    return ForwardTask(kernels, tiles, a, a.seqs[static_cast<size_t>(seq)], part,
-                       ctx.scratch.thread<std::byte>(thread));
+    return ForwardTask(kernels, tiles, a, unwrap(a.seqs)[seq], part, ctx.scratch.thread<std::byte>(thread));
   };
   const auto heads_from = [&](int64_t first) { return std::min(grid.heads, a.shape.n_kv_head - first); };
   const int64_t columns = static_cast<int64_t>(a.seqs.size()) * grid.head_parts;
@@ -349,7 +353,7 @@ void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept 
       // The last queries see the most keys: they go first, so that the threads end together.
       const int64_t seq = i % columns / grid.head_parts;
       const int64_t query = (grid.query_parts - 1 - i / columns) * grid.queries;
-      const int64_t left = a.seqs[static_cast<size_t>(seq)].q_len - query;
+      const int64_t left = unwrap(a.seqs)[seq].q_len - query;
       const int64_t head = i % grid.head_parts * grid.heads;
       if (left > 0) task(seq, {query, std::min(grid.queries, left), head, heads_from(head)}, thread).run();
     });
@@ -359,7 +363,7 @@ void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept 
   const auto single_queries = [&](int64_t tasks, auto work) {
     ctx.pool.parallel_for(tasks, [&](int64_t i, int thread) {
       const int64_t seq = i % columns / grid.head_parts, head = i % grid.head_parts * grid.heads;
-      if (a.seqs[static_cast<size_t>(seq)].q_len == 0) return;
+      if (unwrap(a.seqs)[seq].q_len == 0) return;
       const auto sums_of = [&](int64_t h, int64_t segment) { return sums.at(seq, h, segment); };
       work(task(seq, {0, 1, head, heads_from(head)}, thread), i / columns, sums_of);
     });

@@ -161,14 +161,14 @@ struct BackwardScratch {
 
 // The rows of keys [first, first + kKeyTile) of a sequence; -1 for those outside of [from, to), which are
 // not read.
-inline void tile_rows(const AttentionShape& s, const AttentionSeq& seq, int64_t first, int64_t from,
-                      int64_t to, int64_t* rows) {
+inline void tile_rows(const AttentionShape& s, const AttentionSeq& seq, const int32_t* pages, int64_t first,
+                      int64_t from, int64_t to, int64_t* rows) {
   const int64_t begin = std::max(first, from);
   const int64_t end = std::max(begin, std::min(first + kKeyTile, to));
   std::fill(rows, rows + (begin - first), int64_t{-1});
   for (int64_t t = begin; t < end;) {
-    const int64_t stop = seq.blocks == nullptr ? end : std::min(end, (t / s.block_size + 1) * s.block_size);
-    for (int64_t row = kv_row(s, seq, t); t < stop; ++t)
+    const int64_t stop = pages == nullptr ? end : std::min(end, (t / s.page_size + 1) * s.page_size);
+    for (int64_t row = kv_row(s, seq, pages, t); t < stop; ++t)
       rows[t - first] = row++;
   }
   std::fill(rows + (end - first), rows + kKeyTile, int64_t{-1});
@@ -186,10 +186,10 @@ inline TileRange tile_range(const AttentionShape& s, const AttentionSeq& seq, in
 }
 
 // Dropout factors of one row of weights for the tile of keys at `first`.
-inline void tile_factors(const AttentionKernels& kernels, const AttentionShape& s, int64_t row, int64_t head,
-                         int64_t first, float* factors) {
+inline void tile_factors(const AttentionKernels& kernels, const AttentionShape& s, uint64_t key, int64_t row,
+                         int64_t head, int64_t first, float* factors) {
   const auto element = static_cast<uint64_t>(attention_element(s, row, head, first));
-  kernels.dropout_factors(s.dropout.key, element, kKeyTile, dropout_threshold(s),
+  kernels.dropout_factors(key, element, kKeyTile, dropout_threshold(s),
                           static_cast<float>(1 / (1 - s.dropout.p)), factors);
 }
 

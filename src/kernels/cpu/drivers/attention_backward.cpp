@@ -20,6 +20,7 @@ class BackwardTask {
         a_(a),
         s_(a.shape),
         seq_(seq),
+        dropout_key_(s_.dropout.p > 0 ? key_of(s_.dropout) : 0),
         pieces_(scratch),
         m_(a.shape, seq.q_len, pieces_) {}
 
@@ -27,9 +28,9 @@ class BackwardTask {
     kv_head_ = kv_head;
     for (int64_t g = 0; g < group(); ++g)
       pack_queries(g);
-    tile_rows(s_, seq_, 0, 0, seq_.kv_len, m_.rows);
+    tile_rows(s_, seq_, nullptr, 0, 0, seq_.kv_len, m_.rows);
     for (int64_t tile = 0; tile < seq_.kv_len; tile += kKeyTile) {
-      tile_rows(s_, seq_, tile + kKeyTile, 0, seq_.kv_len, m_.next_rows);
+      tile_rows(s_, seq_, nullptr, tile + kKeyTile, 0, seq_.kv_len, m_.next_rows);
       key_tile(tile);
       std::swap(m_.rows, m_.next_rows);
     }
@@ -113,7 +114,7 @@ class BackwardTask {
       m_.end[r] = range.end;
       m_.lse[r] = a_.lse.row<float>(row)[query_head(g)] * static_cast<float>(kLog2E);
       if (m_.keep != nullptr) {
-        tile_factors(kernels_, s_, row, query_head(g), tile, m_.keep + r * kKeyTile);
+        tile_factors(kernels_, s_, dropout_key_, row, query_head(g), tile, m_.keep + r * kKeyTile);
       }
     }
     tiles_.backward_tile({.rows = n,
@@ -145,6 +146,7 @@ class BackwardTask {
   const AttentionBackwardArgs& a_;
   const AttentionShape& s_;
   const AttentionSeq& seq_;
+  uint64_t dropout_key_;
   ScratchPieces pieces_;
   BackwardScratch m_;
   int64_t kv_head_ = 0;
@@ -155,14 +157,13 @@ class BackwardTask {
 template <Isa isa>
 void attention_backward(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept {
   if (a.q.dtype == DType::f64) return ref::attention_backward(ctx, a);
-  const LongestSeq longest = longest_of(a.shape, a.seqs);
-  ctx.scratch.require(attention_scratch(a.shape, longest.q, longest.kv, true, a.q.dtype));
+  GPT_OP_REQUIRE(ctx, ctx.scratch.fits(attention_scratch(a.shape, a.shape.max_q, most_visible_keys(a.shape),
+                                                         true, a.q.dtype)));
   const AttentionKernels& kernels = isa == Isa::avx2 ? kAttentionAvx2 : kAttentionAvx512;
   const AttentionTiles tiles = attention_tiles(isa, a.q.dtype == DType::bf16, true, a.shape.head_dim);
   const int64_t heads = a.shape.n_kv_head;
   ctx.pool.parallel_for(static_cast<int64_t>(a.seqs.size()) * heads, [&](int64_t task, int thread) {
-    BackwardTask(kernels, tiles, a, a.seqs[static_cast<size_t>(task / heads)],
-                 ctx.scratch.thread<std::byte>(thread))
+    BackwardTask(kernels, tiles, a, unwrap(a.seqs)[task / heads], ctx.scratch.thread<std::byte>(thread))
         .run(task % heads);
   });
 }

@@ -27,6 +27,7 @@ namespace gpt::drivers {
   X(add, AddArgs)                              \
   X(sum_squares, SumSquaresArgs)               \
   X(clamp, ClampArgs)                          \
+  X(convert, ConvertArgs)                      \
   X(adamw, AdamWArgs)
 
 // Each does what ops.h says with the given kernels; types that these do not have go to the reference.

@@ -14,7 +14,7 @@ void add(const RowKernels& kernels, const ExecContext& ctx, const AddArgs& a) no
 
 void clamp(const RowKernels& kernels, const ExecContext& ctx, const ClampArgs& a) noexcept {
   if (a.x.dtype != DType::f32) return ref::clamp(ctx, a);
-  const auto limit = static_cast<float>(a.step ? a.limit * a.step->loss_scale : a.limit);
+  const auto limit = static_cast<float>(a.step ? a.limit * unwrap(a.step)->loss_scale : a.limit);
   if (a.x.dense()) {  // a whole gradient buffer may come as one long row
     float* x = a.x.as<float>();
     for_pieces(ctx, a.x.size(), [&](int64_t begin, int64_t n) { kernels.clamp(x + begin, n, limit); });
@@ -24,12 +24,20 @@ void clamp(const RowKernels& kernels, const ExecContext& ctx, const ClampArgs& a
   }
 }
 
+void convert(const RowKernels& kernels, const ExecContext& ctx, const ConvertArgs& a) noexcept {
+  if (!is_activation(a.dst.dtype) || !is_activation(a.src.dtype)) return ref::convert(ctx, a);
+  for_rows(ctx, a.dst.rows(), a.dst.cols(), [&](int64_t n) {
+    kernels.convert(row_at(a.dst, n), stored_type(a.dst.dtype), row_at(a.src, n), stored_type(a.src.dtype),
+                    a.dst.cols());
+  });
+}
+
 void sum_squares(const RowKernels& kernels, const ExecContext& ctx, const SumSquaresArgs& a) noexcept {
   if (a.x.dtype != DType::f32) return ref::sum_squares(ctx, a);
   static_assert(kTaskElements == kSumBlock);
   const float* x = a.x.as<float>();
   for_pieces(ctx, a.x.size(), [&](int64_t begin, int64_t n) {
-    a.block_sums[begin / kSumBlock] = kernels.sum_squares(x + begin, n);
+    unwrap(a.block_sums)[begin / kSumBlock] = kernels.sum_squares(x + begin, n);
   });
 }
 
@@ -40,9 +48,10 @@ void dropout(const RowKernels& kernels, const ExecContext& ctx, const DropoutArg
   const bool has = is_activation(t) && (a.x.dtype == t || all_f32(a.x));
   if (!has || threshold == 0) return ref::dropout(ctx, a);
   const int64_t cols = a.out.cols();
+  const uint64_t key = key_of(a.dropout);
   for_rows(ctx, a.out.rows(), cols, [&](int64_t n) {
     const DropoutSpan span = {.first = static_cast<uint64_t>((a.dropout.first_row + n) * cols),
-                              .key = a.dropout.key,
+                              .key = key,
                               .last_dropped = static_cast<uint32_t>(threshold - 1),
                               .scale = static_cast<float>(1 / (1 - a.dropout.p))};
     kernels.dropout(row_at(a.out, n), stored_type(t), row_at(a.x, n), stored_type(a.x.dtype), cols, span);

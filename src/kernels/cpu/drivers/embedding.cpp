@@ -8,9 +8,9 @@ void embedding_forward(const RowKernels& kernels, const ExecContext& ctx, const 
   const int64_t cols = a.out.cols();
   const Stored type = stored_type(t);
   for_rows(ctx, a.out.rows(), cols, [&](int64_t n) {
-    const void* token = row_at(a.wte, a.ids[n]);
+    const void* token = row_at(a.wte, unwrap(a.ids)[n]);
     if (a.wpe) {
-      kernels.add(a.out.row<float>(n), token, type, row_at(a.wpe, a.positions[n]), type, cols);
+      kernels.add(a.out.row<float>(n), token, type, row_at(a.wpe, unwrap(a.positions)[n]), type, cols);
     } else {
       kernels.convert(a.out.row<float>(n), Stored::f32, token, type, cols);
     }
@@ -43,8 +43,8 @@ void embedding_backward(const RowKernels& kernels, const ExecContext& ctx,
     if (!a.accumulate_wte) clear_columns(a.dwte, begin, width);
     if (!a.accumulate_wpe) clear_columns(a.dwpe, begin, width);
     for (int64_t n = 0; n < a.dout.rows(); ++n) {
-      if (a.dwte) accumulate(a.dwte.row<float>(a.ids[n]) + begin, n);
-      if (a.dwpe) accumulate(a.dwpe.row<float>(a.positions[n]) + begin, n);
+      if (a.dwte) accumulate(a.dwte.row<float>(unwrap(a.ids)[n]) + begin, n);
+      if (a.dwpe) accumulate(a.dwpe.row<float>(unwrap(a.positions)[n]) + begin, n);
     }
   });
 }

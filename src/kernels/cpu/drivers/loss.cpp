@@ -17,20 +17,20 @@ void cross_entropy(const RowKernels& kernels, const ExecContext& ctx, const Cros
     void* dlogits = row_at(a.dlogits, n);
     const double weight = row_weight(a, n);
     if (weight == 0) {
-      a.losses[n] = 0;
+      unwrap(a.losses)[n] = 0;
       if (dlogits != nullptr)
         std::memset(dlogits, 0, static_cast<size_t>(vocab) * dtype_size(a.dlogits.dtype));
     } else {
-      const double scale = a.step ? a.step->loss_scale * a.step->loss_weight : 1;
+      const double scale = loss_factor(a.step);
       const double loss = kernels.cross_entropy({.n = vocab,
                                                  .dlogits_type = stored_type(a.dlogits.dtype),
                                                  .logits = a.logits.row<float>(n),
-                                                 .target = a.targets[n],
+                                                 .target = unwrap(a.targets)[n],
                                                  .dlogits = dlogits,
                                                  .scale = scale * weight,
                                                  .softcap = a.softcap,
                                                  .sharpness = 1 / a.temperature});
-      a.losses[n] = weight * loss;
+      unwrap(a.losses)[n] = weight * loss;
     }
   });
 }

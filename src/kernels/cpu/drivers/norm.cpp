@@ -86,7 +86,7 @@ ScratchNeed norm_backward_scratch(int64_t rows, int64_t cols, DType dtype) {
 void norm_backward(const RowKernels& kernels, const ExecContext& ctx, const NormBackwardArgs& a) noexcept {
   if (!all_f32(a.dx, a.x, a.dresidual) || !is_activation(a.dout.dtype)) return ref::norm_backward(ctx, a);
   const int64_t cols = a.x.cols(), blocks = blocks_of(a.x.rows());
-  ctx.scratch.require(norm_backward_scratch(a.x.rows(), cols, a.x.dtype));
+  GPT_OP_REQUIRE(ctx, ctx.scratch.fits(norm_backward_scratch(a.x.rows(), cols, a.x.dtype)));
   auto* partials = ctx.scratch.all<float>();
   // A block of rows is one task: it leaves the block's sums of dgain and dbias in its part of the scratch.
   for_tasks(ctx, blocks, a.x.size(),

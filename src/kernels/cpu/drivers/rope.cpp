@@ -6,8 +6,8 @@ void rope(const RowKernels& kernels, const ExecContext& ctx, const RopeArgs& a) 
   const OneTypeKernels* typed = kernels_of(kernels, a.x.dtype);
   if (typed == nullptr) return ref::rope(ctx, a);
   for_rows(ctx, a.x.rows(), a.n_head * a.head_dim, [&](int64_t n) {
-    typed->rope(row_at(a.x, n), a.n_head, a.head_dim, a.cos.row<float>(a.positions[n]),
-                a.sin.row<float>(a.positions[n]), static_cast<float>(a.sign), a.interleaved);
+    typed->rope(row_at(a.x, n), a.n_head, a.head_dim, a.cos.row<float>(unwrap(a.positions)[n]),
+                a.sin.row<float>(unwrap(a.positions)[n]), static_cast<float>(a.sign), a.interleaved);
   });
 }
 

@@ -16,14 +16,15 @@ void scatter_rows(const RowKernels& kernels, const ExecContext& ctx, const Scatt
     if (quantized) {
       const int64_t groups = a.scale.cols(), width = cols / groups;
       for (int64_t g = 0; g < groups; ++g) {
-        a.scale.row<float>(a.rows[n])[g] =
-            kernels.quantize(a.dst.row<int8_t>(a.rows[n]) + g * width,
+        a.scale.row<float>(unwrap(a.rows)[n])[g] =
+            kernels.quantize(a.dst.row<int8_t>(unwrap(a.rows)[n]) + g * width,
                              row_at(a.src.slice_cols(g * width, width), n), from, width);
       }
     } else if (a.dst.dtype == a.src.dtype) {  // the C library has the fastest copies there are
-      std::memcpy(row_at(a.dst, a.rows[n]), row_at(a.src, n), bytes);
+      std::memcpy(row_at(a.dst, unwrap(a.rows)[n]), row_at(a.src, n), bytes);
     } else {
-      kernels.convert(row_at(a.dst, a.rows[n]), stored_type(a.dst.dtype), row_at(a.src, n), from, cols);
+      kernels.convert(row_at(a.dst, unwrap(a.rows)[n]), stored_type(a.dst.dtype), row_at(a.src, n), from,
+                      cols);
     }
   });
 }

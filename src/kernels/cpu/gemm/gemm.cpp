@@ -98,7 +98,7 @@ class Gemm {
   }
 
   void run() const {
-    GPT_ASSERT(scratch_words() * kWordBytes <= ctx_.scratch.per_thread_bytes);
+    GPT_OP_REQUIRE(ctx_, scratch_words() * kWordBytes <= ctx_.scratch.per_thread_bytes);
     const auto task = [this](int64_t task, int thread) {
       // The lower rows of a triangle have most to do: they come first.
       const int64_t down = task % grid_.m_tasks;
@@ -459,7 +459,7 @@ class Gemm {
 
 void gemm(const ExecContext& ctx, Isa isa, const GemmArgs& p) {
   if (p.y.rows() == 0 || p.y.cols() == 0) return;
-  ctx.scratch.require(gemm_scratch(p.y.rows(), p.y.cols(), p.a.cols()));
+  GPT_OP_REQUIRE(ctx, ctx.scratch.fits(gemm_scratch(p.y.rows(), p.y.cols(), p.a.cols())));
   Gemm(ctx, isa, p).run();
 }
 

@@ -15,14 +15,14 @@ const KernelTable& reference() {
 }
 
 // The type that a product is computed in.
-DType compute_type(const TensorView& w, const PackedMatrix* packed, std::optional<DType> wanted = {}) {
-  return packed ? packed->dtype : wanted.value_or(w.dtype);
+DType compute_type(const TensorView& w, const PackedMatrix& packed, std::optional<DType> wanted = {}) {
+  return packed ? packed.dtype : wanted.value_or(w.dtype);
 }
 
 // This kernel keeps row_invariant without being asked.
 template <Isa isa>
 void linear_forward(const ExecContext& ctx, const LinearArgs& args) noexcept {
-  if (args.packed && is_quantized(args.packed->dtype)) return quant::linear_forward(ctx, args);
+  if (args.packed && is_quantized(args.packed.dtype)) return quant::linear_forward(ctx, args);
   if (is_quantized(args.w.dtype)) return quant::linear_forward_rows(ctx, args);
   const DType compute = compute_type(args.w, args.packed, args.compute);
   if (!gemm::has_layout(isa, compute)) return reference().linear_forward(ctx, args);
@@ -30,7 +30,7 @@ void linear_forward(const ExecContext& ctx, const LinearArgs& args) noexcept {
              {.compute = compute,
               .y = args.y,
               .a = args.x,
-              .packed = args.packed,
+              .packed = args.packed ? &args.packed : nullptr,
               .b = args.w,
               .bias = args.bias.as<float>(),
               .act = args.act,
@@ -47,7 +47,7 @@ void linear_backward_input(const ExecContext& ctx, const LinearBackwardInputArgs
              {.compute = compute,
               .y = args.dx,
               .a = args.dy,
-              .packed = args.packed,
+              .packed = args.packed ? &args.packed : nullptr,
               .b = args.w,
               .b_transposed = true,
               .accumulate = args.accumulate,
@@ -65,8 +65,8 @@ void linear_backward_weight(const ExecContext& ctx, const LinearBackwardWeightAr
 
 template <Isa isa>
 void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& args) noexcept {
-  if (is_quantized(args.dst->dtype)) return quant::pack_matrix(ctx, args);
-  if (!gemm::has_layout(isa, args.dst->dtype)) return reference().pack_matrix(ctx, args);
+  if (is_quantized(args.dst.dtype)) return quant::pack_matrix(ctx, args);
+  if (!gemm::has_layout(isa, args.dst.dtype)) return reference().pack_matrix(ctx, args);
   gemm::pack_weights(ctx, isa, args);
 }
 

@@ -14,7 +14,7 @@ class Packer {
   Packer(const ExecContext& ctx, Isa isa, const PackMatrixArgs& args)
       : ctx_(ctx),
         args_(args),
-        m_(*args.dst),
+        m_(args.dst),
         layout_(layout_of(isa, m_.dtype)),
         nr_(layout_.kernels.nr),
         n_(m_.transposed ? m_.in : m_.out),

@@ -24,10 +24,10 @@ void mirror(const ExecContext& ctx, const TensorView& y) {
 }  // namespace
 
 void syrk(const ExecContext& ctx, Isa isa, const SyrkArgs& args) {
-  ctx.scratch.require(syrk_scratch(isa, args.x.rows(), args.x.cols(), args.compute));
+  GPT_OP_REQUIRE(ctx, ctx.scratch.fits(syrk_scratch(isa, args.x.rows(), args.x.cols(), args.compute)));
   PackedMatrix packed{
       .data = ctx.scratch.shared, .dtype = args.compute, .out = args.x.rows(), .in = args.x.cols()};
-  pack_weights(ctx, isa, {.dst = &packed, .parts = {&args.x, 1}});
+  pack_weights(ctx, isa, {.dst = packed, .parts = {&args.x, 1}});
   gemm(ctx, isa, {.compute = args.compute, .y = args.y, .a = args.x, .packed = &packed, .lower = true});
   mirror(ctx, args.y);
 }

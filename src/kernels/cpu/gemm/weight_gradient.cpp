@@ -76,7 +76,7 @@ class WeightGradient {
   }
 
   void run() const {
-    GPT_ASSERT(mc_ <= kMc && a_offset(mc_, kc_) * kWordBytes <= ctx_.scratch.per_thread_bytes);
+    GPT_OP_REQUIRE(ctx_, mc_ <= kMc && a_offset(mc_, kc_) * kWordBytes <= ctx_.scratch.per_thread_bytes);
     const int64_t n_blocks = std::max<int64_t>(1, ceil_div(k_words_, kc_));
     const int64_t depth =
         std::max<int64_t>(1, kPackedXWords / std::max<int64_t>(1, kc_ * panels_ * kernels_.nr));
@@ -235,7 +235,8 @@ class WeightGradient {
 
 void weight_gradient(const ExecContext& ctx, Isa isa, const LinearBackwardWeightArgs& args) {
   if (args.dw.size() == 0) return;
-  ctx.scratch.require(weight_gradient_scratch(args.dy.rows(), args.dw.rows(), args.dw.cols()));
+  GPT_OP_REQUIRE(ctx,
+                 ctx.scratch.fits(weight_gradient_scratch(args.dy.rows(), args.dw.rows(), args.dw.cols())));
   WeightGradient(ctx, isa, args).run();
 }
 

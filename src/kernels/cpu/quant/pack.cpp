@@ -27,7 +27,7 @@ void place(const BlockQ4& block, int64_t o, uint8_t* dst) {
 
 template <class Block>
 void pack_panel(const PackMatrixArgs& a, int64_t panel) {
-  const PackedMatrix& m = *a.dst;
+  const PackedMatrix& m = a.dst;
   const int64_t blocks = m.in / kQuantBlock, bytes = panel_block_bytes(m.dtype);
   auto* dst = static_cast<uint8_t*>(m.data) + panel * blocks * bytes;
   const int64_t first = panel * kNr, outputs = std::min(kNr, m.out - first);
@@ -42,8 +42,8 @@ void pack_panel(const PackMatrixArgs& a, int64_t panel) {
 }  // namespace
 
 void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& a) {
-  ctx.pool.parallel_for((a.dst->out + kNr - 1) / kNr, [&](int64_t panel, int) {
-    if (a.dst->dtype == DType::q8_0) {
+  ctx.pool.parallel_for((a.dst.out + kNr - 1) / kNr, [&](int64_t panel, int) {
+    if (a.dst.dtype == DType::q8_0) {
       pack_panel<BlockQ8>(a, panel);
     } else {
       pack_panel<BlockQ4>(a, panel);

@@ -78,7 +78,7 @@ class Product {
   Product(const ExecContext& ctx, const LinearArgs& a, int64_t in, int64_t out)
       : ctx_(ctx),
         a_(a),
-        kernels_(kernels_of(ctx.kernels.isa)),
+        kernels_(kernels_of(isa_of(ctx.kernels))),
         blocks_(in / kQuantBlock),
         in_(in),
         out_(out) {}
@@ -105,7 +105,7 @@ class Product {
                 .y = element(a_.y, p.row, p.col),
                 .y_dtype = a_.y.dtype,
                 .y_stride = a_.y.ld * static_cast<int64_t>(dtype_size(a_.y.dtype)),
-                .prefetch_distance = streaming_distance(ctx_.kernels.isa)};
+                .prefetch_distance = streaming_distance(isa_of(ctx_.kernels))};
     if (!a_.act) return kernel(s);
     s.y = reinterpret_cast<uint8_t*>(sums);
     s.y_dtype = DType::f32;
@@ -139,21 +139,21 @@ class Product {
 class PackedProduct : Product {
  public:
   PackedProduct(const ExecContext& ctx, const LinearArgs& a)
-      : Product(ctx, a, a.packed->in, a.packed->out),
-        panel_bytes_(blocks_ * panel_block_bytes(a.packed->dtype)),
+      : Product(ctx, a, a.packed.in, a.packed.out),
+        panel_bytes_(blocks_ * panel_block_bytes(a.packed.dtype)),
         x_stride_(blocks_ * kernels_.product.act_block_bytes) {}
 
   void run() const {
-    quantize_x(a_.packed->dtype, kernels_.product.quantize, x_stride_);
-    const int64_t rows = a_.y.rows(), panels = ceil_div(a_.packed->out, kNr);
+    quantize_x(a_.packed.dtype, kernels_.product.quantize, x_stride_);
+    const int64_t rows = a_.y.rows(), panels = ceil_div(a_.packed.out, kNr);
     const int64_t per_task = panels_per_task(panels, panel_bytes_);
     const int64_t across = ceil_div(panels, per_task);
     ctx_.pool.parallel_streams(ceil_div(rows, kRowsPerTask) * across, [&](int64_t task, int thread) {
       const int64_t row = task / across * kRowsPerTask, first = task % across * per_task;
       const int64_t n = std::min(kRowsPerTask, rows - row);
       for (int64_t s = first; s < std::min(panels, first + per_task); ++s)
-        multiply_panel(kernels_.product.multiply_panel, a_.packed->dtype,
-                       static_cast<const uint8_t*>(a_.packed->data) + s * panel_bytes_, x_stride_,
+        multiply_panel(kernels_.product.multiply_panel, a_.packed.dtype,
+                       static_cast<const uint8_t*>(a_.packed.data) + s * panel_bytes_, x_stride_,
                        {row, n, s * kNr}, ctx_.scratch.thread<float>(thread));
     });
   }
@@ -229,12 +229,12 @@ class BlockRowProduct : Product {
 }  // namespace
 
 void linear_forward(const ExecContext& ctx, const LinearArgs& args) {
-  ctx.scratch.require(scratch_need(args.x.rows(), args.packed->in));
+  GPT_OP_REQUIRE(ctx, ctx.scratch.fits(scratch_need(args.x.rows(), args.packed.in)));
   PackedProduct(ctx, args).run();
 }
 
 void linear_forward_rows(const ExecContext& ctx, const LinearArgs& args) {
-  ctx.scratch.require(scratch_need(args.x.rows(), args.w.cols()));
+  GPT_OP_REQUIRE(ctx, ctx.scratch.fits(scratch_need(args.x.rows(), args.w.cols())));
   BlockRowProduct(ctx, args).run();
 }
 

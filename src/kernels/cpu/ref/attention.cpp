@@ -37,11 +37,12 @@ double dot(const TensorView& q, int64_t row, int64_t head, const HeadRows& keys,
 // Scores of one query against the keys it may see, then their softmax, in w from the first of these on.
 // Returns log(sum exp(score)).
 double attention_weights(const AttentionShape& s, const AttentionSeq& seq, const TensorView& q, int64_t row,
-                         int64_t head, const HeadRows& keys, KeyRange range, double* w) {
+                         int64_t head, const HeadRows& keys, const int32_t* pages, KeyRange range,
+                         double* w) {
   double top = -std::numeric_limits<double>::infinity();
   for (int64_t t = range.begin; t < range.end; ++t) {
     double& score = w[t - range.begin];
-    score = dot(q, row, head, keys, kv_row(s, seq, t)) * s.scale;
+    score = dot(q, row, head, keys, kv_row(s, seq, pages, t)) * s.scale;
     top = std::max(top, score);
   }
   const int64_t n = range.end - range.begin;
@@ -57,13 +58,14 @@ double attention_weights(const AttentionShape& s, const AttentionSeq& seq, const
 // The task that computes row i of a head: weights, optional dropout, weighted sum of the values.
 void forward_row(const AttentionArgs& a, int64_t seq_index, int64_t head, int64_t i, double* w) {
   const AttentionShape& s = a.shape;
-  const AttentionSeq& seq = a.seqs[static_cast<size_t>(seq_index)];
+  const AttentionSeq& seq = unwrap(a.seqs)[seq_index];
+  const int32_t* const pages = unwrap(a.pages);
   const int64_t row = seq.q_start + i;
   const KeyRange range = visible_keys(s, seq, i);
   const int64_t kv_head = head / (s.n_head / s.n_kv_head);
   const HeadRows keys = {a.k, a.k_scale, kv_head, s.head_dim};
   const HeadRows values = {a.v, a.v_scale, kv_head, s.head_dim};
-  const double lse = attention_weights(s, seq, a.q, row, head, keys, range, w);
+  const double lse = attention_weights(s, seq, a.q, row, head, keys, pages, range, w);
   if (a.lse) set(a.lse, row, head, lse);
 
   const DropoutMask mask(s.dropout);
@@ -72,7 +74,7 @@ void forward_row(const AttentionArgs& a, int64_t seq_index, int64_t head, int64_
   for (int64_t d = 0; d < s.head_dim; ++d) {
     double sum = 0;
     for (int64_t t = range.begin; t < range.end; ++t)
-      sum += w[t - range.begin] * values.at(kv_row(s, seq, t), d);
+      sum += w[t - range.begin] * values.at(kv_row(s, seq, pages, t), d);
     set(a.out, row, head * s.head_dim + d, sum);
   }
   if (!a.weights) return;
@@ -123,7 +125,7 @@ class BackwardGroup {
   }
 
   Weight weight(int64_t head, int64_t i, int64_t t) const {
-    const int64_t row = seq_.q_start + i, key_row = kv_row(s_, seq_, t);
+    const int64_t row = seq_.q_start + i, key_row = kv_row(s_, seq_, nullptr, t);
     const double score = dot(a_.q, row, head, keys_, key_row) * s_.scale;
     const double w = std::exp(score - get<double>(a_.lse, row, head));
     const double factor = mask_.factor(attention_element(s_, row, head, t));
@@ -137,7 +139,7 @@ class BackwardGroup {
     for (int64_t t = range.begin; t < range.end; ++t) {
       const Weight w = weight(head, i, t);
       for (int64_t d = 0; d < s_.head_dim; ++d)
-        first_[d] += w.dscore * keys_.at(kv_row(s_, seq_, t), d);
+        first_[d] += w.dscore * keys_.at(kv_row(s_, seq_, nullptr, t), d);
     }
     for (int64_t d = 0; d < s_.head_dim; ++d)
       set(a_.dq, seq_.q_start + i, head * s_.head_dim + d, first_[d]);
@@ -158,8 +160,8 @@ class BackwardGroup {
       }
     }
     for (int64_t d = 0; d < s_.head_dim; ++d) {
-      set(a_.dk, kv_row(s_, seq_, t), kv_head_ * s_.head_dim + d, first_[d]);
-      set(a_.dv, kv_row(s_, seq_, t), kv_head_ * s_.head_dim + d, second_[d]);
+      set(a_.dk, kv_row(s_, seq_, nullptr, t), kv_head_ * s_.head_dim + d, first_[d]);
+      set(a_.dv, kv_row(s_, seq_, nullptr, t), kv_head_ * s_.head_dim + d, second_[d]);
     }
   }
 
@@ -184,21 +186,21 @@ ScratchNeed attention_scratch(const AttentionShape& shape, int64_t, int64_t max_
 
 void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept {
   const auto n_seq = static_cast<int64_t>(a.seqs.size());
-  const LongestSeq longest = longest_of(a.shape, a.seqs);
-  ctx.scratch.require(attention_scratch(a.shape, longest.q, longest.kv, false, a.q.dtype));
+  GPT_OP_REQUIRE(ctx, ctx.scratch.fits(attention_scratch(a.shape, a.shape.max_q, most_visible_keys(a.shape),
+                                                         false, a.q.dtype)));
   ctx.pool.parallel_for(n_seq * a.shape.n_head, [&](int64_t task, int thread) {
     const int64_t seq = task / a.shape.n_head;
-    for (int64_t i = 0; i < a.seqs[static_cast<size_t>(seq)].q_len; ++i)
+    for (int64_t i = 0; i < unwrap(a.seqs)[seq].q_len; ++i)
       forward_row(a, seq, task % a.shape.n_head, i, ctx.scratch.thread<double>(thread));
   });
 }
 
 void attention_backward(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept {
   const auto n_seq = static_cast<int64_t>(a.seqs.size());
-  const LongestSeq longest = longest_of(a.shape, a.seqs);
-  ctx.scratch.require(attention_scratch(a.shape, longest.q, longest.kv, true, a.q.dtype));
+  GPT_OP_REQUIRE(ctx, ctx.scratch.fits(attention_scratch(a.shape, a.shape.max_q, most_visible_keys(a.shape),
+                                                         true, a.q.dtype)));
   ctx.pool.parallel_for(n_seq * a.shape.n_kv_head, [&](int64_t task, int thread) {
-    const AttentionSeq& seq = a.seqs[static_cast<size_t>(task / a.shape.n_kv_head)];
+    const AttentionSeq& seq = unwrap(a.seqs)[task / a.shape.n_kv_head];
     BackwardGroup(a, seq, task % a.shape.n_kv_head, ctx.scratch.thread<double>(thread)).run();
   });
 }

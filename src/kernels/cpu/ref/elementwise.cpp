@@ -18,10 +18,11 @@ void scale(const ExecContext& ctx, const ScaleArgs& a) noexcept {
 }
 
 void ema(const ExecContext& ctx, const EmaArgs& a) noexcept {
-  if (a.step->grad_scale == 0) return;
-  dispatch(a.average.dtype, [&]<class T>(T) {
+  if (unwrap(a.step)->grad_scale == 0) return;
+  dispatch(ctx, a.average.dtype, [&]<class T>(T) {
     constexpr int64_t kPiece = 4096;
-    const auto weight = static_cast<T>(std::max(1 - a.decay, 1 / static_cast<double>(a.step->updates)));
+    const auto weight =
+        static_cast<T>(std::max(1 - a.decay, 1 / static_cast<double>(unwrap(a.step)->updates)));
     T* average = a.average.as<T>();
     const T* x = a.x.as<T>();
     const int64_t size = a.x.size();
@@ -42,8 +43,8 @@ void dropout(const ExecContext& ctx, const DropoutArgs& a) noexcept {
 }
 
 void clamp(const ExecContext& ctx, const ClampArgs& a) noexcept {
-  dispatch(a.x.dtype, [&]<class T>(T) {
-    const T limit = static_cast<T>(a.step ? a.limit * a.step->loss_scale : a.limit);
+  dispatch(ctx, a.x.dtype, [&]<class T>(T) {
+    const T limit = static_cast<T>(a.step ? a.limit * unwrap(a.step)->loss_scale : a.limit);
     for_rows(ctx, a.x.rows(), [&](int64_t n) {
       T* x = a.x.row<T>(n);
       for (int64_t c = 0; c < a.x.cols(); ++c)
@@ -53,14 +54,14 @@ void clamp(const ExecContext& ctx, const ClampArgs& a) noexcept {
 }
 
 void sum_squares(const ExecContext& ctx, const SumSquaresArgs& a) noexcept {
-  dispatch(a.x.dtype, [&]<class T>(T) {
+  dispatch(ctx, a.x.dtype, [&]<class T>(T) {
     const int64_t size = a.x.size();
     const T* x = a.x.as<T>();
     ctx.pool.parallel_for((size + kSumBlock - 1) / kSumBlock, [&](int64_t block, int) {
       double sum = 0;
       for (int64_t i = block * kSumBlock; i < std::min(size, (block + 1) * kSumBlock); ++i)
         sum += double{x[i]} * x[i];
-      a.block_sums[block] = sum;
+      unwrap(a.block_sums)[block] = sum;
     });
   });
 }

@@ -7,13 +7,13 @@ namespace {
 // Rows of blocks, 32 elements at a time.
 void embed_blocks(const ExecContext& ctx, const EmbeddingArgs& a) {
   for_rows(ctx, a.out.rows(), [&](int64_t n) {
-    const void* row = a.wte.slice_rows(a.ids[n], 1).data;
+    const void* row = a.wte.slice_rows(unwrap(a.ids)[n], 1).data;
     for (int64_t b = 0; b < a.out.cols() / kQuantBlock; ++b) {
       float values[kQuantBlock];
       dequantize_block(a.wte.dtype, row, b, values);
       for (int64_t j = 0; j < kQuantBlock; ++j) {
         const int64_t c = b * kQuantBlock + j;
-        set(a.out, n, c, a.wpe ? values[j] + get(a.wpe, a.positions[n], c) : double{values[j]});
+        set(a.out, n, c, a.wpe ? values[j] + get(a.wpe, unwrap(a.positions)[n], c) : double{values[j]});
       }
     }
   });
@@ -32,8 +32,8 @@ void embedding_forward(const ExecContext& ctx, const EmbeddingArgs& a) noexcept 
   if (is_quantized(a.wte.dtype)) return embed_blocks(ctx, a);
   for_rows(ctx, a.out.rows(), [&](int64_t n) {
     for (int64_t c = 0; c < a.out.cols(); ++c) {
-      const double token = get(a.wte, a.ids[n], c);
-      set(a.out, n, c, a.wpe ? token + get(a.wpe, a.positions[n], c) : token);
+      const double token = get(a.wte, unwrap(a.ids)[n], c);
+      set(a.out, n, c, a.wpe ? token + get(a.wpe, unwrap(a.positions)[n], c) : token);
     }
   });
 }
@@ -52,8 +52,8 @@ void embedding_backward(const ExecContext& ctx, const EmbeddingBackwardArgs& a) 
     if (!a.accumulate_wpe) clear_columns(a.dwpe, begin, end);
     for (int64_t n = 0; n < a.dout.rows(); ++n) {
       for (int64_t c = begin; c < end; ++c) {
-        if (a.dwte) accumulate(a.dwte, a.ids[n], c, get(a.dout, n, c));
-        if (a.dwpe) accumulate(a.dwpe, a.positions[n], c, get(a.dout, n, c));
+        if (a.dwte) accumulate(a.dwte, unwrap(a.ids)[n], c, get(a.dout, n, c));
+        if (a.dwpe) accumulate(a.dwpe, unwrap(a.positions)[n], c, get(a.dout, n, c));
       }
     }
   });

@@ -12,9 +12,9 @@ struct Weights {
   DType compute;  // what operands are rounded to
 };
 
-Weights weights_of(const TensorView& w, const PackedMatrix* packed, std::optional<DType> compute = {}) {
-  if (packed == nullptr) return {w, compute.value_or(w.dtype)};
-  return {make_view(packed->data, packed->dtype, {packed->out, packed->in}), packed->dtype};
+Weights weights_of(const TensorView& w, const PackedMatrix& packed, std::optional<DType> compute = {}) {
+  if (!packed) return {w, compute.value_or(w.dtype)};
+  return {make_view(packed.data, packed.dtype, {packed.out, packed.in}), packed.dtype};
 }
 
 // A row or a column of a matrix, its elements rounded to `compute`.
@@ -79,10 +79,10 @@ double add_dot(double sum, const Line<T>& a, const Line<T>& b, int64_t n) {
 }  // namespace
 
 void linear_forward(const ExecContext& ctx, const LinearArgs& a) noexcept {
-  if (a.packed && is_quantized(a.packed->dtype)) return quantized_linear_forward(ctx, a);
+  if (a.packed && is_quantized(a.packed.dtype)) return quantized_linear_forward(ctx, a);
   if (is_quantized(a.w.dtype)) return quantized_rows_forward(ctx, a);
   const Weights m = weights_of(a.w, a.packed, a.compute);
-  dispatch(a.x.dtype, [&]<class T>(T) {
+  dispatch(ctx, a.x.dtype, [&]<class T>(T) {
     for_rows(ctx, a.x.rows(), [&](int64_t n) {
       for (int64_t o = 0; o < m.w.rows(); ++o) {
         double sum = add_dot<T>(at_or<T>(a.bias, o, 0), {a.x, n, true, m.compute}, {m.w, o, true, m.compute},
@@ -99,7 +99,7 @@ void linear_forward(const ExecContext& ctx, const LinearArgs& a) noexcept {
 
 void linear_backward_input(const ExecContext& ctx, const LinearBackwardInputArgs& a) noexcept {
   const Weights m = weights_of(a.w, a.packed);
-  dispatch(a.dx.dtype, [&]<class T>(T) {
+  dispatch(ctx, a.dx.dtype, [&]<class T>(T) {
     for_rows(ctx, a.dx.rows(), [&](int64_t n) {
       for (int64_t i = 0; i < m.w.cols(); ++i) {
         double sum = add_dot<T>(a.accumulate ? get<T>(a.dx, n, i) : T{0}, {a.dy, n, true, m.compute},
@@ -112,7 +112,7 @@ void linear_backward_input(const ExecContext& ctx, const LinearBackwardInputArgs
 }
 
 void linear_backward_weight(const ExecContext& ctx, const LinearBackwardWeightArgs& a) noexcept {
-  dispatch(a.dw.dtype, [&]<class T>(T) {
+  dispatch(ctx, a.dw.dtype, [&]<class T>(T) {
     for_rows(ctx, a.dw.rows(), [&](int64_t o) {
       T* dw = a.dw.row<T>(o);
       for (int64_t i = 0; i < a.dw.cols(); ++i) {
@@ -143,8 +143,8 @@ void unpack_row(const TensorView& part, int64_t r, const TensorView& dst, int64_
 }  // namespace
 
 void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& a) noexcept {
-  if (is_quantized(a.dst->dtype)) return quantized_pack_matrix(ctx, a);
-  const TensorView dst = make_view(a.dst->data, a.dst->dtype, {a.dst->out, a.dst->in});
+  if (is_quantized(a.dst.dtype)) return quantized_pack_matrix(ctx, a);
+  const TensorView dst = make_view(a.dst.data, a.dst.dtype, {a.dst.out, a.dst.in});
   int64_t first = 0;
   for (const TensorView& part : a.parts) {
     for_rows(ctx, part.rows(), [&](int64_t r) {

@@ -8,8 +8,8 @@ namespace {
 
 void cross_entropy_row(const CrossEntropyArgs& a, int64_t n) {
   const int64_t vocab = a.logits.cols();
-  const int32_t target = a.targets[n];
-  a.losses[n] = 0;
+  const int32_t target = unwrap(a.targets)[n];
+  unwrap(a.losses)[n] = 0;
   const double weight = row_weight(a, n);
   if (weight == 0) {
     for (int64_t v = 0; a.dlogits && v < vocab; ++v)
@@ -28,9 +28,9 @@ void cross_entropy_row(const CrossEntropyArgs& a, int64_t n) {
   for (int64_t v = 0; v < vocab; ++v)
     sum += std::exp(capped(v) - top);
   const double lse = top + std::log(sum);
-  a.losses[n] = weight * (lse - capped(target));
+  unwrap(a.losses)[n] = weight * (lse - capped(target));
   if (!a.dlogits) return;
-  const double scale = weight * (a.step ? a.step->loss_scale * a.step->loss_weight : 1);
+  const double scale = weight * loss_factor(a.step);
   // In this order a narrower gradient never overwrites a logit that is still to be read.
   for (int64_t v = 0; v < vocab; ++v) {
     const double z = capped(v);

@@ -127,9 +127,9 @@ class Muon {
 
   // M, U, and the sums of squares of U's rows.
   void momentum() const {
-    const auto scale = static_cast<T>(a_.step->grad_scale);
-    const auto mu = static_cast<T>(a_.momentum.at(a_.step->step));
-    const auto rest = static_cast<T>(1 - a_.momentum.at(a_.step->step));
+    const auto scale = static_cast<T>(unwrap(a_.step)->grad_scale);
+    const auto mu = static_cast<T>(a_.momentum.at(unwrap(a_.step)->step));
+    const auto rest = static_cast<T>(1 - a_.momentum.at(unwrap(a_.step)->step));
     std::fill_n(row_values_, rows_, 0.0);
     for_tiles(x_, Use::write, [&](int64_t r, int64_t from, int64_t n, T* u) {
       const T* grad = matrix_.grad.row<T>(r) + from;
@@ -171,7 +171,7 @@ class Muon {
 
   // y = a x + (b A + c A A) x
   void iterate(const Quintic& q, const TensorView& x, const TensorView& y) const {
-    const ExecContext ctx{ctx_.pool, ctx_.kernels, rest_};
+    const ExecContext ctx{ctx_.device, ctx_.pool, ctx_.kernels, rest_};
     const DType compute = x.dtype == DType::f64 ? DType::f64 : a_.compute;
     ctx.kernels.syrk(ctx, {.y = gram_, .x = x, .compute = compute});
     ctx.kernels.syrk(ctx, {.y = polynomial_, .x = gram_, .compute = compute});
@@ -219,15 +219,16 @@ class Muon {
   }
 
   double decay() const {
-    if (is_torch()) return a_.step->lr * matrix_.decay;
+    if (is_torch()) return unwrap(a_.step)->lr * matrix_.decay;
     constexpr double kPi = 3.14159265358979323846;
-    const double way =
-        static_cast<double>(a_.step->step) / static_cast<double>(std::max<int64_t>(1, a_.momentum.steps));
-    return a_.step->lr * matrix_.decay * 0.5 * (1 + std::cos(kPi * std::min(way, 1.0)));
+    const double way = static_cast<double>(unwrap(a_.step)->step) /
+                       static_cast<double>(std::max<int64_t>(1, a_.momentum.steps));
+    return unwrap(a_.step)->lr * matrix_.decay * 0.5 * (1 + std::cos(kPi * std::min(way, 1.0)));
   }
 
   void update() const {
-    const auto rate = static_cast<T>(a_.step->lr * matrix_.rate), decay = static_cast<T>(this->decay());
+    const auto rate = static_cast<T>(unwrap(a_.step)->lr * matrix_.rate),
+               decay = static_cast<T>(this->decay());
     std::fill_n(row_values_, rows_, 0.0);
     for_tiles(y_, Use::read, [&](int64_t r, int64_t from, int64_t n, const T* y) {
       T* p = matrix_.param.row<T>(r) + from;
@@ -279,13 +280,14 @@ void run(const ExecContext& ctx, ThreadPool& pool, std::byte* begin, const MuonA
   const TensorView& p = matrix.param;
   if (p.size() == 0) return;
   const ScratchNeed need = scratch_of(ctx.kernels, p.rows(), p.cols(), p.dtype, a.compute);
-  const ExecContext own{pool,
+  const ExecContext own{ctx.device,
+                        pool,
                         ctx.kernels,
                         {.shared = begin,
                          .threads = begin + need.shared,
                          .shared_bytes = need.shared,
                          .per_thread_bytes = need.per_thread}};
-  ref::dispatch(p.dtype, [&]<class T>(T) { Muon<T>(own, a, matrix).run(); });
+  ref::dispatch(own, p.dtype, [&]<class T>(T) { Muon<T>(own, a, matrix).run(); });
 }
 
 }  // namespace
@@ -295,10 +297,10 @@ namespace ref {
 // A thread has a matrix to itself, whose products then stay in its caches; few matrices have all threads, one
 // after the other.
 void muon(const ExecContext& ctx, const MuonArgs& a) noexcept {
-  if (a.step->grad_scale == 0) return;
+  if (unwrap(a.step)->grad_scale == 0) return;
   for (const MuonMatrix& matrix : a.matrices) {
     const TensorView& p = matrix.param;
-    ctx.scratch.require(muon_scratch(ctx.kernels, p.rows(), p.cols(), p.dtype, a.compute));
+    GPT_OP_REQUIRE(ctx, ctx.scratch.fits(muon_scratch(ctx.kernels, p.rows(), p.cols(), p.dtype, a.compute)));
   }
   const auto n = static_cast<int64_t>(a.matrices.size());
   if (n < 2 * ctx.pool.size()) {

@@ -76,13 +76,13 @@ T dot(const Block* w, const QuantizedBlock* x, int64_t blocks) {
 
 template <class T, class Block>
 void forward(const ExecContext& ctx, const LinearArgs& a) {
-  const int64_t blocks = a.packed->in / kQuantBlock;
-  ctx.scratch.require(quantized_scratch(a.x.rows(), a.packed->in));
+  const int64_t blocks = a.packed.in / kQuantBlock;
+  GPT_OP_REQUIRE(ctx, ctx.scratch.fits(quantized_scratch(a.x.rows(), a.packed.in)));
   for_rows(ctx, a.x.rows(), [&](int64_t n) {
     QuantizedBlock* x = ctx.scratch.all<QuantizedBlock>() + n * blocks;
     quantize_activations<T>(a.x, n, blocks, x);
-    for (int64_t o = 0; o < a.packed->out; ++o) {
-      T sum = dot<T>(static_cast<const Block*>(a.packed->data) + o * blocks, x, blocks);
+    for (int64_t o = 0; o < a.packed.out; ++o) {
+      T sum = dot<T>(static_cast<const Block*>(a.packed.data) + o * blocks, x, blocks);
       if (a.bias) sum += a.bias.as<T>()[o];
       if (a.act && a.pre) set(a.pre, n, o, sum);
       set(a.y, n, o, a.act ? act_value(*a.act, sum) : sum);
@@ -125,7 +125,7 @@ T dot_rows(DType dtype, const void* row, const QuantizedBlock* x, int64_t blocks
 template <class T>
 void forward_rows(const ExecContext& ctx, const LinearArgs& a) {
   const int64_t blocks = a.w.cols() / kQuantBlock;
-  ctx.scratch.require(quantized_scratch(a.x.rows(), a.w.cols()));
+  GPT_OP_REQUIRE(ctx, ctx.scratch.fits(quantized_scratch(a.x.rows(), a.w.cols())));
   for_rows(ctx, a.x.rows(), [&](int64_t n) {
     QuantizedBlock* x = ctx.scratch.all<QuantizedBlock>() + n * blocks;
     quantize_activations<T>(a.x, n, blocks, x);
@@ -140,11 +140,11 @@ void forward_rows(const ExecContext& ctx, const LinearArgs& a) {
 
 template <class Block>
 void pack(const ExecContext& ctx, const PackMatrixArgs& a) {
-  const int64_t blocks = a.dst->in / kQuantBlock;
-  for_rows(ctx, a.dst->out, [&](int64_t r) {
+  const int64_t blocks = a.dst.in / kQuantBlock;
+  for_rows(ctx, a.dst.out, [&](int64_t r) {
     const quant::SourceRow row = quant::source_row(a.parts, r);
     for (int64_t b = 0; b < blocks; ++b)
-      static_cast<Block*>(a.dst->data)[r * blocks + b] = row.block<Block>(b);
+      static_cast<Block*>(a.dst.data)[r * blocks + b] = row.block<Block>(b);
   });
 }
 
@@ -155,17 +155,17 @@ ScratchNeed quantized_scratch(int64_t rows, int64_t in) {
 }
 
 void quantized_linear_forward(const ExecContext& ctx, const LinearArgs& a) {
-  dispatch(a.x.dtype, [&]<class T>(T) {
-    a.packed->dtype == DType::q8_0 ? forward<T, BlockQ8>(ctx, a) : forward<T, BlockQ4>(ctx, a);
+  dispatch(ctx, a.x.dtype, [&]<class T>(T) {
+    a.packed.dtype == DType::q8_0 ? forward<T, BlockQ8>(ctx, a) : forward<T, BlockQ4>(ctx, a);
   });
 }
 
 void quantized_rows_forward(const ExecContext& ctx, const LinearArgs& a) {
-  dispatch(a.x.dtype, [&]<class T>(T) { forward_rows<T>(ctx, a); });
+  dispatch(ctx, a.x.dtype, [&]<class T>(T) { forward_rows<T>(ctx, a); });
 }
 
 void quantized_pack_matrix(const ExecContext& ctx, const PackMatrixArgs& a) {
-  a.dst->dtype == DType::q8_0 ? pack<BlockQ8>(ctx, a) : pack<BlockQ4>(ctx, a);
+  a.dst.dtype == DType::q8_0 ? pack<BlockQ8>(ctx, a) : pack<BlockQ4>(ctx, a);
 }
 
 }  // namespace gpt::ref

@@ -7,19 +7,21 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "kernels/cpu/op_args.h"
 #include "kernels/kernel_table.h"
 #include "tensor/half.h"
 
 namespace gpt::ref {
 
-// Calls f with a value of the type that a call computes in: double when an activation is fp64, else float.
+// Calls f with a value of the type that an op computes in: double when an activation is fp64, else float.
 template <class F>
-void dispatch(DType dtype, F&& f) {
+void dispatch(const ExecContext& ctx, DType dtype, F&& f, const char* op = __builtin_FUNCTION()) {
   if (dtype == DType::f64) {
     f(double{});
-  } else {
-    GPT_ASSERT(dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16);
+  } else if (dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16) {
     f(float{});
+  } else {
+    ctx.device.set_error({.op = op, .what = "a floating-point type of the activations"});
   }
 }
 

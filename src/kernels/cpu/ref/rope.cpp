@@ -12,7 +12,8 @@ void rope(const ExecContext& ctx, const RopeArgs& a) noexcept {
         const int64_t first = h * a.head_dim + (a.interleaved ? 2 * i : i);
         const int64_t second = first + (a.interleaved ? 1 : half);
         const double x = get(a.x, n, first), y = get(a.x, n, second);
-        const double c = get(a.cos, a.positions[n], i), s = a.sign * get(a.sin, a.positions[n], i);
+        const double c = get(a.cos, unwrap(a.positions)[n], i),
+                     s = a.sign * get(a.sin, unwrap(a.positions)[n], i);
         set(a.x, n, first, x * c - y * s);
         set(a.x, n, second, y * c + x * s);
       }

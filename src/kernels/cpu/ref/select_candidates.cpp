@@ -29,10 +29,11 @@ std::span<const float> make_scores(const SelectCandidatesArgs& a, const SelectRo
   if (r.scores_row < 0) return logits;
   float* const scores = a.scores.row<float>(r.scores_row);
   std::copy(logits.begin(), logits.end(), scores);
-  for (const ScoreChange& change : std::span(a.changes + r.first_change, static_cast<size_t>(r.changes)))
+  for (const ScoreChange& change :
+       std::span(unwrap(a.changes) + r.first_change, static_cast<size_t>(r.changes)))
     scores[change.id] = changed(scores[change.id], change, r);
   if (r.allowed_row >= 0) {
-    const uint64_t* const allowed = a.allowed + r.allowed_row * ((std::ssize(logits) + 63) / 64);
+    const uint64_t* const allowed = unwrap(a.allowed) + r.allowed_row * ((std::ssize(logits) + 63) / 64);
     for (size_t id = 0; id < logits.size(); ++id) {
       if (id % 64 == 0 && allowed[id / 64] == ~uint64_t{0}) {  // all of the word: mostly so inside of a text
         id += 63;
@@ -45,10 +46,10 @@ std::span<const float> make_scores(const SelectCandidatesArgs& a, const SelectRo
 }
 
 void select(const SelectCandidatesArgs& a, int64_t i, float* maxima) {
-  const SelectRow& r = a.rows[static_cast<size_t>(i)];
+  const SelectRow& r = unwrap(a.rows)[i];
   const int64_t vocab_size = a.logits.cols();
   const std::span logits(a.logits.row<const float>(r.row), static_cast<size_t>(vocab_size));
-  Selection& out = a.selections[i];
+  Selection& out = unwrap(a.selections)[i];
   out = {.not_finite = first_not_finite(logits)};
   if (out.not_finite >= 0) return;
   if (r.log_sum) out.log_sum = log_sum_exp(logits);
@@ -59,7 +60,7 @@ void select(const SelectCandidatesArgs& a, int64_t i, float* maxima) {
   block_maxima(scores, maxima);
   out.count = ids_from(scores, maxima, kth_largest(scores, maxima, r.k, heap), ids);
   for (int64_t c = 0; c < std::min(out.count, a.capacity); ++c)
-    a.candidates[i * a.capacity + c] = {ids[c], scores[static_cast<size_t>(ids[c])]};
+    unwrap(a.candidates)[i * a.capacity + c] = {ids[c], scores[static_cast<size_t>(ids[c])]};
 }
 
 }  // namespace
@@ -70,8 +71,8 @@ ScratchNeed select_candidates_scratch(int64_t vocab_size) {
 }
 
 void select_candidates(const ExecContext& ctx, const SelectCandidatesArgs& a) noexcept {
-  ctx.scratch.require(select_candidates_scratch(a.logits.cols()));
-  ctx.pool.parallel_for(std::ssize(a.rows),
+  GPT_OP_REQUIRE(ctx, ctx.scratch.fits(select_candidates_scratch(a.logits.cols())));
+  ctx.pool.parallel_for(static_cast<int64_t>(a.rows.size()),
                         [&](int64_t i, int thread) { select(a, i, ctx.scratch.thread<float>(thread)); });
 }
 

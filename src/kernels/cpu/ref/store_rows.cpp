@@ -17,7 +17,7 @@ float store_group(const ScatterRowsArgs& a, int64_t n, int64_t begin, int64_t en
     top = std::isfinite(x) && !std::isnan(top) ? std::max(x, top) : std::nanf("");
   }
   const float scale = top / 127;
-  int8_t* dst = a.dst.row<int8_t>(a.rows[n]);
+  int8_t* dst = a.dst.row<int8_t>(unwrap(a.rows)[n]);
   for (int64_t c = begin; c < end; ++c) {
     // A subnormal scale may be so far off that the quotient is not in range.
     const float whole = scale > 0 ? std::nearbyint(get<float>(a.src, n, c) / scale) : 0;
@@ -27,7 +27,7 @@ float store_group(const ScatterRowsArgs& a, int64_t n, int64_t begin, int64_t en
 }
 
 void store_blocks(const ScatterRowsArgs& a, int64_t n) {
-  auto* bytes = static_cast<std::byte*>(a.dst.slice_rows(a.rows[n], 1).data);
+  auto* bytes = static_cast<std::byte*>(a.dst.slice_rows(unwrap(a.rows)[n], 1).data);
   for (int64_t c = 0; c < a.src.cols(); c += kQuantBlock, bytes += sizeof(BlockQ4)) {
     float x[kQuantBlock];
     for (int64_t j = 0; j < kQuantBlock; ++j)
@@ -46,20 +46,21 @@ void scatter_rows(const ExecContext& ctx, const ScatterRowsArgs& a) noexcept {
     if (a.dst.dtype == DType::i8) {
       const int64_t group = cols / a.scale.cols();
       for (int64_t g = 0; g < a.scale.cols(); ++g)
-        set(a.scale, a.rows[n], g, store_group(a, n, g * group, (g + 1) * group));
+        set(a.scale, unwrap(a.rows)[n], g, store_group(a, n, g * group, (g + 1) * group));
     } else if (a.dst.dtype == DType::q4_0) {
       store_blocks(a, n);
     } else {
       for (int64_t c = 0; c < cols; ++c)
-        set(a.dst, a.rows[n], c, get(a.src, n, c));
+        set(a.dst, unwrap(a.rows)[n], c, get(a.src, n, c));
     }
   });
 }
 
 void compact_rows(const ExecContext&, const CompactRowsArgs& a) noexcept {
   const size_t bytes = static_cast<size_t>(a.x.cols()) * dtype_size(a.x.dtype);
-  for (int64_t i = 0; i < a.count; ++i) {
-    if (a.rows[i] != i) std::memcpy(a.x.slice_rows(i, 1).data, a.x.slice_rows(a.rows[i], 1).data, bytes);
+  for (int64_t i = 0; i < static_cast<int64_t>(a.rows.size()); ++i) {
+    if (unwrap(a.rows)[i] != i)
+      std::memcpy(a.x.slice_rows(i, 1).data, a.x.slice_rows(unwrap(a.rows)[i], 1).data, bytes);
   }
 }
 

@@ -3,7 +3,7 @@
 namespace gpt::ref {
 
 void syrk(const ExecContext& ctx, const SyrkArgs& a) noexcept {
-  dispatch(a.y.dtype, [&]<class T>(T) {
+  dispatch(ctx, a.y.dtype, [&]<class T>(T) {
     for_rows(ctx, a.y.rows(), [&](int64_t i) {
       for (int64_t j = 0; j <= i; ++j) {
         double sum = 0;

@@ -22,7 +22,7 @@ void pick_rows(const ExecContext& ctx, const PickRowsArgs& a) noexcept {
 void pick_rows_backward(const ExecContext& ctx, const PickRowsBackwardArgs& a) noexcept {
   const PickedRows& p = a.picked;
   if (p.samples == 0) return;
-  const int64_t group = p.samples / a.dout.rows(), length = p.rows / p.samples;
+  const int64_t group = p.samples / a.dout.rows(), length = static_cast<int64_t>(p.ids.size()) / p.samples;
   ctx.pool.parallel_for(p.samples, [&](int64_t sample, int) {
     const int64_t picked = picked_row(p, sample);
     for (int64_t row = sample * length; row < (sample + 1) * length; ++row) {
@@ -63,11 +63,11 @@ double class_error(const LabelLossArgs& a, int64_t i, int64_t label, double scal
 
 void label_loss(const ExecContext&, const LabelLossArgs& a) noexcept {
   const int64_t rows = a.logits.rows();
-  if (!a.accumulate) std::fill_n(a.losses, a.picked.rows, 0.0);
-  const double scale = a.step ? a.step->loss_scale * a.step->loss_weight : 1;
+  if (!a.accumulate) std::fill_n(unwrap(a.losses), a.picked.ids.size(), 0.0);
+  const double scale = loss_factor(a.step);
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t sample = i * (a.picked.samples / rows), row = picked_row(a.picked, sample);
-    const double label = a.labels[sample], weight = a.weights != nullptr ? double{a.weights[row]} : 1;
+    const double label = unwrap(a.labels)[sample], weight = a.weights ? double{unwrap(a.weights)[row]} : 1;
     const bool squared = a.loss == LabelLoss::squared_error;
     const bool is_label =
         squared ? std::isfinite(label) : label >= 0 && label < static_cast<double>(a.logits.cols());
@@ -76,8 +76,9 @@ void label_loss(const ExecContext&, const LabelLossArgs& a) noexcept {
         set(a.dlogits, i, k, 0);
       continue;
     }
-    a.losses[row] += weight * (squared ? squared_error(a, i, label, weight * scale)
-                                       : class_error(a, i, static_cast<int64_t>(label), weight * scale));
+    unwrap(a.losses)[row] +=
+        weight * (squared ? squared_error(a, i, label, weight * scale)
+                          : class_error(a, i, static_cast<int64_t>(label), weight * scale));
   }
 }
 

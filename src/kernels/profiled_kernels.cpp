@@ -1,8 +1,9 @@
-#include "bench/profiled_kernels.h"
+#include "kernels/profiled_kernels.h"
 
 #include <algorithm>
 #include <chrono>
 #include "base/clock.h"
+#include "kernels/unwrap.h"
 
 namespace gpt {
 namespace {
@@ -46,17 +47,17 @@ double attention_flops(const AttentionShape& shape, std::span<const AttentionSeq
 }
 // q k and p v; backwards those for s, dp, dq, dk and dv.
 double flops_of(const AttentionArgs& a) {
-  return attention_flops(a.shape, a.seqs, 2);
+  return attention_flops(a.shape, unwrap_span(a.seqs), 2);
 }
 double flops_of(const AttentionBackwardArgs& a) {
-  return attention_flops(a.shape, a.seqs, 5);
+  return attention_flops(a.shape, unwrap_span(a.seqs), 5);
 }
 
 template <size_t index, auto op, class Args>
 void timed(const ExecContext& ctx, const Args& a) noexcept {
   const auto& profiled = static_cast<const ProfiledKernels&>(ctx.kernels);
   // An op made of other ops calls them in the inner table: no time counts twice.
-  const ExecContext inner{ctx.pool, profiled.inner, ctx.scratch};
+  const ExecContext inner{ctx.device, ctx.pool, profiled.inner, ctx.scratch};
   const auto start = Clock::now();
   (profiled.inner.*op)(inner, a);
   const auto elapsed = Clock::now() - start;

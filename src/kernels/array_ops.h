@@ -1,0 +1,77 @@
+#pragma once
+
+// Arguments of ops (ops.h): element-wise arithmetic, copies and sums.
+
+#include <cstdint>
+
+#include "kernels/op_fields.h"
+#include "kernels/step_state.h"
+#include "tensor/device_span.h"
+#include "tensor/tensor.h"
+
+namespace gpt {
+
+// out = a + b. out may be either, when their types are equal.
+struct AddArgs {
+  TensorView out, a, b;  // act
+  GPT_FIELDS(out, a, b)
+};
+
+// x = factor x, in place.
+struct ScaleArgs {
+  TensorView x;  // [N,C] act
+  double factor;
+  GPT_FIELDS(x, factor)
+};
+
+// block_sums[i] = sum of x^2 over elements [i*kSumBlock, (i+1)*kSumBlock), in double, in order.
+inline constexpr int64_t kSumBlock = 16384;
+struct SumSquaresArgs {
+  TensorView x;                   // any shape, dense
+  DeviceSpan<double> block_sums;  // [ceil(size / kSumBlock)]
+  GPT_FIELDS(x, block_sums)
+};
+
+// sums[i] = sum of x^2 over elements of ranges[i], in fp32 over runs of kSumRun elements and in double over
+// the runs, in order.
+inline constexpr int64_t kSumRun = 1024;
+struct ElementRange {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+  bool operator==(const ElementRange&) const = default;
+};
+struct RangeSquaresArgs {
+  TensorView x;  // [elements] fp32 or fp64
+  HostSpan<ElementRange> ranges;
+  DeviceSpan<double> sums;  // [ranges]
+  GPT_FIELDS(x, ranges, sums)
+};
+
+// x = min(max(x, -limit), limit), in place; with a step the limit is multiplied with its loss_scale.
+struct ClampArgs {
+  TensorView x;
+  double limit;
+  DeviceSpan<const StepState> step = {};  // [1]
+  GPT_FIELDS(x, limit, step)
+};
+
+// dst = src, converted; of the same shape. Rows of dst and src may be `ld` apart.
+struct ConvertArgs {
+  TensorView dst, src;  // [N,C] act
+  GPT_FIELDS(dst, src)
+};
+
+// Exchanges a and b, which do not overlap.
+struct SwapArgs {
+  TensorView a, b;  // [N,C] of one type
+  GPT_FIELDS(a, b)
+};
+
+// index = the first element of x, row by row, that is NaN or infinite, or -1.
+struct FindNonfiniteArgs {
+  TensorView x;               // [N,C] act; a transposed one in the order of memory
+  DeviceSpan<int64_t> index;  // [1]
+  GPT_FIELDS(x, index)
+};
+
+}  // namespace gpt

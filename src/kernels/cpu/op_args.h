@@ -1,0 +1,34 @@
+#pragma once
+
+// Arguments of ops as the CPU reads them.
+
+#include "kernels/unwrap.h"
+
+namespace gpt {
+
+// The key of a dropout site in this step.
+inline uint64_t key_of(const DropoutKey& dropout) {
+  const StepState& step = *unwrap(dropout.step);
+  return dropout_key(step.seed, static_cast<uint64_t>(step.step), static_cast<uint32_t>(dropout.site),
+                     dropout.layer);
+}
+
+// The factor of d loss / d logits.
+inline double loss_factor(DeviceSpan<const StepState> step) {
+  return step ? unwrap(step)->loss_scale * unwrap(step)->loss_weight : 1;
+}
+
+inline double row_weight(const CrossEntropyArgs& a, int64_t n) {
+  if (unwrap(a.targets)[n] < 0) return 0;
+  return a.weights ? double{unwrap(a.weights)[n]} : 1;
+}
+
+inline int64_t picked_row(const PickedRows& p, int64_t sample) {
+  const auto n = static_cast<int64_t>(p.ids.size()) / p.samples, last = (sample + 1) * n - 1;
+  for (int64_t row = last; row > last - n; --row) {
+    if (unwrap(p.ids)[row] == p.id) return row;
+  }
+  return last;
+}
+
+}  // namespace gpt

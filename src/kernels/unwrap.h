@@ -1,0 +1,29 @@
+#pragma once
+
+// Device arrays as the ops of the CPU see them. Only files in kernels may include this
+// (scripts/check-includes).
+
+#include <span>
+
+#include "kernels/ops.h"
+
+namespace gpt {
+
+struct Unwrap {
+  template <class T>
+  static T* data(DeviceSpan<T> s) {
+    return s.data_;
+  }
+};
+
+// The first element; null if the array is absent.
+template <class T>
+T* unwrap(DeviceSpan<T> s) {
+  return Unwrap::data(s);
+}
+template <class T>
+std::span<T> unwrap_span(DeviceSpan<T> s) {
+  return {Unwrap::data(s), s.size()};
+}
+
+}  // namespace gpt

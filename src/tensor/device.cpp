@@ -1,0 +1,128 @@
+#include "tensor/device.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/mapped_file.h"
+
+namespace gpt {
+namespace {
+
+// Linux grants more than there is; asking for more than the machine has can only end in a kill.
+size_t physical_memory() {
+  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+void Device::download(std::byte* to, const std::byte* from, const Rows2d& rows) {
+  do_download(to, from, rows);
+  require_no_error();
+}
+
+void Device::wait(const DeviceEvent& event) {
+  do_wait(event);
+  require_no_error();
+}
+
+void Device::set_error(const OpError& error) noexcept {
+  const char* none = nullptr;
+  if (failed_op_.compare_exchange_strong(none, error.op)) failed_condition_ = error.what;
+}
+
+void Device::require_no_error() const {
+  const char* const op = failed_op_;
+  if (op == nullptr) return;
+  const char* const condition = failed_condition_;
+  fail("internal error: op {}: {} does not hold; please report it", op,
+       condition != nullptr ? condition : "a condition");
+}
+
+std::byte* HostDevice::allocate(size_t bytes, const char* what) {
+  void* p = bytes > physical_memory()
+                ? MAP_FAILED
+                : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) {
+    fail(
+        "not enough memory for {}: {} refused; use a smaller model, batch or context (of a training gpt plan "
+        "says what fits)",
+        what, format_bytes(static_cast<double>(bytes)));
+  }
+  if (bytes >= 2 * kLargePage) madvise(p, bytes, MADV_HUGEPAGE);  // fewer TLB misses; a hint only
+  return static_cast<std::byte*>(p);
+}
+
+void HostDevice::release(std::byte* data, size_t bytes) noexcept {
+  munmap(data, bytes);
+}
+
+void HostDevice::copy(std::byte* to, const std::byte* from, const Rows2d& r) {
+  for (size_t row = 0; row < r.rows; ++row)
+    std::memcpy(to + row * r.to_pitch, from + row * r.from_pitch, r.width);
+}
+
+size_t extent(const TensorView& view) {
+  if (!view || view.size() == 0) return 0;
+  const int64_t lines = view.transposed ? view.cols() : view.rows(), line = view.size() / lines;
+  return static_cast<size_t>(row_bytes(view.dtype, (lines - 1) * view.ld) + row_bytes(view.dtype, line));
+}
+
+namespace {
+
+// A view as rows of bytes, in the order of memory.
+struct Lines {
+  size_t count, width, pitch;
+};
+Lines lines_of(const TensorView& v) {
+  const int64_t count = v.size() == 0 ? 0 : v.transposed ? v.cols() : v.rows();
+  if (count == 0) return {};
+  return {static_cast<size_t>(count), static_cast<size_t>(row_bytes(v.dtype, v.size() / count)),
+          static_cast<size_t>(row_bytes(v.dtype, v.ld))};
+}
+
+}  // namespace
+
+MappedView::MappedView(const TensorView& view, Access access) : device_(view), host_(view), access_(access) {
+  if (view.device == nullptr) return;
+  const Lines lines = lines_of(view);
+  copy_ = std::make_unique_for_overwrite<std::byte[]>(lines.count * lines.width);
+  host_.data = copy_.get();
+  host_.device = nullptr;
+  host_.ld = view.transposed ? view.rows() : view.cols();
+  if (lines.count == 0 || access == Access::write) return;
+  view.device->download(
+      copy_.get(), view.as<std::byte>(),
+      {.width = lines.width, .rows = lines.count, .to_pitch = lines.width, .from_pitch = lines.pitch});
+}
+
+MappedView::~MappedView() {
+  const Lines lines = lines_of(device_);
+  if (copy_ == nullptr || lines.count == 0 || access_ == Access::read) return;
+  device_.device->upload(
+      device_.as<std::byte>(), copy_.get(),
+      {.width = lines.width, .rows = lines.count, .to_pitch = lines.pitch, .from_pitch = lines.width});
+}
+
+void copy_elements(const TensorView& from, const TensorView& to) {
+  GPT_ASSERT(from.dtype == to.dtype && from.rows() == to.rows() && from.cols() == to.cols());
+  GPT_ASSERT(from.transposed == to.transposed);
+  const Lines source = lines_of(from), target = lines_of(to);
+  const Rows2d rows{
+      .width = source.width, .rows = source.count, .to_pitch = target.pitch, .from_pitch = source.pitch};
+  auto* const out = to.as<std::byte>();
+  const auto* const in = from.as<std::byte>();
+  if (to.device == nullptr && from.device == nullptr) {
+    HostDevice().copy(out, in, rows);
+  } else if (to.device == nullptr) {
+    from.device->download(out, in, rows);
+  } else if (from.device == nullptr) {
+    to.device->upload(out, in, rows);
+  } else {
+    GPT_ASSERT(to.device == from.device);
+    to.device->copy(out, in, rows);
+  }
+}
+
+}  // namespace gpt

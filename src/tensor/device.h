@@ -1,0 +1,174 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <type_traits>
+
+#include "tensor/buffer.h"
+#include "tensor/device_span.h"
+#include "tensor/tensor.h"
+
+namespace gpt {
+
+// What the host does with device data.
+enum class Access : uint8_t { read, write, read_write };
+
+// Bytes of `rows` rows, each `width` bytes long, the next one `pitch` bytes after it.
+struct Rows2d {
+  size_t width = 0, rows = 0;
+  size_t to_pitch = 0, from_pitch = 0;
+};
+
+// A place in the queue of a device: everything that was enqueued before it.
+struct DeviceEvent {
+  uint64_t ticket = 0;
+};
+
+// The first failure of an op. Ops cannot throw: they may run long after they were called.
+struct OpError {
+  const char* op = nullptr;    // "linear_forward"
+  const char* what = nullptr;  // the condition that did not hold
+};
+
+// A device that runs ops: its memory, and the queue in which transfers and ops run in the order of their
+// calls. Every function may be called by several threads; calls of one thread keep their order.
+class Device {
+ public:
+  Device() = default;
+  virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // Whether ops read and write host memory in place and are done when they return, so that no transfer is
+  // needed.
+  virtual bool is_host() const { return false; }
+
+  // Returns zeroed memory, aligned to a page. Throws Error naming `what` when there is not enough.
+  virtual std::byte* allocate(size_t bytes, const char* what) = 0;
+  // Frees memory once everything that is queued has run.
+  virtual void release(std::byte* data, size_t bytes) noexcept = 0;
+  // Returns a read-only device copy of host data such as a mapped file, in place where the device can read
+  // it there. `host` must stay as it is until `unmap`.
+  virtual std::byte* map(std::span<const std::byte> host) = 0;
+  virtual void unmap(std::byte* data, std::span<const std::byte> host) noexcept = 0;
+
+  // Copies host data to the device, after what is queued. `from` may change once the call has returned.
+  virtual void upload(std::byte* to, const std::byte* from, const Rows2d& rows) = 0;
+  // Waits for what is queued and copies device data to the host. Throws Error when an op has failed.
+  void download(std::byte* to, const std::byte* from, const Rows2d& rows);
+  // Copies between two places of the device that do not overlap, after what is queued.
+  virtual void copy(std::byte* to, const std::byte* from, const Rows2d& rows) = 0;
+  // Marks the end of what is queued.
+  virtual DeviceEvent record() = 0;
+  // Waits until everything before the event has run. Throws Error when an op has failed.
+  void wait(const DeviceEvent& event);
+  void synchronize() { wait(record()); }
+
+  // Stores the failure of an op; the first one stays. Called by ops.
+  void set_error(const OpError& error) noexcept;
+  // Throws Error when an op has failed.
+  void require_no_error() const;
+
+ protected:
+  virtual void do_download(std::byte* to, const std::byte* from, const Rows2d& rows) = 0;
+  virtual void do_wait(const DeviceEvent& event) = 0;
+
+ private:
+  std::atomic<const char*> failed_op_ = nullptr, failed_condition_ = nullptr;
+};
+
+// The host as a device. Needs no queue: ops and copies are done when they return.
+class HostDevice final : public Device {
+ public:
+  bool is_host() const override { return true; }
+  std::byte* allocate(size_t bytes, const char* what) override;
+  void release(std::byte* data, size_t bytes) noexcept override;
+  std::byte* map(std::span<const std::byte> host) override { return const_cast<std::byte*>(host.data()); }
+  void unmap(std::byte*, std::span<const std::byte>) noexcept override {}
+  void upload(std::byte* to, const std::byte* from, const Rows2d& rows) override { copy(to, from, rows); }
+  void copy(std::byte* to, const std::byte* from, const Rows2d& rows) override;
+  DeviceEvent record() override { return {}; }
+
+ private:
+  void do_download(std::byte* to, const std::byte* from, const Rows2d& rows) override {
+    copy(to, from, rows);
+  }
+  void do_wait(const DeviceEvent&) override {}
+};
+
+// The bytes from the first element of a view to its last one.
+size_t extent(const TensorView& view);
+
+// Elements of a view on the host, as long as this lives: the view itself where it is in host memory, else a
+// copy that is downloaded before and uploaded afterwards as `access` says. Rows of the copy are dense.
+class MappedView {
+ public:
+  MappedView(const TensorView& view, Access access);
+  ~MappedView();
+  MappedView(const MappedView&) = delete;
+  MappedView& operator=(const MappedView&) = delete;
+
+  const TensorView& operator*() const { return host_; }
+  const TensorView* operator->() const { return &host_; }
+
+ private:
+  TensorView device_, host_;
+  Access access_;
+  std::unique_ptr<std::byte[]> copy_;
+};
+
+// Copies the elements of one view to another of the same type, rows and columns. Each may be on the host or
+// on a device. The host waits if `to` is on the host and `from` is not.
+void copy_elements(const TensorView& from, const TensorView& to);
+
+// A host array where ops reach it: itself where they read host memory, else a copy on the device. Used again
+// and again it allocates only when an array is longer than all before.
+template <class T>
+class DeviceArray {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  // device: null for the host.
+  explicit DeviceArray(Device* device = nullptr) : device_(on_device(device)) {}
+
+  // Makes room for a copy of n elements, if there will be one.
+  void reserve(size_t n) {
+    if (device_ != nullptr && n * sizeof(T) > copy_.size())
+      copy_ = Buffer(n * sizeof(T), "a copy for ops", device_);
+  }
+  // Uploads the array. `host` must live, and on the host stay as it is, until the ops that read it have run.
+  DeviceSpan<const T> upload(std::span<const T> host) {
+    if (device_ == nullptr) return {host.data(), host.size()};
+    reserve(host.size());
+    device_->upload(copy_.data(), reinterpret_cast<const std::byte*>(host.data()), rows(host.size()));
+    return {copy_.template as<T>(), host.size()};
+  }
+  // The same for an array that ops write as well, or only write: then nothing is uploaded.
+  DeviceSpan<T> share(std::span<T> host, Access access = Access::read_write) {
+    if (device_ == nullptr) return {host.data(), host.size()};
+    reserve(host.size());
+    if (access != Access::write)
+      device_->upload(copy_.data(), reinterpret_cast<const std::byte*>(host.data()), rows(host.size()));
+    return {copy_.template as<T>(), host.size()};
+  }
+  // Waits for ops and copies what they have made of an array that `share` was called with.
+  void download(std::span<T> host) const {
+    if (device_ == nullptr) return;
+    device_->download(reinterpret_cast<std::byte*>(host.data()), copy_.data(), rows(host.size()));
+  }
+
+ private:
+  static Device* on_device(Device* device) {
+    return device != nullptr && device->is_host() ? nullptr : device;
+  }
+  static Rows2d rows(size_t n) { return {.width = n * sizeof(T), .rows = 1}; }
+
+  Device* device_;
+  Buffer copy_;
+};
+
+}  // namespace gpt

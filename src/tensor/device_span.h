@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include "tensor/tensor.h"
+
+namespace gpt {
+
+// An array in the memory of a device. The host cannot read it: only ops can (kernels/unwrap.h). A span
+// without data is "absent".
+template <class T>
+class DeviceSpan {
+ public:
+  DeviceSpan() = default;
+  DeviceSpan(T* data, size_t size) : data_(data), size_(size) {}
+  // To const elements.
+  template <class U>
+  requires std::is_convertible_v<U (*)[], T (*)[]> DeviceSpan(const DeviceSpan<U>& other)
+      : data_(other.data_), size_(other.size_) {}
+
+  explicit operator bool() const { return data_ != nullptr; }
+  size_t size() const { return size_; }
+  DeviceSpan subspan(size_t from, size_t n) const { return {data_ + from, n}; }
+  DeviceSpan first(size_t n) const { return {data_, n}; }
+
+ private:
+  template <class>
+  friend class DeviceSpan;
+  friend struct Unwrap;
+
+  T* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// The elements of a dense view as an array.
+template <class T>
+DeviceSpan<T> device_span(const TensorView& view) {
+  GPT_ASSERT(view.dtype == dtype_of<std::remove_const_t<T>>() && view.dense());
+  return {view.as<T>(), static_cast<size_t>(view.size())};
+}
+
+// An array of the host that an op reads before it returns.
+template <class T>
+using HostSpan = std::span<const T>;
+
+}  // namespace gpt

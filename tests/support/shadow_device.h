@@ -1,0 +1,191 @@
+#pragma once
+
+// A device that shows mistakes in the use of devices without a GPU. Its memory is a range of its own that
+// only queued ops and transfers can touch: anything else that reads or writes it ends in a segmentation
+// fault. Ops are queued with copies of their arguments and run later, in order, so that an argument that does
+// not live long enough or that the host reads too early shows as a wrong result. Every pointer of an argument
+// must be in memory that is allocated.
+
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <vector>
+
+#include "support/op_pointers.h"
+
+namespace gpt::test {
+
+class ShadowDevice final : public Device {
+ public:
+  ShadowDevice() {
+    void* const p = mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) throw std::runtime_error("mmap failed");
+    begin_ = end_ = address(p);
+  }
+
+  std::byte* allocate(size_t bytes, const char*) override {
+    // A page more, so that no two allocations touch: they are not one.
+    const size_t size = (bytes + kPage - 1) / kPage * kPage + kPage;
+    const std::lock_guard lock(mutex_);
+    const uintptr_t begin = gap_of(size);
+    if (begin + size > begin_ + kReserved)
+      throw std::runtime_error("the memory of the shadow device is full");
+    end_ = std::max(end_, begin + size);
+    regions_[begin] = size;
+    return static_cast<std::byte*>(pointer(begin));
+  }
+  void release(std::byte* data, size_t) noexcept override {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back([this, data] {
+      madvise(data, regions_.at(address(data)), MADV_DONTNEED);
+      regions_.erase(address(data));
+    });
+  }
+  // Mapped files are copied: the host could change or unmap them.
+  std::byte* map(std::span<const std::byte> host) override {
+    std::byte* const data = allocate(host.size(), "a mapped file");
+    upload(data, host.data(), {.width = host.size(), .rows = 1});
+    return data;
+  }
+  void unmap(std::byte* data, std::span<const std::byte> host) noexcept override {
+    release(data, host.size());
+  }
+
+  void upload(std::byte* to, const std::byte* from, const Rows2d& r) override {
+    std::vector<std::byte> bytes(r.width * r.rows);
+    for (size_t row = 0; row < r.rows; ++row)
+      std::memcpy(bytes.data() + row * r.width, from + row * r.from_pitch, r.width);
+    enqueue([to, r, bytes = std::move(bytes)] {
+      for (size_t row = 0; row < r.rows; ++row)
+        std::memcpy(to + row * r.to_pitch, bytes.data() + row * r.width, r.width);
+    });
+  }
+  void copy(std::byte* to, const std::byte* from, const Rows2d& r) override {
+    enqueue([to, from, r] { HostDevice().copy(to, from, r); });
+  }
+  DeviceEvent record() override {
+    const std::lock_guard lock(mutex_);
+    return {enqueued_};
+  }
+
+  // Runs `work` after everything that is queued, at the latest when somebody waits.
+  void enqueue(std::function<void()> work) {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(work));
+    ++enqueued_;
+    if (queue_.size() >= kLongest) run();
+  }
+  // Aborts where [p, p + bytes) is not in memory that is allocated.
+  void require(const char* op, std::string_view field, const void* p, size_t bytes) const {
+    if (p == nullptr || bytes == 0) return;
+    const std::lock_guard lock(mutex_);
+    const auto next = regions_.upper_bound(address(p));
+    if (next != regions_.begin()) {
+      const auto& [begin, size] = *std::prev(next);
+      if (address(p) + bytes <= begin + size - kPage) return;
+    }
+    std::fprintf(stderr, "shadow device: %s: %.*s is not in its memory\n", op, static_cast<int>(field.size()),
+                 field.data());
+    std::abort();
+  }
+  ThreadPool& pool() { return pool_; }
+
+ private:
+  static constexpr uintptr_t kPage = 4096;
+  static constexpr size_t kReserved = size_t{1} << 38;
+  static constexpr size_t kLongest = 512;  // entries of the queue
+
+  static uintptr_t address(const void* p) { return reinterpret_cast<uintptr_t>(p); }
+  static void* pointer(uintptr_t p) { return reinterpret_cast<void*>(p); }
+
+  void do_download(std::byte* to, const std::byte* from, const Rows2d& r) override {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back([to, from, r] { HostDevice().copy(to, from, r); });
+    run();
+  }
+  void do_wait(const DeviceEvent&) override {
+    const std::lock_guard lock(mutex_);
+    run();
+  }
+  void run() {
+    mprotect(pointer(begin_), end_ - begin_, PROT_READ | PROT_WRITE);
+    for (const std::function<void()>& work : queue_)
+      work();
+    queue_.clear();
+    mprotect(pointer(begin_), end_ - begin_, PROT_NONE);
+  }
+
+  // The first place of that size between the regions.
+  uintptr_t gap_of(size_t size) const {
+    uintptr_t begin = begin_;
+    for (auto at = regions_.lower_bound(begin_); at != regions_.end() && at->first < begin + size; ++at)
+      begin = at->first + at->second;
+    return begin;
+  }
+
+  mutable std::recursive_mutex mutex_;
+  std::map<uintptr_t, size_t> regions_;
+  std::vector<std::function<void()>> queue_;
+  uint64_t enqueued_ = 0;
+  uintptr_t begin_ = 0, end_ = 0;  // of the reserved range, as far as it was used
+  ThreadPool pool_{1};             // the scratch memory of a call is for one thread at least
+};
+
+inline ShadowDevice& shadow_device() {
+  static auto* const device = new ShadowDevice;  // outlives static objects that hold its memory
+  return *device;
+}
+
+// The entries of another table, queued on the shadow device.
+struct ShadowKernels : KernelTable {
+  explicit ShadowKernels(const KernelTable& table) : KernelTable(table), inner(table) {
+#define GPT_SHADOW_OP(op, Args)                                                      \
+  op = [](const ExecContext& ctx, const Args& args) noexcept {                       \
+    const KernelTable& inner = static_cast<const ShadowKernels&>(ctx.kernels).inner; \
+    OwnedArgs<Args> own(args);                                                       \
+    require_pointers(#op, inner, own);                                               \
+    shadow_device().enqueue([&inner, scratch = ctx.scratch, own = std::move(own)] {  \
+      inner.op({shadow_device(), shadow_device().pool(), inner, scratch}, *own);     \
+    });                                                                              \
+  };
+    GPT_FOR_EACH_OP(GPT_SHADOW_OP)
+#undef GPT_SHADOW_OP
+  }
+  const KernelTable& inner;
+
+ private:
+  template <class Args>
+  static void require_pointers(const char* op, const KernelTable& kernels, OwnedArgs<Args>& args) {
+    args.for_each([&](std::string_view name, auto& pointer) {
+      shadow_device().require(op, name, address_of(pointer), reach(kernels, pointer));
+    });
+  }
+};
+
+// Runs an op, whose arguments are in host memory, on the shadow device: everything that its pointers reach is
+// copied to the device before and back afterwards.
+template <class Args>
+void run_on_shadow(const KernelTable& kernels,
+                   void (*KernelTable::*op)(const ExecContext&, const Args&) noexcept, const Args& args,
+                   ScratchNeed need) {
+  ShadowDevice& device = shadow_device();
+  const ShadowKernels shadow(kernels);
+  const Workspace workspace(need, 1, &device);
+  const auto to_device = [&](std::byte* to, const std::byte* from, size_t n) {
+    device.upload(to, from, {.width = n, .rows = 1});
+  };
+  const auto to_host = [&](std::byte* to, const std::byte* from, size_t n) {
+    device.download(to, from, {.width = n, .rows = 1});
+  };
+  run_on_copies(kernels, args, &device, to_device, to_host, [&](const Args& moved) {
+    (shadow.*op)({device, device.pool(), shadow, workspace.scratch()}, moved);
+  });
+}
+
+}  // namespace gpt::test
