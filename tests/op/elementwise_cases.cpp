@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "op/op_case.h"
+#include "support/random.h"
 
 namespace gpt::testing {
 namespace {
