@@ -8,6 +8,7 @@
 #include "train/plan.h"
 #include "train/run_data.h"
 #include "train/step_history.h"
+#include "train/train_step.h"
 
 namespace gptcpp {
 namespace {
@@ -56,7 +57,7 @@ struct Trainer::Impl {
 
   const gpt::TrainConfig& train() const { return config.train; }
   TrainProgress make_step();
-  bool has_average() const { return train().ema > 0 && history.updates > 0; }
+  bool has_average() const { return train().ema > 0 && step.state().updates > 0; }
 
   std::shared_ptr<Context::Impl> context;
   gpt::RunConfig config;
@@ -68,7 +69,6 @@ struct Trainer::Impl {
   gpt::ParamBuffer weights;
   gpt::BatchLoader loader;
   gpt::TrainStep step;
-  gpt::StepHistory history;
   std::unique_ptr<gpt::Evaluator> evaluator;
   int64_t done = 0;
 };
@@ -88,7 +88,8 @@ Trainer::Impl::Impl(const Context& c, const Settings& settings, const std::strin
            gpt::step_options(train(), model.table, model.config.n_ctx)) {
   model.weights.assign(weights.views().begin(), weights.views().end());
   gpt::init_params(model.table, weights, static_cast<uint64_t>(train().seed));
-  history.loss_scale = gpt::LossScale::of(gpt::tensor_dtype(train().dtype));
+  step.set_state(
+      gpt::state_of({.loss_scale = gpt::initial_loss_scale(gpt::tensor_dtype(train().dtype))}, train()));
   if (data.has_val())
     evaluator = std::make_unique<gpt::Evaluator>(model, data, train(), gpt::language_modelling(), backend);
   context->log(LogLevel::info, data.notes);
@@ -96,11 +97,11 @@ Trainer::Impl::Impl(const Context& c, const Settings& settings, const std::strin
 }
 
 TrainProgress Trainer::Impl::make_step() {
-  step.compute_gradients(history.next(train(), done), gpt::batch_of(loader, train(), done, data.document_end),
+  step.compute_gradients(gpt::inputs_of(train(), done),
+                         gpt::batch_of(loader, train(), done, data.document_end),
                          [this] { context->check_cancelled(); });
-  history.overflows(train(), step);
   step.update();
-  history.add(train(), step);
+  gpt::require_not_halted(step);
   const gpt::StepState& s = step.state();
   return {.step = ++done,
           .loss = s.loss,

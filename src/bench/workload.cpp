@@ -175,17 +175,18 @@ WorkloadResult run_training_workload(const WorkloadContext& context, const Workl
     std::copy_n(from, rows * w.n_ctx, samples.ids);
     std::copy_n(from + 1, rows * w.n_ctx, samples.targets);
   };
-  StepState start{.lr = 1e-4, .loss_scale = LossScale::of(w.dtype).scale};
+  StepInputs inputs{.lr = 1e-4};
+  step.set_state({.scaling = initial_loss_scale(w.dtype)});
 
   WorkloadResult result{.tokens = tokens};
   result.flops = static_cast<double>(tokens) * ModelCounts(model.config).training_flops(w.n_ctx);
   result.memory_predicted =
       static_cast<int64_t>(sizeof(float)) * param_buffer_elements(model.table) + step.bytes();
   const auto run = [&] {
-    step.compute_gradients(start, fill);
+    step.compute_gradients(inputs, fill);
     step.update();
-    start.updates = step.state().updates;
-    ++start.step;
+    step.state();  // waits
+    ++inputs.step;
   };
   const auto prepare = [&] { barrier(*context.processes, "beginning a step together"); };
   repeat_timed(context, w, kernels, result, prepare, run, run);

@@ -267,7 +267,7 @@ void Tuner::start() {
     check_same_data(state_.data, identity);
     load_checkpoint(last(), model_, weights_, step_.optimizer_state());
   } else {
-    state_.history.loss_scale = LossScale::of(tensor_dtype(config().dtype));
+    state_.history.loss_scale = initial_loss_scale(tensor_dtype(config().dtype));
     // Rows of the vocabulary that the base lacks stay as in a new model.
     init_params(model_.table, weights_, static_cast<uint64_t>(config().seed));
     if (!trained_.adapted) base_->copy_to(weights_);
@@ -364,15 +364,17 @@ BesideModel Tuner::beside() const {
 void Tuner::step() {
   const auto begin = Clock::now();
   task_->before_step(state_.step, model_, backend_);
-  step_.compute_gradients(state_.history.next(config(), state_.step),
+  step_.compute_gradients(inputs_of(config(), state_.step),
                           [this](int64_t first, int64_t rows, const TrainStep::Samples& samples) {
                             task_->fill(state_.step, first, rows, samples);
                           });
-  if (state_.history.overflows(config(), step_))
-    log_->message(fmt::format("step {}: skipped, gradients overflow fp16; loss scale now {:g}\n", state_.step,
-                              state_.history.loss_scale.scale));
   step_.update();
-  state_.history.add(config(), step_);
+  require_not_halted(step_);
+  const StepState& s = step_.state();
+  if (s.scaling.overflows > state_.history.loss_scale.overflows)
+    log_->message(fmt::format("step {}: skipped, gradients overflow fp16; loss scale now {:g}\n", state_.step,
+                              s.scaling.scale));
+  state_.history = history_of(s);
   if (step_.is_skipped()) ++state_.skipped;
   ++state_.step;
   state_.tokens += config().batch_size * task_->n_ctx();

@@ -62,6 +62,7 @@ struct ExecContext;
   X(sum_losses, SumLossesArgs)                        \
   X(sum_squares, SumSquaresArgs)                      \
   X(range_squares, RangeSquaresArgs)                  \
+  X(begin_step, BeginStepArgs)                        \
   X(finalize_grad_norm, FinalizeGradNormArgs)         \
   X(clamp, ClampArgs)                                 \
   X(convert, ConvertArgs)                             \

@@ -12,9 +12,20 @@
 
 namespace gpt {
 
+// Starts a step: loss, norm and grad_scale become 0, the loss scale is that of `scaling`, and the limits of
+// loss and norm are outlier_z standard deviations above the means of their windows, if these are full and not
+// constant.
+struct BeginStepArgs {
+  StepInputs inputs;
+  DeviceSpan<StepState> step;  // [1]
+  GPT_FIELDS(inputs, step)
+};
+
 // The norm of gradients from their sums of squares, and the factor of the update: the update is skipped if
 // the mean loss or the norm is not finite or above its limit; gradients longer than clip_norm are shortened
-// to it (torch.nn.utils.clip_grad_norm_: by min(1, clip_norm / (norm + 1e-6))).
+// to it (torch.nn.utils.clip_grad_norm_: by min(1, clip_norm / (norm + 1e-6))). Counts the update, changes
+// the loss scale for the next step, adds loss and norm to their windows, and halts the run if loss scaling
+// cannot help.
 struct FinalizeGradNormArgs {
   DeviceSpan<const double> block_sums;  // of sum_squares
   DeviceSpan<StepState> step;           // [1]

@@ -9,6 +9,7 @@
 #include "model/training_graph.h"
 #include "train/param_groups.h"
 #include "train/step_history.h"
+#include "train/train_step.h"
 
 namespace gpt {
 namespace {
@@ -68,10 +69,10 @@ double measure_adapter_step(const PlanSubject& subject, const LoadedModel& base,
   options.graph.packs_per_use = true;
   TrainStep step(adapted.model, adapted.weights, make_optimizer(c, adapted.model.table), backend, options);
   const BatchLoader loader = loader_of(data, c, n_ctx);
-  StepState state;
+  StepInputs state;
   state.seed = static_cast<uint64_t>(c.seed);
   state.lr = c.lr / 10;
-  state.loss_scale = LossScale::of(tensor_dtype(c.dtype)).scale;
+  step.set_state({.scaling = initial_loss_scale(tensor_dtype(c.dtype))});
   std::vector<double> micro_batches, updates;
   const auto begin = Clock::now();
   while (micro_batches.size() < 2 || (micro_batches.size() < 1000 && seconds_since(begin) < seconds)) {
@@ -83,7 +84,7 @@ double measure_adapter_step(const PlanSubject& subject, const LoadedModel& base,
       step.finish_gradients();
       step.update();
     }));
-    state.updates = step.state().updates;
+    step.state();  // waits
     ++state.step;
   }
   micro_batches.erase(micro_batches.begin());  // the first to touch its memory

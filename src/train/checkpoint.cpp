@@ -84,8 +84,8 @@ void visit_state(State& s, Visit&& visit) {
   visit("loss_scale", s.history.loss_scale.scale, !always);
   visit("good_steps", s.history.loss_scale.good_steps, !always);
   visit("overflows", s.history.loss_scale.overflows, !always);
-  visit("loss_history", s.history.losses.history, always);
-  visit("norm_history", s.history.norms.history, always);
+  visit("loss_history", s.history.losses, always);
+  visit("norm_history", s.history.norms, always);
 }
 
 json state_json(const RunState& s) {

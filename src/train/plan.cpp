@@ -76,7 +76,7 @@ class Probe {
     init_params(model_.table, weights_, static_cast<uint64_t>(config_.seed));
     start_.seed = static_cast<uint64_t>(config_.seed);
     start_.lr = config_.lr / 10;
-    start_.loss_scale = LossScale::of(dtype_).scale;
+    step_.set_state({.scaling = initial_loss_scale(dtype_)});
   }
 
   double micro_batch(bool accumulate) {
@@ -89,7 +89,7 @@ class Probe {
     return timed([&] {
       step_.finish_gradients();
       step_.update();
-      start_.updates = step_.state().updates;
+      step_.state();  // waits
       ++start_.step;
     });
   }
@@ -132,7 +132,7 @@ class Probe {
   TrainStep step_;
   BatchLoader loader_;
   std::vector<int32_t> ids_, targets_;  // of an evaluation
-  StepState start_;
+  StepInputs start_;
 };
 
 // Saves a folder with one file as checkpoints are, and removes it; returns the seconds.

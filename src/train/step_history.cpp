@@ -1,72 +1,52 @@
 #include "train/step_history.h"
 
-#include <cmath>
-#include <limits>
+#include <algorithm>
 
-#include "base/error.h"
-#include "base/format.h"
-#include "base/ranges.h"
 #include "train/schedule.h"
 
 namespace gpt {
+namespace {
 
-void LossScale::after_step(bool finite) {
-  if (!finite) {
-    scale /= 2;
-    good_steps = 0;
-    ++overflows;
-  } else if (++good_steps >= kGrowEvery) {
-    if (scale < kLargest) scale *= 2;
-    good_steps = 0;
-  }
+ScalarWindow window_of(const std::vector<double>& values) {
+  ScalarWindow window;
+  for (const double x : values)
+    window.values[window.count++ % ScalarWindow::kSize] = x;
+  return window;
 }
 
-double OutlierDetector::limit(double z) const {
-  constexpr double kNone = std::numeric_limits<double>::infinity();
-  if (history.size() < kWindow) return kNone;
-  const auto n = static_cast<double>(history.size());
-  const double mean = sum_of(history) / n;
-  const double variance = sum_of(history, [&](double h) { return (h - mean) * (h - mean); }) / n;
-  const double deviation = std::sqrt(variance);
-  return deviation > 0 ? mean + z * deviation : kNone;
+std::vector<double> values_of(const ScalarWindow& window) {
+  std::vector<double> values;
+  for (int64_t i = std::max<int64_t>(0, window.count - ScalarWindow::kSize); i < window.count; ++i)
+    values.push_back(window.values[i % ScalarWindow::kSize]);
+  return values;
 }
 
-void OutlierDetector::add(double x) {
-  if (history.size() == kWindow) history.erase(history.begin());
-  history.push_back(x);
+}  // namespace
+
+LossScale initial_loss_scale(DType dtype) {
+  const bool dynamic = dtype == DType::f16;
+  return {.dynamic = dynamic, .scale = dynamic ? 0x1p16 : 1};
 }
 
-StepState StepHistory::next(const TrainConfig& c, int64_t step) const {
-  StepState start{.step = step,
-                  .seed = static_cast<uint64_t>(c.seed),
-                  .lr = learning_rate(c, step),
-                  .loss_scale = loss_scale.scale,
-                  .updates = updates};
-  if (c.outlier_z > 0) {
-    start.max_loss = losses.limit(c.outlier_z);
-    start.max_norm = norms.limit(c.outlier_z);
-  }
-  return start;
+StepState state_of(const StepHistory& history, const TrainConfig& c) {
+  StepState state{.updates = history.updates,
+                  .scaling = history.loss_scale,
+                  .outlier_z = c.outlier_z,
+                  .losses = window_of(history.losses),
+                  .norms = window_of(history.norms)};
+  state.scaling.dynamic = c.dtype == TrainDType::fp16;
+  return state;
 }
 
-bool StepHistory::overflows(const TrainConfig& c, TrainStep& step) {
-  const StepState& s = step.state();
-  const bool overflow = c.dtype == TrainDType::fp16 && std::isfinite(s.loss) && !std::isfinite(s.norm);
-  if (c.dtype == TrainDType::fp16) loss_scale.after_step(!overflow);
-  if (std::isfinite(s.loss) && std::isfinite(s.norm)) return false;
-  if (overflow && !loss_scale.exhausted()) return true;
-  const std::string tensor = step.first_nonfinite();
-  fail(
-      "training stopped at step {}: the loss is {}, the gradient norm {}; first offending tensor: {}; "
-      "try a lower --lr or a --clip-norm",
-      s.step, format_number(s.loss), format_number(s.norm), tensor.empty() ? "the loss" : tensor);
+StepHistory history_of(const StepState& state) {
+  return {.updates = state.updates,
+          .loss_scale = state.scaling,
+          .losses = values_of(state.losses),
+          .norms = values_of(state.norms)};
 }
 
-void StepHistory::add(const TrainConfig& c, const TrainStep& step) {
-  updates = step.state().updates;
-  if (step.is_skipped() || c.outlier_z == 0) return;
-  losses.add(step.state().loss);
-  norms.add(step.state().norm);
+StepInputs inputs_of(const TrainConfig& c, int64_t step) {
+  return {.step = step, .seed = static_cast<uint64_t>(c.seed), .lr = learning_rate(c, step)};
 }
 
 }  // namespace gpt

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/ranges.h"
 #include "tensor/device.h"
 #include "tensor/element.h"
@@ -48,6 +49,7 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       labels_(static_cast<size_t>(samples_)),
       sums_(model.table, grads_, options.shards / options.communicator->size(), what_is_kept(options),
             message_type(), *options.communicator, backend) {
+  set_state({});
   GPT_ASSERT(options.shards > 0 && options.shards % options.communicator->size() == 0);
   GPT_ASSERT(options.batch_size % options.shards == 0);
   GPT_ASSERT(options.micro_batch > 0 && shard_samples() % options.micro_batch == 0);
@@ -75,7 +77,19 @@ std::vector<double> TrainStep::gather_waiting(double own, const char* what) {
   return all;
 }
 
-void TrainStep::begin(const StepState& start, const FillBatch& fill) {
+void TrainStep::set_state(const StepState& state) {
+  state_ = state;
+  is_stale_ = false;
+  shared_ = device_state_.share({&state_, 1});
+}
+
+const StepState& TrainStep::state() const {
+  if (is_stale_) device_state_.download({&state_, 1});
+  is_stale_ = false;
+  return state_;
+}
+
+void TrainStep::begin(const StepInputs& start, const FillBatch& fill) {
   std::fill(target_weights_.begin(), target_weights_.end(), 1.0f);
   std::fill(starts_.begin(), starts_.end(), uint8_t{0});
   std::fill(labels_.begin(), labels_.end(), 0.0f);
@@ -92,10 +106,12 @@ void TrainStep::begin(const StepState& start, const FillBatch& fill) {
   }
   const double weight = sum_of_shards(weights, "counting targets");
   losses_.clear();
-  state_ = start;
-  state_.clip_norm = options_.clip_norm;
-  state_.loss_weight = weight > 0 ? 1 / weight : 0;
-  shared_ = device_state_.share({&state_, 1});
+  StepInputs inputs = start;
+  inputs.clip_norm = options_.clip_norm;
+  inputs.loss_weight = weight > 0 ? 1 / weight : 0;
+  const ExecContext ctx = backend_.context();
+  ctx.kernels.begin_step(ctx, {.inputs = inputs, .step = shared_});
+  is_stale_ = true;
 }
 
 // The part of this process's samples that begins with `first`, valid until the next call.
@@ -123,12 +139,13 @@ void TrainStep::micro_batch(int64_t first, bool accumulate, bool completes) {
 void TrainStep::finish_shard(int64_t round) {
   sums_.finish_round(round);
   if (options_.shards == 1) return;
-  device_state_.download({&state_, 1});
-  losses_.push_back(state_.loss);
-  state_.loss = 0;
+  is_stale_ = true;
+  StepState now = state();
+  losses_.push_back(now.loss);
+  now.loss = 0;
   if (round == options_.shards / options_.communicator->size() - 1)
-    state_.loss = sum_of_shards(losses_, "adding losses");
-  shared_ = device_state_.share({&state_, 1});
+    now.loss = sum_of_shards(losses_, "adding losses");
+  set_state(now);
 }
 
 // The norm of the gradients, and what follows from it.
@@ -144,7 +161,7 @@ void TrainStep::finalize_grad_norm(bool clamped) {
   if (is_sharded()) sums_.gather(sums, kSumBlock, sums_.shard_map(), "adding squares of gradients");
   ctx.kernels.finalize_grad_norm(
       ctx, {.block_sums = device_span<double>(sums), .step = shared_, .clamped = clamped});
-  device_state_.download({&state_, 1});
+  is_stale_ = true;
 }
 
 // Where the sums of gradients are, in this process.
@@ -187,9 +204,9 @@ void TrainStep::finish_gradients() {
   finalize_grad_norm(false);
 }
 
-void TrainStep::compute_gradients(const StepState& start, const FillBatch& fill,
+void TrainStep::compute_gradients(const StepInputs& inputs, const FillBatch& fill,
                                   const std::function<void()>& before_each) {
-  begin(start, fill);
+  begin(inputs, fill);
   for (int64_t first = 0; first < samples_; first += options_.micro_batch) {
     if (before_each) before_each();
     const int64_t in_shard = first % shard_samples();
@@ -198,7 +215,15 @@ void TrainStep::compute_gradients(const StepState& start, const FillBatch& fill,
   finish_gradients();
 }
 
-// The norm that counts for clipping is that of what is left once single values were cut off.
+StepState TrainStep::try_gradients(const StepInputs& inputs, const FillBatch& fill) {
+  const StepState before = state();
+  compute_gradients(inputs, fill);
+  const StepState after = state();
+  set_state(before);
+  return after;
+}
+
+// The norm for clipping is that of the gradients after single values were clamped.
 void TrainStep::update() {
   const ExecContext ctx = backend_.context();
   if (options_.clip_value > 0) {
@@ -210,7 +235,7 @@ void TrainStep::update() {
   if (is_sharded() && !is_skipped()) sums_.move_to(options_.shard_map);
   optimizer_->update(backend_.context(update_scratch_.scratch()), weights_, grads_, optimizer_state_,
                      shared_);
-  if (is_skipped()) return;
+  if (options_.communicator->size() > 1 && is_skipped()) return;
   share_weights();
   if (options_.divides_gradients) sums_.drop_others();
   tell_changed();
@@ -252,7 +277,7 @@ void TrainStep::require_finite_weights() const {
   }
   if (!any(*options_.communicator, !found.empty(), "looking at the weights")) return;
   fail("training stopped after step {}: {} holds NaN or infinite numbers; try a lower --lr or a --clip-norm",
-       state_.step + 1, found.empty() ? "a weight" : found);
+       state().step + 1, found.empty() ? "a weight" : found);
 }
 
 std::string TrainStep::first_nonfinite() {
@@ -269,6 +294,16 @@ std::string TrainStep::first_nonfinite() {
     }
   }
   return "";
+}
+
+void require_not_halted(TrainStep& step) {
+  if (!step.state().halted) return;
+  const StepState s = step.state();
+  const std::string tensor = step.first_nonfinite();
+  fail(
+      "training stopped at step {}: the loss is {}, the gradient norm {}; first offending tensor: {}; "
+      "try a lower --lr or a --clip-norm",
+      s.step, format_number(s.loss), format_number(s.norm), tensor.empty() ? "the loss" : tensor);
 }
 
 AverageInModel::AverageInModel(Model& model, TrainStep& step, bool use)

@@ -43,7 +43,7 @@ class TrainStep {
   TrainStep(const Model& model, const ParamBuffer& weights, std::unique_ptr<Optimizer> optimizer,
             const Backend& backend, const Options& options);
 
-  TrainStep(const TrainStep&) = delete;  // ops have addresses of its numbers
+  TrainStep(const TrainStep&) = delete;  // ops have the address of its state
   TrainStep& operator=(const TrainStep&) = delete;
 
   // Memory for samples, [rows,n_ctx] and labels [rows]. Before they are filled weights are 1, starts and
@@ -57,25 +57,30 @@ class TrainStep {
   // Writes samples [first, first + rows) of the step's batch.
   using FillBatch = std::function<void(int64_t first, int64_t rows, const Samples& samples)>;
 
-  // Gradients of the mean loss over the targets of the batch by their weights, times loss_scale. `start`
-  // holds what is known of the step; loss_weight and clip_norm are not the caller's. After the call state()
-  // has the loss, the norm, and whether the step will be skipped. before_each: called before each
-  // micro-batch; what it throws leaves the weights as they were.
-  void compute_gradients(const StepState& start, const FillBatch& fill,
+  // Replaces the state of the steps: at the start of a run, or of its continuation.
+  void set_state(const StepState& state);
+
+  // Computes the gradients of the mean loss over the targets of the batch, weighted, times loss_scale; and
+  // what the update will do, see state(). loss_weight and clip_norm of `inputs` are set here. before_each is
+  // called before each micro-batch; what it throws leaves the weights as they were.
+  void compute_gradients(const StepInputs& inputs, const FillBatch& fill,
                          const std::function<void()>& before_each = {});
+  // The same without a trace: returns the state after it, and restores the state from before.
+  StepState try_gradients(const StepInputs& inputs, const FillBatch& fill);
   // Clips, and changes the weights unless the step is skipped.
   void update();
   // Exchanges the weights with their average (make_averaged), in all processes.
   void swap_average();
 
   // The parts of compute_gradients, for measurements.
-  void begin(const StepState& start, const FillBatch& fill);
+  void begin(const StepInputs& inputs, const FillBatch& fill);
   // first: among the samples of this process. completes: the gradients of a shard.
   void micro_batch(int64_t first, bool accumulate, bool completes);
   void finish_gradients();
 
-  const StepState& state() const { return state_; }
-  bool is_skipped() const { return state_.grad_scale == 0; }
+  // The state of the newest step. Waits for the device.
+  const StepState& state() const;
+  bool is_skipped() const { return state().grad_scale == 0; }
   // The first weight, activation or gradient of the step that is NaN or infinite, for a message; "" if none
   // is.
   std::string first_nonfinite();
@@ -129,9 +134,10 @@ class TrainStep {
   Workspace update_scratch_;
   std::unique_ptr<ShardedWeights> sharded_;
   TrainingGraph graph_;
-  StepState state_;
+  mutable StepState state_;  // if it is not stale
+  mutable bool is_stale_ = false;
   DeviceArray<StepState> device_state_;
-  DeviceSpan<StepState> shared_;        // the state as ops see it, from `begin` on
+  DeviceSpan<StepState> shared_;        // the state as ops see it
   Buffer block_sums_;                   // fp64
   int64_t samples_;                     // of this process
   std::vector<int32_t> ids_, targets_;  // [samples,n_ctx]
@@ -143,6 +149,9 @@ class TrainStep {
   std::vector<double> losses_;  // of the shards of this process so far
   double waited_ = 0;           // for numbers
 };
+
+// Throws Error, naming the first offending tensor, if the newest step halted the run (StepState::halted).
+void require_not_halted(TrainStep& step);
 
 // As long as it lives, the weights of a step's model are their average (make_averaged), if `use` says so.
 class AverageInModel {

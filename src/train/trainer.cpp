@@ -62,7 +62,7 @@ class Trainer {
   void announce();
   TrainOutcome finish();
   void step();
-  void compute_gradients();
+  TrainStep::FillBatch batch();
   void report_step(double step_seconds);
   bool is_due(int64_t every, int64_t step) const {
     return every > 0 && (step % every == 0 || step >= config().steps);
@@ -216,11 +216,12 @@ void Trainer::start() {
     load_checkpoint(last(), model_, weights_, step_.optimizer_state(), keep_own);
     best_ = read_best(best());
   } else {
-    state_.history.loss_scale = LossScale::of(dtype_);
+    state_.history.loss_scale = initial_loss_scale(dtype_);
     if (init_) init_->copy_to(weights_, keep_own);
     init_params(model_.table, weights_, static_cast<uint64_t>(config().seed),
                 init_ ? model_.table.model_count() : 0, keep_own);
   }
+  step_.set_state(state_of(state_.history, config()));
   const std::string begins =
       processes_.size() > 1 ? start_of_run(resumed_.has_value(), last(), init_ ? &init_->model() : nullptr)
                             : "";
@@ -306,16 +307,16 @@ void Trainer::require_space_for_checkpoints() const {
 
 void Trainer::step() {
   const auto start = Clock::now();
-  compute_gradients();
-  if (state_.history.overflows(config(), step_))
-    log_->message(fmt::format("step {}: skipped, gradients overflow fp16; loss scale now {:g} ({} skipped)\n",
-                              state_.step, state_.history.loss_scale.scale,
-                              state_.history.loss_scale.overflows));
+  step_.compute_gradients(inputs_of(config(), state_.step), batch());
   part_norms_.clear();
   if (evaluates(state_.step + 1)) part_norms_ = gradient_norms(step_);
   step_.update();
   const StepState& s = step_.state();
-  state_.history.add(config(), step_);
+  require_not_halted(step_);
+  if (s.scaling.overflows > state_.history.loss_scale.overflows)
+    log_->message(fmt::format("step {}: skipped, gradients overflow fp16; loss scale now {:g} ({} skipped)\n",
+                              state_.step, s.scaling.scale, s.scaling.overflows));
+  state_.history = history_of(s);
   updated_ = !step_.is_skipped();
   norm_ = s.norm;
   if (!updated_ && std::isfinite(s.norm)) {
@@ -375,9 +376,8 @@ void Trainer::log_newest_step() {
   unlogged_.reset();
 }
 
-void Trainer::compute_gradients() {
-  step_.compute_gradients(state_.history.next(config(), state_.step),
-                          batch_of(loader_, config(), state_.step, data_.document_end));
+TrainStep::FillBatch Trainer::batch() {
+  return batch_of(loader_, config(), state_.step, data_.document_end);
 }
 
 // False when it was interrupted.
@@ -402,8 +402,7 @@ bool Trainer::evaluate() {
   if (best) save_best_model();
   if (request_.brief) return true;
   if (losses->train && state_.step == 0) {
-    compute_gradients();  // which the first step will do again
-    norm_ = step_.state().norm;
+    norm_ = step_.try_gradients(inputs_of(config(), state_.step), batch()).norm;  // of the first step
   }
   log_->message(evaluation_line(*losses, {.step = state_.step,
                                           .lr = learning_rate(config(), state_.step),

@@ -196,7 +196,7 @@ class Run {
       std::copy(inputs_.ids.begin(), inputs_.ids.end(), samples.ids);
       std::copy(inputs_.targets.begin(), inputs_.targets.end(), samples.targets);
     };
-    StepState start{.lr = kLearningRate};
+    StepInputs start{.lr = kLearningRate};
     std::vector<double> losses, norms;
     for (; start.step < kSteps; ++start.step) {
       step.compute_gradients(start, fill);
@@ -207,7 +207,6 @@ class Run {
         add_params(out_, "grad.", loaded_, step.grads().views());
       }
       step.update();
-      start.updates = step.state().updates;
     }
     out_["adamw.loss"] = scalars(losses);
     out_["adamw.grad_norm"] = scalars(norms);

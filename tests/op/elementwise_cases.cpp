@@ -104,7 +104,7 @@ GPT_OP_CASES(sum_losses) {
 GPT_OP_CASES(finalize_grad_norm) {
   constexpr double kBad = HUGE_VAL;
   for (const StepState& start :
-       {StepState{}, StepState{.loss_scale = 4, .loss_weight = 0.5, .clip_norm = 1, .updates = 7, .loss = 3},
+       {StepState{}, StepState{.loss_scale = 4, .loss_weight = 0.5, .clip_norm = 1, .loss = 3, .updates = 7},
         StepState{.max_loss = 2, .loss = 3}, StepState{.loss_weight = 1, .max_loss = 2, .loss = 3},
         StepState{.max_norm = 1}, StepState{.loss_weight = 1, .loss = kBad}}) {
     for (int64_t blocks : {0, 1, 9}) {
@@ -128,6 +128,90 @@ GPT_OP_CASES(finalize_grad_norm) {
       }
     }
   }
+}
+
+// Limits from windows that are not full, full, and full of one value.
+GPT_OP_CASES(begin_step) {
+  for (const int64_t count :
+       {int64_t{0}, ScalarWindow::kSize - 1, ScalarWindow::kSize, 3 * ScalarWindow::kSize + 7}) {
+    for (const bool constant : {false, true}) {
+      list.add(fmt::format("{} values{}", count, constant ? ", all equal" : ""), [=](OpFrame& f) {
+        StepState step{.lr = 7,
+                       .loss = 3,
+                       .norm = 4,
+                       .grad_scale = 5,
+                       .updates = 9,
+                       .scaling = {.scale = 8},
+                       .outlier_z = 2};
+        std::vector<double> last;
+        for (int64_t i = 0; i < count; ++i) {
+          const double x = constant ? 2 : 1 + static_cast<double>(i * i % 11);
+          for (ScalarWindow* w : {&step.losses, &step.norms})
+            w->values[w->count++ % ScalarWindow::kSize] = x;
+          last.push_back(x);
+        }
+        f.run(&KernelTable::begin_step,
+              {.inputs = {.step = 6, .seed = 5, .lr = 0.5, .loss_weight = 0.25, .clip_norm = 1},
+               .step = array_of(step)});
+        EXPECT_EQ(step.step, 6);
+        EXPECT_EQ(step.seed, 5u);
+        EXPECT_EQ(step.lr, 0.5);
+        EXPECT_EQ(step.loss_scale, 8);
+        EXPECT_EQ(step.updates, 9);
+        EXPECT_EQ(step.loss, 0);
+        EXPECT_EQ(step.grad_scale, 0);
+        double limit = HUGE_VAL;
+        if (count >= ScalarWindow::kSize && !constant) {
+          last.erase(last.begin(), last.end() - ScalarWindow::kSize);
+          const double mean =
+              std::accumulate(last.begin(), last.end(), 0.0) / static_cast<double>(last.size());
+          double squares = 0;
+          for (const double x : last)
+            squares += (x - mean) * (x - mean);
+          limit = mean + 2 * std::sqrt(squares / static_cast<double>(last.size()));
+        }
+        EXPECT_EQ(step.max_loss, limit);
+        EXPECT_EQ(step.max_norm, limit);
+      });
+    }
+  }
+}
+
+// What the end of a step leaves to the next: the loss scale, the windows, and whether the run is halted.
+TEST(FinalizeGradNorm, ChangesTheStateOfTheRun) {
+  const auto end_of = [](StepState step, double squares) {
+    std::vector<double> sums = {squares};
+    OpFrame f({.kernels = kernel_table(Isa::ref)}, "end of a step");
+    f.run(&KernelTable::finalize_grad_norm, {.block_sums = array_of(sums), .step = array_of(step)});
+    return step;
+  };
+  const StepState fp16{
+      .loss_scale = 4, .loss_weight = 1, .loss = 2, .scaling = {.dynamic = true, .scale = 4}, .outlier_z = 3};
+  const StepState good = end_of(fp16, 16);
+  EXPECT_EQ(good.updates, 1);
+  EXPECT_EQ(good.scaling.good_steps, 1);
+  EXPECT_EQ(good.losses.count, 1);
+  EXPECT_EQ(good.losses.values[0], 2);
+  EXPECT_EQ(good.norms.values[0], 1);
+  const StepState overflow = end_of(fp16, HUGE_VAL);
+  EXPECT_EQ(overflow.scaling.scale, 2);
+  EXPECT_EQ(overflow.scaling.overflows, 1);
+  EXPECT_EQ(overflow.updates, 0);
+  EXPECT_EQ(overflow.losses.count, 0);
+  EXPECT_FALSE(overflow.halted);
+  StepState last = fp16;
+  last.scaling.scale = 1;
+  EXPECT_TRUE(end_of(last, HUGE_VAL).halted) << "a scale of less than 1 would not help";
+  StepState grows = fp16;
+  grows.scaling.good_steps = LossScale::kGrowEvery - 1;
+  EXPECT_EQ(end_of(grows, 16).scaling.scale, 8);
+  const StepState fp32{.loss_weight = 1, .loss = 2};
+  const StepState halted = end_of(fp32, std::nan(""));
+  EXPECT_TRUE(halted.halted);
+  EXPECT_EQ(halted.scaling.overflows, 0);
+  StepState after = halted;
+  after.loss = 2;
+  EXPECT_EQ(end_of(after, 16).grad_scale, 0) << "nothing is updated any more";
 }
 
 // Squares are exact in double and all positive: only the roundings of the double sum remain.
@@ -368,7 +452,7 @@ void adamw_case(OpCaseList& list, const char* name, const Update& u) {
                                      : f.inout({u.n}, normal_values(0.1), moment);
     const TensorView v = u.from_zero ? f.inout({u.n}, constant_values(0), relative(6))
                                      : f.inout({u.n}, uniform_values(0.1, 1), moment);
-    const StepState step{.lr = u.lr, .updates = u.t, .grad_scale = u.scale};
+    const StepState step{.lr = u.lr, .grad_scale = u.scale, .updates = u.t};
     f.run(&KernelTable::adamw, {.param = param,
                                 .grad = grad,
                                 .m = m,

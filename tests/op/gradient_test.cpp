@@ -392,6 +392,7 @@ const std::map<std::string, std::string>& ops_without_gradient() {
       {"swap", "exchanges weights with their average"},
       {"find_nonfinite", "looks for NaN and infinities"},
       {"update_squares", "measures the update"},
+      {"begin_step", "sets the scalars of a step"},
       {"finalize_grad_norm", "measures gradients"},
       {"clamp", "clips gradients"},
       {"adamw", "the update itself"},

@@ -116,7 +116,7 @@ GPT_OP_CASES(ema) {
         list.add(fmt::format("{} update {} scale {}", n, updates, scale), [=](OpFrame& f) {
           const TensorView x = f.input({n}, normal_values());
           const TensorView y = f.inout({n}, normal_values(), {4 * kEpsilon, 4 * kEpsilon});
-          const StepState state{.updates = updates, .grad_scale = scale};
+          const StepState state{.grad_scale = scale, .updates = updates};
           f.run(&KernelTable::ema, {.average = y, .x = x, .decay = 0.99, .step = array_of(state)});
         });
       }

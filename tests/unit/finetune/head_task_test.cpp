@@ -116,13 +116,12 @@ struct Trained {
                     .n_ctx = task.n_ctx(),
                     .graph = {.objective = &task.objective()},
                     .clip_norm = 1});
-    StepState start{.seed = 3, .lr = 3e-3};
+    StepInputs start{.seed = 3, .lr = 3e-3};
     for (start.step = 0; start.step < steps; ++start.step) {
       step.compute_gradients(start, [&](int64_t first, int64_t rows, const TrainStep::Samples& s) {
         task.fill(start.step, first, rows, s);
       });
       step.update();
-      start.updates = step.state().updates;
       losses.push_back(step.state().loss);
     }
   }

@@ -66,7 +66,7 @@ TEST_F(OptimizerTest, DecaysMatricesAndNothingElse) {
   ThreadPool pool(3);
   const auto optimizer = make_adamw(table_, {.weight_decay = 0.1});
   const OptimizerState state(optimizer->buffers(), table_, DType::f32, test::device());
-  StepState step{.lr = 0.01, .updates = 1, .grad_scale = 1};
+  StepState step{.lr = 0.01, .grad_scale = 1, .updates = 1};
   DeviceArray<StepState> shared(test::device());
   optimizer->update(test::backend(pool, best_isa()).context(), weights_, grads_, state,
                     shared.share({&step, 1}));

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/cpu/ref/ref.h"
 
@@ -32,19 +33,78 @@ void sum_losses(const ExecContext&, const SumLossesArgs& a) noexcept {
   (a.step ? unwrap(a.step)->loss : *unwrap(a.sum)) += sum;
 }
 
+namespace {
+
+// The mean and z standard deviations; infinity until the window is full, or if all values are equal.
+double limit_of(const ScalarWindow& window, double z) {
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  if (z <= 0 || window.count < ScalarWindow::kSize) return kNone;
+  const auto sum_over = [&](auto value) {  // oldest first
+    double sum = 0;
+    for (int64_t i = window.count; i < window.count + ScalarWindow::kSize; ++i)
+      sum += value(window.values[i % ScalarWindow::kSize]);
+    return sum;
+  };
+  constexpr auto kCount = static_cast<double>(ScalarWindow::kSize);
+  const double mean = sum_over([](double x) { return x; }) / kCount;
+  const double variance = sum_over([&](double x) { return (x - mean) * (x - mean); }) / kCount;
+  const double deviation = std::sqrt(variance);
+  return deviation > 0 ? mean + z * deviation : kNone;
+}
+
+void add(ScalarWindow& window, double x) {
+  window.values[window.count++ % ScalarWindow::kSize] = x;
+}
+
+void update_scale(LossScale& scaling, bool overflow) {
+  if (overflow) {
+    scaling.scale /= 2;
+    scaling.good_steps = 0;
+    ++scaling.overflows;
+  } else if (++scaling.good_steps >= LossScale::kGrowEvery) {
+    if (scaling.scale < LossScale::kLargest) scaling.scale *= 2;
+    scaling.good_steps = 0;
+  }
+}
+
+}  // namespace
+
+void begin_step(const ExecContext&, const BeginStepArgs& a) noexcept {
+  StepState& step = *unwrap(a.step);
+  step.step = a.inputs.step;
+  step.seed = a.inputs.seed;
+  step.lr = a.inputs.lr;
+  step.loss_weight = a.inputs.loss_weight;
+  step.clip_norm = a.inputs.clip_norm;
+  step.loss_scale = step.scaling.scale;
+  step.max_loss = limit_of(step.losses, step.outlier_z);
+  step.max_norm = limit_of(step.norms, step.outlier_z);
+  step.loss = step.norm = step.grad_scale = 0;
+}
+
 void finalize_grad_norm(const ExecContext&, const FinalizeGradNormArgs& a) noexcept {
   StepState& step = *unwrap(a.step);
   double sum = 0;
-  for (int64_t i = 0; i < static_cast<int64_t>(a.block_sums.size()); ++i)
-    sum += unwrap(a.block_sums)[i];
+  for (const double squares : unwrap_span(a.block_sums))
+    sum += squares;
   const double norm = std::sqrt(sum) / step.loss_scale;
   bool skipped = step.grad_scale == 0;
   if (!a.clamped) {
     step.loss *= step.loss_weight;
     step.norm = norm;
-    skipped = !std::isfinite(step.loss) || !std::isfinite(norm) || step.loss > step.max_loss ||
-              norm > step.max_norm;
-    if (!skipped) ++step.updates;
+    const bool finite = std::isfinite(step.loss) && std::isfinite(norm);
+    const bool overflow = step.scaling.dynamic && std::isfinite(step.loss) && !std::isfinite(norm);
+    if (step.scaling.dynamic) update_scale(step.scaling, overflow);
+    // Gradients that overflow although they were not even multiplied are not the fault of the scale.
+    step.halted = step.halted || (!finite && !(overflow && step.scaling.scale >= 1));
+    skipped = step.halted || !finite || step.loss > step.max_loss || norm > step.max_norm;
+    if (!skipped) {
+      ++step.updates;
+      if (step.outlier_z > 0) {
+        add(step.losses, step.loss);
+        add(step.norms, norm);
+      }
+    }
   }
   const double clip = step.clip_norm > 0 ? std::min(1.0, step.clip_norm / (norm + 1e-6)) : 1.0;
   step.grad_scale = skipped ? 0 : clip / step.loss_scale;
