@@ -155,6 +155,9 @@ class DeviceArray {
       device_->upload(copy_.data(), reinterpret_cast<const std::byte*>(host.data()), rows(host.size()));
     return {copy_.template as<T>(), host.size()};
   }
+  // Copies the first element, as it is after everything that is queued, to other memory of the device. Not for
+  // the host.
+  void copy_to(std::byte* to) const { device_->copy(to, copy_.data(), {.width = sizeof(T), .rows = 1}); }
   // Waits for ops and copies what they have made of an array that `share` was called with.
   void download(std::span<T> host) const {
     if (device_ == nullptr) return;

@@ -89,6 +89,25 @@ const StepState& TrainStep::state() const {
   return state_;
 }
 
+TrainStep::Snapshot TrainStep::snapshot() {
+  if (backend_.device->is_host()) return {.slot = 0, .event = {}, .state = state()};
+  if (snapshots_.size() == 0)
+    snapshots_ = Buffer(kSnapshots * sizeof(StepState), "states of steps", backend_.device.get());
+  const size_t slot = next_slot_++ % kSnapshots;
+  device_state_.copy_to(snapshots_.data() + slot * sizeof(StepState));
+  return {.slot = slot, .event = backend_.device->record(), .state = {}};
+}
+
+StepState TrainStep::read(const Snapshot& s) const {
+  if (backend_.device->is_host()) return s.state;
+  backend_.device->wait(s.event);
+  StepState state;
+  backend_.device->download(reinterpret_cast<std::byte*>(&state),
+                            snapshots_.data() + s.slot * sizeof(StepState),
+                            {.width = sizeof(StepState), .rows = 1});
+  return state;
+}
+
 void TrainStep::begin(const StepInputs& start, const FillBatch& fill) {
   std::fill(target_weights_.begin(), target_weights_.end(), 1.0f);
   std::fill(starts_.begin(), starts_.end(), uint8_t{0});

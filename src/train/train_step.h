@@ -80,6 +80,16 @@ class TrainStep {
 
   // The state of the newest step. Waits for the device.
   const StepState& state() const;
+  // The state after the newest update, to be read later: `read` waits only for that step. Up to kSnapshots
+  // may be unread.
+  struct Snapshot {
+    size_t slot = 0;
+    DeviceEvent event;
+    StepState state;  // of a host device
+  };
+  static constexpr size_t kSnapshots = 4;
+  Snapshot snapshot();
+  StepState read(const Snapshot& snapshot) const;
   bool is_skipped() const { return state().grad_scale == 0; }
   // The first weight, activation or gradient of the step that is NaN or infinite, for a message; "" if none
   // is.
@@ -137,7 +147,9 @@ class TrainStep {
   mutable StepState state_;  // if it is not stale
   mutable bool is_stale_ = false;
   DeviceArray<StepState> device_state_;
-  DeviceSpan<StepState> shared_;        // the state as ops see it
+  DeviceSpan<StepState> shared_;  // the state as ops see it
+  Buffer snapshots_;              // [kSnapshots] StepState, on a device
+  size_t next_slot_ = 0;
   Buffer block_sums_;                   // fp64
   int64_t samples_;                     // of this process
   std::vector<int32_t> ids_, targets_;  // [samples,n_ctx]

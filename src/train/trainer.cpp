@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -62,8 +63,10 @@ class Trainer {
   void announce();
   TrainOutcome finish();
   void step();
-  TrainStep::FillBatch batch();
-  void report_step(double step_seconds);
+  TrainStep::FillBatch batch(int64_t step);
+  void report_steps(size_t late);
+  void note_step(const StepState& state);
+  void report_step(const StepState& state, double step_seconds);
   bool is_due(int64_t every, int64_t step) const {
     return every > 0 && (step % every == 0 || step >= config().steps);
   }
@@ -128,9 +131,11 @@ class Trainer {
   std::optional<WholeLosses> whole_;  // known to rank 0
   bool lacks_whole_ = false;          // an interruption cut that evaluation short
   int64_t saved_step_ = -1;
-  bool updated_ = false;                 // whether the newest step changed the weights
-  MetricRecord part_norms_;              // of its gradients, if it will be evaluated
-  std::optional<StepMetrics> unlogged_;  // of the newest step, if log_every leaves it out
+  bool updated_ = false;                    // whether the newest step changed the weights
+  MetricRecord part_norms_;                 // of its gradients, if it will be evaluated
+  std::deque<TrainStep::Snapshot> unread_;  // of the newest steps
+  Clock::time_point reported_;              // when the newest one was
+  std::optional<StepMetrics> unlogged_;     // of the newest step, if log_every leaves it out
   // Asked for by a signal to this process; and whether one of the processes was.
   std::function<bool()> asked_to_stop_ = [] { return false; };
   std::function<bool()> interrupted_ = [this] {
@@ -306,18 +311,40 @@ void Trainer::require_space_for_checkpoints() const {
 }
 
 void Trainer::step() {
-  const auto start = Clock::now();
-  step_.compute_gradients(inputs_of(config(), state_.step), batch());
+  if (unread_.empty()) reported_ = Clock::now();
+  step_.compute_gradients(inputs_of(config(), state_.step), batch(state_.step));
   part_norms_.clear();
   if (evaluates(state_.step + 1)) part_norms_ = gradient_norms(step_);
   step_.update();
-  const StepState& s = step_.state();
-  require_not_halted(step_);
+  unread_.push_back(step_.snapshot());
+  ++state_.step;
+  state_.tokens += config().batch_size * model_.config.n_ctx;
+  // A device computes this step while the host reports the one before.
+  const size_t late = backend_.device->is_host() || processes_.size() > 1 ? 0 : 1;
+  report_steps(late);
+}
+
+// Reports all steps but the newest `late`.
+void Trainer::report_steps(size_t late) {
+  for (; unread_.size() > late; unread_.pop_front()) {
+    const StepState state = step_.read(unread_.front());
+    if (state.halted) {  // the search for the tensor needs this step's batch
+      step_.compute_gradients(inputs_of(config(), state.step), batch(state.step));
+      require_not_halted(step_);
+    }
+    const double seconds = seconds_since(reported_);
+    reported_ = Clock::now();
+    note_step(state);
+    report_step(state, seconds);
+  }
+}
+
+void Trainer::note_step(const StepState& s) {
   if (s.scaling.overflows > state_.history.loss_scale.overflows)
     log_->message(fmt::format("step {}: skipped, gradients overflow fp16; loss scale now {:g} ({} skipped)\n",
-                              state_.step, s.scaling.scale, s.scaling.overflows));
+                              s.step, s.scaling.scale, s.scaling.overflows));
   state_.history = history_of(s);
-  updated_ = !step_.is_skipped();
+  updated_ = s.grad_scale != 0;
   norm_ = s.norm;
   if (!updated_ && std::isfinite(s.norm)) {
     ++state_.skipped;
@@ -325,13 +352,11 @@ void Trainer::step() {
         fmt::format("step {}: skipped, loss {:.4f} and gradient norm {:.3f} are out of the ordinary\n",
                     s.step, s.loss, s.norm));
   }
-  ++state_.step;
-  state_.tokens += config().batch_size * model_.config.n_ctx;
-  report_step(seconds_since(start));
 }
 
-void Trainer::report_step(double step_seconds) {
-  const double loss = step_.state().loss, norm = step_.state().norm, lr = step_.state().lr;
+void Trainer::report_step(const StepState& state, double step_seconds) {
+  const double loss = state.loss, norm = state.norm, lr = state.lr;
+  const int64_t step = state.step + 1;
   state_.train_seconds += step_seconds;
   process_times_.seconds += step_seconds;
   if (plan_) plan_->step(step_seconds, state_.setup_seconds);
@@ -339,11 +364,11 @@ void Trainer::report_step(double step_seconds) {
       recent_step_seconds_ == 0 ? step_seconds : 0.95 * recent_step_seconds_ + 0.05 * step_seconds;
   const auto step_tokens = static_cast<double>(config().batch_size * model_.config.n_ctx);
   const double tokens_per_s = step_tokens / recent_step_seconds_;
-  const bool logged = config().log_every > 0 && (state_.step % config().log_every == 0 || state_.step == 1 ||
-                                                 state_.step == config().steps);
+  const bool logged =
+      config().log_every > 0 && (step % config().log_every == 0 || step == 1 || step == config().steps);
   unlogged_ = {
-      .step = state_.step,
-      .tokens = state_.tokens,
+      .step = step,
+      .tokens = state_.tokens - (state_.step - step) * config().batch_size * model_.config.n_ctx,
       .loss = loss,
       .lr = lr,
       .grad_norm = norm,
@@ -353,7 +378,7 @@ void Trainer::report_step(double step_seconds) {
       .skipped = state_.skipped + state_.history.loss_scale.overflows};
   if (logged) log_newest_step();
   peak_flops_ = std::max(peak_flops_, tokens_per_s * flops_per_token_);  // if it was measured too low
-  log_->progress({.step = state_.step,
+  log_->progress({.step = step,
                   .total = config().steps,
                   .loss = loss,
                   .val_loss = val_loss_,
@@ -362,8 +387,8 @@ void Trainer::report_step(double step_seconds) {
                   .grad_norm = norm,
                   .tokens_per_s = tokens_per_s,
                   .limit_share = tokens_per_s * flops_per_token_ / peak_flops_,
-                  .eta_s = recent_step_seconds_ * static_cast<double>(config().steps - state_.step)});
-  if (state_.step == 1 && logged && !request_.brief) {
+                  .eta_s = recent_step_seconds_ * static_cast<double>(config().steps - step)});
+  if (step == 1 && logged && !request_.brief) {
     log_->message(fmt::format("first loss {:.4f}; guessing gives ln {} = {:.4f}\n", loss,
                               model_.config.vocab_size,
                               std::log(static_cast<double>(model_.config.vocab_size))));
@@ -376,8 +401,8 @@ void Trainer::log_newest_step() {
   unlogged_.reset();
 }
 
-TrainStep::FillBatch Trainer::batch() {
-  return batch_of(loader_, config(), state_.step, data_.document_end);
+TrainStep::FillBatch Trainer::batch(int64_t step) {
+  return batch_of(loader_, config(), step, data_.document_end);
 }
 
 // False when it was interrupted.
@@ -402,7 +427,8 @@ bool Trainer::evaluate() {
   if (best) save_best_model();
   if (request_.brief) return true;
   if (losses->train && state_.step == 0) {
-    norm_ = step_.try_gradients(inputs_of(config(), state_.step), batch()).norm;  // of the first step
+    norm_ =
+        step_.try_gradients(inputs_of(config(), state_.step), batch(state_.step)).norm;  // of the first step
   }
   log_->message(evaluation_line(*losses, {.step = state_.step,
                                           .lr = learning_rate(config(), state_.step),
@@ -459,6 +485,7 @@ void Trainer::check_data(bool saves) {
 }
 
 void Trainer::save() {
+  report_steps(0);
   step_.require_finite_weights();
   log_->sync();
   state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
@@ -468,6 +495,7 @@ void Trainer::save() {
 
 // A part of the run that an interruption leaves pending.
 void Trainer::perform(Pending part, double& seconds, bool (Trainer::*work)()) {
+  report_steps(0);
   bool done = true;
   seconds += timed([&] {
     const AverageInModel average(model_, step_, config().ema > 0 && state_.history.updates > 0);
@@ -513,6 +541,7 @@ void Trainer::make_steps() {
     after_step(Pending::nothing);
     fault_point("train.step", state_.step);
   }
+  report_steps(0);
   log_newest_step();
   if (saved_step_ == state_.step) return;
   check_data(/*saves=*/true);
