@@ -131,9 +131,9 @@ void install_ending_signals() {
   install_for_all(end_program);
 }
 
-void install_graceful_interrupt(const char* what, bool is_distributed) {
+void install_graceful_interrupt(const char* what, bool distributed) {
   graceful_work = what;
-  is_distributed = is_distributed;
+  is_distributed = distributed;
   install_for_all(count_interrupt);
   install(SIGUSR1, count_interrupt);
 }

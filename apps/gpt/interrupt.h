@@ -20,9 +20,9 @@ void install_ending_signals();
 // says what is done about it, such as "finishing the step and saving"; the second Ctrl-C or SIGTERM ends the
 // program. SIGHUP stays ignored where it was when the program began (nohup). what: a string literal; null:
 // not a word is said. The same with SIGUSR1, which mpirun passes on to all its processes, however often.
-// is_distributed: SIGTERM is of mpirun then, which ends all when one of them has died: nobody has pressed
+// distributed: SIGTERM is of mpirun then, which ends all when one of them has died: nobody has pressed
 // anything.
-void install_graceful_interrupt(const char* what, bool is_distributed = false);
+void install_graceful_interrupt(const char* what, bool distributed = false);
 bool interrupted();
 
 // How work ends that was interrupted. Caught in main: a line for the user, and status 130.
