@@ -141,10 +141,10 @@ void add_variables(const CLI::App& app, std::set<std::string>& names) {
 // A variable that no command reads is likely to be a mistake.
 void note_unknown_variables(const CLI::App& root) {
   constexpr std::string_view kPrefix = "GPT_";
-  // GPT_FAULT_POINT, GPT_GUARDED, GPT_QUANTS, GPT_REFERENCE and GPT_SHAKESPEARE_URL belong to tests and
+  // GPT_FAULT_POINT, GPT_QUANTS, GPT_REFERENCE, GPT_SHADOW and GPT_SHAKESPEARE_URL belong to tests and
   // scripts.
   std::set<std::string> known = {"GPT_ISA",    "GPT_RANK_TIMEOUT", "GPT_COLLECTIVE_TIMEOUT",
-                                 kLaunchedBy,  "GPT_FAULT_POINT",  "GPT_GUARDED",
+                                 kLaunchedBy,  "GPT_FAULT_POINT",  "GPT_SHADOW",
                                  "GPT_QUANTS", "GPT_REFERENCE",    "GPT_SHAKESPEARE_URL"};
   add_variables(root, known);
   const std::vector<std::string> names(known.begin(), known.end());

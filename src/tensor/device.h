@@ -56,13 +56,15 @@ class Device {
   virtual std::byte* map(std::span<const std::byte> host) = 0;
   virtual void unmap(std::byte* data, std::span<const std::byte> host) noexcept = 0;
 
-  // Copies host data to the device, after what is queued. `from` may change once the call has returned.
+  // Copies host data to the device, after everything that is queued. `from` may change once the call has
+  // returned.
   virtual void upload(std::byte* to, const std::byte* from, const Rows2d& rows) = 0;
-  // Waits for what is queued and copies device data to the host. Throws Error when an op has failed.
+  // Waits for everything that is queued and copies device data to the host. Throws Error when an op has
+  // failed.
   void download(std::byte* to, const std::byte* from, const Rows2d& rows);
-  // Copies between two places of the device that do not overlap, after what is queued.
+  // Copies between two places of the device that do not overlap, after everything that is queued.
   virtual void copy(std::byte* to, const std::byte* from, const Rows2d& rows) = 0;
-  // Marks the end of what is queued.
+  // Returns a mark of the end of the queue.
   virtual DeviceEvent record() = 0;
   // Waits until everything before the event has run. Throws Error when an op has failed.
   void wait(const DeviceEvent& event);
@@ -155,10 +157,10 @@ class DeviceArray {
       device_->upload(copy_.data(), reinterpret_cast<const std::byte*>(host.data()), rows(host.size()));
     return {copy_.template as<T>(), host.size()};
   }
-  // Copies the first element, as it is after everything that is queued, to other memory of the device. Not for
-  // the host.
+  // Copies the first element, as it is after everything that is queued, to other memory of the device. Not
+  // for the host.
   void copy_to(std::byte* to) const { device_->copy(to, copy_.data(), {.width = sizeof(T), .rows = 1}); }
-  // Waits for ops and copies what they have made of an array that `share` was called with.
+  // Waits for the ops and copies the array of the last `share` back to the host.
   void download(std::span<T> host) const {
     if (device_ == nullptr) return;
     device_->download(reinterpret_cast<std::byte*>(host.data()), copy_.data(), rows(host.size()));
