@@ -15,9 +15,9 @@ class DeviceSpan {
  public:
   DeviceSpan() = default;
   DeviceSpan(T* data, size_t size) : data_(data), size_(size) {}
-  // To const elements.
-  template <class U>
-  requires std::is_convertible_v<U (*)[], T (*)[]> DeviceSpan(const DeviceSpan<U>& other)
+  // To const elements, as std::span converts.
+  template <class U, class = std::enable_if_t<std::is_convertible_v<U (*)[], T (*)[]>>>
+  DeviceSpan(const DeviceSpan<U>& other)  // NOLINT(google-explicit-constructor)
       : data_(other.data_), size_(other.size_) {}
 
   explicit operator bool() const { return data_ != nullptr; }

@@ -339,7 +339,8 @@ namespace {
 // The computation of a step in one process.
 double step_computation(const PlanSubject& s, const RunRates& r) {
   const TrainConfig& c = s.config.train;
-  const auto micro_batches = static_cast<double>(c.batch_size / c.micro_batch / s.processes);
+  const int64_t count = c.batch_size / c.micro_batch / s.processes;
+  const auto micro_batches = static_cast<double>(count);
   return r.micro_batch + (micro_batches - 1) * r.accumulated + r.update;
 }
 

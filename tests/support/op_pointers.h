@@ -51,7 +51,7 @@ template <class Args>
 class OwnedArgs {
  public:
   explicit OwnedArgs(const Args& args) : args_(args) {
-    Args::visit(args_, [this](std::string_view, auto& field) { own(field); });
+    Args::visit(args_, [&](std::string_view, auto& field) { own(field); });
   }
   const Args& operator*() const { return args_; }
   template <class F>
