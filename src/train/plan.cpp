@@ -177,10 +177,11 @@ int64_t RunMemory::total() const {
 namespace {
 
 // Of what an optimizer keeps, in the process that keeps the most.
-int64_t largest_state(const Optimizer& optimizer, const ParamTable& table, const ShardMap& shard_map) {
-  int64_t most = shard_map.empty() ? OptimizerState::bytes(optimizer.buffers(), table, DType::f32) : 0;
+int64_t largest_state(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table,
+                      const ShardMap& shard_map) {
+  int64_t most = shard_map.empty() ? OptimizerState::bytes(buffers, table, DType::f32) : 0;
   for (const std::vector<ElementRange>& own : shard_map)
-    most = std::max(most, OptimizerState::bytes(optimizer.buffers(), table, DType::f32, own));
+    most = std::max(most, OptimizerState::bytes(buffers, table, DType::f32, own));
   return most;
 }
 
@@ -242,7 +243,7 @@ RunMemory plan_memory(const PlanSubject& s) {
   const bool divides_weights = train.zero > 2 && s.processes > 1;
   m.weights = (divides_weights ? ShardedWeights::bytes(table, c, shard_map) : 4 * trained) +
               4 * frozen_elements(table);
-  m.moments = largest_state(*optimizer, table, shard_map) +
+  m.moments = largest_state(optimizer->buffers(), table, shard_map) +
               Workspace::bytes(optimizer->scratch(*s.kernels, DType::f32), s.threads);
   m.packed =
       divides_weights ? largest_packed(c, *s.kernels, dtype) : packed_weight_bytes(table, *s.kernels, dtype);
