@@ -24,6 +24,7 @@
 #include "train/process_report.h"
 #include "train/schedule.h"
 #include "train/step_history.h"
+#include "train/train_step.h"
 
 namespace gpt {
 namespace {
