@@ -272,6 +272,7 @@ void Tuner::start() {
     init_params(model_.table, weights_, static_cast<uint64_t>(config().seed));
     if (!trained_.adapted) base_->copy_to(weights_);
   }
+  step_.set_state(state_of(state_.history, config()));
   const bool shared = processes_.size() > 1;
   const Model* const begun = shared && !trained_.adapted ? &base_->model() : nullptr;
   const std::string begins = shared ? start_of_run(request_.resume, last(), begun) : "";
