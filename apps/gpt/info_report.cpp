@@ -260,7 +260,7 @@ std::string name_of(const ModelConfig& c, const char* key) {
 
 std::string components_text(const ModelConfig& c) {
   const std::string norm = name_of(c, "norm") == "rms" ? "RMS norm" : "layer norm";
-  const bool gated = c.act == Act::swiglu;
+  const bool gated = c.is_gated();
   std::string heads = fmt::format("{} of {}", format_amount(c.n_head, "head"), c.head_dim);
   if (c.n_kv_head != c.n_head)
     heads += fmt::format(", {} for keys and values ({})", c.n_kv_head, c.n_kv_head == 1 ? "MQA" : "GQA");
@@ -300,7 +300,7 @@ std::string formulas_text(const ModelCounts& m) {
   const auto line = [&](const char* label, const std::string& formula, int64_t n) {
     if (n > 0) text += fmt::format("  {:<11}{:<34} {:>18}\n", label, formula, format_thousands(n));
   };
-  const bool gated = c.act == Act::swiglu;
+  const bool gated = c.is_gated();
   line("embedding", "V C", count(Component::token_embedding).total);
   line("positions", "T C", count(Component::position_embedding).total);
   line("attention", fmt::format("L ((2 H + 2 Hkv) D C{})", c.qkv_bias || c.out_bias ? " + biases" : ""),

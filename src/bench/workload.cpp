@@ -127,7 +127,7 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
   result.flops = slots * inference_flops(counts, w.depth, tokens, !prefill);
   if (!prefill) {
     const int64_t token_bytes = KvCache::bytes(model.config, KvCache::kBlock, w.kv_dtype) / KvCache::kBlock;
-    const double cached = slots * keys_seen(model.config, w.depth, tokens);
+    const double cached = slots * keys_seen(model.config.sliding_window, w.depth, tokens);
     result.bytes_read = static_cast<double>(tokens * weight_bytes(model, kernels, w.dtype)) +
                         cached * static_cast<double>(token_bytes);
   }
@@ -262,9 +262,8 @@ std::optional<DType> block_type(const Model& model) {
   return most->first;
 }
 
-double keys_seen(const ModelConfig& config, int64_t before, int64_t tokens) {
+double keys_seen(int64_t window, int64_t before, int64_t tokens) {
   // Token i sees before + i + 1 keys, or as many as the window has.
-  const int64_t window = config.sliding_window;
   const int64_t growing = window == 0 ? tokens : std::clamp<int64_t>(window - before, 0, tokens);
   const auto n = static_cast<double>(growing);
   return n * static_cast<double>(before) + n * (n + 1) / 2 +
@@ -276,8 +275,9 @@ double inference_flops(const ModelCounts& counts, int64_t before, int64_t tokens
   const double head = 2.0 * static_cast<double>(c.vocab_size * c.n_embd);
   const double matrices = counts.forward_flops(0);
   const auto n = static_cast<double>(tokens);
-  const double keys = keys_seen(c, before, tokens);
-  const double attention = 4.0 * static_cast<double>(c.n_layer * c.q_dim()) * keys;
+  double attention = 0;
+  for (const LayerConfig& layer : layer_configs(c))
+    attention += 4.0 * static_cast<double>(layer.q_dim()) * keys_seen(layer.window, before, tokens);
   return n * matrices - (all_logits ? 0 : (n - 1) * head) + attention;
 }
 

@@ -81,7 +81,7 @@ int64_t weight_bytes(const Model& model, const KernelTable& kernels, DType dtype
 // The quantised type that most bytes of the weights are stored in; nothing where another one has more.
 std::optional<DType> block_type(const Model& model);
 // The keys that `tokens` tokens behind `before` cached ones see, all together.
-double keys_seen(const ModelConfig& config, int64_t before, int64_t tokens);
+double keys_seen(int64_t window, int64_t before, int64_t tokens);
 // Operations of inference: `tokens` tokens appended to `before` cached ones, logits of the last one only
 // (prefill) or of each.
 double inference_flops(const ModelCounts& counts, int64_t before, int64_t tokens, bool all_logits);

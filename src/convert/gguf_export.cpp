@@ -178,7 +178,8 @@ class Export {
   NamedTensor rope_factors() const {
     ModelConfig plain = c_;
     plain.rope_scaling = {};
-    const std::vector<double> before = rope_frequencies(plain), after = rope_frequencies(c_);
+    const std::vector<double> before = rope_frequencies(rope_of(plain)),
+                              after = rope_frequencies(rope_of(c_));
     std::vector<float> factors;
     for (size_t i = 0; i < before.size(); ++i)
       factors.push_back(static_cast<float>(before[i] / after[i]));

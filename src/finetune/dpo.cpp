@@ -46,7 +46,7 @@ void Preferences::run(const ObjectiveCall& call) const {
                                                    .n_ctx = n_ctx_,
                                                    .beta = beta_,
                                                    .smoothing = smoothing_});
-  if (call.pass.grads.empty()) return;
+  if (call.backward == nullptr) return;
   ObjectiveCall gradient = call;
   gradient.losses = call.memory[2];
   HeadLoss::run(gradient, call.memory[0], weights, true);

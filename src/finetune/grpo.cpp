@@ -34,7 +34,7 @@ double PolicyGradient::weight(const TrainBatch& batch, int64_t rows) const {
 }
 
 void PolicyGradient::run(const ObjectiveCall& call) const {
-  HeadLoss::run(call, call.memory[0], call.targets.weights, !call.pass.grads.empty(), temperature_);
+  HeadLoss::run(call, call.memory[0], call.targets.weights, call.backward != nullptr, temperature_);
 }
 
 namespace {

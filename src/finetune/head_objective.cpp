@@ -52,7 +52,7 @@ double HeadObjective::weight(const TrainBatch& batch, int64_t rows) const {
 void HeadObjective::run(const ObjectiveCall& call) const {
   if (shape_.auxiliary) language_modelling().run(call);
   const ExecContext& ctx = call.pass.ctx;
-  const bool gradients = !call.pass.grads.empty();
+  const bool gradients = call.backward != nullptr;
   const auto memory = [&](Slot which) { return slot(call, shape_.auxiliary, which); };
   const TensorView hidden = memory(kHidden), logits = memory(kLogits);
   const PickedRows picked{
@@ -93,11 +93,11 @@ void HeadObjective::backward(const ObjectiveCall& call, const PickedRows& picked
   const auto memory = [&](Slot which) { return slot(call, shape_.auxiliary, which); };
   const TensorView dlogits = memory(kDLogits), dhidden = memory(kDHidden);
   const TensorView& weight = call.pass.weight(call.first_param);
-  if (const TensorView dw = call.pass.grad(call.first_param)) {
+  if (const TensorView dw = call.backward->grad(call.first_param)) {
     ctx.kernels.linear_backward_weight(ctx, {.dw = dw,
                                              .dy = dlogits,
                                              .x = memory(dropout.p > 0 ? kDropped : kHidden),
-                                             .accumulate = call.pass.accumulate_grads,
+                                             .accumulate = call.backward->accumulate,
                                              .compute = weight.dtype});
   }
   ctx.kernels.linear_backward_input(ctx, {.dx = dhidden, .dy = dlogits, .w = weight});

@@ -143,8 +143,8 @@ struct Trained {
                      "choose a --template of tokens that it has, or fine-tune it without --lora-rank first",
                      format_amount(config.vocab_size - base.model().config.vocab_size, "token"), c.model);
     }
-    adapted = std::make_unique<AdaptedModel>(base.model(), adapter_settings(c), std::move(more), device);
-    adapted->model.config = config;  // with the dropout that was asked for
+    adapted =
+        std::make_unique<AdaptedModel>(base.model(), config, adapter_settings(c), std::move(more), device);
     task.adapter = &adapted->adapter;
   }
 

@@ -17,6 +17,25 @@ struct AddArgs {
   GPT_FIELDS(out, a, b)
 };
 
+// out = a_scale a (+ b_scale b). out may be a or b of its type.
+struct ScaledSumArgs {
+  TensorView out, a;        // [N,C] act
+  TensorView a_scale;       // [1]
+  TensorView b = {};        // [N,C] act, or absent
+  TensorView b_scale = {};  // [1], with b
+  GPT_FIELDS(out, a, a_scale, b, b_scale)
+};
+
+// Of one term, scale x: dx = scale dout and dscale = the sum of dout x (+= with accumulate). dx may be dout.
+struct ScaledSumBackwardArgs {
+  TensorView dout, x, scale;
+  TensorView dx;
+  TensorView dscale = {};  // [1] or absent (frozen)
+  bool accumulate = false;
+  bool accumulate_scale = true;
+  GPT_FIELDS(dout, x, scale, dx, dscale, accumulate, accumulate_scale)
+};
+
 // x = factor x, in place.
 struct ScaleArgs {
   TensorView x;  // [N,C] act

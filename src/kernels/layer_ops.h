@@ -76,23 +76,24 @@ struct NormBackwardArgs {
 };
 
 // ---------------------------------------------------------------------------------------------------
-// Activations. swiglu: out = silu(gate) * x (Shazeer 2020); gelu is x Phi(x), gelu_tanh its tanh
-// approximation (Hendrycks & Gimpel 2016); relu2 = max(0,x)^2. All views of a call have one type.
-enum class Act : uint8_t { gelu_tanh, gelu, relu, relu2, swiglu };
+// Activations: out = act(x), or act(gate) * x with a gate (Shazeer 2020). gelu is x Phi(x), gelu_tanh its
+// tanh approximation (Hendrycks & Gimpel 2016); relu2 = max(0,x)^2; silu = x / (1 + e^-x). All views of a
+// call have one type.
+enum class Activation : uint8_t { gelu_tanh, gelu, relu, relu2, silu };
 
 struct ActArgs {
-  Act act;
+  Activation act;
   TensorView out;        // [N,F] act
   TensorView x;          // [N,F] act
-  TensorView gate = {};  // [N,F] act, swiglu only
+  TensorView gate = {};  // [N,F] act, or absent
   GPT_FIELDS(act, out, x, gate)
 };
 
 // dx may be dout.
 struct ActBackwardArgs {
-  Act act;
+  Activation act;
   TensorView dx;          // [N,F] act
-  TensorView dgate = {};  // [N,F] act, swiglu only
+  TensorView dgate = {};  // [N,F] act, or absent
   TensorView dout;        // [N,F] act
   TensorView x;
   TensorView gate = {};
@@ -113,8 +114,8 @@ struct LinearArgs {
   PackedMatrix packed = {};  // of x w^T; instead of w
   // Type of a product with `w`, as if packed in it. Default: the type of w, or fp32 for 16-bit w.
   std::optional<DType> compute = {};
-  // With `act` (not swiglu): y = act(x w^T + bias), and `pre` gets the argument of act.
-  std::optional<Act> act = {};
+  // With `act`: y = act(x w^T + bias), and `pre` gets the argument of act.
+  std::optional<Activation> act = {};
   TensorView pre = {};  // [N,out] act, or absent
   GPT_FIELDS(y, x, w, bias, row_invariant, packed, compute, act, pre)
 };
@@ -126,8 +127,8 @@ struct LinearBackwardInputArgs {
   TensorView w = {};  // [out,in]; quantized rows are dequantized to fp32
   bool accumulate = false;
   PackedMatrix packed = {};  // of dy w; instead of w
-  // With `act` (not swiglu, not with accumulate): dx = (dy w) * act'(pre).
-  std::optional<Act> act = {};
+  // With `act` (not with accumulate): dx = (dy w) * act'(pre).
+  std::optional<Activation> act = {};
   TensorView pre = {};  // [N,in] act
   GPT_FIELDS(dx, dy, w, accumulate, packed, act, pre)
 };
@@ -166,24 +167,30 @@ struct RopeArgs {
   GPT_FIELDS(x, n_head, head_dim, positions, cos, sin, sign, interleaved)
 };
 
-// RMSNorm of every head without gain, in place (nanochat's QK norm).
+// RMSNorm of every head, in place: nanochat's QK norm, and with a gain that all heads share Qwen3's.
 struct QkNormArgs {
   double eps;
-  TensorView x;  // [N,n_head*D] act, becomes the normalised values
+  TensorView x;  // [N,n_head*D] act, becomes the normalised values, times the gain
   int64_t n_head;
   int64_t head_dim;
-  TensorView rstd = {};  // [N,n_head] or absent
-  GPT_FIELDS(eps, x, n_head, head_dim, rstd)
+  TensorView rstd = {};    // [N,n_head] or absent
+  TensorView gain = {};    // [D] or absent (1)
+  TensorView normed = {};  // [N,n_head*D] act, with a gain: the values before it, or absent
+  GPT_FIELDS(eps, x, n_head, head_dim, rstd, gain, normed)
 };
 
-// In place on dy: dx = rstd (dy - y mean(dy y)).
+// In place on dy: dx = rstd (g - y mean(g y)) with g = dy gain; dgain = the sum of dy y over rows and heads
+// (+= with accumulate).
 struct QkNormBackwardArgs {
   TensorView dx;    // [N,n_head*D] act: dy on entry, dx on return
-  TensorView y;     // [N,n_head*D] act: the normalised values
+  TensorView y;     // [N,n_head*D] act: the normalised values, before the gain
   TensorView rstd;  // [N,n_head]
   int64_t n_head;
   int64_t head_dim;
-  GPT_FIELDS(dx, y, rstd, n_head, head_dim)
+  TensorView gain = {};   // [D] or absent
+  TensorView dgain = {};  // [D] or absent
+  bool accumulate = true;
+  GPT_FIELDS(dx, y, rstd, n_head, head_dim, gain, dgain, accumulate)
 };
 
 // ---------------------------------------------------------------------------------------------------

@@ -57,6 +57,8 @@ struct ExecContext;
   X(pick_rows_backward, PickRowsBackwardArgs)         \
   X(label_loss, LabelLossArgs)                        \
   X(add, AddArgs)                                     \
+  X(scaled_sum, ScaledSumArgs)                        \
+  X(scaled_sum_backward, ScaledSumBackwardArgs)       \
   X(scale, ScaleArgs)                                 \
   X(preference, PreferenceArgs)                       \
   X(sum_losses, SumLossesArgs)                        \

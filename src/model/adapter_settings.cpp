@@ -177,9 +177,9 @@ std::vector<ParamSpec> joined(std::vector<ParamSpec> first, const std::vector<Pa
 
 }  // namespace
 
-AdaptedModel::AdaptedModel(const Model& base, Adapter a, std::vector<ParamSpec> more, Device* device,
-                           DType dtype)
-    : adapter(std::move(a)), model(base.config, joined(std::move(more), adapter.table.specs())) {
+AdaptedModel::AdaptedModel(const Model& base, const ModelConfig& config, Adapter a,
+                           std::vector<ParamSpec> more, Device* device, DType dtype)
+    : adapter(std::move(a)), model(config, joined(std::move(more), adapter.table.specs())) {
   for (int id = 0; id < model.table.model_count(); ++id)
     model.table.set_trainable(id, false);
   weights = ParamBuffer(model.table, dtype, "trained weights", device);

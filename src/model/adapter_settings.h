@@ -56,18 +56,20 @@ Adapter make_adapter(const ModelConfig& config, const ParamTable& table, const A
 // A frozen model with an adapter behind it that is trained. `base` outlives it; its weights stay where they
 // are, mapped from the file in the type that it has (dtype nothing).
 //
-//   AdaptedModel m(loaded.model(), settings, objective.parameters(config));
+//   AdaptedModel m(loaded.model(), config, settings, objective.parameters(config));
 //   init_params(m.model.table, m.weights, seed);            // or m.load(...)
 //   TrainStep step(m.model, m.weights, make_adamw(m.model.table, ...), backend,
 //                  {..., .graph = {.dtype = DType::bf16, .objective = ..., .adapter = &m.adapter,
 //                                  .packs_per_use = true}});
 struct AdaptedModel {
   // more: an objective's parameters, which are trained too and stand between the model's and the adapter's.
-  AdaptedModel(const Model& base, Adapter adapter, std::vector<ParamSpec> more = {}, Device* device = nullptr,
-               DType dtype = DType::f32);
-  AdaptedModel(const Model& base, const AdapterSettings& settings, std::vector<ParamSpec> more = {},
-               Device* device = nullptr)
-      : AdaptedModel(base, make_adapter(base.config, base.table, settings), std::move(more), device) {}
+  // config: the base's, with the dropout that is asked for.
+  AdaptedModel(const Model& base, const ModelConfig& config, Adapter adapter,
+               std::vector<ParamSpec> more = {}, Device* device = nullptr, DType dtype = DType::f32);
+  AdaptedModel(const Model& base, const ModelConfig& config, const AdapterSettings& settings,
+               std::vector<ParamSpec> more = {}, Device* device = nullptr)
+      : AdaptedModel(base, config, make_adapter(base.config, base.table, settings), std::move(more), device) {
+  }
   AdaptedModel(const AdaptedModel&) = delete;  // the model's views are those of its memory
 
   // Copies the numbers of another adapter with the same products.

@@ -68,12 +68,11 @@ void complete_heads(ModelConfig& c) {
   }
 }
 
-void check_rope(const ModelConfig& c) {
-  check_finite("rope_theta", c.rope_theta, 1e-3, 1e12);
-  if (c.rope_sign != 1 && c.rope_sign != -1) {
-    fail("config key \"rope_sign\": expected 1 (Llama) or -1 (nanochat), found {}", c.rope_sign);
-  }
-  const RopeScaling& s = c.rope_scaling;
+void check_rope(const RopeConfig& c) {
+  check_finite("rope_theta", c.theta, 1e-3, 1e12);
+  if (c.sign != 1 && c.sign != -1)
+    fail("config key \"rope_sign\": expected 1 (Llama) or -1 (nanochat), found {}", c.sign);
+  const RopeScaling& s = c.scaling;
   if (s.type == RopeScaling::Type::none) return;
   check_finite("rope_scaling.factor", s.factor, 1e-3, 1e6);
   if (s.type != RopeScaling::Type::llama3) return;
@@ -177,12 +176,38 @@ struct Written {
   json keys;
 };
 
-// As the first family that can express the config, which ours can.
+// As the first family that can express the config, which ours can if all blocks are alike.
 Written written(const ModelConfig& c) {
   for (const Family* family : families()) {
     if (auto keys = write_config_keys(*family, c)) return {*family, std::move(*keys)};
   }
+  if (!c.layers.empty())
+    fail("this model cannot be saved: no family has a config.json for blocks like its own");
   return {family::own, model_keys_json(c)};
+}
+
+void check_layers(const ModelConfig& c) {
+  if (c.layers.empty()) return;
+  if (std::ssize(c.layers) != c.n_layer)
+    fail("model config: expected {} blocks, as n_layer says, found {}", c.n_layer, c.layers.size());
+  for (size_t i = 0; i < c.layers.size(); ++i) {
+    const LayerConfig& l = c.layers[i];
+    const auto check = [&](const char* name, int64_t value, int64_t low, int64_t high) {
+      check_range(fmt::format("layers[{}].{}", i, name).c_str(), value, low, high);
+    };
+    check("n_head", l.n_head, 1, 65536);
+    check("n_kv_head", l.n_kv_head, 1, l.n_head);
+    check("n_head % n_kv_head", l.n_head % l.n_kv_head, 0, 0);
+    check("head_dim", l.head_dim, 1, 4096);
+    check("d_ff", l.d_ff, 1, 1 << 22);
+    check("window", l.window, 0, kMaxDimension);
+    if (l.attention_scale) check_finite("attention_scale", *l.attention_scale, 1e-6, 1e6);
+    check_finite("norm_eps", l.norm_eps, 0, 1);
+    if (!l.rope) continue;
+    check("rope.head_dim", l.rope->head_dim, l.head_dim, l.head_dim);
+    check("head_dim % 2", l.head_dim % 2, 0, 0);
+    check_rope(*l.rope);
+  }
 }
 
 }  // namespace
@@ -199,10 +224,68 @@ void complete(ModelConfig& c, bool vocab_known) {
   check_finite("norm_eps", c.norm_eps, 0, 1);
   check_finite("init_std", c.init_std, 0, 100);
   check_finite("logit_softcap", c.logit_softcap, 0, 1e6);
-  check_rope(c);
+  check_rope(rope_of(c));
   check_range("sliding_window", c.sliding_window, 0, kMaxDimension);
   c.norm_bias = c.has_norm_bias();
   if (c.tie_embeddings && c.head_bias) fail("config key \"head_bias\": needs tie_embeddings = false");
+  check_layers(c);
+}
+
+RopeConfig rope_of(const ModelConfig& c) {
+  return {.head_dim = c.head_dim,
+          .theta = c.rope_theta,
+          .scaling = c.rope_scaling,
+          .dtype = c.rope_dtype,
+          .layout = c.rope_layout,
+          .sign = c.rope_sign};
+}
+
+LayerConfig uniform_layer(const ModelConfig& c) {
+  const auto act_of = [](Act act) {
+    switch (act) {
+      case Act::gelu_tanh:
+        return Activation::gelu_tanh;
+      case Act::gelu:
+        return Activation::gelu;
+      case Act::relu:
+        return Activation::relu;
+      case Act::relu2:
+        return Activation::relu2;
+      case Act::swiglu:
+        return Activation::silu;
+    }
+    __builtin_unreachable();
+  };
+  return {.n_embd = c.n_embd,
+          .n_ctx = c.n_ctx,
+          .attn_dropout = c.attn_dropout,
+          .resid_dropout = c.resid_dropout,
+          .n_head = c.n_head,
+          .n_kv_head = c.n_kv_head,
+          .head_dim = c.head_dim,
+          .window = c.sliding_window,
+          .rope = c.position == Position::rope ? std::optional(rope_of(c)) : std::nullopt,
+          .qk_norm = c.qk_norm,
+          .d_ff = c.d_ff,
+          .act = act_of(c.act),
+          .gated = c.is_gated(),
+          .norm = c.norm,
+          .norm_eps = c.norm_eps,
+          .norm_affine = c.norm_affine,
+          .norm_bias = c.norm_bias,
+          .norm_position = c.norm_position};
+}
+
+std::vector<LayerConfig> layer_configs(const ModelConfig& c) {
+  if (c.layers.empty()) return std::vector(static_cast<size_t>(c.n_layer), uniform_layer(c));
+  std::vector<LayerConfig> layers = c.layers;
+  for (LayerConfig& layer : layers) {
+    layer.n_embd = c.n_embd;
+    layer.n_ctx = c.n_ctx;
+    layer.attn_dropout = c.attn_dropout;
+    layer.resid_dropout = c.resid_dropout;
+  }
+  return layers;
 }
 
 void from_json_value(const std::string& key, const nlohmann::json& v, RopeScaling& out) {

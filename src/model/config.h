@@ -5,26 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "kernels/ops.h"
+#include "model/layer_config.h"
 
 namespace gpt {
 
-enum class NormPosition : uint8_t { pre, post };
 enum class Position : uint8_t { learned, rope };
-enum class RopeLayout : uint8_t { halves, interleaved };
-enum class RopeDType : uint8_t { fp32, bf16 };
 enum class Init : uint8_t { normal, torch, nanochat };
-
-// How rotary frequencies are stretched for long contexts.
-struct RopeScaling {
-  enum class Type : uint8_t { none, linear, llama3 };
-  Type type = Type::none;
-  double factor = 1;
-  double low_freq_factor = 1;
-  double high_freq_factor = 4;
-  int64_t original_n_ctx = 0;
-  bool operator==(const RopeScaling&) const = default;
-};
+// Of the MLP: gelu_tanh, gelu, relu and relu2 by themselves; swiglu is silu(gate) * up (Shazeer 2020).
+enum class Act : uint8_t { gelu_tanh, gelu, relu, relu2, swiglu };
 
 // Every switch of the decoder. Field names are the keys of JSON files and, with dashes, the flags.
 // A zero (or a negative dropout) in a derived field means "fill it in"; `complete` does so.
@@ -76,6 +64,10 @@ struct ModelConfig {
   int64_t bos_token_id = -1;
   std::vector<int64_t> eos_token_ids;
 
+  // The blocks of a family whose blocks differ, all of them; empty: all are as the keys above say.
+  std::vector<LayerConfig> layers;
+
+  bool is_gated() const { return act == Act::swiglu; }
   bool has_norm_bias() const { return norm == NormKind::layer && norm_affine && norm_bias; }
   int64_t q_dim() const { return n_head * head_dim; }
   int64_t kv_dim() const { return n_kv_head * head_dim; }
@@ -87,6 +79,13 @@ struct ModelConfig {
 // Fills in what is derived and checks everything; throws Error naming the key, the value, what is
 // expected. vocab_size may still be 0 when `vocab_known` is false (the tokenizer decides later).
 void complete(ModelConfig& config, bool vocab_known = true);
+
+// The blocks of a completed config, in order.
+std::vector<LayerConfig> layer_configs(const ModelConfig& config);
+// A block as the keys of the config say.
+LayerConfig uniform_layer(const ModelConfig& config);
+// The rotary positions that the keys of the config say, whether the model has any or not.
+RopeConfig rope_of(const ModelConfig& config);
 
 // The keys of ModelConfig in the order of the documentation, each visited as
 // visit(name, field, group, help). Config is ModelConfig or const ModelConfig.

@@ -6,31 +6,59 @@
 
 namespace gpt {
 
-Layers::Layers(const ModelConfig& c, const ParamTable& table) : embedding(table), head(c, table) {
-  for (int64_t layer = 0; layer < c.n_layer; ++layer)
-    blocks.emplace_back(c, table, layer);
+Layers::Layers(const ModelConfig& c, const ParamTable& table) : embedding(c, table), head(c, table) {
+  int64_t layer = 0;
+  for (const LayerConfig& config : layer_configs(c)) {
+    int rope = -1;
+    if (config.rope) {
+      const auto known = std::ranges::find(ropes, *config.rope);
+      rope = static_cast<int>(known - ropes.begin());
+      if (known == ropes.end()) ropes.push_back(*config.rope);
+    }
+    blocks.emplace_back(config, table, layer++, rope);
+  }
 }
 
-void Activations::plan(Planner& planner, const ModelConfig& c, bool recompute) {
+void Activations::plan(Planner& planner, const ModelConfig& c, const std::vector<LayerConfig>& layers,
+                       bool recompute) {
   const bool training = planner.is_training();
-  const auto n_layer = static_cast<size_t>(c.n_layer);
   const Shape residual{planner.rows(), c.n_embd};
   embedding.plan(planner, c);
-  residual_.resize(training ? n_layer + 1 : 1);
+  residual_.resize(training ? layers.size() + 1 : 1);
   for (TensorView& view : residual_)
     planner.reserve(view, "residual residual", residual, planner.wide());
-  blocks_.resize(training && !recompute ? n_layer : std::min<size_t>(n_layer, 1));
-  for (BlockActs& block : blocks_)
-    block.plan(planner, c);
-  if (n_layer > 0) {
+  if (!training && std::ranges::any_of(layers, &LayerConfig::scales_input))
+    planner.reserve(x0_, "embedding", residual, planner.wide());
+  plan_blocks(planner, layers, training && !recompute);
+  if (!layers.empty()) {
     planner.reserve(attention_out_, "attention branch", residual);
     planner.reserve(mlp_out_, "mlp branch", residual);
   }
   head.plan(planner, c);
   if (planner.shape().adapter_rank > 0)
-    planner.reserve(low_rank, "adapter", {planner.rows(), 2 * planner.shape().adapter_rank}, planner.wide());
-  if (training && planner.shape().adapter_dropout)
-    planner.reserve(dropped, "adapter input", {planner.rows(), std::max({c.n_embd, c.q_dim(), c.d_ff})});
+    planner.reserve(adapter.low_rank, "adapter", {planner.rows(), 2 * planner.shape().adapter_rank},
+                    planner.wide());
+  if (training && planner.shape().adapter_dropout) {
+    int64_t widest = c.n_embd;
+    for (const LayerConfig& layer : layers)
+      widest = std::max({widest, layer.q_dim(), layer.d_ff});
+    planner.reserve(adapter.dropped, "adapter input", {planner.rows(), widest});
+  }
+}
+
+void Activations::plan_blocks(Planner& planner, const std::vector<LayerConfig>& layers, bool each) {
+  if (each) {
+    blocks_.resize(layers.size());
+    for (size_t layer = 0; layer < layers.size(); ++layer) {
+      block_of_.push_back(layer);
+      blocks_[layer].plan(planner, layers[layer]);
+    }
+    return;
+  }
+  const LayerKinds kinds(layers);
+  block_of_ = kinds.of_layer;
+  blocks_.resize(kinds.configs.size());
+  planner.reserve_alternatives(blocks_.size(), [&](size_t i) { blocks_[i].plan(planner, kinds.configs[i]); });
 }
 
 void Activations::set_shared_views() {
@@ -38,11 +66,12 @@ void Activations::set_shared_views() {
   for (BlockActs& block : blocks_) {
     block.attention_out = attention_out_;
     block.mlp_out = mlp_out_;
+    if (block.x_scaled) block.x0 = x0_ ? x0_ : residual_.front();
   }
 }
 
 BlockActs Activations::block(size_t layer, int64_t rows) const {
-  BlockActs acts = blocks_[blocks_.size() > 1 ? layer : 0];
+  BlockActs acts = blocks_[block_of_[layer]];
   acts.x_in = residual_[residual_.size() > 1 ? layer : 0];
   acts.x_out = residual_[residual_.size() > 1 ? layer + 1 : 0];
   return acts.first_rows(rows);
@@ -51,7 +80,7 @@ BlockActs Activations::block(size_t layer, int64_t rows) const {
 namespace {
 
 // Moves what the rest of the pass reads of the rows that are kept to the front: queries and the residual
-// residual.
+// stream.
 void compact_rows(const ForwardContext& pass, const TensorView& x) {
   pass.ctx.kernels.compact_rows(pass.ctx, {.x = x, .rows = pass.batch.output_rows->rows});
 }
@@ -59,7 +88,7 @@ void compact_rows(const ForwardContext& pass, const TensorView& x) {
 }  // namespace
 
 void ForwardContext::begin_layer(int64_t layer, int64_t next) const {
-  if (source != nullptr) source->begin(layer, next);
+  if (weights.source != nullptr) weights.source->begin(layer, next);
 }
 
 TensorView run_layers(const ForwardContext& pass, const Layers& layers, Activations& acts) {
@@ -81,8 +110,8 @@ TensorView run_layers(const ForwardContext& pass, const Layers& layers, Activati
     layers.blocks[layer].project(pass, a, residual);
     if (narrows) {
       if (rest.batch.rows == 0) return {};
-      compact_rows(pass, a.attention.qkv.slice_cols(0, pass.config.q_dim()));
-      compact_rows(pass, a.x_in);
+      compact_rows(pass, a.attention.queries());
+      compact_rows(pass, a.stream());
       a = acts.block(layer, rest.batch.rows);
     }
     residual = layers.blocks[layer].finish(narrows ? rest : pass, a);
@@ -92,7 +121,8 @@ TensorView run_layers(const ForwardContext& pass, const Layers& layers, Activati
     compact_rows(pass, residual.x);
     residual.x = residual.x.slice_rows(0, rest.batch.rows);
   }
-  pass.begin_layer(pass.config.n_layer, pass.config.n_layer - 1);
+  const auto end = static_cast<int64_t>(n_layer);
+  pass.begin_layer(end, end - 1);
   return layers.head.forward_norm(rest, acts.head, residual);
 }
 

@@ -12,6 +12,7 @@ namespace gpt {
 struct Layers {
   Layers(const ModelConfig& config, const ParamTable& table);
 
+  std::vector<RopeConfig> ropes;  // the rotary tables that the blocks read
   Embedding embedding;
   std::vector<Block> blocks;
   Head head;
@@ -21,23 +22,29 @@ struct Layers {
 class Activations {
  public:
   // With `recompute` the backward pass finds each block's input, and computes the rest again.
-  void plan(Planner& planner, const ModelConfig& config, bool recompute);
+  void plan(Planner& planner, const ModelConfig& config, const std::vector<LayerConfig>& layers,
+            bool recompute);
   // After the planner's commit.
   void set_shared_views();
 
   // What belongs to a block, the first `rows` rows of it. Where blocks take turns in the same memory, it is
   // the newest one's.
   BlockActs block(size_t layer, int64_t rows) const;
-  TensorView input(int64_t rows) const { return residual_.front().slice_rows(0, rows); }
+  // Where the embedding goes.
+  TensorView input(int64_t rows) const { return (x0_ ? x0_ : residual_.front()).slice_rows(0, rows); }
 
   EmbeddingActs embedding;
   HeadActs head;
-  TensorView low_rank, dropped;  // as in ForwardContext
+  AdapterMemory adapter;
 
  private:
+  void plan_blocks(Planner& planner, const std::vector<LayerConfig>& layers, bool each);
+
   std::vector<TensorView>
       residual_;  // [n_layer + 1] what goes into each block, and out of the last; or one for all
-  std::vector<BlockActs> blocks_;  // one per block, or one for all
+  std::vector<BlockActs> blocks_;  // one per block; or one for blocks of the same kind, all in one place
+  std::vector<size_t> block_of_;   // by layer
+  TensorView x0_;                  // the embedding, where the residual stream may not be kept
   TensorView attention_out_, mlp_out_;
 };
 

@@ -7,8 +7,8 @@
 #include "base/rng.h"
 #include "kernels/kernel_table.h"
 #include "model/adapter.h"
-#include "model/config.h"
 #include "model/kv_cache.h"
+#include "model/rope_table.h"
 
 namespace gpt {
 
@@ -55,48 +55,49 @@ class WeightSource;
 // Called when the gradients of parameters `first` to `last`, by id, are final.
 using GradReadyHook = std::function<void(int first, int last)>;
 
-// State that the layers share during one forward or backward call.
-struct ForwardContext {
-  const ExecContext& ctx;
-  const ModelConfig& config;
-  std::span<const TensorView> weights;  // by parameter id
-  TokenBatch batch = {};
-  DType compute = DType::f32;      // type of products with weight matrices
-  WeightCache* packed = nullptr;   // their packed forms
-  bool in_place = false;           // weights that are stored in type `compute` are not packed
+// The weights of a model, and how products read them.
+struct WeightViews {
+  std::span<const TensorView> views;  // by parameter id
+  DType compute = DType::f32;         // type of products with matrices
+  WeightCache* packed = nullptr;      // their packed forms
+  bool in_place = false;              // matrices that are stored in type `compute` are not packed
   WeightSource* source = nullptr;  // loads weights that are not all in memory; they are packed for each use
   bool packs_per_use = false;      // no packed form is kept; quantized weights are dequantized to fp32
-  TensorView rope_cos = {}, rope_sin = {};
-  TensorView low_rank = {};  // [N,2 rank] working memory of adapters
-  TensorView dropped = {};   // [N,in] input of adapters after dropout, in training
+};
 
-  // Inference with a cache: keys and values of the batch go to these rows of each layer's cache.
+// Working memory of adapters.
+struct AdapterMemory {
+  TensorView low_rank = {};  // [N,2 rank]
+  TensorView dropped = {};   // [N,in] the input after dropout, in training
+};
+
+// Inference with a cache: keys and values of the batch go to these rows of each layer's cache.
+struct CacheRows {
   const KvCache* cache = nullptr;
-  DeviceSpan<const int64_t> cache_rows = {};
+  DeviceSpan<const int64_t> rows = {};
+};
+
+// What the layers share during a forward pass.
+struct ForwardContext {
+  const ExecContext& ctx;
+  WeightViews weights;
+  TokenBatch batch = {};
+  std::span<const RopeTable> rope_tables = {};  // as Layers::ropes
+  AdapterMemory adapter_memory = {};
+  CacheRows kv = {};
   bool row_invariant = false;  // bits of a row do not depend on the other rows
   Observer* observer = nullptr;
-
-  // Training.
-  DeviceSpan<const StepState> step = {};           // [1] seed and step number of dropout; absent: no dropout
-  int64_t first_row = 0;                           // rows of this step before the batch
-  std::span<const TensorView> grads = {};          // by parameter id; a frozen parameter has an empty view
-  std::span<const TensorView> adapter_grads = {};  // by id in the adapter's table, of which there is one
-  bool accumulate_grads = false;                   // += instead of = (second and later micro-batches)
-  const GradReadyHook* done = nullptr;
+  // Training: seed and step number of dropout, [1]; absent: no dropout. Rows of this step before the batch.
+  DeviceSpan<const StepState> step = {};
+  int64_t first_row = 0;
 
   bool is_training() const { return bool(step); }
-  const TensorView& weight(int id) const { return weights[static_cast<size_t>(id)]; }
+  const TensorView& weight(int id) const { return weights.views[static_cast<size_t>(id)]; }
   TensorView optional_weight(int id) const {
-    return id < 0 ? TensorView{} : weights[static_cast<size_t>(id)];
-  }
-  TensorView grad(int id) const {
-    return id < 0 || grads.empty() ? TensorView{} : grads[static_cast<size_t>(id)];
+    return id < 0 ? TensorView{} : weights.views[static_cast<size_t>(id)];
   }
   // Announces that the weights of a layer are about to be read (WeightSource::begin).
   void begin_layer(int64_t layer, int64_t next) const;
-  void gradient_done(int id) const {
-    if (done != nullptr && id >= 0) (*done)(id, id);
-  }
   void show(int64_t layer, std::string_view name, const TensorView& view) const {
     if (observer != nullptr) observer->on_tensor(layer, name, view);
   }
@@ -106,6 +107,23 @@ struct ForwardContext {
     if (!step || p <= 0) return {};
     return {
         .p = p, .site = site, .layer = static_cast<uint32_t>(layer), .first_row = first_row, .step = step};
+  }
+};
+
+// What the layers share during a backward pass: that of the forward pass, and where gradients go.
+struct BackwardContext : ForwardContext {
+  explicit BackwardContext(const ForwardContext& forward) : ForwardContext(forward) {}
+
+  std::span<const TensorView> grads = {};          // by parameter id; a frozen parameter has an empty view
+  std::span<const TensorView> adapter_grads = {};  // by id in the adapter's table, of which there is one
+  bool accumulate = false;                         // += instead of = (second and later micro-batches)
+  const GradReadyHook* ready = nullptr;
+
+  TensorView grad(int id) const {
+    return id < 0 || grads.empty() ? TensorView{} : grads[static_cast<size_t>(id)];
+  }
+  void gradient_ready(int id) const {
+    if (ready != nullptr && id >= 0) (*ready)(id, id);
   }
 };
 

@@ -43,7 +43,8 @@ void HeadLoss::run(const ObjectiveCall& call, const TensorView& memory, DeviceSp
                    bool backward, double temperature) {
   const DeviceSpan<double> losses = device_span<double>(call.losses);
   const int64_t rows = call.hidden.rows(), chunk = memory.rows();
-  ForwardContext part = call.pass;  // later chunks add to what the first one wrote
+  ForwardContext part = call.pass;
+  BackwardContext gradients(call.backward != nullptr ? *call.backward : BackwardContext(call.pass));
   for (int64_t at = 0; at < rows; at += chunk) {
     const int64_t n = std::min(chunk, rows - at);
     const auto first = static_cast<size_t>(at), count = static_cast<size_t>(n);
@@ -51,18 +52,18 @@ void HeadLoss::run(const ObjectiveCall& call, const TensorView& memory, DeviceSp
     const TensorView dlogits = in_place_of(logits, x.dtype);
     const Linear& head = call.layers.head.linear();
     const std::vector<RowsAdapter> adapters = adapters_of(call.pass.batch.adapters, at, n);
-    part.batch.adapters = adapters;
+    part.batch.adapters = gradients.batch.adapters = adapters;
     head.forward(part, x, logits);
     part.ctx.kernels.cross_entropy(part.ctx, {.logits = logits,
                                               .targets = call.targets.targets.subspan(first, count),
                                               .weights = weights ? weights.subspan(first, count) : weights,
                                               .losses = losses.subspan(first, count),
                                               .dlogits = backward ? dlogits : TensorView{},
-                                              .softcap = part.config.logit_softcap,
+                                              .softcap = call.layers.head.softcap(),
                                               .temperature = temperature,
                                               .step = call.step});
-    if (backward) head.backward(part, x, dlogits, call.dhidden.slice_rows(at, n), false);
-    part.accumulate_grads = true;
+    if (backward) head.backward(gradients, x, dlogits, call.dhidden.slice_rows(at, n), false);
+    gradients.accumulate = true;  // to what the first chunk wrote
   }
 }
 

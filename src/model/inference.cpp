@@ -77,7 +77,7 @@ PassShape Inference::shape(const Options& options, int64_t capacity) {
 
 void Inference::plan() {
   planner_ = Planner(shape(options_, cache_.capacity()), backend_.kernels);
-  acts_.plan(planner_, model_.config, false);
+  acts_.plan(planner_, model_.config, layer_configs(model_.config), false);
   arena_ = planner_.commit("inference", backend_.device.get());
   acts_.set_shared_views();
   workspace_ = Workspace(planner_.scratch(), backend_.pool.size(), backend_.device.get());
@@ -114,7 +114,7 @@ int64_t Inference::planned_bytes(const ModelConfig& config, Options options, con
   const int64_t capacity = options.capacity > 0 ? std::min(options.capacity, config.n_ctx) : config.n_ctx;
   Planner planner(shape(options, capacity), kernels);
   Activations acts;
-  acts.plan(planner, config, false);
+  acts.plan(planner, config, layer_configs(config), false);
   const int64_t full = options.slots * KvCache::blocks_of_sequence(capacity) * KvCache::kBlock;
   const int64_t tokens = options.cache_tokens > 0 ? options.cache_tokens : full;
   return planner.bytes() + Workspace::bytes(planner.scratch(), threads) +
@@ -122,10 +122,12 @@ int64_t Inference::planned_bytes(const ModelConfig& config, Options options, con
 }
 
 void Inference::ensure_rope(int64_t positions) {
-  const ModelConfig& c = model_.config;
-  if (c.position != Position::rope || positions <= rope_.positions()) return;
-  rope_ = RopeTable(c, std::max({positions, 2 * rope_.positions(), std::min<int64_t>(c.n_ctx, 4096)}),
-                    planner_.wide(), backend_.device.get());
+  const int64_t known = rope_.empty() ? 0 : rope_.front().positions();
+  if (model_.layers.ropes.empty() || positions <= known) return;
+  const int64_t n = std::max({positions, 2 * known, std::min<int64_t>(model_.config.n_ctx, 4096)});
+  rope_.clear();
+  for (const RopeConfig& rope : model_.layers.ropes)
+    rope_.emplace_back(rope, n, planner_.wide(), backend_.device.get());
 }
 
 // Within the capacity all that fit. Beyond it no more than the rest of the block, so that a sequence never
@@ -244,22 +246,22 @@ SequenceSpans Inference::sequences(DeviceSpan<const AttentionSeq> seqs, std::spa
 
 // For the tokens in ids_, positions_, seqs_ and pages_.
 ForwardContext Inference::make_pass(const ExecContext& ctx, int64_t rows) {
-  ForwardContext pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
+  ForwardContext pass{.ctx = ctx,
+                      .weights = {.views = model_.weights,
+                                  .compute = planner_.shape().compute,
+                                  .packed = model_.packed.get(),
+                                  .in_place = options_.in_place,
+                                  .source = model_.source,
+                                  .packs_per_use = model_.source != nullptr},
+                      .rope_tables = rope_,
+                      .adapter_memory = acts_.adapter,
+                      .row_invariant = true};
   pass.batch = {
       .rows = rows,
       .ids = device_ids_.upload(ids_),
       .positions = device_positions_.upload(positions_),
       .sequences = sequences(device_seqs_.upload(seqs_), seqs_,
                              pages_.empty() ? DeviceSpan<const int32_t>() : device_pages_.upload(pages_))};
-  pass.compute = planner_.shape().compute;
-  pass.packed = model_.packed.get();
-  pass.source = model_.source;
-  pass.packs_per_use = model_.source != nullptr;
-  pass.in_place = options_.in_place;
-  pass.rope_cos = rope_.cos;
-  pass.rope_sin = rope_.sin;
-  pass.low_rank = acts_.low_rank;
-  pass.row_invariant = true;
   return pass;
 }
 
@@ -297,8 +299,7 @@ int64_t Inference::run(std::span<const Append> parts, Output output, const Tenso
   choose_output_rows(parts);
   const ExecContext ctx = backend_.context(workspace_.scratch());
   ForwardContext pass = make_pass(ctx, static_cast<int64_t>(ids_.size()));
-  pass.cache = &cache_;
-  pass.cache_rows = device_cache_rows_.upload(cache_rows_);
+  pass.kv = {&cache_, device_cache_rows_.upload(cache_rows_)};
   pass.batch.adapters = row_adapters_;
   const OutputRows outputs{
       device_output_rows_.upload(output_rows_),

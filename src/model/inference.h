@@ -147,7 +147,7 @@ class Inference {
   Planner planner_;
   Buffer arena_;
   Workspace workspace_;
-  RopeTable rope_;
+  std::vector<RopeTable> rope_;
   Activations acts_;
   std::vector<int32_t> ids_, positions_;
   std::vector<int64_t> cache_rows_;

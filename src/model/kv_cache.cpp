@@ -37,21 +37,23 @@ int64_t KvCache::blocks_of_sequence(int64_t capacity) {
 }
 
 int64_t KvCache::bytes(const ModelConfig& c, int64_t tokens, DType dtype) {
-  const Shape shape{c.n_layer, 2, blocks_for(tokens) * kBlock, c.kv_dim()};
-  int64_t bytes = checked_size(shape, "key/value cache");
-  if (dtype == DType::q4_0 && c.head_dim % block_size(dtype).elements != 0) {
-    fail_usage(
-        "key/value cache: q4_0 has blocks of {} elements; expected a head_dim that is a multiple of that, "
-        "found {}; use int8",
-        block_size(dtype).elements, c.head_dim);
+  int64_t total = 0;
+  for (const LayerConfig& layer : layer_configs(c)) {
+    if (dtype == DType::q4_0 && layer.head_dim % block_size(dtype).elements != 0) {
+      fail_usage(
+          "key/value cache: q4_0 has blocks of {} elements; expected a head_dim that is a multiple of that, "
+          "found {}; use int8",
+          block_size(dtype).elements, layer.head_dim);
+    }
+    const int64_t scale_bytes = dtype == DType::i8 ? sizeof(float) : 0;  // per head
+    const int64_t head_bytes = row_bytes(dtype, layer.head_dim) + scale_bytes;
+    const Shape shape{2, blocks_for(tokens) * kBlock, layer.n_kv_head, head_bytes};
+    if (__builtin_add_overflow(total, checked_size(shape, "key/value cache"), &total)) {
+      fail("key/value cache: {} tokens in {} layers are too many for this machine; use a smaller context",
+           tokens, c.n_layer);
+    }
   }
-  const int64_t scale_bytes = dtype == DType::i8 ? sizeof(float) : 0;  // per head
-  const int64_t head_bytes = row_bytes(dtype, c.head_dim) + scale_bytes;
-  if (__builtin_mul_overflow(bytes / c.head_dim, head_bytes, &bytes)) {
-    fail("key/value cache: {} elements are too many for this machine; use a smaller context",
-         shape_string(shape));
-  }
-  return bytes;
+  return total;
 }
 
 KvCache::KvCache(const ModelConfig& c, const Options& o, Device* device)
@@ -67,18 +69,19 @@ KvCache::KvCache(const ModelConfig& c, const Options& o, Device* device)
     views.push_back(buffer_.view(next, dtype, Shape{rows, columns}));
     next += rows * row_bytes(dtype, columns);
   };
-  for (int64_t layer = 0; layer < c.n_layer; ++layer) {
-    place(keys_, o.dtype, c.kv_dim());
-    place(values_, o.dtype, c.kv_dim());
+  const std::vector<LayerConfig> layers = layer_configs(c);
+  for (const LayerConfig& layer : layers) {
+    place(keys_, o.dtype, layer.kv_dim());
+    place(values_, o.dtype, layer.kv_dim());
   }
   key_scales_.resize(keys_.size());
   value_scales_.resize(keys_.size());
   if (o.dtype != DType::i8) return;
   key_scales_.clear();
   value_scales_.clear();
-  for (int64_t layer = 0; layer < c.n_layer; ++layer) {
-    place(key_scales_, DType::f32, c.n_kv_head);
-    place(value_scales_, DType::f32, c.n_kv_head);
+  for (const LayerConfig& layer : layers) {
+    place(key_scales_, DType::f32, layer.n_kv_head);
+    place(value_scales_, DType::f32, layer.n_kv_head);
   }
 }
 

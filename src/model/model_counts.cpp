@@ -9,8 +9,8 @@
 namespace gpt {
 
 ModelCounts::ModelCounts(const ModelConfig& c) : config(c) {
-  for (const char* key :
-       {"token_embedding", "position_embedding", "attention", "mlp", "norm", "final_norm", "head"}) {
+  for (const char* key : {"token_embedding", "position_embedding", "attention", "mlp", "norm", "final_norm",
+                          "head", "residual"}) {
     const auto component = static_cast<Component>(components.size());
     components.push_back({component, key, component_label(component)});
   }
@@ -22,19 +22,23 @@ ModelCounts::ModelCounts(const ModelConfig& c) : config(c) {
     if (spec.layer >= 0) layers += spec.size();
     if (spec.is_lookup_table) lookup_only += spec.size();
   }
+  if (components.back().total == 0) components.pop_back();
   per_layer = sum_of(components, &ComponentCount::per_layer);
   total = table.total();
   rule_of_thumb = 12 * c.n_layer * c.n_embd * c.n_embd;
 }
 
-int64_t ModelCounts::visible_keys(int64_t n_tokens) const {
-  return config.sliding_window > 0 ? std::min(n_tokens, config.sliding_window) : n_tokens;
+double ModelCounts::score_flops(int64_t n_tokens) const {
+  double flops = 0;
+  for (const LayerConfig& layer : layer_configs(config)) {
+    const int64_t keys = layer.window > 0 ? std::min(n_tokens, layer.window) : n_tokens;
+    flops += 4.0 * static_cast<double>(layer.q_dim()) * static_cast<double>(keys);
+  }
+  return flops;
 }
 
 double ModelCounts::forward_flops(int64_t n_tokens) const {
-  return 2.0 * static_cast<double>(total - lookup_only) +
-         4.0 * static_cast<double>(config.n_layer * config.q_dim()) *
-             static_cast<double>(visible_keys(n_tokens));
+  return 2.0 * static_cast<double>(total - lookup_only) + score_flops(n_tokens);
 }
 
 FlopCounts ModelCounts::flop_parts(int64_t n_tokens) const {
@@ -46,6 +50,7 @@ FlopCounts ModelCounts::flop_parts(int64_t n_tokens) const {
         if (config.tie_embeddings) parts.head += flops;
         break;
       case Component::position_embedding:
+      case Component::residual:
       case Component::objective:
         break;
       case Component::attention:
@@ -63,13 +68,15 @@ FlopCounts ModelCounts::flop_parts(int64_t n_tokens) const {
         break;
     }
   }
-  parts.scores = 4.0 * static_cast<double>(config.n_layer * config.q_dim()) *
-                 static_cast<double>(visible_keys(n_tokens));
+  parts.scores = score_flops(n_tokens);
   return parts;
 }
 
 int64_t ModelCounts::cache_bytes_per_token(int64_t element_bytes) const {
-  return 2 * config.n_layer * config.kv_dim() * element_bytes;
+  int64_t elements = 0;
+  for (const LayerConfig& layer : layer_configs(config))
+    elements += 2 * layer.kv_dim();
+  return elements * element_bytes;
 }
 
 int64_t ModelCounts::activation_bytes(int64_t batch, int64_t n_tokens, bool recompute, DType dtype) const {

@@ -50,8 +50,8 @@ struct ModelCounts {
   double training_flops(int64_t n_tokens) const { return 3 * forward_flops(n_tokens); }
   // Of one token that is decoded after `cached` others: it attends to those and itself.
   double decode_flops(int64_t cached) const { return forward_flops(cached + 1); }
-  // Keys that a token sees at context T.
-  int64_t visible_keys(int64_t n_tokens) const;
+  // Of queries with keys, and of weights with values.
+  double score_flops(int64_t n_tokens) const;
   // The parts of forward_flops.
   FlopCounts flop_parts(int64_t n_tokens) const;
 

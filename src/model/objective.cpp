@@ -20,7 +20,7 @@ class LanguageModelling : public Objective {
   }
 
   void run(const ObjectiveCall& call) const override {
-    HeadLoss::run(call, call.memory[0], call.targets.weights, !call.pass.grads.empty());
+    HeadLoss::run(call, call.memory[0], call.targets.weights, call.backward != nullptr);
   }
 };
 

@@ -30,7 +30,8 @@ struct DeviceTargets {
 
 // The input and output of an objective.
 struct ObjectiveCall {
-  const ForwardContext& pass;  // gradients are computed if pass.grads is not empty
+  const ForwardContext& pass;
+  const BackwardContext* backward;  // null: no gradients
   const Layers& layers;
   const DeviceTargets& targets;
   const std::deque<TensorView>& memory;  // as planned

@@ -44,14 +44,12 @@ int64_t ParamSpec::size() const {
 
 ParamTable::ParamTable(const ModelConfig& c, const std::vector<ParamSpec>& more) {
   add_embeddings(c);
-  for (int64_t layer = 0; layer < c.n_layer; ++layer) {
-    const std::string block = "blocks." + std::to_string(layer);
-    add_norm(c, Role::norm1_gain, Role::norm1_bias, layer, block + ".norm1", Component::norm);
-    add_attention(c, layer);
-    add_norm(c, Role::norm2_gain, Role::norm2_bias, layer, block + ".norm2", Component::norm);
-    add_mlp(c, layer);
-  }
-  if (c.final_norm) add_norm(c, Role::final_gain, Role::final_bias, -1, "final_norm", Component::final_norm);
+  int64_t layer = 0;
+  for (const LayerConfig& config : layer_configs(c))
+    add_block(c, config, layer++);
+  if (c.final_norm)
+    add_norm(c.n_embd, c.norm_affine, c.has_norm_bias(), {Role::final_gain, Role::final_bias}, -1,
+             "final_norm", Component::final_norm);
   if (!c.tie_embeddings) {
     // nanochat's head starts at zero, so that the first loss is exactly ln V
     const InitRule init =
@@ -81,52 +79,77 @@ void ParamTable::add_embeddings(const ModelConfig& c) {
   }
 }
 
-void ParamTable::add_norm(const ModelConfig& c, Role gain, Role bias, int64_t layer, const std::string& name,
-                          Component component) {
-  if (!c.norm_affine) return;
-  add(gain, layer, name + ".weight", {c.n_embd}, {Kind::ones, 0}, component);
-  if (c.has_norm_bias()) add(bias, layer, name + ".bias", {c.n_embd}, {Kind::zeros, 0}, component);
+void ParamTable::add_block(const ModelConfig& c, const LayerConfig& l, int64_t layer) {
+  const std::string block = "blocks." + std::to_string(layer);
+  const bool norm_bias = l.norm == NormKind::layer && l.norm_affine && l.norm_bias;
+  if (l.scales_input) {
+    add_scale(Role::input_scale, layer, "input_scale", Kind::ones);
+    add_scale(Role::x0_scale, layer, "x0_scale", Kind::zeros);
+  }
+  add_norm(c.n_embd, l.norm_affine, norm_bias, {Role::norm1_gain, Role::norm1_bias}, layer, block + ".norm1",
+           Component::norm);
+  add_attention(c, l, layer);
+  if (l.scales_branches) add_scale(Role::attention_scale, layer, "attn.scale", Kind::ones);
+  add_norm(c.n_embd, l.norm_affine, norm_bias, {Role::norm2_gain, Role::norm2_bias}, layer, block + ".norm2",
+           Component::norm);
+  add_mlp(c, l, layer);
+  if (l.scales_branches) add_scale(Role::mlp_scale, layer, "mlp.scale", Kind::ones);
 }
 
-void ParamTable::add_attention(const ModelConfig& c, int64_t layer) {
+void ParamTable::add_scale(Role role, int64_t layer, const char* name, Kind init) {
+  add(role, layer, "blocks." + std::to_string(layer) + "." + name, {1}, {init, 0}, Component::residual);
+}
+
+void ParamTable::add_norm(int64_t width, bool has_gain, bool has_bias, std::pair<Role, Role> roles,
+                          int64_t layer, const std::string& name, Component component) {
+  if (has_gain) add(roles.first, layer, name + ".weight", {width}, {Kind::ones, 0}, component);
+  if (has_bias) add(roles.second, layer, name + ".bias", {width}, {Kind::zeros, 0}, component);
+}
+
+void ParamTable::add_attention(const ModelConfig& c, const LayerConfig& l, int64_t layer) {
   const std::string name = "blocks." + std::to_string(layer) + ".attn.";
   const auto weight = [&](Role role, const char* part, int64_t out, bool contiguous_with_previous) {
     add(role, layer, name + part + ".weight", {out, c.n_embd}, linear_init(c, out, c.n_embd, false),
         Component::attention, contiguous_with_previous);
   };
-  weight(Role::q_weight, "q", c.q_dim(), false);
-  weight(Role::k_weight, "k", c.kv_dim(), true);
-  weight(Role::v_weight, "v", c.kv_dim(), true);
+  weight(Role::q_weight, "q", l.q_dim(), false);
+  weight(Role::k_weight, "k", l.kv_dim(), true);
+  weight(Role::v_weight, "v", l.kv_dim(), true);
   if (c.qkv_bias) {
-    add(Role::q_bias, layer, name + "q.bias", {c.q_dim()}, bias_init(c, c.n_embd), Component::attention);
-    add(Role::k_bias, layer, name + "k.bias", {c.kv_dim()}, bias_init(c, c.n_embd), Component::attention,
+    add(Role::q_bias, layer, name + "q.bias", {l.q_dim()}, bias_init(c, c.n_embd), Component::attention);
+    add(Role::k_bias, layer, name + "k.bias", {l.kv_dim()}, bias_init(c, c.n_embd), Component::attention,
         true);
-    add(Role::v_bias, layer, name + "v.bias", {c.kv_dim()}, bias_init(c, c.n_embd), Component::attention,
+    add(Role::v_bias, layer, name + "v.bias", {l.kv_dim()}, bias_init(c, c.n_embd), Component::attention,
         true);
   }
-  add(Role::out_weight, layer, name + "out.weight", {c.n_embd, c.q_dim()},
-      linear_init(c, c.n_embd, c.q_dim(), true), Component::attention);
+  if (l.qk_norm && l.qk_norm_gain) {
+    for (const auto& [role, part] :
+         {std::pair{Role::q_norm_gain, "q_norm.weight"}, {Role::k_norm_gain, "k_norm.weight"}})
+      add(role, layer, name + part, {l.head_dim}, {Kind::ones, 0}, Component::norm);
+  }
+  add(Role::out_weight, layer, name + "out.weight", {c.n_embd, l.q_dim()},
+      linear_init(c, c.n_embd, l.q_dim(), true), Component::attention);
   if (c.out_bias) {
-    add(Role::out_bias, layer, name + "out.bias", {c.n_embd}, bias_init(c, c.q_dim()), Component::attention);
+    add(Role::out_bias, layer, name + "out.bias", {c.n_embd}, bias_init(c, l.q_dim()), Component::attention);
   }
 }
 
-void ParamTable::add_mlp(const ModelConfig& c, int64_t layer) {
+void ParamTable::add_mlp(const ModelConfig& c, const LayerConfig& l, int64_t layer) {
   const std::string name = "blocks." + std::to_string(layer) + ".mlp.";
-  const bool gated = c.act == Act::swiglu;
-  const InitRule init = linear_init(c, c.d_ff, c.n_embd, false);
+  const bool gated = l.gated;
+  const InitRule init = linear_init(c, l.d_ff, c.n_embd, false);
   if (gated)
-    add(Role::gate_proj_weight, layer, name + "gate.weight", {c.d_ff, c.n_embd}, init, Component::mlp);
-  add(Role::up_proj_weight, layer, name + "fc.weight", {c.d_ff, c.n_embd}, init, Component::mlp, gated);
+    add(Role::gate_proj_weight, layer, name + "gate.weight", {l.d_ff, c.n_embd}, init, Component::mlp);
+  add(Role::up_proj_weight, layer, name + "fc.weight", {l.d_ff, c.n_embd}, init, Component::mlp, gated);
   if (c.mlp_bias) {
     if (gated)
-      add(Role::gate_proj_bias, layer, name + "gate.bias", {c.d_ff}, bias_init(c, c.n_embd), Component::mlp);
-    add(Role::up_proj_bias, layer, name + "fc.bias", {c.d_ff}, bias_init(c, c.n_embd), Component::mlp, gated);
+      add(Role::gate_proj_bias, layer, name + "gate.bias", {l.d_ff}, bias_init(c, c.n_embd), Component::mlp);
+    add(Role::up_proj_bias, layer, name + "fc.bias", {l.d_ff}, bias_init(c, c.n_embd), Component::mlp, gated);
   }
-  add(Role::down_proj_weight, layer, name + "proj.weight", {c.n_embd, c.d_ff},
-      linear_init(c, c.n_embd, c.d_ff, true), Component::mlp);
+  add(Role::down_proj_weight, layer, name + "proj.weight", {c.n_embd, l.d_ff},
+      linear_init(c, c.n_embd, l.d_ff, true), Component::mlp);
   if (c.mlp_bias)
-    add(Role::down_proj_bias, layer, name + "proj.bias", {c.n_embd}, bias_init(c, c.d_ff), Component::mlp);
+    add(Role::down_proj_bias, layer, name + "proj.bias", {c.n_embd}, bias_init(c, l.d_ff), Component::mlp);
 }
 
 int ParamTable::find(Role role, int64_t layer) const {

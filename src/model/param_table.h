@@ -37,6 +37,12 @@ enum class Role : uint8_t {
   final_bias,
   head_weight,
   head_bias,
+  q_norm_gain,
+  k_norm_gain,
+  input_scale,  // scalars of the residual stream (LayerConfig)
+  x0_scale,
+  attention_scale,
+  mlp_scale,
   objective  // see model/objective.h
 };
 
@@ -49,10 +55,12 @@ enum class Component : uint8_t {
   norm,
   final_norm,
   head,
+  residual,
   objective
 };
 inline constexpr const char* kComponentLabels[] = {
-    "token embedding", "position embedding", "attention", "MLP", "norms", "final norm", "head", "objective"};
+    "token embedding", "position embedding", "attention", "MLP", "norms", "final norm", "head",
+    "residual scales", "objective"};
 inline const char* component_label(Component c) {
   return kComponentLabels[static_cast<size_t>(c)];
 }
@@ -104,10 +112,12 @@ class ParamTable {
   void add(Role role, int64_t layer, std::string name, Shape shape, InitRule init, Component component,
            bool contiguous_with_previous = false);
   void add_embeddings(const ModelConfig& c);
-  void add_norm(const ModelConfig& c, Role gain, Role bias, int64_t layer, const std::string& name,
-                Component component);
-  void add_attention(const ModelConfig& c, int64_t layer);
-  void add_mlp(const ModelConfig& c, int64_t layer);
+  void add_norm(int64_t width, bool has_gain, bool has_bias, std::pair<Role, Role> roles, int64_t layer,
+                const std::string& name, Component component);
+  void add_block(const ModelConfig& c, const LayerConfig& l, int64_t layer);
+  void add_scale(Role role, int64_t layer, const char* name, InitRule::Kind init);
+  void add_attention(const ModelConfig& c, const LayerConfig& l, int64_t layer);
+  void add_mlp(const ModelConfig& c, const LayerConfig& l, int64_t layer);
   std::vector<ParamSpec> specs_;
   int model_count_ = 0;
   std::map<std::pair<Role, int64_t>, int> index_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,18 @@ class Planner {
 
   int64_t mark() const { return top_; }
   void rewind(int64_t mark) { top_ = mark; }
+  // reserve(i) for each i below n, all in the same memory.
+  template <class F>
+  void reserve_alternatives(size_t n, F&& reserve) {
+    const int64_t begin = top_;
+    int64_t end = begin;
+    for (size_t i = 0; i < n; ++i) {
+      top_ = begin;
+      reserve(i);
+      end = std::max(end, top_);
+    }
+    top_ = end;
+  }
 
   // An op of the pass needs this much; one region serves all, one after the other.
   void add_scratch(ScratchNeed need) { scratch_ = max_need(scratch_, need); }

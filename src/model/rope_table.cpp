@@ -9,12 +9,12 @@
 
 namespace gpt {
 
-std::vector<double> rope_frequencies(const ModelConfig& c) {
+std::vector<double> rope_frequencies(const RopeConfig& c) {
   constexpr double kTwoPi = 6.283185307179586476925;
   std::vector<double> frequencies;
-  const RopeScaling& s = c.rope_scaling;
+  const RopeScaling& s = c.scaling;
   for (int64_t i = 0; i < c.head_dim / 2; ++i) {
-    double f = std::pow(c.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(c.head_dim));
+    double f = std::pow(c.theta, -2.0 * static_cast<double>(i) / static_cast<double>(c.head_dim));
     if (s.type == RopeScaling::Type::linear) f /= s.factor;
     if (s.type == RopeScaling::Type::llama3) {
       // 1: wavelengths short enough to keep; 0: so long that they are stretched by the whole factor
@@ -52,7 +52,7 @@ void fill(const TensorView& cos, const TensorView& sin, const std::vector<double
 
 }  // namespace
 
-RopeTable::RopeTable(const ModelConfig& c, int64_t n_positions, DType dtype, Device* device) {
+RopeTable::RopeTable(const RopeConfig& c, int64_t n_positions, DType dtype, Device* device) {
   GPT_ASSERT(dtype == DType::f32 || dtype == DType::f64);
   const int64_t half = c.head_dim / 2;
   const int64_t size = checked_size(Shape{n_positions, half}, "rotary table");
@@ -62,9 +62,9 @@ RopeTable::RopeTable(const ModelConfig& c, int64_t n_positions, DType dtype, Dev
   sin = buffer_.view(size * static_cast<int64_t>(dtype_size(dtype)), dtype, shape);
   const std::vector<double> frequencies = rope_frequencies(c);
   if (dtype == DType::f64) {
-    fill<double>(cos, sin, frequencies, c.rope_dtype);
+    fill<double>(cos, sin, frequencies, c.dtype);
   } else {
-    fill<float>(cos, sin, frequencies, c.rope_dtype);
+    fill<float>(cos, sin, frequencies, c.dtype);
   }
 }
 

@@ -18,11 +18,19 @@ PassShape TrainingGraph::shape(int64_t batch, int64_t n_ctx, const Options& opti
 }
 
 void TrainingGraph::PlannedMemory::plan(Planner& planner, const ModelConfig& c, const Options& options) {
-  acts.plan(planner, c, options.recompute);
+  const std::vector<LayerConfig> layers = layer_configs(c);
+  acts.plan(planner, c, layers, options.recompute);
   options.objective->plan(planner, c, objective);
   if (!planner.is_training()) return;
-  planner.reserve(dx, "d residual", {planner.rows(), c.n_embd}, planner.wide());
-  if (c.n_layer > 0) block_grads.plan(planner, c);
+  const Shape residual{planner.rows(), c.n_embd};
+  planner.reserve(d.x, "d residual", residual, planner.wide());
+  if (std::ranges::any_of(layers, &LayerConfig::scales_input))
+    planner.reserve(d.x0, "d embedding", residual, planner.wide());
+  const LayerKinds kinds(layers);
+  grads_of = kinds.of_layer;
+  block_grads.resize(kinds.configs.size());
+  planner.reserve_alternatives(block_grads.size(),
+                               [&](size_t i) { block_grads[i].plan(planner, kinds.configs[i]); });
 }
 
 TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options,
@@ -48,8 +56,8 @@ TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, O
     for (int64_t t = 0; t < n_ctx; ++t)
       positions_.push_back(static_cast<int32_t>(t));
   }
-  if (model.config.position == Position::rope)
-    rope_ = RopeTable(model.config, n_ctx, planner_.wide(), backend.device.get());
+  for (const RopeConfig& rope : model.layers.ropes)
+    rope_.emplace_back(rope, n_ctx, planner_.wide(), backend.device.get());
   memory_.plan(planner_, model.config, options);
   arena_ = planner_.commit("activations", backend.device.get());
   memory_.acts.set_shared_views();
@@ -82,7 +90,15 @@ DeviceTargets TrainingGraph::upload_targets(const TrainBatch& batch) {
 ForwardContext TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) {
   const auto n = static_cast<size_t>(rows_);
   const bool packed = batch.positions != nullptr;
-  ForwardContext pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
+  ForwardContext pass{.ctx = ctx,
+                      .weights = {.views = model_.weights,
+                                  .compute = planner_.shape().compute,
+                                  .packed = model_.packed.get(),
+                                  .source = model_.source,
+                                  .packs_per_use = options_.packs_per_use || model_.source != nullptr},
+                      .rope_tables = rope_,
+                      .adapter_memory = memory_.acts.adapter,
+                      .first_row = batch.first_sample * n_ctx_};
   pass.batch = {
       .rows = rows_,
       .ids = device_ids_.upload({batch.ids, n}),
@@ -90,21 +106,13 @@ ForwardContext TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch
       .sequences = {
           .seqs = device_seqs_.upload(packed ? batch.seqs : seqs_), .max_q = n_ctx_, .max_kv = n_ctx_}};
   if (options_.adapter != nullptr) pass.batch.adapters = {&adapter_rows_, 1};
-  pass.low_rank = memory_.acts.low_rank;
-  pass.dropped = memory_.acts.dropped;
-  pass.compute = planner_.shape().compute;
-  pass.packed = model_.packed.get();
-  pass.source = model_.source;
-  pass.packs_per_use = options_.packs_per_use || model_.source != nullptr;
-  pass.rope_cos = rope_.cos;
-  pass.rope_sin = rope_.sin;
-  pass.first_row = batch.first_sample * n_ctx_;
   return pass;
 }
 
 ObjectiveCall TrainingGraph::call(const ForwardContext& pass, const DeviceTargets& targets,
                                   DeviceSpan<const StepState> step) {
   return {.pass = pass,
+          .backward = nullptr,
           .layers = model_.layers,
           .targets = targets,
           .memory = memory_.objective,
@@ -160,33 +168,37 @@ void TrainingGraph::forward_backward(const TrainBatch& batch, const ParamBuffer&
   const ForwardContext plain = make_pass(ctx, batch);
   ForwardContext pass = plain;
   pass.step = step;
-  const auto& [embedding, blocks, head] = model_.layers;
+  const Layers& layers = model_.layers;
   Activations& acts = memory_.acts;
-  const TensorView& dx = memory_.dx;
+  ResidualGrads& d = memory_.d;
   ObjectiveCall objective = call(pass, targets, step);
-  options_.objective->prepare(objective, [&] { return run_layers(plain, model_.layers, acts); });
-  objective.hidden = run_layers(pass, model_.layers, acts);
-  objective.dhidden = dx;
+  options_.objective->prepare(objective, [&] { return run_layers(plain, layers, acts); });
+  objective.hidden = run_layers(pass, layers, acts);
+  objective.dhidden = d.x;
 
-  pass.grads = grads.views();
+  BackwardContext backward(pass);
+  backward.grads = grads.views();
   if (options_.adapter != nullptr)
-    pass.adapter_grads = pass.grads.last(static_cast<size_t>(options_.adapter->table.count()));
-  pass.accumulate_grads = accumulate;
+    backward.adapter_grads = backward.grads.last(static_cast<size_t>(options_.adapter->table.count()));
+  backward.accumulate = accumulate;
+  objective.backward = &backward;
   options_.objective->run(objective);
   ctx.kernels.sum_losses(ctx, {.losses = device_span<double>(objective.losses), .step = step});
-  head.backward_norm(pass, acts.head, dx);
+  layers.head.backward_norm(backward, acts.head, d.x);
   announce_layer(ready, model_.config.n_layer);
-  pass.done = ready ? &ready : nullptr;
-  for (size_t layer = blocks.size(); layer-- > 0;) {
+  backward.ready = ready ? &ready : nullptr;
+  d.x0_written = false;
+  for (size_t layer = layers.blocks.size(); layer-- > 0;) {
     pass.begin_layer(static_cast<int64_t>(layer), static_cast<int64_t>(std::max<size_t>(layer, 1)) - 1);
     BlockActs a = acts.block(layer, rows_);
-    if (options_.recompute) blocks[layer].recompute(pass, a);
-    blocks[layer].backward(pass, a, memory_.block_grads, dx);
+    if (options_.recompute) layers.blocks[layer].recompute(pass, a);
+    layers.blocks[layer].backward(backward, a, memory_.block_grads[memory_.grads_of[layer]], d);
     announce_layer(ready, static_cast<int64_t>(layer));
   }
-  pass.done = nullptr;
-  embedding.backward(pass, acts.embedding, dx,
-                     model_.config.tie_embeddings && options_.objective->uses_head());
+  backward.ready = nullptr;
+  if (d.x0_written) ctx.kernels.add(ctx, {.out = d.x, .a = d.x, .b = d.x0});
+  layers.embedding.backward(backward, acts.embedding, d.x,
+                            model_.config.tie_embeddings && options_.objective->uses_head());
   announce_layer(ready, -1);
 }
 

@@ -63,8 +63,9 @@ class TrainingGraph {
   // All memory of a graph but the rotary table.
   struct PlannedMemory {
     Activations acts;
-    TensorView dx;
-    BlockGrads block_grads;
+    ResidualGrads d;
+    std::vector<BlockGrads> block_grads;  // one for blocks of the same kind, all in one place
+    std::vector<size_t> grads_of;         // by layer
     std::deque<TensorView> objective;
     void plan(Planner& planner, const ModelConfig& config, const Options& options);
   };
@@ -81,7 +82,7 @@ class TrainingGraph {
   Planner planner_;
   Buffer arena_;
   Workspace workspace_;
-  RopeTable rope_;
+  std::vector<RopeTable> rope_;
   std::vector<int32_t> positions_;
   std::vector<AttentionSeq> seqs_;
   RowsAdapter adapter_rows_;

@@ -62,7 +62,7 @@ void Capture::plan_block(BlockTrace& block) {
   planner_.reserve(block.weights, "attention weights", {1, c.n_head, T, T});
   planner_.reserve(block.heads, "attention heads", {T, c.q_dim()});
   planner_.reserve(block.attention_out, "attention output", stream);
-  planner_.reserve(block.mlp_fc, "mlp fc", {T, c.act == Act::swiglu ? 2 * c.d_ff : c.d_ff});
+  planner_.reserve(block.mlp_fc, "mlp fc", {T, c.is_gated() ? 2 * c.d_ff : c.d_ff});
   planner_.reserve(block.mlp_hidden, "mlp hidden", {T, c.d_ff});
   planner_.reserve(block.mlp_out, "mlp output", stream);
 }
@@ -147,7 +147,7 @@ void Capture::add_block(std::vector<NamedActivation>& out, int64_t layer) const 
   const ModelConfig& c = config();
   const BlockTrace& a = block(layer);
   const int64_t T = n_tokens(), q = c.q_dim(), kv = c.kv_dim();
-  const bool post = c.norm_position == NormPosition::post, gated = c.act == Act::swiglu;
+  const bool post = c.norm_position == NormPosition::post, gated = c.is_gated();
   const std::string name = "blocks." + std::to_string(layer) + ".";
   const auto add = [&](const char* part, const TensorView& view, Shape shape) {
     if (view) out.push_back({name + part, view, std::move(shape)});

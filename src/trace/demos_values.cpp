@@ -19,18 +19,15 @@ const KernelTable& reference() {
   return kernel_table(Isa::ref);
 }
 
-double activation(const DemoContext& context, Act act, double x) {
-  double in = x, gate = x, one = 1, out = 0;
+double activation(const DemoContext& context, Activation act, double x) {
+  double in = x, out = 0;
   const ExecContext ctx{*context.backend.device, context.backend.pool, reference(), {}};
-  const bool gated = act == Act::swiglu;  // silu(gate) * 1
-  reference().act_forward(ctx, {.act = act,
-                                .out = make_view(&out, {1, 1}),
-                                .x = make_view(gated ? &one : &in, {1, 1}),
-                                .gate = gated ? make_view(&gate, {1, 1}) : TensorView{}});
+  reference().act_forward(ctx, {.act = act, .out = make_view(&out, {1, 1}), .x = make_view(&in, {1, 1})});
   return out;
 }
 
-constexpr Act kActs[] = {Act::gelu, Act::gelu_tanh, Act::relu, Act::relu2, Act::swiglu};
+constexpr Activation kActs[] = {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::relu2,
+                                Activation::silu};
 
 // Columns from -4 to 4; a mark per activation.
 std::string plot(const DemoContext& context) {
@@ -44,10 +41,10 @@ std::string plot(const DemoContext& context) {
   for (int c = 0; c < kWidth; ++c) {
     const double x = -4 + 8.0 * c / (kWidth - 1);
     set(c, 0, '.');
-    set(c, activation(context, Act::relu2, x), '2');
-    set(c, activation(context, Act::swiglu, x), 's');
-    set(c, activation(context, Act::relu, x), 'r');
-    set(c, activation(context, Act::gelu, x), 'g');
+    set(c, activation(context, Activation::relu2, x), '2');
+    set(c, activation(context, Activation::silu, x), 's');
+    set(c, activation(context, Activation::relu, x), 'r');
+    set(c, activation(context, Activation::gelu, x), 'g');
   }
   std::string out;
   for (const std::string& line : picture)
@@ -101,14 +98,14 @@ std::string demo_activations(const DemoContext& context) {
   TextTable table{.columns = {"x", "GELU (erf)", "GELU (tanh)", "ReLU", "ReLU^2", "SiLU"}};
   for (const double x : {-3.0, -2.0, -1.0, -0.7525, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0}) {
     std::vector<std::string> row = {fmt::format("{:g}", x)};
-    for (const Act act : kActs)
+    for (const Activation act : kActs)
       row.push_back(fixed(activation(context, act, x), 4));
     table.rows.push_back(row);
   }
   double gap = 0, gap_at = 0, least[2] = {0, 0}, least_at[2] = {0, 0};
   for (int step = -40000; step <= 40000; ++step) {
-    const double x = step * 1e-4,
-                 y[2] = {activation(context, Act::gelu, x), activation(context, Act::gelu_tanh, x)};
+    const double x = step * 1e-4, y[2] = {activation(context, Activation::gelu, x),
+                                          activation(context, Activation::gelu_tanh, x)};
     if (std::abs(y[0] - y[1]) > gap) gap = std::abs(y[0] - y[1]), gap_at = std::abs(x);
     for (int i = 0; i < 2; ++i) {
       if (y[i] < least[i]) least[i] = y[i], least_at[i] = x;
@@ -125,7 +122,8 @@ std::string demo_activations(const DemoContext& context) {
 namespace {
 
 // 300 points between -4 and 4; none of them is 0.
-ChartSeries activation_curve(const DemoContext& context, const char* name, Act act, int colour, bool gate) {
+ChartSeries activation_curve(const DemoContext& context, const char* name, Activation act, int colour,
+                             bool gate) {
   ChartSeries series{name, {}, {}, SeriesStyle::line, colour};
   for (int i = 0; i < 300; ++i) {
     const double x = -4 + 8.0 * i / 299, y = activation(context, act, x);
@@ -139,15 +137,15 @@ ChartSeries activation_curve(const DemoContext& context, const char* name, Act a
 
 std::string picture_activations(const DemoContext& context) {
   Chart values{.title = "Activations", .x_label = "x", .y_label = "f(x)"};
-  values.series = {activation_curve(context, "ReLU", Act::relu, 3, false),
-                   activation_curve(context, "ReLU²", Act::relu2, 1, false),
-                   activation_curve(context, "SiLU", Act::swiglu, 2, false),
-                   activation_curve(context, "GELU", Act::gelu, 0, false)};
+  values.series = {activation_curve(context, "ReLU", Activation::relu, 3, false),
+                   activation_curve(context, "ReLU²", Activation::relu2, 1, false),
+                   activation_curve(context, "SiLU", Activation::silu, 2, false),
+                   activation_curve(context, "GELU", Activation::gelu, 0, false)};
   values.reference_lines = {{0, ""}};
   Chart gates{.title = "Gates: the part of x that passes", .x_label = "x", .y_label = "f(x) / x"};
-  gates.series = {activation_curve(context, "ReLU: a step", Act::relu, 3, true),
-                  activation_curve(context, "SiLU: the sigmoid", Act::swiglu, 2, true),
-                  activation_curve(context, "GELU: ½(1 + tanh …)", Act::gelu_tanh, 0, true)};
+  gates.series = {activation_curve(context, "ReLU: a step", Activation::relu, 3, true),
+                  activation_curve(context, "SiLU: the sigmoid", Activation::silu, 2, true),
+                  activation_curve(context, "GELU: ½(1 + tanh …)", Activation::gelu_tanh, 0, true)};
   gates.reference_lines = {{0.5, "half passes"}};
   return stacked_charts_svg("Activations and their gates", {values, gates}, kDemoChart);
 }
@@ -185,8 +183,8 @@ ModelConfig rope_config(int64_t D) {
 std::string demo_rope(const DemoContext& context) {
   constexpr int64_t D = 64;
   const ModelConfig config = rope_config(D);
-  const std::vector<double> frequencies = rope_frequencies(config);
-  const RopeTable table(config, config.n_ctx, DType::f64);
+  const std::vector<double> frequencies = rope_frequencies(rope_of(config));
+  const RopeTable table(rope_of(config), config.n_ctx, DType::f64);
   std::string out =
       fmt::format("Head width {}, base {:g}: {} pairs of channels; tables cos, sin [1, {}, 1, {}].\n", D,
                   config.rope_theta, frequencies.size(), config.n_ctx, frequencies.size());
@@ -224,7 +222,7 @@ std::string demo_rope(const DemoContext& context) {
 
 std::string picture_rope(const DemoContext& context) {
   constexpr int64_t D = 64;
-  const RopeTable table(rope_config(D), 128, DType::f64);
+  const RopeTable table(rope_of(rope_config(D)), 128, DType::f64);
   Chart chart{.title = "One query and one key: the score at every distance",
               .x_label = "tokens between them, m - n",
               .y_label = "q.k after rotation, q and k all ones"};

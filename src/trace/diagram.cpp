@@ -90,8 +90,8 @@ void add_attention(Chain& chain, const ModelConfig& c) {
 }
 
 void add_mlp(Chain& chain, const ModelConfig& c) {
-  const char* twice = c.act == Act::swiglu ? "2 × " : "";
-  chain.push_back({Ink::mlp, c.act == Act::swiglu ? "fc and gate" : "fc",
+  const char* twice = c.is_gated() ? "2 × " : "";
+  chain.push_back({Ink::mlp, c.is_gated() ? "fc and gate" : "fc",
                    fmt::format("{} → {}{}{}", c.n_embd, twice, c.d_ff, c.mlp_bias ? " + bias" : ""),
                    fmt::format("[T, {}{}]", twice, c.d_ff)});
   chain.push_back({Ink::mlp, act_name(c.act), "each neuron by itself", fmt::format("[T, {}]", c.d_ff)});

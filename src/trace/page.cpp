@@ -155,7 +155,7 @@ class PageMeta {
     add_stream(out);
     add_predictions(out);
     out["lens"] = lens();
-    out["rope"] = c.position == Position::rope ? json(rope_frequencies(c)) : json::array();
+    out["rope"] = c.position == Position::rope ? json(rope_frequencies(rope_of(c))) : json::array();
     out["texts"] = json::object();
     for (const int32_t id : shown_) {
       if (names_.known()) out["texts"][std::to_string(id)] = visible_text(names_.raw(id));

@@ -270,7 +270,7 @@ std::string tokens_text(const Capture& capture, const TokenNames& names, const T
 std::string rope_text(const Capture& capture, const TraceRequest& r) {
   const ModelConfig& c = capture.config();
   if (c.position != Position::rope) return "";
-  const std::vector<double> frequencies = rope_frequencies(c);
+  const std::vector<double> frequencies = rope_frequencies(rope_of(c));
   const int64_t last = capture.n_tokens() - 1;
   TextTable table{.columns = {"pair", "channels", "frequency", "turn per token", "positions per turn",
                               fmt::format("angle at {}", last)}};

@@ -29,7 +29,7 @@ const char* about(const std::string& step, const ModelConfig& c) {
   if (step == "mid") return "stream + attention";
   if (step == "norm2.out") return "norm";
   if (step == "mlp.gate") return "argument of the gate";
-  if (step == "mlp.fc") return c.act == Act::swiglu ? "what is gated" : "argument of the activation";
+  if (step == "mlp.fc") return c.is_gated() ? "what is gated" : "argument of the activation";
   if (step == "mlp.hidden") return "neurons";
   if (step == "mlp.out") return "projected back";
   if (step == "sum") return "stream + mlp";
@@ -154,7 +154,7 @@ namespace {
 // What decides whether a neuron fires.
 TensorView activation_argument(const Capture& capture, int64_t layer) {
   const TensorView& fc = capture.block(layer).mlp_fc;
-  return capture.config().act == Act::swiglu ? fc.slice_cols(0, capture.config().d_ff) : fc;
+  return capture.config().is_gated() ? fc.slice_cols(0, capture.config().d_ff) : fc;
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ int64_t stored_bytes(const LoadedModel& base) {
 AdapterPlan plan_adapter(const PlanSubject& s, const LoadedModel& base, const AdapterSettings& settings) {
   const TrainConfig& train = s.config.train;
   const ModelConfig& c = s.config.model;
-  const AdaptedModel adapted(base.model(), settings);
+  const AdaptedModel adapted(base.model(), base.model().config, settings);
   const ParamTable& table = adapted.model.table;
   const DType dtype = tensor_dtype(train.dtype);
   const auto optimizer = make_optimizer(train, table);
@@ -59,8 +59,7 @@ double measure_adapter_step(const PlanSubject& subject, const LoadedModel& base,
                             double seconds, int64_t rows) {
   const TrainConfig& c = subject.config.train;
   const int64_t n_ctx = subject.config.model.n_ctx;
-  AdaptedModel adapted(base.model(), settings, {}, backend.device.get());
-  adapted.model.config = subject.config.model;
+  AdaptedModel adapted(base.model(), subject.config.model, settings, {}, backend.device.get());
   init_params(adapted.model.table, adapted.weights, static_cast<uint64_t>(c.seed));
   TrainStep::Options options = step_options(c, adapted.model.table, n_ctx);
   options.batch_size = options.micro_batch = rows;

@@ -219,8 +219,7 @@ int64_t largest_packed(const ModelConfig& c, const KernelTable& kernels, DType d
   int64_t both = 0;
   for (const bool transposed : {false, true}) {
     int64_t largest = 0;
-    for (const int64_t out :
-         {c.vocab_size, c.q_dim() + 2 * c.kv_dim(), (c.act == Act::swiglu ? 2 : 1) * c.d_ff})
+    for (const int64_t out : {c.vocab_size, c.q_dim() + 2 * c.kv_dim(), (c.is_gated() ? 2 : 1) * c.d_ff})
       largest = std::max(largest, kernels.packed_bytes(dtype, out, c.n_embd, transposed));
     both += largest;
   }

@@ -20,7 +20,8 @@ class LayerBench : public OpBench {
  public:
   explicit LayerBench(const ModelConfig& c)
       : random(c, DType::f64), grads(random.model.table, DType::f64, "test gradients") {
-    if (c.position == Position::rope) rope_ = RopeTable(c, c.n_ctx, DType::f64);
+    for (const RopeConfig& rope : random.model.layers.ropes)
+      rope_.emplace_back(rope, c.n_ctx, DType::f64);
     for (int64_t b = 0; b < 2; ++b) {
       seqs_.push_back({.q_start = b * kTokens, .q_len = kTokens, .kv_len = kTokens, .kv_start = b * kTokens});
       for (int t = 0; t < kTokens; ++t)
@@ -46,20 +47,23 @@ class LayerBench : public OpBench {
   TensorView random_rows() { return normal({kRows, config().n_embd}); }
   void commit() { arena_ = planner.commit("test activations", nullptr); }
 
-  ForwardContext pass(bool with_grads) {
+  ForwardContext forward() {
     ctx_.emplace_back(ctx());
-    ForwardContext p{.ctx = ctx_.back(), .config = config(), .weights = random.model.weights};
+    ForwardContext p{
+        .ctx = ctx_.back(), .weights = {.views = random.model.weights}, .rope_tables = rope_, .first_row = 5};
     p.batch = {.rows = kRows,
                .ids = array_of(ids_),
                .positions = array_of(positions_),
                .sequences = {.seqs = array_of(seqs_), .max_q = kTokens, .max_kv = kTokens}};
-    p.rope_cos = rope_.cos;
-    p.rope_sin = rope_.sin;
     p.step = array_of(step_);
-    p.first_row = 5;
-    if (with_grads) p.grads = grads.views();
     return p;
   }
+  BackwardContext backward() {
+    BackwardContext p(forward());
+    p.grads = grads.views();
+    return p;
+  }
+  LayerConfig layer() const { return layer_configs(config())[0]; }
 
   // The parameters that belong to the layer under test, with their gradients.
   std::vector<Variable> params(const std::function<bool(const ParamSpec&)>& wanted) const {
@@ -73,7 +77,7 @@ class LayerBench : public OpBench {
 
  private:
   const StepState step_{.step = 3, .seed = 11};
-  RopeTable rope_;
+  std::vector<RopeTable> rope_;
   Buffer arena_;
   std::vector<AttentionSeq> seqs_;
   std::vector<int32_t> positions_, ids_;
@@ -114,10 +118,10 @@ void check_linear(const ModelConfig& c) {
       const TensorView x = b.random_rows(), y = b.zeros({LayerBench::kRows, linear.out()});
       const TensorView dy = b.normal({LayerBench::kRows, linear.out()}), dx = b.rows();
       const auto loss = [&] {
-        linear.forward(b.pass(false), x, y);
+        linear.forward(b.forward(), x, y);
         return dot(y, dy);
       };
-      ForwardContext pass = b.pass(true);
+      BackwardContext pass = b.backward();
       pass.grads = grads;
       linear.backward(pass, x, dy, dx, false);
       std::vector<Variable> variables = {{"x", x, copy_values(dx)}};
@@ -141,19 +145,20 @@ void check_linear(const ModelConfig& c) {
 
 void check_norm(const ModelConfig& c) {
   LayerBench b(c);
-  const Norm norm(b.table(), Role::norm1_gain, Role::norm1_bias, 0);
+  const LayerConfig l = b.layer();
+  const Norm norm(l.norm, l.norm_eps, b.table(), Role::norm1_gain, Role::norm1_bias, 0);
   NormStats stats;
-  stats.plan(b.planner, c);
+  stats.plan(b.planner, l.norm, l.n_embd);
   b.commit();
   const TensorView x = b.random_rows(), add = b.random_rows(), sum = b.rows(), out = b.rows(),
                    dout = b.random_rows();
   const TensorView dsum = b.random_rows(), dx = b.rows();
   const auto loss = [&] {
-    norm.forward(b.pass(false), stats, {x, add}, out, sum);
+    norm.forward(b.forward(), stats, {x, add}, out, sum);
     return dot(out, dout) + dot(sum, dsum);
   };
   loss();
-  norm.backward(b.pass(true), stats, sum, dout, dx, dsum);
+  norm.backward(b.backward(), stats, sum, dout, dx, dsum);
   std::vector<Variable> variables = b.params([](const ParamSpec& s) {
     return s.layer == 0 && in(s.role, {Role::norm1_gain, Role::norm1_bias});
   });
@@ -172,24 +177,32 @@ void forward(const SelfAttention& layer, const ForwardContext& pass, AttentionAc
   layer.attend(pass, acts, out);
 }
 
+template <class Layer>
+Layer make_layer(const LayerBench& b) {
+  if constexpr (std::is_same_v<Layer, SelfAttention>)
+    return Layer(b.layer(), b.table(), 0, b.layer().rope ? 0 : -1);
+  else
+    return Layer(b.layer(), b.table(), 0);
+}
+
 // A layer with acts, grads, and forward and backward.
 template <class Layer, class Acts, class Grads, class Wanted>
 void check_branch(const ModelConfig& c, Wanted wanted) {
   LayerBench b(c);
-  const Layer layer(c, b.table(), 0);
+  const Layer layer = make_layer<Layer>(b);
   Acts acts;
   Grads grads;
-  acts.plan(b.planner, c);
-  grads.plan(b.planner, c);
+  acts.plan(b.planner, b.layer());
+  grads.plan(b.planner, b.layer());
   b.commit();
   const TensorView x = b.random_rows(), out = b.rows(), dout = b.random_rows(), dx = b.random_rows();
   const std::vector<double> dx_before = copy_values(dx);
   const auto loss = [&] {
-    forward(layer, b.pass(false), acts, x, out);
+    forward(layer, b.forward(), acts, x, out);
     return dot(out, dout);
   };
   loss();
-  layer.backward(b.pass(true), acts, grads, x, dout, dx, true);
+  layer.backward(b.backward(), acts, grads, x, dout, dx, true);
   std::vector<Variable> variables = b.params(wanted);
   ASSERT_FALSE(variables.empty());
   variables.push_back({"x", x, minus(copy_values(dx), dx_before)});
@@ -205,45 +218,49 @@ void check_mlp(const ModelConfig& c) {
 
 void check_block(const ModelConfig& c) {
   LayerBench b(c);
-  const bool pre = c.norm_position == NormPosition::pre;
-  const Block block(c, b.table(), 0);
+  const bool pre = b.layer().norm_position == NormPosition::pre;
+  const Block block(b.layer(), b.table(), 0, b.layer().rope ? 0 : -1);
   BlockActs acts;
   BlockGrads grads;
-  acts.plan(b.planner, c);
-  grads.plan(b.planner, c);
+  acts.plan(b.planner, b.layer());
+  grads.plan(b.planner, b.layer());
   b.commit();
   acts.attention_out = b.rows();
   acts.mlp_out = b.rows();
   const TensorView x = b.random_rows(), branch = pre ? b.random_rows() : TensorView{}, dout = b.random_rows();
   acts.x_in = b.rows();
   acts.x_out = b.rows();
+  acts.x0 = b.random_rows();
   const auto loss = [&] {
     if (!pre) OpBench::assign(acts.x_in, x);
-    const Residual out = block.forward(b.pass(false), acts, {x, branch});
+    const Residual out = block.forward(b.forward(), acts, {x, branch});
     return dot(out.x, dout) + (out.branch ? dot(out.branch, dout) : 0);
   };
   loss();
   const TensorView dx = b.copy(dout);
-  block.backward(b.pass(true), acts, grads, dx);
+  ResidualGrads d{.x = dx, .x0 = b.rows()};
+  block.backward(b.backward(), acts, grads, d);
   std::vector<Variable> variables = b.params([](const ParamSpec& s) { return s.layer == 0; });
   variables.push_back({"x", x, copy_values(dx)});
   if (pre) variables.push_back({"branch", branch, copy_values(dx)});
+  EXPECT_EQ(d.x0_written, b.layer().scales_input);
+  if (d.x0_written) variables.push_back({"x0", acts.x0, copy_values(d.x0)});
   GradientCheck(loss, 4).run(variables, 16);
 }
 
 void check_embedding(const ModelConfig& c) {
   LayerBench b(c);
-  const Embedding embedding(b.table());
+  const Embedding embedding(c, b.table());
   EmbeddingActs acts;
   acts.plan(b.planner, c);
   b.commit();
   const TensorView out = b.rows(), dout = b.random_rows();
   const auto loss = [&] {
-    embedding.forward(b.pass(false), acts, out);
+    embedding.forward(b.forward(), acts, out);
     return dot(out, dout);
   };
   loss();
-  embedding.backward(b.pass(true), acts, b.copy(dout), false);
+  embedding.backward(b.backward(), acts, b.copy(dout), false);
   GradientCheck(loss, 5).run(b.params([](const ParamSpec& s) { return in(s.role, {Role::wte, Role::wpe}); }));
 }
 
@@ -262,8 +279,10 @@ void check_head(const ModelConfig& c) {
   const double scale = 0.25;
   std::vector<double> losses(LayerBench::kRows);
   const StepState step{.loss_weight = scale};
-  const auto run = [&](const ForwardContext& pass, const TensorView& hidden, const TensorView& dhidden) {
+  const auto run = [&](const ForwardContext& pass, const BackwardContext* backward, const TensorView& hidden,
+                       const TensorView& dhidden) {
     language_modelling().run({.pass = pass,
+                              .backward = backward,
                               .layers = b.random.model.layers,
                               .targets = device_targets,
                               .memory = memory,
@@ -275,18 +294,18 @@ void check_head(const ModelConfig& c) {
   };
   TensorView normed;
   const auto loss = [&] {
-    const ForwardContext pass = b.pass(false);
+    const ForwardContext pass = b.forward();
     normed = head.forward_norm(pass, acts, {x, branch});
-    run(pass, normed, {});
+    run(pass, nullptr, normed, {});
     double sum = 0;
     for (double l : losses)
       sum += l;
     return scale * sum;
   };
   loss();
-  const ForwardContext pass = b.pass(true);
+  const BackwardContext pass = b.backward();
   const TensorView dx = b.rows();
-  run(pass, normed, dx);
+  run(pass, &pass, normed, dx);
   head.backward_norm(pass, acts, dx);
   std::vector<Variable> variables = b.params([&](const ParamSpec& s) {
     return in(s.role, {Role::final_gain, Role::final_bias, Role::head_weight, Role::head_bias}) ||
@@ -325,7 +344,7 @@ std::vector<std::tuple<LayerCase, SmallConfig>> layers_of_configs() {
   std::vector<std::tuple<LayerCase, SmallConfig>> all;
   for (const LayerCase& layer : layer_cases()) {
     const bool outside = layer.check == check_embedding || layer.check == check_head;
-    for (const SmallConfig& config : small_configs()) {
+    for (const SmallConfig& config : all_configs()) {
       if (outside || make_config(config).n_layer > 0) all.emplace_back(layer, config);
     }
   }

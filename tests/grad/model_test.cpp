@@ -116,7 +116,7 @@ TEST_P(ModelGradient, MicroBatchesAddUpToTheBatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ModelGradient, testing::ValuesIn(small_configs()),
+INSTANTIATE_TEST_SUITE_P(All, ModelGradient, testing::ValuesIn(all_configs()),
                          [](const auto& param) { return test_name(param.param.name); });
 
 // The numbers that a key takes over all configs, as JSON texts.

@@ -37,6 +37,46 @@ GPT_OP_CASES(add) {
   });
 }
 
+// Two products and their sum.
+GPT_OP_CASES(scaled_sum) {
+  for (int64_t cols : {1, 17, 100}) {
+    for (bool two : {false, true}) {
+      list.add(fmt::format("{} columns, {} terms", cols, two ? 2 : 1), [=](OpFrame& f) {
+        const TensorView a = f.act_input({9, cols}, normal_values(), 2);
+        const TensorView b = two ? f.act_input({9, cols}, normal_values()) : TensorView{};
+        f.run(&KernelTable::scaled_sum, {.out = f.act_output({9, cols}, {4 * kEpsilon, 4 * kEpsilon}, 1),
+                                         .a = a,
+                                         .a_scale = f.input({1}, normal_values()),
+                                         .b = b,
+                                         .b_scale = two ? f.input({1}, normal_values()) : TensorView{}});
+      });
+    }
+  }
+  list.add("in place", [](OpFrame& f) {
+    const TensorView a = f.act_inout({30, 70}, normal_values(), relative(1));
+    f.run(&KernelTable::scaled_sum, {.out = a, .a = a, .a_scale = f.input({1}, normal_values())});
+  });
+}
+
+GPT_OP_CASES(scaled_sum_backward) {
+  for (int64_t rows : {0, 1, 5, 63, 200}) {
+    for (bool accumulate : {false, true}) {
+      list.add(fmt::format("{} rows, accumulate {}", rows, accumulate), [=](OpFrame& f) {
+        const TensorView dout = f.input({rows, 33}, normal_values());
+        const Tolerance sum = {static_cast<double>(rows + 1) * 8 * kEpsilon, 4 * kEpsilon};
+        f.run(&KernelTable::scaled_sum_backward,
+              {.dout = dout,
+               .x = f.act_input({rows, 33}, normal_values(), 1),
+               .scale = f.input({1}, normal_values()),
+               .dx = f.inout({rows, 33}, normal_values(), {4 * kEpsilon, 4 * kEpsilon}),
+               .dscale = f.inout({1}, normal_values(), sum),
+               .accumulate = accumulate,
+               .accumulate_scale = accumulate});
+      });
+    }
+  }
+}
+
 GPT_OP_CASES(scale) {
   for (int64_t cols : kLengths) {
     for (int64_t rows : {0, 1, 40}) {

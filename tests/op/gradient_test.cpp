@@ -213,18 +213,28 @@ void rope(const ExecContext&, const RopeArgs& a) noexcept {
 
 void qk_norm_backward(const ExecContext&, const QkNormBackwardArgs& a) noexcept {
   if (!checkable(a.dx)) return;
-  check_in_place(
-      a.y,
-      [&](Check& c, const TensorView& y) {
-        c.ops().qk_norm_forward(
-            c.ctx(), {.eps = 1e-2, .x = y, .n_head = a.n_head, .head_dim = a.head_dim, .rstd = a.rstd});
-      },
-      [&](Check& c, const TensorView& dx, const TensorView& y) {
-        QkNormBackwardArgs args = a;
-        args.dx = dx;
-        args.y = y;
-        c.ops().qk_norm_backward(c.ctx(), args);
-      });
+  Check c;
+  const TensorView x = c.smooth_copy(a.y), y = c.copy(x), dy = c.normal_like(x), dx = c.copy(dy);
+  const TensorView normed = a.gain ? c.copy(x) : TensorView{};
+  c.loss = [=, &c] {
+    OpBench::assign(y, x);
+    c.ops().qk_norm_forward(c.ctx(), {.eps = 1e-2,
+                                      .x = y,
+                                      .n_head = a.n_head,
+                                      .head_dim = a.head_dim,
+                                      .rstd = a.rstd,
+                                      .gain = a.gain,
+                                      .normed = normed});
+    return dot(y, dy);
+  };
+  c.loss();
+  QkNormBackwardArgs args = a;
+  args.dx = dx;
+  args.y = a.gain ? normed : y;
+  const Gradient gradient(dx, false), dgain(a.dgain, a.accumulate);
+  c.ops().qk_norm_backward(c.ctx(), args);
+  c.variable("x", x, gradient);
+  c.variable("gain", a.gain, dgain);
 }
 
 void dropout(const ExecContext&, const DropoutArgs& a) noexcept {
@@ -337,6 +347,20 @@ void add(const ExecContext&, const AddArgs& a) noexcept {
   c.variable("b", y, both);
 }
 
+void scaled_sum_backward(const ExecContext&, const ScaledSumBackwardArgs& a) noexcept {
+  if (!checkable(a.x, a.dx)) return;
+  Check c;
+  const TensorView out = c.copy(a.x), dout = c.copy(a.dout);
+  c.loss = [=, &c] {
+    c.ops().scaled_sum(c.ctx(), {.out = out, .a = a.x, .a_scale = a.scale});
+    return dot(out, dout);
+  };
+  const Gradient dx(a.dx, a.accumulate), dscale(a.dscale, a.accumulate_scale);
+  c.ops().scaled_sum_backward(c.ctx(), a);
+  c.variable("x", a.x, dx);
+  c.variable("scale", a.scale, dscale);
+}
+
 // X(op with a check, the op whose gradient it computes)
 #define GPT_FOR_EACH_CHECK(X)               \
   X(embedding_backward, embedding_forward)  \
@@ -352,7 +376,8 @@ void add(const ExecContext&, const AddArgs& a) noexcept {
   X(cross_entropy, cross_entropy)           \
   X(pick_rows_backward, pick_rows)          \
   X(label_loss, label_loss)                 \
-  X(add, add)
+  X(add, add)                               \
+  X(scaled_sum_backward, scaled_sum)
 
 struct CheckedOp {
   std::string op, forward;

@@ -59,9 +59,9 @@ TensorView transposed_input(OpFrame& f, const LinearShape& s) {
 
 // An activation of a sum s of `terms` products, |s| < 6 sqrt(terms): the error of the sum times the largest
 // slope, and a few roundings of numbers of the size of the result.
-Tolerance after(Act act, int64_t terms) {
+Tolerance after(Activation act, int64_t terms) {
   const double size = 6 * std::sqrt(static_cast<double>(terms));
-  const double slope = act == Act::relu2 ? 2 * size : 1.2;
+  const double slope = act == Activation::relu2 ? 2 * size : 1.2;
   return {.absolute = slope * sum_of(terms).absolute + 8 * kEpsilon * size, .relative = 16 * kEpsilon};
 }
 
@@ -69,7 +69,7 @@ Tolerance after(Act act, int64_t terms) {
 struct Has {
   bool bias = false, stored_transposed = false, accumulate = false, row_invariant = false;
   std::optional<DType> packed = {};  // what a packed matrix holds shows in its products alone
-  std::optional<Act> act = {};
+  std::optional<Activation> act = {};
 };
 
 Weights weights(OpFrame& f, const LinearShape& s, const Has& has, bool transposed, const TensorView& w) {
@@ -104,7 +104,8 @@ void forward(OpFrame& f, const LinearShape& s, const Has& has) {
 void backward_input(OpFrame& f, const LinearShape& s, const Has& has) {
   Tolerance tolerance = sum_of(s.out);
   if (has.act) {
-    const double size = 6 * std::sqrt(static_cast<double>(s.out)), slope = *has.act == Act::relu2 ? 12 : 1.2;
+    const double size = 6 * std::sqrt(static_cast<double>(s.out)),
+                 slope = *has.act == Activation::relu2 ? 12 : 1.2;
     tolerance = {.absolute = slope * (tolerance.absolute + 16 * kEpsilon * size), .relative = 8 * kEpsilon};
   }
   const TensorView dy = f.act_input({s.rows, s.out}, normal_values(), 5);
@@ -160,8 +161,8 @@ GPT_OP_CASES(linear_forward) {
   }
   for (DType t : kComputes) {
     for (const LinearShape& s : kActShapes) {
-      for (Act act : {Act::gelu_tanh, Act::relu2})
-        list.add(name(s, t, act == Act::relu2 ? ", relu2" : ", gelu_tanh"),
+      for (Activation act : {Activation::gelu_tanh, Activation::relu2})
+        list.add(name(s, t, act == Activation::relu2 ? ", relu2" : ", gelu_tanh"),
                  [=](OpFrame& f) { forward(f, s, {.bias = true, .packed = t, .act = act}); });
     }
   }
@@ -199,8 +200,8 @@ GPT_OP_CASES(linear_backward_input) {
       list.add(name(s, t), [=](OpFrame& f) { backward_input(f, s, {.packed = t}); });
       list.add(name(s, t, ", accumulate"),
                [=](OpFrame& f) { backward_input(f, s, {.accumulate = true, .packed = t}); });
-      for (Act act : {Act::gelu, Act::relu})
-        list.add(name(s, t, act == Act::relu ? ", relu" : ", gelu"),
+      for (Activation act : {Activation::gelu, Activation::relu})
+        list.add(name(s, t, act == Activation::relu ? ", relu" : ", gelu"),
                  [=](OpFrame& f) { backward_input(f, s, {.packed = t, .act = act}); });
     }
   }

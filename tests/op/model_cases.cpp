@@ -9,7 +9,20 @@
 namespace gpt::testing {
 namespace {
 
-constexpr Act kActs[] = {Act::gelu_tanh, Act::gelu, Act::relu, Act::relu2, Act::swiglu};
+struct ActVariant {
+  Activation act;
+  bool gated;
+};
+
+std::vector<ActVariant> act_variants() {
+  std::vector<ActVariant> list;
+  for (Activation act :
+       {Activation::gelu_tanh, Activation::gelu, Activation::relu, Activation::relu2, Activation::silu}) {
+    list.push_back({act, false});
+    list.push_back({act, true});
+  }
+  return list;
+}
 
 GPT_OP_CASES(embedding_forward) {
   for (int64_t cols : {1, 16, 35, 768}) {
@@ -76,28 +89,32 @@ GPT_OP_CASES(embedding_backward) {
 constexpr Tolerance kActTolerance = {16 * kEpsilon, 16 * kEpsilon};
 
 GPT_OP_CASES(act_forward) {
-  for (Act act : kActs) {
-    const bool gated = act == Act::swiglu;
+  for (const ActVariant& variant : act_variants()) {
+    const Activation act = variant.act;
+    const bool gated = variant.gated;
     for (int64_t cols : {1, 16, 17, 100, 1000}) {
       for (bool special : {false, true}) {
-        list.add(
-            fmt::format("act {} cols {} special {}", static_cast<int>(act), cols, special), [=](OpFrame& f) {
-              const Fill fill = special ? with_specials(normal_values(3)) : normal_values(3);
-              const TensorView x = f.act_input({25, cols}, fill, 2);
-              const TensorView gate = gated ? f.act_input({25, cols}, fill, 1) : TensorView{};
-              f.run(&KernelTable::act_forward,
-                    {.act = act, .out = f.act_output({25, cols}, kActTolerance, 3), .x = x, .gate = gate});
-            });
+        list.add(fmt::format("act {}{} cols {} special {}", static_cast<int>(act), gated ? " gated" : "",
+                             cols, special),
+                 [=](OpFrame& f) {
+                   const Fill fill = special ? with_specials(normal_values(3)) : normal_values(3);
+                   const TensorView x = f.act_input({25, cols}, fill, 2);
+                   const TensorView gate = gated ? f.act_input({25, cols}, fill, 1) : TensorView{};
+                   f.run(
+                       &KernelTable::act_forward,
+                       {.act = act, .out = f.act_output({25, cols}, kActTolerance, 3), .x = x, .gate = gate});
+                 });
       }
     }
-    list.add(fmt::format("act {} wide range", static_cast<int>(act)), [=](OpFrame& f) {
-      const Fill ramp = [](int64_t i, RandomStream&) { return (static_cast<double>(i) - 5000) / 50; };
-      const TensorView x = f.act_input({1, 10001}, ramp);
-      const TensorView gate = gated ? x : TensorView{};
-      f.run(&KernelTable::act_forward,
-            {.act = act, .out = f.act_output({1, 10001}, kActTolerance), .x = x, .gate = gate});
-    });
-    list.add(fmt::format("act {} empty", static_cast<int>(act)), [=](OpFrame& f) {
+    list.add(
+        fmt::format("act {}{} wide range", static_cast<int>(act), gated ? " gated" : ""), [=](OpFrame& f) {
+          const Fill ramp = [](int64_t i, RandomStream&) { return (static_cast<double>(i) - 5000) / 50; };
+          const TensorView x = f.act_input({1, 10001}, ramp);
+          const TensorView gate = gated ? x : TensorView{};
+          f.run(&KernelTable::act_forward,
+                {.act = act, .out = f.act_output({1, 10001}, kActTolerance), .x = x, .gate = gate});
+        });
+    list.add(fmt::format("act {}{} empty", static_cast<int>(act), gated ? " gated" : ""), [=](OpFrame& f) {
       const TensorView x = f.act_input({0, 16}, normal_values());
       f.run(&KernelTable::act_forward,
             {.act = act, .out = f.act_output({0, 16}, {}), .x = x, .gate = gated ? x : TensorView{}});
@@ -106,11 +123,13 @@ GPT_OP_CASES(act_forward) {
 }
 
 GPT_OP_CASES(act_backward) {
-  for (Act act : kActs) {
-    const bool gated = act == Act::swiglu;
+  for (const ActVariant& variant : act_variants()) {
+    const Activation act = variant.act;
+    const bool gated = variant.gated;
     for (int64_t cols : {1, 16, 17, 100, 1000}) {
       for (bool special : {false, true}) {
-        list.add(fmt::format("act {} cols {} special {}", static_cast<int>(act), cols, special),
+        list.add(fmt::format("act {}{} cols {} special {}", static_cast<int>(act), gated ? " gated" : "",
+                             cols, special),
                  [=](OpFrame& f) {
                    const Fill fill = special ? with_specials(normal_values(2)) : normal_values(2);
                    const TensorView x = f.act_input({25, cols}, fill, 2);
@@ -128,18 +147,19 @@ GPT_OP_CASES(act_backward) {
                  });
       }
     }
-    list.add(fmt::format("act {} wide range", static_cast<int>(act)), [=](OpFrame& f) {
-      const Fill ramp = [](int64_t i, RandomStream&) { return (static_cast<double>(i) - 5000) / 500; };
-      const TensorView x = f.act_input({1, 10001}, ramp);
-      const TensorView dout = f.act_input({1, 10001}, constant_values(1));
-      f.run(&KernelTable::act_backward,
-            {.act = act,
-             .dx = f.act_output({1, 10001}, {32 * kEpsilon, 16 * kEpsilon}),
-             .dgate = gated ? f.act_output({1, 10001}, {64 * kEpsilon, 16 * kEpsilon}) : TensorView{},
-             .dout = dout,
-             .x = x,
-             .gate = gated ? x : TensorView{}});
-    });
+    list.add(
+        fmt::format("act {}{} wide range", static_cast<int>(act), gated ? " gated" : ""), [=](OpFrame& f) {
+          const Fill ramp = [](int64_t i, RandomStream&) { return (static_cast<double>(i) - 5000) / 500; };
+          const TensorView x = f.act_input({1, 10001}, ramp);
+          const TensorView dout = f.act_input({1, 10001}, constant_values(1));
+          f.run(&KernelTable::act_backward,
+                {.act = act,
+                 .dx = f.act_output({1, 10001}, {32 * kEpsilon, 16 * kEpsilon}),
+                 .dgate = gated ? f.act_output({1, 10001}, {64 * kEpsilon, 16 * kEpsilon}) : TensorView{},
+                 .dout = dout,
+                 .x = x,
+                 .gate = gated ? x : TensorView{}});
+        });
   }
 }
 

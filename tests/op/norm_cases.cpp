@@ -177,6 +177,16 @@ GPT_OP_CASES(qk_norm_forward) {
       });
     }
   }
+  list.add("gain", [](OpFrame& f) {
+    f.run(&KernelTable::qk_norm_forward,
+          {.eps = 1e-6,
+           .x = f.act_inout({9, 40}, normal_values(), {4 * kEpsilon, 12 * kEpsilon}, 7),
+           .n_head = 5,
+           .head_dim = 8,
+           .rstd = f.output({9, 5}, relative(10)),
+           .gain = f.input({8}, normal_values()),
+           .normed = f.act_output({9, 40}, {4 * kEpsilon, 12 * kEpsilon}, 3)});
+  });
   list.add("NaN and infinity", [](OpFrame& f) {
     f.run(&KernelTable::qk_norm_forward,
           {.eps = 1e-6,
@@ -196,6 +206,20 @@ GPT_OP_CASES(qk_norm_backward) {
         f.run(&KernelTable::qk_norm_backward, {.dx = dx, .y = y, .rstd = rstd, .n_head = 3, .head_dim = dim});
       });
     }
+  }
+  for (bool accumulate : {false, true}) {
+    list.add(fmt::format("gain, accumulate {}", accumulate), [=](OpFrame& f) {
+      const Tolerance sum = {64 * kEpsilon, 64 * kEpsilon};
+      f.run(&KernelTable::qk_norm_backward,
+            {.dx = f.act_inout({9, 24}, normal_values(), {32 * kEpsilon, 8 * kEpsilon}, 1),
+             .y = f.act_input({9, 24}, normal_values(), 2),
+             .rstd = f.input({9, 3}, uniform_values(0.5, 2)),
+             .n_head = 3,
+             .head_dim = 8,
+             .gain = f.input({8}, normal_values()),
+             .dgain = f.inout({8}, normal_values(), sum),
+             .accumulate = accumulate});
+    });
   }
 }
 

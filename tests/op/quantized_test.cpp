@@ -234,7 +234,7 @@ TEST_P(Quantized, GradientsAreThoseOfTheDequantisedMatrix) {
       const std::vector<float> dy = random_values(s.rows * s.out, 2), x = random_values(s.rows * s.in, 3);
       for (const DType act : kActs) {
         const Stored in(act, s.rows, s.out, dy), pre(act, s.rows, s.in, x);
-        const auto product = [&](const TensorView& w, bool accumulate, std::optional<Act> slope,
+        const auto product = [&](const TensorView& w, bool accumulate, std::optional<Activation> slope,
                                  int threads) {
           ThreadPool pool(threads);
           const Workspace workspace(kernels().linear_scratch(s.rows, s.out, s.in, w.dtype, true), threads);
@@ -249,7 +249,7 @@ TEST_P(Quantized, GradientsAreThoseOfTheDequantisedMatrix) {
           return dx;
         };
         for (const auto& [accumulate, slope] :
-             {std::pair<bool, std::optional<Act>>{false, {}}, {true, {}}, {false, Act::gelu}}) {
+             {std::pair<bool, std::optional<Activation>>{false, {}}, {true, {}}, {false, Activation::gelu}}) {
           const Stored want = product(make_view(plain.data(), {s.out, s.in}), accumulate, slope, 1);
           EXPECT_TRUE(same(product(rows, accumulate, slope, 3).view, want.view))
               << dtype_name(form.dtype) << ", " << dtype_name(act) << ", " << s.rows << " rows, " << s.out
@@ -313,7 +313,7 @@ TEST_P(Quantized, AppliesTheActivation) {
     const std::vector<float> all(sums.view.as<float>(), sums.view.as<float>() + kRows * kOut);
     for (const DType type : kActs) {
       Stored y(type, kRows, kOut, {}), pre(type, kRows, kOut, {});
-      multiply(kernels(), w, {.y = y.view, .x = in, .act = Act::relu, .pre = pre.view}, 2);
+      multiply(kernels(), w, {.y = y.view, .x = in, .act = Activation::relu, .pre = pre.view}, 2);
       std::vector<float> positive = all;
       for (float& z : positive)
         z = std::max(0.0f, z);
@@ -321,7 +321,7 @@ TEST_P(Quantized, AppliesTheActivation) {
       EXPECT_TRUE(same(y.view, Stored(type, kRows, kOut, positive).view));
     }
     Stored y(DType::f32, kRows, kOut, {});
-    multiply(kernels(), w, {.y = y.view, .x = in, .act = Act::gelu}, 2);
+    multiply(kernels(), w, {.y = y.view, .x = in, .act = Activation::gelu}, 2);
     for (int64_t i = 0; i < kRows * kOut; ++i) {
       const double z = all[static_cast<size_t>(i)], want = z * 0.5 * std::erfc(-z / std::sqrt(2.0));
       EXPECT_NEAR(y.view.as<float>()[i], want, 1e-6 * (1 + std::abs(want)));

@@ -107,14 +107,14 @@ class Products {
                               .w = packs ? no_w : w,
                               .packed = packs ? forward : PackedMatrix{},
                               .compute = types_.compute,
-                              .act = Act::relu});
+                              .act = Activation::relu});
     });
     run(true, [&](const ExecContext& ctx) {
       k_.linear_backward_input(ctx, {.dx = x,
                                      .dy = y,
                                      .w = packs ? no_w : w,
                                      .packed = packs ? backward : PackedMatrix{},
-                                     .act = Act::relu,
+                                     .act = Activation::relu,
                                      .pre = x});
       k_.linear_backward_weight(ctx,
                                 {.dw = w, .dy = y, .x = x, .accumulate = false, .compute = types_.compute});

@@ -19,6 +19,8 @@ const SmallConfig kConfigs[] = {
     {"nanochat", "nanochat", R"({"n_ctx": 150, "n_kv_head": 2, "vocab_size": 37})"},
     {"no_final_norm", "gpt2",
      R"({"n_ctx": 150, "final_norm": false, "tie_embeddings": false, "head_bias": true})"},
+    {"toy_layers", "llama", R"({"n_ctx": 150, "n_layer": 4, "n_kv_head": 2})", toy_layers},
+    {"toy_norms", "gpt2", R"({"n_ctx": 131, "n_layer": 3})", toy_norms},
 };
 
 // With matrices that fit blocks of 32 and matrices that do not.
@@ -383,7 +385,7 @@ INSTANTIATE_TEST_SUITE_P(Isas, Sliding, testing::ValuesIn(available_isas()),
 
 // Training and inference are two ways through the same layers.
 TEST(TrainingAndInference, GiveTheSameLoss) {
-  for (const SmallConfig& small : small_configs()) {
+  for (const SmallConfig& small : all_configs()) {
     const ModelConfig c = make_config(small);
     const RandomModel random(c, DType::f64);
     const std::vector<int32_t> ids = random_ids(c.n_ctx, c.vocab_size, 6),

@@ -98,6 +98,9 @@ TEST(WrittenFamilies, AreThoseOfTransformersWhereTheyCanBe) {
   }
   // GPT-1 has no width of its own for the MLP.
   EXPECT_EQ(export_family(make_config({"gpt1", "openai-gpt", R"({"d_ff": 64})"})).name, "openai-gpt");
+  // No file has blocks that differ.
+  EXPECT_THROW(export_family(make_config({"toy", "llama", R"({"n_layer": 4, "n_kv_head": 2})", toy_layers})),
+               Error);
   // transformers has rotary tables in fp32.
   EXPECT_EQ(export_family(make_config(small_config("nanochat_bf16_rope"))).name, "gpt.cpp");
 }

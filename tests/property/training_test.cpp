@@ -88,7 +88,7 @@ TEST_P(Threads, TrainingBitsDoNotDependOnTheirNumber) {
 
 // Instruction sets need not agree in bits, but they compute the same function.
 TEST(InstructionSets, AgreeToRounding) {
-  for (const SmallConfig& small : small_configs()) {
+  for (const SmallConfig& small : all_configs()) {
     const Shape2 shape{small, 2, 12};
     const Outcome expected = train(shape, Isa::ref, 1, false);
     for (Isa isa : available_isas()) {
@@ -108,7 +108,7 @@ TEST(InstructionSets, AgreeToRounding) {
 
 // 16-bit training computes the same function, to the rounding of 16 bits.
 TEST(HalfPrecision, GradientsAreThoseOfFp32) {
-  for (const SmallConfig& small : small_configs()) {
+  for (const SmallConfig& small : all_configs()) {
     const Shape2 shape{small, 2, 12};
     const Outcome expected = train(shape, Isa::ref, 1, false);
     for (DType dtype : {DType::bf16, DType::f16}) {

@@ -55,8 +55,9 @@ struct RandomAdapter {
 struct RandomAdaptedModel : AdaptedModel {
   RandomAdaptedModel(const Model& base, DType dtype, uint64_t seed,
                      const std::vector<Role>& roles = all_matrices(), bool fused = false, double dropout = 0)
-      : AdaptedModel(base, Adapter(base.table, products_for(base.table, roles, 3, fused), dropout), {},
-                     device(), dtype) {
+      : AdaptedModel(base, base.config,
+                     Adapter(base.table, products_for(base.table, roles, 3, fused), dropout), {}, device(),
+                     dtype) {
     RandomStream random(seed, RandomSite::test, 2);
     for (const TensorView& view : adapter.weights)
       fill_normal(view, 0.3, random);

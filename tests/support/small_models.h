@@ -24,6 +24,7 @@ namespace gpt::test {
 // A family and the keys that differ from it.
 struct SmallConfig {
   std::string name, family, keys;
+  void (*set_layers)(std::vector<LayerConfig>&) = nullptr;  // makes the blocks differ
 };
 inline std::ostream& operator<<(std::ostream& out, const SmallConfig& c) {
   return out << c.name;
@@ -38,7 +39,41 @@ inline ModelConfig make_config(const SmallConfig& c) {
   const std::vector<std::string> unknown = read_model_keys(keys, config);
   if (!unknown.empty()) throw std::logic_error(c.name + ": unknown key " + unknown.front());
   complete(config);
+  if (c.set_layers == nullptr) return config;
+  config.layers = layer_configs(config);
+  c.set_layers(config.layers);
+  complete(config);
   return config;
+}
+
+// A toy family: windows, two rotary tables, a block without positions, blocks of different widths, scaled
+// input and branches.
+inline void toy_layers(std::vector<LayerConfig>& layers) {
+  layers[0].window = 3;
+  layers[0].rope->theta = 100;
+  layers[1].rope.reset();
+  layers[1].scales_input = true;
+  layers[1].n_kv_head = 1;
+  layers[1].act = Activation::gelu_tanh;
+  layers[1].qk_norm = layers[1].qk_norm_gain = true;
+  layers[2].window = 5;
+  layers[2].n_head = layers[2].n_kv_head = 2;
+  layers[2].head_dim = layers[2].rope->head_dim = 6;
+  layers[2].d_ff = 20;
+  layers[2].act = Activation::silu;
+  layers[2].gated = false;
+  layers[2].scales_branches = true;
+  layers[3].scales_input = layers[3].scales_branches = true;
+  layers[3].attention_scale = 0.3;
+}
+
+// Norms before and behind, with the first block scaled.
+inline void toy_norms(std::vector<LayerConfig>& layers) {
+  layers[0].scales_input = true;
+  layers[0].norm_position = NormPosition::post;
+  layers[1].norm = NormKind::rms;
+  layers[2].norm_position = NormPosition::post;
+  layers[2].scales_branches = true;
 }
 
 // Every family, then variants so that every value of every switch occurs (grad/switches_test.cpp checks
@@ -84,6 +119,18 @@ inline const std::vector<SmallConfig>& small_configs() {
         {"dropout_embedding_only", "gpt2", R"({"embd_dropout": 0.3, "embd_norm": true})"},
     };
     all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }();
+  return list;
+}
+
+// These, and models whose blocks differ, which no family has a file for.
+inline const std::vector<SmallConfig>& all_configs() {
+  static const std::vector<SmallConfig> list = [] {
+    std::vector<SmallConfig> all = small_configs();
+    all.push_back({"toy_layers", "llama", R"({"n_layer": 4, "n_kv_head": 2})", toy_layers});
+    all.push_back({"toy_norms", "gpt2", R"({"n_layer": 3})", toy_norms});
+    all.push_back({"toy_dropout", "llama", R"({"n_layer": 4, "n_kv_head": 2, "dropout": 0.2})", toy_layers});
     return all;
   }();
   return list;

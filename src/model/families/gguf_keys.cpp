@@ -214,7 +214,8 @@ class ConfigReader {
   bool has_factors(const std::vector<float>& factors) const {
     ModelConfig plain = c_;
     plain.rope_scaling = {};
-    const std::vector<double> before = rope_frequencies(plain), after = rope_frequencies(c_);
+    const std::vector<double> before = rope_frequencies(rope_of(plain)),
+                              after = rope_frequencies(rope_of(c_));
     for (size_t i = 0; i < factors.size(); ++i) {
       if (!(std::abs(before[i] / after[i] - factors[i]) <= 1e-4 * factors[i])) return false;
     }

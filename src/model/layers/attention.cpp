@@ -11,23 +11,32 @@ struct Qkv {
 };
 
 // The three parts of [N,(H+2Hkv)D], and q and k together.
-Qkv split(const ModelConfig& c, const TensorView& qkv) {
+Qkv split(const LayerConfig& c, const TensorView& qkv) {
   return {.q = qkv.slice_cols(0, c.q_dim()),
           .k = qkv.slice_cols(c.q_dim(), c.kv_dim()),
           .v = qkv.slice_cols(c.q_dim() + c.kv_dim(), c.kv_dim()),
           .qk = qkv.slice_cols(0, c.q_dim() + c.kv_dim())};
 }
 
+struct Heads {
+  TensorView q, k;
+};
+
+// Of [N,(H+Hkv)D], or of nothing.
+Heads split_heads(const LayerConfig& c, const TensorView& qk) {
+  if (!qk) return {};
+  return {qk.slice_cols(0, c.q_dim()), qk.slice_cols(c.q_dim(), c.kv_dim())};
+}
+
 // How many keys a query sees; 0: all. A cache holds no more than its capacity.
-int64_t window(const ForwardContext& pass) {
-  const int64_t capacity = pass.cache ? pass.cache->capacity() : 0;
-  const int64_t sliding = pass.config.sliding_window;
+int64_t window(const ForwardContext& pass, int64_t sliding) {
+  const int64_t capacity = pass.kv.cache ? pass.kv.cache->capacity() : 0;
   return capacity > 0 && sliding > 0 ? std::min(capacity, sliding) : std::max(capacity, sliding);
 }
 
 }  // namespace
 
-void AttentionActs::plan(Planner& planner, const ModelConfig& c) {
+void AttentionActs::plan(Planner& planner, const LayerConfig& c) {
   const int64_t rows = planner.rows();
   const AttentionShape shape{.n_head = c.n_head,
                              .n_kv_head = c.n_kv_head,
@@ -50,28 +59,33 @@ void AttentionActs::plan(Planner& planner, const ModelConfig& c) {
   if (!c.qk_norm) return;
   planner.reserve(q_rstd, "q rstd", {rows, c.n_head}, planner.wide());
   planner.reserve(k_rstd, "k rstd", {rows, c.n_kv_head}, planner.wide());
+  if (c.qk_norm_gain) planner.reserve(qk_normed, "normed q and k", {rows, c.q_dim() + c.kv_dim()});
 }
 
-void AttentionGrads::plan(Planner& planner, const ModelConfig& c) {
+void AttentionGrads::plan(Planner& planner, const LayerConfig& c) {
   planner.reserve(dmixed, "d attention output", {planner.rows(), c.q_dim()});
   planner.reserve(dqkv, "d qkv", {planner.rows(), c.qkv_dim()});
 }
 
-SelfAttention::SelfAttention(const ModelConfig&, const ParamTable& table, int64_t layer)
-    : layer_(layer),
+SelfAttention::SelfAttention(const LayerConfig& c, const ParamTable& table, int64_t layer, int rope)
+    : config_(c),
+      layer_(layer),
+      rope_(rope),
+      q_gain_(table.find(Role::q_norm_gain, layer)),
+      k_gain_(table.find(Role::k_norm_gain, layer)),
       qkv_(table, {{table.find(Role::q_weight, layer), table.find(Role::q_bias, layer)},
                    {table.find(Role::k_weight, layer), table.find(Role::k_bias, layer)},
                    {table.find(Role::v_weight, layer), table.find(Role::v_bias, layer)}}),
       out_(table, {{table.find(Role::out_weight, layer), table.find(Role::out_bias, layer)}}) {}
 
 AttentionShape SelfAttention::shape(const ForwardContext& pass) const {
-  const ModelConfig& c = pass.config;
+  const LayerConfig& c = config_;
   return {.n_head = c.n_head,
           .n_kv_head = c.n_kv_head,
           .head_dim = c.head_dim,
-          .scale = 1 / std::sqrt(static_cast<double>(c.head_dim)),
-          .page_size = pass.cache ? KvCache::kBlock : 0,
-          .window = window(pass),
+          .scale = c.attention_scale.value_or(1 / std::sqrt(static_cast<double>(c.head_dim))),
+          .page_size = pass.kv.cache ? KvCache::kBlock : 0,
+          .window = window(pass, c.window),
           .dropout = pass.dropout(c.attn_dropout, RandomSite::dropout_attention, layer_),
           .dropout_stride = (c.n_ctx + 3) / 4 * 4,
           .max_q = pass.batch.sequences.max_q,
@@ -79,54 +93,67 @@ AttentionShape SelfAttention::shape(const ForwardContext& pass) const {
 }
 
 void SelfAttention::rotate(const ForwardContext& pass, const TensorView& qk, int sign) const {
-  const ModelConfig& c = pass.config;
+  const LayerConfig& c = config_;
+  const RopeTable& table = pass.rope_tables[static_cast<size_t>(rope_)];
   pass.ctx.kernels.rope(pass.ctx, {.x = qk,
                                    .n_head = c.n_head + c.n_kv_head,
                                    .head_dim = c.head_dim,
                                    .positions = pass.batch.positions,
-                                   .cos = pass.rope_cos,
-                                   .sin = pass.rope_sin,
+                                   .cos = table.cos,
+                                   .sin = table.sin,
                                    .sign = sign,
-                                   .interleaved = c.rope_layout == RopeLayout::interleaved});
+                                   .interleaved = c.rope->layout == RopeLayout::interleaved});
 }
 
 void SelfAttention::project(const ForwardContext& pass, AttentionActs& acts, const TensorView& in) const {
-  const ModelConfig& c = pass.config;
+  const LayerConfig& c = config_;
   qkv_.forward(pass, in, acts.qkv);
   const Qkv parts = split(c, acts.qkv);
   pass.show(layer_, "qkv.projected", acts.qkv);
-  if (c.position == Position::rope) rotate(pass, parts.qk, static_cast<int>(c.rope_sign));
+  if (c.rope) rotate(pass, parts.qk, static_cast<int>(c.rope->sign));
   if (c.qk_norm) {
     pass.show(layer_, "qk.rotated", parts.qk);
+    const Heads normed = split_heads(c, acts.qk_normed);
     const KernelTable& k = pass.ctx.kernels;
-    k.qk_norm_forward(pass.ctx, {c.norm_eps, parts.q, c.n_head, c.head_dim, acts.q_rstd});
-    k.qk_norm_forward(pass.ctx, {c.norm_eps, parts.k, c.n_kv_head, c.head_dim, acts.k_rstd});
+    k.qk_norm_forward(pass.ctx, {.eps = c.norm_eps,
+                                 .x = parts.q,
+                                 .n_head = c.n_head,
+                                 .head_dim = c.head_dim,
+                                 .rstd = acts.q_rstd,
+                                 .gain = pass.optional_weight(q_gain_),
+                                 .normed = normed.q});
+    k.qk_norm_forward(pass.ctx, {.eps = c.norm_eps,
+                                 .x = parts.k,
+                                 .n_head = c.n_kv_head,
+                                 .head_dim = c.head_dim,
+                                 .rstd = acts.k_rstd,
+                                 .gain = pass.optional_weight(k_gain_),
+                                 .normed = normed.k});
   }
   pass.show(layer_, "qkv", acts.qkv);
-  if (pass.cache) store(pass, acts);
+  if (pass.kv.cache) store(pass, acts);
 }
 
 void SelfAttention::store(const ForwardContext& pass, const AttentionActs& acts) const {
-  const Qkv parts = split(pass.config, acts.qkv);
-  const KvCache& cache = *pass.cache;
-  pass.ctx.kernels.scatter_rows(pass.ctx, {.dst = cache.keys(layer_),
-                                           .src = parts.k,
-                                           .rows = pass.cache_rows,
-                                           .scale = cache.key_scales(layer_)});
+  const Qkv parts = split(config_, acts.qkv);
+  const KvCache& cache = *pass.kv.cache;
+  pass.ctx.kernels.scatter_rows(
+      pass.ctx,
+      {.dst = cache.keys(layer_), .src = parts.k, .rows = pass.kv.rows, .scale = cache.key_scales(layer_)});
   pass.ctx.kernels.scatter_rows(pass.ctx, {.dst = cache.values(layer_),
                                            .src = parts.v,
-                                           .rows = pass.cache_rows,
+                                           .rows = pass.kv.rows,
                                            .scale = cache.value_scales(layer_)});
 }
 
 void SelfAttention::attend(const ForwardContext& pass, AttentionActs& acts, const TensorView& out) const {
-  const Qkv parts = split(pass.config, acts.qkv);
+  const Qkv parts = split(config_, acts.qkv);
   TensorView k = parts.k, v = parts.v, k_scale, v_scale;
-  if (pass.cache) {
-    k = pass.cache->keys(layer_);
-    v = pass.cache->values(layer_);
-    k_scale = pass.cache->key_scales(layer_);
-    v_scale = pass.cache->value_scales(layer_);
+  if (pass.kv.cache) {
+    k = pass.kv.cache->keys(layer_);
+    v = pass.kv.cache->values(layer_);
+    k_scale = pass.kv.cache->key_scales(layer_);
+    v_scale = pass.kv.cache->value_scales(layer_);
   }
   pass.ctx.kernels.attention_forward(
       pass.ctx, {.shape = shape(pass),
@@ -144,10 +171,10 @@ void SelfAttention::attend(const ForwardContext& pass, AttentionActs& acts, cons
   out_.forward(pass, acts.mixed, out);
 }
 
-void SelfAttention::backward(const ForwardContext& pass, const AttentionActs& acts, AttentionGrads& grads,
+void SelfAttention::backward(const BackwardContext& pass, const AttentionActs& acts, AttentionGrads& grads,
                              const TensorView& in, const TensorView& dout, const TensorView& din,
                              bool accumulate_din) const {
-  const ModelConfig& c = pass.config;
+  const LayerConfig& c = config_;
   const Qkv parts = split(c, acts.qkv);
   const Qkv dparts = split(c, grads.dqkv);
   out_.backward(pass, acts.mixed, dout, grads.dmixed, false);
@@ -163,11 +190,24 @@ void SelfAttention::backward(const ForwardContext& pass, const AttentionActs& ac
                                                  .v = parts.v,
                                                  .lse = acts.lse});
   if (c.qk_norm) {
-    const KernelTable& k = pass.ctx.kernels;
-    k.qk_norm_backward(pass.ctx, {dparts.q, parts.q, acts.q_rstd, c.n_head, c.head_dim});
-    k.qk_norm_backward(pass.ctx, {dparts.k, parts.k, acts.k_rstd, c.n_kv_head, c.head_dim});
+    // Without a gain the normalised values are those that attention has read.
+    const Heads normed = acts.qk_normed ? split_heads(c, acts.qk_normed) : Heads{parts.q, parts.k};
+    const auto backward = [&](const TensorView& dx, const TensorView& y, const TensorView& rstd,
+                              int64_t n_head, int gain) {
+      pass.ctx.kernels.qk_norm_backward(pass.ctx, {.dx = dx,
+                                                   .y = y,
+                                                   .rstd = rstd,
+                                                   .n_head = n_head,
+                                                   .head_dim = c.head_dim,
+                                                   .gain = pass.optional_weight(gain),
+                                                   .dgain = pass.grad(gain),
+                                                   .accumulate = pass.accumulate});
+      pass.gradient_ready(gain);
+    };
+    backward(dparts.q, normed.q, acts.q_rstd, c.n_head, q_gain_);
+    backward(dparts.k, normed.k, acts.k_rstd, c.n_kv_head, k_gain_);
   }
-  if (c.position == Position::rope) rotate(pass, dparts.qk, -static_cast<int>(c.rope_sign));
+  if (c.rope) rotate(pass, dparts.qk, -static_cast<int>(c.rope->sign));
   qkv_.backward(pass, in, grads.dqkv, din, accumulate_din);
 }
 

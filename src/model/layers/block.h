@@ -9,17 +9,23 @@ namespace gpt {
 // What a block leaves for its backward pass. The residual stream is named by where it is:
 //   pre-norm:  x_in -> norm1 -> attention -> (+) x_mid -> norm2 -> mlp -> (+) x_out
 //   post-norm: x_in -> attention -> (+) x_mid -> norm1 -> norm1_out -> mlp -> (+) x_sum -> norm2 -> x_out
+// With scales_input x_scaled takes the place of x_in behind the first arrow.
 struct BlockActs {
   TensorView x_in;   // [N,C] saved even when the rest is recomputed
   TensorView x_out;  // [N,C] x_in of the next block; written here with post-norm only
+  TensorView x0;     // [N,C] the embedding; with scales_input
+  TensorView x_scaled;
   TensorView norm1_out, norm2_out, x_mid, x_sum;
-  TensorView attention_out, mlp_out;  // [N,C]; shared by all layers
+  TensorView attention_out, mlp_out;            // [N,C]; shared by all layers
+  TensorView attention_unscaled, mlp_unscaled;  // [N,C]; in training with scales_branches
   NormStats norm1, norm2;
   AttentionActs attention;
   MlpActs mlp;
 
-  // All but x_in, x_out and what layers share.
-  void plan(Planner& planner, const ModelConfig& config);
+  // All but x_in, x_out, x0 and what layers share.
+  void plan(Planner& planner, const LayerConfig& config);
+  // The stream that goes into the block.
+  const TensorView& stream() const { return x_scaled ? x_scaled : x_in; }
   // Of the first `rows` rows.
   BlockActs first_rows(int64_t rows) const;
 };
@@ -27,16 +33,24 @@ struct BlockActs {
 // Gradients inside a block; one set serves all blocks.
 struct BlockGrads {
   TensorView dnorm;    // [N,C] gradient of a norm's output
-  TensorView dbranch;  // [N,C] gradient of a sub-layer's output, where dropout makes it differ
+  TensorView dbranch;  // [N,C] gradient of a sub-layer's output, where dropout or a scale makes it differ
   AttentionGrads attention;
   MlpGrads mlp;
-  void plan(Planner& planner, const ModelConfig& config);
+  void plan(Planner& planner, const LayerConfig& config);
+};
+
+// Gradients of the residual stream.
+struct ResidualGrads {
+  TensorView x;             // [N,C]
+  TensorView x0;            // [N,C] from the blocks that read the embedding again
+  bool x0_written = false;  // x0 has a value; else it counts as zero
 };
 
 // One decoder block.
 class Block {
  public:
-  Block(const ModelConfig& config, const ParamTable& table, int64_t layer);
+  // rope: as of SelfAttention.
+  Block(const LayerConfig& config, const ParamTable& table, int64_t layer, int rope);
 
   // Stores the stream that comes in in acts.x_in and returns the one that goes out: x_mid + mlp_out with
   // pre-norm, x_out with post-norm.
@@ -50,22 +64,34 @@ class Block {
   Residual finish(const ForwardContext& pass, BlockActs& acts) const;
   // Computes again, from acts.x_in, what `backward` reads.
   void recompute(const ForwardContext& pass, BlockActs& acts) const;
-  // dx [N,C]: gradient of the output on entry, of the input on return.
-  void backward(const ForwardContext& pass, const BlockActs& acts, BlockGrads& grads,
-                const TensorView& dx) const;
+  // d.x: gradient of the output on entry, of the input on return.
+  void backward(const BackwardContext& pass, const BlockActs& acts, BlockGrads& grads,
+                ResidualGrads& d) const;
 
  private:
+  // A sub-layer whose output is added to the stream.
+  struct Branch {
+    RandomSite site;
+    int scale = -1;  // the id of its scale, or -1
+  };
+  void scale_input(const ForwardContext& pass, const BlockActs& acts) const;
+  void scale_input_backward(const BackwardContext& pass, const BlockActs& acts, ResidualGrads& d) const;
   void attend(const ForwardContext& pass, BlockActs& acts) const;
   void feed_forward(const ForwardContext& pass, BlockActs& acts, const TensorView& in) const;
-  void backward_pre(const ForwardContext& pass, const BlockActs& acts, BlockGrads& grads,
+  void backward_pre(const BackwardContext& pass, const BlockActs& acts, BlockGrads& grads,
                     const TensorView& dx) const;
-  void backward_post(const ForwardContext& pass, const BlockActs& acts, BlockGrads& grads,
+  void backward_post(const BackwardContext& pass, const BlockActs& acts, BlockGrads& grads,
                      const TensorView& dx) const;
-  void drop(const ForwardContext& pass, RandomSite site, const TensorView& x) const;
-  TensorView drop_gradient(const ForwardContext& pass, RandomSite site, const TensorView& dx,
-                           BlockGrads& grads) const;
+  void finish_branch(const ForwardContext& pass, const Branch& branch, const TensorView& unscaled,
+                     const TensorView& out) const;
+  TensorView branch_gradient(const BackwardContext& pass, const Branch& branch, const TensorView& unscaled,
+                             const TensorView& dx, BlockGrads& grads) const;
 
+  bool pre_;
+  double dropout_;
   int64_t layer_;
+  int input_scale_, x0_scale_;  // ids, or -1
+  Branch attention_branch_, mlp_branch_;
   Norm norm1_, norm2_;
   SelfAttention attention_;
   Mlp mlp_;

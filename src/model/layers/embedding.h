@@ -13,17 +13,19 @@ struct EmbeddingActs {
 // Token (+ learned position) embedding, dropout, optional norm.
 class Embedding {
  public:
-  explicit Embedding(const ParamTable& table);
+  Embedding(const ModelConfig& config, const ParamTable& table);
 
   // Writes out [N,C].
   Residual forward(const ForwardContext& pass, EmbeddingActs& acts, const TensorView& out) const;
   // dx [N,C] is the gradient of the output; overwritten. `add_to_wte`: the head that shares the token matrix
   // has written its part of the gradient.
-  void backward(const ForwardContext& pass, const EmbeddingActs& acts, const TensorView& dx,
+  void backward(const BackwardContext& pass, const EmbeddingActs& acts, const TensorView& dx,
                 bool add_to_wte) const;
 
  private:
   int wte_, wpe_;
+  std::optional<Norm> norm_;  // has no parameters
+  double dropout_;
 };
 
 }  // namespace gpt

@@ -6,23 +6,23 @@ void HeadActs::plan(Planner& planner, const ModelConfig& c) {
   const int64_t rows = planner.rows();
   if (c.final_norm) {
     planner.reserve(normed, "final norm output", {rows, c.n_embd});
-    norm.plan(planner, c);
+    norm.plan(planner, c.norm, c.n_embd);
   }
   if (planner.shape().mode == PassMode::inference) planner.add_linear_scratch(rows, c.vocab_size, c.n_embd);
 }
 
 Head::Head(const ModelConfig& c, const ParamTable& table)
-    : has_norm_(c.final_norm),
-      norm_(table, Role::final_gain, Role::final_bias, -1),
-      linear_(table,
-              {{table.find(c.tie_embeddings ? Role::wte : Role::head_weight), table.find(Role::head_bias)}}) {
+    : linear_(table,
+              {{table.find(c.tie_embeddings ? Role::wte : Role::head_weight), table.find(Role::head_bias)}}),
+      softcap_(c.logit_softcap) {
+  if (c.final_norm) norm_.emplace(c.norm, c.norm_eps, table, Role::final_gain, Role::final_bias, -1);
 }
 
 TensorView Head::forward_norm(const ForwardContext& pass, HeadActs& acts, const Residual& in) const {
   const TensorView x = acts.x.slice_rows(0, in.x.rows());
-  if (has_norm_) {
+  if (norm_) {
     const TensorView normed = acts.normed.slice_rows(0, in.x.rows());
-    norm_.forward(pass, acts.norm, in, normed, x);
+    norm_->forward(pass, acts.norm, in, normed, x);
     pass.show(-1, "final_norm.in", x);
     pass.show(-1, "final_norm.out", normed);
     return normed;
@@ -34,13 +34,11 @@ TensorView Head::forward_norm(const ForwardContext& pass, HeadActs& acts, const 
 
 void Head::logits(const ForwardContext& pass, const TensorView& normed, const TensorView& logits) const {
   linear_.forward(pass, normed, logits);
-  if (pass.config.logit_softcap > 0) {
-    pass.ctx.kernels.softcap(pass.ctx, {.x = logits, .cap = pass.config.logit_softcap});
-  }
+  if (softcap_ > 0) pass.ctx.kernels.softcap(pass.ctx, {.x = logits, .cap = softcap_});
 }
 
-void Head::backward_norm(const ForwardContext& pass, const HeadActs& acts, const TensorView& dx) const {
-  if (has_norm_) norm_.backward(pass, acts.norm, acts.x, dx, dx);
+void Head::backward_norm(const BackwardContext& pass, const HeadActs& acts, const TensorView& dx) const {
+  if (norm_) norm_->backward(pass, acts.norm, acts.x, dx, dx);
 }
 
 }  // namespace gpt

@@ -25,13 +25,14 @@ class Head {
   void logits(const ForwardContext& pass, const TensorView& normed, const TensorView& logits) const;
 
   const Linear& linear() const { return linear_; }  // from hidden states [N,C] to logits, before the softcap
+  double softcap() const { return softcap_; }       // 0: none
   // Through the final norm: dx [N,C] in place.
-  void backward_norm(const ForwardContext& pass, const HeadActs& acts, const TensorView& dx) const;
+  void backward_norm(const BackwardContext& pass, const HeadActs& acts, const TensorView& dx) const;
 
  private:
-  bool has_norm_;
-  Norm norm_;
+  std::optional<Norm> norm_;
   Linear linear_;
+  double softcap_;
 };
 
 }  // namespace gpt

@@ -19,8 +19,7 @@ Linear::Linear(const ParamTable& table, std::vector<Part> parts) : parts_(std::m
 // Weights in blocks are multiplied as they are, where they are.
 bool Linear::in_blocks(const ForwardContext& pass, int first, int last) const {
   for (int part = first; part <= last; ++part) {
-    if (is_quantized(pass.weights[static_cast<size_t>(parts_[static_cast<size_t>(part)].weight)].dtype))
-      return true;
+    if (is_quantized(pass.weight(parts_[static_cast<size_t>(part)].weight).dtype)) return true;
   }
   return false;
 }
@@ -32,21 +31,19 @@ bool reads_as_stored(DType stored, DType compute, bool in_place) {
 }
 
 PackedMatrix Linear::packed(const ForwardContext& pass, int first, int last, bool transposed) const {
-  if (pass.packed != nullptr && pass.packs_per_use)
-    return pass.packed->pack(pass.ctx, pass.weights, parts_[static_cast<size_t>(first)].weight,
-                             parts_[static_cast<size_t>(last)].weight, pass.compute, transposed);
-  if (pass.packed == nullptr || pass.compute == DType::f64 || in_blocks(pass, first, last)) return {};
+  const WeightViews& w = pass.weights;
   const int from = parts_[static_cast<size_t>(first)].weight, to = parts_[static_cast<size_t>(last)].weight;
+  if (w.packed != nullptr && w.packs_per_use)
+    return w.packed->pack(pass.ctx, w.views, from, to, w.compute, transposed);
+  if (w.packed == nullptr || w.compute == DType::f64 || in_blocks(pass, first, last)) return {};
   const auto is_read_in_place = [&](const Part& part) {
-    return reads_as_stored(pass.weights[static_cast<size_t>(part.weight)].dtype, pass.compute, pass.in_place);
+    return reads_as_stored(pass.weight(part.weight).dtype, w.compute, w.in_place);
   };
   if (std::all_of(parts_.begin() + first, parts_.begin() + last + 1, is_read_in_place)) return {};
-  const auto get = [&](DType dtype) {
-    return pass.packed->get(pass.ctx, pass.weights, from, to, dtype, transposed);
-  };
-  const PackedMatrix matrix = get(pass.compute);
+  const auto get = [&](DType dtype) { return w.packed->get(pass.ctx, w.views, from, to, dtype, transposed); };
+  const PackedMatrix matrix = get(w.compute);
   // Quantization blocks of 32 do not fit every matrix.
-  return !matrix && is_quantized(pass.compute) ? get(DType::f16) : matrix;
+  return !matrix && is_quantized(w.compute) ? get(DType::f16) : matrix;
 }
 
 TensorView Linear::weights(std::span<const TensorView> views, const Columns& c) const {
@@ -115,7 +112,7 @@ TensorView adapter_input(const ForwardContext& pass, const RowsAdapter& rows, co
                          const TensorView& x) {
   const DropoutKey dropout = adapter_dropout(pass, rows, product);
   if (dropout.p <= 0) return rows_of(x, rows);
-  const TensorView dropped = rows_of(pass.dropped, rows).slice_cols(0, x.cols());
+  const TensorView dropped = rows_of(pass.adapter_memory.dropped, rows).slice_cols(0, x.cols());
   pass.ctx.kernels.dropout(pass.ctx, {.out = dropped, .x = rows_of(x, rows), .dropout = dropout});
   return dropped;
 }
@@ -124,7 +121,7 @@ TensorView adapter_input(const ForwardContext& pass, const RowsAdapter& rows, co
 TensorView low_rank_product(const ForwardContext& pass, const RowsAdapter& rows, const LowRank& product,
                             const TensorView& input) {
   const KernelTable& k = pass.ctx.kernels;
-  const TensorView t = rows_of(pass.low_rank, rows).slice_cols(0, product.rank);
+  const TensorView t = rows_of(pass.adapter_memory.low_rank, rows).slice_cols(0, product.rank);
   k.linear_forward(pass.ctx,
                    {.y = t, .x = input, .w = rows.adapter->a(product), .row_invariant = pass.row_invariant});
   k.scale(pass.ctx, {.x = t, .factor = product.scale});
@@ -145,7 +142,7 @@ void add_input_gradient(const ForwardContext& pass, const RowsAdapter& rows, con
   const DropoutKey dropout = adapter_dropout(pass, rows, product);
   if (dropout.p <= 0)
     return k.linear_backward_input(pass.ctx, {.dx = dx, .dy = dt, .w = a, .accumulate = true});
-  const TensorView part = rows_of(pass.dropped, rows).slice_cols(0, dx.cols());
+  const TensorView part = rows_of(pass.adapter_memory.dropped, rows).slice_cols(0, dx.cols());
   k.linear_backward_input(pass.ctx, {.dx = part, .dy = dt, .w = a});
   k.dropout(pass.ctx, {.out = part, .x = part, .dropout = dropout});
   k.add(pass.ctx, {.out = dx, .a = dx, .b = part});
@@ -161,19 +158,19 @@ void Linear::add_adapters(const ForwardContext& pass, const TensorView& x, const
   });
 }
 
-void Linear::backward_adapters(const ForwardContext& pass, const TensorView& x, const TensorView& dy,
+void Linear::backward_adapters(const BackwardContext& pass, const TensorView& x, const TensorView& dy,
                                const TensorView& dx) const {
   const KernelTable& k = pass.ctx.kernels;
   for_adapters(pass, dy, [&](const RowsAdapter& rows, const LowRank& product, const TensorView& columns) {
-    const TensorView dt = rows_of(pass.low_rank, rows).slice_cols(rows.adapter->rank, product.rank);
+    const TensorView dt =
+        rows_of(pass.adapter_memory.low_rank, rows).slice_cols(rows.adapter->rank, product.rank);
     k.linear_backward_input(pass.ctx, {.dx = dt, .dy = columns, .w = rows.adapter->b(product)});
     k.scale(pass.ctx, {.x = dt, .factor = product.scale});
     if (!pass.adapter_grads.empty()) {
       const TensorView* dw = &pass.adapter_grads[static_cast<size_t>(product.a)];
       const auto gradient = [&](const TensorView& d, const TensorView& of_y, const TensorView& of_x) {
         k.linear_backward_weight(
-            pass.ctx,
-            {.dw = d, .dy = of_y, .x = of_x, .accumulate = pass.accumulate_grads, .compute = d.dtype});
+            pass.ctx, {.dw = d, .dy = of_y, .x = of_x, .accumulate = pass.accumulate, .compute = d.dtype});
       };
       const TensorView input = adapter_input(pass, rows, product, x);
       gradient(dw[0], dt, input);
@@ -184,7 +181,7 @@ void Linear::backward_adapters(const ForwardContext& pass, const TensorView& x, 
 }
 
 void Linear::forward(const ForwardContext& pass, const TensorView& x, const TensorView& y,
-                     const Activation& act) const {
+                     const Epilogue& act) const {
   if (!has_adapter(pass)) return multiply(pass, x, y, act);
   if (!act.act) {
     multiply(pass, x, y, {});
@@ -209,25 +206,25 @@ void Linear::forward(const ForwardContext& pass, const TensorView& x, const Tens
 }
 
 void Linear::multiply(const ForwardContext& pass, const TensorView& x, const TensorView& y,
-                      const Activation& act) const {
-  const bool one_bias = parts_.front().bias < 0 || biases(pass.weights, all());
+                      const Epilogue& act) const {
+  const bool one_bias = parts_.front().bias < 0 || biases(pass.weights.views, all());
   const PackedMatrix matrix = one_bias ? packed(pass, 0, last(), false) : PackedMatrix{};
-  for_products(matrix || (one_bias && weights(pass.weights, all())), [&](const Columns& c) {
+  for_products(matrix || (one_bias && weights(pass.weights.views, all())), [&](const Columns& c) {
     const PackedMatrix part = matrix ? matrix : packed(pass, c.first, c.last, false);
     pass.ctx.kernels.linear_forward(pass.ctx, {.y = y.slice_cols(c.begin, c.n),
                                                .x = x,
-                                               .w = part ? TensorView{} : weights(pass.weights, c),
-                                               .bias = biases(pass.weights, c),
+                                               .w = part ? TensorView{} : weights(pass.weights.views, c),
+                                               .bias = biases(pass.weights.views, c),
                                                .row_invariant = pass.row_invariant,
                                                .packed = part,
-                                               .compute = pass.compute,
+                                               .compute = pass.weights.compute,
                                                .act = act.act,
                                                .pre = act.pre});
   });
 }
 
-void Linear::backward(const ForwardContext& pass, const TensorView& x, const TensorView& dy,
-                      const TensorView& dx, bool accumulate_dx, const Activation& act) const {
+void Linear::backward(const BackwardContext& pass, const TensorView& x, const TensorView& dy,
+                      const TensorView& dx, bool accumulate_dx, const Epilogue& act) const {
   const KernelTable& k = pass.ctx.kernels;
   const bool one_grad = weights(pass.grads, all()) && (parts_.front().bias < 0 || biases(pass.grads, all()));
   for_products(one_grad, [&](const Columns& c) {
@@ -236,21 +233,21 @@ void Linear::backward(const ForwardContext& pass, const TensorView& x, const Ten
                                         .dbias = biases(pass.grads, c),
                                         .dy = dy.slice_cols(c.begin, c.n),
                                         .x = x,
-                                        .accumulate = pass.accumulate_grads,
-                                        .compute = pass.compute});
+                                        .accumulate = pass.accumulate,
+                                        .compute = pass.weights.compute});
   });
   for (const Part& part : parts_) {
-    pass.gradient_done(part.weight);
-    pass.gradient_done(part.bias);
+    pass.gradient_ready(part.weight);
+    pass.gradient_ready(part.bias);
   }
   const bool adapted = has_adapter(pass);
   if (adapted && !dx) backward_adapters(pass, x, dy, {});
   if (!dx) return;
   const PackedMatrix matrix = packed(pass, 0, last(), true);
-  for_products(matrix || weights(pass.weights, all()), [&](const Columns& c) {
+  for_products(matrix || weights(pass.weights.views, all()), [&](const Columns& c) {
     k.linear_backward_input(pass.ctx, {.dx = dx,
                                        .dy = dy.slice_cols(c.begin, c.n),
-                                       .w = matrix ? TensorView{} : weights(pass.weights, c),
+                                       .w = matrix ? TensorView{} : weights(pass.weights.views, c),
                                        .accumulate = accumulate_dx || c.begin > 0,
                                        .packed = matrix,
                                        .act = adapted ? std::nullopt : act.act,

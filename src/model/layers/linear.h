@@ -26,22 +26,22 @@ class Linear {
   int64_t out() const { return out_; }
 
   // An activation applied to the result, in the same pass over memory.
-  struct Activation {
-    std::optional<Act> act = {};  // not swiglu
-    TensorView pre = {};          // [N,out] its argument: written in forward; in backward that of x [N,in]
+  struct Epilogue {
+    std::optional<Activation> act = {};
+    TensorView pre = {};  // [N,out] its argument: written in forward; in backward that of x [N,in]
   };
   // y [N,out] = act(x [N,in] w^T + bias), plus what the adapters of rows add before act; with these and an
   // activation `pre` must be there.
   void forward(const ForwardContext& pass, const TensorView& x, const TensorView& y,
-               const Activation& act) const;
+               const Epilogue& act) const;
   void forward(const ForwardContext& pass, const TensorView& x, const TensorView& y) const {
     forward(pass, x, y, {});
   }
   // Gradients of the parameters, an adapter's too; and of x, added to dx with `accumulate_dx`. An absent dx
   // is skipped. With an activation x = act(pre), and dx is the gradient of pre.
-  void backward(const ForwardContext& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
-                bool accumulate_dx, const Activation& act) const;
-  void backward(const ForwardContext& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
+  void backward(const BackwardContext& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
+                bool accumulate_dx, const Epilogue& act) const;
+  void backward(const BackwardContext& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
                 bool accumulate_dx) const {
     backward(pass, x, dy, dx, accumulate_dx, {});
   }
@@ -53,13 +53,13 @@ class Linear {
   };
   // y = act(x w^T + bias), without adapters.
   void multiply(const ForwardContext& pass, const TensorView& x, const TensorView& y,
-                const Activation& act) const;
+                const Epilogue& act) const;
   bool is_adapted(const RowsAdapter& rows) const;
   bool has_adapter(const ForwardContext& pass) const;
   template <class F>
   void for_adapters(const ForwardContext& pass, const TensorView& y, F&& fn) const;
   void add_adapters(const ForwardContext& pass, const TensorView& x, const TensorView& y) const;
-  void backward_adapters(const ForwardContext& pass, const TensorView& x, const TensorView& dy,
+  void backward_adapters(const BackwardContext& pass, const TensorView& x, const TensorView& dy,
                          const TensorView& dx) const;
   int last() const { return static_cast<int>(parts_.size()) - 1; }
   Columns all() const { return {0, last(), 0, out_}; }

@@ -6,30 +6,33 @@
 namespace gpt {
 
 struct MlpActs {
-  TensorView up;      // [N,F], or gate and fc side by side [N,2F] with swiglu; before the activation
+  TensorView up;      // [N,F], or gate and fc side by side [N,2F] with a gate; before the activation
   TensorView hidden;  // [N,F] after the activation
-  void plan(Planner& planner, const ModelConfig& config);
+  void plan(Planner& planner, const LayerConfig& config);
 };
 
 struct MlpGrads {
-  TensorView dhidden;  // [N,F], only with swiglu
+  TensorView dhidden;  // [N,F], only with a gate
   TensorView dup;      // [N,F] or [N,2F]
-  void plan(Planner& planner, const ModelConfig& config);
+  void plan(Planner& planner, const LayerConfig& config);
 };
 
-// proj(act(fc(x))), or proj(silu(gate(x)) * fc(x)).
+// down(act(up(x))), or down(act(gate(x)) * up(x)).
 class Mlp {
  public:
-  Mlp(const ModelConfig& config, const ParamTable& table, int64_t layer);
+  Mlp(const LayerConfig& config, const ParamTable& table, int64_t layer);
 
   // in, out [N,C]
   void forward(const ForwardContext& pass, MlpActs& acts, const TensorView& in, const TensorView& out) const;
   // Its part that ends with acts.hidden: what `backward` reads.
   void forward_hidden(const ForwardContext& pass, MlpActs& acts, const TensorView& in) const;
-  void backward(const ForwardContext& pass, const MlpActs& acts, MlpGrads& grads, const TensorView& in,
+  void backward(const BackwardContext& pass, const MlpActs& acts, MlpGrads& grads, const TensorView& in,
                 const TensorView& dout, const TensorView& din, bool accumulate_din) const;
 
  private:
+  Activation act_;
+  bool gated_;
+  int64_t width_;  // F
   int64_t layer_;
   Linear up_, down_;
 };

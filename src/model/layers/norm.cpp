@@ -2,20 +2,20 @@
 
 namespace gpt {
 
-void NormStats::plan(Planner& planner, const ModelConfig& config) {
+void NormStats::plan(Planner& planner, NormKind kind, int64_t width) {
   if (!planner.is_training()) return;
-  if (config.norm == NormKind::layer) planner.reserve(mean, "norm mean", {planner.rows()}, planner.wide());
+  if (kind == NormKind::layer) planner.reserve(mean, "norm mean", {planner.rows()}, planner.wide());
   planner.reserve(rstd, "norm rstd", {planner.rows()}, planner.wide());
-  planner.add_scratch(planner.kernels().norm_backward_scratch(planner.rows(), config.n_embd, planner.wide()));
+  planner.add_scratch(planner.kernels().norm_backward_scratch(planner.rows(), width, planner.wide()));
 }
 
-Norm::Norm(const ParamTable& table, Role gain, Role bias, int64_t layer)
-    : gain_(table.find(gain, layer)), bias_(table.find(bias, layer)) {}
+Norm::Norm(NormKind kind, double eps, const ParamTable& table, Role gain, Role bias, int64_t layer)
+    : kind_(kind), eps_(eps), gain_(table.find(gain, layer)), bias_(table.find(bias, layer)) {}
 
 void Norm::forward(const ForwardContext& pass, NormStats& stats, const Residual& in, const TensorView& out,
                    const TensorView& sum) const {
-  pass.ctx.kernels.norm_forward(pass.ctx, {.kind = pass.config.norm,
-                                           .eps = pass.config.norm_eps,
+  pass.ctx.kernels.norm_forward(pass.ctx, {.kind = kind_,
+                                           .eps = eps_,
                                            .out = out,
                                            .x = in.x,
                                            .gain = pass.optional_weight(gain_),
@@ -26,9 +26,9 @@ void Norm::forward(const ForwardContext& pass, NormStats& stats, const Residual&
                                            .rstd = stats.rstd});
 }
 
-void Norm::backward(const ForwardContext& pass, const NormStats& stats, const TensorView& x,
+void Norm::backward(const BackwardContext& pass, const NormStats& stats, const TensorView& x,
                     const TensorView& dout, const TensorView& dx, const TensorView& dresidual) const {
-  pass.ctx.kernels.norm_backward(pass.ctx, {.kind = pass.config.norm,
+  pass.ctx.kernels.norm_backward(pass.ctx, {.kind = kind_,
                                             .dx = dx,
                                             .dout = dout,
                                             .x = x,
@@ -38,9 +38,9 @@ void Norm::backward(const ForwardContext& pass, const NormStats& stats, const Te
                                             .dresidual = dresidual,
                                             .dgain = pass.grad(gain_),
                                             .dbias = pass.grad(bias_),
-                                            .accumulate = pass.accumulate_grads});
-  pass.gradient_done(gain_);
-  pass.gradient_done(bias_);
+                                            .accumulate = pass.accumulate});
+  pass.gradient_ready(gain_);
+  pass.gradient_ready(bias_);
 }
 
 }  // namespace gpt

@@ -106,11 +106,11 @@ TEST_F(WorkloadTest, OperationsOfInference) {
 
 TEST_F(WorkloadTest, AWindowBoundsTheKeysThatAreCounted) {
   ModelConfig config = model_.config;
-  EXPECT_EQ(keys_seen(config, 3, 4), 4 + 5 + 6 + 7);
+  EXPECT_EQ(keys_seen(config.sliding_window, 3, 4), 4 + 5 + 6 + 7);
   config.sliding_window = 5;
-  EXPECT_EQ(keys_seen(config, 3, 4), 4 + 5 + 5 + 5);
-  EXPECT_EQ(keys_seen(config, 9, 2), 5 + 5);
-  EXPECT_EQ(keys_seen(config, 0, 5), 1 + 2 + 3 + 4 + 5);
+  EXPECT_EQ(keys_seen(config.sliding_window, 3, 4), 4 + 5 + 5 + 5);
+  EXPECT_EQ(keys_seen(config.sliding_window, 9, 2), 5 + 5);
+  EXPECT_EQ(keys_seen(config.sliding_window, 0, 5), 1 + 2 + 3 + 4 + 5);
 }
 
 TEST_F(WorkloadTest, BytesOfWeightsLeaveOutLookedUpTables) {

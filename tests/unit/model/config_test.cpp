@@ -87,7 +87,7 @@ TEST(RopeTable, InBf16AsInNanochat) {
                          {0.232421875f, 0.55078125f, -0.66796875f, -0.98828125f},
                          {0.97265625f, 0.8359375f, 0.74609375f, -0.147460938f},
                          0.0169677734375f}};
-  const RopeTable narrow(c, 128, DType::f32), wide(c, 128, DType::f64);
+  const RopeTable narrow(rope_of(c), 128, DType::f32), wide(rope_of(c), 128, DType::f64);
   for (const Line& line : lines) {
     for (int64_t i = 0; i < 4; ++i) {
       EXPECT_EQ(narrow.cos.row<float>(line.position)[i], line.cos[i]) << line.position << " " << i;
@@ -97,7 +97,7 @@ TEST(RopeTable, InBf16AsInNanochat) {
     EXPECT_EQ(narrow.sin.row<float>(line.position)[31], line.last_sin) << line.position;
   }
   c.rope_dtype = RopeDType::fp32;
-  EXPECT_NEAR(RopeTable(c, 128, DType::f32).cos.row<float>(1)[0], 0.54030231, 1e-7);
+  EXPECT_NEAR(RopeTable(rope_of(c), 128, DType::f32).cos.row<float>(1)[0], 0.54030231, 1e-7);
 }
 
 // A file that says a shape in another project's words, and nothing of the switches that go with it.

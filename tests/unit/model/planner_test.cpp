@@ -39,13 +39,13 @@ TEST(Planner, RefusesWhatNoMachineHas) {
 // The worked example of the nanochat notebook: head width 64.
 TEST(RopeTable, KnownValues) {
   const ModelConfig c = test::make_config({"rope", "llama", R"({"n_embd": 64, "n_head": 1, "n_ctx": 128})"});
-  const std::vector<double> f = rope_frequencies(c);
+  const std::vector<double> f = rope_frequencies(rope_of(c));
   ASSERT_EQ(f.size(), 32u);
   EXPECT_NEAR(f[0], 1, 1e-12);
   EXPECT_NEAR(f[1], 0.749894, 5e-7);
   EXPECT_NEAR(f[2], 0.562341, 5e-7);
   EXPECT_NEAR(f[3], 0.421697, 5e-7);
-  const RopeTable table(c, 128, DType::f64);
+  const RopeTable table(rope_of(c), 128, DType::f64);
   EXPECT_EQ(table.positions(), 128);
   EXPECT_EQ(table.cos.row<double>(0)[5], 1);
   EXPECT_EQ(table.sin.row<double>(0)[5], 0);
@@ -62,8 +62,8 @@ TEST(RopeTable, ScalingStretchesLongWaves) {
                          .low_freq_factor = 1,
                          .high_freq_factor = 4,
                          .original_n_ctx = 256};
-  const std::vector<double> f = rope_frequencies(plain), l = rope_frequencies(linear),
-                            s = rope_frequencies(llama3);
+  const std::vector<double> f = rope_frequencies(rope_of(plain)), l = rope_frequencies(rope_of(linear)),
+                            s = rope_frequencies(rope_of(llama3));
   int kept = 0, between = 0, stretched = 0;
   for (size_t i = 0; i < f.size(); ++i) {
     EXPECT_DOUBLE_EQ(l[i], f[i] / 4);

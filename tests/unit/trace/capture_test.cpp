@@ -117,7 +117,7 @@ TEST(Capture, WhatIsProjectedIsRotatedAndNormalised) {
   const Capture capture(random.model, backend(pool, Isa::ref), random_ids(kTokens, c.vocab_size, 3),
                         {.dtype = DType::f64});
   const BlockTrace& a = capture.block(1);
-  const std::vector<double> frequency = rope_frequencies(c);
+  const std::vector<double> frequency = rope_frequencies(rope_of(c));
   const int64_t half = c.head_dim / 2;
   for (int64_t t = 0; t < kTokens; ++t) {
     double squares = 0;

@@ -81,13 +81,13 @@ class PreferFirst : public Objective {
   }
 
   void run(const ObjectiveCall& call) const override {
-    const bool backward = !call.pass.grads.empty();
+    const bool backward = call.backward != nullptr;
     const MappedView v(call.pass.weight(call.first_param), Access::read), x(call.hidden, Access::read),
         losses(call.losses, Access::write);
-    const MappedView dv(call.pass.grad(call.first_param), Access::read_write),
+    const MappedView dv(backward ? call.backward->grad(call.first_param) : TensorView{}, Access::read_write),
         dx(backward ? call.dhidden : TensorView{}, Access::write);
     const int64_t width = x->cols();
-    if (backward && !call.pass.accumulate_grads) std::fill_n(dv->as<float>(), width, 0.0f);
+    if (backward && !call.backward->accumulate) std::fill_n(dv->as<float>(), width, 0.0f);
     const StepState step = backward ? host_copy(call.step) : StepState{};
     for (int64_t row = 0; row < x->rows(); row += 2 * kTokens) {
       const double margin = score(*x, *v, row) - score(*x, *v, row + kTokens);

@@ -57,6 +57,36 @@ TEST_F(TrainStepTest, LossFallsAndUpdatesAreCounted) {
   EXPECT_LT(step.state().loss, 0.8 * first);
 }
 
+// A model whose blocks differ, its scales too.
+TEST(LayersThatDiffer, AreTrained) {
+  ThreadPool pool(2);
+  RandomModel random(make_config({"toy", "llama", R"({"n_layer": 4, "n_kv_head": 2})", toy_layers}),
+                     DType::f32);
+  const ParamTable& table = random.model.table;
+  TrainStep step(random.model, random.weights, make_adamw(table, {}), backend(pool, best_isa()),
+                 {.batch_size = kBatch, .micro_batch = 2, .n_ctx = kTokens, .clip_norm = 1});
+  const std::vector<int32_t> ids = random_ids(kBatch * kTokens + 1, random.model.config.vocab_size, 3);
+  const int scales[] = {table.find(Role::input_scale, 1), table.find(Role::x0_scale, 3),
+                        table.find(Role::attention_scale, 2), table.find(Role::mlp_scale, 3)};
+  std::vector<float> before;
+  for (const int id : scales) {
+    ASSERT_GE(id, 0);
+    before.push_back(floats(random.weights[id])[0]);
+  }
+  double first = 0;
+  for (StepInputs inputs{.lr = 1e-2}; inputs.step < 60; ++inputs.step) {
+    step.compute_gradients(inputs, [&](int64_t at, int64_t rows, const TrainStep::Samples& samples) {
+      std::copy_n(ids.begin() + at * kTokens, rows * kTokens, samples.ids);
+      std::copy_n(ids.begin() + at * kTokens + 1, rows * kTokens, samples.targets);
+    });
+    if (inputs.step == 0) first = step.state().loss;
+    step.update();
+  }
+  EXPECT_LT(step.state().loss, 0.3 * first);
+  for (size_t i = 0; i < std::size(scales); ++i)
+    EXPECT_NE(floats(random.weights[scales[i]])[0], before[i]) << table[scales[i]].name;
+}
+
 TEST_F(TrainStepTest, MicroBatchesAddUp) {
   TrainStep whole = make(kBatch), parts = make(1);
   whole.compute_gradients({}, fill());

@@ -62,7 +62,7 @@ inline const OneTypeKernels* kernels_of(const RowKernels& kernels, DType t) {
          : t == DType::f16  ? &kernels.f16
                             : nullptr;
 }
-const ActKernels& act_kernels(const OneTypeKernels& kernels, Act act);
+const ActKernels& act_kernels(const OneTypeKernels& kernels, Activation act);
 
 // Elements of a task: large enough that handing it to a thread costs little (64 KiB take some 5 us), small
 // enough that 16 threads share a batch evenly. Up to one task's worth runs on the calling thread.

@@ -96,7 +96,7 @@ void norm_backward(const RowKernels& kernels, const ExecContext& ctx, const Norm
 
 void qk_norm_forward(const RowKernels& kernels, const ExecContext& ctx, const QkNormArgs& a) noexcept {
   const OneTypeKernels* typed = kernels_of(kernels, a.x.dtype);
-  if (typed == nullptr) return ref::qk_norm_forward(ctx, a);
+  if (typed == nullptr || a.gain) return ref::qk_norm_forward(ctx, a);
   for_rows(ctx, a.x.rows(), a.n_head * a.head_dim, [&](int64_t n) {
     for (int64_t h = 0; h < a.n_head; ++h) {
       const float rstd = typed->qk_norm(head_at(a.x, n, h, a.head_dim), a.head_dim, a.eps);
@@ -108,7 +108,7 @@ void qk_norm_forward(const RowKernels& kernels, const ExecContext& ctx, const Qk
 void qk_norm_backward(const RowKernels& kernels, const ExecContext& ctx,
                       const QkNormBackwardArgs& a) noexcept {
   const OneTypeKernels* typed = kernels_of(kernels, a.dx.dtype);
-  if (typed == nullptr || !all(a.dx.dtype, a.y)) return ref::qk_norm_backward(ctx, a);
+  if (typed == nullptr || a.gain || !all(a.dx.dtype, a.y)) return ref::qk_norm_backward(ctx, a);
   for_rows(ctx, a.dx.rows(), a.n_head * a.head_dim, [&](int64_t n) {
     for (int64_t h = 0; h < a.n_head; ++h) {
       typed->qk_norm_backward(head_at(a.dx, n, h, a.head_dim), head_at(a.y, n, h, a.head_dim), a.head_dim,

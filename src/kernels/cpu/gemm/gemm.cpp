@@ -404,12 +404,10 @@ class Gemm {
                         .dst = pre,
                         .dst_type = DType::f32,
                         .dst_ld = t.ldc});
-      for_runs(t, [&](int64_t at, int64_t n) {
-        act_->backward(t.c + at, nullptr, t.c + at, pre + at, nullptr, n);
-      });
+      for_runs(t, [&](int64_t at, int64_t n) { act_->backward(t.c + at, t.c + at, pre + at, n); });
     } else if (p_.act) {
       if (p_.pre) kernels_.convert(to_view(t, p_.pre, row, col));
-      for_runs(t, [&](int64_t at, int64_t n) { act_->forward(t.c + at, t.c + at, nullptr, n); });
+      for_runs(t, [&](int64_t at, int64_t n) { act_->forward(t.c + at, t.c + at, n); });
     }
     ConvertArgs result = to_view(t, p_.y, row, col);
     result.accumulate = p_.accumulate;

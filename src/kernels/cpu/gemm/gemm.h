@@ -22,7 +22,7 @@ struct GemmArgs {
   bool b_transposed = false;
   const float* bias = nullptr;
   bool accumulate = false;
-  std::optional<Act> act = {};
+  std::optional<Activation> act = {};
   bool backward = false;
   TensorView pre = {};
   bool lower = false;  // Y is square and wanted on and below its diagonal only

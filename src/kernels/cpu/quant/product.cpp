@@ -120,7 +120,7 @@ class Product {
     for (int64_t r = p.row; r < p.row + p.rows; ++r, sums += kNr) {
       if (a_.act) {
         if (a_.pre) kernels_.product.store(sums, cols, element(a_.pre, r, p.col), a_.pre.dtype);
-        drivers::act_kernels(kernels_.rows->f32, *a_.act).forward(sums, sums, nullptr, cols);
+        drivers::act_kernels(kernels_.rows->f32, *a_.act).forward(sums, sums, cols);
       }
       kernels_.product.store(sums, cols, element(a_.y, r, p.col), a_.y.dtype);
     }

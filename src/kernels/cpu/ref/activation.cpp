@@ -20,35 +20,35 @@ double gaussian_cdf(double x) {
 
 }  // namespace
 
-double act_value(Act act, double x) {
+double act_value(Activation act, double x) {
   switch (act) {
-    case Act::gelu_tanh:
+    case Activation::gelu_tanh:
       return 0.5 * x * (1 + std::tanh(kSqrt2OverPi * (x + kGeluCubic * x * x * x)));
-    case Act::gelu:
+    case Activation::gelu:
       return x * gaussian_cdf(x);
-    case Act::relu:
+    case Activation::relu:
       return x > 0 || std::isnan(x) ? x : 0;
-    case Act::relu2:
+    case Activation::relu2:
       return x > 0 || std::isnan(x) ? x * x : 0;
-    case Act::swiglu:
-      return x * sigmoid(x);  // silu, of the gate
+    case Activation::silu:
+      return x * sigmoid(x);
   }
   return 0;
 }
 
-double act_slope(Act act, double x) {
+double act_slope(Activation act, double x) {
   switch (act) {
-    case Act::gelu_tanh: {
+    case Activation::gelu_tanh: {
       const double t = std::tanh(kSqrt2OverPi * (x + kGeluCubic * x * x * x));
       return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kSqrt2OverPi * (1 + 3 * kGeluCubic * x * x);
     }
-    case Act::gelu:
+    case Activation::gelu:
       return gaussian_cdf(x) + x * 0.5 * kSqrt2OverPi * std::exp(-0.5 * x * x);
-    case Act::relu:
+    case Activation::relu:
       return x > 0 ? 1 : 0;
-    case Act::relu2:
+    case Activation::relu2:
       return x > 0 ? 2 * x : 0;
-    case Act::swiglu:
+    case Activation::silu:
       return sigmoid(x) * (1 + x * (1 - sigmoid(x)));
   }
   return 0;

@@ -4,8 +4,8 @@
 
 namespace gpt::ref {
 
-// An activation and its derivative at x; of swiglu: silu, which is applied to the gate.
-double act_value(Act act, double x);
-double act_slope(Act act, double x);
+// An activation and its derivative at x.
+double act_value(Activation act, double x);
+double act_slope(Activation act, double x);
 
 }  // namespace gpt::ref

@@ -24,6 +24,35 @@ void range_squares(const ExecContext& ctx, const RangeSquaresArgs& a) noexcept {
   });
 }
 
+void scaled_sum(const ExecContext& ctx, const ScaledSumArgs& a) noexcept {
+  const double a_scale = get(a.a_scale, 0, 0), b_scale = a.b ? get(a.b_scale, 0, 0) : 0;
+  for_rows(ctx, a.out.rows(), [&](int64_t n) {
+    for (int64_t c = 0; c < a.out.cols(); ++c)
+      set(a.out, n, c, a_scale * get(a.a, n, c) + (a.b ? b_scale * get(a.b, n, c) : 0));
+  });
+}
+
+void scaled_sum_backward(const ExecContext& ctx, const ScaledSumBackwardArgs& a) noexcept {
+  constexpr int64_t kBlocks = 64;  // of rows, whatever the number of threads
+  const double scale = get(a.scale, 0, 0);
+  const int64_t rows = a.dout.rows(), blocks = std::min(rows, kBlocks);
+  double sums[kBlocks] = {};
+  ctx.pool.parallel_for(blocks, [&](int64_t block, int) {
+    for (int64_t n = block * rows / blocks; n < (block + 1) * rows / blocks; ++n) {
+      for (int64_t c = 0; c < a.dout.cols(); ++c) {
+        const double d = get(a.dout, n, c);
+        sums[block] += d * get(a.x, n, c);
+        set(a.dx, n, c, (a.accumulate ? get(a.dx, n, c) : 0) + scale * d);
+      }
+    }
+  });
+  if (!a.dscale) return;
+  double sum = a.accumulate_scale ? get(a.dscale, 0, 0) : 0;
+  for (const double part : sums)
+    sum += part;
+  set(a.dscale, 0, 0, sum);
+}
+
 void convert(const ExecContext& ctx, const ConvertArgs& a) noexcept {
   for_rows(ctx, a.dst.rows(), [&](int64_t n) {
     for (int64_t c = 0; c < a.dst.cols(); ++c)

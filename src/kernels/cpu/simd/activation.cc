@@ -47,56 +47,61 @@ struct Silu {
 };
 
 // The entries of the kernel table: rows of E behind void*.
-template <class Act, class E>
-void forward(void* out_row, const void* x_row, const void*, int64_t n) {
+template <class F, class E>
+void forward(void* out_row, const void* x_row, int64_t n) {
   auto* const out = static_cast<E*>(out_row);
   const auto* const x = static_cast<const E*>(x_row);
-  for_vectors(n, [=](int64_t i, auto lanes) { store(out + i, Act::at(load(x + i, lanes)).value, lanes); });
+  for_vectors(n, [=](int64_t i, auto lanes) { store(out + i, F::at(load(x + i, lanes)).value, lanes); });
 }
 
-template <class Act, class E>
-void backward(void* dx_row, void*, const void* dout_row, const void* x_row, const void*, int64_t n) {
+template <class F, class E>
+void backward(void* dx_row, const void* dout_row, const void* x_row, int64_t n) {
   auto* const dx = static_cast<E*>(dx_row);
   const auto* const dout = static_cast<const E*>(dout_row);
   const auto* const x = static_cast<const E*>(x_row);
   for_vectors(n, [=](int64_t i, auto lanes) {
-    store(dx + i, load(dout + i, lanes) * Act::at(load(x + i, lanes)).slope, lanes);
+    store(dx + i, load(dout + i, lanes) * F::at(load(x + i, lanes)).slope, lanes);
   });
 }
 
-template <class E>
-void swiglu_forward(void* out_row, const void* x_row, const void* gate_row, int64_t n) {
+template <class F, class E>
+void gated_forward(void* out_row, const void* x_row, const void* gate_row, int64_t n) {
   auto* const out = static_cast<E*>(out_row);
   const auto* const x = static_cast<const E*>(x_row);
   const auto* const gate = static_cast<const E*>(gate_row);
   for_vectors(n, [=](int64_t i, auto lanes) {
-    store(out + i, Silu::at(load(gate + i, lanes)).value * load(x + i, lanes), lanes);
+    store(out + i, F::at(load(gate + i, lanes)).value * load(x + i, lanes), lanes);
   });
 }
 
-template <class E>
-void swiglu_backward(void* dx_row, void* dgate_row, const void* dout_row, const void* x_row,
-                     const void* gate_row, int64_t n) {
+template <class F, class E>
+void gated_backward(void* dx_row, void* dgate_row, const void* dout_row, const void* x_row,
+                    const void* gate_row, int64_t n) {
   auto* const dx = static_cast<E*>(dx_row);
   auto* const dgate = static_cast<E*>(dgate_row);
   const auto* const dout = static_cast<const E*>(dout_row);
   const auto* const x = static_cast<const E*>(x_row);
   const auto* const gate = static_cast<const E*>(gate_row);
   for_vectors(n, [=](int64_t i, auto lanes) {
-    const ValueSlope silu = Silu::at(load(gate + i, lanes));
+    const ValueSlope f = F::at(load(gate + i, lanes));
     const Vec d = load(dout + i, lanes);
-    store(dgate + i, d * silu.slope * load(x + i, lanes), lanes);
-    store(dx + i, d * silu.value, lanes);
+    store(dgate + i, d * f.slope * load(x + i, lanes), lanes);
+    store(dx + i, d * f.value, lanes);
   });
+}
+
+template <class F, class E>
+constexpr ActKernels kernels_of() {
+  return {forward<F, E>, backward<F, E>, gated_forward<F, E>, gated_backward<F, E>};
 }
 
 template <class E>
 void set_type(OneTypeKernels& k) {
-  k.gelu_tanh = {forward<GeluTanh, E>, backward<GeluTanh, E>};
-  k.gelu = {forward<Gelu, E>, backward<Gelu, E>};
-  k.relu = {forward<Relu, E>, backward<Relu, E>};
-  k.relu2 = {forward<Relu2, E>, backward<Relu2, E>};
-  k.swiglu = {swiglu_forward<E>, swiglu_backward<E>};
+  k.gelu_tanh = kernels_of<GeluTanh, E>();
+  k.gelu = kernels_of<Gelu, E>();
+  k.relu = kernels_of<Relu, E>();
+  k.relu2 = kernels_of<Relu2, E>();
+  k.silu = kernels_of<Silu, E>();
 }
 
 }  // namespace

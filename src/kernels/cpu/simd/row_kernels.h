@@ -72,14 +72,15 @@ struct DropoutSpan {
 };
 
 struct ActKernels {
-  // gate is null unless the activation is gated.
-  void (*forward)(void* out, const void* x, const void* gate, int64_t n);
-  void (*backward)(void* dx, void* dgate, const void* dout, const void* x, const void* gate, int64_t n);
+  void (*forward)(void* out, const void* x, int64_t n);
+  void (*backward)(void* dx, const void* dout, const void* x, int64_t n);
+  void (*gated_forward)(void* out, const void* x, const void* gate, int64_t n);
+  void (*gated_backward)(void* dx, void* dgate, const void* dout, const void* x, const void* gate, int64_t n);
 };
 
 // Kernels all of whose rows hold one type.
 struct OneTypeKernels {
-  ActKernels gelu_tanh, gelu, relu, relu2, swiglu;
+  ActKernels gelu_tanh, gelu, relu, relu2, silu;
   // One token: every head is rotated by the same cos and sin [head_dim/2]; sin is multiplied by sign.
   void (*rope)(void* x, int64_t n_head, int64_t head_dim, const float* cos, const float* sin, float sign,
                bool interleaved);

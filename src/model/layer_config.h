@@ -1,0 +1,92 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kernels/ops.h"
+
+namespace gpt {
+
+enum class NormPosition : uint8_t { pre, post };
+enum class RopeLayout : uint8_t { halves, interleaved };
+enum class RopeDType : uint8_t { fp32, bf16 };
+
+// How rotary frequencies are stretched for long contexts.
+struct RopeScaling {
+  enum class Type : uint8_t { none, linear, llama3 };
+  Type type = Type::none;
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  int64_t original_n_ctx = 0;
+  bool operator==(const RopeScaling&) const = default;
+};
+
+// Rotary position embedding.
+struct RopeConfig {
+  int64_t head_dim;
+  double theta = 10000;
+  RopeScaling scaling = {};
+  RopeDType dtype = RopeDType::fp32;  // of cos and sin
+  RopeLayout layout = RopeLayout::halves;
+  int64_t sign = 1;  // +1 Llama, -1 nanochat
+  bool operator==(const RopeConfig&) const = default;
+};
+
+// One block of the decoder. Layers read this when they are built, and never the config of the model.
+struct LayerConfig {
+  // Equal in all blocks of a model.
+  int64_t n_embd;
+  int64_t n_ctx;
+  double attn_dropout = 0;
+  double resid_dropout = 0;
+
+  // attention
+  int64_t n_head;
+  int64_t n_kv_head;
+  int64_t head_dim;
+  int64_t window = 0;                      // keys that a query sees, its own included; 0: all earlier ones
+  std::optional<RopeConfig> rope = {};     // absent: queries and keys are not rotated
+  bool qk_norm = false;                    // RMS norm of each head of queries and keys
+  bool qk_norm_gain = false;  // it has a gain, which the heads share
+  std::optional<double> attention_scale = {};  // of the products of queries and keys; absent: 1/sqrt(head_dim)
+
+  // MLP
+  int64_t d_ff;
+  Activation act = Activation::gelu_tanh;
+  bool gated = false;  // act(gate) * up in place of act(up)
+
+  // norms
+  NormKind norm = NormKind::layer;
+  double norm_eps = 1e-5;
+  bool norm_affine = true;
+  bool norm_bias = true;
+  NormPosition norm_position = NormPosition::pre;
+
+  // Residual stream, by scalars that are learned: the block begins with input_scale * x + x0_scale * x0, where
+  // x0 is the embedding; and what attention and MLP add to the stream is scaled.
+  bool scales_input = false;
+  bool scales_branches = false;
+
+  int64_t q_dim() const { return n_head * head_dim; }
+  int64_t kv_dim() const { return n_kv_head * head_dim; }
+  int64_t qkv_dim() const { return q_dim() + 2 * kv_dim(); }
+  bool operator==(const LayerConfig&) const = default;
+};
+
+// The different configs of a model's blocks, in the order of their first blocks, and which of them each has.
+struct LayerKinds {
+  explicit LayerKinds(const std::vector<LayerConfig>& layers) {
+    for (const LayerConfig& layer : layers) {
+      const auto known = std::ranges::find(configs, layer);
+      of_layer.push_back(static_cast<size_t>(known - configs.begin()));
+      if (known == configs.end()) configs.push_back(layer);
+    }
+  }
+  std::vector<LayerConfig> configs;
+  std::vector<size_t> of_layer;
+};
+
+}  // namespace gpt
