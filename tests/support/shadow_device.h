@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -41,8 +42,7 @@ class ShadowDevice final : public Device {
     return static_cast<std::byte*>(pointer(begin));
   }
   void release(std::byte* data, size_t) noexcept override {
-    const std::lock_guard lock(mutex_);
-    queue_.push_back([this, data] {
+    enqueue([this, data] {
       madvise(data, regions_.at(address(data)), MADV_DONTNEED);
       regions_.erase(address(data));
     });
@@ -66,20 +66,29 @@ class ShadowDevice final : public Device {
         std::memcpy(to + row * r.to_pitch, bytes.data() + row * r.width, r.width);
     });
   }
+  void enqueue_download(std::byte* to, const std::byte* from, const Rows2d& r) override { copy(to, from, r); }
   void copy(std::byte* to, const std::byte* from, const Rows2d& r) override {
     enqueue([to, from, r] { HostDevice().copy(to, from, r); });
   }
   DeviceEvent record() override {
     const std::lock_guard lock(mutex_);
-    return {enqueued_};
+    return {completed_ + queue_.size()};
   }
 
-  // Runs `work` after everything that is queued, at the latest when somebody waits.
+  // Runs `work` after everything that is queued, at the latest when the host waits for a later event.
   void enqueue(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(work));
-    ++enqueued_;
-    if (queue_.size() >= kLongest) run();
+    if (queue_.size() >= kLongest) run_until(completed_ + queue_.size());
+  }
+  // The number of queued transfers and ops that have not run, and of waits for one that had not.
+  size_t pending() const {
+    const std::lock_guard lock(mutex_);
+    return queue_.size();
+  }
+  size_t waits() const {
+    const std::lock_guard lock(mutex_);
+    return waits_;
   }
   // Aborts where [p, p + bytes) is not in memory that is allocated.
   void require(const char* op, std::string_view field, const void* p, size_t bytes) const {
@@ -104,20 +113,18 @@ class ShadowDevice final : public Device {
   static uintptr_t address(const void* p) { return reinterpret_cast<uintptr_t>(p); }
   static void* pointer(uintptr_t p) { return reinterpret_cast<void*>(p); }
 
-  void do_download(std::byte* to, const std::byte* from, const Rows2d& r) override {
+  void do_wait(const DeviceEvent& event) override {
     const std::lock_guard lock(mutex_);
-    queue_.push_back([to, from, r] { HostDevice().copy(to, from, r); });
-    run();
+    if (completed_ < event.ticket) ++waits_;
+    run_until(event.ticket);
   }
-  void do_wait(const DeviceEvent&) override {
-    const std::lock_guard lock(mutex_);
-    run();
-  }
-  void run() {
+  // A ticket counts all work up to that of the event.
+  void run_until(uint64_t ticket) {
     mprotect(pointer(begin_), end_ - begin_, PROT_READ | PROT_WRITE);
-    for (const std::function<void()>& work : queue_)
-      work();
-    queue_.clear();
+    for (; completed_ < ticket; ++completed_) {
+      queue_.front()();
+      queue_.pop_front();
+    }
     mprotect(pointer(begin_), end_ - begin_, PROT_NONE);
   }
 
@@ -131,10 +138,11 @@ class ShadowDevice final : public Device {
 
   mutable std::recursive_mutex mutex_;
   std::map<uintptr_t, size_t> regions_;
-  std::vector<std::function<void()>> queue_;
-  uint64_t enqueued_ = 0;
+  std::deque<std::function<void()>> queue_;
+  uint64_t completed_ = 0;  // entries of the queue that have run
+  size_t waits_ = 0;
   uintptr_t begin_ = 0, end_ = 0;  // of the reserved range, as far as it was used
-  ThreadPool pool_{1};             // the scratch memory of a call is for one thread at least
+  ThreadPool pool_{1};  // the scratch memory of a call is for one thread at least
 };
 
 inline ShadowDevice& shadow_device() {

@@ -44,6 +44,10 @@ class ToyDevice final : public Device {
     const std::lock_guard lock(mutex_);
     HostDevice().copy(at(to), from, rows);
   }
+  void enqueue_download(std::byte* to, const std::byte* from, const Rows2d& rows) override {
+    const std::lock_guard lock(mutex_);
+    HostDevice().copy(to, at(from), rows);
+  }
   void copy(std::byte* to, const std::byte* from, const Rows2d& rows) override {
     const std::lock_guard lock(mutex_);
     HostDevice().copy(at(to), at(from), rows);
@@ -64,10 +68,6 @@ class ToyDevice final : public Device {
 
  private:
   static constexpr size_t kReserved = size_t{1} << 36;
-  void do_download(std::byte* to, const std::byte* from, const Rows2d& rows) override {
-    const std::lock_guard lock(mutex_);
-    HostDevice().copy(to, at(from), rows);
-  }
   void do_wait(const DeviceEvent&) override {}
   std::byte* at(const std::byte* p) { return bytes_.data() + (p - base_); }
 

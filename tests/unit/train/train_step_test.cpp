@@ -57,6 +57,38 @@ TEST_F(TrainStepTest, LossFallsAndUpdatesAreCounted) {
   EXPECT_LT(step.state().loss, 0.8 * first);
 }
 
+// A step is read while the next one is queued: the read neither runs it nor sees its state.
+TEST_F(TrainStepTest, ReadsAStepWhileTheNextOneIsQueued) {
+  TrainStep step = make(kBatch);
+  step.compute_gradients({.step = 0, .lr = 1e-2}, fill());
+  step.update();
+  const TrainStep::Snapshot first = step.snapshot();
+  step.compute_gradients({.step = 1, .lr = 1e-2}, fill());
+  step.update();
+  const TrainStep::Snapshot second = step.snapshot();
+  const StepState& state = step.read(first);
+  EXPECT_EQ(state.step, 0);
+  EXPECT_EQ(state.updates, 1);
+  EXPECT_GT(state.norm, 0);
+  if (is_shadow()) {
+    EXPECT_GT(shadow_device().pending(), 0) << "the read waited for the next step";
+  }
+  EXPECT_EQ(step.read(second).updates, 2);
+  EXPECT_LT(step.read(second).loss, state.loss);
+}
+
+// A device writes to the snapshots of a step, so their memory must outlive the queue.
+TEST_F(TrainStepTest, WaitsForUnreadSnapshotsBeforeItIsDestroyed) {
+  size_t waits = 0;
+  {
+    TrainStep step = make(kBatch);
+    step.compute_gradients({}, fill());
+    step.snapshot();
+    waits = shadow_device().waits();
+  }
+  EXPECT_EQ(shadow_device().waits(), waits + (is_shadow() ? 1 : 0));
+}
+
 TEST_F(TrainStepTest, MicroBatchesAddUp) {
   TrainStep whole = make(kBatch), parts = make(1);
   whole.compute_gradients({}, fill());
