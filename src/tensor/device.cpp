@@ -17,6 +17,12 @@ size_t physical_memory() {
 
 }  // namespace
 
+std::byte* Device::map(std::span<const std::byte> host) {
+  std::byte* const data = allocate(host.size(), "a mapped file");
+  upload(data, host.data(), {.width = host.size(), .rows = 1});
+  return data;
+}
+
 void Device::download(std::byte* to, const std::byte* from, const Rows2d& rows) {
   enqueue_download(to, from, rows);
   synchronize();

@@ -51,10 +51,12 @@ class Device {
   virtual std::byte* allocate(size_t bytes, const char* what) = 0;
   // Frees memory once everything that is queued has run.
   virtual void release(std::byte* data, size_t bytes) noexcept = 0;
-  // Returns a read-only device copy of host data such as a mapped file, in place where the device can read
-  // it there. `host` must stay as it is until `unmap`.
-  virtual std::byte* map(std::span<const std::byte> host) = 0;
-  virtual void unmap(std::byte* data, std::span<const std::byte> host) noexcept = 0;
+  // Returns host data such as a mapped file for ops to read: a copy, or the data itself if the device can
+  // read it there. `host` must not change until `unmap`.
+  virtual std::byte* map(std::span<const std::byte> host);
+  virtual void unmap(std::byte* data, std::span<const std::byte> host) noexcept {
+    release(data, host.size());
+  }
 
   // Copies host data to the device, after everything that is queued. `from` may change once the call has
   // returned.

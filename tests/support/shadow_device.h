@@ -19,23 +19,18 @@
 #include <vector>
 
 #include "support/op_pointers.h"
+#include "support/reserved_range.h"
 
 namespace gpt::test {
 
 class ShadowDevice final : public Device {
  public:
-  ShadowDevice() {
-    void* const p = mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) throw std::runtime_error("mmap failed");
-    begin_ = end_ = address(p);
-  }
-
   std::byte* allocate(size_t bytes, const char*) override {
     // A page more, so that no two allocations touch: they are not one.
     const size_t size = (bytes + kPage - 1) / kPage * kPage + kPage;
     const std::lock_guard lock(mutex_);
     const uintptr_t begin = gap_of(size);
-    if (begin + size > begin_ + kReserved)
+    if (begin + size > begin_ + range_.size())
       throw std::runtime_error("the memory of the shadow device is full");
     end_ = std::max(end_, begin + size);
     regions_[begin] = size;
@@ -46,15 +41,6 @@ class ShadowDevice final : public Device {
       madvise(data, regions_.at(address(data)), MADV_DONTNEED);
       regions_.erase(address(data));
     });
-  }
-  // Mapped files are copied: the host could change or unmap them.
-  std::byte* map(std::span<const std::byte> host) override {
-    std::byte* const data = allocate(host.size(), "a mapped file");
-    upload(data, host.data(), {.width = host.size(), .rows = 1});
-    return data;
-  }
-  void unmap(std::byte* data, std::span<const std::byte> host) noexcept override {
-    release(data, host.size());
   }
 
   void upload(std::byte* to, const std::byte* from, const Rows2d& r) override {
@@ -107,7 +93,6 @@ class ShadowDevice final : public Device {
 
  private:
   static constexpr uintptr_t kPage = 4096;
-  static constexpr size_t kReserved = size_t{1} << 38;
   static constexpr size_t kLongest = 512;  // entries of the queue
 
   static uintptr_t address(const void* p) { return reinterpret_cast<uintptr_t>(p); }
@@ -141,7 +126,8 @@ class ShadowDevice final : public Device {
   std::deque<std::function<void()>> queue_;
   uint64_t completed_ = 0;  // entries of the queue that have run
   size_t waits_ = 0;
-  uintptr_t begin_ = 0, end_ = 0;  // of the reserved range, as far as it was used
+  ReservedRange range_{size_t{1} << 38};
+  uintptr_t begin_ = address(range_.begin()), end_ = begin_;  // the part of the range that was used
   ThreadPool pool_{1};  // the scratch memory of a call is for one thread at least
 };
 
