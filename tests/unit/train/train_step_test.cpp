@@ -146,6 +146,44 @@ TEST_F(TrainStepTest, NamesTheFirstThatIsNotFinite) {
   }
 }
 
+double squares(const std::vector<float>& x) {
+  double sum = 0;
+  for (const float y : x)
+    sum += double{y} * y;
+  return sum;
+}
+
+TEST_F(TrainStepTest, SquaresOfTheLastUpdateTakeOneWait) {
+  for (const char* optimizer : {"adamw", "muon", "muon-nanochat"}) {
+    const RandomModel random(model().config, DType::f32);
+    const ParamTable& table = random.model.table;
+    TrainConfig config{.batch_size = kBatch, .micro_batch = kBatch, .optimizer = optimizer};
+    complete(config);
+    TrainStep step(random.model, random.weights, make_optimizer(config, table), backend(pool_, best_isa()),
+                   step_options(config, table, kTokens));
+    step.compute_gradients({.lr = 1e-3}, fill());
+    std::vector<std::vector<float>> before;
+    for (int id = 0; id < table.count(); ++id)
+      before.push_back(floats(random.weights[id]));
+    step.update();
+    const size_t waits = shadow_device().waits();
+    const std::vector<UpdateSquares> last = step.last_update();
+    EXPECT_EQ(shadow_device().waits(), waits + (is_shadow() ? 1 : 0)) << optimizer;
+    for (int id = 0; id < table.count(); ++id) {
+      const UpdateSquares& found = last[static_cast<size_t>(id)];
+      const std::vector<float> after = floats(random.weights[id]);
+      std::vector<float>& change = before[static_cast<size_t>(id)];
+      for (size_t i = 0; i < after.size(); ++i)
+        change[i] -= after[i];
+      const double expected = squares(change);
+      // The weights before the update are not kept: differences of fp32 weights near 1, and weight decay of
+      // the weights after it.
+      EXPECT_NEAR(found.update, expected, 0.01 * expected) << optimizer << " " << table[id].name;
+      EXPECT_NEAR(found.weight, squares(after), 1e-5 * squares(after)) << optimizer << " " << table[id].name;
+    }
+  }
+}
+
 // A frozen parameter has no gradient and no state, and what is trained gets the gradients that it has without
 // that.
 TEST_F(TrainStepTest, TrainsWhatIsTrainable) {
