@@ -9,6 +9,7 @@
 #include "model/adapter.h"
 #include "model/config.h"
 #include "model/kv_cache.h"
+#include "tensor/device.h"
 
 namespace gpt {
 
@@ -52,8 +53,9 @@ class Observer {
 
 class WeightSource;
 
-// Called when the gradients of parameters `first` to `last`, by id, are final.
-using GradReadyHook = std::function<void(int first, int last)>;
+// Called in the backward pass for parameters `first` to `last`, by id, whose gradients are final once `event`
+// is reached.
+using GradReadyHook = std::function<void(int first, int last, const DeviceEvent& event)>;
 
 // State that the layers share during one forward or backward call.
 struct ForwardContext {
@@ -95,7 +97,7 @@ struct ForwardContext {
   // Announces that the weights of a layer are about to be read (WeightSource::begin).
   void begin_layer(int64_t layer, int64_t next) const;
   void gradient_done(int id) const {
-    if (done != nullptr && id >= 0) (*done)(id, id);
+    if (done != nullptr && id >= 0) (*done)(id, id, ctx.device.record());
   }
   void show(int64_t layer, std::string_view name, const TensorView& view) const {
     if (observer != nullptr) observer->on_tensor(layer, name, view);

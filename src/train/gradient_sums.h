@@ -53,7 +53,7 @@ class GradientSums {
 
  private:
   bool overlaps(int id, int64_t bucket) const;
-  void done(int id);
+  void done(int id, const DeviceEvent& event);
   void send(int64_t bucket);
   void complete_next();
   Communicator::Handle share_sums(int64_t bucket);
