@@ -108,6 +108,21 @@ void Sampler::draw(const TensorView& logits, std::span<Draw> draws) {
     const auto i = static_cast<size_t>(row);
     draw_one(draws[i], i, choices_[static_cast<size_t>(thread)]);
   });
+  add_chosen_logprobs(draws);
+}
+
+void Sampler::add_chosen_logprobs(std::span<Draw> draws) {
+  const auto wants = [](const Draw& d) { return d.id >= 0 && d.logprobs >= 0; };
+  chosen_.clear();
+  for (size_t i = 0; i < draws.size(); ++i) {
+    if (wants(draws[i])) chosen_.push_back({logprob_rows_[i], draws[i].id});
+  }
+  if (chosen_.empty()) return;
+  const float* logit = selector_.logits(chosen_).data();
+  for (size_t i = 0; i < draws.size(); ++i) {
+    if (wants(draws[i]))
+      draws[i].result.chosen = {draws[i].id, *logit++ - selector_.selection(logprob_rows_[i]).log_sum};
+  }
 }
 
 void Sampler::draw_one(Draw& d, size_t row, Choice& choice) noexcept {
@@ -118,9 +133,7 @@ void Sampler::draw_one(Draw& d, size_t row, Choice& choice) noexcept {
     const int32_t id = choose(d, row, choice);
     if (d.logprobs >= 0) {
       const size_t at = logprob_rows_[row];
-      const double log_sum = selector_.selection(at).log_sum;
-      d.result.chosen = {id, selector_.logit(at, id) - log_sum};
-      rank(selector_.candidates(at), d.logprobs, log_sum, d.result.top);
+      rank(selector_.candidates(at), d.logprobs, selector_.selection(at).log_sum, d.result.top);
     }
     d.id = id;
   } catch (const std::exception& e) {
@@ -130,8 +143,7 @@ void Sampler::draw_one(Draw& d, size_t row, Choice& choice) noexcept {
 
 int32_t Sampler::choose(Draw& d, size_t row, Choice& choice) {
   if (selector_.rows[row].k > 0) return choice.among(*d.params, selector_.candidates(row), d.random);
-  const MappedView scores(selector_.scores(row), Access::read);
-  return choice.among_all(*d.params, std::span(scores->as<float>(), vocab_size_), d.random);
+  return choice.among_all(*d.params, selector_.scores(row), d.random);
 }
 
 void Sampler::ask(Draw& d, int64_t row) {

@@ -115,14 +115,16 @@ class Sampler {
   void ask_allowed(Draw& draw, SelectRow& row);
   void draw_one(Draw& draw, size_t row, Choice& choice) noexcept;
   int32_t choose(Draw& draw, size_t row, Choice& choice);
+  void add_chosen_logprobs(std::span<Draw> draws);
 
   ThreadPool& pool_;
   size_t vocab_size_;
   Selector selector_;
-  std::vector<int32_t> counts_;       // [V] occurrences in the output, -1: not seen; all -1 between calls
-  std::vector<int32_t> touched_;      // the ids seen
-  std::vector<size_t> logprob_rows_;  // of selector_.rows
-  std::vector<Choice> choices_;       // one a thread
+  std::vector<int32_t> counts_;          // [V] occurrences in the output, -1: not seen; all -1 between calls
+  std::vector<int32_t> touched_;         // the ids seen
+  std::vector<size_t> logprob_rows_;     // of selector_.rows
+  std::vector<Selector::Token> chosen_;  // tokens whose logits are read
+  std::vector<Choice> choices_;          // one a thread
 };
 
 }  // namespace gpt

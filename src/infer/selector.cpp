@@ -5,6 +5,14 @@
 #include "base/error.h"
 
 namespace gpt {
+namespace {
+
+// Whether a caller reads the scores of all tokens.
+bool needs_scores(const SelectRow& row) {
+  return row.k == 0 && !row.log_sum;
+}
+
+}  // namespace
 
 Selector::Selector(const Backend& backend, int64_t vocab_size)
     : backend_(backend),
@@ -43,8 +51,10 @@ void Selector::run(const TensorView& logits) {
                                         .capacity = capacity_,
                                         .candidates = device_candidates_.share(candidates_, Access::write),
                                         .selections = device_selections_.share(selections_, Access::write)});
-    device_candidates_.download(candidates_);
-    device_selections_.download(selections_);
+    device_candidates_.enqueue_download(candidates_);
+    device_selections_.enqueue_download(selections_);
+    enqueue_scores();
+    backend_.device->synchronize();
     int64_t most = 0;
     for (const Selection& s : selections_)
       most = std::max(most, s.count);
@@ -59,7 +69,7 @@ const Selection& Selector::selection(size_t i) const {
   fail(
       "logits: expected finite numbers, found {} for id {}: the model's weights are damaged or overflow; "
       "check them with 'gpt verify'",
-      logit(i, s.not_finite), s.not_finite);
+      *MappedView(device_logit({i, s.not_finite}), Access::read)->as<float>(), s.not_finite);
 }
 
 std::span<TokenScore> Selector::candidates(size_t i) {
@@ -67,15 +77,43 @@ std::span<TokenScore> Selector::candidates(size_t i) {
       .subspan(i * static_cast<size_t>(capacity_), static_cast<size_t>(selections_[i].count));
 }
 
-TensorView Selector::scores(size_t i) const {
-  const SelectRow& r = rows[i];
+TensorView Selector::device_scores(const SelectRow& r) const {
   if (r.scores_row < 0) return logits_.slice_rows(r.row, 1);
   const int64_t shape[] = {1, vocab_size_};
   return scores_.view(r.scores_row * vocab_size_ * static_cast<int64_t>(sizeof(float)), DType::f32, shape);
 }
 
-float Selector::logit(size_t i, int32_t id) const {
-  return *MappedView(logits_.slice_rows(rows[i].row, 1).slice_cols(id, 1), Access::read)->as<float>();
+TensorView Selector::device_logit(const Token& token) const {
+  return logits_.slice_rows(rows[token.row].row, 1).slice_cols(token.id, 1);
+}
+
+void Selector::enqueue_scores() {
+  const bool copies = !backend_.device->is_host();
+  if (copies)
+    score_copies_.resize(static_cast<size_t>(std::ranges::count_if(rows, needs_scores) * vocab_size_));
+  float* copy = score_copies_.data();
+  host_scores_.assign(rows.size(), nullptr);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!needs_scores(rows[i])) continue;
+    const TensorView scores = device_scores(rows[i]);
+    host_scores_[i] = copies ? copy : scores.as<float>();
+    if (!copies) continue;
+    enqueue_copy(scores, make_view(copy, {1, vocab_size_}));
+    copy += vocab_size_;
+  }
+}
+
+std::span<const float> Selector::scores(size_t i) const {
+  GPT_ASSERT(host_scores_[i] != nullptr);
+  return {host_scores_[i], static_cast<size_t>(vocab_size_)};
+}
+
+std::span<const float> Selector::logits(std::span<const Token> tokens) {
+  token_logits_.resize(tokens.size());
+  for (size_t i = 0; i < tokens.size(); ++i)
+    enqueue_copy(device_logit(tokens[i]), make_view(&token_logits_[i], {1, 1}));
+  backend_.device->synchronize();
+  return token_logits_;
 }
 
 }  // namespace gpt

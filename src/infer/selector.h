@@ -24,11 +24,19 @@ class Selector {
   // Of rows[i]. Throws Error when a logit is NaN or infinite.
   const Selection& selection(size_t i) const;
   std::span<TokenScore> candidates(size_t i);  // all of them
-  // [1,V]; without changes its logits.
-  TensorView scores(size_t i) const;
-  float logit(size_t i, int32_t id) const;
+  // The scores of all V tokens, of a row that asks for neither candidates nor log_sum.
+  std::span<const float> scores(size_t i) const;
+  // Returns the logits of tokens, valid until the next call. Waits for the device once.
+  struct Token {
+    size_t row;  // index in rows
+    int32_t id;
+  };
+  std::span<const float> logits(std::span<const Token> tokens);
 
  private:
+  TensorView device_scores(const SelectRow& row) const;
+  TensorView device_logit(const Token& token) const;
+  void enqueue_scores();
   Backend backend_;
   int64_t vocab_size_;
   Workspace workspace_;
@@ -37,6 +45,9 @@ class Selector {
   int64_t capacity_ = 0;
   std::vector<Selection> selections_;
   std::vector<TokenScore> candidates_;
+  std::vector<const float*> host_scores_;  // by row; null: its scores are not read
+  std::vector<float> score_copies_;        // of a device
+  std::vector<float> token_logits_;
   DeviceArray<SelectRow> device_rows_;
   DeviceArray<ScoreChange> device_changes_;
   DeviceArray<uint64_t> device_allowed_;

@@ -64,7 +64,7 @@ struct NormBackwardArgs {
   NormKind kind;
   TensorView dx;    // [N,C] act
   TensorView dout;  // [N,C] act
-  TensorView x;     // [N,C] act, the input of the norm (`sum` where there was an `add`)
+  TensorView x;  // [N,C] act, the input of the norm: `sum` of the forward call if it had an `add`, else `x`
   TensorView gain = {};
   TensorView mean = {};
   TensorView rstd;
@@ -195,9 +195,10 @@ struct QkNormBackwardArgs {
 
 // ---------------------------------------------------------------------------------------------------
 // Counter-based dropout (Srivastava et al. 2014): element e of a site is dropped when word e of Philox(key)
-// is below p 2^32; the others are scaled by 1/(1-p). e = (first_row + row) * cols + col, with rows counted
-// over the whole step, so that masks survive recomputation and micro-batching. The kernel computes the key
-// from the seed and the number of the step (dropout_key), so that the arguments of a step do not change.
+// is below p 2^32; elements that are kept are multiplied by 1/(1-p). e = (first_row + row) * cols + col, with
+// rows counted over the whole step, so that masks survive recomputation and micro-batching. The kernel
+// computes the key from the seed and the number of the step (dropout_key), so that the arguments of a step do
+// not change.
 struct DropoutKey {
   double p = 0;  // 0: off
   RandomSite site = RandomSite::init;

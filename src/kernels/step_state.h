@@ -53,7 +53,7 @@ struct StepState {
   // From step to step.
   int64_t updates = 0;  // completed updates
   LossScale scaling;
-  double outlier_z = 0;        // skip steps more than so many standard deviations above the mean; 0: off
+  double outlier_z = 0;        // steps this many standard deviations above the mean are skipped; 0: off
   ScalarWindow losses, norms;  // of the steps that were not skipped, with outlier_z
   // The loss or a gradient was NaN or infinite, and loss scaling is not the cause: no later step updates
   // anything.

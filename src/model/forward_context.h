@@ -9,6 +9,7 @@
 #include "model/adapter.h"
 #include "model/kv_cache.h"
 #include "model/rope_table.h"
+#include "tensor/device.h"
 
 namespace gpt {
 
@@ -52,8 +53,9 @@ class Observer {
 
 class WeightSource;
 
-// Called when the gradients of parameters `first` to `last`, by id, are final.
-using GradReadyHook = std::function<void(int first, int last)>;
+// Called in the backward pass for parameters `first` to `last`, by id, whose gradients are final once `event`
+// is reached.
+using GradReadyHook = std::function<void(int first, int last, const DeviceEvent& event)>;
 
 // The weights of a model, and how products read them.
 struct WeightViews {
@@ -123,7 +125,7 @@ struct BackwardContext : ForwardContext {
     return id < 0 || grads.empty() ? TensorView{} : grads[static_cast<size_t>(id)];
   }
   void gradient_ready(int id) const {
-    if (ready != nullptr && id >= 0) (*ready)(id, id);
+    if (ready != nullptr && id >= 0) (*ready)(id, id, ctx.device.record());
   }
 };
 

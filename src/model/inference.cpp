@@ -272,7 +272,7 @@ void Inference::write_logits(const ForwardContext& pass, const TensorView& norme
   copy_elements(own, logits);
 }
 
-// The last tokens of each part, as many as the caller wants the output of.
+// Selects the last `wanted` tokens of each part.
 void Inference::choose_output_rows(std::span<const Append> parts) {
   output_rows_.clear();
   output_seqs_.clear();

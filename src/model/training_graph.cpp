@@ -155,7 +155,8 @@ void TrainingGraph::announce_layer(const GradReadyHook& ready, int64_t layer) co
     first = std::find_if_not(first, specs.end(), is_other);
     const auto end = std::find_if(first, specs.end(), is_other);
     if (first != end)
-      ready(static_cast<int>(first - specs.begin()), static_cast<int>(end - specs.begin()) - 1);
+      ready(static_cast<int>(first - specs.begin()), static_cast<int>(end - specs.begin()) - 1,
+            backend_.device->record());
     first = end;
   }
 }

@@ -49,16 +49,18 @@ void ScoreTask::read(const SequenceModel::Append& part, int64_t first) {
   inference_.append({&part, 1}, logits);
   const int64_t scored = std::min(n, std::ssize(ids_) - next);  // nothing follows the last id
   selector_.rows.clear();
-  for (int64_t i = 0; i < scored; ++i)
+  std::vector<Selector::Token> tokens;
+  for (int64_t i = 0; i < scored; ++i) {
     selector_.rows.push_back({.row = i, .k = k_, .log_sum = true});
+    tokens.push_back({static_cast<size_t>(i), ids_[static_cast<size_t>(next + i)]});
+  }
   if (scored == 0) return;
   selector_.run(logits);
-  for (int64_t i = 0; i < scored; ++i) {
-    const auto row = static_cast<size_t>(i);
-    const int32_t id = ids_[static_cast<size_t>(next + i)];
+  const std::span<const float> token_logits = selector_.logits(tokens);
+  for (size_t row = 0; row < tokens.size(); ++row) {
     const double log_sum = selector_.selection(row).log_sum;
     Logprobs& score = scores_.emplace_back();
-    score.chosen = {id, selector_.logit(row, id) - log_sum};
+    score.chosen = {tokens[row].id, token_logits[row] - log_sum};
     rank(selector_.candidates(row), k_, log_sum, score.top);
   }
 }

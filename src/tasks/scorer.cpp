@@ -135,8 +135,8 @@ void Scorer::step(const PrefixTree& tree) {
   selector_.rows =
       transformed_indices(row, [](int64_t i) { return SelectRow{.row = i, .k = 1, .log_sum = true}; });
   if (row > 0) selector_.run(logits);
+  read(tree);
   for (Job& job : jobs_) {
-    read(tree, job);
     job.done += job.appended;
     if (job.done < std::ssize(job.ids)) continue;
     model_.reset(job.slot);
@@ -149,21 +149,30 @@ void Scorer::step(const PrefixTree& tree) {
   std::erase_if(jobs_, [](const Job& job) { return job.done == std::ssize(job.ids); });
 }
 
-// Adds what the rows of logits of a step say to the scores of the leaf's requests.
-void Scorer::read(const PrefixTree& tree, const Job& job) {
-  const auto length = std::ssize(job.ids);
-  for (int64_t i = 0; i < job.wanted; ++i) {
-    const auto row = static_cast<size_t>(job.first_row + i);
-    const double log_sum = selector_.selection(row).log_sum;
-    const int32_t likeliest = selector_.candidates(row).front().id;
-    const int64_t position = job.done + job.appended - job.wanted + i;
-    for (const size_t r : tree.node(job.node).sequences) {
-      if (position < length - requests_[r].scored) continue;
-      const int32_t id = requests_[r].ids[static_cast<size_t>(position) + 1];
-      scores_[r].logprob += selector_.logit(row, id) - log_sum;
-      scores_[r].greedy = scores_[r].greedy && id == likeliest;
+// Calls fn(row, request, id) for each scored id of a step, with the row of logits that predicts it.
+template <class F>
+void Scorer::for_scored(const PrefixTree& tree, F&& fn) const {
+  for (const Job& job : jobs_) {
+    for (int64_t i = 0; i < job.wanted; ++i) {
+      const int64_t position = job.done + job.appended - job.wanted + i;
+      for (const size_t r : tree.node(job.node).sequences) {
+        const ScoreRequest& request = requests_[r];
+        if (position < std::ssize(job.ids) - request.scored) continue;
+        fn(static_cast<size_t>(job.first_row + i), r, request.ids[static_cast<size_t>(position) + 1]);
+      }
     }
   }
+}
+
+// Adds the log-probabilities of the scored ids of a step to the scores of their requests.
+void Scorer::read(const PrefixTree& tree) {
+  scored_tokens_.clear();
+  for_scored(tree, [&](size_t row, size_t, int32_t id) { scored_tokens_.push_back({row, id}); });
+  const float* logit = selector_.logits(scored_tokens_).data();
+  for_scored(tree, [&](size_t row, size_t r, int32_t id) {
+    scores_[r].logprob += *logit++ - selector_.selection(row).log_sum;
+    scores_[r].greedy = scores_[r].greedy && id == selector_.candidates(row).front().id;
+  });
 }
 
 }  // namespace gpt

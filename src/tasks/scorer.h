@@ -59,12 +59,15 @@ class Scorer {
   bool start(Job& job);
   void admit(const PrefixTree& tree);
   void step(const PrefixTree& tree);
-  void read(const PrefixTree& tree, const Job& job);
+  template <class F>
+  void for_scored(const PrefixTree& tree, F&& fn) const;
+  void read(const PrefixTree& tree);
 
   SequenceModel& model_;
   int64_t step_rows_, logit_rows_;
   Buffer logits_;  // [logit_rows, V]
   Selector selector_;
+  std::vector<Selector::Token> scored_tokens_;  // of a step
   Counts counts_;
   // Of the run.
   std::span<const ScoreRequest> requests_;

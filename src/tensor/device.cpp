@@ -17,9 +17,15 @@ size_t physical_memory() {
 
 }  // namespace
 
+std::byte* Device::map(std::span<const std::byte> host) {
+  std::byte* const data = allocate(host.size(), "a mapped file");
+  upload(data, host.data(), {.width = host.size(), .rows = 1});
+  return data;
+}
+
 void Device::download(std::byte* to, const std::byte* from, const Rows2d& rows) {
-  do_download(to, from, rows);
-  require_no_error();
+  enqueue_download(to, from, rows);
+  synchronize();
 }
 
 void Device::wait(const DeviceEvent& event) {
@@ -106,6 +112,11 @@ MappedView::~MappedView() {
 }
 
 void copy_elements(const TensorView& from, const TensorView& to) {
+  enqueue_copy(from, to);
+  if (from.device != nullptr && to.device == nullptr) from.device->synchronize();
+}
+
+void enqueue_copy(const TensorView& from, const TensorView& to) {
   GPT_ASSERT(from.dtype == to.dtype && from.rows() == to.rows() && from.cols() == to.cols());
   GPT_ASSERT(from.transposed == to.transposed);
   const Lines source = lines_of(from), target = lines_of(to);
@@ -116,7 +127,7 @@ void copy_elements(const TensorView& from, const TensorView& to) {
   if (to.device == nullptr && from.device == nullptr) {
     HostDevice().copy(out, in, rows);
   } else if (to.device == nullptr) {
-    from.device->download(out, in, rows);
+    from.device->enqueue_download(out, in, rows);
   } else if (from.device == nullptr) {
     to.device->upload(out, in, rows);
   } else {

@@ -51,16 +51,20 @@ class Device {
   virtual std::byte* allocate(size_t bytes, const char* what) = 0;
   // Frees memory once everything that is queued has run.
   virtual void release(std::byte* data, size_t bytes) noexcept = 0;
-  // Returns a read-only device copy of host data such as a mapped file, in place where the device can read
-  // it there. `host` must stay as it is until `unmap`.
-  virtual std::byte* map(std::span<const std::byte> host) = 0;
-  virtual void unmap(std::byte* data, std::span<const std::byte> host) noexcept = 0;
+  // Returns host data such as a mapped file for ops to read: a copy, or the data itself if the device can
+  // read it there. `host` must not change until `unmap`.
+  virtual std::byte* map(std::span<const std::byte> host);
+  virtual void unmap(std::byte* data, std::span<const std::byte> host) noexcept {
+    release(data, host.size());
+  }
 
   // Copies host data to the device, after everything that is queued. `from` may change once the call has
   // returned.
   virtual void upload(std::byte* to, const std::byte* from, const Rows2d& rows) = 0;
-  // Waits for everything that is queued and copies device data to the host. Throws Error when an op has
-  // failed.
+  // Queues a copy of device data to the host. An event recorded after the call marks its completion. Until
+  // then `to` must stay valid and must not be accessed.
+  virtual void enqueue_download(std::byte* to, const std::byte* from, const Rows2d& rows) = 0;
+  // Copies device data to the host and waits for the copy. Throws Error when an op has failed.
   void download(std::byte* to, const std::byte* from, const Rows2d& rows);
   // Copies between two places of the device that do not overlap, after everything that is queued.
   virtual void copy(std::byte* to, const std::byte* from, const Rows2d& rows) = 0;
@@ -76,7 +80,6 @@ class Device {
   void require_no_error() const;
 
  protected:
-  virtual void do_download(std::byte* to, const std::byte* from, const Rows2d& rows) = 0;
   virtual void do_wait(const DeviceEvent& event) = 0;
 
  private:
@@ -92,13 +95,13 @@ class HostDevice final : public Device {
   std::byte* map(std::span<const std::byte> host) override { return const_cast<std::byte*>(host.data()); }
   void unmap(std::byte*, std::span<const std::byte>) noexcept override {}
   void upload(std::byte* to, const std::byte* from, const Rows2d& rows) override { copy(to, from, rows); }
+  void enqueue_download(std::byte* to, const std::byte* from, const Rows2d& rows) override {
+    copy(to, from, rows);
+  }
   void copy(std::byte* to, const std::byte* from, const Rows2d& rows) override;
   DeviceEvent record() override { return {}; }
 
  private:
-  void do_download(std::byte* to, const std::byte* from, const Rows2d& rows) override {
-    copy(to, from, rows);
-  }
   void do_wait(const DeviceEvent&) override {}
 };
 
@@ -126,6 +129,8 @@ class MappedView {
 // Copies the elements of one view to another of the same type, rows and columns. Each may be on the host or
 // on a device. The host waits if `to` is on the host and `from` is not.
 void copy_elements(const TensorView& from, const TensorView& to);
+// The same without the wait, see Device::enqueue_download.
+void enqueue_copy(const TensorView& from, const TensorView& to);
 
 // A host array where ops reach it: itself where they read host memory, else a copy on the device. Used again
 // and again it allocates only when an array is longer than all before.
@@ -157,10 +162,13 @@ class DeviceArray {
       device_->upload(copy_.data(), reinterpret_cast<const std::byte*>(host.data()), rows(host.size()));
     return {copy_.template as<T>(), host.size()};
   }
-  // Copies the first element, as it is after everything that is queued, to other memory of the device. Not
-  // for the host.
-  void copy_to(std::byte* to) const { device_->copy(to, copy_.data(), {.width = sizeof(T), .rows = 1}); }
-  // Waits for the ops and copies the array of the last `share` back to the host.
+  // Queues a copy of the array of the last `share` to the host (Device::enqueue_download). Does nothing on
+  // the host, where ops wrote the array itself.
+  void enqueue_download(std::span<T> host) const {
+    if (device_ == nullptr) return;
+    device_->enqueue_download(reinterpret_cast<std::byte*>(host.data()), copy_.data(), rows(host.size()));
+  }
+  // The same, and waits for the copy.
   void download(std::span<T> host) const {
     if (device_ == nullptr) return;
     device_->download(reinterpret_cast<std::byte*>(host.data()), copy_.data(), rows(host.size()));

@@ -23,7 +23,6 @@ class DeviceSpan {
   explicit operator bool() const { return data_ != nullptr; }
   size_t size() const { return size_; }
   DeviceSpan subspan(size_t from, size_t n) const { return {data_ + from, n}; }
-  DeviceSpan first(size_t n) const { return {data_, n}; }
 
  private:
   template <class>

@@ -83,9 +83,18 @@ class AdamW : public Optimizer {
         ranges.push_back({both.begin - piece.begin, both.end - piece.begin,
                           table_[id].decay ? settings_.weight_decay : 0, settings_.scale(id)});
       }
-      add_update_squares(ctx, adamw_rule(settings_), weights.range(piece.begin, piece.end),
-                         state.is_whole() ? state[0] : state.piece(0, k),
-                         state.is_whole() ? state[1] : state.piece(1, k), ids, ranges, step, sums);
+      std::vector<double> values(2 * ranges.size());
+      DeviceArray<double> device_values(&ctx.device);
+      update_squares(ctx, adamw_rule(settings_), weights.range(piece.begin, piece.end),
+                     state.is_whole() ? state[0] : state.piece(0, k),
+                     state.is_whole() ? state[1] : state.piece(1, k), ranges, step,
+                     device_values.share(values, Access::write));
+      device_values.download(values);
+      for (size_t i = 0; i < ids.size(); ++i) {
+        UpdateSquares& sum = sums[static_cast<size_t>(ids[i])];
+        sum.update += values[2 * i];
+        sum.weight += values[2 * i + 1];
+      }
     }
     return sums;
   }
@@ -114,12 +123,9 @@ class AdamW : public Optimizer {
 
 }  // namespace
 
-void add_update_squares(const ExecContext& ctx, const AdamWRule& rule, const TensorView& param,
-                        const TensorView& m, const TensorView& v, std::span<const int> ids,
-                        std::span<const AdamWRange> ranges, DeviceSpan<const StepState> step,
-                        std::vector<UpdateSquares>& sums) {
-  std::vector<double> values(2 * ranges.size());
-  DeviceArray<double> device_values(&ctx.device);
+void update_squares(const ExecContext& ctx, const AdamWRule& rule, const TensorView& param,
+                    const TensorView& m, const TensorView& v, std::span<const AdamWRange> ranges,
+                    DeviceSpan<const StepState> step, DeviceSpan<double> sums) {
   ctx.kernels.update_squares(ctx, {.param = param,
                                    .m = m,
                                    .v = v,
@@ -128,13 +134,7 @@ void add_update_squares(const ExecContext& ctx, const AdamWRule& rule, const Ten
                                    .beta2 = rule.beta2,
                                    .eps = rule.eps,
                                    .step = step,
-                                   .sums = device_values.share(values, Access::write)});
-  device_values.download(values);
-  for (size_t i = 0; i < ids.size(); ++i) {
-    UpdateSquares& sum = sums[static_cast<size_t>(ids[i])];
-    sum.update += values[2 * i];
-    sum.weight += values[2 * i + 1];
-  }
+                                   .sums = sums});
 }
 
 std::unique_ptr<Optimizer> make_adamw(const ParamTable& table, const OptimizerSettings& settings) {

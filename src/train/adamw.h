@@ -13,10 +13,10 @@ inline AdamWRule adamw_rule(const OptimizerSettings& s) {
   return {.beta1 = s.beta1, .beta2 = s.beta2, .eps = s.eps, .weight_decay = s.weight_decay};
 }
 
-// Adds the squares of the last update of ranges of `param`, with moments m and v, to sums[ids[i]].
-void add_update_squares(const ExecContext& ctx, const AdamWRule& rule, const TensorView& param,
-                        const TensorView& m, const TensorView& v, std::span<const int> ids,
-                        std::span<const AdamWRange> ranges, DeviceSpan<const StepState> step,
-                        std::vector<UpdateSquares>& sums);
+// Calls the op update_squares: sums [2 ranges] gets the sums of squares of the last update of each range of
+// `param`, with moments m and v, and of its weights.
+void update_squares(const ExecContext& ctx, const AdamWRule& rule, const TensorView& param,
+                    const TensorView& m, const TensorView& v, std::span<const AdamWRange> ranges,
+                    DeviceSpan<const StepState> step, DeviceSpan<double> sums);
 
 }  // namespace gpt

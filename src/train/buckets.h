@@ -10,8 +10,7 @@ namespace gpt {
 
 class ParamTable;
 
-// Elements of a buffer of parameters (ParamLayout) are ElementRange.
-// What both have: empty where that is nothing.
+// Returns the intersection of two ranges, empty if they do not overlap.
 ElementRange common(const ElementRange& a, const ElementRange& b);
 
 // How gradients, and with ZeRO what the optimizer keeps (Rajbhandari et al. 2020, section 5), are divided

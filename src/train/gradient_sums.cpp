@@ -103,15 +103,18 @@ bool GradientSums::overlaps(int id, int64_t bucket) const {
 GradReadyHook GradientSums::sending(int64_t round) {
   if (processes_.size() == 1) return {};
   round_ = round;
-  return [this](int first_id, int last_id) {
+  return [this](int first_id, int last_id, const DeviceEvent& event) {
     for (int id = first_id; id <= last_id; ++id)
-      done(id);
+      done(id, event);
   };
 }
 
-void GradientSums::done(int id) {
+// Events of one queue are reached in order: the last one of a bucket is enough.
+void GradientSums::done(int id, const DeviceEvent& event) {
   for (int64_t i = 0; i < buckets_.count(); ++i) {
-    if (overlaps(id, i) && --pending_[static_cast<size_t>(i)] == 0) send(i);
+    if (!overlaps(id, i) || --pending_[static_cast<size_t>(i)] > 0) continue;
+    backend_.device->wait(event);
+    send(i);
   }
 }
 

@@ -53,7 +53,7 @@ class GradientSums {
 
  private:
   bool overlaps(int id, int64_t bucket) const;
-  void done(int id);
+  void done(int id, const DeviceEvent& event);
   void send(int64_t bucket);
   void complete_next();
   Communicator::Handle share_sums(int64_t bucket);
@@ -80,7 +80,8 @@ class GradientSums {
   Communicator& processes_;
   Backend backend_;
   Buckets buckets_;
-  size_t in_flight_, places_;  // of buckets that are sent; of those that are rounded
+  size_t in_flight_;  // the most buckets in flight
+  size_t places_;     // buckets for which messages_ has room
   ShardMap shard_map_;
   ParamLayout layout_;
   int64_t own_elements_ = 0;

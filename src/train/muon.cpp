@@ -133,8 +133,10 @@ class Muon : public Optimizer {
   std::vector<UpdateSquares> last_update(const ExecContext& ctx, const ParamBuffer& weights,
                                          const OptimizerState& state,
                                          DeviceSpan<const StepState> step) const override {
-    std::vector<UpdateSquares> sums(static_cast<size_t>(table_.count()));
-    std::vector<int> matrices;
+    std::vector<double> values(2 * static_cast<size_t>(table_.count()));  // of AdamW, by parameter
+    DeviceArray<double> device_values(&ctx.device), device_squares(&ctx.device);
+    const DeviceSpan<double> shared_values = device_values.share(values, Access::write);
+    std::vector<int> matrices, others;
     std::vector<ElementRange> ranges;
     for_own(state, [&](const Own& own) {
       const Part& part = parts_[static_cast<size_t>(own.id)];
@@ -147,18 +149,27 @@ class Muon : public Optimizer {
       }
       const AdamWRule rule = rule_of(own.id);
       const AdamWRange range{0, size, rule.weight_decay, rule.lr_scale};
-      add_update_squares(ctx, rule, flat(weights[own.id], own.range.begin, size), flat(own.m, 0, size),
-                         flat(state[part.v], 0, size), {&own.id, 1}, {&range, 1}, step, sums);
+      others.push_back(own.id);
+      update_squares(ctx, rule, flat(weights[own.id], own.range.begin, size), flat(own.m, 0, size),
+                     flat(state[part.v], 0, size), {&range, 1}, step,
+                     shared_values.subspan(2 * static_cast<size_t>(own.id), 2));
     });
     std::vector<double> squares(ranges.size());
-    DeviceArray<double> device_squares(&ctx.device);
     ctx.kernels.range_squares(
         ctx, {.x = weights.all(), .ranges = ranges, .sums = device_squares.share(squares, Access::write)});
-    device_squares.download(squares);
-    const MappedView changes(state[kChange], Access::read);
+    std::vector<float> changes(static_cast<size_t>(state[kChange].size()));
+    device_values.enqueue_download(values);
+    device_squares.enqueue_download(squares);
+    enqueue_copy(state[kChange], make_view(changes.data(), {std::ssize(changes)}));
+    ctx.device.synchronize();
+    std::vector<UpdateSquares> sums(static_cast<size_t>(table_.count()));
+    for (const int i : others) {
+      const auto id = static_cast<size_t>(i);
+      sums[id] = {.update = values[2 * id], .weight = values[2 * id + 1]};
+    }
     for (size_t i = 0; i < matrices.size(); ++i) {
       const auto id = static_cast<size_t>(matrices[i]);
-      sums[id] = {.update = double{changes->as<float>()[parts_[id].change]}, .weight = squares[i]};
+      sums[id] = {.update = double{changes[static_cast<size_t>(parts_[id].change)]}, .weight = squares[i]};
     }
     return sums;
   }

@@ -90,8 +90,8 @@ class Optimizer {
   virtual ScratchNeed scratch(const KernelTable&, DType) const { return {}; }
   // Of the products in an update.
   virtual double flops() const { return 0; }
-  // Updates all trainable parameters with lr and updates of the step; gradients are multiplied with its
-  // grad_scale first. If that is 0 nothing changes. Only calls ops, which read `step`.
+  // Calls the ops that update all trainable parameters. They read the learning rate, the number of updates
+  // and grad_scale, the factor of the gradients, from `step`, and change nothing if grad_scale is 0.
   virtual void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
                       const OptimizerState& state, DeviceSpan<const StepState> step) const = 0;
   // Returns the sums of squares of the last update, by parameter id: of the part of each parameter that is

@@ -56,6 +56,13 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
   GPT_ASSERT(options.micro_batch % options.graph.objective->group() == 0);
 }
 
+TrainStep::~TrainStep() {
+  try {
+    backend_.device->synchronize();
+  } catch (const Error&) {  // of an op, and already reported to whoever waited for it
+  }
+}
+
 // The first sample in the batch of the shard that this process computes in a round.
 int64_t TrainStep::first_of_round(int64_t round) const {
   return (round * options_.communicator->size() + options_.communicator->rank()) * shard_samples();
@@ -90,22 +97,15 @@ const StepState& TrainStep::state() const {
 }
 
 TrainStep::Snapshot TrainStep::snapshot() {
-  if (backend_.device->is_host()) return {.slot = 0, .event = {}, .state = state()};
-  if (snapshots_.size() == 0)
-    snapshots_ = Buffer(kSnapshots * sizeof(StepState), "states of steps", backend_.device.get());
   const size_t slot = next_slot_++ % kSnapshots;
-  device_state_.copy_to(snapshots_.data() + slot * sizeof(StepState));
-  return {.slot = slot, .event = backend_.device->record(), .state = {}};
+  snapshots_[slot] = state_;  // of the newest step if ops write to host memory
+  device_state_.enqueue_download({&snapshots_[slot], 1});
+  return {.slot = slot, .event = backend_.device->record()};
 }
 
-StepState TrainStep::read(const Snapshot& s) const {
-  if (backend_.device->is_host()) return s.state;
+const StepState& TrainStep::read(const Snapshot& s) const {
   backend_.device->wait(s.event);
-  StepState state;
-  backend_.device->download(reinterpret_cast<std::byte*>(&state),
-                            snapshots_.data() + s.slot * sizeof(StepState),
-                            {.width = sizeof(StepState), .rows = 1});
-  return state;
+  return snapshots_[s.slot];
 }
 
 void TrainStep::begin(const StepInputs& start, const FillBatch& fill) {

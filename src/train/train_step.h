@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -43,6 +44,7 @@ class TrainStep {
   TrainStep(const Model& model, const ParamBuffer& weights, std::unique_ptr<Optimizer> optimizer,
             const Backend& backend, const Options& options);
 
+  ~TrainStep();                          // waits for the device, which writes to its snapshots
   TrainStep(const TrainStep&) = delete;  // ops have the address of its state
   TrainStep& operator=(const TrainStep&) = delete;
 
@@ -80,16 +82,15 @@ class TrainStep {
 
   // The state of the newest step. Waits for the device.
   const StepState& state() const;
-  // The state after the newest update, to be read later: `read` waits only for that step. Up to kSnapshots
-  // may be unread.
+  // The state after the newest update, to be read later. `read` waits for that step alone and not for what
+  // was queued after it. The result is valid until kSnapshots more snapshots were taken.
   struct Snapshot {
     size_t slot = 0;
     DeviceEvent event;
-    StepState state;  // of a host device
   };
   static constexpr size_t kSnapshots = 4;
   Snapshot snapshot();
-  StepState read(const Snapshot& snapshot) const;
+  const StepState& read(const Snapshot& snapshot) const;
   bool is_skipped() const { return state().grad_scale == 0; }
   // The first weight, activation or gradient of the step that is NaN or infinite, for a message; "" if none
   // is.
@@ -148,7 +149,7 @@ class TrainStep {
   mutable bool is_stale_ = false;
   DeviceArray<StepState> device_state_;
   DeviceSpan<StepState> shared_;  // the state as ops see it
-  Buffer snapshots_;              // [kSnapshots] StepState, on a device
+  std::array<StepState, kSnapshots> snapshots_;
   size_t next_slot_ = 0;
   Buffer block_sums_;                   // fp64
   int64_t samples_;                     // of this process

@@ -216,8 +216,8 @@ TEST(Counts, EveryPresetCompletes) {
   EXPECT_THROW(preset("nanochat-d34"), UsageError);
 }
 
-// Parameters lie in table order, aligned, contiguous_with_previous ones directly behind each other, and none
-// overlap.
+// Parameters are stored in table order, aligned and without overlap. One that is contiguous_with_previous
+// starts where the previous one ends.
 TEST(Params, LieInOneBuffer) {
   for (const SmallConfig& small : small_configs()) {
     const Model model(make_config(small));

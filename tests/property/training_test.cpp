@@ -71,6 +71,38 @@ Outcome train(const Shape2& shape, Isa isa, int threads, bool recompute, DType d
   return outcome;
 }
 
+// Gradients do not change after the event of their hook, which is called once for each parameter.
+TEST(GradReadyHooks, EventsMarkFinalGradients) {
+  for (const char* name : {"gpt2", "llama", "nanochat"}) {
+    const ModelConfig c = make_config(small_config(name));
+    const RandomModel random(c, DType::f32);
+    const ParamBuffer grads(random.model.table, DType::f32, "test gradients", device());
+    ThreadPool pool(1);
+    const Backend b = backend(pool, best_isa());
+    TrainingGraph graph(random.model, 2, 5, {}, b);
+    const std::vector<int32_t> ids = random_ids(10, c.vocab_size, 1),
+                               targets = random_ids(10, c.vocab_size, 2);
+    std::vector<std::vector<float>> ready(static_cast<size_t>(random.model.table.count()));
+    const GradReadyHook hook = [&](int first, int last, const DeviceEvent& event) {
+      b.device->wait(event);
+      if (is_shadow()) {
+        EXPECT_EQ(shadow_device().pending(), 0);
+      }
+      for (int id = first; id <= last; ++id) {
+        EXPECT_TRUE(ready[static_cast<size_t>(id)].empty()) << random.model.table[id].name;
+        ready[static_cast<size_t>(id)] = floats(grads[id]);
+      }
+    };
+    StepState step{.loss_weight = 1};
+    DeviceArray<StepState> state(device());
+    graph.forward_backward({.ids = ids.data(), .targets = targets.data()}, grads, false,
+                           state.share({&step, 1}), hook);
+    for (int id = 0; id < random.model.table.count(); ++id)
+      EXPECT_EQ(ready[static_cast<size_t>(id)], floats(grads[id]))
+          << name << " " << random.model.table[id].name;
+  }
+}
+
 class Threads : public testing::TestWithParam<std::tuple<Isa, DType>> {};
 
 TEST_P(Threads, TrainingBitsDoNotDependOnTheirNumber) {

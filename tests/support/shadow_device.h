@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -18,43 +19,28 @@
 #include <vector>
 
 #include "support/op_pointers.h"
+#include "support/reserved_range.h"
 
 namespace gpt::test {
 
 class ShadowDevice final : public Device {
  public:
-  ShadowDevice() {
-    void* const p = mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) throw std::runtime_error("mmap failed");
-    begin_ = end_ = address(p);
-  }
-
   std::byte* allocate(size_t bytes, const char*) override {
     // A page more, so that no two allocations touch: they are not one.
     const size_t size = (bytes + kPage - 1) / kPage * kPage + kPage;
     const std::lock_guard lock(mutex_);
     const uintptr_t begin = gap_of(size);
-    if (begin + size > begin_ + kReserved)
+    if (begin + size > begin_ + range_.size())
       throw std::runtime_error("the memory of the shadow device is full");
     end_ = std::max(end_, begin + size);
     regions_[begin] = size;
     return static_cast<std::byte*>(pointer(begin));
   }
   void release(std::byte* data, size_t) noexcept override {
-    const std::lock_guard lock(mutex_);
-    queue_.push_back([this, data] {
+    enqueue([this, data] {
       madvise(data, regions_.at(address(data)), MADV_DONTNEED);
       regions_.erase(address(data));
     });
-  }
-  // Mapped files are copied: the host could change or unmap them.
-  std::byte* map(std::span<const std::byte> host) override {
-    std::byte* const data = allocate(host.size(), "a mapped file");
-    upload(data, host.data(), {.width = host.size(), .rows = 1});
-    return data;
-  }
-  void unmap(std::byte* data, std::span<const std::byte> host) noexcept override {
-    release(data, host.size());
   }
 
   void upload(std::byte* to, const std::byte* from, const Rows2d& r) override {
@@ -66,20 +52,29 @@ class ShadowDevice final : public Device {
         std::memcpy(to + row * r.to_pitch, bytes.data() + row * r.width, r.width);
     });
   }
+  void enqueue_download(std::byte* to, const std::byte* from, const Rows2d& r) override { copy(to, from, r); }
   void copy(std::byte* to, const std::byte* from, const Rows2d& r) override {
     enqueue([to, from, r] { HostDevice().copy(to, from, r); });
   }
   DeviceEvent record() override {
     const std::lock_guard lock(mutex_);
-    return {enqueued_};
+    return {completed_ + queue_.size()};
   }
 
-  // Runs `work` after everything that is queued, at the latest when somebody waits.
+  // Runs `work` after everything that is queued, at the latest when the host waits for a later event.
   void enqueue(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(work));
-    ++enqueued_;
-    if (queue_.size() >= kLongest) run();
+    if (queue_.size() >= kLongest) run_until(completed_ + queue_.size());
+  }
+  // The number of queued transfers and ops that have not run, and of waits for one that had not.
+  size_t pending() const {
+    const std::lock_guard lock(mutex_);
+    return queue_.size();
+  }
+  size_t waits() const {
+    const std::lock_guard lock(mutex_);
+    return waits_;
   }
   // Aborts where [p, p + bytes) is not in memory that is allocated.
   void require(const char* op, std::string_view field, const void* p, size_t bytes) const {
@@ -98,26 +93,23 @@ class ShadowDevice final : public Device {
 
  private:
   static constexpr uintptr_t kPage = 4096;
-  static constexpr size_t kReserved = size_t{1} << 38;
   static constexpr size_t kLongest = 512;  // entries of the queue
 
   static uintptr_t address(const void* p) { return reinterpret_cast<uintptr_t>(p); }
   static void* pointer(uintptr_t p) { return reinterpret_cast<void*>(p); }
 
-  void do_download(std::byte* to, const std::byte* from, const Rows2d& r) override {
+  void do_wait(const DeviceEvent& event) override {
     const std::lock_guard lock(mutex_);
-    queue_.push_back([to, from, r] { HostDevice().copy(to, from, r); });
-    run();
+    if (completed_ < event.ticket) ++waits_;
+    run_until(event.ticket);
   }
-  void do_wait(const DeviceEvent&) override {
-    const std::lock_guard lock(mutex_);
-    run();
-  }
-  void run() {
+  // A ticket counts all work up to that of the event.
+  void run_until(uint64_t ticket) {
     mprotect(pointer(begin_), end_ - begin_, PROT_READ | PROT_WRITE);
-    for (const std::function<void()>& work : queue_)
-      work();
-    queue_.clear();
+    for (; completed_ < ticket; ++completed_) {
+      queue_.front()();
+      queue_.pop_front();
+    }
     mprotect(pointer(begin_), end_ - begin_, PROT_NONE);
   }
 
@@ -131,10 +123,12 @@ class ShadowDevice final : public Device {
 
   mutable std::recursive_mutex mutex_;
   std::map<uintptr_t, size_t> regions_;
-  std::vector<std::function<void()>> queue_;
-  uint64_t enqueued_ = 0;
-  uintptr_t begin_ = 0, end_ = 0;  // of the reserved range, as far as it was used
-  ThreadPool pool_{1};             // the scratch memory of a call is for one thread at least
+  std::deque<std::function<void()>> queue_;
+  uint64_t completed_ = 0;  // entries of the queue that have run
+  size_t waits_ = 0;
+  ReservedRange range_{size_t{1} << 38};
+  uintptr_t begin_ = address(range_.begin()), end_ = begin_;  // the part of the range that was used
+  ThreadPool pool_{1};  // the scratch memory of a call is for one thread at least
 };
 
 inline ShadowDevice& shadow_device() {

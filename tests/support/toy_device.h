@@ -3,46 +3,35 @@
 // A second device, as small as a backend can be: it has memory of its own, computes three ops itself and runs
 // all others by download, CPU kernel and upload.
 
-#include <sys/mman.h>
-
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <stdexcept>
 #include <vector>
 
 #include "kernels/kernel_table.h"
 #include "support/op_pointers.h"
+#include "support/reserved_range.h"
 
 namespace gpt::test {
 
 // Its addresses are those of a range that nobody can read; the bytes are elsewhere.
 class ToyDevice final : public Device {
  public:
-  ToyDevice() {
-    void* const p = mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) throw std::runtime_error("mmap failed");
-    base_ = static_cast<std::byte*>(p);
-  }
-  ~ToyDevice() override { munmap(base_, kReserved); }
-
   std::byte* allocate(size_t bytes, const char*) override {
     const std::lock_guard lock(mutex_);
     const size_t begin = bytes_.size();
     bytes_.resize(begin + (bytes + 4095) / 4096 * 4096);
-    if (bytes_.size() > kReserved) throw std::runtime_error("the toy device is full");
-    return base_ + begin;
+    if (bytes_.size() > addresses_.size()) throw std::runtime_error("the toy device is full");
+    return addresses_.begin() + begin;
   }
   void release(std::byte*, size_t) noexcept override {}
-  std::byte* map(std::span<const std::byte> host) override {
-    std::byte* const data = allocate(host.size(), "a mapped file");
-    upload(data, host.data(), {.width = host.size(), .rows = 1});
-    return data;
-  }
-  void unmap(std::byte*, std::span<const std::byte>) noexcept override {}
   void upload(std::byte* to, const std::byte* from, const Rows2d& rows) override {
     const std::lock_guard lock(mutex_);
     HostDevice().copy(at(to), from, rows);
+  }
+  void enqueue_download(std::byte* to, const std::byte* from, const Rows2d& rows) override {
+    const std::lock_guard lock(mutex_);
+    HostDevice().copy(to, at(from), rows);
   }
   void copy(std::byte* to, const std::byte* from, const Rows2d& rows) override {
     const std::lock_guard lock(mutex_);
@@ -63,16 +52,11 @@ class ToyDevice final : public Device {
   int own_ops = 0;  // calls of the ops that it computes itself
 
  private:
-  static constexpr size_t kReserved = size_t{1} << 36;
-  void do_download(std::byte* to, const std::byte* from, const Rows2d& rows) override {
-    const std::lock_guard lock(mutex_);
-    HostDevice().copy(to, at(from), rows);
-  }
   void do_wait(const DeviceEvent&) override {}
-  std::byte* at(const std::byte* p) { return bytes_.data() + (p - base_); }
+  std::byte* at(const std::byte* p) { return bytes_.data() + (p - addresses_.begin()); }
 
   std::mutex mutex_;
-  std::byte* base_;
+  ReservedRange addresses_{size_t{1} << 36};
   std::vector<std::byte> bytes_;
 };
 

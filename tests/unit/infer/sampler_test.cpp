@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "kernels/select.h"
 #include "support/names.h"
+#include "support/shadow_device.h"
 #include "unit/infer/fixed_sampler.h"
 
 namespace gpt {
@@ -333,6 +334,45 @@ TEST(Sampler, DrawsForManyAsForEachAlone) {
       EXPECT_EQ(draws[i].result.chosen.logprob, alone.result.chosen.logprob) << i;
       EXPECT_EQ(draws[i].result.top.size(), alone.result.top.size()) << i;
     }
+  }
+}
+
+// Waits once for candidates and all scores, and once for the log-probabilities of the chosen tokens, whatever
+// the number of rows.
+TEST(Sampler, WaitsForADeviceTwiceInACall) {
+  constexpr int64_t kVocab = 300, kRows = 8;
+  RandomStream random(6, RandomSite::test);
+  std::vector<float> logits(kVocab * kRows);
+  for (float& x : logits)
+    x = static_cast<float>(random.normal());
+  const SamplingParams params[] = {{}, {.top_p = 0.9, .logit_bias = {{3, 2}}}, {.top_k = 5}};
+  ThreadPool pool(2);
+  const auto draw = [&](const Backend& backend, const TensorView& rows) {
+    Sampler sampler(backend, kVocab);
+    std::vector<Draw> draws;
+    for (uint64_t i = 0; i < kRows; ++i)
+      draws.push_back({.params = &params[i % 3],
+                       .random = RandomStream(1, RandomSite::test, i),
+                       .logprobs = static_cast<int64_t>(i % 2)});
+    sampler.draw(rows, draws);
+    return draws;
+  };
+  test::ShadowDevice& shadow = test::shadow_device();
+  const test::ShadowKernels kernels(kernel_table(Isa::ref));
+  const TensorView host = make_view(logits.data(), {kRows, kVocab});
+  Buffer memory(logits.size() * sizeof(float), "logits", &shadow);
+  const TensorView on_device = memory.view(0, DType::f32, host.dims());
+  copy_elements(host, on_device);
+  const size_t waits = shadow.waits();
+  const std::vector<Draw> found =
+      draw({pool, kernels, std::shared_ptr<Device>(&shadow, [](Device*) {})}, on_device);
+  EXPECT_EQ(shadow.waits(), waits + 2);
+  const std::vector<Draw> expected = draw(host_backend(pool, Isa::ref), host);
+  for (size_t i = 0; i < kRows; ++i) {
+    EXPECT_EQ(found[i].error, "") << i;
+    EXPECT_EQ(found[i].id, expected[i].id) << i;
+    EXPECT_EQ(found[i].result.chosen.id, expected[i].id) << i;
+    EXPECT_EQ(found[i].result.chosen.logprob, expected[i].result.chosen.logprob) << i;
   }
 }
 

@@ -115,7 +115,7 @@ TEST(GradientSums, AreAddedInTheOrderOfShards) {
         const GradReadyHook announce = sums.sending(round);
         if (announce) {  // from the last parameter to the first, as the backward pass does
           for (int id = table.count() - 1; id >= 0; --id)
-            announce(id, id);
+            announce(id, id, {});
         }
         sums.finish_round(round);
       }
@@ -175,7 +175,7 @@ TEST(GradientSums, RoundedMessagesAreWithinHalfAUnitOfBf16) {
             g[i] = number(member.rank(), step, i);
           const GradReadyHook announce = sums.sending(0);
           for (int id = table.count() - 1; id >= 0; --id)
-            announce(id, id);
+            announce(id, id, {});
           sums.finish_round(0);
         }
         if (keeps != Keeps::all) sums.gather(grads.all(), 1, sums.shard_map(), "gathering");

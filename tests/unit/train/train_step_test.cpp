@@ -87,6 +87,38 @@ TEST(LayersThatDiffer, AreTrained) {
     EXPECT_NE(floats(random.weights[scales[i]])[0], before[i]) << table[scales[i]].name;
 }
 
+// A step is read while the next one is queued: the read neither runs it nor sees its state.
+TEST_F(TrainStepTest, ReadsAStepWhileTheNextOneIsQueued) {
+  TrainStep step = make(kBatch);
+  step.compute_gradients({.step = 0, .lr = 1e-2}, fill());
+  step.update();
+  const TrainStep::Snapshot first = step.snapshot();
+  step.compute_gradients({.step = 1, .lr = 1e-2}, fill());
+  step.update();
+  const TrainStep::Snapshot second = step.snapshot();
+  const StepState& state = step.read(first);
+  EXPECT_EQ(state.step, 0);
+  EXPECT_EQ(state.updates, 1);
+  EXPECT_GT(state.norm, 0);
+  if (is_shadow()) {
+    EXPECT_GT(shadow_device().pending(), 0) << "the read waited for the next step";
+  }
+  EXPECT_EQ(step.read(second).updates, 2);
+  EXPECT_LT(step.read(second).loss, state.loss);
+}
+
+// A device writes to the snapshots of a step, so their memory must outlive the queue.
+TEST_F(TrainStepTest, WaitsForUnreadSnapshotsBeforeItIsDestroyed) {
+  size_t waits = 0;
+  {
+    TrainStep step = make(kBatch);
+    step.compute_gradients({}, fill());
+    step.snapshot();
+    waits = shadow_device().waits();
+  }
+  EXPECT_EQ(shadow_device().waits(), waits + (is_shadow() ? 1 : 0));
+}
+
 TEST_F(TrainStepTest, MicroBatchesAddUp) {
   TrainStep whole = make(kBatch), parts = make(1);
   whole.compute_gradients({}, fill());
@@ -141,6 +173,44 @@ TEST_F(TrainStepTest, NamesTheFirstThatIsNotFinite) {
     FAIL() << "such weights would be saved";
   } catch (const Error& error) {
     EXPECT_TRUE(names(error.what(), {model().table[gain].name}));
+  }
+}
+
+double squares(const std::vector<float>& x) {
+  double sum = 0;
+  for (const float y : x)
+    sum += double{y} * y;
+  return sum;
+}
+
+TEST_F(TrainStepTest, SquaresOfTheLastUpdateTakeOneWait) {
+  for (const char* optimizer : {"adamw", "muon", "muon-nanochat"}) {
+    const RandomModel random(model().config, DType::f32);
+    const ParamTable& table = random.model.table;
+    TrainConfig config{.batch_size = kBatch, .micro_batch = kBatch, .optimizer = optimizer};
+    complete(config);
+    TrainStep step(random.model, random.weights, make_optimizer(config, table), backend(pool_, best_isa()),
+                   step_options(config, table, kTokens));
+    step.compute_gradients({.lr = 1e-3}, fill());
+    std::vector<std::vector<float>> before;
+    for (int id = 0; id < table.count(); ++id)
+      before.push_back(floats(random.weights[id]));
+    step.update();
+    const size_t waits = shadow_device().waits();
+    const std::vector<UpdateSquares> last = step.last_update();
+    EXPECT_EQ(shadow_device().waits(), waits + (is_shadow() ? 1 : 0)) << optimizer;
+    for (int id = 0; id < table.count(); ++id) {
+      const UpdateSquares& found = last[static_cast<size_t>(id)];
+      const std::vector<float> after = floats(random.weights[id]);
+      std::vector<float>& change = before[static_cast<size_t>(id)];
+      for (size_t i = 0; i < after.size(); ++i)
+        change[i] -= after[i];
+      const double expected = squares(change);
+      // The weights before the update are not kept: differences of fp32 weights near 1, and weight decay of
+      // the weights after it.
+      EXPECT_NEAR(found.update, expected, 0.01 * expected) << optimizer << " " << table[id].name;
+      EXPECT_NEAR(found.weight, squares(after), 1e-5 * squares(after)) << optimizer << " " << table[id].name;
+    }
   }
 }
 
