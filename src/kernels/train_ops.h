@@ -33,11 +33,17 @@ struct FinalizeGradNormArgs {
   GPT_FIELDS(block_sums, step, clamped)
 };
 
+// Settings of AdamW, which may differ by parameter.
+struct AdamWRule {
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
+  double lr_scale = 1;  // of the step's learning rate
+  bool operator==(const AdamWRule&) const = default;
+};
+
 // Elements [begin, end) of parameter buffers with the same settings.
 struct AdamWRange {
   int64_t begin, end;
-  double weight_decay;
-  double lr_scale = 1;
+  AdamWRule rule;
 };
 
 // AdamW (Loshchilov & Hutter 2019, Algorithm 2, with PyTorch's placement of eps), with lr = lr_scale of the
@@ -46,11 +52,10 @@ struct AdamWRange {
 //   p -= lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps)
 // With grad_scale = 0 nothing changes.
 struct AdamWArgs {
-  TensorView param, grad, m, v;  // [elements], whole buffers
-  HostSpan<AdamWRange> ranges;   // in ascending order, disjoint; other elements do not change
-  double beta1, beta2, eps;
+  TensorView param, grad, m, v;      // [elements], whole buffers
+  HostSpan<AdamWRange> ranges;       // in ascending order, disjoint; other elements do not change
   DeviceSpan<const StepState> step;  // [1]
-  GPT_FIELDS(param, grad, m, v, ranges, beta1, beta2, eps, step)
+  GPT_FIELDS(param, grad, m, v, ranges, step)
 };
 
 // y = x x^T; one triangle is computed and mirrored (BLAS: syrk). x is rounded to `compute` (fp32, bf16; fp64
@@ -118,12 +123,11 @@ struct EmaArgs {
 //   sums[2 i] of lr (m / (1-b1^t) / (sqrt(v / (1-b2^t)) + eps) + wd p), sums[2 i + 1] of p
 // in fp32 over runs of kSumRun elements and in double over the runs, in order.
 struct UpdateSquaresArgs {
-  TensorView param, m, v;       // [elements] fp32
-  HostSpan<AdamWRange> ranges;  // elements of all three
-  double beta1, beta2, eps;
+  TensorView param, m, v;            // [elements] fp32
+  HostSpan<AdamWRange> ranges;       // elements of all three
   DeviceSpan<const StepState> step;  // [1]
   DeviceSpan<double> sums;           // [2 * ranges]
-  GPT_FIELDS(param, m, v, ranges, beta1, beta2, eps, step, sums)
+  GPT_FIELDS(param, m, v, ranges, step, sums)
 };
 
 }  // namespace gpt

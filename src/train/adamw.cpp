@@ -6,18 +6,24 @@
 namespace gpt {
 namespace {
 
-// Neighbours with the same decay and rate form one range. Padding belongs to the range before it: it is zero,
+AdamWRule rule_of(const ParamTable& table, const OptimizerSettings& settings, int id) {
+  AdamWRule rule = adamw_rule(settings);
+  if (!table[id].decay) rule.weight_decay = 0;
+  rule.lr_scale = settings.scale(id);
+  return rule;
+}
+
+// Neighbours with the same rule form one range. Padding belongs to the range before it: it is zero,
 // and stays zero.
 std::vector<AdamWRange> ranges_of(const ParamTable& table, const OptimizerSettings& settings) {
   const ParamLayout layout(table);
   std::vector<AdamWRange> ranges;
   for (int id = 0; id < table.count(); ++id) {
     if (!table[id].trainable) continue;
-    const double decay = table[id].decay ? settings.weight_decay : 0, scale = settings.scale(id);
+    const AdamWRule rule = rule_of(table, settings, id);
     const int64_t begin = layout.offset[static_cast<size_t>(id)];
     if (!ranges.empty()) ranges.back().end = begin;
-    if (ranges.empty() || ranges.back().weight_decay != decay || ranges.back().lr_scale != scale)
-      ranges.push_back({begin, begin, decay, scale});
+    if (ranges.empty() || ranges.back().rule != rule) ranges.push_back({begin, begin, rule});
   }
   if (!ranges.empty()) ranges.back().end = layout.elements;
   return ranges;
@@ -58,9 +64,6 @@ class AdamW : public Optimizer {
                               .m = state.is_whole() ? state[0] : state.piece(0, k),
                               .v = state.is_whole() ? state[1] : state.piece(1, k),
                               .ranges = pieces_[k].ranges,
-                              .beta1 = settings_.beta1,
-                              .beta2 = settings_.beta2,
-                              .eps = settings_.eps,
                               .step = step});
     }
   }
@@ -80,15 +83,16 @@ class AdamW : public Optimizer {
         const ElementRange both = common(piece, {at, at + table_[id].size()});
         if (both.size() == 0) continue;
         ids.push_back(id);
-        ranges.push_back({both.begin - piece.begin, both.end - piece.begin,
-                          table_[id].decay ? settings_.weight_decay : 0, settings_.scale(id)});
+        ranges.push_back({both.begin - piece.begin, both.end - piece.begin, rule_of(table_, settings_, id)});
       }
       std::vector<double> values(2 * ranges.size());
       DeviceArray<double> device_values(&ctx.device);
-      update_squares(ctx, adamw_rule(settings_), weights.range(piece.begin, piece.end),
-                     state.is_whole() ? state[0] : state.piece(0, k),
-                     state.is_whole() ? state[1] : state.piece(1, k), ranges, step,
-                     device_values.share(values, Access::write));
+      ctx.kernels.update_squares(ctx, {.param = weights.range(piece.begin, piece.end),
+                                       .m = state.is_whole() ? state[0] : state.piece(0, k),
+                                       .v = state.is_whole() ? state[1] : state.piece(1, k),
+                                       .ranges = ranges,
+                                       .step = step,
+                                       .sums = device_values.share(values, Access::write)});
       device_values.download(values);
       for (size_t i = 0; i < ids.size(); ++i) {
         UpdateSquares& sum = sums[static_cast<size_t>(ids[i])];
@@ -122,20 +126,6 @@ class AdamW : public Optimizer {
 };
 
 }  // namespace
-
-void update_squares(const ExecContext& ctx, const AdamWRule& rule, const TensorView& param,
-                    const TensorView& m, const TensorView& v, std::span<const AdamWRange> ranges,
-                    DeviceSpan<const StepState> step, DeviceSpan<double> sums) {
-  ctx.kernels.update_squares(ctx, {.param = param,
-                                   .m = m,
-                                   .v = v,
-                                   .ranges = ranges,
-                                   .beta1 = rule.beta1,
-                                   .beta2 = rule.beta2,
-                                   .eps = rule.eps,
-                                   .step = step,
-                                   .sums = sums});
-}
 
 std::unique_ptr<Optimizer> make_adamw(const ParamTable& table, const OptimizerSettings& settings) {
   return std::make_unique<AdamW>(table, settings);

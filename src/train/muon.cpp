@@ -111,16 +111,12 @@ class Muon : public Optimizer {
         return;
       }
       const int64_t size = own.range.size();
-      const AdamWRule rule = rule_of(id);
-      const AdamWRange range{0, size, rule.weight_decay, rule.lr_scale};
+      const AdamWRange range{0, size, rule_of(id)};
       ctx.kernels.adamw(ctx, {.param = flat(weights[id], own.range.begin, size),
                               .grad = flat(grads[id], own.range.begin, size),
                               .m = flat(own.m, 0, size),
                               .v = flat(state[parts_[static_cast<size_t>(id)].v], 0, size),
                               .ranges = {&range, 1},
-                              .beta1 = rule.beta1,
-                              .beta2 = rule.beta2,
-                              .eps = rule.eps,
                               .step = step});
     });
     ctx.kernels.muon(ctx, {.form = form_,
@@ -147,12 +143,14 @@ class Muon : public Optimizer {
         ranges.push_back({at, at + size});
         return;
       }
-      const AdamWRule rule = rule_of(own.id);
-      const AdamWRange range{0, size, rule.weight_decay, rule.lr_scale};
+      const AdamWRange range{0, size, rule_of(own.id)};
       others.push_back(own.id);
-      update_squares(ctx, rule, flat(weights[own.id], own.range.begin, size), flat(own.m, 0, size),
-                     flat(state[part.v], 0, size), {&range, 1}, step,
-                     shared_values.subspan(2 * static_cast<size_t>(own.id), 2));
+      ctx.kernels.update_squares(ctx, {.param = flat(weights[own.id], own.range.begin, size),
+                                       .m = flat(own.m, 0, size),
+                                       .v = flat(state[part.v], 0, size),
+                                       .ranges = {&range, 1},
+                                       .step = step,
+                                       .sums = shared_values.subspan(2 * static_cast<size_t>(own.id), 2)});
     });
     std::vector<double> squares(ranges.size());
     ctx.kernels.range_squares(

@@ -336,10 +336,15 @@ GPT_OP_CASES(find_nonfinite) {
   });
 }
 
+AdamWRange adamw_range(int64_t begin, int64_t end, double decay, double lr_scale = 1, double beta2 = 0.95) {
+  return {begin, end, {.beta2 = beta2, .weight_decay = decay, .lr_scale = lr_scale}};
+}
+
 // In fp32 whatever the run: the same bits.
 GPT_OP_CASES(update_squares) {
-  static const std::vector<AdamWRange> kRanges = {
-      {0, 0, 0.1}, {0, 5, 0}, {5, 3000, 0.1, 0.5}, {2000, 3000, 0.3, 2}};
+  static const std::vector<AdamWRange> kRanges = {adamw_range(0, 0, 0.1), adamw_range(0, 5, 0),
+                                                  adamw_range(5, 3000, 0.1, 0.5, 0.8),
+                                                  adamw_range(2000, 3000, 0.3, 2)};
   for (const int64_t updates : {1, 500}) {
     list.add(fmt::format("after {}", updates), [=](OpFrame& f) {
       std::vector<float> param, m, v;
@@ -354,9 +359,6 @@ GPT_OP_CASES(update_squares) {
                                            .m = make_view(m.data(), {3000}),
                                            .v = make_view(v.data(), {3000}),
                                            .ranges = kRanges,
-                                           .beta1 = 0.9,
-                                           .beta2 = 0.95,
-                                           .eps = 1e-8,
                                            .step = array_of(step),
                                            .sums = f.output_doubles(2 * n, {})});
     });
@@ -479,7 +481,7 @@ GPT_OP_CASES(compact_rows) {
 // sqrt(v), some ten roundings; lr bounds its absolute size as far as |m| / sqrt(v) is of order one.
 struct Update {
   int64_t n, t;
-  double scale = 1, lr = 0.01, beta2 = 0.95;
+  double scale = 1, lr = 0.01;
   std::vector<AdamWRange> ranges;
   bool from_zero = false;  // m and v
 };
@@ -493,38 +495,28 @@ void adamw_case(OpCaseList& list, const char* name, const Update& u) {
     const TensorView v = u.from_zero ? f.inout({u.n}, constant_values(0), relative(6))
                                      : f.inout({u.n}, uniform_values(0.1, 1), moment);
     const StepState step{.lr = u.lr, .grad_scale = u.scale, .updates = u.t};
-    f.run(&KernelTable::adamw, {.param = param,
-                                .grad = grad,
-                                .m = m,
-                                .v = v,
-                                .ranges = u.ranges,
-                                .beta1 = 0.9,
-                                .beta2 = u.beta2,
-                                .eps = 1e-8,
-                                .step = array_of(step)});
+    f.run(&KernelTable::adamw,
+          {.param = param, .grad = grad, .m = m, .v = v, .ranges = u.ranges, .step = array_of(step)});
   });
 }
 
 GPT_OP_CASES(adamw) {
   for (int64_t n : kLengths)
-    adamw_case(list, "plain", {.n = n, .t = 3, .ranges = {{0, n, 0.1}}});
-  adamw_case(list, "clipped", {.n = 50001, .t = 1000, .scale = 0.25, .ranges = {{0, 50001, 0.1}}});
-  adamw_case(list, "no decay", {.n = 40000, .t = 10, .ranges = {{0, 40000, 0}}});
-  adamw_case(list, "skipped step", {.n = 100, .t = 10, .scale = 0, .ranges = {{0, 100, 0.1}}});
-  adamw_case(list, "empty", {.n = 0, .t = 1, .ranges = {{0, 0, 0.1}}});
+    adamw_case(list, "plain", {.n = n, .t = 3, .ranges = {adamw_range(0, n, 0.1)}});
+  adamw_case(list, "clipped", {.n = 50001, .t = 1000, .scale = 0.25, .ranges = {adamw_range(0, 50001, 0.1)}});
+  adamw_case(list, "no decay", {.n = 40000, .t = 10, .ranges = {adamw_range(0, 40000, 0)}});
+  adamw_case(list, "skipped step", {.n = 100, .t = 10, .scale = 0, .ranges = {adamw_range(0, 100, 0.1)}});
+  adamw_case(list, "empty", {.n = 0, .t = 1, .ranges = {adamw_range(0, 0, 0.1)}});
   // Ranges within a piece, across pieces and with gaps between them, where nothing may change.
   adamw_case(list, "ranges",
              {.n = 60000,
               .t = 4,
               .scale = 0.5,
-              .ranges = {{0, 16, 0},
-                         {16, 768, 0.1},
-                         {800, 16384, 0},
-                         {16384, 16400, 0.3, 0.5},
-                         {16403, 50001, 0.1},
-                         {50001, 50002, 0}}});
+              .ranges = {adamw_range(0, 16, 0), adamw_range(16, 768, 0.1), adamw_range(800, 16384, 0, 1, 0.8),
+                         adamw_range(16384, 16400, 0.3, 0.5), adamw_range(16403, 50001, 0.1),
+                         adamw_range(50001, 50002, 0)}});
   adamw_case(list, "first step",
-             {.n = 99, .t = 1, .lr = 1e-3, .beta2 = 0.999, .ranges = {{0, 99, 0.1}}, .from_zero = true});
+             {.n = 99, .t = 1, .lr = 1e-3, .ranges = {adamw_range(0, 99, 0.1, 1, 0.999)}, .from_zero = true});
 }
 
 }  // namespace

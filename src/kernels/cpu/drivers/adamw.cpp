@@ -5,18 +5,18 @@
 namespace gpt::drivers {
 namespace {
 
-AdamWStep step_of(const AdamWArgs& a, const AdamWRange& range) {
-  const auto t = static_cast<double>(unwrap(a.step)->updates);
-  const double correction1 = 1 - std::pow(a.beta1, t);
-  const double correction2 = 1 - std::pow(a.beta2, t);
-  const double lr = unwrap(a.step)->lr * range.lr_scale;
-  return {.grad_scale = static_cast<float>(unwrap(a.step)->grad_scale),
-          .one_minus_beta1 = static_cast<float>(1 - a.beta1),
-          .one_minus_beta2 = static_cast<float>(1 - a.beta2),
+AdamWStep step_of(const StepState& step, const AdamWRule& rule) {
+  const auto t = static_cast<double>(step.updates);
+  const double correction1 = 1 - std::pow(rule.beta1, t);
+  const double correction2 = 1 - std::pow(rule.beta2, t);
+  const double lr = step.lr * rule.lr_scale;
+  return {.grad_scale = static_cast<float>(step.grad_scale),
+          .one_minus_beta1 = static_cast<float>(1 - rule.beta1),
+          .one_minus_beta2 = static_cast<float>(1 - rule.beta2),
           .step_size = static_cast<float>(lr / correction1),
           .root_scale = static_cast<float>(1 / std::sqrt(correction2)),
-          .eps = static_cast<float>(a.eps),
-          .decay = static_cast<float>(lr * range.weight_decay)};
+          .eps = static_cast<float>(rule.eps),
+          .decay = static_cast<float>(lr * rule.weight_decay)};
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ void adamw(const RowKernels& kernels, const ExecContext& ctx, const AdamWArgs& a
     for (; range != a.ranges.end() && range->begin < piece + n; ++range) {
       const int64_t begin = std::max(piece, range->begin), end = std::min(piece + n, range->end);
       kernels.adamw(a.param.as<float>() + begin, a.grad.as<float>() + begin, a.m.as<float>() + begin,
-                    a.v.as<float>() + begin, end - begin, step_of(a, *range));
+                    a.v.as<float>() + begin, end - begin, step_of(*unwrap(a.step), range->rule));
     }
   });
 }

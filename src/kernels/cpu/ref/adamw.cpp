@@ -8,21 +8,22 @@ void adamw(const ExecContext& ctx, const AdamWArgs& a) noexcept {
   const double t = static_cast<double>(unwrap(a.step)->updates), grad_scale = unwrap(a.step)->grad_scale;
   if (grad_scale == 0) return;
   dispatch(ctx, a.param.dtype, [&]<class T>(T) {
-    const double correction1 = 1 - std::pow(a.beta1, t);
-    const double correction2 = 1 - std::pow(a.beta2, t);
     T* p = a.param.as<T>();
     const T* grad = a.grad.as<T>();
     T* m = a.m.as<T>();
     T* v = a.v.as<T>();
     for (const AdamWRange& range : a.ranges) {
-      const double lr = unwrap(a.step)->lr * range.lr_scale;
+      const AdamWRule& rule = range.rule;
+      const double correction1 = 1 - std::pow(rule.beta1, t);
+      const double correction2 = 1 - std::pow(rule.beta2, t);
+      const double lr = unwrap(a.step)->lr * rule.lr_scale;
       for_rows(ctx, range.end - range.begin, [&](int64_t offset) {
         const int64_t i = range.begin + offset;
         const double g = grad_scale * grad[i];
-        m[i] = static_cast<T>(a.beta1 * m[i] + (1 - a.beta1) * g);
-        v[i] = static_cast<T>(a.beta2 * v[i] + (1 - a.beta2) * g * g);
-        const double update = m[i] / correction1 / (std::sqrt(v[i] / correction2) + a.eps);
-        p[i] = static_cast<T>(p[i] - lr * range.weight_decay * p[i] - lr * update);
+        m[i] = static_cast<T>(rule.beta1 * m[i] + (1 - rule.beta1) * g);
+        v[i] = static_cast<T>(rule.beta2 * v[i] + (1 - rule.beta2) * g * g);
+        const double update = m[i] / correction1 / (std::sqrt(v[i] / correction2) + rule.eps);
+        p[i] = static_cast<T>(p[i] - lr * rule.weight_decay * p[i] - lr * update);
       });
     }
   });
@@ -31,14 +32,15 @@ void adamw(const ExecContext& ctx, const AdamWArgs& a) noexcept {
 void update_squares(const ExecContext& ctx, const UpdateSquaresArgs& a) noexcept {
   const StepState& step = *unwrap(a.step);
   const auto t = static_cast<double>(step.updates);
-  const auto correct1 = static_cast<float>(1 / (1 - std::pow(a.beta1, t)));
-  const auto correct2 = static_cast<float>(1 / (1 - std::pow(a.beta2, t)));
-  const auto eps = static_cast<float>(a.eps);
   const float *p = a.param.as<float>(), *m = a.m.as<float>(), *v = a.v.as<float>();
   ctx.pool.parallel_for(std::ssize(a.ranges), [&](int64_t i, int) {
     const AdamWRange& range = a.ranges[static_cast<size_t>(i)];
-    const auto rate = static_cast<float>(step.lr * range.lr_scale);
-    const auto decay = static_cast<float>(range.weight_decay);
+    const AdamWRule& rule = range.rule;
+    const auto correct1 = static_cast<float>(1 / (1 - std::pow(rule.beta1, t)));
+    const auto correct2 = static_cast<float>(1 / (1 - std::pow(rule.beta2, t)));
+    const auto eps = static_cast<float>(rule.eps);
+    const auto rate = static_cast<float>(step.lr * rule.lr_scale);
+    const auto decay = static_cast<float>(rule.weight_decay);
     double updates = 0, weights = 0;
     for (int64_t begin = range.begin; begin < range.end; begin += kSumRun) {
       float run_updates = 0, run_weights = 0;
