@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -53,7 +54,9 @@ std::string flops_table(const ModelCounts& m) {
         {label, format_count(flops), format_percent(flops / parts.total()), format_count(3 * flops)});
   };
   row("attention, projections", parts.attention);
-  row(fmt::format("attention, {} tokens", format_thousands(m.visible_keys(n_ctx))), parts.scores);
+  const int64_t window = m.config.sliding_window;
+  row(fmt::format("attention, {} tokens", format_thousands(window > 0 ? std::min(n_ctx, window) : n_ctx)),
+      parts.scores);
   row("MLP", parts.mlp);
   row("norms", parts.norms);
   row("head", parts.head);

@@ -26,7 +26,7 @@ void Activations::plan(Planner& planner, const ModelConfig& c, const std::vector
   embedding.plan(planner, c);
   residual_.resize(training ? layers.size() + 1 : 1);
   for (TensorView& view : residual_)
-    planner.reserve(view, "residual residual", residual, planner.wide());
+    planner.reserve(view, "residual stream", residual, planner.wide());
   if (!training && std::ranges::any_of(layers, &LayerConfig::scales_input))
     planner.reserve(x0_, "embedding", residual, planner.wide());
   plan_blocks(planner, layers, training && !recompute);

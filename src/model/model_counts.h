@@ -11,7 +11,7 @@
 
 namespace gpt {
 
-// Parameters of one component. `per_layer` is that of layer 0, all layers being equal; 0 outside the blocks.
+// Parameters of one component. `per_layer` is that of layer 0; 0 outside the blocks.
 struct ComponentCount {
   Component component;
   std::string key;    // "token_embedding"

@@ -59,7 +59,7 @@ GPT_OP_CASES(scaled_sum) {
 }
 
 GPT_OP_CASES(scaled_sum_backward) {
-  for (int64_t rows : {0, 1, 5, 63, 200}) {
+  for (int64_t rows : {0, 1, 3, 5, 63, 200}) {
     for (bool accumulate : {false, true}) {
       list.add(fmt::format("{} rows, accumulate {}", rows, accumulate), [=](OpFrame& f) {
         const TensorView dout = f.input({rows, 33}, normal_values());
