@@ -176,13 +176,13 @@ struct Written {
   json keys;
 };
 
-// As the first family that can express the config, which ours can if all blocks are alike.
+// As the first family that can express the config, which ours can where all blocks are alike.
 Written written(const ModelConfig& c) {
+  if (!c.layers.empty())
+    fail("this model cannot be saved: no family has a config.json for blocks like its own");
   for (const Family* family : families()) {
     if (auto keys = write_config_keys(*family, c)) return {*family, std::move(*keys)};
   }
-  if (!c.layers.empty())
-    fail("this model cannot be saved: no family has a config.json for blocks like its own");
   return {family::own, model_keys_json(c)};
 }
 
