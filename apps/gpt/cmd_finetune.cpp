@@ -17,9 +17,9 @@
 #include "model/model_source.h"
 #include "options.h"
 #include "output.h"
+#include "run/resume.h"
 #include "run_folder.h"
 #include "text/chat_template.h"
-#include "train/resume.h"
 #include "world.h"
 
 namespace gpt {

@@ -16,10 +16,10 @@
 #include "options.h"
 #include "output.h"
 #include "plan_report.h"
+#include "run/resume.h"
+#include "run/trainer.h"
 #include "run_folder.h"
 #include "sweep/loss_law.h"
-#include "train/resume.h"
-#include "train/trainer.h"
 #include "training_page.h"
 #include "world.h"
 

@@ -9,8 +9,8 @@
 
 #include "distributed/communicator.h"
 #include "model/objective.h"
+#include "run/data_identity.h"
 #include "text/tokenizer.h"
-#include "train/data_identity.h"
 #include "train/train_step.h"
 
 namespace gpt {

@@ -21,18 +21,18 @@
 #include "model/model_files.h"
 #include "report/next_step.h"
 #include "report/run_charts.h"
+#include "run/checkpoint.h"
+#include "run/plan.h"
+#include "run/process_report.h"
+#include "run/resume.h"
+#include "run/run_facts.h"
+#include "run/run_log.h"
+#include "run/same_run.h"
+#include "run/trained_text.h"
 #include "tensor/device.h"
-#include "train/checkpoint.h"
 #include "train/param_groups.h"
-#include "train/plan.h"
-#include "train/process_report.h"
-#include "train/resume.h"
-#include "train/run_facts.h"
-#include "train/run_log.h"
-#include "train/same_run.h"
 #include "train/schedule.h"
 #include "train/step_history.h"
-#include "train/trained_text.h"
 
 namespace gpt {
 namespace {
@@ -412,7 +412,7 @@ void Tuner::log_newest_step() {
   if (unlogged_ && config().log_every > 0) {
     log_->step(*unlogged_);
     if (const auto metrics = task_->step_metrics(); !metrics.empty()) {
-      log_->parts(unlogged_->step, {metrics.begin(), metrics.end()});
+      log_->parts(unlogged_->step, metrics);
       std::string text = fmt::format("step {}:", format_thousands(unlogged_->step));
       for (const auto& [name, value] : metrics)
         text += fmt::format(" {} {:.4g}", name, value);
@@ -432,7 +432,7 @@ void Tuner::evaluate() {
   compare_processes();
   val_loss_ = score->loss;
   log_->evaluation(state_.step, {.val = score->loss, .train = {}});
-  MetricRecord record;
+  std::vector<std::pair<std::string, double>> record;
   for (const auto& [name, value] : score->metrics)
     record.emplace_back("val_" + name, value);
   if (!record.empty()) log_->parts(state_.step, record);

@@ -1,4 +1,4 @@
-#include "train/adapter_plan.h"
+#include "run/adapter_plan.h"
 
 #include <algorithm>
 #include <set>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "model/adapter_settings.h"
-#include "train/plan.h"
+#include "run/plan.h"
 
 namespace gpt {
 

@@ -1,4 +1,4 @@
-#include "train/advice.h"
+#include "run/advice.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "train/plan.h"
+#include "run/plan.h"
 #include "train/schedule.h"
 
 namespace gpt {

@@ -1,4 +1,4 @@
-#include "train/announce.h"
+#include "run/announce.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 
 #include "base/format.h"
 #include "report/next_step.h"
-#include "train/advice.h"
-#include "train/run_facts.h"
+#include "run/advice.h"
+#include "run/run_facts.h"
 #include "train/schedule.h"
 
 namespace gpt {

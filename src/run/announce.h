@@ -3,9 +3,9 @@
 #include <optional>
 #include <string>
 
-#include "train/evaluation.h"
-#include "train/run_data.h"
-#include "train/run_plan.h"
+#include "run/evaluation.h"
+#include "run/run_data.h"
+#include "run/run_plan.h"
 
 namespace gpt {
 

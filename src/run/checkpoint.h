@@ -7,7 +7,7 @@
 
 #include "distributed/communicator.h"
 #include "model/model.h"
-#include "train/data_identity.h"
+#include "run/data_identity.h"
 #include "train/optimizer.h"
 #include "train/step_history.h"
 

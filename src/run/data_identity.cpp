@@ -1,11 +1,11 @@
-#include "train/data_identity.h"
+#include "run/data_identity.h"
 
 #include <fmt/format.h>
 
 #include "base/format.h"
 #include "data/token_hash.h"
+#include "run/run_data.h"
 #include "text/tokenizer.h"
-#include "train/run_data.h"
 
 namespace gpt {
 namespace {

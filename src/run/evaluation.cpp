@@ -1,4 +1,4 @@
-#include "train/evaluation.h"
+#include "run/evaluation.h"
 
 #include <algorithm>
 

@@ -8,9 +8,9 @@
 #include "distributed/communicator.h"
 #include "model/model.h"
 #include "model/training_graph.h"
+#include "run/run_data.h"
 #include "text/tokenizer.h"
 #include "train/documents.h"
-#include "train/run_data.h"
 #include "train/sharded_weights.h"
 
 namespace gpt {

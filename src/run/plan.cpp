@@ -1,4 +1,4 @@
-#include "train/plan.h"
+#include "run/plan.h"
 
 #include <fmt/format.h>
 
@@ -19,9 +19,9 @@
 #include "model/model_counts.h"
 #include "model/params.h"
 #include "model/training_graph.h"
-#include "train/evaluation.h"
+#include "run/evaluation.h"
+#include "run/process_report.h"
 #include "train/param_groups.h"
-#include "train/process_report.h"
 #include "train/schedule.h"
 #include "train/step_history.h"
 #include "train/train_step.h"
@@ -313,10 +313,6 @@ std::vector<RunFit> find_fits(const PlanSubject& subject, int64_t available) {
   return kept;
 }
 
-int64_t planned_steps(const TrainConfig& c) {
-  return c.stop_after > 0 ? std::min(c.stop_after, c.steps) : c.steps;
-}
-
 double typical_seconds(std::vector<double> seconds) {
   if (seconds.empty()) return 0;
   const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
@@ -330,10 +326,6 @@ double relative_spread(std::vector<double> seconds) {
   for (double& x : seconds)
     x = std::abs(x - typical);
   return typical > 0 ? kNormal * typical_seconds(std::move(seconds)) / typical : 0;
-}
-
-int64_t times_due(int64_t steps, int64_t every) {
-  return every > 0 ? steps / every + (steps % every != 0 ? 1 : 0) : 0;
 }
 
 namespace {

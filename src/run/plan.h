@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/kernel_table.h"
-#include "train/run_data.h"
+#include "run/run_data.h"
 #include "train/train_config.h"
 
 namespace gpt {
@@ -98,15 +98,9 @@ struct ExchangePlan {
 ExchangePlan plan_exchange(const PlanSubject& subject, const RunRates& rates);
 RunTime plan_time(const PlanSubject& subject, const RunRates& rates, int64_t parameters);
 
-// Steps until the run ends or stops.
-int64_t planned_steps(const TrainConfig& config);
-
 // The median, so that what other programs do now and then does not count; 0 of none.
 double typical_seconds(std::vector<double> seconds);
 // The standard deviation as a part of the median, from the median distance to it; 0 of none.
 double relative_spread(std::vector<double> seconds);
-
-// How often something that is due every so many steps, and after the last one, happens; 0: never.
-int64_t times_due(int64_t steps, int64_t every);
 
 }  // namespace gpt

@@ -1,4 +1,4 @@
-#include "train/process_report.h"
+#include "run/process_report.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "train/resume.h"
+#include "run/resume.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@
 #include "data/text_blocks.h"
 #include "io/checkpoint_dir.h"
 #include "report/tfevents.h"
-#include "train/run_data.h"
+#include "run/run_data.h"
 #include "train/schedule.h"
 
 namespace gpt {

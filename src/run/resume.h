@@ -5,8 +5,8 @@
 
 #include "distributed/communicator.h"
 #include "model/config.h"
+#include "run/checkpoint.h"
 #include "text/tokenizer.h"
-#include "train/checkpoint.h"
 #include "train/train_config.h"
 
 namespace gpt {

@@ -1,4 +1,4 @@
-#include "train/run_data.h"
+#include "run/run_data.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -16,8 +16,8 @@
 #include "data/unknown_tokens.h"
 #include "data/weighted_name.h"
 #include "model/model_files.h"
+#include "run/trained_validation.h"
 #include "text/folder_tokens.h"
-#include "train/trained_validation.h"
 
 namespace gpt {
 namespace {
@@ -298,6 +298,17 @@ int32_t document_end(const Tokenizer& tokenizer, const TokenSpan& text) {
 BatchLoader loader_of(const RunData& data, const TrainConfig& config, int64_t n_ctx) {
   return {data.sources, n_ctx, static_cast<uint64_t>(config.seed),
           config.sampling == SamplingKind::epoch ? Sampling::epoch : Sampling::random};
+}
+
+TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& c, int64_t step,
+                              int32_t document_end) {
+  return [&loader, step, batch_size = c.batch_size, document_end](int64_t first, int64_t rows,
+                                                                  const TrainStep::Samples& s) {
+    loader.fill(step, first, rows, batch_size, s.ids, s.targets);
+    if (document_end < 0) return;
+    const auto n = static_cast<size_t>(rows * loader.n_ctx());
+    PackedDocuments::mark(document_end, {s.ids, n}, {s.targets, n}, {s.starts, n});
+  };
 }
 
 void require_data_named() {

@@ -9,6 +9,7 @@
 #include "data/shard_check.h"
 #include "data/token_data.h"
 #include "train/train_config.h"
+#include "train/train_step.h"
 
 namespace gpt {
 
@@ -41,6 +42,11 @@ RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::strin
 
 // What draws the batches of a run from its sources; `data` must outlive it.
 BatchLoader loader_of(const RunData& data, const TrainConfig& config, int64_t n_ctx);
+
+// Returns what writes the batch of a step, counted from 0. `loader` must outlive it. document_end: the token
+// that ends a document, or -1 if documents are not told apart.
+TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& config, int64_t step,
+                              int32_t document_end);
 
 // What stands in front of documents also ends the one before: there generation stops, unless the config says
 // where. A text begins with it where the run's texts do.

@@ -1,4 +1,4 @@
-#include "train/run_facts.h"
+#include "run/run_facts.h"
 
 #include <fmt/format.h>
 

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "model/model.h"
-#include "train/run_data.h"
-#include "train/run_log.h"
+#include "run/run_data.h"
+#include "run/run_log.h"
 
 namespace gpt {
 

@@ -1,4 +1,4 @@
-#include "train/run_log.h"
+#include "run/run_log.h"
 
 #include <fmt/format.h>
 
@@ -93,7 +93,7 @@ void RunLog::step(const StepMetrics& m) {
   if (m.seconds >= next_report_s_ && m.step < steps_) write_report(m.seconds, true);
 }
 
-void RunLog::parts(int64_t step, const MetricRecord& norms) {
+void RunLog::parts(int64_t step, const std::vector<std::pair<std::string, double>>& norms) {
   MetricRecord record = {{"step", step}};
   record.insert(record.end(), norms.begin(), norms.end());
   append(std::move(record));

@@ -1,11 +1,11 @@
-#include "train/run_model.h"
+#include "run/run_model.h"
 
 #include "base/error.h"
 #include "convert/gguf_vocab.h"
 #include "io/gguf.h"
 #include "model/model_files.h"
+#include "run/resume.h"
 #include "train/param_groups.h"
-#include "train/resume.h"
 
 namespace gpt {
 namespace {

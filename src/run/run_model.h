@@ -1,10 +1,10 @@
 #pragma once
 
 #include "model/model.h"
+#include "run/run_data.h"
+#include "run/trainer.h"
 #include "text/chat_formats.h"
-#include "train/run_data.h"
 #include "train/train_step.h"
-#include "train/trainer.h"
 
 namespace gpt {
 

@@ -1,4 +1,4 @@
-#include "train/run_plan.h"
+#include "run/run_plan.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "base/ranges.h"
-#include "train/run_facts.h"
+#include "run/run_facts.h"
 #include "train/schedule.h"
 
 namespace gpt {

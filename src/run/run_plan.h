@@ -7,7 +7,7 @@
 
 #include "model/model_counts.h"
 #include "report/report_html.h"
-#include "train/adapter_plan.h"
+#include "run/adapter_plan.h"
 
 namespace gpt {
 

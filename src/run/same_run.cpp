@@ -1,4 +1,4 @@
-#include "train/same_run.h"
+#include "run/same_run.h"
 
 #include <nlohmann/json.hpp>
 

@@ -5,7 +5,7 @@
 #include "distributed/communicator.h"
 #include "kernels/kernel_table.h"
 #include "model/model.h"
-#include "train/data_identity.h"
+#include "run/data_identity.h"
 
 namespace gpt {
 

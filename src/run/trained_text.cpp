@@ -1,4 +1,4 @@
-#include "train/trained_text.h"
+#include "run/trained_text.h"
 
 #include <glob.h>
 
@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "data/file_kind.h"
 #include "data/shard_set.h"
-#include "train/checkpoint.h"
+#include "run/checkpoint.h"
 
 namespace gpt {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "train/data_identity.h"
-#include "train/run_data.h"
+#include "run/data_identity.h"
+#include "run/run_data.h"
 #include "train/train_config.h"
 
 namespace gpt {

@@ -1,4 +1,4 @@
-#include "train/trained_validation.h"
+#include "run/trained_validation.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "train/trainer.h"
+#include "run/trainer.h"
 
 #include <fmt/format.h>
 
@@ -21,20 +21,20 @@
 #include "eval/evaluate.h"
 #include "model/model_files.h"
 #include "model/training_graph.h"
-#include "train/advice.h"
-#include "train/announce.h"
-#include "train/checkpoint.h"
-#include "train/evaluation.h"
+#include "run/advice.h"
+#include "run/announce.h"
+#include "run/checkpoint.h"
+#include "run/evaluation.h"
+#include "run/process_report.h"
+#include "run/resume.h"
+#include "run/run_data.h"
+#include "run/run_facts.h"
+#include "run/run_log.h"
+#include "run/run_model.h"
+#include "run/same_run.h"
+#include "run/trained_text.h"
 #include "train/part_norms.h"
-#include "train/process_report.h"
-#include "train/resume.h"
-#include "train/run_data.h"
-#include "train/run_facts.h"
-#include "train/run_log.h"
-#include "train/run_model.h"
-#include "train/same_run.h"
 #include "train/schedule.h"
-#include "train/trained_text.h"
 
 namespace gpt {
 namespace {
@@ -132,7 +132,7 @@ class Trainer {
   bool lacks_whole_ = false;          // an interruption cut that evaluation short
   int64_t saved_step_ = -1;
   bool updated_ = false;                    // whether the newest step changed the weights
-  MetricRecord part_norms_;                 // of its gradients, if it will be evaluated
+  PartNorms part_norms_;                    // of its gradients, if it will be evaluated
   std::deque<TrainStep::Snapshot> unread_;  // of the newest steps
   Clock::time_point reported_;              // when the newest one was
   std::optional<StepMetrics> unlogged_;     // of the newest step, if log_every leaves it out
@@ -408,7 +408,7 @@ TrainStep::FillBatch Trainer::batch(int64_t step) {
 // False when it was interrupted.
 bool Trainer::evaluate() {
   if (updated_) {
-    const MetricRecord ratios = update_ratios(step_);
+    const PartNorms ratios = update_ratios(step_);
     part_norms_.insert(part_norms_.end(), ratios.begin(), ratios.end());
     log_->parts(state_.step, part_norms_);
     updated_ = false;

@@ -7,7 +7,7 @@
 #include "distributed/communicator.h"
 #include "kernels/kernel_table.h"
 #include "model/objective.h"
-#include "train/run_plan.h"
+#include "run/run_plan.h"
 #include "train/train_config.h"
 
 namespace gpt {

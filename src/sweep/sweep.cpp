@@ -20,12 +20,12 @@
 #include "report/metrics.h"
 #include "report/run_charts.h"
 #include "report/svg.h"
+#include "run/checkpoint.h"
+#include "run/data_identity.h"
+#include "run/run_data.h"
+#include "run/trainer.h"
 #include "sweep/made_runs.h"
 #include "sweep/page.h"
-#include "train/checkpoint.h"
-#include "train/data_identity.h"
-#include "train/run_data.h"
-#include "train/trainer.h"
 
 namespace gpt {
 namespace {

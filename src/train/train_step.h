@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "data/loader.h"
 #include "distributed/communicator.h"
 #include "model/training_graph.h"
 #include "train/documents.h"
@@ -180,11 +179,6 @@ class AverageInModel {
   bool swapped_ = false;
   int exceptions_ = 0;
 };
-
-// The batch of a step, from 0 on. document_end: the token that ends a document, -1 where they are not told
-// apart.
-TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& config, int64_t step,
-                              int32_t document_end);
 
 // What a run's config says of its steps.
 TrainStep::Options step_options(const TrainConfig& config, const ParamTable& table, int64_t n_ctx,

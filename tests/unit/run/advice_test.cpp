@@ -1,12 +1,12 @@
-#include "train/advice.h"
+#include "run/advice.h"
 
 #include <gtest/gtest.h>
 
+#include "run/announce.h"
+#include "run/plan.h"
 #include "support/error_of.h"
 #include "support/names.h"
 #include "support/small_models.h"
-#include "train/announce.h"
-#include "train/plan.h"
 
 namespace gpt {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/plan.h"
+#include "run/plan.h"
 
 #include <gtest/gtest.h>
 

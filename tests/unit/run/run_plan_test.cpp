@@ -1,4 +1,4 @@
-#include "train/run_plan.h"
+#include "run/run_plan.h"
 
 #include <gtest/gtest.h>
 

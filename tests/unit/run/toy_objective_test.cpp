@@ -12,10 +12,10 @@
 #include "io/safetensors.h"
 #include "kernels/unwrap.h"
 #include "model/model_files.h"
+#include "run/trainer.h"
 #include "support/backend.h"
 #include "support/temp_dir.h"
 #include "train/optimizer.h"
-#include "train/trainer.h"
 
 namespace gpt::test {
 namespace {

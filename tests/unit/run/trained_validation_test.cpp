@@ -1,11 +1,11 @@
-#include "train/trained_validation.h"
+#include "run/trained_validation.h"
 
 #include <gtest/gtest.h>
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "run/run_data.h"
 #include "support/temp_dir.h"
-#include "train/run_data.h"
 
 namespace gpt::test {
 namespace {
