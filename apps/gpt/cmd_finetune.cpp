@@ -181,7 +181,7 @@ int run(FinetuneArguments a, const ConfigFlags& flags) {
     install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr,
                                world().size() > 1);
   };
-  const TuneOutcome outcome = run_tuning(request, interrupted);
+  const RunOutcome outcome = run_tuning(request, interrupted);
   const std::string model = outcome.has_best ? a.out + "/best" : a.out;
   if (outcome.finished) write_next(use_command(request.config, model));
   return outcome.interrupted ? kInterruptedStatus : 0;

@@ -157,7 +157,7 @@ int run(TrainArguments a, const ConfigFlags& flags) {
     install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr,
                                world().size() > 1);
   };
-  const TrainOutcome outcome = run_training(request, interrupted);
+  const RunOutcome outcome = run_training(request, interrupted);
   if (outcome.finished) write_next(use_command(a.out));
   return outcome.interrupted ? kInterruptedStatus : 0;
 }

@@ -65,16 +65,12 @@ std::string rhythm_line(const RunStart& s) {
   return text + "\n";
 }
 
-std::string resume_command(const std::string& program, const std::string& out) {
-  return program + " train --resume --out " + shell_quoted(out);
-}
-
 std::string folder_line(const RunStart& s) {
   return fmt::format("{}; Ctrl-C saves and stops, {} goes on; --verbose says more\n",
                      s.resumed_at
                          ? fmt::format("resuming {} at step {}", s.out, format_thousands(*s.resumed_at))
                          : "out: " + s.out,
-                     resume_command(s.program, s.out));
+                     s.resume_command);
 }
 
 // A finished run that is resumed all the same.
@@ -87,7 +83,7 @@ bool makes_no_step(const RunStart& s) {
 std::string start_lines(const RunStart& s) {
   if (makes_no_step(s))
     return fmt::format("{} is finished at step {}; {} --steps M extends it to M steps\n", s.out,
-                       format_thousands(*s.resumed_at), resume_command(s.program, s.out));
+                       format_thousands(*s.resumed_at), s.resume_command);
   return data_line(s) + model_line(s) + cost_line(s) + rhythm_line(s) + folder_line(s);
 }
 
@@ -158,10 +154,9 @@ std::string whole_line(const RunEnd& e) {
 }  // namespace
 
 std::string end_lines(const RunEnd& e) {
-  const std::string resume = resume_command(e.program, e.out);
   if (!e.finished) {
     return fmt::format("{} at step {} of {}; continue with: {}\n", e.interrupted ? "interrupted" : "stopped",
-                       format_thousands(e.step), format_thousands(e.steps), resume);
+                       format_thousands(e.step), format_thousands(e.steps), e.resume_command);
   }
   std::string text = fmt::format("done: {} in {}", format_amount(e.step, "step"), format_duration(e.seconds));
   if (e.best_step >= 0) {
@@ -176,7 +171,7 @@ std::string end_lines(const RunEnd& e) {
   if (e.step < e.steps)
     text += fmt::format(
         "ended before step {}: {} without a better validation loss; to go on all the same: {} --patience 0\n",
-        format_thousands(e.steps), format_amount(e.patience, "evaluation"), resume);
+        format_thousands(e.steps), format_amount(e.patience, "evaluation"), e.resume_command);
   text += fmt::format("model: {}/last{}; report: {}/report.html\n", e.out,
                       e.best_step >= 0 ? fmt::format(" and {}/best", e.out) : "", e.out);
   return text;

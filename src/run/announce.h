@@ -16,7 +16,7 @@ struct RunStart {
   const RunPlan& plan;
   std::string out;
   std::optional<int64_t> resumed_at;  // the step
-  std::string program = "gpt";        // what stands before "train" to go on
+  std::string resume_command;
 };
 
 // Five lines: data, model, cost, rhythm, folder. One where no step is left to make.
@@ -51,7 +51,7 @@ struct RunEnd {
   DType dtype = DType::f32;  // of the run
   int64_t patience = 0;
   std::string out;
-  std::string program = "gpt";  // what stands before "train" to go on
+  std::string resume_command;
 };
 // What became of it, where things are, and what one does next.
 std::string end_lines(const RunEnd& end);

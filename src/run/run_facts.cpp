@@ -60,12 +60,10 @@ std::string machine_description(int threads, std::string_view isa) {
 }
 
 RunFacts collect_facts(const RunConfig& config, const Model& model, const RunData& data,
-                       const std::string& optimizer, const std::string& machine,
-                       const std::string& command_line) {
+                       const std::string& optimizer, const std::string& machine) {
   RunFacts facts;
   facts.vocab_size = model.config.vocab_size;
   facts.floor = data.floor;
-  facts.command_line = command_line;
   constexpr int64_t kSample = int64_t{16} << 20;  // tokens: shards need not be read completely
   const TokenSpan& all = data.has_val() ? data.val : data.train;
   const TokenSpan text = all.part(0, std::min(all.size(), kSample));

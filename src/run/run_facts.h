@@ -12,8 +12,7 @@ struct Backend;
 
 // The sections of a run's report: configuration, parameters by component, data, machine.
 RunFacts collect_facts(const RunConfig& config, const Model& model, const RunData& data,
-                       const std::string& optimizer, const std::string& machine,
-                       const std::string& command_line);
+                       const std::string& optimizer, const std::string& machine);
 
 // "AMD EPYC ..., 2 threads, avx512"; of several NUMA nodes it says how many.
 std::string machine_description(int threads, std::string_view isa);

@@ -278,12 +278,8 @@ void RunLog::write_report(double seconds, bool running) {
     }
   }
   report.commands = facts_.commands;
-  if (report.commands.empty()) {
-    report.commands = {{"Generate text", "gpt generate " + folder_ + " --prompt \"...\""},
-                       {"Evaluate", "gpt eval " + folder_ + " --data FILE"},
-                       {"Continue training", facts_.program + " train --resume --out " + folder_},
-                       {"This run", facts_.command_line}};
-  }
+  report.commands.push_back({"Continue training", facts_.resume_command});
+  report.commands.push_back({"This run", facts_.command_line});
   if (facts_.plan) report.sections.push_back(facts_.plan());
   if (facts_.processes) report.sections.push_back(facts_.processes());
   report.sections.insert(report.sections.end(), facts_.sections.begin(), facts_.sections.end());

@@ -28,13 +28,13 @@ struct StepMetrics {
 
 // Fixed facts of a run, for its report.
 struct RunFacts {
-  std::string title, subtitle, command_line;
-  std::string program = "gpt";  // what stands before "train" to go on
+  std::string title, subtitle;
+  std::string command_line, resume_command;  // that made the run, and that continues it
   int64_t vocab_size = 0;
   bool nats = true;             // the loss is a cross-entropy of tokens, so that perplexity says something
   std::optional<double> floor;  // nats per token
   double bytes_per_token = 1;
-  std::vector<ReportCommand> commands = {};       // what one does with the run; none: as with gpt train's
+  std::vector<ReportCommand> commands = {};       // what one does with the model
   std::vector<ReportSection> sections;            // config, parameters, data, machine
   std::function<ReportSection()> plan;            // beside what became of it so far; or none
   std::function<ReportSection()> processes = {};  // that share the run; or none

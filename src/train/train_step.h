@@ -114,6 +114,8 @@ class TrainStep {
   double waited_seconds() const { return waited_ + sums_.waited_seconds(); }
   // Where other passes get weights that are divided from; null: all are here.
   ShardedWeights* sharded() const { return sharded_.get(); }
+  // Whether steps run on a device without the host waiting for each of them.
+  bool runs_ahead() const { return !backend_.device->is_host() && options_.communicator->size() == 1; }
   // Of gradients, optimizer and activations.
   int64_t bytes() const;
 

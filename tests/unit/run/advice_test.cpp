@@ -162,11 +162,9 @@ TEST(Announce, EndsSayWhatBecameOfIt) {
              .val_loss = 2.0,
              .best_val_loss = 1.5,
              .best_step = 20,
-             .out = "run"};
+             .out = "run",
+             .resume_command = "gpt train --resume --out run"};
   EXPECT_TRUE(names(end_lines(end), {50, 100, "gpt train --resume --out run"}));
-  end.program = "gpt launch -n 2 --";
-  EXPECT_TRUE(names(end_lines(end), {50, 100, "gpt launch -n 2 -- train --resume --out run"}));
-  end.program = "gpt";
   end.finished = true;
   end.patience = 3;
   EXPECT_TRUE(names(end_lines(end), {50, "2.0000", "1.5000", 20, 3, "--patience 0", "run/last", "run/best"}));
