@@ -156,31 +156,18 @@ TuneConfig resumed_config(const FinetuneArguments& a, const ConfigFlags& flags) 
 
 int run(FinetuneArguments a, const ConfigFlags& flags) {
   install_ending_signals();
-  Communicator& processes = world();
-  const bool is_new = a.out.empty();
-  if (is_new) a.out = next_run_folder(processes);
-  std::unique_ptr<FolderLock> lock;
-  if (is_first_process()) lock.reset(new FolderLock(FolderLock::of_folder(a.out, write_note, is_new)));
   TuneRequest request;
-  request.processes = &processes;
+  const std::unique_ptr<FolderLock> lock = open_run(a.out, a.resume, a.command_line, request);
+  a.out = request.out;
   if (a.resume) {
     request.config = resumed_config(a, flags);
-    share_run(request.config.run.train, processes.size(), true);
+    share_run(request.config.run.train, world().size(), true);
   } else {
     make_config(a, flags, request);
     if (request.config.run.train.data.empty())  // not in --config either
       fail_usage("--data is missing: name the file with the examples");
-    request.share = [&](TrainConfig& c) { share_run(c, processes.size(), false); };
+    request.share = [](TrainConfig& c) { share_run(c, world().size(), false); };
   }
-  request.out = a.out;
-  request.resume = a.resume;
-  request.kernels = &kernel_table(chosen_isa());
-  request.command_line = a.command_line;
-  request.program = program();
-  request.begins = [] {
-    install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr,
-                               world().size() > 1);
-  };
   const RunOutcome outcome = run_tuning(request, interrupted);
   const std::string model = outcome.has_best ? a.out + "/best" : a.out;
   if (outcome.finished) write_next(use_command(request.config, model));

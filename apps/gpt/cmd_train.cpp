@@ -124,39 +124,26 @@ int print_config(const TrainArguments& a, const ConfigFlags& flags) {
 int run(TrainArguments a, const ConfigFlags& flags) {
   if (a.print_config) return print_config(a, flags);
   install_ending_signals();
-  Communicator& processes = world();
   TrainRequest request;
   if (!a.resume) {
     const TrainSources sources = chosen_sources(a, flags);
     request.config = new_run_config(sources, flags);
     note_choices(sources, flags, request.config);
   }
-  const bool is_new = a.out.empty();
-  if (is_new) a.out = next_run_folder(processes);
-  std::unique_ptr<FolderLock> lock;
-  if (is_first_process()) lock.reset(new FolderLock(FolderLock::of_folder(a.out, write_note, is_new)));
+  const std::unique_ptr<FolderLock> lock = open_run(a.out, a.resume, a.command_line, request);
+  a.out = request.out;
   std::unique_ptr<TrainingPage> page;
   if (a.serve && is_first_process()) {
     page = std::make_unique<TrainingPage>(a.out, static_cast<int>(*a.serve));
     write_note("watch the run at " + page->url() + "\n");
   }
   if (a.resume) request.config = resumed_config(a, flags);
-  request.processes = &processes;
-  share_run(request.config.train, processes.size(), a.resume);
-  request.out = a.out;
+  share_run(request.config.train, request.processes->size(), a.resume);
   request.init_from = a.init_from;
   request.tokenizer_given = !a.init_from.empty() && gives_tokenizer(a, flags);
-  request.resume = a.resume;
   request.verbose = a.verbose;
-  request.kernels = &kernel_table(chosen_isa());
-  request.command_line = a.command_line;
-  request.program = program();
   if (!a.fit.empty())
     request.forecast = [fit = read_loss_fit(a.fit)](const RunPlan& plan) { return forecast_loss(fit, plan); };
-  request.begins = [] {
-    install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr,
-                               world().size() > 1);
-  };
   const RunOutcome outcome = run_training(request, interrupted);
   if (outcome.finished) write_next(use_command(a.out));
   return outcome.interrupted ? kInterruptedStatus : 0;

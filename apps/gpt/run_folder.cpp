@@ -7,8 +7,13 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/folder_lock.h"
 #include "base/parse.h"
 #include "distributed/shares.h"
+#include "interrupt.h"
+#include "options.h"
+#include "output.h"
+#include "run/run.h"
 #include "world.h"
 
 namespace gpt {
@@ -41,6 +46,23 @@ std::string next_run_folder(Communicator& processes) {
   std::vector<std::string> made;
   if (is_first_process()) made.push_back(make_next_folder());
   return joined(processes, made, "the folder of the run").front();
+}
+
+std::unique_ptr<FolderLock> open_run(std::string out, bool resume, const std::string& command_line,
+                                     RunOptions& options) {
+  const bool is_new = out.empty();
+  options.processes = &world();
+  options.out = is_new ? next_run_folder(world()) : std::move(out);
+  options.resume = resume;
+  options.kernels = &kernel_table(chosen_isa());
+  options.command_line = command_line;
+  options.program = program();
+  options.begins = [] {
+    install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr,
+                               world().size() > 1);
+  };
+  if (!is_first_process()) return nullptr;
+  return std::unique_ptr<FolderLock>(new FolderLock(FolderLock::of_folder(options.out, write_note, is_new)));
 }
 
 }  // namespace gpt

@@ -14,6 +14,7 @@
 #include "finetune/tune_report.h"
 #include "model/model_files.h"
 #include "report/run_charts.h"
+#include "run/run_model.h"
 #include "run/same_run.h"
 #include "train/param_groups.h"
 
@@ -69,11 +70,7 @@ std::unique_ptr<Task> task_of(TuneRequest& request, const LoadedModel& base) {
 
 ModelConfig model_config(const TuneConfig& config, const LoadedModel& base, const Task& task) {
   ModelConfig c = base.model().config;
-  const ModelConfig& asked = config.run.model;
-  c.dropout = asked.dropout;
-  c.embd_dropout = asked.embd_dropout;
-  c.attn_dropout = asked.attn_dropout;
-  c.resid_dropout = asked.resid_dropout;
+  copy_dropout(config.run.model, c);
   task.adapt(c);
   complete(c);
   return c;
@@ -138,19 +135,12 @@ struct Trained {
 
 TrainStep::Options options_of(const TrainConfig& config, const ParamTable& table, const Task& task,
                               Communicator& processes) {
-  TrainStep::Options options = step_options(config, table, task.n_ctx(), processes);
   if (config.zero > 2)
     fail_parameter("zero", "fine-tuning divides the optimizer's state (1) and gradients (2), found {}",
                    config.zero);
+  TrainStep::Options options = step_options_of_run(config, table, task.n_ctx(), task.objective(), processes);
   options.graph.adapter = task.adapter;
   options.graph.packs_per_use = task.adapter != nullptr;
-  options.graph.objective = &task.objective();
-  const int64_t group = task.objective().group();
-  if (options.micro_batch % group != 0) {
-    fail_usage(
-        "config key \"micro_batch\": expected a multiple of {}, the samples that belong together, found {}",
-        group, options.micro_batch);
-  }
   return options;
 }
 
@@ -175,15 +165,13 @@ class Tuning : public RunTask {
     if (!trained_.adapted) base_.reset();
   }
   RunFacts facts(const Run& run) override;
-  std::string start_text(Run& run) override;
-  void begin() override { task_->begin(model_, backend(), request_.resume); }
+  void start(Run& run) override;
   TrainStep::FillBatch batch(int64_t step) override;
   PartNorms step_metrics() const override { return task_->step_metrics(); }
   bool evaluates() const override { return task_->evaluates(); }
   std::optional<RunEvaluation> evaluate(Run& run) override;
   std::string evaluation_text(Run& run, const RunEvaluation& evaluation, bool best) override;
   BesideModel beside() const override;
-  void best_saved() const override;
   bool saves_before_error() const override { return true; }
   std::string end_text(const Run& run, const RunOutcome& outcome) override;
 
@@ -254,7 +242,7 @@ RunFacts Tuning::facts(const Run& run) {
   return facts;
 }
 
-std::string Tuning::start_text(Run& run) {
+void Tuning::start(Run& run) {
   const TrainConfig& c = config();
   std::string text = task_->describe();
   text += fmt::format("model: {}, {}; {}\n", config_.model, parameters_of(model_.table),
@@ -265,11 +253,13 @@ std::string Tuning::start_text(Run& run) {
                       format_amount(task_->samples(), "sample"),
                       evaluates() ? fmt::format("every {}", format_amount(c.eval_every, "step"))
                                   : "none: nothing is held out");
-  return text + fmt::format("{}; Ctrl-C saves and stops, {} goes on\n",
-                            request_.resume ? fmt::format("resuming {} at step {}", request_.out,
-                                                          format_thousands(run.state().step))
-                                            : "out: " + request_.out,
-                            run.resume_command());
+  text += fmt::format("{}; Ctrl-C saves and stops, {} goes on\n",
+                      request_.resume ? fmt::format("resuming {} at step {}", request_.out,
+                                                    format_thousands(run.state().step))
+                                      : "out: " + request_.out,
+                      run.resume_command());
+  run.log().message(text);
+  task_->begin(model_, backend(), request_.resume);
 }
 
 BesideModel Tuning::beside() const {
@@ -305,12 +295,10 @@ std::optional<RunEvaluation> Tuning::evaluate(Run& run) {
 std::string Tuning::evaluation_text(Run& run, const RunEvaluation& evaluation, bool best) {
   const int64_t step = run.state().step;
   if (best) best_text_ = evaluation.text.substr(0, evaluation.text.find('\n'));
+  if (best && run.is_first() && !predictions_.empty())
+    write_file_atomic(request_.out + "/predictions.csv", predictions_);
   return fmt::format("step {}, epoch {:.3g}{}: {}\n", format_thousands(step), epochs(step),
                      best ? ", best so far" : "", evaluation.text);
-}
-
-void Tuning::best_saved() const {
-  if (!predictions_.empty()) write_file_atomic(request_.out + "/predictions.csv", predictions_);
 }
 
 std::string Tuning::end_text(const Run& run, const RunOutcome& outcome) {

@@ -37,12 +37,11 @@ Run::Run(const RunOptions& options, RunTask& task, const RunParts& parts)
   start_weights();
   task_.weights_ready();
   start_files();
-  if (is_first()) log_->message(task_.start_text(*this));
+  task_.start(*this);
   const std::optional<ResumedRun>& resumed = parts_.base.resumed;
   if (resumed && !options_.brief)
     log_->message(extension_note(*resumed, config()) + resumed->reduce_note +
                   lost_best_note(best_, state_.step));
-  task_.begin();
   state_.setup_seconds += seconds_since(parts_.base.started);
 }
 
@@ -129,11 +128,9 @@ void Run::note_step(const StepState& s) {
     log_->message(fmt::format("step {}: skipped, gradients overflow fp16; loss scale now {:g} ({} skipped)\n",
                               s.step, s.scaling.scale, s.scaling.overflows));
   state_.history = history_of(s);
-  updated_ = s.grad_scale != 0;
-  norm_ = s.norm;
   ++state_.step;
   state_.tokens += step_tokens();
-  if (updated_ || !std::isfinite(s.norm)) return;
+  if (s.grad_scale != 0 || !std::isfinite(s.norm)) return;
   ++state_.skipped;
   log_->message(
       fmt::format("step {}: skipped, loss {:.4f} and gradient norm {:.3f} are out of the ordinary\n", s.step,
@@ -167,7 +164,7 @@ void Run::report_step(const StepState& s, double seconds) {
                     .grad_norm = s.norm,
                     .tokens_per_s = tokens_per_s,
                     .eta_s = recent_step_seconds_ * static_cast<double>(config().steps - state_.step)};
-  task_.on_step(*this, seconds, progress);
+  task_.on_step(*this, s, seconds, progress);
   log_->progress(progress);
   if (state_.step == 1 || is_due(config().log_every, state_.step)) log_newest_step();
 }
@@ -217,10 +214,7 @@ void Run::save_best(double criterion) {
   best_ = BestModel{state_.step, criterion};
   const LedWeights led(step_.sharded());
   if (!is_first()) return;
-  const double seconds = timed([&] {
-    save_model(best(), parts_.model, task_.beside(), *best_);
-    task_.best_saved();
-  });
+  const double seconds = timed([&] { save_model(best(), parts_.model, task_.beside(), *best_); });
   state_.save_seconds += seconds;
   state_.eval_seconds -= seconds;  // which counts all that happens in evaluate()
 }

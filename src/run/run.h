@@ -92,9 +92,8 @@ class RunTask {
   // The weights are those of the first step, and the processes agree on the run.
   virtual void weights_ready() {}
   virtual RunFacts facts(const Run& run) = 0;
-  // What is printed before the first step. Called in rank 0.
-  virtual std::string start_text(Run& run) = 0;
-  virtual void begin() {}
+  // Announces the run, in rank 0, and prepares the first step.
+  virtual void start(Run& run) = 0;
 
   // Returns what writes the batch of a step. A step may be asked for again until the next but one is made.
   virtual TrainStep::FillBatch batch(int64_t step) = 0;
@@ -103,8 +102,8 @@ class RunTask {
   // Further metrics of the newest step, named as in metrics.jsonl.
   virtual PartNorms step_metrics() const { return {}; }
   // Called when the result of a step is known, with the seconds that it took; may add to the progress line.
-  virtual void on_step(const Run& run, double seconds, Progress& progress) {
-    (void)run, (void)seconds, (void)progress;
+  virtual void on_step(const Run& run, const StepState& step, double seconds, Progress& progress) {
+    (void)run, (void)step, (void)seconds, (void)progress;
   }
   // Returns what is printed after a step that was logged.
   virtual std::string step_text(const StepMetrics& step) const {
@@ -115,7 +114,7 @@ class RunTask {
   virtual bool evaluates() const = 0;
   // Returns nothing if it was interrupted (Run::interrupted), in all processes or none.
   virtual std::optional<RunEvaluation> evaluate(Run& run) = 0;
-  // best: the model is the best so far and was saved.
+  // Returns what is printed about an evaluation. best: the model is the best so far and was saved.
   virtual std::string evaluation_text(Run& run, const RunEvaluation& evaluation, bool best) = 0;
   // Logs a sample of the model. Called in rank 0. False if it was interrupted.
   virtual bool sample(Run& run) {
@@ -126,8 +125,6 @@ class RunTask {
   // Throws Error if the data changed since the run read them. saves: a checkpoint follows.
   virtual void check_data(const Run& run, bool saves) { (void)run, (void)saves; }
   virtual BesideModel beside() const = 0;
-  // The newest evaluation gave the best model, which was saved. Called in rank 0.
-  virtual void best_saved() const {}
   // Whether a run of one process saves its newest step before an error ends it.
   virtual bool saves_before_error() const { return false; }
 
@@ -173,9 +170,6 @@ class Run {
   bool is_complete() const {
     return (state_.step >= config().steps || out_of_patience()) && state_.pending == Pending::nothing;
   }
-  // Whether the newest step changed the weights; its gradient norm, if a step was made.
-  bool updated() const { return updated_; }
-  std::optional<double> norm() const { return norm_; }
 
  private:
   const TrainConfig& config() const { return parts_.config.train; }
@@ -224,9 +218,8 @@ class Run {
   std::unique_ptr<RunLog> log_;
   ProcessTimes process_times_;
   double recent_step_seconds_ = 0;
-  std::optional<double> val_loss_, norm_;
+  std::optional<double> val_loss_;
   int64_t saved_step_ = -1;
-  bool updated_ = false;
   std::deque<PartNorms> step_metrics_;  // of the steps that are unread
   Clock::time_point reported_;          // when the newest step was
   std::optional<LoggedStep> unlogged_;  // the newest step, if log_every leaves it out

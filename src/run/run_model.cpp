@@ -17,10 +17,7 @@ ModelConfig choose_model(const TrainRequest& request, const LoadedModel* init, c
     config = init->model().config;
     require_shape(request.config.model, config);
     if (request.tokenizer_given) require_tokenizer(request.config.train.tokenizer, *data.tokenizer);
-    config.dropout = request.config.model.dropout;
-    config.embd_dropout = request.config.model.embd_dropout;
-    config.attn_dropout = request.config.model.attn_dropout;
-    config.resid_dropout = request.config.model.resid_dropout;
+    copy_dropout(request.config.model, config);
   }
   config.vocab_size = vocabulary_size(config.vocab_size, *data.tokenizer);
   if (request.resume) {  // the run's config has no ids
@@ -55,15 +52,21 @@ Model model_of_run(const TrainRequest& request, const LoadedModel* init, const R
   return model;
 }
 
-TrainStep::Options step_options_of_run(const TrainRequest& request, const Model& model) {
-  TrainStep::Options options =
-      step_options(request.config.train, model.table, model.config.n_ctx, *request.processes);
-  options.graph.objective = request.objective;
-  const int64_t group = request.objective->group();
-  if (options.micro_batch % group != 0) {
+void copy_dropout(const ModelConfig& from, ModelConfig& to) {
+  to.dropout = from.dropout;
+  to.embd_dropout = from.embd_dropout;
+  to.attn_dropout = from.attn_dropout;
+  to.resid_dropout = from.resid_dropout;
+}
+
+TrainStep::Options step_options_of_run(const TrainConfig& config, const ParamTable& table, int64_t n_ctx,
+                                       const Objective& objective, Communicator& processes) {
+  TrainStep::Options options = step_options(config, table, n_ctx, processes);
+  options.graph.objective = &objective;
+  if (options.micro_batch % objective.group() != 0) {
     fail_usage(
         "config key \"micro_batch\": expected a multiple of {}, the samples that belong together, found {}",
-        group, options.micro_batch);
+        objective.group(), options.micro_batch);
   }
   return options;
 }

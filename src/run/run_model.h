@@ -21,7 +21,10 @@ ChatTemplates chat_templates_of_run(const TrainRequest& request, const LoadedMod
 // where they do not fit together.
 Model model_of_run(const TrainRequest& request, const LoadedModel* init, const RunData& data);
 
-// How its steps are computed. Throws UsageError for micro-batches that cut the objective's groups.
-TrainStep::Options step_options_of_run(const TrainRequest& request, const Model& model);
+void copy_dropout(const ModelConfig& from, ModelConfig& to);
+
+// How the steps of a run are computed. Throws UsageError for micro-batches that cut the objective's groups.
+TrainStep::Options step_options_of_run(const TrainConfig& config, const ParamTable& table, int64_t n_ctx,
+                                       const Objective& objective, Communicator& processes);
 
 }  // namespace gpt

@@ -42,14 +42,14 @@ class Pretraining : public RunTask {
   const Model* initial_model() const override { return init_ ? &init_->model() : nullptr; }
   void weights_ready() override;
   RunFacts facts(const Run& run) override;
-  std::string start_text(Run& run) override;
+  void start(Run& run) override;
   TrainStep::FillBatch batch(int64_t step) override {
     return batch_of(loader_, config(), step, data_.document_end);
   }
   void before_update(bool evaluates) override {
     part_norms_ = evaluates ? gradient_norms(step_) : PartNorms();
   }
-  void on_step(const Run& run, double seconds, Progress& progress) override;
+  void on_step(const Run& run, const StepState& step, double seconds, Progress& progress) override;
   std::string step_text(const StepMetrics& step) const override;
   bool evaluates() const override { return evaluator_ != nullptr; }
   std::optional<RunEvaluation> evaluate(Run& run) override;
@@ -87,6 +87,8 @@ class Pretraining : public RunTask {
   double peak_flops_ = 0, flops_per_token_ = 0;
   std::optional<WholeLosses> whole_;  // known to rank 0
   PartNorms part_norms_;              // of the newest step's gradients, if it is evaluated
+  bool updated_ = false;              // whether the newest step changed the weights
+  std::optional<double> norm_;        // of its gradients
 };
 
 Pretraining::Pretraining(const TrainRequest& request)
@@ -105,7 +107,7 @@ Pretraining::Pretraining(const TrainRequest& request)
       weights_(model_.table, DType::f32, "weights", request.device.get(), /*with_frozen=*/true),
       dtype_(tensor_dtype(config().dtype)),
       step_(model_, weights_, make_optimizer(config(), model_.table, processes_), base_.backend,
-            step_options_of_run(request, model_)),
+            step_options_of_run(config(), model_.table, model_.config.n_ctx, *request.objective, processes_)),
       loader_(loader_of(data_, config(), model_.config.n_ctx)) {
   config_.model = model_.config;
   model_.weights.assign(weights_.views().begin(), weights_.views().end());
@@ -185,9 +187,10 @@ std::string Pretraining::preview(int64_t step) {
                        model_.config.n_ctx);
 }
 
-std::string Pretraining::start_text(Run& run) {
+void Pretraining::start(Run& run) {
+  if (!is_first()) return;
   std::string text = start_plan();
-  if (request_.brief) return text;
+  if (request_.brief) return run.log().message(text);
   const RunStart start{.config = config_,
                        .data = data_,
                        .plan = plan_->plan(),
@@ -199,10 +202,12 @@ std::string Pretraining::start_text(Run& run) {
     text += start_details(start, step_.optimizer().describe()) + preview(run.state().step);
   text += start_lines(start);
   text += start_notes(start, request_.init_from.empty() && !request_.resume);
-  return text + export_limits(model_.config, data_.tokenizer.get());
+  run.log().message(text + export_limits(model_.config, data_.tokenizer.get()));
 }
 
-void Pretraining::on_step(const Run& run, double seconds, Progress& progress) {
+void Pretraining::on_step(const Run& run, const StepState& step, double seconds, Progress& progress) {
+  updated_ = step.grad_scale != 0;
+  norm_ = step.norm;
   if (plan_) plan_->step(seconds, run.state().setup_seconds);
   const double flops = *progress.tokens_per_s * flops_per_token_;
   peak_flops_ = std::max(peak_flops_, flops);  // if it was measured too low
@@ -217,7 +222,7 @@ std::string Pretraining::step_text(const StepMetrics& step) const {
 }
 
 std::optional<RunEvaluation> Pretraining::evaluate(Run& run) {
-  if (run.updated()) {
+  if (updated_) {
     const PartNorms ratios = update_ratios(step_);
     part_norms_.insert(part_norms_.end(), ratios.begin(), ratios.end());
     run.log().parts(run.state().step, part_norms_);
@@ -230,12 +235,11 @@ std::optional<RunEvaluation> Pretraining::evaluate(Run& run) {
 std::string Pretraining::evaluation_text(Run& run, const RunEvaluation& evaluation, bool best) {
   if (request_.brief) return "";
   const int64_t step = run.state().step;
-  std::optional<double> norm = run.norm();
   if (evaluation.losses.train && step == 0)  // that of the first step
-    norm = step_.try_gradients(inputs_of(config(), step), batch(step)).norm;
+    norm_ = step_.try_gradients(inputs_of(config(), step), batch(step)).norm;
   return evaluation_line(
       evaluation.losses,
-      {.step = step, .lr = learning_rate(config(), step), .norm = norm, .floor = data_.floor, .best = best});
+      {.step = step, .lr = learning_rate(config(), step), .norm = norm_, .floor = data_.floor, .best = best});
 }
 
 BesideModel Pretraining::beside() const {
