@@ -168,6 +168,7 @@ class Tuning : public RunTask {
   void start(Run& run) override;
   TrainStep::FillBatch batch(int64_t step) override;
   PartNorms step_metrics() const override { return task_->step_metrics(); }
+  std::string step_text(const StepMetrics& step, const PartNorms& more) const override;
   bool evaluates() const override { return task_->evaluates(); }
   std::optional<RunEvaluation> evaluate(Run& run) override;
   std::string evaluation_text(Run& run, const RunEvaluation& evaluation, bool best) override;
@@ -277,6 +278,14 @@ TrainStep::FillBatch Tuning::batch(int64_t step) {
   return [this, step](int64_t first, int64_t rows, const TrainStep::Samples& samples) {
     task_->fill(step, first, rows, samples);
   };
+}
+
+std::string Tuning::step_text(const StepMetrics& step, const PartNorms& more) const {
+  if (more.empty()) return "";
+  std::string text = fmt::format("step {}:", format_thousands(step.step));
+  for (const auto& [name, value] : more)
+    text += fmt::format(" {} {:.4g}", name, value);
+  return text + "\n";
 }
 
 std::optional<RunEvaluation> Tuning::evaluate(Run& run) {

@@ -175,7 +175,7 @@ void Run::log_newest_step() {
     const auto& [step, more] = *unlogged_;
     log_->step(step);
     if (!more.empty()) log_->parts(step.step, more);
-    if (const std::string text = task_.step_text(step); !text.empty()) log_->message(text);
+    log_->message(task_.step_text(step, more));
   }
   unlogged_.reset();
 }
@@ -205,8 +205,7 @@ bool Run::evaluate() {
     state_.best_step = state_.step;
   }
   if (best) save_best(score.first);
-  const std::string text = task_.evaluation_text(*this, *evaluation, best);
-  if (!text.empty()) log_->message(text);
+  log_->message(task_.evaluation_text(*this, *evaluation, best));
   return true;
 }
 

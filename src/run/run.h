@@ -106,10 +106,7 @@ class RunTask {
     (void)run, (void)step, (void)seconds, (void)progress;
   }
   // Returns what is printed after a step that was logged.
-  virtual std::string step_text(const StepMetrics& step) const {
-    (void)step;
-    return "";
-  }
+  virtual std::string step_text(const StepMetrics& step, const PartNorms& more) const = 0;
 
   virtual bool evaluates() const = 0;
   // Returns nothing if it was interrupted (Run::interrupted), in all processes or none.

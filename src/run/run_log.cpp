@@ -57,7 +57,7 @@ void RunLog::progress(const Progress& progress) {
 }
 
 void RunLog::message(const std::string& text) {
-  if (outputs_) outputs_->line.message(text);
+  if (outputs_ && !text.empty()) outputs_->line.message(text);
 }
 
 void RunLog::model_text(const std::string& text) {

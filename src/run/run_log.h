@@ -49,7 +49,7 @@ class RunLog {
          RunFacts facts, const ProgressOutput& output = progress_output(2));
 
   void progress(const Progress& progress);
-  void message(const std::string& text);
+  void message(const std::string& text);     // lines; "": none
   void model_text(const std::string& text);  // ProgressLine::model_text
   void finish();
   void step(const StepMetrics& m);
