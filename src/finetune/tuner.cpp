@@ -167,8 +167,8 @@ class Tuning : public RunTask {
   RunFacts facts(const Run& run) override;
   void start(Run& run) override;
   TrainStep::FillBatch batch(int64_t step) override;
-  PartNorms step_metrics() const override { return task_->step_metrics(); }
-  std::string step_text(const StepMetrics& step, const PartNorms& more) const override;
+  NamedValues step_metrics() const override { return task_->step_metrics(); }
+  std::string step_text(const StepMetrics& step, const NamedValues& more) const override;
   bool evaluates() const override { return task_->evaluates(); }
   std::optional<RunEvaluation> evaluate(Run& run) override;
   std::string evaluation_text(Run& run, const RunEvaluation& evaluation, bool best) override;
@@ -280,7 +280,7 @@ TrainStep::FillBatch Tuning::batch(int64_t step) {
   };
 }
 
-std::string Tuning::step_text(const StepMetrics& step, const PartNorms& more) const {
+std::string Tuning::step_text(const StepMetrics& step, const NamedValues& more) const {
   if (more.empty()) return "";
   std::string text = fmt::format("step {}:", format_thousands(step.step));
   for (const auto& [name, value] : more)

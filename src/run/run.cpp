@@ -174,7 +174,7 @@ void Run::log_newest_step() {
   if (unlogged_ && config().log_every > 0) {
     const auto& [step, more] = *unlogged_;
     log_->step(step);
-    if (!more.empty()) log_->parts(step.step, more);
+    log_->metrics(step.step, more);
     log_->message(task_.step_text(step, more));
   }
   unlogged_.reset();
@@ -192,7 +192,7 @@ bool Run::evaluate() {
   if (!evaluation) return false;
   val_loss_ = evaluation->losses.val;
   log_->evaluation(state_.step, evaluation->losses);
-  if (!evaluation->metrics.empty()) log_->parts(state_.step, evaluation->metrics);
+  log_->metrics(state_.step, evaluation->metrics);
   const std::pair score(evaluation->criterion, evaluation->tie);
   const bool better = std::isfinite(score.first) &&
                       (state_.best_step < 0 || score < std::pair(state_.best_val_loss, state_.best_tie_loss));

@@ -72,8 +72,8 @@ struct RunEvaluation {
   EvalLosses losses;
   // The best model has the lowest criterion, and among those the lowest tie.
   double criterion = 0, tie = 0;
-  PartNorms metrics = {};  // further ones, named as in metrics.jsonl
-  std::string text = {};   // for people
+  NamedValues metrics = {};  // further ones, named as in metrics.jsonl
+  std::string text = {};     // for people
 };
 
 class Run;
@@ -100,13 +100,13 @@ class RunTask {
   // The gradients of a step are complete. evaluates: the model is evaluated after this step.
   virtual void before_update(bool evaluates) { (void)evaluates; }
   // Further metrics of the newest step, named as in metrics.jsonl.
-  virtual PartNorms step_metrics() const { return {}; }
+  virtual NamedValues step_metrics() const { return {}; }
   // Called when the result of a step is known, with the seconds that it took; may add to the progress line.
   virtual void on_step(const Run& run, const StepState& step, double seconds, Progress& progress) {
     (void)run, (void)step, (void)seconds, (void)progress;
   }
-  // Returns what is printed after a step that was logged.
-  virtual std::string step_text(const StepMetrics& step, const PartNorms& more) const = 0;
+  // Returns what is printed after a step that was logged with its further metrics.
+  virtual std::string step_text(const StepMetrics& step, const NamedValues& more) const = 0;
 
   virtual bool evaluates() const = 0;
   // Returns nothing if it was interrupted (Run::interrupted), in all processes or none.
@@ -201,7 +201,7 @@ class Run {
 
   struct LoggedStep {
     StepMetrics step;
-    PartNorms more;
+    NamedValues more;
   };
 
   const RunOptions options_;
@@ -217,9 +217,9 @@ class Run {
   double recent_step_seconds_ = 0;
   std::optional<double> val_loss_;
   int64_t saved_step_ = -1;
-  std::deque<PartNorms> step_metrics_;  // of the steps that are unread
-  Clock::time_point reported_;          // when the newest step was
-  std::optional<LoggedStep> unlogged_;  // the newest step, if log_every leaves it out
+  std::deque<NamedValues> step_metrics_;  // of the steps that are unread
+  Clock::time_point reported_;            // when the newest step was
+  std::optional<LoggedStep> unlogged_;    // the newest step, if log_every leaves it out
   std::function<bool()> asked_to_stop_ = [] { return false; };
   std::function<bool()> interrupted_ = [this] {
     return any(processes_, asked_to_stop_(), "asking whether to stop");

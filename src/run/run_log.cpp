@@ -93,9 +93,10 @@ void RunLog::step(const StepMetrics& m) {
   if (m.seconds >= next_report_s_ && m.step < steps_) write_report(m.seconds, true);
 }
 
-void RunLog::parts(int64_t step, const std::vector<std::pair<std::string, double>>& norms) {
+void RunLog::metrics(int64_t step, const NamedValues& values) {
+  if (values.empty()) return;
   MetricRecord record = {{"step", step}};
-  record.insert(record.end(), norms.begin(), norms.end());
+  record.insert(record.end(), values.begin(), values.end());
   append(std::move(record));
 }
 

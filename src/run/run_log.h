@@ -11,6 +11,7 @@
 #include "report/report_html.h"
 #include "report/tfevents.h"
 #include "run/evaluation.h"
+#include "train/part_norms.h"
 #include "train/train_config.h"
 
 namespace gpt {
@@ -56,8 +57,8 @@ class RunLog {
   void evaluation(int64_t step, const EvalLosses& losses);
   void whole_evaluation(int64_t step, const WholeLosses& losses);
   std::optional<WholeLosses> whole_losses(int64_t step) const;  // that were logged for this step
-  // Norms by part of the model, keys such as "grad_norm/block.0" (run_charts.h).
-  void parts(int64_t step, const std::vector<std::pair<std::string, double>>& norms);
+  // Further metrics, such as norms by part of the model: "grad_norm/block 0" (run_charts.h).
+  void metrics(int64_t step, const NamedValues& values);
   void sample(int64_t step, const std::string& text);
   std::vector<double> values(std::string_view key) const;  // of a metric, in the order of the steps
   // A line about a run whose training losses end far above the first one, with what to change; "" for others.

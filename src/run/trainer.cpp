@@ -47,10 +47,10 @@ class Pretraining : public RunTask {
     return batch_of(loader_, config(), step, data_.document_end);
   }
   void before_update(bool evaluates) override {
-    part_norms_ = evaluates ? gradient_norms(step_) : PartNorms();
+    part_norms_ = evaluates ? gradient_norms(step_) : NamedValues();
   }
   void on_step(const Run& run, const StepState& step, double seconds, Progress& progress) override;
-  std::string step_text(const StepMetrics& step, const PartNorms& more) const override;
+  std::string step_text(const StepMetrics& step, const NamedValues& more) const override;
   bool evaluates() const override { return evaluator_ != nullptr; }
   std::optional<RunEvaluation> evaluate(Run& run) override;
   std::string evaluation_text(Run& run, const RunEvaluation& evaluation, bool best) override;
@@ -86,7 +86,7 @@ class Pretraining : public RunTask {
   int64_t base_bytes_ = 0;
   double peak_flops_ = 0, flops_per_token_ = 0;
   std::optional<WholeLosses> whole_;  // known to rank 0
-  PartNorms part_norms_;              // of the newest step's gradients, if it is evaluated
+  NamedValues part_norms_;            // of the newest step's gradients, if it is evaluated
   bool updated_ = false;              // whether the newest step changed the weights
   std::optional<double> norm_;        // of its gradients
 };
@@ -215,7 +215,7 @@ void Pretraining::on_step(const Run& run, const StepState& step, double seconds,
   progress.floor = data_.floor;
 }
 
-std::string Pretraining::step_text(const StepMetrics& step, const PartNorms&) const {
+std::string Pretraining::step_text(const StepMetrics& step, const NamedValues&) const {
   if (step.step != 1 || request_.brief) return "";
   return fmt::format("first loss {:.4f}; guessing gives ln {} = {:.4f}\n", step.loss,
                      model_.config.vocab_size, std::log(static_cast<double>(model_.config.vocab_size)));
@@ -223,9 +223,9 @@ std::string Pretraining::step_text(const StepMetrics& step, const PartNorms&) co
 
 std::optional<RunEvaluation> Pretraining::evaluate(Run& run) {
   if (updated_) {
-    const PartNorms ratios = update_ratios(step_);
+    const NamedValues ratios = update_ratios(step_);
     part_norms_.insert(part_norms_.end(), ratios.begin(), ratios.end());
-    run.log().parts(run.state().step, part_norms_);
+    run.log().metrics(run.state().step, part_norms_);
   }
   const std::optional<EvalLosses> losses = evaluator_->losses(run.interrupted());
   if (!losses) return std::nullopt;

@@ -213,7 +213,7 @@ Trained train_large(const TrainConfig& config, Communicator& processes) {
     });
     step.update();
   }
-  const PartNorms norms = gradient_norms(step), ratios = update_ratios(step);
+  const NamedValues norms = gradient_norms(step), ratios = update_ratios(step);
   result.loss = step.state().loss;
   result.norm = norms.back().second;
   result.ratio = ratios.back().second;
