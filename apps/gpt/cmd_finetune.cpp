@@ -17,7 +17,6 @@
 #include "model/model_source.h"
 #include "options.h"
 #include "output.h"
-#include "run/resume.h"
 #include "run_folder.h"
 #include "text/chat_template.h"
 #include "world.h"
@@ -141,16 +140,7 @@ TuneConfig resumed_config(const FinetuneArguments& a, const ConfigFlags& flags) 
       fail_usage("{} cannot change when a run is resumed", ConfigFlags::flag_name(key));
   }
   TuneConfig config = read_tune_config(a.out);
-  flags.note_unused_environment(config.run);
-  Settings settings;
-  settings.add_json(run_config_json(config.run), a.out + "/config.json");
-  settings.add_json({{"stop_after", 0}}, a.out);  // that stop has been made
-  for (const std::string& key : flags.given()) {
-    if (std::ranges::find(resumable_keys(), key) == resumable_keys().end())
-      fail_usage("{} cannot change when a run is resumed", ConfigFlags::flag_name(key));
-  }
-  flags.apply_flags(settings);
-  config.run = settings.resolve();
+  config.run = resumed_config(config.run, a.out + "/config.json", flags);
   return config;
 }
 

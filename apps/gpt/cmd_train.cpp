@@ -9,14 +9,12 @@
 #include "base/folder_lock.h"
 #include "base/json.h"
 #include "base/problems.h"
-#include "base/ranges.h"
 #include "command.h"
 #include "config_flags.h"
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
 #include "plan_report.h"
-#include "run/resume.h"
 #include "run/trainer.h"
 #include "run_folder.h"
 #include "sweep/loss_law.h"
@@ -53,29 +51,12 @@ RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
     fail_usage(
         "--resume goes on with the configuration in --out; leave out --preset, --config and --init-from");
   }
-  for (const std::string& key : flags.given()) {
-    const std::vector<std::string>& allowed = resumable_keys();
-    if (std::ranges::find(allowed, key) != allowed.end()) continue;
-    fail_usage("{} cannot change when a run is resumed; only {} can", ConfigFlags::flag_name(key),
-               fmt::join(transformed(allowed, ConfigFlags::flag_name), ", "));
-  }
   const std::string path = a.out + "/config.json";
   if (!std::filesystem::exists(path))
     fail("cannot resume: {} does not exist; --out must be the folder of an earlier run", path);
   if (std::filesystem::exists(a.out + "/finetune.json"))
     fail("{0} is a fine-tuning run: gpt finetune --resume --out {0} goes on with it", a.out);
-  const RunConfig before = read_run_config(path);
-  Settings settings;
-  settings.add_json(run_config_json(before), path);
-  settings.add_json({{"stop_after", 0}}, path);  // that stop has been made
-  // The environment is that of all runs: only a flag extends a run or changes its sums.
-  std::vector<std::string> from_environment = resumable_keys();
-  for (const char* key : {"steps", "reduce"})
-    std::erase(from_environment, key);
-  flags.apply_environment(settings, from_environment);
-  flags.note_unused_environment(before, from_environment);
-  flags.apply_flags(settings);
-  return settings.resolve();
+  return resumed_config(read_run_config(path), path, flags);
 }
 
 TrainSources given_sources(const TrainArguments& a) {

@@ -4,15 +4,19 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "base/parse.h"
+#include "base/ranges.h"
+#include "config_flags.h"
 #include "distributed/shares.h"
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
+#include "run/resume.h"
 #include "run/run.h"
 #include "world.h"
 
@@ -63,6 +67,26 @@ std::unique_ptr<FolderLock> open_run(std::string out, bool resume, const std::st
   };
   if (!is_first_process()) return nullptr;
   return std::unique_ptr<FolderLock>(new FolderLock(FolderLock::of_folder(options.out, write_note, is_new)));
+}
+
+RunConfig resumed_config(const RunConfig& before, const std::string& path, const ConfigFlags& flags) {
+  const std::vector<std::string>& allowed = resumable_keys();
+  for (const std::string& key : flags.given()) {
+    if (std::ranges::find(allowed, key) != allowed.end()) continue;
+    fail_usage("{} cannot change when a run is resumed; only {} can", ConfigFlags::flag_name(key),
+               fmt::join(transformed(allowed, ConfigFlags::flag_name), ", "));
+  }
+  Settings settings;
+  settings.add_json(run_config_json(before), path);
+  settings.add_json({{"stop_after", 0}}, path);  // that stop has been made
+  // The environment is that of all runs: only a flag extends a run or changes its sums.
+  std::vector<std::string> from_environment = allowed;
+  for (const char* key : {"steps", "reduce"})
+    std::erase(from_environment, key);
+  flags.apply_environment(settings, from_environment);
+  flags.note_unused_environment(before, from_environment);
+  flags.apply_flags(settings);
+  return settings.resolve();
 }
 
 }  // namespace gpt

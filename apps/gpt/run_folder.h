@@ -6,7 +6,9 @@
 namespace gpt {
 
 class Communicator;
+class ConfigFlags;
 class FolderLock;
+struct RunConfig;
 struct RunOptions;
 
 // Makes the folder of a run without --out: runs/N, one more than the largest number in runs/. The same in
@@ -17,5 +19,9 @@ std::string next_run_folder(Communicator& processes);
 // of that folder in rank 0, else null.
 std::unique_ptr<FolderLock> open_run(std::string out, bool resume, const std::string& command_line,
                                      RunOptions& options);
+
+// The config of a run that is resumed, with what flags and the environment change. Throws UsageError for keys
+// that cannot change.
+RunConfig resumed_config(const RunConfig& before, const std::string& path, const ConfigFlags& flags);
 
 }  // namespace gpt

@@ -35,11 +35,9 @@ struct RunOptions {
 };
 
 struct RunOutcome {
-  int64_t steps_done = 0;
   bool finished = false;     // all steps done, or out of patience (and not stopped by stop_after)
   bool interrupted = false;  // by the caller
-  double best_val_loss = 0;
-  bool has_best = false;  // best/ of the run folder is the model to use
+  bool has_best = false;     // best/ of the run folder is the model to use
 };
 
 // The machine of a run, and its earlier state.
@@ -105,8 +103,8 @@ class RunTask {
   virtual void on_step(const Run& run, const StepState& step, double seconds, Progress& progress) {
     (void)run, (void)step, (void)seconds, (void)progress;
   }
-  // Returns what is printed after a step that was logged with its further metrics.
-  virtual std::string step_text(const StepMetrics& step, const NamedValues& more) const = 0;
+  // Returns what is printed after a step that was logged.
+  virtual std::string step_text(const StepMetrics& step) const = 0;
 
   virtual bool evaluates() const = 0;
   // Returns nothing if it was interrupted (Run::interrupted), in all processes or none.
@@ -198,11 +196,6 @@ class Run {
   void compare_processes();
   void make_steps();
   RunOutcome finish(bool finished);
-
-  struct LoggedStep {
-    StepMetrics step;
-    NamedValues more;
-  };
 
   const RunOptions options_;
   RunTask& task_;
