@@ -6,7 +6,6 @@
 
 #include "base/folder_lock.h"
 #include "base/problems.h"
-#include "base/ranges.h"
 #include "command.h"
 #include "config_flags.h"
 #include "finetune/examples.h"
@@ -140,7 +139,7 @@ TuneConfig resumed_config(const FinetuneArguments& a, const ConfigFlags& flags) 
       fail_usage("{} cannot change when a run is resumed", ConfigFlags::flag_name(key));
   }
   TuneConfig config = read_tune_config(a.out);
-  config.run = resumed_config(config.run, a.out + "/config.json", flags);
+  config.run = resumed_run_config(config.run, a.out + "/config.json", flags);
   return config;
 }
 

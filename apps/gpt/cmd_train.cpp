@@ -56,7 +56,7 @@ RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
     fail("cannot resume: {} does not exist; --out must be the folder of an earlier run", path);
   if (std::filesystem::exists(a.out + "/finetune.json"))
     fail("{0} is a fine-tuning run: gpt finetune --resume --out {0} goes on with it", a.out);
-  return resumed_config(read_run_config(path), path, flags);
+  return resumed_run_config(read_run_config(path), path, flags);
 }
 
 TrainSources given_sources(const TrainArguments& a) {

@@ -69,7 +69,7 @@ std::unique_ptr<FolderLock> open_run(std::string out, bool resume, const std::st
   return std::unique_ptr<FolderLock>(new FolderLock(FolderLock::of_folder(options.out, write_note, is_new)));
 }
 
-RunConfig resumed_config(const RunConfig& before, const std::string& path, const ConfigFlags& flags) {
+RunConfig resumed_run_config(const RunConfig& before, const std::string& path, const ConfigFlags& flags) {
   const std::vector<std::string>& allowed = resumable_keys();
   for (const std::string& key : flags.given()) {
     if (std::ranges::find(allowed, key) != allowed.end()) continue;

@@ -22,6 +22,6 @@ std::unique_ptr<FolderLock> open_run(std::string out, bool resume, const std::st
 
 // The config of a run that is resumed, with what flags and the environment change. Throws UsageError for keys
 // that cannot change.
-RunConfig resumed_config(const RunConfig& before, const std::string& path, const ConfigFlags& flags);
+RunConfig resumed_run_config(const RunConfig& before, const std::string& path, const ConfigFlags& flags);
 
 }  // namespace gpt

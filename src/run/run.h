@@ -192,7 +192,6 @@ class Run {
   bool sample();
   void save();
   void save_before_error();
-  std::string kept() const;
   void compare_processes();
   void make_steps();
   RunOutcome finish(bool finished);
@@ -212,7 +211,7 @@ class Run {
   int64_t saved_step_ = -1;
   std::deque<NamedValues> step_metrics_;  // of the steps that are unread
   Clock::time_point reported_;            // when the newest step was
-  std::optional<LoggedStep> unlogged_;    // the newest step, if log_every leaves it out
+  std::optional<StepMetrics> unlogged_;   // the newest step, if log_every leaves it out
   std::function<bool()> asked_to_stop_ = [] { return false; };
   std::function<bool()> interrupted_ = [this] {
     return any(processes_, asked_to_stop_(), "asking whether to stop");
