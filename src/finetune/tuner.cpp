@@ -168,7 +168,7 @@ class Tuning : public RunTask {
   void start(Run& run) override;
   TrainStep::FillBatch batch(int64_t step) override;
   NamedValues step_metrics() const override { return task_->step_metrics(); }
-  std::string step_text(const StepMetrics& step, const NamedValues& more) const override;
+  std::string step_text(const StepMetrics& step) const override;
   bool evaluates() const override { return task_->evaluates(); }
   std::optional<RunEvaluation> evaluate(Run& run) override;
   std::string evaluation_text(Run& run, const RunEvaluation& evaluation, bool best) override;
@@ -280,10 +280,10 @@ TrainStep::FillBatch Tuning::batch(int64_t step) {
   };
 }
 
-std::string Tuning::step_text(const StepMetrics& step, const NamedValues& more) const {
-  if (more.empty()) return "";
+std::string Tuning::step_text(const StepMetrics& step) const {
+  if (step.more.empty()) return "";
   std::string text = fmt::format("step {}:", format_thousands(step.step));
-  for (const auto& [name, value] : more)
+  for (const auto& [name, value] : step.more)
     text += fmt::format(" {} {:.4g}", name, value);
   return text + "\n";
 }

@@ -144,16 +144,15 @@ void Run::report_step(const StepState& s, double seconds) {
   const double tokens_per_s = static_cast<double>(step_tokens()) / recent_step_seconds_;
   const LossScale& scaling = state_.history.loss_scale;
   unlogged_ = {
-      .step = {.step = state_.step,
-               .tokens = state_.tokens,
-               .loss = s.loss,
-               .lr = s.lr,
-               .grad_norm = s.norm,
-               .tokens_per_s = tokens_per_s,
-               .seconds = state_.train_seconds,
-               .loss_scale =
-                   tensor_dtype(config().dtype) == DType::f16 ? std::optional(scaling.scale) : std::nullopt,
-               .skipped = state_.skipped + scaling.overflows},
+      .step = state_.step,
+      .tokens = state_.tokens,
+      .loss = s.loss,
+      .lr = s.lr,
+      .grad_norm = s.norm,
+      .tokens_per_s = tokens_per_s,
+      .seconds = state_.train_seconds,
+      .loss_scale = tensor_dtype(config().dtype) == DType::f16 ? std::optional(scaling.scale) : std::nullopt,
+      .skipped = state_.skipped + scaling.overflows,
       .more = step_metrics_.front()};
   step_metrics_.pop_front();
   Progress progress{.step = state_.step,
@@ -172,10 +171,8 @@ void Run::report_step(const StepState& s, double seconds) {
 // Also where a run stops between two lines of the log.
 void Run::log_newest_step() {
   if (unlogged_ && config().log_every > 0) {
-    const auto& [step, more] = *unlogged_;
-    log_->step(step);
-    log_->metrics(step.step, more);
-    log_->message(task_.step_text(step, more));
+    log_->step(*unlogged_);
+    log_->message(task_.step_text(*unlogged_));
   }
   unlogged_.reset();
 }
@@ -248,11 +245,6 @@ void Run::save_before_error() {
   }
 }
 
-std::string Run::kept() const {
-  if (saved_step_ < 0) return "no checkpoint had been saved yet";
-  return fmt::format("the last good checkpoint is {} at step {}", last(), saved_step_);
-}
-
 // A part of the run that an interruption leaves pending.
 void Run::perform(Pending part, double& seconds, bool (Run::*work)()) {
   bool done = true;
@@ -319,7 +311,9 @@ RunOutcome Run::make(const std::function<bool()>& interrupted) {
     throw;
   } catch (const Error& error) {
     save_before_error();
-    fail("{}; {}", error.what(), kept());
+    fail("{}; {}", error.what(),
+         saved_step_ < 0 ? "no checkpoint had been saved yet"
+                         : fmt::format("the last good checkpoint is {} at step {}", last(), saved_step_));
   }
   if (out_of_patience())
     log_->ended(fmt::format("ended at step {}: {} without a better validation loss", state_.step,
@@ -331,10 +325,8 @@ RunOutcome Run::make(const std::function<bool()>& interrupted) {
 }
 
 RunOutcome Run::finish(bool finished) {
-  const RunOutcome outcome{.steps_done = state_.step,
-                           .finished = is_complete() && finished,
+  const RunOutcome outcome{.finished = is_complete() && finished,
                            .interrupted = interrupted_(),
-                           .best_val_loss = state_.best_val_loss,
                            .has_best = state_.best_step >= 0};
   if (!process_times_.waited.empty()) log_->message(process_line(process_times_));
   if (!options_.brief) log_->message(task_.end_text(*this, outcome));

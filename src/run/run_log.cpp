@@ -89,6 +89,7 @@ void RunLog::step(const StepMetrics& m) {
     scalars.push_back({"loss_scale", *m.loss_scale});
   }
   append(std::move(record));
+  metrics(m.step, m.more);
   if (outputs_) outputs_->tensorboard.add(m.step, scalars);
   if (m.seconds >= next_report_s_ && m.step < steps_) write_report(m.seconds, true);
 }

@@ -25,6 +25,7 @@ struct StepMetrics {
   double seconds = 0;                     // of training so far
   std::optional<double> loss_scale = {};  // fp16
   int64_t skipped = 0;                    // steps without an update so far
+  NamedValues more = {};                  // further ones, which get a line of their own
 };
 
 // Fixed facts of a run, for its report.

@@ -50,7 +50,7 @@ class Pretraining : public RunTask {
     part_norms_ = evaluates ? gradient_norms(step_) : NamedValues();
   }
   void on_step(const Run& run, const StepState& step, double seconds, Progress& progress) override;
-  std::string step_text(const StepMetrics& step, const NamedValues& more) const override;
+  std::string step_text(const StepMetrics& step) const override;
   bool evaluates() const override { return evaluator_ != nullptr; }
   std::optional<RunEvaluation> evaluate(Run& run) override;
   std::string evaluation_text(Run& run, const RunEvaluation& evaluation, bool best) override;
@@ -215,7 +215,7 @@ void Pretraining::on_step(const Run& run, const StepState& step, double seconds,
   progress.floor = data_.floor;
 }
 
-std::string Pretraining::step_text(const StepMetrics& step, const NamedValues&) const {
+std::string Pretraining::step_text(const StepMetrics& step) const {
   if (step.step != 1 || request_.brief) return "";
   return fmt::format("first loss {:.4f}; guessing gives ln {} = {:.4f}\n", step.loss,
                      model_.config.vocab_size, std::log(static_cast<double>(model_.config.vocab_size)));
