@@ -9,7 +9,7 @@
 #include "base/ranges.h"
 #include "model/inference.h"
 #include "report/table.h"
-#include "train/run_facts.h"
+#include "run/run_facts.h"
 
 namespace gpt {
 namespace {

@@ -26,7 +26,7 @@
 #include "options.h"
 #include "output.h"
 #include "pack_report.h"
-#include "train/run_data.h"
+#include "run/run_data.h"
 
 namespace gpt {
 namespace {

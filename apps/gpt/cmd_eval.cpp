@@ -18,8 +18,8 @@
 #include "options.h"
 #include "output.h"
 #include "report/table.h"
-#include "train/same_run.h"
-#include "train/trained_text.h"
+#include "run/same_run.h"
+#include "run/trained_text.h"
 #include "world.h"
 
 namespace gpt {

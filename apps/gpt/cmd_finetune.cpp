@@ -6,7 +6,6 @@
 
 #include "base/folder_lock.h"
 #include "base/problems.h"
-#include "base/ranges.h"
 #include "command.h"
 #include "config_flags.h"
 #include "finetune/examples.h"
@@ -19,7 +18,6 @@
 #include "output.h"
 #include "run_folder.h"
 #include "text/chat_template.h"
-#include "train/resume.h"
 #include "world.h"
 
 namespace gpt {
@@ -141,47 +139,25 @@ TuneConfig resumed_config(const FinetuneArguments& a, const ConfigFlags& flags) 
       fail_usage("{} cannot change when a run is resumed", ConfigFlags::flag_name(key));
   }
   TuneConfig config = read_tune_config(a.out);
-  flags.note_unused_environment(config.run);
-  Settings settings;
-  settings.add_json(run_config_json(config.run), a.out + "/config.json");
-  settings.add_json({{"stop_after", 0}}, a.out);  // that stop has been made
-  for (const std::string& key : flags.given()) {
-    if (std::ranges::find(resumable_keys(), key) == resumable_keys().end())
-      fail_usage("{} cannot change when a run is resumed", ConfigFlags::flag_name(key));
-  }
-  flags.apply_flags(settings);
-  config.run = settings.resolve();
+  config.run = resumed_run_config(config.run, a.out + "/config.json", flags);
   return config;
 }
 
 int run(FinetuneArguments a, const ConfigFlags& flags) {
   install_ending_signals();
-  Communicator& processes = world();
-  const bool is_new = a.out.empty();
-  if (is_new) a.out = next_run_folder(processes);
-  std::unique_ptr<FolderLock> lock;
-  if (is_first_process()) lock.reset(new FolderLock(FolderLock::of_folder(a.out, write_note, is_new)));
   TuneRequest request;
-  request.processes = &processes;
+  const std::unique_ptr<FolderLock> lock = open_run(a.out, a.resume, a.command_line, request);
+  a.out = request.out;
   if (a.resume) {
     request.config = resumed_config(a, flags);
-    share_run(request.config.run.train, processes.size(), true);
+    share_run(request.config.run.train, world().size(), true);
   } else {
     make_config(a, flags, request);
     if (request.config.run.train.data.empty())  // not in --config either
       fail_usage("--data is missing: name the file with the examples");
-    request.share = [&](TrainConfig& c) { share_run(c, processes.size(), false); };
+    request.share = [](TrainConfig& c) { share_run(c, world().size(), false); };
   }
-  request.out = a.out;
-  request.resume = a.resume;
-  request.kernels = &kernel_table(chosen_isa());
-  request.command_line = a.command_line;
-  request.program = program();
-  request.begins = [] {
-    install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr,
-                               world().size() > 1);
-  };
-  const TuneOutcome outcome = run_tuning(request, interrupted);
+  const RunOutcome outcome = run_tuning(request, interrupted);
   const std::string model = outcome.has_best ? a.out + "/best" : a.out;
   if (outcome.finished) write_next(use_command(request.config, model));
   return outcome.interrupted ? kInterruptedStatus : 0;

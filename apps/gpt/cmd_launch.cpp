@@ -22,7 +22,7 @@
 #include "options.h"
 #include "output.h"
 #include "report/next_step.h"
-#include "train/checkpoint.h"
+#include "run/checkpoint.h"
 #include "world.h"
 
 namespace gpt {

@@ -17,9 +17,9 @@
 #include "options.h"
 #include "output.h"
 #include "plan_report.h"
+#include "run/advice.h"
+#include "run/run_facts.h"
 #include "sweep/loss_law.h"
-#include "train/advice.h"
-#include "train/run_facts.h"
 
 namespace gpt {
 namespace {

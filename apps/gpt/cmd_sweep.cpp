@@ -22,10 +22,10 @@
 #include "output.h"
 #include "report/next_step.h"
 #include "report/table.h"
+#include "run/run_data.h"
 #include "sweep/made_runs.h"
 #include "sweep/page.h"
 #include "sweep/sweep.h"
-#include "train/run_data.h"
 #include "world.h"
 
 namespace gpt {

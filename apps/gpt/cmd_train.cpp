@@ -9,17 +9,15 @@
 #include "base/folder_lock.h"
 #include "base/json.h"
 #include "base/problems.h"
-#include "base/ranges.h"
 #include "command.h"
 #include "config_flags.h"
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
 #include "plan_report.h"
+#include "run/trainer.h"
 #include "run_folder.h"
 #include "sweep/loss_law.h"
-#include "train/resume.h"
-#include "train/trainer.h"
 #include "training_page.h"
 #include "world.h"
 
@@ -53,29 +51,12 @@ RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
     fail_usage(
         "--resume goes on with the configuration in --out; leave out --preset, --config and --init-from");
   }
-  for (const std::string& key : flags.given()) {
-    const std::vector<std::string>& allowed = resumable_keys();
-    if (std::ranges::find(allowed, key) != allowed.end()) continue;
-    fail_usage("{} cannot change when a run is resumed; only {} can", ConfigFlags::flag_name(key),
-               fmt::join(transformed(allowed, ConfigFlags::flag_name), ", "));
-  }
   const std::string path = a.out + "/config.json";
   if (!std::filesystem::exists(path))
     fail("cannot resume: {} does not exist; --out must be the folder of an earlier run", path);
   if (std::filesystem::exists(a.out + "/finetune.json"))
     fail("{0} is a fine-tuning run: gpt finetune --resume --out {0} goes on with it", a.out);
-  const RunConfig before = read_run_config(path);
-  Settings settings;
-  settings.add_json(run_config_json(before), path);
-  settings.add_json({{"stop_after", 0}}, path);  // that stop has been made
-  // The environment is that of all runs: only a flag extends a run or changes its sums.
-  std::vector<std::string> from_environment = resumable_keys();
-  for (const char* key : {"steps", "reduce"})
-    std::erase(from_environment, key);
-  flags.apply_environment(settings, from_environment);
-  flags.note_unused_environment(before, from_environment);
-  flags.apply_flags(settings);
-  return settings.resolve();
+  return resumed_run_config(read_run_config(path), path, flags);
 }
 
 TrainSources given_sources(const TrainArguments& a) {
@@ -124,40 +105,27 @@ int print_config(const TrainArguments& a, const ConfigFlags& flags) {
 int run(TrainArguments a, const ConfigFlags& flags) {
   if (a.print_config) return print_config(a, flags);
   install_ending_signals();
-  Communicator& processes = world();
   TrainRequest request;
   if (!a.resume) {
     const TrainSources sources = chosen_sources(a, flags);
     request.config = new_run_config(sources, flags);
     note_choices(sources, flags, request.config);
   }
-  const bool is_new = a.out.empty();
-  if (is_new) a.out = next_run_folder(processes);
-  std::unique_ptr<FolderLock> lock;
-  if (is_first_process()) lock.reset(new FolderLock(FolderLock::of_folder(a.out, write_note, is_new)));
+  const std::unique_ptr<FolderLock> lock = open_run(a.out, a.resume, a.command_line, request);
+  a.out = request.out;
   std::unique_ptr<TrainingPage> page;
   if (a.serve && is_first_process()) {
     page = std::make_unique<TrainingPage>(a.out, static_cast<int>(*a.serve));
     write_note("watch the run at " + page->url() + "\n");
   }
   if (a.resume) request.config = resumed_config(a, flags);
-  request.processes = &processes;
-  share_run(request.config.train, processes.size(), a.resume);
-  request.out = a.out;
+  share_run(request.config.train, request.processes->size(), a.resume);
   request.init_from = a.init_from;
   request.tokenizer_given = !a.init_from.empty() && gives_tokenizer(a, flags);
-  request.resume = a.resume;
   request.verbose = a.verbose;
-  request.kernels = &kernel_table(chosen_isa());
-  request.command_line = a.command_line;
-  request.program = program();
   if (!a.fit.empty())
     request.forecast = [fit = read_loss_fit(a.fit)](const RunPlan& plan) { return forecast_loss(fit, plan); };
-  request.begins = [] {
-    install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr,
-                               world().size() > 1);
-  };
-  const TrainOutcome outcome = run_training(request, interrupted);
+  const RunOutcome outcome = run_training(request, interrupted);
   if (outcome.finished) write_next(use_command(a.out));
   return outcome.interrupted ? kInterruptedStatus : 0;
 }

@@ -20,9 +20,9 @@
 #include "model/presets.h"
 #include "options.h"
 #include "output.h"
+#include "run/resume.h"
+#include "run/run_data.h"
 #include "text/tokenizer.h"
-#include "train/resume.h"
-#include "train/run_data.h"
 
 namespace gpt {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/format.h"
 #include "io/gguf.h"
 #include "options.h"
-#include "train/trained_text.h"
+#include "run/trained_text.h"
 
 namespace gpt {
 namespace {

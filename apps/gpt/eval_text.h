@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "model/model_files.h"
-#include "train/run_data.h"
+#include "run/run_data.h"
 
 namespace gpt {
 

@@ -26,7 +26,7 @@
 #include "output.h"
 #include "parse_problem.h"
 #include "report/utf8_text.h"
-#include "train/checkpoint.h"
+#include "run/checkpoint.h"
 #include "world.h"
 
 namespace gpt {

@@ -12,9 +12,9 @@
 #include "options.h"
 #include "output.h"
 #include "report/table.h"
-#include "train/plan.h"
-#include "train/run_data.h"
-#include "train/run_facts.h"
+#include "run/plan.h"
+#include "run/run_data.h"
+#include "run/run_facts.h"
 #include "train/schedule.h"
 
 namespace gpt {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "config_flags.h"
-#include "train/advice.h"
-#include "train/run_plan.h"
+#include "run/advice.h"
+#include "run/run_plan.h"
 
 namespace gpt {
 

@@ -1,4 +1,4 @@
-"""The formula of docs/scaling.md for steps without ZeRO in which every process has one shard (src/train/plan.cpp has all of it)."""
+"""The formula of docs/scaling.md for steps without ZeRO in which every process has one shard (src/run/plan.cpp has all of it)."""
 import math
 
 BLOCK = 16384  # elements

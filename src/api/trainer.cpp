@@ -1,14 +1,14 @@
 #include "api/context.h"
 #include "base/file.h"
 #include "data/loader.h"
-#include "train/advice.h"
-#include "train/checkpoint.h"
-#include "train/evaluation.h"
+#include "run/advice.h"
+#include "run/checkpoint.h"
+#include "run/evaluation.h"
+#include "run/plan.h"
+#include "run/run_data.h"
 #include "train/param_groups.h"
-#include "train/plan.h"
-#include "train/run_data.h"
 #include "train/step_history.h"
-#include "train/train_step.h"
+#include "train/step_queue.h"
 
 namespace gptcpp {
 namespace {
@@ -69,6 +69,7 @@ struct Trainer::Impl {
   gpt::ParamBuffer weights;
   gpt::BatchLoader loader;
   gpt::TrainStep step;
+  gpt::StepQueue queue;
   std::unique_ptr<gpt::Evaluator> evaluator;
   int64_t done = 0;
 };
@@ -85,7 +86,9 @@ Trainer::Impl::Impl(const Context& c, const Settings& settings, const std::strin
       weights(model.table, gpt::DType::f32, "weights", nullptr, /*with_frozen=*/true),
       loader(gpt::loader_of(data, train(), model.config.n_ctx)),
       step(model, weights, gpt::make_optimizer(train(), model.table), backend,
-           gpt::step_options(train(), model.table, model.config.n_ctx)) {
+           gpt::step_options(train(), model.table, model.config.n_ctx)),
+      queue(step, train(),
+            [this](int64_t number) { return gpt::batch_of(loader, train(), number, data.document_end); }) {
   model.weights.assign(weights.views().begin(), weights.views().end());
   gpt::init_params(model.table, weights, static_cast<uint64_t>(train().seed));
   step.set_state(
@@ -97,17 +100,13 @@ Trainer::Impl::Impl(const Context& c, const Settings& settings, const std::strin
 }
 
 TrainProgress Trainer::Impl::make_step() {
-  step.compute_gradients(gpt::inputs_of(train(), done),
-                         gpt::batch_of(loader, train(), done, data.document_end),
-                         [this] { context->check_cancelled(); });
-  step.update();
-  gpt::require_not_halted(step);
-  const gpt::StepState& s = step.state();
+  queue.make(done, {.before_micro_batch = [this] { context->check_cancelled(); }});
+  const gpt::StepState s = *queue.read(/*late=*/0);
   return {.step = ++done,
           .loss = s.loss,
           .gradient_norm = s.norm,
           .learning_rate = s.lr,
-          .skipped = step.is_skipped()};
+          .skipped = s.grad_scale == 0};
 }
 
 Trainer::Trainer(const Context& context, const Settings& settings, const std::string& text)

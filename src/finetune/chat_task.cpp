@@ -87,6 +87,10 @@ class ChatTask : public Task {
   void before_step(int64_t step, const Model&, const Backend&) override {
     const int64_t first = step * batch_size_;
     batch_.clear();
+    if (first < begin_) {
+      rows_.clear();
+      begin_ = next_epoch_ = 0;
+    }
     for (int64_t row = first; row < first + batch_size_; ++row) {
       while (row >= begin_ + std::ssize(rows_)) {
         begin_ += std::ssize(rows_);

@@ -9,8 +9,8 @@
 
 #include "distributed/communicator.h"
 #include "model/objective.h"
+#include "run/data_identity.h"
 #include "text/tokenizer.h"
-#include "train/data_identity.h"
 #include "train/train_step.h"
 
 namespace gpt {
@@ -52,13 +52,14 @@ class Task {
   virtual int64_t group() const { return objective().group(); }
   // Fixes the samples of a step. Called once, before `begin`.
   virtual void set_batch_size(int64_t samples) = 0;
-  // Where samples come from the model itself: made here before the step, from its weights as they are.
+  // Prepares the samples of a step, which `fill` then writes; those that come from the model itself are made
+  // from its weights as they are. A step that halts the run is prepared again.
   virtual void before_step(int64_t step, const Model& model, const Backend& backend) {
     (void)step, (void)model, (void)backend;
   }
   // What is known of the newest step beside its loss, under their names in metrics.jsonl.
   virtual std::vector<std::pair<std::string, double>> step_metrics() const { return {}; }
-  // Once, before the first step, with the weights that the run goes on with.
+  // Called once, before the first step, with the weights of that step.
   virtual void begin(const Model& model, const Backend& backend, bool resumed) {
     (void)model, (void)backend, (void)resumed;
   }

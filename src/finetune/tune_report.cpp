@@ -53,16 +53,9 @@ std::vector<std::string> use_command(const TuneConfig& config, const std::string
   return words;
 }
 
-std::vector<ReportCommand> tune_commands(const TuneConfig& config, const std::string& resume,
-                                         const std::string& model, const std::string& command_line) {
-  std::vector<ReportCommand> commands;
-  const auto add = [&](const char* what, const std::vector<std::string>& words) {
-    commands.push_back({what, shell_command(words)});
-  };
-  add(find_task(config.task) ? "Label texts" : "Use the model", use_command(config, model));
-  commands.push_back({"Continue training", resume});
-  commands.push_back({"This run", command_line});
-  return commands;
+ReportCommand use_command_for_report(const TuneConfig& config, const std::string& model) {
+  return {find_task(config.task) ? "Label texts" : "Use the model",
+          shell_command(use_command(config, model))};
 }
 
 }  // namespace gpt

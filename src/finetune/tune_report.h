@@ -21,9 +21,7 @@ bool is_still_falling(std::span<const double> held_out, std::span<const double> 
 
 // What one does with a fine-tuned model, or with the adapter, in the folder `model`.
 std::vector<std::string> use_command(const TuneConfig& config, const std::string& model);
-// The same, and what else one may do, for the report. resume: the command that goes on; model: the one to
-// use.
-std::vector<ReportCommand> tune_commands(const TuneConfig& config, const std::string& resume,
-                                         const std::string& model, const std::string& command_line);
+// The same, for the report.
+ReportCommand use_command_for_report(const TuneConfig& config, const std::string& model);
 
 }  // namespace gpt

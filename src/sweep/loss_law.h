@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "train/run_plan.h"
+#include "run/run_plan.h"
 
 namespace gpt {
 

@@ -20,12 +20,12 @@
 #include "report/metrics.h"
 #include "report/run_charts.h"
 #include "report/svg.h"
+#include "run/checkpoint.h"
+#include "run/data_identity.h"
+#include "run/run_data.h"
+#include "run/trainer.h"
 #include "sweep/made_runs.h"
 #include "sweep/page.h"
-#include "train/checkpoint.h"
-#include "train/data_identity.h"
-#include "train/run_data.h"
-#include "train/trainer.h"
 
 namespace gpt {
 namespace {
@@ -75,7 +75,11 @@ int64_t threads_of(const SweepRun& run, const Communicator& processes) {
 void make_run(const SweepRun& run, SweepResult& result, const SweepWay& way, bool& interrupted) {
   const std::string folder = run_folder(way.folder, run);
   const FolderLock lock = FolderLock::of_folder(folder, [](std::string_view) {});
-  TrainRequest request{.config = run.config, .out = folder, .kernels = &kernel_table(way.isa), .brief = true};
+  TrainRequest request;
+  request.config = run.config;
+  request.out = folder;
+  request.kernels = &kernel_table(way.isa);
+  request.brief = true;
   request.silent = way.processes->rank() > 0;
   request.resume = checkpoint_step(folder) >= 0;
   request.repeats = !request.resume;

@@ -22,7 +22,7 @@ Entry& entry_of(std::vector<Entry>& all, const ParamSpec& spec) {
 
 }  // namespace
 
-MetricRecord gradient_norms(const TrainStep& step) {
+NamedValues gradient_norms(const TrainStep& step) {
   struct Part {
     std::string part;
     double squares = 0;
@@ -46,12 +46,12 @@ MetricRecord gradient_norms(const TrainStep& step) {
     entry_of(all, table[ids[i]]).squares += squares[i];
   for (Part& part : all)
     part.squares = step.sum_over_processes(part.squares);
-  return transformed(all, [&](const Part& p) -> MetricRecord::value_type {
+  return transformed(all, [&](const Part& p) -> NamedValues::value_type {
     return {"grad_norm/" + p.part, std::sqrt(p.squares) / step.state().loss_scale};
   });
 }
 
-MetricRecord update_ratios(const TrainStep& step) {
+NamedValues update_ratios(const TrainStep& step) {
   struct Part {
     std::string part;
     UpdateSquares sums;
@@ -66,7 +66,7 @@ MetricRecord update_ratios(const TrainStep& step) {
     sums.update += own.update;
     sums.weight += own.weight;
   }
-  MetricRecord record;
+  NamedValues record;
   for (auto& [part, sums] : all) {
     sums.update = step.sum_over_processes(sums.update);
     sums.weight = step.sum_over_processes(sums.weight);

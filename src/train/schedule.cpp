@@ -4,8 +4,6 @@
 #include <cmath>
 #include <set>
 
-#include "train/plan.h"
-
 namespace gpt {
 namespace {
 
@@ -92,6 +90,14 @@ void complete_rhythm(TrainConfig& c) {
     c.eval_batches =
         c.eval_every > 0 ? std::clamp<int64_t>(batches_in_all(c) / times, 1, kMostBatches) : kMostBatches;
   }
+}
+
+int64_t planned_steps(const TrainConfig& c) {
+  return c.stop_after > 0 ? std::min(c.stop_after, c.steps) : c.steps;
+}
+
+int64_t times_due(int64_t steps, int64_t every) {
+  return every > 0 ? steps / every + (steps % every != 0 ? 1 : 0) : 0;
 }
 
 int64_t evaluations(const TrainConfig& c, int64_t steps) {

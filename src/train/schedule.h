@@ -21,6 +21,12 @@ std::vector<int64_t> schedule_steps(const TrainConfig& config);
 // "=" for every whole part of the peak rate that a step has, `width` parts being the peak.
 std::string schedule_bar(const TrainConfig& config, int64_t step, int width);
 
+// Steps until the run ends or stops.
+int64_t planned_steps(const TrainConfig& config);
+// Returns how often an action happens that is due every `every` steps and after the last step; 0 if `every`
+// is 0.
+int64_t times_due(int64_t steps, int64_t every);
+
 // How much of a run evaluation takes. An evaluated token costs a forward pass: a third of a trained one.
 
 // The most that evaluation takes of a run where the config leaves it open.

@@ -352,17 +352,6 @@ AverageInModel::~AverageInModel() {
   }
 }
 
-TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& c, int64_t step,
-                              int32_t document_end) {
-  return [&loader, step, batch_size = c.batch_size, document_end](int64_t first, int64_t rows,
-                                                                  const TrainStep::Samples& s) {
-    loader.fill(step, first, rows, batch_size, s.ids, s.targets);
-    if (document_end < 0) return;
-    const auto n = static_cast<size_t>(rows * loader.n_ctx());
-    PackedDocuments::mark(document_end, {s.ids, n}, {s.targets, n}, {s.starts, n});
-  };
-}
-
 ShardMap shard_map_of(const TrainConfig& c, const ParamTable& table, int processes) {
   if (c.zero == 0 || processes == 1) return {};
   return require_optimizer(c.optimizer).divides == Divides::at_matrices

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "data/loader.h"
 #include "distributed/communicator.h"
 #include "model/training_graph.h"
 #include "train/documents.h"
@@ -116,6 +115,8 @@ class TrainStep {
   double waited_seconds() const { return waited_ + sums_.waited_seconds(); }
   // Where other passes get weights that are divided from; null: all are here.
   ShardedWeights* sharded() const { return sharded_.get(); }
+  // Whether steps run on a device without the host waiting for each of them.
+  bool runs_ahead() const { return !backend_.device->is_host() && options_.communicator->size() == 1; }
   // Of gradients, optimizer and activations.
   int64_t bytes() const;
 
@@ -181,11 +182,6 @@ class AverageInModel {
   bool swapped_ = false;
   int exceptions_ = 0;
 };
-
-// The batch of a step, from 0 on. document_end: the token that ends a document, -1 where they are not told
-// apart.
-TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& config, int64_t step,
-                              int32_t document_end);
 
 // What a run's config says of its steps.
 TrainStep::Options step_options(const TrainConfig& config, const ParamTable& table, int64_t n_ctx,

@@ -10,10 +10,10 @@
 #include "infer/cached_model.h"
 #include "infer/generate.h"
 #include "model/model_files.h"
+#include "run/trainer.h"
 #include "support/isas.h"
 #include "support/temp_dir.h"
 #include "support/toy_device.h"
-#include "train/trainer.h"
 
 namespace gpt::test {
 namespace {

@@ -313,10 +313,10 @@ Trained train_large(const TrainConfig& config, Communicator& processes) {
     });
     step.update();
   }
-  const MetricRecord norms = gradient_norms(step), ratios = update_ratios(step);
+  const NamedValues norms = gradient_norms(step), ratios = update_ratios(step);
   result.loss = step.state().loss;
-  result.norm = std::get<double>(norms.back().second);
-  result.ratio = std::get<double>(ratios.back().second);
+  result.norm = norms.back().second;
+  result.ratio = ratios.back().second;
   const std::vector<float> kept = floats(random.weights.all());
   result.weights_kept = std::ssize(kept) - std::ranges::count(kept, 0.0f);
   result.weights = all_weights(random.model);

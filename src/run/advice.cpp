@@ -1,0 +1,168 @@
+#include "run/advice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "run/plan.h"
+#include "train/schedule.h"
+
+namespace gpt {
+namespace {
+
+using Line = std::optional<Advice>;
+
+std::vector<std::string> flag(const char* name, int64_t value) {
+  return {name, std::to_string(value)};
+}
+
+// Passes over a text after which more of them make a model worse rather than better. Text repeated up to four
+// times is nearly as good as new (Muennighoff et al. 2023); a model that is small for its text stands more,
+// and one with kOptimalTokensPerParameter of it cannot learn it by heart.
+std::optional<double> bearable_passes(const AdviceFacts& f) {
+  if (f.train_tokens >= kOptimalTokensPerParameter * f.parameters) return std::nullopt;
+  return f.train_tokens < f.parameters ? 4 : 10;
+}
+
+Line passes(const AdviceFacts& f) {
+  const TrainConfig& c = f.config.train;
+  const int64_t step_tokens = c.batch_size * f.config.model.n_ctx;
+  const double passes =
+      static_cast<double>(c.steps) * static_cast<double>(step_tokens) / static_cast<double>(f.train_tokens);
+  const auto most = bearable_passes(f);
+  if (!most || passes <= *most || c.patience > 0) return std::nullopt;
+  const auto steps = std::max<int64_t>(1, static_cast<int64_t>(*most * static_cast<double>(f.train_tokens) /
+                                                               static_cast<double>(step_tokens)));
+  return Advice{
+      fmt::format("the run passes {} times over {} tokens with {} parameters and will overfit: --steps {}, "
+                  "more data, a smaller model, or --patience 5",
+                  format_passes(passes), format_count(f.train_tokens), format_count(f.parameters), steps),
+      flag("--steps", steps)};
+}
+
+Line large_batch(const AdviceFacts& f) {
+  const TrainConfig& c = f.config.train;
+  const int64_t n_ctx = f.config.model.n_ctx;
+  if (c.batch_size == 1 || c.batch_size * n_ctx <= f.train_tokens) return std::nullopt;
+  const int64_t batch = std::max<int64_t>(1, f.train_tokens / n_ctx / 4);
+  return Advice{
+      fmt::format("a step of {} x {} tokens is more than the {} there are to train on: --batch-size {}",
+                  c.batch_size, n_ctx, format_thousands(f.train_tokens), batch),
+      flag("--batch-size", batch)};
+}
+
+Line little_validation(const AdviceFacts& f) {
+  constexpr int64_t kWindows = 8;
+  const TrainConfig& c = f.config.train;
+  if (c.eval_every == 0 || f.val_tokens == 0) return std::nullopt;
+  const int64_t windows = f.val_tokens / f.config.model.n_ctx;
+  if (windows >= kWindows) return std::nullopt;
+  return Advice{fmt::format(
+      "the validation text has {} tokens, {} window{} of {}: its loss says little; a larger --val-fraction, "
+      "or other text with --val-data",
+      format_thousands(f.val_tokens), windows, windows == 1 ? "" : "s", f.config.model.n_ctx)};
+}
+
+Line warmup(const AdviceFacts& f) {
+  constexpr double kHighRate = 1e-3;
+  const TrainConfig& c = f.config.train;
+  const int64_t tenth = std::clamp<int64_t>(c.steps / 10, 1, 100);
+  if (c.warmup >= c.steps && c.steps > 1)
+    return Advice{
+        fmt::format("the learning rate still rises when the run ends, after {} of {} of warm-up: --warmup {}",
+                    format_thousands(c.steps), format_amount(c.warmup, "step"), tenth),
+        flag("--warmup", tenth)};
+  if (c.warmup == 0 && c.lr >= kHighRate && c.steps > 1)
+    return Advice{
+        fmt::format("a learning rate of {} from the first step on may diverge: --warmup {}", c.lr, tenth),
+        flag("--warmup", tenth)};
+  return std::nullopt;
+}
+
+Line short_documents(const AdviceFacts& f) {
+  if (f.documents < 2) return std::nullopt;
+  const int64_t n_ctx = f.config.model.n_ctx, mean = f.train_tokens / f.documents;
+  if (2 * mean >= n_ctx) return std::nullopt;
+  const int64_t shorter = std::max<int64_t>(16, mean / 16 * 16);
+  return Advice{
+      fmt::format("the {} documents have {} tokens each on average, a window {}: most of it is "
+                  "other documents; --n-ctx {}",
+                  format_thousands(f.documents), mean, n_ctx, shorter),
+      f.chosen_tokenizer ? flag("--n-ctx", shorter) : std::vector<std::string>()};  // else the model has one
+}
+
+Line large_vocabulary(const AdviceFacts& f) {
+  constexpr int64_t kOccurrences = 100, kSmall = 1024;
+  const int64_t vocab = f.config.model.vocab_size;
+  if (!f.chosen_tokenizer || vocab <= kSmall || f.train_tokens / vocab >= kOccurrences) return std::nullopt;
+  int64_t better = kSmall / 2;
+  while (f.train_tokens / (2 * better) >= 2 * kOccurrences)  // fewer tokens in the text, the smaller they are
+    better *= 2;
+  return Advice{fmt::format(
+      "each of {} tokens occurs {} in the text on average, too rarely to be learned: gpt tokenizer "
+      "train --vocab-size {}, or --tokenizer byte",
+      format_thousands(vocab), format_amount(f.train_tokens / vocab, "time"), better)};
+}
+
+Line long_patience(const AdviceFacts& f) {
+  const TrainConfig& c = f.config.train;
+  const int64_t times = evaluations(c, c.steps);
+  if (c.patience == 0 || c.patience < times) return std::nullopt;
+  return Advice{fmt::format(
+      "the run has {} evaluation{}, --patience {} never ends it: a smaller one, or --eval-every {}", times,
+      times == 1 ? "" : "s", c.patience, std::max<int64_t>(1, c.steps / (4 * c.patience)))};
+}
+
+Line long_evaluation(const AdviceFacts& f) {
+  const TrainConfig& c = f.config.train;
+  const double share = evaluation_share(c);
+  const bool least = evaluations(c, c.steps) == 1 && c.eval_batches == 1 && !c.eval_train;
+  if (f.val_tokens == 0 || share <= kEvaluationShare || least) return std::nullopt;
+  TrainConfig less = c;
+  less.eval_every = less.eval_batches = -1;
+  complete_rhythm(less);
+  std::vector<std::string> flags = flag("--eval-every", less.eval_every);
+  flags.insert(flags.end(), {"--eval-batches", std::to_string(less.eval_batches)});
+  return Advice{fmt::format("evaluation takes {} of the run: --eval-every {} --eval-batches {} take {}",
+                            format_percent(share), less.eval_every, less.eval_batches,
+                            format_percent(evaluation_share(less))),
+                flags};
+}
+
+Line long_update(const AdviceFacts& f) {
+  constexpr double kMost = 0.1;
+  const double share = optimizer_share(f.config);
+  if (share <= kMost) return std::nullopt;
+  const double batch =
+      static_cast<double>(f.config.train.batch_size) * share / (1 - share) * (1 - kMost) / kMost;
+  return Advice{fmt::format(
+      "the optimizer's own products are {} of a step's operations, whatever the batch: --batch-size {} makes "
+      "them "
+      "{}, --optimizer adamw has none",
+      format_percent(share), static_cast<int64_t>(std::ceil(batch)), format_percent(kMost))};
+}
+
+}  // namespace
+
+std::vector<Advice> run_advice(const AdviceFacts& facts) {
+  std::vector<Advice> lines;
+  for (const auto rule : {passes, large_batch, little_validation, warmup, short_documents, large_vocabulary,
+                          long_patience, long_evaluation, long_update}) {
+    if (Line line = rule(facts)) lines.push_back(std::move(*line));
+  }
+  return lines;
+}
+
+void check_run(const TrainConfig& config, bool has_val) {
+  if (config.patience > 0 && (config.eval_every == 0 || !has_val))
+    fail_usage(
+        "--patience {}: the run ends by its validation loss, but nothing is evaluated; give --eval-every "
+        "above 0 and --val-fraction above 0 or --val-data",
+        config.patience);
+}
+
+}  // namespace gpt

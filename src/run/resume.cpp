@@ -1,0 +1,226 @@
+#include "run/resume.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "convert/adapter_files.h"
+#include "convert/gguf_vocab.h"
+#include "data/corpus.h"
+#include "data/text_blocks.h"
+#include "io/checkpoint_dir.h"
+#include "report/tfevents.h"
+#include "run/run_data.h"
+#include "train/schedule.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+// Where text and tokenizer lie is free: what is in them is compared.
+bool is_compared(const std::string& key) {
+  const std::vector<std::string>& free = resumable_keys();
+  return key != "data" && key != "val_data" && key != "model" && key != "tokenizer" && key != "device" &&
+         std::ranges::find(free, key) == free.end();
+}
+
+bool is_exact(const json& config) {
+  return config.value("reduce", "exact") == "exact";
+}
+
+// before: {} in checkpoints of older versions. Keys that only one of them has came with another version.
+// Where numbers depend on the processes anyway, micro-batches may be those of another number of them.
+void check_same_config(const std::string& path, const json& before, const json& now) {
+  const bool is_fast = !is_exact(before) || !is_exact(now);
+  for (const auto& [key, value] : before.items()) {
+    if (!is_compared(key) || (is_fast && key == "micro_batch") || !now.contains(key) || now[key] == value)
+      continue;
+    fail(
+        "cannot resume: {} was changed: the run was made with {} = {}, found {}; put it back, or "
+        "start another run from this one with --init-from",
+        path, key, value.dump(), now[key].dump());
+  }
+}
+
+std::string reduce_note(const json& before, const json& now, int64_t step) {
+  const std::string from = before.value("reduce", "exact"), to = now["reduce"];
+  if (from == to) return "";
+  return fmt::format("reduce: {} up to step {}, {} from there on\n", from, format_thousands(step), to);
+}
+
+bool same_tokens(const Tokenizer& a, const Tokenizer& b) {
+  if (a.vocab_size() != b.vocab_size()) return false;
+  for (int32_t id = 0; id < a.vocab_size(); ++id) {
+    if (a.token_bytes(id) != b.token_bytes(id)) return false;
+  }
+  return true;
+}
+
+bool has_keys(const std::string& path, std::initializer_list<const char*> keys) {
+  try {
+    const nlohmann::json object = read_json_file(path);
+    return object.is_object() &&
+           std::ranges::all_of(keys, [&](const char* key) { return object.contains(key); });
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool is_empty_file(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) && std::filesystem::file_size(path, error) == 0;
+}
+
+// What the run would replace in a folder that is no run's: a plan is there for it, and a run that was killed
+// at once left empty metrics.
+void refuse_files_of_others(const std::string& folder) {
+  for (const std::string name : {"best", "metrics.jsonl", "loss.svg", "report.html", "plan.json"}) {
+    const std::string path = fmt::format("{}/{}", folder, name);
+    if (!path_exists(path)) continue;
+    if (name == "plan.json" && has_keys(path, {"compute_optimal"})) continue;
+    if (name == "metrics.jsonl" && is_empty_file(path)) continue;
+    fail("{} is in the way, and no run of this program made it; choose another --out", path);
+  }
+}
+
+}  // namespace
+
+const std::vector<std::string>& resumable_keys() {
+  static const std::vector<std::string> keys = {"steps",      "stop_after", "threads",      "log_every",
+                                                "eval_every", "save_every", "sample_every", "patience",
+                                                "zero",       "reduce"};
+  return keys;
+}
+
+ResumedRun check_resumable(const std::string& folder, const RunConfig& config, const std::string& tuning) {
+  const std::string last = folder + "/last";
+  recover_directory(last);
+  if (!std::filesystem::exists(last + "/train_state.json")) {
+    fail("cannot resume: {} holds no checkpoint of a training run; start it anew without --resume", last);
+  }
+  verify_manifest(last, true);
+  ResumedRun run;
+  run.state = read_run_state(last);
+  const json before = json::parse(run.state.config);
+  const json now = run_config_json(config);
+  check_same_config(folder + "/config.json", before, now);
+  check_same_config(folder + "/finetune.json", json::parse(run.state.tuning), json::parse(tuning));
+  run.reduce_note = reduce_note(before, now, run.state.step);
+  run.planned_steps = before.value("steps", config.train.steps);
+  if (config.train.steps < run.state.step) {
+    fail("cannot resume: {} has made {} steps already; --steps must be at least that, found {}", folder,
+         format_thousands(run.state.step), format_thousands(config.train.steps));
+  }
+  return run;
+}
+
+void check_same_data(const DataIdentity& before, const DataIdentity& now) {
+  const std::string difference = data_difference(before, now);
+  if (difference.empty()) return;
+  fail("cannot resume: {}: put it back, or start another run from this one with --init-from", difference);
+}
+
+void keep_changes(const std::string& folder, const RunConfig& config) {
+  const std::string path = folder + "/config.json";
+  const json before = read_json_file(path), now = run_config_json(config);
+  json changed = before;
+  for (const char* key : {"steps", "reduce", "zero"})
+    changed[key] = now[key];
+  if (changed != before) write_file_atomic(path, changed.dump(2) + "\n");
+}
+
+std::string extension_note(const ResumedRun& run, const TrainConfig& config) {
+  if (config.steps == run.planned_steps) return "";
+  const int64_t step = run.state.step;
+  TrainConfig before = config;
+  before.steps = run.planned_steps;
+  const double old_rate = learning_rate(before, std::max<int64_t>(0, step - 1)),
+               rate = learning_rate(config, step);
+  std::string note = fmt::format("{} from {} to {} steps: from step {} on the schedule is that of {} steps",
+                                 config.steps > run.planned_steps ? "extended" : "shortened",
+                                 format_thousands(run.planned_steps), format_thousands(config.steps),
+                                 format_thousands(step), format_thousands(config.steps));
+  if (step < config.steps && rate > old_rate)
+    note += fmt::format("; the learning rate rises from {:.3g} to {:.3g}", old_rate, rate);
+  return note + "\n";
+}
+
+std::string lost_best_note(const std::optional<BestModel>& best, int64_t step) {
+  if (!best || best->step <= step) return "";
+  return fmt::format(
+      "best/ is of step {}, of the part that was lost behind the checkpoint of step {}: it stays until the "
+      "validation loss is below its {:.4f}\n",
+      best->step, step, best->val_loss);
+}
+
+void require_shape(const ModelConfig& asked, const ModelConfig& model) {
+  const nlohmann::json before = model_keys_json(model), now = model_keys_json(asked);
+  for (const auto& [key, value] : before.items()) {
+    const bool free =
+        key.ends_with("dropout") || key == "init" || key == "init_std" || key == "residual_init_scale";
+    if (free || !now.contains(key) || now[key] == value) continue;
+    fail_usage(
+        "config key \"{}\": the model of --init-from has {}, found {}; leave it out, or train a new model "
+        "without --init-from",
+        key, value.dump(), now[key].dump());
+  }
+}
+
+void require_tokenizer(const std::string& name, const Tokenizer& model) {
+  if (name == "char" && model.kind() == "char") return;  // those characters
+  bool same = false;
+  if (name != "char") {
+    const auto asked = name.ends_with(".gguf") ? gguf_tokenizer(name) : open_tokenizer(name, {});
+    same = same_tokens(*asked, model);
+  }
+  if (!same)
+    fail_usage(
+        "--tokenizer {}: the model of --init-from has another one ({}, {} tokens), which is kept; leave it "
+        "out",
+        name, model.kind(), model.vocab_size());
+}
+
+void require_free_folder(const std::string& folder, bool again) {
+  const std::string last = folder + "/last", best = folder + "/best", config = folder + "/config.json";
+  recover_directory(last);
+  recover_directory(best);
+  const bool has_log = path_exists(folder + "/metrics.jsonl");
+  const bool is_run = has_log && has_keys(config, {"data", "steps"});
+  if (path_exists(last) || (path_exists(config) && !is_run)) {
+    fail("{} holds a model or a run already; continue it with --resume, or choose another --out", folder);
+  }
+  for (const char* name : {kAdapterConfig, kAdapterTensors}) {
+    if (path_exists(fmt::format("{}/{}", folder, name)))
+      fail("{} holds an adapter; choose another --out", folder);
+  }
+  if (!is_run) return refuse_files_of_others(folder);
+  if (path_exists(best) && !again) {
+    fail(
+        "{0} holds the best model of a run that ended before its first checkpoint, so --resume cannot go on "
+        "with it; choose another --out, and --init-from {0}/best to start from that model",
+        folder);
+  }
+}
+
+void open_run_folder(Communicator& processes, const std::string& folder, const TrainConfig& config,
+                     bool resume, bool again) {
+  if (processes.rank() == 0) {
+    if (!resume) {
+      refuse_output_among_texts(folder, source_paths(config));
+      require_free_folder(folder, again);
+      if (path_exists(folder + "/metrics.jsonl")) remove_event_files(folder);  // of a run that saved nothing
+    }
+    for (const char* part : {"/last", "/best"})
+      recover_directory(folder + part);
+  }
+  barrier(processes, "rank 0 opening the run folder");
+}
+
+}  // namespace gpt
