@@ -190,7 +190,7 @@ namespace {
 // What follows the prompt's first `given` tokens when every prediction is fed back.
 std::vector<int32_t> run_free(const DemoContext& context, size_t given) {
   const DemoModel& m = *context.model;
-  Inference inference(m.model, context.backend, {.slots = 1, .max_rows = 64});
+  Inference inference(m.model, context.backend, {.slots = 1, .max_rows = std::ssize(m.ids)});
   const int64_t V = m.model.config.vocab_size;
   Buffer memory(static_cast<size_t>(V) * sizeof(float), "logits");
   const TensorView logits = make_view(memory.data(), DType::f32, {1, V});

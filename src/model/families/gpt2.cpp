@@ -22,7 +22,7 @@ constexpr Naming transformers_naming(bool transposed_blocks) {
 constexpr Naming kNaming = transformers_naming(true);
 
 // Its GELU is the exact one, and one switch takes all biases away.
-void set_nanogpt_switches(ModelConfig& c, bool bias) {
+static void set_nanogpt_switches(ModelConfig& c, bool bias) {
   c.act = Act::gelu;
   c.norm_bias = c.qkv_bias = c.out_bias = c.mlp_bias = bias;
 }

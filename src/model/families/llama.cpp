@@ -14,7 +14,7 @@ void set_llama_switches(ModelConfig& c) {
   c.qkv_bias = c.out_bias = c.mlp_bias = c.tie_embeddings = false;
 }
 
-void set_llama3(ModelConfig& c) {
+static void set_llama3(ModelConfig& c) {
   c.norm_eps = 1e-5;
   c.rope_theta = 500000;
 }
