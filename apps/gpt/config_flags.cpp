@@ -258,7 +258,7 @@ void note_choices(const TrainSources& sources, const ConfigFlags& flags, const R
         sources.init_from, sources.preset));
     return;
   }
-  const nlohmann::json keys = preset(sources.preset);
+  const nlohmann::json keys = preset_keys(sources.preset);
   const int64_t warmup = keys.value("warmup", int64_t{0}), vocab = keys.value("vocab_size", int64_t{0});
   if (!flags.is_set("warmup") && config.train.warmup > 0 && config.train.warmup < warmup &&
       config.train.warmup == config.train.steps / 4)

@@ -20,7 +20,7 @@ struct Name {
 
 // Flags that mean the same under another name (of nanoGPT, nanochat, minGPT, transformers and its trainer,
 // llama.cpp, or of several commands here), in every command that has ours; of several the first one that the
-// command has. Names of config keys are in model/config_alias.cpp.
+// command has. Names of config keys are in the files of the families (ForeignNames).
 constexpr Name kFlags[] = {
     {"--out-dir|--output-dir|--output|--outfile", "--out"},
     {"--dataset|--train-file|-d|--input|--files", "--data"},

@@ -10,6 +10,7 @@
 #include "convert/adapter_files.h"
 #include "model/families/family.h"
 #include "model/model_source.h"
+#include "model/weight_cache.h"
 #include "text/tokenizer_trainer.h"
 
 namespace gptcpp {
@@ -153,14 +154,8 @@ gpt::ChatTemplate Model::Impl::chat_template() const {
 void Model::Impl::claim_packed(gpt::DType dtype, bool in_place) const {
   const std::lock_guard lock(mutex);
   if (packed.contains({dtype, in_place})) return;
-  const gpt::Model& model = loaded.model();
-  int64_t bytes = 0;
-  for (const gpt::ParamSpec& spec : model.table.specs()) {
-    if (spec.shape.size() != 2 || spec.role == gpt::Role::wpe) continue;
-    const gpt::DType stored = model.weights[static_cast<size_t>(&spec - model.table.specs().data())].dtype;
-    if (!gpt::reads_as_stored(stored, dtype, in_place))
-      bytes += context->kernels.packed_bytes(dtype, spec.shape[0], spec.shape[1], false);
-  }
+  const int64_t bytes = gpt::packed_bytes(loaded.model().table, loaded.model().weights, context->kernels,
+                                          {.compute = dtype, .in_place = in_place});
   packed.emplace(std::pair(dtype, in_place), Claim(context, bytes, "packed weights"));
 }
 

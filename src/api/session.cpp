@@ -84,8 +84,8 @@ std::span<const float> Session::logits(const std::vector<std::string>& adapters)
     cached.reset(0, s.decoder.adapter(adapters));
     for (auto at = static_cast<size_t>(cached.reuse(0, ids)); at < ids.size();) {
       s.decoder.model().context->check_cancelled();
-      const auto n =
-          std::min({ids.size() - at, static_cast<size_t>(kStepRows), static_cast<size_t>(cached.room(0))});
+      const auto n = std::min(
+          {ids.size() - at, static_cast<size_t>(cached.max_rows()), static_cast<size_t>(cached.room(0))});
       const gpt::SequenceModel::Append append{0, ids.subspan(at, n), at + n == ids.size()};
       cached.forward({&append, 1}, gpt::make_view(s.logits.data(), {1, cached.vocab_size()}));
       at += n;

@@ -10,6 +10,7 @@
 #include "base/ranges.h"
 #include "base/rng.h"
 #include "model/inference.h"
+#include "model/weight_cache.h"
 #include "tensor/device.h"
 #include "train/step_history.h"
 #include "train/train_step.h"
@@ -65,14 +66,18 @@ struct Feed {
       inference.truncate(slot, std::min(n, inference.length(slot)));
     if (inference.length(0) < n) append(inference, 0, n);
   }
-  // Appends tokens [first, first + n) to every sequence.
+  // Appends tokens [first, first + n) to every sequence, in as few steps as fit.
   void append(Inference& inference, int64_t first, int64_t n) {
-    batch.clear();
-    for (int slot = 0; slot < slots; ++slot) {
-      const auto at = static_cast<size_t>(slot * tokens + first);
-      batch.push_back({slot, std::span(ids).subspan(at, static_cast<size_t>(n))});
+    const int64_t most = inference.max_rows() / slots;
+    for (int64_t done = 0; done < n; done += most) {
+      const int64_t step = std::min(most, n - done);
+      batch.clear();
+      for (int slot = 0; slot < slots; ++slot) {
+        const auto at = static_cast<size_t>(slot * tokens + first + done);
+        batch.push_back({slot, std::span(ids).subspan(at, static_cast<size_t>(step)), done + step == n});
+      }
+      inference.append(batch, logits);
     }
-    inference.append(batch, logits);
   }
 
   int slots;
@@ -239,18 +244,13 @@ void fill_random_weights(ThreadPool& pool, const ParamTable& table, const ParamB
 
 int64_t weight_bytes(const Model& model, const KernelTable& kernels, DType dtype) {
   int64_t bytes = 0;
-  for (const ParamSpec& spec : model.table.specs()) {
-    if (spec.is_lookup_table) continue;
-    const auto id = static_cast<size_t>(&spec - model.table.specs().data());
-    if (id < model.weights.size() && is_quantized(model.weights[id].dtype)) {
-      bytes += row_bytes(model.weights[id].dtype, spec.size());
-      continue;
-    }
-    const bool matrix = spec.shape.size() == 2 && dtype != DType::f32;
-    const int64_t packed = matrix ? kernels.packed_bytes(dtype, spec.shape[0], spec.shape[1], false) : 0;
-    bytes += packed > 0 ? packed : spec.size() * static_cast<int64_t>(sizeof(float));
+  const std::vector<PackedForm> forms = packed_forms(model.table, model.weights, kernels, {.compute = dtype});
+  for (const int id : stored_params(model.table, forms)) {
+    const auto at = static_cast<size_t>(id);
+    bytes +=
+        row_bytes(at < model.weights.size() ? model.weights[at].dtype : DType::f32, model.table[id].size());
   }
-  return bytes;
+  return bytes + sum_of(forms, &PackedForm::bytes);
 }
 
 std::optional<DType> block_type(const Model& model) {

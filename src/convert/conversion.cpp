@@ -45,9 +45,9 @@ void reorder_rows(const TensorView& from, const TensorView& to, int64_t head_dim
 }
 
 // Whether a family's config.json has a key for a switch.
-bool has_key(const Family& family, std::string_view ours) {
+bool has_key(const Family& family, const ConfigField& field) {
   const std::vector<ConfigKey> keys = all_keys(family);
-  return keys.empty() || std::ranges::any_of(keys, [&](const ConfigKey& key) { return key.ours == ours; });
+  return keys.empty() || std::ranges::any_of(keys, [&](const ConfigKey& key) { return key.field == field; });
 }
 
 std::string note_of(const FilePlace& from, const FilePlace& to, const ParamSpec& spec) {
@@ -217,13 +217,12 @@ int64_t Conversion::bytes() const {
 void Conversion::note_dropout(std::vector<std::string>& notes) const {
   const ModelConfig& c = model_->config;
   std::string lost;
-  const auto add = [&](const char* name, double p) {
-    if (options_.to == ModelFormat::hf && has_key(*family_, name)) return;
-    if (p > 0) lost += fmt::format("{}{} = {}", lost.empty() ? "" : ", ", name, p);
-  };
-  add("embd_dropout", c.embd_dropout);
-  add("attn_dropout", c.attn_dropout);
-  add("resid_dropout", c.resid_dropout);
+  for (double ModelConfig::*const dropout :
+       {&ModelConfig::embd_dropout, &ModelConfig::attn_dropout, &ModelConfig::resid_dropout}) {
+    const bool is_kept = options_.to == ModelFormat::hf && has_key(*family_, dropout);
+    if (is_kept || c.*dropout <= 0) continue;
+    lost += fmt::format("{}{} = {}", lost.empty() ? "" : ", ", field_name(dropout), c.*dropout);
+  }
   if (!lost.empty())
     notes.push_back(fmt::format("{} has no place for {}: name it when you train on", target_, lost));
 }

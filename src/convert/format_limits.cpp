@@ -40,15 +40,9 @@ class Needs {
   std::optional<Misfit> misfit_;
 };
 
-ModelConfig switches_of(const Family& family) {
-  ModelConfig c;
-  read_model_keys(family_switches(family), c);
-  return c;
-}
-
 // The switches of a family, by a file that has no place for others.
 void need_switches(Needs& needs, const Family& family, const ModelConfig& c) {
-  const json needed = model_keys_json(switches_of(family));
+  const json needed = model_keys_json(family_config(family));
   const auto same = [&](std::initializer_list<const char*> keys) {
     for (const char* key : keys)
       needs.is(key, needed[key]);
@@ -71,7 +65,7 @@ struct GgufChoice {
 
 // Readers other than llama.cpp know the biases of an architecture by its name.
 bool has_its_biases(const Family& family, const ModelConfig& c) {
-  const ModelConfig s = switches_of(family);
+  const ModelConfig s = family_config(family);
   return s.qkv_bias == c.qkv_bias && s.out_bias == c.out_bias && s.mlp_bias == c.mlp_bias;
 }
 
@@ -79,7 +73,7 @@ bool has_its_biases(const Family& family, const ModelConfig& c) {
 GgufChoice choose_gguf(const ModelConfig& c) {
   GgufChoice fitting, near;
   for (const Family* family : families()) {
-    if (family->gguf.architecture == nullptr || switches_of(*family).position != c.position) continue;
+    if (family->gguf.architecture == nullptr || family_config(*family).position != c.position) continue;
     Needs needs(c);
     need_switches(needs, *family, c);
     if (family->gguf.rope_layout == RopeLayout::halves && c.position == Position::rope)

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/ranges.h"
+#include "infer/feed.h"
 #include "tensor/device.h"
 
 namespace gpt {
@@ -88,7 +89,11 @@ std::vector<Outputs> Classifier::read_rows(std::span<const std::vector<int32_t>*
       inference_.reset(slot);
       batch.push_back({slot, *rows[i]});
     }
-    inference_.append_hidden(batch, view);
+    cut_batch(
+        batch, inference_.max_rows(), [&](int slot) { return inference_.room(slot); },
+        [&](std::span<const Inference::Append> step, int64_t at) {
+          inference_.append_hidden(step, view.slice_rows(at, kBatch - at));
+        });
     for (size_t i = 0; i < batch.size(); ++i)
       scores.push_back(outputs_of(hidden.data() + static_cast<int64_t>(i) * n_embd_));
   }

@@ -17,6 +17,7 @@ class CachedModel : public SequenceModel {
   int64_t n_ctx() const override { return inference_.capacity(); }
   int slots() const override { return inference_.slots(); }
   bool can_slide() const override { return slides_; }
+  int64_t max_rows() const override { return inference_.max_rows(); }
   void forward(std::span<const Append> batch, const TensorView& logits) override {
     inference_.append(batch, logits);
   }

@@ -7,7 +7,7 @@ namespace gpt {
 DraftProposer::DraftProposer(SequenceModel& model, int64_t vocab_size, int64_t step_rows)
     : model_(model),
       vocab_size_(std::min(vocab_size, model.vocab_size())),
-      step_rows_(step_rows),
+      step_rows_(std::min(step_rows, model.max_rows())),
       sampler_(model.backend(), model.vocab_size()),
       greedy_{.temperature = 0},
       slots_(static_cast<size_t>(model.slots())),

@@ -44,6 +44,7 @@ Engine::Engine(SequenceModel& model, Options options)
       most_running_(static_cast<size_t>(std::min<int64_t>(model.slots(), options.step_rows))),
       draws_(most_running_) {
   GPT_ASSERT(options.step_rows >= 1 && model.slots() >= 1);
+  options_.step_rows = std::min(options.step_rows, model.max_rows());
   for (int slot = model.slots(); slot-- > 0;) {
     model.reset(slot);
     free_slots_.push_back(slot);
@@ -53,7 +54,7 @@ Engine::Engine(SequenceModel& model, Options options)
   running_.reserve(most_running_);
   events_.reserve(most_running_);
   if (options.speculation.source == Speculation::Source::off) return;
-  speculator_.emplace(model, options.speculation, options.step_rows);
+  speculator_.emplace(model, options.speculation, options_.step_rows);
   candidates_.reserve(most_running_);
 }
 

@@ -61,30 +61,43 @@ SequenceModel::Append following_ids(SequenceModel& model, int slot, std::span<co
   return {slot, opening_ids(model, ids, policy)};
 }
 
-void feed(SequenceModel& model, std::span<const SequenceModel::Append> appends, int64_t chunk,
-          const TensorView& logits) {
-  GPT_ASSERT(chunk >= 1);
-  int64_t row = 0;
+void cut_batch(std::span<const SequenceModel::Append> appends, int64_t rows,
+               const std::function<int64_t(int slot)>& room,
+               const std::function<void(std::span<const SequenceModel::Append>, int64_t first)>& step) {
+  int64_t first = 0;
   std::vector<SequenceModel::Append> batch;
   for (size_t next = 0, at = 0; next < appends.size();) {
-    // As many as fit, the last of them perhaps in part.
+    // As many sequences as fit into one step, the last of them perhaps in part.
     batch.clear();
-    int64_t completed = 0;
-    for (int64_t room = chunk; next < appends.size() && room > 0;) {
-      const std::span<const int32_t> left = appends[next].ids.subspan(at);
-      const int64_t count = std::min({std::ssize(left), room, model.n_ctx()});
-      const bool all = count == std::ssize(left);
-      batch.push_back({appends[next].slot, left.first(static_cast<size_t>(count)), all});
-      room -= count;
-      at += static_cast<size_t>(count);
-      if (!all) break;
-      ++completed;
+    int64_t wanted = 0;
+    for (int64_t rows_left = rows; next < appends.size() && rows_left > 0;) {
+      const SequenceModel::Append& a = appends[next];
+      const std::span<const int32_t> left = a.ids.subspan(at);
+      // A full slot gets an id all the same: the model has the error for it.
+      const int64_t n = std::min({std::ssize(left), rows_left, std::max<int64_t>(1, room(a.slot))});
+      const int64_t rest = std::ssize(left) - n;
+      batch.push_back(
+          {a.slot, left.first(static_cast<size_t>(n)), std::clamp<int64_t>(a.wanted - rest, 0, n)});
+      wanted += batch.back().wanted;
+      rows_left -= n;
+      at += static_cast<size_t>(n);
+      if (rest > 0) break;
       ++next;
       at = 0;
     }
-    model.forward(batch, logits.slice_rows(row, logits.rows() - row));
-    row += completed;
+    step(batch, first);
+    first += wanted;
   }
+}
+
+void feed(SequenceModel& model, std::span<const SequenceModel::Append> appends, int64_t chunk,
+          const TensorView& logits) {
+  GPT_ASSERT(chunk >= 1);
+  cut_batch(
+      appends, std::min(chunk, model.max_rows()), [&](int slot) { return model.room(slot); },
+      [&](std::span<const SequenceModel::Append> batch, int64_t first) {
+        model.forward(batch, logits.slice_rows(first, logits.rows() - first));
+      });
 }
 
 }  // namespace gpt

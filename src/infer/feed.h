@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,6 +47,12 @@ bool context_full(const SequenceModel& model, int slot, ContextPolicy policy);
 // when the context is full under `crop`, the last n_ctx ids, for which the slot is reset here, to an adapter.
 SequenceModel::Append following_ids(SequenceModel& model, int slot, std::span<const int32_t> ids,
                                     ContextPolicy policy, int adapter = -1);
+
+// Cuts appends of any length to distinct slots into steps of at most `rows` ids, room(slot) of a slot. Calls
+// step(batch, first) for each; `first` wanted results come before those of the step.
+void cut_batch(std::span<const SequenceModel::Append> appends, int64_t rows,
+               const std::function<int64_t(int slot)>& room,
+               const std::function<void(std::span<const SequenceModel::Append>, int64_t first)>& step);
 
 // Appends any number of ids to distinct slots, at most `chunk` (>= 1) in one forward call over all
 // slots, and writes the logits after the last id of each to logits[appends.size(), V].

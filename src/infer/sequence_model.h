@@ -26,7 +26,9 @@ class SequenceModel {
   // Models with learned positions cannot.
   virtual bool can_slide() const = 0;
 
-  using Append = Inference::Append;  // ids for a slot, at most n_ctx
+  using Append = Inference::Append;  // ids for a slot, at most `room`
+  // The most ids of one forward call; at least the slots.
+  virtual int64_t max_rows() const { return INT64_MAX; }
   // Appends to each listed slot (none twice) and writes the wanted logits, in the order of the ids, to
   // consecutive rows of logits [>= wanted, V]. Unless the model can slide, no slot may exceed n_ctx. Throws
   // Error when memory is short; not for ids that fit into what `reserve` granted.

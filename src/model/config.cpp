@@ -140,10 +140,8 @@ ModelConfig own_config(const Family& family, const json& object) {
   for (const auto& [key, value] : object.items()) {
     if (key != "model_type" && !ignorable(key)) mine[key] = value;
   }
-  json keys = family_switches(family);
-  keys.update(translate_aliases(mine));
-  ModelConfig config;
-  const std::vector<std::string> unknown = read_model_keys(keys, config);
+  ModelConfig config = family_config(family);
+  const std::vector<std::string> unknown = read_model_keys(mine, config);
   if (!unknown.empty()) fail("unknown key {}", printable(unknown.front()));
   complete(config);
   return config;
@@ -366,8 +364,12 @@ ModelConfig model_config_from_json(const json& object, const std::string& path) 
   const bool is_foreign = !family.keys.empty();
   try {
     ModelConfig config = is_foreign ? read_config_keys(family, object) : own_config(family, object);
-    json ids = json::parse(family.missing);
-    ids.update(object);
+    json ids = object;
+    const auto add_missing = [&](const char* key, int64_t id) {
+      if (id >= 0 && !object.contains(key)) ids[key] = id;
+    };
+    add_missing("bos_token_id", family.bos_token_id);
+    add_missing("eos_token_id", family.eos_token_id);
     read_token_ids(ids, is_foreign, config);
     return config;
   } catch (const Error& error) {

@@ -1,6 +1,9 @@
 #include "model/config_alias.h"
 
+#include <algorithm>
+
 #include "base/printable.h"
+#include "base/ranges.h"
 #include "model/families/family.h"
 #include "model/json_value.h"
 
@@ -9,65 +12,35 @@ namespace {
 
 using nlohmann::json;
 
-struct Alias {
-  const char* theirs;
-  const char* ours;
-};
+bool is_name_of(const ConfigKey& key, const std::string& name) {
+  return name == key.theirs || (key.other_name != nullptr && name == key.other_name);
+}
 
-// Besides those in the config.json of the families (ConfigKey).
-constexpr Alias kAliases[] = {
-    // shape
-    {"sequence_len", "n_ctx"},
-    {"context_length", "n_ctx"},
-    {"max_seq_len", "n_ctx"},
-    {"block_size", "n_ctx"},
-    {"emb_dim", "n_embd"},
-    {"d_model", "n_embd"},
-    {"n_layers", "n_layer"},
-    {"n_heads", "n_head"},
-    {"n_kv_heads", "n_kv_head"},
-    // switches
-    {"rope_rotation", "rope_sign"},
-    {"dropout_rate", "dropout"},
-    // training
-    {"learning_rate", "lr"},
-    {"max_iters", "steps"},
-    {"warmup_iters", "warmup"},
-    {"grad_clip", "clip_norm"},
-};
+// The keys with a name in the first family that has it: "attention_bias" is two.
+std::vector<ConfigKey> keys_named(const std::string& name) {
+  std::vector<ConfigKey> found;
+  const auto add = [&](std::span<const ConfigKey> keys) {
+    std::ranges::copy_if(keys, std::back_inserter(found),
+                         [&](const auto& key) { return is_name_of(key, name); });
+  };
+  for (const Family* family : families()) {
+    for (const ForeignNames& names : family->foreign_names)
+      add(names.keys);
+    add(all_keys(*family));
+    if (!found.empty()) break;
+  }
+  return found;
+}
 
-// Names of shape that tell whose config it is, the surest first, and what says the rest.
-struct Spelling {
-  const char* key;
-  const char* whose;
-  const char* family;
-};
-
-constexpr const char* kScratch = "the chapter \"GPT-2 from scratch\"";
-constexpr const char* kUnit = "the Mini-GPT course unit";
-constexpr const char* kSeveral = "--preset gpt2-scratch or --preset mini-gpt";
-constexpr const char* kModelType = "a \"model_type\" in the file";
-
-constexpr Spelling kSpellings[] = {
-    {"emb_dim", kScratch, "--preset gpt2-scratch"},
-    {"context_length", kScratch, "--preset gpt2-scratch"},
-    {"d_model", kUnit, "--preset mini-gpt"},
-    {"max_seq_len", kUnit, "--preset mini-gpt"},
-    {"sequence_len", "nanochat",
-     "--preset nanochat (the notebook), nanochat-doc (the document) or nanochat-d20 (as released)"},
-    {"n_positions", "GPT-1 and GPT-2", "--preset gpt1-preln (the notebook), gpt1 or gpt2"},
-    {"n_inner", "GPT-1 and GPT-2", "--preset gpt1-preln (the notebook), gpt1 or gpt2"},
-    {"block_size", "nanoGPT", "--preset nanogpt-cpu or gpt2"},
-    {"n_layers", "several projects", kSeveral},
-    {"n_heads", "several projects", kSeveral},
-    {"n_kv_heads", "several projects", kSeveral},
-    {"hidden_size", "transformers", kModelType},
-    {"num_hidden_layers", "transformers", kModelType},
-    {"num_attention_heads", "transformers", kModelType},
-    {"num_key_value_heads", "transformers", kModelType},
-    {"intermediate_size", "transformers", kModelType},
-    {"max_position_embeddings", "transformers", kModelType},
-};
+// The training key with a name; null if there is none.
+const char* training_key_of(const std::string& name) {
+  for (const Family* family : families()) {
+    for (const ForeignNames& names : family->foreign_names) {
+      if (const auto* key = find_by(names.training, &ForeignNames::Training::theirs, name)) return key->ours;
+    }
+  }
+  return nullptr;
+}
 
 void put(json& out, const std::string& key, const json& value, const std::string& from) {
   if (out.contains(key) && out[key] != value) {
@@ -87,56 +60,48 @@ void put_rope_parameters(json& out, const json& value) {
   put(out, "rope_scaling", to_json_value(scaling), "rope_parameters");
 }
 
-json translate_value(const std::string& key, const json& value) {
-  if (key == "act") {
-    if (value == "relu_squared") return "relu2";
-    for (const std::span<const ActName> names : {std::span<const ActName>(kPlainActs), {kGatedActs}}) {
-      for (const ActName& name : names) {
-        if (value == name.theirs) return to_json_value(name.ours);
-      }
+json translate_act(const json& value, std::span<const ActName> own) {
+  for (const std::span<const ActName> names : {own, std::span<const ActName>(kPlainActs), {kGatedActs}}) {
+    for (const ActName& name : names) {
+      if (value == name.theirs) return to_json_value(name.ours);
     }
   }
-  if (value.is_null() && key == "logit_softcap") return 0;
-  if (value.is_null() &&
-      (key == "d_ff" || key == "n_kv_head" || key == "head_dim" || key == "sliding_window")) {
-    return 0;
-  }
   return value;
+}
+
+json translate_value(const std::string& key, const json& value, std::span<const ActName> acts) {
+  if (key == "act") return translate_act(value, acts);
+  constexpr std::string_view kZeroIfNull[] = {"logit_softcap", "d_ff", "n_kv_head", "head_dim",
+                                              "sliding_window"};
+  return value.is_null() && std::ranges::count(kZeroIfNull, key) > 0 ? json(0) : value;
 }
 
 }  // namespace
 
 std::string config_key_of(const std::string& theirs) {
-  for (const Alias& a : kAliases) {
-    if (theirs == a.theirs) return a.ours;
-  }
-  if (theirs == "attention_bias") return "";  // two keys of ours
-  for (const Family* family : families()) {
-    for (const ConfigKey& key : all_keys(*family)) {
-      const bool same = theirs == key.theirs || (key.other_name != nullptr && theirs == key.other_name);
-      if (same && theirs != key.ours) return key.ours;
-    }
-  }
-  return "";
+  if (const char* training = training_key_of(theirs)) return training;
+  const std::vector<ConfigKey> keys = keys_named(theirs);
+  if (keys.size() != 1 || field_name(keys[0].field) == theirs) return "";
+  return field_name(keys[0].field);
 }
 
 json translate_aliases(const json& object) {
   json out = json::object();
   for (const auto& item : object.items()) {  // clang 14 lets no lambda capture structured bindings
-    const std::string& key = item.key();
-    const auto& value = item.value();
-    const std::string ours = config_key_of(key);
-    if (key == "afn" && value == "gelu") {
-      put(out, "act", "gelu_tanh", key);  // GPT-1's, whose "gelu" is the tanh form
-    } else if (!ours.empty()) {
-      put(out, ours, translate_value(ours, value), key);
-    } else if (key == "rope_parameters") {
+    const std::string& name = item.key();
+    const json& value = item.value();
+    const std::vector<ConfigKey> keys = keys_named(name);
+    for (const ConfigKey& key : keys) {
+      const char* const ours = field_name(key.field);
+      put(out, ours, translate_value(ours, value, key.acts), name);
+    }
+    if (!keys.empty()) continue;
+    if (name == "rope_parameters") {
       put_rope_parameters(out, value);
-    } else if (key == "attention_bias") {
-      put(out, "qkv_bias", value, key);
-      put(out, "out_bias", value, key);
     } else {
-      put(out, key, translate_value(key, value), key);
+      const char* const training = training_key_of(name);
+      const std::string ours = training != nullptr ? training : name;
+      put(out, ours, translate_value(ours, value, {}), name);
     }
   }
   return out;
@@ -144,12 +109,17 @@ json translate_aliases(const json& object) {
 
 void require_family(const json& object, const std::string& what) {
   if (object.contains("model_type")) return;
-  for (const Spelling& s : kSpellings) {
-    if (!object.contains(s.key)) continue;
-    fail_usage(
-        "{}: \"{}\" is a name of {}, and the file leaves open which norms, biases and other switches go with "
-        "it; give them with {}",
-        what, s.key, s.whose, s.family);
+  for (const Family* family : families()) {
+    for (const ForeignNames& names : family->foreign_names) {
+      const auto told =
+          std::ranges::find_if(names.telling, [&](const char* key) { return object.contains(key); });
+      if (told == names.telling.end()) continue;
+      fail_usage(
+          "{}: \"{}\" is a name of {}, and the file leaves open which norms, biases and other switches go "
+          "with "
+          "it; give them with {}",
+          what, *told, names.program, names.remedy);
+    }
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/weight_cache.h"
+
 namespace gpt {
 
 InferenceTypes inference_types(DType weights) {
@@ -43,14 +45,13 @@ Inference::Inference(const Model& model, const Backend& backend, Options options
   repack();
 }
 
-std::vector<TensorView> Inference::weights_as_stored(const Model& model, const Options& options) {
-  const DType compute = options.weights.value_or(options.dtype);
+std::vector<TensorView> Inference::weights_as_stored(const Model& model, const KernelTable& kernels,
+                                                     const Options& options) {
+  const PackedUse use{.compute = options.weights.value_or(options.dtype), .in_place = options.in_place};
   std::vector<TensorView> list;
-  for (int id = 0; id < model.table.count(); ++id) {
-    const ParamSpec& spec = model.table[id];
+  for (const int id : stored_params(model.table, packed_forms(model.table, model.weights, kernels, use))) {
     const TensorView& weight = model.weights[static_cast<size_t>(id)];
-    if (weight.rank == 2 && !spec.is_lookup_table && reads_as_stored(weight.dtype, compute, options.in_place))
-      list.push_back(weight);
+    if (weight.rank == 2) list.push_back(weight);
   }
   return list;
 }
@@ -61,7 +62,7 @@ bool Inference::repacks_after(int64_t rows) const {
 
 void Inference::repack() {
   if (options_.repack == Repack::never || model_.pages == nullptr) return;
-  repacked_ = weights_as_stored(model_, options_);
+  repacked_ = weights_as_stored(model_, backend_.kernels, options_);
   if (options_.repack == Repack::always) model_.pages->move_all(backend_.pool, repacked_, bytes());
 }
 
@@ -92,7 +93,6 @@ void Inference::plan() {
   slot_adapter_.resize(slots);
   row_adapters_.reserve(slots);
   output_adapters_.reserve(slots);
-  parts_.reserve(slots);
   const size_t pages = slots * static_cast<size_t>(KvCache::blocks_of_sequence(cache_.capacity()));
   pages_.reserve(pages);
   device_ids_.reserve(most);
@@ -138,45 +138,30 @@ int64_t Inference::room(int slot) const {
   return std::max(left, KvCache::kBlock - cache_.length(slot) % KvCache::kBlock);
 }
 
-void Inference::check_ids(std::span<const int32_t> ids) const {
-  for (const int32_t id : ids) {
-    if (id < 0 || id >= model_.config.vocab_size) {
-      fail("token id {} is out of range: the model knows 0 to {}", id, model_.config.vocab_size - 1);
+void Inference::check_step(std::span<const Append> batch) const {
+  int64_t rows = 0;
+  for (const auto& [slot, ids, wanted] : batch) {
+    for (const int32_t id : ids) {
+      if (id < 0 || id >= model_.config.vocab_size)
+        fail("token id {} is out of range: the model knows 0 to {}", id, model_.config.vocab_size - 1);
     }
+    const int64_t n = std::ssize(ids), most = room(slot);
+    if (n > most && !options_.slide)
+      fail("the sequence is longer than the context of {} tokens", cache_.capacity());
+    if (n < 1 || n > most)
+      fail("a step of inference: expected 1 to {} tokens of sequence {}, found {}", most, slot, n);
+    rows += n;
   }
+  if (rows > options_.max_rows)
+    fail("a step of inference: expected at most {} tokens, found {}", options_.max_rows, rows);
 }
 
 void Inference::append(std::span<const Append> batch, const TensorView& logits) {
-  append_steps(batch, Output::logits, logits);
+  run(batch, Output::logits, logits);
 }
 
 void Inference::append_hidden(std::span<const Append> batch, const TensorView& hidden) {
-  append_steps(batch, Output::hidden, hidden);
-}
-
-void Inference::append_steps(std::span<const Append> batch, Output output, const TensorView& to) {
-  for (const Append& a : batch)
-    check_ids(a.ids);
-  int64_t row = 0;
-  for (size_t next = 0, at = 0; next < batch.size();) {
-    // As many sequences as fit into one step, the last of them perhaps in part.
-    parts_.clear();
-    int64_t rows_left = options_.max_rows;
-    while (next < batch.size() && rows_left > 0) {
-      const Append& a = batch[next];
-      const auto left = static_cast<int64_t>(a.ids.size() - at);
-      const int64_t n = std::min({left, rows_left, room(a.slot)});
-      if (n <= 0) fail("the sequence is longer than the context of {} tokens", cache_.capacity());
-      parts_.push_back({a.slot, a.ids.subspan(at, static_cast<size_t>(n)),
-                        std::clamp<int64_t>(a.wanted - (left - n), 0, n)});
-      rows_left -= n;
-      at += static_cast<size_t>(n);
-      if (n < left) break;
-      ++next;
-      at = 0;
-    }
-    row += run(parts_, output, to, row);
-  }
+  run(batch, Output::hidden, hidden);
 }
 
 int Inference::add_adapter(std::shared_ptr<const Adapter> adapter) {
@@ -278,9 +263,9 @@ void Inference::choose_output_rows(std::span<const Append> parts) {
   output_seqs_.clear();
   output_adapters_.clear();
   for (size_t i = 0; i < seqs_.size(); ++i) {
-    const int64_t wanted = parts[i].wanted;
-    if (wanted == 0) continue;
     AttentionSeq seq = seqs_[i];
+    const int64_t wanted = std::clamp<int64_t>(parts[i].wanted, 0, seq.q_len);
+    if (wanted == 0) continue;
     const int64_t end = seq.q_start + seq.q_len;
     seq.q_start = std::ssize(output_rows_);
     seq.q_len = wanted;
@@ -292,9 +277,9 @@ void Inference::choose_output_rows(std::span<const Append> parts) {
   }
 }
 
-// One step. Writes what is wanted from `first_row` on, and returns how many rows.
-int64_t Inference::run(std::span<const Append> parts, Output output, const TensorView& to,
-                       int64_t first_row) {
+void Inference::run(std::span<const Append> parts, Output output, const TensorView& to) {
+  check_step(parts);
+  if (parts.empty()) return;
   prepare_rows(parts);
   choose_output_rows(parts);
   const ExecContext ctx = backend_.context(workspace_.scratch());
@@ -308,15 +293,14 @@ int64_t Inference::run(std::span<const Append> parts, Output output, const Tenso
   if (output_rows_.size() < ids_.size()) pass.batch.output_rows = &outputs;
   const TensorView normed = run_layers(pass, model_.layers, acts_);
   if (!repacked_.empty()) model_.pages->after_step(backend_.pool, repacked_, pass.batch.rows);
-  if (!normed) return 0;
+  if (!normed) return;
   if (pass.batch.output_rows != nullptr) pass.batch.adapters = output_adapters_;
-  const TensorView rows = to.slice_rows(first_row, normed.rows());
+  const TensorView rows = to.slice_rows(0, normed.rows());
   if (output == Output::hidden) {
     copy_elements(normed, rows);
   } else {
     write_logits(pass, normed, rows);
   }
-  return normed.rows();
 }
 
 void Inference::observe(std::span<const int32_t> ids, int64_t batch, Observer& observer,

@@ -28,7 +28,7 @@ class Inference {
  public:
   struct Options {
     int slots = 1;                      // sequences
-    int64_t max_rows = 512;             // tokens per internal step; longer calls are cut
+    int64_t max_rows = 512;             // tokens of a step, at least the slots
     int64_t capacity = 0;               // tokens a sequence may have, at most n_ctx (0: n_ctx)
     int64_t cache_tokens = 0;           // keys and values of all sequences together (0: all slots full)
     bool slide = false;                 // past the capacity keep the last keys (rotary positions only)
@@ -53,9 +53,9 @@ class Inference {
   };
   // Appends tokens to sequences (each slot at most once per call) and writes the logits that are wanted, in
   // the order of the tokens, to consecutive rows of logits [wanted,V]. Throws Error, with nothing appended,
-  // for ids out of range; and when a sequence grows past its capacity without `slide`, or the cache is short
-  // (see reserve). Up to max_rows tokens, and no more than `room` of any sequence, are one step through the
-  // model; once every slot was used, that allocates nothing.
+  // for ids out of range, for more than max_rows tokens or more than `room` of a sequence (infer/feed.h cuts
+  // longer batches), or when the cache is short (see reserve). It is one step through the model; once every
+  // slot was used, that allocates nothing.
   void append(std::span<const Append> batch, const TensorView& logits);
   // The same with the hidden states that the head's matrix would read, [wanted,C] of the type of activations,
   // in place of logits.
@@ -85,6 +85,7 @@ class Inference {
   int64_t length(int slot) const { return cache_.length(slot); }
   int slots() const { return cache_.slots(); }
   int64_t capacity() const { return cache_.capacity(); }
+  int64_t max_rows() const { return options_.max_rows; }
   // The most tokens that one step can append to a sequence; 0: it is full.
   int64_t room(int slot) const;
 
@@ -98,7 +99,8 @@ class Inference {
   int64_t available_blocks() const { return cache_.available_blocks(); }
 
   // Matrices that every step reads as they are stored, in other words those that `repack` is about.
-  static std::vector<TensorView> weights_as_stored(const Model& model, const Options& options);
+  static std::vector<TensorView> weights_as_stored(const Model& model, const KernelTable& kernels,
+                                                   const Options& options);
 
   // Whether more steps of so many tokens would copy weights to large pages, or may.
   bool repacks_after(int64_t rows) const;
@@ -127,10 +129,9 @@ class Inference {
   }
   void plan();
   void repack();
-  void check_ids(std::span<const int32_t> ids) const;
+  void check_step(std::span<const Append> batch) const;
   enum class Output : uint8_t { logits, hidden };
-  void append_steps(std::span<const Append> batch, Output output, const TensorView& to);
-  int64_t run(std::span<const Append> parts, Output output, const TensorView& to, int64_t first_row);
+  void run(std::span<const Append> parts, Output output, const TensorView& to);
   void prepare_rows(std::span<const Append> parts);
   void choose_output_rows(std::span<const Append> parts);
   SequenceSpans sequences(DeviceSpan<const AttentionSeq> seqs, std::span<const AttentionSeq> host,
@@ -154,7 +155,6 @@ class Inference {
   std::vector<AttentionSeq> seqs_;
   std::vector<int64_t> output_rows_;
   std::vector<AttentionSeq> output_seqs_;
-  std::vector<Append> parts_;  // of one step
   std::vector<std::shared_ptr<const Adapter>> adapters_;
   std::vector<const Adapter*> slot_adapter_;
   std::vector<RowsAdapter> row_adapters_, output_adapters_;

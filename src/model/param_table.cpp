@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ranges.h"
+
 namespace gpt {
 namespace {
 
@@ -38,6 +40,19 @@ InitRule embedding_init(const ModelConfig& c) {
 
 }  // namespace
 
+Role bias_of(Role weight) {
+  constexpr std::pair<Role, Role> kBiases[] = {{Role::q_weight, Role::q_bias},
+                                               {Role::k_weight, Role::k_bias},
+                                               {Role::v_weight, Role::v_bias},
+                                               {Role::out_weight, Role::out_bias},
+                                               {Role::gate_proj_weight, Role::gate_proj_bias},
+                                               {Role::up_proj_weight, Role::up_proj_bias},
+                                               {Role::down_proj_weight, Role::down_proj_bias},
+                                               {Role::head_weight, Role::head_bias}};
+  const auto* found = find_by(kBiases, &std::pair<Role, Role>::first, weight);
+  return found == nullptr ? Role::objective : found->second;
+}
+
 int64_t ParamSpec::size() const {
   return checked_size(shape, name);
 }
@@ -62,10 +77,15 @@ ParamTable::ParamTable(const ModelConfig& c, const std::vector<ParamSpec>& more)
   specs_.insert(specs_.end(), more.begin(), more.end());
 }
 
+ParamTable::ParamTable(std::vector<ParamSpec> specs) : specs_(std::move(specs)) {
+  for (const ParamSpec& spec : specs_)
+    index_.try_emplace({spec.role, spec.layer, spec.expert}, static_cast<int>(&spec - specs_.data()));
+}
+
 void ParamTable::add(Role role, int64_t layer, std::string name, Shape shape, InitRule init,
                      Component component, bool contiguous_with_previous) {
   const bool decay = shape.size() >= 2;
-  index_[{role, layer}] = count();
+  index_[{role, layer, -1}] = count();
   specs_.push_back(
       {std::move(name), role, layer, std::move(shape), init, decay, contiguous_with_previous, component});
 }
@@ -152,8 +172,8 @@ void ParamTable::add_mlp(const ModelConfig& c, const LayerConfig& l, int64_t lay
     add(Role::down_proj_bias, layer, name + "proj.bias", {c.n_embd}, bias_init(c, l.d_ff), Component::mlp);
 }
 
-int ParamTable::find(Role role, int64_t layer) const {
-  const auto entry = index_.find({role, layer});
+int ParamTable::find(Role role, int64_t layer, int64_t expert) const {
+  const auto entry = index_.find({role, layer, expert});
   return entry == index_.end() ? -1 : entry->second;
 }
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "model/config.h"
@@ -46,6 +46,9 @@ enum class Role : uint8_t {
   objective  // see model/objective.h
 };
 
+// The role of the bias of a matrix; `objective` if it has none.
+Role bias_of(Role weight);
+
 // The component that `gpt info` counts a parameter under.
 enum class Component : uint8_t {
   token_embedding,
@@ -85,6 +88,7 @@ struct ParamSpec {
   Component component;
   bool is_lookup_table = false;  // rows are read by ids or positions, and no product reads it
   bool trainable = true;         // has a gradient and what an optimizer keeps
+  int64_t expert = -1;           // of a layer's experts; -1: of no one of them
 
   int64_t size() const;
 };
@@ -95,7 +99,7 @@ class ParamTable {
   explicit ParamTable(const ModelConfig& config, const std::vector<ParamSpec>& more = {});
 
   // Of these parameters, no model's.
-  explicit ParamTable(std::vector<ParamSpec> specs) : specs_(std::move(specs)) {}
+  explicit ParamTable(std::vector<ParamSpec> specs);
 
   const std::vector<ParamSpec>& specs() const { return specs_; }
   const ParamSpec& operator[](int id) const { return specs_[static_cast<size_t>(id)]; }
@@ -105,7 +109,7 @@ class ParamTable {
   // Those of the model itself, which its files hold, come first.
   int model_count() const { return model_count_; }
   // The id of a parameter, or -1 when this config has none.
-  int find(Role role, int64_t layer = -1) const;
+  int find(Role role, int64_t layer = -1, int64_t expert = -1) const;
   int64_t total() const;
 
  private:
@@ -120,7 +124,7 @@ class ParamTable {
   void add_mlp(const ModelConfig& c, const LayerConfig& l, int64_t layer);
   std::vector<ParamSpec> specs_;
   int model_count_ = 0;
-  std::map<std::pair<Role, int64_t>, int> index_;
+  std::map<std::tuple<Role, int64_t, int64_t>, int> index_;  // by role, layer, expert
 };
 
 }  // namespace gpt

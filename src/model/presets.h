@@ -4,11 +4,20 @@
 #include <string>
 #include <vector>
 
+#include "model/config.h"
+
 namespace gpt {
 
-// All config keys of a preset (its family's switches, its shape, and its training settings where the source
-// has them). Throws UsageError with a suggestion for an unknown name.
-nlohmann::json preset(const std::string& name);
+struct Family;
+
+// The model of a preset, not completed. Its vocab_size is 0 if the tokenizer decides. Throws UsageError with
+// a suggestion for an unknown name.
+ModelConfig preset_config(const std::string& name);
+// All config keys of a preset: its model's, and training settings where the source has them. Throws
+// UsageError like preset_config.
+nlohmann::json preset_keys(const std::string& name);
+// The values of a family for all keys that tell any families apart.
+nlohmann::json switch_keys(const Family& family);
 bool is_preset(const std::string& name);
 std::vector<std::string> preset_names();
 // What a preset is for, in a few words. Throws UsageError for an unknown name.

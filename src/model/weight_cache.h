@@ -3,14 +3,44 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <vector>
 
 #include "kernels/kernel_table.h"
+#include "model/param_table.h"
 #include "tensor/buffer.h"
 
 namespace gpt {
+
+// Returns the type of the packed form that products in `compute` read of these weights, one below the other;
+// nothing if the products read the weights as they are stored. in_place: weights stored in `compute` are not
+// packed.
+std::optional<DType> packed_dtype(const KernelTable& kernels, std::span<const TensorView> parts,
+                                  DType compute, bool in_place, bool transposed);
+
+// The packed form of the parameters `first` to `last`.
+struct PackedForm {
+  int first, last;
+  bool transposed;
+  int64_t bytes;
+};
+// What a model's products read.
+struct PackedUse {
+  DType compute = DType::f32;
+  bool in_place = false;   // as in packed_dtype
+  bool gradients = false;  // backward passes too
+};
+// Returns the packed forms that a WeightCache holds after passes of a model with these weights; empty:
+// weights in fp32, in one ParamBuffer. All memory plans and claims count these.
+std::vector<PackedForm> packed_forms(const ParamTable& table, std::span<const TensorView> weights,
+                                     const KernelTable& kernels, const PackedUse& use);
+// The parameters that products read as they are stored: those of the model without a packed form.
+std::vector<int> stored_params(const ParamTable& table, std::span<const PackedForm> forms);
+// The bytes of all of these forms.
+int64_t packed_bytes(const ParamTable& table, std::span<const TensorView> weights, const KernelTable& kernels,
+                     const PackedUse& use);
 
 // The packed forms of a model's weight matrices. Each is made when it is first asked for, and made anew in
 // the same memory when it is asked for after its weights have changed. Several threads may ask at once,

@@ -19,6 +19,7 @@
 #include "model/model_counts.h"
 #include "model/params.h"
 #include "model/training_graph.h"
+#include "model/weight_cache.h"
 #include "run/evaluation.h"
 #include "run/process_report.h"
 #include "train/param_groups.h"
@@ -34,20 +35,6 @@ constexpr int64_t kSampledTokens = 256;  // of the prompt and what follows it
 // What comes after the plan: program text that is read when it is first run, records, the pages of reports.
 // Five runs of 0.06 to 0.8 M parameters had 2.6 to 3.5 MiB of it.
 constexpr int64_t kLater = int64_t{3} << 20;
-
-// The matrices that are multiplied with, packed for both directions.
-int64_t packed_weight_bytes(const ParamTable& table, const KernelTable& kernels, DType dtype) {
-  int64_t bytes = 0;
-  for (const ParamSpec& spec : table.specs()) {
-    if (spec.shape.size() != 2 || spec.is_lookup_table) continue;
-    for (const bool transposed : {false, true}) {
-      const int64_t packed = kernels.packed_bytes(dtype, spec.shape[0], spec.shape[1], transposed);
-      const bool other_type = packed == 0 && dtype != DType::f32;
-      bytes += other_type ? spec.size() * static_cast<int64_t>(dtype_size(dtype)) : packed;
-    }
-  }
-  return bytes;
-}
 
 std::string fit_flags(const TrainConfig& from, const RunFit& fit) {
   std::string flags;
@@ -216,14 +203,11 @@ int64_t gradient_bytes(const PlanSubject& s, const ParamTable& table) {
 }  // namespace
 
 int64_t largest_packed(const ModelConfig& c, const KernelTable& kernels, DType dtype) {
-  int64_t both = 0;
-  for (const bool transposed : {false, true}) {
-    int64_t largest = 0;
-    for (const int64_t out : {c.vocab_size, c.q_dim() + 2 * c.kv_dim(), (c.is_gated() ? 2 : 1) * c.d_ff})
-      largest = std::max(largest, kernels.packed_bytes(dtype, out, c.n_embd, transposed));
-    both += largest;
-  }
-  return both;
+  int64_t largest[2] = {};
+  for (const PackedForm& form :
+       packed_forms(ParamTable(c), {}, kernels, {.compute = dtype, .gradients = true}))
+    largest[form.transposed ? 1 : 0] = std::max(largest[form.transposed ? 1 : 0], form.bytes);
+  return largest[0] + largest[1];
 }
 
 RunMemory plan_memory(const PlanSubject& s) {
@@ -245,8 +229,8 @@ RunMemory plan_memory(const PlanSubject& s) {
               4 * frozen_elements(table);
   m.moments = largest_state(optimizer->buffers(), table, shard_map) +
               Workspace::bytes(optimizer->scratch(*s.kernels, DType::f32), s.threads);
-  m.packed =
-      divides_weights ? largest_packed(c, *s.kernels, dtype) : packed_weight_bytes(table, *s.kernels, dtype);
+  m.packed = divides_weights ? largest_packed(c, *s.kernels, dtype)
+                             : packed_bytes(table, {}, *s.kernels, {.compute = dtype, .gradients = true});
   m.activations = TrainingGraph::planned_bytes(
       c, train.micro_batch, c.n_ctx, {.recompute = train.recompute, .dtype = dtype}, *s.kernels, s.threads);
   if (s.evaluates) {

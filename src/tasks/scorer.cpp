@@ -17,8 +17,8 @@ constexpr int64_t kLogits = int64_t{1} << 24;
 
 Scorer::Scorer(SequenceModel& model, int64_t step_rows)
     : model_(model),
-      step_rows_(step_rows),
-      logit_rows_(std::clamp<int64_t>(kLogits / model.vocab_size(), 1, step_rows)),
+      step_rows_(std::min(step_rows, model.max_rows())),
+      logit_rows_(std::clamp<int64_t>(kLogits / model.vocab_size(), 1, step_rows_)),
       logits_(static_cast<size_t>(logit_rows_ * model.vocab_size()) * sizeof(float), "logits",
               model.backend().device.get()),
       selector_(model.backend(), model.vocab_size()) {

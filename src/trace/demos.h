@@ -55,7 +55,7 @@ std::string picture_rope(const DemoContext& context);
 inline constexpr ChartSize kDemoChart = {.width = 640, .height = 360};
 
 // The completed config of a preset; keys of training are left alone.
-ModelConfig preset_config(const std::string& name);
+ModelConfig complete_preset(const std::string& name);
 
 // "0.3607  -0.2859", each `width` wide.
 std::string number_row(std::span<const double> values, int width, int digits);

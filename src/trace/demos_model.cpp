@@ -28,7 +28,7 @@ constexpr int64_t kBatch = 2, kTokens = 4;
 constexpr int32_t kIds[kBatch * kTokens] = {6109, 3626, 6100, 345, 6109, 1110, 6622, 257};
 
 ModelConfig skeleton_config() {
-  ModelConfig config = preset_config("gpt2-scratch");
+  ModelConfig config = complete_preset("gpt2-scratch");
   config.n_layer = 0;
   config.final_norm = false;
   return config;
@@ -94,9 +94,8 @@ class Skeleton {
 
 }  // namespace
 
-ModelConfig preset_config(const std::string& name) {
-  ModelConfig config;
-  read_model_keys(preset(name), config);
+ModelConfig complete_preset(const std::string& name) {
+  ModelConfig config = preset_config(name);
   if (config.vocab_size == 0) config.vocab_size = 256;
   complete(config);
   return config;
@@ -104,7 +103,7 @@ ModelConfig preset_config(const std::string& name) {
 
 std::string demo_identity(const DemoContext& context) {
   constexpr int64_t kZeroed = 1;
-  Model model(preset_config("nanochat-demo"));
+  Model model(complete_preset("nanochat-demo"));
   const ParamBuffer weights(model.table, DType::f32, "weights");
   init_params(model.table, weights, 42);
   model.weights.assign(weights.views().begin(), weights.views().end());
@@ -165,9 +164,9 @@ std::string cache_rows(const std::string& name, const ModelConfig& config) {
 std::string demo_cache(const DemoContext& context) {
   std::string out =
       context.model != nullptr ? cache_rows("this model", context.model->model.config) + "\n" : "";
-  out +=
-      cache_rows("gpt2", preset_config("gpt2")) + "\n" + cache_rows("llama3-8b", preset_config("llama3-8b"));
-  ModelConfig heads = preset_config("nanochat");
+  out += cache_rows("gpt2", complete_preset("gpt2")) + "\n" +
+         cache_rows("llama3-8b", complete_preset("llama3-8b"));
+  ModelConfig heads = complete_preset("nanochat");
   TextTable table{.columns = {"key/value heads", "per token, bf16", "less than one per query head"}};
   const int64_t all = heads.n_head * heads.head_dim;
   for (const int64_t n : {heads.n_head, heads.n_head / 2, int64_t{1}}) {
@@ -191,7 +190,7 @@ namespace {
 // What follows the prompt's first `given` tokens when every prediction is fed back.
 std::vector<int32_t> run_free(const DemoContext& context, size_t given) {
   const DemoModel& m = *context.model;
-  Inference inference(m.model, context.backend, {.slots = 1, .max_rows = 64});
+  Inference inference(m.model, context.backend, {.slots = 1, .max_rows = std::ssize(m.ids)});
   const int64_t V = m.model.config.vocab_size;
   Buffer memory(static_cast<size_t>(V) * sizeof(float), "logits");
   const TensorView logits = make_view(memory.data(), DType::f32, {1, V});

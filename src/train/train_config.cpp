@@ -171,7 +171,7 @@ Settings::~Settings() = default;
 
 void Settings::add_preset(const std::string& name) {
   require_preset(name);
-  const json keys = preset(name);
+  const json keys = preset_keys(name);
   has_family_ = true;
   begin_source();
   set(keys);
@@ -227,7 +227,7 @@ void Settings::add_json(const json& object, const std::string& source) {
     if (family == nullptr) {
       fail_usage("{}: model_type {} is not supported", source, keys["model_type"].dump().substr(0, 64));
     }
-    set(family_switches(*family));
+    set(switch_keys(*family));
     begin_source();
     has_family_ = true;
     keys.erase("model_type");

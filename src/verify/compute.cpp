@@ -157,8 +157,9 @@ class Run {
 
   void greedy() {
     const int64_t V = config().vocab_size;
-    Inference inference(loaded_.model(), backend_,
-                        {.slots = 1, .max_rows = 64, .dtype = dtype_, .weights = compute_});
+    Inference inference(
+        loaded_.model(), backend_,
+        {.slots = 1, .max_rows = std::max<int64_t>(1, inputs_.prompt), .dtype = dtype_, .weights = compute_});
     Buffer memory(static_cast<size_t>(V) * dtype_size(dtype_), "logits");
     const TensorView logits = make_view(memory.data(), dtype_, {1, V});
     std::vector<int32_t> next(inputs_.ids.begin(), inputs_.ids.begin() + inputs_.prompt);

@@ -97,7 +97,9 @@ class Engines : public testing::TestWithParam<Setting> {
         fed = ids.size() - static_cast<size_t>(config_.n_ctx);
       }
       const Inference::Append append{0, std::span(ids).subspan(fed)};
-      inference.append({&append, 1}, row);
+      cut_batch(
+          {&append, 1}, inference.max_rows(), [&](int slot) { return inference.room(slot); },
+          [&](std::span<const Inference::Append> step, int64_t) { inference.append(step, row); });
       fed = ids.size();
       Draw draw{.params = &r.sampling,
                 .history = {r.prompt, result.ids},

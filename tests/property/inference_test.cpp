@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include "infer/feed.h"
 #include "model/inference.h"
 #include "model/training_graph.h"
 #include "support/backend.h"
+#include "support/error_of.h"
+#include "support/names.h"
 #include "support/small_models.h"
 
 namespace gpt::test {
@@ -42,6 +45,19 @@ class Logits {
   TensorView view;
 };
 
+// Appends of any length, cut into steps.
+void append(Inference& inference, std::span<const Inference::Append> batch, const TensorView& logits) {
+  cut_batch(
+      batch, inference.max_rows(), [&](int slot) { return inference.room(slot); },
+      [&](std::span<const Inference::Append> step, int64_t first) {
+        inference.append(step, logits.slice_rows(first, logits.rows() - first));
+      });
+}
+void append_all(Inference& inference, int slot, std::span<const int32_t> ids, const TensorView& logits) {
+  const Inference::Append all{slot, ids, std::ssize(ids)};
+  append(inference, {&all, 1}, logits);
+}
+
 using Case = std::tuple<SmallConfig, Isa, DType>;  // of the products with weights
 
 class Feeding : public testing::TestWithParam<Case> {
@@ -71,7 +87,7 @@ class Feeding : public testing::TestWithParam<Case> {
     ThreadPool pool(1);
     Inference inference = make(pool, 1);
     Logits logits(config_.n_ctx, config_.vocab_size);
-    inference.append_all(0, ids_, logits.view);
+    append_all(inference, 0, ids_, logits.view);
     return logits;
   }
 
@@ -83,7 +99,7 @@ class Feeding : public testing::TestWithParam<Case> {
     for (size_t piece = 0; at < size(); ++piece) {
       const size_t n = std::min(pieces[piece % pieces.size()], size() - at);
       const Inference::Append part{slot, ids(at, n)};
-      inference.append({&part, 1}, logits.view);
+      append(inference, {&part, 1}, logits.view);
       at += n;
       ASSERT_TRUE(same_bytes(logits.view, expected.view.slice_rows(static_cast<int64_t>(at) - 1, 1)))
           << what << ": other bits after " << at << " tokens";
@@ -109,8 +125,8 @@ TEST_P(Feeding, ChunksThreadsAndStepSizeDoNotMatter) {
       }
       Inference inference = make(pool, 1, max_rows);
       Logits every(config_.n_ctx, config_.vocab_size);
-      inference.append_all(0, ids(0, 50), every.view.slice_rows(0, 50));
-      inference.append_all(0, ids(50, size() - 50), every.view.slice_rows(50, config_.n_ctx - 50));
+      append_all(inference, 0, ids(0, 50), every.view.slice_rows(0, 50));
+      append_all(inference, 0, ids(50, size() - 50), every.view.slice_rows(50, config_.n_ctx - 50));
       EXPECT_TRUE(same_bytes(every.view, expected.view)) << "append_all in two calls";
     }
   }
@@ -141,7 +157,7 @@ TEST_P(Feeding, CompanyDoesNotMatter) {
       row += a.wanted;
     }
     if (row == 0) batch.front().wanted = 1;
-    inference.append(batch, logits.view);
+    append(inference, batch, logits.view);
     row = 0;
     for (const Inference::Append& a : batch) {
       if (a.wanted > 0) {
@@ -160,14 +176,14 @@ TEST_P(Feeding, CopiesAndResetsDoNotMatter) {
   Inference inference = make(pool, 3);
   Logits logits(1, config_.vocab_size);
   const Inference::Append first{0, ids(0, 70)}, other{2, ids(30, 60)};
-  inference.append({&first, 1}, logits.view);
-  inference.append({&other, 1}, logits.view);  // something that the copy must replace
+  append(inference, {&first, 1}, logits.view);
+  append(inference, {&other, 1}, logits.view);  // something that the copy must replace
   inference.copy(0, 2);
   EXPECT_EQ(inference.length(2), 70);
   inference.reset(0);
   EXPECT_EQ(inference.length(0), 0);
   const Inference::Append noise{0, ids(11, 90)};
-  inference.append({&noise, 1}, logits.view);
+  append(inference, {&noise, 1}, logits.view);
   expect_same(inference, 2, {3, 40}, expected, "the copy");
   inference.reset(0);
   expect_same(inference, 0, {90, 7}, expected, "a slot used again");
@@ -194,7 +210,7 @@ TEST_P(Feeding, WhatWasTakenBackNeverWas) {
     Inference inference(random_.model, backend(pool, std::get<1>(GetParam())), options);
     Inference plain(random_.model, backend(pool, std::get<1>(GetParam())), options);
     Logits want(config_.n_ctx, config_.vocab_size), other(config_.n_ctx, config_.vocab_size);
-    plain.append_all(0, ids_, want.view);
+    append_all(plain, 0, ids_, want.view);
     RandomStream random(12, RandomSite::test);
     const auto below = [&](size_t n) { return static_cast<size_t>(random.below(n)); };
     std::vector<size_t> right(kSlots);  // how many of the slot's first tokens are those of ids_
@@ -217,7 +233,7 @@ TEST_P(Feeding, WhatWasTakenBackNeverWas) {
           const size_t n =
               std::min<size_t>(1 + below(70), size() - static_cast<size_t>(inference.length(slot)));
           if (n == 0 || !inference.reserve(slot, static_cast<int64_t>(n))) break;
-          inference.append_all(slot, ids(size() - n, n), other.view);
+          append_all(inference, slot, ids(size() - n, n), other.view);
           break;
         }
         default: {
@@ -228,7 +244,7 @@ TEST_P(Feeding, WhatWasTakenBackNeverWas) {
           if (n == 0 || !inference.reserve(slot, static_cast<int64_t>(n))) break;
           const auto wanted = static_cast<int64_t>(below(n + 1));
           const Inference::Append part{slot, ids(at, n), wanted};
-          inference.append({&part, 1}, other.view);
+          append(inference, {&part, 1}, other.view);
           known = at + n;
           if (wanted > 0) {
             ASSERT_TRUE(same_bytes(other.view.slice_rows(0, wanted),
@@ -258,6 +274,12 @@ TEST_P(Feeding, TooLongOrUnknownIdsAreErrors) {
     EXPECT_THROW(inference.append({&bad, 1}, logits.view), Error);
     EXPECT_EQ(inference.length(0), 0) << "a refused token counts";
   }
+  Inference narrow = make(pool, 2, 7);
+  const Inference::Append eight{0, ids(0, 8)};
+  const Inference::Append both[] = {{0, ids(0, 4)}, {1, ids(0, 4)}};
+  EXPECT_TRUE(names(error_of([&] { narrow.append({&eight, 1}, logits.view); }), {7, 8}));
+  EXPECT_TRUE(names(error_of([&] { narrow.append(both, logits.view); }), {7, 8}));
+  EXPECT_EQ(narrow.length(0), 0);
   expect_same(inference, 0, {50}, all_at_once(), "after an error");
 }
 
@@ -296,7 +318,7 @@ TEST_P(Sliding, PiecesDoNotMatterPastTheContext) {
     const auto total = static_cast<int64_t>(ids.size());
     Logits expected(total, c.vocab_size), last(1, c.vocab_size);
     Inference whole = make(1);
-    whole.append_all(0, ids, expected.view);
+    append_all(whole, 0, ids, expected.view);
     for (const std::vector<size_t>& cut :
          std::vector<std::vector<size_t>>{{1}, {5, 30, 2}, {64, 65}, {3, 200}}) {
       Inference inference = make(2);
@@ -304,7 +326,7 @@ TEST_P(Sliding, PiecesDoNotMatterPastTheContext) {
       for (size_t at = 0, piece = 0; at < ids.size(); ++piece) {
         const size_t n = std::min(cut[piece % cut.size()], ids.size() - at);
         const Inference::Append part{slot, std::span(ids).subspan(at, n)};
-        inference.append({&part, 1}, last.view);
+        append(inference, {&part, 1}, last.view);
         at += n;
         ASSERT_TRUE(same_bytes(last.view, expected.view.slice_rows(static_cast<int64_t>(at) - 1, 1)))
             << "n_ctx " << n_ctx << ", pieces of " << cut[0] << ", after " << at;
@@ -328,18 +350,31 @@ TEST(SlidingWindow, EqualsAFreshSequenceOfTheLastTokensInOneLayer) {
   ThreadPool pool(1);
   Inference sliding(random.model, backend(pool, Isa::ref), {.slots = 1, .slide = true, .dtype = DType::f64});
   Logits all(3 * c.n_ctx, c.vocab_size, DType::f64), fresh(1, c.vocab_size, DType::f64);
-  sliding.append_all(0, ids, all.view);
+  append_all(sliding, 0, ids, all.view);
   Inference window(random.model, backend(pool, Isa::ref), {.slots = 1, .dtype = DType::f64});
   for (int64_t end : {c.n_ctx, c.n_ctx + 1, 2 * c.n_ctx - 3, 3 * c.n_ctx}) {
     window.reset(0);
     const Inference::Append part{
         0, std::span(ids).subspan(static_cast<size_t>(end - c.n_ctx), static_cast<size_t>(c.n_ctx))};
-    window.append({&part, 1}, fresh.view);
+    append(window, {&part, 1}, fresh.view);
     for (int64_t v = 0; v < c.vocab_size; ++v) {
       // Angles of up to 120 radians lose seven bits: 1e-14 times a few products.
       EXPECT_NEAR(get(fresh.view, 0, v), get(all.view, end - 1, v), 1e-11) << "token " << end;
     }
   }
+}
+
+TEST_P(Sliding, AStepTakesNoMoreThanTheRoom) {
+  const ModelConfig c = make_config({"slide", "llama", R"({"n_ctx": 70, "n_kv_head": 2})"});
+  const RandomModel random(c, DType::f32);
+  const std::vector<int32_t> ids = random_ids(c.n_ctx + 1, c.vocab_size, 4);
+  ThreadPool pool(1);
+  Inference inference(random.model, backend(pool, GetParam()), {.slots = 1, .slide = true});
+  Logits last(1, c.vocab_size);
+  const Inference::Append part{0, ids};
+  EXPECT_EQ(inference.room(0), 70);
+  EXPECT_TRUE(names(error_of([&] { inference.append({&part, 1}, last.view); }), {70, 71}));
+  EXPECT_EQ(inference.length(0), 0);
 }
 
 // What the last step appended can be taken back, and what the window still has; the rest cannot.
@@ -353,7 +388,7 @@ TEST_P(Sliding, TakesBackWhatTheWindowHas) {
   };
   Logits expected(std::ssize(ids), c.vocab_size), last(c.n_ctx, c.vocab_size);
   Inference whole = make(), inference = make();
-  whole.append_all(0, ids, expected.view);
+  append_all(whole, 0, ids, expected.view);
   EXPECT_THROW(whole.truncate(0, 100), Error);
   EXPECT_EQ(whole.length(0), std::ssize(ids));
   RandomStream steps(2, RandomSite::test);
@@ -365,7 +400,7 @@ TEST_P(Sliding, TakesBackWhatTheWindowHas) {
     for (int64_t i = kept; i < n; ++i)
       tokens[static_cast<size_t>(i)] =
           (tokens[static_cast<size_t>(i)] + 1) % static_cast<int32_t>(c.vocab_size);
-    inference.append_all(0, tokens, last.view);
+    append_all(inference, 0, tokens, last.view);
     inference.truncate(0, at + kept);
     if (kept > 0) {
       ASSERT_TRUE(same_bytes(last.view.slice_rows(0, kept), expected.view.slice_rows(at, kept))) << at;
@@ -393,7 +428,7 @@ TEST(TrainingAndInference, GiveTheSameLoss) {
     ThreadPool pool(1);
     Inference inference(random.model, backend(pool, Isa::ref), {.slots = 1, .dtype = DType::f64});
     Logits logits(c.n_ctx, c.vocab_size, DType::f64);
-    inference.append_all(0, ids, logits.view);
+    append_all(inference, 0, ids, logits.view);
     double expected = 0;
     for (int64_t t = 0; t < c.n_ctx; ++t) {
       double sum = 0;

@@ -143,17 +143,15 @@ TEST(Init, DependsOnTheSeedAlone) {
 // ---------------------------------------------------------------------------------------------------
 // Counts: exact, by hand and by each program's own calculator.
 
-ModelConfig preset_config(const std::string& name, const std::string& keys = "{}") {
-  nlohmann::json all = preset(name);
-  all.update(nlohmann::json::parse(keys));
-  ModelConfig c;
-  read_model_keys(all, c);  // what is left belongs to training
+ModelConfig complete_preset(const std::string& name, const std::string& keys = "{}") {
+  ModelConfig c = preset_config(name);
+  read_model_keys(nlohmann::json::parse(keys), c);
   complete(c);
   return c;
 }
 
 int64_t count(const std::string& name, const std::string& keys = "{}") {
-  return ParamTable(preset_config(name, keys)).total();
+  return ParamTable(complete_preset(name, keys)).total();
 }
 
 TEST(Counts, OfEveryPresetAreExact) {
@@ -184,7 +182,7 @@ TEST(Counts, OfEveryPresetAreExact) {
 
 TEST(Counts, ByComponent) {
   std::map<Component, int64_t> parts;
-  const ParamTable table(preset_config("mini-gpt"));
+  const ParamTable table(complete_preset("mini-gpt"));
   int64_t decayed = 0, other = 0;
   for (const ParamSpec& spec : table.specs()) {
     parts[spec.component] += spec.size();
@@ -204,16 +202,15 @@ TEST(Counts, ByComponent) {
 TEST(Counts, EveryPresetCompletes) {
   for (const std::string& name : preset_names()) {
     EXPECT_TRUE(is_preset(name));
-    ModelConfig c;
-    read_model_keys(preset(name), c);
+    ModelConfig c = preset_config(name);
     EXPECT_NO_THROW(complete(c, c.vocab_size > 0)) << name;
     if (c.vocab_size > 0) {
       EXPECT_GT(ParamTable(c).total(), 0) << name;
     }
   }
-  EXPECT_THROW(preset("gpt5"), UsageError);
-  EXPECT_THROW(preset("nanochat-d21"), UsageError);
-  EXPECT_THROW(preset("nanochat-d34"), UsageError);
+  EXPECT_THROW(preset_config("gpt5"), UsageError);
+  EXPECT_THROW(preset_config("nanochat-d21"), UsageError);
+  EXPECT_THROW(preset_config("nanochat-d34"), UsageError);
 }
 
 // Parameters are stored in table order, aligned and without overlap. One that is contiguous_with_previous

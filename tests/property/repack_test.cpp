@@ -90,8 +90,8 @@ TEST_P(RepackTest, MovesOnlyWhatIsRead) {
   write_model(dir_.path(), random_.model, random_.model.weights);
   const LoadedModel loaded(dir_.path(), std::nullopt, MatrixOrder::as_stored);
   const auto bytes = [&](DType dtype) {
-    return loaded.model().pages->bytes(
-        Inference::weights_as_stored(loaded.model(), {.weights = dtype, .in_place = true}));
+    return loaded.model().pages->bytes(Inference::weights_as_stored(loaded.model(), kernel_table(best_isa()),
+                                                                    {.weights = dtype, .in_place = true}));
   };
   EXPECT_GT(bytes(DType::f32), 0);
   EXPECT_EQ(bytes(DType::bf16), 0);

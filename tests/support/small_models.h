@@ -31,12 +31,14 @@ inline std::ostream& operator<<(std::ostream& out, const SmallConfig& c) {
 }
 
 inline ModelConfig make_config(const SmallConfig& c) {
-  nlohmann::json keys = family_switches(*find_family(c.family));
-  keys.update(
-      {{"vocab_size", 23}, {"n_ctx", 12}, {"n_layer", 2}, {"n_head", 4}, {"n_embd", 16}, {"d_ff", 24}});
-  keys.update(nlohmann::json::parse(c.keys));
-  ModelConfig config;
-  const std::vector<std::string> unknown = read_model_keys(keys, config);
+  ModelConfig config = family_config(*find_family(c.family));
+  config.vocab_size = 23;
+  config.n_ctx = 12;
+  config.n_layer = 2;
+  config.n_head = 4;
+  config.n_embd = 16;
+  config.d_ff = 24;
+  const std::vector<std::string> unknown = read_model_keys(nlohmann::json::parse(c.keys), config);
   if (!unknown.empty()) throw std::logic_error(c.name + ": unknown key " + unknown.front());
   complete(config);
   if (c.set_layers == nullptr) return config;

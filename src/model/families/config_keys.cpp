@@ -6,17 +6,26 @@
 #include "model/json_value.h"
 
 namespace gpt {
+
+void to_json(nlohmann::json& out, EmptyObject) {
+  out = nlohmann::json::object();
+}
+
 namespace {
 
 using nlohmann::json;
 
 constexpr FixedKey kAlways[] = {
-    {"quantization_config", "[null]"},
-    {"per_layer_config", "[null, {}]"},
-    {"transformers_weights", R"([null, "model.safetensors"])"},
-    {"fusion_config", "[null]"},
-    {"configuration_files", R"([["config.json"]])"},
+    {"quantization_config", {nullptr}},
+    {"per_layer_config", {nullptr, EmptyObject{}}},
+    {"transformers_weights", {nullptr, "model.safetensors"}},
+    {"fusion_config", {nullptr}},
+    {"configuration_files", {std::array{"config.json"}}},
 };
+
+json json_of(const Literal& literal) {
+  return std::visit([](const auto& value) { return json(value); }, literal);
+}
 
 json our_act(const ConfigKey& key, const json& value) {
   std::string expected;
@@ -52,24 +61,20 @@ json our_value(const ConfigKey& key, const json& value) {
   return value;
 }
 
-void read_key(ConfigKey key, const json& object, const json& missing, ModelConfig& c) {
-  const json* value = missing.contains(key.theirs) ? &missing[key.theirs] : nullptr;
+void read_key(ConfigKey key, const json& object, ModelConfig& c) {
   if (key.other_name != nullptr && object.contains(key.other_name)) key.theirs = key.other_name;
-  if (object.contains(key.theirs)) value = &object[key.theirs];
-  if (value == nullptr) return;
-  const json ours = our_value(key, *value);
-  visit_model_keys(c, [&](const char* name, auto& field, const char*, const char*) {
-    if (std::string_view(name) == key.ours) from_json_value(key.theirs, ours, field);
-  });
+  if (!object.contains(key.theirs)) return;
+  const json ours = our_value(key, object[key.theirs]);
+  std::visit([&](auto field) { from_json_value(key.theirs, ours, c.*field); }, key.field);
 }
 
 void check_fixed(std::span<const FixedKey> settings, const json& object) {
   for (const FixedKey& fixed : settings) {
     if (!object.contains(fixed.key)) continue;
-    const json allowed = json::parse(fixed.allowed);
     const json& found = object[fixed.key];
-    if (std::ranges::find(allowed, found) != allowed.end()) continue;
-    wrong_value(fixed.key, allowed[0].dump() + " (other values are not supported)", found);
+    if (std::ranges::any_of(fixed.allowed, [&](const Literal& l) { return json_of(l) == found; })) continue;
+    wrong_value(fixed.key, json_of(*fixed.allowed.begin()).dump() + " (other values are not supported)",
+                found);
   }
 }
 
@@ -86,7 +91,7 @@ std::string in_their_words(const Family& family, const json& object, const std::
       ++end;
     std::string word = message.substr(at, std::max<size_t>(1, end - at));
     for (const ConfigKey& key : all_keys(family)) {
-      if (word != key.ours) continue;
+      if (word != field_name(key.field)) continue;
       word = key.other_name != nullptr && object.contains(key.other_name) ? key.other_name : key.theirs;
       break;
     }
@@ -96,8 +101,9 @@ std::string in_their_words(const Family& family, const json& object, const std::
   return out;
 }
 
-// A value of ours as the key has it; nothing where it has no name for it.
-std::optional<json> their_value(const ConfigKey& key, const json& value) {
+// The value of the field as the key has it; nothing where it has no name for it.
+std::optional<json> their_value(const ConfigKey& key, const ModelConfig& c) {
+  const json value = std::visit([&](auto field) { return to_json_value(c.*field); }, key.field);
   if (key.means == Means::derived || key.means == Means::derived_or_zero)
     return value == 0 ? json(nullptr) : value;
   if (key.means != Means::act) return value;
@@ -133,14 +139,24 @@ bool reads_back(const Family& family, const json& object, const ModelConfig& c) 
 
 }  // namespace
 
+const char* field_name(const ConfigField& field) {
+  static const ModelConfig config;
+  const char* found = "";
+  visit_model_keys(config, [&](const char* name, const auto& value, const char*, const char*) {
+    const auto is_it = [&](auto member) { return static_cast<const void*>(&(config.*member)) == &value; };
+    if (std::visit(is_it, field)) found = name;
+  });
+  return found;
+}
+
 ModelConfig read_config_keys(const Family& family, const json& object) {
   check_fixed(kAlways, object);
   check_fixed(family.fixed, object);
-  ModelConfig c;
-  read_model_keys(family_switches(family), c);
-  const json missing = json::parse(family.missing);
+  ModelConfig c = family_config(family);
+  set_shape(c, family.missing);
+  c.embd_dropout = c.attn_dropout = c.resid_dropout = family.missing_dropout;
   for (const ConfigKey& key : all_keys(family))
-    read_key(key, object, missing, c);
+    read_key(key, object, c);
   try {
     complete(c);
   } catch (const Error& error) {
@@ -155,10 +171,9 @@ ModelConfig read_config_keys(const Family& family, const json& object) {
 
 std::optional<json> write_config_keys(const Family& family, const ModelConfig& c) {
   if (family.keys.empty() || (family.holds != nullptr && !family.holds(c))) return {};
-  const json ours = model_keys_json(c);
   json object = json::object();
   for (const ConfigKey& key : all_keys(family)) {
-    const std::optional<json> value = their_value(key, ours[key.ours]);
+    const std::optional<json> value = their_value(key, c);
     if (!value) return {};
     object[key.theirs] = *value;
   }

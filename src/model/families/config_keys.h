@@ -1,9 +1,14 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "model/config.h"
 
@@ -11,9 +16,15 @@ namespace gpt {
 
 struct Family;
 
-// What a value of a key is.
+// The field of ModelConfig that a key sets.
+using ConfigField =
+    std::variant<int64_t ModelConfig::*, double ModelConfig::*, bool ModelConfig::*, Act ModelConfig::*>;
+// Its name in our files.
+const char* field_name(const ConfigField& field);
+
+// How a value of a key is converted.
 enum class Means : uint8_t {
-  value,            // the switch's own
+  value,            // the field's own values
   size,             // a number above 0
   derived,          // the same; null: none, or found from other keys
   derived_or_zero,  // the same, and 0 is like null
@@ -40,10 +51,10 @@ inline constexpr ActName kPlainActs[] = {
 };
 inline constexpr ActName kGatedActs[] = {{"silu", Act::swiglu}, {"swish", Act::swiglu}};  // of three
 
-// A key of config.json and the switch that it is.
+// A key of config.json and the field that it sets.
 struct ConfigKey {
   const char* theirs;
-  const char* ours;
+  ConfigField field;
   Means means = Means::value;
   const char* other_name = nullptr;  // goes before `theirs` where both are there
   std::span<const ActName> acts = {};
@@ -51,38 +62,44 @@ struct ConfigKey {
 
 // Keys that GPT-1 and GPT-2 have, and those of Llama and its relatives.
 inline constexpr ConfigKey kGptKeys[] = {
-    {"vocab_size", "vocab_size", Means::size},
-    {"n_positions", "n_ctx", Means::size, "max_position_embeddings"},
-    {"n_embd", "n_embd", Means::size, "hidden_size"},
-    {"n_layer", "n_layer", Means::size, "num_hidden_layers"},
-    {"n_head", "n_head", Means::size, "num_attention_heads"},
-    {"layer_norm_epsilon", "norm_eps"},
-    {"embd_pdrop", "embd_dropout", Means::dropout},
-    {"attn_pdrop", "attn_dropout", Means::dropout},
-    {"resid_pdrop", "resid_dropout", Means::dropout},
-    {"initializer_range", "init_std"},
-    {"tie_word_embeddings", "tie_embeddings"},
+    {"vocab_size", &ModelConfig::vocab_size, Means::size},
+    {"n_positions", &ModelConfig::n_ctx, Means::size, "max_position_embeddings"},
+    {"n_embd", &ModelConfig::n_embd, Means::size, "hidden_size"},
+    {"n_layer", &ModelConfig::n_layer, Means::size, "num_hidden_layers"},
+    {"n_head", &ModelConfig::n_head, Means::size, "num_attention_heads"},
+    {"layer_norm_epsilon", &ModelConfig::norm_eps},
+    {"embd_pdrop", &ModelConfig::embd_dropout, Means::dropout},
+    {"attn_pdrop", &ModelConfig::attn_dropout, Means::dropout},
+    {"resid_pdrop", &ModelConfig::resid_dropout, Means::dropout},
+    {"initializer_range", &ModelConfig::init_std},
+    {"tie_word_embeddings", &ModelConfig::tie_embeddings},
 };
 inline constexpr ConfigKey kLlamaKeys[] = {
-    {"vocab_size", "vocab_size", Means::size},
-    {"max_position_embeddings", "n_ctx", Means::size},
-    {"hidden_size", "n_embd", Means::size},
-    {"num_hidden_layers", "n_layer", Means::size},
-    {"num_attention_heads", "n_head", Means::size},
-    {"num_key_value_heads", "n_kv_head", Means::derived},
-    {"intermediate_size", "d_ff", Means::size},
-    {"rms_norm_eps", "norm_eps"},
-    {"attention_dropout", "attn_dropout", Means::dropout},
-    {"initializer_range", "init_std"},
-    {"tie_word_embeddings", "tie_embeddings"},
+    {"vocab_size", &ModelConfig::vocab_size, Means::size},
+    {"max_position_embeddings", &ModelConfig::n_ctx, Means::size},
+    {"hidden_size", &ModelConfig::n_embd, Means::size},
+    {"num_hidden_layers", &ModelConfig::n_layer, Means::size},
+    {"num_attention_heads", &ModelConfig::n_head, Means::size},
+    {"num_key_value_heads", &ModelConfig::n_kv_head, Means::derived},
+    {"intermediate_size", &ModelConfig::d_ff, Means::size},
+    {"rms_norm_eps", &ModelConfig::norm_eps},
+    {"attention_dropout", &ModelConfig::attn_dropout, Means::dropout},
+    {"initializer_range", &ModelConfig::init_std},
+    {"tie_word_embeddings", &ModelConfig::tie_embeddings},
 };
 
-// A setting that changes the result and that the decoder does not have: the values that change nothing.
+struct EmptyObject {};
+void to_json(nlohmann::json& out, EmptyObject value);
+using Literal = std::variant<std::nullptr_t, bool, const char*, std::array<const char*, 1>, EmptyObject>;
+
+// A setting that changes the result and that the decoder does not have: the values that change nothing. The
+// first one is what the error expects.
 struct FixedKey {
   const char* key;
-  const char* allowed;  // a list
+  std::initializer_list<Literal> allowed;
 };
-inline constexpr FixedKey kDecoderOnly[] = {{"is_causal", "[true, null]"}, {"attribute_map", "[{}]"}};
+inline constexpr FixedKey kDecoderOnly[] = {{"is_causal", {true, nullptr}},
+                                            {"attribute_map", {EmptyObject{}}}};
 
 // Reads a config.json of such a family. Each key means what transformers 5 makes of it, missing keys
 // included; keys that have no effect there, ours among them, have none here; a setting that the decoder lacks

@@ -1,5 +1,3 @@
-#include <nlohmann/json.hpp>
-
 #include "base/ranges.h"
 #include "model/families/family.h"
 
@@ -24,8 +22,20 @@ const Family* find_family(std::string_view name) {
   return at == nullptr ? nullptr : *at;
 }
 
-nlohmann::json family_switches(const Family& family) {
-  return nlohmann::json::parse(family.switches);
+ModelConfig family_config(const Family& family) {
+  ModelConfig config;
+  if (family.switches != nullptr) family.switches(config);
+  return config;
+}
+
+void set_shape(ModelConfig& c, const ModelShape& shape) {
+  c.vocab_size = shape.vocab_size;
+  c.n_ctx = shape.n_ctx;
+  c.n_layer = shape.n_layer;
+  c.n_head = shape.n_head;
+  c.n_kv_head = shape.n_kv_head;
+  c.n_embd = shape.n_embd;
+  c.d_ff = shape.d_ff;
 }
 
 std::vector<ConfigKey> all_keys(const Family& family) {

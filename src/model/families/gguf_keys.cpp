@@ -60,11 +60,13 @@ constexpr Neutral kNeutral[] = {{"use_parallel_residual", 0},
 class ConfigReader {
  public:
   explicit ConfigReader(const GgufFile& file)
-      : file_(file), family_(gguf_family(file)), prefix_(std::string(family_.gguf.architecture) + ".") {}
+      : file_(file),
+        family_(gguf_family(file)),
+        prefix_(std::string(family_.gguf.architecture) + "."),
+        c_(family_config(family_)) {}
 
   ModelConfig read() {
     check_keys();
-    read_model_keys(family_switches(family_), c_);
     if (c_.position == Position::rope) c_.rope_layout = family_.gguf.rope_layout;
     read_shape();
     read_heads();

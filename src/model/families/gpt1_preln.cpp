@@ -13,15 +13,14 @@ constexpr Naming kNaming = {
     .norm_words = {"gamma", "beta"},
 };
 
-constexpr Preset kPresets[] = {
-    {"gpt1-preln", "GPT-1 with norms before the layers",
-     R"({"vocab_size": 40478, "n_ctx": 512, "n_layer": 12, "n_head": 12, "n_embd": 768,
-         "dropout": 0.1, "batch_size": 64, "lr": 2.5e-4, "min_lr": 0, "warmup": 2000, "weight_decay": 0.01,
-         "sampling": "epoch"})"}};
+constexpr Preset kPresets[] = {{"gpt1-preln",
+                                "GPT-1 with norms before the layers",
+                                {.vocab_size = 40478, .n_ctx = 512},
+                                [](ModelConfig& c) { c.dropout = 0.1; },
+                                kGpt1Training}};
 
 constinit const Family family::gpt1_preln = {
     .name = "gpt1-preln",
-    .switches = "{}",
     .presets = kPresets,
     .namings = {&kNaming},
 };

@@ -21,34 +21,40 @@ constexpr Naming transformers_naming(bool transposed_blocks) {
 }
 constexpr Naming kNaming = transformers_naming(true);
 
+// Its GELU is the exact one, and one switch takes all biases away.
+static void set_nanogpt_switches(ModelConfig& c, bool bias) {
+  c.act = Act::gelu;
+  c.norm_bias = c.qkv_bias = c.out_bias = c.mlp_bias = bias;
+}
+
+// clang-format off
 constexpr Preset kPresets[] = {
-    {"gpt2", "GPT-2 of 2019, the smallest",
-     R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 12, "n_head": 12, "n_embd": 768})"},
-    {"gpt2-medium", "GPT-2, 24 blocks",
-     R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 24, "n_head": 16, "n_embd": 1024})"},
-    {"gpt2-large", "GPT-2, 36 blocks",
-     R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 36, "n_head": 20, "n_embd": 1280})"},
-    {"gpt2-xl", "GPT-2, 48 blocks",
-     R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 48, "n_head": 25, "n_embd": 1600})"},
+    {"gpt2", "GPT-2 of 2019, the smallest", {.vocab_size = 50257}},
+    {"gpt2-medium", "GPT-2, 24 blocks", {.vocab_size = 50257, .n_layer = 24, .n_head = 16, .n_embd = 1024}},
+    {"gpt2-large", "GPT-2, 36 blocks", {.vocab_size = 50257, .n_layer = 36, .n_head = 20, .n_embd = 1280}},
+    {"gpt2-xl", "GPT-2, 48 blocks", {.vocab_size = 50257, .n_layer = 48, .n_head = 25, .n_embd = 1600}},
     {"gpt3-175b", "GPT-3 of 2020, to count and plan with",
-     R"({"vocab_size": 50257, "n_ctx": 2048, "n_layer": 96, "n_head": 96, "n_embd": 12288})"},
-    // no biases, exact GELU
+     {.vocab_size = 50257, .n_ctx = 2048, .n_layer = 96, .n_head = 96, .n_embd = 12288}},
     {"nanogpt-cpu", "a small text in minutes, by characters (nanoGPT's)",
-     R"({"n_ctx": 64, "n_layer": 4, "n_head": 4, "n_embd": 128, "act": "gelu", "norm_bias": false,
-         "qkv_bias": false, "out_bias": false, "mlp_bias": false, "dropout": 0, "tokenizer": "char",
-         "batch_size": 12, "steps": 2000, "lr": 1e-3, "min_lr": 1e-4, "warmup": 100, "beta2": 0.99,
-         "weight_decay": 0.1, "clip_norm": 1.0, "eval_every": 250})"},
+     {.n_ctx = 64, .n_layer = 4, .n_head = 4, .n_embd = 128},
+     [](ModelConfig& c) {
+       set_nanogpt_switches(c, false);
+       c.dropout = 0;
+     },
+     {.tokenizer = "char", .batch_size = 12, .steps = 2000, .warmup = 100, .lr = 1e-3, .min_lr = 1e-4, .beta2 = 0.99,
+      .weight_decay = 0.1, .clip_norm = 1.0, .eval_every = 250}},
 };
+// clang-format on
 
 constexpr ConfigKey kKeys[] = {
-    {"n_inner", "d_ff", Means::derived},
-    {"activation_function", "act", Means::act, nullptr, kPlainActs},
+    {"n_inner", &ModelConfig::d_ff, Means::derived},
+    {"activation_function", &ModelConfig::act, Means::act, nullptr, kPlainActs},
 };
 
-constexpr FixedKey kFixed[] = {{"is_causal", "[true, null]"},
-                               {"attribute_map", "[{}]"},
-                               {"scale_attn_weights", "[true]"},
-                               {"scale_attn_by_inverse_layer_idx", "[false]"}};
+constexpr FixedKey kFixed[] = {{"is_causal", {true, nullptr}},
+                               {"attribute_map", {EmptyObject{}}},
+                               {"scale_attn_weights", {true}},
+                               {"scale_attn_by_inverse_layer_idx", {false}}};
 
 constinit const Naming kNanoGptNaming = transformers_naming(false);
 
@@ -61,7 +67,6 @@ constinit const Naming kLlmcNaming = {
     .norm_words = {"w", "b"},
 };
 
-// Its GELU is the exact one, and one switch takes all biases away.
 ModelConfig nanogpt_config(const nlohmann::json& args, const std::string& what) {
   ModelConfig c;
   try {
@@ -73,10 +78,10 @@ ModelConfig nanogpt_config(const nlohmann::json& args, const std::string& what) 
       }
     }
     nlohmann::json keys = args;
-    const nlohmann::json bias = args.value("bias", nlohmann::json(true));
+    bool bias = true;
+    if (args.contains("bias")) from_json_value("mlp_bias", args["bias"], bias);
+    set_nanogpt_switches(c, bias);
     keys.erase("bias");
-    keys.update(
-        {{"act", "gelu"}, {"qkv_bias", bias}, {"out_bias", bias}, {"mlp_bias", bias}, {"norm_bias", bias}});
     if (keys.value("vocab_size", nlohmann::json()).is_null()) keys["vocab_size"] = 0;
     read_model_keys(keys, c);
   } catch (const Error& error) {
@@ -100,21 +105,37 @@ ModelConfig llmc_config(const LlmcHeader& h) {
   return c;
 }
 
+constexpr const char *kGptTelling[] = {"n_positions", "n_inner"}, *kNanoGptTelling[] = {"block_size"};
+constexpr ConfigKey kNanoGptKeys[] = {{"block_size", &ModelConfig::n_ctx}};
+constexpr ForeignNames::Training kNanoGptTraining[] = {
+    {"learning_rate", "lr"}, {"max_iters", "steps"}, {"warmup_iters", "warmup"}, {"grad_clip", "clip_norm"}};
+constexpr ForeignNames kForeignNames[] = {{.telling = kGptTelling,
+                                           .program = "GPT-1 and GPT-2",
+                                           .remedy = "--preset gpt1-preln (the notebook), gpt1 or gpt2"},
+                                          {.telling = kNanoGptTelling,
+                                           .program = "nanoGPT",
+                                           .remedy = "--preset nanogpt-cpu or gpt2",
+                                           .keys = kNanoGptKeys,
+                                           .training = kNanoGptTraining}};
+
 constinit const Family family::gpt2 = {
     .name = "gpt2",
-    .switches = R"({"residual_init_scale": true})",
+    .switches = [](ModelConfig& c) { c.residual_init_scale = true; },
     .presets = kPresets,
     .namings = {&kNaming, &kNanoGptNaming},
     .keys = kGptKeys,
     .more_keys = kKeys,
-    .missing = R"({"vocab_size": 50257, "embd_pdrop": 0.1, "attn_pdrop": 0.1, "resid_pdrop": 0.1,
-                   "bos_token_id": 50256, "eos_token_id": 50256})",
+    .missing = {.vocab_size = 50257},
+    .missing_dropout = 0.1,
+    .bos_token_id = 50256,
+    .eos_token_id = 50256,
     .fixed = kFixed,
     .no_window = true,
     .causal_lm = "GPT2LMHeadModel",
     .sequence_classification = "GPT2ForSequenceClassification",
     .double_heads = "GPT2DoubleHeadsModel",
     .gguf = {"gpt2", &kGgufFusedNaming},
+    .foreign_names = kForeignNames,
 };
 
 }  // namespace gpt

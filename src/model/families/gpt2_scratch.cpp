@@ -13,15 +13,32 @@ constexpr Naming kNaming = {
     .norm_words = {"scale", "shift"},
 };
 
-constexpr Preset kPresets[] = {
-    {"gpt2-scratch", "GPT-2 from scratch: untied head, no q, k, v biases",
-     R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 12, "n_head": 12, "n_embd": 768, "dropout": 0.1})"}};
+constexpr Preset kPresets[] = {{"gpt2-scratch",
+                                "GPT-2 from scratch: untied head, no q, k, v biases",
+                                {.vocab_size = 50257},
+                                [](ModelConfig& c) { c.dropout = 0.1; }}};
+
+constexpr const char* kTelling[] = {"emb_dim", "context_length"};
+constexpr ConfigKey kKeys[] = {{"emb_dim", &ModelConfig::n_embd},
+                               {"context_length", &ModelConfig::n_ctx},
+                               {"n_layers", &ModelConfig::n_layer},
+                               {"n_heads", &ModelConfig::n_head},
+                               {"dropout_rate", &ModelConfig::dropout}};
+constexpr ForeignNames kForeignNames[] = {{.telling = kTelling,
+                                           .program = "the chapter \"GPT-2 from scratch\"",
+                                           .remedy = "--preset gpt2-scratch",
+                                           .keys = kKeys}};
 
 constinit const Family family::gpt2_scratch = {
     .name = "gpt2-scratch",
-    .switches = R"({"qkv_bias": false, "tie_embeddings": false, "init": "torch"})",
+    .switches =
+        [](ModelConfig& c) {
+          c.qkv_bias = c.tie_embeddings = false;
+          c.init = Init::torch;
+        },
     .presets = kPresets,
     .namings = {&kNaming},
+    .foreign_names = kForeignNames,
 };
 
 }  // namespace gpt

@@ -6,31 +6,49 @@
 
 namespace gpt {
 
+void set_llama_switches(ModelConfig& c) {
+  c.norm = NormKind::rms;
+  c.norm_eps = 1e-6;
+  c.position = Position::rope;
+  c.act = Act::swiglu;
+  c.qkv_bias = c.out_bias = c.mlp_bias = c.tie_embeddings = false;
+}
+
+static void set_llama3(ModelConfig& c) {
+  c.norm_eps = 1e-5;
+  c.rope_theta = 500000;
+}
+
+// clang-format off
 constexpr Preset kPresets[] = {
     {"llama3-8b", "Llama 3.1 8B, to count and plan with",
-     R"({"vocab_size": 128256, "n_ctx": 131072, "n_layer": 32, "n_head": 32, "n_kv_head": 8, "n_embd": 4096,
-         "d_ff": 14336, "norm_eps": 1e-5, "rope_theta": 500000,
-         "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
-                          "original_max_position_embeddings": 8192}})"},
-    {"llama-small", "for measuring: Llama's layers in GPT-2's size",
-     R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 12, "n_head": 12, "n_embd": 768, "d_ff": 2048})"},
+     {.vocab_size = 128256, .n_ctx = 131072, .n_layer = 32, .n_head = 32, .n_kv_head = 8, .n_embd = 4096, .d_ff = 14336},
+     [](ModelConfig& c) {
+       set_llama3(c);
+       c.rope_scaling = {.type = RopeScaling::Type::llama3, .factor = 8, .original_n_ctx = 8192};
+     }},
+    {"llama-small", "for measuring: Llama's layers in GPT-2's size", {.vocab_size = 50257, .d_ff = 2048}},
     {"llama-1b", "for measuring: the widths of Llama 3.2 1B",
-     R"({"vocab_size": 50257, "n_ctx": 2048, "n_layer": 16, "n_head": 32, "n_kv_head": 8, "n_embd": 2048,
-         "d_ff": 8192, "norm_eps": 1e-5, "rope_theta": 500000})"},
+     {.vocab_size = 50257, .n_ctx = 2048, .n_layer = 16, .n_head = 32, .n_kv_head = 8, .n_embd = 2048, .d_ff = 8192},
+     set_llama3},
     // the demo: learns the built-in tales in about a minute on two cores
     {"tiny", "a first model: learns the tales in about a minute",
-     R"({"vocab_size": 256, "n_ctx": 192, "n_layer": 4, "n_head": 4, "n_kv_head": 2, "n_embd": 128, "d_ff": 352,
-         "tie_embeddings": true, "residual_init_scale": true, "dropout": 0, "tokenizer": "byte", "batch_size": 16,
-         "steps": 750, "lr": 4e-3, "warmup": 50, "beta2": 0.99, "weight_decay": 0.1, "eval_every": 150,
-         "eval_batches": 10, "sample_every": 375})"},
+     {.vocab_size = 256, .n_ctx = 192, .n_layer = 4, .n_head = 4, .n_kv_head = 2, .n_embd = 128, .d_ff = 352},
+     [](ModelConfig& c) {
+       c.tie_embeddings = c.residual_init_scale = true;
+       c.dropout = 0;
+     },
+     {.tokenizer = "byte", .batch_size = 16, .steps = 750, .warmup = 50, .lr = 4e-3, .beta2 = 0.99,
+      .weight_decay = 0.1, .eval_every = 150, .eval_batches = 10, .sample_every = 375}},
 };
+// clang-format on
 
 constexpr ConfigKey kKeys[] = {
-    {"head_dim", "head_dim", Means::derived},
-    {"hidden_act", "act", Means::act, nullptr, kGatedActs},
-    {"attention_bias", "qkv_bias"},
-    {"attention_bias", "out_bias"},
-    {"mlp_bias", "mlp_bias"},
+    {"head_dim", &ModelConfig::head_dim, Means::derived},
+    {"hidden_act", &ModelConfig::act, Means::act, nullptr, kGatedActs},
+    {"attention_bias", &ModelConfig::qkv_bias},
+    {"attention_bias", &ModelConfig::out_bias},
+    {"mlp_bias", &ModelConfig::mlp_bias},
 };
 
 constinit const Naming kLlamaNaming = {
@@ -49,8 +67,7 @@ constinit const Naming kLlama2cNaming = {
 };
 
 ModelConfig llama2c_config(const Llama2cHeader& h) {
-  ModelConfig c;
-  read_model_keys(family_switches(family::llama), c);
+  ModelConfig c = family_config(family::llama);
   c.rope_layout = RopeLayout::interleaved;
   c.norm_eps = 1e-5;
   c.n_embd = h.dim;
@@ -68,17 +85,22 @@ ModelConfig llama2c_config(const Llama2cHeader& h) {
   return c;
 }
 
+constexpr const char* kTelling[] = {"hidden_size",         "num_hidden_layers", "num_attention_heads",
+                                    "num_key_value_heads", "intermediate_size", "max_position_embeddings"};
+constexpr ForeignNames kForeignNames[] = {
+    {.telling = kTelling, .program = "transformers", .remedy = "a \"model_type\" in the file"}};
+
 constinit const Family family::llama = {
     .name = "llama",
-    .switches = R"({"norm": "rms", "position": "rope", "act": "swiglu", "qkv_bias": false, "out_bias": false,
-                    "mlp_bias": false, "tie_embeddings": false, "norm_eps": 1e-6})",
+    .switches = set_llama_switches,
     .presets = kPresets,
     .namings = {&kLlamaNaming},
     .keys = kLlamaKeys,
     .more_keys = kKeys,
-    .missing = R"({"vocab_size": 32000, "max_position_embeddings": 2048, "hidden_size": 4096,
-                   "num_hidden_layers": 32, "num_attention_heads": 32, "intermediate_size": 11008,
-                   "bos_token_id": 1, "eos_token_id": 2})",
+    .missing =
+        {.vocab_size = 32000, .n_ctx = 2048, .n_layer = 32, .n_head = 32, .n_embd = 4096, .d_ff = 11008},
+    .bos_token_id = 1,
+    .eos_token_id = 2,
     .fixed = kDecoderOnly,
     .read = read_rope,
     .write = write_rope,
@@ -88,6 +110,7 @@ constinit const Family family::llama = {
     .causal_lm = "LlamaForCausalLM",
     .sequence_classification = "LlamaForSequenceClassification",
     .gguf = {"llama", &kGgufNaming, RopeLayout::interleaved, true},
+    .foreign_names = kForeignNames,
 };
 
 }  // namespace gpt

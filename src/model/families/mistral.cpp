@@ -14,9 +14,9 @@ namespace {
 using nlohmann::json;
 
 constexpr ConfigKey kKeys[] = {
-    {"head_dim", "head_dim", Means::derived_or_zero},
-    {"hidden_act", "act", Means::act, nullptr, kGatedActs},
-    {"sliding_window", "sliding_window", Means::derived},
+    {"head_dim", &ModelConfig::head_dim, Means::derived_or_zero},
+    {"hidden_act", &ModelConfig::act, Means::act, nullptr, kGatedActs},
+    {"sliding_window", &ModelConfig::sliding_window, Means::derived},
 };
 
 // A Ministral names the layers that have the window; without a list all of them have it.
@@ -56,23 +56,27 @@ std::string mistral_note(const json& object) {
       window.dump());
 }
 
-}  // namespace
+void set_mistral_switches(ModelConfig& c) {
+  set_llama_switches(c);
+  c.sliding_window = 4096;
+}
 
-constexpr const char* kMistralSwitches =
-    R"({"norm": "rms", "position": "rope", "act": "swiglu", "qkv_bias": false, "out_bias": false,
-        "mlp_bias": false, "tie_embeddings": false, "norm_eps": 1e-6, "sliding_window": 4096})";
-constexpr const char* kMistralMissing =
-    R"({"vocab_size": 32000, "max_position_embeddings": 131072, "hidden_size": 4096, "num_hidden_layers": 32,
-        "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336, "bos_token_id": 1,
-        "eos_token_id": 2})";
+// clang-format off
+constexpr ModelShape kMissing = {.vocab_size = 32000, .n_ctx = 131072, .n_layer = 32, .n_head = 32,
+                                 .n_kv_head = 8, .n_embd = 4096, .d_ff = 14336};
+// clang-format on
+
+}  // namespace
 
 constinit const Family family::mistral = {
     .name = "mistral",
-    .switches = kMistralSwitches,
+    .switches = set_mistral_switches,
     .namings = {&kLlamaNaming},
     .keys = kLlamaKeys,
     .more_keys = kKeys,
-    .missing = kMistralMissing,
+    .missing = kMissing,
+    .bos_token_id = 1,
+    .eos_token_id = 2,
     .fixed = kDecoderOnly,
     .read = read_mistral,
     .write = write_rope,
@@ -83,11 +87,13 @@ constinit const Family family::mistral = {
 
 constexpr Family kMinistral = {
     .name = "ministral",
-    .switches = kMistralSwitches,
+    .switches = set_mistral_switches,
     .namings = {&kLlamaNaming},
     .keys = kLlamaKeys,
     .more_keys = kKeys,
-    .missing = kMistralMissing,
+    .missing = kMissing,
+    .bos_token_id = 1,
+    .eos_token_id = 2,
     .fixed = kDecoderOnly,
     .read = read_ministral,
     .write = write_rope,

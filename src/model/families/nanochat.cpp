@@ -22,23 +22,22 @@ constexpr Naming kNaming = {
 
 // Depth sets everything else: width 64 N, heads of 128.
 // clang-format off
-#define GPT_NANOCHAT(N, WIDTH, HEADS) \
-  {"nanochat-d" #N, "nanochat of depth " #N ", which sets width and heads", \
-   R"({"vocab_size": 65536, "n_ctx": 2048, "norm_eps": 1.1920928955078125e-07, "n_layer": )" #N \
-   R"(, "n_embd": )" #WIDTH R"(, "n_head": )" #HEADS R"(, "n_kv_head": )" #HEADS "}"}
-constexpr Preset kPresets[] = {
-    GPT_NANOCHAT(4, 256, 2),    GPT_NANOCHAT(6, 384, 3),    GPT_NANOCHAT(8, 512, 4),    GPT_NANOCHAT(10, 640, 5),
-    GPT_NANOCHAT(12, 768, 6),   GPT_NANOCHAT(14, 896, 7),   GPT_NANOCHAT(16, 1024, 8),  GPT_NANOCHAT(18, 1152, 9),
-    GPT_NANOCHAT(20, 1280, 10), GPT_NANOCHAT(22, 1408, 11), GPT_NANOCHAT(24, 1536, 12), GPT_NANOCHAT(26, 1664, 13),
-    GPT_NANOCHAT(28, 1792, 14), GPT_NANOCHAT(30, 1920, 15), GPT_NANOCHAT(32, 2048, 16)};
+#define GPT_NANOCHAT(N)                                                                               \
+  {"nanochat-d" #N, "nanochat of depth " #N ", which sets width and heads",                           \
+   {.vocab_size = 65536, .n_ctx = 2048, .n_layer = N, .n_head = N / 2, .n_kv_head = N / 2, .n_embd = 64 * N}, \
+   [](ModelConfig& c) { c.norm_eps = 0x1p-23; }}
 // clang-format on
+constexpr Preset kPresets[] = {GPT_NANOCHAT(4),  GPT_NANOCHAT(6),  GPT_NANOCHAT(8),  GPT_NANOCHAT(10),
+                               GPT_NANOCHAT(12), GPT_NANOCHAT(14), GPT_NANOCHAT(16), GPT_NANOCHAT(18),
+                               GPT_NANOCHAT(20), GPT_NANOCHAT(22), GPT_NANOCHAT(24), GPT_NANOCHAT(26),
+                               GPT_NANOCHAT(28), GPT_NANOCHAT(30), GPT_NANOCHAT(32)};
 
 constexpr ConfigKey kKeys[] = {
-    {"head_dim", "head_dim", Means::size},
-    {"hidden_act", "act", Means::act, nullptr, kPlainActs},
-    {"attention_bias", "qkv_bias"},
-    {"attention_bias", "out_bias"},
-    {"final_logit_softcapping", "logit_softcap", Means::derived},
+    {"head_dim", &ModelConfig::head_dim, Means::size},
+    {"hidden_act", &ModelConfig::act, Means::act, nullptr, kPlainActs},
+    {"attention_bias", &ModelConfig::qkv_bias},
+    {"attention_bias", &ModelConfig::out_bias},
+    {"final_logit_softcapping", &ModelConfig::logit_softcap, Means::derived},
 };
 
 // What nanochat's newer models have and this architecture does not.
@@ -87,17 +86,29 @@ ModelConfig nanochat_config(const std::string& meta, const TensorFiles& tensors,
   return model_config_from_json(keys, meta);
 }
 
+void set_nanochat_switches(ModelConfig& c) {
+  c.norm = NormKind::rms;
+  c.norm_affine = false;
+  c.norm_eps = 1e-6;
+  c.embd_norm = c.qk_norm = true;
+  c.position = Position::rope;
+  c.rope_sign = -1;
+  c.act = Act::relu2;
+  c.qkv_bias = c.out_bias = c.mlp_bias = c.tie_embeddings = false;
+  c.logit_softcap = 15;
+  c.init = Init::nanochat;
+}
+
 constinit const Family family::nanochat = {
     .name = "nanochat",
-    .switches = R"({"norm": "rms", "norm_affine": false, "norm_eps": 1e-6, "embd_norm": true, "qk_norm": true,
-                    "position": "rope", "rope_sign": -1, "act": "relu2", "qkv_bias": false, "out_bias": false,
-                    "mlp_bias": false, "tie_embeddings": false, "logit_softcap": 15, "init": "nanochat"})",
+    .switches = set_nanochat_switches,
     .presets = kPresets,
     .namings = {&kNaming},
     .keys = kLlamaKeys,
     .more_keys = kKeys,
-    .missing = R"({"vocab_size": 50304, "max_position_embeddings": 2048, "num_attention_heads": 6,
-                   "intermediate_size": 8192, "bos_token_id": 0, "eos_token_id": 1})",
+    .missing = {.vocab_size = 50304, .n_ctx = 2048, .n_head = 6, .d_ff = 8192},
+    .bos_token_id = 0,
+    .eos_token_id = 1,
     .fixed = kDecoderOnly,
     .read = read_rope,
     .write = write_rope,

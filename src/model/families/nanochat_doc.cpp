@@ -13,15 +13,16 @@ constexpr Naming kNaming = {
 };
 
 constexpr Preset kPresets[] = {
-    {"nanochat-doc", "nanochat, the document's model",
-     R"({"vocab_size": 50304, "n_ctx": 1024, "n_layer": 12, "n_head": 6, "n_kv_head": 6, "n_embd": 768})"}};
+    {"nanochat-doc", "nanochat, the document's model", {.vocab_size = 50304, .n_head = 6, .n_kv_head = 6}}};
 
 constinit const Family family::nanochat_doc = {
     .name = "nanochat-doc",
-    .switches = R"({"norm": "rms", "norm_affine": false, "norm_eps": 1.1920928955078125e-07,
-                    "embd_norm": true, "qk_norm": true, "position": "rope", "rope_sign": 1,
-                    "act": "relu2", "qkv_bias": false, "out_bias": false, "mlp_bias": false,
-                    "tie_embeddings": false, "logit_softcap": 15, "init": "nanochat"})",
+    .switches =
+        [](ModelConfig& c) {
+          set_nanochat_switches(c);
+          c.norm_eps = 0x1p-23;
+          c.rope_sign = 1;
+        },
     .presets = kPresets,
     .namings = {&kNaming},
 };

@@ -12,20 +12,35 @@ constexpr Naming kNaming = {
 };
 
 constexpr Preset kPresets[] = {
-    {"nanochat", "nanochat, the notebook's model",
-     R"({"vocab_size": 50304, "n_ctx": 1024, "n_layer": 12, "n_head": 6, "n_kv_head": 6, "n_embd": 768})"},
-    {"nanochat-demo", "nanochat's layers at a size for any machine",
-     R"({"vocab_size": 512, "n_ctx": 128, "n_layer": 4, "n_head": 4, "n_kv_head": 4, "n_embd": 256})"},
+    {"nanochat", "nanochat, the notebook's model", {.vocab_size = 50304, .n_head = 6, .n_kv_head = 6}},
+    {"nanochat-demo",
+     "nanochat's layers at a size for any machine",
+     {.vocab_size = 512, .n_ctx = 128, .n_layer = 4, .n_head = 4, .n_kv_head = 4, .n_embd = 256}},
 };
+
+constexpr const char* kTelling[] = {"sequence_len"};
+constexpr ActName kActs[] = {{"relu_squared", Act::relu2}};
+constexpr ConfigKey kKeys[] = {{"sequence_len", &ModelConfig::n_ctx},
+                               {"rope_rotation", &ModelConfig::rope_sign},
+                               {"act", &ModelConfig::act, Means::act, nullptr, kActs}};
+constexpr ForeignNames kForeignNames[] = {
+    {.telling = kTelling,
+     .program = "nanochat",
+     .remedy = "--preset nanochat (the notebook), nanochat-doc (the document) or nanochat-d20 (as released)",
+     .keys = kKeys}};
 
 constinit const Family family::nanochat_notebook = {
     .name = "nanochat-notebook",
-    .switches = R"({"norm": "rms", "norm_affine": false, "norm_eps": 1.1920928955078125e-07,
-                    "embd_norm": true, "qk_norm": true, "position": "rope", "rope_sign": -1,
-                    "act": "relu2", "qkv_bias": false, "out_bias": false, "mlp_bias": false,
-                    "tie_embeddings": false, "init": "torch"})",
+    .switches =
+        [](ModelConfig& c) {
+          set_nanochat_switches(c);
+          c.norm_eps = 0x1p-23;
+          c.logit_softcap = 0;
+          c.init = Init::torch;
+        },
     .presets = kPresets,
     .namings = {&kNaming},
+    .foreign_names = kForeignNames,
 };
 
 }  // namespace gpt

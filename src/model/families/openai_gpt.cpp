@@ -16,23 +16,27 @@ constexpr Naming kNaming = {
 
 constexpr ActName kActs[] = {{"gelu", Act::gelu_tanh}, {"relu", Act::relu}};
 
-constexpr ConfigKey kKeys[] = {{"afn", "act", Means::act, nullptr, kActs}};
+constexpr ConfigKey kKeys[] = {{"afn", &ModelConfig::act, Means::act, nullptr, kActs}};
 
-constexpr Preset kPresets[] = {
-    {"gpt1", "GPT-1 of 2018: norms behind the layers",
-     R"({"vocab_size": 40478, "n_ctx": 512, "n_layer": 12, "n_head": 12, "n_embd": 768,
-         "dropout": 0.1, "batch_size": 64, "lr": 2.5e-4, "min_lr": 0, "warmup": 2000, "weight_decay": 0.01,
-         "sampling": "epoch"})"}};
+constexpr Preset kPresets[] = {{"gpt1",
+                                "GPT-1 of 2018: norms behind the layers",
+                                {.vocab_size = 40478, .n_ctx = 512},
+                                [](ModelConfig& c) { c.dropout = 0.1; },
+                                kGpt1Training}};
 
 constinit const Family family::openai_gpt = {
     .name = "openai-gpt",
-    .switches = R"({"norm_position": "post", "final_norm": false})",
+    .switches =
+        [](ModelConfig& c) {
+          c.norm_position = NormPosition::post;
+          c.final_norm = false;
+        },
     .presets = kPresets,
     .namings = {&kNaming},
     .keys = kGptKeys,
     .more_keys = kKeys,
-    .missing = R"({"vocab_size": 40478, "n_positions": 512, "embd_pdrop": 0.1, "attn_pdrop": 0.1,
-                   "resid_pdrop": 0.1})",
+    .missing = {.vocab_size = 40478, .n_ctx = 512},
+    .missing_dropout = 0.1,
     .holds = [](const ModelConfig& c) { return c.tie_embeddings; },
     .causal_lm = "OpenAIGPTLMHeadModel",
     .sequence_classification = "OpenAIGPTForSequenceClassification",

@@ -14,7 +14,6 @@ constexpr Naming kNaming = {
 
 constinit const Family family::own = {
     .name = "gpt.cpp",
-    .switches = "{}",
     .namings = {&kNaming},
 };
 

@@ -11,8 +11,8 @@ namespace {
 using nlohmann::json;
 
 constexpr ConfigKey kKeys[] = {
-    {"head_dim", "head_dim", Means::size},
-    {"hidden_act", "act", Means::act, nullptr, kGatedActs},
+    {"head_dim", &ModelConfig::head_dim, Means::size},
+    {"hidden_act", &ModelConfig::act, Means::act, nullptr, kGatedActs},
 };
 
 // Qwen2 looks through its window in the layers from max_window_layers on, or as a list says.
@@ -55,16 +55,22 @@ void write(const ModelConfig& c, json& object) {
 
 }  // namespace
 
+// clang-format off
+constexpr ModelShape kMissing = {.vocab_size = 151936, .n_ctx = 32768, .n_layer = 32, .n_head = 32,
+                                 .n_kv_head = 32, .n_embd = 4096, .d_ff = 22016};
+// clang-format on
+
 constinit const Family family::qwen2 = {
     .name = "qwen2",
-    .switches = R"({"norm": "rms", "position": "rope", "act": "swiglu", "qkv_bias": true, "out_bias": false,
-                    "mlp_bias": false, "tie_embeddings": false, "norm_eps": 1e-6})",
+    .switches =
+        [](ModelConfig& c) {
+          set_llama_switches(c);
+          c.qkv_bias = true;
+        },
     .namings = {&kLlamaNaming},
     .keys = kLlamaKeys,
     .more_keys = kKeys,
-    .missing = R"({"vocab_size": 151936, "max_position_embeddings": 32768, "hidden_size": 4096,
-                   "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32,
-                   "intermediate_size": 22016})",
+    .missing = kMissing,
     .fixed = kDecoderOnly,
     .read = read,
     .write = write,

@@ -29,14 +29,14 @@ bool is_fused(const Naming& naming, const Part& part) {
   return part.layers == &Naming::qkv && naming.qkv[1] == nullptr;
 }
 
-std::string tensor_name(const Naming& naming, Role role, int64_t block) {
+std::string tensor_name(const Naming& naming, Role role, int64_t block, int64_t expert = -1) {
   const Part& part = kParts[static_cast<size_t>(role)];
   const char* pattern = (naming.*part.layers)[is_fused(naming, part) ? 0 : part.layer];
   if (pattern == nullptr) return "";
   const bool norm = part.layers == &Naming::norms || role == Role::final_gain || role == Role::final_bias;
   const char* word = (norm ? naming.norm_words : naming.words)[part.word];
   const std::string full = std::string(part.layers == &Naming::outside ? "" : naming.block) + pattern;
-  return fmt::format(fmt::runtime(full), block, word);
+  return fmt::format(fmt::runtime(full), block, word, expert);
 }
 
 // What tells the families apart: one that all have and two of the first block; without blocks all there is.
@@ -53,7 +53,7 @@ std::vector<const ParamSpec*> telling_specs(const ParamTable& table, const Model
 
 FilePlace file_place(const Naming& naming, const ModelConfig& c, const ParamSpec& spec) {
   FilePlace place;
-  place.tensor = tensor_name(naming, spec.role, spec.layer);
+  place.tensor = tensor_name(naming, spec.role, spec.layer, spec.expert);
   if (place.tensor.empty()) return place;
   place.file_shape = spec.shape;
   const Part& part = kParts[static_cast<size_t>(spec.role)];

@@ -12,8 +12,9 @@ namespace gpt {
 
 using LayerNames = std::array<const char*, 4>;
 
-// How a kind of checkpoint names and stores parameters. The names are those of layers, with {0} for the block
-// and {1} for what a parameter is of its layer; null where the family has no such layer.
+// How a kind of checkpoint names and stores parameters. The names are those of layers, with {0} for the
+// block, {1} for what a parameter is of its layer and {2} for the expert; null where the family has no such
+// layer.
 struct Naming {
   LayerNames outside;      // token embedding, position embedding, last norm, head
   const char* block = "";  // goes before those in blocks

@@ -16,34 +16,14 @@ Linear::Linear(const ParamTable& table, std::vector<Part> parts) : parts_(std::m
   }
 }
 
-// Weights in blocks are multiplied as they are, where they are.
-bool Linear::in_blocks(const ForwardContext& pass, int first, int last) const {
-  for (int part = first; part <= last; ++part) {
-    if (is_quantized(pass.weight(parts_[static_cast<size_t>(part)].weight).dtype)) return true;
-  }
-  return false;
-}
-
-bool reads_as_stored(DType stored, DType compute, bool in_place) {
-  // A packed copy would be twice as long as what is stored, and is no faster to read.
-  const bool widens = compute == DType::f32 && (stored == DType::bf16 || stored == DType::f16);
-  return is_quantized(stored) || widens || (in_place && stored == compute);
-}
-
 PackedMatrix Linear::packed(const ForwardContext& pass, int first, int last, bool transposed) const {
   const WeightViews& w = pass.weights;
+  if (w.packed == nullptr) return {};
   const int from = parts_[static_cast<size_t>(first)].weight, to = parts_[static_cast<size_t>(last)].weight;
-  if (w.packed != nullptr && w.packs_per_use)
-    return w.packed->pack(pass.ctx, w.views, from, to, w.compute, transposed);
-  if (w.packed == nullptr || w.compute == DType::f64 || in_blocks(pass, first, last)) return {};
-  const auto is_read_in_place = [&](const Part& part) {
-    return reads_as_stored(pass.weight(part.weight).dtype, w.compute, w.in_place);
-  };
-  if (std::all_of(parts_.begin() + first, parts_.begin() + last + 1, is_read_in_place)) return {};
-  const auto get = [&](DType dtype) { return w.packed->get(pass.ctx, w.views, from, to, dtype, transposed); };
-  const PackedMatrix matrix = get(w.compute);
-  // Quantization blocks of 32 do not fit every matrix.
-  return !matrix && is_quantized(w.compute) ? get(DType::f16) : matrix;
+  if (w.packs_per_use) return w.packed->pack(pass.ctx, w.views, from, to, w.compute, transposed);
+  const auto weights = w.views.subspan(static_cast<size_t>(from), static_cast<size_t>(to - from) + 1);
+  const auto dtype = packed_dtype(pass.ctx.kernels, weights, w.compute, w.in_place, transposed);
+  return dtype ? w.packed->get(pass.ctx, w.views, from, to, *dtype, transposed) : PackedMatrix{};
 }
 
 TensorView Linear::weights(std::span<const TensorView> views, const Columns& c) const {

@@ -8,9 +8,6 @@
 
 namespace gpt {
 
-// Whether products in `compute` read a matrix as it is stored, not from a packed copy.
-bool reads_as_stored(DType stored, DType compute, bool in_place);
-
 // One linear layer, or several with the same input whose outputs stand side by side in the columns of y
 // (q|k|v, gate|fc). Where the weights are packed, or lie behind each other in memory, they are one matrix.
 class Linear {
@@ -63,7 +60,6 @@ class Linear {
                          const TensorView& dx) const;
   int last() const { return static_cast<int>(parts_.size()) - 1; }
   Columns all() const { return {0, last(), 0, out_}; }
-  bool in_blocks(const ForwardContext& pass, int first, int last) const;
   // The packed form of some parts; absent if there is none.
   PackedMatrix packed(const ForwardContext& pass, int first, int last, bool transposed) const;
   // The matrix or the vector that some parts form in memory; absent where they do not.

@@ -8,6 +8,7 @@
 #include "convert/conversion.h"
 #include "io/gguf.h"
 #include "io/safetensors_writer.h"
+#include "model/config_alias.h"
 #include "model/presets.h"
 #include "support/error_of.h"
 #include "support/names.h"
@@ -19,17 +20,17 @@ namespace {
 
 constexpr ActName kActs[] = {{"smooth", Act::gelu}, {"hinge", Act::relu}};
 constexpr ConfigKey kKeys[] = {
-    {"tokens", "vocab_size", Means::size},
-    {"context", "n_ctx", Means::size},
-    {"depth", "n_layer", Means::size},
-    {"views", "n_head", Means::size},
-    {"width", "n_embd", Means::size, "breadth"},
-    {"inner_width", "d_ff", Means::derived},
-    {"curve", "act", Means::act, nullptr, kActs},
-    {"epsilon", "norm_eps"},
-    {"forget", "resid_dropout", Means::dropout},
+    {"tokens", &ModelConfig::vocab_size, Means::size},
+    {"context", &ModelConfig::n_ctx, Means::size},
+    {"depth", &ModelConfig::n_layer, Means::size},
+    {"views", &ModelConfig::n_head, Means::size},
+    {"width", &ModelConfig::n_embd, Means::size, "breadth"},
+    {"inner_width", &ModelConfig::d_ff, Means::derived},
+    {"curve", &ModelConfig::act, Means::act, nullptr, kActs},
+    {"epsilon", &ModelConfig::norm_eps},
+    {"forget", &ModelConfig::resid_dropout, Means::dropout},
 };
-constexpr FixedKey kFixed[] = {{"mirrored", "[false]"}};
+constexpr FixedKey kFixed[] = {{"mirrored", {false}}};
 
 constexpr Naming kNaming = {
     .outside = {"net.words.{1}", "net.places.{1}", "net.end.{1}", "reader.{1}"},
@@ -41,20 +42,39 @@ constexpr Naming kNaming = {
     .norm_words = {"gain", "shift"},
 };
 
-constexpr Preset kPresets[] = {{"toy-small", "a toy", R"({"n_embd": 32})"}};
+constexpr Preset kPresets[] = {{.name = "toy-small",
+                                .purpose = "a toy",
+                                .shape = {.n_embd = 32},
+                                .more = [](ModelConfig& c) { c.norm_eps = 0.5; },
+                                .training = {.steps = 70}}};
+
+constexpr const char* kTelling[] = {"playthings"};
+constexpr ConfigKey kOwnKeys[] = {{"playthings", &ModelConfig::n_head}};
+constexpr ForeignNames::Training kTraining[] = {{"rounds", "steps"}};
+constexpr ForeignNames kForeignNames[] = {{.telling = kTelling,
+                                           .program = "the toy box",
+                                           .remedy = "--preset toy-small",
+                                           .keys = kOwnKeys,
+                                           .training = kTraining}};
 
 constexpr Family kToy = {
     .name = "toy",
-    .switches = R"({"norm": "rms", "act": "gelu", "qkv_bias": false, "out_bias": false, "mlp_bias": false,
-                    "tie_embeddings": false})",
+    .switches =
+        [](ModelConfig& c) {
+          c.norm = NormKind::rms;
+          c.act = Act::gelu;
+          c.qkv_bias = c.out_bias = c.mlp_bias = c.tie_embeddings = false;
+        },
     .presets = kPresets,
     .namings = {&kNaming},
     .keys = kKeys,
-    .missing = R"({"tokens": 100, "context": 32, "depth": 2, "views": 4, "width": 16, "curve": "smooth",
-                   "forget": 0, "eos_token_id": 7})",
+    .missing = {.vocab_size = 100, .n_ctx = 32, .n_layer = 2, .n_head = 4, .n_embd = 16},
+    .missing_dropout = 0,
+    .eos_token_id = 7,
     .fixed = kFixed,
     .causal_lm = "ToyForCausalLM",
     .gguf = {"toy", &kGgufNaming},
+    .foreign_names = kForeignNames,
 };
 const AddFamily kAdded(kToy);
 
@@ -124,13 +144,25 @@ TEST_F(ToyFamily, SaysWhatItLacks) {
   EXPECT_EQ(&export_family(c), &family::own);
 }
 
+TEST_F(ToyFamily, HasNamesOfItsOwn) {
+  EXPECT_EQ(translate_aliases({{"playthings", 3}, {"rounds", 5}, {"curve", "smooth"}}),
+            (nlohmann::json{{"n_head", 3}, {"steps", 5}, {"act", "gelu"}}));
+  EXPECT_EQ(config_key_of("rounds"), "steps");
+  const std::string refusal = error_of([] { require_family({{"playthings", 3}}, "seed.json"); });
+  EXPECT_TRUE(names(refusal, {"seed.json", "playthings", "the toy box", "--preset toy-small"}));
+}
+
 TEST_F(ToyFamily, HasModulesAndPresets) {
   EXPECT_EQ(module_name(kNaming, Role::k_weight), "ask_key_value");
   EXPECT_EQ(module_name(kNaming, Role::down_proj_weight), "close");
   EXPECT_EQ(module_name(kNaming, Role::gate_proj_weight), "");
   EXPECT_EQ(module_name(*family::gpt2.namings[0], Role::v_weight), "c_attn");
   EXPECT_EQ(module_name(*family::qwen2.namings[0], Role::out_weight), "o_proj");
-  EXPECT_EQ(preset("toy-small")["norm"], "rms");
+  const ModelConfig c = preset_config("toy-small");
+  EXPECT_EQ(c.norm, NormKind::rms);
+  EXPECT_EQ(c.n_embd, 32);
+  EXPECT_EQ(c.norm_eps, 0.5);
+  EXPECT_EQ(preset_keys("toy-small")["steps"], 70);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ class Adapters : public testing::TestWithParam<Case> {
     return {model,
             backend(pool, std::get<1>(GetParam())),
             {.slots = slots,
-             .max_rows = 13,
+             .max_rows = 100,
              .dtype = types.activations,
              .weights = weights,
              .kv_dtype = types.cache,

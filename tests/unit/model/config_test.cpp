@@ -132,8 +132,7 @@ TEST(Config, SeedsWithoutAFamilyAreRefused) {
 TEST(Config, WrittenKeysComeBack) {
   for (const std::string& name : preset_names()) {
     EXPECT_NE(preset_purpose(name), "") << name;
-    ModelConfig c;
-    read_model_keys(preset(name), c);
+    ModelConfig c = preset_config(name);
     complete(c, false);
     ModelConfig again;
     EXPECT_TRUE(read_model_keys(model_keys_json(c), again).empty());

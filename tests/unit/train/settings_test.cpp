@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/file.h"
 #include "base/problems.h"
+#include "base/ranges.h"
+#include "model/presets.h"
 #include "support/error_of.h"
 #include "support/names.h"
 #include "support/temp_dir.h"
@@ -47,6 +51,37 @@ TEST(Settings, TheWarmUpOfAPresetIsAtMostAQuarterOfTheRun) {
   EXPECT_EQ(warmup("gpt1", {{"warmup", "900"}}), 900) << "it was asked for";
   EXPECT_EQ(warmup("gpt1", {{"warmup", "2000"}}), 2000);
   EXPECT_EQ(warmup("mini-gpt", {}), 100);
+  EXPECT_EQ(warmup("mini-gpt", {{"steps", "40"}}), 10);
+}
+
+TEST(Settings, EveryPresetIsARun) {
+  const std::vector<KeyInfo> keys = config_keys();
+  for (const std::string& name : preset_names()) {
+    Settings settings;
+    settings.add_preset(name);
+    EXPECT_EQ(settings.resolve().model.n_layer, preset_config(name).n_layer) << name;
+    for (const auto& [key, value] : preset_keys(name).items()) {
+      EXPECT_TRUE(settings.comes_from_preset(key)) << name << " " << key;
+      EXPECT_NE(find_by(keys, &KeyInfo::name, key), nullptr) << name << " " << key;
+    }
+  }
+}
+
+// A model_type in a file has all that tells its family from that of the preset, also what is a default.
+TEST(Settings, AModelTypeReplacesThePresetsFamily) {
+  const auto model = [](const char* preset, const char* type) {
+    Settings settings;
+    settings.add_preset(preset);
+    settings.add_json({{"model_type", type}}, "test");
+    return settings.resolve().model;
+  };
+  EXPECT_EQ(model("nanochat-d20", "nanochat-doc").rope_sign, 1);
+  const ModelConfig gpt2 = model("llama-1b", "gpt2");
+  EXPECT_EQ(gpt2.norm, NormKind::layer);
+  EXPECT_EQ(gpt2.position, Position::learned);
+  EXPECT_EQ(gpt2.act, Act::gelu_tanh);
+  EXPECT_TRUE(gpt2.tie_embeddings);
+  EXPECT_EQ(gpt2.n_layer, 16) << "the shape is the preset's";
 }
 
 TEST(Settings, AllThatIsWrongIsReportedTogether) {
