@@ -14,7 +14,7 @@ namespace gptcpp {
 // A session is an engine of one text.
 EngineOptions engine_options(const SessionOptions& options);
 
-// A model that computes, with threads and memory of its own.
+// A model that computes, with memory of its own and threads of the context.
 class Decoder {
  public:
   Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options);
@@ -25,25 +25,23 @@ class Decoder {
   int adapter(const std::vector<std::string>& names);
 
  private:
-  // threads: null: its own.
-  Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options,
-          std::shared_ptr<gpt::ThreadPool> threads);
   void open_draft(const EngineOptions& options);
 
   std::shared_ptr<const Model::Impl> model_;
   gpt::Inference::Options options_;
+  int threads_;
   Claim claim_;
 
  public:
   gpt::ContextPolicy policy;
-  std::shared_ptr<gpt::ThreadPool> pool;
+  gpt::ThreadPool pool;
   gpt::Inference inference;
   gpt::CachedModel cached;
 
  private:
   std::map<std::vector<std::string>, int> adapters_;
   gpt::Speculation speculation_;
-  std::unique_ptr<Decoder> draft_;  // which computes when this does not, with the same threads
+  std::unique_ptr<Decoder> draft_;  // which computes when this does not
 };
 
 // What one request has got so far.
