@@ -273,17 +273,49 @@ gpt::Speculation Decoder::speculation() const {
   return speculation;
 }
 
-int Decoder::adapter(const std::vector<std::string>& names) {
-  if (names.empty()) return -1;
-  if (const auto known = adapters_.find(names); known != adapters_.end()) return known->second;
+std::shared_ptr<const int> Decoder::adapter(const std::vector<std::string>& names) {
+  if (names.empty()) return std::make_shared<const int>(-1);
+  if (const auto known = std::ranges::find(sums_, names, &AdapterSum::names); known != sums_.end()) {
+    std::rotate(known, known + 1, sums_.end());
+    return sums_.back().number;
+  }
   const auto chosen = chosen_adapters(*model_, names);
+  while (std::ssize(sums_) >= kMostSums && free_unused_sum()) {
+  }
+  Claim claim = claim_adapters(chosen);
+  sums_.reserve(sums_.size() + 1);
   const int number = inference.add_adapter(gpt::sum_of_adapters(model_->loaded.model().table, chosen));
-  return adapters_[names] = number;
+  sums_.push_back({names, std::move(claim), std::make_shared<const int>(number)});
+  return sums_.back().number;
+}
+
+// A sum has copies of all its adapters.
+Claim Decoder::claim_adapters(const std::vector<gpt::WeightedAdapter>& adapters) {
+  const int64_t values = gpt::sum_of(adapters, [](const auto& a) { return a.adapter->table.total(); });
+  for (;;) {
+    try {
+      return {model_->context, values * static_cast<int64_t>(sizeof(float)), "adapters"};
+    } catch (const Error&) {
+      if (!free_unused_sum()) throw;
+    }
+  }
+}
+
+// The one that was not used for longest.
+bool Decoder::free_unused_sum() {
+  const auto unused =
+      std::ranges::find_if(sums_, [](const AdapterSum& sum) { return sum.number.use_count() == 1; });
+  if (unused == sums_.end()) return false;
+  inference.free_adapter(*unused->number);
+  sums_.erase(unused);
+  return true;
 }
 
 gpt::Request Decoder::request(std::vector<int32_t> prompt, const GenerateOptions& o) {
   gpt::Request request = request_of(*model_, o);
-  request.adapter = adapter(o.adapters);
+  const auto number = adapter(o.adapters);
+  request.adapter = *number;
+  request.owner = number;
   request.prompt = std::move(prompt);
   request.context = policy;
   return request;
@@ -415,7 +447,8 @@ std::vector<Beam> beam_search(const Model& model, std::span<const int32_t> promp
                            .eos_ids = {},
                            .length_penalty = options.length_penalty,
                            .context = static_cast<gpt::ContextPolicy>(session.policy)};
-    inner.adapter = decoder.adapter(options.adapters);
+    const auto adapter = decoder.adapter(options.adapters);
+    inner.adapter = *adapter;
     if (!options.ignore_eos) inner.eos_ids = gpt::eos_ids(decoder.model().config());
     as_argument("prompt", [&] { gpt::check_prompt(decoder.cached, prompt, inner.context, "prompt"); });
     return gpt::transformed(gpt::beam_search(decoder.cached, prompt, inner), [&](const gpt::Beam& beam) {

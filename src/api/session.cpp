@@ -81,7 +81,8 @@ std::span<const float> Session::logits(const std::vector<std::string>& adapters)
     as_argument("ids", [&] { gpt::check_prompt(cached, s.ids, s.decoder.policy, "the text"); });
     const std::span<const int32_t> ids = gpt::opening_ids(cached, s.ids, s.decoder.policy);
     s.logits.resize(static_cast<size_t>(cached.vocab_size()));
-    cached.reset(0, s.decoder.adapter(adapters));
+    const auto adapter = s.decoder.adapter(adapters);
+    cached.reset(0, *adapter);
     for (auto at = static_cast<size_t>(cached.reuse(0, ids)); at < ids.size();) {
       s.decoder.model().context->check_cancelled();
       const auto n =
