@@ -12,8 +12,9 @@ static gpt_status serve(gpt_engine* engine) {
     const gpt_status status = gpt_step(engine, &events, &count, &idle);
     if (status != GPT_OK) return status;
     for (i = 0; i < count; ++i) {
-      printf("%d: %.*s\n", (int)events[i].request, (int)events[i].size, events[i].text);
-      if (events[i].finish == GPT_FINISH_ERROR) printf("%.*s\n", (int)events[i].error_size, events[i].error);
+      const gpt_event* event = gpt_event_at(events, i);
+      printf("%d: %.*s\n", (int)event->request, (int)event->size, event->text);
+      if (event->finish == GPT_FINISH_ERROR) printf("%.*s\n", (int)event->error_size, event->error);
     }
   }
   return GPT_OK;

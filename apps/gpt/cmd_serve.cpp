@@ -166,7 +166,6 @@ serve::ServedModelOptions model_options(const ServeArguments& a, bool several_ke
   o.kv_dtype = parse_kv_dtype(a.kv_dtype, o.dtype);
   o.in_place = a.in_place;
   o.repack = chosen_repack(a.repack);
-  o.threads = chosen_threads(a.machine);
   o.isa = chosen_isa();
   // With several clients none may have all of the queue.
   o.worker = {.step_rows = a.step_rows,
@@ -238,7 +237,9 @@ class Service {
  private:
   void load_models() {
     const auto begin = Clock::now();
-    for (const serve::ServedModelOptions& options : first_models(a_, !keys_.empty())) {
+    threads_ = std::make_shared<ThreadPool>(chosen_threads(a_.machine));
+    for (serve::ServedModelOptions& options : first_models(a_, !keys_.empty())) {
+      options.threads = threads_;
       const auto made = std::make_shared<serve::ServedModel>(options);
       models_.add(made);
       const serve::ServedModel& model = *made;
@@ -257,7 +258,9 @@ class Service {
         options.hosts.emplace_back(host);
     }
     options.folder = {a_.folder, a_.max_models, [this](const std::string& name, const std::string& path) {
-                        return model_options(a_, !keys_.empty(), name, path);
+                        auto options = model_options(a_, !keys_.empty(), name, path);
+                        options.threads = threads_;
+                        return options;
                       }};
     options.per_minute = a_.rate;
     options.log_bodies = a_.log_requests;
@@ -289,7 +292,8 @@ class Service {
   const ServeArguments& a_;
   serve::KeyRing keys_;
   serve::LineLog log_;
-  serve::HttpServer server_;  // outlives whatever answers its requests
+  std::shared_ptr<const ThreadPool> threads_;  // of all models
+  serve::HttpServer server_;                   // outlives whatever answers its requests
   serve::ModelSet models_;
   std::unique_ptr<serve::Api> api_;
   Clock::time_point drain_until_;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/json.h"
 #include "base/parse.h"
 #include "base/utf8.h"
 #include "command.h"
@@ -174,7 +175,11 @@ int run_encode(const TokenizerArguments& a) {
 }
 
 std::string decode_line(const Tokenizer& tokenizer, std::string_view line, const std::string& place) {
-  const json object = json::parse(line, nullptr, false);
+  json object;
+  try {
+    object = parse_json(line, place, {.max_bytes = line.size() + 1, .max_elements = line.size() + 1});
+  } catch (const Error&) {  // what is expected says more
+  }
   const bool good = object.is_object() && object.contains("ids") && object["ids"].is_array();
   if (!good) fail("{}: expected an object {{\"ids\":[...]}} on a line of its own", place);
   std::vector<int32_t> ids;

@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
+#include "base/json_text.h"
 #include "base/utf8.h"
 #include "chat_partner.h"
 #include "output.h"
@@ -41,15 +43,26 @@ std::string read_key(const ChatArguments& a) {
   return key == nullptr ? "" : key;
 }
 
+constexpr size_t kMostErrorBytes = size_t{64} << 10;  // of a body that is read for its message
+
+// What a server has sent; null if it is no JSON or too much of it.
+json parse_reply(const std::string& text) {
+  try {
+    return parse_json(text, "the reply");
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 // What a server says of an error, in OpenAI's form or in its own.
 std::string error_text(const std::string& body) {
-  const json parsed = json::parse(body, nullptr, false);
+  const json parsed = parse_reply(body);
   if (!parsed.is_object() || !parsed.contains("error")) return body.substr(0, 300);
   const json& error = parsed["error"];
   if (error.is_string()) return error;
   return error.is_object() && error.contains("message") && error["message"].is_string()
              ? error["message"].get<std::string>()
-             : error.dump();
+             : json_text(error);
 }
 
 class RemotePartner final : public ChatPartner {
@@ -85,8 +98,9 @@ class RemotePartner final : public ChatPartner {
     messages_ = std::move(messages);
     ++number_;
     const json record = {{"text", reply.text}, {"finish_reason", reply.finish}, {"usage", reply.usage}};
-    return {.tokens =
-                reply.usage.is_object() ? reply.usage.value("completion_tokens", reply.pieces) : reply.pieces,
+    const json::json_pointer counted("/completion_tokens");
+    const bool is_counted = reply.usage.contains(counted) && reply.usage[counted].is_number_integer();
+    return {.tokens = is_counted ? reply.usage[counted].get<int64_t>() : reply.pieces,
             .record = record.dump(-1, ' ', false, json::error_handler_t::replace)};
   }
 
@@ -106,7 +120,7 @@ class RemotePartner final : public ChatPartner {
   json first_model() {
     const auto answer = client_.get("/models");
     if (answer.status != 200) refused(answer.status, answer.body);
-    const json list = json::parse(answer.body, nullptr, false);
+    const json list = parse_reply(answer.body);
     const json::json_pointer first("/data/0"), id("/data/0/id");
     if (!list.is_object() || !list.contains(id) || !list[id].is_string())
       fail(
@@ -120,9 +134,11 @@ class RemotePartner final : public ChatPartner {
     serve::EventReader events([&](const std::string& data) { take(data, reply, show); });
     std::string other;
     try {
-      const int status = client_.post(
-          "/chat/completions", request(messages).dump(),
-          [&](int code, std::string_view piece) { code == 200 ? events.push(piece) : void(other += piece); });
+      const int status =
+          client_.post("/chat/completions", request(messages).dump(), [&](int code, std::string_view piece) {
+            if (code == 200) return events.push(piece);
+            other += piece.substr(0, kMostErrorBytes - other.size());
+          });
       if (status != 200) refused(status, other);
       if (!reply.done && !cancelled_) fail("{}: the answer ended before it was whole", client_.url());
     } catch (const std::runtime_error&) {
@@ -158,7 +174,7 @@ class RemotePartner final : public ChatPartner {
       reply.done = true;
       return;
     }
-    const json event = json::parse(data, nullptr, false);
+    const json event = parse_reply(data);
     if (!event.is_object())
       fail("{}: expected events of JSON, found {}", client_.url(), printable_text(data, 80));
     if (event.contains("error")) fail("{}: {}", client_.url(), error_text(data));

@@ -1,9 +1,9 @@
 #include "training_page.h"
 
-#include <csignal>
 #include <filesystem>
 #include <thread>
 
+#include "base/thread.h"
 #include "serve/api.h"
 #include "serve/http_server.h"
 
@@ -30,12 +30,7 @@ class TrainingPage::Server {
             models_, serve::ApiOptions{.hosts = {"localhost", "127.0.0.1", "[::1]"},
                                        .runs = {{.name = name_of(folder), .folder = folder}},
                                        .has_chat = false})) {
-    // Signals are for the thread that trains.
-    sigset_t all, before;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this] { run(); });
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread_ = start_thread_without_signals("the training page", [this] { run(); });
   }
 
   ~Server() {

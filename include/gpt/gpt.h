@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define GPT_API_VERSION \
-  2 /* counts what is added; what is incompatible changes the soname, see docs/library.md */
+  3 /* counts what is added; what is incompatible changes the soname, see docs/library.md */
 
 #ifndef GPT_API
 #define GPT_API __attribute__((visibility("default")))
@@ -70,7 +70,11 @@ typedef int (*gpt_on_piece)(void* user, const char* text, size_t size, int32_t i
 /* After a step. 0 ends the call. */
 typedef int (*gpt_on_step)(void* user, int64_t step, double loss);
 
+/* struct_size: bytes of an event of the library that runs, which may have more fields at the end than this
+ * one, and of a library of an earlier GPT_API_VERSION fewer. Events follow each other at this distance;
+ * gpt_event_at finds them. */
 typedef struct gpt_event {
+  size_t struct_size;
   int64_t request;
   int32_t id;
   gpt_finish finish;
@@ -79,6 +83,11 @@ typedef struct gpt_event {
   const char* error; /* with GPT_FINISH_ERROR, not ended with 0 */
   size_t error_size;
 } gpt_event;
+
+/* Event i of an array that gpt_step gives. */
+static inline const gpt_event* gpt_event_at(const gpt_event* events, size_t i) {
+  return (const gpt_event*)(const void*)((const char*)events + i * events->struct_size);
+}
 
 GPT_API uint32_t gpt_api_version(void);          /* of the library that runs */
 GPT_API const char* gpt_status_text(gpt_status); /* a few words */
@@ -114,7 +123,7 @@ GPT_API gpt_status gpt_decode(const gpt_tokenizer*, const int32_t* ids, size_t c
                               size_t capacity, size_t* size);
 
 /* n_ctx, dtype, kv_dtype, in_place; repack: auto, never or always; policy: stop, crop or slide; speculate:
- * off, ngram or draft; draft: a path; draft_tokens. */
+ * off, ngram or draft; draft: a path; draft_tokens; threads. */
 GPT_API gpt_status gpt_session_new(const gpt_model*, gpt_options, gpt_session** session);
 GPT_API void gpt_session_free(gpt_session*);
 GPT_API gpt_status gpt_feed(gpt_session*, const char* text, size_t size);
@@ -141,7 +150,7 @@ GPT_API void gpt_engine_free(gpt_engine*);
 /* Options as of gpt_generate; special=true: as gpt_encode_special. */
 GPT_API gpt_status gpt_submit(gpt_engine*, const char* prompt, size_t size, gpt_options, int64_t* request);
 GPT_API gpt_status gpt_cancel_request(gpt_engine*, int64_t request);
-/* One step. idle: whether there is nothing left to do after it. */
+/* One step. events: read them with gpt_event_at. idle: whether there is nothing left to do after it. */
 GPT_API gpt_status gpt_step(gpt_engine*, const gpt_event** events, size_t* count, int* idle);
 
 /* Settings as of gpt train, with underscores. text: may be NULL where the settings name data. */

@@ -16,14 +16,20 @@
 // `Engine::step` and `Session::logits` show until the next call. What was moved from can only be assigned to
 // or destroyed.
 //
-// Threads. Context, Model and Tokenizer may be used by any number of threads at once. A Session, Chat, Engine
-// or Trainer belongs to one thread at a time, and has threads of its own to compute with. No result depends
-// on how many there are, or on what runs beside it. A callback of a Session or Chat may read it, but not call
-// what changes it (invalid_argument).
+// Threads. Context, Model and Tokenizer may be used by any number of threads concurrently. A Session, Chat,
+// Engine or Trainer belongs to one thread at a time. All of a context compute with the same threads: a
+// context of N threads starts N - 1 workers, once. A call computes on its caller's thread, so that no call
+// waits for another one, and on the workers that other calls leave idle: alone it has all that it asks for.
+// No result depends on the number of threads or on concurrent calls. A callback of a Session or Chat may read
+// it, but not call what changes it (invalid_argument).
 //
 // Errors. Everything throws Error, and nothing else but what a callback throws. A call that throws has
 // changed nothing that later results depend on, unless it says so. Nothing prints, exits, reads the
 // environment or changes a signal.
+//
+// Binary interface. Standard-library types cross the boundary of the shared library, so a program must be
+// compiled with the C++ standard library that the library was built with, and with the same settings of it
+// that change layouts (_GLIBCXX_USE_CXX11_ABI, _GLIBCXX_DEBUG). Other compilers and languages use gpt.h.
 //
 // Cancelling. Context::cancel(), from any thread, ends calls under way with Code::cancelled; each says how
 // soon.
@@ -72,7 +78,7 @@ class GPTCPP_API Error : public std::runtime_error {
 enum class LogLevel { info, warning };
 
 struct ContextOptions {
-  // Of every session, engine and trainer, its caller's included; 0: one per CPU; at most 1024.
+  // That sessions, engines and trainers share, their caller's included; 0: one per CPU; at most 1024.
   int threads = 0;
   // ref, avx2, avx512, avx512bf16 or amx; "": the widest that the machine has.
   std::string instruction_set = {};
@@ -84,8 +90,7 @@ struct ContextOptions {
   std::function<void(LogLevel, std::string_view line)> log = {};
 };
 
-// What models, sessions, engines and trainers share: threads to make, memory to take, where to log, when to
-// stop.
+// What models, sessions, engines and trainers share: threads, memory, a log, a way to stop.
 class GPTCPP_API Context {
  public:
   explicit Context(const ContextOptions& options = {});
@@ -283,6 +288,7 @@ struct SessionOptions {
   // else off.
   std::string speculate = {}, draft = {};
   int64_t draft_tokens = 16;  // proposed for a text and pass at most, 1 to 64; as many as seem to pay
+  int threads = 0;            // that compute, of the context's; 0: all of them
 };
 
 // One text that grows. What was read once is not computed again: after `truncate` and other words, only
@@ -355,6 +361,7 @@ struct EngineOptions {
   ContextPolicy policy = ContextPolicy::stop;
   std::string speculate = {}, draft = {};
   int64_t draft_tokens = 16;
+  int threads = 0;
 };
 
 // Throws what making an Engine with these options would throw because of them and the model's shape,

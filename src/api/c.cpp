@@ -174,7 +174,7 @@ void take_common(Options& options, T& o) {
       .take("repack", o.repack)
       .take("policy", o.policy)
       .take("speculate", o.speculate);
-  options.take("draft", o.draft).take("draft_tokens", o.draft_tokens);
+  options.take("draft", o.draft).take("draft_tokens", o.draft_tokens).take("threads", o.threads);
 }
 
 gptcpp::SessionOptions session_options(gpt_options list) {
@@ -438,7 +438,7 @@ gpt_status gpt_step(gpt_engine* engine, const gpt_event** events, size_t* count,
     e.events.clear();
     for (const gptcpp::Event& event : e.value.step()) {
       const gpt_finish finish = event.finish ? static_cast<gpt_finish>(*event.finish) : GPT_FINISH_NONE;
-      e.events.push_back({event.request, event.piece.id, finish, event.piece.text.data(),
+      e.events.push_back({sizeof(gpt_event), event.request, event.piece.id, finish, event.piece.text.data(),
                           event.piece.text.size(), event.error.data(), event.error.size()});
     }
     out = e.events.data();

@@ -124,6 +124,11 @@ void Context::Impl::log(LogLevel level, std::string_view lines) const {
     call_back(options.log, level, line);
 }
 
+const gpt::ThreadPool& Context::Impl::workers() const {
+  std::call_once(started_, [this] { workers_.emplace(threads); });
+  return *workers_;
+}
+
 Context::Context(const ContextOptions& options)
     : impl_(guarded([&] { return std::make_shared<Impl>(options); })) {}
 

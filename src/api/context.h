@@ -3,6 +3,8 @@
 #include <atomic>
 #include <exception>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -19,12 +21,18 @@ struct Context::Impl {
     if (cancelled.load(std::memory_order_relaxed)) throw Error(Code::cancelled, "cancelled");
   }
   void log(LogLevel level, std::string_view lines) const;  // each line by itself
+  // The threads that everything of the context shares, started by the first call.
+  const gpt::ThreadPool& workers() const;
 
   ContextOptions options;
   int threads;
   const gpt::KernelTable& kernels;
   std::atomic<bool> cancelled = false;
   std::atomic<int64_t> used = 0;
+
+ private:
+  mutable std::once_flag started_;
+  mutable std::optional<gpt::ThreadPool> workers_;
 };
 
 // Bytes of the context's memory, as long as it lives. Throws out_of_memory where the limit does not allow

@@ -45,6 +45,13 @@ int64_t cache_tokens(const gpt::ModelConfig& config, const gpt::Inference::Optio
   return std::clamp(wanted > 0 ? wanted : kUsualCacheBytes / token_bytes, one, options.slots * one);
 }
 
+int chosen_threads(const Context::Impl& context, const EngineOptions& o) {
+  if (o.threads < 0 || o.threads > context.threads)
+    gpt::fail_parameter("threads", "expected 0 (all of the context) to {}, found {}", context.threads,
+                        o.threads);
+  return o.threads == 0 ? context.threads : o.threads;
+}
+
 gpt::Inference::Options inference_options(const gpt::ModelConfig& config, const EngineOptions& o) {
   if (o.n_ctx < 0 || o.n_ctx > config.n_ctx)
     gpt::fail_parameter("n_ctx", "expected 1 to {}, which is what the model has, found {}", config.n_ctx,
@@ -97,14 +104,14 @@ gpt::Speculation speculation_of(const EngineOptions& o) {
 
 // Caches, activations and logits, and the model's share if this is the first that needs its weights in a
 // type.
-Claim claim_of(const Model::Impl& model, const gpt::Inference::Options& options, int64_t logits_rows) {
+Claim claim_of(const Model::Impl& model, const gpt::Inference::Options& options, int threads,
+               int64_t logits_rows) {
   model.claim_packed(*options.weights, options.in_place);
   const gpt::ModelConfig& config = model.config();
   const int64_t logits = logits_rows * config.vocab_size * static_cast<int64_t>(sizeof(float));
-  return {
-      model.context,
-      gpt::Inference::planned_bytes(config, options, model.context->kernels, model.context->threads) + logits,
-      "key/value cache and activations"};
+  return {model.context,
+          gpt::Inference::planned_bytes(config, options, model.context->kernels, threads) + logits,
+          "key/value cache and activations"};
 }
 
 gpt::SamplingParams sampling_of(const GenerateOptions& o) {
@@ -209,6 +216,7 @@ void check(const Model& model, const GenerateOptions& options) {
 void check(const Model& model, const EngineOptions& options) {
   guarded([&] {
     inference_options(model.impl()->config(), options);
+    chosen_threads(*model.impl()->context, options);
     speculation_of(options);
   });
 }
@@ -225,20 +233,18 @@ EngineOptions engine_options(const SessionOptions& o) {
           .policy = o.policy,
           .speculate = o.speculate,
           .draft = o.draft,
-          .draft_tokens = o.draft_tokens};
+          .draft_tokens = o.draft_tokens,
+          .threads = o.threads};
 }
 
 Decoder::Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options)
-    : Decoder(std::move(model), options, nullptr) {}
-
-Decoder::Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options,
-                 std::shared_ptr<gpt::ThreadPool> threads)
     : model_(std::move(model)),
       options_(with_adapters(inference_options(model_->config(), options), *model_)),
-      claim_(claim_of(*model_, options_, most_logits(options))),
+      threads_(chosen_threads(*model_->context, options)),
+      claim_(claim_of(*model_, options_, threads_, most_logits(options))),
       policy(static_cast<gpt::ContextPolicy>(options.policy)),
-      pool(threads ? std::move(threads) : std::make_shared<gpt::ThreadPool>(model_->context->threads)),
-      inference(model_->loaded.model(), {*pool, model_->context->kernels}, options_),
+      pool(model_->context->workers(), threads_),
+      inference(model_->loaded.model(), {pool, model_->context->kernels}, options_),
       cached(inference, options_.slide),
       speculation_(speculation_of(options)) {
   if (speculation_.source == gpt::Speculation::Source::draft) open_draft(options);
@@ -258,7 +264,7 @@ void Decoder::open_draft(const EngineOptions& options) {
   own.policy = slides ? ContextPolicy::slide : ContextPolicy::stop;
   speculation_.draft_cost = static_cast<double>(draft->facts.parameters) /
                             static_cast<double>(std::max<int64_t>(model_->facts.parameters, 1));
-  draft_.reset(gpt::made_of_draft(options.draft, [&] { return new Decoder(draft, own, pool); }));
+  draft_.reset(gpt::made_of_draft(options.draft, [&] { return new Decoder(draft, own); }));
 }
 
 gpt::Speculation Decoder::speculation() const {
@@ -267,17 +273,49 @@ gpt::Speculation Decoder::speculation() const {
   return speculation;
 }
 
-int Decoder::adapter(const std::vector<std::string>& names) {
-  if (names.empty()) return -1;
-  if (const auto known = adapters_.find(names); known != adapters_.end()) return known->second;
+std::shared_ptr<const int> Decoder::adapter(const std::vector<std::string>& names) {
+  if (names.empty()) return std::make_shared<const int>(-1);
+  if (const auto known = std::ranges::find(sums_, names, &AdapterSum::names); known != sums_.end()) {
+    std::rotate(known, known + 1, sums_.end());
+    return sums_.back().number;
+  }
   const auto chosen = chosen_adapters(*model_, names);
+  while (std::ssize(sums_) >= kMostSums && free_unused_sum()) {
+  }
+  Claim claim = claim_adapters(chosen);
+  sums_.reserve(sums_.size() + 1);
   const int number = inference.add_adapter(gpt::sum_of_adapters(model_->loaded.model().table, chosen));
-  return adapters_[names] = number;
+  sums_.push_back({names, std::move(claim), std::make_shared<const int>(number)});
+  return sums_.back().number;
+}
+
+// A sum has copies of all its adapters.
+Claim Decoder::claim_adapters(const std::vector<gpt::WeightedAdapter>& adapters) {
+  const int64_t values = gpt::sum_of(adapters, [](const auto& a) { return a.adapter->table.total(); });
+  for (;;) {
+    try {
+      return {model_->context, values * static_cast<int64_t>(sizeof(float)), "adapters"};
+    } catch (const Error&) {
+      if (!free_unused_sum()) throw;
+    }
+  }
+}
+
+// The one that was not used for longest.
+bool Decoder::free_unused_sum() {
+  const auto unused =
+      std::ranges::find_if(sums_, [](const AdapterSum& sum) { return sum.number.use_count() == 1; });
+  if (unused == sums_.end()) return false;
+  inference.free_adapter(*unused->number);
+  sums_.erase(unused);
+  return true;
 }
 
 gpt::Request Decoder::request(std::vector<int32_t> prompt, const GenerateOptions& o) {
   gpt::Request request = request_of(*model_, o);
-  request.adapter = adapter(o.adapters);
+  const auto number = adapter(o.adapters);
+  request.adapter = *number;
+  request.owner = number;
   request.prompt = std::move(prompt);
   request.context = policy;
   return request;
@@ -409,7 +447,8 @@ std::vector<Beam> beam_search(const Model& model, std::span<const int32_t> promp
                            .eos_ids = {},
                            .length_penalty = options.length_penalty,
                            .context = static_cast<gpt::ContextPolicy>(session.policy)};
-    inner.adapter = decoder.adapter(options.adapters);
+    const auto adapter = decoder.adapter(options.adapters);
+    inner.adapter = *adapter;
     if (!options.ignore_eos) inner.eos_ids = gpt::eos_ids(decoder.model().config());
     as_argument("prompt", [&] { gpt::check_prompt(decoder.cached, prompt, inner.context, "prompt"); });
     return gpt::transformed(gpt::beam_search(decoder.cached, prompt, inner), [&](const gpt::Beam& beam) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,36 +14,43 @@ namespace gptcpp {
 // A session is an engine of one text.
 EngineOptions engine_options(const SessionOptions& options);
 
-// A model that computes, with threads and memory of its own.
+// A model that computes, with memory of its own and threads of the context.
 class Decoder {
  public:
   Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options);
   const Model::Impl& model() const { return *model_; }
   gpt::Request request(std::vector<int32_t> prompt, const GenerateOptions& options);  // checked
   gpt::Speculation speculation() const;                                               // refers to this
-  // Of `inference`, what these names of adapters stand for.
-  int adapter(const std::vector<std::string>& names);
+  // The number in `inference` of the sum of these adapters, -1 without names. It is valid as long as the
+  // pointer lives; sums that nobody uses are kept while there is memory, up to kMostSums in all.
+  std::shared_ptr<const int> adapter(const std::vector<std::string>& names);
+  static constexpr int64_t kMostSums = 32;
 
  private:
-  // threads: null: its own.
-  Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options,
-          std::shared_ptr<gpt::ThreadPool> threads);
+  struct AdapterSum {
+    std::vector<std::string> names;
+    Claim claim;
+    std::shared_ptr<const int> number;
+  };
+  Claim claim_adapters(const std::vector<gpt::WeightedAdapter>& adapters);
+  bool free_unused_sum();
   void open_draft(const EngineOptions& options);
 
   std::shared_ptr<const Model::Impl> model_;
   gpt::Inference::Options options_;
+  int threads_;
   Claim claim_;
 
  public:
   gpt::ContextPolicy policy;
-  std::shared_ptr<gpt::ThreadPool> pool;
+  gpt::ThreadPool pool;
   gpt::Inference inference;
   gpt::CachedModel cached;
 
  private:
-  std::map<std::vector<std::string>, int> adapters_;
+  std::vector<AdapterSum> sums_;  // the one that was used last is the last
   gpt::Speculation speculation_;
-  std::unique_ptr<Decoder> draft_;  // which computes when this does not, with the same threads
+  std::unique_ptr<Decoder> draft_;  // which computes when this does not
 };
 
 // What one request has got so far.

@@ -220,7 +220,7 @@ Tokenizer Tokenizer::train(const Context& context, std::string_view text, const 
     const Context::Impl& c = *context.impl();
     c.check_cancelled();
     const gpt::TrainPattern& pattern = pattern_named(options.pattern);
-    gpt::ThreadPool pool(c.threads);
+    gpt::ThreadPool pool(c.workers(), c.threads);
     gpt::WordCounter counter(pattern.split ? gpt::piece_splitter(*pattern.split) : gpt::gpt1_splitter(),
                              pool);
     for (size_t at = 0; at < text.size(); at += kPiece) {

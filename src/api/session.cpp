@@ -9,13 +9,17 @@
 namespace gptcpp {
 namespace {
 
-template <class F>
-struct AtExit {
-  ~AtExit() { f(); }
-  F f;
-};
-template <class F>
-AtExit(F) -> AtExit<F>;
+// Does `then` after `work`, whether it throws or not.
+template <class Work, class Then>
+void finally(Work&& work, Then&& then) {
+  try {
+    work();
+  } catch (...) {
+    then();
+    throw;
+  }
+  then();
+}
 
 }  // namespace
 
@@ -62,14 +66,14 @@ Result Session::generate(const GenerateOptions& options, const OnPiece& on_piece
     Answer answer(s->decoder.model(), options.stops);
     gpt::Request request = s->decoder.request(s->ids.empty() ? s->ids_of("", false) : s->ids, options);
     const std::vector<int32_t> prompt = request.prompt;
-    const AtExit append{[&] {
-      const std::vector<int32_t>& drawn = answer.result.ids;
-      if (drawn.empty()) return;
-      s->ids = prompt;
-      s->ids.insert(s->ids.end(), drawn.begin(), drawn.end());
-    }};
-    generate_alone(s->decoder, std::move(request), on_piece, answer);
-    return Result(answer.result);  // a copy: `append` reads it
+    finally([&] { generate_alone(s->decoder, std::move(request), on_piece, answer); },
+            [&] {
+              const std::vector<int32_t>& drawn = answer.result.ids;
+              if (drawn.empty()) return;
+              s->ids = prompt;
+              s->ids.insert(s->ids.end(), drawn.begin(), drawn.end());
+            });
+    return std::move(answer.result);
   });
 }
 
@@ -81,7 +85,8 @@ std::span<const float> Session::logits(const std::vector<std::string>& adapters)
     as_argument("ids", [&] { gpt::check_prompt(cached, s.ids, s.decoder.policy, "the text"); });
     const std::span<const int32_t> ids = gpt::opening_ids(cached, s.ids, s.decoder.policy);
     s.logits.resize(static_cast<size_t>(cached.vocab_size()));
-    cached.reset(0, s.decoder.adapter(adapters));
+    const auto adapter = s.decoder.adapter(adapters);
+    cached.reset(0, *adapter);
     for (auto at = static_cast<size_t>(cached.reuse(0, ids)); at < ids.size();) {
       s.decoder.model().context->check_cancelled();
       const auto n = std::min(
@@ -151,9 +156,9 @@ Result Chat::say(const std::string& message, const GenerateOptions& options, con
     request.prompt = as_argument("message", [&] { return c->conversation.ask(message, options.max_tokens); });
     c->prompt = request.prompt;
     request.stop_ids = {c->chat_template.end_id()};
-    const AtExit answered{[&] { c->conversation.answer(answer.result.ids); }};
-    generate_alone(c->decoder, std::move(request), on_piece, answer);
-    return Result(answer.result);  // a copy: `answered` reads it
+    finally([&] { generate_alone(c->decoder, std::move(request), on_piece, answer); },
+            [&] { c->conversation.answer(answer.result.ids); });
+    return std::move(answer.result);
   });
 }
 

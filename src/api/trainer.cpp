@@ -80,7 +80,7 @@ Trainer::Impl::Impl(const Context& c, const Settings& settings, const std::strin
       data(gpt::load_run_data(config.train, config.model.n_ctx, "",
                               text.empty() ? std::nullopt : std::optional(text))),
       claim(claim_of(context, config, data)),
-      pool(context->threads),
+      pool(context->workers(), context->threads),
       backend{pool, context->kernels},
       model(gpt::model_to_train(config)),
       weights(model.table, gpt::DType::f32, "weights", nullptr, /*with_frozen=*/true),

@@ -2,12 +2,15 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/thread.h"
 
 namespace gpt {
 namespace {
@@ -15,6 +18,7 @@ namespace {
 // Workers spin this long before they sleep: a training step has thousands of short parallel regions,
 // and waking a sleeping thread costs tens of microseconds.
 constexpr int kSpins = 20000;
+constexpr int kMostThreads = 1024;
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -26,104 +30,211 @@ inline void relax() {
 
 }  // namespace
 
-// One job at a time: tasks [0, n_tasks) of `call`. A thread owns a task once it has taken it off `tickets`;
-// the caller waits for the tasks that were taken, not for workers that came too late to get one: they may be
-// asleep, or another program may have their CPU.
-struct ThreadPool::State {
-  std::vector<std::thread> workers;
+// Each pool has a slot, which holds one call at a time: tasks up to `end` of `call`. A thread owns a task
+// once it has taken it off `tickets`; the caller waits for the tasks that were taken, not for workers that
+// came too late to get one: they may be asleep, or another program may have their CPU.
+class ThreadPool::Workers {
+ public:
+  explicit Workers(int n);
+  ~Workers() { stop(); }
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
 
-  // Written while there are no tickets, read by owners of a task alone.
-  void* fn = nullptr;
-  Call call = nullptr;
-  int64_t n_tasks = 0;
+  struct Place {
+    int slot, first_worker;
+  };
+  Place add_pool(int threads);
+  void remove_pool(int slot);
+  // Runs tasks [begin, end), at most UINT32_MAX of them.
+  void run(const ThreadPool& pool, int64_t begin, int64_t end, void* fn, Call call);
 
-  // The upper half is the number of the job, the lower half how many of its tasks nobody has taken.
-  std::atomic<uint64_t> tickets{0};
-  std::atomic<int64_t> done{0};  // tasks of the job that are finished
-  std::atomic<int> sleepers{0};
-  std::atomic<bool> stop{false};
-  bool spin = true;
-  std::mutex mutex;
-  std::condition_variable wake;
+ private:
+  static constexpr int kSlots = 32;
 
-  static uint32_t left(uint64_t ticket) { return static_cast<uint32_t>(ticket); }
+  struct alignas(64) Slot {
+    // The upper half is the number of the call, the lower half how many of its tasks nobody has taken.
+    std::atomic<uint64_t> tickets{0};
+    // The threads of the call, and the worker that is thread 1. Written while there are no tickets: values
+    // read after `tickets` belong to its call, unless the next exchange of `tickets` fails.
+    std::atomic<int> threads{1}, first_worker{0};
+    // Written while there are no tickets, read by owners of a task alone.
+    void* fn = nullptr;
+    Call call = nullptr;
+    int64_t end = 0;
+    alignas(64) std::atomic<int64_t> done{0};  // tasks of the call that are finished
+    std::mutex mutex;                          // held during a call, because pools may share a slot
 
-  void work(int thread) {
-    int64_t finished = 0;
-    uint64_t ticket = tickets.load(std::memory_order_acquire);
-    while (left(ticket) > 0) {
-      if (!tickets.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel,
-                                         std::memory_order_acquire))
-        continue;
-      call(fn, n_tasks - left(ticket), thread);
-      // The job cannot end before the tasks of this thread are counted.
-      ++finished;
-      --ticket;
-    }
-    if (finished > 0) done.fetch_add(finished, std::memory_order_release);
-  }
+    static uint32_t left(uint64_t ticket) { return static_cast<uint32_t>(ticket); }
+  };
 
-  bool has_news() const { return left(tickets.load()) > 0 || stop.load(); }
+  int thread_of(int worker, const Slot& slot) const;
+  void work(Slot& slot, int worker);
+  void loop(int worker);
+  bool has_news(int worker) const;
+  void wait_for_news(int worker);
+  void wake_sleepers();
+  void stop();
 
-  void wait_for_news() {
-    for (int i = 0; spin && i < kSpins; ++i) {
-      if (has_news()) return;
-      relax();
-    }
-    std::unique_lock lock(mutex);
-    sleepers.fetch_add(1);
-    wake.wait(lock, [&] { return has_news(); });
-    sleepers.fetch_sub(1);
-  }
-
-  void worker(int thread) {
-    while (!stop.load()) {
-      work(thread);
-      wait_for_news();
-    }
-  }
-
-  void wake_sleepers() {
-    if (sleepers.load() == 0) return;
-    { std::lock_guard lock(mutex); }
-    wake.notify_all();
-  }
+  const int size_;
+  const bool spin_;
+  Slot slots_[kSlots];
+  std::atomic<int> used_slots_{0};  // all slots from here on are free
+  std::atomic<int> sleepers_{0};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  int pools_[kSlots] = {};  // number of pools by slot, guarded by mutex_
+  int next_worker_ = 0;     // the first one of the next pool, guarded by mutex_
+  std::vector<std::thread> threads_;
 };
 
-ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()), size_(threads) {
-  if (threads < 1 || threads > 1024) fail_usage("threads must be between 1 and 1024, got {}", threads);
-  state_->spin = threads <= available_cpus();  // spinning on a shared CPU only delays the others
-  for (int i = 1; i < threads; ++i) {
-    state_->workers.emplace_back([state = state_.get(), i] { state->worker(i); });
+// Spinning on a shared CPU only delays the others.
+ThreadPool::Workers::Workers(int n) : size_(n), spin_(n < available_cpus()) {
+  threads_.reserve(static_cast<size_t>(n));
+  for (int i = 1; i <= n; ++i) {
+    try {
+      threads_.push_back(start_thread("threads", [this, i] { loop(i); }));
+    } catch (const std::exception&) {
+      stop();
+      throw;
+    }
   }
+}
+
+void ThreadPool::Workers::stop() {
+  stop_.store(true);
+  wake_sleepers();
+  for (std::thread& thread : threads_)
+    thread.join();
+}
+
+// Pools that use some of the workers get different ones where possible.
+ThreadPool::Workers::Place ThreadPool::Workers::add_pool(int threads) {
+  const std::lock_guard lock(mutex_);
+  const auto slot = static_cast<int>(std::ranges::min_element(pools_) - pools_);
+  ++pools_[slot];
+  used_slots_ = std::max<int>(used_slots_, slot + 1);
+  const int first = next_worker_;
+  if (size_ > 0) next_worker_ = (first + threads - 1) % size_;
+  return {slot, first};
+}
+
+void ThreadPool::Workers::remove_pool(int slot) {
+  const std::lock_guard lock(mutex_);
+  --pools_[slot];
+  while (used_slots_ > 0 && pools_[used_slots_ - 1] == 0)
+    --used_slots_;
+}
+
+// 0 for the caller, which is worker 0; for others what is below the threads of the call if they may join.
+int ThreadPool::Workers::thread_of(int worker, const Slot& slot) const {
+  if (worker == 0) return 0;
+  const int after_first = worker - 1 - slot.first_worker.load(std::memory_order_relaxed);
+  return 1 + (after_first < 0 ? after_first + size_ : after_first);
+}
+
+void ThreadPool::Workers::work(Slot& slot, int worker) {
+  int64_t finished = 0;
+  uint64_t ticket = slot.tickets.load(std::memory_order_acquire);
+  while (Slot::left(ticket) > 0) {
+    const int thread = thread_of(worker, slot);
+    if (thread >= slot.threads.load(std::memory_order_relaxed)) break;
+    if (!slot.tickets.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel,
+                                            std::memory_order_acquire))
+      continue;
+    slot.call(slot.fn, slot.end - Slot::left(ticket), thread);
+    // The call cannot end before the tasks of this thread are counted.
+    ++finished;
+    --ticket;
+  }
+  if (finished > 0) slot.done.fetch_add(finished, std::memory_order_release);
+}
+
+bool ThreadPool::Workers::has_news(int worker) const {
+  const int n = used_slots_.load();
+  for (int i = 0; i < n; ++i) {
+    const Slot& slot = slots_[i];
+    if (Slot::left(slot.tickets.load()) > 0 && thread_of(worker, slot) < slot.threads.load()) return true;
+  }
+  return stop_.load();
+}
+
+void ThreadPool::Workers::wait_for_news(int worker) {
+  for (int i = 0; spin_ && i < kSpins; ++i) {
+    if (has_news(worker)) return;
+    relax();
+  }
+  std::unique_lock lock(mutex_);
+  sleepers_.fetch_add(1);
+  wake_.wait(lock, [&] { return has_news(worker); });
+  sleepers_.fetch_sub(1);
+}
+
+// Workers begin with different slots, so that they spread over the calls.
+void ThreadPool::Workers::loop(int worker) {
+  while (!stop_.load()) {
+    const int n = used_slots_.load();
+    for (int i = 0; i < n; ++i)
+      work(slots_[(worker + i) % n], worker);
+    wait_for_news(worker);
+  }
+}
+
+void ThreadPool::Workers::wake_sleepers() {
+  if (sleepers_.load() == 0) return;
+  { std::lock_guard lock(mutex_); }
+  wake_.notify_all();
+}
+
+void ThreadPool::Workers::run(const ThreadPool& pool, int64_t begin, int64_t end, void* fn, Call call) {
+  Slot& slot = slots_[pool.slot_];
+  const std::lock_guard lock(slot.mutex);
+  slot.fn = fn;
+  slot.call = call;
+  slot.end = end;
+  slot.threads.store(pool.size_, std::memory_order_relaxed);
+  slot.first_worker.store(pool.first_worker_, std::memory_order_relaxed);
+  slot.done.store(0, std::memory_order_relaxed);
+  const uint64_t number = (slot.tickets.load(std::memory_order_relaxed) >> 32) + 1;
+  slot.tickets.store(number << 32 | static_cast<uint64_t>(end - begin));
+  wake_sleepers();
+  work(slot, 0);
+  for (int spins = 0; slot.done.load(std::memory_order_acquire) < end - begin; ++spins) {
+    spins < (spin_ ? 2000 : 100) ? relax() : std::this_thread::yield();
+  }
+}
+
+ThreadPool::ThreadPool(int threads) : size_(threads) {
+  if (threads < 1 || threads > kMostThreads)
+    fail_usage("threads must be between 1 and {}, got {}", kMostThreads, threads);
+  workers_ = std::make_shared<Workers>(threads - 1);
+  join();
+}
+
+ThreadPool::ThreadPool(const ThreadPool& shared, int threads) : workers_(shared.workers_), size_(threads) {
+  if (threads < 1 || threads > shared.size_)
+    fail_usage("threads must be between 1 and {}, got {}", shared.size_, threads);
+  join();
+}
+
+void ThreadPool::join() {
+  const Workers::Place place = workers_->add_pool(size_);
+  slot_ = place.slot;
+  first_worker_ = place.first_worker;
 }
 
 ThreadPool::~ThreadPool() {
-  state_->stop.store(true);
-  state_->wake_sleepers();
-  for (std::thread& worker : state_->workers)
-    worker.join();
+  workers_->remove_pool(slot_);
 }
 
 void ThreadPool::run(int64_t n_tasks, void* fn, Call call) {
-  State& s = *state_;
   if (size_ == 1 || n_tasks <= 1) {
     for (int64_t task = 0; task < n_tasks; ++task)
       call(fn, task, 0);
     return;
   }
-  GPT_ASSERT(n_tasks <= UINT32_MAX);
-  s.fn = fn;
-  s.call = call;
-  s.n_tasks = n_tasks;
-  s.done.store(0, std::memory_order_relaxed);
-  const uint64_t job = (s.tickets.load(std::memory_order_relaxed) >> 32) + 1;
-  s.tickets.store(job << 32 | static_cast<uint64_t>(n_tasks));
-  s.wake_sleepers();
-  s.work(0);
-  for (int spins = 0; s.done.load(std::memory_order_acquire) < n_tasks; ++spins) {
-    spins < (s.spin ? 2000 : 100) ? relax() : std::this_thread::yield();
-  }
+  for (int64_t begin = 0; begin < n_tasks; begin += UINT32_MAX)
+    workers_->run(*this, begin, std::min<int64_t>(begin + UINT32_MAX, n_tasks), fn, call);
 }
 
 int available_cpus() {

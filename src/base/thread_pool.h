@@ -38,12 +38,26 @@ class TaskStreams {
   Next next_[kMost];
 };
 
-// A fixed set of threads that run numbered tasks. Which thread runs which task is not determined, so
-// the result of a task must depend on its number alone; then no result depends on the thread count.
+// Threads that run numbered tasks.
+//
+// Sharing. ThreadPool(n) starts n - 1 workers. ThreadPool(shared, k) starts no thread: its calls use up to
+// k - 1 of the workers of `shared`, which live as long as any pool that uses them. Pools that share workers
+// may run at the same time. A caller always works on its own tasks, and workers join the calls that have
+// tasks left, so no call waits for another. n workers and m concurrent callers are at most n - 1 + m running
+// threads. (The first 32 pools run concurrently; further ones take turns with them.)
+//
+// Order. Tasks of a call start in the order of their numbers: when a task starts, every task with a lower
+// number has started, on a thread that runs it to its end. So a task may wait for tasks with lower numbers,
+// as in the weight gradient. parallel_streams gives no such guarantee.
+//
+// Results. The thread of a task is not determined, so the result of a task must depend on its number alone;
+// then no result depends on the number of threads or on concurrent calls.
 class ThreadPool {
  public:
-  // threads >= 1, the calling thread included. Threads are created here and joined in the destructor.
+  // threads: 1 to 1024, the calling thread included. Throws Error if the system refuses to start a thread.
   explicit ThreadPool(int threads);
+  // threads: 1 to shared.size().
+  ThreadPool(const ThreadPool& shared, int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -51,7 +65,7 @@ class ThreadPool {
   int size() const { return size_; }
 
   // Calls fn(task, thread) for every task in [0, n_tasks), thread in [0, size()); returns when all are
-  // done. fn must not throw and must not call parallel_for. Only one thread may call this at a time.
+  // done. fn must not throw and must not call parallel_for. Only one thread may call a pool at a time.
   template <class F>
   void parallel_for(int64_t n_tasks, F&& fn) {
     using Function = std::remove_reference_t<F>;
@@ -69,11 +83,14 @@ class ThreadPool {
 
  private:
   using Call = void (*)(void*, int64_t, int);
+  void join();
   void run(int64_t n_tasks, void* fn, Call call);
 
-  struct State;
-  std::unique_ptr<State> state_;
+  class Workers;
+  std::shared_ptr<Workers> workers_;
   int size_;
+  int slot_ = 0;          // of the workers, for the calls of this pool
+  int first_worker_ = 0;  // the worker that is thread 1
 };
 
 // The number of CPUs this process may use (its affinity mask), at least 1.

@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/thread.h"
 
 namespace gpt {
 namespace {
@@ -36,7 +37,7 @@ ShardCheck::ShardCheck(std::vector<CheckedBytes> shards) : shards_(std::move(sha
   for (const CheckedBytes& shard : shards_)
     total_ += shard.checksum ? shard.bytes : 0;
   ended_ = total_ == 0;
-  if (!ended_) thread_ = std::thread([this] { run(); });
+  if (!ended_) thread_ = start_thread("checking shards", [this] { run(); });
 }
 
 ShardCheck::~ShardCheck() {

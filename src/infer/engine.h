@@ -29,9 +29,10 @@ struct Request {
   std::vector<int32_t> eos_ids = {};   // end it (FinishReason::eos); ids beyond the vocabulary never do
   std::vector<int32_t> stop_ids = {};  // end it too (FinishReason::stop)
   ContextPolicy context = ContextPolicy::stop;
-  int64_t logprobs = -1;  // -1: none; 0: of the chosen token; k: and of the k likeliest
-  int adapter = -1;       // one of the model's; -1: none
-  uint64_t salt = 0;      // it shares cached beginnings with requests of the same salt alone
+  int64_t logprobs = -1;                        // -1: none; 0: of the chosen token; k: and of the k likeliest
+  int adapter = -1;                             // one of the model's; -1: none
+  std::shared_ptr<const void> owner = nullptr;  // kept until the request has ended: of the adapter, say
+  uint64_t salt = 0;  // it shares cached beginnings with requests of the same salt alone
   // What the output may be; null: anything. Each request works with a copy, so that several may have the same
   // one.
   std::shared_ptr<const Constraint> constraint = nullptr;

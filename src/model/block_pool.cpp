@@ -62,6 +62,17 @@ void BlockPool::append_from(int32_t from, int32_t to, int64_t n) {
     append(to, at(from).tokens[i]);
 }
 
+void BlockPool::forget_after(uint64_t first, uint64_t last) {
+  for (int32_t b = 0; b < used_; ++b) {
+    const Block& block = at(b);
+    if (block.filled == 0 || block.parent < first || block.parent > last) continue;
+    GPT_ASSERT(block.holders == 0);
+    dequeue(b);
+    forget(b);
+    enqueue(b);
+  }
+}
+
 BlockPool::Match BlockPool::find(uint64_t parent, std::span<const int32_t> tokens) const {
   Match best;
   if (tokens.empty()) return best;

@@ -42,6 +42,10 @@ class BlockPool {
   // Notes the tokens of `from`, the first n of them, in the empty block `to`.
   void append_from(int32_t from, int32_t to, int64_t n);
 
+  // Forgets the content of all blocks after the parents from `first` to `last`, which nobody holds: no
+  // sequence that begins with one of these parents finds anything.
+  void forget_after(uint64_t first, uint64_t last);
+
   uint64_t serial(int32_t block) const { return at(block).serial; }
   uint64_t parent(int32_t block) const { return at(block).parent; }
   int64_t filled(int32_t block) const { return at(block).filled; }

@@ -6,15 +6,12 @@
 
 namespace gpt {
 
-Layers::Layers(const ModelConfig& c, const ParamTable& table) : embedding(c, table), head(c, table) {
+Layers::Layers(const ModelConfig& c, const ParamTable& table)
+    : ropes(distinct_ropes(layer_configs(c))), embedding(c, table), head(c, table) {
   int64_t layer = 0;
   for (const LayerConfig& config : layer_configs(c)) {
-    int rope = -1;
-    if (config.rope) {
-      const auto known = std::ranges::find(ropes, *config.rope);
-      rope = static_cast<int>(known - ropes.begin());
-      if (known == ropes.end()) ropes.push_back(*config.rope);
-    }
+    const int rope =
+        config.rope ? static_cast<int>(std::ranges::find(ropes, *config.rope) - ropes.begin()) : -1;
     blocks.emplace_back(config, table, layer++, rope);
   }
 }

@@ -90,7 +90,7 @@ void Inference::plan() {
   seqs_.reserve(slots);
   output_seqs_.reserve(slots);
   output_rows_.reserve(most);
-  slot_adapter_.resize(slots);
+  slot_adapter_.resize(slots, -1);
   row_adapters_.reserve(slots);
   output_adapters_.reserve(slots);
   const size_t pages = slots * static_cast<size_t>(KvCache::blocks_of_sequence(cache_.capacity()));
@@ -105,7 +105,8 @@ void Inference::plan() {
 }
 
 int64_t Inference::bytes() const {
-  return planner_.bytes() + workspace_.bytes() + cache_.bytes();
+  return planner_.bytes() + workspace_.bytes() + cache_.bytes() +
+         rope_bytes(model_.config, options_, planner_);
 }
 
 int64_t Inference::planned_bytes(const ModelConfig& config, Options options, const KernelTable& kernels,
@@ -118,16 +119,47 @@ int64_t Inference::planned_bytes(const ModelConfig& config, Options options, con
   const int64_t full = options.slots * KvCache::blocks_of_sequence(capacity) * KvCache::kBlock;
   const int64_t tokens = options.cache_tokens > 0 ? options.cache_tokens : full;
   return planner.bytes() + Workspace::bytes(planner.scratch(), threads) +
-         KvCache::bytes(config, tokens, options.kv_dtype.value_or(options.dtype));
+         KvCache::bytes(config, tokens, options.kv_dtype.value_or(options.dtype)) +
+         rope_bytes(config, options, planner);
+}
+
+namespace {
+
+// Rows of the rope table: of the positions below the capacity; with a sliding window also of the rows of a
+// step, whose positions may be anywhere.
+int64_t most_rope_rows(const PassShape& shape, bool slide) {
+  return shape.max_kv + (slide ? shape.rows : 0);
+}
+
+}  // namespace
+
+int64_t Inference::rope_bytes(const ModelConfig& c, const Options& options, const Planner& planner) {
+  int64_t bytes = 0;
+  for (const RopeConfig& rope : distinct_ropes(layer_configs(c)))
+    bytes += RopeTable::bytes(rope, most_rope_rows(planner.shape(), options.slide), planner.wide());
+  return bytes;
 }
 
 void Inference::ensure_rope(int64_t positions) {
+  if (model_.layers.ropes.empty()) return;
   const int64_t known = rope_.empty() ? 0 : rope_.front().positions();
-  if (model_.layers.ropes.empty() || positions <= known) return;
-  const int64_t n = std::max({positions, 2 * known, std::min<int64_t>(model_.config.n_ctx, 4096)});
+  const int64_t most = most_rope_rows(planner_.shape(), options_.slide);
+  const int64_t needed = positions <= planner_.shape().max_kv ? positions : most;
+  if (needed <= known) return;
+  const int64_t usual = std::max(2 * known, std::min<int64_t>(model_.config.n_ctx, 4096));
   rope_.clear();
   for (const RopeConfig& rope : model_.layers.ropes)
-    rope_.emplace_back(rope, n, planner_.wide(), backend_.device.get());
+    rope_.emplace_back(rope, std::min(std::max(needed, usual), most), planner_.wide(), backend_.device.get());
+}
+
+// The row of the rope tables for the next token of a step.
+int32_t Inference::rope_row(int64_t position) {
+  const int64_t kept = planner_.shape().max_kv;
+  if (!options_.slide || position < kept) return static_cast<int32_t>(position);
+  const int64_t row = kept + std::ssize(positions_);
+  for (RopeTable& table : rope_)
+    table.set_row(row, position);
+  return static_cast<int32_t>(row);
 }
 
 // Within the capacity all that fit. Beyond it no more than the rest of the block, so that a sequence never
@@ -166,14 +198,29 @@ void Inference::append_hidden(std::span<const Append> batch, const TensorView& h
 
 int Inference::add_adapter(std::shared_ptr<const Adapter> adapter) {
   GPT_ASSERT(adapter->rank <= options_.adapter_rank);
-  adapters_.push_back(std::move(adapter));
-  return static_cast<int>(adapters_.size()) - 1;
+  if (free_adapters_.empty()) {
+    if (adapters() == kMostAdapters) fail("expected at most {} adapters, found one more", kMostAdapters);
+    free_adapters_.push_back(adapters());
+    adapters_.emplace_back();
+  }
+  const int number = free_adapters_.back();
+  free_adapters_.pop_back();
+  adapters_[static_cast<size_t>(number)] = std::move(adapter);
+  return number;
+}
+
+void Inference::free_adapter(int adapter) {
+  for (int slot = 0; slot < slots(); ++slot) {
+    if (slot_adapter_[static_cast<size_t>(slot)] == adapter) reset(slot);
+  }
+  cache_.forget(root_of(adapter, kSalts - 1), root_of(adapter, 0));
+  adapters_[static_cast<size_t>(adapter)] = nullptr;
+  free_adapters_.push_back(adapter);
 }
 
 void Inference::reset(int slot, int adapter, uint64_t salt) {
-  const bool has = adapter >= 0;
-  slot_adapter_[static_cast<size_t>(slot)] = has ? adapters_[static_cast<size_t>(adapter)].get() : nullptr;
   cache_.reset(slot, root_of(adapter, salt));
+  slot_adapter_[static_cast<size_t>(slot)] = adapter;
 }
 
 void Inference::truncate(int slot, int64_t n) {
@@ -182,7 +229,7 @@ void Inference::truncate(int slot, int64_t n) {
        cache_.capacity());
 }
 
-// Nothing fails once tokens are counted: the cache must never hold tokens whose keys were not computed.
+// The tokens are counted once their keys are computed: other sequences may reuse what the cache holds.
 void Inference::prepare_rows(std::span<const Append> parts) {
   for (const Append& part : parts) {
     const auto n = static_cast<int64_t>(part.ids.size());
@@ -200,8 +247,7 @@ void Inference::prepare_rows(std::span<const Append> parts) {
   for (const Append& part : parts) {
     const int64_t start = cache_.length(part.slot);
     const auto n = static_cast<int64_t>(part.ids.size());
-    cache_.append(part.slot, part.ids);
-    if (const Adapter* adapter = slot_adapter_[static_cast<size_t>(part.slot)]) {
+    if (const Adapter* adapter = adapter_of(part.slot)) {
       const auto begin = static_cast<int64_t>(ids_.size());
       row_adapters_.push_back({begin, begin + n, adapter});
     }
@@ -213,7 +259,7 @@ void Inference::prepare_rows(std::span<const Append> parts) {
     pages_.insert(pages_.end(), pages.begin(), pages.end());
     ids_.insert(ids_.end(), part.ids.begin(), part.ids.end());
     for (int64_t t = start; t < start + n; ++t) {
-      positions_.push_back(static_cast<int32_t>(t));
+      positions_.push_back(rope_row(t));
       cache_rows_.push_back(cache_.row(part.slot, t));
     }
   }
@@ -270,7 +316,7 @@ void Inference::choose_output_rows(std::span<const Append> parts) {
     seq.q_start = std::ssize(output_rows_);
     seq.q_len = wanted;
     output_seqs_.push_back(seq);
-    if (const Adapter* adapter = slot_adapter_[static_cast<size_t>(parts[i].slot)])
+    if (const Adapter* adapter = adapter_of(parts[i].slot))
       output_adapters_.push_back({seq.q_start, seq.q_start + wanted, adapter});
     for (int64_t row = end - wanted; row < end; ++row)
       output_rows_.push_back(row);
@@ -293,9 +339,15 @@ void Inference::run(std::span<const Append> parts, Output output, const TensorVi
   if (output_rows_.size() < ids_.size()) pass.batch.output_rows = &outputs;
   const TensorView normed = run_layers(pass, model_.layers, acts_);
   if (!repacked_.empty()) model_.pages->after_step(backend_.pool, repacked_, pass.batch.rows);
-  if (!normed) return;
   if (pass.batch.output_rows != nullptr) pass.batch.adapters = output_adapters_;
-  const TensorView rows = to.slice_rows(0, normed.rows());
+  if (normed) write_output(pass, output, normed, to.slice_rows(0, normed.rows()));
+  backend_.device->require_no_error();
+  for (const Append& part : parts)
+    cache_.append(part.slot, part.ids);
+}
+
+void Inference::write_output(const ForwardContext& pass, Output output, const TensorView& normed,
+                             const TensorView& rows) {
   if (output == Output::hidden) {
     copy_elements(normed, rows);
   } else {

@@ -66,14 +66,17 @@ class Inference {
     append({&all, 1}, logits);
   }
 
-  // Makes an adapter of the model's, with a rank of at most adapter_rank, known to `reset`: returns its
-  // number.
+  // Adds an adapter of the model with a rank of at most adapter_rank and returns its number, which `reset`
+  // takes. Throws Error when there are kMostAdapters.
   int add_adapter(std::shared_ptr<const Adapter> adapter);
-  int adapters() const { return static_cast<int>(adapters_.size()); }
-  // Lets go of an adapter that no slot has; its number is not given again.
-  void free_adapter(int adapter) { adapters_[static_cast<size_t>(adapter)] = nullptr; }
+  static constexpr int kMostAdapters = (1 << 20) - 1;
+  int adapters() const { return static_cast<int>(adapters_.size()); }  // all numbers are below
+  // Frees an adapter, and what is cached for it. Slots that have it become empty. A later adapter may get its
+  // number.
+  void free_adapter(int adapter);
   // Empties a slot. The sequence that it will hold has this adapter (-1: none), which copies share and
-  // `reuse` observes. Sequences share what is cached with others of their salt alone (< 2^40; 0: none).
+  // `reuse` observes. Sequences share what is cached with others of their salt alone (< kSalts; 0: none).
+  static constexpr uint64_t kSalts = uint64_t{1} << 40;
   void reset(int slot, int adapter = -1, uint64_t salt = 0);
   // Takes back all tokens of a sequence but the first n, as if they had never been. Throws Error when the
   // window has moved past what the next token would see; those of the last step can always be taken back.
@@ -121,11 +124,15 @@ class Inference {
   void read_out(const TensorView& stream, const TensorView& logits);
 
  private:
-  // What sequences with an adapter and a salt share cached blocks under.
+  // What sequences with an adapter and a salt share cached blocks under: roots of an adapter are a range.
   static uint64_t root_of(int adapter, uint64_t salt) {
-    constexpr int kAdapterBits = 20;
-    const uint64_t key = salt << kAdapterBits | static_cast<uint64_t>(adapter + 1);
+    GPT_ASSERT(adapter < kMostAdapters && salt < kSalts);
+    const uint64_t key = static_cast<uint64_t>(adapter + 1) * kSalts + salt;
     return key == 0 ? BlockPool::kRoot : ~key;
+  }
+  const Adapter* adapter_of(int slot) const {
+    const int number = slot_adapter_[static_cast<size_t>(slot)];
+    return number < 0 ? nullptr : adapters_[static_cast<size_t>(number)].get();
   }
   void plan();
   void repack();
@@ -138,8 +145,12 @@ class Inference {
                           DeviceSpan<const int32_t> pages) const;
   static PassShape shape(const Options& options, int64_t capacity);
   ForwardContext make_pass(const ExecContext& ctx, int64_t rows);
+  void write_output(const ForwardContext& pass, Output output, const TensorView& normed,
+                    const TensorView& rows);
   void write_logits(const ForwardContext& pass, const TensorView& normed, const TensorView& logits);
+  static int64_t rope_bytes(const ModelConfig& config, const Options& options, const Planner& planner);
   void ensure_rope(int64_t positions);
+  int32_t rope_row(int64_t position);
 
   const Model& model_;
   Backend backend_;
@@ -156,7 +167,8 @@ class Inference {
   std::vector<int64_t> output_rows_;
   std::vector<AttentionSeq> output_seqs_;
   std::vector<std::shared_ptr<const Adapter>> adapters_;
-  std::vector<const Adapter*> slot_adapter_;
+  std::vector<int> free_adapters_;  // numbers
+  std::vector<int> slot_adapter_;   // numbers; -1: none
   std::vector<RowsAdapter> row_adapters_, output_adapters_;
   std::vector<int32_t> pages_;  // the page tables of all sequences of a step
   DeviceArray<int32_t> device_ids_, device_positions_, device_pages_;

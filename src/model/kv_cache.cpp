@@ -177,12 +177,12 @@ void KvCache::own_last(Slot& s) {
 }
 
 void KvCache::copy_rows(int32_t from, int32_t to, int64_t n) {
-  pool_.append_from(from, to, n);
   for (const std::vector<TensorView>* views : {&keys_, &values_, &key_scales_, &value_scales_}) {
     for (const TensorView& v : *views) {
       if (v) copy_elements(v.slice_rows(from * kBlock, n), v.slice_rows(to * kBlock, n));
     }
   }
+  pool_.append_from(from, to, n);
 }
 
 int64_t KvCache::reuse(int slot, std::span<const int32_t> tokens) {

@@ -35,7 +35,7 @@ class KvCache {
   int64_t capacity() const { return capacity_; }
   int64_t size() const { return pool_.size() * kBlock; }  // tokens of all slots together
   int64_t length(int slot) const { return at(slot).length; }
-  // The row of token t of a slot, in every layer.
+  // The row of token t of a slot, for which memory is reserved, in every layer.
   int64_t row(int slot, int64_t t) const;
   // The page table of a slot: the pages of its tokens, in order.
   std::span<const int32_t> pages(int slot) const { return at(slot).table; }
@@ -43,7 +43,8 @@ class KvCache {
   // Sees to it that the next n tokens of a slot have memory which is theirs alone. False when the pool is
   // short; then the slot is as it was.
   bool reserve(int slot, int64_t n);
-  // Counts tokens, for which memory is reserved and whose keys and values the caller now computes.
+  // Counts tokens whose keys and values the caller has computed, in memory that is reserved: from now on
+  // other slots may reuse them.
   void append(int slot, std::span<const int32_t> tokens);
   // Takes back all tokens but the first n; their memory is written again, or goes back to the pool. False
   // when the window has moved past what the next token would see; then the slot is as it was.
@@ -51,6 +52,8 @@ class KvCache {
   // `root` names what, besides its tokens, a sequence's keys and values depend on: only sequences with the
   // same one share blocks.
   void reset(int slot, uint64_t root = BlockPool::kRoot);
+  // Forgets what was computed under roots from `first` to `last`, which no slot has.
+  void forget(uint64_t first, uint64_t last) { pool_.forget_after(first, last); }
   void copy(int from, int to);  // `to` becomes an equal, independent sequence
 
   // Fills an empty slot with what is known of a sequence: keys and values of its first tokens, of all

@@ -76,6 +76,15 @@ struct LayerConfig {
   bool operator==(const LayerConfig&) const = default;
 };
 
+// The rotary embeddings of a model's blocks, each once.
+inline std::vector<RopeConfig> distinct_ropes(const std::vector<LayerConfig>& layers) {
+  std::vector<RopeConfig> ropes;
+  for (const LayerConfig& layer : layers) {
+    if (layer.rope && std::ranges::find(ropes, *layer.rope) == ropes.end()) ropes.push_back(*layer.rope);
+  }
+  return ropes;
+}
+
 // The different configs of a model's blocks, in the order of their first blocks, and which of them each has.
 struct LayerKinds {
   explicit LayerKinds(const std::vector<LayerConfig>& layers) {

@@ -37,35 +37,46 @@ T stored(double value, RopeDType dtype) {
                                   : static_cast<T>(value);
 }
 
+// Rows for the positions from `first` on.
 template <class T>
-void fill(const TensorView& cos, const TensorView& sin, const std::vector<double>& frequencies,
-          RopeDType dtype) {
+void fill_as(const TensorView& cos, const TensorView& sin, const std::vector<double>& frequencies,
+             RopeDType dtype, int64_t first) {
   const MappedView c(cos, Access::write), s(sin, Access::write);
   for (int64_t p = 0; p < cos.rows(); ++p) {
     for (int64_t i = 0; i < cos.cols(); ++i) {
-      const double angle = static_cast<double>(p) * frequencies[static_cast<size_t>(i)];
+      const double angle = static_cast<double>(first + p) * frequencies[static_cast<size_t>(i)];
       c->row<T>(p)[i] = stored<T>(std::cos(angle), dtype);
       s->row<T>(p)[i] = stored<T>(std::sin(angle), dtype);
     }
   }
 }
 
+void fill(const TensorView& cos, const TensorView& sin, const std::vector<double>& frequencies,
+          RopeDType dtype, int64_t first) {
+  cos.dtype == DType::f64 ? fill_as<double>(cos, sin, frequencies, dtype, first)
+                          : fill_as<float>(cos, sin, frequencies, dtype, first);
+}
+
 }  // namespace
 
-RopeTable::RopeTable(const RopeConfig& c, int64_t n_positions, DType dtype, Device* device) {
+int64_t RopeTable::bytes(const RopeConfig& c, int64_t n_positions, DType dtype) {
+  return 2 * checked_size(Shape{n_positions, c.head_dim / 2}, "rotary table") *
+         static_cast<int64_t>(dtype_size(dtype));
+}
+
+void RopeTable::set_row(int64_t row, int64_t position) {
+  fill(cos.slice_rows(row, 1), sin.slice_rows(row, 1), frequencies_, rope_dtype_, position);
+}
+
+RopeTable::RopeTable(const RopeConfig& c, int64_t n_positions, DType dtype, Device* device)
+    : buffer_(static_cast<size_t>(bytes(c, n_positions, dtype)), "the rotary table", device),
+      frequencies_(rope_frequencies(c)),
+      rope_dtype_(c.dtype) {
   GPT_ASSERT(dtype == DType::f32 || dtype == DType::f64);
-  const int64_t half = c.head_dim / 2;
-  const int64_t size = checked_size(Shape{n_positions, half}, "rotary table");
-  buffer_ = Buffer(2 * static_cast<size_t>(size) * dtype_size(dtype), "the rotary table", device);
-  const Shape shape{n_positions, half};
+  const Shape shape{n_positions, c.head_dim / 2};
   cos = buffer_.view(0, dtype, shape);
-  sin = buffer_.view(size * static_cast<int64_t>(dtype_size(dtype)), dtype, shape);
-  const std::vector<double> frequencies = rope_frequencies(c);
-  if (dtype == DType::f64) {
-    fill<double>(cos, sin, frequencies, c.dtype);
-  } else {
-    fill<float>(cos, sin, frequencies, c.dtype);
-  }
+  sin = buffer_.view(bytes(c, n_positions, dtype) / 2, dtype, shape);
+  fill(cos, sin, frequencies_, rope_dtype_, 0);
 }
 
 }  // namespace gpt

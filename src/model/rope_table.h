@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "model/layer_config.h"
 #include "tensor/buffer.h"
 
@@ -15,9 +17,14 @@ class RopeTable {
             Device* device = nullptr);  // fp32 or fp64
   TensorView cos, sin;                  // [n_positions, head_dim/2]
   int64_t positions() const { return cos ? cos.rows() : 0; }
+  // Replaces a row by that of a position that need not be in the table.
+  void set_row(int64_t row, int64_t position);
+  static int64_t bytes(const RopeConfig& config, int64_t n_positions, DType dtype);
 
  private:
   Buffer buffer_;
+  std::vector<double> frequencies_;
+  RopeDType rope_dtype_ = {};
 };
 
 // The head_dim/2 angular frequencies, scaling applied.

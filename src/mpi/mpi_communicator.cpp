@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <mpi.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "distributed/processes.h"
 
 namespace gpt {
@@ -75,12 +75,7 @@ struct Job {
 class MpiCommunicator : public Communicator {
  public:
   explicit MpiCommunicator(const Timeouts& patience) : patience_(patience) {
-    // Signals are for the threads of the program.
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this] { work(); });
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread_ = start_thread_without_signals("messages between ranks", [this] { work(); });
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return ready_; });
     if (!problem_.empty()) {

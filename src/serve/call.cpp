@@ -34,8 +34,11 @@ Call::Call(HttpRequest request, std::shared_ptr<Responder> responder,
 
 Call::~Call() {
   if (over_) return;
-  responder_->send(ApiError(500, "the request got no answer", {}, "internal_error").reply());
-  end_with(500);
+  try {
+    responder_->send(ApiError(500, "the request got no answer", {}, "internal_error").reply());
+    end_with(500);
+  } catch (const std::exception&) {  // out of memory: the client sees the end of the connection
+  }
 }
 
 void Call::watch() {

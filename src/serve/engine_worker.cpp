@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "serve/api_error.h"
 
 namespace gpt::serve {
@@ -22,7 +23,7 @@ EngineWorker::EngineWorker(SequenceModel& model, const Options& options)
       engine_(model, {.step_rows = options.step_rows, .speculation = options.speculation}),
       pace_(options.step_rows) {
   publish();
-  thread_ = std::thread([this] { loop(); });
+  thread_ = start_thread("the engine", [this] { loop(); });
 }
 
 EngineWorker::~EngineWorker() {

@@ -21,16 +21,14 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using tcp = asio::ip::tcp;
 
-constexpr uint64_t kMostBody = uint64_t{64} << 20;
-
 }  // namespace
 
 struct HttpClient::Impl {
   std::atomic<int> socket = -1;
 };
 
-HttpClient::HttpClient(const std::string& url, std::string key)
-    : url_(url), key_(std::move(key)), impl_(std::make_unique<Impl>()) {
+HttpClient::HttpClient(const std::string& url, std::string key, uint64_t most_bytes)
+    : url_(url), key_(std::move(key)), most_bytes_(most_bytes), impl_(std::make_unique<Impl>()) {
   constexpr std::string_view kScheme = "http://";
   if (!url.starts_with(kScheme))
     fail_usage("{}: expected http://HOST:PORT; TLS is for a proxy in between", url);
@@ -59,10 +57,7 @@ void HttpClient::cancel() {
 
 HttpClient::Answer HttpClient::get(const std::string& path) {
   Answer answer;
-  answer.status = ask(false, path, {}, [&](int, std::string_view piece) {
-    answer.body += piece;
-    if (answer.body.size() > kMostBody) fail("{}: the answer is longer than {} bytes", url_, kMostBody);
-  });
+  answer.status = ask(false, path, {}, [&](int, std::string_view piece) { answer.body += piece; });
   return answer;
 }
 
@@ -95,6 +90,7 @@ int HttpClient::ask(bool posts, const std::string& path, const std::string& body
     http::read_header(socket, buffer, parser);
     const auto status = static_cast<int>(parser.get().result_int());
     char piece[8192];
+    uint64_t bytes = 0;
     while (!parser.is_done()) {
       parser.get().body().data = piece;
       parser.get().body().size = sizeof(piece);
@@ -102,6 +98,8 @@ int HttpClient::ask(bool posts, const std::string& path, const std::string& body
       http::read_some(socket, buffer, parser, error);
       if (error && error != http::error::need_buffer) throw beast::system_error(error);
       const size_t n = sizeof(piece) - parser.get().body().size;
+      bytes += n;
+      if (bytes > most_bytes_) fail("{}: the answer is longer than {} bytes", url_, most_bytes_);
       if (n > 0) take(status, {piece, n});
     }
     return status;

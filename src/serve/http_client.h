@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,8 +13,9 @@ namespace gpt::serve {
 class HttpClient {
  public:
   // url: http://HOST[:PORT][/PATH]; without a path it is /v1. key: for "Authorization: Bearer"; "": none.
-  // Throws UsageError for what is no such address; https is refused by name.
-  HttpClient(const std::string& url, std::string key);
+  // most_bytes: of the body of an answer; Error beyond it. Throws UsageError for what is no such address;
+  // https is refused by name.
+  HttpClient(const std::string& url, std::string key, uint64_t most_bytes = uint64_t{256} << 20);
   ~HttpClient();
 
   const std::string& url() const { return url_; }
@@ -35,6 +37,7 @@ class HttpClient {
           const std::function<void(int status, std::string_view piece)>& take);
 
   std::string url_, host_, port_, path_, key_;
+  uint64_t most_bytes_;
   std::unique_ptr<Impl> impl_;
 };
 

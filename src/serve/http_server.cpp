@@ -499,10 +499,13 @@ HttpServer::HttpServer(const std::string& host, int port, const ServerLimits& li
     : impl_(std::make_unique<Impl>(host, port, limits, std::move(handler))) {}
 
 HttpServer::~HttpServer() {
-  stop();
-  for (int round = 0; round < 2; ++round) {  // what was cancelled lets go of its connection
-    impl_->context.restart();
-    impl_->context.poll();
+  try {
+    stop();
+    for (int round = 0; round < 2; ++round) {  // what was cancelled lets go of its connection
+      impl_->context.restart();
+      impl_->context.poll();
+    }
+  } catch (const std::exception&) {  // what is left ends with the context
   }
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/ranges.h"
+#include "base/thread.h"
 #include "model/model_files.h"
 #include "serve/run_watch.h"
 
@@ -33,7 +34,7 @@ ModelFollower::ModelFollower(ModelSet& models, Options options)
     : models_(models), options_(std::move(options)) {
   for (const auto& model : models_.all())
     versions_[model->name()] = checkpoint_of(*model);
-  thread_ = std::thread([this] { loop(); });
+  thread_ = start_thread("following runs", [this] { loop(); });
 }
 
 ModelFollower::~ModelFollower() {

@@ -40,7 +40,8 @@ struct ServedModelOptions {
   std::optional<DType> kv_dtype = {};   // what suits dtype
   bool in_place = false;                // as Inference::Options, like the next
   Repack repack = Repack::automatic;
-  int threads = 1;
+  std::shared_ptr<const ThreadPool> threads =
+      nullptr;  // that models and traces share; null: the caller's own
   Isa isa = Isa::ref;
   EngineWorker::Options worker = {};
   // Receives lines for the operator: why the model cannot chat, adapters of other models. Any thread.

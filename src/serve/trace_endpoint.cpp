@@ -60,7 +60,8 @@ void check_size(const ModelConfig& config, int64_t tokens, const RequestLimits& 
 }
 
 std::string page_of(const ServedModel& model, const std::string& name, const std::vector<int32_t>& ids) {
-  ThreadPool pool(model.options().threads);
+  const ThreadPool& shared = *model.options().threads;
+  ThreadPool pool(shared, shared.size());
   Capture capture(model.model(), {pool, kernel_table(model.options().isa)}, ids, {});
   TokenNames names;
   if (const Tokenizer* tokenizer = model.tokenizer_if_any())

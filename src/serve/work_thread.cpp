@@ -1,8 +1,11 @@
 #include "serve/work_thread.h"
 
+#include "base/thread.h"
+
 namespace gpt::serve {
 
-WorkThread::WorkThread(size_t most_waiting) : most_waiting_(most_waiting), thread_([this] { loop(); }) {}
+WorkThread::WorkThread(size_t most_waiting)
+    : most_waiting_(most_waiting), thread_(start_thread("serving", [this] { loop(); })) {}
 
 WorkThread::~WorkThread() {
   {

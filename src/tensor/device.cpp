@@ -106,9 +106,13 @@ MappedView::MappedView(const TensorView& view, Access access) : device_(view), h
 MappedView::~MappedView() {
   const Lines lines = lines_of(device_);
   if (copy_ == nullptr || lines.count == 0 || access_ == Access::read) return;
-  device_.device->upload(
-      device_.as<std::byte>(), copy_.get(),
-      {.width = lines.width, .rows = lines.count, .to_pitch = lines.pitch, .from_pitch = lines.width});
+  try {
+    device_.device->upload(
+        device_.as<std::byte>(), copy_.get(),
+        {.width = lines.width, .rows = lines.count, .to_pitch = lines.pitch, .from_pitch = lines.width});
+  } catch (const std::exception&) {
+    device_.device->set_error({.op = "upload", .what = "room for the copy"});
+  }
 }
 
 void copy_elements(const TensorView& from, const TensorView& to) {

@@ -257,6 +257,15 @@ std::optional<json> number_of(const std::string& text) {
   return number && std::isfinite(*number) ? std::optional<json>(*number) : std::nullopt;
 }
 
+// A value as JSON or as a number that JSON writes otherwise; nothing for other text.
+std::optional<json> parsed_value(const std::string& text) {
+  try {
+    return parse_json(text, "the value");
+  } catch (const Error&) {
+    return number_of(text);
+  }
+}
+
 }  // namespace
 
 void Settings::add_text(const std::string& key, const std::string& text, const std::string& source) {
@@ -271,8 +280,7 @@ void Settings::add_text(const std::string& key, const std::string& text, const s
     set({{name, json::array({text})}});
     return;
   }
-  const json parsed = json::parse(text, nullptr, false);
-  if (!info->is_string) value = !parsed.is_discarded() ? parsed : number_of(text).value_or(value);
+  if (!info->is_string) value = parsed_value(text).value_or(value);
   set({{name, value}});
 }
 

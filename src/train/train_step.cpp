@@ -340,7 +340,7 @@ AverageInModel::AverageInModel(Model& model, TrainStep& step, bool use)
   }
 }
 
-AverageInModel::~AverageInModel() {
+AverageInModel::~AverageInModel() noexcept(false) {
   // After an error, which ends the run, other processes may not be there.
   if (swapped_ && std::uncaught_exceptions() == exceptions_) step_.swap_average();
   for (int id = 0; id < model_.table.count(); ++id) {

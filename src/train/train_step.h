@@ -167,11 +167,12 @@ class TrainStep {
 // Throws Error, naming the first offending tensor, if the newest step halted the run (StepState::halted).
 void require_not_halted(TrainStep& step);
 
-// As long as it lives, the weights of a step's model are their average (make_averaged), if `use` says so.
+// As long as it lives, the weights of a step's model are their average (make_averaged), if `use` says so. The
+// destructor throws where ranks cannot exchange their weights, unless another exception is on its way.
 class AverageInModel {
  public:
   AverageInModel(Model& model, TrainStep& step, bool use);
-  ~AverageInModel();
+  ~AverageInModel() noexcept(false);
   AverageInModel(const AverageInModel&) = delete;
   AverageInModel& operator=(const AverageInModel&) = delete;
 

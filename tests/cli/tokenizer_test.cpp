@@ -103,6 +103,8 @@ TEST(TokenizerCommand, ErrorsNameTheLine) {
   expect_error(decode("-1\n"), 1, {"input:1", -1});
   expect_error(decode("{\"ids\":[1]}\n{\"ids\":[1.5]}\n", {"--jsonl"}), 1, {"input:2", 0, 419, "1.5"});
   expect_error(decode("{\"ids\":[4242]}\n", {"--jsonl"}), 1, {"input:1", 4242, 0, 419});
+  const std::string deep = std::string(300000, '[') + std::string(300000, ']');
+  expect_error(decode("{\"ids\":[" + deep + "]}\n", {"--jsonl"}), 1, {"input:1"});
 }
 
 TEST(TokenizerCommand, DecodesAnyBytes) {

@@ -73,7 +73,7 @@ struct Found {
   std::vector<float> scores;
 };
 
-Found run(const Call& call, Isa isa, int threads) {
+Found run(const Call& call, Isa isa, int threads, HostDevice& device) {
   ThreadPool pool(threads);
   const KernelTable& kernels = kernel_table(isa);
   const Workspace workspace(kernels.select_candidates_scratch(call.vocab_size), threads);
@@ -81,7 +81,6 @@ Found run(const Call& call, Isa isa, int threads) {
   found.selections.resize(call.rows.size());
   found.candidates.resize(call.rows.size() * static_cast<size_t>(call.capacity));
   found.scores.resize(call.logits.size());
-  HostDevice device;
   kernels.select_candidates({device, pool, kernels, workspace.scratch()},
                             {.logits = make_view(call.logits.data(), {5, call.vocab_size}),
                              .rows = array_of(call.rows),
@@ -92,6 +91,24 @@ Found run(const Call& call, Isa isa, int threads) {
                              .candidates = array_of(found.candidates),
                              .selections = array_of(found.selections)});
   return found;
+}
+
+Found run(const Call& call, Isa isa, int threads) {
+  HostDevice device;
+  const Found found = run(call, isa, threads, device);
+  device.require_no_error();
+  return found;
+}
+
+// An impossible row fails the op: nothing throws through it.
+TEST(SelectCandidates, ImpossibleCountsSetTheErrorOfTheDevice) {
+  for (const int64_t k : {-1, 66}) {
+    Call call = make_call(65, 3, 1);
+    call.rows[1].k = k;
+    HostDevice device;
+    run(call, best_isa(), 2, device);
+    EXPECT_THROW(device.require_no_error(), Error) << k;
+  }
 }
 
 TEST(SelectCandidates, AgreesWithSorting) {

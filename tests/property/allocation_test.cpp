@@ -70,6 +70,31 @@ TEST(Allocations, NoneInAStepOfTheEngine) {
   }
 }
 
+// A window that slides over many times its capacity.
+TEST(Allocations, NoneInAWindowThatSlides) {
+  if (is_shadow()) GTEST_SKIP() << "the queue of the shadow device allocates";
+  const ModelConfig config = make_config({"", "llama", R"({"n_ctx": 70, "n_layer": 1})"});
+  const RandomModel random(config, DType::f32);
+  ThreadPool pool(2);
+  Inference inference(random.model, backend(pool, best_isa()), {.slots = 2, .max_rows = 16, .slide = true});
+  const std::vector<int32_t> ids = random_ids(12, config.vocab_size, 3);
+  std::vector<float> logits(static_cast<size_t>(2 * config.vocab_size));
+  const auto step = [&](int slot) {
+    const int64_t before = g_allocations.load();
+    const Inference::Append part{
+        slot, std::span(ids).first(static_cast<size_t>(std::min<int64_t>(12, inference.room(slot))))};
+    inference.append({&part, 1}, make_view(logits.data(), {1, config.vocab_size}));
+    return g_allocations.load() - before;
+  };
+  for (int i = 0; i < 20; ++i)
+    step(i % 2);
+  int64_t allocations = 0;
+  for (int i = 0; i < 1000; ++i)
+    allocations += step(i % 2);
+  EXPECT_GT(inference.length(0), 50 * inference.capacity());
+  EXPECT_EQ(allocations, 0);
+}
+
 // Every character of a piece is a part with one id.
 struct EncodeCharacters {
   void operator()(std::string_view, std::vector<int32_t>& ids) const { ids.push_back(7); }

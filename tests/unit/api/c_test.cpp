@@ -154,8 +154,11 @@ TEST_F(CInterface, ServesManyRequests) {
     const gpt_event* events = nullptr;
     size_t n = 0;
     ASSERT_EQ(gpt_step(engine, &events, &n, &idle), GPT_OK);
-    for (size_t i = 0; i < n; ++i)
-      ended += events[i].finish != GPT_FINISH_NONE ? 1 : 0;
+    for (size_t i = 0; i < n; ++i) {
+      const gpt_event* const event = gpt_event_at(events, i);
+      EXPECT_EQ(event->struct_size, sizeof(gpt_event));
+      ended += event->finish != GPT_FINISH_NONE ? 1 : 0;
+    }
   }
   EXPECT_EQ(ended, 3);
   const char* const special[] = {"max_tokens=5", "special=true", nullptr};
@@ -163,6 +166,21 @@ TEST_F(CInterface, ServesManyRequests) {
   EXPECT_EQ(gpt_generate(session, special, nullptr, nullptr, nullptr), GPT_INVALID_ARGUMENT);  // no prompt
   EXPECT_EQ(gpt_cancel_request(engine, 0), GPT_INVALID_ARGUMENT);
   gpt_engine_free(engine);
+}
+
+// As if a later library ran, whose events have one field more.
+TEST(CEvents, MayGrowAtTheEnd) {
+  struct LaterEvent {
+    gpt_event known;
+    int64_t more;
+  };
+  LaterEvent events[3] = {};
+  for (int64_t i = 0; i < 3; ++i) {
+    events[i].known.struct_size = sizeof(LaterEvent);
+    events[i].known.request = 10 + i;
+  }
+  for (int64_t i = 0; i < 3; ++i)
+    EXPECT_EQ(gpt_event_at(&events[0].known, static_cast<size_t>(i))->request, 10 + i);
 }
 
 TEST_F(CInterface, TrainsAndWritesTokensInTwoCalls) {

@@ -1,8 +1,15 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -111,10 +118,119 @@ TEST(ThreadPool, TwoPoolsDoNotDisturbEachOther) {
   EXPECT_EQ(sum, 100 * (10 + 15));
 }
 
+int64_t threads_of_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+TEST(ThreadPool, ATaskMayWaitForLowerNumbers) {
+  ThreadPool all(4), some(all, 3);
+  for (ThreadPool* pool : {&all, &some}) {
+    std::vector<std::atomic<bool>> done(300);
+    pool->parallel_for(std::ssize(done), [&](int64_t task, int) {
+      const auto t = static_cast<size_t>(task);
+      while (t > 0 && !done[t - 1])
+        std::this_thread::yield();
+      done[t] = true;
+    });
+    EXPECT_TRUE(done.back());
+  }
+}
+
+TEST(ThreadPool, PoolsThatShareWorkersStartNoThreads) {
+  const ThreadPool shared(4);
+  const int64_t before = threads_of_process();
+  std::deque<ThreadPool> pools;
+  for (int i = 0; i < 10; ++i)
+    pools.emplace_back(shared, 4);
+  std::atomic<int64_t> sum = 0;
+  for (ThreadPool& pool : pools)
+    pool.parallel_for(20, [&](int64_t task, int) { sum += task; });
+  EXPECT_EQ(sum, 10 * 190);
+  EXPECT_LE(threads_of_process(), before);
+}
+
+// More pools than the workers have slots, with different numbers of threads, all in use at the same time.
+TEST(ThreadPool, ConcurrentCallsGetTheirOwnThreads) {
+  const ThreadPool shared(5);
+  std::vector<std::thread> callers;
+  std::atomic<int64_t> sum = 0, beyond = 0, together = 0;
+  for (int i = 0; i < 40; ++i) {
+    callers.emplace_back([&, threads = i % 5 + 1] {
+      ThreadPool pool(shared, threads);
+      std::vector<std::atomic<int>> inside(static_cast<size_t>(threads));
+      for (int64_t round = 0; round < 200; ++round) {
+        pool.parallel_for(round % 17, [&](int64_t, int thread) {
+          if (thread >= threads) return void(++beyond);
+          if (inside[static_cast<size_t>(thread)].fetch_add(1) != 0) ++together;
+          ++sum;
+          inside[static_cast<size_t>(thread)].fetch_sub(1);
+        });
+      }
+    });
+  }
+  for (std::thread& caller : callers)
+    caller.join();
+  int64_t expected = 0;
+  for (int64_t round = 0; round < 200; ++round)
+    expected += 40 * (round % 17);
+  EXPECT_EQ(sum, expected);
+  EXPECT_EQ(beyond, 0);
+  EXPECT_EQ(together, 0);
+}
+
+// The first call holds all workers until the second one is done.
+TEST(ThreadPool, ACallDoesNotWaitForAnother) {
+  ThreadPool first(3), second(first, 3);
+  std::atomic<int64_t> held = 0, sum = 0;
+  std::atomic<bool> go_on = false;
+  std::thread caller([&] {
+    first.parallel_for(3, [&](int64_t, int) {
+      ++held;
+      while (!go_on)
+        std::this_thread::yield();
+    });
+  });
+  while (held < 3)
+    std::this_thread::yield();
+  second.parallel_for(10, [&](int64_t task, int) { sum += task; });
+  go_on = true;
+  caller.join();
+  EXPECT_EQ(sum, 45);
+}
+
+TEST(ThreadPool, WorkersLiveAsLongAsAPoolUsesThem) {
+  auto first = std::make_unique<ThreadPool>(3);
+  ThreadPool second(*first, 2);
+  first = nullptr;
+  std::atomic<int64_t> sum = 0;
+  second.parallel_for(10, [&](int64_t task, int) { sum += task; });
+  EXPECT_EQ(sum, 45);
+}
+
+// Room for the stacks of a few threads only.
+TEST(ThreadPool, FailsWhenTheSystemRefusesAThread) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need more address space";
+#endif
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit low = limit;
+  low.rlim_cur = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + (int64_t{64} << 20));
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &low), 0);
+  EXPECT_THROW(ThreadPool{1000}, Error);
+  EXPECT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
 TEST(ThreadPool, RefusesImpossibleSizes) {
   EXPECT_THROW(ThreadPool{0}, UsageError);
   EXPECT_THROW(ThreadPool{-3}, UsageError);
   EXPECT_THROW(ThreadPool{100000}, UsageError);
+  const ThreadPool shared(2);
+  EXPECT_THROW((ThreadPool{shared, 0}), UsageError);
+  EXPECT_THROW((ThreadPool{shared, 3}), UsageError);
   EXPECT_GE(available_cpus(), 1);
 }
 

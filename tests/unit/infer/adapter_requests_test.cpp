@@ -86,6 +86,38 @@ TEST_F(AdapterRequests, BeamsHaveOneToo) {
   EXPECT_EQ(beams(-1), plain);
 }
 
+// A number that is given again stands for the new adapter alone.
+TEST_F(AdapterRequests, ANumberThatIsGivenAgain) {
+  Inference inference = make(2);
+  CachedModel model(inference, false);
+  Engine engine(model, {.step_rows = 40});
+  const auto answer = [&](int adapter) {
+    const int64_t id = engine.submit(request(1, adapter));
+    return run(engine).at(id);
+  };
+  const std::vector<int32_t> of_first = answer(0), of_second = answer(1);
+  ASSERT_NE(of_first, of_second);
+  const std::vector<int32_t> prompt = request(1, 0).prompt;
+  EXPECT_GT(inference.prospect(prompt, 0).known, 0);
+  inference.reset(0, 0);
+  inference.free_adapter(0);
+  EXPECT_EQ(inference.prospect(prompt, 0).known, 0);
+  EXPECT_GT(inference.prospect(prompt, 1).known, 0);
+  EXPECT_EQ(inference.add_adapter(second.adapter), 0);
+  EXPECT_EQ(answer(0), of_second);
+  EXPECT_EQ(answer(1), of_second);
+}
+
+TEST_F(AdapterRequests, AreLimitedInNumber) {
+  Inference inference = make(1);
+  while (inference.adapters() < Inference::kMostAdapters)
+    inference.add_adapter(first.adapter);
+  EXPECT_THROW(inference.add_adapter(first.adapter), Error);
+  inference.reset(0, Inference::kMostAdapters - 1, Inference::kSalts - 1);
+  inference.free_adapter(7);
+  EXPECT_EQ(inference.add_adapter(first.adapter), 7);
+}
+
 TEST_F(AdapterRequests, ThatAreNotThere) {
   Inference inference = make(1);
   CachedModel model(inference, false);

@@ -53,6 +53,29 @@ TEST(RopeTable, KnownValues) {
   EXPECT_NEAR(table.sin.row<double>(10)[3], std::sin(4.21697), 5e-6);
 }
 
+// A row for a position beyond the table has the bits of a table that reaches it.
+TEST(RopeTable, RowsOfAnyPosition) {
+  ModelConfig c;
+  c.head_dim = 16;
+  c.rope_theta = 10000;
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const RopeDType rounded : {RopeDType{}, RopeDType::bf16}) {
+      c.rope_dtype = rounded;
+      const RopeTable large(c, 1001, dtype);
+      RopeTable small(c, 4, dtype);
+      small.set_row(2, 1000);
+      const auto row_bytes = static_cast<size_t>(large.cos.cols()) * dtype_size(dtype);
+      for (const auto& [found, expected] : {std::pair(small.cos, large.cos), {small.sin, large.sin}}) {
+        const TensorView a = found.slice_rows(2, 1), b = expected.slice_rows(1000, 1);
+        EXPECT_EQ(std::memcmp(a.data, b.data, row_bytes), 0);
+        const TensorView next = found.slice_rows(3, 1), known = expected.slice_rows(3, 1);
+        EXPECT_EQ(std::memcmp(next.data, known.data, row_bytes), 0);
+      }
+      EXPECT_EQ(RopeTable::bytes(c, 4, dtype), static_cast<int64_t>(2 * 4 * row_bytes));
+    }
+  }
+}
+
 TEST(RopeTable, ScalingStretchesLongWaves) {
   const ModelConfig plain = test::make_config({"rope", "llama", R"({"n_embd": 64, "n_head": 1})"});
   ModelConfig linear = plain, llama3 = plain;

@@ -84,6 +84,26 @@ TEST(Settings, AModelTypeReplacesThePresetsFamily) {
   EXPECT_EQ(gpt2.n_layer, 16) << "the shape is the preset's";
 }
 
+// A value as deep as it is long is no number, and nothing recurses into it.
+TEST(Settings, DeepValuesAreRefused) {
+  for (const char bracket : {'[', '{'}) {
+    Settings settings;
+    EXPECT_THROW(
+        {
+          settings.add_text("lr", std::string(200000, bracket), "test");
+          settings.resolve();
+        },
+        UsageError);
+  }
+  Settings settings;
+  EXPECT_THROW(
+      {
+        settings.add_text("lr", std::string(200000, '[') + std::string(200000, ']'), "test");
+        settings.resolve();
+      },
+      UsageError);
+}
+
 TEST(Settings, AllThatIsWrongIsReportedTogether) {
   const auto problems = [](std::initializer_list<std::pair<const char*, const char*>> keys) {
     Settings settings;

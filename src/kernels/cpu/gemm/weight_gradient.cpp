@@ -37,8 +37,7 @@ int64_t panel_width(int64_t rows) {
   return round_up(rows, 4);
 }
 
-// Counts down the tasks that others wait for. A thread takes tasks in order, so whoever waits knows that all
-// of these have been taken by threads that do not wait.
+// Counts down the tasks that others wait for: those with lower numbers, which ThreadPool has started before.
 class Latch {
  public:
   Latch(int64_t* count, int64_t tasks) : count_(*count), tasks_(tasks) { count_.store(0); }

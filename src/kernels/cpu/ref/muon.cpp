@@ -268,12 +268,6 @@ ScratchNeed scratch_of(const KernelTable& table, int64_t rows, int64_t cols, DTy
   return {.shared = aligned(need.shared + plan.bytes()), .per_thread = aligned(need.per_thread)};
 }
 
-// Runs tasks in the thread that calls it, so that any number of threads may use it at once.
-ThreadPool& calling_thread() {
-  static ThreadPool pool(1);
-  return pool;
-}
-
 // With memory for one matrix from `begin` on.
 void run(const ExecContext& ctx, ThreadPool& pool, std::byte* begin, const MuonArgs& a,
          const MuonMatrix& matrix) {
@@ -309,7 +303,8 @@ void muon(const ExecContext& ctx, const MuonArgs& a) noexcept {
     return;
   }
   ctx.pool.parallel_for(n, [&](int64_t i, int thread) {
-    run(ctx, calling_thread(), ctx.scratch.thread<std::byte>(thread), a, a.matrices[static_cast<size_t>(i)]);
+    ThreadPool alone(ctx.pool, 1);
+    run(ctx, alone, ctx.scratch.thread<std::byte>(thread), a, a.matrices[static_cast<size_t>(i)]);
   });
 }
 

@@ -45,9 +45,10 @@ std::span<const float> make_scores(const SelectCandidatesArgs& a, const SelectRo
   return {scores, logits.size()};
 }
 
-void select(const SelectCandidatesArgs& a, int64_t i, float* maxima) {
+void select(const ExecContext& ctx, const SelectCandidatesArgs& a, int64_t i, float* maxima) {
   const SelectRow& r = unwrap(a.rows)[i];
   const int64_t vocab_size = a.logits.cols();
+  GPT_OP_REQUIRE(ctx, vocab_size > 0 && r.k >= 0 && r.k <= vocab_size);
   const std::span logits(a.logits.row<const float>(r.row), static_cast<size_t>(vocab_size));
   Selection& out = unwrap(a.selections)[i];
   out = {.not_finite = first_not_finite(logits)};
@@ -73,7 +74,7 @@ ScratchNeed select_candidates_scratch(int64_t vocab_size) {
 void select_candidates(const ExecContext& ctx, const SelectCandidatesArgs& a) noexcept {
   GPT_OP_REQUIRE(ctx, ctx.scratch.fits(select_candidates_scratch(a.logits.cols())));
   ctx.pool.parallel_for(static_cast<int64_t>(a.rows.size()),
-                        [&](int64_t i, int thread) { select(a, i, ctx.scratch.thread<float>(thread)); });
+                        [&](int64_t i, int thread) { select(ctx, a, i, ctx.scratch.thread<float>(thread)); });
 }
 
 }  // namespace gpt::ref
