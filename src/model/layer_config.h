@@ -47,11 +47,12 @@ struct LayerConfig {
   int64_t n_head;
   int64_t n_kv_head;
   int64_t head_dim;
-  int64_t window = 0;                      // keys that a query sees, its own included; 0: all earlier ones
-  std::optional<RopeConfig> rope = {};     // absent: queries and keys are not rotated
-  bool qk_norm = false;                    // RMS norm of each head of queries and keys
-  bool qk_norm_gain = false;  // it has a gain, which the heads share
-  std::optional<double> attention_scale = {};  // of the products of queries and keys; absent: 1/sqrt(head_dim)
+  int64_t window = 0;                   // keys that a query sees, its own included; 0: all earlier ones
+  std::optional<RopeConfig> rope = {};  // absent: queries and keys are not rotated
+  bool qk_norm = false;                 // RMS norm of each head of queries and keys
+  bool qk_norm_gain = false;            // it has a gain, which the heads share
+  std::optional<double> attention_scale =
+      {};  // of the products of queries and keys; absent: 1/sqrt(head_dim)
 
   // MLP
   int64_t d_ff;
@@ -65,8 +66,8 @@ struct LayerConfig {
   bool norm_bias = true;
   NormPosition norm_position = NormPosition::pre;
 
-  // Residual stream, by scalars that are learned: the block begins with input_scale * x + x0_scale * x0, where
-  // x0 is the embedding; and what attention and MLP add to the stream is scaled.
+  // Residual stream, by scalars that are learned: the block begins with input_scale * x + x0_scale * x0,
+  // where x0 is the embedding; and what attention and MLP add to the stream is scaled.
   bool scales_input = false;
   bool scales_branches = false;
 

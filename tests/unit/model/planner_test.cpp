@@ -61,8 +61,8 @@ TEST(RopeTable, RowsOfAnyPosition) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     for (const RopeDType rounded : {RopeDType{}, RopeDType::bf16}) {
       c.rope_dtype = rounded;
-      const RopeTable large(c, 1001, dtype);
-      RopeTable small(c, 4, dtype);
+      const RopeTable large(rope_of(c), 1001, dtype);
+      RopeTable small(rope_of(c), 4, dtype);
       small.set_row(2, 1000);
       const auto row_bytes = static_cast<size_t>(large.cos.cols()) * dtype_size(dtype);
       for (const auto& [found, expected] : {std::pair(small.cos, large.cos), {small.sin, large.sin}}) {
@@ -71,7 +71,7 @@ TEST(RopeTable, RowsOfAnyPosition) {
         const TensorView next = found.slice_rows(3, 1), known = expected.slice_rows(3, 1);
         EXPECT_EQ(std::memcmp(next.data, known.data, row_bytes), 0);
       }
-      EXPECT_EQ(RopeTable::bytes(c, 4, dtype), static_cast<int64_t>(2 * 4 * row_bytes));
+      EXPECT_EQ(RopeTable::bytes(rope_of(c), 4, dtype), static_cast<int64_t>(2 * 4 * row_bytes));
     }
   }
 }
