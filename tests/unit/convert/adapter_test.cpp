@@ -249,8 +249,8 @@ struct Learning {
         loaded(data("blocks/base.gguf"), numbers ? std::optional(DType::f32) : std::nullopt),
         base(loaded, wide(dtype), numbers),
         from(load_adapter(data("blocks/adapter"), base.model)),
-        m(base.model, make_adapter(base.model.config, base.model.table, from.settings), {}, nullptr,
-          wide(dtype)),
+        m(base.model, base.model.config, make_adapter(base.model.config, base.model.table, from.settings), {},
+          nullptr, wide(dtype)),
         grads(m.model.table, wide(dtype), "test gradients") {
     for (size_t i = 0; i < m.adapter.weights.size(); ++i)
       copy_numbers(from.adapter->weights[i], m.adapter.weights[i]);
