@@ -15,7 +15,6 @@
 #include "support/names.h"
 #include "support/temp_dir.h"
 #include "support/toy_device.h"
-#include "test_paths.h"
 
 namespace gpt::test {
 namespace {

@@ -6,6 +6,7 @@
 #include "model/training_graph.h"
 #include "support/small_models.h"
 #include "support/temp_dir.h"
+#include "train/schedule.h"
 
 namespace gpt {
 namespace {

@@ -24,7 +24,6 @@ class StepQueueTest : public ::testing::Test {
         }) {
     config_.lr = 1e-2;
     config_.warmup = 0;
-    config_.schedule = Schedule::constant;
   }
 
   TrainStep::FillBatch batch(int64_t step) const {
