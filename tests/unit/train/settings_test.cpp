@@ -60,7 +60,8 @@ TEST(Settings, EveryPresetIsARun) {
     Settings settings;
     settings.add_preset(name);
     EXPECT_EQ(settings.resolve().model.n_layer, preset_config(name).n_layer) << name;
-    for (const auto& [key, value] : preset_keys(name).items()) {
+    const nlohmann::json preset = preset_keys(name);
+    for (const auto& [key, value] : preset.items()) {
       EXPECT_TRUE(settings.comes_from_preset(key)) << name << " " << key;
       EXPECT_NE(find_by(keys, &KeyInfo::name, key), nullptr) << name << " " << key;
     }
