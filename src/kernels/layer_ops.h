@@ -223,7 +223,7 @@ struct AttentionSeq {
   int64_t q_len;
   int64_t kv_len;  // number of keys, those of this call included; >= q_len
   // Key t is row kv_start + t of k and v; or, with pages, row p[t / page_size] * page_size + t % page_size,
-  // where p is the part of the page table that begins with entry first_page.
+  // where p[i] is entry first_page + i of the page table. Entries of pages that no query sees need not exist.
   int64_t kv_start = 0;
   int64_t first_page = 0;
 };

@@ -254,7 +254,7 @@ void Inference::prepare_rows(std::span<const Append> parts) {
     seqs_.push_back({.q_start = static_cast<int64_t>(ids_.size()),
                      .q_len = n,
                      .kv_len = start + n,
-                     .first_page = static_cast<int64_t>(pages_.size())});
+                     .first_page = static_cast<int64_t>(pages_.size()) - cache_.first_page(part.slot)});
     const std::span<const int32_t> pages = cache_.pages(part.slot);
     pages_.insert(pages_.end(), pages.begin(), pages.end());
     ids_.insert(ids_.end(), part.ids.begin(), part.ids.end());

@@ -86,7 +86,7 @@ KvCache::KvCache(const ModelConfig& c, const Options& o, Device* device)
 }
 
 int64_t KvCache::row(int slot, int64_t t) const {
-  return at(slot).table[static_cast<size_t>(t / kBlock)] * kBlock + t % kBlock;
+  return block_of(at(slot), t) * kBlock + t % kBlock;
 }
 
 uint64_t KvCache::last_serial(const Slot& s) const {
@@ -95,19 +95,19 @@ uint64_t KvCache::last_serial(const Slot& s) const {
 
 // Whether the next token goes to a block that others hold too.
 bool KvCache::last_is_shared(const Slot& s) const {
-  return s.length % kBlock != 0 && pool_.holders(s.table[static_cast<size_t>(s.length / kBlock)]) > 1;
+  return s.length % kBlock != 0 && pool_.holders(block_of(s, s.length)) > 1;
 }
 
 bool KvCache::reserve(int slot, int64_t n) {
   Slot& s = at(slot);
   release_unseen(s);
   const bool shared = last_is_shared(s);
-  const int64_t more = blocks_for(s.length + n) - static_cast<int64_t>(s.table.size());
+  const int64_t more = blocks_for(s.length + n) - s.end();
   if (std::max<int64_t>(more, 0) + shared > pool_.available()) return false;
   if (shared) {
     own_last(s);
   } else if (s.length % kBlock != 0) {  // its block may hold tokens that were taken back
-    pool_.truncate(s.table[static_cast<size_t>(s.length / kBlock)], s.length % kBlock);
+    pool_.truncate(block_of(s, s.length), s.length % kBlock);
   }
   for (int64_t i = 0; i < more; ++i)
     s.table.push_back(pool_.take(last_serial(s)));
@@ -117,7 +117,7 @@ bool KvCache::reserve(int slot, int64_t n) {
 void KvCache::append(int slot, std::span<const int32_t> tokens) {
   Slot& s = at(slot);
   for (const int32_t token : tokens) {
-    pool_.append(s.table[static_cast<size_t>(s.length / kBlock)], token);
+    pool_.append(block_of(s, s.length), token);
     ++s.length;
   }
 }
@@ -135,8 +135,8 @@ bool KvCache::truncate(int slot, int64_t n) {
 // without what comes before it.
 void KvCache::reset(int slot, uint64_t root) {
   Slot& s = at(slot);
-  for (int64_t i = std::ssize(s.table); i-- > s.first;)
-    pool_.release(s.table[static_cast<size_t>(i)]);
+  for (size_t i = s.table.size(); i-- > 0;)
+    pool_.release(s.table[i]);
   s.table.clear();
   s.length = s.first = 0;
   s.root = root;
@@ -149,19 +149,22 @@ void KvCache::copy(int from, int to) {
   at(to).length = at(from).length;
   at(to).first = at(from).first;
   at(to).table.assign(at(from).table.begin(), at(from).table.end());
-  for (int64_t i = at(to).first; i < std::ssize(at(to).table); ++i)
-    pool_.hold(at(to).table[static_cast<size_t>(i)]);
+  for (const int32_t block : at(to).table)
+    pool_.hold(block);
 }
 
 // Blocks that no later token sees. The newest token's block always stays: it is the next one's parent.
 void KvCache::release_unseen(Slot& s) {
-  while ((s.first + 1) * kBlock <= s.length - capacity_)
-    pool_.release(s.table[static_cast<size_t>(s.first++)]);
+  while ((s.first + 1) * kBlock <= s.length - capacity_) {
+    pool_.release(s.table.front());
+    s.table.erase(s.table.begin());
+    ++s.first;
+  }
 }
 
 // Blocks that no token of the slot is in.
 void KvCache::release_unused(Slot& s) {
-  while (std::ssize(s.table) > blocks_for(s.length)) {
+  while (s.end() > blocks_for(s.length)) {
     pool_.release(s.table.back());
     s.table.pop_back();
   }

@@ -37,8 +37,9 @@ class KvCache {
   int64_t length(int slot) const { return at(slot).length; }
   // The row of token t of a slot, for which memory is reserved, in every layer.
   int64_t row(int slot, int64_t t) const;
-  // The page table of a slot: the pages of its tokens, in order.
+  // The page table of a slot: the pages of its tokens from page `first_page` on, in order.
   std::span<const int32_t> pages(int slot) const { return at(slot).table; }
+  int64_t first_page(int slot) const { return at(slot).first; }
 
   // Sees to it that the next n tokens of a slot have memory which is theirs alone. False when the pool is
   // short; then the slot is as it was.
@@ -82,13 +83,18 @@ class KvCache {
  private:
   struct Slot {
     int64_t length = 0;
-    int64_t first = 0;  // the first block that is still held
+    int64_t first = 0;  // the first block that is still held, by its place in the sequence
     uint64_t root = BlockPool::kRoot;
-    std::vector<int32_t> table;  // blocks by their order in the sequence
+    std::vector<int32_t> table;  // blocks from `first` on
+    int64_t end() const { return first + static_cast<int64_t>(table.size()); }
   };
 
   const Slot& at(int slot) const { return slots_[static_cast<size_t>(slot)]; }
   Slot& at(int slot) { return slots_[static_cast<size_t>(slot)]; }
+  // The block of token t.
+  static int32_t block_of(const Slot& slot, int64_t t) {
+    return slot.table[static_cast<size_t>(t / kBlock - slot.first)];
+  }
   uint64_t last_serial(const Slot& slot) const;
   bool last_is_shared(const Slot& slot) const;
   void release_unseen(Slot& slot);

@@ -15,9 +15,9 @@ namespace {
 
 constexpr int64_t kUsualContext = 8192;  // a cache for more is made only where somebody asks
 
-const ThreadPool& shared_pool(ServedModelOptions& options) {
+ServedModelOptions with_threads(ServedModelOptions options) {
   if (options.threads == nullptr) options.threads = std::make_shared<ThreadPool>(1);
-  return *options.threads;
+  return options;
 }
 
 int64_t largest_rank(const std::vector<WeightedAdapter>& adapters) {
@@ -30,11 +30,11 @@ int64_t largest_rank(const std::vector<WeightedAdapter>& adapters) {
 }  // namespace
 
 ServedModel::ServedModel(const ServedModelOptions& options)
-    : options_(options),
+    : options_(with_threads(options)),
       loaded_(open_model_source(resolve_model_path(options.path), {}), std::nullopt, MatrixOrder::as_stored),
       read_adapters_(read_adapters(options.adapters)),
       adapter_rank_(std::max(options.adapter_rank, largest_rank(read_adapters_))),
-      pool_(shared_pool(options_), options_.threads->size()),
+      pool_(*options_.threads, options_.threads->size()),
       inference_(loaded_.model(), Backend{pool_, kernel_table(options.isa)}, inference_options()),
       slots_(inference_, false),
       cache_blocks_(inference_.available_blocks()),

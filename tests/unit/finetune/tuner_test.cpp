@@ -54,6 +54,7 @@ class TunerTest : public testing::Test {
     TuneRequest request;
     TuneConfig& config = request.config;
     config.task = "chat";
+    config.epochs = 10;
     config.model = dir_.file("base/last");
     config.chat_template = "chatml";
     Settings settings;
