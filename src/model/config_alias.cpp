@@ -60,9 +60,17 @@ void put_rope_parameters(json& out, const json& value) {
   put(out, "rope_scaling", to_json_value(scaling), "rope_parameters");
 }
 
+// The names of the key itself come first: "gelu" has two meanings.
 json translate_act(const json& value, std::span<const ActName> own) {
-  for (const std::span<const ActName> names : {own, std::span<const ActName>(kPlainActs), {kGatedActs}}) {
-    for (const ActName& name : names) {
+  std::vector<std::span<const ActName>> lists = {own, kPlainActs, kGatedActs};
+  for (const Family* family : families()) {
+    for (const ForeignNames& names : family->foreign_names) {
+      for (const ConfigKey& key : names.keys)
+        lists.push_back(key.acts);
+    }
+  }
+  for (const std::span<const ActName> list : lists) {
+    for (const ActName& name : list) {
       if (value == name.theirs) return to_json_value(name.ours);
     }
   }

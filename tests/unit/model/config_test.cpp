@@ -249,6 +249,9 @@ TEST(Aliases, OfSwitches) {
   EXPECT_EQ(from_json(R"({"vocab_size": 9, "hidden_act": "silu"})").act, Act::swiglu);
   EXPECT_EQ(from_json(R"({"vocab_size": 9, "activation_function": "gelu"})").act, Act::gelu);
   EXPECT_EQ(from_json(R"({"vocab_size": 9, "afn": "gelu"})").act, Act::gelu_tanh);
+  EXPECT_EQ(from_json(R"({"vocab_size": 9, "afn": "silu"})").act, Act::swiglu);
+  EXPECT_EQ(from_json(R"({"vocab_size": 9, "act": "relu_squared"})").act, Act::relu2);
+  EXPECT_EQ(from_json(R"({"vocab_size": 9, "hidden_act": "relu_squared"})").act, Act::relu2);
   const ModelConfig bias = from_json(R"({"vocab_size": 9, "attention_bias": false})");
   EXPECT_FALSE(bias.qkv_bias || bias.out_bias);
   const char* const scalings[] = {
