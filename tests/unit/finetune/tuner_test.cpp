@@ -122,8 +122,7 @@ TEST_F(TunerTest, AHaltedStepOnADeviceLeavesWhatItLeavesOnTheCpu) {
     TuneRequest bad = request(toy ? "toy" : "cpu", 1e3);
     if (toy) on_toy(bad);
     messages[toy] = error_of([&] { run_tuning(bad, {}); });
-    const std::string saved = bad.out + "/last at step ";
-    EXPECT_TRUE(names(messages[toy], {"training stopped at step", saved})) << messages[toy];
+    EXPECT_TRUE(names(messages[toy], {bad.out + "/last"})) << messages[toy];
     messages[toy].erase(messages[toy].find(bad.out), bad.out.size());
   }
   EXPECT_EQ(messages[0], messages[1]);

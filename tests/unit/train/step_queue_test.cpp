@@ -77,7 +77,7 @@ TEST_F(StepQueueTest, AHaltedStepIsComputedAgainAndEndsTheRun) {
   queue_.make(2, {});
   ASSERT_TRUE(queue_.read(0));
   const std::string message = error_of([&] { queue_.read(0); });
-  EXPECT_TRUE(names(message, {"stopped at step 1:", random_.model.table[0].name})) << message;
+  EXPECT_TRUE(names(message, {1, random_.model.table[0].name})) << message;
   EXPECT_EQ(asked_, (std::vector<int64_t>{0, 1, 2, 1}));
   EXPECT_EQ(queue_.unread(), 0) << "later steps are halted too";
 }
