@@ -19,6 +19,7 @@
 #include "model/inference.h"
 #include "model/model_files.h"
 #include "support/backend.h"
+#include "support/sanitizer.h"
 #include "support/small_models.h"
 #include "support/temp_dir.h"
 
@@ -27,18 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;  // shadow memory and quarantine count as resident
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-#else
-constexpr bool kSanitized = false;
-#endif
 
 const std::string kFamilies[] = {"gpt1",         "gpt1-preln", "gpt2",         "gpt2-scratch",
                                  "mini-gpt",     "nanochat",   "nanochat-mqa", "nanochat-notebook",
@@ -349,7 +338,7 @@ TEST_P(HostileModel, IsRefusedOrRuns) {
   }
   // Some changes are harmless (a note, a tie, an eps), most are not.
   EXPECT_GT(errors, kPerFamily / 3);
-  if (!kSanitized) {
+  if (!kAddressSanitizer) {
     EXPECT_LT(status_kb("VmHWM") - before, kMaxMemoryKb) << "kB of memory at the peak";
   }
   EXPECT_FALSE(refused(dir.path(), "the unchanged model, afterwards"));
@@ -395,7 +384,7 @@ TEST(HostileLlama2c, IsRefusedOrRuns) {
     errors += refused(path, fmt::format(".bin case {}", i));
   }
   EXPECT_GT(errors, kBinCases / 3);
-  if (!kSanitized) {
+  if (!kAddressSanitizer) {
     EXPECT_LT(status_kb("VmHWM") - before, kMaxMemoryKb);
   }
 }
@@ -461,7 +450,7 @@ TEST(HostileTorch, IsRefusedOrRuns) {
     errors += refused(path, fmt::format(".pt case {}", i));
   }
   EXPECT_GT(errors, kBinCases / 3);
-  if (!kSanitized) {
+  if (!kAddressSanitizer) {
     EXPECT_LT(status_kb("VmHWM") - before, kMaxMemoryKb);
   }
 }

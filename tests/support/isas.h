@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/kernel_table.h"
+#include "support/sanitizer.h"
 
 namespace gpt {
 
@@ -27,14 +28,10 @@ inline bool is_shadow() {
 // On the shadow device (support/shadow_device.h) the widest alone.
 inline std::vector<Isa> available_isas() {
   if (is_shadow()) return {best_isa()};
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr bool kAll = false;
-#else
-  constexpr bool kAll = true;
-#endif
   std::vector<Isa> isas;
   for (const Isa isa : kIsas) {
-    if (isa <= best_isa() && (kAll || isa <= Isa::avx2 || isa == best_isa())) isas.push_back(isa);
+    if (isa <= best_isa() && (!test::kSanitized || isa <= Isa::avx2 || isa == best_isa()))
+      isas.push_back(isa);
   }
   return isas;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "support/sanitizer.h"
 
 namespace gpt {
 namespace {
@@ -210,9 +211,7 @@ TEST(ThreadPool, WorkersLiveAsLongAsAPoolUsesThem) {
 
 // Room for the stacks of a few threads only.
 TEST(ThreadPool, FailsWhenTheSystemRefusesAThread) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers need more address space";
-#endif
+  if (test::kSanitized) GTEST_SKIP() << "sanitizers need more address space";
   rlimit limit{};
   ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
   int64_t pages = 0;

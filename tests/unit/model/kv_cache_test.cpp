@@ -93,7 +93,8 @@ class Checked {
       for (int64_t t = std::max<int64_t>(0, std::ssize(ids) - cache.capacity() + 1); t < std::ssize(ids);
            ++t) {
         const int64_t row = cache.row(slot, t);
-        ASSERT_EQ(row, cache.pages(slot)[static_cast<size_t>(t / kBlock - cache.first_page(slot))] * kBlock + t % kBlock);
+        ASSERT_EQ(row, cache.pages(slot)[static_cast<size_t>(t / kBlock - cache.first_page(slot))] * kBlock +
+                           t % kBlock);
         for (int64_t layer = 0; layer < 2; ++layer) {
           const float expected = content(ids.first(static_cast<size_t>(t + 1)), layer);
           ASSERT_EQ(cache.keys(layer).row<float>(row)[0], expected) << "slot " << slot << ", token " << t;
