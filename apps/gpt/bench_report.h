@@ -33,7 +33,7 @@ struct BenchModel {
 struct BenchReport {
   int threads = 1;    // of a process ...
   int processes = 1;  // ... of so many; limits are of all together
-  Isa isa = Isa::ref;
+  Isa isa = best_isa();
   std::vector<MachineLimits> limits;  // in the order of measuring
   std::optional<BenchModel> model;
   std::vector<BenchRecord> records;

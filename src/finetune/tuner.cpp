@@ -205,7 +205,7 @@ Tuning::Tuning(const TuneRequest& request)
       trained_(config_, *base_, *task_, request.device.get()),
       model_(trained_.adapted ? trained_.adapted->model : *trained_.model),
       weights_(trained_.adapted ? trained_.adapted->weights : trained_.weights),
-      step_(model_, weights_, make_optimizer(config(), model_.table, *request.processes), backend(),
+      step_(model_, weights_, make_optimizer(config(), model_.table), backend(),
             options_of(config(), model_.table, *task_, *request.processes)) {
   config_.run.model = model_.config;
 }

@@ -20,7 +20,7 @@ struct PlanSubject {
   RunConfig config;  // complete, the vocabulary known
   bool evaluates = false;
   int64_t val_tokens = 0;  // of the validation text, which is evaluated as a whole at the end; 0: not known
-  const KernelTable* kernels = &kernel_table(Isa::ref);
+  const KernelTable* kernels = &kernel_table(best_isa());
   int threads = 1;
   int processes = 1;                      // that share the run, over such a link ...
   double link_bytes_per_second = 1.25e9;  // ... in each direction, of each process

@@ -24,7 +24,7 @@ namespace gpt {
 struct RunOptions {
   std::string out;      // the run folder
   bool resume = false;  // continue the run in `out`, whose config this is
-  const KernelTable* kernels = &kernel_table(Isa::ref);
+  const KernelTable* kernels = &kernel_table(best_isa());
   std::shared_ptr<Device> device = std::make_shared<HostDevice>();  // of the kernels
   Communicator* processes = &single_process();                      // that share the run; must outlive it
   std::string command_line;                                         // for the report

@@ -106,7 +106,7 @@ Pretraining::Pretraining(const TrainRequest& request)
       model_(model_of_run(request, init_.get(), data_)),
       weights_(model_.table, DType::f32, "weights", request.device.get(), /*with_frozen=*/true),
       dtype_(tensor_dtype(config().dtype)),
-      step_(model_, weights_, make_optimizer(config(), model_.table, processes_), base_.backend,
+      step_(model_, weights_, make_optimizer(config(), model_.table), base_.backend,
             step_options_of_run(config(), model_.table, model_.config.n_ctx, *request.objective, processes_)),
       loader_(loader_of(data_, config(), model_.config.n_ctx)) {
   config_.model = model_.config;

@@ -42,7 +42,7 @@ struct ServedModelOptions {
   Repack repack = Repack::automatic;
   std::shared_ptr<const ThreadPool> threads =
       nullptr;  // that models and traces share; null: the caller's own
-  Isa isa = Isa::ref;
+  Isa isa = best_isa();
   EngineWorker::Options worker = {};
   // Receives lines for the operator: why the model cannot chat, adapters of other models. Any thread.
   std::function<void(const std::string& text)> note = {};

@@ -26,7 +26,7 @@ void write_sweep(const std::string& folder, const Sweep& sweep);
 // and that of rank 0 holds the lock, writes and in the end knows all results.
 struct SweepWay {
   std::string folder;
-  Isa isa = Isa::ref;
+  Isa isa = best_isa();
   std::function<bool()> interrupted;
   std::function<void(const std::string&)> note;
   Communicator* processes = &single_process();

@@ -28,6 +28,10 @@ TensorView TensorView::slice_cols(int64_t from, int64_t n) const {
   return v;
 }
 
+TensorView TensorView::slice_flat(int64_t from, int64_t n) const {
+  return make_view(static_cast<char*>(data) + row_bytes(dtype, from), dtype, {n}, device);
+}
+
 TensorView TensorView::slice_rows(int64_t from, int64_t n) const {
   TensorView v = *this;
   v.data = static_cast<char*>(data) + row_bytes(dtype, transposed ? from : from * ld);

@@ -63,6 +63,8 @@ struct TensorView {
   TensorView slice_cols(int64_t from, int64_t n) const;
   // Rows [from, from + n), as a matrix [n, cols].
   TensorView slice_rows(int64_t from, int64_t n) const;
+  // Elements [from, from + n) of a dense view, as [n].
+  TensorView slice_flat(int64_t from, int64_t n) const;
 };
 
 // Returns a dense view of memory of the host, or of a device.

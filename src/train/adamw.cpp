@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "tensor/device.h"
 #include "train/adamw.h"
 
@@ -29,14 +31,14 @@ std::vector<AdamWRange> ranges_of(const ParamTable& table, const OptimizerSettin
   return ranges;
 }
 
-// Their parts in a piece of the buffer, as elements of that.
-std::vector<AdamWRange> ranges_in(const ElementRange& piece, const std::vector<AdamWRange>& ranges) {
+// Their parts in a slice, as elements of that.
+std::vector<AdamWRange> ranges_in(const ElementRange& slice, const std::vector<AdamWRange>& ranges) {
   std::vector<AdamWRange> inside;
   for (AdamWRange range : ranges) {
-    const ElementRange both = common(piece, {range.begin, range.end});
+    const ElementRange both = common(slice, {range.begin, range.end});
     if (both.size() == 0) continue;
-    range.begin = both.begin - piece.begin;
-    range.end = both.end - piece.begin;
+    range.begin = both.begin - slice.begin;
+    range.end = both.end - slice.begin;
     inside.push_back(range);
   }
   return inside;
@@ -44,52 +46,52 @@ std::vector<AdamWRange> ranges_in(const ElementRange& piece, const std::vector<A
 
 class AdamW : public Optimizer {
  public:
-  AdamW(const ParamTable& table, const OptimizerSettings& settings)
-      : table_(table), layout_(table), settings_(settings) {
-    const std::vector<AdamWRange> ranges = ranges_of(table, settings);
-    const std::vector<ElementRange> whole = {{0, layout_.elements}};
-    for (const ElementRange& piece : settings.own.empty() ? whole : settings.own)
-      pieces_.push_back({piece, ranges_in(piece, ranges)});
-  }
+  AdamW(const ParamTable& table, const OptimizerSettings& settings) : table_(table), settings_(settings) {}
 
   std::vector<OptimizerBuffer> buffers() const override { return {{"m"}, {"v"}}; }
 
-  void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
-              const OptimizerState& state, DeviceSpan<const StepState> step) const override {
-    for (size_t k = 0; k < pieces_.size(); ++k) {
-      const ElementRange& range = pieces_[k].range;
-      if (range.size() == 0) continue;
-      ctx.kernels.adamw(ctx, {.param = weights.range(range.begin, range.end),
-                              .grad = grads.range(range.begin, range.end),
-                              .m = state.is_whole() ? state[0] : state.piece(0, k),
-                              .v = state.is_whole() ? state[1] : state.piece(1, k),
-                              .ranges = pieces_[k].ranges,
+  void bind(std::vector<ParamSlice> slices, const OptimizerState&) override {
+    const std::vector<AdamWRange> ranges = ranges_of(table_, settings_);
+    parts_.clear();
+    for (ParamSlice& slice : slices) {
+      std::vector<AdamWRange> inside = ranges_in(slice.range, ranges);
+      parts_.push_back({std::move(slice), std::move(inside)});
+    }
+  }
+
+  void update(const ExecContext& ctx, DeviceSpan<const StepState> step) const override {
+    for (const auto& [slice, ranges] : parts_) {
+      ctx.kernels.adamw(ctx, {.param = slice.weight,
+                              .grad = slice.grad,
+                              .m = slice.state[0],
+                              .v = slice.state[1],
+                              .ranges = ranges,
                               .step = step});
     }
   }
 
-  std::vector<UpdateSquares> last_update(const ExecContext& ctx, const ParamBuffer& weights,
-                                         const OptimizerState& state,
+  std::vector<UpdateSquares> last_update(const ExecContext& ctx,
                                          DeviceSpan<const StepState> step) const override {
+    const ParamLayout layout(table_);
     std::vector<UpdateSquares> sums(static_cast<size_t>(table_.count()));
-    for (size_t k = 0; k < pieces_.size(); ++k) {
-      const ElementRange& piece = pieces_[k].range;
-      if (piece.size() == 0) continue;
+    for (const Part& part : parts_) {
+      const ParamSlice& slice = part.slice;
       std::vector<int> ids;
       std::vector<AdamWRange> ranges;
       for (int id = 0; id < table_.count(); ++id) {
         if (!table_[id].trainable) continue;
-        const int64_t at = layout_.offset[static_cast<size_t>(id)];
-        const ElementRange both = common(piece, {at, at + table_[id].size()});
+        const int64_t at = layout.offset[static_cast<size_t>(id)];
+        const ElementRange both = common(slice.range, {at, at + table_[id].size()});
         if (both.size() == 0) continue;
         ids.push_back(id);
-        ranges.push_back({both.begin - piece.begin, both.end - piece.begin, rule_of(table_, settings_, id)});
+        ranges.push_back(
+            {both.begin - slice.range.begin, both.end - slice.range.begin, rule_of(table_, settings_, id)});
       }
       std::vector<double> values(2 * ranges.size());
       DeviceArray<double> device_values(&ctx.device);
-      ctx.kernels.update_squares(ctx, {.param = weights.range(piece.begin, piece.end),
-                                       .m = state.is_whole() ? state[0] : state.piece(0, k),
-                                       .v = state.is_whole() ? state[1] : state.piece(1, k),
+      ctx.kernels.update_squares(ctx, {.param = slice.weight,
+                                       .m = slice.state[0],
+                                       .v = slice.state[1],
                                        .ranges = ranges,
                                        .step = step,
                                        .sums = device_values.share(values, Access::write)});
@@ -115,14 +117,13 @@ class AdamW : public Optimizer {
   }
 
  private:
-  struct Piece {
-    ElementRange range;
+  struct Part {
+    ParamSlice slice;
     std::vector<AdamWRange> ranges;
   };
   const ParamTable& table_;
-  ParamLayout layout_;
   OptimizerSettings settings_;
-  std::vector<Piece> pieces_;
+  std::vector<Part> parts_;
 };
 
 }  // namespace

@@ -22,21 +22,19 @@ class Averaged : public Optimizer {
   }
   double flops() const override { return inner_->flops(); }
 
-  void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
-              const OptimizerState& state, DeviceSpan<const StepState> step) const override {
-    inner_->update(ctx, weights, grads, state, step);
-    const size_t last = state.count() - 1;
-    const auto average = [&](const TensorView& of, const TensorView& x) {
-      if (x.size() > 0) ctx.kernels.ema(ctx, {.average = of, .x = x, .decay = decay_, .step = step});
-    };
-    if (state.is_whole()) return average(state[last], weights.all());
-    for (size_t k = 0; k < state.own().size(); ++k)
-      average(state.piece(last, k), weights.range(state.own()[k].begin, state.own()[k].end));
+  void bind(std::vector<ParamSlice> slices, const OptimizerState& state) override {
+    inner_->bind(slices, state);
+    slices_ = std::move(slices);
   }
-  std::vector<UpdateSquares> last_update(const ExecContext& ctx, const ParamBuffer& weights,
-                                         const OptimizerState& state,
+
+  void update(const ExecContext& ctx, DeviceSpan<const StepState> step) const override {
+    inner_->update(ctx, step);
+    for (const ParamSlice& slice : slices_)
+      ctx.kernels.ema(ctx, {.average = slice.state.back(), .x = slice.weight, .decay = decay_, .step = step});
+  }
+  std::vector<UpdateSquares> last_update(const ExecContext& ctx,
                                          DeviceSpan<const StepState> step) const override {
-    return inner_->last_update(ctx, weights, state, step);
+    return inner_->last_update(ctx, step);
   }
   std::string describe() const override {
     return inner_->describe() + fmt::format("; their average with decay {}", decay_);
@@ -45,6 +43,7 @@ class Averaged : public Optimizer {
  private:
   std::unique_ptr<Optimizer> inner_;
   double decay_;
+  std::vector<ParamSlice> slices_;
 };
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "tensor/device.h"
 #include "train/adamw.h"
@@ -47,11 +46,6 @@ AdamWRule nanochat_rule(ParamGroup group) {
   return {.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-10, .weight_decay = 0};
 }
 
-TensorView flat(const TensorView& v, int64_t from, int64_t n) {
-  return make_view(static_cast<std::byte*>(v.data) + from * static_cast<int64_t>(dtype_size(v.dtype)),
-                   v.dtype, {n}, v.device);
-}
-
 TensorView shaped(const TensorView& v, const Shape& shape) {
   return make_view(v.data, v.dtype, shape, v.device);
 }
@@ -59,11 +53,7 @@ TensorView shaped(const TensorView& v, const Shape& shape) {
 class Muon : public Optimizer {
  public:
   Muon(MuonForm form, const ParamTable& table, const OptimizerSettings& settings)
-      : form_(form),
-        table_(table),
-        layout_(table),
-        settings_(settings),
-        momentum_(momentum_of(form, settings)) {
+      : form_(form), table_(table), settings_(settings), momentum_(momentum_of(form, settings)) {
     buffers_ = {{"m"}, {"change", {0}}};
     for (int id = 0; id < table.count(); ++id) {
       const ParamSpec& spec = table[id];
@@ -78,9 +68,6 @@ class Muon : public Optimizer {
       const Shape longer = {std::ranges::max(spec.shape)};
       buffers_.push_back({"v." + spec.name, part.is_matrix ? longer : Shape{}, {id}});
     }
-    for (const ElementRange& range : settings.own)
-      own_ids_.push_back(id_at(table, range));
-    matrices_.reserve(static_cast<size_t>(buffers_[kChange].shape[0]));
     buffers_[kChange].shape[0] = std::max<int64_t>(1, buffers_[kChange].shape[0]);
   }
 
@@ -101,24 +88,33 @@ class Muon : public Optimizer {
     return flops;
   }
 
-  void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
-              const OptimizerState& state, DeviceSpan<const StepState> step) const override {
-    matrices_.clear();
-    for_own(state, [&](const Own& own) {
-      const int id = own.id;
-      if (parts_[static_cast<size_t>(id)].is_matrix) {
-        matrices_.push_back(matrix(own, weights, grads, state));
-        return;
+  // A slice may hold many parameters. It has all of a matrix, and all or a part of the others.
+  void bind(std::vector<ParamSlice> slices, const OptimizerState& state) override {
+    const ParamLayout layout(table_);
+    changes_ = state[kChange];
+    for (const ParamSlice& slice : slices) {
+      Matrices& matrices = in_slices_.emplace_back(Matrices{.weight = slice.weight});
+      for (int id = 0; id < table_.count(); ++id) {
+        if (!table_[id].trainable) continue;
+        const int64_t at = layout.offset[static_cast<size_t>(id)];
+        const ElementRange both = common(slice.range, {at, at + table_[id].size()});
+        if (both.size() == 0) continue;
+        add(id, slice.cut(both), state);
+        if (parts_[static_cast<size_t>(id)].is_matrix)
+          matrices.ranges.push_back({both.begin - slice.range.begin, both.end - slice.range.begin});
       }
-      const int64_t size = own.range.size();
-      const AdamWRange range{0, size, rule_of(id)};
-      ctx.kernels.adamw(ctx, {.param = flat(weights[id], own.range.begin, size),
-                              .grad = flat(grads[id], own.range.begin, size),
-                              .m = flat(own.m, 0, size),
-                              .v = flat(state[parts_[static_cast<size_t>(id)].v], 0, size),
-                              .ranges = {&range, 1},
+    }
+  }
+
+  void update(const ExecContext& ctx, DeviceSpan<const StepState> step) const override {
+    for (const Other& other : others_) {
+      ctx.kernels.adamw(ctx, {.param = other.weight,
+                              .grad = other.grad,
+                              .m = other.m,
+                              .v = other.v,
+                              .ranges = {&other.range, 1},
                               .step = step});
-    });
+    }
     ctx.kernels.muon(ctx, {.form = form_,
                            .matrices = matrices_,
                            .momentum = momentum_,
@@ -126,47 +122,36 @@ class Muon : public Optimizer {
                            .step = step});
   }
 
-  std::vector<UpdateSquares> last_update(const ExecContext& ctx, const ParamBuffer& weights,
-                                         const OptimizerState& state,
+  std::vector<UpdateSquares> last_update(const ExecContext& ctx,
                                          DeviceSpan<const StepState> step) const override {
-    std::vector<double> values(2 * static_cast<size_t>(table_.count()));  // of AdamW, by parameter
+    std::vector<double> values(2 * others_.size()), squares(matrices_.size());
+    std::vector<float> changes(static_cast<size_t>(changes_.size()));
     DeviceArray<double> device_values(&ctx.device), device_squares(&ctx.device);
     const DeviceSpan<double> shared_values = device_values.share(values, Access::write);
-    std::vector<int> matrices, others;
-    std::vector<ElementRange> ranges;
-    for_own(state, [&](const Own& own) {
-      const Part& part = parts_[static_cast<size_t>(own.id)];
-      const int64_t size = own.range.size();
-      if (part.is_matrix) {
-        const int64_t at = layout_.offset[static_cast<size_t>(own.id)];
-        matrices.push_back(own.id);
-        ranges.push_back({at, at + size});
-        return;
-      }
-      const AdamWRange range{0, size, rule_of(own.id)};
-      others.push_back(own.id);
-      ctx.kernels.update_squares(ctx, {.param = flat(weights[own.id], own.range.begin, size),
-                                       .m = flat(own.m, 0, size),
-                                       .v = flat(state[part.v], 0, size),
-                                       .ranges = {&range, 1},
+    const DeviceSpan<double> shared_squares = device_squares.share(squares, Access::write);
+    for (size_t i = 0; i < others_.size(); ++i) {
+      ctx.kernels.update_squares(ctx, {.param = others_[i].weight,
+                                       .m = others_[i].m,
+                                       .v = others_[i].v,
+                                       .ranges = {&others_[i].range, 1},
                                        .step = step,
-                                       .sums = shared_values.subspan(2 * static_cast<size_t>(own.id), 2)});
-    });
-    std::vector<double> squares(ranges.size());
-    ctx.kernels.range_squares(
-        ctx, {.x = weights.all(), .ranges = ranges, .sums = device_squares.share(squares, Access::write)});
-    std::vector<float> changes(static_cast<size_t>(state[kChange].size()));
+                                       .sums = shared_values.subspan(2 * i, 2)});
+    }
+    size_t first = 0;
+    for (const auto& [weight, ranges] : in_slices_) {
+      ctx.kernels.range_squares(
+          ctx, {.x = weight, .ranges = ranges, .sums = shared_squares.subspan(first, ranges.size())});
+      first += ranges.size();
+    }
     device_values.enqueue_download(values);
     device_squares.enqueue_download(squares);
-    enqueue_copy(state[kChange], make_view(changes.data(), {std::ssize(changes)}));
+    enqueue_copy(changes_, make_view(changes.data(), {std::ssize(changes)}));
     ctx.device.synchronize();
     std::vector<UpdateSquares> sums(static_cast<size_t>(table_.count()));
-    for (const int i : others) {
-      const auto id = static_cast<size_t>(i);
-      sums[id] = {.update = values[2 * id], .weight = values[2 * id + 1]};
-    }
-    for (size_t i = 0; i < matrices.size(); ++i) {
-      const auto id = static_cast<size_t>(matrices[i]);
+    for (size_t i = 0; i < others_.size(); ++i)
+      sums[static_cast<size_t>(others_[i].id)] = {.update = values[2 * i], .weight = values[2 * i + 1]};
+    for (size_t i = 0; i < matrices_.size(); ++i) {
+      const auto id = static_cast<size_t>(matrix_ids_[i]);
       sums[id] = {.update = double{changes[static_cast<size_t>(parts_[id].change)]}, .weight = squares[i]};
     }
     return sums;
@@ -192,35 +177,34 @@ class Muon : public Optimizer {
     size_t v = 0;        // the buffer
   };
 
-  // What is updated here of a parameter, in elements of it.
-  struct Own {
+  // Elements of a parameter that AdamW updates.
+  struct Other {
     int id;
-    ElementRange range;
-    TensorView m;
+    AdamWRange range;
+    TensorView weight, grad, m, v;
   };
-  template <class F>
-  void for_own(const OptimizerState& state, F&& fn) const {
-    for (int id = 0; state.is_whole() && id < table_.count(); ++id) {
-      if (table_[id].trainable) fn(Own{id, {0, table_[id].size()}, state.of(kMoment, id)});
-    }
-    for (size_t k = 0; k < state.own().size(); ++k) {
-      const int id = own_ids_[k];
-      if (id < 0) continue;
-      const int64_t at = layout_.offset[static_cast<size_t>(id)];
-      const ElementRange& range = state.own()[k];
-      TensorView m = state.piece(kMoment, k);
-      if (parts_[static_cast<size_t>(id)].is_matrix) m = shaped(m, table_[id].shape);
-      fn(Own{id, {range.begin - at, range.end - at}, m});
-    }
-  }
 
-  // The parameter that a range lies in; -1 of an empty one.
-  int id_at(const ParamTable& table, const ElementRange& range) const {
-    for (int id = 0; range.size() > 0 && id < table.count(); ++id) {
-      const int64_t at = layout_.offset[static_cast<size_t>(id)];
-      if (at >= 0 && range.begin >= at && range.end <= at + table[id].size()) return id;
+  // The matrices in a slice, in elements of it.
+  struct Matrices {
+    TensorView weight;
+    std::vector<ElementRange> ranges = {};
+  };
+
+  void add(int id, const ParamSlice& slice, const OptimizerState& state) {
+    const Part& part = parts_[static_cast<size_t>(id)];
+    if (part.is_matrix) {
+      GPT_ASSERT(slice.range.size() == table_[id].size());
+      matrix_ids_.push_back(id);
+      matrices_.push_back(matrix(id, slice, state));
+      return;
     }
-    return -1;
+    const int64_t size = slice.range.size();
+    others_.push_back({.id = id,
+                       .range = {0, size, rule_of(id)},
+                       .weight = slice.weight,
+                       .grad = slice.grad,
+                       .m = slice.state[kMoment],
+                       .v = state[part.v].slice_flat(0, size)});
   }
 
   template <class F>
@@ -238,32 +222,32 @@ class Muon : public Optimizer {
     return rule;
   }
 
-  MuonMatrix matrix(const Own& own, const ParamBuffer& weights, const ParamBuffer& grads,
-                    const OptimizerState& state) const {
-    const int id = own.id;
+  MuonMatrix matrix(int id, const ParamSlice& slice, const OptimizerState& state) const {
     const Part& part = parts_[static_cast<size_t>(id)];
+    const Shape& shape = table_[id].shape;
     const bool nanochat = form_ == MuonForm::nanochat;
     const double scale = settings_.scale(id);
-    const double adjust =
-        adjustment(nanochat ? MuonAdjust::original : settings_.muon_adjust, table_[id].shape);
-    return {.param = weights[id],
-            .grad = grads[id],
-            .m = own.m,
+    const double adjust = adjustment(nanochat ? MuonAdjust::original : settings_.muon_adjust, shape);
+    return {.param = shaped(slice.weight, shape),
+            .grad = shaped(slice.grad, shape),
+            .m = shaped(slice.state[kMoment], shape),
             .v = nanochat ? state[part.v] : TensorView{},
-            .change = flat(state[kChange], part.change, 1),
+            .change = changes_.slice_flat(part.change, 1),
             .rate = scale * adjust,
             .decay = scale * settings_.weight_decay * (nanochat ? adjust : 1)};
   }
 
   MuonForm form_;
   const ParamTable& table_;
-  ParamLayout layout_;
   OptimizerSettings settings_;
   MuonMomentum momentum_;
   std::vector<OptimizerBuffer> buffers_;
-  std::vector<Part> parts_;                   // by parameter id
-  std::vector<int> own_ids_;                  // of the ranges of OptimizerSettings
-  mutable std::vector<MuonMatrix> matrices_;  // of an update, which allocates nothing
+  std::vector<Part> parts_;  // by parameter id
+  std::vector<Other> others_;
+  std::vector<MuonMatrix> matrices_;
+  std::vector<int> matrix_ids_;
+  std::vector<Matrices> in_slices_;
+  TensorView changes_;
 };
 
 }  // namespace

@@ -35,6 +35,13 @@ Shape kept_shape(const OptimizerBuffer& buffer, const ParamTable& table, const P
 
 }  // namespace
 
+ParamSlice ParamSlice::cut(const ElementRange& part) const {
+  const auto of = [&](const TensorView& view) {
+    return view ? view.slice_flat(part.begin - range.begin, part.size()) : TensorView{};
+  };
+  return {part, of(weight), of(grad), transformed(state, of)};
+}
+
 OptimizerState::OptimizerState(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table,
                                DType dtype, Device* device, const std::vector<ElementRange>& own)
     : own_(own) {
@@ -50,6 +57,7 @@ OptimizerState::OptimizerState(const std::vector<OptimizerBuffer>& buffers, cons
       continue;
     }
     Entry& entry = buffers_.emplace_back();
+    entry.of_all = true;
     const std::string what = "the optimizer's " + buffer.name;
     if (!own.empty()) {
       entry.own = Buffer(static_cast<size_t>(own_elements) * dtype_size(dtype), what.c_str(), device);
@@ -106,20 +114,28 @@ void OptimizerState::add_parts(const ParamTable& table, size_t i, const std::str
   for (size_t k = 0; k < own_.size(); ++k) {
     const ElementRange range = common(own_[k], {at, at + table[id].size()});
     if (range.size() == 0) continue;
-    const TensorView whole = piece(i, k);
-    const auto skipped = static_cast<size_t>(range.begin - own_[k].begin) * dtype_size(whole.dtype);
-    TensorView view = make_view(static_cast<std::byte*>(whole.data) + skipped, whole.dtype, {range.size()});
-    view.device = whole.device;
-    parts_.push_back({name, table[id].shape, range.begin - at, view});
+    parts_.push_back({name, table[id].shape, range.begin - at,
+                      piece(i, k).slice_flat(range.begin - own_[k].begin, range.size())});
   }
 }
 
 TensorView OptimizerState::piece(size_t i, size_t k) const {
-  const TensorView& all = buffers_[i].all;
-  const auto skipped = static_cast<size_t>(own_offset_[k]) * dtype_size(all.dtype);
-  TensorView view = make_view(static_cast<std::byte*>(all.data) + skipped, all.dtype, {own_[k].size()});
-  view.device = all.device;
-  return view;
+  return buffers_[i].all.slice_flat(own_offset_[k], own_[k].size());
+}
+
+std::vector<ParamSlice> OptimizerState::slices(const ParamBuffer& weights, const ParamBuffer& grads) const {
+  const std::vector<ElementRange> whole = {{0, weights.all().size()}};
+  const std::vector<ElementRange>& ranges = is_whole() ? whole : own_;
+  std::vector<ParamSlice> slices;
+  for (size_t k = 0; k < ranges.size(); ++k) {
+    const ElementRange& range = ranges[k];
+    if (range.size() == 0) continue;
+    ParamSlice& slice = slices.emplace_back(
+        ParamSlice{range, weights.range(range.begin, range.end), grads.range(range.begin, range.end), {}});
+    for (size_t i = 0; i < buffers_.size(); ++i)
+      slice.state.push_back(!buffers_[i].of_all ? TensorView{} : is_whole() ? buffers_[i].all : piece(i, k));
+  }
+  return slices;
 }
 
 int64_t OptimizerState::bytes(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table,

@@ -19,6 +19,16 @@ struct OptimizerBuffer {
   std::vector<int> params = {};  // what it belongs to: one parameter, or one for each row; or everything
 };
 
+// Elements of the trainable parameters that are updated together, as flat views of equal length.
+struct ParamSlice {
+  ElementRange range;  // among the elements of all trainable parameters
+  TensorView weight, grad;
+  std::vector<TensorView>
+      state;  // by OptimizerBuffer; absent if the buffer has a shape or parameters of its own
+  // part: in elements of all trainable parameters, within `range`.
+  ParamSlice cut(const ElementRange& part) const;
+};
+
 // The memory of what an optimizer keeps, all zero at first. With ZeRO a process keeps a part of it.
 class OptimizerState {
  public:
@@ -34,10 +44,10 @@ class OptimizerState {
   TensorView of(size_t i, int id) const { return buffers_[i].params[id]; }
   size_t count() const { return buffers_.size(); }
   bool is_whole() const { return own_.empty(); }
-  // What is kept: where it lies among all parameters, and what buffer i, which is of all parameters, has of
-  // range k.
   const std::vector<ElementRange>& own() const { return own_; }
-  TensorView piece(size_t i, size_t k) const;
+  // What this process updates: one slice of everything, or its ranges that are not empty. The views live as
+  // long as the buffers.
+  std::vector<ParamSlice> slices(const ParamBuffer& weights, const ParamBuffer& grads) const;
 
   // A tensor of it in files, or what is kept of one: from element `begin` on.
   struct Part {
@@ -63,7 +73,10 @@ class OptimizerState {
     ParamBuffer params;
     Buffer own;
     TensorView all;
+    bool of_all = false;  // has a value for each element of the parameters
   };
+  // What buffer i, which is of all parameters, has of range k.
+  TensorView piece(size_t i, size_t k) const;
   void add_parts(const ParamTable& table, size_t i, const std::string& name, int id, int64_t at);
   void add_shaped(const OptimizerBuffer& buffer, const ParamTable& table, const ParamLayout& layout,
                   DType dtype, Device* device);
@@ -81,6 +94,7 @@ struct UpdateSquares {
 };
 
 // A rule that turns gradients into new weights. Holds no numbers that change: those are in OptimizerState.
+// It does not know how the parameters are divided among ranks.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -90,14 +104,15 @@ class Optimizer {
   virtual ScratchNeed scratch(const KernelTable&, DType) const { return {}; }
   // Of the products in an update.
   virtual double flops() const { return 0; }
-  // Calls the ops that update all trainable parameters. They read the learning rate, the number of updates
-  // and grad_scale, the factor of the gradients, from `step`, and change nothing if grad_scale is 0.
-  virtual void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
-                      const OptimizerState& state, DeviceSpan<const StepState> step) const = 0;
-  // Returns the sums of squares of the last update, by parameter id: of the part of each parameter that is
-  // kept here, zero for the others. Call it after the update; waits for the device.
-  virtual std::vector<UpdateSquares> last_update(const ExecContext& ctx, const ParamBuffer& weights,
-                                                 const OptimizerState& state,
+  // Receives what it updates, once, before the first update. `state` and the memory of the slices must
+  // outlive the optimizer.
+  virtual void bind(std::vector<ParamSlice> slices, const OptimizerState& state) = 0;
+  // Calls the ops that update the slices. They read the learning rate, the number of updates and grad_scale,
+  // the factor of the gradients, from `step`, and change nothing if grad_scale is 0.
+  virtual void update(const ExecContext& ctx, DeviceSpan<const StepState> step) const = 0;
+  // Returns the sums of squares of the last update by parameter id, counting only the elements of the slices.
+  // Call it after the update; waits for the device.
+  virtual std::vector<UpdateSquares> last_update(const ExecContext& ctx,
                                                  DeviceSpan<const StepState> step) const = 0;
   // "AdamW: decay 0.1 on 26 tensors with 10,813,440 parameters, none on 51 tensors with 21,504"
   virtual std::string describe() const = 0;
@@ -108,9 +123,8 @@ struct OptimizerSettings {
   std::vector<double> lr_scale = {};  // by parameter id, of the step's learning rate; none: 1 for all
   double muon_momentum = 0.95;
   MuonAdjust muon_adjust = MuonAdjust::original;
-  DType muon_compute = DType::f32;     // of its products; fp32 or bf16
-  int64_t steps = 1;                   // of the run, for schedules
-  std::vector<ElementRange> own = {};  // what it updates, with ZeRO (Divides); none: everything
+  DType muon_compute = DType::f32;  // of its products; fp32 or bf16
+  int64_t steps = 1;                // of the run, for schedules
 
   double scale(int id) const { return lr_scale.empty() ? 1 : lr_scale[static_cast<size_t>(id)]; }
 };

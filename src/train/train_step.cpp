@@ -49,6 +49,7 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       labels_(static_cast<size_t>(samples_)),
       sums_(model.table, grads_, options.shards / options.communicator->size(), what_is_kept(options),
             message_type(), *options.communicator, backend) {
+  optimizer_->bind(optimizer_state_.slices(weights_, grads_), optimizer_state_);
   set_state({});
   GPT_ASSERT(options.shards > 0 && options.shards % options.communicator->size() == 0);
   GPT_ASSERT(options.batch_size % options.shards == 0);
@@ -212,7 +213,7 @@ std::vector<double> TrainStep::range_squares(std::span<const ElementRange> range
 }
 
 std::vector<UpdateSquares> TrainStep::last_update() const {
-  return optimizer_->last_update(backend_.context(), weights_, optimizer_state_, shared_);
+  return optimizer_->last_update(backend_.context(), shared_);
 }
 
 double TrainStep::sum_over_processes(double own) const {
@@ -252,8 +253,7 @@ void TrainStep::update() {
     finalize_grad_norm(true);
   }
   if (is_sharded() && !is_skipped()) sums_.move_to(options_.shard_map);
-  optimizer_->update(backend_.context(update_scratch_.scratch()), weights_, grads_, optimizer_state_,
-                     shared_);
+  optimizer_->update(backend_.context(update_scratch_.scratch()), shared_);
   if (options_.communicator->size() > 1 && is_skipped()) return;
   share_weights();
   if (options_.divides_gradients) sums_.drop_others();
@@ -278,13 +278,9 @@ std::vector<ElementRange> TrainStep::own_ranges() const {
 }
 
 void TrainStep::swap_average() {
-  const size_t average = optimizer_state_.count() - 1;
   const ExecContext ctx = backend_.context();
-  for (size_t k = 0; k < optimizer_state_.own().size(); ++k) {
-    const ElementRange& range = optimizer_state_.own()[k];
-    ctx.kernels.swap(ctx,
-                     {.a = optimizer_state_.piece(average, k), .b = weights_.range(range.begin, range.end)});
-  }
+  for (const ParamSlice& slice : optimizer_state_.slices(weights_, grads_))
+    ctx.kernels.swap(ctx, {.a = slice.state.back(), .b = slice.weight});
   share_weights();
   tell_changed();
 }
@@ -375,22 +371,17 @@ TrainStep::Options step_options(const TrainConfig& c, const ParamTable& table, i
           .communicator = &processes};
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const ParamTable& table,
-                                          const Communicator& processes) {
-  const ShardMap shard_map = shard_map_of(c, table, processes.size());
-  auto optimizer =
-      require_optimizer(c.optimizer)
-          .make(table, {.beta1 = c.beta1,
-                        .beta2 = c.beta2,
-                        .eps = c.eps,
-                        .weight_decay = c.weight_decay,
-                        .lr_scale = lr_scales(c, table),
-                        .muon_momentum = c.muon_momentum,
-                        .muon_adjust = c.muon_adjust,
-                        .muon_compute = c.dtype == TrainDType::bf16 ? DType::bf16 : DType::f32,
-                        .steps = c.steps,
-                        .own = shard_map.empty() ? std::vector<ElementRange>()
-                                                 : shard_map[static_cast<size_t>(processes.rank())]});
+std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const ParamTable& table) {
+  auto optimizer = require_optimizer(c.optimizer)
+                       .make(table, {.beta1 = c.beta1,
+                                     .beta2 = c.beta2,
+                                     .eps = c.eps,
+                                     .weight_decay = c.weight_decay,
+                                     .lr_scale = lr_scales(c, table),
+                                     .muon_momentum = c.muon_momentum,
+                                     .muon_adjust = c.muon_adjust,
+                                     .muon_compute = c.dtype == TrainDType::bf16 ? DType::bf16 : DType::f32,
+                                     .steps = c.steps});
   return c.ema > 0 ? make_averaged(std::move(optimizer), c.ema) : std::move(optimizer);
 }
 

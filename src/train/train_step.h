@@ -187,8 +187,7 @@ class AverageInModel {
 // What a run's config says of its steps.
 TrainStep::Options step_options(const TrainConfig& config, const ParamTable& table, int64_t n_ctx,
                                 Communicator& processes = single_process());
-std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const ParamTable& table,
-                                          const Communicator& processes = single_process());
+std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const ParamTable& table);
 // What each of so many processes keeps of the optimizer's state.
 ShardMap shard_map_of(const TrainConfig& config, const ParamTable& table, int processes);
 

@@ -16,7 +16,7 @@ struct VerifyOptions {
   std::string write;         // where to write what was computed, or ""
   DType dtype = DType::f32;  // fp32, fp64, bf16 or fp16
   std::string bf16_errors;   // golden_bf16.json, or "": general bounds; for bf16 and fp16
-  Isa isa = Isa::ref;
+  Isa isa = best_isa();
   int threads = 1;
   MakeBackend backend = host_backend;
 };

@@ -6,6 +6,14 @@
 
 namespace gpt {
 
+// Runs the scalar reference of an op, whose kernels do not support these arguments.
+template <class Args>
+void fall_back(const ExecContext& ctx, const char* op, void (*reference)(const ExecContext&, const Args&),
+               const Args& args) noexcept {
+  ctx.device.on_fallback(op);
+  reference(ctx, args);
+}
+
 // The key of a dropout site in this step.
 inline uint64_t key_of(const DropoutKey& dropout) {
   const StepState& step = *unwrap(dropout.step);

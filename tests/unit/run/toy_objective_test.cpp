@@ -32,14 +32,30 @@ StepState host_copy(DeviceSpan<const StepState> shared) {
 // p -= lr sign(m), m = 0.9 m + 0.1 g (Lion without its second decay), and a count of its own shape.
 class SignMomentum : public Optimizer {
  public:
+  explicit SignMomentum(const ParamTable& table) : table_(table) {}
   std::vector<OptimizerBuffer> buffers() const override { return {{"momentum"}, {"calls", {1}}}; }
-  void update(const ExecContext&, const ParamBuffer& weights, const ParamBuffer& grads,
-              const OptimizerState& state, DeviceSpan<const StepState> shared) const override {
+  void bind(std::vector<ParamSlice> slices, const OptimizerState& state) override {
+    slices_ = std::move(slices);
+    calls_ = state[1];
+  }
+  void update(const ExecContext&, DeviceSpan<const StepState> shared) const override {
     const StepState step = host_copy(shared);
     if (step.grad_scale == 0) return;
-    MappedView(state[1], Access::read_write)->as<float>()[0] += 1;
-    const MappedView w(weights.all(), Access::read_write), moments(state[0], Access::read_write),
-        gradients(grads.all(), Access::read);
+    MappedView(calls_, Access::read_write)->as<float>()[0] += 1;
+    for (const ParamSlice& slice : slices_)
+      update(slice, step);
+  }
+  std::vector<UpdateSquares> last_update(const ExecContext&,
+                                         DeviceSpan<const StepState> shared) const override {
+    const double lr = host_copy(shared).lr;
+    return std::vector<UpdateSquares>(static_cast<size_t>(table_.count()), {lr * lr, 1});
+  }
+  std::string describe() const override { return "sign of the momentum"; }
+
+ private:
+  static void update(const ParamSlice& slice, const StepState& step) {
+    const MappedView w(slice.weight, Access::read_write), moments(slice.state[0], Access::read_write),
+        gradients(slice.grad, Access::read);
     float *p = w->as<float>(), *m = moments->as<float>();
     const float* g = gradients->as<float>();
     for (int64_t i = 0; i < w->size(); ++i) {
@@ -47,16 +63,10 @@ class SignMomentum : public Optimizer {
       if (m[i] != 0) p[i] -= static_cast<float>(step.lr) * std::copysign(1.0f, m[i]);
     }
   }
-  std::vector<UpdateSquares> last_update(const ExecContext&, const ParamBuffer& weights,
-                                         const OptimizerState&,
-                                         DeviceSpan<const StepState> shared) const override {
-    const double lr = host_copy(shared).lr;
-    std::vector<UpdateSquares> sums;
-    for (const TensorView& weight : weights.views())
-      sums.push_back({lr * lr * static_cast<double>(weight.size()), 1});
-    return sums;
-  }
-  std::string describe() const override { return "sign of the momentum"; }
+
+  const ParamTable& table_;
+  std::vector<ParamSlice> slices_;
+  TensorView calls_;
 };
 
 // Of each pair of samples the first shall have the higher score: the mean over its tokens of hidden . v,
@@ -122,8 +132,8 @@ class ToyRun : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     optimizer_types().push_back(
-        {"sign", [](const ParamTable&, const OptimizerSettings&) -> std::unique_ptr<Optimizer> {
-           return std::make_unique<SignMomentum>();
+        {"sign", [](const ParamTable& table, const OptimizerSettings&) -> std::unique_ptr<Optimizer> {
+           return std::make_unique<SignMomentum>(table);
          }});
   }
   static void TearDownTestSuite() { optimizer_types().pop_back(); }

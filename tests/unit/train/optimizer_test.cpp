@@ -68,8 +68,8 @@ TEST_F(OptimizerTest, DecaysMatricesAndNothingElse) {
   const OptimizerState state(optimizer->buffers(), table_, DType::f32, test::device());
   StepState step{.lr = 0.01, .grad_scale = 1, .updates = 1};
   DeviceArray<StepState> shared(test::device());
-  optimizer->update(test::backend(pool, best_isa()).context(), weights_, grads_, state,
-                    shared.share({&step, 1}));
+  optimizer->bind(state.slices(weights_, grads_), state);
+  optimizer->update(test::backend(pool, best_isa()).context(), shared.share({&step, 1}));
   for (int id = 0; id < table_.count(); ++id) {
     const float want = table_[id].decay ? 2.0f * (1 - 0.01f * 0.1f) : 2.0f;
     for (const float x : test::floats(weights_[id]))

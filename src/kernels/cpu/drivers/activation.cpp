@@ -20,7 +20,8 @@ const ActKernels& act_kernels(const OneTypeKernels& kernels, Activation act) {
 
 void act_forward(const RowKernels& kernels, const ExecContext& ctx, const ActArgs& a) noexcept {
   const OneTypeKernels* typed = kernels_of(kernels, a.x.dtype);
-  if (typed == nullptr || !all(a.x.dtype, a.out, a.gate)) return ref::act_forward(ctx, a);
+  if (typed == nullptr || !all(a.x.dtype, a.out, a.gate))
+    return fall_back(ctx, "act_forward", ref::act_forward, a);
   const ActKernels& act = act_kernels(*typed, a.act);
   const int64_t cols = a.x.cols();
   for_rows(ctx, a.x.rows(), cols, [&](int64_t n) {
@@ -34,7 +35,8 @@ void act_forward(const RowKernels& kernels, const ExecContext& ctx, const ActArg
 
 void act_backward(const RowKernels& kernels, const ExecContext& ctx, const ActBackwardArgs& a) noexcept {
   const OneTypeKernels* typed = kernels_of(kernels, a.x.dtype);
-  if (typed == nullptr || !all(a.x.dtype, a.dx, a.dgate, a.dout, a.gate)) return ref::act_backward(ctx, a);
+  if (typed == nullptr || !all(a.x.dtype, a.dx, a.dgate, a.dout, a.gate))
+    return fall_back(ctx, "act_backward", ref::act_backward, a);
   const ActKernels& act = act_kernels(*typed, a.act);
   const int64_t cols = a.x.cols();
   for_rows(ctx, a.x.rows(), cols, [&](int64_t n) {

@@ -23,7 +23,7 @@ AdamWStep step_of(const StepState& step, const AdamWRule& rule) {
 
 // One region for the whole buffer: a piece of it may hold the end of one range and the start of the next.
 void adamw(const RowKernels& kernels, const ExecContext& ctx, const AdamWArgs& a) noexcept {
-  if (a.param.dtype != DType::f32) return ref::adamw(ctx, a);
+  if (a.param.dtype != DType::f32) return fall_back(ctx, "adamw", ref::adamw, a);
   if (unwrap(a.step)->grad_scale == 0) return;
   for_pieces(ctx, a.param.size(), [&](int64_t piece, int64_t n) {
     auto range = std::partition_point(a.ranges.begin(), a.ranges.end(),

@@ -335,7 +335,7 @@ ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_
 
 template <Isa isa>
 void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept {
-  if (a.q.dtype == DType::f64) return ref::attention_forward(ctx, a);
+  if (a.q.dtype == DType::f64) return fall_back(ctx, "attention_forward", ref::attention_forward, a);
   GPT_OP_REQUIRE(ctx, ctx.scratch.fits(attention_scratch(a.shape, a.shape.max_q, most_visible_keys(a.shape),
                                                          false, a.q.dtype)));
   if (a.weights) ref::attention_forward(ctx, a);

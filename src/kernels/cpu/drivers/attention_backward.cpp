@@ -156,7 +156,7 @@ class BackwardTask {
 
 template <Isa isa>
 void attention_backward(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept {
-  if (a.q.dtype == DType::f64) return ref::attention_backward(ctx, a);
+  if (a.q.dtype == DType::f64) return fall_back(ctx, "attention_backward", ref::attention_backward, a);
   GPT_OP_REQUIRE(ctx, ctx.scratch.fits(attention_scratch(a.shape, a.shape.max_q, most_visible_keys(a.shape),
                                                          true, a.q.dtype)));
   const AttentionKernels& kernels = isa == Isa::avx2 ? kAttentionAvx2 : kAttentionAvx512;

@@ -4,7 +4,8 @@ namespace gpt::drivers {
 
 void embedding_forward(const RowKernels& kernels, const ExecContext& ctx, const EmbeddingArgs& a) noexcept {
   const DType t = a.wte.dtype;
-  if (!all_f32(a.out) || !is_activation(t) || !all(t, a.wpe)) return ref::embedding_forward(ctx, a);
+  if (!all_f32(a.out) || !is_activation(t) || !all(t, a.wpe))
+    return fall_back(ctx, "embedding_forward", ref::embedding_forward, a);
   const int64_t cols = a.out.cols();
   const Stored type = stored_type(t);
   for_rows(ctx, a.out.rows(), cols, [&](int64_t n) {
@@ -30,7 +31,8 @@ void clear_columns(const TensorView& d, int64_t begin, int64_t width) {
 void embedding_backward(const RowKernels& kernels, const ExecContext& ctx,
                         const EmbeddingBackwardArgs& a) noexcept {
   const DType t = a.dout.dtype;
-  if (!is_activation(t) || !all_f32(a.dwte, a.dwpe)) return ref::embedding_backward(ctx, a);
+  if (!is_activation(t) || !all_f32(a.dwte, a.dwpe))
+    return fall_back(ctx, "embedding_backward", ref::embedding_backward, a);
   constexpr int64_t kSlice = 64;
   const int64_t cols = a.dout.cols();
   for_tasks(ctx, (cols + kSlice - 1) / kSlice, a.dout.size(), [&](int64_t task) {

@@ -5,13 +5,14 @@
 namespace gpt::drivers {
 
 void softcap(const RowKernels& kernels, const ExecContext& ctx, const SoftcapArgs& a) noexcept {
-  if (!all_f32(a.x)) return ref::softcap(ctx, a);
+  if (!all_f32(a.x)) return fall_back(ctx, "softcap", ref::softcap, a);
   for_rows(ctx, a.x.rows(), a.x.cols(),
            [&](int64_t n) { kernels.softcap(a.x.row<float>(n), a.x.cols(), a.cap); });
 }
 
 void cross_entropy(const RowKernels& kernels, const ExecContext& ctx, const CrossEntropyArgs& a) noexcept {
-  if (!all_f32(a.logits) || !is_activation(a.dlogits.dtype)) return ref::cross_entropy(ctx, a);
+  if (!all_f32(a.logits) || !is_activation(a.dlogits.dtype))
+    return fall_back(ctx, "cross_entropy", ref::cross_entropy, a);
   const int64_t vocab = a.logits.cols();
   for_rows(ctx, a.logits.rows(), vocab, [&](int64_t n) {
     void* dlogits = row_at(a.dlogits, n);

@@ -59,7 +59,7 @@ void* head_at(const TensorView& v, int64_t n, int64_t h, int64_t head_dim) {
 
 void norm_forward(const RowKernels& kernels, const ExecContext& ctx, const NormArgs& a) noexcept {
   if (!all_f32(a.x, a.sum) || !is_activation(a.out.dtype) || !is_activation(a.add.dtype))
-    return ref::norm_forward(ctx, a);
+    return fall_back(ctx, "norm_forward", ref::norm_forward, a);
   for_rows(ctx, a.x.rows(), a.x.cols(), [&](int64_t n) {
     kernels.norm({.center = a.kind == NormKind::layer,
                   .eps = a.eps,
@@ -84,7 +84,8 @@ ScratchNeed norm_backward_scratch(int64_t rows, int64_t cols, DType dtype) {
 }
 
 void norm_backward(const RowKernels& kernels, const ExecContext& ctx, const NormBackwardArgs& a) noexcept {
-  if (!all_f32(a.dx, a.x, a.dresidual) || !is_activation(a.dout.dtype)) return ref::norm_backward(ctx, a);
+  if (!all_f32(a.dx, a.x, a.dresidual) || !is_activation(a.dout.dtype))
+    return fall_back(ctx, "norm_backward", ref::norm_backward, a);
   const int64_t cols = a.x.cols(), blocks = blocks_of(a.x.rows());
   GPT_OP_REQUIRE(ctx, ctx.scratch.fits(norm_backward_scratch(a.x.rows(), cols, a.x.dtype)));
   auto* partials = ctx.scratch.all<float>();
@@ -96,7 +97,7 @@ void norm_backward(const RowKernels& kernels, const ExecContext& ctx, const Norm
 
 void qk_norm_forward(const RowKernels& kernels, const ExecContext& ctx, const QkNormArgs& a) noexcept {
   const OneTypeKernels* typed = kernels_of(kernels, a.x.dtype);
-  if (typed == nullptr || a.gain) return ref::qk_norm_forward(ctx, a);
+  if (typed == nullptr || a.gain) return fall_back(ctx, "qk_norm_forward", ref::qk_norm_forward, a);
   for_rows(ctx, a.x.rows(), a.n_head * a.head_dim, [&](int64_t n) {
     for (int64_t h = 0; h < a.n_head; ++h) {
       const float rstd = typed->qk_norm(head_at(a.x, n, h, a.head_dim), a.head_dim, a.eps);
@@ -108,7 +109,8 @@ void qk_norm_forward(const RowKernels& kernels, const ExecContext& ctx, const Qk
 void qk_norm_backward(const RowKernels& kernels, const ExecContext& ctx,
                       const QkNormBackwardArgs& a) noexcept {
   const OneTypeKernels* typed = kernels_of(kernels, a.dx.dtype);
-  if (typed == nullptr || a.gain || !all(a.dx.dtype, a.y)) return ref::qk_norm_backward(ctx, a);
+  if (typed == nullptr || a.gain || !all(a.dx.dtype, a.y))
+    return fall_back(ctx, "qk_norm_backward", ref::qk_norm_backward, a);
   for_rows(ctx, a.dx.rows(), a.n_head * a.head_dim, [&](int64_t n) {
     for (int64_t h = 0; h < a.n_head; ++h) {
       typed->qk_norm_backward(head_at(a.dx, n, h, a.head_dim), head_at(a.y, n, h, a.head_dim), a.head_dim,

@@ -7,7 +7,7 @@ namespace gpt::drivers {
 void scatter_rows(const RowKernels& kernels, const ExecContext& ctx, const ScatterRowsArgs& a) noexcept {
   const bool quantized = a.dst.dtype == DType::i8;
   const bool has = is_activation(a.src.dtype) && (quantized ? all_f32(a.scale) : is_activation(a.dst.dtype));
-  if (!has) return ref::scatter_rows(ctx, a);
+  if (!has) return fall_back(ctx, "scatter_rows", ref::scatter_rows, a);
   const int64_t cols = a.src.cols();
   if (cols == 0) return;
   const Stored from = stored_type(a.src.dtype);

@@ -25,7 +25,8 @@ void linear_forward(const ExecContext& ctx, const LinearArgs& args) noexcept {
   if (args.packed && is_quantized(args.packed.dtype)) return quant::linear_forward(ctx, args);
   if (is_quantized(args.w.dtype)) return quant::linear_forward_rows(ctx, args);
   const DType compute = compute_type(args.w, args.packed, args.compute);
-  if (!gemm::has_layout(isa, compute)) return reference().linear_forward(ctx, args);
+  if (!gemm::has_layout(isa, compute))
+    return fall_back(ctx, "linear_forward", reference().linear_forward, args);
   gemm::gemm(ctx, isa,
              {.compute = compute,
               .y = args.y,
@@ -42,7 +43,7 @@ void linear_backward_input(const ExecContext& ctx, const LinearBackwardInputArgs
   const bool in_blocks = is_quantized(args.w.dtype);
   const DType compute = in_blocks ? DType::f32 : compute_type(args.w, args.packed);
   if (args.dx.dtype == DType::f64 || !gemm::has_layout(isa, compute))
-    return reference().linear_backward_input(ctx, args);
+    return fall_back(ctx, "linear_backward_input", reference().linear_backward_input, args);
   gemm::gemm(ctx, isa,
              {.compute = compute,
               .y = args.dx,
@@ -59,20 +60,22 @@ void linear_backward_input(const ExecContext& ctx, const LinearBackwardInputArgs
 template <Isa isa>
 void linear_backward_weight(const ExecContext& ctx, const LinearBackwardWeightArgs& args) noexcept {
   if (args.dw.dtype == DType::f64 || !gemm::has_layout(isa, args.compute))
-    return reference().linear_backward_weight(ctx, args);
+    return fall_back(ctx, "linear_backward_weight", reference().linear_backward_weight, args);
   gemm::weight_gradient(ctx, isa, args);
 }
 
 template <Isa isa>
 void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& args) noexcept {
   if (is_quantized(args.dst.dtype)) return quant::pack_matrix(ctx, args);
-  if (!gemm::has_layout(isa, args.dst.dtype)) return reference().pack_matrix(ctx, args);
+  if (!gemm::has_layout(isa, args.dst.dtype))
+    return fall_back(ctx, "pack_matrix", reference().pack_matrix, args);
   gemm::pack_weights(ctx, isa, args);
 }
 
 template <Isa isa>
 void syrk(const ExecContext& ctx, const SyrkArgs& args) noexcept {
-  if (args.y.dtype == DType::f64 || !gemm::has_layout(isa, args.compute)) return reference().syrk(ctx, args);
+  if (args.y.dtype == DType::f64 || !gemm::has_layout(isa, args.compute))
+    return fall_back(ctx, "syrk", reference().syrk, args);
   gemm::syrk(ctx, isa, args);
 }
 
