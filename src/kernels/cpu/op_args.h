@@ -2,6 +2,7 @@
 
 // Arguments of ops as the CPU reads them.
 
+#include "kernels/kernel_table.h"
 #include "kernels/unwrap.h"
 
 namespace gpt {
