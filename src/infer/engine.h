@@ -32,7 +32,7 @@ struct Request {
   int64_t logprobs = -1;                        // -1: none; 0: of the chosen token; k: and of the k likeliest
   int adapter = -1;                             // one of the model's; -1: none
   std::shared_ptr<const void> owner = nullptr;  // kept until the request has ended: of the adapter, say
-  uint64_t salt = 0;  // it shares cached beginnings with requests of the same salt alone
+  uint64_t salt = 0;  // the request shares cached prefixes only with requests of the same salt
   // What the output may be; null: anything. Each request works with a copy, so that several may have the same
   // one.
   std::shared_ptr<const Constraint> constraint = nullptr;
