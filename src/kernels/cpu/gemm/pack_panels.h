@@ -4,8 +4,8 @@
 #include "kernels/cpu/simd/vec.h"
 #include "kernels/quant.h"
 
-// Packs micro-panels of words (the layout is drawn in kernels.h), and converts rows. Internal to the units
-// compiled once per instruction set.
+// Packs micro-panels of words (kernels.h shows the layout) and converts rows. Included only by sources that
+// are compiled once for each instruction set.
 //
 //   source contiguous along k                        source contiguous along the panel's columns
 //     four columns x kLanes words are loaded,          k_pack rows x kLanes columns are loaded,
@@ -26,7 +26,7 @@ using gemm::PackRowsArgs;
 GPT_INLINE void store_words(uint32_t* p, IVec v) {
   store(reinterpret_cast<float*>(p), as_floats(v));
 }
-// The first n, at most kLanes; n is a multiple of four. (Stores under a mask take several times as long.)
+// Stores the first n <= kLanes lanes; n is a multiple of four. (Masked stores take several times as long.)
 GPT_INLINE void store_words(uint32_t* p, IVec v, int64_t n) {
 #if defined(GPT_SIMD_AVX512)
   if (n == 16) return store_words(p, v);
@@ -89,7 +89,7 @@ GPT_INLINE void store_groups(uint32_t* p, int64_t step, IVec v, int64_t n) {
 #endif
 }
 
-// Columns [row, row + 4) of the panel, which are rows of the source: kLanes words of each at a time.
+// Packs columns [row, row + 4) of the panel, which are rows of the source, kLanes words of each at a time.
 template <class Words, class T>
 void transpose_four_rows(const PackPanelArgs& p, int64_t row) {
   constexpr int64_t kAhead = 8;  // rows to prefetch: the hardware prefetcher stops at the end of a row
@@ -132,7 +132,7 @@ void pack_panel_transposing(const PackPanelArgs& p) {
   }
 }
 
-// Up to kLanes columns of a panel from a source with rows along k: all of them, or `count` of `width`.
+// Packs up to kLanes columns of a panel from a source with rows along k: all of them, or `count` of `width`.
 template <class Words, class T, bool kWhole, bool kSums>
 void pack_panel_columns(const PackPanelArgs& p, int64_t first) {
   constexpr int64_t kAhead = 64;  // rows to prefetch, which may be pages apart
@@ -199,7 +199,7 @@ void pack_rows_as(const PackRowsArgs& p) {
 }
 
 template <class To, class From>
-void convert_rows(ConvertArgs p) {  // a copy, which no store to dst can change
+void convert_rows(ConvertArgs p) {  // by value, so that stores to dst cannot alias it
   for (int64_t r = 0; r < p.rows; ++r) {
     const auto* src = static_cast<const From*>(p.src) + r * p.src_ld;
     auto* dst = static_cast<To*>(p.dst) + r * p.dst_ld;
