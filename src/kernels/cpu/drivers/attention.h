@@ -55,7 +55,7 @@ inline uint32_t dropout_threshold(const AttentionShape& s) {
   return static_cast<uint32_t>(s.dropout.p * 0x1p32);
 }
 
-// Scores are powers of two inside the kernels.
+// The kernels compute softmax to base 2.
 inline constexpr double kLog2E = 1.4426950408889634;
 inline constexpr double kLn2 = 0.6931471805599453;
 

@@ -115,7 +115,7 @@ struct Kernels {
   void (*micro_kernel)(const MicroKernelArgs&);
   void (*convert)(const ConvertArgs&);
   void (*dequantize)(const UnpackedBlock&,
-                     float* dst);  // the 32 numbers of a block, as dequantize_block has them
+                     float* dst);  // dequantizes 32 values, with the results of dequantize_block
   // Maximum words of a block of k, whose products are summed before they are added to C. This rounds less
   // than one long sum; shorter blocks would access C more often.
   int64_t max_kc = 512;

@@ -12,9 +12,10 @@
 //     transposed in registers in 4 x 4 words,          interleaved to words where k_pack is 2,
 //     and stored four columns at a time                and stored kLanes columns at a time
 //
-// Words, the word type, has kPack, the elements of a word; from_row(): kLanes words that follow each other
-// along k, of elements p[0], p[1], ..., or of the first n of them and zeros; and from_columns(): one word of
-// each of kLanes columns, of their elements in row `low` and, where kPack is 2, in row `high` (null: zeros).
+// The word type Words provides: kPack, the number of elements of a word; from_row(), which returns kLanes
+// consecutive words along k of elements p[0], p[1], ..., or of the first n elements padded with zeros; and
+// from_columns(), which returns one word of each of kLanes columns, from row `low` and, if kPack is 2, row
+// `high` (null: zeros).
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 namespace {

@@ -69,7 +69,7 @@ void kernel_k_contiguous(const MicroKernelArgs& t) {
       } else {
         w[i] = as_floats(n >= kLanes ? ExactWords::from_row(row) : ExactWords::from_row(row, n));
       }
-      __builtin_prefetch(row + kLanes * t.b_ld, 0, 2);  // of the next columns
+      __builtin_prefetch(row + kLanes * t.b_ld, 0, 2);  // the next columns
     }
     transpose(w);
     const auto add = [&](int64_t j) GPT_ALWAYS_INLINE {

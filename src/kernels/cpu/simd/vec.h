@@ -14,12 +14,12 @@
 #include <cstddef>
 #include <cstdint>
 
-// A thin layer over one instruction set: Vec is 8 floats (AVX2 + FMA) or 16 (AVX-512), and + - * / work
-// on it. Included only by the sources of cpu/simd, which are compiled once per instruction set.
+// A thin layer over an instruction set: Vec holds 8 floats (AVX2 + FMA) or 16 (AVX-512) and supports + - * /.
+// Included only by sources that are compiled once for each instruction set.
 //
-// Everything here is internal to the translation unit and always inlined, and nothing of the standard
-// library's templates is used: a weak symbol compiled for AVX-512 could otherwise be the copy that the
-// linker keeps for every caller, and crash older CPUs.
+// Everything here has internal linkage and is always inlined. Templates of the standard library are not
+// allowed: the linker could keep the AVX-512 copy of a weak symbol for every caller, which would crash older
+// CPUs.
 #if defined(GPT_SIMD_AMX)
 #define GPT_SIMD_NAMESPACE simd_amx
 #elif defined(GPT_SIMD_BF16)
@@ -40,7 +40,7 @@
 #define GPT_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-// The intrinsic of the instruction set: _mm512_NAME or _mm256_NAME; and with the suffix of integers.
+// The intrinsic of the instruction set: _mm512_NAME or _mm256_NAME; the second macro adds the integer suffix.
 #if defined(GPT_SIMD_AVX512)
 #define GPT_MM(name) _mm512_##name
 #define GPT_MM_SI(name) _mm512_##name##_si512
@@ -226,7 +226,7 @@ GPT_INLINE void clear(Vec (&acc)[R][V]) {
   }
 }
 
-// Stands for a mask of all lanes, so that one loop body serves whole vectors and the tail.
+// A mask of all lanes, so that one loop body handles whole vectors and the tail.
 struct AllLanes {};
 template <class E>
 GPT_INLINE Vec load(const E* p, AllLanes) {
@@ -246,8 +246,8 @@ GPT_INLINE void for_vectors(int64_t n, Body body) {
   if (i < n) body(i, first_lanes(n - i));
 }
 
-// The same for sums: body(k, i, lanes) with k in 0..3 taking turns, so that four accumulators hide the
-// latency of an addition. The turns depend on n alone.
+// The same for sums: calls body(k, i, lanes) with k cycling through 0..3, so that four accumulators hide the
+// latency of an addition. The sequence depends only on n.
 template <class Body>
 GPT_INLINE void for_vectors_by_4(int64_t n, Body body) {
   int64_t i = 0;
