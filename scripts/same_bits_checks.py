@@ -132,7 +132,7 @@ def write_lines(path, objects):
     path.write_text("".join(json.dumps(o) + "\n" for o in objects))
 
 
-# Each function below adds checks of one kind: add(name, run), where run(gpt) returns a dict of what is compared.
+# Each function below adds checks of one kind with add(name, run). run(gpt) returns a dict of the values to compare.
 
 
 def add_families(add):

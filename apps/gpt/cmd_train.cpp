@@ -105,7 +105,7 @@ int print_config(const TrainArguments& a, const ConfigFlags& flags) {
 int run(TrainArguments a, const ConfigFlags& flags) {
   if (a.print_config) return print_config(a, flags);
   install_ending_signals();
-  world();  // before anything is said of a run that cannot begin
+  world();  // fails before any output if the ranks cannot be connected
   TrainRequest request;
   if (!a.resume) {
     const TrainSources sources = chosen_sources(a, flags);

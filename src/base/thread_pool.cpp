@@ -88,7 +88,7 @@ class ThreadPool::Workers {
   std::vector<std::thread> threads_;
 };
 
-// Spinning on a shared CPU only delays the others.
+// Spinning on a CPU that other threads need would delay them.
 ThreadPool::Workers::Workers(int n) : size_(n), spin_(n < available_cpus()) {
   threads_.reserve(static_cast<size_t>(n));
   for (int i = 1; i <= n; ++i) {

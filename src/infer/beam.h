@@ -10,29 +10,29 @@
 namespace gpt {
 
 struct BeamOptions {
-  int64_t width = 5;                  // beams kept, 1 to the model's slots
+  int64_t width = 5;                  // number of beams, 1 to the model's slots
   int64_t steps = 50;                 // tokens to add, >= 0
-  std::vector<int32_t> eos_ids = {};  // end a beam; none by default
+  std::vector<int32_t> eos_ids = {};  // ids that end a beam
   double length_penalty = 0;          // score = sum of log-probabilities / length ^ penalty; 0 = off
   ContextPolicy context = ContextPolicy::stop;
-  int64_t prefill_chunk = 512;  // most tokens in one forward call; no effect on results
-  int adapter = -1;             // one of the model's; -1: none
+  int64_t prefill_chunk = 512;  // maximum tokens of a forward call; no effect on results
+  int adapter = -1;             // adapter of the model; -1: none
 };
 
 struct Beam {
-  std::vector<int32_t> ids;  // what was generated, an ending EOS included
-  double log_prob = 0;       // natural, of all ids given the prompt
-  double score = 0;          // what beams are ranked by
+  std::vector<int32_t> ids;  // generated ids, including a final EOS
+  double log_prob = 0;       // natural log-probability of all ids given the prompt
+  double score = 0;          // ranking score
   FinishReason finish = FinishReason::length;
 };
 
-// Beam search: each beam proposes its `width` likeliest tokens, and the `width` best of all proposals
-// stay; ties go to the better-ranked parent, then to the lower id. A beam that ended stays as it is and
-// competes with its score. Log-probabilities are the model's own, without penalties or temperature.
+// Beam search. Each beam proposes its `width` most likely tokens, and the `width` best proposals are kept;
+// ties go to the better-ranked parent, then to the lower id. A finished beam is kept unchanged and competes
+// with its score. Log-probabilities are those of the model, without penalties or temperature.
 //
-// Returns the beams, best first: `width` of them, or fewer where the vocabulary allows fewer. Uses the
-// model's slots 0 .. width - 1. Throws UsageError for invalid options and Error for the prompt as
-// `generate` does.
+// Returns the beams, best first: `width` of them, or fewer if the vocabulary is too small. Uses slots 0 to
+// width - 1 of the model. Throws UsageError for invalid options and Error for an invalid prompt, like
+// `generate`.
 std::vector<Beam> beam_search(SequenceModel& model, std::span<const int32_t> prompt,
                               const BeamOptions& options);
 

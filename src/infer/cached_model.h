@@ -4,11 +4,10 @@
 
 namespace gpt {
 
-// A model with a key/value cache, as generation sees it. Refers to `inference`, which outlives it; one
-// call at a time.
+// Implements SequenceModel with an Inference and its KV cache. `inference` must outlive it. Not thread-safe.
 class CachedModel : public SequenceModel {
  public:
-  // slides: whether `inference` was made with its sliding window on. adapter: of sequences that name none.
+  // slides: whether `inference` was made with Options::slide. adapter: default adapter of sequences.
   CachedModel(Inference& inference, bool slides, int adapter = -1)
       : inference_(inference), slides_(slides), adapter_(adapter) {}
 

@@ -8,16 +8,16 @@
 
 namespace gpt {
 
-// Proposes what a smaller model of the same tokens finds likeliest. Its slots follow those of the engine:
-// each holds the sequence of the slot with the same number as far as it was asked about it, and takes back
-// what the engine's model did not draw.
+// Drafts the most likely tokens of a smaller model with the same vocabulary. Its slots mirror those of the
+// engine: each holds the sequence of the engine's slot with the same number, as of the last call, and is
+// truncated if the engine's model sampled a different token.
 //
-// It proposes nothing for a sequence beyond its own context, or one token where its window slides: there is
-// no way back. Nor does it while it still reads a long prompt, at most step_rows ids between two steps, or
-// where it lacks memory.
+// Drafts no tokens for a sequence beyond its own context (one token if its window slides, since a slid window
+// cannot be truncated), while it computes a long prompt (at most step_rows ids between two steps), or if it
+// lacks memory.
 class DraftProposer final : public Proposer {
  public:
-  // vocab_size: ids from here on are never proposed. Refers to the model, whose slots are emptied.
+  // vocab_size: ids >= vocab_size are never drafted. Keeps a reference to the model and resets its slots.
   DraftProposer(SequenceModel& model, int64_t vocab_size, int64_t step_rows);
 
   bool has(const Ask& ask) override;
@@ -27,8 +27,8 @@ class DraftProposer final : public Proposer {
  private:
   struct Slot {
     bool open = false;
-    size_t certain = 0;            // ids of the sequence when it was last asked about
-    std::vector<int32_t> guessed;  // what was appended after them
+    size_t certain = 0;            // ids of the sequence at the last call
+    std::vector<int32_t> guessed;  // draft tokens appended after them
   };
   Slot& at(int slot) { return slots_[static_cast<size_t>(slot)]; }
   void open(const Ask& ask);
@@ -43,7 +43,7 @@ class DraftProposer final : public Proposer {
   SamplingParams greedy_;
   std::vector<Slot> slots_;
   std::vector<SequenceModel::Append> batch_;
-  std::vector<const Ask*> active_, next_;  // whose next token the model is asked for
+  std::vector<const Ask*> active_, next_;  // sequences that need another draft token
   std::vector<Draw> draws_;
   Buffer logits_;
 };

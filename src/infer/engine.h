@@ -18,86 +18,85 @@
 
 namespace gpt {
 
-// A prompt to continue, once.
+// A prompt to complete once, with its options.
 struct Request {
   std::vector<int32_t> prompt;
-  int64_t max_tokens = 50;  // new ones, >= 1
+  int64_t max_tokens = 50;  // new tokens, >= 1
   SamplingParams sampling = {};
-  // The token at position i of the output is drawn from RandomStream(seed, RandomSite::sample, i, number).
+  // The token at position i of the output is sampled with RandomStream(seed, RandomSite::sample, i, number).
   uint64_t seed = 0;
   uint64_t number = 0;
-  std::vector<int32_t> eos_ids = {};   // end it (FinishReason::eos); ids beyond the vocabulary never do
-  std::vector<int32_t> stop_ids = {};  // end it too (FinishReason::stop)
+  std::vector<int32_t> eos_ids = {};   // end the sequence (FinishReason::eos); invalid ids are ignored
+  std::vector<int32_t> stop_ids = {};  // end the sequence (FinishReason::stop)
   ContextPolicy context = ContextPolicy::stop;
-  int64_t logprobs = -1;                        // -1: none; 0: of the chosen token; k: and of the k likeliest
-  int adapter = -1;                             // one of the model's; -1: none
-  std::shared_ptr<const void> owner = nullptr;  // kept until the request has ended: of the adapter, say
-  uint64_t salt = 0;  // it shares cached beginnings with requests of the same salt alone
-  // What the output may be; null: anything. Each request works with a copy, so that several may have the same
-  // one.
+  int64_t logprobs = -1;                        // -1: none; 0: the sampled token; k: also the top k
+  int adapter = -1;                             // adapter of the model; -1: none
+  std::shared_ptr<const void> owner = nullptr;  // kept alive until the request ends, e.g. the adapter
+  uint64_t salt = 0;  // the request shares cached prefixes only with requests of the same salt
+  // Restricts the output; null: no restriction. Each request works with a copy, so requests can share one.
   std::shared_ptr<const Constraint> constraint = nullptr;
 };
 
-// One new token of a request, the ending one (EOS, a stop id) included.
+// One new token of a request. The token that ends it (EOS or a stop id) is also reported.
 struct Event {
   int64_t request = 0;
-  int32_t id = -1;                     // none with FinishReason::error
-  const Logprobs* logprobs = nullptr;  // null unless asked for
-  std::optional<FinishReason> finish;  // set when this is the request's last event
-  std::string_view error = {};         // with FinishReason::error: what went wrong
-  int64_t reused = 0;                  // ids of the request's prompt that were known when it began
-  // Of this request so far: tokens that were proposed, and those of them that were drawn.
+  int32_t id = -1;                     // -1 with FinishReason::error
+  const Logprobs* logprobs = nullptr;  // null unless requested
+  std::optional<FinishReason> finish;  // set if this is the request's last event
+  std::string_view error = {};         // with FinishReason::error: the error message
+  int64_t reused = 0;                  // prompt ids found in the KV cache when the request started
+  // Draft tokens proposed so far for this request, and how many of them were accepted.
   int64_t proposed = 0, accepted = 0;
 };
 
-// Continues any number of requests together. Every step is one forward call over all active sequences:
-// one token of each that is generating, and with the rows that are left parts of prompts. Requests start,
-// end and are cancelled between any two steps.
+// Runs any number of requests concurrently (continuous batching). Every step is one forward call over all
+// active sequences: one token of each generating sequence, and chunks of prompts in the remaining rows.
+// Requests can start, end and be cancelled between any two steps.
 //
-// The tokens of a request and their log-probabilities depend on the model and the request alone, never on
-// what runs beside it, on the size of a step, on the memory, or on what was computed before it came.
+// The tokens of a request and their log-probabilities depend only on the model and the request, not on other
+// requests, the size of a step, memory, or earlier computation.
 //
-// Order. Requests start in the order of their submission, as slots and memory allow; none is dropped.
-// When memory runs out in the middle, the youngest sequences go back to the queue, and what they had
-// computed is computed again later. A request that begins like one whose prompt is being computed waits
-// for it where that saves work, so that a common beginning is computed once. So n samples of a prompt are
-// n requests with the same prompt and different numbers.
+// Order. Requests start in the order of submission, as slots and memory allow. No request is dropped. If
+// memory runs out, the youngest sequences return to the queue and are recomputed later. A request that shares
+// a prefix with a prompt in flight waits for it if that saves work, so common prefixes are computed once. n
+// samples of a prompt are n requests with the same prompt and different numbers.
 //
-// With speculation a forward call may bring a sequence several tokens. They come one by one, each drawn in a
-// step of its own as it would be without, and the sequence may be cancelled after each.
+// Speculation. A forward call may yield several tokens of a sequence. Each of them is sampled in its own
+// step, as it would be without speculation, and the sequence can be cancelled after each token.
 //
-// One thread at a time may call an engine; it uses all slots of the model.
+// Only one thread may call an engine at a time. The engine uses all slots of the model.
 class Engine {
  public:
   struct Options {
-    int64_t step_rows = 512;  // most ids in one forward call, >= 1
+    int64_t step_rows = 512;  // maximum ids of a forward call, >= 1
     Speculation speculation = {};
   };
-  // Refers to the model, which outlives it.
+  // The model must outlive the engine.
   Engine(SequenceModel& model, Options options);
 
-  // Queues a request and returns what names it from now on: requests count from 0. Throws UsageError for
-  // invalid options, Error for a prompt that is empty, holds ids outside the vocabulary or (policy stop)
-  // exceeds the context.
+  // Queues a request and returns its number, counted from 0. Throws UsageError for invalid options. Throws
+  // Error for a prompt that is empty, contains ids outside the vocabulary, or (policy stop) exceeds the
+  // context.
   int64_t submit(Request request);
-  // Ends a request now, without further events; false when it is not (or no longer) known.
+  // Ends a request immediately, without further events. Returns false if the request is unknown or has ended.
   bool cancel(int64_t request);
 
-  // From the next step on, as many rows are for prompts where sequences generate beside them; otherwise all
-  // are. 0: prompts wait for a step.
+  // Limits the rows for prompts in steps that also have generating sequences, from the next step on. 0:
+  // prompts wait while sequences generate.
   void limit_prompts(int64_t rows) { prompt_rows_ = rows; }
-  // What the last step did.
+  // The work of the last step.
   struct Work {
-    int64_t generating = 0;   // sequences
-    int64_t prompt_rows = 0;  // of others
-    int64_t prompts = 0;      // these, and those that wait
+    int64_t generating = 0;   // generating sequences
+    int64_t prompt_rows = 0;  // rows of prompts
+    int64_t prompts = 0;      // unfinished prompts, including queued requests
   };
   const Work& last_work() const { return work_; }
 
-  // One step. Returns what it produced, at most one token of a request, in the order of the batch; valid
-  // until the next call. A step may produce nothing while prompts are computed. Must not be called when idle.
+  // Runs one step. Returns its events, at most one for each request, in batch order; valid until the next
+  // call. A step that only computes prompts may return none. Must not be called when idle.
   std::span<const Event> step();
-  // Whether the next step needs no forward call: it draws tokens whose logits the last one has brought.
+  // Returns whether the next step needs no forward call, because the last one computed the logits it samples
+  // from.
   bool draws_more() const { return !drawing_.empty(); }
   bool idle() const { return running_.empty() && waiting_.empty(); }
 
@@ -106,11 +105,11 @@ class Engine {
 
   struct Counts {
     int64_t steps = 0;        // forward calls
-    int64_t computed = 0;     // ids that went through the model
-    int64_t reused = 0;       // ids that did not have to
-    int64_t preemptions = 0;  // sequences sent back to the queue
-    int64_t proposed = 0;     // ids that were computed since they were likely to be drawn
-    int64_t accepted = 0;     // and that were drawn
+    int64_t computed = 0;     // ids computed by the model
+    int64_t reused = 0;       // ids found in the KV cache
+    int64_t preemptions = 0;  // sequences that returned to the queue
+    int64_t proposed = 0;     // draft tokens computed
+    int64_t accepted = 0;     // draft tokens accepted
   };
   const Counts& counts() const { return counts_; }
 
@@ -120,13 +119,13 @@ class Engine {
     Request request;
     std::vector<int32_t> ids;  // prompt and output
     std::unique_ptr<Constraint> constraint;
-    std::vector<int32_t> end_ids;  // with a constraint: those of the request that are in the vocabulary
+    std::vector<int32_t> end_ids;  // with a constraint: the request's valid stop and EOS ids
     int slot = -1;
-    size_t base = 0;                     // the slot holds ids from here on
-    std::optional<int64_t> reused = {};  // of the prompt, when it first began
+    size_t base = 0;                     // index of the slot's first id in `ids`
+    std::optional<int64_t> reused = {};  // prompt ids reused when the sequence first started
     bool ended = false;
-    // In a step that draws: the last id, and what was proposed to follow it; the row of the logits after it;
-    // how many tokens were drawn. The slot holds all of `fed` until they are drawn.
+    // In a step that samples. fed: the last id and the draft tokens after it, all held by the slot until they
+    // are sampled; row: the row of the logits after the last id; drawn: number of tokens sampled.
     std::vector<int32_t> fed = {};
     int64_t row = 0;
     size_t drawn = 0;
@@ -168,9 +167,9 @@ class Engine {
   std::deque<Handle> waiting_;   // oldest first
   std::vector<int> free_slots_;
   std::vector<SequenceModel::Append> batch_;
-  std::vector<Sequence*> drawing_;  // whose next token the step draws
+  std::vector<Sequence*> drawing_;  // sequences that sample a token in this step
   std::vector<Draw> draws_;         // [most_running_]
-  Buffer logits_;                   // of the last forward call
+  Buffer logits_;                   // memory of the last forward call's logits
   TensorView step_logits_;          // [rows, V]
   std::optional<Speculator> speculator_;
   std::vector<Speculator::Candidate> candidates_;

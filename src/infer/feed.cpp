@@ -73,7 +73,7 @@ void cut_batch(std::span<const SequenceModel::Append> appends, int64_t rows,
     for (int64_t rows_left = rows; next < appends.size() && rows_left > 0;) {
       const SequenceModel::Append& a = appends[next];
       const std::span<const int32_t> left = a.ids.subspan(at);
-      // A full slot gets an id all the same: the model has the error for it.
+      // Pass at least one id even to a full slot, so that the model reports the error.
       const int64_t n = std::min({std::ssize(left), rows_left, std::max<int64_t>(1, room(a.slot))});
       const int64_t rest = std::ssize(left) - n;
       batch.push_back(

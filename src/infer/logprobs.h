@@ -13,15 +13,15 @@ struct TokenLogprob {
   double logprob = 0;
 };
 
-// One position's natural log-probabilities, those of the model: log-softmax of the logits before bias,
-// penalties, temperature and filters. The token that was chosen and the likeliest ones (which may include
-// it), likeliest first, ties by lowest id.
+// Natural log-probabilities of one position: log-softmax of the model's logits, before bias, penalties,
+// temperature and filters. Contains the sampled token, and the top tokens (which may include it) in order of
+// falling probability, ties by lowest id.
 struct Logprobs {
   TokenLogprob chosen;
   std::vector<TokenLogprob> top;
 };
 
-// The first k of candidates whose scores are logits. Sorts them.
+// Sorts candidates, whose scores are logits, and stores the log-probabilities of the first k in `result`.
 void rank(std::span<TokenScore> candidates, int64_t k, double log_sum, std::vector<TokenLogprob>& result);
 
 }  // namespace gpt

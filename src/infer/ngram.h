@@ -8,15 +8,15 @@
 
 namespace gpt {
 
-// Where the last tokens of a sequence stood before in it. It learns of a token once, however long the
-// sequence is, and holds at most 1 MiB: of longer sequences it forgets n-grams by and by.
+// Finds earlier occurrences of the last tokens of a sequence. Indexes each token once and uses at most 1 MiB;
+// for longer sequences, older n-grams are gradually overwritten.
 class NgramIndex {
  public:
-  // The longest and the shortest run of last tokens that is looked up.
+  // Lengths of the longest and the shortest n-gram to look up.
   static constexpr size_t kLongest = 4, kShortest = 2;
 
-  // Where the latest earlier occurrence of the longest known run of last tokens ends: the index of the id
-  // after it; 0: there is none. ids: those of the last call, and more.
+  // Looks up the longest known n-gram at the end of `ids`. Returns the index of the id after its latest
+  // earlier occurrence, or 0 if there is none. ids: must extend the ids of the last call.
   size_t find(std::span<const int32_t> ids);
   void clear();
 
@@ -24,14 +24,14 @@ class NgramIndex {
   void learn(std::span<const int32_t> ids);
   uint32_t& entry(std::span<const int32_t> ngram);
 
-  // By the hash of an n-gram: the index of the id after its latest occurrence; 0: none. Others may have the
-  // same entry, so what it says is compared with the ids.
+  // Hash table: the index of the id after the latest occurrence of an n-gram; 0: none. N-grams can collide,
+  // so a match is verified against the ids.
   std::vector<uint32_t> after_;
-  size_t learned_ = 0;  // n-grams that end before this index are in
+  size_t learned_ = 0;  // n-grams that end before this index are indexed
 };
 
-// Proposes what followed the last tokens of a sequence when they last stood in it: prompt look-up (Saxena
-// 2023).
+// Prompt lookup (Saxena 2023): drafts the tokens that followed the previous occurrence of the sequence's last
+// tokens.
 class NgramProposer final : public Proposer {
  public:
   explicit NgramProposer(int slots) : indices_(static_cast<size_t>(slots)) {}

@@ -7,24 +7,24 @@
 
 namespace gpt {
 
-// Asks select_candidates for rows of logits and holds what it finds. Used again and again it allocates
-// nothing once it has seen its largest call.
+// Calls the op select_candidates for rows of logits and stores the results. Reuses its memory: only a call
+// larger than all before it allocates.
 class Selector {
  public:
   Selector(const Backend& backend, int64_t vocab_size);
 
-  // What is asked; where scores go is decided here.
+  // The input of `run`, which sets scores_row of the rows.
   std::vector<SelectRow> rows;
   std::vector<ScoreChange> changes;
-  std::vector<uint64_t> allowed;  // rows of ceil(V/64) words, for those with an allowed_row
+  std::vector<uint64_t> allowed;  // token masks of ceil(V/64) words, for rows with an allowed_row
 
-  // logits [N,V] in memory of the backend, as long as results are read.
+  // Runs the op. logits: [N,V] in memory of the backend; must stay valid while results are read.
   void run(const TensorView& logits);
 
-  // Of rows[i]. Throws Error when a logit is NaN or infinite.
+  // Returns the result of rows[i]. Throws Error if a logit is NaN or infinite.
   const Selection& selection(size_t i) const;
-  std::span<TokenScore> candidates(size_t i);  // all of them
-  // The scores of all V tokens, of a row that asks for neither candidates nor log_sum.
+  std::span<TokenScore> candidates(size_t i);  // the candidates of rows[i]
+  // Returns the scores of all V tokens. Requires a row with neither candidates nor log_sum.
   std::span<const float> scores(size_t i) const;
   // Returns the logits of tokens, valid until the next call. Waits for the device once.
   struct Token {
@@ -46,7 +46,7 @@ class Selector {
   std::vector<Selection> selections_;
   std::vector<TokenScore> candidates_;
   std::vector<const float*> host_scores_;  // by row; null: its scores are not read
-  std::vector<float> score_copies_;        // of a device
+  std::vector<float> score_copies_;        // downloaded from a device
   std::vector<float> token_logits_;
   DeviceArray<SelectRow> device_rows_;
   DeviceArray<ScoreChange> device_changes_;

@@ -13,62 +13,62 @@
 
 namespace gpt {
 
-// Speculative decoding: a step computes the logits after tokens that are only likely to come, and those that
-// do come then cost no step of their own. Results are the same bits as without.
+// Options of speculative decoding. A step also computes the logits after draft tokens; accepted draft tokens
+// then need no step of their own. Results are bit-identical to those without speculation.
 struct Speculation {
   enum class Source : uint8_t {
     off,
-    ngram,  // what followed the last tokens when they last stood in the sequence
-    draft   // what a smaller model finds likeliest
+    ngram,  // tokens that followed an earlier occurrence of the last tokens in the sequence
+    draft   // the most likely tokens of a smaller model
   };
   Source source = Source::off;
-  int64_t max_tokens = 16;  // proposed for a sequence in a step, 1 to kMostProposals
-  // With Source::draft: a model of the same tokens, with as many slots as the engine's model; outlives the
-  // engine, which uses all its slots.
+  int64_t max_tokens = 16;  // maximum draft tokens of a sequence in a step, 1 to kMostProposals
+  // With Source::draft: a model with the same vocabulary and as many slots as the engine's model. Must
+  // outlive the engine, which uses all of its slots.
   SequenceModel* draft = nullptr;
-  double draft_cost = 0;  // of one of its steps, relative to the model's
-  // Learn what a step costs from the time it takes; else the first guess of StepCost stays.
+  double draft_cost = 0;  // cost of a step of the draft model, relative to a step of the model
+  // Estimate the cost of a step from measured times; else use the initial estimate of StepCost.
   bool measures_steps = true;
 };
 Speculation::Source parse_speculation(std::string_view name);  // "off", "ngram", "draft", else UsageError
 
-// How often the proposals for a sequence came true of late.
+// The recent acceptance rate of the draft tokens of a sequence.
 class Acceptance {
  public:
   void learn(int64_t proposed, int64_t accepted);
-  // The probability that a proposed token is drawn, where those before it were.
+  // Returns the estimated probability that a draft token is accepted, given that those before it were.
   double rate() const { return hits_ / tries_; }
-  // A step in which nothing was proposed since it would not pay. True where one token is proposed all the
-  // same, to find out whether that has changed: once in `interval` steps.
+  // Called for a step in which drafting would not pay. Returns true once in `interval` steps: then one token
+  // is drafted to find out whether the acceptance rate has changed.
   bool tries_again(double interval);
 
  private:
-  // The first guesses are few.
+  // Low initial weights, so that measurements soon dominate.
   double hits_ = 0.5, tries_ = 1;
-  double waited_ = std::numeric_limits<double>::infinity();  // so the first trial is at once
+  double waited_ = std::numeric_limits<double>::infinity();  // so that the first trial is immediate
 };
 
-// Decides how many tokens are proposed for each sequence of a step, and has them proposed.
+// Decides the number of draft tokens for each sequence of a step, and calls the drafter.
 //
-// The rule. A step costs as much as some rows, for reading the weights (StepCost), and one for each row that
-// it computes; a step of the draft model its share of that. A further token is proposed for a sequence as
-// long as its probability is larger than what it adds to the cost, relative to what the tokens of the step
-// cost so far. So many are proposed where many came true and few sequences run, and none where the rows of a
-// step are worth more than reading the weights less often. Where none would pay one is proposed now and then;
-// that takes about a hundredth of the time.
+// Rule. The cost of a step, in rows, is a constant for reading the weights (StepCost) plus the number of
+// computed rows; a step of the draft model costs its share of that. A sequence gets another draft token as
+// long as the token's acceptance probability exceeds its added cost, relative to the cost per token of the
+// step so far. This yields many draft tokens if acceptance is high and few sequences run, and none if
+// computing rows costs more than it saves in reading weights. If no draft token pays, one is drafted
+// occasionally, which takes about 1 % of the time.
 class Speculator {
  public:
-  // Throws UsageError for invalid options, and for a draft model that cannot serve the model.
+  // Throws UsageError for invalid options or an unsuitable draft model.
   Speculator(const SequenceModel& model, const Speculation& options, int64_t step_rows);
 
   struct Candidate {
-    Proposer::Ask ask;  // most: what memory, context and max_tokens leave room for
+    Proposer::Ask ask;  // ask.most: the limit by memory, context and max_tokens
     Acceptance* acceptance = nullptr;
   };
-  // For sequences which, without proposals, get one token each in a step of `rows` rows. At most rows_left
-  // tokens are proposed in all.
+  // Drafts tokens for sequences that get one token each in a step of `rows` rows. Drafts at most rows_left
+  // tokens in total.
   void propose(std::span<Candidate> candidates, int64_t rows, int64_t rows_left);
-  // After a step.
+  // Called after a step with its rows and duration.
   void learn(int64_t rows, double seconds) {
     if (options_.measures_steps) step_cost_.learn(rows, seconds);
   }
@@ -76,7 +76,7 @@ class Speculator {
   int64_t max_tokens() const { return options_.max_tokens; }
 
  private:
-  double token_cost() const;  // of a proposal, in rows
+  double token_cost() const;  // cost of a draft token, in rows
   int64_t worth(Candidate& candidate, double& tokens, double& cost) const;
 
   Speculation options_;

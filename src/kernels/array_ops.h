@@ -11,13 +11,13 @@
 
 namespace gpt {
 
-// out = a + b. out may be either, when their types are equal.
+// out = a + b. out may be a or b if it has the same dtype.
 struct AddArgs {
   TensorView out, a, b;  // act
   GPT_FIELDS(out, a, b)
 };
 
-// out = a_scale a (+ b_scale b). out may be a or b of its type.
+// out = a_scale a (+ b_scale b). out may be a or b if it has the same dtype.
 struct ScaledSumArgs {
   TensorView out, a;        // [N,C] act
   TensorView a_scale;       // [1]
@@ -26,7 +26,8 @@ struct ScaledSumArgs {
   GPT_FIELDS(out, a, a_scale, b, b_scale)
 };
 
-// Of one term, scale x: dx = scale dout and dscale = the sum of dout x (+= with accumulate). dx may be dout.
+// Backward pass of one term, scale x: dx = scale dout (+= with accumulate), dscale = sum of dout x (+= with
+// accumulate_scale). dx may be dout.
 struct ScaledSumBackwardArgs {
   TensorView dout, x, scale;
   TensorView dx;
@@ -66,7 +67,7 @@ struct RangeSquaresArgs {
   GPT_FIELDS(x, ranges, sums)
 };
 
-// x = min(max(x, -limit), limit), in place; with a step the limit is multiplied with its loss_scale.
+// x = min(max(x, -limit), limit), in place. With a step, the limit is multiplied by its loss_scale.
 struct ClampArgs {
   TensorView x;
   double limit;
@@ -74,21 +75,21 @@ struct ClampArgs {
   GPT_FIELDS(x, limit, step)
 };
 
-// dst = src, converted; of the same shape. Rows of dst and src may be `ld` apart.
+// dst = src, converted to the dtype of dst. Equal shapes; rows of dst and src may have any row stride `ld`.
 struct ConvertArgs {
   TensorView dst, src;  // [N,C] act
   GPT_FIELDS(dst, src)
 };
 
-// Exchanges a and b, which do not overlap.
+// Swaps a and b, which must not overlap.
 struct SwapArgs {
-  TensorView a, b;  // [N,C] of one type
+  TensorView a, b;  // [N,C] of the same dtype
   GPT_FIELDS(a, b)
 };
 
-// index = the first element of x, row by row, that is NaN or infinite, or -1.
+// index = the index of the first element of x, row by row, that is NaN or infinite; -1 if there is none.
 struct FindNonfiniteArgs {
-  TensorView x;               // [N,C] act; a transposed one in the order of memory
+  TensorView x;               // [N,C] act; a transposed view is read in memory order
   DeviceSpan<int64_t> index;  // [1]
   GPT_FIELDS(x, index)
 };

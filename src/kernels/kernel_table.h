@@ -8,41 +8,40 @@
 
 namespace gpt {
 
-// Instruction sets of the CPU backend, each a superset of the one before: `ref` is the scalar reference
+// Instruction sets of the CPU backend, each a superset of the previous one: `ref` is the scalar reference
 // (portable C++), `avx512bf16` adds AVX512_BF16 and AVX512_VNNI, `amx` adds tiles for bf16 and int8.
 enum class Isa : uint8_t { ref, avx2, avx512, avx512bf16, amx };
 inline constexpr Isa kIsas[] = {Isa::ref, Isa::avx2, Isa::avx512, Isa::avx512bf16, Isa::amx};
 
-// The ops of a backend, one function each, and the memory that they need. The table is chosen once, when a
-// Backend is made.
+// The ops of a backend, as one function pointer for each op, and their memory requirements. The table is
+// chosen once, when a Backend is made.
 struct KernelTable {
-  // Name of the backend and its variant ("avx512"). Part of the identity of a distributed run: all ranks must
-  // have the same.
+  // Name of the backend and its variant ("avx512"). All ranks of a distributed run must have the same name.
   std::string_view name = "ref";
-  // Layout of packed weights: part of the key of a packed matrix. Isa of the CPU backend, as a number.
+  // Layout of packed weights, part of the key of a packed matrix. For the CPU backend, the Isa as a number.
   int layout = 0;
 #define GPT_OP_ENTRY(name, Args) void (*name)(const ExecContext&, const Args&) noexcept = nullptr;
   GPT_FOR_EACH_OP(GPT_OP_ENTRY)
 #undef GPT_OP_ENTRY
 
-  // Scratch memory of a call with sizes up to these; ops that are not named here need none.
-  // dtype: the widest type of the activations.
+  // Return the scratch memory for calls with sizes up to the given ones. All other ops need none.
+  // dtype: the widest dtype of the activations.
   ScratchNeed (*norm_backward_scratch)(int64_t rows, int64_t cols, DType dtype) = nullptr;
-  // Of x w^T, or of both products of the backward pass, in `dtype`: the type of the packed weights, or of
-  // `w`.
+  // For x w^T, or for both products of the backward pass. dtype: that of the packed weights, or of `w`.
   ScratchNeed (*linear_scratch)(int64_t rows, int64_t out, int64_t in, DType dtype, bool backward) = nullptr;
-  // max_q: queries of a sequence; max_kv: keys that a query sees; dtype: the widest type of the activations.
+  // max_q: maximum queries of a sequence; max_kv: maximum keys that a query sees; dtype: the widest dtype of
+  // the activations.
   ScratchNeed (*attention_scratch)(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
                                    DType dtype) = nullptr;
   ScratchNeed (*select_candidates_scratch)(int64_t vocab_size) = nullptr;
   ScratchNeed (*syrk_scratch)(int64_t rows, int64_t cols, DType compute) = nullptr;
 
-  // Bytes of a PackedMatrix; 0 if there is no packed form of this type and direction (quantized matrices have
-  // none for dy w): then the plain matrix is used.
+  // Returns the bytes of a PackedMatrix; 0 if this dtype and direction have no packed form, so that products
+  // use the plain matrix (quantized matrices have none for dy w).
   int64_t (*packed_bytes)(DType dtype, int64_t out, int64_t in, bool transposed) = nullptr;
 };
 
-// Device memory for ops that need it, provided by the caller so that ops never allocate.
+// Scratch memory on the device, provided by the caller so that ops never allocate.
 struct Scratch {
   std::byte* shared = nullptr;
   std::byte* threads = nullptr;
@@ -63,15 +62,15 @@ struct Scratch {
   }
 };
 
-// What an op needs besides its arguments. Passed down explicitly: there is no global pool or table.
+// The context of an op. Passed explicitly, because there is no global thread pool or table.
 struct ExecContext {
-  Device& device;    // gets the error of an op that fails
-  ThreadPool& pool;  // for ops of the CPU
+  Device& device;    // receives the sticky error of a failed op
+  ThreadPool& pool;  // used by CPU ops
   const KernelTable& kernels;
   Scratch scratch;
 };
 
-// Sets the sticky error of the device and returns from the op if a condition does not hold.
+// Sets the sticky error of the device and returns from the op if the condition is false.
 #define GPT_OP_REQUIRE(ctx, condition)                              \
   do {                                                              \
     if (!(condition)) {                                             \
@@ -80,7 +79,7 @@ struct ExecContext {
     }                                                               \
   } while (false)
 
-// Owns scratch memory of a given need; both regions are 64-byte aligned.
+// Owns scratch memory of a given size; both regions are 64-byte aligned.
 class Workspace {
  public:
   Workspace() = default;
@@ -97,22 +96,23 @@ class Workspace {
 
 ScratchNeed max_need(ScratchNeed a, ScratchNeed b);
 
-// Scratch memory of the op muon, which calls other ops of the table, for a matrix of this shape and type.
+// Returns the scratch memory of the op muon, which calls other ops of the table, for a matrix of this shape
+// and dtype.
 ScratchNeed muon_scratch(const KernelTable& table, int64_t rows, int64_t cols, DType dtype, DType compute);
 
-// Whether all elements of a view, of a floating-point type, are finite. Waits for the device.
+// Returns whether all elements of a floating-point view are finite. Waits for the device.
 bool all_finite(const ExecContext& ctx, const TensorView& view);
 
 std::string_view isa_name(Isa isa);
-Isa isa_of(const KernelTable& table);  // of the CPU backend
-Isa best_isa();                        // the widest set that this CPU and this build have
-Isa parse_isa(std::string_view name);  // throws UsageError when unknown or not available here
+Isa isa_of(const KernelTable& table);  // requires a table of the CPU backend
+Isa best_isa();                        // the widest instruction set of this CPU and this build
+Isa parse_isa(std::string_view name);  // throws UsageError if unknown or not available
 const KernelTable& kernel_table(Isa isa);
 
 namespace ref {
 KernelTable table();  // complete, for fp32 and fp64
 }
-// Each replaces entries of a table that is complete.
+// Each replaces entries of a complete table.
 void overlay_avx2(KernelTable& table);
 void overlay_avx512(KernelTable& table);
 void overlay_avx512bf16(KernelTable& table);

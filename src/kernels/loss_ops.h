@@ -12,40 +12,41 @@
 namespace gpt {
 
 // ---------------------------------------------------------------------------------------------------
-// The next token. The scores of a row are its logits after the changes of its request: the bias is added; a
-// score of a token in prompt or output is divided by repetition_penalty if it is above 0, else multiplied
-// with it (Keskar et al. 2019, CTRL); presence_penalty is subtracted once and frequency_penalty once for each
-// occurrence in the output (OpenAI's API); a token that is not allowed has -inf. Computed in double, stored
-// as fp32.
+// Sampling the next token. The scores of a row are its logits with the changes of its request. The bias is
+// added. For tokens in prompt or output, a score above 0 is divided by repetition_penalty, other scores are
+// multiplied by it (Keskar et al. 2019, CTRL). presence_penalty is subtracted once, and frequency_penalty
+// once for each occurrence in the output (OpenAI's API). Tokens that are not allowed have the score -inf.
+// Computed in double, stored as fp32.
 struct ScoreChange {
   int32_t id;
   int32_t count = -1;  // occurrences in the output; -1: in neither prompt nor output
   double bias = 0;     // may be infinite
 };
 struct SelectRow {
-  int64_t row = 0;           // of logits
-  int64_t k = 0;             // candidates, at most V; 0: none
+  int64_t row = 0;           // row of logits
+  int64_t k = 0;             // number of candidates, at most V; 0: none
   bool log_sum = false;      // whether to compute the log-sum-exp
-  int64_t first_change = 0;  // changes of this row, each of a different token
+  int64_t first_change = 0;  // index of the row's first change; each change is for a different token
   int64_t changes = 0;
   double repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
-  int64_t allowed_row = -1;  // of allowed; -1: all tokens are allowed
-  int64_t scores_row = -1;   // row of `scores` that gets the scores; -1: none, the scores are the logits
+  int64_t allowed_row = -1;  // row of `allowed`; -1: all tokens are allowed
+  int64_t scores_row = -1;   // row of `scores` that receives the scores; -1: none, if scores equal logits
 };
 struct TokenScore {
   int32_t id;
   float score;
 };
 struct Selection {
-  int32_t not_finite = -1;  // the first token whose logit is NaN or infinite: then nothing else is computed
-  int64_t count = 0;        // tokens with at least the k-th highest score: more than k when some tie with it
+  int32_t not_finite = -1;  // first token with a NaN or infinite logit; then nothing else is computed
+  int64_t count = 0;        // tokens with at least the k-th highest score: more than k in case of ties
   double log_sum = 0;       // log of the sum of exp(logit), in double, in order of ids
 };
-// The candidates of rows[i] are the first `capacity` of its `count`, by ascending id.
+// Selects the top k tokens of each row. Stores the first `capacity` of the `count` candidates of rows[i], by
+// ascending id.
 struct SelectCandidatesArgs {
   TensorView logits;  // [N,V] fp32
   DeviceSpan<const SelectRow> rows;
-  DeviceSpan<const ScoreChange> changes = {};  // of all rows
+  DeviceSpan<const ScoreChange> changes = {};  // changes of all rows
   DeviceSpan<const uint64_t> allowed = {};     // [rows, ceil(V/64)]: token i is bit i % 64 of word i / 64
   TensorView scores = {};                      // [rows,V] fp32
   int64_t capacity = 0;
@@ -63,15 +64,15 @@ struct SoftcapArgs {
 };
 
 // Cross-entropy of softcapped logits: losses[n] = lse(z[n]) - z[n][targets[n]], z = cap tanh(x/cap) /
-// temperature or x / temperature. With weights, of either sign, both are multiplied by the weight of the row.
-// Rows with a target < 0 or a weight of 0 do not count: loss 0, gradient 0.
+// temperature or x / temperature. Weights multiply loss and gradient of their row and may be negative. Rows
+// with a target < 0 or a weight of 0 do not count: loss 0, gradient 0.
 struct CrossEntropyArgs {
   TensorView logits;                     // [N,V] fp32 (or fp64), before the softcap
   DeviceSpan<const int32_t> targets;     // [N], each < V
   DeviceSpan<const float> weights = {};  // [N], or absent: 1
   DeviceSpan<double> losses;             // [N], nats
-  // [N,V] act: scale * d loss / d logits; absent: no gradient. Its row n may begin at the first byte of row n
-  // of logits, whatever its type.
+  // [N,V] act: scale * d loss / d logits; absent: no gradient. May share the memory of logits: row n may
+  // start at the first byte of row n of logits, for any dtype.
   TensorView dlogits = {};
   double softcap = 0;                     // 0: none
   double temperature = 1;                 // above 0
@@ -80,8 +81,8 @@ struct CrossEntropyArgs {
 };
 
 // ---------------------------------------------------------------------------------------------------
-// Task heads. The rows are `samples` equal parts. Of each part one row is picked: the last one with this
-// token, or the last of all if there is none.
+// Task heads. The rows consist of `samples` equal parts. From each part one row is picked: the last row with
+// token `id`, or the last row if there is none.
 struct PickedRows {
   DeviceSpan<const int32_t> ids;  // [N], a multiple of samples
   int64_t samples;
@@ -96,7 +97,8 @@ struct PickRowsArgs {
   GPT_FIELDS(out, x, picked)
 };
 
-// dx of these rows += dout[i]; without accumulate = dout[i], and 0 for all other rows.
+// Adds dout[i] to dx of the picked rows. Without accumulate, sets dx to dout[i] in these rows and to 0 in all
+// others.
 struct PickRowsBackwardArgs {
   TensorView dx;    // [N,C] act
   TensorView dout;  // [samples/g,C] act
@@ -105,10 +107,10 @@ struct PickRowsBackwardArgs {
   GPT_FIELDS(dx, dout, picked, accumulate)
 };
 
-// The loss of logits against labels: cross-entropy if a label is a class, or the squared error of the only
-// logit. Row i belongs to samples i g .. i g + g - 1, g = samples / G, and has the label of the first of them
-// and the weight of its picked row. Rows whose label is no class, or whose weight is 0, do not count: loss 0,
-// gradient 0.
+// The loss of logits for labels: cross-entropy if labels are classes, or the squared error of a single logit.
+// Row i belongs to samples i g .. i g + g - 1 with g = samples / G. It has the label of the first of these
+// samples and the weight of its picked row. Rows whose label is not a class, or whose weight is 0, do not
+// count: loss 0, gradient 0.
 enum class LabelLoss : uint8_t { cross_entropy, squared_error };
 struct LabelLossArgs {
   LabelLoss loss;
@@ -116,22 +118,20 @@ struct LabelLossArgs {
   DeviceSpan<const float> labels;  // [samples]
   PickedRows picked;
   DeviceSpan<const float> weights = {};  // [N], or absent: 1
-  DeviceSpan<double> losses;  // [N]; the picked row of the first sample of row i gets the loss of row i
-  bool accumulate = true;     // adds the losses to `losses`; else all other rows become 0
-  TensorView dlogits = {};    // [G,K] in the type of logits: scale * d loss / d logits; or absent
+  DeviceSpan<double> losses;  // [N]; the picked row of the first sample of row i receives the loss of row i
+  bool accumulate = true;     // adds to `losses`; else all other rows become 0
+  TensorView dlogits = {};    // [G,K] in the dtype of logits: scale * d loss / d logits; or absent
   DeviceSpan<const StepState> step = {};  // [1]: scale = loss_scale * loss_weight; absent: 1
   GPT_FIELDS(loss, logits, labels, picked, weights, losses, accumulate, dlogits, step)
 };
 
-// Direct preference optimisation (Rafailov et al. 2023, equation 7). Samples come in pairs, the chosen one
-// first, n_ctx rows each. With s(y) = sum over its rows of -nll, the log-probability of a sample y relative
-// to its reference d(y) = s(y) - reference[y], and margin = beta (d(chosen) - d(rejected)):
-//   losses: for the first row of a pair -(1 - e) log sigmoid(margin) - e log sigmoid(-margin), e its
-//   smoothing;
-//           for all other rows 0
-//   weights [rows]: mask * d loss / d nll of the row, for the cross-entropy that computes the gradient
+// Direct preference optimization (Rafailov et al. 2023, equation 7). Samples are pairs of n_ctx rows each,
+// the chosen one first. With s(y) = sum of -nll over the rows of a sample y, its log-probability relative to
+// the reference d(y) = s(y) - reference[y], margin = beta (d(chosen) - d(rejected)) and e = smoothing:
+//   losses: -(1 - e) log sigmoid(margin) - e log sigmoid(-margin) in the first row of a pair, 0 in all other
+//   rows weights: mask * d loss / d nll of the row, for the cross-entropy that computes the gradient
 struct PreferenceArgs {
-  DeviceSpan<double> losses;          // [rows]; before: nll of each row, 0 if it does not count
+  DeviceSpan<double> losses;          // [rows]; on entry: nll of each row, 0 if it does not count
   DeviceSpan<const float> reference;  // [rows / n_ctx] log-probabilities
   DeviceSpan<const float> mask;       // [rows]
   DeviceSpan<float> weights;          // [rows]
@@ -140,7 +140,7 @@ struct PreferenceArgs {
   GPT_FIELDS(losses, reference, mask, weights, n_ctx, beta, smoothing)
 };
 
-// sum += the losses, added in order: the loss of a step if `step` is given, else `sum`.
+// Adds the losses, in order, to the loss of `step` if given, else to `sum`.
 struct SumLossesArgs {
   DeviceSpan<const double> losses;  // [rows]
   DeviceSpan<double> sum = {};      // [1]

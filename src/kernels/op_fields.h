@@ -5,8 +5,8 @@
 
 namespace gpt {
 
-// Lists all fields of an argument struct, so that code which must see each of them (checks of pointers,
-// copies into a queue) can `visit` them: fn(name, field). A field that is missing here does not compile.
+// Lists all fields of an argument struct. Code that must see each field (pointer checks, copies into a queue)
+// calls `visit` with fn(name, field). Does not compile if a field is missing.
 #define GPT_FIELDS(...)                          \
   template <class Args, class F>                 \
   static void visit(Args& args, F&& fn) {        \
@@ -14,7 +14,7 @@ namespace gpt {
     visit_fields(#__VA_ARGS__, fn, __VA_ARGS__); \
   }
 
-// Calls fn(name, field) for fields whose names are separated by commas.
+// Calls fn(name, field) for each field. names: the field names, separated by commas.
 template <class F, class... Field>
 void visit_fields(std::string_view names, F&& fn, Field&... fields) {
   const auto next_name = [&] {

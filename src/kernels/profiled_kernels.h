@@ -8,7 +8,7 @@
 
 namespace gpt {
 
-// Calls of one op, the time they took and, for products and attention, their multiplications and additions.
+// Number of calls of an op, their total time and, for products and attention, their FLOPs.
 struct OpTime {
   const char* op;
   int64_t calls = 0;
@@ -16,15 +16,15 @@ struct OpTime {
   double flops = 0;
 };
 
-// A kernel table whose entries time those of another table. The entries find it through ExecContext, so it
-// is passed on by reference like any table; a copy of the KernelTable in it would not work. One thread at a
-// time may call ops, as always.
+// A kernel table that times the ops of a different table. Its entries find the object through ExecContext, so
+// it must be passed by reference; a copy of the KernelTable base does not work. Only one thread may call ops
+// at a time.
 struct ProfiledKernels : KernelTable {
   explicit ProfiledKernels(const KernelTable& inner);
   ProfiledKernels(const ProfiledKernels&) = delete;
   ProfiledKernels& operator=(const ProfiledKernels&) = delete;
 
-  // Ops that were called since `clear`, most time first.
+  // Returns the ops called since `clear`, in order of falling time.
   std::vector<OpTime> times() const;
   void clear();
 

@@ -4,7 +4,7 @@
 
 namespace gpt {
 
-// A block of 32 or a super-block of 256 values, fitted for least squared error; blocks with a NaN or an
+// Quantize a block of 32 or a super-block of 256 values with the least squared error. Blocks with a NaN or an
 // infinity become NaN.
 void quantize_block(const float* x, BlockIq4& block);
 void quantize_block(const float* x, BlockQ4K& block);

@@ -6,21 +6,22 @@ namespace gpt {
 
 enum class Isa : uint8_t;
 
-// A loop of multiply-adds on registers alone: `run` does `rounds` times `operations` of them, a
-// multiplication and an addition counting as two, and returns something that depends on all of them.
+// A loop of register-only multiply-adds. `run` executes `rounds` times `operations` FLOPs (a multiply-add
+// counts as two) and returns a value that depends on all of them.
 struct RateLoop {
   float (*run)(int64_t rounds) noexcept = nullptr;  // null: the instruction set has no such instruction
   int64_t operations = 0;
 };
 
-// What one thread can do at most with an instruction set. `gpt bench` holds the kernels against it.
+// Loops that measure the peak throughput of one thread with an instruction set. `gpt bench` compares the
+// kernels with it.
 struct RateKernels {
   RateLoop fp32, bf16, int8;
-  float (*sum)(const float* x, int64_t n) noexcept = nullptr;  // reads memory as fast as it comes
+  float (*sum)(const float* x, int64_t n) noexcept = nullptr;  // measures memory bandwidth
 };
 RateKernels rate_kernels(Isa isa) noexcept;
 
-// Every instruction set enters the loops that it has; those of the set below stay.
+// Each sets the loops that its instruction set implements and keeps the loops of the previous set.
 void set_rates_avx2(RateKernels& k) noexcept;
 void set_rates_avx512(RateKernels& k) noexcept;
 void set_rates_avx512bf16(RateKernels& k) noexcept;

@@ -5,9 +5,9 @@
 
 namespace gpt {
 
-// The scalars that the host sets for a step.
+// The scalars of a step that the host sets.
 struct StepInputs {
-  int64_t step = 0;  // counts from 0; selects dropout masks, with the seed
+  int64_t step = 0;  // counted from 0; selects the dropout masks, together with the seed
   uint64_t seed = 0;
   double lr = 0;
   double loss_weight = 0;  // 1 / (sum of the target weights of the whole step)
@@ -17,27 +17,29 @@ struct StepInputs {
 // The last kSize values of a scalar.
 struct ScalarWindow {
   static constexpr int64_t kSize = 128;
-  double values[kSize] = {};  // value i of all at i % kSize
-  int64_t count = 0;          // of all values so far
+  double values[kSize] = {};  // ring buffer: value i is stored at i % kSize
+  int64_t count = 0;          // number of values so far
 };
 
-// Dynamic loss scaling for fp16 (Micikevicius et al. 2018, section 3.2): the loss is multiplied before the
-// backward pass, so that small gradients do not become zero, and gradients are divided before the update. A
-// step whose gradients overflow is skipped and halves the scale; kGrowEvery good steps in a row double it.
+// Dynamic loss scaling for fp16 (Micikevicius et al. 2018, section 3.2). The loss is multiplied by the scale
+// before the backward pass, so that small gradients do not underflow, and gradients are divided by it before
+// the update. A step whose gradients overflow is skipped and halves the scale; kGrowEvery consecutive good
+// steps double it.
 struct LossScale {
   static constexpr int64_t kGrowEvery = 2000;
   static constexpr double kLargest = 0x1p24;
 
   bool dynamic = false;
-  double scale = 1;        // of the next step; stays 1 if not dynamic
+  double scale = 1;        // scale of the next step; always 1 if not dynamic
   int64_t good_steps = 0;  // since the scale last changed
-  int64_t overflows = 0;   // steps that were skipped
+  int64_t overflows = 0;   // steps skipped because of overflow
 };
 
-// The state of the steps of a run, in device memory: ops read and write it, so that the host need not wait
-// for any of its values. begin_step starts a step; finalize_grad_norm decides what becomes of it.
+// The step state of a run, in device memory. Ops read and write it, so the host does not have to wait for its
+// values. begin_step starts a step; finalize_grad_norm decides whether and with which factor weights are
+// updated.
 struct StepState {
-  // Of the step.
+  // State of the current step.
   int64_t step = 0;
   uint64_t seed = 0;
   double lr = 0;
@@ -47,16 +49,16 @@ struct StepState {
   double max_loss = std::numeric_limits<double>::infinity();  // a step with a larger loss is skipped
   double max_norm = std::numeric_limits<double>::infinity();
   double loss = 0;        // sum over the targets; their mean after finalize_grad_norm
-  double norm = 0;        // of the gradients, without loss_scale, before clipping
+  double norm = 0;        // gradient norm, without loss_scale, before clipping
   double grad_scale = 0;  // factor of the gradients in the update: clip factor / loss_scale; 0: skipped step
 
-  // From step to step.
+  // State kept from step to step.
   int64_t updates = 0;  // completed updates
   LossScale scaling;
   double outlier_z = 0;        // steps this many standard deviations above the mean are skipped; 0: off
-  ScalarWindow losses, norms;  // of the steps that were not skipped, with outlier_z
-  // The loss or a gradient was NaN or infinite, and loss scaling is not the cause: no later step updates
-  // anything.
+  ScalarWindow losses, norms;  // recent steps that were not skipped, with outlier_z
+  // Set if the loss or a gradient was NaN or infinite and loss scaling was not the cause. No later step
+  // updates anything.
   bool halted = false;
 };
 

@@ -1,7 +1,6 @@
 #pragma once
 
-// Device arrays as the ops of the CPU see them. Only files in kernels may include this
-// (scripts/check-includes).
+// Access of CPU ops to device arrays. Only files in kernels may include this (scripts/check-includes).
 
 #include <span>
 
@@ -16,7 +15,7 @@ struct Unwrap {
   }
 };
 
-// The first element; null if the array is absent.
+// Returns a pointer to the first element; null if the array is absent.
 template <class T>
 T* unwrap(DeviceSpan<T> s) {
   return Unwrap::data(s);

@@ -46,7 +46,7 @@ struct AdapterSize {
 };
 AdapterSize adapter_size(const std::string& module, const AdapterSettings& settings);
 double adapter_scale(const AdapterSize& size, bool rslora);
-// Whether a module is called so, whole or from a part on.
+// Returns whether `name` is the module's full name or a trailing part of it: "attn.c_attn" or "c_attn".
 bool is_module_named(std::string_view module, std::string_view name);
 
 // An adapter of a model by its settings, without memory. Throws UsageError for what is out of range, a target

@@ -57,7 +57,7 @@ struct LayerConfig {
   // MLP
   int64_t d_ff;
   Activation act = Activation::gelu_tanh;
-  bool gated = false;  // act(gate) * up in place of act(up)
+  bool gated = false;  // act(gate) * up instead of act(up)
 
   // norms
   NormKind norm = NormKind::layer;

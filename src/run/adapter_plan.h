@@ -7,20 +7,20 @@ namespace gpt {
 
 class LoadedModel;
 
-// A run that trains an adapter beside a frozen model, where RunPlan is for all of its weights: the same
-// batches, in the same type.
+// The estimate for a run that trains an adapter of a frozen model, with the batches and the dtype of a
+// RunPlan, which trains all weights.
 struct AdapterPlan {
   int64_t rank = 0, parameters = 0;
-  RunMemory memory;  // of a process; the pages of the model's files count as its weights
-  double step = 0;   // seconds, measured; 0: not
+  RunMemory memory;  // of one process; the mapped pages of the model's files count as weights
+  double step = 0;   // measured seconds per step; 0: not measured
 };
 
-// base: loaded as it is stored (dtype nothing, MatrixOrder::as_stored). Throws UsageError for settings that
-// do not fit it.
+// Estimates the run. base: must be loaded as stored (no dtype, MatrixOrder::as_stored). Throws UsageError if
+// the settings do not fit the model.
 AdapterPlan plan_adapter(const PlanSubject& subject, const LoadedModel& base,
                          const AdapterSettings& settings);
 
-// Seconds of one step, from steps that are made for about `seconds` on so many rows of a micro-batch.
+// Returns the seconds of one step. Runs steps for about `seconds`, with `rows` rows in a micro-batch.
 double measure_adapter_step(const PlanSubject& subject, const LoadedModel& base,
                             const AdapterSettings& settings, const RunData& data, const Backend& backend,
                             double seconds, int64_t rows);

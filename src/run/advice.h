@@ -8,25 +8,25 @@
 
 namespace gpt {
 
-// What is known of a run before its first step.
+// Facts about a run before its first step.
 struct AdviceFacts {
   const RunConfig& config;  // complete
   int64_t parameters = 0;
   int64_t train_tokens = 0, val_tokens = 0;
   int64_t documents = 0;         // of the training text; 0: not known
-  bool chosen_tokenizer = true;  // false: it comes with the model that the run starts from
+  bool chosen_tokenizer = true;  // false: the tokenizer is that of the model that the run starts from
 };
 
-// What is likely to be a mistake, and the flags with values that fix it; none where people must choose.
+// A setting that is likely to be a mistake, and the flags that fix it; no flags if the user must choose.
 struct Advice {
   std::string text;  // one line
   std::vector<std::string> flags = {};
 };
-// Returns nothing where all is well or where it cannot be known. Shown by `gpt plan` and at the start of
-// `gpt train`.
+// Returns advice about settings that are likely mistakes; empty if there are none or if the facts are not
+// known. `gpt plan` and `gpt train` show it before the run.
 std::vector<Advice> run_advice(const AdviceFacts& facts);
 
-// Throws UsageError for settings that the data rule out: patience without validation, say.
+// Throws UsageError for settings that the data does not allow, such as patience without validation data.
 void check_run(const TrainConfig& config, bool has_val);
 
 }  // namespace gpt

@@ -9,24 +9,24 @@
 
 namespace gpt {
 
-// What a run says of itself before its first step.
+// Input of the messages that a run prints before its first step.
 struct RunStart {
   const RunConfig& config;
   const RunData& data;
   const RunPlan& plan;
   std::string out;
-  std::optional<int64_t> resumed_at;  // the step
+  std::optional<int64_t> resumed_at;  // the step at which the run was resumed
   std::string resume_command;
 };
 
-// Five lines: data, model, cost, rhythm, folder. One where no step is left to make.
+// Returns five lines: data, model, cost, intervals, folder; or one line if no step is left.
 std::string start_lines(const RunStart& start);
-// A line for each thing that is likely to be a mistake (advice.h) or does not fit into memory.
+// Returns a line for each likely mistake (advice.h), and a line if the run does not fit into memory.
 std::string start_notes(const RunStart& start, bool chosen_tokenizer);
-// For --verbose: the text's beginning, every setting, the optimizer, memory, machine.
+// Returns the details for --verbose: the start of the text, every setting, the optimizer, memory, machine.
 std::string start_details(const RunStart& start, const std::string& optimizer);
 
-// How a run stands when it was evaluated.
+// The state of a run at an evaluation.
 struct EvalState {
   int64_t step = 0;
   double lr = 0;                     // of the next step
@@ -34,17 +34,18 @@ struct EvalState {
   std::optional<double> floor = {};  // nats per token
   bool best = false;
 };
-// "step 100: validation loss ..."; with a training loss "step 100: train ... | val ... | lr ... | norm ...".
+// Returns "step 100: validation loss ...", or, with a training loss, "step 100: train ... | val ... | lr ...
+// | norm ...".
 std::string evaluation_line(const EvalLosses& losses, const EvalState& state);
 
-// How a run ended.
+// The state of a run at its end.
 struct RunEnd {
-  int64_t step = 0, steps = 0;  // done, and wanted
-  bool finished = false;        // before all steps: out of patience
+  int64_t step = 0, steps = 0;  // completed and configured steps
+  bool finished = false;        // true before the last step: out of patience
   bool interrupted = false;
   double seconds = 0;
   std::optional<double> val_loss;  // the newest one
-  int64_t val_step = -1;           // of it
+  int64_t val_step = -1;           // the step of val_loss
   double best_val_loss = 0;
   int64_t best_step = -1;  // -1: never evaluated
   std::optional<WholeLosses> whole = {};
@@ -53,7 +54,7 @@ struct RunEnd {
   std::string out;
   std::string resume_command;
 };
-// What became of it, where things are, and what one does next.
+// Returns the result of the run, the paths of its files, and the suggested next command.
 std::string end_lines(const RunEnd& end);
 
 }  // namespace gpt

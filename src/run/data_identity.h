@@ -9,21 +9,22 @@ namespace gpt {
 
 struct RunData;
 
-// What a run reads: the same on resume. Hashes are texts of 16 hexadecimal digits, "" where they are not
-// known.
+// Identifies the data of a run, which must be the same on resume. Hashes are strings of 16 hexadecimal
+// digits, "" if unknown.
 struct DataIdentity {
-  int64_t tokens = 0;                 // of the training text
-  std::string train, val, tokenizer;  // of large data, of pieces (token_hash.h)
-  // Of all ids: of texts those in memory, of shards their checksums as recorded. Comparable where texts and
-  // shards have equal sizes: shards may have been packed anew.
+  int64_t tokens = 0;                 // tokens of the training text
+  std::string train, val, tokenizer;  // hashes; for large data, hashes of samples of it (token_hash.h)
+  // Hashes of all ids: of the ids in memory for texts, of the recorded checksums for shards. Two hashes are
+  // comparable if texts and shards have equal `sizes`, since shards may have been packed again.
   std::string sizes, ids;
-  std::string base;  // weights that an adapter is trained beside
+  std::string base;  // hash of the frozen weights, if the run trains an adapter
 };
 
 DataIdentity identity_of(const RunData& data);
-std::string identity_of(const TokenSpan& tokens);  // as in `val`
+std::string identity_of(const TokenSpan& tokens);  // the hash stored in `val`
 
-// What differs, as a sentence that the past comes first in; "" if nothing is known to.
+// Describes the difference in a sentence that names the earlier data first; "" if there is no known
+// difference.
 std::string data_difference(const DataIdentity& before, const DataIdentity& now);
 
 }  // namespace gpt

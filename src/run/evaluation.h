@@ -18,32 +18,33 @@ namespace gpt {
 class EvalBatches;
 
 struct EvalLosses {
-  double val = 0;               // nats per token
-  std::optional<double> train;  // of the training text, with eval_train
+  double val = 0;               // validation loss in nats per token
+  std::optional<double> train;  // loss on the training text, with eval_train
 };
 
-// The loss over the held-out text in order, each token but the first predicted once, as `gpt eval` computes
-// it; EvalLosses are of random windows of it.
+// The loss over the held-out text in order, in which each token except the first is predicted once, as in
+// `gpt eval`. EvalLosses use random windows of this text.
 struct WholeLosses {
-  int64_t tokens = 0, all = 0;  // predicted; of the whole text
-  double last = 0;              // of the model in last/, nats per token
-  std::optional<double> best;   // of the model in best/, where that is another one
+  int64_t tokens = 0, all = 0;  // predicted tokens, and tokens of the whole text
+  double last = 0;              // loss of the model in last/, in nats per token
+  std::optional<double> best;   // loss of the model in best/, if it is a different model
 };
 
-// How many of these tokens are predicted at the end of a run that was trained on so many: all, unless that is
-// more than the run was trained on. So it takes at most a third of the time of training for each model.
+// Returns the number of tokens to predict at the end of a run: all validation tokens, but at most as many as
+// the run was trained on. The evaluation of each model then takes at most a third of the training time.
 int64_t whole_eval_tokens(int64_t val_tokens, int64_t trained_tokens);
 
-// Evaluates a run: the same batches of the validation text every time, and with eval_train as many of the
-// training text. Without dropout, and nothing of the training changes by it. Several processes share the
-// batches, and all know the losses, which are those of one.
+// Evaluates a run on the same batches of the validation text every time, and with eval_train on as many
+// batches of the training text, without dropout. Does not change the state of the training. Ranks share the
+// batches; every rank receives the losses, which do not depend on the number of ranks.
 class Evaluator {
  public:
-  // The model, the data and what divides the weights, if anything does, must outlive this.
+  // model, data and sharded weights must outlive the evaluator.
   Evaluator(const Model& model, const RunData& data, const TrainConfig& config, const Objective& objective,
             const Backend& backend, Communicator& processes = single_process(),
             ShardedWeights* sharded = nullptr);
-  // `interrupted` is asked before each micro-batch; nothing comes back where it says true, to all or none.
+  // Computes the losses. Calls `interrupted` before each micro-batch and returns nothing if it returns true,
+  // which must be on all ranks or none.
   std::optional<EvalLosses> losses(const std::function<bool()>& interrupted);
 
  private:
@@ -66,9 +67,9 @@ struct Backend;
 
 inline constexpr int kSampleTokens = 200;
 
-// A short text from a model in training: prompt newline (or the first token where there is none),
-// kSampleTokens tokens, temperature 0.8, top-k 40. The same for equal weights, seed and step. Nothing when
-// `interrupted`, asked after every token, says so.
+// Samples a short text from a model in training: the prompt is a newline (or the first token if the
+// vocabulary has none), kSampleTokens tokens, temperature 0.8, top-k 40. Equal weights, seed and step give
+// equal text. Calls `interrupted` after every token and returns nothing if it returns true.
 std::optional<std::string> sample_text(const Model& model, const Tokenizer& tokenizer, const Backend& backend,
                                        DType weights, uint64_t seed, int64_t step,
                                        const std::function<bool()>& interrupted);

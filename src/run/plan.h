@@ -12,27 +12,27 @@ namespace gpt {
 
 struct Backend;
 
-// The tokens per parameter at which a given number of operations buys the lowest loss (Hoffmann et al. 2022).
+// The compute-optimal number of training tokens per parameter (Hoffmann et al. 2022).
 inline constexpr int64_t kOptimalTokensPerParameter = 20;
 
-// What a run on a machine is planned for.
+// The run and the machine that an estimate is for.
 struct PlanSubject {
-  RunConfig config;  // complete, the vocabulary known
+  RunConfig config;  // complete, with a known vocab_size
   bool evaluates = false;
-  int64_t val_tokens = 0;  // of the validation text, which is evaluated as a whole at the end; 0: not known
+  int64_t val_tokens = 0;  // tokens of the validation text, all evaluated at the end; 0: unknown
   const KernelTable* kernels = &kernel_table(best_isa());
   int threads = 1;
-  int processes = 1;                      // that share the run, over such a link ...
-  double link_bytes_per_second = 1.25e9;  // ... in each direction, of each process
-  int64_t base_bytes = 0;                 // that the process holds already: program, text, tokens
+  int processes = 1;                      // number of ranks
+  double link_bytes_per_second = 1.25e9;  // bandwidth of each rank, in each direction
+  int64_t base_bytes = 0;                 // memory in use before the run: program, text, tokens
 };
 
-// Bytes of a run at its peak, known before its first step.
+// The estimated peak memory of a run, in bytes.
 struct RunMemory {
   int64_t base = 0;
   int64_t weights = 0, gradients = 0, moments = 0;
-  int64_t packed = 0;       // weight matrices once more, as the products read them
-  int64_t activations = 0;  // of one micro-batch, scratch memory included
+  int64_t packed = 0;       // packed copies of the weight matrices
+  int64_t activations = 0;  // of one micro-batch, including scratch memory
   int64_t evaluation = 0, sampling = 0;
 
   struct Part {
@@ -43,64 +43,69 @@ struct RunMemory {
   int64_t total() const;
 };
 RunMemory plan_memory(const PlanSubject& subject);
-// Of the largest product's matrix in either direction, where matrices are packed one after the other.
+// Returns the bytes of the largest packed matrix of the forward pass plus that of the backward pass: the
+// memory of packed weights if matrices are packed for each use.
 int64_t largest_packed(const ModelConfig& config, const KernelTable& kernels, DType dtype);
 
-// Of the optimizer's products in one update, 0 of AdamW, which has none; and their share of all in a step.
+// Return the FLOPs of the optimizer's matrix products in one update (0 for AdamW), and their share of the
+// FLOPs of a step.
 double optimizer_flops(const RunConfig& config);
 double optimizer_share(const RunConfig& config);
 
-// A way to make a run smaller.
+// A set of settings that needs less memory.
 struct RunFit {
   TrainDType dtype;
   int64_t micro_batch;
   bool recompute;
   int64_t bytes;      // at the peak
-  std::string flags;  // what to add to the command
+  std::string flags;  // flags to add to the command
 };
-// For each type (the run's, and bf16) with and without recomputation the largest micro-batch, a divisor of
-// the batch, whose peak is at most `available` bytes; without those that change nothing for less.
+// Returns, for each dtype (the run's, and bf16) with and without recomputation, the largest micro-batch that
+// divides the batch and has a peak of at most `available` bytes. Omits recomputation if it does not allow a
+// larger micro-batch.
 std::vector<RunFit> find_fits(const PlanSubject& subject, int64_t available);
 
-// Seconds of the parts of a run.
+// The measured times of the parts of a run, in seconds.
 struct RunRates {
-  double micro_batch = 0;  // the first of a step, which packs the weights
-  double accumulated = 0;  // each further one
-  double update = 0;       // norms, clipping, AdamW
-  double spread = 0;       // of micro_batch: the standard deviation, as a part of it
-  double first = 0;        // that the first step takes longer: it is the first to touch most of the memory
-  double evaluation = 0;   // one micro-batch of it
+  double micro_batch = 0;  // the first micro-batch of a step, which packs the weights
+  double accumulated = 0;  // each further micro-batch
+  double update = 0;       // norms, clipping, optimizer
+  double spread = 0;       // standard deviation of micro_batch, relative to micro_batch
+  double first = 0;        // extra time of the first step, which touches most of the memory first
+  double evaluation = 0;   // one micro-batch of an evaluation
   double sample = 0;
-  double bytes_per_second = 0;  // of saving
-  double file = 0;              // of every file that is saved, however small
-  double setup = 0;             // reading the text, making the weights
-  std::string source;           // what was measured, in words
+  double bytes_per_second = 0;  // write rate of checkpoints
+  double file = 0;              // fixed time for each file of a checkpoint
+  double setup = 0;             // reading the text, initializing the weights
+  std::string source;           // description of the measurement
 };
-// Rows of a micro-batch that can be measured in about `seconds`, at least one; row_seconds: what one probably
-// takes, forward and backward.
+// Returns the number of rows of a micro-batch that can be measured in about `seconds`, at least one.
+// row_seconds: estimated time of one row, forward and backward.
 int64_t measured_rows(const PlanSubject& subject, double seconds, double row_seconds);
-// Runs parts of the run for about `seconds`, on so many rows; files are written to `folder` and removed.
+// Measures the parts of a run for about `seconds`, with `rows` rows. Writes files to `folder` and removes
+// them.
 RunRates measure_rates(const PlanSubject& subject, const RunData& data, const Backend& backend,
                        double seconds, int64_t rows, const std::string& folder);
 
 struct RunTime {
-  double step = 0;  // one
+  double step = 0;  // one step
   double steps = 0, evaluation = 0, sampling = 0, saving = 0, setup = 0;
   double total() const { return steps + evaluation + sampling + saving + setup; }
 };
 // The messages of one step (docs/scaling.md).
 struct ExchangePlan {
-  int64_t sent_bytes = 0;  // by each process
-  double seconds = 0;      // that they take
-  double exposed = 0;      // of these, what no backward pass hides
-  double waiting = 0;      // for the slowest of the processes
+  int64_t sent_bytes = 0;  // by each rank
+  double seconds = 0;      // duration of the messages
+  double exposed = 0;      // part of `seconds` that does not overlap with the backward pass
+  double waiting = 0;      // for the slowest rank
 };
 ExchangePlan plan_exchange(const PlanSubject& subject, const RunRates& rates);
 RunTime plan_time(const PlanSubject& subject, const RunRates& rates, int64_t parameters);
 
-// The median, so that what other programs do now and then does not count; 0 of none.
+// Returns the median, so that interference by other programs does not count; 0 if empty.
 double typical_seconds(std::vector<double> seconds);
-// The standard deviation as a part of the median, from the median distance to it; 0 of none.
+// Returns the standard deviation relative to the median, estimated from the median absolute deviation; 0 if
+// empty.
 double relative_spread(std::vector<double> seconds);
 
 }  // namespace gpt

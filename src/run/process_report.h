@@ -9,28 +9,29 @@
 
 namespace gpt {
 
-// How the processes that share a run get on, as far as it is known: by rank.
+// Waiting times and memory of the ranks of a run, indexed by rank.
 struct ProcessTimes {
-  std::vector<double> waited;  // seconds, for others and for messages
-  std::vector<double> peak;    // bytes of memory
-  double seconds = 0;          // of training steps, the same for all
-  int64_t sent_bytes = 0;      // by each in a step
+  std::vector<double> waited;  // seconds of waiting for other ranks and for messages
+  std::vector<double> peak;    // peak memory in bytes
+  double seconds = 0;          // total seconds of training steps, equal on all ranks
+  int64_t sent_bytes = 0;      // sent by each rank in a step
 };
 
-// Bytes that rank 0 sends in a step, of so many trained elements.
+// The bytes that rank 0 sends in a step.
 struct SentBytes {
-  int64_t gradients = 0;  // of a shard, to those who add them: once a round
-  int64_t results = 0;    // their sums, or with ZeRO weights, to all
-  int64_t moved = 0;      // sums to those who update whole matrices (ZeRO with Muon)
+  int64_t gradients = 0;  // gradients of one shard, to their owners; sent once per round
+  int64_t results = 0;    // gradient sums, or weights with ZeRO, to all ranks
+  int64_t moved = 0;      // gradient sums to the ranks that update whole matrices (ZeRO with Muon)
   int64_t rounds = 1;
-  int64_t times = 1;  // that results are sent
+  int64_t times = 1;  // how often `results` is sent
   int64_t total() const { return rounds * gradients + times * results + moved; }
 };
 SentBytes sent_in_step(const TrainConfig& config, int64_t elements, int processes);
 
-// Every process calls it: what each has waited so far in `seconds` of steps.
+// Gathers the waiting times of all ranks. Every rank calls it. waited: own waiting time in `seconds` of
+// steps.
 ProcessTimes gather_times(Communicator& processes, double waited, double seconds, int64_t sent_bytes);
-// "2 processes: waiting 1.3 % of the time (rank 1) to 4.0 % (rank 0); ..." and a line end.
+// Returns "2 processes: waiting 1.3 % of the time (rank 1) to 4.0 % (rank 0); ..." and a newline.
 std::string process_line(const ProcessTimes& times);
 ReportSection process_section(const ProcessTimes& times, const Communicator& processes);
 

@@ -11,51 +11,52 @@
 
 namespace gpt {
 
-// Config keys that may differ when a run goes on. None of them changes the numbers but `steps`, with which
-// the run is extended or shortened, and `reduce`.
+// Returns the config keys that may change when a run is resumed. They do not affect results, except `steps`,
+// which extends or shortens the run, and `reduce`.
 const std::vector<std::string>& resumable_keys();
 
-// A run's earlier state, found fit to go on with a config.
+// The state of an earlier run that can be resumed with a config.
 struct ResumedRun {
   RunState state;
-  int64_t planned_steps = 0;  // of the run so far; the config's steps, unless these have been changed
-  std::string reduce_note;    // that another `reduce` begins here, for people: a line, or ""
+  int64_t planned_steps = 0;  // configured steps of the run so far; the config may have changed them
+  std::string reduce_note;    // a line that reports a change of `reduce`, or ""
 };
 
-// Reads the state of the run in `folder` (its last/ is repaired after a kill). Throws Error naming what
-// changed: a file of the checkpoint, a config key that changes the numbers, steps that are fewer than those
-// done. Checkpoints from before such things were recorded are taken as they are.
-// tuning: of a fine-tuning run, the text of its finetune.json; there the model may lie elsewhere.
+// Reads the state of the run in `folder` and repairs its last/ after a kill. Throws Error naming the change
+// if a file of the checkpoint or a config key that affects results has changed, or if the config has fewer
+// steps than are completed. Accepts older checkpoints that do not record these facts. tuning: the text of
+// finetune.json of a fine-tuning run, whose model path may have changed.
 ResumedRun check_resumable(const std::string& folder, const RunConfig& config,
                            const std::string& tuning = "{}");
 
-// Throws Error when the text or the tokenizer is not what the run was made with so far.
+// Throws Error if the text or the tokenizer differs from that of the run so far.
 void check_same_data(const DataIdentity& before, const DataIdentity& now);
 
-// Writes steps and `reduce` into the run's config.json, if it has others: later resumes go on with them.
+// Writes `steps` and `reduce` to the run's config.json if they changed, so that later resumes use them.
 void keep_changes(const std::string& folder, const RunConfig& config);
 
-// What the new number of steps means, for people: a line, or "" when it is the old one. Says so when the
-// learning rate rises.
+// Returns a line that explains the new number of steps, or "" if it did not change. The line mentions a
+// rising learning rate.
 std::string extension_note(const ResumedRun& run, const TrainConfig& config);
 
-// That best/ is of a step that a kill has lost: a line, or "".
+// Returns a line if best/ is from a step that a kill has lost, else "".
 std::string lost_best_note(const std::optional<BestModel>& best, int64_t step);
 
-// A run that starts from a model keeps its shape and its tokenizer. Throws UsageError naming a key that was
-// set to something else; dropout may be chosen.
+// A run that starts from a model keeps the model's shape and tokenizer. Throws UsageError naming a key that
+// is set to a different value; dropout may differ.
 void require_shape(const ModelConfig& asked, const ModelConfig& model);
-// name: the tokenizer that was asked for, in place of `model`, the model's.
+// name: the requested tokenizer; model: the tokenizer of the model.
 void require_tokenizer(const std::string& name, const Tokenizer& model);
 
-// Throws Error unless a new run may begin in `folder` and nothing is lost: not in a model or a run, not where
-// a best model or a file of others would be replaced. Begun anew may be what ended before it saved anything;
-// `again`: even where it left a best model, for runs that only repeat it. The caller holds the FolderLock.
+// Throws Error unless a new run can start in `folder` without losing data. The folder must not contain a
+// model, a run, a best model or a file that this program did not write. A run that ended before it saved
+// anything may be restarted; with `again` even if it left a best model, for runs that repeat it exactly. The
+// caller holds the FolderLock.
 void require_free_folder(const std::string& folder, bool again);
 
-// Called by every process before it reads the folder of the run: rank 0 checks that a new run may begin
-// there, or repairs what a kill left behind; all other ranks wait for it. Throws Error as require_free_folder
-// does, and if the folder would be read as data of the run, or hide it.
+// Prepares the folder of a run. Every rank calls it before reading the folder: rank 0 checks that a new run
+// can start there, or repairs the folder after a kill, while all other ranks wait. Throws Error like
+// require_free_folder, and if the folder would be read as data of the run or would hide data.
 void open_run_folder(Communicator& processes, const std::string& folder, const TrainConfig& config,
                      bool resume, bool again);
 

@@ -16,55 +16,55 @@ namespace gpt {
 // The texts of a run, encoded and split.
 struct RunData {
   std::unique_ptr<Tokenizer> tokenizer;
-  std::vector<std::unique_ptr<TokenData>> tokens;  // all that the spans below are made of
-  std::vector<WeightedTokens> sources;      // what training draws from; one, unless the config has weights
-  TokenSpan train, val;                     // of all sources; val may be empty
-  std::optional<double> floor;              // entropy of the text in nats per token, where it is known
-  int32_t document_end = -1;                // with pack_documents: the token that ends a document
-  int64_t documents = 0;                    // of the training text; 0: not known
-  std::vector<const TokenData*> texts;      // those of `tokens` that were encoded here
-  std::vector<CheckedBytes> checksums;      // of the shards, ids where they are known
-  std::vector<CheckedBytes> val_checksums;  // of those that `val` reaches into
-  std::string notes;    // for people: what folders give and what is passed over; lines, mostly none
-  std::string preview;  // for people
+  std::vector<std::unique_ptr<TokenData>> tokens;  // owns the memory of the spans below
+  std::vector<WeightedTokens> sources;             // training sources; one, unless the config has weights
+  TokenSpan train, val;                            // of all sources; val may be empty
+  std::optional<double> floor;                     // entropy of the text in nats per token, if known
+  int32_t document_end = -1;                       // with pack_documents: the token that ends a document
+  int64_t documents = 0;                           // number of training documents; 0: unknown
+  std::vector<const TokenData*> texts;             // elements of `tokens` that were encoded here
+  std::vector<CheckedBytes> checksums;             // of the shards, with ids if known
+  std::vector<CheckedBytes> val_checksums;         // of the shards that `val` overlaps
+  std::string notes;    // lines about files that folders contribute or that are skipped; often empty
+  std::string preview;  // the start of the text, for the terminal
 
   bool has_val() const { return val.size() > 1; }
 };
 
-// Loads what the config names: text files and folders, "tales", and token shards, which are mapped;
-// NAME=WEIGHT gives a source its share of the samples, and then all need one. Of every source the end is held
-// out, unless the config names other text for that. tokenizer_folder: a model whose tokenizer is to be used,
-// or "". Throws Error when the text is empty or shorter than a context, or when shards are of another
-// vocabulary.
-// text: in place of the data that the config names.
+// Loads the data that the config names: text files and folders, "tales", and memory-mapped token shards.
+// NAME=WEIGHT gives a source its share of the samples; then all sources need a weight. Holds out the end of
+// every source, unless the config names validation data. tokenizer_folder: a model whose tokenizer is used,
+// or
+// "". text: replaces the data that the config names. Throws Error if the text is empty or shorter than a
+// context, or if shards have a different vocabulary.
 RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::string& tokenizer_folder,
                       std::optional<std::string> text = {});
 
-// What draws the batches of a run from its sources; `data` must outlive it.
+// Returns the loader of a run's batches. `data` must outlive it.
 BatchLoader loader_of(const RunData& data, const TrainConfig& config, int64_t n_ctx);
 
-// Returns what writes the batch of a step, counted from 0. `loader` must outlive it. document_end: the token
-// that ends a document, or -1 if documents are not told apart.
+// Returns the function that writes the batch of a step, counted from 0. `loader` must outlive it.
+// document_end: the token that ends a document, or -1 to ignore document boundaries.
 TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& config, int64_t step,
                               int32_t document_end);
 
-// What stands in front of documents also ends the one before: there generation stops, unless the config says
-// where. A text begins with it where the run's texts do.
+// Sets the EOS token of the config to the tokenizer's document token, unless the config has an EOS token.
+// Also sets the BOS token to it if the training text starts with it.
 void name_document_token(ModelConfig& config, const RunData& data);
 
-// Throws UsageError: no text is named.
+// Throws UsageError with the message that no data is named.
 [[noreturn]] void require_data_named();
-// Whether a name stands for the built-in corpus: tales or tales:BYTES. Throws UsageError for other BYTES.
+// Returns whether a name is the built-in corpus: tales or tales:BYTES. Throws UsageError for invalid BYTES.
 bool is_tales(const std::string& name);
-// Ids that a model has room for: `asked`, or the tokenizer's where that is 0. Throws UsageError where the
-// tokenizer has more.
+// Returns the vocabulary size of the model: `asked`, or the size of the tokenizer if `asked` is 0. Throws
+// UsageError if the tokenizer is larger.
 int64_t vocabulary_size(int64_t asked, const Tokenizer& tokenizer);
 
-// An entry of the config key data without its weight.
+// Returns an entry of the config key "data" without its weight.
 std::string source_name(const std::string& entry);
-// Those of data and val_data that are paths or patterns, and not tales.
+// Returns the entries of data and val_data that are paths or patterns, not "tales".
 std::vector<std::string> source_paths(const TrainConfig& config);
-// What tells one source from another: its path from the root, or "tales:BYTES:SEED".
+// Returns a unique name of a source: its absolute path, or "tales:BYTES:SEED".
 std::string source_identity(const std::string& entry, int64_t seed);
 
 }  // namespace gpt

@@ -10,14 +10,14 @@ namespace gpt {
 
 struct Backend;
 
-// The sections of a run's report: configuration, parameters by component, data, machine.
+// Collects the sections of a run's report: configuration, parameters by component, data, machine.
 RunFacts collect_facts(const RunConfig& config, const Model& model, const RunData& data,
                        const std::string& optimizer, const std::string& machine);
 
-// "AMD EPYC ..., 2 threads, avx512"; of several NUMA nodes it says how many.
+// Returns "AMD EPYC ..., 2 threads, avx512", and the number of NUMA nodes if there are several.
 std::string machine_description(int threads, std::string_view isa);
 
-// Multiply-add rate of large products of a type in FLOP/s, measured for a few hundredths of a second.
+// Measures the peak matmul throughput in `dtype`, in FLOP/s. Takes a few hundredths of a second.
 double measure_peak_flops(const Backend& backend, DType dtype);
 
 }  // namespace gpt

@@ -16,62 +16,62 @@
 
 namespace gpt {
 
-// What a step leaves behind.
+// The metrics of one step.
 struct StepMetrics {
-  int64_t step = 0;    // steps done, this one included
-  int64_t tokens = 0;  // trained on so far
+  int64_t step = 0;    // completed steps, including this one
+  int64_t tokens = 0;  // tokens trained on so far
   double loss = 0, lr = 0, grad_norm = 0;
   double tokens_per_s = 0;
-  double seconds = 0;                     // of training so far
-  std::optional<double> loss_scale = {};  // fp16
+  double seconds = 0;                     // training time so far
+  std::optional<double> loss_scale = {};  // fp16 only
   int64_t skipped = 0;                    // steps without an update so far
-  NamedValues more = {};                  // further ones, which get a line of their own
+  NamedValues more = {};                  // additional metrics, logged as a separate record
 };
 
-// Fixed facts of a run, for its report.
+// Facts of a run that do not change, for its report.
 struct RunFacts {
   std::string title, subtitle;
-  std::string command_line, resume_command;  // that made the run, and that continues it
+  std::string command_line, resume_command;  // the command of the run, and the command that resumes it
   int64_t vocab_size = 0;
-  bool nats = true;             // the loss is a cross-entropy of tokens, so that perplexity says something
-  std::optional<double> floor;  // nats per token
+  bool nats = true;             // the loss is a cross-entropy of tokens, so perplexity is meaningful
+  std::optional<double> floor;  // entropy of the text in nats per token
   double bytes_per_token = 1;
-  std::vector<ReportCommand> commands = {};       // what one does with the model
+  std::vector<ReportCommand> commands = {};       // suggested commands for the model
   std::vector<ReportSection> sections;            // config, parameters, data, machine
-  std::function<ReportSection()> plan;            // beside what became of it so far; or none
-  std::function<ReportSection()> processes = {};  // that share the run; or none
+  std::function<ReportSection()> plan;            // estimate vs. actual so far; may be empty
+  std::function<ReportSection()> processes = {};  // the ranks of the run; may be empty
 };
 
-// Everything that a run tells: the progress line, metrics.jsonl, TensorBoard events, loss.svg, report.html.
+// All output of a run: the progress line, metrics.jsonl, TensorBoard events, loss.svg, report.html.
 class RunLog {
  public:
-  // Of a process beside the one that speaks: writes nothing, and knows what it is told.
+  // The log of a rank other than 0: writes nothing, but keeps the records it receives.
   explicit RunLog(RunFacts facts) : facts_(std::move(facts)) {}
   RunLog(const std::string& folder, std::optional<int64_t> resume_step, const TrainConfig& config,
          RunFacts facts, const ProgressOutput& output = progress_output(2));
 
   void progress(const Progress& progress);
-  void message(const std::string& text);     // lines; "": none
+  void message(const std::string& text);     // prints lines; nothing if empty
   void model_text(const std::string& text);  // ProgressLine::model_text
   void finish();
   void step(const StepMetrics& m);
   void evaluation(int64_t step, const EvalLosses& losses);
   void whole_evaluation(int64_t step, const WholeLosses& losses);
-  std::optional<WholeLosses> whole_losses(int64_t step) const;  // that were logged for this step
-  // Further metrics, such as norms by part of the model: "grad_norm/block 0" (run_charts.h).
+  std::optional<WholeLosses> whole_losses(int64_t step) const;  // the record logged for this step
+  // Logs additional metrics, such as norms by part of the model: "grad_norm/block 0" (run_charts.h).
   void metrics(int64_t step, const NamedValues& values);
   void sample(int64_t step, const std::string& text);
-  std::vector<double> values(std::string_view key) const;  // of a metric, in the order of the steps
-  // A line about a run whose training losses end far above the first one, with what to change; "" for others.
+  std::vector<double> values(std::string_view key) const;  // the values of a metric, in step order
+  // Returns a line with advice if the training loss ends far above the first loss; else "".
   std::string divergence_note(const TrainConfig& config) const;
-  std::optional<double> first_loss() const;  // of step 1, where it was logged
-  std::optional<double> val_loss() const;    // the newest
-  std::optional<int64_t> val_step() const;   // of it
+  std::optional<double> first_loss() const;  // the training loss of step 1, if it was logged
+  std::optional<double> val_loss() const;    // the newest validation loss
+  std::optional<int64_t> val_step() const;   // the step of val_loss
   void sync();
-  // For the top of the report: why the run ended before its last step.
+  // Adds to the top of the report why the run ended before its last step.
   void ended(const std::string& why) { facts_.subtitle += "; " + why; }
-  // Rewrites loss.svg and report.html; the page of a running run refreshes itself. step() does the same from
-  // time to time, so rarely that it takes less than 1/250 of the time.
+  // Rewrites loss.svg and report.html. The page refreshes itself while the run is running. step() also calls
+  // this, rarely enough to take less than 1/250 of the training time.
   void write_report(double seconds, bool running = false);
 
  private:
@@ -90,8 +90,8 @@ class RunLog {
   RunFacts facts_;
   int64_t steps_ = 0;
   std::vector<MetricRecord> records_;
-  std::unique_ptr<Outputs> outputs_;  // or none
-  double next_report_s_ = 10;         // seconds of training
+  std::unique_ptr<Outputs> outputs_;  // null on ranks other than 0
+  double next_report_s_ = 10;         // training time of the next report, in seconds
 };
 
 }  // namespace gpt

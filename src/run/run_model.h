@@ -10,20 +10,22 @@ namespace gpt {
 
 class LoadedModel;
 
-// Where the tokenizer of a run is, if it resumes or starts from a model; "" if the config names it.
+// Returns the folder of a run's tokenizer if the run resumes or starts from a model; "" if the config names
+// the tokenizer.
 std::string tokenizer_folder_of_run(const TrainRequest& request, const LoadedModel* init);
 
-// The chat templates of the model that a run resumes or starts from, which the run's models keep.
+// Returns the chat templates of the model that a run resumes or starts from. The run's models keep them.
 ChatTemplates chat_templates_of_run(const TrainRequest& request, const LoadedModel* init);
 
-// The model of a run, without weights: of the request's config, or of the model it starts from with the
-// config's dropout; its vocabulary is the tokenizer's unless the config has a larger one. Throws UsageError
-// where they do not fit together.
+// Builds the model of a run, without weights, from the request's config or from the model that the run starts
+// from with the config's dropout. Its vocabulary is that of the tokenizer, unless the config has a larger
+// one. Throws UsageError if config, model and tokenizer do not match.
 Model model_of_run(const TrainRequest& request, const LoadedModel* init, const RunData& data);
 
 void copy_dropout(const ModelConfig& from, ModelConfig& to);
 
-// How the steps of a run are computed. Throws UsageError for micro-batches that cut the objective's groups.
+// Returns the options of a run's TrainStep. Throws UsageError if micro-batches would split groups of the
+// objective.
 TrainStep::Options step_options_of_run(const TrainConfig& config, const ParamTable& table, int64_t n_ctx,
                                        const Objective& objective, Communicator& processes);
 

@@ -11,63 +11,63 @@
 
 namespace gpt {
 
-// The validation loss that a law fitted to other runs gives for a run (gpt sweep), in nats per token.
+// The validation loss predicted for a run by a law fitted to other runs (gpt sweep), in nats per token.
 struct LossForecast {
   double parameters = 0, tokens = 0;  // of the run
-  double loss = 0;
-  // The size and tokens for which the law gives the lowest loss with the run's operations; 0: it names none.
+  double loss = 0;                    // predicted
+  // The size and tokens with the lowest predicted loss for the compute of the run; 0: unknown.
   double best_parameters = 0, best_tokens = 0, best_loss = 0;
-  std::string best_flags;  // a shape of about that size, and its steps
-  std::string warning;     // why not to rely on it, or ""
+  std::string best_flags;  // flags for a shape of about that size, and its steps
+  std::string warning;     // reason why the prediction is unreliable, or ""
 };
 
-// Everything that is known of a run before it is made: what `gpt plan` shows, and plan.json of a run folder.
+// The estimates for a run, as shown by `gpt plan` and stored in plan.json of the run folder.
 struct RunPlan {
   RunPlan(const PlanSubject& subject, int64_t train_tokens);
   bool fits() const { return memory.total() <= available; }
 
   PlanSubject subject;
   ModelCounts counts;
-  int64_t tokens, step_tokens;  // of the run, of a step
-  int64_t train_tokens;         // of the text
+  int64_t tokens, step_tokens;  // tokens of the run, and of a step
+  int64_t train_tokens;         // tokens of the training text
   RunMemory memory;
-  int64_t available = 0;  // bytes
+  int64_t available = 0;  // available memory in bytes
   std::vector<RunFit> fits_with;
-  double peak_flops = 0;          // products, per second
-  std::optional<RunRates> rates;  // measured, where it fits
+  double peak_flops = 0;          // peak matmul throughput in FLOP/s
+  std::optional<RunRates> rates;  // measured, if the run fits into memory
   std::optional<LossForecast> forecast;
-  std::optional<AdapterPlan> adapter;  // that an adapter is trained instead
+  std::optional<AdapterPlan> adapter;  // estimate for training an adapter instead
 
   double tokens_per_parameter() const;
   int64_t optimal_tokens() const { return kOptimalTokensPerParameter * counts.total; }
   int64_t optimal_steps() const { return (optimal_tokens() + step_tokens - 1) / step_tokens; }
   double flops() const;
-  std::optional<RunTime> time() const;  // from the rates
+  std::optional<RunTime> time() const;  // computed from `rates`
 };
 
 nlohmann::json run_plan_json(const RunPlan& plan);
 
-// Takes rates and forecast from what run_plan_json wrote for the same run: of the same config, stop_after
-// aside. False where that is another run. Throws Error naming `source` when it is no plan.
+// Copies rates and forecast from a plan that run_plan_json wrote for the same config (stop_after may differ).
+// Returns false if the config differs. Throws Error naming `source` if `written` is not a plan.
 bool take_plan(RunPlan& plan, const nlohmann::json& written, const std::string& source);
 
-// What a run has taken and given so far.
+// The actual values of a run so far.
 struct RunFact {
   int64_t steps = 0, tokens = 0;
-  RunTime time = {};  // of its parts; `step` is not used
+  RunTime time = {};  // time of each part; `step` is not used
   int64_t peak_bytes = 0;
-  std::optional<double> first_loss, val_loss;  // of training at step 1; the newest one
+  std::optional<double> first_loss, val_loss;  // training loss of step 1; newest validation loss
 };
 
-// Keeps the plan of a run that is being made: plan.json in its folder, and the section of its report.
+// Maintains the plan of a running run: plan.json in its folder, and the section of its report.
 class PlanKeeper {
  public:
-  // Takes over what plan.json in the folder says of the same run: written by `gpt plan`, or before the run
-  // was resumed. `note` says why that was not possible, or stays empty.
+  // Reads measured values from plan.json in the folder, if `gpt plan` or an earlier part of the same run
+  // wrote it. note: set to the reason if plan.json cannot be used.
   PlanKeeper(std::string folder, RunPlan plan, std::string& note);
 
-  // Told of every step of this process. Where nothing was measured before the run, its first steps give the
-  // rates: a few more than one, which touches all memory. setup: seconds before it.
+  // Called after every step of this process. Without earlier measurements, the first few steps after step 1
+  // determine the rates (step 1 touches all memory first). setup: seconds before the first step.
   void step(double seconds, double setup);
 
   const RunPlan& plan() const { return plan_; }
@@ -79,7 +79,8 @@ class PlanKeeper {
   std::vector<double> first_steps_;
 };
 
-// "Plan against fact": parameters, tokens, operations, memory, times, losses.
+// Returns the report section that compares estimate and actual run: parameters, tokens, operations, memory,
+// times, losses.
 ReportSection plan_section(const RunPlan& plan, const RunFact& fact);
 
 }  // namespace gpt

@@ -9,21 +9,21 @@
 
 namespace gpt {
 
-// What the processes that share a run must agree on, besides the program itself.
+// The facts that all ranks of a run must agree on, besides the program itself.
 struct RunIdentity {
   const DataIdentity& data;
   const std::string& config;  // as JSON; "threads" may differ
   std::string_view kernels;   // KernelTable::name
-  int64_t step;               // that it goes on from
-  std::string begins = {};    // what it goes on from: start_of_run
-  std::string settings = {};  // further ones, as JSON; "": none
+  int64_t step;               // step at which the run starts or resumes
+  std::string begins = {};    // hash of the initial state (start_of_run)
+  std::string settings = {};  // additional settings as JSON, or ""
 };
-// A hash of a model's weights as they are stored.
+// Returns a hash of a model's weights as stored.
 std::string weights_hash(const Model& model);
-// Of what a run goes on from, in `last`, or else begins with; "" for weights that are drawn. `begun` is null
-// there.
+// Returns a hash of the state that a run starts with: the checkpoint in `last` if it resumes, else the
+// weights of `begun`. Returns "" for random weights (`begun` is null).
 std::string start_of_run(bool resumes, const std::string& last, const Model* begun);
-// Throws Error in all of them, naming the first that has something else, and what.
+// Throws Error on all ranks if they disagree; names the first rank that differs, and the fact.
 void require_same_run(Communicator& processes, const RunIdentity& run);
 
 }  // namespace gpt

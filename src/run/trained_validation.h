@@ -6,17 +6,17 @@
 
 namespace gpt {
 
-// Samples of a validation text, and how many of them are in the training text token by token.
+// Counts of samples of a validation text, and of those whose exact tokens occur in the training text.
 struct SharedSamples {
   int64_t samples = 0, found = 0;
-  int64_t length = 0;  // tokens of each
+  int64_t length = 0;  // tokens of a sample
 };
 
-// Takes samples from the whole validation text and looks for them in the training text, of which at most the
-// first 2^28 tokens are read. None are taken of a text that is too short to tell.
+// Takes samples from the whole validation text and searches the first 2^28 tokens of the training text for
+// them. Takes no samples if a text is too short.
 SharedSamples find_shared_samples(const TokenSpan& train, const TokenSpan& val);
 
-// Returns a line for people if at least a quarter of the samples are found; else "".
+// Returns a warning line if at least a quarter of the samples are found; else "".
 std::string note_shared_samples(const TokenSpan& train, const TokenSpan& val);
 
 }  // namespace gpt

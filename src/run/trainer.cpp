@@ -257,7 +257,7 @@ bool Pretraining::sample(Run& run) {
   return true;
 }
 
-// Data that are not what they were end the run before anything is made of them that replaces a checkpoint.
+// Ends the run if the data has changed, before a model trained on it replaces a checkpoint.
 void Pretraining::check_data(const Run& run, bool saves) {
   if (!is_first()) return;
   constexpr double kLastWait = 10;  // seconds, for a run so short that its data were not read yet
@@ -306,7 +306,7 @@ bool Pretraining::finish(Run& run) {
   return true;
 }
 
-// In place of the newest weights, which are in last/ and not needed any more.
+// Replaces the newest weights, which are saved in last/ and no longer needed.
 void Pretraining::load_best_model(const std::string& folder) {
   const LoadedModel loaded(folder, std::nullopt, MatrixOrder::as_stored);
   loaded.copy_to(weights_, [&](int id) {

@@ -12,17 +12,17 @@ namespace gpt {
 
 // A pre-training run.
 struct TrainRequest : RunOptions {
-  RunConfig config;              // vocab_size 0: the tokenizer's
+  RunConfig config;              // vocab_size 0: use the size of the tokenizer
   std::string init_from;         // a model to start from, or ""
-  bool tokenizer_given = false;  // with init_from: the config's tokenizer was asked for
-  bool repeats = false;  // what an earlier run of this config left in `out` before its first checkpoint
+  bool tokenizer_given = false;  // with init_from: the user named the tokenizer in `config`
+  bool repeats = false;          // restarts a run of the same config that left no checkpoint in `out`
   const Objective* objective = &language_modelling();         // must outlive the run
   bool verbose = false;                                       // prints every detail at the start
-  std::function<LossForecast(const RunPlan&)> forecast = {};  // of the final loss, or none
+  std::function<LossForecast(const RunPlan&)> forecast = {};  // predicts the final loss; may be empty
 };
 
-// Trains, writing checkpoints, metrics and reports into the run folder and progress to stderr: see Run::make.
-// Every process that shares the run calls it with the same request. Throws Error also for bad data.
+// Trains a model. Writes checkpoints, metrics and reports to the run folder and progress to stderr (see
+// Run::make). Every rank calls it with the same request. Also throws Error for invalid data.
 RunOutcome run_training(const TrainRequest& request, const std::function<bool()>& interrupted);
 
 }  // namespace gpt

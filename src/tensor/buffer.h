@@ -6,8 +6,8 @@
 
 namespace gpt {
 
-// Page-aligned, zeroed memory of the host or of a device; move-only. Throws Error naming `what` when there is
-// not enough.
+// Page-aligned, zeroed memory of the host or of a device; move-only. Throws Error naming `what` if memory is
+// short.
 class Buffer {
  public:
   Buffer() = default;
@@ -21,10 +21,11 @@ class Buffer {
   size_t size() const { return size_; }
   // Returns a view of the elements that are stored from byte `offset` on.
   TensorView view(int64_t offset, DType dtype, std::span<const int64_t> shape) const;
-  // Returns a view from the first byte on, of new memory if there is too little: then the content is lost.
+  // Returns a view that starts at the first byte. Reallocates if the buffer is too small; then its content is
+  // lost.
   TensorView grow(DType dtype, std::span<const int64_t> shape, const char* what, Device* device);
-  // Returns the memory of whole pages in a range to the system; they are zero when they are used again. Only
-  // for host memory; on a device nothing happens.
+  // Returns the whole pages in a range to the system; they read as zero when used again. Has no effect on
+  // device memory.
   void drop(int64_t offset, int64_t bytes) const;
   template <class T>
   T* as() const {

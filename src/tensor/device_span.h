@@ -8,14 +8,14 @@
 
 namespace gpt {
 
-// An array in the memory of a device. The host cannot read it: only ops can (kernels/unwrap.h). A span
-// without data is "absent".
+// An array in device memory. Only ops can access its elements (kernels/unwrap.h). A span without data is
+// "absent".
 template <class T>
 class DeviceSpan {
  public:
   DeviceSpan() = default;
   DeviceSpan(T* data, size_t size) : data_(data), size_(size) {}
-  // To const elements, as std::span converts.
+  // Converts to a span of const elements, like std::span.
   template <class U, class = std::enable_if_t<std::is_convertible_v<U (*)[], T (*)[]>>>
   DeviceSpan(const DeviceSpan<U>& other)  // NOLINT(google-explicit-constructor)
       : data_(other.data_), size_(other.size_) {}
@@ -33,14 +33,14 @@ class DeviceSpan {
   size_t size_ = 0;
 };
 
-// The elements of a dense view as an array.
+// Returns the elements of a dense view as an array.
 template <class T>
 DeviceSpan<T> device_span(const TensorView& view) {
   GPT_ASSERT(view.dtype == dtype_of<std::remove_const_t<T>>() && view.dense());
   return {view.as<T>(), static_cast<size_t>(view.size())};
 }
 
-// An array of the host that an op reads before it returns.
+// A host array that an op reads before it returns.
 template <class T>
 using HostSpan = std::span<const T>;
 

@@ -6,7 +6,8 @@
 
 namespace gpt {
 
-// From q8_0 on these are ggml's block formats (kernels/quant.h): their elements have no address of their own.
+// From q8_0 on, these are ggml's block formats (kernels/quant.h), whose elements cannot be addressed
+// individually.
 enum class DType : uint8_t {
   f32,
   f64,
@@ -27,8 +28,8 @@ enum class DType : uint8_t {
   q6_k
 };
 
-// What a type is stored in: blocks of so many elements of a row, and so many bytes. One element of a plain
-// type is a block.
+// The storage of a dtype: blocks of `elements` consecutive elements of a row, stored in `bytes` bytes. For
+// plain dtypes, a block is one element.
 struct BlockSize {
   int64_t elements, bytes;
 };
@@ -36,7 +37,7 @@ struct DTypeFacts {
   std::string_view name;
   BlockSize block;
 };
-// Not within the function, which would copy all of it on every call.
+// At namespace scope, because the function would copy the whole table on every call.
 inline constexpr DTypeFacts kDTypeFacts[] = {
     {"fp32", {1, 4}},     {"fp64", {1, 8}},    {"bf16", {1, 2}},   {"fp16", {1, 2}},     {"int64", {1, 8}},
     {"int32", {1, 4}},    {"int8", {1, 1}},    {"uint8", {1, 1}},  {"q8_0", {32, 34}},   {"q4_0", {32, 18}},
@@ -57,17 +58,17 @@ constexpr bool is_quantized(DType t) {
   return t >= DType::q8_0;
 }
 
-// Whether elements are d q + m, not d q alone, with an m for each block.
+// Returns whether elements are d q + m, with an m for each block, instead of d q.
 constexpr bool has_minimum(DType t) {
   return t == DType::q4_1 || t == DType::q5_1 || t == DType::q4_k || t == DType::q5_k;
 }
 
-// Bytes per element; 0 for block formats.
+// Returns the bytes of an element; 0 for block formats.
 constexpr size_t dtype_size(DType t) {
   return is_quantized(t) ? 0 : static_cast<size_t>(block_size(t).bytes);
 }
 
-// The bytes of a row of n elements; n is a multiple of the elements of a block.
+// Returns the bytes of a row of n elements. n must be a multiple of the elements of a block.
 constexpr int64_t row_bytes(DType t, int64_t n) {
   return n / block_size(t).elements * block_size(t).bytes;
 }

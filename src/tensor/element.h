@@ -8,7 +8,7 @@
 
 namespace gpt {
 
-// Element (r,c) of a matrix of any floating type, transposed or not.
+// Returns element (r,c) of a matrix of any floating-point dtype, transposed or not.
 inline double element(const TensorView& v, int64_t r, int64_t c) {
   switch (v.dtype) {
     case DType::f64:

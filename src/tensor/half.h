@@ -7,7 +7,7 @@
 
 namespace gpt {
 
-// 16-bit floating-point numbers as they are stored; arithmetic is done in float.
+// 16-bit floating-point storage types; arithmetic is done in float.
 
 // bfloat16: the upper half of an IEEE 754 single.
 struct bf16 {
@@ -36,7 +36,7 @@ inline float to_float(f16 x) {
   return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
 
-// Round to nearest, ties to even; NaN stays NaN, what is too large becomes infinity.
+// Round to nearest, ties to even. NaN stays NaN; values out of range become infinity.
 inline bf16 to_bf16(float x) {
   const auto u = std::bit_cast<uint32_t>(x);
   if ((u & 0x7fffffffu) > 0x7f800000u) return {static_cast<uint16_t>(u >> 16 | 0x40u)};

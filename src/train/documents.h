@@ -8,16 +8,17 @@
 
 namespace gpt {
 
-// Windows of text that hold several documents: each is a sequence of its own for attention, its positions
-// start at 0, and none is asked for the first token of the next.
+// Splits windows of text into documents. For attention, each document is a separate sequence whose positions
+// start at 0. The last token of a document has no target.
 class PackedDocuments {
  public:
-  // Where each document ends with a token of its own: `starts` becomes 1 behind it, and targets at it -1. All
-  // are [rows,n_ctx], and starts 0 before.
+  // Marks the documents of text in which the token `end` ends each document: sets `starts` to 1 after each
+  // end token, and the target of the end token to -1. All arrays are [rows,n_ctx]; `starts` must be 0 on
+  // entry.
   static void mark(int32_t end, std::span<const int32_t> ids, std::span<int32_t> targets,
                    std::span<uint8_t> starts);
-  // Gives the batch the sequences that begin where starts [rows,n_ctx] are 1, and at each window; valid until
-  // the next call. Where there are no more than windows the batch stays as it is.
+  // Sets the sequences of the batch: one starts at each window and at each 1 in `starts` [rows,n_ctx]. Leaves
+  // the batch unchanged if every window is one sequence. The sequences are valid until the next call.
   void split(int64_t n_ctx, std::span<const uint8_t> starts, TrainBatch& batch);
 
  private:

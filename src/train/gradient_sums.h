@@ -11,43 +11,43 @@
 
 namespace gpt {
 
-// The gradients of a batch, from those of its shards: runs of samples, each added up from zero. Rank r of R
-// has the shards r, r + R, ...; in round j all have computed shards j R to j R + R - 1. Every piece is sent
-// to the process that owns it as soon as the backward pass is through with it, and the owner adds the shards
-// in their order, in fp32, as soon as they have come. So the sums depend on the number of shards and not on
-// that of processes. Those of the last round go to all, still during the backward pass.
+// Adds the gradients of the shards of a batch (all-reduce or reduce-scatter). A shard is a range of samples
+// whose gradients are accumulated from zero. Rank r of R computes the shards r, r + R, ...; in round j the
+// ranks compute the shards j R to j R + R - 1. Each rank sends every piece to its owner as soon as the
+// backward pass has finished the piece. The owner adds the shards in order, in fp32, as they arrive. The sums
+// therefore depend on the number of shards and not on the number of ranks. The sums of the last round are
+// sent to all ranks, also during the backward pass.
 //
-// Messages may be of a narrower type than the gradients, where there is one round: what is sent to an owner
-// is rounded, and added to the owner's own part, which is not. Sums that go to all are rounded as well, in
-// every process.
+// With a single round, messages may have a narrower dtype than the gradients. Then pieces are rounded for
+// sending and added to the owner's own part, which is not rounded. Sums that are sent to all ranks are
+// rounded on every rank, including the owner.
 class GradientSums {
  public:
-  // What becomes of the sums: every process gets all of them; or its own pieces alone; and whether memory of
-  // the others' is given back as soon as they are sent, for a backward pass that begins anew with each shard.
+  // The sums that a rank receives. all: all sums; own: the sums of its own pieces; own_memory: as own, and
+  // the memory of other pieces is freed once they are sent, if each backward pass starts a new shard.
   enum class Keeps : uint8_t { all, own, own_memory };
-  // rounds: shards of each process. message_type: that of grads, or bf16. All that is given must outlive
-  // this.
+  // rounds: shards of each rank. message_type: the dtype of grads, or bf16. All references must outlive this
+  // object.
   GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds, Keeps keeps,
                DType message_type, Communicator& processes, const Backend& backend);
 
-  // For the backward pass that completes the shard of a round. Empty for a process by itself.
+  // Returns the hook for the backward pass that completes the shard of a round; empty for a single process.
   GradReadyHook sending(int64_t round);
-  // Adds the shards of a round, which has been sent; after the last one the gradients are the sums.
+  // Waits for the messages of a round and adds its shards. After the last round the gradients are the sums.
   void finish_round(int64_t round);
 
-  const ShardMap& shard_map() const { return shard_map_; }  // the pieces of all
+  const ShardMap& shard_map() const { return shard_map_; }  // the pieces of all ranks
   const ParamLayout& layout() const { return layout_; }
-  // Of something that has a number for each element of the gradients, or for each `block` of them: every
-  // process gets what the others have.
+  // All-gathers x, which has one value for each element of the gradients, or one for each `block` elements.
   void gather(const TensorView& x, int64_t block, const ShardMap& shard_map, const char* what);
-  // Every process gets the sums of its ranges from those whose pieces they are.
+  // Moves gradient sums from the owners of the pieces to the ranks that `shard_map` assigns them to.
   void move_to(const ShardMap& shard_map);
-  // Gives memory of all but the own pieces back.
+  // Frees the memory of all pieces except the rank's own pieces.
   void drop_others() const;
 
-  double waited_seconds() const { return waited_; }  // for messages, so far
+  double waited_seconds() const { return waited_; }  // total time spent waiting for messages
 
-  // Of memory beside the gradients.
+  // Returns the bytes of memory used in addition to the gradients.
   static int64_t bytes(int64_t elements, DType dtype, DType message_type, int64_t rounds, int processes,
                        int rank);
 
@@ -85,20 +85,20 @@ class GradientSums {
   ShardMap shard_map_;
   ParamLayout layout_;
   int64_t own_elements_ = 0;
-  std::vector<int64_t> own_offset_;  // of the own pieces, one behind the other, by bucket
-  std::vector<int> parameters_;      // that have a part in each bucket ...
-  std::vector<int> pending_;         // ... and of these, those whose gradients are not done
+  std::vector<int64_t> own_offset_;  // offset of each own piece in total_, by bucket
+  std::vector<int> parameters_;      // number of parameters with a part in each bucket ...
+  std::vector<int> pending_;         // ... and the number of these whose gradients are pending
   int64_t round_ = 0;
   struct Sent {
     int64_t bucket;
     Communicator::Handle handle;
   };
-  std::vector<Sent> sent_;                      // in this round, in the order of all processes ...
-  size_t completed_ = 0;                        // ... of which so many are added
-  std::vector<Communicator::Handle> gathered_;  // their sums, on the way to all ...
-  size_t taken_ = 0;                            // ... of which so many are among the gradients
-  Buffer received_;  // own pieces of the other ranks, in places that buckets take in turns
-  Buffer messages_;  // buckets as they are sent, and then their sums, likewise; if they are rounded
+  std::vector<Sent> sent_;                      // buckets sent in this round, in the same order on all ranks
+  size_t completed_ = 0;                        // number of sent_ whose shards are added
+  std::vector<Communicator::Handle> gathered_;  // transfers of sums to all ranks
+  size_t taken_ = 0;                            // number of gathered_ whose sums are stored in the gradients
+  Buffer received_;  // own pieces received from other ranks; buckets reuse its places in turn
+  Buffer messages_;  // rounded buckets for sending, then their rounded sums; places are reused in turn
   Buffer total_;     // [own elements], with several rounds
   double waited_ = 0;
 };

@@ -12,59 +12,61 @@
 
 namespace gpt {
 
-// Something that an optimizer keeps from step to step.
+// A buffer that an optimizer keeps from step to step.
 struct OptimizerBuffer {
-  std::string name;  // in checkpoints: "m" is saved as "m.blocks.0.norm1.weight", ...
-  Shape shape = {};  // none: a number for every number of the parameters that are trained, or of `params`
-  std::vector<int> params = {};  // what it belongs to: one parameter, or one for each row; or everything
+  std::string name;  // name in checkpoints: "m" is saved as "m.blocks.0.norm1.weight", ...
+  Shape shape = {};  // empty: one value for each element of `params`, or of all trainable parameters
+  std::vector<int> params = {};  // the parameters of the buffer: one, or one for each row; empty: all
 };
 
 // Elements of the trainable parameters that are updated together, as flat views of equal length.
 struct ParamSlice {
-  ElementRange range;  // among the elements of all trainable parameters
+  ElementRange range;  // in the buffer of all trainable parameters
   TensorView weight, grad;
-  std::vector<TensorView>
-      state;  // by OptimizerBuffer; absent if the buffer has a shape or parameters of its own
-  // part: in elements of all trainable parameters, within `range`.
+  // By OptimizerBuffer; absent if the buffer has a shape or parameters of its own.
+  std::vector<TensorView> state;
+  // Returns the part of the slice that holds `part`, a range in the buffer of all trainable parameters.
   ParamSlice cut(const ElementRange& part) const;
 };
 
-// The memory of what an optimizer keeps, all zero at first. With ZeRO a process keeps a part of it.
+// The memory of an optimizer's buffers, initially zero. With ZeRO, a rank stores only a part of it.
 class OptimizerState {
  public:
   OptimizerState() = default;
-  // own: the elements of parameters whose part is kept here; none: everything. Where buffers have parameters
-  // of their own, at most one range of each.
+  // own: the parameter elements whose state this rank stores; empty: all. If buffers have `params`, `own`
+  // must have at most one range in each parameter.
   OptimizerState(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table, DType dtype,
                  Device* device, const std::vector<ElementRange>& own = {});
 
-  // Buffer i, or what is kept of it: laid out like the parameters, [elements], or in its own shape.
+  // Returns buffer i, or the stored part of it: laid out like the parameters, [elements], or in its own
+  // shape.
   TensorView operator[](size_t i) const { return buffers_[i].all; }
-  // Its part that belongs to a parameter, where everything is kept.
+  // Returns the part of buffer i that belongs to a parameter. Requires that the whole state is stored.
   TensorView of(size_t i, int id) const { return buffers_[i].params[id]; }
   size_t count() const { return buffers_.size(); }
   bool is_whole() const { return own_.empty(); }
+  // Returns the stored ranges of the parameter elements.
   const std::vector<ElementRange>& own() const { return own_; }
-  // What this process updates: one slice of everything, or its ranges that are not empty. The views live as
-  // long as the buffers.
+  // Returns the slices that this rank updates: all parameters as one slice, or its ranges that are not empty.
+  // The views stay valid as long as the buffers.
   std::vector<ParamSlice> slices(const ParamBuffer& weights, const ParamBuffer& grads) const;
 
-  // A tensor of it in files, or what is kept of one: from element `begin` on.
+  // A tensor of the state in checkpoints, or the stored part of it, from element `begin` on.
   struct Part {
     std::string name;
-    Shape shape;  // of the tensor
+    Shape shape;  // of the whole tensor
     int64_t begin = 0;
     TensorView view;
   };
   const std::vector<Part>& parts() const { return parts_; }
-  // All tensors, whoever keeps them.
+  // All tensors of the state, on whichever rank they are stored.
   struct Tensor {
     std::string name;
     Shape shape;
   };
   const std::vector<Tensor>& tensors() const { return tensors_; }
 
-  // Bytes of such memory.
+  // Returns the bytes that an OptimizerState with these buffers needs.
   static int64_t bytes(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table, DType dtype,
                        const std::vector<ElementRange>& own = {});
 
@@ -88,30 +90,30 @@ class OptimizerState {
   std::vector<Tensor> tensors_;
 };
 
-// Sums of squares, of the last update and of the weights that it changed.
+// Sums of squares of the last update and of the updated weights.
 struct UpdateSquares {
   double update = 0, weight = 0;
 };
 
-// A rule that turns gradients into new weights. Holds no numbers that change: those are in OptimizerState.
-// It does not know how the parameters are divided among ranks.
+// An update rule for weights. Has no state that changes between steps; OptimizerState stores all of it. An
+// optimizer does not know how the parameters are divided among ranks.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
   virtual std::vector<OptimizerBuffer> buffers() const = 0;
-  // What the ops of an update need, for parameters of that type.
+  // Returns the scratch memory of the ops of an update, for parameters of this dtype.
   virtual ScratchNeed scratch(const KernelTable&, DType) const { return {}; }
-  // Of the products in an update.
+  // Returns the FLOPs of the matrix products in an update.
   virtual double flops() const { return 0; }
-  // Receives what it updates, once, before the first update. `state` and the memory of the slices must
-  // outlive the optimizer.
+  // Called once, before the first update, with the slices to update. `state` and the memory of the slices
+  // must outlive the optimizer.
   virtual void bind(std::vector<ParamSlice> slices, const OptimizerState& state) = 0;
-  // Calls the ops that update the slices. They read the learning rate, the number of updates and grad_scale,
-  // the factor of the gradients, from `step`, and change nothing if grad_scale is 0.
+  // Calls the ops that update the slices. The ops read the learning rate, the number of updates and
+  // grad_scale (the factor of the gradients) from `step`, and change nothing if grad_scale is 0.
   virtual void update(const ExecContext& ctx, DeviceSpan<const StepState> step) const = 0;
-  // Returns the sums of squares of the last update by parameter id, counting only the elements of the slices.
-  // Call it after the update; waits for the device.
+  // Returns the sums of squares of the last update, by parameter id. Counts only the elements of the slices.
+  // Call it after the update. Waits for the device.
   virtual std::vector<UpdateSquares> last_update(const ExecContext& ctx,
                                                  DeviceSpan<const StepState> step) const = 0;
   // "AdamW: decay 0.1 on 26 tensors with 10,813,440 parameters, none on 51 tensors with 21,504"
@@ -120,41 +122,43 @@ class Optimizer {
 
 struct OptimizerSettings {
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
-  std::vector<double> lr_scale = {};  // by parameter id, of the step's learning rate; none: 1 for all
+  std::vector<double> lr_scale = {};  // learning rate factor by parameter id; empty: 1 for all
   double muon_momentum = 0.95;
   MuonAdjust muon_adjust = MuonAdjust::original;
-  DType muon_compute = DType::f32;  // of its products; fp32 or bf16
-  int64_t steps = 1;                // of the run, for schedules
+  DType muon_compute = DType::f32;  // dtype of its matrix products; fp32 or bf16
+  int64_t steps = 1;                // total steps of the run, for schedules
 
   double scale(int id) const { return lr_scale.empty() ? 1 : lr_scale[static_cast<size_t>(id)]; }
 };
 
-// How an optimizer is divided among processes with ZeRO: not at all, at any element, or with whole matrices
-// of the blocks.
+// How ZeRO can shard an optimizer: not at all, at any element, or by whole matrices of the layers.
 enum class Divides : uint8_t { not_at_all, at_elements, at_matrices };
 
-// An optimizer that a config can name.
+// A named optimizer for the config key "optimizer".
 struct OptimizerType {
   std::string name;
   // The table must outlive the optimizer.
   std::unique_ptr<Optimizer> (*make)(const ParamTable& table, const OptimizerSettings& settings);
   Divides divides = Divides::not_at_all;
 };
-// "adamw" first. Whoever has one of its own adds it before it is asked for; not from several threads.
+// Returns the registered optimizers, "adamw" first. Add custom optimizers before their first use. Not
+// thread-safe.
 std::vector<OptimizerType>& optimizer_types();
 // Throws UsageError for an unknown name.
 const OptimizerType& require_optimizer(const std::string& name);
 
-// AdamW (Loshchilov & Hutter 2019): decay on tensors of two or more dimensions only.
+// AdamW (Loshchilov & Hutter 2019), with weight decay only on tensors of two or more dimensions.
 std::unique_ptr<Optimizer> make_adamw(const ParamTable& table, const OptimizerSettings& settings);
 
-// Muon for the matrices of the blocks, AdamW for everything else: as torch.optim.Muon beside
-// torch.optim.AdamW, and as MuonAdamW of nanochat 92d63d4 with the betas, eps and decays of its groups and
-// the schedules of its momentum and of Muon's decay (MuonArgs in kernels/ops.h).
+// Muon for the matrices of the layers and AdamW for all other parameters. make_muon is torch.optim.Muon
+// combined with torch.optim.AdamW. make_muon_nanochat is MuonAdamW of nanochat 92d63d4, with the betas, eps
+// and weight decay of its groups and its schedules of momentum and of Muon's weight decay (MuonArgs in
+// kernels/train_ops.h).
 std::unique_ptr<Optimizer> make_muon(const ParamTable& table, const OptimizerSettings& settings);
 std::unique_ptr<Optimizer> make_muon_nanochat(const ParamTable& table, const OptimizerSettings& settings);
 
-// An optimizer that also averages the weights after its updates, in its last buffer, kEma.
+// Wraps an optimizer. After each update it also updates a moving average of the weights in its last buffer,
+// kEma.
 inline constexpr const char* kEma = "ema";
 std::unique_ptr<Optimizer> make_averaged(std::unique_ptr<Optimizer> optimizer, double decay);
 

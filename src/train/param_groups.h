@@ -7,24 +7,25 @@
 
 namespace gpt {
 
-// What an optimizer treats alike: the matrices of the blocks; tables that are looked up; the head, which may
-// be such a table too, and what an objective adds; vectors: norms and biases.
+// Groups of parameters with the same optimizer settings. matrix: matrices of the layers; embedding: lookup
+// tables; head: the output head, also if tied to the embedding, and parameters of an objective; vector: norms
+// and biases.
 enum class ParamGroup : uint8_t { matrix, embedding, head, vector };
 ParamGroup param_group(const ParamTable& table, int id);
 
-// Makes the parameters that a config's "freeze" names constants. Throws UsageError for a pattern that matches
-// no name, and where nothing is left to train. To be called before memory is made for the table's gradients.
+// Freezes the parameters that match a config's "freeze". Throws UsageError for a pattern that matches no
+// name, and if no trainable parameter is left. Call it before allocating gradients for the table.
 void freeze_parameters(const TrainConfig& config, ParamTable& table);
 
-// The model of a config, its parameters frozen as that says.
+// Builds the model of a config and freezes the parameters that its "freeze" names.
 Model model_to_train(const RunConfig& config);
 
-// What a parameter's learning rate is of the step's, by id: its group's rate as a part of "lr", times the
-// factors of "lr_scale" that match its name, times that of "layer_decay". Throws UsageError for a pattern
-// that matches no name.
+// Returns the learning rate factor of each parameter, by id: the learning rate of its group divided by "lr",
+// times all factors of "lr_scale" that match its name, times the factor of "layer_decay". Throws UsageError
+// for a pattern that matches no name.
 std::vector<double> lr_scales(const TrainConfig& config, const ParamTable& table);
 
-// Throws UsageError naming the key unless the patterns and factors of these keys can be read.
+// Throws UsageError naming the key if a pattern or factor of these keys is invalid.
 void check_param_groups(const TrainConfig& config);
 
 }  // namespace gpt

@@ -12,34 +12,34 @@ namespace gpt {
 
 struct Model;
 
-// Weights of which each process keeps a part (ZeRO 3, Rajbhandari et al. 2020, section 5.3). Those of a layer
-// are gathered before they are read and dropped afterwards, while those of the next one are on their way.
-// They keep their places in the buffer, whose other pages are given back. All processes call the same
+// Weights sharded over ranks (ZeRO 3, Rajbhandari et al. 2020, section 5.3). The weights of a layer are
+// gathered before they are read and dropped afterwards, while the weights of the next layer are in flight.
+// Weights keep their offsets in the buffer; the pages of dropped weights are freed. All ranks call the same
 // functions in the same order.
 class ShardedWeights : public WeightSource {
  public:
-  // All must outlive this.
+  // All references must outlive this object.
   ShardedWeights(const Model& model, const ParamBuffer& weights, const ShardMap& shard_map,
                  Communicator& processes);
 
   void begin(int64_t layer, int64_t next) override;
-  // As a forward pass, for a process that has nothing to compute.
+  // Takes part in the gathers of a forward pass, for a rank that has nothing to compute.
   void walk();
-  // Only what this process keeps is left: to be called when weights have changed.
+  // Drops all weights except this rank's part. Call it after the weights have changed.
   void drop();
-  // The same for a parameter that every process has filled.
+  // The same for one parameter, which every rank has filled.
   void drop(int id);
 
   double waited_seconds() const { return waited_; }
-  // Of weights in the process that has most, while a pass reads them.
+  // Returns the peak bytes of weights during a pass, on the rank with the most.
   static int64_t bytes(const ParamTable& table, const ModelConfig& config, const ShardMap& shard_map);
 
  private:
   friend class LedWeights;
   struct Layer {
-    ShardMap ranges;  // of its parameters
+    ShardMap ranges;  // parameter ranges of the layer
     std::vector<Communicator::Handle> arriving = {};
-    bool asked = false;  // whether its weights are here, or on their way
+    bool asked = false;  // whether the weights are here or in flight
   };
   struct Step {
     int64_t layer, next;
@@ -62,12 +62,13 @@ class ShardedWeights : public WeightSource {
   ParamLayout layout_;
   std::vector<Layer> layers_;  // the embeddings first
   Step current_ = kNoStep;
-  bool leads_ = false;  // in rank 0: whether the others are told of every step
+  bool leads_ = false;  // on rank 0: whether it announces every step to the other ranks
   double waited_ = 0;
 };
 
-// While it lives rank 0 alone reads weights, layers in any order: a model is saved, a sample drawn. The other
-// processes send theirs, and come back from the constructor when it is done. Nothing without such weights.
+// While it lives, only rank 0 reads weights, with layers in any order, to save a model or to sample. The
+// other ranks send their parts; their constructor returns when rank 0 is done. Does nothing if `weights` is
+// null.
 class LedWeights {
  public:
   explicit LedWeights(ShardedWeights* weights);

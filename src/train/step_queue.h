@@ -8,15 +8,16 @@
 
 namespace gpt {
 
-// The steps of a run, one after the other. A device computes the newest step while the host reads the result
-// of the step before; on the CPU, and with several processes, each step is read as soon as it is made.
+// Runs consecutive steps. A device computes the newest step while the host reads the result of the previous
+// one. On the CPU, and with several ranks, the result of each step is read immediately.
 class StepQueue {
  public:
-  // Returns the batch of a step. Called once for each step, and again for a step that halted the run.
+  // Returns the function that writes the batch of a step. Called once for each step, and again for a step
+  // that halted the run.
   using BatchOfStep = std::function<TrainStep::FillBatch(int64_t step)>;
   struct Hooks {
-    std::function<void()> before_micro_batch = {};  // what it throws leaves the weights as they were
-    std::function<void()> before_update = {};       // the gradients are complete
+    std::function<void()> before_micro_batch = {};  // may throw; then the weights are unchanged
+    std::function<void()> before_update = {};       // called when the gradients are complete
   };
 
   // `step` and `config` must outlive the queue.

@@ -21,12 +21,12 @@ enum class DeviceKind : uint8_t { cpu };
 enum class Reduce : uint8_t { exact, fast, fast_bf16 };
 enum class MuonAdjust : uint8_t { original, match_rms_adamw, spectral_unclamped };
 
-// Every setting of a training run besides the model's. Field names are the config keys.
+// All settings of a training run except those of the model. Field names are the config keys.
 struct TrainConfig {
   std::vector<std::string> data;      // files, folders, token shards, "tales" / "tales:BYTES"; or NAME=WEIGHT
   std::vector<std::string> val_data;  // empty: split off data
-  std::vector<std::string> include, exclude;  // files of folders: FolderFilter
-  std::string field = "text";                 // of the text in JSON lines
+  std::vector<std::string> include, exclude;  // file patterns for folders (FolderFilter)
+  std::string field = "text";                 // name of the text field in JSON lines
   double val_fraction = 0.1;
   std::string tokenizer = "byte";
   SamplingKind sampling = SamplingKind::random;
@@ -36,17 +36,17 @@ struct TrainConfig {
   int64_t steps = 1000;
   int64_t stop_after = 0;  // 0: run to the end
   int64_t batch_size = 16;
-  int64_t micro_batch = 0;  // batch_size, or a shard
-  int64_t grad_shards = 0;  // one for each process
+  int64_t micro_batch = 0;  // 0: batch_size, or the samples of a shard
+  int64_t grad_shards = 0;  // 0: one for each rank
   Reduce reduce = Reduce::exact;
   int64_t zero = 0;
   std::string optimizer = "adamw";
   double lr = 3e-4;
-  double min_lr = -1;  // lr / 10
+  double min_lr = -1;  // -1: lr / 10
   int64_t warmup = 100;
   ScheduleKind schedule = ScheduleKind::cosine;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
-  double embedding_lr = -1, head_lr = -1, vector_lr = -1;  // lr, or nanochat's
+  double embedding_lr = -1, head_lr = -1, vector_lr = -1;  // -1: lr, or the rates of nanochat
   double muon_lr = -1, muon_momentum = -1;
   MuonAdjust muon_adjust = MuonAdjust::original;
   std::vector<std::string> freeze;    // patterns of parameter names
@@ -59,7 +59,7 @@ struct TrainConfig {
   TrainDType dtype = TrainDType::fp32;
   bool recompute = false;
 
-  int64_t eval_every = -1, eval_batches = -1;  // as many as take 5 % of the run (schedule.h)
+  int64_t eval_every = -1, eval_batches = -1;  // -1: at most 5 % of the run (schedule.h)
   bool eval_train = false;
   int64_t patience = 0;  // 0: off
   int64_t sample_every = 0, save_every = 500, log_every = 10;
@@ -147,7 +147,7 @@ void visit_optimizer_keys(Config& c, Visit& visit) {
         "skip steps whose loss or gradient norm is so many deviations off; 0: off");
 }
 
-// All of them, in the order in which they are shown.
+// Visits all keys in display order.
 template <class Config, class Visit>
 void visit_train_keys(Config& c, Visit&& visit) {
   visit_data_keys(c, visit);
@@ -169,7 +169,7 @@ void visit_train_keys(Config& c, Visit&& visit) {
 }
 
 DType tensor_dtype(TrainDType t);
-// Of gradients in messages.
+// Returns the dtype of gradients in messages.
 DType message_dtype(Reduce reduce);
 
 // A run's complete configuration.
@@ -178,15 +178,15 @@ struct RunConfig {
   TrainConfig train;
 };
 
-// Throws UsageError with a suggestion for a name that is no preset's.
+// Throws UsageError with a suggestion if `name` is not a preset.
 void require_preset(const std::string& name);
 
-// Throws UsageError naming where it was given (a flag, a config key) for a device that this build lacks.
+// Throws UsageError if this build lacks the device. where: the flag or config key, for the message.
 void require_device(const std::string& where, const std::string& device);
 
-// Config keys from several sources, later ones winning: preset, file, environment, flags. Values are JSON;
-// names of other projects are translated as they come in. "dropout" replaces the embd, attn and resid dropout
-// of earlier sources; within one source the specific key wins, in any order.
+// Merges config keys from several sources: preset, file, environment, flags. Later sources override earlier
+// ones. Values are JSON; key names of other projects are translated. "dropout" overrides the embd, attn and
+// resid dropout of earlier sources; within one source the specific key wins, in any order.
 class Settings {
  public:
   Settings();
@@ -195,67 +195,66 @@ class Settings {
   Settings& operator=(const Settings&) = delete;
 
   void add_preset(const std::string& name);
-  // A JSON object of config keys. Where no preset or model came before it, it must say what its family is if
-  // it names its shape in another project's words (require_family).
+  // Adds a file with a JSON object of config keys. Unless a preset or model was added before, a file that
+  // uses the key names of other projects for its shape must name its family (require_family).
   void add_file(const std::string& path);
   void add_json(const nlohmann::json& object, const std::string& source);
-  void add_model(const ModelConfig& config);  // all keys of a model
-  // Starts another source. The methods above do so themselves; values of add_text share the current one.
+  void add_model(const ModelConfig& config);  // adds all keys of a model
+  // Starts a new source. The methods above call it; values of add_text belong to the current source.
   void begin_source() { ++source_; }
-  // Values of a command for keys that nobody sets.
+  // Adds a command's defaults for keys that no source sets.
   void add_defaults(const nlohmann::json& object);
-  // A value as written on a command line: text for strings and lists of strings, else JSON.
+  // Adds a value in command-line syntax: text for strings and lists of strings, else JSON.
   void add_text(const std::string& key, const std::string& text, const std::string& source);
 
-  // Whether a file, the environment or a flag has set a key.
+  // Returns whether a file, the environment or a flag has set a key.
   bool is_given(const std::string& key) const;
-  // Whether a key's value is still the one that a preset gave it.
+  // Returns whether a key's value comes from a preset or from add_defaults.
   bool comes_from_preset(const std::string& key) const;
-  // Drops such a value.
+  // Removes a value that comes from a preset.
   void forget_preset(const std::string& key);
 
-  // Applies everything. Throws UsageError naming unknown keys ("did you mean"), wrong types and values.
-  // The model's vocab_size may still be 0, decided by the tokenizer. The warm-up of a preset takes at most a
-  // quarter of the steps.
+  // Returns the merged config. Throws UsageError naming unknown keys ("did you mean"), wrong types and
+  // values. The model's vocab_size may still be 0; the tokenizer decides it later. The warm-up of a preset is
+  // limited to a quarter of the steps.
   RunConfig resolve() const;
-  // The same, but adds what is wrong to the problems: such keys have their defaults then.
+  // The same, but adds errors to `problems`; invalid keys keep their defaults.
   RunConfig resolve(Problems& problems) const;
 
  private:
   void set(const nlohmann::json& keys);
 
   std::unique_ptr<nlohmann::json> merged_;
-  std::set<std::string> from_preset_;  // keys that only a preset, or add_defaults, has set
+  std::set<std::string> from_preset_;  // keys set only by a preset or add_defaults
   std::map<std::string, int> set_by_;  // the source of each key
   int source_ = 0;                     // the current one
   bool has_family_ = false;            // a preset or a model has set the switches of a family
 };
 
-// "; did you mean gpt3-small, ...?" for the start of a preset's name or one that is spelled nearly like it;
-// else "".
+// Returns "; did you mean gpt3-small, ...?" if `name` is a prefix of preset names or similar to one; else "".
 std::string suggest_preset(std::string_view name);
 
-// Name, group and help of every config key, model and training, in the order of the documentation.
+// Name, group and help of a config key.
 struct KeyInfo {
   std::string name, group, help;
   bool is_list = false, is_bool = false, is_string = false;
-  bool is_model = false;                  // a key of the architecture
-  std::vector<std::string> choices = {};  // of its values, where there are only these
+  bool is_model = false;                  // a key of ModelConfig
+  std::vector<std::string> choices = {};  // allowed values; empty: any
 };
+// Returns all config keys, of the model and of training, in the order of the documentation.
 std::vector<KeyInfo> config_keys();
 
-// Fills in derived training values and checks all; throws Error naming the key.
+// Fills in derived training values and checks all values. Throws Error naming the key.
 void complete(TrainConfig& config);
-// Parts of a batch whose gradients are each added up from zero: grad_shards, or with a fast reduce one for
-// each process.
+// Returns the number of gradient shards of a batch: grad_shards, or one for each rank with a fast `reduce`.
 int64_t shard_count(const TrainConfig& config, int processes);
-// One shard for each process where nothing else was asked for; micro-batches become no larger than a shard.
-// Throws UsageError where batch, shards and processes do not divide each other.
+// Sets grad_shards to the number of ranks if it is not set, and limits micro_batch to the samples of a shard.
+// Throws UsageError if batch, shards and ranks do not divide each other.
 void share_among(TrainConfig& config, int processes);
 
 nlohmann::json run_config_json(const RunConfig& config);  // every key with its final value
-RunConfig read_run_config(const std::string& path);       // what the former wrote
-// Values of keys for people, a line per group behind its name in so many columns.
+RunConfig read_run_config(const std::string& path);       // reads the output of run_config_json
+// Formats values of keys, one line for each group; group names are padded to `columns`.
 std::string describe_keys(const nlohmann::json& values, int columns);
 
 }  // namespace gpt

@@ -60,7 +60,7 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
 TrainStep::~TrainStep() {
   try {
     backend_.device->synchronize();
-  } catch (const Error&) {  // of an op, and already reported to whoever waited for it
+  } catch (const Error&) {  // an op failed; an earlier wait has already reported it
   }
 }
 

@@ -16,73 +16,73 @@
 
 namespace gpt {
 
-// One training step: forward and backward passes over the micro-batches of a batch, the norm of the
-// gradients, clipping, the optimizer's update. Used by `gpt train`, and by all that measures or checks what
-// it does. A batch is cut into shards, whose gradients are added in their order: where several processes
-// train together each computes some of them, gradients are exchanged while the backward pass still runs, and
-// all make the same update.
+// One training step: forward and backward passes over the micro-batches of a batch, gradient norm, clipping
+// and optimizer update. Used by training and by everything that measures or verifies it. A batch is split
+// into shards, whose gradients are added in order. With several ranks, each rank computes some of the shards,
+// gradients are exchanged during the backward pass, and all ranks make the same update.
 class TrainStep {
  public:
   struct Options {
-    // Samples, of all processes together; a shard is a multiple of micro_batch.
+    // Samples of all ranks together, and of a micro-batch, which must divide a shard.
     int64_t batch_size = 1, micro_batch = 1;
-    int64_t shards = 1;  // of a batch, a multiple of the number of processes
-    // What each process updates and keeps of the optimizer's state (ZeRO 1); none: all do the same. The
-    // optimizer knows its part. And whether each keeps memory for its own sums of gradients only (ZeRO 2),
-    // for which a micro-batch is a shard.
+    int64_t shards = 1;  // shards of a batch, a multiple of the number of ranks
+    // shard_map: the elements that each rank updates and whose optimizer state it stores (ZeRO 1); empty: no
+    // sharding. The optimizer must be made with this rank's part. divides_gradients: each rank keeps memory
+    // only for its own gradient sums (ZeRO 2); then a micro-batch must be a whole shard.
     ShardMap shard_map = {};
     bool divides_gradients = false;
-    bool divides_weights = false;  // and keeps only its part of the weights between passes (ZeRO 3)
-    bool sends_bf16 = false;       // gradients, and their sums, where there are several processes
+    bool divides_weights = false;  // each rank keeps only its part of the weights between passes (ZeRO 3)
+    bool sends_bf16 = false;       // send gradients and their sums as bf16
     int64_t n_ctx = 0;             // tokens of a sample
     TrainingGraph::Options graph = {};
     double clip_norm = 0, clip_value = 0;  // 0: off
     Communicator* communicator = &single_process();
   };
-  // The model's weights that are trained lie in `weights`, in memory of the backend; both must outlive it.
+  // weights: the trainable weights of the model, in memory of the backend. model and weights must outlive the
+  // object.
   TrainStep(const Model& model, const ParamBuffer& weights, std::unique_ptr<Optimizer> optimizer,
             const Backend& backend, const Options& options);
 
-  ~TrainStep();                          // waits for the device, which writes to its snapshots
-  TrainStep(const TrainStep&) = delete;  // ops have the address of its state
+  ~TrainStep();                          // waits for the device, which writes to the snapshots
+  TrainStep(const TrainStep&) = delete;  // queued ops refer to the address of the state
   TrainStep& operator=(const TrainStep&) = delete;
 
-  // Memory for samples, [rows,n_ctx] and labels [rows]. Before they are filled weights are 1, starts and
-  // labels 0.
+  // Memory for samples [rows,n_ctx] and labels [rows]. Initially weights are 1, starts and labels 0.
   struct Samples {
     int32_t *ids, *targets;
     float* weights;
-    uint8_t* starts;  // 1: a sequence begins here, as one does with each sample
-    float* labels;    // what an objective wants to know of a sample
+    uint8_t* starts;  // 1: a sequence starts here; each sample starts one in any case
+    float* labels;    // one value of each sample, for objectives that use labels
   };
   // Writes samples [first, first + rows) of the step's batch.
   using FillBatch = std::function<void(int64_t first, int64_t rows, const Samples& samples)>;
 
-  // Replaces the state of the steps: at the start of a run, or of its continuation.
+  // Replaces the step state, at the start of a run or when it is resumed.
   void set_state(const StepState& state);
 
-  // Computes the gradients of the mean loss over the targets of the batch, weighted, times loss_scale; and
-  // what the update will do, see state(). loss_weight and clip_norm of `inputs` are set here. before_each is
-  // called before each micro-batch; what it throws leaves the weights as they were.
+  // Computes the gradients of the weighted mean loss over the targets of the batch, times loss_scale, and the
+  // scalars of the update, see state(). Sets loss_weight and clip_norm of `inputs` itself. Calls before_each
+  // before each micro-batch; if it throws, the weights are unchanged.
   void compute_gradients(const StepInputs& inputs, const FillBatch& fill,
                          const std::function<void()>& before_each = {});
-  // The same without a trace: returns the state after it, and restores the state from before.
+  // The same, but returns the resulting state and restores the previous one.
   StepState try_gradients(const StepInputs& inputs, const FillBatch& fill);
-  // Clips, and changes the weights unless the step is skipped.
+  // Clips gradients and updates the weights, unless the step is skipped.
   void update();
-  // Exchanges the weights with their average (make_averaged), in all processes.
+  // Swaps the weights with their average (make_averaged). All ranks call it.
   void swap_average();
 
   // The parts of compute_gradients, for measurements.
   void begin(const StepInputs& inputs, const FillBatch& fill);
-  // first: among the samples of this process. completes: the gradients of a shard.
+  // first: index of the first sample among the samples of this rank. completes: the micro-batch is the last
+  // one of a shard.
   void micro_batch(int64_t first, bool accumulate, bool completes);
   void finish_gradients();
 
-  // The state of the newest step. Waits for the device.
+  // Returns the state of the newest step. Waits for the device.
   const StepState& state() const;
-  // The state after the newest update, to be read later. `read` waits for that step alone and not for what
-  // was queued after it. The result is valid until kSnapshots more snapshots were taken.
+  // A copy of the state after the newest update, to be read later. `read` waits for that step, but not for
+  // work queued after it. The result is valid until kSnapshots more snapshots are taken.
   struct Snapshot {
     size_t slot = 0;
     DeviceEvent event;
@@ -91,11 +91,11 @@ class TrainStep {
   Snapshot snapshot();
   const StepState& read(const Snapshot& snapshot) const;
   bool is_skipped() const { return state().grad_scale == 0; }
-  // The first weight, activation or gradient of the step that is NaN or infinite, for a message; "" if none
-  // is.
+  // Returns the name of the first weight, activation or gradient of the step that is NaN or infinite; "" if
+  // there is none.
   std::string first_nonfinite();
-  // Throws Error where a trained weight is NaN or infinite, naming it: such weights are not worth saving.
-  // Every process calls it, since each may keep only a part of the weights.
+  // Throws Error naming a trained weight that is NaN or infinite, so that such weights are not saved. All
+  // ranks call it, since each may store only a part of the weights.
   void require_finite_weights() const;
 
   const Model& model() const { return model_; }
@@ -103,21 +103,21 @@ class TrainStep {
   const ParamBuffer& grads() const { return grads_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   const OptimizerState& optimizer_state() const { return optimizer_state_; }
-  // The sums of squares of ranges of the gradients, and of the last update (Optimizer::last_update); both
-  // wait for the device.
+  // Return the sums of squares of ranges of the gradients, and of the last update (Optimizer::last_update).
+  // Both wait for the device.
   std::vector<double> range_squares(std::span<const ElementRange> ranges) const;
   std::vector<UpdateSquares> last_update() const;
-  // What this process has of the sums of a parameter's gradient, in elements of it: its pieces where the
-  // optimizer's state is divided, else everything. And a sum over what all have.
+  // own_ranges: the elements of a parameter whose gradient sums this rank has: its pieces if the optimizer
+  // state is sharded, else all. sum_over_processes: the sum of a value over these parts of all ranks.
   std::vector<ElementRange> own_ranges(int id) const;
   double sum_over_processes(double own) const;
-  // That this process has waited for others in its steps so far.
+  // Returns the time that this rank has waited for other ranks in its steps so far.
   double waited_seconds() const { return waited_ + sums_.waited_seconds(); }
-  // Where other passes get weights that are divided from; null: all are here.
+  // Returns the source of sharded weights for other passes; null if all weights are here.
   ShardedWeights* sharded() const { return sharded_.get(); }
-  // Whether steps run on a device without the host waiting for each of them.
+  // Returns whether steps run on a device without the host waiting for each step.
   bool runs_ahead() const { return !backend_.device->is_host() && options_.communicator->size() == 1; }
-  // Of gradients, optimizer and activations.
+  // Returns the bytes of gradients, optimizer state, activations and communication buffers.
   int64_t bytes() const;
 
  private:
@@ -153,22 +153,23 @@ class TrainStep {
   std::array<StepState, kSnapshots> snapshots_;
   size_t next_slot_ = 0;
   Buffer block_sums_;                   // fp64
-  int64_t samples_;                     // of this process
+  int64_t samples_;                     // samples of this rank
   std::vector<int32_t> ids_, targets_;  // [samples,n_ctx]
   std::vector<float> target_weights_;
   std::vector<uint8_t> starts_;
   std::vector<float> labels_;  // [samples]
   PackedDocuments documents_;  // of a micro-batch
   GradientSums sums_;
-  std::vector<double> losses_;  // of the shards of this process so far
-  double waited_ = 0;           // for numbers
+  std::vector<double> losses_;  // losses of this rank's shards so far
+  double waited_ = 0;           // time spent waiting for scalars of other ranks
 };
 
 // Throws Error, naming the first offending tensor, if the newest step halted the run (StepState::halted).
 void require_not_halted(TrainStep& step);
 
-// As long as it lives, the weights of a step's model are their average (make_averaged), if `use` says so. The
-// destructor throws where ranks cannot exchange their weights, unless another exception is on its way.
+// While it lives, the weights of a step's model are replaced by their average (make_averaged), if `use` is
+// true. The destructor throws if ranks cannot exchange their weights, unless a different exception is in
+// flight.
 class AverageInModel {
  public:
   AverageInModel(Model& model, TrainStep& step, bool use);
@@ -184,11 +185,11 @@ class AverageInModel {
   int exceptions_ = 0;
 };
 
-// What a run's config says of its steps.
+// Returns the options of a run's steps, from its config.
 TrainStep::Options step_options(const TrainConfig& config, const ParamTable& table, int64_t n_ctx,
                                 Communicator& processes = single_process());
 std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const ParamTable& table);
-// What each of so many processes keeps of the optimizer's state.
+// Returns the shard map of the optimizer state for `processes` ranks; empty without ZeRO.
 ShardMap shard_map_of(const TrainConfig& config, const ParamTable& table, int processes);
 
 }  // namespace gpt

@@ -1,7 +1,7 @@
 #pragma once
 
-// What every attention implementation shares: which keys a query sees, where a key lives, and which
-// element of the dropout mask belongs to a weight.
+// Shared by all attention implementations: the keys that a query sees, the row of a key, and the index of a
+// weight in the dropout mask.
 
 #include <algorithm>
 
@@ -14,19 +14,19 @@ struct KeyRange {
   int64_t begin, end;
 };
 
-// The keys that query i of a sequence sees.
+// Returns the range of keys that query i of a sequence sees.
 inline KeyRange visible_keys(const AttentionShape& shape, const AttentionSeq& seq, int64_t i) {
   const int64_t end = seq.kv_len - seq.q_len + i + 1;
   const int64_t begin = shape.window > 0 ? std::max<int64_t>(0, end - shape.window) : 0;
   return {begin, end};
 }
 
-// The most keys that a query of a call sees.
+// Returns the maximum number of keys that a query of a call sees.
 inline int64_t most_visible_keys(const AttentionShape& shape) {
   return shape.window > 0 ? std::min(shape.max_kv, shape.window) : shape.max_kv;
 }
 
-// The row of key t. pages: the page tables of the call; null if keys are consecutive rows.
+// Returns the row of key t. pages: page tables of the call; null if keys are consecutive rows.
 inline int64_t kv_row(const AttentionShape& shape, const AttentionSeq& seq, const int32_t* pages, int64_t t) {
   if (pages == nullptr) return seq.kv_start + t;
   return int64_t{pages[seq.first_page + t / shape.page_size]} * shape.page_size + t % shape.page_size;
@@ -36,7 +36,7 @@ inline int64_t attention_element(const AttentionShape& shape, int64_t row, int64
   return ((shape.dropout.first_row + row) * shape.n_head + head) * shape.dropout_stride + key;
 }
 
-// The factor of an element: 0 when dropped, else 1/(1-p).
+// Computes the dropout factor of an element: 0 if dropped, else 1/(1-p).
 class DropoutMask {
  public:
   explicit DropoutMask(const DropoutKey& dropout)

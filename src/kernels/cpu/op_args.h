@@ -1,13 +1,13 @@
 #pragma once
 
-// Arguments of ops as the CPU reads them.
+// Helpers of CPU ops for reading op arguments.
 
 #include "kernels/kernel_table.h"
 #include "kernels/unwrap.h"
 
 namespace gpt {
 
-// Runs the scalar reference of an op, whose kernels do not support these arguments.
+// Runs the scalar reference of an op whose kernels do not support these arguments.
 template <class Args>
 void fall_back(const ExecContext& ctx, const char* op, void (*reference)(const ExecContext&, const Args&),
                const Args& args) noexcept {
@@ -15,14 +15,14 @@ void fall_back(const ExecContext& ctx, const char* op, void (*reference)(const E
   reference(ctx, args);
 }
 
-// The key of a dropout site in this step.
+// Returns the Philox key of a dropout site in the current step.
 inline uint64_t key_of(const DropoutKey& dropout) {
   const StepState& step = *unwrap(dropout.step);
   return dropout_key(step.seed, static_cast<uint64_t>(step.step), static_cast<uint32_t>(dropout.site),
                      dropout.layer);
 }
 
-// The factor of d loss / d logits.
+// Returns the scale of d loss / d logits.
 inline double loss_factor(DeviceSpan<const StepState> step) {
   return step ? unwrap(step)->loss_scale * unwrap(step)->loss_weight : 1;
 }

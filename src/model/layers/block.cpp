@@ -59,7 +59,7 @@ Block::Block(const LayerConfig& c, const ParamTable& table, int64_t layer, int r
       attention_(c, table, layer, rope),
       mlp_(c, table, layer) {}
 
-// Dropout and scale of what a sub-layer has computed.
+// Applies dropout and the learned scale to the output of a sub-layer.
 void Block::finish_branch(const ForwardContext& pass, const Branch& branch, const TensorView& unscaled,
                           const TensorView& out) const {
   const KernelTable& k = pass.ctx.kernels;
@@ -69,7 +69,7 @@ void Block::finish_branch(const ForwardContext& pass, const Branch& branch, cons
     k.scaled_sum(pass.ctx, {.out = out, .a = unscaled, .a_scale = pass.weight(branch.scale)});
 }
 
-// The gradient of what a sub-layer has computed, from that of the sum.
+// Returns the gradient of a sub-layer's output, given the gradient of the residual sum.
 TensorView Block::branch_gradient(const BackwardContext& pass, const Branch& branch,
                                   const TensorView& unscaled, const TensorView& dx, BlockGrads& grads) const {
   const KernelTable& k = pass.ctx.kernels;

@@ -1,4 +1,4 @@
-// Runs with Muon, averaged and frozen weights: what they keep when they are stopped and resumed.
+// Resuming of runs with Muon, averaged weights or frozen weights.
 
 #include <gtest/gtest.h>
 

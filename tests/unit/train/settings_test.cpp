@@ -85,7 +85,7 @@ TEST(Settings, AModelTypeReplacesThePresetsFamily) {
   EXPECT_EQ(gpt2.n_layer, 16) << "the shape is the preset's";
 }
 
-// A value as deep as it is long is no number, and nothing recurses into it.
+// A deeply nested value is rejected as a number, and no code recurses into it.
 TEST(Settings, DeepValuesAreRefused) {
   for (const char bracket : {'[', '{'}) {
     Settings settings;

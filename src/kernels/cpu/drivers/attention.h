@@ -1,6 +1,6 @@
 #pragma once
 
-// The drivers of fused attention, and what they share: the layout of scratch and the rows of a tile.
+// The drivers of fused attention, their scratch layout and the rows of a tile.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,31 +12,31 @@
 
 namespace gpt {
 
-// Fused attention on tiles of keys that never holds more than a tile of the [q,kv] weights. Arithmetic in
-// fp32 on activations of any type, but with AVX512_BF16 products of bf16 activations in bf16; fp64 goes to
-// the reference. With `weights` the reference fills those, and out and lse are the same bits as without.
-// Defined for all but ref.
+// Fused attention on tiles of keys, which never stores more than one tile of the [q,kv] weights. Arithmetic
+// is in fp32 for activations of any dtype, except that AVX512_BF16 multiplies bf16 activations in bf16; the
+// reference computes fp64. With `weights`, the reference fills the weights; the bits of out and lse do not
+// change. Defined for all instruction sets except ref.
 template <Isa isa>
 void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept;
 
-// One task per sequence and key/value head, so that dk and dv have one writer.
+// Uses one task for each sequence and key/value head, so that dk and dv have a single writer.
 template <Isa isa>
 void attention_backward(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept;
 
 ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
                               DType dtype);
 
-// The tiles for queries and keys of a call. In training bf16 operands go through tile registers where there
-// are any; their sums have another order than the tile that reads single queries in place, which inference
-// needs the bits of.
+// Returns the tile kernels of a call. Training uses AMX tiles for bf16 operands if available. Inference does
+// not, because their sums have a different order than those of the decode tile, whose bits inference must
+// reproduce.
 AttentionTiles attention_tiles(Isa isa, bool bf16, bool training, int64_t head_dim);
 
-// Query rows of a forward task, all heads of a group counted: packing a tile of keys is then a few percent of
-// its products.
+// Query rows of a forward task, counting all heads of a group. With this many rows, packing a tile of keys
+// costs a few percent of its products.
 inline constexpr int64_t kQueryRows = 128;
 
-// Keys are summed up in segments that begin at multiples of this, and then segments in their order. So the
-// segments of a few queries can be tasks, and the bits know nothing of it.
+// Sums over keys are computed in segments that start at multiples of this, and the segments are added in
+// order. Segments can therefore run as separate tasks without changing the bits.
 inline constexpr int64_t kSegmentKeys = 2048;
 
 inline int64_t round_to_16(int64_t n) {
@@ -55,11 +55,11 @@ inline uint32_t dropout_threshold(const AttentionShape& s) {
   return static_cast<uint32_t>(s.dropout.p * 0x1p32);
 }
 
-// Scores are powers of two inside the kernels.
+// The kernels compute softmax to base 2.
 inline constexpr double kLog2E = 1.4426950408889634;
 inline constexpr double kLn2 = 0.6931471805599453;
 
-// How the kernels call the type of a view.
+// Returns the Stored value for the dtype of a view.
 inline Stored stored(const TensorView& v) {
   switch (v.dtype) {
     case DType::bf16:
@@ -75,12 +75,13 @@ inline Stored stored(const TensorView& v) {
   }
 }
 
-// The address of element (r,c), the first of a block, whatever the type.
+// Returns the address of element (r,c), which must be the first one of a block, for any dtype.
 inline std::byte* element_address(const TensorView& v, int64_t r, int64_t c) {
   return static_cast<std::byte*>(v.data) + row_bytes(v.dtype, r * v.ld + c);
 }
 
-// Parts of scratch memory, each 64-byte aligned when the whole is. Without memory it only counts their bytes.
+// Splits scratch memory into pieces, each 64-byte aligned if the whole is. Without memory, only counts the
+// bytes.
 class ScratchPieces {
  public:
   explicit ScratchPieces(std::byte* base) : base_(base) {}
@@ -97,7 +98,7 @@ class ScratchPieces {
   int64_t bytes_ = 0;
 };
 
-// The softmax of some query rows of one key/value head over some of the keys, in powers of two.
+// Partial softmax of some query rows of one key/value head over a subset of the keys, to base 2.
 struct RowSums {
   float* max;  // [rows]
   float* sum;  // [rows,lanes], denominators
@@ -159,8 +160,8 @@ struct BackwardScratch {
   }
 };
 
-// The rows of keys [first, first + kKeyTile) of a sequence; -1 for those outside of [from, to), which are
-// not read.
+// Computes the rows of keys [first, first + kKeyTile) of a sequence; -1 for keys outside of [from, to), which
+// are not read.
 inline void tile_rows(const AttentionShape& s, const AttentionSeq& seq, const int32_t* pages, int64_t first,
                       int64_t from, int64_t to, int64_t* rows) {
   const int64_t begin = std::max(first, from);
@@ -174,8 +175,8 @@ inline void tile_rows(const AttentionShape& s, const AttentionSeq& seq, const in
   std::fill(rows + (end - first), rows + kKeyTile, int64_t{-1});
 }
 
-// The part of the tile at `first` that query i sees, relative to the tile; empty ranges keep the order of
-// the others.
+// Returns the part of the tile at `first` that query i sees, relative to the tile. Empty ranges are clamped,
+// so ranges stay non-decreasing.
 struct TileRange {
   int32_t begin, end;
 };
@@ -185,7 +186,7 @@ inline TileRange tile_range(const AttentionShape& s, const AttentionSeq& seq, in
           static_cast<int32_t>(std::clamp<int64_t>(range.end - first, 0, kKeyTile))};
 }
 
-// Dropout factors of one row of weights for the tile of keys at `first`.
+// Computes the dropout factors of one row of weights for the tile of keys at `first`.
 inline void tile_factors(const AttentionKernels& kernels, const AttentionShape& s, uint64_t key, int64_t row,
                          int64_t head, int64_t first, float* factors) {
   const auto element = static_cast<uint64_t>(attention_element(s, row, head, first));

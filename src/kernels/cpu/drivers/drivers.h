@@ -1,6 +1,6 @@
 #pragma once
 
-// What a driver of row kernels needs: the kernels, the reference to fall back on, and how to split rows.
+// Common code of the row-kernel drivers: kernels, the reference as fallback, splitting of rows into tasks.
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@
 
 namespace gpt::drivers {
 
-// The ops made of row kernels; X(name, ArgsType) as in ops.h.
+// The ops implemented with row kernels; X(name, ArgsType) as in ops.h.
 #define GPT_FOR_EACH_ROW_OP(X)                 \
   X(embedding_forward, EmbeddingArgs)          \
   X(embedding_backward, EmbeddingBackwardArgs) \
@@ -30,14 +30,15 @@ namespace gpt::drivers {
   X(convert, ConvertArgs)                      \
   X(adamw, AdamWArgs)
 
-// Each does what ops.h says with the given kernels; types that these do not have go to the reference.
+// Each implements its op with the given kernels, and calls the reference for dtypes that these do not
+// support.
 #define GPT_DECLARE_DRIVER(name, Args) \
   void name(const RowKernels& kernels, const ExecContext& ctx, const Args& a) noexcept;
 GPT_FOR_EACH_ROW_OP(GPT_DECLARE_DRIVER)
 #undef GPT_DECLARE_DRIVER
 ScratchNeed norm_backward_scratch(int64_t rows, int64_t cols, DType dtype);
 
-// Whether all of these views that are there hold `t`.
+// Returns whether all present views have dtype `t`.
 template <class... View>
 bool all(DType t, const View&... views) {
   return ((!views || views.dtype == t) && ...);
@@ -47,7 +48,7 @@ bool all_f32(const View&... views) {
   return all(DType::f32, views...);
 }
 
-// What an activation holds, for kernels with a Stored; false where it is a type that they do not know.
+// Return whether `t` is a dtype of activations, and its Stored value for kernels.
 inline bool is_activation(DType t) {
   return t == DType::f32 || t == DType::bf16 || t == DType::f16;
 }
@@ -55,7 +56,7 @@ inline Stored stored_type(DType t) {
   return t == DType::bf16 ? Stored::bf16 : t == DType::f16 ? Stored::f16 : Stored::f32;
 }
 
-// Kernels for rows of one type; null when there are none.
+// Returns the kernels for rows of one dtype; null if there are none.
 inline const OneTypeKernels* kernels_of(const RowKernels& kernels, DType t) {
   return t == DType::f32    ? &kernels.f32
          : t == DType::bf16 ? &kernels.bf16
@@ -64,11 +65,11 @@ inline const OneTypeKernels* kernels_of(const RowKernels& kernels, DType t) {
 }
 const ActKernels& act_kernels(const OneTypeKernels& kernels, Activation act);
 
-// Elements of a task: large enough that handing it to a thread costs little (64 KiB take some 5 us), small
-// enough that 16 threads share a batch evenly. Up to one task's worth runs on the calling thread.
+// Elements of a task: large enough that scheduling overhead is small (64 KiB take about 5 us), small enough
+// to balance a batch over 16 threads. Work of at most one task runs on the calling thread.
 inline constexpr int64_t kTaskElements = 16384;
 
-// Calls fn(task) for every task in [0, n_tasks), in the pool unless all of them together are tiny.
+// Calls fn(task) for every task in [0, n_tasks), in the thread pool unless the total work is tiny.
 template <class F>
 void for_tasks(const ExecContext& ctx, int64_t n_tasks, int64_t elements, F&& fn) {
   if (elements <= kTaskElements) {
@@ -79,7 +80,7 @@ void for_tasks(const ExecContext& ctx, int64_t n_tasks, int64_t elements, F&& fn
   }
 }
 
-// Calls fn(row) for all rows of `cols` elements, in tasks whose size depends on the shape alone.
+// Calls fn(row) for all rows of `cols` elements, in tasks whose size depends only on the shape.
 template <class F>
 void for_rows(const ExecContext& ctx, int64_t rows, int64_t cols, F&& fn) {
   const int64_t per_task = std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, cols));
@@ -99,7 +100,7 @@ void for_pieces(const ExecContext& ctx, int64_t size, F&& fn) {
   });
 }
 
-// Row r of a view of any type; null where there is no view.
+// Returns row r of a view of any dtype; null if the view is absent.
 inline void* row_at(const TensorView& v, int64_t r) {
   return v ? static_cast<char*>(v.data) + r * v.ld * static_cast<int64_t>(dtype_size(v.dtype)) : nullptr;
 }

@@ -18,8 +18,8 @@ namespace gpt::gemm {
 //       for panels of nr columns                    packs B: [kc,nr], unless it is packed already
 //         for mr rows                               micro-kernel: C[mr,nr] += A[mr,kc] B[kc,nr]
 //
-// Packed operands consist of 32-bit words. A word holds a k-pack: `k_pack` elements that follow each other
-// along k, one fp32 number or two bf16 numbers (oneDNN's VNNI layout). Past the end of k there are zeros.
+// Packed operands consist of 32-bit words. A word holds a k-pack: `k_pack` consecutive elements along k,
+// which are one fp32 value or two bf16 values (oneDNN's VNNI layout). Words past the end of k are zero.
 //
 //   a micro-panel of B, nr columns wide, with k_pack = 2:
 //
@@ -27,13 +27,14 @@ namespace gpt::gemm {
 //     word 1      | B[2][0] B[3][0] | B[2][1] B[3][1] | ... | B[2][nr-1] B[3][nr-1] |
 //     ...                                                    words of k, one row each
 //
-//   A, by rows: word l of row r is a[r * a_row + l]; or in micro-panels like B, then it is a[l * a_k + r]
+//   A: by rows, where word l of row r is a[r * a_row + l]; or in micro-panels like B, where it is a[l * a_k +
+//   r]
 //
-// Every element of C is a sum over k in order, in blocks of kc words that depend on k alone, whose sums are
-// added in order, whatever the size and position of the micro-tile that it is computed in. So the bits of a
-// row of C depend on that row of A, on B and on k alone.
+// Every element of C is a sum over k in order, in blocks of kc words, with block sums added in order. kc
+// depends only on k, not on the size or position of the micro-tile. The bits of a row of C therefore depend
+// only on that row of A, on B and on k.
 
-// What the words of a packed operand hold.
+// The contents of the words of a packed operand.
 enum class PackFormat : uint8_t {
   f32,
   f32_of_bf16,  // rounded to bf16, kept as fp32
@@ -41,8 +42,8 @@ enum class PackFormat : uint8_t {
   bf16_pairs,
 };
 
-// Packs one micro-panel: word l of column i becomes dst[l * width + i]; columns from count to width, which is
-// a multiple of four, are zeros.
+// Packs one micro-panel: word l of column i becomes dst[l * width + i]. width is a multiple of four; columns
+// from count to width are zero.
 struct PackPanelArgs {
   const void* src;
   DType type;  // f32, bf16 or f16
@@ -52,7 +53,7 @@ struct PackPanelArgs {
   int64_t k;  // elements
   int64_t width;
   uint32_t* dst;
-  float* sums = nullptr;  // [count]: adds the elements, not rounded, over k; not if k_contiguous
+  float* sums = nullptr;  // [count]: adds the unrounded elements over k; unsupported with k_contiguous
 };
 
 // Packs A by rows: rows of k elements become rows of words.
@@ -67,7 +68,7 @@ struct PackRowsArgs {
 };
 
 inline constexpr int64_t kFewRows = 4;
-inline constexpr int64_t kMinMr = 6;  // of any micro-kernel; it bounds what micro-panels are padded by
+inline constexpr int64_t kMinMr = 6;  // minimum mr of all micro-kernels; bounds the padding of micro-panels
 inline constexpr int64_t kPrefetchWords = 8;
 
 // A micro-kernel: C[rows, cols] = A B (+ C) (+ bias) for rows <= mr, cols <= nr.
@@ -76,26 +77,26 @@ struct MicroKernelArgs {
   int64_t k;  // words
   const void* a;
   int64_t a_row, a_k;  // words from row to row, and along k
-  // Memory to prefetch, which is needed soon: a cache line per word of k, of `prefetch_rows` rows in turn
-  // that are `prefetch_stride` words apart.
+  // Memory to prefetch: one cache line for each word of k, alternating between `prefetch_rows` rows that are
+  // `prefetch_stride` words apart.
   const void* prefetch;
   int64_t prefetch_stride, prefetch_rows;
-  // Not null: every kPrefetchWords words of k a line of `prefetch` is prefetched for writing, and a line from
-  // here on for reading. Only with mr rows and nr columns.
+  // If not null: every kPrefetchWords words of k, prefetches a line of `prefetch` for writing, and a line
+  // starting here for reading. Only for full micro-tiles.
   const void* prefetch_b = nullptr;
   const void* b;  // a micro-panel
   DType b_type;   // f32: words; bf16 or f16: elements that the kernel widens to fp32, for up to kFewRows rows
-  // For the unpacked kernel: B as PackPanelArgs has it.
+  // For the unpacked kernel: B in the layout of PackPanelArgs.
   int64_t b_ld;
   bool b_k_contiguous;
-  int64_t prefetch_distance;  // bytes ahead in B to prefetch, for up to kFewRows rows; 0: nothing
+  int64_t prefetch_distance;  // prefetch distance in B in bytes, for up to kFewRows rows; 0: none
   float* c;
   int64_t ldc;
   const float* bias;  // null: none
-  bool accumulate;    // to what C holds
+  bool accumulate;    // add to the contents of C
 };
 
-// dst[rows, cols] = src (+ dst), converting.
+// dst[rows, cols] = src (+ dst), converted to the dtype of dst.
 struct ConvertArgs {
   int64_t rows, cols;
   const void* src;
@@ -114,27 +115,27 @@ struct Kernels {
   void (*micro_kernel)(const MicroKernelArgs&);
   void (*convert)(const ConvertArgs&);
   void (*dequantize)(const UnpackedBlock&,
-                     float* dst);  // the 32 numbers of a block, as dequantize_block has them
-  // Most words of a block of k, whose products are summed before they are added to C. Sums of such sums round
-  // less than one long sum; shorter blocks would pass over C more often.
+                     float* dst);  // dequantizes 32 values, with the results of dequantize_block
+  // Maximum words of a block of k, whose products are summed before they are added to C. This rounds less
+  // than one long sum; shorter blocks would access C more often.
   int64_t max_kc = 512;
-  // Whether micro-kernels prefetch C of the next micro-tile and B of the next panel (prefetch_b): right where
-  // the third-level cache is far away and two multiply-adds start in a cycle, so that a prefetch in every
-  // iteration would not be free.
+  // Whether micro-kernels prefetch C of the next micro-tile and B of the next panel (prefetch_b). Pays if L3
+  // latency is high and two multiply-adds start in a cycle, so that a prefetch in every iteration would cost
+  // time.
   bool prefetch_next = false;
-  // Where a micro-kernel wants every row of A contiguous (a_k 1): packs columns of the source as such rows,
-  // word l of column i to dst[i * width + l]. Null: any a_k will do.
+  // For micro-kernels that require contiguous rows of A (a_k 1): packs columns of the source as such rows,
+  // word l of column i to dst[i * width + l]. Null: any a_k is supported.
   void (*pack_rows_transposed)(const PackPanelArgs&) = nullptr;
-  // A kernel for fp32 words and a B that is not packed, whose elements (b_type) need no rounding: they are
-  // read where they are (BLIS: gemmsup). Right for up to kUnpackedRows rows. Null: none.
+  // A kernel for fp32 words that reads an unpacked B in place (BLIS: gemmsup). Elements of B (b_type) must
+  // need no rounding. Faster for up to kUnpackedRows rows. Null: none.
   void (*unpacked_kernel)(const MicroKernelArgs&) = nullptr;
 };
 inline constexpr int64_t kUnpackedRows = 16;
-inline constexpr int64_t kUnpackedColumns = 128;  // of C in a call, where B is [k,n]
+inline constexpr int64_t kUnpackedColumns = 128;  // columns of C in a call, if B is [k,n]
 
 Kernels fp32_kernels_avx2();
 Kernels fp32_kernels_avx512();
-Kernels bf16_kernels_avx512();  // words are bf16_pairs; rounds like the processor
+Kernels bf16_kernels_avx512();  // words are bf16_pairs; rounding as in the bf16 instructions
 Kernels bf16_kernels_amx();     // the same words; rows of A must be contiguous (a_k 1)
 
 }  // namespace gpt::gemm

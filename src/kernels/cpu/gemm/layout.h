@@ -6,9 +6,9 @@
 #include "kernels/cpu/gemm/kernels.h"
 #include "kernels/kernel_table.h"
 
-// Which kernels and which packed layout serve the products of one instruction set and type.
+// The kernels and the packed layout for products of an instruction set and a dtype.
 //
-//   packed B [k,n]: micro-panels of nr columns, one behind the other, the last filled up with zeros
+//   packed B [k,n]: consecutive micro-panels of nr columns, the last one padded with zeros
 //
 //     columns 0 .. nr-1   columns nr .. 2nr-1
 //   | [k_words][nr]     | [k_words][nr]       | ... |
@@ -23,8 +23,8 @@ inline int64_t round_up(int64_t a, int64_t b) {
 }
 
 inline constexpr int64_t kWordBytes = sizeof(uint32_t);
-inline constexpr int64_t kLineWords = 64 / kWordBytes;  // of a cache line
-inline constexpr int64_t kMaxMr = 32;                   // of any micro-kernel
+inline constexpr int64_t kLineWords = 64 / kWordBytes;  // words of a cache line
+inline constexpr int64_t kMaxMr = 32;                   // maximum mr of all micro-kernels
 inline constexpr int64_t kMaxNr = 32;
 inline constexpr int64_t kMaxKc = 512;      // words
 inline constexpr int64_t kRowPadding = 16;  // words between packed rows of A: keeps their cache lines apart
@@ -32,21 +32,20 @@ inline constexpr int64_t kRowPadding = 16;  // words between packed rows of A: k
 struct Layout {
   Kernels kernels;
   PackFormat format;
-  // What packed weights are stored as: f32 for words, else 16-bit elements that are widened where they are
-  // used.
+  // Storage dtype of packed weights: f32 for words, else 16-bit elements that the kernel widens.
   DType stored = DType::f32;
 
   int64_t k_words(int64_t k) const { return ceil_div(k, kernels.k_pack); }
   int64_t panels(int64_t n) const { return ceil_div(n, kernels.nr); }
-  // Words of a block of k. Equal blocks, of the length alone, because the order of a sum is part of the
-  // result.
+  // Returns the words of a block of k. Depends only on the length of k, because the order of a sum is part of
+  // the result.
   int64_t kc(int64_t words) const {
     const int64_t blocks = std::max<int64_t>(1, ceil_div(words, kernels.max_kc));
     return std::max<int64_t>(16, round_up(ceil_div(words, blocks), 16));
   }
 };
 
-// Whether there are kernels for products in this type.
+// Returns whether there are kernels for products in this dtype.
 bool has_layout(Isa isa, DType compute);
 Layout layout_of(Isa isa, DType compute);
 

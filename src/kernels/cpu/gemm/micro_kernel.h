@@ -11,7 +11,7 @@
 //       x = A[r][l], broadcast
 //       acc[r][0..V) += x * w[0..V)
 //
-// Internal to the units compiled once per instruction set.
+// Included only by sources that are compiled once for each instruction set.
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 namespace {
@@ -48,7 +48,7 @@ GPT_INLINE IVec load_words(const Half* p) {
   return bits_of(load(p));
 }
 
-// acc (+ C) (+ bias) to C: one vector of a row.
+// Stores acc (+ C) (+ bias) to C: one vector of a row.
 template <class Lanes>
 GPT_INLINE void finish_vector(const MicroKernelArgs& t, Vec acc, float* c, int64_t col, Lanes lanes) {
   if (t.accumulate) acc = load(c + col, lanes) + acc;
@@ -69,7 +69,7 @@ GPT_INLINE void finish_row(const MicroKernelArgs& t, const Vec* acc, float* c) {
   }
 }
 
-// Prefetches MicroKernelArgs::prefetch, a line at a time, of its rows in turn.
+// Prefetches MicroKernelArgs::prefetch, one line at a time, alternating between its rows.
 struct Prefetcher {
   static constexpr int64_t kLineWords = 64 / sizeof(uint32_t);
   const uint32_t* at;
@@ -163,7 +163,7 @@ GPT_INLINE MicroKernel pick_vecs(int64_t vecs) {
   return vecs == 1 ? micro_kernel<Product, T, R, 1> : micro_kernel<Product, T, R, kNrVecs>;
 }
 
-// The micro-kernel for 1 to R rows.
+// Runs the micro-kernel for 1 to R rows.
 template <class Product, class T, int R>
 GPT_INLINE MicroKernel pick_micro_kernel(int64_t rows, int64_t vecs) {
   if constexpr (R > 1) {

@@ -4,17 +4,18 @@
 #include "kernels/cpu/simd/vec.h"
 #include "kernels/quant.h"
 
-// Packs micro-panels of words (the layout is drawn in kernels.h), and converts rows. Internal to the units
-// compiled once per instruction set.
+// Packs micro-panels of words (kernels.h shows the layout) and converts rows. Included only by sources that
+// are compiled once for each instruction set.
 //
 //   source contiguous along k                        source contiguous along the panel's columns
 //     four columns x kLanes words are loaded,          k_pack rows x kLanes columns are loaded,
 //     transposed in registers in 4 x 4 words,          interleaved to words where k_pack is 2,
 //     and stored four columns at a time                and stored kLanes columns at a time
 //
-// Words, the word type, has kPack, the elements of a word; from_row(): kLanes words that follow each other
-// along k, of elements p[0], p[1], ..., or of the first n of them and zeros; and from_columns(): one word of
-// each of kLanes columns, of their elements in row `low` and, where kPack is 2, in row `high` (null: zeros).
+// The word type Words provides: kPack, the number of elements of a word; from_row(), which returns kLanes
+// consecutive words along k of elements p[0], p[1], ..., or of the first n elements padded with zeros; and
+// from_columns(), which returns one word of each of kLanes columns, from row `low` and, if kPack is 2, row
+// `high` (null: zeros).
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 namespace {
@@ -26,7 +27,7 @@ using gemm::PackRowsArgs;
 GPT_INLINE void store_words(uint32_t* p, IVec v) {
   store(reinterpret_cast<float*>(p), as_floats(v));
 }
-// The first n, at most kLanes; n is a multiple of four. (Stores under a mask take several times as long.)
+// Stores the first n <= kLanes lanes; n is a multiple of four. (Masked stores take several times as long.)
 GPT_INLINE void store_words(uint32_t* p, IVec v, int64_t n) {
 #if defined(GPT_SIMD_AVX512)
   if (n == 16) return store_words(p, v);
@@ -89,7 +90,7 @@ GPT_INLINE void store_groups(uint32_t* p, int64_t step, IVec v, int64_t n) {
 #endif
 }
 
-// Columns [row, row + 4) of the panel, which are rows of the source: kLanes words of each at a time.
+// Packs columns [row, row + 4) of the panel, which are rows of the source, kLanes words of each at a time.
 template <class Words, class T>
 void transpose_four_rows(const PackPanelArgs& p, int64_t row) {
   constexpr int64_t kAhead = 8;  // rows to prefetch: the hardware prefetcher stops at the end of a row
@@ -132,7 +133,7 @@ void pack_panel_transposing(const PackPanelArgs& p) {
   }
 }
 
-// Up to kLanes columns of a panel from a source with rows along k: all of them, or `count` of `width`.
+// Packs up to kLanes columns of a panel from a source with rows along k: all of them, or `count` of `width`.
 template <class Words, class T, bool kWhole, bool kSums>
 void pack_panel_columns(const PackPanelArgs& p, int64_t first) {
   constexpr int64_t kAhead = 64;  // rows to prefetch, which may be pages apart
@@ -199,7 +200,7 @@ void pack_rows_as(const PackRowsArgs& p) {
 }
 
 template <class To, class From>
-void convert_rows(ConvertArgs p) {  // a copy, which no store to dst can change
+void convert_rows(ConvertArgs p) {  // by value, so that stores to dst cannot alias it
   for (int64_t r = 0; r < p.rows; ++r) {
     const auto* src = static_cast<const From*>(p.src) + r * p.src_ld;
     auto* dst = static_cast<To*>(p.dst) + r * p.dst_ld;

@@ -5,8 +5,8 @@
 #include "kernels/cpu/gemm/micro_kernel.h"
 #include "kernels/cpu/gemm/pack_panels.h"
 
-// Micro-kernels for few rows of A and a B that is not packed: it is read once, where it is, because packing
-// would take longer than the products. Sums run in the order of the packed micro-kernel.
+// Micro-kernels for few rows of A that read an unpacked B once, in place, because packing would take longer
+// than the products. Sums have the order of the packed micro-kernel.
 //
 //   B [k,n], contiguous along n                  B [n,k], contiguous along k
 //     for l in k:                                  for kLanes elements of k:
@@ -14,7 +14,7 @@
 //       acc[r][columns] += A[r][l] * w               transposed in registers: w[j] = B[columns][l + j]
 //                                                    acc[r][columns] += A[r][l + j] * w[j]
 //
-// Internal to the units compiled once per instruction set.
+// Included only by sources that are compiled once for each instruction set.
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 namespace {
@@ -69,7 +69,7 @@ void kernel_k_contiguous(const MicroKernelArgs& t) {
       } else {
         w[i] = as_floats(n >= kLanes ? ExactWords::from_row(row) : ExactWords::from_row(row, n));
       }
-      __builtin_prefetch(row + kLanes * t.b_ld, 0, 2);  // of the next columns
+      __builtin_prefetch(row + kLanes * t.b_ld, 0, 2);  // the next columns
     }
     transpose(w);
     const auto add = [&](int64_t j) GPT_ALWAYS_INLINE {
@@ -92,7 +92,7 @@ void kernel_k_contiguous(const MicroKernelArgs& t) {
     finish_row<1>(t, acc[r], t.c + r * t.ldc);
 }
 
-// fn(args, R) for the rows of t: eight, four, two or one at a time, at most kMost.
+// Calls fn(args, R) for the rows of t: eight, four, two or one at a time, at most kMost.
 template <int kMost, class F>
 GPT_INLINE void for_row_groups(MicroKernelArgs t, F fn) {
   int64_t left = t.rows;
@@ -110,7 +110,7 @@ GPT_INLINE void for_row_groups(MicroKernelArgs t, F fn) {
 }
 
 #if defined(GPT_SIMD_AVX512)
-constexpr int kTransposedRows = 8;  // beside a transposed block of B in registers
+constexpr int kTransposedRows = 8;  // rows that fit into registers next to a transposed block of B
 constexpr int kVecsForTwoRows = 8;  // vectors of columns, with accumulators for two rows
 #else
 constexpr int kTransposedRows = 4;

@@ -3,10 +3,10 @@
 #include "kernels/cpu/quant/block_rows.h"
 #include "kernels/cpu/quant/packed_kernel.h"
 
-// Products of many rows of x with rows of blocks: kNr rows of w are first unpacked to bytes in memory, once
-// for all rows of x, so that a lane holds numbers of one output alone and dot products need no sums across
-// lanes. The partial sums are those of block_rows.h, so the bits are the same: blocks that belong to the same
-// one lie side by side, and one is finished before the next begins.
+// Products of many rows of x with quantized rows. kNr rows of w are first unpacked to bytes in memory, once
+// for all rows of x. A lane then holds values of a single output, and dot products need no sums across lanes.
+// The partial sums are those of block_rows.h, so the bits are identical: blocks of the same partial sum are
+// adjacent, and a partial sum is finished before the next one starts.
 //
 //   expand kNr rows of w
 //   for tiles of rows of x and outputs
@@ -22,15 +22,15 @@
 //   a block of a row of activations:  | d | d * sum of q | start | start of half 1 | 32 numbers |
 //                                     start = -zero point * sum of q; in Q6_K of each half
 //
-// Internal to the units compiled once per instruction set.
+// Included only by sources that are compiled once for each instruction set.
 
 namespace gpt::quant {
 namespace {
 
-constexpr int kRowOffset = 4, kRowStart = 8, kRowData = 16;  // bytes from the beginning of a block
+constexpr int kRowOffset = 4, kRowStart = 8, kRowData = 16;  // byte offsets in a block
 static_assert(kRowData + 32 == kPanelActBlock);
 
-// The micro-tile: as many accumulators as the registers hold. Q6_K has integer sums of both halves.
+// The micro-tile: as many accumulators as fit into registers. Q6_K needs integer sums of both halves.
 template <DType dtype>
 constexpr int kTileRows = kLanes == 8            ? 2
                           : dtype == DType::q6_k ? 4
@@ -46,7 +46,7 @@ constexpr int kPanelBlock = kPanelData<dtype> + 32 * static_cast<int>(kNr);
 static_assert(kPanelBlock<DType::q6_k> == kExpandedBlockBytes &&
               kPanelBlock<DType::q4_k> < kExpandedBlockBytes);
 
-// The blocks of a row ordered by their partial sums.
+// The blocks of a row, ordered by their partial sums.
 struct BlockOrder {
   int64_t blocks;
 
@@ -72,24 +72,24 @@ void quantize_for_panels(const QuantizeArgs& a) {
   }
 }
 
-// kLanes rows of w, and where their part of a panel goes.
+// kLanes rows of w, and the address of their part of a panel.
 template <DType dtype>
 struct PanelRows {
-  // The first rows of four; a pointer for each row would not fit into registers.
+  // Pointers to every fourth row; a pointer for each row would not fit into registers.
   const uint8_t* quads[kLanes / 4];
   int64_t stride;
   uint8_t* panel;
   BlockOrder order;
 
   GPT_ALWAYS_INLINE const uint8_t* row(int r) const { return quads[r / 4] + r % 4 * stride; }
-  // 16 bytes from `at` on: register i gets bytes 4 i to 4 i + 3 of every row.
+  // Loads 16 bytes from offset `at`: register i receives bytes 4 i to 4 i + 3 of every row.
   GPT_ALWAYS_INLINE void load(int64_t at, IVec (&v)[4]) const {
     GPT_UNROLL
     for (int i = 0; i < 4; ++i)
       v[i] = quarters([&](int k) { return row(4 * k + i) + at; });
     transpose4(v);
   }
-  // The fp16 number at `at` of every row.
+  // Loads the fp16 value at offset `at` of every row.
   GPT_ALWAYS_INLINE Vec load_f16s(int64_t at) const {
     return f16s([&](int r) { return row(r) + at; });
   }
@@ -102,7 +102,7 @@ inline Vec negative(Vec v) {
   return as_floats(xor_i(bits_of(v), set1_i(0x80000000u)));
 }
 
-// Four k-packs, numbers 16 h to 16 h + 15 of a block of a panel.
+// Stores four k-packs, values 16 h to 16 h + 15 of a block of a panel.
 template <DType dtype>
 GPT_INLINE void put_packs(uint8_t* block, int h, const IVec (&v)[4]) {
   GPT_UNROLL
@@ -119,13 +119,13 @@ template <int n>
 GPT_INLINE IVec shift_right_signed(IVec v) {
   return GPT_MM(srai_epi32)(v, n);
 }
-// Shifted to the right by n bits, or to the left.
+// Shift right or left by n bits.
 template <int n>
 GPT_INLINE IVec shifted(IVec v) {
   if constexpr (n < 0) return shift_left_i<-n>(v);
   return shift_right_i<(n < 0 ? 0 : n)>(v);
 }
-// The low or the high halves of bytes, and above them the bits of `high`, shifted, that `mask` has.
+// Returns the low or the high halves of bytes, combined with the shifted bits of `high` under `mask`.
 template <bool upper, int shift, int mask>
 GPT_INLINE void join_bits(const IVec (&low)[4], const IVec (&high)[4], IVec (&v)[4]) {
   GPT_UNROLL
@@ -135,7 +135,7 @@ GPT_INLINE void join_bits(const IVec (&low)[4], const IVec (&high)[4], IVec (&v)
   }
 }
 
-// Block b of the types with single blocks, `at` bytes from the beginning of the rows.
+// Expands block b of the dtypes without super-blocks, at byte offset `at` of the rows.
 template <DType dtype>
 GPT_INLINE void expand_block(const PanelRows<dtype>& rows, int64_t b, int64_t at) {
   constexpr int64_t kData = block_size(dtype).bytes - (dtype == DType::q8_0 ? 32 : 16);
@@ -191,7 +191,7 @@ GPT_INLINE void expand_block(const PanelRows<dtype>& rows, int64_t b, int64_t at
   }
 }
 
-// Scales and minimums of Q4_K and Q5_K.
+// The scales and minimums of Q4_K and Q5_K.
 template <DType dtype>
 GPT_INLINE void expand_super_block_scales(const PanelRows<dtype>& rows, int64_t b, int64_t at) {
   IVec header[4];  // d and min; three times four bytes with 6 bits each (kernels/quant.h)
@@ -214,7 +214,7 @@ GPT_INLINE void expand_super_block_scales(const PanelRows<dtype>& rows, int64_t 
   }
 }
 
-// The super-block of Q4_K or Q5_K with blocks b to b + 7.
+// Expands the super-block of Q4_K or Q5_K with blocks b to b + 7.
 template <DType dtype>
 GPT_INLINE void expand_k_block(const PanelRows<dtype>& rows, int64_t b, int64_t at) {
   constexpr int kFifth = dtype == DType::q5_k ? 16 : 0;
@@ -238,10 +238,10 @@ GPT_INLINE void expand_k_block(const PanelRows<dtype>& rows, int64_t b, int64_t 
   }
 }
 
-// The same of Q6_K.
+// The same for Q6_K.
 GPT_INLINE void expand_q6_block(const PanelRows<DType::q6_k>& rows, int64_t b, int64_t at) {
   constexpr DType kType = DType::q6_k;
-  IVec scales[4];  // of half blocks, a byte each
+  IVec scales[4];  // scales of half blocks, one byte each
   rows.load(at + 192, scales);
   const Vec d = rows.load_f16s(at + 208);
   GPT_UNROLL
@@ -258,7 +258,7 @@ GPT_INLINE void expand_q6_block(const PanelRows<DType::q6_k>& rows, int64_t b, i
   }
   GPT_UNROLL
   for (int part = 0; part < 4; ++part) {
-    const int half = part / 2, h = part % 2;  // of the super-block, of a block
+    const int half = part / 2, h = part % 2;  // half of the super-block, half of a block
     IVec high[4], even[4], odd[4], v[4];
     rows.load(at + 128 + 32 * half + 16 * h, high);
     rows.load(at + 64 * half + 16 * h, even);
@@ -275,7 +275,7 @@ GPT_INLINE void expand_q6_block(const PanelRows<DType::q6_k>& rows, int64_t b, i
   }
 }
 
-// Blocks [b, end) of kLanes rows, which begin at w with block b.
+// Expands blocks [b, end) of kLanes rows. w: the start of block b.
 template <DType dtype>
 __attribute__((noinline)) void expand_blocks(const uint8_t* w, int64_t stride, uint8_t* panel,
                                              BlockOrder order, int64_t b, int64_t end) {
@@ -285,7 +285,7 @@ __attribute__((noinline)) void expand_blocks(const uint8_t* w, int64_t stride, u
     rows.quads[r / 4] = w + r * stride;
   int64_t fetched = 0;
   for (int64_t at = 0; b < end; b += kBlocks, at += kBytes) {
-    // The processor's own prefetching ends with each short row.
+    // Hardware prefetching stops at the end of each short row.
     for (; fetched < at + kBytes; fetched += 64) {
       GPT_UNROLL
       for (int r = 0; r < kLanes; ++r)
@@ -301,7 +301,7 @@ __attribute__((noinline)) void expand_blocks(const uint8_t* w, int64_t stride, u
   }
 }
 
-// kLanes rows of w from row `first`, and the last one again for those that there are not.
+// Returns kLanes rows of w from row `first` on; repeats the last row past the end.
 template <DType dtype>
 void expand_rows(const ExpandArgs& a, int64_t first) {
   constexpr int64_t kBytes = block_size(dtype).bytes, kBlocks = block_size(dtype).elements / 32;
@@ -324,7 +324,7 @@ void expand_panel(const ExpandArgs& a) {
   });
 }
 
-// The k-packs whose products of two neighbours can be added up in 16 bits; 1: they are not.
+// The number of k-packs whose pairwise products can be added in 16 bits; 1: none.
 constexpr int packs_in_16_bits([[maybe_unused]] DType dtype) {
 #if defined(GPT_SIMD_BF16)
   return 1;
@@ -337,7 +337,7 @@ constexpr int packs_in_16_bits([[maybe_unused]] DType dtype) {
 template <int R>
 using TileSums = IVec[R][kTileVecs];
 
-// The exact products of k-packs [first, end) of a block; x: its activations.
+// Adds the exact products of k-packs [first, end) of a block. x: its activations.
 template <DType dtype, int R, int first, int end>
 GPT_INLINE void panel_products(const PanelArgs& a, const uint8_t* x, const uint8_t* w, TileSums<R>& sums) {
   GPT_UNROLL
@@ -349,7 +349,7 @@ GPT_INLINE void panel_products(const PanelArgs& a, const uint8_t* x, const uint8
   constexpr int n = packs_in_16_bits(dtype);
   GPT_UNROLL
   for (int g = first; g < end; g += n) {
-    TileSums<R> pairs;  // sums of n packs
+    TileSums<R> pairs;  // sums of n k-packs
     GPT_UNROLL
     for (int k = g; k < g + n; ++k) {
       IVec q[kTileVecs];
@@ -417,7 +417,7 @@ GPT_INLINE void add_panel_block(const PanelArgs& a, const uint8_t* x, const uint
   }
 }
 
-// R rows of x with kTileVecs vectors of outputs from vector `first`.
+// Multiplies R rows of x with kTileVecs vectors of outputs from vector `first` on.
 template <DType dtype, int R>
 void multiply_tile(const PanelArgs& a, const uint8_t* x, uint8_t* y, int first) {
   const uint8_t* w = a.w + first * kLanes * 4;
@@ -453,7 +453,7 @@ void multiply_expanded(const PanelArgs& a) {
   with_block_type(a.dtype, [&]<DType dtype>() {
     const int64_t tiles = (a.rows + kTileRows<dtype> - 1) / kTileRows<dtype>;
     for (int64_t t = 0, r = 0; t < tiles; ++t) {
-      const int64_t rows = (a.rows - r + tiles - t - 1) / (tiles - t);  // alike: 8 are 4 + 4, not 6 + 2
+      const int64_t rows = (a.rows - r + tiles - t - 1) / (tiles - t);  // balanced: 8 are 4 + 4, not 6 + 2
       for (int first = 0; first < kPanelVecs; first += kTileVecs)
         multiply_tile_of<dtype>(rows, a, a.x + r * a.x_stride, a.y + r * a.y_stride, first);
       r += rows;

@@ -3,22 +3,21 @@
 #include "kernels/cpu/quant/block_vec.h"
 #include "kernels/cpu/quant/kernels.h"
 
-// Products of up to kRowsAtOnce rows of x with rows of blocks as files have them (kernels/quant.h defines
-// them):
+// Products of up to kRowsAtOnce rows of x with quantized rows in file layout (defined in kernels/quant.h):
 //
 //   for every output, a row of w
 //     for spans of kSpan blocks, unpacked to bytes in 8 registers
 //       for rows of x
 //         s = dot products of each block, exact; lane b has block b
 //         acc[row] += d_w d_x * s (+ m_w * (d_x * sum of q_x))    lane c has partial sum c of the definition
-//   for 8 outputs at once
+//   for 8 outputs together
 //     y = the partial sums added in order
 //
-//   a span of activations:   | d | d * sum of q | sum of q |       a number per block
+//   a span of activations:   | d | d * sum of q | sum of q |       one value for each block
 //                            | sums of half blocks |               in the order of half_block()
-//                            | numbers of block 0 | numbers of block 1 | ...   or in halves: block_vec.h
+//                            | values of block 0 | values of block 1 | ...   or in halves: block_vec.h
 //
-// Internal to the units compiled once per instruction set.
+// Included only by sources that are compiled once for each instruction set.
 
 namespace gpt::quant {
 namespace {
@@ -26,12 +25,12 @@ namespace {
 constexpr int kPartialSums = 16;
 constexpr int kParts = kPartialSums / kLanes;  // vectors that hold a partial sum per lane
 
-// Bytes from the beginning of a span of activations.
+// Byte offsets in a span of activations.
 constexpr int kSpanScales = 0, kSpanOffsets = 4 * kSpan, kSpanSums = 8 * kSpan, kSpanHalfSums = 12 * kSpan;
 constexpr int kSpanData = 20 * kSpan, kSpanBytes = kSpanData + 32 * kSpan;
 static_assert(kSpanBytes * kParts == kRowActGroupBytes);
 
-// d, d * sum of q and the sum of q of a block to their places in a span.
+// Stores d, d * sum of q and the sum of q of a block in a span.
 inline void store_scales(const QuantizedBlock& q, uint8_t* span, int block) {
   const int32_t sum = q.sum();
   const float offset = q.d * static_cast<float>(sum);
@@ -40,7 +39,7 @@ inline void store_scales(const QuantizedBlock& q, uint8_t* span, int block) {
   __builtin_memcpy(span + kSpanSums + 4 * block, &sum, 4);
 }
 
-// Where number j of a block is among a span's, from kSpanData, for products with w (block_vec.h).
+// Returns the offset of value j of a block in a span, from kSpanData, for products with w (block_vec.h).
 inline int64_t number_at(DType w, int block, int64_t j) {
   if (!has_halves(w)) return block * 32 + j;
   const bool pairs = has_super_blocks(w);
@@ -95,7 +94,7 @@ inline SpanScales load_scales(const uint8_t* p) {
   }
 }
 
-// The zero point of a type whose numbers are stored unsigned, as a power of two; -1: there is none.
+// Returns the base-2 logarithm of the zero point of a dtype with unsigned values; -1: no zero point.
 constexpr int zero_point_bits(DType dtype) {
   switch (dtype) {
     case DType::q8_0:
@@ -116,7 +115,7 @@ constexpr int zero_point_bits(DType dtype) {
   }
 }
 
-// The zero points' part taken off the sums of blocks.
+// Subtracts the contribution of the zero points from the sums of blocks.
 template <DType dtype>
 GPT_INLINE IVec without_zero_points(IVec sums, const uint8_t* x) {
   constexpr int kZeroBits = zero_point_bits(dtype);
@@ -124,7 +123,7 @@ GPT_INLINE IVec without_zero_points(IVec sums, const uint8_t* x) {
   return sums;
 }
 
-// block_sums() of types in halves.
+// block_sums() for dtypes in halves.
 template <DType dtype, int used>
 GPT_INLINE IVec block_sums_of_halves(const IVec (&w)[kRegisters], const uint8_t* x) {
   constexpr bool kSigned = has_signs(dtype);
@@ -141,7 +140,7 @@ GPT_INLINE IVec block_sums_of_halves(const IVec (&w)[kRegisters], const uint8_t*
       halves_in_order<has_super_blocks(dtype)>(sum_quads(p[0], p[1], p[2], p[3])), x);
 }
 
-// The exact products of the blocks in the first `used` registers with the activations at x.
+// Computes the exact products of the blocks in the first `used` registers with the activations at x.
 template <DType dtype, int used>
 GPT_INLINE IVec block_sums(const IVec (&w)[kRegisters], const IVec (&sub)[2], const uint8_t* x) {
   if constexpr (has_halves(dtype)) return block_sums_of_halves<dtype, used>(w, x);
@@ -163,8 +162,8 @@ GPT_INLINE IVec block_sums(const IVec (&w)[kRegisters], const IVec (&sub)[2], co
   }
 }
 
-// Bytes of w to prefetch ahead into the second-level cache, past the end of a row too, because the next one
-// follows: the hardware prefetcher stops at the end of a page, and pages of mapped files are small.
+// L2 prefetch distance in w, in bytes. Also prefetches past the end of a row, because the next row follows.
+// The hardware prefetcher stops at page boundaries, and mapped files have small pages.
 template <DType dtype>
 constexpr int kAhead = has_super_blocks(dtype) ? 9216 : 6144;
 template <DType dtype, int64_t bytes = bytes_of<dtype>(kSpan)>
@@ -174,8 +173,8 @@ GPT_INLINE void prefetch_ahead(const uint8_t* p) {
     __builtin_prefetch(p + kAhead<dtype> + i, 0, 2);
 }
 
-// Adds the products with the span of w at p, its blocks in the first `used` registers, to the accumulators of
-// R rows.
+// Adds the products with the span of w at p, whose blocks are in the first `used` registers, to the
+// accumulators of R rows.
 template <DType dtype, int R, int used = kRegisters>
 GPT_INLINE void add_span(const uint8_t* p, const SpanScales& scales, const uint8_t* x, int64_t x_stride,
                          Vec (&acc)[R]) {
@@ -205,8 +204,8 @@ GPT_INLINE void add_span(const uint8_t* p, const SpanScales& scales, const uint8
   }
 }
 
-// The last `rest` blocks of a row, fewer than a span. What follows them in memory, up to `end`, is read and
-// counts for nothing: its activations are 0, its scales are made 0.
+// Adds the last `rest` blocks of a row, fewer than a span. Memory after them, up to `end`, is read but has no
+// effect: its activations are 0 and its scales are set to 0.
 template <DType dtype, int R>
 GPT_INLINE void add_rest(const uint8_t* w, const uint8_t* end, int64_t rest, const uint8_t* x,
                          int64_t x_stride, Vec (&acc)[R]) {
@@ -225,7 +224,7 @@ GPT_INLINE void add_rest(const uint8_t* w, const uint8_t* end, int64_t rest, con
   add_span<dtype, R>(w, scales, x, x_stride, acc);
 }
 
-// The partial sums of one row of w with R rows of x; memory up to `end` can be read.
+// Computes the partial sums of one row of w with R rows of x. Memory up to `end` must be readable.
 template <DType dtype, int R>
 inline void multiply_row(const BlockRowsArgs& a, const uint8_t* w, const uint8_t* end,
                          Vec (&acc)[kParts][R]) {
@@ -255,7 +254,7 @@ inline void multiply_row(const BlockRowsArgs& a, const uint8_t* w, const uint8_t
   }
 }
 
-// The partial sums of 8 outputs are added up together.
+// The partial sums of 8 outputs are added together.
 template <DType dtype, int R>
 void multiply_rows(const BlockRowsArgs& a) {
   const uint8_t *w = a.w, *end = w + (a.outputs - 1) * a.w_stride + bytes_of<dtype>(a.blocks);
@@ -287,7 +286,7 @@ void multiply_up_to(const BlockRowsArgs& a) {
   multiply_rows<dtype, R>(a);
 }
 
-// fn.operator()<dtype>() with a type of blocks as a constant.
+// Calls fn.operator()<dtype>() with the quantized dtype as a constant.
 template <class F>
 inline void with_block_type(DType dtype, F fn) {
   switch (dtype) {

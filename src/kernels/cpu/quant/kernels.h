@@ -6,11 +6,10 @@
 
 namespace gpt::quant {
 
-// The kernels of products with quantised weights (kernels/quant.h defines them): plain functions on raw
-// memory, one set per instruction set. There are two kinds.
+// Kernels of products with quantized weights (defined in kernels/quant.h): plain functions on raw memory, one
+// set for each instruction set. There are two kinds.
 //
-// Packed weights, q8_0 or q4_0 (packed_kernel.h): panels of nr = 32 outputs, the last one filled up with
-// zeros.
+// Packed weights, q8_0 or q4_0 (packed_kernel.h): panels of nr = 32 outputs, the last one padded with zeros.
 //
 //   a panel, for each block of 32 inputs:
 //
@@ -24,10 +23,10 @@ namespace gpt::quant {
 //   Q8_0  8 k-packs; byte i of k-pack g is q[4 g + i] + 128
 //   Q4_0  4 k-packs; byte i of k-pack g is q[4 g + i] in its low and q[16 + 4 g + i] in its high half
 //
-// Both are unsigned, with the zero point z = 128 or 8; integer sums start from -z times the sum of the
-// activations of the block instead.
+// Both are unsigned with the zero point z = 128 or 8. Integer sums therefore start at -z times the sum of the
+// activations of the block.
 //
-// Rows of blocks of all types, as files have them (block_rows.h; from 8 rows of x on, block_panels.h).
+// Quantized rows of all dtypes in file layout (block_rows.h; block_panels.h for 8 and more rows of x).
 inline constexpr int64_t kNr = 32;
 inline constexpr int64_t kScaleBytes = 2 * kNr;
 
@@ -38,12 +37,12 @@ constexpr int32_t zero_point(DType dtype) {
   return dtype == DType::q8_0 ? 128 : 8;
 }
 
-// A row of activations to its blocks in dst.
+// Quantizes a row of activations to blocks in dst.
 struct QuantizeArgs {
   const void* x;  // fp32, bf16 or fp16
   DType dtype;
   int64_t n;  // a multiple of 32
-  DType w;    // of the weights that it is multiplied with
+  DType w;    // dtype of the weights
   void* dst;
 };
 
@@ -59,18 +58,18 @@ struct PanelArgs {
   uint8_t* y;
   DType y_dtype;     // fp32, bf16 or fp16
   int64_t y_stride;  // bytes from row to row
-  // With few rows of x reading w takes the time: bytes ahead to prefetch; 0: the hardware prefetcher does
+  // Prefetch distance in w in bytes, for few rows of x, when reading w dominates; 0: hardware prefetching is
   // better.
   int64_t prefetch_distance = 0;
 };
 
-// Whether a byte holds two numbers of 4 bits: number j of a block and above it number j + 16, or in
-// super-blocks number j of an even block and number j of the next one.
+// Returns whether a byte holds two 4-bit values: value j of a block in the low half and value j + 16 in the
+// high half, or, in super-blocks, value j of an even block and value j of the next block.
 constexpr bool has_halves(DType blocks) {
   return blocks != DType::q8_0 && blocks != DType::q6_k;
 }
 
-// Activations for rows of blocks: groups of 16 blocks, the last one filled up with zeros.
+// Activations for quantized rows: groups of 16 blocks, the last one padded with zeros.
 inline constexpr int64_t kRowActGroupBytes = 16 * 52;
 constexpr int64_t row_act_bytes(int64_t blocks) {
   return (blocks + 15) / 16 * kRowActGroupBytes;
@@ -92,10 +91,10 @@ struct BlockRowsArgs {
   int64_t y_stride;  // elements from row to row
 };
 
-// Many rows of x: kNr rows of w are first expanded to a panel of bytes and scales in memory of the caller,
-// expanded_bytes() of it, which PanelArgs::w then points to.
+// For many rows of x, kNr rows of w are first expanded to a panel of bytes and scales, in expanded_bytes() of
+// memory provided by the caller. PanelArgs::w then points to the panel.
 inline constexpr int64_t kPanelActBlock = 48;             // bytes of 32 activations
-inline constexpr int64_t kExpandedBlockBytes = 44 * kNr;  // of 32 inputs, at most
+inline constexpr int64_t kExpandedBlockBytes = 44 * kNr;  // maximum bytes of 32 inputs
 constexpr int64_t expanded_bytes(int64_t blocks) {
   return blocks * kExpandedBlockBytes;
 }
@@ -109,7 +108,7 @@ struct ExpandArgs {
 };
 
 struct QuantKernel {
-  int64_t act_block_bytes;  // of 32 quantised activations
+  int64_t act_block_bytes;  // bytes of 32 quantized activations
   void (*quantize)(const QuantizeArgs&);
   void (*multiply_panel)(const PanelArgs&);
   void (*store)(const float* x, int64_t n, uint8_t* y, DType dtype);  // converts; n <= 32

@@ -3,8 +3,8 @@
 #include "kernels/cpu/quant/kernels.h"
 #include "kernels/cpu/quant/quantize.h"
 
-// The micro-kernel of products with packed q8_0 and q4_0 weights (the panel is drawn in kernels.h), and the
-// quantisation of its activations.
+// The micro-kernel of products with packed q8_0 and q4_0 weights (kernels.h shows the panel layout), and the
+// quantization of its activations.
 //
 //   for b in blocks of 32 inputs
 //     s[mr][nr] = start of the row's block             int32 accumulators
@@ -14,7 +14,7 @@
 //
 //   a block of a row of activations:   | d_x | start | 8 k-packs |     start = -zero point * sum of q
 //
-// Internal to the units compiled once per instruction set.
+// Included only by sources that are compiled once for each instruction set.
 
 namespace gpt::quant {
 namespace {
@@ -22,14 +22,14 @@ namespace {
 // A k-pack of 4 weights (unsigned bytes) in every lane, and one of 4 activations, the same in every lane.
 #if defined(GPT_SIMD_BF16)
 
-// AVX512_VNNI multiplies and adds four bytes at once; activations are kept as bytes.
+// AVX512_VNNI multiplies and adds four bytes in one instruction; activations are stored as bytes.
 struct Weights {
   IVec bytes;
 };
 struct Activations {
   IVec bytes;
 };
-constexpr int kActPackBytes = 4;  // of a k-pack of activations in memory
+constexpr int kActPackBytes = 4;  // bytes of a k-pack of activations in memory
 
 inline Weights load_q8(const uint8_t* p) {
   return {load_i(p)};
@@ -52,8 +52,8 @@ inline void store_activations(uint8_t* p, IVec q) {
 
 #else
 
-// Without it bytes are widened to 16 bits, the even and the odd ones of a k-pack apart; activations are kept
-// as 16 bits in that order.
+// Without VNNI, bytes are widened to 16 bits, with even and odd bytes of a k-pack separated; activations are
+// stored in 16 bits in that order.
 struct Weights {
   IVec even, odd;
 };
@@ -90,21 +90,21 @@ inline void store_activations(uint8_t* p, IVec q) {
 
 #endif
 
-constexpr int kActScale = 0, kActStart = 4, kActData = 8;  // bytes from the beginning of a block
-constexpr int kPacks = 8;                                  // of a block of 32
+constexpr int kActScale = 0, kActStart = 4, kActData = 8;  // byte offsets in a block
+constexpr int kPacks = 8;                                  // k-packs of a block of 32
 constexpr int kActBlock = kActData + kPacks * kActPackBytes;
 static_assert(kActBlock <= kMaxActBlockBytes);
 
 // The micro-tile: an int32 and an fp32 accumulator for each of kMr x kVecs vectors. A multiplication has a
 // latency of 4 to 5 cycles and issues once (512 bits) or twice (256 bits) a cycle, so about 8 independent
-// accumulators are needed; beyond that, as many as the registers hold beside the weights of a k-pack.
+// accumulators are needed; beyond that, as many as fit into registers next to the weights of a k-pack.
 #if defined(GPT_SIMD_BF16)
 constexpr int kMr = 6, kVecs = 2;
 #else
 constexpr int kMr = 2, kVecs = 2;
 #endif
 constexpr int kPanelVecs = static_cast<int>(kNr) / kLanes;
-constexpr int kPackBytes = static_cast<int>(kNr) * 4;  // of a k-pack of all columns
+constexpr int kPackBytes = static_cast<int>(kNr) * 4;  // bytes of a k-pack of all columns
 
 void quantize(const QuantizeArgs& a) {
   const auto* x = static_cast<const uint8_t*>(a.x);
@@ -134,7 +134,7 @@ inline void add_pack(const PanelArgs& a, const uint8_t* x, int g, const Weights 
   }
 }
 
-// The 32 inputs of a block; w: its first k-pack.
+// Adds the products of the 32 inputs of a block. w: its first k-pack.
 template <DType dtype, int R, int V>
 inline void add_block(const PanelArgs& a, const uint8_t* x, const uint8_t* w, IntAccumulators<R, V>& sum) {
   if constexpr (dtype == DType::q8_0) {
@@ -159,7 +159,7 @@ inline void add_block(const PanelArgs& a, const uint8_t* x, const uint8_t* w, In
   }
 }
 
-// Stores the first n numbers of the vectors.
+// Stores the first n values of the vectors.
 template <int V>
 inline void store_first(const Vec (&x)[V], int64_t n, uint8_t* y, DType dtype) {
   const int64_t size = size_of(dtype);
@@ -190,7 +190,7 @@ void store_row(const float* x, int64_t n, uint8_t* y, DType dtype) {
   store_first<kPanelVecs>(v, n, y, dtype);
 }
 
-// Adds the bias and stores the columns of a row that exist.
+// Adds the bias and stores the valid columns of a row.
 template <int V>
 inline void finish_row(const PanelArgs& a, Vec (&sum)[V], uint8_t* y, int first) {
   const int64_t from = first * kLanes;
@@ -205,8 +205,8 @@ inline void finish_row(const PanelArgs& a, Vec (&sum)[V], uint8_t* y, int first)
   store_first<V>(sum, a.cols - from, y + from * size_of(a.y_dtype), a.y_dtype);
 }
 
-// The lines of y that a micro-tile will store to, while it is computed: stores that miss hold up those
-// behind.
+// Prefetches the lines of y that a micro-tile will write, while it is computed: a store miss delays later
+// stores.
 template <int R, int V>
 inline void prefetch_result(const PanelArgs& a, const uint8_t* y, int first) {
   constexpr int64_t kLine = 64;
@@ -218,8 +218,8 @@ inline void prefetch_result(const PanelArgs& a, const uint8_t* y, int first) {
   }
 }
 
-// What a micro-tile prefetches into the second-level cache: every `step`-th cache line from `first` on of
-// what lies `distance` bytes further; nothing when that is 0.
+// The lines that a micro-tile prefetches into L2: every `step`-th cache line from `first` on, `distance`
+// bytes ahead; none if distance is 0.
 struct Prefetch {
   int64_t distance, first, step;
 };
@@ -228,7 +228,7 @@ inline Vec load_f16(const uint8_t* p) {
   return load(reinterpret_cast<const F16*>(p));
 }
 
-// Vectors [first, first + V) of R rows.
+// Computes vectors [first, first + V) of R rows.
 template <DType dtype, int R, int V>
 void micro_kernel(const PanelArgs& a, const uint8_t* x, uint8_t* y, int first, const Prefetch& prefetch) {
   constexpr int64_t kBlockBytes = panel_block_bytes(dtype);
@@ -268,7 +268,7 @@ void micro_kernel(const PanelArgs& a, const uint8_t* x, uint8_t* y, int first, c
 
 using MicroKernel = void (*)(const PanelArgs&, const uint8_t* x, uint8_t* y, int first, const Prefetch&);
 
-// The micro-kernel for 1 to R rows.
+// Runs the micro-kernel for 1 to R rows.
 template <DType dtype, int R>
 MicroKernel pick_micro_kernel(int64_t rows) {
   if constexpr (R > 1) {
@@ -277,8 +277,8 @@ MicroKernel pick_micro_kernel(int64_t rows) {
   return micro_kernel<dtype, R, kVecs>;
 }
 
-// While several micro-tiles share a panel, memory has time to deliver the next one, of which each prefetches
-// its share. With one micro-tile the caller knows how far ahead is best.
+// If several micro-tiles share a panel, each prefetches its share of the next panel. With a single
+// micro-tile, the caller provides the prefetch distance.
 void multiply_panel(const PanelArgs& a) {
   constexpr int64_t kLine = 64;
   const int64_t tiles = (a.rows + kMr - 1) / kMr * (kPanelVecs / kVecs);

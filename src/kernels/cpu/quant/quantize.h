@@ -3,8 +3,8 @@
 #include "kernels/cpu/simd/vec.h"
 #include "tensor/dtype.h"
 
-// Activations as blocks of 32 int8 numbers (kernels/quant.h), and loads and stores of any floating type.
-// Internal to the units compiled once per instruction set.
+// Quantizes activations to blocks of 32 int8 values (kernels/quant.h); loads and stores any floating-point
+// dtype. Included only by sources that are compiled once for each instruction set.
 
 namespace gpt::quant {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 using namespace GPT_SIMD_NAMESPACE;  // NOLINT(google-build-using-namespace): the layer this unit is written
                                      // on
 
-// Loaded by value so that no alignment is assumed.
+// Loads by value, without assuming alignment.
 template <class T>
 inline T load_as(const void* p) {
   T x;
@@ -38,12 +38,12 @@ constexpr float kLeastScale = 0x1p-126f;  // the smallest normal number
 
 struct QuantizedBlock {
   float d;
-  int32_t half_sum[2];  // of the first and of the last 16 numbers
+  int32_t half_sum[2];  // sums of the first and the last 16 values
 
   int32_t sum() const { return half_sum[0] + half_sum[1]; }
 };
 
-// Quantises 32 activations; store(i, q) gets numbers i to i + kLanes - 1.
+// Quantizes 32 activations. store(i, q) receives values i to i + kLanes - 1.
 template <class Store>
 inline QuantizedBlock quantize_block(const uint8_t* x, DType dtype, Store store) {
   constexpr int kVecs = 32 / kLanes;

@@ -10,13 +10,13 @@
 
 namespace gpt::quant {
 
-// A row of one of the parts that a matrix is packed from.
+// A row of a part of a matrix to pack.
 struct SourceRow {
   const std::byte* data;
-  DType dtype;       // a floating type, or that of the blocks wanted
-  int64_t step = 1;  // elements from one number to the next
+  DType dtype;       // a floating-point dtype, or the quantized dtype of the packed matrix
+  int64_t step = 1;  // stride between elements
 
-  // Block b of the row, quantised here unless it is already.
+  // Returns block b of the row, and quantizes it if necessary.
   template <class Block>
   Block block(int64_t b) const {
     Block block;
@@ -48,7 +48,7 @@ struct SourceRow {
   }
 };
 
-// Row `r` of the parts, one below the other. Rows of blocks are `ld` elements apart like any others.
+// Returns row `r` of the concatenated parts. Quantized rows also have a row stride of `ld` elements.
 inline SourceRow source_row(std::span<const TensorView> parts, int64_t r) {
   for (const TensorView& part : parts) {
     if (r >= part.rows()) {

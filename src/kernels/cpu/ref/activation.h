@@ -4,7 +4,7 @@
 
 namespace gpt::ref {
 
-// An activation and its derivative at x.
+// Return an activation and its derivative at x.
 double act_value(Activation act, double x);
 double act_slope(Activation act, double x);
 

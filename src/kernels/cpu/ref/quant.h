@@ -4,14 +4,14 @@
 
 namespace gpt::ref {
 
-// The ops of quantised matrices, packed as plain rows of blocks: LinearArgs with such a `packed`, and
-// PackMatrixArgs for it.
+// Reference ops for quantized matrices, whose packed form is plain rows of blocks: LinearArgs with a
+// quantized `packed`, and PackMatrixArgs.
 void quantized_linear_forward(const ExecContext& ctx, const LinearArgs& a);
-// LinearArgs whose `w` is rows of blocks.
+// LinearArgs with quantized rows in `w`.
 void quantized_rows_forward(const ExecContext& ctx, const LinearArgs& a);
 void quantized_pack_matrix(const ExecContext& ctx, const PackMatrixArgs& a);
 
-// Of both products: the activations in blocks.
+// Returns the scratch memory of both products, for the quantized activations.
 ScratchNeed quantized_scratch(int64_t rows, int64_t in);
 
 }  // namespace gpt::ref

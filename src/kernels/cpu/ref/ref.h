@@ -1,6 +1,6 @@
 #pragma once
 
-// Shared by the reference ops: dispatch on float or double, and the list of functions in the table.
+// Shared by the reference ops: dispatch on float or double, and the functions of the table.
 
 #include <algorithm>
 #include <cstring>
@@ -13,7 +13,7 @@
 
 namespace gpt::ref {
 
-// Calls f with a value of the type that an op computes in: double when an activation is fp64, else float.
+// Calls f with a value of the type that an op computes in: double for fp64 activations, else float.
 template <class F>
 void dispatch(const ExecContext& ctx, DType dtype, F&& f, const char* op = __builtin_FUNCTION()) {
   if (dtype == DType::f64) {
@@ -25,8 +25,8 @@ void dispatch(const ExecContext& ctx, DType dtype, F&& f, const char* op = __bui
   }
 }
 
-// Element (r,c) of an activation of any type. By memcpy, because one view may lie over another one of a
-// different type (cross_entropy).
+// Returns element (r,c) of an activation of any dtype. Uses memcpy, because views of different dtypes may
+// share memory (cross_entropy).
 template <class Stored>
 Stored stored(const TensorView& v, int64_t r, int64_t c) {
   Stored x;
@@ -59,7 +59,7 @@ inline void set(const TensorView& v, int64_t r, int64_t c, double x) {
       return put(static_cast<float>(x));
   }
 }
-// x as the type `t` holds it.
+// Returns x rounded to dtype `t`.
 template <class T>
 T rounded(T x, DType t) {
   if (t == DType::bf16) return to_float(to_bf16(static_cast<float>(x)));
@@ -67,13 +67,13 @@ T rounded(T x, DType t) {
   return x;
 }
 
-// Element i of an optional vector, or `absent`.
+// Returns element i of an optional vector, or `absent`.
 template <class T = double>
 T at_or(const TensorView& v, int64_t i, std::type_identity_t<T> absent) {
   return v ? get<T>(v, 0, i) : absent;
 }
 
-// Runs fn(row) for all rows, several rows per task so that short rows are not all overhead.
+// Calls fn(row) for all rows, with several rows in a task to reduce overhead.
 template <class F>
 void for_rows(const ExecContext& ctx, int64_t rows, F&& fn) {
   constexpr int64_t kRowsPerTask = 8;
@@ -88,7 +88,7 @@ void for_rows(const ExecContext& ctx, int64_t rows, F&& fn) {
 GPT_FOR_EACH_OP(GPT_REF_DECLARE)
 #undef GPT_REF_DECLARE
 
-// As the table has them. A packed matrix is plain rows.
+// Functions of the kernel table. A packed matrix consists of plain rows.
 ScratchNeed linear_scratch(int64_t rows, int64_t out, int64_t in, DType dtype, bool backward);
 ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
                               DType dtype);

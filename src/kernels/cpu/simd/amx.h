@@ -6,26 +6,27 @@
 #include "kernels/cpu/simd/amx_emulated.h"
 #endif
 
-// Products in the tile registers of AMX, for the *.amx.cc.
+// Matrix products in AMX tile registers, for the *.amx.cc sources.
 
-// The tile registers, which hold up to 16 rows of 64 bytes (Intel SDM volume 1, chapter 18). All kernels use
-// them in one way: a block of C of up to 32 x 32 is tiles 0 1 over 2 3, A is 4 over 5, B is 6 beside 7.
+// The tile registers hold up to 16 rows of 64 bytes (Intel SDM volume 1, chapter 18). All kernels use the
+// same assignment: a block of C of up to 32 x 32 uses tiles 0 and 1 above 2 and 3, A uses 4 above 5, B uses 6
+// next to 7.
 namespace gpt::amx {
 
 inline constexpr int64_t kTileRows = 16;
 inline constexpr int64_t kTileBytes = 64;
-inline constexpr int64_t kBlockRows = 2 * kTileRows;  // of C, from A
-inline constexpr int64_t kBlockCols = 2 * kTileRows;  // of C, from B
+inline constexpr int64_t kBlockRows = 2 * kTileRows;  // rows of a block of C
+inline constexpr int64_t kBlockCols = 2 * kTileRows;  // columns of a block of C
 
-// Sets this thread's tiles up for blocks of `rows` rows, at most kBlockRows: that many in all of tiles 0, 1
-// and 4, the rest in 2, 3 and 5. Costs nothing where they are set up so already.
+// Configures this thread's tiles for blocks of `rows` <= kBlockRows rows: the upper rows in tiles 0, 1 and 4,
+// the rest in 2, 3 and 5. Free if the tiles already have this configuration.
 void configure(int64_t rows) noexcept;
 
 }  // namespace gpt::amx
 
-// What products do with a block of C. Strides are in bytes; without kLower C has no more than the rows of the
-// upper tiles. The compiler does not know that tiles are loaded from memory: see_stores() goes between stores
-// and such loads.
+// Operations on a block of C. Strides are in bytes. Without kLower, C has only the rows of the upper tiles.
+// The compiler does not know that tile loads read memory, so see_stores() must be called between stores and
+// tile loads.
 namespace gpt::GPT_SIMD_NAMESPACE {
 
 GPT_INLINE void see_stores() {
@@ -61,7 +62,7 @@ GPT_INLINE void store_sums(float* c, int64_t c_row) {
   if (kLower) _tile_stored(3, lower_rows(c, c_row) + amx::kTileRows, c_row);
 }
 
-// Adds the products of 32 bf16 numbers of each row of A with 16 rows of pairs of B.
+// Adds the products of 32 bf16 values of each row of A with 16 rows of pairs of B.
 template <bool kLower>
 GPT_INLINE void add_products(const uint32_t* a, int64_t a_row, const uint32_t* b, int64_t b_row) {
   _tile_loadd(6, b, b_row);
@@ -74,8 +75,8 @@ GPT_INLINE void add_products(const uint32_t* a, int64_t a_row, const uint32_t* b
   if (kLower) _tile_dpbf16ps(3, 5, 7);
 }
 
-// C [rows,cols] (+)= A B with A [rows, 32 steps] bf16 numbers and B [16 steps, cols] words of pairs; rows up
-// to 32, cols a multiple of 32. Rows lie `lda`, `ldb`, `ldc` words apart.
+// C [rows,cols] (+)= A B, with bf16 values A [rows, 32 steps] and words of pairs B [16 steps, cols]; rows <=
+// 32, cols a multiple of 32. lda, ldb, ldc: row strides in words.
 struct TileProduct {
   int64_t rows, cols, steps;
   const uint32_t* a;
@@ -109,7 +110,7 @@ GPT_INLINE void multiply_tiles(const TileProduct& p) {
   }
 }
 
-// Elements that a step of a product takes along the inner dimension.
+// Elements along the inner dimension in one step of a product.
 static constexpr int64_t kStepElements = 32;
 
 GPT_INLINE int64_t whole_steps(int64_t n) {

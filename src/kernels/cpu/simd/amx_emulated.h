@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <cstring>
 
-// The instructions of AMX in software, so that the kernels made of tiles can be tested on a CPU with
-// AVX512_BF16 but without AMX: built with -DGPT_EMULATE_AMX=ON. Intel SDM volume 2, TILELOADD to TDPBUSD;
-// only the order in which a product's terms are added differs, as it may between CPUs.
+// AMX instructions in software, to test tile kernels on a CPU with AVX512_BF16 but without AMX
+// (-DGPT_EMULATE_AMX=ON). Follows Intel SDM volume 2, TILELOADD to TDPBUSD, except for the order in which the
+// terms of a product are added, which may also differ between CPUs.
 namespace gpt::amx {
 
 struct Tile {
@@ -17,13 +17,13 @@ struct Tile {
 
 extern thread_local Tile tiles[8];
 
-// The tile, which must have been configured.
+// Returns the tile, which must be configured.
 inline Tile& emulated_tile(int i) noexcept {
   if (tiles[i].rows == 0) __builtin_trap();
   return tiles[i];
 }
 
-// `configuration`: the 64 bytes of LDTILECFG's operand. All tiles have 64 bytes a row.
+// configuration: the 64-byte operand of LDTILECFG. All tiles have rows of 64 bytes.
 inline void emulated_configure(const void* configuration) noexcept {
   constexpr int kRowsAt = 48;
   std::memset(tiles, 0, sizeof tiles);
@@ -35,7 +35,7 @@ inline void emulated_zero(int i) noexcept {
   std::memset(emulated_tile(i).words, 0, sizeof tiles[i].words);
 }
 
-// Rows behind the configured ones become zero.
+// Rows after the configured ones become zero.
 inline void emulated_load(int i, const void* from, int64_t stride) noexcept {
   emulated_zero(i);
   for (int64_t r = 0; r < tiles[i].rows; ++r)
@@ -48,7 +48,7 @@ inline void emulated_store(int i, void* to, int64_t stride) noexcept {
     std::memcpy(static_cast<char*>(to) + r * stride, t.words[r], sizeof t.words[r]);
 }
 
-// c += a b with `multiply_add(sums, words of a, words of b)` for a row of c.
+// c += a b. Calls multiply_add(sums, words of a, words of b) for each row of c.
 template <class MultiplyAdd>
 void emulated_product(int c, int a, int b, const MultiplyAdd& multiply_add) noexcept {
   Tile& sums = emulated_tile(c);

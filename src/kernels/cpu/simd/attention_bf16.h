@@ -4,8 +4,8 @@
 #include "kernels/cpu/simd/attention_softmax.h"
 #include "kernels/cpu/simd/bf16_pairs.h"
 
-// Attention in bf16: operands are words of k-packs of 2, and P and dS are rounded to bf16 for the products
-// that they are operands of.
+// Attention in bf16: operands are words of k-packs of 2, and P and dS are rounded to bf16 before they are
+// multiplied.
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
@@ -36,7 +36,8 @@ GPT_INLINE void accumulate(Vec (&c)[R][NV], Bf16Operands x, int64_t from, int64_
   }
 }
 
-// Scores of a row as bf16 weights in columns [from, to), whole vectors; returns their sum, lane by lane.
+// Converts scores of a row to bf16 weights in columns [from, to), whole vectors, and returns their lane-wise
+// sum.
 GPT_INLINE Vec row_weights(const AttentionForwardTile& t, int64_t i, const float* s, int64_t from, int64_t to,
                            uint16_t* p) {
   const Vec scale = set1(t.scale), top = set1(t.max[i]);
@@ -51,10 +52,10 @@ GPT_INLINE Vec row_weights(const AttentionForwardTile& t, int64_t i, const float
 
 struct WeightAndGradient {
   Vec weight;    // after dropout
-  Vec gradient;  // of the score
+  Vec gradient;  // gradient of the score
 };
 
-// Vector `at` of row i of the tile, from its scores and the gradients of its weights.
+// Computes vector `at` of row i of the tile, from its scores and the gradients of its weights.
 GPT_INLINE WeightAndGradient weight_and_gradient(const AttentionBackwardTile& t, int64_t i, int64_t at,
                                                  const float* s, const float* dw) {
   const Vec p = weights_of(load(s + at), set1(t.scale), set1(t.lse[i]), t.begin[i], t.end[i], at / kLanes);

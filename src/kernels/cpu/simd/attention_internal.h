@@ -1,6 +1,6 @@
 #pragma once
 
-// What the sources of attention share: their own list of kernels, and rows of any type.
+// Shared by the attention sources: their list of kernels, and access to rows of any dtype.
 #include "kernels/cpu/simd/attention_kernels.h"
 #include "kernels/cpu/simd/vec.h"
 
@@ -13,7 +13,7 @@ GPT_INLINE int64_t most(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
-// n without its tail: the floats that fill whole vectors.
+// Returns n rounded down to whole vectors.
 GPT_INLINE int64_t full_lanes(int64_t n) {
   return n / kLanes * kLanes;
 }
@@ -27,11 +27,11 @@ void dropout_factors(uint64_t key, uint64_t first, int64_t n, uint32_t threshold
 void decode_tile(const AttentionForwardTile& tile, const PackRows& k, const PackRows& v, float* keys);
 void backward_tile(const AttentionBackwardTile& tile);
 
-// Rows of Q4_0 blocks (kernels/quant.h): what their elements are called where others have a type.
+// Tag type of elements of Q4_0 rows (kernels/quant.h).
 struct Q4 {};
 inline constexpr int64_t kQ4Block = 32, kQ4BlockBytes = 18;  // fp16 d, 16 bytes
 
-// f(pointer of the type that `type` says); i8 and q4_0 only where rows are read.
+// Calls f with p cast to the element type of `type`; i8 and q4_0 only for reading rows.
 template <class F>
 GPT_INLINE void with_type(Stored type, const void* p, F f) {
   if (type == Stored::i8) return f(static_cast<const int8_t*>(p));
@@ -43,7 +43,7 @@ GPT_INLINE void with_type(Stored type, void* p, F f) {
   with_float_type(type, p, f);
 }
 
-// dst = src * factor, n elements; src may be read up to a whole vector.
+// dst = src * factor for n elements. May read src up to a whole vector.
 template <class E>
 GPT_INLINE void store_row(E* dst, const float* src, Vec factor, int64_t n) {
   const int64_t full = full_lanes(n);
@@ -52,10 +52,10 @@ GPT_INLINE void store_row(E* dst, const float* src, Vec factor, int64_t n) {
   if (full < n) store_n(dst + full, load(src + full) * factor, n - full);
 }
 
-// Elements of a row of blocks, used like a pointer: row + c, load(row + c).
+// Pointer-like access to the elements of a quantized row: row + c, load(row + c).
 struct Q4Row {
   const uint8_t* blocks = nullptr;  // null: no row
-  int64_t column = 0;               // a multiple of kLanes where it is read
+  int64_t column = 0;               // must be a multiple of kLanes for reads
 };
 GPT_INLINE Q4Row operator+(Q4Row row, int64_t columns) {
   return {row.blocks, row.column + columns};
@@ -72,7 +72,7 @@ GPT_INLINE float load_scale(const uint8_t* block) {
 GPT_INLINE __m128i q4_bytes(const uint8_t* block) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 2));
 }
-// q - 8 of the low four bits of every word: they choose a lane, and the others do not count.
+// q - 8 for the low four bits q of every word, as a table lookup that ignores the other bits.
 GPT_INLINE Vec q4_values() {
   return _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
 }
@@ -100,7 +100,7 @@ GPT_INLINE Vec load_n(Q4Row row, int64_t) {
   return load(row);
 }
 
-// Where the elements of a row begin at base, so many elements before it.
+// Returns the first element of a row that starts `elements` elements after base.
 template <class E>
 GPT_INLINE const E* row_at(const E*, const void* base, int64_t elements) {
   return static_cast<const E*>(base) + elements;
@@ -128,18 +128,18 @@ GPT_INLINE Row<E> source_row(const PackRows& src, int64_t i) {
   return src.rows[i] < 0 ? Row<E>{} : row_at<E>(src.base, src.rows[i] * src.ld);
 }
 
-// Elements of a cache line, or some fewer.
+// Elements of a cache line, rounded down.
 template <class E>
 inline constexpr int64_t kLine = 64 / sizeof(E);
 template <>
 inline constexpr int64_t kLine<Q4> = 64 / kQ4BlockBytes* kQ4Block;
 
-// Rows of a head are short and far apart, which the hardware prefetcher does not handle: prefetches columns
-// [from, to) of what is needed some rows after row i.
+// Prefetches columns [from, to) of a row that is needed some rows after row i. The hardware prefetcher does
+// not handle rows of a head, which are short and far apart.
 template <class E>
 GPT_INLINE void prefetch(const PackRows& src, int64_t i, int64_t from, int64_t to) {
   constexpr int64_t kAhead = 16;
-  int64_t elements = 0;  // from src.base to the row
+  int64_t elements = 0;  // elements from src.base to the row
   if (src.next != nullptr && src.next[i] >= 0) {
     elements = src.next[i] * src.ld + src.next_column;
   } else if (src.rows == nullptr && i + kAhead < src.n) {

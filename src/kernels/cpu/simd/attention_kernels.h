@@ -4,8 +4,8 @@
 
 #include "kernels/cpu/simd/stored.h"
 
-// The kernels of fused attention (Dao et al. 2022), one set per instruction set. They know tiles of keys in
-// packed scratch memory; which rows a tile holds is the business of drivers/attention*.cpp.
+// The kernels of fused attention (Dao et al. 2022), one set for each instruction set. They work on tiles of
+// keys in packed scratch memory; drivers/attention*.cpp selects the rows of a tile.
 //
 //   forward, for tiles of keys         backward, for tiles of keys, for tiles of queries
 //     S = Q K^T                          S = Q K^T,  P = 2^(S - lse)
@@ -22,17 +22,16 @@
 //   B: V, K; Q, dO         pack_b               [row][d]     [row/2][d] words
 namespace gpt {
 
-// Keys are taken in tiles that begin at multiples of this position, whatever the call brings, so that the
-// order of every sum depends on positions alone. 64 keys of width 64 fill half of a 32 KiB L1 cache.
+// Tiles of keys start at multiples of this position in every call, so the order of every sum depends only on
+// positions. 64 keys of width 64 fill half of a 32 KiB L1 cache.
 inline constexpr int64_t kKeyTile = 64;
 
-// int8 values are taken as they are, and their scales are applied to the scores and to the weights. Elements
-// of Q4_0 blocks are multiplied with their scale where they are read.
+// int8 values are used unscaled; their scales are applied to the scores and to the weights. Elements of Q4_0
+// blocks are multiplied by their scale when they are read.
 
-// Rows to copy: row i is base + rows[i] * ld, zeros when rows[i] < 0; base + i * ld without rows. `next`
-// lists as many rows that are needed soon, in the same way but `next_column` elements further: they are
-// prefetched, because a head's part of a row is too short, and the rows too far apart, for the hardware
-// prefetcher.
+// Rows to copy. Row i is base + rows[i] * ld, or zeros if rows[i] < 0; without rows, it is base + i * ld.
+// `next` lists the same number of rows to prefetch, `next_column` elements further, because the hardware
+// prefetcher does not handle the short, distant parts of rows that belong to a head.
 struct PackRows {
   Stored type;
   const void* base;
@@ -44,7 +43,7 @@ struct PackRows {
   int64_t next_column = 0;
 };
 
-// The way back: row i of src, times the scale, becomes row rows[i] of base (row i without rows).
+// The inverse: row i of src, times the scale, is stored to row rows[i] of base (row i without rows).
 struct UnpackRows {
   Stored type;  // neither i8 nor q4_0
   void* base;
@@ -57,20 +56,20 @@ struct UnpackRows {
   float scale;
 };
 
-// Kernels in fp32 pack rows of any type, those in bf16 bf16 rows. Scores are multiplied with `scale`, which
-// is the shape's times log2(e); logarithms of denominators are to the base 2 likewise.
+// fp32 kernels pack rows of any dtype, bf16 kernels only bf16 rows. Scores are multiplied by `scale`, the
+// scale of the shape times log2(e); logarithms of denominators are also to base 2.
 
-// One tile of keys for a set of query rows in order of position: scores, online softmax (Milakov &
-// Gimelshein 2018) and weighted sum of the values. Row r sees keys [begin[r], end[r]) of the tile, both
-// non-decreasing in r; no other key has any influence on it (in bf16: none that is finite).
+// One tile of keys for a set of query rows in order of position: scores, online softmax (Milakov & Gimelshein
+// 2018) and weighted sum of the values. Row r sees keys [begin[r], end[r]) of the tile; both bounds are
+// non-decreasing in r. Other keys do not affect the row (in bf16: unless they are not finite).
 struct AttentionForwardTile {
   int64_t rows, d, dp;  // dp: d rounded up to whole vectors
   float scale;
   const void* q;         // [rows,dp], packed by pack_a
   const void* kt;        // packed by pack_b_transposed
   const void* v;         // packed by pack_b
-  const float* k_scale;  // [kKeyTile], what scores are multiplied with, or null
-  const float* v_scale;  // [kKeyTile], what weights are multiplied with, or null
+  const float* k_scale;  // [kKeyTile], factors of the scores, or null
+  const float* v_scale;  // [kKeyTile], factors of the weights, or null
   const int32_t* begin;  // [rows]
   const int32_t* end;
   const float* keep;  // [rows,kKeyTile] dropout factors, or null
@@ -79,20 +78,20 @@ struct AttentionForwardTile {
   float* out;         // [rows,dp], running numerators
 };
 
-// out / sum, written to row (r / group) at column (r % group) * d of dst; total[r] is the denominator.
+// Writes out / sum to row (r / group) at column (r % group) * d of dst; total[r] receives the denominator.
 struct AttentionFinish {
   int64_t rows, d, dp, group;
   const float* sum;  // [rows,lanes]
   const float* out;  // [rows,dp]
-  Stored type;       // of dst; not i8
+  Stored type;       // dtype of dst; not i8
   void* dst;
   int64_t ld;
   float* total;  // [rows]
 };
 
-// One tile of keys and up to kKeyTile queries of one head (Dao et al. 2022, Algorithm 4): recomputes the
-// weights p from the saved lse, then adds to dv, dk and dq. Rows as in the forward tile. dk and dq are those
-// of scores that nothing was multiplied with: they lack the shape's scale.
+// Backward pass of one tile of keys and up to kKeyTile queries of one head (Dao et al. 2022, Algorithm 4):
+// recomputes the weights p from the saved lse, then adds to dv, dk and dq. Rows are as in the forward tile.
+// dk and dq do not include the scale of the shape.
 struct AttentionBackwardTile {
   int64_t rows, d, dp;
   float scale;
@@ -113,18 +112,18 @@ struct AttentionBackwardTile {
   bool first;          // dq = instead of dq +=
 };
 
-// Packing and products of one kind of operand; a packed row takes at most dp floats.
+// Packing and product kernels for one kind of operand. A packed row takes at most dp floats.
 struct AttentionTiles {
-  int64_t element;  // bytes of one in packed rows
-  // Rows as operands A: [n,ld] elements, zeros up to whole vectors.
+  int64_t element;  // bytes of an element in packed rows
+  // Packs rows as operand A: [n,ld] elements, padded with zeros to whole vectors.
   void (*pack_a)(const PackRows& src, void* dst, int64_t ld);
-  // kKeyTile rows as the columns of an operand B.
+  // Packs kKeyTile rows as the columns of an operand B.
   void (*pack_b_transposed)(const PackRows& src, void* dst);
-  // Rows as the rows of an operand B, dp wide.
+  // Packs rows as the rows of an operand B, dp wide.
   void (*pack_b)(const PackRows& src, void* dst, int64_t dp);
   void (*forward_tile)(const AttentionForwardTile& tile);
-  // The same, and the same bits, for few rows that all see the same keys; k and v instead of packed ones.
-  // keys: scratch for one tile, which kt points to. Null: there is no such way.
+  // The same with identical bits, for few rows that all see the same keys; reads k and v unpacked. keys:
+  // scratch memory for one tile, to which kt points. Null: not supported.
   void (*decode_tile)(const AttentionForwardTile& tile, const PackRows& k, const PackRows& v, float* keys);
   void (*backward_tile)(const AttentionBackwardTile& tile);
 };
@@ -134,10 +133,10 @@ struct AttentionKernels {
   AttentionTiles fp32;
   void (*finish)(const AttentionFinish& finish);
   void (*unpack)(const UnpackRows& rows);
-  // dst[i] = row i of a . row i of b, of the same type.
+  // dst[i] = dot product of row i of a and row i of b, of the same dtype.
   void (*dots)(const PackRows& a, const PackRows& b, float* dst);
-  // The factors of dropout elements [first, first + n) of a site: 0 below the threshold (at least 1), else
-  // scale.
+  // Computes the factors of dropout elements [first, first + n) of a site: 0 below the threshold (at least
+  // 1), else scale.
   void (*dropout_factors)(uint64_t key, uint64_t first, int64_t n, uint32_t threshold, float scale,
                           float* dst);
 };
@@ -146,8 +145,8 @@ extern const AttentionKernels kAttentionAvx2;
 extern const AttentionKernels kAttentionAvx512;
 extern const AttentionTiles kAttentionTilesBf16;
 
-// The same with AMX, for widths of a head that are multiples of kAmxWidth. Sums run in another order. Packed
-// queries must be followed by zeros up to a multiple of kAmxWidth.
+// The AMX version, for head widths that are multiples of kAmxWidth. Sums have a different order. Packed
+// queries must be padded with zeros to a multiple of kAmxWidth.
 inline constexpr int64_t kAmxWidth = 32;
 struct AttentionTileKernels {
   void (*forward_tile)(const AttentionForwardTile& tile);

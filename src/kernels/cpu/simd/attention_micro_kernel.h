@@ -8,8 +8,8 @@
 //     b[0..NV) = B[k][0..nr)
 //     for r in mr:  C[r][0..NV) += A(r,k), broadcast, * b[0..NV)
 //
-// Included by attention*.cc. Its operands are fp32 (Operands), or words of k-packs of 2 bf16 numbers
-// (Bf16Operands), of which k then counts the words.
+// Included by attention*.cc. Operands are fp32 (Operands) or words of k-packs of 2 bf16 values
+// (Bf16Operands); then k counts words.
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
@@ -21,7 +21,7 @@ inline constexpr int kNrVecs = 4;
 inline constexpr int kNrVecs = 2;
 #endif
 
-// How many of n vectors to take at once: the fewest passes, evenly filled.
+// Returns the number of vectors to process together, for the fewest, evenly filled passes over n vectors.
 GPT_INLINE int64_t vecs_per_pass(int64_t n) {
   const int64_t passes = (n + kNrVecs - 1) / kNrVecs;
   return (n + passes - 1) / passes;
@@ -54,7 +54,7 @@ GPT_INLINE void accumulate(Vec (&c)[R][NV], Operands x, int64_t from, int64_t to
   }
 }
 
-// C, and how many floats its last vector has.
+// C, and the number of floats in its last vector.
 struct Output {
   float* c;
   int64_t ldc;
@@ -62,7 +62,7 @@ struct Output {
   int64_t last;
 };
 
-// C between memory and registers, its last vector under a mask unless `whole`.
+// Moves C between memory and registers, with a masked last vector unless `whole`.
 template <bool whole, int R, int NV>
 GPT_INLINE void load_block(Vec (&c)[R][NV], const float* from, int64_t ld, Mask last) {
   GPT_UNROLL

@@ -2,8 +2,8 @@
 
 #include "kernels/cpu/simd/attention_internal.h"
 
-// Online softmax of a tile of scores S = Q K^T (Milakov & Gimelshein 2018), in powers of two: log2(e) is part
-// of the factor that scores are multiplied with.
+// Online softmax of a tile of scores S = Q K^T (Milakov & Gimelshein 2018), to base 2: log2(e) is part of the
+// factor of the scores.
 //
 //   m' = max(m, row maximum of S)      alpha = 2^(m - m')
 //   P = 2^(S - m')                     l = alpha l + row sum of P, kept per vector lane
@@ -27,7 +27,7 @@ GPT_INLINE Vec exp2(Vec x) {
   return scale2(fma(p, r, set1(1.0f)), n);
 }
 
-// Vector v of a tile row with the lanes outside of [begin, end) replaced.
+// Returns vector v of a tile row with the lanes outside of [begin, end) replaced.
 GPT_INLINE Vec within(Vec x, int64_t begin, int64_t end, int64_t v, Vec other) {
   const int64_t at = v * kLanes;
   if (begin <= at && at + kLanes <= end) return x;
@@ -35,7 +35,7 @@ GPT_INLINE Vec within(Vec x, int64_t begin, int64_t end, int64_t v, Vec other) {
   return select(first_lanes(least(kLanes, most(0, begin - at))), other, x);
 }
 
-// The maximum of a row of scores over [begin, end).
+// Returns the maximum of a row of scores over [begin, end).
 GPT_INLINE float row_max(const float* s, int64_t begin, int64_t end) {
   const Vec none = set1(-__FLT_MAX__);
   Vec m = none;
@@ -50,7 +50,7 @@ GPT_INLINE void multiply_row(float* s, int64_t begin, int64_t end, const float* 
     store(s + v * kLanes, load(s + v * kLanes) * load(factors + v * kLanes));
 }
 
-// New running maxima of a block of rows; alpha [kLanes]: what everything summed so far is multiplied with.
+// Updates the running maxima of a block of rows; alpha [kLanes] receives the factors of all earlier sums.
 GPT_INLINE void raise_maxima(const AttentionForwardTile& t, int64_t first, int64_t rows, const float* s,
                              float* alpha) {
   for (int64_t r = 0; r < kLanes; ++r)
@@ -66,12 +66,13 @@ GPT_INLINE void raise_maxima(const AttentionForwardTile& t, int64_t first, int64
   store(alpha, exp2(load(alpha)));
 }
 
-// Vector v of a row of scores as weights relative to `top`, zero where the row does not see the key.
+// Returns vector v of a row of scores as weights relative to `top`; zero for keys that the row does not see.
 GPT_INLINE Vec weights_of(Vec scores, Vec scale, Vec top, int64_t begin, int64_t end, int64_t v) {
   return within(exp2(fma(scores, scale, zero() - top)), begin, end, v, zero());
 }
 
-// Scores of a block of rows to weights, in place; denominators and alpha [kLanes] of the rows.
+// Converts scores of a block of rows to weights, in place; updates denominators and alpha [kLanes] of the
+// rows.
 GPT_INLINE void softmax_block(const AttentionForwardTile& t, int64_t first, int64_t rows, float* s,
                               float* alpha) {
   for (int64_t r = 0; t.k_scale != nullptr && r < rows; ++r)

@@ -6,10 +6,10 @@
 
 namespace gpt {
 
-// The SIMD kernels: plain functions on rows and blocks, one set per instruction set. They know nothing of
-// tensors, threads or scratch; cpu/drivers does. No alignment is assumed; an output may be one of the inputs
-// (exactly, not shifted) wherever the op list allows it. Optional pointers may be null. void* is a row of
-// what the Stored beside it says, which is never i8: fp32 where it belongs to the residual stream.
+// The SIMD kernels: plain functions on rows and blocks, one set for each instruction set. cpu/drivers handles
+// tensors, threads and scratch memory. No alignment is required. An output may be one of the inputs (exactly,
+// not shifted) if the op allows it. Optional pointers may be null. A void* row has the dtype of the Stored
+// value next to it, which is never i8, and is fp32 for rows of the residual stream.
 
 struct NormRow {
   bool center;  // LayerNorm; false: RMSNorm
@@ -20,10 +20,10 @@ struct NormRow {
   const float* x;
   const float* gain;  // optional
   const float* bias;  // optional
-  const void* add;    // optional; with it sum = x + add is what is normalised
+  const void* add;    // optional; then sum = x + add is normalized
   float* sum;
-  float* mean;  // optional, one number
-  float* rstd;  // optional, one number
+  float* mean;  // optional, one value
+  float* rstd;  // optional, one value
 };
 
 struct NormBackwardRow {
@@ -37,17 +37,17 @@ struct NormBackwardRow {
   const float* gain;       // optional
   const float* dresidual;  // optional
   float* dgain;            // optional; += (= in the first row of a block)
-  float* dbias;            // optional; likewise
+  float* dbias;            // optional; the same
   bool first;
 };
 
-// One loss and gradient row; the numbers are those of CrossEntropyArgs.
+// One row of loss and gradient; see CrossEntropyArgs.
 struct CrossEntropyRow {
   int64_t n;
   Stored dlogits_type;
   const float* logits;
   int64_t target;  // >= 0
-  void* dlogits;   // optional; may begin where logits do
+  void* dlogits;   // optional; may start at the address of logits
   double scale;
   double softcap;
   double sharpness;  // 1 / temperature
@@ -78,25 +78,25 @@ struct ActKernels {
   void (*gated_backward)(void* dx, void* dgate, const void* dout, const void* x, const void* gate, int64_t n);
 };
 
-// Kernels all of whose rows hold one type.
+// Kernels whose rows all have the same dtype.
 struct OneTypeKernels {
   ActKernels gelu_tanh, gelu, relu, relu2, silu;
-  // One token: every head is rotated by the same cos and sin [head_dim/2]; sin is multiplied by sign.
+  // Rotates one token: every head by the same cos and sin [head_dim/2]; sin is multiplied by sign.
   void (*rope)(void* x, int64_t n_head, int64_t head_dim, const float* cos, const float* sin, float sign,
                bool interleaved);
-  // One head; returns rstd.
+  // Normalizes one head and returns rstd.
   float (*qk_norm)(void* x, int64_t n, double eps);
   void (*qk_norm_backward)(void* dx, const void* y, int64_t n, float rstd);
 };
 
 struct RowKernels {
   OneTypeKernels f32, bf16, f16;
-  // out = a + b, a and b of one type, or a fp32 and b of any.
+  // out = a + b; a and b have the same dtype, or a is fp32 and b any.
   void (*add)(float* out, const void* a, Stored a_type, const void* b, Stored b_type, int64_t n);
   void (*convert)(void* out, Stored out_type, const void* x, Stored x_type, int64_t n);
-  // Returns the scale max|x| / 127 of the group; with NaN or infinity in it that is NaN and `out` zero.
+  // Returns the scale max|x| / 127 of the group. With a NaN or infinity, returns NaN and sets `out` to zero.
   float (*quantize)(int8_t* out, const void* x, Stored x_type, int64_t n);
-  // out is of the type of x, or x is fp32.
+  // out has the dtype of x, or x is fp32.
   void (*dropout)(void* out, Stored out_type, const void* x, Stored x_type, int64_t n,
                   const DropoutSpan& span);
   void (*norm)(const NormRow& row);

@@ -3,7 +3,7 @@
 #include "kernels/cpu/simd/row_kernels.h"
 #include "kernels/cpu/simd/vec.h"
 
-// Every source of row kernels enters its functions into the set of its instruction set.
+// Each source of row kernels adds its functions to the set of its instruction set.
 namespace gpt::GPT_SIMD_NAMESPACE {
 
 void set_activation(RowKernels& k) noexcept;

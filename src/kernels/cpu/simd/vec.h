@@ -1,6 +1,6 @@
 #pragma once
 
-// GCC 12 takes the deliberately undefined pass-through operands of its own AVX-512 intrinsics for a mistake.
+// GCC 12 warns about the deliberately undefined pass-through operands of its own AVX-512 intrinsics.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -14,12 +14,12 @@
 #include <cstddef>
 #include <cstdint>
 
-// A thin layer over one instruction set: Vec is 8 floats (AVX2 + FMA) or 16 (AVX-512), and + - * / work
-// on it. Included only by the sources of cpu/simd, which are compiled once per instruction set.
+// A thin layer over an instruction set: Vec holds 8 floats (AVX2 + FMA) or 16 (AVX-512) and supports + - * /.
+// Included only by sources that are compiled once for each instruction set.
 //
-// Everything here is internal to the translation unit and always inlined, and nothing of the standard
-// library's templates is used: a weak symbol compiled for AVX-512 could otherwise be the copy that the
-// linker keeps for every caller, and crash older CPUs.
+// Everything here has internal linkage and is always inlined. Templates of the standard library are not
+// allowed: the linker could keep the AVX-512 copy of a weak symbol for every caller, which would crash older
+// CPUs.
 #if defined(GPT_SIMD_AMX)
 #define GPT_SIMD_NAMESPACE simd_amx
 #elif defined(GPT_SIMD_BF16)
@@ -40,7 +40,7 @@
 #define GPT_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-// The intrinsic of the instruction set: _mm512_NAME or _mm256_NAME; and with the suffix of integers.
+// The intrinsic of the instruction set: _mm512_NAME or _mm256_NAME; the second macro adds the integer suffix.
 #if defined(GPT_SIMD_AVX512)
 #define GPT_MM(name) _mm512_##name
 #define GPT_MM_SI(name) _mm512_##name##_si512
@@ -53,8 +53,8 @@ namespace gpt::GPT_SIMD_NAMESPACE {
 
 #if defined(GPT_SIMD_AVX512)
 using Vec = __m512;
-using VecD = __m512d;  // half as many doubles
-using IVec = __m512i;  // as many 32-bit integers
+using VecD = __m512d;  // kLanes / 2 doubles
+using IVec = __m512i;  // kLanes 32-bit integers
 #else
 using Vec = __m256;
 using VecD = __m256d;
@@ -82,7 +82,7 @@ GPT_INLINE Vec fma(Vec a, Vec b, Vec c) {
 GPT_INLINE Vec fnma(Vec a, Vec b, Vec c) {
   return GPT_MM(fnmadd_ps)(a, b, c);
 }
-// Where either is NaN the result is b.
+// If either operand is NaN, the result is b.
 GPT_INLINE Vec max(Vec a, Vec b) {
   return GPT_MM(max_ps)(a, b);
 }
@@ -92,7 +92,7 @@ GPT_INLINE Vec min(Vec a, Vec b) {
 GPT_INLINE Vec sqrt(Vec a) {
   return GPT_MM(sqrt_ps)(a);
 }
-// For rotations of pairs: lanes (0,1), (2,3), ... exchanged.
+// Swaps lanes (0,1), (2,3), ..., for rotations of pairs.
 GPT_INLINE Vec swap_pairs(Vec v) {
   return GPT_MM(permute_ps)(v, 0xB1);
 }
@@ -112,7 +112,7 @@ GPT_INLINE void store_i(void* p, IVec v) {
 GPT_INLINE Vec to_float(IVec v) {
   return GPT_MM(cvtepi32_ps)(v);
 }
-// To nearest, ties to even.
+// Rounds to nearest, ties to even.
 GPT_INLINE IVec to_int(Vec v) {
   return GPT_MM(cvtps_epi32)(v);
 }
@@ -157,16 +157,16 @@ template <int n>
 GPT_INLINE IVec shift_right_i(IVec v) {
   return GPT_MM(srli_epi32)(v, n);
 }
-// Of 16-bit lanes.
+// For 16-bit lanes.
 template <int n>
 GPT_INLINE IVec shift_right_i16(IVec v) {
   return GPT_MM(srli_epi16)(v, n);
 }
-// Products of neighbouring 16-bit lanes, added in pairs.
+// Adds the products of neighbouring 16-bit lanes in pairs.
 GPT_INLINE IVec madd_i16(IVec a, IVec b) {
   return GPT_MM(madd_epi16)(a, b);
 }
-// Lanes (a0, b0, a1, b1) and (a2, b2, a3, b3) of every group of four; and the same of 64-bit lanes.
+// Return lanes (a0, b0, a1, b1) and (a2, b2, a3, b3) of every group of four; the same for 64-bit lanes.
 GPT_INLINE IVec unpack_low32(IVec a, IVec b) {
   return GPT_MM(unpacklo_epi32)(a, b);
 }
@@ -179,7 +179,7 @@ GPT_INLINE IVec unpack_high32(IVec a, IVec b) {
 GPT_INLINE IVec unpack_high64(IVec a, IVec b) {
   return GPT_MM(unpackhi_epi64)(a, b);
 }
-// The 16 bytes of every group of four lanes, shuffled by those of `order`; 0x80 gives zero.
+// Shuffles the 16 bytes of every group of four lanes by `order`; 0x80 yields zero.
 GPT_INLINE IVec shuffle_bytes(IVec v, IVec order) {
   return GPT_MM(shuffle_epi8)(v, order);
 }
@@ -205,7 +205,7 @@ GPT_INLINE VecD fma(VecD a, VecD b, VecD c) {
 
 }  // namespace gpt::GPT_SIMD_NAMESPACE
 
-// What differs between them.
+// The parts that depend on the instruction set.
 #if defined(GPT_SIMD_AVX512)
 #include "kernels/cpu/simd/vec_avx512.h"
 #else
@@ -215,7 +215,7 @@ GPT_INLINE VecD fma(VecD a, VecD b, VecD c) {
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// Accumulators of a micro-kernel.
+// The accumulators of a micro-kernel.
 template <int R, int V>
 GPT_INLINE void clear(Vec (&acc)[R][V]) {
   GPT_UNROLL
@@ -226,7 +226,7 @@ GPT_INLINE void clear(Vec (&acc)[R][V]) {
   }
 }
 
-// Stands for a mask of all lanes, so that one loop body serves whole vectors and the tail.
+// A mask of all lanes, so that one loop body handles whole vectors and the tail.
 struct AllLanes {};
 template <class E>
 GPT_INLINE Vec load(const E* p, AllLanes) {
@@ -246,8 +246,8 @@ GPT_INLINE void for_vectors(int64_t n, Body body) {
   if (i < n) body(i, first_lanes(n - i));
 }
 
-// The same for sums: body(k, i, lanes) with k in 0..3 taking turns, so that four accumulators hide the
-// latency of an addition. The turns depend on n alone.
+// The same for sums: calls body(k, i, lanes) with k cycling through 0..3, so that four accumulators hide the
+// latency of an addition. The sequence depends only on n.
 template <class Body>
 GPT_INLINE void for_vectors_by_4(int64_t n, Body body) {
   int64_t i = 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Vec on AVX2 + FMA. Included by vec.h alone.
+// Vec on AVX2 + FMA. Included only by vec.h.
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
@@ -61,7 +61,7 @@ GPT_INLINE float reduce_max(Vec v) {
   return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
 }
 
-// n <= kLanes/2 floats, each twice.
+// Loads n <= kLanes/2 floats, each twice.
 GPT_INLINE Vec load_twice(const float* p, int64_t n) {
   return _mm256_permutevar8x32_ps(load(p, first_lanes(n)), _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
 }
@@ -76,7 +76,7 @@ GPT_INLINE int32_t reduce_max(IVec v) {
   m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
   return _mm_cvtsi128_si32(_mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1)));
 }
-// Every lane as a byte; -128 to 127.
+// Stores every lane as a byte; values must be in -128 to 127.
 GPT_INLINE void store_i8(void* p, IVec v) {
   const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
   _mm_storel_epi64(static_cast<__m128i*>(p), _mm_packs_epi16(words, words));
@@ -87,7 +87,7 @@ GPT_INLINE Mask less_equal_u(IVec a, IVec b) {
 GPT_INLINE IVec select(Mask m, IVec yes, IVec no) {
   return _mm256_blendv_epi8(no, yes, _mm256_castps_si256(m.bits));
 }
-// Upper and lower half of the 64-bit product of every lane with the same lane of b, all of whose lanes are
+// Upper and lower half of the 64-bit product of every lane with the same lane of b, whose lanes must all be
 // equal.
 GPT_INLINE void multiply_wide(IVec a, IVec b, IVec* high, IVec* low) {
   const __m256i even = _mm256_mul_epu32(a, b);
@@ -121,7 +121,7 @@ GPT_INLINE VecD low_d(Vec v) {
 GPT_INLINE VecD high_d(Vec v) {
   return _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
 }
-// Two halves as one Vec.
+// Combines two halves to a Vec.
 GPT_INLINE Vec narrow(VecD low, VecD high) {
   return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(low)), _mm256_cvtpd_ps(high), 1);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Vec on AVX-512 F, BW, VL, DQ. Included by vec.h alone.
+// Vec on AVX-512 F, BW, VL, DQ. Included only by vec.h.
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
@@ -54,7 +54,7 @@ GPT_INLINE float reduce_max(Vec v) {
   return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
 }
 
-// n <= kLanes/2 floats, each twice.
+// Loads n <= kLanes/2 floats, each twice.
 GPT_INLINE Vec load_twice(const float* p, int64_t n) {
   const __m512i twice = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
   return _mm512_permutexvar_ps(twice, _mm512_maskz_loadu_ps(static_cast<Mask>(first_lanes(n) & 0xFF), p));
@@ -66,7 +66,7 @@ GPT_INLINE int32_t reduce_add(IVec v) {
 GPT_INLINE int32_t reduce_max(IVec v) {
   return _mm512_reduce_max_epi32(v);
 }
-// Every lane as a byte; -128 to 127.
+// Stores every lane as a byte; values must be in -128 to 127.
 GPT_INLINE void store_i8(void* p, IVec v) {
   _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v));
 }
@@ -76,7 +76,7 @@ GPT_INLINE Mask less_equal_u(IVec a, IVec b) {
 GPT_INLINE IVec select(Mask m, IVec yes, IVec no) {
   return _mm512_mask_blend_epi32(m, no, yes);
 }
-// Upper and lower half of the 64-bit product of every lane with the same lane of b, all of whose lanes are
+// Upper and lower half of the 64-bit product of every lane with the same lane of b, whose lanes must all be
 // equal.
 GPT_INLINE void multiply_wide(IVec a, IVec b, IVec* high, IVec* low) {
   const __m512i even = _mm512_mul_epu32(a, b);
@@ -126,7 +126,7 @@ GPT_INLINE VecD low_d(Vec v) {
 GPT_INLINE VecD high_d(Vec v) {
   return _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
 }
-// Two halves as one Vec.
+// Combines two halves to a Vec.
 GPT_INLINE Vec narrow(VecD low, VecD high) {
   return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high), 1);
 }

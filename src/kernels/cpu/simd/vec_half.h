@@ -1,7 +1,7 @@
 #pragma once
 
-// Vec from and to 16-bit floats, and to int8. Included by vec.h alone. Stores round to nearest, ties to even;
-// NaN stays NaN. A masked access touches no memory outside its lanes.
+// Conversion of Vec from and to 16-bit floats, and to int8. Included only by vec.h. Stores round to nearest,
+// ties to even; NaN stays NaN. Masked accesses touch no memory outside of their lanes.
 
 #include "kernels/cpu/simd/stored.h"
 #include "tensor/dtype.h"
@@ -17,7 +17,7 @@ struct F16 {
 
 #if defined(GPT_SIMD_AVX512)
 
-using Halves = __m256i;  // kLanes 16-bit numbers
+using Halves = __m256i;  // kLanes 16-bit values
 
 GPT_INLINE Halves load_halves(const void* p) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(p));
@@ -37,7 +37,7 @@ GPT_INLINE Vec widen_bf16(Halves h) {
 GPT_INLINE Vec widen_f16(Halves h) {
   return _mm512_cvtph_ps(h);
 }
-// In integer arithmetic, which keeps subnormal numbers: what AVX512_BF16 takes for zero.
+// Uses integer arithmetic, which keeps subnormal values; AVX512_BF16 flushes them to zero.
 GPT_INLINE Halves narrow_bf16_keep_subnormals(Vec v) {
   const __m512i bits = _mm512_castps_si512(v);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -145,7 +145,7 @@ GPT_INLINE void store(F16* p, Vec v, Mask m) {
   store_halves(p, narrow_f16(v), m);
 }
 
-// int8 numbers as they are.
+// Converts int8 values without a scale.
 #if defined(GPT_SIMD_AVX512)
 GPT_INLINE Vec widen_i8(__m128i x) {
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x));
@@ -167,7 +167,7 @@ GPT_INLINE Vec load_n(const int8_t* p, int64_t n) {
 }
 #endif
 
-// The first n elements from p, and zeros; no other memory is touched.
+// Loads the first n elements at p, padded with zeros; touches no other memory.
 template <class E>
 GPT_INLINE Vec load_n(const E* p, int64_t n) {
   return load(p, first_lanes(n));
@@ -177,7 +177,7 @@ GPT_INLINE void store_n(E* p, Vec v, int64_t n) {
   store(p, v, first_lanes(n));
 }
 
-// Calls body with a null pointer to the element type that `type` names.
+// Calls body with a null pointer to the element type of `type`.
 template <class Body>
 GPT_INLINE void for_type(DType type, Body body) {
   if (type == DType::bf16) {
@@ -189,7 +189,7 @@ GPT_INLINE void for_type(DType type, Body body) {
   }
 }
 
-// f(pointer of the type that `type` says), for the types of activations.
+// Calls f with the pointer cast to the element type of `type`, for dtypes of activations.
 template <class F>
 GPT_INLINE void with_float_type(Stored type, const void* p, F f) {
   if (type == Stored::bf16) return f(static_cast<const Bf16*>(p));

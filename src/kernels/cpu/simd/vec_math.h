@@ -1,7 +1,7 @@
 #pragma once
 
-// Elementary functions on Vec. Included by vec.h alone. NaN in gives NaN out everywhere: a trainer that
-// looks for NaN in the results must find it. Errors are measured against double over the whole range.
+// Elementary functions on Vec. Included only by vec.h. NaN inputs always yield NaN, so that a trainer that
+// checks results for NaN finds them. Errors are measured against double over the whole range.
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
