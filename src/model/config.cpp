@@ -199,6 +199,13 @@ void check_layers(const ModelConfig& c) {
     check("head_dim", l.head_dim, 1, 4096);
     check("d_ff", l.d_ff, 1, 1 << 22);
     check("window", l.window, 0, kMaxDimension);
+    check("kv_layer", l.kv_layer, -1, static_cast<int64_t>(i) - 1);
+    if (!l.owns_kv()) {
+      const LayerConfig& owner = c.layers[static_cast<size_t>(l.kv_layer)];
+      check("kv_layer: its own kv_layer", owner.kv_layer, -1, -1);
+      check("n_kv_head", l.n_kv_head, owner.n_kv_head, owner.n_kv_head);
+      check("head_dim", l.head_dim, owner.head_dim, owner.head_dim);
+    }
     if (l.attention_scale) check_finite("attention_scale", *l.attention_scale, 1e-6, 1e6);
     check_finite("norm_eps", l.norm_eps, 0, 1);
     if (!l.rope) continue;
@@ -282,6 +289,10 @@ std::vector<LayerConfig> layer_configs(const ModelConfig& c) {
     layer.n_ctx = c.n_ctx;
     layer.attn_dropout = c.attn_dropout;
     layer.resid_dropout = c.resid_dropout;
+    layer.kv_shared = false;
+  }
+  for (const LayerConfig& layer : c.layers) {
+    if (!layer.owns_kv()) layers[static_cast<size_t>(layer.kv_layer)].kv_shared = true;
   }
   return layers;
 }

@@ -26,6 +26,7 @@ void Activations::plan(Planner& planner, const ModelConfig& c, const std::vector
     planner.reserve(view, "residual stream", residual, planner.wide());
   if (!training && std::ranges::any_of(layers, &LayerConfig::scales_input))
     planner.reserve(x0_, "embedding", residual, planner.wide());
+  plan_shared_kv(planner, layers);
   plan_blocks(planner, layers, training && !recompute);
   if (!layers.empty()) {
     planner.reserve(attention_out_, "attention branch", residual);
@@ -40,6 +41,15 @@ void Activations::plan(Planner& planner, const ModelConfig& c, const std::vector
     for (const LayerConfig& layer : layers)
       widest = std::max({widest, layer.q_dim(), layer.d_ff});
     planner.reserve(adapter.dropped, "adapter input", {planner.rows(), widest});
+  }
+}
+
+void Activations::plan_shared_kv(Planner& planner, const std::vector<LayerConfig>& layers) {
+  shared_qkv_.resize(layers.size());
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    kv_owner_.push_back(kv_owner(layers, layer));
+    if (layers[layer].kv_shared)
+      planner.reserve(shared_qkv_[layer], "shared qkv", {planner.rows(), layers[layer].qkv_dim()});
   }
 }
 
@@ -71,6 +81,8 @@ BlockActs Activations::block(size_t layer, int64_t rows) const {
   BlockActs acts = blocks_[block_of_[layer]];
   acts.x_in = residual_[residual_.size() > 1 ? layer : 0];
   acts.x_out = residual_[residual_.size() > 1 ? layer + 1 : 0];
+  if (shared_qkv_[layer]) acts.attention.qkv = shared_qkv_[layer];
+  if (kv_owner_[layer] != layer) acts.attention.kv_source = shared_qkv_[kv_owner_[layer]];
   return acts.first_rows(rows);
 }
 

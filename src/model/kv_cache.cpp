@@ -47,7 +47,7 @@ int64_t KvCache::bytes(const ModelConfig& c, int64_t tokens, DType dtype) {
     }
     const int64_t scale_bytes = dtype == DType::i8 ? sizeof(float) : 0;  // per head
     const int64_t head_bytes = row_bytes(dtype, layer.head_dim) + scale_bytes;
-    const Shape shape{2, blocks_for(tokens) * kBlock, layer.n_kv_head, head_bytes};
+    const Shape shape{2, blocks_for(tokens) * kBlock, layer.projected_kv_heads(), head_bytes};
     if (__builtin_add_overflow(total, checked_size(shape, "key/value cache"), &total)) {
       fail("key/value cache: {} tokens in {} layers are too many for this machine; use a smaller context",
            tokens, c.n_layer);
@@ -66,13 +66,14 @@ KvCache::KvCache(const ModelConfig& c, const Options& o, Device* device)
     slot.table.reserve(static_cast<size_t>(blocks_of_sequence(capacity_)));
   int64_t next = 0;
   const auto place = [&](std::vector<TensorView>& views, DType dtype, int64_t columns) {
+    if (columns == 0) return views.emplace_back(), void();  // the layer reads an earlier layer's
     views.push_back(buffer_.view(next, dtype, Shape{rows, columns}));
     next += rows * row_bytes(dtype, columns);
   };
   const std::vector<LayerConfig> layers = layer_configs(c);
   for (const LayerConfig& layer : layers) {
-    place(keys_, o.dtype, layer.kv_dim());
-    place(values_, o.dtype, layer.kv_dim());
+    place(keys_, o.dtype, layer.projected_kv_heads() * layer.head_dim);
+    place(values_, o.dtype, layer.projected_kv_heads() * layer.head_dim);
   }
   key_scales_.resize(keys_.size());
   value_scales_.resize(keys_.size());
@@ -80,8 +81,8 @@ KvCache::KvCache(const ModelConfig& c, const Options& o, Device* device)
   key_scales_.clear();
   value_scales_.clear();
   for (const LayerConfig& layer : layers) {
-    place(key_scales_, DType::f32, layer.n_kv_head);
-    place(value_scales_, DType::f32, layer.n_kv_head);
+    place(key_scales_, DType::f32, layer.projected_kv_heads());
+    place(value_scales_, DType::f32, layer.projected_kv_heads());
   }
 }
 

@@ -78,6 +78,24 @@ inline void toy_norms(std::vector<LayerConfig>& layers) {
   layers[2].scales_branches = true;
 }
 
+// Layers that read the keys and values of earlier layers: one layer has two readers, of which one has other
+// numbers of heads and a longer window than its own.
+inline void toy_shared_kv(std::vector<LayerConfig>& layers) {
+  layers[0].window = 4;
+  layers[1].window = 3;
+  layers[1].qk_norm = layers[1].qk_norm_gain = true;
+  layers[2].rope->theta = 100;
+  layers[3].kv_layer = 1;
+  layers[3].window = 5;
+  layers[3].qk_norm = layers[3].qk_norm_gain = true;
+  layers[4].kv_layer = 2;
+  layers[4].scales_input = true;
+  layers[5].kv_layer = 1;
+  layers[5].window = 3;
+  layers[5].n_head = 2;
+  layers[6].kv_layer = 2;
+}
+
 // Every family, then variants so that every value of every switch occurs (grad/switches_test.cpp checks
 // that).
 inline const std::vector<SmallConfig>& small_configs() {
@@ -133,6 +151,10 @@ inline const std::vector<SmallConfig>& all_configs() {
     all.push_back({"toy_layers", "llama", R"({"n_layer": 4, "n_kv_head": 2})", toy_layers});
     all.push_back({"toy_norms", "gpt2", R"({"n_layer": 3})", toy_norms});
     all.push_back({"toy_dropout", "llama", R"({"n_layer": 4, "n_kv_head": 2, "dropout": 0.2})", toy_layers});
+    all.push_back(
+        {"toy_shared_kv", "llama", R"({"n_layer": 7, "n_kv_head": 2, "qkv_bias": true})", toy_shared_kv});
+    all.push_back({"toy_shared_kv_dropout", "llama", R"({"n_layer": 7, "n_kv_head": 2, "dropout": 0.2})",
+                   toy_shared_kv});
     return all;
   }();
   return list;
