@@ -156,19 +156,20 @@ void SelfAttention::project(const ForwardContext& pass, AttentionActs& acts, con
 void SelfAttention::store(const ForwardContext& pass, const AttentionActs& acts) const {
   const Qkv parts = split(config_, acts);
   const KvCache& cache = *pass.kv.cache;
+  const DeviceSpan<const int64_t> rows = pass.kv.of_class(cache.class_of(layer_));
+  pass.ctx.kernels.scatter_rows(
+      pass.ctx, {.dst = cache.keys(layer_), .src = parts.k, .rows = rows, .scale = cache.key_scales(layer_)});
   pass.ctx.kernels.scatter_rows(
       pass.ctx,
-      {.dst = cache.keys(layer_), .src = parts.k, .rows = pass.kv.rows, .scale = cache.key_scales(layer_)});
-  pass.ctx.kernels.scatter_rows(pass.ctx, {.dst = cache.values(layer_),
-                                           .src = parts.v,
-                                           .rows = pass.kv.rows,
-                                           .scale = cache.value_scales(layer_)});
+      {.dst = cache.values(layer_), .src = parts.v, .rows = rows, .scale = cache.value_scales(layer_)});
 }
 
 void SelfAttention::attend(const ForwardContext& pass, AttentionActs& acts, const TensorView& out) const {
   const Qkv parts = split(config_, acts);
   TensorView k = parts.k, v = parts.v, k_scale, v_scale;
+  size_t window_class = 0;
   if (pass.kv.cache) {
+    window_class = pass.kv.cache->class_of(kv_layer_);
     k = pass.kv.cache->keys(kv_layer_);
     v = pass.kv.cache->values(kv_layer_);
     k_scale = pass.kv.cache->key_scales(kv_layer_);
@@ -176,7 +177,7 @@ void SelfAttention::attend(const ForwardContext& pass, AttentionActs& acts, cons
   }
   pass.ctx.kernels.attention_forward(
       pass.ctx, {.shape = shape(pass),
-                 .seqs = pass.batch.sequences.seqs,
+                 .seqs = pass.batch.sequences.of_class(window_class),
                  .pages = pass.batch.sequences.pages,
                  .out = acts.mixed,
                  .q = parts.q,
