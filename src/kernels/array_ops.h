@@ -17,23 +17,26 @@ struct AddArgs {
   GPT_FIELDS(out, a, b)
 };
 
-// out = a_scale a (+ b_scale b). out may be a or b of its type.
+// out = a_scale a (+ b_factor b_scale b). out may be a or b of its type.
 struct ScaledSumArgs {
   TensorView out, a;        // [N,C] act
-  TensorView a_scale;       // [1]
+  TensorView a_scale = {};  // [1]; absent: 1
   TensorView b = {};        // [N,C] act, or absent
   TensorView b_scale = {};  // [1], with b
-  GPT_FIELDS(out, a, a_scale, b, b_scale)
+  double b_factor = 1;
+  GPT_FIELDS(out, a, a_scale, b, b_scale, b_factor)
 };
 
-// Of one term, scale x: dx = scale dout and dscale = the sum of dout x (+= with accumulate). dx may be dout.
+// Of one term, factor scale x: dx = factor scale dout and dscale = factor times the sum of dout x (+= with
+// accumulate). dx may be dout.
 struct ScaledSumBackwardArgs {
   TensorView dout, x, scale;
   TensorView dx;
   TensorView dscale = {};  // [1] or absent (frozen)
+  double factor = 1;
   bool accumulate = false;
   bool accumulate_scale = true;
-  GPT_FIELDS(dout, x, scale, dx, dscale, accumulate, accumulate_scale)
+  GPT_FIELDS(dout, x, scale, dx, dscale, factor, accumulate, accumulate_scale)
 };
 
 // x = factor x, in place.

@@ -176,7 +176,7 @@ struct Written {
 
 // As the first family that can express the config, which ours can where all blocks are alike.
 Written written(const ModelConfig& c) {
-  if (!c.layers.empty())
+  if (!c.layers.empty() || c.middle_layer >= 0)
     fail("this model cannot be saved: no family has a config.json for blocks like its own");
   for (const Family* family : families()) {
     if (auto keys = write_config_keys(*family, c)) return {*family, std::move(*keys)};
@@ -233,6 +233,7 @@ void complete(ModelConfig& c, bool vocab_known) {
   check_range("sliding_window", c.sliding_window, 0, kMaxDimension);
   c.norm_bias = c.has_norm_bias();
   if (c.tie_embeddings && c.head_bias) fail("config key \"head_bias\": needs tie_embeddings = false");
+  check_range("middle_layer", c.middle_layer, -1, c.n_layer - 1);
   check_layers(c);
 }
 

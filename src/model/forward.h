@@ -16,6 +16,7 @@ struct Layers {
   Embedding embedding;
   std::vector<Block> blocks;
   Head head;
+  int64_t middle_layer;  // of ModelConfig
 };
 
 // The memory that a pass through the layers works in.

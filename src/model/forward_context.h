@@ -141,9 +141,11 @@ struct BackwardContext : ForwardContext {
   }
 };
 
-// The residual stream between layers: x + branch, a sum that the next norm computes; or x alone.
+// The residual stream between layers: x + branch, a sum that the next norm computes; or x alone. At the end
+// of the pass also the output of an earlier layer, of which the head subtracts a multiple.
 struct Residual {
   TensorView x, branch = {};
+  TensorView middle = {};
 };
 
 }  // namespace gpt

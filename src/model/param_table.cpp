@@ -62,6 +62,8 @@ ParamTable::ParamTable(const ModelConfig& c, const std::vector<ParamSpec>& more)
   int64_t layer = 0;
   for (const LayerConfig& config : layer_configs(c))
     add_block(c, config, layer++);
+  if (c.middle_layer >= 0)
+    add(Role::middle_scale, -1, "middle_scale", {1}, {Kind::zeros, 0}, Component::residual);
   if (c.final_norm)
     add_norm(c.n_embd, c.norm_affine, c.has_norm_bias(), {Role::final_gain, Role::final_bias}, -1,
              "final_norm", Component::final_norm);

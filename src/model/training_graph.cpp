@@ -26,6 +26,7 @@ void TrainingGraph::PlannedMemory::plan(Planner& planner, const ModelConfig& c, 
   planner.reserve(d.x, "d residual", residual, planner.wide());
   if (std::ranges::any_of(layers, &LayerConfig::scales_input))
     planner.reserve(d.x0, "d embedding", residual, planner.wide());
+  if (c.middle_layer >= 0) planner.reserve(d.middle, "d middle of the stream", residual, planner.wide());
   kv_grads.resize(layers.size());
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     kv_owner.push_back(gpt::kv_owner(layers, layer));
@@ -198,7 +199,7 @@ void TrainingGraph::forward_backward(const TrainBatch& batch, const ParamBuffer&
   objective.backward = &backward;
   options_.objective->run(objective);
   ctx.kernels.sum_losses(ctx, {.losses = device_span<double>(objective.losses), .step = step});
-  layers.head.backward_norm(backward, acts.head, d.x);
+  layers.head.backward_norm(backward, acts.head, d.x, d.middle);
   announce_layer(ready, model_.config.n_layer);
   backward.ready = ready ? &ready : nullptr;
   d.x0_written = false;
@@ -206,6 +207,8 @@ void TrainingGraph::forward_backward(const TrainBatch& batch, const ParamBuffer&
     shared.written = false;
   for (size_t layer = layers.blocks.size(); layer-- > 0;) {
     pass.begin_layer(static_cast<int64_t>(layer), static_cast<int64_t>(std::max<size_t>(layer, 1)) - 1);
+    if (static_cast<int64_t>(layer) == layers.middle_layer)
+      ctx.kernels.add(ctx, {.out = d.x, .a = d.x, .b = d.middle});
     BlockActs a = acts.block(layer, rows_);
     if (options_.recompute) layers.blocks[layer].recompute(pass, a);
     BlockGrads block_grads = memory_.grads(layer);

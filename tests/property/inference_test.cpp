@@ -24,7 +24,9 @@ const SmallConfig kConfigs[] = {
      R"({"n_ctx": 150, "final_norm": false, "tie_embeddings": false, "head_bias": true})"},
     {"toy_layers", "llama", R"({"n_ctx": 150, "n_layer": 4, "n_kv_head": 2})", toy_layers},
     {"toy_norms", "gpt2", R"({"n_ctx": 131, "n_layer": 3})", toy_norms},
-    {"toy_shared_kv", "llama", R"({"n_ctx": 150, "n_layer": 7, "n_kv_head": 2})", toy_shared_kv},
+    {"toy_shared_kv", "llama", R"({"n_ctx": 150, "n_layer": 7, "n_kv_head": 2})", toy_shared_kv, 3},
+    {"toy_middle", "gpt2", R"({"n_ctx": 131, "n_layer": 3})", toy_norms, 0},
+    {"toy_middle_last", "llama", R"({"n_ctx": 131, "n_kv_head": 2})", nullptr, 1},
 };
 
 // With matrices that fit blocks of 32 and matrices that do not.
