@@ -39,10 +39,12 @@ void set_types(gpt::Inference::Options& options, const EngineOptions& o) {
 int64_t cache_tokens(const gpt::ModelConfig& config, const gpt::Inference::Options& options, int64_t wanted) {
   if (wanted < 0) gpt::fail_parameter("cache_tokens", "expected 0 or more, found {}", wanted);
   const int64_t one = gpt::KvCache::blocks_of_sequence(options.capacity) * gpt::KvCache::kBlock;
-  const int64_t block_bytes = gpt::KvCache::bytes(config, gpt::KvCache::kBlock, *options.kv_dtype);
-  const int64_t token_bytes =
-      std::max<int64_t>(block_bytes / gpt::KvCache::kBlock, 1);  // none without layers
-  return std::clamp(wanted > 0 ? wanted : kUsualCacheBytes / token_bytes, one, options.slots * one);
+  const gpt::KvCache::Options cache{.slots = options.slots,
+                                    .capacity = options.capacity,
+                                    .dtype = *options.kv_dtype,
+                                    .step = options.max_rows};
+  if (wanted == 0) wanted = gpt::KvCache::tokens_within(config, cache, kUsualCacheBytes);
+  return std::clamp(wanted, one, options.slots * one);
 }
 
 int chosen_threads(const Context::Impl& context, const EngineOptions& o) {

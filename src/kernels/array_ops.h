@@ -17,24 +17,26 @@ struct AddArgs {
   GPT_FIELDS(out, a, b)
 };
 
-// out = a_scale a (+ b_scale b). out may be a or b if it has the same dtype.
+// out = a_scale a (+ b_factor b_scale b). out may be a or b if it has the same dtype.
 struct ScaledSumArgs {
   TensorView out, a;        // [N,C] act
-  TensorView a_scale;       // [1]
+  TensorView a_scale = {};  // [1]; absent: 1
   TensorView b = {};        // [N,C] act, or absent
   TensorView b_scale = {};  // [1], with b
-  GPT_FIELDS(out, a, a_scale, b, b_scale)
+  double b_factor = 1;
+  GPT_FIELDS(out, a, a_scale, b, b_scale, b_factor)
 };
 
-// Backward pass of one term, scale x: dx = scale dout (+= with accumulate), dscale = sum of dout x (+= with
-// accumulate_scale). dx may be dout.
+// Backward pass of one term, factor scale x: dx = factor scale dout (+= with accumulate), dscale = factor times
+// the sum of dout x (+= with accumulate_scale). dx may be dout.
 struct ScaledSumBackwardArgs {
   TensorView dout, x, scale;
   TensorView dx;
   TensorView dscale = {};  // [1] or absent (frozen)
+  double factor = 1;
   bool accumulate = false;
   bool accumulate_scale = true;
-  GPT_FIELDS(dout, x, scale, dx, dscale, accumulate, accumulate_scale)
+  GPT_FIELDS(dout, x, scale, dx, dscale, factor, accumulate, accumulate_scale)
 };
 
 // x = factor x, in place.

@@ -176,7 +176,7 @@ struct Written {
 
 // As the first family that can express the config, which ours can where all blocks are alike.
 Written written(const ModelConfig& c) {
-  if (!c.layers.empty())
+  if (!c.layers.empty() || c.middle_layer >= 0)
     fail("this model cannot be saved: no family has a config.json for blocks like its own");
   for (const Family* family : families()) {
     if (auto keys = write_config_keys(*family, c)) return {*family, std::move(*keys)};
@@ -199,6 +199,13 @@ void check_layers(const ModelConfig& c) {
     check("head_dim", l.head_dim, 1, 4096);
     check("d_ff", l.d_ff, 1, 1 << 22);
     check("window", l.window, 0, kMaxDimension);
+    check("kv_layer", l.kv_layer, -1, static_cast<int64_t>(i) - 1);
+    if (!l.owns_kv()) {
+      const LayerConfig& owner = c.layers[static_cast<size_t>(l.kv_layer)];
+      check("kv_layer: its own kv_layer", owner.kv_layer, -1, -1);
+      check("n_kv_head", l.n_kv_head, owner.n_kv_head, owner.n_kv_head);
+      check("head_dim", l.head_dim, owner.head_dim, owner.head_dim);
+    }
     if (l.attention_scale) check_finite("attention_scale", *l.attention_scale, 1e-6, 1e6);
     check_finite("norm_eps", l.norm_eps, 0, 1);
     if (!l.rope) continue;
@@ -226,6 +233,7 @@ void complete(ModelConfig& c, bool vocab_known) {
   check_range("sliding_window", c.sliding_window, 0, kMaxDimension);
   c.norm_bias = c.has_norm_bias();
   if (c.tie_embeddings && c.head_bias) fail("config key \"head_bias\": needs tie_embeddings = false");
+  check_range("middle_layer", c.middle_layer, -1, c.n_layer - 1);
   check_layers(c);
 }
 
@@ -282,6 +290,10 @@ std::vector<LayerConfig> layer_configs(const ModelConfig& c) {
     layer.n_ctx = c.n_ctx;
     layer.attn_dropout = c.attn_dropout;
     layer.resid_dropout = c.resid_dropout;
+    layer.kv_shared = false;
+  }
+  for (const LayerConfig& layer : c.layers) {
+    if (!layer.owns_kv()) layers[static_cast<size_t>(layer.kv_layer)].kv_shared = true;
   }
   return layers;
 }

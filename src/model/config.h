@@ -66,6 +66,9 @@ struct ModelConfig {
 
   // The blocks of a family whose blocks differ, all of them; empty: all are as the keys above say.
   std::vector<LayerConfig> layers;
+  // The block whose output, times a learned scalar, is subtracted from the residual stream before the final
+  // norm (nanochat's backout); -1: none.
+  int64_t middle_layer = -1;
 
   bool is_gated() const { return act == Act::swiglu; }
   bool has_norm_bias() const { return norm == NormKind::layer && norm_affine && norm_bias; }

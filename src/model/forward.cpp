@@ -7,7 +7,10 @@
 namespace gpt {
 
 Layers::Layers(const ModelConfig& c, const ParamTable& table)
-    : ropes(distinct_ropes(layer_configs(c))), embedding(c, table), head(c, table) {
+    : ropes(distinct_ropes(layer_configs(c))),
+      embedding(c, table),
+      head(c, table),
+      middle_layer(c.middle_layer) {
   int64_t layer = 0;
   for (const LayerConfig& config : layer_configs(c)) {
     const int rope =
@@ -26,6 +29,7 @@ void Activations::plan(Planner& planner, const ModelConfig& c, const std::vector
     planner.reserve(view, "residual stream", residual, planner.wide());
   if (!training && std::ranges::any_of(layers, &LayerConfig::scales_input))
     planner.reserve(x0_, "embedding", residual, planner.wide());
+  plan_shared_kv(planner, layers);
   plan_blocks(planner, layers, training && !recompute);
   if (!layers.empty()) {
     planner.reserve(attention_out_, "attention branch", residual);
@@ -40,6 +44,15 @@ void Activations::plan(Planner& planner, const ModelConfig& c, const std::vector
     for (const LayerConfig& layer : layers)
       widest = std::max({widest, layer.q_dim(), layer.d_ff});
     planner.reserve(adapter.dropped, "adapter input", {planner.rows(), widest});
+  }
+}
+
+void Activations::plan_shared_kv(Planner& planner, const std::vector<LayerConfig>& layers) {
+  shared_qkv_.resize(layers.size());
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    kv_owner_.push_back(kv_owner(layers, layer));
+    if (layers[layer].kv_shared)
+      planner.reserve(shared_qkv_[layer], "shared qkv", {planner.rows(), layers[layer].qkv_dim()});
   }
 }
 
@@ -71,6 +84,8 @@ BlockActs Activations::block(size_t layer, int64_t rows) const {
   BlockActs acts = blocks_[block_of_[layer]];
   acts.x_in = residual_[residual_.size() > 1 ? layer : 0];
   acts.x_out = residual_[residual_.size() > 1 ? layer + 1 : 0];
+  if (shared_qkv_[layer]) acts.attention.qkv = shared_qkv_[layer];
+  if (kv_owner_[layer] != layer) acts.attention.kv_source = shared_qkv_[kv_owner_[layer]];
   return acts.first_rows(rows);
 }
 
@@ -80,6 +95,15 @@ namespace {
 // stream.
 void compact_rows(const ForwardContext& pass, const TensorView& x) {
   pass.ctx.kernels.compact_rows(pass.ctx, {.x = x, .rows = pass.batch.output_rows->rows});
+}
+
+// Stores a residual stream.
+void keep(const ForwardContext& pass, const Residual& stream, const TensorView& out) {
+  if (stream.branch) {
+    pass.ctx.kernels.add(pass.ctx, {.out = out, .a = stream.x, .b = stream.branch});
+  } else {
+    pass.ctx.kernels.scaled_sum(pass.ctx, {.out = out, .a = stream.x});
+  }
 }
 
 }  // namespace
@@ -99,6 +123,7 @@ TensorView run_layers(const ForwardContext& pass, const Layers& layers, Activati
   pass.begin_layer(WeightSource::kEmbeddings, 0);
   Residual residual = layers.embedding.forward(pass, acts.embedding, acts.input(pass.batch.rows));
   const size_t n_layer = layers.blocks.size();
+  TensorView middle;
   for (size_t layer = 0; layer < n_layer; ++layer) {
     const auto number = static_cast<int64_t>(layer);
     pass.begin_layer(number, number + 1);
@@ -109,15 +134,24 @@ TensorView run_layers(const ForwardContext& pass, const Layers& layers, Activati
       if (rest.batch.rows == 0) return {};
       compact_rows(pass, a.attention.queries());
       compact_rows(pass, a.stream());
+      if (middle) {
+        compact_rows(pass, middle);
+        middle = middle.slice_rows(0, rest.batch.rows);
+      }
       a = acts.block(layer, rest.batch.rows);
     }
     residual = layers.blocks[layer].finish(narrows ? rest : pass, a);
+    if (number == layers.middle_layer) {
+      middle = acts.head.middle.slice_rows(0, residual.x.rows());
+      keep(pass, residual, middle);
+    }
   }
   if (outputs != nullptr && n_layer == 0) {
     if (rest.batch.rows == 0) return {};
     compact_rows(pass, residual.x);
     residual.x = residual.x.slice_rows(0, rest.batch.rows);
   }
+  residual.middle = middle;
   const auto end = static_cast<int64_t>(n_layer);
   pass.begin_layer(end, end - 1);
   return layers.head.forward_norm(rest, acts.head, residual);

@@ -16,6 +16,7 @@ struct Layers {
   Embedding embedding;
   std::vector<Block> blocks;
   Head head;
+  int64_t middle_layer;  // of ModelConfig
 };
 
 // The memory that a pass through the layers works in.
@@ -39,12 +40,15 @@ class Activations {
 
  private:
   void plan_blocks(Planner& planner, const std::vector<LayerConfig>& layers, bool each);
+  void plan_shared_kv(Planner& planner, const std::vector<LayerConfig>& layers);
 
   std::vector<TensorView>
       residual_;  // [n_layer + 1] what goes into each block, and out of the last; or one for all
-  std::vector<BlockActs> blocks_;  // one per block; or one for blocks of the same kind, all in one place
-  std::vector<size_t> block_of_;   // by layer
-  TensorView x0_;                  // the embedding, where the residual stream may not be kept
+  std::vector<BlockActs> blocks_;       // one per block; or one for blocks of the same kind, all in one place
+  std::vector<size_t> block_of_;        // by layer
+  std::vector<TensorView> shared_qkv_;  // by layer; absent where no later layer reads keys and values
+  std::vector<size_t> kv_owner_;        // by layer
+  TensorView x0_;                       // the embedding, where the residual stream may not be kept
   TensorView attention_out_, mlp_out_;
 };
 

@@ -17,9 +17,15 @@ class WeightCache;
 
 // The sequences of a call.
 struct SequenceSpans {
-  DeviceSpan<const AttentionSeq> seqs;
-  DeviceSpan<const int32_t> pages = {};  // page tables of all sequences; absent without a KV cache
-  int64_t max_q = 0, max_kv = 0;         // the most queries and keys of a sequence
+  DeviceSpan<const AttentionSeq> seqs;  // with a KV cache the same sequences once per window class
+  DeviceSpan<const int32_t> pages =
+      {};                         // page tables of all sequences and classes; absent without a KV cache
+  int64_t max_q = 0, max_kv = 0;  // the most queries and keys of a sequence
+  size_t classes = 1;             // window classes of the KV cache
+
+  DeviceSpan<const AttentionSeq> of_class(size_t window_class) const {
+    return seqs.subspan(window_class * (seqs.size() / classes), seqs.size() / classes);
+  }
 };
 
 // The rows of a batch that produce output, in ascending order, and the sequences that they form. The rest of
@@ -73,10 +79,16 @@ struct AdapterMemory {
   TensorView dropped = {};   // [N,in] the input after dropout, in training
 };
 
-// Inference with a cache: keys and values of the batch go to these rows of each layer's cache.
+// Inference with a cache: the rows of each layer's cache that keys and values of the batch are written to,
+// for one window class after another.
 struct CacheRows {
   const KvCache* cache = nullptr;
-  DeviceSpan<const int64_t> rows = {};
+  DeviceSpan<const int64_t> rows = {};  // [classes,N]
+
+  DeviceSpan<const int64_t> of_class(size_t window_class) const {
+    const size_t n = rows.size() / cache->classes();
+    return rows.subspan(window_class * n, n);
+  }
 };
 
 // What the layers share during a forward pass.
@@ -129,9 +141,11 @@ struct BackwardContext : ForwardContext {
   }
 };
 
-// The residual stream between layers: x + branch, a sum that the next norm computes; or x alone.
+// The residual stream between layers: x + branch, a sum that the next norm computes; or x alone. At the end
+// of the pass also the output of an earlier layer, of which the head subtracts a multiple.
 struct Residual {
   TensorView x, branch = {};
+  TensorView middle = {};
 };
 
 }  // namespace gpt

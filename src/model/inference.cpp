@@ -38,7 +38,8 @@ Inference::Inference(const Model& model, const Backend& backend, Options options
                      {.slots = options_.slots,
                       .capacity = capacity,
                       .tokens = options_.cache_tokens,
-                      .dtype = options_.kv_dtype.value_or(options_.dtype)},
+                      .dtype = options_.kv_dtype.value_or(options_.dtype),
+                      .step = options_.max_rows},
                      backend.device.get());
   }
   plan();
@@ -85,21 +86,22 @@ void Inference::plan() {
   const auto most = static_cast<size_t>(options_.max_rows);
   ids_.reserve(most);
   positions_.reserve(most);
-  cache_rows_.reserve(most);
+  const size_t classes = cache_.classes();
+  cache_rows_.reserve(most * classes);
   const auto slots = static_cast<size_t>(cache_.slots());
-  seqs_.reserve(slots);
-  output_seqs_.reserve(slots);
+  seqs_.reserve(slots * classes);
+  output_seqs_.reserve(slots * classes);
   output_rows_.reserve(most);
   slot_adapter_.resize(slots, -1);
   row_adapters_.reserve(slots);
   output_adapters_.reserve(slots);
-  const size_t pages = slots * static_cast<size_t>(KvCache::blocks_of_sequence(cache_.capacity()));
+  const size_t pages = slots * classes * static_cast<size_t>(KvCache::blocks_of_sequence(cache_.capacity()));
   pages_.reserve(pages);
   device_ids_.reserve(most);
   device_positions_.reserve(most);
-  device_cache_rows_.reserve(most);
-  device_seqs_.reserve(slots);
-  device_output_seqs_.reserve(slots);
+  device_cache_rows_.reserve(most * classes);
+  device_seqs_.reserve(slots * classes);
+  device_output_seqs_.reserve(slots * classes);
   device_output_rows_.reserve(most);
   device_pages_.reserve(pages);
 }
@@ -116,10 +118,12 @@ int64_t Inference::planned_bytes(const ModelConfig& config, Options options, con
   Planner planner(shape(options, capacity), kernels);
   Activations acts;
   acts.plan(planner, config, layer_configs(config), false);
-  const int64_t full = options.slots * KvCache::blocks_of_sequence(capacity) * KvCache::kBlock;
-  const int64_t tokens = options.cache_tokens > 0 ? options.cache_tokens : full;
   return planner.bytes() + Workspace::bytes(planner.scratch(), threads) +
-         KvCache::bytes(config, tokens, options.kv_dtype.value_or(options.dtype)) +
+         KvCache::bytes(config, {.slots = options.slots,
+                                 .capacity = capacity,
+                                 .tokens = options.cache_tokens,
+                                 .dtype = options.kv_dtype.value_or(options.dtype),
+                                 .step = options.max_rows}) +
          rope_bytes(config, options, planner);
 }
 
@@ -251,23 +255,36 @@ void Inference::prepare_rows(std::span<const Append> parts) {
       const auto begin = static_cast<int64_t>(ids_.size());
       row_adapters_.push_back({begin, begin + n, adapter});
     }
-    seqs_.push_back({.q_start = static_cast<int64_t>(ids_.size()),
+    ids_.insert(ids_.end(), part.ids.begin(), part.ids.end());
+    for (int64_t t = start; t < start + n; ++t)
+      positions_.push_back(rope_row(t));
+  }
+  for (size_t window_class = 0; window_class < cache_.classes(); ++window_class)
+    place_rows(parts, window_class);
+}
+
+// Where the tokens of a step and the keys that they see are in the cache.
+void Inference::place_rows(std::span<const Append> parts, size_t window_class) {
+  int64_t q_start = 0;
+  for (const Append& part : parts) {
+    const int64_t start = cache_.length(part.slot);
+    const auto n = static_cast<int64_t>(part.ids.size());
+    const int64_t first_page = cache_.first_page(part.slot, window_class);
+    seqs_.push_back({.q_start = q_start,
                      .q_len = n,
                      .kv_len = start + n,
-                     .first_page = static_cast<int64_t>(pages_.size()) - cache_.first_page(part.slot)});
-    const std::span<const int32_t> pages = cache_.pages(part.slot);
+                     .first_page = static_cast<int64_t>(pages_.size()) - first_page});
+    const std::span<const int32_t> pages = cache_.pages(part.slot, window_class);
     pages_.insert(pages_.end(), pages.begin(), pages.end());
-    ids_.insert(ids_.end(), part.ids.begin(), part.ids.end());
-    for (int64_t t = start; t < start + n; ++t) {
-      positions_.push_back(rope_row(t));
-      cache_rows_.push_back(cache_.row(part.slot, t));
-    }
+    for (int64_t t = start; t < start + n; ++t)
+      cache_rows_.push_back(cache_.row(part.slot, t, window_class));
+    q_start += n;
   }
 }
 
 SequenceSpans Inference::sequences(DeviceSpan<const AttentionSeq> seqs, std::span<const AttentionSeq> host,
                                    DeviceSpan<const int32_t> pages) const {
-  SequenceSpans spans{.seqs = seqs, .pages = pages};
+  SequenceSpans spans{.seqs = seqs, .pages = pages, .classes = pages ? cache_.classes() : 1};
   for (const AttentionSeq& seq : host) {
     spans.max_q = std::max(spans.max_q, seq.q_len);
     spans.max_kv = std::max(spans.max_kv, seq.kv_len);
@@ -308,18 +325,24 @@ void Inference::choose_output_rows(std::span<const Append> parts) {
   output_rows_.clear();
   output_seqs_.clear();
   output_adapters_.clear();
-  for (size_t i = 0; i < seqs_.size(); ++i) {
-    AttentionSeq seq = seqs_[i];
-    const int64_t wanted = std::clamp<int64_t>(parts[i].wanted, 0, seq.q_len);
-    if (wanted == 0) continue;
-    const int64_t end = seq.q_start + seq.q_len;
-    seq.q_start = std::ssize(output_rows_);
-    seq.q_len = wanted;
-    output_seqs_.push_back(seq);
-    if (const Adapter* adapter = adapter_of(parts[i].slot))
-      output_adapters_.push_back({seq.q_start, seq.q_start + wanted, adapter});
-    for (int64_t row = end - wanted; row < end; ++row)
+  const auto wanted = [&](size_t i) {
+    return std::clamp<int64_t>(parts[i].wanted, 0, std::ssize(parts[i].ids));
+  };
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const int64_t n = wanted(i), end = seqs_[i].q_start + seqs_[i].q_len, begin = std::ssize(output_rows_);
+    if (const Adapter* adapter = n > 0 ? adapter_of(parts[i].slot) : nullptr)
+      output_adapters_.push_back({begin, begin + n, adapter});
+    for (int64_t row = end - n; row < end; ++row)
       output_rows_.push_back(row);
+  }
+  int64_t q_start = 0;
+  for (size_t i = 0; i < seqs_.size(); ++i) {
+    if (i % parts.size() == 0) q_start = 0;
+    AttentionSeq seq = seqs_[i];
+    seq.q_start = q_start;
+    seq.q_len = wanted(i % parts.size());
+    q_start += seq.q_len;
+    if (seq.q_len > 0) output_seqs_.push_back(seq);
   }
 }
 

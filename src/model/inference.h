@@ -78,9 +78,10 @@ class Inference {
   // `reuse` observes. Sequences share what is cached with others of their salt alone (< kSalts; 0: none).
   static constexpr uint64_t kSalts = uint64_t{1} << 40;
   void reset(int slot, int adapter = -1, uint64_t salt = 0);
-  // Takes back all tokens of a sequence but the first n, as if they had never been. Throws Error when the
+  // Takes back all tokens of a sequence but the first n, as if they had never been. Throws Error when a
   // window has moved past what the next token would see; those of the last step can always be taken back.
   void truncate(int slot, int64_t n);
+  bool can_truncate(int slot, int64_t n) const { return cache_.can_truncate(slot, n); }
   void copy(int from, int to) {
     cache_.copy(from, to);
     slot_adapter_[static_cast<size_t>(to)] = slot_adapter_[static_cast<size_t>(from)];
@@ -140,6 +141,7 @@ class Inference {
   enum class Output : uint8_t { logits, hidden };
   void run(std::span<const Append> parts, Output output, const TensorView& to);
   void prepare_rows(std::span<const Append> parts);
+  void place_rows(std::span<const Append> parts, size_t window_class);
   void choose_output_rows(std::span<const Append> parts);
   SequenceSpans sequences(DeviceSpan<const AttentionSeq> seqs, std::span<const AttentionSeq> host,
                           DeviceSpan<const int32_t> pages) const;

@@ -1,6 +1,7 @@
 #include "model/kv_cache.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "tensor/device.h"
 
@@ -13,14 +14,25 @@ int64_t blocks_for(int64_t tokens) {
   return (tokens + kBlock - 1) / kBlock;
 }
 
-int64_t checked_blocks(const KvCache::Options& o) {
-  const int64_t one = KvCache::blocks_of_sequence(o.capacity);
+// The first block that the token after n others sees.
+int64_t first_seen(int64_t n, int64_t window) {
+  return std::max<int64_t>(0, n - window) / kBlock;
+}
+
+// Blocks of class 0.
+int64_t pool_blocks(const KvCache::Options& o) {
   int64_t blocks = blocks_for(o.tokens);
+  const int64_t one = KvCache::blocks_of_sequence(o.capacity);
   if (o.tokens == 0 && __builtin_mul_overflow(one, o.slots, &blocks)) blocks = INT64_MAX;
   if (blocks > INT32_MAX) {
     fail("key/value cache: {} sequences of {} tokens are too many for this machine; use a smaller context",
          o.slots, o.capacity);
   }
+  return blocks;
+}
+
+int64_t checked_blocks(const KvCache::Options& o) {
+  const int64_t one = KvCache::blocks_of_sequence(o.capacity), blocks = pool_blocks(o);
   if (blocks < one) {
     fail_usage("key/value cache: expected room for one sequence, {} tokens, found {}; use a smaller context",
                one * kBlock, o.tokens);
@@ -28,7 +40,73 @@ int64_t checked_blocks(const KvCache::Options& o) {
   return blocks;
 }
 
+// Of keys and values of a layer.
+int64_t layer_bytes(const LayerConfig& layer, int64_t blocks, DType dtype) {
+  if (dtype == DType::q4_0 && layer.head_dim % block_size(dtype).elements != 0) {
+    fail_usage(
+        "key/value cache: q4_0 has blocks of {} elements; expected a head_dim that is a multiple of that, "
+        "found {}; use int8",
+        block_size(dtype).elements, layer.head_dim);
+  }
+  const int64_t scale_bytes = dtype == DType::i8 ? sizeof(float) : 0;  // per head
+  const int64_t head_bytes = row_bytes(dtype, layer.head_dim) + scale_bytes;
+  const Shape shape{2, blocks * kBlock, layer.projected_kv_heads(), head_bytes};
+  return checked_size(shape, "key/value cache");
+}
+
+void add_bytes(int64_t& total, int64_t bytes, int64_t tokens, size_t layers) {
+  if (__builtin_add_overflow(total, bytes, &total)) {
+    fail("key/value cache: {} tokens in {} layers are too many for this machine; use a smaller context",
+         tokens, layers);
+  }
+}
+
 }  // namespace
+
+// The classes of a model's layers, and the blocks of their pools.
+struct KvCache::Layout {
+  Layout(const std::vector<LayerConfig>& layers, const Options& o, int64_t blocks_of_first);
+
+  std::vector<WindowClass> classes;
+  std::vector<size_t> class_of;  // by layer
+  std::vector<int64_t> most;     // blocks of a sequence, by class
+  std::vector<int64_t> blocks;   // by class
+};
+
+// A layer's keys and values are held as long as the longest window of the layers that read them.
+KvCache::Layout::Layout(const std::vector<LayerConfig>& layers, const Options& o, int64_t blocks_of_first) {
+  std::vector<int64_t> windows(layers.size());
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    const int64_t window = layers[layer].window;
+    int64_t& longest = windows[kv_owner(layers, layer)];
+    longest = std::max(longest, window > 0 ? std::min(window, o.capacity) : o.capacity);
+  }
+  std::vector<int64_t> distinct;
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    windows[layer] = windows[kv_owner(layers, layer)];
+    distinct.push_back(windows[layer]);
+  }
+  std::ranges::sort(distinct, std::greater());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  if (distinct.empty()) distinct.push_back(o.capacity);
+  const int64_t step = o.step > 0 ? o.step : o.capacity;
+  for (const int64_t window : distinct) {
+    const bool first = classes.empty();
+    classes.push_back({.window = first ? o.capacity : window, .spare = first ? 0 : kBlock});
+    // The last block before a step and the first one after it may both be in part.
+    most.push_back(first ? blocks_of_sequence(o.capacity)
+                         : std::min(most.front(), blocks_for(window + kBlock + step) + 1));
+    int64_t all = blocks_of_first;
+    if (!first && !__builtin_mul_overflow(most.back(), int64_t{o.slots}, &all))
+      all = std::min(all, blocks_of_first);
+    blocks.push_back(all);
+  }
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    const auto found = static_cast<size_t>(std::ranges::find(distinct, windows[layer]) - distinct.begin());
+    class_of.push_back(found);
+    if (layers[layer].owns_kv()) classes[found].layers.push_back(layer);
+  }
+}
 
 // A step starts with the last `capacity` tokens at most and ends at the end of its block at the latest
 // (Inference::room).
@@ -38,94 +116,134 @@ int64_t KvCache::blocks_of_sequence(int64_t capacity) {
 
 int64_t KvCache::bytes(const ModelConfig& c, int64_t tokens, DType dtype) {
   int64_t total = 0;
-  for (const LayerConfig& layer : layer_configs(c)) {
-    if (dtype == DType::q4_0 && layer.head_dim % block_size(dtype).elements != 0) {
-      fail_usage(
-          "key/value cache: q4_0 has blocks of {} elements; expected a head_dim that is a multiple of that, "
-          "found {}; use int8",
-          block_size(dtype).elements, layer.head_dim);
-    }
-    const int64_t scale_bytes = dtype == DType::i8 ? sizeof(float) : 0;  // per head
-    const int64_t head_bytes = row_bytes(dtype, layer.head_dim) + scale_bytes;
-    const Shape shape{2, blocks_for(tokens) * kBlock, layer.n_kv_head, head_bytes};
-    if (__builtin_add_overflow(total, checked_size(shape, "key/value cache"), &total)) {
-      fail("key/value cache: {} tokens in {} layers are too many for this machine; use a smaller context",
-           tokens, c.n_layer);
-    }
+  const std::vector<LayerConfig> layers = layer_configs(c);
+  for (const LayerConfig& layer : layers)
+    add_bytes(total, layer_bytes(layer, blocks_for(tokens), dtype), tokens, layers.size());
+  return total;
+}
+
+int64_t KvCache::bytes(const ModelConfig& c, const Options& o) {
+  const std::vector<LayerConfig> layers = layer_configs(c);
+  const Layout layout(layers, o, pool_blocks(o));
+  int64_t total = 0;
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    const int64_t blocks = layout.blocks[layout.class_of[layer]];
+    add_bytes(total, layer_bytes(layers[layer], blocks, o.dtype), blocks * kBlock, layers.size());
   }
   return total;
 }
 
+int64_t KvCache::tokens_within(const ModelConfig& c, Options o, int64_t most_bytes) {
+  int64_t low = 0, high = std::min<int64_t>(o.slots * blocks_of_sequence(o.capacity), INT32_MAX);
+  while (low < high) {
+    const int64_t middle = high - (high - low) / 2;
+    o.tokens = middle * kBlock;
+    if (bytes(c, o) <= most_bytes) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low * kBlock;
+}
+
 KvCache::KvCache(const ModelConfig& c, const Options& o, Device* device)
-    : capacity_(o.capacity), pool_(0), slots_(static_cast<size_t>(o.slots)) {
-  const int64_t blocks = checked_blocks(o);
-  const int64_t rows = blocks * kBlock;
-  buffer_ = Buffer(static_cast<size_t>(bytes(c, rows, o.dtype)), "the key/value cache", device);
-  pool_ = BlockPool(blocks);
-  for (Slot& slot : slots_)
-    slot.table.reserve(static_cast<size_t>(blocks_of_sequence(capacity_)));
+    : capacity_(o.capacity), step_(o.step > 0 ? o.step : o.capacity), slots_(static_cast<size_t>(o.slots)) {
+  const std::vector<LayerConfig> layers = layer_configs(c);
+  Layout layout(layers, o, checked_blocks(o));
+  buffer_ = Buffer(static_cast<size_t>(bytes(c, o)), "the key/value cache", device);
+  classes_ = std::move(layout.classes);
+  class_of_ = std::move(layout.class_of);
+  for (size_t k = 0; k < classes_.size(); ++k)
+    classes_[k].pool = BlockPool(layout.blocks[k]);
+  for (Slot& slot : slots_) {
+    slot.tables.resize(classes_.size());
+    for (size_t k = 0; k < classes_.size(); ++k)
+      slot.tables[k].blocks.reserve(static_cast<size_t>(layout.most[k]));
+  }
   int64_t next = 0;
-  const auto place = [&](std::vector<TensorView>& views, DType dtype, int64_t columns) {
-    views.push_back(buffer_.view(next, dtype, Shape{rows, columns}));
+  const auto place = [&](std::vector<TensorView>& views, size_t layer, DType dtype, int64_t columns) {
+    TensorView& view = views.emplace_back();
+    if (!layers[layer].owns_kv()) return;
+    const int64_t rows = classes_[class_of_[layer]].pool.size() * kBlock;
+    view = buffer_.view(next, dtype, Shape{rows, columns});
     next += rows * row_bytes(dtype, columns);
   };
-  const std::vector<LayerConfig> layers = layer_configs(c);
-  for (const LayerConfig& layer : layers) {
-    place(keys_, o.dtype, layer.kv_dim());
-    place(values_, o.dtype, layer.kv_dim());
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    place(keys_, layer, o.dtype, layers[layer].kv_dim());
+    place(values_, layer, o.dtype, layers[layer].kv_dim());
+  }
+  if (o.dtype == DType::i8) {
+    for (size_t layer = 0; layer < layers.size(); ++layer) {
+      place(key_scales_, layer, DType::f32, layers[layer].n_kv_head);
+      place(value_scales_, layer, DType::f32, layers[layer].n_kv_head);
+    }
   }
   key_scales_.resize(keys_.size());
   value_scales_.resize(keys_.size());
-  if (o.dtype != DType::i8) return;
-  key_scales_.clear();
-  value_scales_.clear();
-  for (const LayerConfig& layer : layers) {
-    place(key_scales_, DType::f32, layer.n_kv_head);
-    place(value_scales_, DType::f32, layer.n_kv_head);
-  }
 }
 
-int64_t KvCache::row(int slot, int64_t t) const {
-  return block_of(at(slot), t) * kBlock + t % kBlock;
+int64_t KvCache::row(int slot, int64_t t, size_t window_class) const {
+  return int64_t{at(slot).tables[window_class].of(t)} * kBlock + t % kBlock;
 }
 
-uint64_t KvCache::last_serial(const Slot& s) const {
-  return s.table.empty() ? s.root : pool_.serial(s.table.back());
+// What a block of a sequence follows in every class: the block before it in class 0, or the root.
+uint64_t KvCache::parent_of(const Slot& s, int64_t block) const {
+  return block == 0 ? s.root : classes_.front().pool.serial(s.tables.front().of((block - 1) * kBlock));
 }
 
 // Whether the next token goes to a block that others hold too.
-bool KvCache::last_is_shared(const Slot& s) const {
-  return s.length % kBlock != 0 && pool_.holders(block_of(s, s.length)) > 1;
+bool KvCache::last_is_shared(const Slot& s, size_t k) const {
+  return s.length % kBlock != 0 && classes_[k].pool.holders(s.tables[k].of(s.length)) > 1;
+}
+
+// How many tokens a slot has memory for once the next n of them are reserved.
+int64_t KvCache::most_reserved(const Slot& s, size_t k, int64_t n) const {
+  return s.length + (k == 0 ? n : std::min(n, step_));
 }
 
 bool KvCache::reserve(int slot, int64_t n) {
   Slot& s = at(slot);
   release_unseen(s);
-  const bool shared = last_is_shared(s);
-  const int64_t more = blocks_for(s.length + n) - s.end();
-  if (std::max<int64_t>(more, 0) + shared > pool_.available()) return false;
-  if (shared) {
-    own_last(s);
-  } else if (s.length % kBlock != 0) {  // its block may hold tokens that were taken back
-    pool_.truncate(block_of(s, s.length), s.length % kBlock);
+  for (size_t k = 0; k < classes_.size(); ++k) {
+    const int64_t more = blocks_for(most_reserved(s, k, n)) - s.tables[k].end();
+    if (std::max<int64_t>(more, 0) + last_is_shared(s, k) > classes_[k].pool.available()) return false;
   }
-  for (int64_t i = 0; i < more; ++i)
-    s.table.push_back(pool_.take(last_serial(s)));
+  for (size_t k = 0; k < classes_.size(); ++k) {
+    BlockPool& pool = classes_[k].pool;
+    Table& table = s.tables[k];
+    if (last_is_shared(s, k)) {
+      own_last(s, k);
+    } else if (s.length % kBlock != 0) {  // its block may hold tokens that were taken back
+      pool.truncate(table.of(s.length), s.length % kBlock);
+    }
+    while (table.end() < blocks_for(most_reserved(s, k, n)))
+      table.blocks.push_back(pool.take(parent_of(s, table.end())));
+  }
   return true;
 }
 
 void KvCache::append(int slot, std::span<const int32_t> tokens) {
   Slot& s = at(slot);
   for (const int32_t token : tokens) {
-    pool_.append(block_of(s, s.length), token);
+    for (size_t k = 0; k < classes_.size(); ++k)
+      classes_[k].pool.append(s.tables[k].of(s.length), token);
     ++s.length;
   }
+}
+
+bool KvCache::can_truncate(int slot, int64_t n) const {
+  const Slot& s = at(slot);
+  for (size_t k = 0; k < classes_.size(); ++k) {
+    if (s.tables[k].first > 0 && s.tables[k].first * kBlock > n - classes_[k].window) return false;
+  }
+  return true;
 }
 
 bool KvCache::truncate(int slot, int64_t n) {
   Slot& s = at(slot);
   GPT_ASSERT(n >= 0 && n <= s.length);
-  if (s.first > 0 && s.first * kBlock > n - capacity_) return false;
+  if (!can_truncate(slot, n)) return false;
   s.length = n;
   release_unused(s);
   return true;
@@ -135,11 +253,20 @@ bool KvCache::truncate(int slot, int64_t n) {
 // without what comes before it.
 void KvCache::reset(int slot, uint64_t root) {
   Slot& s = at(slot);
-  for (size_t i = s.table.size(); i-- > 0;)
-    pool_.release(s.table[i]);
-  s.table.clear();
-  s.length = s.first = 0;
+  for (size_t k = 0; k < classes_.size(); ++k) {
+    Table& table = s.tables[k];
+    for (size_t i = table.blocks.size(); i-- > 0;)
+      classes_[k].pool.release(table.blocks[i]);
+    table.blocks.clear();
+    table.first = 0;
+  }
+  s.length = 0;
   s.root = root;
+}
+
+void KvCache::forget(uint64_t first, uint64_t last) {
+  for (WindowClass& window_class : classes_)
+    window_class.pool.forget_after(first, last);
 }
 
 void KvCache::copy(int from, int to) {
@@ -147,84 +274,146 @@ void KvCache::copy(int from, int to) {
   reset(to, at(from).root);
   release_unused(at(from));
   at(to).length = at(from).length;
-  at(to).first = at(from).first;
-  at(to).table.assign(at(from).table.begin(), at(from).table.end());
-  for (const int32_t block : at(to).table)
-    pool_.hold(block);
+  for (size_t k = 0; k < classes_.size(); ++k) {
+    const Table& source = at(from).tables[k];
+    Table& table = at(to).tables[k];
+    table.first = source.first;
+    table.blocks.assign(source.blocks.begin(), source.blocks.end());
+    for (const int32_t block : table.blocks)
+      classes_[k].pool.hold(block);
+  }
 }
 
-// Blocks that no later token sees. The newest token's block always stays: it is the next one's parent.
+// Blocks that no later token sees, not even if the spare ones are taken back. The newest token's block always
+// stays: it is the next one's parent.
 void KvCache::release_unseen(Slot& s) {
-  while ((s.first + 1) * kBlock <= s.length - capacity_) {
-    pool_.release(s.table.front());
-    s.table.erase(s.table.begin());
-    ++s.first;
+  for (size_t k = 0; k < classes_.size(); ++k) {
+    const WindowClass& c = classes_[k];
+    Table& table = s.tables[k];
+    while ((table.first + 1) * kBlock <= s.length - c.window - c.spare) {
+      classes_[k].pool.release(table.blocks.front());
+      table.blocks.erase(table.blocks.begin());
+      ++table.first;
+    }
   }
 }
 
 // Blocks that no token of the slot is in.
 void KvCache::release_unused(Slot& s) {
-  while (s.end() > blocks_for(s.length)) {
-    pool_.release(s.table.back());
-    s.table.pop_back();
+  for (size_t k = 0; k < classes_.size(); ++k) {
+    Table& table = s.tables[k];
+    while (table.end() > blocks_for(s.length)) {
+      classes_[k].pool.release(table.blocks.back());
+      table.blocks.pop_back();
+    }
   }
 }
 
 // The last tokens of a slot move to a block of its own.
-void KvCache::own_last(Slot& s) {
-  const int32_t shared = s.table.back();
-  const int32_t own = pool_.take(pool_.parent(shared));
-  copy_rows(shared, own, s.length % kBlock);
-  pool_.release(shared);
-  s.table.back() = own;
+void KvCache::own_last(Slot& s, size_t k) {
+  BlockPool& pool = classes_[k].pool;
+  int32_t& last = s.tables[k].blocks.back();
+  const int32_t own = pool.take(pool.parent(last));
+  copy_rows(classes_[k], last, own, s.length % kBlock);
+  pool.append_from(last, own, s.length % kBlock);
+  pool.release(last);
+  last = own;
 }
 
-void KvCache::copy_rows(int32_t from, int32_t to, int64_t n) {
-  for (const std::vector<TensorView>* views : {&keys_, &values_, &key_scales_, &value_scales_}) {
-    for (const TensorView& v : *views) {
+void KvCache::copy_rows(const WindowClass& of, int32_t from, int32_t to, int64_t n) {
+  for (const size_t layer : of.layers) {
+    for (const TensorView& v : {keys_[layer], values_[layer], key_scales_[layer], value_scales_[layer]}) {
       if (v) copy_elements(v.slice_rows(from * kBlock, n), v.slice_rows(to * kBlock, n));
     }
   }
-  pool_.append_from(from, to, n);
+}
+
+// The most first tokens of which class 0 holds all, and every other class those that the next token sees.
+int64_t KvCache::known(std::span<const int32_t> tokens, uint64_t root) const {
+  struct Class {
+    int64_t full_from = 0;  // first of the full blocks in a row up to the current one
+    int64_t tokens = 0;     // of the current block
+  };
+  std::vector<Class> others(classes_.size() - 1);
+  int64_t best = 0;
+  uint64_t parent = root;
+  for (int64_t at = 0;; at += kBlock) {
+    const auto rest = tokens.subspan(static_cast<size_t>(at));
+    const auto piece = rest.first(std::min<size_t>(rest.size(), kBlock));
+    const BlockPool::Match first = classes_.front().pool.find(parent, piece);
+    int64_t n = first.tokens;
+    for (size_t i = 0; i < others.size(); ++i) {
+      others[i].tokens = classes_[i + 1].pool.find(parent, piece).tokens;
+      n = std::min(n, others[i].tokens);
+    }
+    bool seen = true;
+    for (size_t i = 0; i < others.size(); ++i) {
+      seen = seen && others[i].full_from <= first_seen(at + n, classes_[i + 1].window);
+      if (others[i].tokens < kBlock) others[i].full_from = at / kBlock + 1;
+    }
+    if (seen) best = at + n;
+    if (first.tokens < kBlock) return best;
+    parent = classes_.front().pool.serial(first.block);
+  }
 }
 
 int64_t KvCache::reuse(int slot, std::span<const int32_t> tokens) {
   Slot& s = at(slot);
   GPT_ASSERT(s.length == 0 && !tokens.empty());
   reset(slot, s.root);
-  std::span<const int32_t> rest = tokens.first(tokens.size() - 1);
-  while (s.length % kBlock == 0) {
-    const uint64_t parent = last_serial(s);
-    const auto [block, n] = pool_.find(parent, rest.first(std::min<size_t>(rest.size(), kBlock)));
-    if (block == BlockPool::kNone) break;
-    // A block that is not full belongs to the one that writes it.
-    const bool copied = n < pool_.filled(block) || (n < kBlock && pool_.holders(block) > 0);
-    pool_.hold(block);
-    int32_t mine = block;
-    if (copied) {
-      mine = pool_.take(parent);
-      if (mine != BlockPool::kNone) copy_rows(block, mine, n);
-      pool_.release(block);
-      if (mine == BlockPool::kNone) break;
-    }
-    s.table.push_back(mine);
-    s.length += n;
-    rest = rest.subspan(static_cast<size_t>(n));
+  int64_t n = known(tokens.first(tokens.size() - 1), s.root);
+  while (!take_known(s, tokens.first(static_cast<size_t>(n)))) {
+    reset(slot, s.root);
+    n = known(tokens.first(static_cast<size_t>(n / kBlock * kBlock)), s.root);
   }
-  return s.length;
+  s.length = n;
+  return n;
+}
+
+// Fills the tables of an empty slot with the blocks of tokens that are known. False when there is no memory
+// for a copy of the last one.
+bool KvCache::take_known(Slot& s, std::span<const int32_t> tokens) {
+  const int64_t n = std::ssize(tokens);
+  for (size_t k = 0; k < classes_.size(); ++k) {
+    BlockPool& pool = classes_[k].pool;
+    Table& table = s.tables[k];
+    table.first = k == 0 ? 0 : first_seen(n, classes_[k].window);
+    for (int64_t at = table.first * kBlock; at < n; at += kBlock) {
+      const auto piece =
+          tokens.subspan(static_cast<size_t>(at), static_cast<size_t>(std::min(kBlock, n - at)));
+      const BlockPool::Match match = pool.find(parent_of(s, at / kBlock), piece);
+      GPT_ASSERT(match.tokens == std::ssize(piece));
+      pool.hold(match.block);
+      table.blocks.push_back(match.block);
+    }
+  }
+  return n % kBlock == 0 || own_known(s, n);
+}
+
+// A block that is not full belongs to the one that writes it.
+bool KvCache::own_known(Slot& s, int64_t n) {
+  for (size_t k = 0; k < classes_.size(); ++k) {
+    BlockPool& pool = classes_[k].pool;
+    int32_t& last = s.tables[k].blocks.back();
+    if (n % kBlock == pool.filled(last) && pool.holders(last) == 1) continue;
+    const int32_t own = pool.take(pool.parent(last));
+    if (own == BlockPool::kNone) return false;
+    copy_rows(classes_[k], last, own, n % kBlock);
+    pool.append_from(last, own, n % kBlock);
+    pool.release(last);
+    last = own;
+  }
+  return true;
 }
 
 KvCache::Prospect KvCache::prospect(std::span<const int32_t> tokens, uint64_t root) const {
-  Prospect result{0, blocks_for(std::ssize(tokens))};
-  std::span<const int32_t> rest = tokens.first(tokens.size() - 1);
+  Prospect result{known(tokens.first(tokens.size() - 1), root), blocks_for(std::ssize(tokens))};
+  const BlockPool& pool = classes_.front().pool;
   uint64_t parent = root;
-  while (result.known % kBlock == 0) {
-    const auto [block, n] = pool_.find(parent, rest.first(std::min<size_t>(rest.size(), kBlock)));
-    if (block == BlockPool::kNone) break;
-    result.known += n;
-    if (n == kBlock && pool_.holders(block) > 0) --result.blocks;  // shared with those that hold it
-    parent = pool_.serial(block);
-    rest = rest.subspan(static_cast<size_t>(n));
+  for (int64_t at = 0; at + kBlock <= result.known; at += kBlock) {
+    const int32_t block = pool.find(parent, tokens.subspan(static_cast<size_t>(at), kBlock)).block;
+    if (pool.holders(block) > 0) --result.blocks;  // shared with those that hold it
+    parent = pool.serial(block);
   }
   return result;
 }

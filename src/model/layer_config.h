@@ -47,6 +47,9 @@ struct LayerConfig {
   int64_t n_head;
   int64_t n_kv_head;
   int64_t head_dim;
+  // The earlier layer whose keys and values are read; this layer then projects queries only. -1: its own.
+  int64_t kv_layer = -1;
+  bool kv_shared = false;               // later layers read the keys and values (set by layer_configs)
   int64_t window = 0;                   // keys that a query sees, its own included; 0: all earlier ones
   std::optional<RopeConfig> rope = {};  // absent: queries and keys are not rotated
   bool qk_norm = false;                 // RMS norm of each head of queries and keys
@@ -71,11 +74,20 @@ struct LayerConfig {
   bool scales_input = false;
   bool scales_branches = false;
 
+  bool owns_kv() const { return kv_layer < 0; }
   int64_t q_dim() const { return n_head * head_dim; }
   int64_t kv_dim() const { return n_kv_head * head_dim; }
-  int64_t qkv_dim() const { return q_dim() + 2 * kv_dim(); }
+  // Heads and columns that the layer projects.
+  int64_t projected_kv_heads() const { return owns_kv() ? n_kv_head : 0; }
+  int64_t qk_dim() const { return q_dim() + projected_kv_heads() * head_dim; }
+  int64_t qkv_dim() const { return qk_dim() + projected_kv_heads() * head_dim; }
   bool operator==(const LayerConfig&) const = default;
 };
+
+// The layer whose keys and values layer `layer` reads.
+inline size_t kv_owner(const std::vector<LayerConfig>& layers, size_t layer) {
+  return layers[layer].owns_kv() ? layer : static_cast<size_t>(layers[layer].kv_layer);
+}
 
 // The rotary embeddings of a model's blocks, each once.
 inline std::vector<RopeConfig> distinct_ropes(const std::vector<LayerConfig>& layers) {

@@ -75,7 +75,7 @@ FlopCounts ModelCounts::flop_parts(int64_t n_tokens) const {
 int64_t ModelCounts::cache_bytes_per_token(int64_t element_bytes) const {
   int64_t elements = 0;
   for (const LayerConfig& layer : layer_configs(config))
-    elements += 2 * layer.kv_dim();
+    elements += 2 * layer.projected_kv_heads() * layer.head_dim;
   return elements * element_bytes;
 }
 

@@ -62,6 +62,8 @@ ParamTable::ParamTable(const ModelConfig& c, const std::vector<ParamSpec>& more)
   int64_t layer = 0;
   for (const LayerConfig& config : layer_configs(c))
     add_block(c, config, layer++);
+  if (c.middle_layer >= 0)
+    add(Role::middle_scale, -1, "middle_scale", {1}, {Kind::zeros, 0}, Component::residual);
   if (c.final_norm)
     add_norm(c.n_embd, c.norm_affine, c.has_norm_bias(), {Role::final_gain, Role::final_bias}, -1,
              "final_norm", Component::final_norm);
@@ -133,19 +135,27 @@ void ParamTable::add_attention(const ModelConfig& c, const LayerConfig& l, int64
         Component::attention, contiguous_with_previous);
   };
   weight(Role::q_weight, "q", l.q_dim(), false);
-  weight(Role::k_weight, "k", l.kv_dim(), true);
-  weight(Role::v_weight, "v", l.kv_dim(), true);
+  if (l.owns_kv()) {
+    weight(Role::k_weight, "k", l.kv_dim(), true);
+    weight(Role::v_weight, "v", l.kv_dim(), true);
+  }
+  const auto bias = [&](Role role, const char* part, int64_t out, bool contiguous_with_previous) {
+    add(role, layer, name + part + ".bias", {out}, bias_init(c, c.n_embd), Component::attention,
+        contiguous_with_previous);
+  };
   if (c.qkv_bias) {
-    add(Role::q_bias, layer, name + "q.bias", {l.q_dim()}, bias_init(c, c.n_embd), Component::attention);
-    add(Role::k_bias, layer, name + "k.bias", {l.kv_dim()}, bias_init(c, c.n_embd), Component::attention,
-        true);
-    add(Role::v_bias, layer, name + "v.bias", {l.kv_dim()}, bias_init(c, c.n_embd), Component::attention,
-        true);
+    bias(Role::q_bias, "q", l.q_dim(), false);
+    if (l.owns_kv()) {
+      bias(Role::k_bias, "k", l.kv_dim(), true);
+      bias(Role::v_bias, "v", l.kv_dim(), true);
+    }
   }
   if (l.qk_norm && l.qk_norm_gain) {
-    for (const auto& [role, part] :
-         {std::pair{Role::q_norm_gain, "q_norm.weight"}, {Role::k_norm_gain, "k_norm.weight"}})
+    const auto gain = [&](Role role, const char* part) {
       add(role, layer, name + part, {l.head_dim}, {Kind::ones, 0}, Component::norm);
+    };
+    gain(Role::q_norm_gain, "q_norm.weight");
+    if (l.owns_kv()) gain(Role::k_norm_gain, "k_norm.weight");
   }
   add(Role::out_weight, layer, name + "out.weight", {c.n_embd, l.q_dim()},
       linear_init(c, c.n_embd, l.q_dim(), true), Component::attention);

@@ -43,7 +43,8 @@ enum class Role : uint8_t {
   x0_scale,
   attention_scale,
   mlp_scale,
-  objective  // see model/objective.h
+  middle_scale,  // ModelConfig::middle_layer
+  objective      // see model/objective.h
 };
 
 // The role of the bias of a matrix; `objective` if it has none.

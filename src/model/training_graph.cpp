@@ -26,11 +26,25 @@ void TrainingGraph::PlannedMemory::plan(Planner& planner, const ModelConfig& c, 
   planner.reserve(d.x, "d residual", residual, planner.wide());
   if (std::ranges::any_of(layers, &LayerConfig::scales_input))
     planner.reserve(d.x0, "d embedding", residual, planner.wide());
+  if (c.middle_layer >= 0) planner.reserve(d.middle, "d middle of the stream", residual, planner.wide());
+  kv_grads.resize(layers.size());
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    kv_owner.push_back(gpt::kv_owner(layers, layer));
+    if (layers[layer].kv_shared)
+      planner.reserve(kv_grads[layer].dkv, "d shared k and v", {planner.rows(), 2 * layers[layer].kv_dim()});
+  }
   const LayerKinds kinds(layers);
   grads_of = kinds.of_layer;
   block_grads.resize(kinds.configs.size());
   planner.reserve_alternatives(block_grads.size(),
                                [&](size_t i) { block_grads[i].plan(planner, kinds.configs[i]); });
+}
+
+BlockGrads TrainingGraph::PlannedMemory::grads(size_t layer) {
+  BlockGrads grads = block_grads[grads_of[layer]];
+  SharedKvGrad& shared = kv_grads[kv_owner[layer]];
+  if (shared.dkv) grads.attention.shared = &shared;
+  return grads;
 }
 
 TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options,
@@ -185,15 +199,20 @@ void TrainingGraph::forward_backward(const TrainBatch& batch, const ParamBuffer&
   objective.backward = &backward;
   options_.objective->run(objective);
   ctx.kernels.sum_losses(ctx, {.losses = device_span<double>(objective.losses), .step = step});
-  layers.head.backward_norm(backward, acts.head, d.x);
+  layers.head.backward_norm(backward, acts.head, d.x, d.middle);
   announce_layer(ready, model_.config.n_layer);
   backward.ready = ready ? &ready : nullptr;
   d.x0_written = false;
+  for (SharedKvGrad& shared : memory_.kv_grads)
+    shared.written = false;
   for (size_t layer = layers.blocks.size(); layer-- > 0;) {
     pass.begin_layer(static_cast<int64_t>(layer), static_cast<int64_t>(std::max<size_t>(layer, 1)) - 1);
+    if (static_cast<int64_t>(layer) == layers.middle_layer)
+      ctx.kernels.add(ctx, {.out = d.x, .a = d.x, .b = d.middle});
     BlockActs a = acts.block(layer, rows_);
     if (options_.recompute) layers.blocks[layer].recompute(pass, a);
-    layers.blocks[layer].backward(backward, a, memory_.block_grads[memory_.grads_of[layer]], d);
+    BlockGrads block_grads = memory_.grads(layer);
+    layers.blocks[layer].backward(backward, a, block_grads, d);
     announce_layer(ready, static_cast<int64_t>(layer));
   }
   backward.ready = nullptr;

@@ -66,8 +66,11 @@ class TrainingGraph {
     ResidualGrads d;
     std::vector<BlockGrads> block_grads;  // one for blocks of the same kind, all in one place
     std::vector<size_t> grads_of;         // by layer
+    std::vector<SharedKvGrad> kv_grads;   // by layer; absent where no later layer reads keys and values
+    std::vector<size_t> kv_owner;         // by layer
     std::deque<TensorView> objective;
     void plan(Planner& planner, const ModelConfig& config, const Options& options);
+    BlockGrads grads(size_t layer);
   };
   static PassShape shape(int64_t batch, int64_t n_ctx, const Options& options);
   ForwardContext make_pass(const ExecContext& ctx, const TrainBatch& batch);

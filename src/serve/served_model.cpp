@@ -81,8 +81,9 @@ Inference::Options ServedModel::inference_options() const {
                        .adapter_rank = adapter_rank_,
                        .repack = options_.repack};
   const int64_t one = KvCache::blocks_of_sequence(o.capacity) * KvCache::kBlock;
-  const int64_t block_bytes = std::max<int64_t>(KvCache::bytes(c, KvCache::kBlock, *o.kv_dtype), 1);
-  const int64_t wanted = options_.kv_bytes / block_bytes * KvCache::kBlock;
+  const int64_t wanted = KvCache::tokens_within(
+      c, {.slots = o.slots, .capacity = o.capacity, .dtype = *o.kv_dtype, .step = o.max_rows},
+      options_.kv_bytes);
   o.cache_tokens = std::clamp(wanted, 2 * one, o.slots * one);
   return o;
 }

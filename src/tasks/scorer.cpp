@@ -75,12 +75,8 @@ void Scorer::open(const PrefixTree& tree, size_t node, int64_t known) {
 // Fills an empty slot with what is known of the job. False when memory is short.
 bool Scorer::start(Job& job) {
   const int slot = free_slots_.back();
-  job.done = model_.reuse(slot, job.ids);
   const int64_t first_scored = std::ssize(job.ids) - std::max<int64_t>(job.scored, 1);
-  if (job.done > first_scored) {
-    job.done = first_scored;
-    model_.truncate(slot, job.done);
-  }
+  job.done = model_.reuse(slot, job.ids.first(static_cast<size_t>(first_scored) + 1));
   if (!model_.reserve(slot, std::ssize(job.ids) - job.done)) {
     model_.reset(slot);
     GPT_ASSERT(!jobs_.empty());

@@ -273,6 +273,8 @@ void check_head(const ModelConfig& c) {
   b.commit();
   const TensorView x = b.random_rows(), branch = b.random_rows();
   acts.x = b.rows();
+  const TensorView middle = c.middle_layer < 0 ? TensorView{} : b.random_rows();
+  if (middle) acts.middle = middle;
   const std::deque<TensorView> memory = {b.zeros({5, c.vocab_size})};
   const std::vector<int32_t> targets = random_targets(LayerBench::kRows, c.vocab_size, 4);
   const DeviceTargets device_targets{.targets = array_of(targets)};
@@ -295,7 +297,7 @@ void check_head(const ModelConfig& c) {
   TensorView normed;
   const auto loss = [&] {
     const ForwardContext pass = b.forward();
-    normed = head.forward_norm(pass, acts, {x, branch});
+    normed = head.forward_norm(pass, acts, {x, branch, middle});
     run(pass, nullptr, normed, {});
     double sum = 0;
     for (double l : losses)
@@ -304,15 +306,17 @@ void check_head(const ModelConfig& c) {
   };
   loss();
   const BackwardContext pass = b.backward();
-  const TensorView dx = b.rows();
+  const TensorView dx = b.rows(), dmiddle = b.rows();
   run(pass, &pass, normed, dx);
-  head.backward_norm(pass, acts, dx);
+  head.backward_norm(pass, acts, dx, dmiddle);
   std::vector<Variable> variables = b.params([&](const ParamSpec& s) {
-    return in(s.role, {Role::final_gain, Role::final_bias, Role::head_weight, Role::head_bias}) ||
+    return in(s.role,
+              {Role::final_gain, Role::final_bias, Role::head_weight, Role::head_bias, Role::middle_scale}) ||
            (c.tie_embeddings && s.role == Role::wte);
   });
   variables.push_back({"x", x, copy_values(dx)});
   variables.push_back({"branch", branch, copy_values(dx)});
+  if (middle) variables.push_back({"middle", middle, copy_values(dmiddle)});
   GradientCheck(loss, 6).run(variables);
 }
 

@@ -56,6 +56,14 @@ GPT_OP_CASES(scaled_sum) {
     const TensorView a = f.act_inout({30, 70}, normal_values(), relative(1));
     f.run(&KernelTable::scaled_sum, {.out = a, .a = a, .a_scale = f.input({1}, normal_values())});
   });
+  list.add("subtracted", [](OpFrame& f) {
+    const TensorView a = f.act_inout({30, 70}, normal_values(), {4 * kEpsilon, 4 * kEpsilon});
+    f.run(&KernelTable::scaled_sum, {.out = a,
+                                     .a = a,
+                                     .b = f.act_input({30, 70}, normal_values()),
+                                     .b_scale = f.input({1}, normal_values()),
+                                     .b_factor = -1});
+  });
 }
 
 GPT_OP_CASES(scaled_sum_backward) {
@@ -70,6 +78,7 @@ GPT_OP_CASES(scaled_sum_backward) {
                .scale = f.input({1}, normal_values()),
                .dx = f.inout({rows, 33}, normal_values(), {4 * kEpsilon, 4 * kEpsilon}),
                .dscale = f.inout({1}, normal_values(), sum),
+               .factor = rows == 63 ? -1.0 : 1.0,
                .accumulate = accumulate,
                .accumulate_scale = accumulate});
       });

@@ -353,7 +353,7 @@ void scaled_sum_backward(const ExecContext&, const ScaledSumBackwardArgs& a) noe
   const TensorView out = c.copy(a.x), dout = c.copy(a.dout);
   c.loss = [=, &c] {
     c.ops().scaled_sum(c.ctx(), {.out = out, .a = a.x, .a_scale = a.scale});
-    return dot(out, dout);
+    return a.factor * dot(out, dout);
   };
   const Gradient dx(a.dx, a.accumulate), dscale(a.dscale, a.accumulate_scale);
   c.ops().scaled_sum_backward(c.ctx(), a);

@@ -24,6 +24,9 @@ const SmallConfig kConfigs[] = {
      R"({"n_ctx": 150, "final_norm": false, "tie_embeddings": false, "head_bias": true})"},
     {"toy_layers", "llama", R"({"n_ctx": 150, "n_layer": 4, "n_kv_head": 2})", toy_layers},
     {"toy_norms", "gpt2", R"({"n_ctx": 131, "n_layer": 3})", toy_norms},
+    {"toy_shared_kv", "llama", R"({"n_ctx": 150, "n_layer": 7, "n_kv_head": 2})", toy_shared_kv, 3},
+    {"toy_middle", "gpt2", R"({"n_ctx": 131, "n_layer": 3})", toy_norms, 0},
+    {"toy_middle_last", "llama", R"({"n_ctx": 131, "n_kv_head": 2})", nullptr, 1},
 };
 
 // With matrices that fit blocks of 32 and matrices that do not.
@@ -237,7 +240,13 @@ TEST_P(Feeding, WhatWasTakenBackNeverWas) {
           break;
         }
         default: {
-          inference.truncate(slot, static_cast<int64_t>(below(known + 1)));
+          const auto left = static_cast<int64_t>(below(known + 1));
+          if (!inference.can_truncate(slot, left)) {  // a short window has moved on
+            EXPECT_FALSE(config_.layers.empty());
+            EXPECT_THROW(inference.truncate(slot, left), Error);
+            break;
+          }
+          inference.truncate(slot, left);
           const auto at = static_cast<size_t>(inference.length(slot));
           const size_t n = std::min<size_t>(1 + below(90), size() - at);
           known = at;
@@ -361,6 +370,44 @@ TEST(SlidingWindow, EqualsAFreshSequenceOfTheLastTokensInOneLayer) {
       // Angles of up to 120 radians lose seven bits: 1e-14 times a few products.
       EXPECT_NEAR(get(fresh.view, 0, v), get(all.view, end - 1, v), 1e-11) << "token " << end;
     }
+  }
+}
+
+// Layers with short windows, within the context and past it; the beginning of a sequence is used again.
+TEST_P(Sliding, ShortWindowsDoNotMatter) {
+  const ModelConfig c =
+      make_config({"windows", "llama", R"({"n_ctx": 300, "n_layer": 7, "n_kv_head": 2})", toy_shared_kv});
+  const RandomModel random(c, DType::f32);
+  const std::vector<int32_t> ids = random_ids(2 * c.n_ctx, c.vocab_size, 4);
+  ThreadPool pool(1);
+  for (const bool slide : {false, true}) {
+    const auto total = slide ? std::ssize(ids) : c.n_ctx;
+    const auto make = [&](int64_t max_rows) {
+      return Inference(random.model, backend(pool, GetParam()),
+                       {.slots = 3, .max_rows = max_rows, .slide = slide});
+    };
+    Logits expected(total, c.vocab_size), last(1, c.vocab_size);
+    Inference whole = make(2 * c.n_ctx), inference = make(9);
+    append_all(whole, 0, std::span(ids).first(static_cast<size_t>(total)), expected.view);
+    EXPECT_LT(inference.bytes(), whole.bytes());
+    const auto feed = [&](int slot, int64_t to) {
+      while (inference.length(slot) < to) {
+        const int64_t at = inference.length(slot);
+        const int64_t n = std::min({int64_t{9}, inference.room(slot), to - at});
+        const Inference::Append part{slot,
+                                     std::span(ids).subspan(static_cast<size_t>(at), static_cast<size_t>(n))};
+        inference.append({&part, 1}, last.view);
+        ASSERT_TRUE(same_bytes(last.view, expected.view.slice_rows(at + n - 1, 1))) << "after " << at + n;
+      }
+    };
+    feed(0, 230);
+    inference.copy(0, 1);
+    inference.truncate(1, 200);
+    feed(1, 250);
+    EXPECT_EQ(inference.reuse(2, std::span(ids).first(240)), 239);
+    feed(2, total);
+    feed(0, total);
+    feed(1, total);
   }
 }
 

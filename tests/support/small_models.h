@@ -25,6 +25,7 @@ namespace gpt::test {
 struct SmallConfig {
   std::string name, family, keys;
   void (*set_layers)(std::vector<LayerConfig>&) = nullptr;  // makes the blocks differ
+  int64_t middle_layer = -1;                                // as in ModelConfig
 };
 inline std::ostream& operator<<(std::ostream& out, const SmallConfig& c) {
   return out << c.name;
@@ -40,6 +41,7 @@ inline ModelConfig make_config(const SmallConfig& c) {
   config.d_ff = 24;
   const std::vector<std::string> unknown = read_model_keys(nlohmann::json::parse(c.keys), config);
   if (!unknown.empty()) throw std::logic_error(c.name + ": unknown key " + unknown.front());
+  config.middle_layer = c.middle_layer;
   complete(config);
   if (c.set_layers == nullptr) return config;
   config.layers = layer_configs(config);
@@ -76,6 +78,24 @@ inline void toy_norms(std::vector<LayerConfig>& layers) {
   layers[1].norm = NormKind::rms;
   layers[2].norm_position = NormPosition::post;
   layers[2].scales_branches = true;
+}
+
+// Layers that read the keys and values of earlier layers: one layer has two readers, of which one has other
+// numbers of heads and a longer window than its own.
+inline void toy_shared_kv(std::vector<LayerConfig>& layers) {
+  layers[0].window = 4;
+  layers[1].window = 3;
+  layers[1].qk_norm = layers[1].qk_norm_gain = true;
+  layers[2].rope->theta = 100;
+  layers[3].kv_layer = 1;
+  layers[3].window = 5;
+  layers[3].qk_norm = layers[3].qk_norm_gain = true;
+  layers[4].kv_layer = 2;
+  layers[4].scales_input = true;
+  layers[5].kv_layer = 1;
+  layers[5].window = 3;
+  layers[5].n_head = 2;
+  layers[6].kv_layer = 2;
 }
 
 // Every family, then variants so that every value of every switch occurs (grad/switches_test.cpp checks
@@ -132,14 +152,19 @@ inline const std::vector<SmallConfig>& all_configs() {
     std::vector<SmallConfig> all = small_configs();
     all.push_back({"toy_layers", "llama", R"({"n_layer": 4, "n_kv_head": 2})", toy_layers});
     all.push_back({"toy_norms", "gpt2", R"({"n_layer": 3})", toy_norms});
+    all.push_back({"toy_middle", "gpt2", R"({"n_layer": 3})", toy_norms, 0});
     all.push_back({"toy_dropout", "llama", R"({"n_layer": 4, "n_kv_head": 2, "dropout": 0.2})", toy_layers});
+    all.push_back(
+        {"toy_shared_kv", "llama", R"({"n_layer": 7, "n_kv_head": 2, "qkv_bias": true})", toy_shared_kv});
+    all.push_back({"toy_shared_kv_dropout", "llama", R"({"n_layer": 7, "n_kv_head": 2, "dropout": 0.2})",
+                   toy_shared_kv, 6});
     return all;
   }();
   return list;
 }
 
 inline const SmallConfig& small_config(const std::string& name) {
-  for (const SmallConfig& c : small_configs()) {
+  for (const SmallConfig& c : all_configs()) {
     if (c.name == name) return c;
   }
   throw std::logic_error("no small config " + name);

@@ -10,22 +10,28 @@ struct Qkv {
   TensorView q, k, v, qk;
 };
 
-// The three parts of [N,(H+2Hkv)D], and q and k together.
-Qkv split(const LayerConfig& c, const TensorView& qkv) {
+// Queries, which are the first columns of qkv; what is rotated with them; and keys and values, which are the
+// last columns of kv: qkv itself, or another layer's.
+Qkv split(const LayerConfig& c, const TensorView& qkv, const TensorView& kv) {
+  const int64_t k = kv.cols() - 2 * c.kv_dim();
   return {.q = qkv.slice_cols(0, c.q_dim()),
-          .k = qkv.slice_cols(c.q_dim(), c.kv_dim()),
-          .v = qkv.slice_cols(c.q_dim() + c.kv_dim(), c.kv_dim()),
-          .qk = qkv.slice_cols(0, c.q_dim() + c.kv_dim())};
+          .k = kv.slice_cols(k, c.kv_dim()),
+          .v = kv.slice_cols(k + c.kv_dim(), c.kv_dim()),
+          .qk = qkv.slice_cols(0, c.qk_dim())};
+}
+
+Qkv split(const LayerConfig& c, const AttentionActs& acts) {
+  return split(c, acts.qkv, c.owns_kv() ? acts.qkv : acts.kv_source);
 }
 
 struct Heads {
   TensorView q, k;
 };
 
-// Of [N,(H+Hkv)D], or of nothing.
+// Of [N,(H+Hkv)D] or [N,H*D], or of nothing.
 Heads split_heads(const LayerConfig& c, const TensorView& qk) {
   if (!qk) return {};
-  return {qk.slice_cols(0, c.q_dim()), qk.slice_cols(c.q_dim(), c.kv_dim())};
+  return {qk.slice_cols(0, c.q_dim()), qk.slice_cols(c.q_dim(), c.qk_dim() - c.q_dim())};
 }
 
 // How many keys a query sees; 0: all. A cache holds no more than its capacity.
@@ -52,20 +58,33 @@ void AttentionActs::plan(Planner& planner, const LayerConfig& c) {
   for (const int64_t out : {c.qkv_dim(), c.q_dim(), c.kv_dim()})  // together, or one by one
     planner.add_linear_scratch(rows, out, c.n_embd);
   planner.add_linear_scratch(rows, c.n_embd, c.q_dim());
-  planner.reserve(qkv, "qkv", {rows, c.qkv_dim()});
+  if (!c.kv_shared) planner.reserve(qkv, "qkv", {rows, c.qkv_dim()});
   planner.reserve(mixed, "attention output", {rows, c.q_dim()});
   if (!planner.is_training()) return;
   planner.reserve(lse, "attention log-sum", {rows, c.n_head}, planner.wide());
   if (!c.qk_norm) return;
   planner.reserve(q_rstd, "q rstd", {rows, c.n_head}, planner.wide());
-  planner.reserve(k_rstd, "k rstd", {rows, c.n_kv_head}, planner.wide());
-  if (c.qk_norm_gain) planner.reserve(qk_normed, "normed q and k", {rows, c.q_dim() + c.kv_dim()});
+  if (c.owns_kv()) planner.reserve(k_rstd, "k rstd", {rows, c.n_kv_head}, planner.wide());
+  if (c.qk_norm_gain) planner.reserve(qk_normed, "normed q and k", {rows, c.qk_dim()});
 }
 
 void AttentionGrads::plan(Planner& planner, const LayerConfig& c) {
   planner.reserve(dmixed, "d attention output", {planner.rows(), c.q_dim()});
   planner.reserve(dqkv, "d qkv", {planner.rows(), c.qkv_dim()});
+  if (!c.owns_kv()) planner.reserve(dkv, "d k and v of another layer", {planner.rows(), 2 * c.kv_dim()});
 }
+
+namespace {
+
+std::vector<Linear::Part> projections(const LayerConfig& c, const ParamTable& table, int64_t layer) {
+  std::vector<Linear::Part> parts = {{table.find(Role::q_weight, layer), table.find(Role::q_bias, layer)}};
+  if (!c.owns_kv()) return parts;
+  parts.push_back({table.find(Role::k_weight, layer), table.find(Role::k_bias, layer)});
+  parts.push_back({table.find(Role::v_weight, layer), table.find(Role::v_bias, layer)});
+  return parts;
+}
+
+}  // namespace
 
 SelfAttention::SelfAttention(const LayerConfig& c, const ParamTable& table, int64_t layer, int rope)
     : config_(c),
@@ -73,9 +92,8 @@ SelfAttention::SelfAttention(const LayerConfig& c, const ParamTable& table, int6
       rope_(rope),
       q_gain_(table.find(Role::q_norm_gain, layer)),
       k_gain_(table.find(Role::k_norm_gain, layer)),
-      qkv_(table, {{table.find(Role::q_weight, layer), table.find(Role::q_bias, layer)},
-                   {table.find(Role::k_weight, layer), table.find(Role::k_bias, layer)},
-                   {table.find(Role::v_weight, layer), table.find(Role::v_bias, layer)}}),
+      kv_layer_(c.owns_kv() ? layer : c.kv_layer),
+      qkv_(table, projections(c, table, layer)),
       out_(table, {{table.find(Role::out_weight, layer), table.find(Role::out_bias, layer)}}) {}
 
 AttentionShape SelfAttention::shape(const ForwardContext& pass) const {
@@ -96,7 +114,7 @@ void SelfAttention::rotate(const ForwardContext& pass, const TensorView& qk, int
   const LayerConfig& c = config_;
   const RopeTable& table = pass.rope_tables[static_cast<size_t>(rope_)];
   pass.ctx.kernels.rope(pass.ctx, {.x = qk,
-                                   .n_head = c.n_head + c.n_kv_head,
+                                   .n_head = c.n_head + c.projected_kv_heads(),
                                    .head_dim = c.head_dim,
                                    .positions = pass.batch.positions,
                                    .cos = table.cos,
@@ -108,7 +126,7 @@ void SelfAttention::rotate(const ForwardContext& pass, const TensorView& qk, int
 void SelfAttention::project(const ForwardContext& pass, AttentionActs& acts, const TensorView& in) const {
   const LayerConfig& c = config_;
   qkv_.forward(pass, in, acts.qkv);
-  const Qkv parts = split(c, acts.qkv);
+  const Qkv parts = split(c, acts);
   pass.show(layer_, "qkv.projected", acts.qkv);
   if (c.rope) rotate(pass, parts.qk, static_cast<int>(c.rope->sign));
   if (c.qk_norm) {
@@ -122,42 +140,44 @@ void SelfAttention::project(const ForwardContext& pass, AttentionActs& acts, con
                                  .rstd = acts.q_rstd,
                                  .gain = pass.optional_weight(q_gain_),
                                  .normed = normed.q});
-    k.qk_norm_forward(pass.ctx, {.eps = c.norm_eps,
-                                 .x = parts.k,
-                                 .n_head = c.n_kv_head,
-                                 .head_dim = c.head_dim,
-                                 .rstd = acts.k_rstd,
-                                 .gain = pass.optional_weight(k_gain_),
-                                 .normed = normed.k});
+    if (c.owns_kv())
+      k.qk_norm_forward(pass.ctx, {.eps = c.norm_eps,
+                                   .x = parts.k,
+                                   .n_head = c.n_kv_head,
+                                   .head_dim = c.head_dim,
+                                   .rstd = acts.k_rstd,
+                                   .gain = pass.optional_weight(k_gain_),
+                                   .normed = normed.k});
   }
   pass.show(layer_, "qkv", acts.qkv);
-  if (pass.kv.cache) store(pass, acts);
+  if (pass.kv.cache && c.owns_kv()) store(pass, acts);
 }
 
 void SelfAttention::store(const ForwardContext& pass, const AttentionActs& acts) const {
-  const Qkv parts = split(config_, acts.qkv);
+  const Qkv parts = split(config_, acts);
   const KvCache& cache = *pass.kv.cache;
+  const DeviceSpan<const int64_t> rows = pass.kv.of_class(cache.class_of(layer_));
+  pass.ctx.kernels.scatter_rows(
+      pass.ctx, {.dst = cache.keys(layer_), .src = parts.k, .rows = rows, .scale = cache.key_scales(layer_)});
   pass.ctx.kernels.scatter_rows(
       pass.ctx,
-      {.dst = cache.keys(layer_), .src = parts.k, .rows = pass.kv.rows, .scale = cache.key_scales(layer_)});
-  pass.ctx.kernels.scatter_rows(pass.ctx, {.dst = cache.values(layer_),
-                                           .src = parts.v,
-                                           .rows = pass.kv.rows,
-                                           .scale = cache.value_scales(layer_)});
+      {.dst = cache.values(layer_), .src = parts.v, .rows = rows, .scale = cache.value_scales(layer_)});
 }
 
 void SelfAttention::attend(const ForwardContext& pass, AttentionActs& acts, const TensorView& out) const {
-  const Qkv parts = split(config_, acts.qkv);
+  const Qkv parts = split(config_, acts);
   TensorView k = parts.k, v = parts.v, k_scale, v_scale;
+  size_t window_class = 0;
   if (pass.kv.cache) {
-    k = pass.kv.cache->keys(layer_);
-    v = pass.kv.cache->values(layer_);
-    k_scale = pass.kv.cache->key_scales(layer_);
-    v_scale = pass.kv.cache->value_scales(layer_);
+    window_class = pass.kv.cache->class_of(kv_layer_);
+    k = pass.kv.cache->keys(kv_layer_);
+    v = pass.kv.cache->values(kv_layer_);
+    k_scale = pass.kv.cache->key_scales(kv_layer_);
+    v_scale = pass.kv.cache->value_scales(kv_layer_);
   }
   pass.ctx.kernels.attention_forward(
       pass.ctx, {.shape = shape(pass),
-                 .seqs = pass.batch.sequences.seqs,
+                 .seqs = pass.batch.sequences.of_class(window_class),
                  .pages = pass.batch.sequences.pages,
                  .out = acts.mixed,
                  .q = parts.q,
@@ -171,12 +191,25 @@ void SelfAttention::attend(const ForwardContext& pass, AttentionActs& acts, cons
   out_.forward(pass, acts.mixed, out);
 }
 
+// A later layer adds its part to the sum. The layer that owns keys and values adds the sum to its own part.
+void SelfAttention::add_shared_gradient(const BackwardContext& pass, const AttentionGrads& grads) const {
+  SharedKvGrad& shared = *grads.shared;
+  const LayerConfig& c = config_;
+  const bool owns = c.owns_kv();
+  const TensorView dkv = owns ? grads.dqkv.slice_cols(c.q_dim(), 2 * c.kv_dim()) : grads.dkv;
+  if (shared.written)
+    pass.ctx.kernels.add(pass.ctx, owns ? AddArgs{.out = dkv, .a = dkv, .b = shared.dkv}
+                                        : AddArgs{.out = shared.dkv, .a = shared.dkv, .b = dkv});
+  if (!owns) shared.written = true;
+}
+
 void SelfAttention::backward(const BackwardContext& pass, const AttentionActs& acts, AttentionGrads& grads,
                              const TensorView& in, const TensorView& dout, const TensorView& din,
                              bool accumulate_din) const {
   const LayerConfig& c = config_;
-  const Qkv parts = split(c, acts.qkv);
-  const Qkv dparts = split(c, grads.dqkv);
+  const Qkv parts = split(c, acts);
+  const TensorView& dkv = c.owns_kv() ? grads.dqkv : grads.shared->written ? grads.dkv : grads.shared->dkv;
+  const Qkv dparts = split(c, grads.dqkv, dkv);
   out_.backward(pass, acts.mixed, dout, grads.dmixed, false);
   pass.ctx.kernels.attention_backward(pass.ctx, {.shape = shape(pass),
                                                  .seqs = pass.batch.sequences.seqs,
@@ -189,6 +222,7 @@ void SelfAttention::backward(const BackwardContext& pass, const AttentionActs& a
                                                  .k = parts.k,
                                                  .v = parts.v,
                                                  .lse = acts.lse});
+  if (grads.shared != nullptr) add_shared_gradient(pass, grads);
   if (c.qk_norm) {
     // Without a gain the normalised values are those that attention has read.
     const Heads normed = acts.qk_normed ? split_heads(c, acts.qk_normed) : Heads{parts.q, parts.k};
@@ -205,7 +239,7 @@ void SelfAttention::backward(const BackwardContext& pass, const AttentionActs& a
       pass.gradient_ready(gain);
     };
     backward(dparts.q, normed.q, acts.q_rstd, c.n_head, q_gain_);
-    backward(dparts.k, normed.k, acts.k_rstd, c.n_kv_head, k_gain_);
+    if (c.owns_kv()) backward(dparts.k, normed.k, acts.k_rstd, c.n_kv_head, k_gain_);
   }
   if (c.rope) rotate(pass, dparts.qk, -static_cast<int>(c.rope->sign));
   qkv_.backward(pass, in, grads.dqkv, din, accumulate_din);

@@ -7,19 +7,30 @@ namespace gpt {
 
 // Saved for backward (in inference: scratch).
 struct AttentionActs {
-  TensorView qkv;             // [N,(H+2Hkv)D], after rotation and QK norm
+  // [N,(H+2Hkv)D], after rotation and QK norm; [N,H*D] where another layer's keys and values are read. The
+  // caller provides it if kv_shared, in memory that lasts as long as its readers.
+  TensorView qkv;
+  TensorView kv_source;       // qkv of the other layer
   TensorView q_rstd, k_rstd;  // [N,H], [N,Hkv] with qk_norm
-  TensorView qk_normed;       // [N,(H+Hkv)D], before the gain, if there is one
+  TensorView qk_normed;       // [N,(H+Hkv)D] or [N,H*D], before the gain, if there is one
   TensorView mixed;           // [N,H*D], what goes into the output projection
   TensorView lse;             // [N,H]
   TensorView queries() const { return qkv.slice_cols(0, mixed.cols()); }
   void plan(Planner& planner, const LayerConfig& config);
 };
 
+// The gradient of keys and values that several layers read: the sum over the later layers.
+struct SharedKvGrad {
+  TensorView dkv;        // [N,2Hkv*D]
+  bool written = false;  // else it counts as zero
+};
+
 // Gradients inside the layer; one set serves all layers.
 struct AttentionGrads {
-  TensorView dmixed;  // [N,H*D]
-  TensorView dqkv;    // [N,(H+2Hkv)D]
+  TensorView dmixed;               // [N,H*D]
+  TensorView dqkv;                 // [N,(H+2Hkv)D] or [N,H*D]
+  TensorView dkv;                  // [N,2Hkv*D] where another layer's keys and values are read
+  SharedKvGrad* shared = nullptr;  // of these, or of the layer's own if kv_shared; provided by the caller
   void plan(Planner& planner, const LayerConfig& config);
 };
 
@@ -41,11 +52,13 @@ class SelfAttention {
   AttentionShape shape(const ForwardContext& pass) const;
   void rotate(const ForwardContext& pass, const TensorView& qk, int sign) const;
   void store(const ForwardContext& pass, const AttentionActs& acts) const;
+  void add_shared_gradient(const BackwardContext& pass, const AttentionGrads& grads) const;
 
   LayerConfig config_;
   int64_t layer_;
   int rope_;
   int q_gain_, k_gain_;  // of the head norms; -1: none
+  int64_t kv_layer_;     // whose keys and values are read
   Linear qkv_, out_;
 };
 

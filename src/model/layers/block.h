@@ -44,6 +44,7 @@ struct ResidualGrads {
   TensorView x;             // [N,C]
   TensorView x0;            // [N,C] from the blocks that read the embedding again
   bool x0_written = false;  // x0 has a value; else it counts as zero
+  TensorView middle = {};   // [N,C] of the stream after middle_layer, if there is one
 };
 
 // One decoder block.

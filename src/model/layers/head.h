@@ -8,6 +8,7 @@ namespace gpt {
 struct HeadActs {
   TensorView x;       // [N,C] the residual stream at its end: where the last block leaves it
   TensorView normed;  // [N,C] after the final norm
+  TensorView middle;  // [N,C] the residual stream after middle_layer, if there is one
   NormStats norm;
   void plan(Planner& planner, const ModelConfig& config);  // all but x
 };
@@ -26,10 +27,12 @@ class Head {
 
   const Linear& linear() const { return linear_; }  // from hidden states [N,C] to logits, before the softcap
   double softcap() const { return softcap_; }       // 0: none
-  // Through the final norm: dx [N,C] in place.
-  void backward_norm(const BackwardContext& pass, const HeadActs& acts, const TensorView& dx) const;
+  // Through the final norm: dx [N,C] in place. With a middle it also writes the gradient of the middle.
+  void backward_norm(const BackwardContext& pass, const HeadActs& acts, const TensorView& dx,
+                     const TensorView& dmiddle = {}) const;
 
  private:
+  int middle_scale_;  // id, or -1
   std::optional<Norm> norm_;
   Linear linear_;
   double softcap_;

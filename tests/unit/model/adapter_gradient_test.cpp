@@ -52,7 +52,8 @@ std::string case_name(const testing::TestParamInfo<AdapterGradient::ParamType>& 
   return test_name(name) + (all ? "_all" : "_some") + (dropout > 0 ? "_dropout" : "");
 }
 INSTANTIATE_TEST_SUITE_P(All, AdapterGradient,
-                         testing::Combine(testing::Values("gpt2", "llama", "nanochat_gqa", "openai-gpt"),
+                         testing::Combine(testing::Values("gpt2", "llama", "nanochat_gqa", "openai-gpt",
+                                                          "toy_shared_kv"),
                                           testing::Bool(), testing::Values(0, 0.3)),
                          case_name);
 

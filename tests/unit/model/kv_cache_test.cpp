@@ -19,8 +19,23 @@ ModelConfig config() {
   return test::make_config({"llama", "llama", R"({"n_kv_head": 2})"});
 }
 
+// Three window classes; the last layer, which has a window of 100, reads the keys and values of layer 0.
+ModelConfig windows_config() {
+  return test::make_config({"windows", "llama", R"({"n_kv_head": 2, "n_layer": 4})", [](auto& layers) {
+                              layers[0].window = 10;
+                              layers[1].window = 70;
+                              layers[3].kv_layer = 0;
+                              layers[3].window = 100;
+                            }});
+}
+
 KvCache make(int slots, int64_t capacity, int64_t tokens = 0, DType dtype = DType::f32) {
   return {config(), {.slots = slots, .capacity = capacity, .tokens = tokens, .dtype = dtype}, nullptr};
+}
+
+constexpr int64_t kStep = 90;
+KvCache make_windows(int slots, int64_t capacity, int64_t tokens = 0) {
+  return {windows_config(), {.slots = slots, .capacity = capacity, .tokens = tokens, .step = kStep}, nullptr};
 }
 
 std::vector<int32_t> range(int32_t first, int64_t n) {
@@ -40,8 +55,11 @@ float content(std::span<const int32_t> tokens, int64_t layer) {
 // A cache and what each slot must hold.
 class Checked {
  public:
-  Checked(int slots, int64_t capacity, int64_t tokens, bool slides)
-      : cache(make(slots, capacity, tokens)), slides_(slides), ids_(static_cast<size_t>(slots)) {}
+  Checked(KvCache checked, std::vector<int64_t> windows, bool slides)
+      : cache(std::move(checked)),
+        windows_(std::move(windows)),
+        slides_(slides),
+        ids_(static_cast<size_t>(cache.slots())) {}
 
   // As a forward pass does; false when memory is short.
   bool grow(int slot, std::span<const int32_t> tokens) {
@@ -50,8 +68,8 @@ class Checked {
     cache.append(slot, tokens);
     for (const int32_t token : tokens) {
       ids.push_back(token);
-      const int64_t row = cache.row(slot, std::ssize(ids) - 1);
-      for (int64_t layer = 0; layer < 2; ++layer) {
+      for (int64_t layer = 0; layer < std::ssize(windows_); ++layer) {
+        const int64_t row = cache.row(slot, std::ssize(ids) - 1, cache.class_of(layer));
         cache.keys(layer).row<float>(row)[0] = content(ids, layer);
         cache.values(layer).row<float>(row)[0] = -content(ids, layer);
       }
@@ -90,12 +108,13 @@ class Checked {
     for (int slot = 0; slot < cache.slots(); ++slot) {
       const std::span<const int32_t> ids = ids_[static_cast<size_t>(slot)];
       ASSERT_EQ(cache.length(slot), std::ssize(ids));
-      for (int64_t t = std::max<int64_t>(0, std::ssize(ids) - cache.capacity() + 1); t < std::ssize(ids);
-           ++t) {
-        const int64_t row = cache.row(slot, t);
-        ASSERT_EQ(row, cache.pages(slot)[static_cast<size_t>(t / kBlock - cache.first_page(slot))] * kBlock +
-                           t % kBlock);
-        for (int64_t layer = 0; layer < 2; ++layer) {
+      for (int64_t layer = 0; layer < std::ssize(windows_); ++layer) {
+        const int64_t window = std::min(cache.capacity(), windows_[static_cast<size_t>(layer)]);
+        for (int64_t t = std::max<int64_t>(0, std::ssize(ids) - window + 1); t < std::ssize(ids); ++t) {
+          const size_t k = cache.class_of(layer);
+          const auto page = static_cast<size_t>(t / kBlock - cache.first_page(slot, k));
+          const int64_t row = cache.row(slot, t, k);
+          ASSERT_EQ(row, cache.pages(slot, k)[page] * kBlock + t % kBlock);
           const float expected = content(ids.first(static_cast<size_t>(t + 1)), layer);
           ASSERT_EQ(cache.keys(layer).row<float>(row)[0], expected) << "slot " << slot << ", token " << t;
           ASSERT_EQ(cache.values(layer).row<float>(row)[0], -expected);
@@ -107,6 +126,7 @@ class Checked {
   KvCache cache;
 
  private:
+  std::vector<int64_t> windows_;  // by layer
   bool slides_;
   std::vector<std::vector<int32_t>> ids_;
 };
@@ -116,11 +136,19 @@ TEST(KvCache, HoldsWhatEverySequenceComputed) {
   struct Case {
     int slots;
     int64_t capacity, tokens;
-    bool slides;
+    bool slides, windows = false;
   };
-  for (const Case& c : {Case{3, 200, 0, false}, Case{6, 200, 700, false}, Case{5, 130, 0, true},
-                        Case{6, 64, 300, true}, Case{4, 1, 0, true}, Case{8, 300, 400, false}}) {
-    Checked checked(c.slots, c.capacity, c.tokens, c.slides);
+  for (const Case& c :
+       {Case{3, 200, 0, false}, Case{6, 200, 700, false}, Case{5, 130, 0, true}, Case{6, 64, 300, true},
+        Case{4, 1, 0, true}, Case{8, 300, 400, false}, Case{3, 600, 0, false, true},
+        Case{6, 600, 1500, false, true}, Case{5, 300, 0, true, true}, Case{6, 80, 300, true, true}}) {
+    Checked checked(
+        c.windows ? make_windows(c.slots, c.capacity, c.tokens) : make(c.slots, c.capacity, c.tokens),
+        c.windows ? std::vector<int64_t>{100, 70, c.capacity} : std::vector<int64_t>(2, c.capacity),
+        c.slides);
+    std::vector<int64_t> blocks;
+    for (size_t k = 0; k < checked.cache.classes(); ++k)
+      blocks.push_back(checked.cache.available_blocks(k));
     RandomStream random(static_cast<uint64_t>(c.capacity + c.tokens), RandomSite::test);
     const auto below = [&](int64_t n) {
       return static_cast<int64_t>(random.below(static_cast<uint64_t>(n)));
@@ -155,12 +183,13 @@ TEST(KvCache, HoldsWhatEverySequenceComputed) {
       if (testing::Test::HasFatalFailure()) FAIL() << "capacity " << c.capacity << ", round " << round;
     }
     EXPECT_EQ(reused > 0, c.capacity > 1);
-    EXPECT_EQ(kept > 0, c.slides) << "a window that had moved on";
+    EXPECT_EQ(kept > 0, c.slides || c.windows) << "a window that had moved on";
     EXPECT_GT(refused, c.tokens > 0 ? 0 : -1);
     for (int slot = 0; slot < c.slots; ++slot)
       checked.reset(slot);
-    EXPECT_EQ(checked.cache.available_blocks() * kBlock, checked.cache.size())
-        << "blocks that nobody gave back";
+    EXPECT_EQ(checked.cache.available_blocks() * kBlock, checked.cache.size());
+    for (size_t k = 0; k < checked.cache.classes(); ++k)
+      EXPECT_EQ(checked.cache.available_blocks(k), blocks[k]) << "blocks that nobody gave back";
   }
 }
 
@@ -203,6 +232,78 @@ TEST(KvCache, OldBlocksReturnToThePool) {
         EXPECT_TRUE(rows.insert(cache.row(0, t)).second);
     }
   }
+}
+
+// Layers with a short window need memory for this window, a step and kBlock tokens that may be taken back.
+TEST(KvCache, ShortWindowsTakeLessMemory) {
+  constexpr int64_t kCapacity = 100 * kBlock;
+  KvCache cache = make_windows(3, kCapacity);
+  ASSERT_EQ(cache.classes(), 3u);
+  const size_t classes[] = {cache.class_of(2), cache.class_of(0), cache.class_of(1)};
+  EXPECT_EQ(cache.class_of(3), cache.class_of(0)) << "it reads the keys and values of that layer";
+  EXPECT_FALSE(cache.keys(3));
+  const int64_t blocks[] = {101, (100 + kBlock + kStep + kBlock - 1) / kBlock + 1,
+                            (70 + kBlock + kStep + kBlock - 1) / kBlock + 1};
+  int64_t bytes = 0;
+  for (size_t k = 0; k < 3; ++k) {
+    EXPECT_EQ(classes[k], k);
+    EXPECT_EQ(cache.available_blocks(k), 3 * blocks[k]);
+    bytes += 2 * 3 * blocks[k] * kBlock * config().kv_dim() * 4;
+  }
+  EXPECT_EQ(cache.bytes(), bytes);
+  const KvCache::Options options{.slots = 3, .capacity = kCapacity, .step = kStep};
+  EXPECT_EQ(KvCache::bytes(windows_config(), options), bytes);
+  EXPECT_EQ(KvCache::tokens_within(windows_config(), options, bytes), 3 * 101 * kBlock);
+  const int64_t less = KvCache::tokens_within(windows_config(), options, bytes - 1);
+  EXPECT_EQ(less, (3 * 101 - 1) * kBlock);
+  for (int slot = 0; slot < 3; ++slot) {
+    ASSERT_TRUE(cache.reserve(slot, kCapacity));  // of which a step is computed at a time
+    while (cache.length(slot) < kCapacity) {
+      const int64_t n = std::min(kStep, kCapacity - cache.length(slot));
+      ASSERT_TRUE(cache.reserve(slot, n));
+      cache.append(slot, range(0, n));
+      for (size_t k = 0; k < 3; ++k)
+        EXPECT_LE(std::ssize(cache.pages(slot, k)), blocks[k]);
+    }
+    for (size_t k = 1; k < 3; ++k)
+      EXPECT_LE(std::ssize(cache.pages(slot, k)), blocks[k]);
+  }
+  EXPECT_TRUE(cache.can_truncate(0, kCapacity - kBlock));
+  EXPECT_FALSE(cache.truncate(0, kCapacity / 2));
+  EXPECT_EQ(cache.length(0), kCapacity);
+}
+
+// The prefix that is known is the longest one whose windows are held in every class.
+TEST(KvCache, APrefixIsKnownWhereEveryClassHoldsItsWindow) {
+  KvCache cache = make_windows(2, 40 * kBlock);
+  const std::vector<int32_t> text = range(0, 30 * kBlock);
+  const auto grow = [&](int slot, std::span<const int32_t> tokens) {
+    for (size_t at = 0; at < tokens.size(); at += kStep) {
+      const auto piece = tokens.subspan(at, std::min<size_t>(kStep, tokens.size() - at));
+      ASSERT_TRUE(cache.reserve(slot, std::ssize(piece)));
+      cache.append(slot, piece);
+    }
+  };
+  grow(0, std::span(text).first(20 * kBlock + 5));
+  EXPECT_EQ(cache.prospect(text).known, 20 * kBlock + 5);
+  EXPECT_EQ(cache.prospect(std::span(text).first(20 * kBlock)).known, 20 * kBlock - 1);
+  // The windows at the beginning are no longer held by the slot, but still in the memory.
+  const int64_t early = cache.prospect(std::span(text).first(10 * kBlock)).known;
+  EXPECT_TRUE(early == 0 || early == 10 * kBlock - 1) << early;
+  EXPECT_EQ(cache.reuse(1, text), 20 * kBlock + 5);
+  for (int64_t t = 20 * kBlock + 5 - 70; t < 20 * kBlock; ++t)
+    EXPECT_EQ(cache.row(1, t, cache.class_of(1)), cache.row(0, t, cache.class_of(1)));
+  EXPECT_NE(cache.row(1, 20 * kBlock, 1), cache.row(0, 20 * kBlock, 1)) << "a block in part is copied";
+  cache.reset(0);
+  cache.reset(1);
+  // A long other text takes all memory of the short windows, and little of the long one's.
+  std::vector<int32_t> other = range(100000, 30 * kBlock);
+  grow(0, other);
+  EXPECT_EQ(cache.prospect(text).known, 0);
+  EXPECT_EQ(cache.prospect(other).known, 30 * kBlock - 1);
+  cache.reset(0);
+  EXPECT_EQ(cache.reuse(0, text), 0);
+  EXPECT_EQ(cache.length(0), 0);
 }
 
 TEST(KvCache, SequencesOfThePastAreFoundUntilTheirMemoryIsNeeded) {

@@ -9,7 +9,7 @@ namespace gpt {
 namespace {
 
 TEST(TrainingGraph, PlannedBytesAreThoseOfTheGraph) {
-  for (const test::SmallConfig& small : test::small_configs()) {
+  for (const test::SmallConfig& small : test::all_configs()) {
     const Model model(test::make_config(small));
     ThreadPool pool(2);
     for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -43,6 +43,11 @@ TEST(ModelCounts, AttentionCostsNoMoreThanTheSlidingWindow) {
   EXPECT_DOUBLE_EQ(counts.flop_parts(9).scores, 4.0 * 2 * 16 * 3);
   EXPECT_DOUBLE_EQ(counts.forward_flops(9), counts.forward_flops(3));
   EXPECT_DOUBLE_EQ(counts.flop_parts(9).total(), counts.forward_flops(9));
+}
+
+TEST(ModelCounts, LayersThatReadOthersKeysHaveNoneInTheCache) {
+  const ModelCounts counts(test::make_config(test::small_config("toy_shared_kv")));
+  EXPECT_EQ(counts.cache_bytes_per_token(4), 3 * 2 * counts.config.kv_dim() * 4);
 }
 
 TEST(TrainingState, SixteenBytesAParameter) {

@@ -18,6 +18,31 @@ TEST(ParamTable, FindsEveryParameterByRoleAndLayer) {
   }
 }
 
+TEST(ParamTable, LayersThatReadOthersKeysProjectQueriesOnly) {
+  ModelConfig c = make_config(small_config("toy_shared_kv"));
+  const ParamTable table(c);
+  for (const Role role : {Role::k_weight, Role::v_weight, Role::k_bias, Role::v_bias}) {
+    EXPECT_GE(table.find(role, 2), 0);
+    EXPECT_EQ(table.find(role, 3), -1);
+  }
+  EXPECT_GE(table.find(Role::q_bias, 3), 0);
+  EXPECT_GE(table.find(Role::q_norm_gain, 3), 0);
+  EXPECT_EQ(table.find(Role::k_norm_gain, 3), -1);
+  EXPECT_TRUE(layer_configs(c)[1].kv_shared);
+  EXPECT_FALSE(layer_configs(c)[0].kv_shared);
+  const auto refused = [&](auto change) {
+    ModelConfig wrong = c;
+    change(wrong);
+    EXPECT_THROW(complete(wrong), Error);
+  };
+  refused([](ModelConfig& m) { m.layers[3].kv_layer = 3; });
+  refused([](ModelConfig& m) { m.layers[3].kv_layer = 4; });
+  refused([](ModelConfig& m) { m.layers[5].kv_layer = 3; });  // which has none
+  refused([](ModelConfig& m) { m.layers[3].n_kv_head = 4; });
+  refused([](ModelConfig& m) { m.layers[3].head_dim = m.layers[3].rope->head_dim = 6; });
+  refused([](ModelConfig& m) { m.middle_layer = 7; });
+}
+
 TEST(ParamTable, FindsExpertsAndTheirNames) {
   std::vector<ParamSpec> specs;
   for (const int64_t layer : {0, 1}) {

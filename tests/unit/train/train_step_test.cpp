@@ -57,19 +57,17 @@ TEST_F(TrainStepTest, LossFallsAndUpdatesAreCounted) {
   EXPECT_LT(step.state().loss, 0.8 * first);
 }
 
-// A model whose blocks differ, its scales too.
-TEST(LayersThatDiffer, AreTrained) {
+// Trains a model whose blocks differ; the given parameters change.
+void train_toy(const SmallConfig& toy, std::initializer_list<std::pair<Role, int64_t>> changed) {
   ThreadPool pool(2);
-  RandomModel random(make_config({"toy", "llama", R"({"n_layer": 4, "n_kv_head": 2})", toy_layers}),
-                     DType::f32);
+  RandomModel random(make_config(toy), DType::f32);
   const ParamTable& table = random.model.table;
   TrainStep step(random.model, random.weights, make_adamw(table, {}), backend(pool, best_isa()),
                  {.batch_size = kBatch, .micro_batch = 2, .n_ctx = kTokens, .clip_norm = 1});
   const std::vector<int32_t> ids = random_ids(kBatch * kTokens + 1, random.model.config.vocab_size, 3);
-  const int scales[] = {table.find(Role::input_scale, 1), table.find(Role::x0_scale, 3),
-                        table.find(Role::attention_scale, 2), table.find(Role::mlp_scale, 3)};
   std::vector<float> before;
-  for (const int id : scales) {
+  for (const auto& [role, layer] : changed) {
+    const int id = table.find(role, layer);
     ASSERT_GE(id, 0);
     before.push_back(floats(random.weights[id])[0]);
   }
@@ -83,8 +81,18 @@ TEST(LayersThatDiffer, AreTrained) {
     step.update();
   }
   EXPECT_LT(step.state().loss, 0.3 * first);
-  for (size_t i = 0; i < std::size(scales); ++i)
-    EXPECT_NE(floats(random.weights[scales[i]])[0], before[i]) << table[scales[i]].name;
+  auto old = before.begin();
+  for (const auto& [role, layer] : changed) {
+    const int id = table.find(role, layer);
+    EXPECT_NE(floats(random.weights[id])[0], *old++) << table[id].name;
+  }
+}
+
+TEST(LayersThatDiffer, AreTrained) {
+  train_toy({"toy", "llama", R"({"n_layer": 4, "n_kv_head": 2})", toy_layers},
+            {{Role::input_scale, 1}, {Role::x0_scale, 3}, {Role::attention_scale, 2}, {Role::mlp_scale, 3}});
+  train_toy({"shared", "llama", R"({"n_layer": 7, "n_kv_head": 2})", toy_shared_kv, 3},
+            {{Role::middle_scale, -1}, {Role::k_norm_gain, 1}, {Role::v_weight, 2}, {Role::q_weight, 5}});
 }
 
 // A step is read while the next one is queued: the read neither runs it nor sees its state.

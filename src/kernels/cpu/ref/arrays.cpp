@@ -25,7 +25,8 @@ void range_squares(const ExecContext& ctx, const RangeSquaresArgs& a) noexcept {
 }
 
 void scaled_sum(const ExecContext& ctx, const ScaledSumArgs& a) noexcept {
-  const double a_scale = get(a.a_scale, 0, 0), b_scale = a.b ? get(a.b_scale, 0, 0) : 0;
+  const double a_scale = a.a_scale ? get(a.a_scale, 0, 0) : 1;
+  const double b_scale = a.b ? a.b_factor * get(a.b_scale, 0, 0) : 0;
   for_rows(ctx, a.out.rows(), [&](int64_t n) {
     for (int64_t c = 0; c < a.out.cols(); ++c)
       set(a.out, n, c, a_scale * get(a.a, n, c) + (a.b ? b_scale * get(a.b, n, c) : 0));
@@ -34,7 +35,7 @@ void scaled_sum(const ExecContext& ctx, const ScaledSumArgs& a) noexcept {
 
 void scaled_sum_backward(const ExecContext& ctx, const ScaledSumBackwardArgs& a) noexcept {
   constexpr int64_t kBlocks = 64;  // of rows, whatever the number of threads
-  const double scale = get(a.scale, 0, 0);
+  const double scale = a.factor * get(a.scale, 0, 0);
   const int64_t rows = a.dout.rows(), blocks = std::min(rows, kBlocks);
   double sums[kBlocks] = {};
   ctx.pool.parallel_for(blocks, [&](int64_t block, int) {
@@ -49,7 +50,7 @@ void scaled_sum_backward(const ExecContext& ctx, const ScaledSumBackwardArgs& a)
   if (!a.dscale) return;
   double sum = a.accumulate_scale ? get(a.dscale, 0, 0) : 0;
   for (const double part : sums)
-    sum += part;
+    sum += a.factor * part;
   set(a.dscale, 0, 0, sum);
 }
 
