@@ -31,7 +31,7 @@ struct Beam {
 // competes with its score. Log-probabilities are the model's own, without penalties or temperature.
 //
 // Returns the beams, best first: `width` of them, or fewer where the vocabulary allows fewer. Uses the
-// model's slots 0 .. width - 1. Throws UsageError for invalid options and Error for the prompt as
+// model's slots 0 .. width - 1. Throws invalid_argument for invalid options and Error for the prompt as
 // `generate` does.
 std::vector<Beam> beam_search(SequenceModel& model, std::span<const int32_t> prompt,
                               const BeamOptions& options);

@@ -76,8 +76,8 @@ class Engine {
   // Refers to the model, which outlives it.
   Engine(SequenceModel& model, Options options);
 
-  // Queues a request and returns what names it from now on: requests count from 0. Throws UsageError for
-  // invalid options, Error for a prompt that is empty, holds ids outside the vocabulary or (policy stop)
+  // Queues a request and returns what names it from now on: requests count from 0. Throws invalid_argument
+  // for invalid options, Error for a prompt that is empty, holds ids outside the vocabulary or (policy stop)
   // exceeds the context.
   int64_t submit(Request request);
   // Ends a request now, without further events; false when it is not (or no longer) known.

@@ -16,7 +16,7 @@ enum class ContextPolicy {
   crop,   // the last n_ctx ids are fed anew for every token, positions from 0: exact, slow, any model
   slide,  // it goes on, attention sees the last n_ctx positions: fast, where the model can slide
 };
-ContextPolicy parse_context_policy(std::string_view name);  // "stop", "crop", "slide", else UsageError
+ContextPolicy parse_context_policy(std::string_view name);  // "stop", "crop", "slide", else invalid_argument
 
 // Why a sequence ended.
 enum class FinishReason {
@@ -28,7 +28,7 @@ enum class FinishReason {
   complete  // nothing that the request's constraint allows can follow
 };
 
-// Throws UsageError when the model cannot follow the policy.
+// Throws invalid_argument when the model cannot follow the policy.
 void check_policy(const SequenceModel& model, ContextPolicy policy);
 
 // Throws Error, naming `what`, when the prompt is empty, holds an id outside the vocabulary or is longer

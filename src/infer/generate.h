@@ -63,7 +63,7 @@ struct Completion {
 // prompt p is number first_sample + p · n + s. Nothing depends on slots, chunks or neighbours.
 // A context of n_ctx ids gives one more token, which under ContextPolicy::stop is the last.
 //
-// Throws UsageError for invalid options; Error for prompts that are empty, hold ids outside the
+// Throws invalid_argument for invalid options; Error for prompts that are empty, hold ids outside the
 // vocabulary or (policy stop) exceed the context, before anything is generated; Error when the model's
 // logits are not finite.
 std::vector<Completion> generate(SequenceModel& model, std::span<const std::vector<int32_t>> prompts,

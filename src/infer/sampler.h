@@ -20,7 +20,7 @@ enum class TopPRule {
   crossing,  // a token goes when the sum before it exceeds p: on equality one more token stays
   reaching,  // the first token whose sum, itself included, reaches p is the last
 };
-TopPRule parse_top_p_rule(std::string_view name);  // "crossing" or "reaching", else UsageError
+TopPRule parse_top_p_rule(std::string_view name);  // "crossing" or "reaching", else invalid_argument
 
 // How the next token is drawn. The defaults leave the model's distribution as it is.
 struct SamplingParams {
@@ -37,7 +37,7 @@ struct SamplingParams {
   bool greedy() const { return temperature == 0; }
 };
 
-// Throws UsageError naming the flag, what it takes and what was found.
+// Throws invalid_argument naming the option, what it takes and what was found.
 void validate(const SamplingParams& params, int64_t vocab_size);
 
 // What a sequence holds so far; every id in [0, vocab_size).

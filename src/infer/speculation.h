@@ -30,7 +30,8 @@ struct Speculation {
   // Learn what a step costs from the time it takes; else the first guess of StepCost stays.
   bool measures_steps = true;
 };
-Speculation::Source parse_speculation(std::string_view name);  // "off", "ngram", "draft", else UsageError
+// "off", "ngram" or "draft"; throws invalid_argument for another name.
+Speculation::Source parse_speculation(std::string_view name);
 
 // How often the proposals for a sequence came true of late.
 class Acceptance {
@@ -58,7 +59,7 @@ class Acceptance {
 // that takes about a hundredth of the time.
 class Speculator {
  public:
-  // Throws UsageError for invalid options, and for a draft model that cannot serve the model.
+  // Throws invalid_argument for invalid options, and for a draft model that cannot serve the model.
   Speculator(const SequenceModel& model, const Speculation& options, int64_t step_rows);
 
   struct Candidate {

@@ -13,7 +13,7 @@ namespace gpt {
 // output of every call.
 class StopStrings {
  public:
-  // Throws UsageError for an empty stop string. No stop strings: everything passes through.
+  // Throws invalid_argument for an empty stop string. No stop strings: everything passes through.
   explicit StopStrings(const std::vector<std::string>& stops);
 
   // Takes the next piece of text and returns what can be shown now; nothing once stopped.

@@ -106,7 +106,7 @@ bool all_finite(const ExecContext& ctx, const TensorView& view);
 std::string_view isa_name(Isa isa);
 Isa isa_of(const KernelTable& table);  // of the CPU backend
 Isa best_isa();                        // the widest set that this CPU and this build have
-Isa parse_isa(std::string_view name);  // throws UsageError when unknown or not available here
+Isa parse_isa(std::string_view name);  // throws invalid_argument when unknown or not available here
 const KernelTable& kernel_table(Isa isa);
 
 namespace ref {

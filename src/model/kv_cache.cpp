@@ -18,8 +18,9 @@ int64_t checked_blocks(const KvCache::Options& o) {
   int64_t blocks = blocks_for(o.tokens);
   if (o.tokens == 0 && __builtin_mul_overflow(one, o.slots, &blocks)) blocks = INT64_MAX;
   if (blocks > INT32_MAX) {
-    fail("key/value cache: {} sequences of {} tokens are too many for this machine; use a smaller context",
-         o.slots, o.capacity);
+    fail_memory(
+        "key/value cache: {} sequences of {} tokens are too many for this machine; use a smaller context",
+        o.slots, o.capacity);
   }
   if (blocks < one) {
     fail_usage("key/value cache: expected room for one sequence, {} tokens, found {}; use a smaller context",
@@ -49,8 +50,9 @@ int64_t KvCache::bytes(const ModelConfig& c, int64_t tokens, DType dtype) {
     const int64_t head_bytes = row_bytes(dtype, layer.head_dim) + scale_bytes;
     const Shape shape{2, blocks_for(tokens) * kBlock, layer.n_kv_head, head_bytes};
     if (__builtin_add_overflow(total, checked_size(shape, "key/value cache"), &total)) {
-      fail("key/value cache: {} tokens in {} layers are too many for this machine; use a smaller context",
-           tokens, c.n_layer);
+      fail_memory(
+          "key/value cache: {} tokens in {} layers are too many for this machine; use a smaller context",
+          tokens, c.n_layer);
     }
   }
   return total;

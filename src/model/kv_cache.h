@@ -75,7 +75,8 @@ class KvCache {
   TensorView value_scales(int64_t layer) const { return value_scales_[static_cast<size_t>(layer)]; }
 
   int64_t bytes() const { return static_cast<int64_t>(buffer_.size()); }
-  // Of all layers, for a whole number of blocks. Throws UsageError when blocks of q4_0 do not fit head_dim.
+  // Of all layers, for a whole number of blocks. Throws invalid_argument when blocks of q4_0 do not fit
+  // head_dim.
   static int64_t bytes(const ModelConfig& config, int64_t tokens, DType dtype);
   // The most blocks that a sequence of which `capacity` tokens are seen ever holds.
   static int64_t blocks_of_sequence(int64_t capacity);

@@ -15,8 +15,8 @@ struct AdapterPlan {
   double step = 0;   // seconds, measured; 0: not
 };
 
-// base: loaded as it is stored (dtype nothing, MatrixOrder::as_stored). Throws UsageError for settings that
-// do not fit it.
+// base: loaded as it is stored (dtype nothing, MatrixOrder::as_stored). Throws invalid_argument for settings
+// that do not fit it.
 AdapterPlan plan_adapter(const PlanSubject& subject, const LoadedModel& base,
                          const AdapterSettings& settings);
 

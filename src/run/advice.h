@@ -26,7 +26,7 @@ struct Advice {
 // `gpt train`.
 std::vector<Advice> run_advice(const AdviceFacts& facts);
 
-// Throws UsageError for settings that the data rule out: patience without validation, say.
+// Throws invalid_argument for settings that the data rule out: patience without validation, say.
 void check_run(const TrainConfig& config, bool has_val);
 
 }  // namespace gpt

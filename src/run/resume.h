@@ -42,8 +42,8 @@ std::string extension_note(const ResumedRun& run, const TrainConfig& config);
 // That best/ is of a step that a kill has lost: a line, or "".
 std::string lost_best_note(const std::optional<BestModel>& best, int64_t step);
 
-// A run that starts from a model keeps its shape and its tokenizer. Throws UsageError naming a key that was
-// set to something else; dropout may be chosen.
+// A run that starts from a model keeps its shape and its tokenizer. Throws invalid_argument naming a key that
+// was set to something else; dropout may be chosen.
 void require_shape(const ModelConfig& asked, const ModelConfig& model);
 // name: the tokenizer that was asked for, in place of `model`, the model's.
 void require_tokenizer(const std::string& name, const Tokenizer& model);

@@ -52,12 +52,13 @@ TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& conf
 // where. A text begins with it where the run's texts do.
 void name_document_token(ModelConfig& config, const RunData& data);
 
-// Throws UsageError: no text is named.
+// Throws invalid_argument: no text is named.
 [[noreturn]] void require_data_named();
-// Whether a name stands for the built-in corpus: tales or tales:BYTES. Throws UsageError for other BYTES.
+// Whether a name stands for the built-in corpus: tales or tales:BYTES. Throws invalid_argument for other
+// BYTES.
 bool is_tales(const std::string& name);
-// Ids that a model has room for: `asked`, or the tokenizer's where that is 0. Throws UsageError where the
-// tokenizer has more.
+// Ids that a model has room for: `asked`, or the tokenizer's where that is 0. Throws invalid_argument where
+// the tokenizer has more.
 int64_t vocabulary_size(int64_t asked, const Tokenizer& tokenizer);
 
 // An entry of the config key data without its weight.

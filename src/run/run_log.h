@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "report/metrics.h"
@@ -36,10 +37,11 @@ struct RunFacts {
   bool nats = true;             // the loss is a cross-entropy of tokens, so that perplexity says something
   std::optional<double> floor;  // nats per token
   double bytes_per_token = 1;
-  std::vector<ReportCommand> commands = {};       // what one does with the model
-  std::vector<ReportSection> sections;            // config, parameters, data, machine
-  std::function<ReportSection()> plan;            // beside what became of it so far; or none
-  std::function<ReportSection()> processes = {};  // that share the run; or none
+  std::vector<ReportCommand> commands = {};                 // what one does with the model
+  std::vector<ReportSection> sections;                      // config, parameters, data, machine
+  std::function<ReportSection()> plan;                      // beside what became of it so far; or none
+  std::function<ReportSection()> processes = {};            // that share the run; or none
+  std::function<std::string(std::string_view)> shown = {};  // how people read a message; none: unchanged
 };
 
 // Everything that a run tells: the progress line, metrics.jsonl, TensorBoard events, loss.svg, report.html.

@@ -17,13 +17,14 @@ std::string tokenizer_folder_of_run(const TrainRequest& request, const LoadedMod
 ChatTemplates chat_templates_of_run(const TrainRequest& request, const LoadedModel* init);
 
 // The model of a run, without weights: of the request's config, or of the model it starts from with the
-// config's dropout; its vocabulary is the tokenizer's unless the config has a larger one. Throws UsageError
-// where they do not fit together.
+// config's dropout; its vocabulary is the tokenizer's unless the config has a larger one. Throws
+// invalid_argument where they do not fit together.
 Model model_of_run(const TrainRequest& request, const LoadedModel* init, const RunData& data);
 
 void copy_dropout(const ModelConfig& from, ModelConfig& to);
 
-// How the steps of a run are computed. Throws UsageError for micro-batches that cut the objective's groups.
+// How the steps of a run are computed. Throws invalid_argument for micro-batches that cut the objective's
+// groups.
 TrainStep::Options step_options_of_run(const TrainConfig& config, const ParamTable& table, int64_t n_ctx,
                                        const Objective& objective, Communicator& processes);
 

@@ -128,7 +128,7 @@ struct OptimizerType {
 };
 // "adamw" first. Whoever has one of its own adds it before it is asked for; not from several threads.
 std::vector<OptimizerType>& optimizer_types();
-// Throws UsageError for an unknown name.
+// Throws invalid_argument for an unknown name.
 const OptimizerType& require_optimizer(const std::string& name);
 
 // AdamW (Loshchilov & Hutter 2019): decay on tensors of two or more dimensions only.

@@ -178,10 +178,11 @@ struct RunConfig {
   TrainConfig train;
 };
 
-// Throws UsageError with a suggestion for a name that is no preset's.
+// Throws invalid_argument with a suggestion for a name that is no preset's.
 void require_preset(const std::string& name);
 
-// Throws UsageError naming where it was given (a flag, a config key) for a device that this build lacks.
+// Throws invalid_argument naming where it was given (a flag, a config key) for a device that this build
+// lacks.
 void require_device(const std::string& where, const std::string& device);
 
 // Config keys from several sources, later ones winning: preset, file, environment, flags. Values are JSON;
@@ -214,7 +215,7 @@ class Settings {
   // Drops such a value.
   void forget_preset(const std::string& key);
 
-  // Applies everything. Throws UsageError naming unknown keys ("did you mean"), wrong types and values.
+  // Applies everything. Throws invalid_argument naming unknown keys ("did you mean"), wrong types and values.
   // The model's vocab_size may still be 0, decided by the tokenizer. The warm-up of a preset takes at most a
   // quarter of the steps.
   RunConfig resolve() const;
@@ -250,7 +251,7 @@ void complete(TrainConfig& config);
 // each process.
 int64_t shard_count(const TrainConfig& config, int processes);
 // One shard for each process where nothing else was asked for; micro-batches become no larger than a shard.
-// Throws UsageError where batch, shards and processes do not divide each other.
+// Throws invalid_argument where batch, shards and processes do not divide each other.
 void share_among(TrainConfig& config, int processes);
 
 nlohmann::json run_config_json(const RunConfig& config);  // every key with its final value
