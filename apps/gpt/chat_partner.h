@@ -41,7 +41,7 @@ std::unique_ptr<ChatPartner> make_local_partner(const ChatArguments& arguments);
 
 // Whether MODEL is a server's address, http://...
 bool is_server(const std::string& model);
-// Throws UsageError for https, for addresses that are none, and for flags that are about a model here.
+// Throws invalid_argument for https, for addresses that are none, and for flags that are about a model here.
 std::unique_ptr<ChatPartner> make_remote_partner(const ChatArguments& arguments);
 
 }  // namespace gpt

@@ -27,6 +27,7 @@
 #include "output.h"
 #include "pack_report.h"
 #include "run/run_data.h"
+#include "shown_flags.h"
 
 namespace gpt {
 namespace {
@@ -244,7 +245,8 @@ PackOptions pack_options(const PackArguments& a, const Tokenizer& tokenizer) {
 int run_dry(const PackArguments& a, const Tokenizer& tokenizer) {
   const PackOptions options = pack_options(a, tokenizer);
   const PackForecast forecast = forecast_pack(tokenizer, options);
-  write_output(a.json ? forecast_json(options, forecast).dump(2) + "\n" : forecast_text(options, forecast));
+  write_output(show_flags(a.json ? forecast_json(options, forecast).dump(2) + "\n"
+                                 : forecast_text(options, forecast)));
   return 0;
 }
 
@@ -291,7 +293,7 @@ PackStats merge_locked(const PackArguments& a, PackMerge& merge) {
 int run_merge(const PackArguments& a) {
   const std::string& out = a.options.out;
   if (out.empty()) fail_usage("--out is missing: name the folder of the tasks");
-  if (!is_folder(out)) fail("cannot read {}: no such folder; name that of the tasks", out);
+  if (!is_folder(out)) fail_not_found("cannot read {}: no such folder; name that of the tasks", out);
   install_graceful_interrupt("ending after this piece of text");
   const FolderLock lock = FolderLock::of_folder(out, write_note);
   PackMerge merge;
@@ -329,7 +331,7 @@ ShardSet named_shards(const std::vector<std::string>& paths, const char* command
     fail_usage("PATH is missing: name token shards or folders of them; see gpt data {} --help", command);
   ShardSet all;
   for (const std::string& path : paths) {
-    if (!path_exists(path)) fail("cannot read {}: no such file or folder", path);
+    if (!path_exists(path)) fail_not_found("cannot read {}: no such file or folder", path);
     const ShardSet set = open_shard_set(path);
     if (set.shards.empty()) {
       fail("{} holds no token shards; gpt data pack makes them, and gpt data preview --data shows text",

@@ -207,7 +207,7 @@ void require_same_evaluation(Communicator& processes, const EvalArguments& a, co
   require_same_run(processes, {data, settings.dump(), kernels, 0});
 }
 
-// Throws UsageError for a flag that was given and that only the other kind of evaluation reads.
+// Throws invalid_argument for a flag that was given and that only the other kind of evaluation reads.
 void check_kind_of_flags(const EvalArguments& a) {
   const bool tasks = !a.tasks.files.empty();
   const EvalOptions defaults;

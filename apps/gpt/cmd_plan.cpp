@@ -19,6 +19,7 @@
 #include "plan_report.h"
 #include "run/advice.h"
 #include "run/run_facts.h"
+#include "shown_flags.h"
 #include "sweep/loss_law.h"
 
 namespace gpt {
@@ -245,7 +246,7 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
                                                  .val_tokens = data.val.size(),
                                                  .documents = data.documents,
                                                  .chosen_tokenizer = a.sources.init_from.empty()});
-  json["advice"] = transformed(advice, [](const Advice& one) { return one.text; });
+  json["advice"] = transformed(advice, [](const Advice& one) { return show_flags(one.text); });
   write_output(a.json ? json.dump(2) + "\n" : plan_text(report, advice));
   if (a.json) return 0;
   write_next(report.fits() ? planned_command(a, flags, advised_flags(advice))

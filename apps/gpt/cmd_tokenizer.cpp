@@ -137,7 +137,7 @@ std::string encode_line(const Tokenizer& tokenizer, const TokenizerArguments& a,
   try {
     return fmt::format("{{\"ids\":[{}]}}\n", fmt::join(encode(tokenizer, text, a.special), ","));
   } catch (const Error& error) {
-    fail("{}: {}", place, error.what());
+    fail_because(error, "{}: {}", place, error.what());
   }
 }
 
@@ -192,7 +192,7 @@ std::string decode_line(const Tokenizer& tokenizer, std::string_view line, const
   try {
     return json{{"text", replace_invalid_utf8(tokenizer.decode(ids))}}.dump() + "\n";
   } catch (const Error& error) {
-    fail("{}: {}", place, error.what());
+    fail_because(error, "{}: {}", place, error.what());
   }
 }
 

@@ -53,7 +53,7 @@ RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
   }
   const std::string path = a.out + "/config.json";
   if (!std::filesystem::exists(path))
-    fail("cannot resume: {} does not exist; --out must be the folder of an earlier run", path);
+    fail_not_found("cannot resume: {} does not exist; --out must be the folder of an earlier run", path);
   if (std::filesystem::exists(a.out + "/finetune.json"))
     fail("{0} is a fine-tuning run: gpt finetune --resume --out {0} goes on with it", a.out);
   return resumed_run_config(read_run_config(path), path, flags);

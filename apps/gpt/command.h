@@ -14,7 +14,7 @@ namespace gpt {
 struct Command {
   CLI::App* app = nullptr;   // its definition
   std::function<int()> run;  // runs it after parsing and returns the exit status
-  // Throws UsageErrors for missing and wrong flags, before `run` and together with what the parser refuses;
+  // Throws Errors for missing and wrong flags, before `run` and together with what the parser refuses;
   // or none: `run` checks them one by one.
   std::function<void()> check = {};
 };

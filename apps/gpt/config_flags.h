@@ -69,7 +69,7 @@ void note_own_rates(const std::string& flag);
 // Whether anything says how large a model to make: a preset, a file, a model, or flags for layers or width.
 bool names_model(const TrainSources& sources, const ConfigFlags& flags);
 
-// Throws UsageErrors for the texts and the tokenizer of a new run that are not there, and says how one names
+// Throws Errors for the texts and the tokenizer of a new run that are not there, and says how one names
 // them. The tokenizer of init_from, where there is one, comes before the named one.
 void check_sources(const TrainConfig& config, const std::string& init_from);
 

@@ -31,7 +31,7 @@ struct EvalText {
 };
 
 // Loads the text and chooses the part: of text that the model's run was trained on what it held out, of any
-// other all, unless a split was asked for. Throws UsageError when no text is known.
+// other all, unless a split was asked for. Throws invalid_argument when no text is known.
 EvalText load_eval_text(const EvalTextRequest& request, const std::string& model, const LoadedModel& loaded);
 
 }  // namespace gpt

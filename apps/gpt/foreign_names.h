@@ -13,9 +13,9 @@ class Problems;
 
 // The command line with what users of other programs type turned into our names: "--learning_rate=1e-3" into
 // "--lr=1e-3", "--temp" into "--temperature", "--dtype bfloat16" into "--dtype bf16", "help train" into
-// "train --help". Values and what is unknown stay as they are. words[0] is the program. Throws UsageError for
-// a command that does not exist. Flags of other programs that mean something else here are left out and added
-// to the problems: the message says what to use instead.
+// "train --help". Values and what is unknown stay as they are. words[0] is the program. Throws
+// invalid_argument for a command that does not exist. Flags of other programs that mean something else here
+// are left out and added to the problems: the message says what to use instead.
 std::vector<std::string> translate_arguments(const CLI::App& root, const std::vector<std::string>& words,
                                              Problems& problems);
 

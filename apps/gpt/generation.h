@@ -43,7 +43,7 @@ std::vector<gptcpp::AdapterOptions> adapter_options(const GenerateArguments& arg
 // What the library is told of the machine. It says nothing but warnings.
 gptcpp::ContextOptions context_options(const MachineOptions& machine);
 // The types and the place of weights and cache, for SessionOptions or EngineOptions; weights in blocks are
-// multiplied where they are, whatever --dtype says. Throws UsageError.
+// multiplied where they are, whatever --dtype says. Throws invalid_argument.
 template <class Options>
 void set_types(Options& options, const GenerateArguments& a) {
   if (!a.dtype.empty()) options.dtype = dtype_name(parse_dtype("--dtype", a.dtype));
@@ -51,7 +51,7 @@ void set_types(Options& options, const GenerateArguments& a) {
   options.in_place = a.in_place;
   options.repack = repack_name(chosen_repack(a.repack));
 }
-// How they speculate. Throws UsageError.
+// How they speculate. Throws invalid_argument.
 template <class Options>
 void set_speculation(Options& options, const GenerateArguments& a) {
   check_draft(a.draft);
@@ -72,10 +72,10 @@ struct PromptReader {
 };
 
 // The prompts of the arguments, in the order --prompt, --prompt-file, --ids; without any, the text that is
-// piped to standard input, else one empty prompt. Throws Error or UsageError.
+// piped to standard input, else one empty prompt. Throws Error.
 std::vector<Prompt> read_prompts(const GenerateArguments& arguments, const PromptReader& reader);
 
-// Completes the options by the flags that are not fields of theirs. Throws UsageError.
+// Completes the options by the flags that are not fields of theirs. Throws invalid_argument.
 gptcpp::GenerateOptions generate_options(const GenerateArguments& arguments);
 
 // Writes text to standard output. Controls in it must not steer a terminal; a file or pipe gets them as they

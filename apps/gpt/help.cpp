@@ -16,6 +16,7 @@
 #include "options.h"
 #include "output.h"
 #include "report/utf8_text.h"
+#include "shown_flags.h"
 
 namespace gpt {
 namespace {
@@ -119,9 +120,9 @@ std::string flag_label(const CLI::Option& option) {
   return label + (type.empty() ? "" : " " + type);
 }
 
-std::string description(const CLI::Option& option) {
+std::string description(const CLI::Option& option, const CLI::App& app) {
   const std::string value = option.get_default_str();
-  return option.get_description() + (value.empty() ? "" : " (" + value + ")");
+  return show_flags(option.get_description(), app) + (value.empty() ? "" : " (" + value + ")");
 }
 
 bool takes_many(const CLI::Option& option) {
@@ -158,7 +159,7 @@ std::string flags(const CLI::App& app, bool all) {
     std::vector<Entry> entries;
     for (const std::string& name : common) {
       const CLI::Option* o = app.get_option_no_throw(name);
-      if (o != nullptr && !o->get_positional()) entries.push_back({flag_label(*o), description(*o)});
+      if (o != nullptr && !o->get_positional()) entries.push_back({flag_label(*o), description(*o, app)});
     }
     return section("flags", entries);
   }
@@ -167,7 +168,7 @@ std::string flags(const CLI::App& app, bool all) {
     std::vector<Entry> entries;
     for (const CLI::Option* o : app.get_options()) {
       if (o->get_group() == group && o->nonpositional() && !o->get_positional() && !is_help(app, o))
-        entries.push_back({flag_label(*o), description(*o)});
+        entries.push_back({flag_label(*o), description(*o, app)});
     }
     if (!entries.empty()) out += section(title_of(group), entries);
   }
@@ -180,7 +181,7 @@ std::string positionals(const CLI::App& app) {
        app.get_options([](const CLI::Option* o) { return o->get_positional(); })) {
     std::string label = positional_label(*option);
     if (option->nonpositional()) label += ", " + flag_label(*option);
-    entries.push_back({label, description(*option)});
+    entries.push_back({label, description(*option, app)});
   }
   return entries.empty() ? "" : section("arguments", entries);
 }

@@ -30,7 +30,7 @@ struct InfoRequest {
 };
 
 // Settings come from the preset or config, the flags, and the spec's own keys, later ones winning. Nothing
-// is loaded. Throws UsageError for what is unknown, with a suggestion.
+// is loaded. Throws invalid_argument for what is unknown, with a suggestion.
 InfoSubject find_info_subject(const InfoRequest& request, const ConfigFlags& flags);
 
 }  // namespace gpt

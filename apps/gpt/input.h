@@ -14,7 +14,7 @@ std::string read_input();
 std::string note_of_file(const std::string& text, const char* flag);
 
 // Ids between blanks, or with one comma between two of them. Throws Error naming the line of a source,
-// UsageError for that of a flag, which has none.
+// invalid_argument for that of a flag, which has none.
 std::vector<int32_t> parse_ids(std::string_view text, const std::string& source, int64_t line = 0);
 
 // Calls f with complete lines, as many as have arrived, as long as it returns true; the last one may lack its

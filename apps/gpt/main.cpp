@@ -27,6 +27,7 @@
 #include "parse_problem.h"
 #include "report/utf8_text.h"
 #include "run/checkpoint.h"
+#include "shown_flags.h"
 #include "world.h"
 
 namespace gpt {
@@ -270,6 +271,7 @@ int run(std::vector<std::string> typed) {
   }
   std::string name = "gpt";
   CLI::App& app = selected(root, name);
+  set_running_command(app);
   if (&app != &root) reject_remaining(root, "gpt", problems);
   reject_remaining(app, name, problems);
   problems.collect([&] { apply_environment(app); });
@@ -290,11 +292,10 @@ int run(std::vector<std::string> typed) {
 }
 
 // Parameters of the libraries are flags here.
-std::string with_flag(const UsageError& error) {
-  std::string flag = error.parameter();
-  if (flag.empty()) return error.what();
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  return "--" + flag + (error.what() + flag.size());
+std::string with_flag(const Error& error) {
+  const std::string& parameter = error.object();
+  if (parameter.empty()) return error.what();
+  return flag_of_parameter(parameter) + (error.what() + parameter.size());
 }
 
 // What the library threw is what its parts threw, which name flags.
@@ -304,7 +305,7 @@ int run_command(const std::vector<std::string>& typed) {
   } catch (const gptcpp::Error& error) {
     std::rethrow_if_nested(error);
     if (error.object().empty()) throw;
-    throw UsageError(error.what());
+    throw Error(error.what(), ErrorCode::invalid_argument);
   }
 }
 
@@ -353,19 +354,18 @@ int report_error(const char* message, int status) {
   return status;
 }
 
-int report_usage(const UsageError& error, const std::vector<std::string>& typed) {
+int report_usage(const Error& error, const std::vector<std::string>& typed) {
   return report_error(with_sources(with_flag(error), typed).c_str(), 2);
 }
 
 // Each on a line of its own.
-int report_usage(const UsageErrors& several, const std::vector<std::string>& typed) {
+int report_all(const Errors& several, const std::vector<std::string>& typed) {
   for (const std::exception_ptr& error : several.errors()) {
     try {
       std::rethrow_exception(error);
-    } catch (const UsageError& usage) {
-      report_usage(usage, typed);
-    } catch (const std::exception& other) {
-      report_error(with_sources(other.what(), typed).c_str(), 2);
+    } catch (const Error& one) {
+      one.code() == ErrorCode::invalid_argument ? report_usage(one, typed)
+                                                : report_error(with_sources(one.what(), typed).c_str(), 2);
     }
   }
   return 2;
@@ -380,10 +380,11 @@ int run_all(const std::vector<std::string>& typed) {
     return 0;
   } catch (const Interrupted& error) {
     return report_error(error.what(), kInterruptedStatus);
-  } catch (const UsageErrors& errors) {
-    return report_usage(errors, typed);
-  } catch (const UsageError& error) {
-    return report_usage(error, typed);
+  } catch (const Errors& errors) {
+    return report_all(errors, typed);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::invalid_argument) return report_usage(error, typed);
+    return report_error(with_sources(error.what(), typed).c_str(), 1);
   } catch (const std::filesystem::filesystem_error& error) {
     const std::string what = "cannot read " + error.path1().string() + ": " + error.code().message();
     return report_error(what.c_str(), 1);

@@ -53,7 +53,7 @@ void require_model_or_preset(const std::string& name) {
   if (path_exists(name) || is_preset(name)) return;
   std::vector<std::string> names = neighbours(name);
   if (name.find('/') != std::string::npos)
-    fail("cannot find the model {}: no such file or folder{}", name, did_you_mean(name, names));
+    fail_not_found("cannot find the model {}: no such file or folder{}", name, did_you_mean(name, names));
   std::string suggestion = did_you_mean(name, names);
   if (suggestion.empty()) suggestion = suggest_preset(name);
   fail_usage(
@@ -187,7 +187,7 @@ void require_argument(const std::string& value, const std::string& what, const s
 
 void require_tokenizer(const std::string& spec) {
   if (spec == "byte" || spec == "char" || path_exists(spec)) return;
-  fail(
+  fail_not_found(
       "cannot open the tokenizer {}: no such file or folder; there are byte and char, and gpt tokenizer "
       "train FILE -o tok makes a BPE: --tokenizer tok",
       spec.substr(0, 256));

@@ -49,9 +49,9 @@ CLI::Option* add_repeated(CLI::App& app, const std::string& name, std::vector<st
 // --include and --exclude, for the files of folders.
 void add_filter_options(CLI::App& app, FolderFilter& filter);
 
-// The instruction set that GPT_ISA names, else the widest one. Throws UsageError.
+// The instruction set that GPT_ISA names, else the widest one. Throws invalid_argument.
 Isa chosen_isa();
-// Throws UsageError for a device that this build lacks or an absurd number of threads.
+// Throws invalid_argument for a device that this build lacks or an absurd number of threads.
 int chosen_threads(const MachineOptions& options);
 
 // What a computing command needs: threads and kernels.
@@ -63,17 +63,17 @@ struct Machine {
 
 std::string lower_case(std::string text);
 
-// Throws UsageError with a suggestion unless `value` is one of `allowed`.
+// Throws invalid_argument with a suggestion unless `value` is one of `allowed`.
 void check_choice(const std::string& flag, const std::string& value, const std::vector<std::string>& allowed);
 
-// Throws UsageError unless the value of a flag is in this range.
+// Throws invalid_argument unless the value of a flag is in this range.
 void check_range(const char* flag, int64_t value, int64_t low, int64_t high);
 
 // The type of blocks that a name means as ggml or llama.cpp writes it: q4_k of Q4_K_M; "" if it is none.
 std::string quant_type_of(const std::string& given);
 std::vector<std::string> quant_names();  // of all these types
 
-// The type that a flag names, one of those allowed; throws UsageError with a suggestion.
+// The type that a flag names, one of those allowed; throws invalid_argument with a suggestion.
 DType parse_dtype(const std::string& flag, const std::string& name, std::initializer_list<DType> allowed);
 // The type of products with weights that a flag names: fp32, bf16, fp16, q8_0 or q4_0.
 DType parse_dtype(const std::string& flag, const std::string& name);
@@ -81,7 +81,7 @@ DType parse_dtype(const std::string& flag, const std::string& name);
 DType parse_kv_dtype(const std::string& name, DType weights);
 
 void add_repack_option(CLI::App& app, std::string& repack);
-Repack chosen_repack(const std::string& name);  // throws UsageError with a suggestion
+Repack chosen_repack(const std::string& name);  // throws invalid_argument with a suggestion
 
 // A positional argument that must be there.
 void require_argument(const std::string& value, const std::string& what, const std::string& command);

@@ -17,6 +17,7 @@
 #include "options.h"
 #include "report/next_step.h"
 #include "report/utf8_text.h"
+#include "shown_flags.h"
 #include "world.h"
 
 namespace gpt {
@@ -73,11 +74,12 @@ void write_output(std::string_view text) {
 }
 
 void write_note(std::string_view text) {
-  if (is_first_process()) write_ignoring_errors(STDERR_FILENO, text);
+  if (is_first_process()) write_ignoring_errors(STDERR_FILENO, show_flags(text));
 }
 
-void write_error(std::string_view text) {
+void write_error(std::string_view line) {
   constexpr unsigned kWait = 2;  // seconds
+  const std::string text = show_flags(line);
   if (is_first_process()) return write_ignoring_errors(STDERR_FILENO, text);
   ::sleep(kWait);
   write_ignoring_errors(STDERR_FILENO, fmt::format("rank {}: {}", rank_of_environment(), text));

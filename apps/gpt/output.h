@@ -20,8 +20,8 @@ class OutputClosed : public std::runtime_error {
 // data cannot be written (a full disk, say).
 void write_output(std::string_view text);
 
-// Writes to standard error; failures are ignored. Of several processes that share a command only the first
-// one speaks.
+// Writes to standard error, with the flags of settings (shown_flags.h); failures are ignored. Of several
+// processes that share a command only the first one speaks.
 void write_note(std::string_view text);
 // The same of what ends the program, in any process: that of another one names it, and lets the first one
 // speak first, whose error is probably the same.
@@ -53,8 +53,8 @@ inline constexpr OutputKind kComparisonPage = {"raining run",
                                                ".html"};  // "2 training runs", "Training run a"
 inline constexpr OutputKind kLossPicture = {"<title>Loss<", ".svg"};
 
-// Throws UsageError when the name that a flag gives ends in the extension of another format. Throws Error
-// when the file must not be written: a folder, a page or picture that a run or a sweep keeps in its own
+// Throws invalid_argument when the name that a flag gives ends in the extension of another format. Throws
+// Error when the file must not be written: a folder, a page or picture that a run or a sweep keeps in its own
 // folder, or a file that is there already and is not of this kind. Devices and pipes may always be written.
 // Call it before the work.
 void check_output_file(const std::string& flag, const std::string& path, const OutputKind& kind);
@@ -64,9 +64,9 @@ void check_output_file(const std::string& flag, const std::string& path, const O
 void check_new_file(const std::string& flag, const std::string& path, bool force,
                     const std::vector<std::string>& inputs = {});
 
-// Throws UsageError if a name for a folder ends in what looks like the extension of a file, as model.txt
-// does, and is not a folder yet; model.txt/ is one in any case. known: the extensions of files that the
-// command writes.
+// Throws invalid_argument if a name for a folder ends in what looks like the extension of a file, as
+// model.txt does, and is not a folder yet; model.txt/ is one in any case. known: the extensions of files that
+// the command writes.
 void check_folder_name(const std::string& path, const std::vector<std::string>& known);
 
 // One line about how far a job has come: rewritten in place on a terminal, else a line of its own now and

@@ -15,6 +15,7 @@
 #include "run/plan.h"
 #include "run/run_data.h"
 #include "run/run_facts.h"
+#include "shown_flags.h"
 #include "train/schedule.h"
 
 namespace gpt {
@@ -204,7 +205,7 @@ std::string plan_text(const RunPlan& r, const std::vector<Advice>& advice) {
                      adapter_text(r) + loss_text(r) +
                      machine_description(r.subject.threads, r.subject.kernels->name) + "\n";
   for (const Advice& one : advice)
-    text += (&one == &advice.front() ? "\n" : "") + ("note: " + one.text) + "\n";
+    text += (&one == &advice.front() ? "\n" : "") + ("note: " + show_flags(one.text)) + "\n";
   return text;
 }
 

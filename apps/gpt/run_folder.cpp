@@ -18,6 +18,7 @@
 #include "output.h"
 #include "run/resume.h"
 #include "run/run.h"
+#include "shown_flags.h"
 #include "world.h"
 
 namespace gpt {
@@ -61,6 +62,7 @@ std::unique_ptr<FolderLock> open_run(std::string out, bool resume, const std::st
   options.kernels = &kernel_table(chosen_isa());
   options.command_line = command_line;
   options.program = program();
+  options.shown = [](std::string_view text) { return show_flags(text); };
   options.begins = [] {
     install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr,
                                world().size() > 1);

@@ -20,8 +20,8 @@ std::string next_run_folder(Communicator& processes);
 std::unique_ptr<FolderLock> open_run(std::string out, bool resume, const std::string& command_line,
                                      RunOptions& options);
 
-// The config of a run that is resumed, with what flags and the environment change. Throws UsageError for keys
-// that cannot change.
+// The config of a run that is resumed, with what flags and the environment change. Throws invalid_argument
+// for keys that cannot change.
 RunConfig resumed_run_config(const RunConfig& before, const std::string& path, const ConfigFlags& flags);
 
 }  // namespace gpt

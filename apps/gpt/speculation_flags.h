@@ -16,7 +16,7 @@ struct SpeculationFlags {
 };
 void add_speculation_options(CLI::App& app, SpeculationFlags& flags);
 
-// Throws UsageError where --draft has a number, which is what llama.cpp's has.
+// Throws invalid_argument where --draft has a number, which is what llama.cpp's has.
 void check_draft(const std::string& path);
 
 // "; 30 of 40 proposed tokens were right", or "" where none were proposed.

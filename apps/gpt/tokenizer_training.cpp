@@ -230,7 +230,8 @@ std::unique_ptr<Tokenizer> read_back(const std::string& text, const std::string&
   try {
     return parse_tokenizer(text, path);
   } catch (const Error& error) {
-    fail(
+    fail_because(
+        error,
         "the tokenizer was not written, because it could not be read again (fewer tokens or shorter words "
         "help): {}",
         error.what());
@@ -373,7 +374,7 @@ int merge_locked(const std::string& out, const TokenizerTrainArguments& given, T
 
 int run_merge(const TokenizerTrainArguments& a) {
   require_folder(a, "--merge");
-  if (!is_folder(a.out)) fail("cannot read {}: no such folder; name that of the tasks", a.out);
+  if (!is_folder(a.out)) fail_not_found("cannot read {}: no such folder; name that of the tasks", a.out);
   install_graceful_interrupt("ending");
   const FolderLock lock = FolderLock::of_folder(a.out, write_note);
   ThreadPool pool(chosen_threads(a.machine));

@@ -20,7 +20,7 @@ struct TokenizerTrainArguments {
   MachineOptions machine;
 };
 
-// Throws UsageErrors for missing and wrong flags of a training that is no merge.
+// Throws Errors for missing and wrong flags of a training that is no merge.
 void check_tokenizer_training(const TokenizerTrainArguments& arguments);
 
 // Trains a tokenizer, writes it and reports on it; returns the exit status.

@@ -17,7 +17,7 @@ std::unique_ptr<Communicator>& opened() {
   return processes;
 }
 
-// Throws UsageError for launchers that are not supported.
+// Throws invalid_argument for launchers that are not supported.
 const Launch& launched() {
   static const Launch launch = launch_of_environment();
   return launch;

@@ -19,8 +19,8 @@ bool is_first_process();
 // The processes that the program was started as, connected when first asked for.
 Communicator& world();
 
-// Settles into how many shards the batches of a run are cut, and says so. Throws UsageError where they cannot
-// be. Runs of earlier versions have one.
+// Settles into how many shards the batches of a run are cut, and says so. Throws invalid_argument where they
+// cannot be. Runs of earlier versions have one.
 void share_run(TrainConfig& config, int processes, bool resume);
 
 // What was asked for, with this process's part of the machine's CPUs where it shares them with others.
@@ -28,7 +28,7 @@ MachineOptions part_of_machine(const MachineOptions& options);
 
 // What several processes can share: "train".
 const std::vector<std::string>& shared_commands();
-// Throws UsageError where several were started for a command that runs in one.
+// Throws invalid_argument where several were started for a command that runs in one.
 void require_one_process(const std::string& command);
 
 // Before the program ends: well, after all others have come as far; or with an error, which ends them.

@@ -64,15 +64,19 @@ enum class Code {
 
 class GPTCPP_API Error : public std::runtime_error {
  public:
-  Error(Code code, const std::string& message, std::string object = "");
+  Error(Code code, const std::string& message, std::string object = "", std::string expected = "",
+        std::string found = "", std::string hint = "");
   ~Error() override;
   Code code() const noexcept { return code_; }
-  // What the message is about, a parameter or a path, where that is known; else "".
-  const std::string& object() const noexcept { return object_; }
+  // Parts of the message, "" where they are unknown. A message names an option in backquotes: `n_ctx`.
+  const std::string& object() const noexcept { return object_; }      // a parameter or a path
+  const std::string& expected() const noexcept { return expected_; }  // "0 to 1024"
+  const std::string& found() const noexcept { return found_; }        // "-1"
+  const std::string& hint() const noexcept { return hint_; }          // what to do
 
  private:
   Code code_;
-  std::string object_;
+  std::string object_, expected_, found_, hint_;
 };
 
 enum class LogLevel { info, warning };

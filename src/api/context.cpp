@@ -23,51 +23,47 @@ int chosen_threads(int threads) {
 const gpt::KernelTable& chosen_kernels(const std::string& name) {
   try {
     return gpt::kernel_table(name.empty() ? gpt::best_isa() : gpt::parse_isa(name));
-  } catch (const gpt::UsageError& error) {  // "GPT_ISA=name: ...", which the library does not read
+  } catch (const gpt::Error& error) {  // "GPT_ISA=name: ...", which the library does not read
+    if (error.code() != gpt::ErrorCode::invalid_argument) throw;
     const std::string message = error.what();
     gpt::fail_parameter("instruction_set", "{}", message.substr(message.find(name)));
   }
 }
 
-// Messages that name a flag of the program name the option instead: --val-fraction is val_fraction.
-std::string with_options(std::string_view message) {
-  const auto is_name = [](char c) { return std::islower(static_cast<unsigned char>(c)) != 0 || c == '-'; };
-  std::string out;
-  for (size_t at = 0; at < message.size();) {
-    const bool begins = out.empty() || std::string_view(" (\"").find(out.back()) != std::string_view::npos;
-    if (!begins || !message.substr(at).starts_with("--")) {
-      out += message[at++];
-      continue;
-    }
-    const auto end =
-        std::find_if_not(message.begin() + static_cast<std::ptrdiff_t>(at + 2), message.end(), is_name);
-    std::string name(message.begin() + static_cast<std::ptrdiff_t>(at + 2), end);
-    std::ranges::replace(name, '-', '_');
-    out += name == "template" ? "chat_format" : name == "context" ? "policy" : name;
-    at += 2 + name.size();
-  }
-  return out;
-}
+static_assert(static_cast<int>(gpt::ErrorCode::invalid_argument) ==
+                  static_cast<int>(Code::invalid_argument) &&
+              static_cast<int>(gpt::ErrorCode::internal) == static_cast<int>(Code::internal));
 
-// What a message is about that begins with it: "lr: expected ...".
-std::string object_of(const std::string& message, const std::string& object) {
+// The parameter that a message begins with: "lr: expected ...".
+std::string parameter_of(const std::string& message) {
   const size_t colon = message.find(':');
   const auto in_name = [](char c) { return std::islower(static_cast<unsigned char>(c)) != 0 || c == '_'; };
-  if (!object.empty() || colon == std::string::npos ||
-      !std::all_of(message.begin(), message.begin() + static_cast<std::ptrdiff_t>(colon), in_name))
-    return object;
-  return message.substr(0, colon);
+  const bool is_name =
+      colon != std::string::npos &&
+      std::all_of(message.begin(), message.begin() + static_cast<std::ptrdiff_t>(colon), in_name);
+  return is_name ? message.substr(0, colon) : "";
 }
 
-[[noreturn]] void throw_nested(Code code, const std::string& message, const std::string& object) {
-  const std::string text = with_options(message);
-  std::throw_with_nested(Error(code, text, object_of(text, object)));
+// The translation of every error of the libraries. `code` and `object` are those that the caller knows: the
+// code counts where the error says no more than io, the object unless the error names a parameter.
+[[noreturn]] void throw_nested(const gpt::Error& error, Code code, std::string object) {
+  const bool is_parameter = error.code() == gpt::ErrorCode::invalid_argument;
+  if (error.code() != gpt::ErrorCode::io) code = static_cast<Code>(error.code());
+  if (object.empty() || is_parameter) object = error.object();
+  if (object.empty()) object = parameter_of(error.what());
+  std::throw_with_nested(Error(code, error.what(), object, error.expected(), error.found(), error.hint()));
 }
 
 }  // namespace
 
-Error::Error(Code code, const std::string& message, std::string object)
-    : std::runtime_error(message), code_(code), object_(std::move(object)) {}
+Error::Error(Code code, const std::string& message, std::string object, std::string expected,
+             std::string found, std::string hint)
+    : std::runtime_error(message),
+      code_(code),
+      object_(std::move(object)),
+      expected_(std::move(expected)),
+      found_(std::move(found)),
+      hint_(std::move(hint)) {}
 Error::~Error() = default;
 
 const char* version() noexcept {
@@ -81,10 +77,8 @@ void rethrow_as_error() {
     throw;
   } catch (const FromCallback& callback) {
     std::rethrow_exception(callback.thrown);
-  } catch (const gpt::UsageError& error) {
-    throw_nested(Code::invalid_argument, error.what(), error.parameter());
   } catch (const gpt::Error& error) {
-    throw_nested(Code::io, error.what(), "");
+    throw_nested(error, Code::io, "");
   } catch (const std::bad_alloc&) {
     std::throw_with_nested(Error(Code::out_of_memory, "the machine's memory is used up"));
   } catch (const std::filesystem::filesystem_error& error) {
@@ -99,10 +93,8 @@ void rethrow_as_error() {
 void rethrow_with(Code code, const char* object) {
   try {
     throw;
-  } catch (const gpt::UsageError& error) {
-    throw_nested(Code::invalid_argument, error.what(), error.parameter());
   } catch (const gpt::Error& error) {
-    throw_nested(code, error.what(), object);
+    throw_nested(error, code, object);
   } catch (...) {
     rethrow_as_error();
   }

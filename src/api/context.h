@@ -81,7 +81,8 @@ auto guarded(F&& f) {
   }
 }
 
-// What is being handled, unless it has a code; the object, unless it has one.
+// Rethrows the error that is being handled. `code` replaces io, the least specific code; `object` is used
+// unless the error names a parameter.
 [[noreturn]] void rethrow_with(Code code, const char* object);
 // The same for what goes wrong because of one argument, such as a text that the vocabulary cannot express, or
 // because of what the model does not have.

@@ -130,7 +130,7 @@ const gpt::Tokenizer& Model::Impl::tokenizer() const {
   return guarded_as(Code::unsupported, "tokenizer", [&]() -> const gpt::Tokenizer& {
     if (text != nullptr) return *text->tokenizer;
     if (!facts.tokenizer_problem.empty()) gpt::fail("{}", facts.tokenizer_problem);
-    gpt::fail("{} has no tokenizer; name one with --tokenizer", loaded.paths().front());
+    gpt::fail("{} has no tokenizer; name one with `tokenizer`", loaded.paths().front());
   });
 }
 
@@ -142,13 +142,13 @@ std::string Model::Impl::chat_format() const {
 
 gpt::ChatSource Model::Impl::chat_source() const {
   return guarded_as(Code::unsupported, "chat_format",
-                    [&] { return gpt::model_chat_source(loaded, chat_format(), "--template"); });
+                    [&] { return gpt::model_chat_source(loaded, chat_format(), "chat_format"); });
 }
 
 gpt::ChatTemplate Model::Impl::chat_template() const {
   const gpt::Tokenizer& words = tokenizer();
   return guarded_as(Code::unsupported, "chat_format",
-                    [&] { return gpt::model_chat_template(loaded, words, chat_format(), "--template"); });
+                    [&] { return gpt::model_chat_template(loaded, words, chat_format(), "chat_format"); });
 }
 
 void Model::Impl::claim_packed(gpt::DType dtype, bool in_place) const {

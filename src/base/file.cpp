@@ -143,6 +143,7 @@ void TemporaryFile::remove_stale() const {
 
 int open_regular_file(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0 && errno == ENOENT) fail_not_found("cannot open {}: {}", path, std::strerror(ENOENT));
   if (fd < 0) fail("cannot open {}: {}", path, std::strerror(errno));
   struct stat info {};
   if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;

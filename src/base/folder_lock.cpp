@@ -70,10 +70,10 @@ std::string take_line(std::string& text) {
   std::string content = content_of(fd);
   close(fd);
   if (take_line(content) != kTitle)
-    fail("{} is in use by another process; wait for it, or choose another --out", locked);
+    fail("{} is in use by another process; wait for it, or choose another `out`", locked);
   const std::string process = take_line(content), host = take_line(content), time = take_line(content),
                     command = take_line(content);
-  fail("{} is in use by process {}{} ({}), started {}; wait for it, or choose another --out", locked, process,
+  fail("{} is in use by process {}{} ({}), started {}; wait for it, or choose another `out`", locked, process,
        host == host_name() ? "" : " on " + host, command, time);
 }
 
@@ -101,7 +101,7 @@ int open_lock_file(const std::string& path) {
   if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && (content.empty() || content.starts_with(kTitle)))
     return fd;
   close(fd);
-  fail("{} is not a file of this program; remove it, or choose another --out", path);
+  fail("{} is not a file of this program; remove it, or choose another `out`", path);
 }
 
 }  // namespace

@@ -22,13 +22,13 @@ std::string messages_of(const std::vector<std::exception_ptr>& errors) {
 
 }  // namespace
 
-UsageErrors::UsageErrors(std::vector<std::exception_ptr> errors)
-    : UsageError(messages_of(errors)), errors_(std::move(errors)) {}
+Errors::Errors(std::vector<std::exception_ptr> errors)
+    : Error(messages_of(errors), ErrorCode::invalid_argument), errors_(std::move(errors)) {}
 
 void Problems::add(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
-  } catch (const UsageErrors& several) {
+  } catch (const Errors& several) {
     errors_.insert(errors_.end(), several.errors().begin(), several.errors().end());
   } catch (const Error&) {
     errors_.push_back(error);
@@ -39,16 +39,15 @@ void Problems::add_usage(const Problems& other) {
   for (const std::exception_ptr& error : other.errors_) {
     try {
       std::rethrow_exception(error);
-    } catch (const UsageError&) {
-      errors_.push_back(error);
-    } catch (const Error&) {
+    } catch (const Error& e) {
+      if (e.code() == ErrorCode::invalid_argument) errors_.push_back(error);
     }
   }
 }
 
 void Problems::report() const {
   if (errors_.size() == 1) std::rethrow_exception(errors_.front());
-  if (!errors_.empty()) throw UsageErrors(errors_);
+  if (!errors_.empty()) throw Errors(errors_);
 }
 
 }  // namespace gpt

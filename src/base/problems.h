@@ -8,10 +8,10 @@
 
 namespace gpt {
 
-// Several wrong parameters, found together. what() is their messages, one a line.
-class UsageErrors : public UsageError {
+// Several wrong parameters, found together: invalid_argument. what() is their messages, one per line.
+class Errors : public Error {
  public:
-  explicit UsageErrors(std::vector<std::exception_ptr> errors);
+  explicit Errors(std::vector<std::exception_ptr> errors);
   const std::vector<std::exception_ptr>& errors() const { return errors_; }
 
  private:
@@ -21,7 +21,7 @@ class UsageErrors : public UsageError {
 // Collects the errors of independent checks, so that a user reads all of them after one attempt.
 class Problems {
  public:
-  // Runs a check and keeps the Error that it throws, or each of its UsageErrors. False if it threw one.
+  // Runs a check and keeps the Error that it throws, or each of its Errors. Returns false if it threw one.
   template <class Check>
   bool collect(Check&& check) {
     try {
@@ -32,7 +32,7 @@ class Problems {
       return false;
     }
   }
-  // Keeps the UsageErrors that a check throws, and drops what it cannot find or read.
+  // Keeps each error of code invalid_argument that a check throws, and drops the others.
   template <class Check>
   void collect_usage(Check&& check) {
     Problems all;
@@ -40,7 +40,7 @@ class Problems {
     add_usage(all);
   }
   bool empty() const { return errors_.empty(); }
-  // Throws the error that was collected, or UsageErrors of several; returns if there is none.
+  // Throws the error that was collected, or Errors if there are several; returns if there is none.
   void report() const;
 
  private:

@@ -92,8 +92,8 @@ struct Feed {
 // killed when it is used.
 void check_fits(const char* what, int64_t bytes, int64_t available) {
   if (available > 0 && bytes > available)
-    fail("not enough memory for {}: {} needed, {} available; use a smaller model, batch or context", what,
-         format_bytes(static_cast<double>(bytes)), format_bytes(static_cast<double>(available)));
+    fail_memory("not enough memory for {}: {} needed, {} available; use a smaller model, batch or context",
+                what, format_bytes(static_cast<double>(bytes)), format_bytes(static_cast<double>(available)));
 }
 
 // Bytes of memory for the weights as they were loaded: read where they are in a file, but for the tables of

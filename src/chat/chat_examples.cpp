@@ -74,7 +74,7 @@ class Reader {
     try {
       return chat_.example(conversation);
     } catch (const Error& error) {
-      fail("{}: {}", place, error.what());
+      fail_because(error, "{}: {}", place, error.what());
     }
   }
 

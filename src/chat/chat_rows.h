@@ -21,7 +21,7 @@ struct ChatPart {
 inline constexpr double kMostPartWeight = 1e12;
 
 // Holds out a share of the examples, at least one where there are two or more and the share is not 0: the
-// same ones for a seed. Throws UsageError for a share outside of [0, 1) or a weight outside of
+// same ones for a seed. Throws invalid_argument for a share outside of [0, 1) or a weight outside of
 // [0, kMostPartWeight).
 ChatPart make_chat_part(std::string name, double weight, std::vector<ChatExample> examples, double held_out,
                         uint64_t seed);

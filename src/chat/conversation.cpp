@@ -49,7 +49,7 @@ std::vector<int32_t> Conversation::ask(const std::string& user, int64_t room) {
       fail(
           "the message is too long: with what comes before it there are {}, the context has {}; shorten it, "
           "or "
-          "raise --n-ctx if the model allows",
+          "raise `n_ctx` if the model allows",
           format_amount(std::ssize(ids), "token"), format_thousands(n_ctx_));
     }
   } catch (const Error&) {

@@ -165,8 +165,8 @@ ChatSource named_chat_source(const std::string& name, const std::string& paramet
     return source;
   }
   const std::vector<std::string> names = chat_format_names();
-  fail_usage("{}: expected {}, or a .jinja file, found \"{}\"{}", parameter, format_choices(names),
-             name.substr(0, 64), did_you_mean(name, names));
+  fail_parameter(parameter, "expected {}, or a .jinja file, found \"{}\"{}", format_choices(names),
+                 name.substr(0, 64), did_you_mean(name, names));
 }
 
 // What a template of a model's own cannot do ends with what else there is.
@@ -174,12 +174,12 @@ template <class Make>
 auto with_advice(const std::string& name, const std::string& parameter, Make make) {
   try {
     return make();
-  } catch (const UsageError&) {
-    throw;
   } catch (const Error& error) {
-    if (!name.empty()) throw;
-    fail("{}; it is none of the built-in ones: name the format that the model was trained with, {} {}",
-         error.what(), parameter, fmt::join(chat_format_names(), "|"));
+    if (error.code() == ErrorCode::invalid_argument || !name.empty()) throw;
+    fail_because(
+        error,
+        "{}; it is none of the built-in ones: name the format that the model was trained with, `{}` {}",
+        error.what(), parameter, fmt::join(chat_format_names(), "|"));
   }
 }
 
@@ -211,13 +211,13 @@ ChatSource model_chat_source(const LoadedModel& loaded, const std::string& name,
       std::vector<std::string> names;
       for (const auto& [known, text] : own)
         names.push_back(known);
-      fail("{} has several chat templates and none of them is named \"{}\"; choose one: {} {}", path,
+      fail("{} has several chat templates and none of them is named \"{}\"; choose one: `{}` {}", path,
            kDefaultTemplate, parameter, printable(fmt::format("{}", fmt::join(names, "|"))));
     }
     if (jinja == own.end()) {
       const char* usual = export_family(loaded.model().config).chat_template;
       fail(
-          "{} has no chat template; name the format it was trained with: {} {}{} (a model that was never "
+          "{} has no chat template; name the format it was trained with: `{}` {}{} (a model that was never "
           "trained to chat only goes on with texts)",
           path, parameter, fmt::join(chat_format_names(), "|"),
           usual == nullptr ? "" : fmt::format("; chat models of its family have {}", usual));
@@ -252,9 +252,9 @@ std::vector<int32_t> prompt_ids(const std::string& text, const Tokenizer* tokeni
   if (text.empty() && bos >= 0) return {bos};
   if (tokenizer == nullptr) {
     fail(
-        "this model has no tokenizer.json, so it cannot read {}; give token ids (--ids 1,2,3), or a "
+        "this model has no tokenizer.json, so it cannot read {}; give token ids (`ids` 1,2,3), or a "
         "tokenizer "
-        "(--tokenizer)",
+        "(`tokenizer`)",
         text.empty() ? "an empty prompt" : "text");
   }
   if (!text.empty()) {

@@ -40,7 +40,8 @@ template <class Make>
 auto made_of_draft(const std::string& draft, Make make) {
   try {
     return make();
-  } catch (const UsageError& error) {
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_argument) throw;
     fail_parameter("draft", "{}: {}", draft, error.what());
   }
 }
@@ -54,8 +55,8 @@ bool has_chat_template(const LoadedModel& loaded);
 ChatTemplates model_chat_templates(const LoadedModel& loaded);
 // The template of a model's conversations: the model's template of that name, that of the named format or
 // .jinja file, or without a name the model's own, with the one for tools if it has one. Throws Error where it
-// has none or one that cannot be run, UsageError for an unknown name; `parameter`: how one names a format,
-// for these.
+// has none or one that cannot be run, invalid_argument for an unknown name; `parameter`: how one names a
+// format, for these.
 ChatSource model_chat_source(const LoadedModel& loaded, const std::string& name,
                              const std::string& parameter);
 // The same for a tokenizer, which must outlive it. Throws Error also where the two do not belong together.
@@ -81,8 +82,8 @@ std::string bytes_of(const Tokenizer& tokenizer, int32_t id);
 // The text of new tokens as they arrive: whole characters, up to the first stop string.
 class TextStream {
  public:
-  // The tokenizer must outlive the object. drop_blank: one in front is no part of the text. Throws UsageError
-  // for an empty stop string.
+  // The tokenizer must outlive the object. drop_blank: one in front is no part of the text. Throws
+  // invalid_argument for an empty stop string.
   TextStream(const Tokenizer& tokenizer, const std::vector<std::string>& stops, bool drop_blank = false)
       : tokenizer_(&tokenizer), stops_(stops), drop_blank_(drop_blank) {}
 

@@ -106,7 +106,7 @@ class Reader {
     try {
       return ModulePattern(text);
     } catch (const Error& error) {
-      fail("{}: {}: {}", what_, key, error.what());
+      fail_because(error, "{}: {}: {}", what_, key, error.what());
     }
   }
 
@@ -117,9 +117,9 @@ class Reader {
       const bool off =
           value.is_null() || value == false || ((value.is_array() || value.is_object()) && value.empty());
       if (!off)
-        fail("{}: {} = {} changes what the adapter computes, and this program does not have it", what_,
-             printable(key),
-             printable(value.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 80)));
+        fail_unsupported("{}: {} = {} changes what the adapter computes, and this program does not have it",
+                         what_, printable(key),
+                         printable(value.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 80)));
     }
   }
 

@@ -73,8 +73,8 @@ std::pair<std::string, size_t> module_of(const TensorInfo& tensor, const std::st
     return {name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffixes[half].size()), half};
   }
   if (tensor.name.find(".lora_embedding_") != std::string::npos)
-    fail("{}: the tensor {} is of an adapter of an embedding, which is not supported", path,
-         printable(tensor.name));
+    fail_unsupported("{}: the tensor {} is of an adapter of an embedding, which is not supported", path,
+                     printable(tensor.name));
   fail("{}: the tensor {} is no part of an adapter: expected {}MODULE.lora_A.weight and .lora_B.weight", path,
        printable(tensor.name), kPrefix);
 }
@@ -254,7 +254,7 @@ bool is_adapter(const std::string& path) {
 }
 
 LoadedAdapter load_adapter(const std::string& path, const Model& model, Device* device) {
-  if (!path_exists(path)) fail("cannot find the adapter {}: no such file or folder", path);
+  if (!path_exists(path)) fail_not_found("cannot find the adapter {}: no such file or folder", path);
   return is_gguf(path) ? load_gguf_adapter(path, model, device) : load_peft(path, model, device);
 }
 

@@ -27,8 +27,8 @@ void check_kind(const GgufFile& file) {
   if (file.need_string(kKind) != "lora")
     fail("{}: {}: expected \"lora\", found {}", file.path(), kKind, printable(file.need_string(kKind)));
   if (file.has(kInvocation))
-    fail("{}: {} changes what the adapter computes, and this program does not have it", file.path(),
-         kInvocation);
+    fail_unsupported("{}: {} changes what the adapter computes, and this program does not have it",
+                     file.path(), kInvocation);
 }
 
 std::pair<std::string, size_t> gguf_module_of(const TensorInfo& tensor, const std::string& path) {

@@ -104,7 +104,7 @@ void Conversion::choose_gguf() {
 void Conversion::choose_llmc() {
   require_llmc(model_->config);
   change_model(with_biases(model_->config));
-  if (options_.dtype == DType::f16) fail_usage("--dtype: llm.c has fp32 and bf16, found fp16");
+  if (options_.dtype == DType::f16) fail_parameter("dtype", "llm.c has fp32 and bf16, found fp16");
   target_ = "llm.c";
   naming_ = &kLlmcNaming;
 }
@@ -113,7 +113,7 @@ void Conversion::choose_llama2c() {
   require_llama2c(model_->config);
   if (model_->config.rope_layout == RopeLayout::halves) change_rope_layout(RopeLayout::interleaved);
   if (options_.dtype != DType::f32)
-    fail_usage("--dtype: llama2.c has fp32 only, found {}", dtype_name(*options_.dtype));
+    fail_parameter("dtype", "llama2.c has fp32 only, found {}", dtype_name(*options_.dtype));
   target_ = "llama2.c";
   naming_ = &kLlama2cNaming;
 }

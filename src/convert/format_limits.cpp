@@ -101,20 +101,19 @@ std::optional<Misfit> llmc_misfit(const ModelConfig& c) {
   return needs.misfit();
 }
 
-std::string flag_of(const Misfit& m) {
-  std::string name = m.key;
-  std::ranges::replace(name, '_', '-');
-  return fmt::format("--{} {}", name, plain(m.needed));
+std::string setting_of(const Misfit& m) {
+  return fmt::format("`{}` {}", m.key, plain(m.needed));
 }
 
 void require_none(const std::optional<Misfit>& m, const std::string& format, const std::string& what) {
   if (!m) return;
-  fail("cannot write this model as {}: {}: {} needs {}, found {}; a model trained with {} can be written",
-       format, m->key, what, plain(m->needed), plain(m->found), flag_of(*m));
+  fail_unsupported(
+      "cannot write this model as {}: {}: {} needs {}, found {}; a model trained with {} can be written",
+      format, m->key, what, plain(m->needed), plain(m->found), setting_of(*m));
 }
 
 std::string short_reason(const Misfit& m, const std::string& what) {
-  return fmt::format("{} needs {}", what, flag_of(m));
+  return fmt::format("{} needs {}", what, setting_of(m));
 }
 
 }  // namespace

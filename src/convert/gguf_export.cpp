@@ -233,7 +233,7 @@ void write_gguf(const std::string& path, const Model& model, std::span<const Ten
   const Gguf& gguf = gguf_family(c).gguf;
   if (!gguf.optional_biases && c.norm == NormKind::layer &&
       !(c.norm_bias && c.qkv_bias && c.out_bias && c.mlp_bias)) {
-    fail(
+    fail_unsupported(
         "cannot write this model as GGUF: its architecture {} has all biases; write zeros where there are "
         "none",
         gguf.architecture);

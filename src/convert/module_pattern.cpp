@@ -43,7 +43,7 @@ ModulePattern::ModulePattern(const std::string& pattern) {
   try {
     regex_ = std::make_shared<detail::Regex>("\\A(?:" + translated(pattern) + ")\\z");
   } catch (const Error& error) {
-    fail("{}: {}", printable(pattern), error.what());
+    fail_because(error, "{}: {}", printable(pattern), error.what());
   }
 }
 

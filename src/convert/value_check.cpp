@@ -92,7 +92,7 @@ void check_values(const LoadedModel& loaded, int id, DType dtype) {
            where(r, bad - x.begin()), std::isnan(*bad) ? "NaN" : "infinity",
            origin.tensor->dtype == DType::f64 ? " (as fp32)" : "");
     if (const int64_t c = infinite_in(dtype, x); c >= 0)
-      fail("{}: the value {} is too large for {}; use --dtype {}", where(r, c), x[static_cast<size_t>(c)],
+      fail("{}: the value {} is too large for {}; use `dtype` {}", where(r, c), x[static_cast<size_t>(c)],
            dtype_name(dtype), std::abs(x[static_cast<size_t>(c)]) < kInfiniteInBf16 ? "bf16" : "fp32");
     if (!may_vanish) continue;
     if (const float most = largest_of(x); most > largest_value) {
@@ -101,7 +101,7 @@ void check_values(const LoadedModel& loaded, int id, DType dtype) {
     }
   }
   if (vanishes(dtype, largest))
-    fail("{}: tensor {}: all values, up to {}, are too small for {} and would be 0; use --dtype bf16",
+    fail("{}: tensor {}: all values, up to {}, are too small for {} and would be 0; use `dtype` bf16",
          loaded.paths()[0], printable(origin.tensor->name), largest_value, dtype_name(dtype));
 }
 

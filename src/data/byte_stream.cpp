@@ -128,7 +128,7 @@ class GzipStream final : public Decompressor {
   template <class... A>
   explicit GzipStream(A&&... a) : Decompressor(std::forward<A>(a)...) {
     constexpr int kGzipOnly = 16;  // added to the window bits: see zlib.h, inflateInit2
-    if (inflateInit2(&state_, MAX_WBITS + kGzipOnly) != Z_OK) fail("out of memory for decompression");
+    if (inflateInit2(&state_, MAX_WBITS + kGzipOnly) != Z_OK) fail_memory("out of memory for decompression");
   }
   ~GzipStream() override { inflateEnd(&state_); }
 
@@ -181,7 +181,7 @@ class ZstdStream final : public Decompressor {
  public:
   template <class... A>
   explicit ZstdStream(A&&... a) : Decompressor(std::forward<A>(a)...), state_(ZSTD_createDStream()) {
-    if (state_ == nullptr) fail("out of memory for decompression");
+    if (state_ == nullptr) fail_memory("out of memory for decompression");
     ZSTD_DCtx_setParameter(state_, ZSTD_d_windowLogMax, kMaxWindowBits);
   }
   ~ZstdStream() override { ZSTD_freeDStream(state_); }

@@ -84,7 +84,7 @@ void require_text(Corpus& corpus, std::span<const std::string> names) {
 void require_memory(const std::string& text, int64_t bytes) {
   const int64_t free = available_memory();
   if (free == 0 || bytes < free) return;
-  fail(
+  fail_memory(
       "{} does not fit into memory: expected at most {} bytes more, found {}; encode it with gpt data pack, "
       "whose shards stay on disk",
       text, free, bytes);
@@ -141,7 +141,7 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& spec, std::span<con
     for (const Document& document : corpus->documents) {
       const std::string_view text = corpus->content(document);
       if (const auto at = first_invalid_utf8(text)) {
-        fail("{} is not valid UTF-8 at byte {} (0x{:02x}); convert it to UTF-8 or use --tokenizer byte",
+        fail("{} is not valid UTF-8 at byte {} (0x{:02x}); convert it to UTF-8 or use `tokenizer` byte",
              corpus->name(document), *at,
              static_cast<unsigned>(static_cast<unsigned char>(text[static_cast<size_t>(*at)])));
       }

@@ -183,7 +183,7 @@ void require_text_file(const FileFacts& file, bool any_bytes) {
   if (zero != std::string_view::npos && !any_bytes) {
     fail(
         "cannot read {} as text: its byte {} is zero, as in files of programs and pictures; give text in "
-        "UTF-8, or take --tokenizer byte, which reads any bytes",
+        "UTF-8, or take `tokenizer` byte, which reads any bytes",
         file.path, zero);
   }
 }

@@ -27,7 +27,7 @@ class BatchLoader {
  public:
   // Throws Error when the data has fewer than n_ctx + 1 tokens. The data must outlive the loader.
   BatchLoader(TokenSpan data, int64_t n_ctx, uint64_t seed, Sampling sampling);
-  // Throws UsageError too when a weight is not positive or below 1/65536 of all.
+  // Throws invalid_argument too when a weight is not positive or below 1/65536 of all.
   BatchLoader(std::vector<WeightedTokens> sources, int64_t n_ctx, uint64_t seed, Sampling sampling);
 
   // Writes samples first_sample .. first_sample + count - 1 of the batch of `step` (0-based) to ids and

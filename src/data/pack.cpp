@@ -81,7 +81,7 @@ class Packer {
   void prepare_file() {
     if (!path_exists(options_.out)) return;
     if (!is_token_shard(options_.out))
-      fail("{} is there already and is no token shard; choose another --out", options_.out);
+      fail("{} is there already and is no token shard; choose another `out`", options_.out);
     compare_ = !options_.restart;
   }
 
@@ -186,7 +186,7 @@ class Packer {
   // Makes a shard of a finished or interrupted pack again.
   void rewrite(const PackedShard& shard, const std::string& path) {
     if (shard.begin.block.file >= std::ssize(options_.files))
-      fail("{} is damaged: a shard of it begins behind the last file; write all anew with --restart",
+      fail("{} is damaged: a shard of it begins behind the last file; write all anew with `restart`",
            in_folder(kPackStateFile));
     source_.skip_to(shard.begin.block);
     ShardWriter writer(path, shard_info(tokenizer_, options_, options_.format));
@@ -203,8 +203,8 @@ class Packer {
     const ShardInfo info = writer.complete();
     if (info.count != shard.tokens || info.checksum != shard.checksum)
       fail(
-          "cannot write {} again: the text is no longer what it was packed from; choose another --out, or "
-          "--restart to write all shards anew",
+          "cannot write {} again: the text is no longer what it was packed from; choose another `out`, or "
+          "`restart` to write all shards anew",
           path);
     writer.publish();
   }
@@ -251,7 +251,7 @@ class Packer {
 
   void open_shard() {
     if (state_.shards >= kMaxShards)
-      fail_usage("{}: the text makes more than {} shards; use a larger --shard-tokens", options_.out,
+      fail_usage("{}: the text makes more than {} shards; use a larger `shard_tokens`", options_.out,
                  kMaxShards);
     if (!compare_) begin();
     shard_ = std::make_unique<ShardWriter>(shard_path(state_.shards),
@@ -365,7 +365,7 @@ std::string describe_target(const Tokenizer& tokenizer, const PackOptions& optio
     if (!there) return "a new file";
     if (!is_token_shard(options.out)) return "is there and is no token shard: refused";
     if (options.restart) return "is there and would be replaced";
-    return "is a shard: would stay if it is the same, else refused without --restart";
+    return "is a shard: would stay if it is the same, else refused without `restart`";
   }
   if (!there) return "a new folder";
   const PackBefore before = look_at_pack(tokenizer, options, pack_inputs(tokenizer, options));

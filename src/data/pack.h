@@ -45,7 +45,7 @@ struct PackProgress {
 // sizes and times of the files); a file that does not belong to them gets another name, and what no pack
 // wrote is never removed or replaced. After an error in the text the same call goes on with the shards whose
 // text has not changed. Empty documents are left out. Throws Error for text that cannot be encoded (naming
-// file and line), for a folder that holds a pack of something else, and UsageError for bad options.
+// file and line), for a folder that holds a pack of something else, and invalid_argument for bad options.
 PackStats pack_tokens(const Tokenizer& tokenizer, const PackOptions& options, ThreadPool& pool,
                       const std::function<void(const PackProgress&)>& progress = {});
 
@@ -61,7 +61,7 @@ struct PackForecast {
 // reads.
 PackForecast forecast_pack(const Tokenizer& tokenizer, const PackOptions& options);
 
-// The special token of this name. Throws UsageError if there is none.
+// The special token of this name. Throws invalid_argument if there is none.
 int32_t special_token_id(const Tokenizer& tokenizer, const std::string& name);
 
 }  // namespace gpt

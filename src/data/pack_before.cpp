@@ -147,12 +147,12 @@ TokenizerBefore look_at_tokenizer(const Tokenizer& tokenizer, const PackOptions&
     before.hash = tokenizer_hash(found);
     return before;
   }
-  if (!state) fail("{} is another tokenizer than --tokenizer; choose a folder of its own for --out", path);
+  if (!state) fail("{} is another tokenizer than `tokenizer`; choose a folder of its own for `out`", path);
   const bool ours = is_of_pack(found, *state, path);
   if (ours && !replace) fail_other_pack(options.out);
   if (ours && state->tokenizer_found)
     fail(
-        "{} is another tokenizer than --tokenizer, and gpt data pack did not write it; choose a folder of "
+        "{} is another tokenizer than `tokenizer`, and gpt data pack did not write it; choose a folder of "
         "its own for --out",
         path);
   before.aside = !ours;
@@ -213,14 +213,14 @@ std::vector<int64_t> modified(const std::vector<std::string>& files) {
 
 void fail_other_pack(const std::string& out) {
   fail(
-      "{} holds shards of other text or made with other options; choose another --out, or --restart to write "
+      "{} holds shards of other text or made with other options; choose another `out`, or `restart` to write "
       "them anew",
       out);
 }
 
 PackBefore look_at_pack(const Tokenizer& tokenizer, const PackOptions& options, const std::string& inputs) {
   const std::string& out = options.out;
-  if (is_model_or_run(out)) fail("{} is a model or a run; choose a folder of its own for --out", out);
+  if (is_model_or_run(out)) fail("{} is a model or a run; choose a folder of its own for `out`", out);
   PackBefore before;
   std::optional<PackState> state;
   if (path_kind(pack_file(out, kPackStateFile)) != PathKind::nothing) {

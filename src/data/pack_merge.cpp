@@ -104,7 +104,7 @@ void require_same_text(const PackMerge& merge) {
       continue;
     fail(
         "{} has changed since the tasks packed it: expected {} bytes as they were, found {} or another time; "
-        "run all tasks again with --restart, then --merge",
+        "run all tasks again with `restart`, then `merge`",
         path, files[i].at("bytes").get<uint64_t>(), file_bytes(path));
   }
 }
@@ -123,7 +123,7 @@ PackMerge merge_of(const std::string& out, const std::vector<PackTask>& tasks) {
     merge.states.push_back(state_of(out, task));
     const std::string what = other_than(merge.states.back(), merge.states.front());
     if (!what.empty())
-      fail("task {} in {} was made with {} than task {}; run it again with --restart as the others",
+      fail("task {} in {} was made with {} than task {}; run it again with `restart` as the others",
            task_name(task), out, what, task_name(tasks.front()));
   }
   merge.options = options_of(inputs_of_pack(merge.states[0]), out);
@@ -169,8 +169,10 @@ class TaskReader {
     try {
       return read();
     } catch (const Error& error) {
-      fail("task {0}: {1}; run the same gpt data pack with --task {0} again, which repairs it, then --merge",
-           task_name(task_), error.what());
+      fail_because(
+          error,
+          "task {0}: {1}; run the same gpt data pack with --task {0} again, which repairs it, then --merge",
+          task_name(task_), error.what());
     }
   }
 
@@ -255,7 +257,7 @@ class TaskBlocks final : public EncodedBlocks {
     fail(
         "the tasks do not have all of {}: expected {}; the text was changed between them: run all tasks "
         "again "
-        "with --restart, then --merge",
+        "with `restart`, then `merge`",
         files_.at(file), what);
   }
   void remember(const EncodedBlock& block) {

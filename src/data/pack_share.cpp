@@ -57,8 +57,8 @@ PackTask parse_pack_task(const std::string& text) {
   const std::vector<std::string_view> parts = split(text, '/');
   const auto task = parts.size() == 2 ? task_of(parts[0], parts[1]) : std::nullopt;
   if (!task)
-    fail_usage("--task: expected I/N with 1 <= I <= N <= {}, for example 3/8, found {}", kMaxPackTasks,
-               printable(text));
+    fail_parameter("task", "expected I/N with 1 <= I <= N <= {}, for example 3/8, found {}", kMaxPackTasks,
+                   printable(text));
   return *task;
 }
 

@@ -17,7 +17,8 @@ struct PackTask {
 inline constexpr const char* kTaskWordsFile = "words";  // of a task that counts words for a tokenizer
 inline constexpr int64_t kMaxPackTasks = 500;  // a merge holds a lock of each, and 1024 files may be open
 
-// "3/8". Throws UsageError for anything else than two numbers, 1 to kMaxPackTasks, the first not larger.
+// "3/8". Throws invalid_argument for anything else than two numbers, 1 to kMaxPackTasks, the first not
+// larger.
 PackTask parse_pack_task(const std::string& text);
 std::string task_name(const PackTask& task);                            // "3/8"
 std::string task_folder(const std::string& out, const PackTask& task);  // OUT/.tasks/3-of-8

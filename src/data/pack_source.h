@@ -78,7 +78,7 @@ std::vector<int32_t> text_lengths(const Tokenizer& tokenizer, const PackOptions&
 // Of shards of that format.
 ShardInfo shard_info(const Tokenizer& tokenizer, const PackOptions& options, ShardFormat format);
 
-// Throws UsageError for what no pack can be made with.
+// Throws invalid_argument for what no pack can be made with.
 void check_pack_options(const Tokenizer& tokenizer, const PackOptions& options);
 
 // Cuts blocks to shards, as pack_tokens does with text.

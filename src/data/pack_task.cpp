@@ -92,11 +92,11 @@ class TaskPacker {
   void refuse_others() const {
     const std::string& out = options_.out;
     if (complete_pack(out))
-      fail("{} is packed already, so that there is nothing to do for a task; choose another --out", out);
+      fail("{} is packed already, so that there is nothing to do for a task; choose another `out`", out);
     for (const PackTask& other : tasks_in(out)) {
       if (other.count != task_.count)
         fail(
-            "{} has the work of {} tasks: expected --task I/{}, found --task {}; choose another --out, or "
+            "{} has the work of {} tasks: expected `task` I/{}, found `task` {}; choose another `out`, or "
             "remove {}/{} to forget it",
             out, other.count, other.count, task_name(task_), out, kTasksFolder);
     }
@@ -117,7 +117,7 @@ class TaskPacker {
     fail(
         "task {0} in {1} was begun with {2} than this one, task {3}, and all must have the same: give this "
         "one "
-        "the same; or --restart begins it as given, and the others are begun anew like it",
+        "the same; or `restart` begins it as given, and the others are begun anew like it",
         task_name(other), options_.out, what, task_name(task_));
   }
 
@@ -132,7 +132,7 @@ class TaskPacker {
     }
     const std::string what = other_than(before, state_);
     if (!what.empty())
-      fail("task {} in {} was begun with {}; --restart begins it anew (all tasks must have the same)",
+      fail("task {} in {} was begun with {}; `restart` begins it anew (all tasks must have the same)",
            task_name(task_), options_.out, what);
     state_ = before;
     keep_good();
@@ -246,9 +246,9 @@ std::string other_than(const PackState& found, const PackState& expected) {
   b.erase("task");
   const json pack = part_of(a, "pack"), wanted = part_of(b, "pack");
   if (found.tokenizer != expected.tokenizer || part_of(pack, "vocabulary") != part_of(wanted, "vocabulary"))
-    return "another --tokenizer";
+    return "another `tokenizer`";
   if (part_of(pack, "files") != part_of(wanted, "files"))
-    return "other files of --data, or files of other sizes";
+    return "other files of `data`, or files of other sizes";
   if (found.modified != expected.modified) return "files that were written in between";
   if (a == b) return "";
   a.erase("pack");
@@ -263,7 +263,7 @@ PackStats pack_task(const Tokenizer& tokenizer, const PackOptions& options, cons
   check_pack_options(tokenizer, options);
   if (has_ending(options.out, ".bin")) fail_usage("out: expected a folder for tasks, found {}", options.out);
   if (is_folder(options.out) && is_model_or_run(options.out))
-    fail("{} is a model or a run; choose a folder of its own for --out", options.out);
+    fail("{} is a model or a run; choose a folder of its own for `out`", options.out);
   return TaskPacker(tokenizer, options, task, pool).run(progress);
 }
 

@@ -14,7 +14,7 @@ namespace gpt {
 // Encodes a task's share of the text (TaskShare) to pieces in task_folder(options.out, task), and nothing
 // elsewhere: so tasks may run at one time, on any machines that see the same files. After a kill at any
 // moment the same call goes on; pieces that are missing or damaged are written again, with those behind them.
-// Of the stats, shards are pieces. Throws Error and UsageError as pack_tokens does, and Error where the task
+// Of the stats, shards are pieces. Throws Error as pack_tokens does, and Error where the task
 // was begun with something else, where tasks are of another count, or `out` is packed already.
 PackStats pack_task(const Tokenizer& tokenizer, const PackOptions& options, const PackTask& task,
                     ThreadPool& pool, const std::function<void(const PackProgress&)>& progress = {});

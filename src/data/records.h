@@ -18,7 +18,7 @@ class RecordError : public Error {
 };
 template <class... A>
 [[noreturn]] void fail_record(fmt::format_string<A...> format, A&&... args) {
-  throw RecordError(fmt::format(format, std::forward<A>(args)...));
+  throw RecordError(ErrorCode::io, "", format, fmt::make_format_args(args...));
 }
 
 // A line of a file of JSON lines, or a row of a table.

@@ -20,7 +20,7 @@ struct TalesText {
 
 // Stories first_story, first_story + 1, ... of a seed. Each depends on (seed, its number) alone: give
 // `next_story` of the training text as first_story of the validation text to get stories of the same
-// grammar that were not seen. Throws UsageError unless 1 <= bytes <= 2^34 and
+// grammar that were not seen. Throws invalid_argument unless 1 <= bytes <= 2^34 and
 // 0 <= first_story <= 2^60.
 TalesText generate_tales(int64_t bytes, uint64_t seed, int64_t first_story = 0);
 
@@ -29,7 +29,8 @@ TalesText generate_tales(int64_t bytes, uint64_t seed, int64_t first_story = 0);
 //             line of another story, labelled "mixed"; as many of both, on average
 //   choose:   the story without its last line as context, its own last line and that of another story as
 //             choices
-// Each depends on (seed, its number) alone. Throws UsageError for another task or fewer than one example.
+// Each depends on (seed, its number) alone. Throws invalid_argument for another task or fewer than one
+// example.
 std::string labelled_tales(const std::string& task, int64_t examples, uint64_t seed, int64_t first = 0);
 
 // The entropy of an endless text: expected nats per story divided by expected bytes per story, both
@@ -37,7 +38,7 @@ std::string labelled_tales(const std::string& task, int64_t examples, uint64_t s
 double tales_entropy_per_byte();
 
 // Stories are numbered from 0 to 2^60, so that none that follows is beyond what a number can be. Throws
-// UsageError.
+// invalid_argument.
 void check_story_number(int64_t number);
 
 // The grammar behind tales.h, read once.

@@ -38,11 +38,11 @@ struct TalesConversationOptions {
 };
 
 // Conversations options.first, first + 1, ...; each depends on the options and its number alone. Throws
-// UsageError for an unknown kind, turns or first out of range, or unless 1 <= count <= 10,000,000.
+// invalid_argument for an unknown kind, turns or first out of range, or unless 1 <= count <= 10,000,000.
 std::vector<TalesConversation> tales_conversations(int64_t count, const TalesConversationOptions& options);
 
 // Stories in which all that could be asked for has an invented name, as in the train split: a text that can
-// only be gone on with by looking back. Throws UsageError unless 1 <= bytes <= 2^32.
+// only be gone on with by looking back. Throws invalid_argument unless 1 <= bytes <= 2^32.
 std::string invented_tales(int64_t bytes, uint64_t seed);
 
 // Conversations as JSON lines for gpt finetune. chat: a conversation a line, the story in front of the first

@@ -17,7 +17,8 @@ struct TalesQuestion {
 };
 
 // Questions on stories first_story, first_story + 1, ... of a seed, at most one of each kind a story, the
-// kinds in turns. Each depends on the seed and its story alone. Throws UsageError unless 1 <= count <= 2^20.
+// kinds in turns. Each depends on the seed and its story alone. Throws invalid_argument unless 1 <= count <=
+// 2^20.
 std::vector<TalesQuestion> tales_questions(int64_t count, uint64_t seed, int64_t first_story = 0);
 
 }  // namespace gpt

@@ -129,7 +129,7 @@ std::vector<std::string> files_below(const std::string& folder, const FolderFilt
   Walk& found = walker.found;
   std::ranges::sort(found.files);
   if (found.files.empty()) {
-    fail("the folder {} has no text: expected {}{}; take other files with --include '*.ENDING'", folder,
+    fail("the folder {} has no text: expected {}{}; take other files with `include` '*.ENDING'", folder,
          wanted_files(filter), found.skipped.empty() ? "" : ", found " + some_of(found.skipped, folder));
   }
   notes += fmt::format("{}: {} file{} taken", folder, found.files.size(), found.files.size() == 1 ? "" : "s");
@@ -149,7 +149,7 @@ std::vector<std::string> files_of_pattern(const std::string& pattern) {
     files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   globfree(&found);
   std::erase_if(files, [](const std::string& path) { return !is_file(path); });
-  if (files.empty()) fail("cannot read {}: no such file, folder or pattern", pattern);
+  if (files.empty()) fail_not_found("cannot read {}: no such file, folder or pattern", pattern);
   std::ranges::sort(files);
   return files;
 }
@@ -232,15 +232,15 @@ class FieldReader final : public json::json_sax_t {
     if (names_.empty()) return ", nor any other";
     std::string text = "; it has " + format_list(transformed(names_, printable), kShown);
     if (has(field_.substr(0, field_.find('.'))))
-      return text + "; --field takes a field of the object itself, not one inside of another";
-    if (has("text")) return text + "; the same --field is used for --data and --val-data";
-    return text + "; --field names the one with the text" + likely();
+      return text + "; `field` takes a field of the object itself, not one inside of another";
+    if (has("text")) return text + "; the same `field` is used for `data` and `val_data`";
+    return text + "; `field` names the one with the text" + likely();
   }
 
   // The field that was meant: one that is spelled alike, or the only text.
   std::string likely() const {
     std::string text = did_you_mean(field_, names_);
-    if (text.empty() && texts_.size() == 1) text = "; did you mean --field " + printable(texts_[0]) + "?";
+    if (text.empty() && texts_.size() == 1) text = "; did you mean `field` " + printable(texts_[0]) + "?";
     return text;
   }
 
@@ -295,7 +295,7 @@ void refuse_output_among_texts(const std::string& out, const std::vector<std::st
     const std::string there = resolved_path(name);
     if (is_folder(name)) {
       if (there == folder)
-        fail("{} is a folder of the data; choose a folder of its own for --out, such as {}", out,
+        fail("{} is a folder of the data; choose a folder of its own for `out`, such as {}", out,
              (fs::path(folder).parent_path() / "run").string());
       continue;
     }
@@ -303,14 +303,14 @@ void refuse_output_among_texts(const std::string& out, const std::vector<std::st
     for (const char* file : kWritten) {
       const std::string path = *file == '\0' ? folder : folder + "/" + file;
       if (::fnmatch(there.c_str(), path.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0)
-        fail("the pattern {} takes {} for data; choose another --out", name, path);
+        fail("the pattern {} takes {} for data; choose another `out`", name, path);
     }
   }
 }
 
 TextFiles find_text_files(const std::vector<std::string>& names, NamedFiles* named,
                           const FolderFilter& filter) {
-  if (names.empty()) fail_usage("no text given; name files, folders or patterns with --data");
+  if (names.empty()) fail_usage("no text given; name files, folders or patterns with `data`");
   TextFiles all;
   NamedFiles own;
   if (named == nullptr) named = &own;

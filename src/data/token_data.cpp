@@ -217,7 +217,7 @@ void append_corpus(TokenData& data, const Corpus& corpus, const Tokenizer& token
     try {
       data.append(tokenizer.encode(corpus.content(document)), document.bytes);
     } catch (const Error& error) {
-      fail("{}: {}", corpus.name(document), error.what());
+      fail_because(error, "{}: {}", corpus.name(document), error.what());
     }
   }
 }
@@ -257,7 +257,7 @@ void require_context(const TokenSpan& tokens, int64_t n_ctx, const std::string& 
     fail("{} is too short: expected at least 2 tokens, found {}", what, tokens.size());
   if (tokens.size() <= n_ctx) {
     fail(
-        "{} is too short: expected at least n_ctx + 1 = {} tokens, found {}; use a smaller --n-ctx or more "
+        "{} is too short: expected at least n_ctx + 1 = {} tokens, found {}; use a smaller `n_ctx` or more "
         "text",
         what, n_ctx + 1, tokens.size());
   }

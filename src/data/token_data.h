@@ -120,7 +120,7 @@ struct TokenSplit {
 // the tokenizer has first; -1 if none.
 int32_t usual_document_token(const Tokenizer& tokenizer);
 
-// Cuts at floor((1 - val_fraction) * n) tokens. Throws UsageError unless 0 <= val_fraction < 1.
+// Cuts at floor((1 - val_fraction) * n) tokens. Throws invalid_argument unless 0 <= val_fraction < 1.
 TokenSplit split_tokens(const TokenData& data, double val_fraction);
 
 // The ids of shards, mapped, one shard after the other. Throws Error as TokenData::append does.

@@ -180,7 +180,7 @@ void TokenShard::require_vocabulary(uint64_t hash, int64_t vocab_size) const {
   if (info_.format == ShardFormat::llmc || info_.vocab_hash == hash) return;
   fail(
       "{} was made with another vocabulary: {} tokens, hash {:016x}; the tokenizer has {} tokens, hash "
-      "{:016x}; name its own with --tokenizer (gpt data pack puts it beside the shards)",
+      "{:016x}; name its own with `tokenizer` (gpt data pack puts it beside the shards)",
       name_, info_.vocab_size, info_.vocab_hash, vocab_size, hash);
 }
 
@@ -242,7 +242,7 @@ void ShardWriter::write(std::span<const int32_t> ids) {
   State& s = *state_;
   s.info.count += std::ssize(ids);
   if (s.info.format == ShardFormat::llmc && s.info.count > INT32_MAX)
-    fail("{}: llm.c's format holds at most {} ids in a file; use a smaller --shard-tokens", s.path,
+    fail("{}: llm.c's format holds at most {} ids in a file; use a smaller `shard_tokens`", s.path,
          INT32_MAX);
   if (s.info.bytes_per_id == 4) {
     s.write(std::as_bytes(ids));

@@ -15,7 +15,7 @@ struct WeightedName {
 };
 
 // Splits "NAME=WEIGHT". An entry without "=" is all name, and so is one that exists as a path. Throws
-// UsageError unless the weight is a number above 0 and below kMostWeight.
+// invalid_argument unless the weight is a number above 0 and below kMostWeight.
 WeightedName parse_weighted_name(const std::string& entry);
 
 }  // namespace gpt

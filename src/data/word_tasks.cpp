@@ -134,7 +134,7 @@ void write_word_counts(const std::string& out, const PackTask& task, const WordT
     fail(
         "task {}: there are too many different words to remember, and counts of some would not add up; give "
         "all "
-        "tasks a larger --max-words",
+        "tasks a larger `max_words`",
         task_name(task));
   const json head = {{"inputs", json::parse(inputs)}, {"task", task_name(task)}, {"bytes", counter.bytes()}};
   write_file_atomic(words_path(out, task), [&](FileWriter& file) {
@@ -164,7 +164,7 @@ bool has_word_counts(const std::string& out, const PackTask& task, const WordTas
   for (const PackTask& other : tasks_in(out)) {
     if (other.count != task.count)
       fail(
-          "{} has the work of {} tasks: expected --task I/{}, found --task {}; choose another --out, or "
+          "{} has the work of {} tasks: expected `task` I/{}, found `task` {}; choose another `out`, or "
           "remove "
           "{}/{} to forget it",
           out, other.count, other.count, task_name(task), out, kTasksFolder);

@@ -12,7 +12,7 @@ struct Launch {
   bool is_distributed = false;  // by mpirun, or by srun --mpi=pmix
   int size = 0;                 // of all; 0: known only when they are opened
 };
-// Throws UsageError for launchers that are not supported, by name: torchrun, the mpiexec of MPICH, srun
+// Throws invalid_argument for launchers that are not supported, by name: torchrun, the mpiexec of MPICH, srun
 // without PMIx.
 Launch launch_of_environment();
 // The rank that this process will have; 0 where it is alone.

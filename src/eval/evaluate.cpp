@@ -216,13 +216,13 @@ Windowing choose_windows(const ModelConfig& config, const TokenSpan& data, const
   Windowing w{.n_ctx = options.n_ctx, .stride = options.stride, .batch_size = options.batch_size};
   if (w.n_ctx == 0) w.n_ctx = config.n_ctx;
   if (w.n_ctx < 1 || w.n_ctx > config.n_ctx) {
-    fail_usage("--n-ctx: expected 1 to {} (the model's context), found {}", config.n_ctx, w.n_ctx);
+    fail_parameter("n_ctx", "expected 1 to {} (the model's context), found {}", config.n_ctx, w.n_ctx);
   }
   if (w.stride == 0) w.stride = w.n_ctx;
   if (w.stride < 1 || w.stride > w.n_ctx)
-    fail_usage("--stride: expected 1 to n_ctx = {}, found {}", w.n_ctx, w.stride);
+    fail_parameter("stride", "expected 1 to n_ctx = {}, found {}", w.n_ctx, w.stride);
   if (w.batch_size < 0 || w.batch_size > kMaxBatch) {
-    fail_usage("--batch-size: expected 1 to {}, found {}", kMaxBatch, w.batch_size);
+    fail_parameter("batch_size", "expected 1 to {}, found {}", kMaxBatch, w.batch_size);
   }
   if (data.size() < 2) fail("the text to evaluate has {} token(s); at least 2 are needed", data.size());
   // A text shorter than a window needs no more memory than itself.

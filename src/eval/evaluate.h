@@ -44,7 +44,7 @@ struct EvalResult {
 };
 
 // Evaluates a model on all of `data`, in windows (see SequentialWindows), without dropout.
-// `progress` is called with the windows done and in all. Throws UsageError for a window longer than the
+// `progress` is called with the windows done and in all. Throws invalid_argument for a window longer than the
 // model's context or a stride outside 1 .. n_ctx, Error for fewer than two tokens, a token that the model
 // does not know, or a loss that is not finite.
 EvalResult evaluate(const Model& model, const TokenSpan& data, const EvalOptions& options,
@@ -56,7 +56,7 @@ struct Windowing {
   int64_t n_ctx, stride, batch_size;
 };
 
-// Throws UsageError and Error as evaluate() says.
+// Throws Error as evaluate() says.
 Windowing choose_windows(const ModelConfig& config, const TokenSpan& data, const EvalOptions& options);
 
 // Throws Error unless a model with so many tokens knows all of them; ignored targets count as known.

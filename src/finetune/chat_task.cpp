@@ -232,7 +232,7 @@ class ChatTask : public Task {
     if (found.examples.empty() && counts.dropped > 0)
       fail(
           "{}: expected at least 1 conversation of at most n_ctx = {} tokens, found {} with more; "
-          "set a larger --n-ctx or --long-conversations truncate{}",
+          "set a larger `n_ctx` or `long_conversations` truncate{}",
           path, format_thousands(n_ctx_), format_amount(counts.dropped, "conversation"),
           counts.bad == 0
               ? ""

@@ -130,7 +130,7 @@ class PairReader {
     if (std::ssize(example.ids) <= most_ + 1) return;
     fail(
         "{}: prompt and answer have {} tokens, more than the {} of a sample; shorten them, or give "
-        "--skip-bad",
+        "`skip_bad`",
         place, example.ids.size(), most_);
   }
 

@@ -49,9 +49,9 @@ struct Question {
 // What makes a batch one of whole prompts: as many of its answers to each as it can have, or a larger batch.
 std::string fitting_rollouts(int64_t batch_size, int64_t rollouts) {
   for (int64_t n = std::min(batch_size, rollouts); n > 1; --n) {
-    if (batch_size % n == 0) return fmt::format("for instance --rollouts {}", n);
+    if (batch_size % n == 0) return fmt::format("for instance `rollouts` {}", n);
   }
-  return fmt::format("for instance --batch-size {}", rollouts);
+  return fmt::format("for instance `batch_size` {}", rollouts);
 }
 
 // An answer that the model has given to a question.
@@ -83,7 +83,7 @@ class GrpoTask : public Task {
     n_ctx_ = std::min((longest + config_.max_tokens + 7) / 8 * 8, s.model.n_ctx);
     if (longest + config_.max_tokens > s.model.n_ctx) {
       fail(
-          "the longest prompt has {} tokens; with an answer of --max-tokens {} it does not fit into the {} "
+          "the longest prompt has {} tokens; with an answer of `max_tokens` {} it does not fit into the {} "
           "of the "
           "model's context",
           longest, config_.max_tokens, s.model.n_ctx);
@@ -96,7 +96,7 @@ class GrpoTask : public Task {
   void set_batch_size(int64_t samples) override {
     if (samples % config_.rollouts != 0) {
       fail_parameter("batch_size",
-                     "expected a multiple of --rollouts {}, the answers to a prompt, found {}; {}",
+                     "expected a multiple of `rollouts` {}, the answers to a prompt, found {}; {}",
                      config_.rollouts, samples, fitting_rollouts(samples, config_.rollouts));
     }
     prompts_ = samples / config_.rollouts;

@@ -84,7 +84,7 @@ HeadFacts read_facts(const std::string& path, const ModelConfig& config) {
   } catch (const json::exception& error) {
     fail("{}: not what gpt finetune has written: {}", path, error.what());
   } catch (const Error& error) {
-    fail("{}: {}", path, error.what());
+    fail_because(error, "{}: {}", path, error.what());
   }
 }
 

@@ -34,7 +34,7 @@ struct HeadTaskOptions {
 class HeadTask : public Task {
  public:
   // Reads the data. `config`: of the model before it is fine-tuned, and `tokenizer` its own. Throws Error for
-  // what is wrong with the data, naming file and line, and UsageError for the options.
+  // what is wrong with the data, naming file and line, and invalid_argument for the options.
   HeadTask(const HeadTaskOptions& options, const ModelConfig& config,
            std::shared_ptr<const Tokenizer> tokenizer);
 

@@ -73,11 +73,11 @@ void require_members(const nlohmann::ordered_json& object, const std::vector<std
   for (const auto& [name, value] : object.items())
     found.push_back(printable(name));
   constexpr const char* kAnswers[] = {"completion", "output", "response"};
-  fail("{}: --task {} expects {}, found {}{}", place, task,
+  fail("{}: `task` {} expects {}, found {}{}", place, task,
        format_list(transformed(names, printable), kShown),
        found.empty() ? "an empty object" : format_list(found, kShown),
        std::ranges::any_of(kAnswers, has)
-           ? R"(; prompts with one answer each are learned by --task chat, as {"messages": )"
+           ? R"(; prompts with one answer each are learned by `task` chat, as {"messages": )"
              R"([{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]})"
            : "");
 }

@@ -69,9 +69,9 @@ ChatExample up_to_end(ChatExample example, const std::string& place) {
 ChatSource tuning_chat_source(const TaskSources& s) {
   if (s.config.chat_template.empty() && !has_chat_template(s.base))
     fail(
-        "{} has no chat template; choose the format that it is to learn, for instance --template chatml ({})",
+        "{} has no chat template; choose the format that it is to learn, for instance `template` chatml ({})",
         s.base.paths().front(), fmt::join(chat_format_names(), "|"));
-  return model_chat_source(s.base, s.config.chat_template, "--template");
+  return model_chat_source(s.base, s.config.chat_template, "template");
 }
 
 PromptEncoder::PromptEncoder(const TaskSources& sources) : sources_(sources), ends_(eos_ids(sources.model)) {
@@ -108,7 +108,7 @@ std::vector<int32_t> PromptEncoder::prompt(const Json& value, const Json& line,
   try {
     return by.encode_conversation(conversation, true);
   } catch (const Error& error) {
-    fail("{}: {}", place, error.what());
+    fail_because(error, "{}: {}", place, error.what());
   }
 }
 
@@ -135,7 +135,7 @@ ChatExample PromptEncoder::chat_response(const Json& prompt, const Json& message
   try {
     example = by.response(conversation);
   } catch (const Error& error) {
-    fail("{}: {}", place, error.what());
+    fail_because(error, "{}: {}", place, error.what());
   }
   require_calls_written(conversation, example, by, place);
   return up_to_end(std::move(example), place);

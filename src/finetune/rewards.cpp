@@ -42,7 +42,7 @@ class NumberReward : public Reward {
   }
   void check(const std::string& answer, const std::string& place) const override {
     if (last_number(answer).empty())
-      fail("{}: \"answer\": expected a number in it for --reward number, found {}", place, printable(answer));
+      fail("{}: \"answer\": expected a number in it for `reward` number, found {}", place, printable(answer));
   }
 };
 
@@ -55,8 +55,8 @@ class RegexReward : public Reward {
     try {
       const detail::Regex regex(answer);
     } catch (const Error& error) {
-      fail("{}: \"answer\": --reward regex takes it as a pattern, found {}: {}", place, printable(answer),
-           error.what());
+      fail_because(error, "{}: \"answer\": `reward` regex takes it as a pattern, found {}: {}", place,
+                   printable(answer), error.what());
     }
   }
 
@@ -68,7 +68,7 @@ class RegexReward : public Reward {
       search.begin(j.completion);
       return search.next().has_value();
     } catch (const Error& error) {
-      fail("--reward regex: the \"answer\" {}: {}", printable(j.answer), error.what());
+      fail_because(error, "`reward` regex: the \"answer\" {}: {}", printable(j.answer), error.what());
     }
   }
 };
@@ -138,7 +138,7 @@ const std::vector<std::string>& reward_names() {
 
 std::unique_ptr<Reward> make_reward(const std::string& name, const std::string& command, double seconds) {
   if (name != "command" && !command.empty())
-    fail_parameter("reward_command", "only --reward command runs one, found --reward {}", name);
+    fail_parameter("reward_command", "only `reward` command runs one, found `reward` {}", name);
   if (name == "exact") return std::make_unique<ExactReward>();
   if (name == "regex") return std::make_unique<RegexReward>();
   if (name == "number") return std::make_unique<NumberReward>();

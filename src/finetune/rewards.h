@@ -25,7 +25,7 @@ class Reward {
 
 // exact: 1 for the answer itself, blanks around it aside; regex: 1 where the answer, a regular expression, is
 // found; number: 1 where the last number of the text is the last of the answer (as in GSM8K); command: what a
-// program says, see command_reward. Throws UsageError for another name.
+// program says, see command_reward. Throws invalid_argument for another name.
 const std::vector<std::string>& reward_names();
 std::unique_ptr<Reward> make_reward(const std::string& name, const std::string& command, double seconds);
 

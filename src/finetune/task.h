@@ -88,8 +88,8 @@ struct TaskSources {
   std::string out;  // the run's folder
 };
 
-// The task that the config names. Throws UsageError for an unknown one, Error for bad examples, with the
-// line.
+// The task that the config names. Throws invalid_argument for an unknown one, Error for bad examples, with
+// the line.
 std::unique_ptr<Task> make_task(const TaskSources& sources);
 
 }  // namespace gpt

@@ -90,11 +90,11 @@ void check_used(const TuneConfig& c) {
   for (const auto& [key, value] : given.items()) {
     if (value == unset[key] || std::ranges::find(used, key) != used.end()) continue;
     if (key.find("lora") != std::string::npos)
-      fail_parameter(key.c_str(), "an adapter is trained with --lora-rank N; without it all weights are");
-    fail_parameter(key.c_str(), "--task {} does not read it; leave it out", c.task);
+      fail_parameter(key.c_str(), "an adapter is trained with `lora_rank` N; without it all weights are");
+    fail_parameter(key.c_str(), "`task` {} does not read it; leave it out", c.task);
   }
   if (c.lora_rank > 0 && !c.train().freeze.empty())
-    fail_parameter("freeze", "with --lora-rank the model is frozen as a whole; leave it out");
+    fail_parameter("freeze", "with `lora_rank` the model is frozen as a whole; leave it out");
 }
 
 double tuning_rate_scale(int64_t n_embd) {

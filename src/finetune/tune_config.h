@@ -48,7 +48,7 @@ void visit_tune_keys(Config& c, Visit&& visit) {
   visit("model", c.model, "what is fine-tuned");
   visit(
       "epochs", c.epochs,
-      "passes over the examples, unless --steps says how long; 0: 3 to 10, so that few are seen more often");
+      "passes over the examples, unless `steps` says how long; 0: 3 to 10, so that few are seen more often");
   visit("n_ctx", c.n_ctx, "most tokens of a sample; 0: of the longest example");
   visit("skip_bad", c.skip_bad, "pass over examples that cannot be read, and count them");
   visit("beta", c.beta, "dpo: how far the model may go from the one it starts from");
@@ -81,14 +81,14 @@ TuneConfig read_tune_config(const std::string& folder);
 
 const std::vector<std::string>& task_names();
 
-// Throws UsageError naming the setting that is out of range.
+// Throws invalid_argument naming the setting that is out of range.
 void check_tuning(const TuneConfig& config);
 
 // The keys that the task of a config reads.
 std::vector<std::string> used_keys(const TuneConfig& config);
 // Whether fine-tuning reads that key of training, or of a model.
 bool reads_training_key(const std::string& name);
-// Throws UsageError naming a setting that is not at its default and that the task does not read.
+// Throws invalid_argument naming a setting that is not at its default and that the task does not read.
 void check_used(const TuneConfig& config);
 
 // The width whose learning rates the defaults below state: that of GPT-1 and GPT-2.

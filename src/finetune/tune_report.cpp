@@ -43,14 +43,11 @@ std::vector<std::string> use_command(const TuneConfig& config, const std::string
   if (find_task(config.task)) return {"gpt", "classify", model, "--data", config.train().data[0]};
   const bool chats = config.task == "chat" || path_exists(model + "/chat_template.jinja") ||
                      path_exists(model + "/last/chat_template.jinja");
-  std::vector<std::string> words = {"gpt", chats ? "chat" : "generate"};
-  if (config.lora_rank > 0) {
-    words.insert(words.end(), {config.model, "--adapter", model});
-  } else {
-    words.push_back(model);
-  }
-  if (!chats) words.insert(words.end(), {"--prompt", "..."});
-  return words;
+  const bool adapts = config.lora_rank > 0;
+  if (chats && adapts) return {"gpt", "chat", config.model, "--adapter", model};
+  if (chats) return {"gpt", "chat", model};
+  if (adapts) return {"gpt", "generate", config.model, "--adapter", model, "--prompt", "..."};
+  return {"gpt", "generate", model, "--prompt", "..."};
 }
 
 ReportCommand use_command_for_report(const TuneConfig& config, const std::string& model) {

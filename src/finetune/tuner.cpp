@@ -116,11 +116,11 @@ struct Trained {
       return;
     }
     if (!task.takes_adapter())
-      fail_parameter("lora_rank", "--task {} trains no adapter; leave --lora-rank out", c.task);
+      fail_parameter("lora_rank", "`task` {} trains no adapter; leave `lora_rank` out", c.task);
     if (config.vocab_size != base.model().config.vocab_size) {
       fail_parameter("lora_rank",
                      "the chat template has {} that {} lacks, and an adapter adds no rows to its embedding; "
-                     "choose a --template of tokens that it has, or fine-tune it without --lora-rank first",
+                     "choose a `template` of tokens that it has, or fine-tune it without `lora_rank` first",
                      format_amount(config.vocab_size - base.model().config.vocab_size, "token"), c.model);
     }
     adapted =
@@ -319,7 +319,7 @@ std::string Tuning::end_text(const Run& run, const RunOutcome& outcome) {
   std::string text =
       fmt::format("done: {} in {}", format_amount(s.step, "step"), format_duration(s.train_seconds));
   if (s.step < config().steps)
-    text += fmt::format(", ended by --patience after {} without a better one",
+    text += fmt::format(", ended by `patience` after {} without a better one",
                         format_amount(config().patience, "evaluation"));
   if (outcome.has_best)
     text += fmt::format("; best at step {}{}: {}", format_thousands(s.best_step),
@@ -329,7 +329,7 @@ std::string Tuning::end_text(const Run& run, const RunOutcome& outcome) {
   const std::string diverged = log.divergence_note(config());
   if (!diverged.empty()) return text + diverged;
   if (is_still_falling(log.values(kValLossKey), log.values(kLossKey)))
-    text += "note: the loss is still falling; more --epochs may help\n";
+    text += "note: the loss is still falling; more `epochs` may help\n";
   return text;
 }
 

@@ -54,8 +54,8 @@ class GrammarConstraint final : public Constraint {
   size_t most_bytes_;  // of stacks_, before what is no longer needed goes
 };
 
-// A constraint for answers of at most `budget` tokens. Throws UsageError for max_tokens when no answer has so
-// few; a budget that some answer fits into is never refused.
+// A constraint for answers of at most `budget` tokens. Throws invalid_argument for max_tokens when no answer
+// has so few; a budget that some answer fits into is never refused.
 std::unique_ptr<Constraint> make_constraint(const std::shared_ptr<TokenMasks>& masks, int64_t budget);
 
 }  // namespace gpt::grammar

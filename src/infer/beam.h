@@ -31,7 +31,7 @@ struct Beam {
 // with its score. Log-probabilities are those of the model, without penalties or temperature.
 //
 // Returns the beams, best first: `width` of them, or fewer if the vocabulary is too small. Uses slots 0 to
-// width - 1 of the model. Throws UsageError for invalid options and Error for an invalid prompt, like
+// width - 1 of the model. Throws invalid_argument for invalid options and Error for an invalid prompt, like
 // `generate`.
 std::vector<Beam> beam_search(SequenceModel& model, std::span<const int32_t> prompt,
                               const BeamOptions& options);

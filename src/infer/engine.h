@@ -74,9 +74,9 @@ class Engine {
   // The model must outlive the engine.
   Engine(SequenceModel& model, Options options);
 
-  // Queues a request and returns its number, counted from 0. Throws UsageError for invalid options. Throws
-  // Error for a prompt that is empty, contains ids outside the vocabulary, or (policy stop) exceeds the
-  // context.
+  // Queues a request and returns its number, counted from 0. Throws invalid_argument for invalid options.
+  // Throws Error for a prompt that is empty, contains ids outside the vocabulary, or (policy stop) exceeds
+  // the context.
   int64_t submit(Request request);
   // Ends a request immediately, without further events. Returns false if the request is unknown or has ended.
   bool cancel(int64_t request);

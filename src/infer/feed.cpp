@@ -16,7 +16,7 @@ ContextPolicy parse_context_policy(std::string_view name) {
 
 void check_policy(const SequenceModel& model, ContextPolicy policy) {
   if (policy != ContextPolicy::slide || model.can_slide()) return;
-  fail_parameter("context",
+  fail_parameter("policy",
                  "'slide' needs a model with rotary positions, found learned ones, which end at {}: use "
                  "'crop' or 'stop'",
                  model.n_ctx());
@@ -39,7 +39,7 @@ void check_prompt(const SequenceModel& model, std::span<const int32_t> prompt, C
         what, model.vocab_size() - 1, *bad, bad - prompt.begin());
   }
   if (policy == ContextPolicy::stop && std::ssize(prompt) > model.n_ctx()) {
-    fail("{}: expected at most {} tokens, the model's context, found {}: shorten it or use --context crop{}",
+    fail("{}: expected at most {} tokens, the model's context, found {}: shorten it or use `policy` crop{}",
          what, model.n_ctx(), prompt.size(), model.can_slide() ? " or slide" : "");
   }
 }

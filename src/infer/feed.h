@@ -16,7 +16,7 @@ enum class ContextPolicy {
   crop,   // recomputes the last n_ctx ids for every token, with positions from 0: exact, slow, any model
   slide,  // continues with attention over the last n_ctx positions: fast, if the model can slide
 };
-ContextPolicy parse_context_policy(std::string_view name);  // "stop", "crop", "slide", else UsageError
+ContextPolicy parse_context_policy(std::string_view name);  // "stop", "crop", "slide", else invalid_argument
 
 // Why a sequence ended.
 enum class FinishReason {
@@ -28,7 +28,7 @@ enum class FinishReason {
   complete  // the request's constraint allows no further token
 };
 
-// Throws UsageError if the model does not support the policy.
+// Throws invalid_argument if the model does not support the policy.
 void check_policy(const SequenceModel& model, ContextPolicy policy);
 
 // Throws Error naming `what` if the prompt is empty, contains an id outside the vocabulary, or (policy stop)

@@ -64,9 +64,9 @@ struct Completion {
 // samples. A full context of n_ctx ids yields one more token, which is the last one under
 // ContextPolicy::stop.
 //
-// Throws UsageError for invalid options. Throws Error, before anything is generated, for prompts that are
-// empty, contain ids outside the vocabulary, or (policy stop) exceed the context. Throws Error if logits are
-// NaN or infinite.
+// Throws invalid_argument for invalid options. Throws Error, before anything is generated, for prompts that
+// are empty, contain ids outside the vocabulary, or (policy stop) exceed the context. Throws Error if logits
+// are NaN or infinite.
 std::vector<Completion> generate(SequenceModel& model, std::span<const std::vector<int32_t>> prompts,
                                  const GenerateOptions& options, const OnToken& on_token = {});
 

@@ -20,7 +20,7 @@ enum class TopPRule {
   crossing,  // removes a token if the sum before it exceeds p: on equality keeps one more token
   reaching,  // keeps tokens up to the first one whose sum, including itself, reaches p
 };
-TopPRule parse_top_p_rule(std::string_view name);  // "crossing" or "reaching", else UsageError
+TopPRule parse_top_p_rule(std::string_view name);  // "crossing" or "reaching", else invalid_argument
 
 // How the next token is sampled. The defaults sample from the unchanged distribution of the model.
 struct SamplingParams {
@@ -37,7 +37,7 @@ struct SamplingParams {
   bool greedy() const { return temperature == 0; }
 };
 
-// Throws UsageError naming an invalid parameter, its valid range and its value.
+// Throws invalid_argument naming an invalid parameter, its valid range and its value.
 void validate(const SamplingParams& params, int64_t vocab_size);
 
 // The ids of a sequence so far; every id is in [0, vocab_size).

@@ -30,7 +30,8 @@ struct Speculation {
   // Estimate the cost of a step from measured times; else use the initial estimate of StepCost.
   bool measures_steps = true;
 };
-Speculation::Source parse_speculation(std::string_view name);  // "off", "ngram", "draft", else UsageError
+// "off", "ngram" or "draft"; throws invalid_argument for another name.
+Speculation::Source parse_speculation(std::string_view name);
 
 // The recent acceptance rate of the draft tokens of a sequence.
 class Acceptance {
@@ -58,7 +59,7 @@ class Acceptance {
 // occasionally, which takes about 1 % of the time.
 class Speculator {
  public:
-  // Throws UsageError for invalid options or an unsuitable draft model.
+  // Throws invalid_argument for invalid options or an unsuitable draft model.
   Speculator(const SequenceModel& model, const Speculation& options, int64_t step_rows);
 
   struct Candidate {

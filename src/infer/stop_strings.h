@@ -13,7 +13,7 @@ namespace gpt {
 // output of every call.
 class StopStrings {
  public:
-  // Throws UsageError for an empty stop string. Without stop strings, all text passes through.
+  // Throws invalid_argument for an empty stop string. Without stop strings, all text passes through.
   explicit StopStrings(const std::vector<std::string>& stops);
 
   // Adds a piece of text and returns the text that can be shown now; "" once stopped.

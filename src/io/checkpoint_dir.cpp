@@ -388,11 +388,11 @@ void seal_directory(const std::string& folder) {
 void verify_manifest(const std::string& folder, bool checksums) {
   const std::string manifest = (fs::path(folder) / kManifestName).string();
   std::error_code gone;
-  if (!fs::exists(manifest, gone)) fail("{} is missing", manifest);
+  if (!fs::exists(manifest, gone)) fail_not_found("{} is missing", manifest);
   for (const auto& [name, expected] : read_manifest(folder)) {
     const std::string path = (fs::path(folder) / name).string();
     std::error_code error;
-    if (!fs::is_regular_file(path, error)) fail("{} is missing: {} lists it", path, manifest);
+    if (!fs::is_regular_file(path, error)) fail_not_found("{} is missing: {} lists it", path, manifest);
     const uint64_t size = fs::file_size(path, error);
     if (error) fail("cannot read {}: {}", path, error.message());
     if (size != expected.size) fail("{} is damaged: expected {} bytes, found {}", path, expected.size, size);

@@ -50,7 +50,8 @@ TensorFiles open_shards(const std::string& index) {
   for (const auto& [shard, names] :
        parse_shard_index(read_file(index, kMaxIndexBytes), torch ? kTorch : kSafetensors, index)) {
     const std::string path = (folder / shard).string();
-    if (!exists(path)) fail("{} is missing: {} says that {} tensors are in it", path, index, names.size());
+    if (!exists(path))
+      fail_not_found("{} is missing: {} says that {} tensors are in it", path, index, names.size());
     files.push_back(open_file(path));
     for (const std::string& name : names) {
       if (!files.back()->has(name))

@@ -106,7 +106,7 @@ bool all_finite(const ExecContext& ctx, const TensorView& view);
 std::string_view isa_name(Isa isa);
 Isa isa_of(const KernelTable& table);  // requires a table of the CPU backend
 Isa best_isa();                        // the widest instruction set of this CPU and this build
-Isa parse_isa(std::string_view name);  // throws UsageError if unknown or not available
+Isa parse_isa(std::string_view name);  // throws invalid_argument if unknown or not available
 const KernelTable& kernel_table(Isa isa);
 
 namespace ref {

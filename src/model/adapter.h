@@ -23,7 +23,7 @@ struct LowRank {
 // with them behind its own, which are frozen. They are fp32 (or fp64, with such activations).
 struct Adapter {
   // It begins as nothing: B is zero; A as PEFT and torch.nn.Linear have it. dropout: of what A reads, in
-  // training. Throws UsageError for a rank that does not fit.
+  // training. Throws invalid_argument for a rank that does not fit.
   Adapter(const ParamTable& model, std::vector<LowRank> products, double dropout = 0);
 
   // What a parameter of the model has, or null.

@@ -49,8 +49,8 @@ double adapter_scale(const AdapterSize& size, bool rslora);
 // Returns whether `name` is the module's full name or a trailing part of it: "attn.c_attn" or "c_attn".
 bool is_module_named(std::string_view module, std::string_view name);
 
-// An adapter of a model by its settings, without memory. Throws UsageError for what is out of range, a target
-// that the model lacks, and one that is a part of a matrix of its files.
+// An adapter of a model by its settings, without memory. Throws invalid_argument for what is out of range, a
+// target that the model lacks, and one that is a part of a matrix of its files.
 Adapter make_adapter(const ModelConfig& config, const ParamTable& table, const AdapterSettings& settings);
 
 // A frozen model with an adapter behind it that is trained. `base` outlives it; its weights stay where they

@@ -122,8 +122,8 @@ const Family& family_of(const json& object, const std::string& what) {
   }
   const std::string type = object["model_type"];
   if (const Family* family = find_family(type)) return *family;
-  fail("{}: model_type {} is not supported; expected one of {}", what, printable(type),
-       fmt::join(transformed(families(), &Family::name), ", "));
+  fail_unsupported("{}: model_type {} is not supported; expected one of {}", what, printable(type),
+                   fmt::join(transformed(families(), &Family::name), ", "));
 }
 
 // What export_config writes beside the switches, and notes.
@@ -154,7 +154,7 @@ void read_generation_config(const std::string& path, bool is_foreign, ModelConfi
   try {
     read_token_ids(object, is_foreign, config);
   } catch (const Error& error) {
-    fail("{}: {}", path, error.what());
+    fail_because(error, "{}: {}", path, error.what());
   }
 }
 
@@ -385,7 +385,7 @@ ModelConfig model_config_from_json(const json& object, const std::string& path) 
     read_token_ids(ids, is_foreign, config);
     return config;
   } catch (const Error& error) {
-    fail("{}: {}", path, error.what());
+    fail_because(error, "{}: {}", path, error.what());
   }
 }
 

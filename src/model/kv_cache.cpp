@@ -25,8 +25,9 @@ int64_t pool_blocks(const KvCache::Options& o) {
   const int64_t one = KvCache::blocks_of_sequence(o.capacity);
   if (o.tokens == 0 && __builtin_mul_overflow(one, o.slots, &blocks)) blocks = INT64_MAX;
   if (blocks > INT32_MAX) {
-    fail("key/value cache: {} sequences of {} tokens are too many for this machine; use a smaller context",
-         o.slots, o.capacity);
+    fail_memory(
+        "key/value cache: {} sequences of {} tokens are too many for this machine; use a smaller context",
+        o.slots, o.capacity);
   }
   return blocks;
 }
@@ -56,8 +57,9 @@ int64_t layer_bytes(const LayerConfig& layer, int64_t blocks, DType dtype) {
 
 void add_bytes(int64_t& total, int64_t bytes, int64_t tokens, size_t layers) {
   if (__builtin_add_overflow(total, bytes, &total)) {
-    fail("key/value cache: {} tokens in {} layers are too many for this machine; use a smaller context",
-         tokens, layers);
+    fail_memory(
+        "key/value cache: {} tokens in {} layers are too many for this machine; use a smaller context",
+        tokens, layers);
   }
 }
 

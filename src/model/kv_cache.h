@@ -91,8 +91,8 @@ class KvCache {
   int64_t bytes() const { return static_cast<int64_t>(buffer_.size()); }
   // What `bytes` of such a cache would be.
   static int64_t bytes(const ModelConfig& config, const Options& options);
-  // Of this many tokens in all layers, in whole blocks. Throws UsageError when blocks of q4_0 do not fit
-  // head_dim.
+  // Of this many tokens in all layers, in whole blocks. Throws invalid_argument when blocks of q4_0 do not
+  // fit head_dim.
   static int64_t bytes(const ModelConfig& config, int64_t tokens, DType dtype);
   // The largest `tokens`, in whole blocks, with which a cache takes at most `bytes`.
   static int64_t tokens_within(const ModelConfig& config, Options options, int64_t bytes);

@@ -63,7 +63,7 @@ void require_model_in(const fs::path& folder) {
   }
   if (has("metrics.jsonl")) {
     fail(
-        "{} is a training run that has no checkpoint yet: it gets one every --save-every steps, when it "
+        "{} is a training run that has no checkpoint yet: it gets one every `save_every` steps, when it "
         "ends, "
         "and when Ctrl-C ends it; a run that was killed before its first one is started anew with gpt train",
         folder.string());
@@ -161,10 +161,11 @@ std::string described_in(const ModelSource& source) {
 std::string resolve_model_path(const std::string& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) {
-    fail("cannot find the model {}: no such file or folder{}", path,
-         is_preset(path)
-             ? "; the preset of this name is a shape without weights (gpt train --preset " + path + ")"
-             : "");
+    fail_not_found(
+        "cannot find the model {}: no such file or folder{}", path,
+        is_preset(path)
+            ? "; the preset of this name is a shape without weights (gpt train --preset " + path + ")"
+            : "");
   }
   const fs::path best = fs::path(path) / "best", last = fs::path(path) / "last";
   const bool has_last = fs::is_directory(last, ignored);
@@ -209,7 +210,7 @@ LoadedModel::LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixO
   try {
     model_ = std::make_unique<Model>(s.config);
   } catch (const Error& error) {
-    fail("{}: {}", s.config_path, error.what());
+    fail_because(error, "{}: {}", s.config_path, error.what());
   }
   find_naming();
   for (int id = 0; id < model_->table.count(); ++id)
@@ -379,9 +380,9 @@ void add_product(const TensorView& w, const Adapter& adapter, const LowRank& p, 
 int64_t LoadedModel::merge(const Adapter& adapter) {
   int64_t blocks = 0;
   if (model_->config.tie_embeddings && adapter.find(model_->table.find(Role::wte)) != nullptr)
-    fail(
+    fail_unsupported(
         "the adapter cannot be merged: it is for lm_head, which in this model is the embedding's matrix, and "
-        "the embedding would change too; use the adapter as it is, with --adapter");
+        "the embedding would change too; use the adapter as it is, with `adapter`");
   for (const LowRank& p : adapter.products) {
     int64_t row = 0;
     for (int id = p.first; id <= p.last; ++id) {

@@ -84,12 +84,12 @@ std::string checkpoint_in(const std::string& folder) {
 
 void check_hints(const ModelSource& source, const ShapeHints& hints) {
   if (hints.n_head != 0 && hints.n_head != source.config.n_head) {
-    fail_usage("--n-head {}: {} says {}; leave the flag out", hints.n_head, source.config_path,
+    fail_usage("`n_head` {}: {} says {}; leave it out", hints.n_head, source.config_path,
                source.config.n_head);
   }
   const std::string act = to_json_value(source.config.act);
   if (!hints.act.empty() && hints.act != act)
-    fail_usage("--act {}: {} says {}; leave the flag out", hints.act, source.config_path, act);
+    fail_usage("`act` {}: {} says {}; leave it out", hints.act, source.config_path, act);
 }
 
 void open_gguf(ModelSource& source) {

@@ -156,12 +156,12 @@ void WeightPages::move_all(ThreadPool& pool, std::span<const TensorView> weights
   while (!left_.empty()) {
     const int64_t needed = bytes_of(left_) + besides, free = free_memory_();
     if (free > 0 && needed > free)
-      fail(
+      fail_memory(
           "repack always: {}: a copy of the weights takes {}, with caches {}, but only {} is free; use auto "
           "or never",
           path, format_bytes(bytes_of(left_)), format_bytes(needed), format_bytes(free));
     if (!move_next(pool, kLeastSlice) && !left_.empty())
-      fail("repack always: {}: the system refused memory for a copy of the weights", path);
+      fail_memory("repack always: {}: the system refused memory for a copy of the weights", path);
   }
   done_ = true;
 }

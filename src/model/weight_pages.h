@@ -31,7 +31,7 @@ inline std::string_view repack_name(Repack repack) {
   constexpr std::string_view kNames[] = {"auto", "never", "always"};
   return kNames[static_cast<size_t>(repack)];
 }
-Repack parse_repack(const std::string& name);  // throws UsageError naming the parameter repack
+Repack parse_repack(const std::string& name);  // throws invalid_argument naming the parameter repack
 
 // The weights of a model in mapped files, and how they get into large pages. Their addresses and numbers stay
 // what they are, so any number of threads may read them meanwhile.

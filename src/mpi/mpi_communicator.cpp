@@ -325,7 +325,7 @@ class MpiCommunicator : public Communicator {
 
   [[noreturn]] void end(const std::string& why) {
     const std::string line = fmt::format(
-        "\ngpt: rank {} on {} ends the run: {}; where it has saved, --resume goes on from its last "
+        "\ngpt: rank {} on {} ends the run: {}; where it has saved, gpt train --resume goes on from its last "
         "checkpoint\n",
         rank_, host(rank_), why);
     [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());

@@ -26,6 +26,12 @@ std::string shell_quoted(std::string_view word) {
   return out + "'";
 }
 
+std::string flag_of(std::string_view key) {
+  std::string flag = "--" + std::string(key);
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
+
 std::string shell_command(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(transformed(words, shell_quoted), " "));
 }

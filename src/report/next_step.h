@@ -9,6 +9,9 @@ namespace gpt {
 // A word as a shell reads it back: as it is where that is safe, else in single quotes.
 std::string shell_quoted(std::string_view word);
 
+// The flag of a setting, as a word of a command: --n-embd of n_embd.
+std::string flag_of(std::string_view key);
+
 // Words as one command line, each quoted where it must be.
 std::string shell_command(const std::vector<std::string>& words);
 

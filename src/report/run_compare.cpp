@@ -82,7 +82,7 @@ std::vector<FinishedRun> read_runs(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     const std::string metrics = path + "/metrics.jsonl";
     if (!fs::exists(metrics))
-      fail("{}: expected a run folder with metrics.jsonl, found none; name the --out folder of gpt train",
+      fail("{}: expected a run folder with metrics.jsonl, found none; name the folder of gpt train --out",
            path);
     runs.push_back({path, last_part(path), read_metrics(metrics), read_config(path + "/config.json")});
     ++names[runs.back().name];

@@ -15,8 +15,8 @@ struct AdapterPlan {
   double step = 0;   // measured seconds per step; 0: not measured
 };
 
-// Estimates the run. base: must be loaded as stored (no dtype, MatrixOrder::as_stored). Throws UsageError if
-// the settings do not fit the model.
+// Estimates the run. base: must be loaded as stored (no dtype, MatrixOrder::as_stored). Throws
+// invalid_argument if the settings do not fit the model.
 AdapterPlan plan_adapter(const PlanSubject& subject, const LoadedModel& base,
                          const AdapterSettings& settings);
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "report/next_step.h"
 #include "run/plan.h"
 #include "train/schedule.h"
 
@@ -16,8 +17,8 @@ namespace {
 
 using Line = std::optional<Advice>;
 
-std::vector<std::string> flag(const char* name, int64_t value) {
-  return {name, std::to_string(value)};
+std::vector<std::string> flag(const char* key, int64_t value) {
+  return {flag_of(key), std::to_string(value)};
 }
 
 // Passes over a text after which more of them make a model worse rather than better. Text repeated up to four
@@ -38,10 +39,10 @@ Line passes(const AdviceFacts& f) {
   const auto steps = std::max<int64_t>(1, static_cast<int64_t>(*most * static_cast<double>(f.train_tokens) /
                                                                static_cast<double>(step_tokens)));
   return Advice{
-      fmt::format("the run passes {} times over {} tokens with {} parameters and will overfit: --steps {}, "
-                  "more data, a smaller model, or --patience 5",
+      fmt::format("the run passes {} times over {} tokens with {} parameters and will overfit: `steps` {}, "
+                  "more data, a smaller model, or `patience` 5",
                   format_passes(passes), format_count(f.train_tokens), format_count(f.parameters), steps),
-      flag("--steps", steps)};
+      flag("steps", steps)};
 }
 
 Line large_batch(const AdviceFacts& f) {
@@ -50,9 +51,9 @@ Line large_batch(const AdviceFacts& f) {
   if (c.batch_size == 1 || c.batch_size * n_ctx <= f.train_tokens) return std::nullopt;
   const int64_t batch = std::max<int64_t>(1, f.train_tokens / n_ctx / 4);
   return Advice{
-      fmt::format("a step of {} x {} tokens is more than the {} there are to train on: --batch-size {}",
+      fmt::format("a step of {} x {} tokens is more than the {} there are to train on: `batch_size` {}",
                   c.batch_size, n_ctx, format_thousands(f.train_tokens), batch),
-      flag("--batch-size", batch)};
+      flag("batch_size", batch)};
 }
 
 Line little_validation(const AdviceFacts& f) {
@@ -62,8 +63,8 @@ Line little_validation(const AdviceFacts& f) {
   const int64_t windows = f.val_tokens / f.config.model.n_ctx;
   if (windows >= kWindows) return std::nullopt;
   return Advice{fmt::format(
-      "the validation text has {} tokens, {} window{} of {}: its loss says little; a larger --val-fraction, "
-      "or other text with --val-data",
+      "the validation text has {} tokens, {} window{} of {}: its loss says little; a larger `val_fraction`, "
+      "or other text with `val_data`",
       format_thousands(f.val_tokens), windows, windows == 1 ? "" : "s", f.config.model.n_ctx)};
 }
 
@@ -73,13 +74,13 @@ Line warmup(const AdviceFacts& f) {
   const int64_t tenth = std::clamp<int64_t>(c.steps / 10, 1, 100);
   if (c.warmup >= c.steps && c.steps > 1)
     return Advice{
-        fmt::format("the learning rate still rises when the run ends, after {} of {} of warm-up: --warmup {}",
+        fmt::format("the learning rate still rises when the run ends, after {} of {} of warm-up: `warmup` {}",
                     format_thousands(c.steps), format_amount(c.warmup, "step"), tenth),
-        flag("--warmup", tenth)};
+        flag("warmup", tenth)};
   if (c.warmup == 0 && c.lr >= kHighRate && c.steps > 1)
     return Advice{
-        fmt::format("a learning rate of {} from the first step on may diverge: --warmup {}", c.lr, tenth),
-        flag("--warmup", tenth)};
+        fmt::format("a learning rate of {} from the first step on may diverge: `warmup` {}", c.lr, tenth),
+        flag("warmup", tenth)};
   return std::nullopt;
 }
 
@@ -90,9 +91,9 @@ Line short_documents(const AdviceFacts& f) {
   const int64_t shorter = std::max<int64_t>(16, mean / 16 * 16);
   return Advice{
       fmt::format("the {} documents have {} tokens each on average, a window {}: most of it is "
-                  "other documents; --n-ctx {}",
+                  "other documents; `n_ctx` {}",
                   format_thousands(f.documents), mean, n_ctx, shorter),
-      f.chosen_tokenizer ? flag("--n-ctx", shorter) : std::vector<std::string>()};  // else the model has one
+      f.chosen_tokenizer ? flag("n_ctx", shorter) : std::vector<std::string>()};  // else the model has one
 }
 
 Line large_vocabulary(const AdviceFacts& f) {
@@ -104,7 +105,7 @@ Line large_vocabulary(const AdviceFacts& f) {
     better *= 2;
   return Advice{fmt::format(
       "each of {} tokens occurs {} in the text on average, too rarely to be learned: gpt tokenizer "
-      "train --vocab-size {}, or --tokenizer byte",
+      "train --vocab-size {}, or `tokenizer` byte",
       format_thousands(vocab), format_amount(f.train_tokens / vocab, "time"), better)};
 }
 
@@ -113,7 +114,7 @@ Line long_patience(const AdviceFacts& f) {
   const int64_t times = evaluations(c, c.steps);
   if (c.patience == 0 || c.patience < times) return std::nullopt;
   return Advice{fmt::format(
-      "the run has {} evaluation{}, --patience {} never ends it: a smaller one, or --eval-every {}", times,
+      "the run has {} evaluation{}, `patience` {} never ends it: a smaller one, or `eval_every` {}", times,
       times == 1 ? "" : "s", c.patience, std::max<int64_t>(1, c.steps / (4 * c.patience)))};
 }
 
@@ -125,9 +126,9 @@ Line long_evaluation(const AdviceFacts& f) {
   TrainConfig less = c;
   less.eval_every = less.eval_batches = -1;
   complete_rhythm(less);
-  std::vector<std::string> flags = flag("--eval-every", less.eval_every);
-  flags.insert(flags.end(), {"--eval-batches", std::to_string(less.eval_batches)});
-  return Advice{fmt::format("evaluation takes {} of the run: --eval-every {} --eval-batches {} take {}",
+  std::vector<std::string> flags = flag("eval_every", less.eval_every);
+  flags.insert(flags.end(), {flag_of("eval_batches"), std::to_string(less.eval_batches)});
+  return Advice{fmt::format("evaluation takes {} of the run: `eval_every` {} `eval_batches` {} take {}",
                             format_percent(share), less.eval_every, less.eval_batches,
                             format_percent(evaluation_share(less))),
                 flags};
@@ -140,9 +141,9 @@ Line long_update(const AdviceFacts& f) {
   const double batch =
       static_cast<double>(f.config.train.batch_size) * share / (1 - share) * (1 - kMost) / kMost;
   return Advice{fmt::format(
-      "the optimizer's own products are {} of a step's operations, whatever the batch: --batch-size {} makes "
+      "the optimizer's own products are {} of a step's operations, whatever the batch: `batch_size` {} makes "
       "them "
-      "{}, --optimizer adamw has none",
+      "{}, `optimizer` adamw has none",
       format_percent(share), static_cast<int64_t>(std::ceil(batch)), format_percent(kMost))};
 }
 
@@ -160,8 +161,8 @@ std::vector<Advice> run_advice(const AdviceFacts& facts) {
 void check_run(const TrainConfig& config, bool has_val) {
   if (config.patience > 0 && (config.eval_every == 0 || !has_val))
     fail_usage(
-        "--patience {}: the run ends by its validation loss, but nothing is evaluated; give --eval-every "
-        "above 0 and --val-fraction above 0 or --val-data",
+        "`patience` {}: the run ends by its validation loss, but nothing is evaluated; give `eval_every` "
+        "above 0 and `val_fraction` above 0 or `val_data`",
         config.patience);
 }
 

@@ -26,7 +26,8 @@ struct Advice {
 // known. `gpt plan` and `gpt train` show it before the run.
 std::vector<Advice> run_advice(const AdviceFacts& facts);
 
-// Throws UsageError for settings that the data does not allow, such as patience without validation data.
+// Throws invalid_argument for settings that the data does not allow, such as patience without validation
+// data.
 void check_run(const TrainConfig& config, bool has_val);
 
 }  // namespace gpt

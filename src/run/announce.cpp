@@ -66,7 +66,7 @@ std::string rhythm_line(const RunStart& s) {
 }
 
 std::string folder_line(const RunStart& s) {
-  return fmt::format("{}; Ctrl-C saves and stops, {} goes on; --verbose says more\n",
+  return fmt::format("{}; Ctrl-C saves and stops, {} goes on; `verbose` says more\n",
                      s.resumed_at
                          ? fmt::format("resuming {} at step {}", s.out, format_thousands(*s.resumed_at))
                          : "out: " + s.out,
@@ -82,8 +82,8 @@ bool makes_no_step(const RunStart& s) {
 
 std::string start_lines(const RunStart& s) {
   if (makes_no_step(s))
-    return fmt::format("{} is finished at step {}; {} --steps M extends it to M steps\n", s.out,
-                       format_thousands(*s.resumed_at), s.resume_command);
+    return fmt::format("{} is finished at step {}; {} extends it to M steps\n", s.out,
+                       format_thousands(*s.resumed_at), s.resume_command + " --steps M");  // a command
   return data_line(s) + model_line(s) + cost_line(s) + rhythm_line(s) + folder_line(s);
 }
 
@@ -146,8 +146,8 @@ std::string whole_line(const RunEnd& e) {
   text += fmt::format("loss {:.4f} of last/", w.last);
   if (w.best) text += fmt::format(", {:.4f} of best/", *w.best);
   text += fmt::format("; gpt eval {}", shell_quoted(e.out + (w.best ? "/best" : "/last")));
-  if (e.dtype != DType::f32) text += fmt::format(" --dtype {}", dtype_name(e.dtype));
-  if (!is_all) text += fmt::format(" --limit {}", w.tokens);
+  if (e.dtype != DType::f32) text += fmt::format(" --dtype {}", dtype_name(e.dtype));  // a command
+  if (!is_all) text += fmt::format(" --limit {}", w.tokens);                           // a command
   return text + " computes it again\n";
 }
 
@@ -169,9 +169,10 @@ std::string end_lines(const RunEnd& e) {
   }
   text += "\n" + whole_line(e);
   if (e.step < e.steps)
-    text += fmt::format(
-        "ended before step {}: {} without a better validation loss; to go on all the same: {} --patience 0\n",
-        format_thousands(e.steps), format_amount(e.patience, "evaluation"), e.resume_command);
+    text +=
+        fmt::format("ended before step {}: {} without a better validation loss; to go on all the same: {}\n",
+                    format_thousands(e.steps), format_amount(e.patience, "evaluation"),
+                    e.resume_command + " --patience 0");  // a command
   text += fmt::format("model: {}/last{}; report: {}/report.html\n", e.out,
                       e.best_step >= 0 ? fmt::format(" and {}/best", e.out) : "", e.out);
   return text;

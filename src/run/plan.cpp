@@ -20,6 +20,7 @@
 #include "model/params.h"
 #include "model/training_graph.h"
 #include "model/weight_cache.h"
+#include "report/next_step.h"
 #include "run/evaluation.h"
 #include "run/process_report.h"
 #include "train/param_groups.h"
@@ -38,10 +39,13 @@ constexpr int64_t kLater = int64_t{3} << 20;
 
 std::string fit_flags(const TrainConfig& from, const RunFit& fit) {
   std::string flags;
-  if (fit.dtype != from.dtype) flags += " --dtype bf16";
-  if (fit.micro_batch != from.micro_batch) flags += " --micro-batch " + std::to_string(fit.micro_batch);
-  if (fit.recompute != from.recompute) flags += " --recompute";
-  return flags.empty() ? flags : flags.substr(1);
+  const auto add = [&](const char* key, const std::string& value) {
+    flags += (flags.empty() ? "" : " ") + flag_of(key) + (value.empty() ? "" : " " + value);
+  };
+  if (fit.dtype != from.dtype) add("dtype", "bf16");
+  if (fit.micro_batch != from.micro_batch) add("micro_batch", std::to_string(fit.micro_batch));
+  if (fit.recompute != from.recompute) add("recompute", "");
+  return flags;
 }
 
 // The parts of a run, each made as the trainer makes it.

@@ -44,7 +44,7 @@ void check_same_config(const std::string& path, const json& before, const json& 
       continue;
     fail(
         "cannot resume: {} was changed: the run was made with {} = {}, found {}; put it back, or "
-        "start another run from this one with --init-from",
+        "start another run from this one with `init_from`",
         path, key, value.dump(), now[key].dump());
   }
 }
@@ -86,7 +86,7 @@ void refuse_files_of_others(const std::string& folder) {
     if (!path_exists(path)) continue;
     if (name == "plan.json" && has_keys(path, {"compute_optimal"})) continue;
     if (name == "metrics.jsonl" && is_empty_file(path)) continue;
-    fail("{} is in the way, and no run of this program made it; choose another --out", path);
+    fail("{} is in the way, and no run of this program made it; choose another `out`", path);
   }
 }
 
@@ -103,7 +103,7 @@ ResumedRun check_resumable(const std::string& folder, const RunConfig& config, c
   const std::string last = folder + "/last";
   recover_directory(last);
   if (!std::filesystem::exists(last + "/train_state.json")) {
-    fail("cannot resume: {} holds no checkpoint of a training run; start it anew without --resume", last);
+    fail("cannot resume: {} holds no checkpoint of a training run; start it anew without `resume`", last);
   }
   verify_manifest(last, true);
   ResumedRun run;
@@ -115,7 +115,7 @@ ResumedRun check_resumable(const std::string& folder, const RunConfig& config, c
   run.reduce_note = reduce_note(before, now, run.state.step);
   run.planned_steps = before.value("steps", config.train.steps);
   if (config.train.steps < run.state.step) {
-    fail("cannot resume: {} has made {} steps already; --steps must be at least that, found {}", folder,
+    fail("cannot resume: {} has made {} steps already; `steps` must be at least that, found {}", folder,
          format_thousands(run.state.step), format_thousands(config.train.steps));
   }
   return run;
@@ -124,7 +124,7 @@ ResumedRun check_resumable(const std::string& folder, const RunConfig& config, c
 void check_same_data(const DataIdentity& before, const DataIdentity& now) {
   const std::string difference = data_difference(before, now);
   if (difference.empty()) return;
-  fail("cannot resume: {}: put it back, or start another run from this one with --init-from", difference);
+  fail("cannot resume: {}: put it back, or start another run from this one with `init_from`", difference);
 }
 
 void keep_changes(const std::string& folder, const RunConfig& config) {
@@ -167,8 +167,8 @@ void require_shape(const ModelConfig& asked, const ModelConfig& model) {
         key.ends_with("dropout") || key == "init" || key == "init_std" || key == "residual_init_scale";
     if (free || !now.contains(key) || now[key] == value) continue;
     fail_usage(
-        "config key \"{}\": the model of --init-from has {}, found {}; leave it out, or train a new model "
-        "without --init-from",
+        "config key \"{}\": the model of `init_from` has {}, found {}; leave it out, or train a new model "
+        "without `init_from`",
         key, value.dump(), now[key].dump());
   }
 }
@@ -182,7 +182,7 @@ void require_tokenizer(const std::string& name, const Tokenizer& model) {
   }
   if (!same)
     fail_usage(
-        "--tokenizer {}: the model of --init-from has another one ({}, {} tokens), which is kept; leave it "
+        "`tokenizer` {}: the model of `init_from` has another one ({}, {} tokens), which is kept; leave it "
         "out",
         name, model.kind(), model.vocab_size());
 }
@@ -194,17 +194,17 @@ void require_free_folder(const std::string& folder, bool again) {
   const bool has_log = path_exists(folder + "/metrics.jsonl");
   const bool is_run = has_log && has_keys(config, {"data", "steps"});
   if (path_exists(last) || (path_exists(config) && !is_run)) {
-    fail("{} holds a model or a run already; continue it with --resume, or choose another --out", folder);
+    fail("{} holds a model or a run already; continue it with `resume`, or choose another `out`", folder);
   }
   for (const char* name : {kAdapterConfig, kAdapterTensors}) {
     if (path_exists(fmt::format("{}/{}", folder, name)))
-      fail("{} holds an adapter; choose another --out", folder);
+      fail("{} holds an adapter; choose another `out`", folder);
   }
   if (!is_run) return refuse_files_of_others(folder);
   if (path_exists(best) && !again) {
     fail(
-        "{0} holds the best model of a run that ended before its first checkpoint, so --resume cannot go on "
-        "with it; choose another --out, and --init-from {0}/best to start from that model",
+        "{0} holds the best model of a run that ended before its first checkpoint, so `resume` cannot go on "
+        "with it; choose another `out`, and `init_from` {0}/best to start from that model",
         folder);
   }
 }

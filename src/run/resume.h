@@ -42,8 +42,8 @@ std::string extension_note(const ResumedRun& run, const TrainConfig& config);
 // Returns a line if best/ is from a step that a kill has lost, else "".
 std::string lost_best_note(const std::optional<BestModel>& best, int64_t step);
 
-// A run that starts from a model keeps the model's shape and tokenizer. Throws UsageError naming a key that
-// is set to a different value; dropout may differ.
+// A run that starts from a model keeps the model's shape and tokenizer. Throws invalid_argument naming a key
+// that is set to a different value; dropout may differ.
 void require_shape(const ModelConfig& asked, const ModelConfig& model);
 // name: the requested tokenizer; model: the tokenizer of the model.
 void require_tokenizer(const std::string& name, const Tokenizer& model);

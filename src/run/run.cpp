@@ -78,6 +78,7 @@ void Run::start_files() {
   RunFacts facts = task_.facts(*this);
   facts.command_line = options_.command_line;
   facts.resume_command = resume_command();
+  facts.shown = options_.shown;
   if (processes_.size() > 1) facts.processes = [this] { return process_section(process_times_, processes_); };
   if (!is_first()) {
     log_ = std::make_unique<RunLog>(std::move(facts));
@@ -98,7 +99,8 @@ void Run::start_files() {
 }
 
 std::string Run::resume_command() const {
-  return fmt::format("{} {} --resume --out {}", options_.program, parts_.command, shell_quoted(options_.out));
+  const std::string out = shell_quoted(options_.out);
+  return fmt::format("{} {} --resume --out {}", options_.program, parts_.command, out);  // a command
 }
 
 int64_t Run::peak_bytes() const {
@@ -307,13 +309,13 @@ RunOutcome Run::make(const std::function<bool()>& interrupted) {
   try {
     make_steps();
     state_.eval_seconds += timed([&] { finished = task_.finish(*this); });
-  } catch (const UsageError&) {
-    throw;
   } catch (const Error& error) {
+    if (error.code() == ErrorCode::invalid_argument) throw;
     save_before_error();
-    fail("{}; {}", error.what(),
-         saved_step_ < 0 ? "no checkpoint had been saved yet"
-                         : fmt::format("the last good checkpoint is {} at step {}", last(), saved_step_));
+    fail_because(error, "{}; {}", error.what(),
+                 saved_step_ < 0
+                     ? "no checkpoint had been saved yet"
+                     : fmt::format("the last good checkpoint is {} at step {}", last(), saved_step_));
   }
   if (out_of_patience())
     log_->ended(fmt::format("ended at step {}: {} without a better validation loss", state_.step,

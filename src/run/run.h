@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/thread_pool.h"
@@ -28,9 +29,10 @@ struct RunOptions {
   std::shared_ptr<Device> device = std::make_shared<HostDevice>();  // the device of the kernels
   Communicator* processes = &single_process();                      // the ranks of the run; must outlive it
   std::string command_line;                                         // for the report
-  std::string program = "gpt";        // the words before the subcommand in a command that resumes the run
-  bool brief = false;                 // prints only the progress, for one of many runs
-  bool silent = false;                // prints nothing, because another run of this program prints
+  std::string program = "gpt";  // the words before the subcommand in a command that resumes the run
+  bool brief = false;           // prints only the progress, for one of many runs
+  bool silent = false;          // prints nothing, because another run of this program prints
+  std::function<std::string(std::string_view)> shown = {};  // formats a message for people; none: unchanged
   std::function<void()> begins = {};  // called before the first step, when there will be work to save
 };
 

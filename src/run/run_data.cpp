@@ -167,7 +167,7 @@ std::unique_ptr<Tokenizer> char_tokenizer(const std::vector<Source>& train, cons
   }
   if (corpora.empty())
     fail_usage(
-        "--tokenizer char: token shards have no characters; name the tokenizer that they were made with");
+        "`tokenizer` char: token shards have no characters; name the tokenizer that they were made with");
   return open_tokenizer("char", corpora);
 }
 

@@ -52,12 +52,13 @@ TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& conf
 // Also sets the BOS token to it if the training text starts with it.
 void name_document_token(ModelConfig& config, const RunData& data);
 
-// Throws UsageError with the message that no data is named.
+// Throws invalid_argument with the message that no data is named.
 [[noreturn]] void require_data_named();
-// Returns whether a name is the built-in corpus: tales or tales:BYTES. Throws UsageError for invalid BYTES.
+// Returns whether a name is the built-in corpus: tales or tales:BYTES. Throws invalid_argument for invalid
+// BYTES.
 bool is_tales(const std::string& name);
 // Returns the vocabulary size of the model: `asked`, or the size of the tokenizer if `asked` is 0. Throws
-// UsageError if the tokenizer is larger.
+// invalid_argument if the tokenizer is larger.
 int64_t vocabulary_size(int64_t asked, const Tokenizer& tokenizer);
 
 // Returns an entry of the config key "data" without its weight.

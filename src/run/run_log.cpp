@@ -57,7 +57,7 @@ void RunLog::progress(const Progress& progress) {
 }
 
 void RunLog::message(const std::string& text) {
-  if (outputs_ && !text.empty()) outputs_->line.message(text);
+  if (outputs_ && !text.empty()) outputs_->line.message(facts_.shown ? facts_.shown(text) : text);
 }
 
 void RunLog::model_text(const std::string& text) {
@@ -161,10 +161,10 @@ std::string RunLog::divergence_note(const TrainConfig& config) const {
   };
   const MetricRecord& best = *std::ranges::find_if(records_, is_lowest);
   return fmt::format(
-      "note: the run diverged: its lowest loss is {:.4f} at step {}, the last one {:.4f}; try a lower --lr "
+      "note: the run diverged: its lowest loss is {:.4f} at step {}, the last one {:.4f}; try a lower `lr` "
       "(now {:g}){}\n",
       *metric_number(best, kLossKey), *metric_number(best, kStepKey), losses.back(), config.lr,
-      config.clip_norm == 0 ? " or --clip-norm 1" : "");
+      config.clip_norm == 0 ? " or `clip_norm` 1" : "");
 }
 
 const MetricRecord* RunLog::newest_evaluation() const {

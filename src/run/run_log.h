@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "report/metrics.h"
@@ -36,10 +37,11 @@ struct RunFacts {
   bool nats = true;             // the loss is a cross-entropy of tokens, so perplexity is meaningful
   std::optional<double> floor;  // entropy of the text in nats per token
   double bytes_per_token = 1;
-  std::vector<ReportCommand> commands = {};       // suggested commands for the model
-  std::vector<ReportSection> sections;            // config, parameters, data, machine
-  std::function<ReportSection()> plan;            // estimate vs. actual so far; may be empty
-  std::function<ReportSection()> processes = {};  // the ranks of the run; may be empty
+  std::vector<ReportCommand> commands = {};                 // suggested commands for the model
+  std::vector<ReportSection> sections;                      // config, parameters, data, machine
+  std::function<ReportSection()> plan;                      // estimate vs. actual so far; may be empty
+  std::function<ReportSection()> processes = {};            // the ranks of the run; may be empty
+  std::function<std::string(std::string_view)> shown = {};  // formats a message for people; none: unchanged
 };
 
 // All output of a run: the progress line, metrics.jsonl, TensorBoard events, loss.svg, report.html.

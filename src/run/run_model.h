@@ -19,13 +19,13 @@ ChatTemplates chat_templates_of_run(const TrainRequest& request, const LoadedMod
 
 // Builds the model of a run, without weights, from the request's config or from the model that the run starts
 // from with the config's dropout. Its vocabulary is that of the tokenizer, unless the config has a larger
-// one. Throws UsageError if config, model and tokenizer do not match.
+// one. Throws invalid_argument if config, model and tokenizer do not match.
 Model model_of_run(const TrainRequest& request, const LoadedModel* init, const RunData& data);
 
 void copy_dropout(const ModelConfig& from, ModelConfig& to);
 
-// Returns the options of a run's TrainStep. Throws UsageError if micro-batches would split groups of the
-// objective.
+// Returns the options of a run's TrainStep. Throws invalid_argument if micro-batches would split groups of
+// the objective.
 TrainStep::Options step_options_of_run(const TrainConfig& config, const ParamTable& table, int64_t n_ctx,
                                        const Objective& objective, Communicator& processes);
 

@@ -19,7 +19,7 @@ std::vector<std::pair<std::string, std::string>> facts_of(const RunIdentity& run
       {"validation text (val_data_hash)", run.data.val},
       {"tokenizer (tokenizer_hash)", run.data.tokenizer},
       {"step", std::to_string(run.step)},
-      {"checkpoint or model to begin with (--resume, --init-from)", run.begins}};
+      {"checkpoint or model to begin with (`resume`, `init_from`)", run.begins}};
   if (!run.settings.empty()) {
     const nlohmann::json settings = nlohmann::json::parse(run.settings);
     for (const auto& [key, value] : settings.items())

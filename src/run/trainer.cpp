@@ -267,7 +267,7 @@ void Pretraining::check_data(const Run& run, bool saves) {
     data_check_.finish(last ? kLastWait : 0);
     if (saves) data_check_.require_unchanged();
   } catch (const Error& error) {
-    fail("training stopped at step {}: {}", step, error.what());
+    fail_because(error, "training stopped at step {}: {}", step, error.what());
   }
 }
 

@@ -51,13 +51,19 @@ ApiError failure_of(const std::exception& error) {
   return ApiError(500, std::string("internal error: ") + error.what(), {}, "internal_error");
 }
 
+// By its code. Fields of requests that are wrong and what a request names are its own fault.
+ApiError api_error_of(const Error& error, const std::string& param) {
+  const bool names_field = error.code() == ErrorCode::invalid_argument && !error.object().empty();
+  if (error.code() == ErrorCode::out_of_memory) return ApiError(503, error.what(), {}, "overloaded");
+  if (error.code() == ErrorCode::internal) return ApiError(500, error.what(), {}, "internal_error");
+  return ApiError(400, error.what(), names_field ? error.object() : param);
+}
+
 ApiError current_error(const std::string& param) {
   try {
     throw;
-  } catch (const UsageError& error) {
-    return ApiError(400, error.what(), error.parameter().empty() ? param : error.parameter());
   } catch (const Error& error) {
-    return ApiError(400, error.what(), param);
+    return api_error_of(error, param);
   } catch (const std::exception& error) {
     return failure_of(error);
   }

@@ -79,7 +79,7 @@ void Call::send(HttpReply reply) {
   if (reply.body.size() > responder_->most_bytes())
     reply = ApiError(400,
                      fmt::format("the response has {} bytes, but this server holds {} for one connection "
-                                 "(--max-unsent); ask for less, or stream",
+                                 "(`max_unsent`); ask for less, or stream",
                                  reply.body.size(), responder_->most_bytes()),
                      {}, "response_too_large")
                 .reply();

@@ -68,9 +68,10 @@ void check_host(const HttpRequest& request, const std::vector<std::string>& host
   const std::string* host = request.header("Host");
   const std::string_view found = host == nullptr ? "" : host_of(*host);
   if (std::ranges::any_of(hosts, [&](const std::string& h) { return equal_ignoring_case(h, found); })) return;
-  throw ApiError(421,
-                 fmt::format("the Host \"{}\" is not this server's; start it with --allow-host NAME if it is",
-                             printable_text(found, 64)));
+  throw ApiError(
+      421,
+      fmt::format("the Host \"{}\" is not this server's; start it with gpt serve --allow-host NAME if it is",
+                  printable_text(found, 64)));
 }
 
 void check_content_type(const HttpRequest& request) {

@@ -13,8 +13,8 @@ namespace gpt::serve {
 class HttpClient {
  public:
   // url: http://HOST[:PORT][/PATH]; without a path it is /v1. key: for "Authorization: Bearer"; "": none.
-  // most_bytes: of the body of an answer; Error beyond it. Throws UsageError for what is no such address;
-  // https is refused by name.
+  // most_bytes: of the body of an answer; Error beyond it. Throws invalid_argument for what is no such
+  // address; https is refused by name.
   HttpClient(const std::string& url, std::string key, uint64_t most_bytes = uint64_t{256} << 20);
   ~HttpClient();
 

@@ -18,7 +18,7 @@ namespace {
 
 void require_folder(const ModelFolder& folder) {
   if (folder.path.empty())
-    throw ApiError(403, "this server loads nothing at run time; start it with --models-dir DIR");
+    throw ApiError(403, "this server loads nothing at run time; start it with gpt serve --models-dir DIR");
 }
 
 }  // namespace
@@ -27,13 +27,13 @@ std::string path_in(const ModelFolder& folder, const std::string& name, const ch
   require_folder(folder);
   const bool plain = !name.empty() && name.front() != '.' && name.find('/') == std::string::npos &&
                      name.find('\0') == std::string::npos;
-  if (!plain) fail_field(field, "expected the name of a folder or file of the server's --models-dir");
+  if (!plain) fail_field(field, "expected the name of a folder or file of the server's `models_dir`");
   for (const char* ending : {"", ".gguf"}) {
     const std::filesystem::path path = std::filesystem::path(folder.path) / (name + ending);
     std::error_code unreadable;
     if (std::filesystem::exists(path, unreadable)) return path.string();
   }
-  throw ApiError(404, fmt::format("{}: the server's --models-dir has no {}", field, printable_text(name, 64)),
+  throw ApiError(404, fmt::format("{}: the server's `models_dir` has no {}", field, printable_text(name, 64)),
                  field, "model_not_found");
 }
 

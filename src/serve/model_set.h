@@ -14,7 +14,7 @@ class ModelSet {
  public:
   using Handle = std::shared_ptr<ServedModel>;
 
-  // Throws UsageError where a name is taken.
+  // Throws invalid_argument where a name is taken.
   void add(Handle model);
   // Puts a model in the place of the one of its name, which goes on for those who have it already.
   void replace(Handle model);

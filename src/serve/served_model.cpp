@@ -128,7 +128,7 @@ void ServedModel::find_chat_template() {
     if (format.empty() && !gpt::has_chat_template(loaded_))
       format = chat_template_of(transformed(options_.adapters, &NamedAdapter::path));
     if (tokenizer_ == nullptr) fail("{} has no tokenizer", name());
-    chat_ = std::make_unique<ChatTemplate>(model_chat_template(loaded_, *tokenizer_, format, "--template"));
+    chat_ = std::make_unique<ChatTemplate>(model_chat_template(loaded_, *tokenizer_, format, "template"));
     if (chat_->end_id() >= config().vocab_size)
       fail("the tokenizer's end of a message is token {}, which the model does not have", chat_->end_id());
   } catch (const Error& error) {
@@ -143,7 +143,7 @@ void ServedModel::number_adapters() {
     auto named = std::make_shared<NamedAdapter>(options_.adapters[i]);
     named->number = inference_.add_adapter(sum_of_adapters(loaded_.model().table, {&read_adapters_[i], 1}));
     if (!adapters_.emplace(named->name, named).second)
-      fail_usage("--adapter: expected every name once, found {} twice", named->name);
+      fail_parameter("adapter", "expected every name once, found {} twice", named->name);
   }
 }
 
@@ -189,7 +189,7 @@ void ServedModel::add_adapter(const NamedAdapter& adapter) {
     fail_parameter("lora_name", "the model {} has an adapter {}", name(), adapter.name);
   const WeightedAdapter read = read_adapters({adapter}).front();
   if (read.adapter->rank > adapter_rank_)
-    fail_parameter("lora_path", "expected a rank of at most {} (--max-lora-rank), found {}", adapter_rank_,
+    fail_parameter("lora_path", "expected a rank of at most {} (`max_lora_rank`), found {}", adapter_rank_,
                    read.adapter->rank);
   auto named = std::make_shared<NamedAdapter>(adapter);
   const auto weighted = sum_of_adapters(loaded_.model().table, {&read, 1});

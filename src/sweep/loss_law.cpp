@@ -14,6 +14,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "base/ranges.h"
+#include "report/next_step.h"
 #include "sweep/plan.h"
 
 namespace gpt {
@@ -317,9 +318,9 @@ std::string flags_for(const RunPlan& plan, double parameters) {
   const ModelConfig model = with_width(planned, width);
   const int64_t steps = steps_for(plan.flops(), ModelCounts(model).training_flops(model.n_ctx),
                                   static_cast<double>(plan.step_tokens));
-  std::string flags = fmt::format("--n-layer {} --n-embd {}", model.n_layer, width);
-  if (model.d_ff != 4 * width) flags += fmt::format(" --d-ff {}", model.d_ff);
-  return flags + fmt::format(" --steps {}", steps);
+  std::string flags = fmt::format("{} {} {} {}", flag_of("n_layer"), model.n_layer, flag_of("n_embd"), width);
+  if (model.d_ff != 4 * width) flags += fmt::format(" {} {}", flag_of("d_ff"), model.d_ff);
+  return flags + fmt::format(" {} {}", flag_of("steps"), steps);
 }
 
 }  // namespace

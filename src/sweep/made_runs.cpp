@@ -82,7 +82,7 @@ MadeRuns read_made_runs(const std::string& folder, int rank) {
     fail(
         "{}: expected done, failed, ended and interrupted, as rank {} writes them; start the sweep again "
         "with "
-        "--resume",
+        "`resume`",
         path, rank);
   }
   return made;

@@ -27,25 +27,27 @@ bool is_safe(char c) {
 SweepAxis parse_axis(const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
-    fail_usage("--over \"{}\": expected KEY=VALUE,VALUE..., for example n_layer=2,4,8", text.substr(0, 64));
+    fail_usage("`over` \"{}\": expected KEY=VALUE,VALUE..., for example n_layer=2,4,8", text.substr(0, 64));
   SweepAxis axis{text.substr(0, equals), {}};
   axis.key.erase(0, axis.key.find_first_not_of('-'));
   std::ranges::replace(axis.key, '-', '_');
   const auto names = transformed(config_keys(), &KeyInfo::name);
   if (std::ranges::find(names, axis.key) == names.end())
-    fail_usage("--over: unknown config key \"{}\"{}", axis.key.substr(0, 64), did_you_mean(axis.key, names));
+    fail_parameter("over", "unknown config key \"{}\"{}", axis.key.substr(0, 64),
+                   did_you_mean(axis.key, names));
   for (const char* fixed :
        {"steps", "seed", "stop_after", "threads", "device", "eval_batches", "vocab_size"}) {
     if (axis.key == fixed) {
-      fail_usage("--over: {} cannot be swept; budgets have --flops, --minutes or --steps, noise has --seeds",
-                 axis.key);
+      fail_parameter("over",
+                     "{} cannot be swept; budgets have `flops`, `minutes` or `steps`, noise has `seeds`",
+                     axis.key);
     }
   }
   for (const std::string_view part : split(std::string_view(text).substr(equals + 1), ',')) {
     const std::string value(part);
-    if (value.empty()) fail_usage("--over {}: a value is empty", axis.key);
+    if (value.empty()) fail_usage("`over` {}: a value is empty", axis.key);
     if (std::ranges::find(axis.values, value) != axis.values.end())
-      fail_usage("--over {}: the value {} occurs twice", axis.key, value.substr(0, 64));
+      fail_usage("`over` {}: the value {} occurs twice", axis.key, value.substr(0, 64));
     axis.values.push_back(value);
   }
   return axis;
@@ -55,10 +57,10 @@ std::vector<SweepPoint> grid_of(const std::vector<SweepAxis>& axes) {
   std::vector<SweepPoint> points = {{}};
   for (const SweepAxis& axis : axes) {
     if (points.size() * axis.values.size() > kMostRuns)
-      fail_usage("--over: more than {} runs; leave out some values", kMostRuns);
+      fail_parameter("over", "more than {} runs; leave out some values", kMostRuns);
     std::vector<SweepPoint> next;
     for (const SweepPoint& point : points) {
-      if (point.count(axis.key) > 0) fail_usage("--over: {} is given twice", axis.key);
+      if (point.count(axis.key) > 0) fail_parameter("over", "{} is given twice", axis.key);
       for (const std::string& value : axis.values) {
         next.push_back(point);
         next.back()[axis.key] = value;

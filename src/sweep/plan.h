@@ -15,13 +15,13 @@ struct SweepAxis {
   std::vector<std::string> values;
 };
 
-// "n_layer=2,4,8", or "--n-layer"-like names with dashes. Throws UsageError for an unknown key, one that
-// cannot be swept (steps, seed: they have flags of their own), no or equal values.
+// "n_layer=2,4,8", or "--n-layer"-like names with dashes. Throws invalid_argument for an unknown key, one
+// that cannot be swept (steps, seed: they have flags of their own), no or equal values.
 SweepAxis parse_axis(const std::string& text);
 
 using SweepPoint = std::map<std::string, std::string>;  // key -> value
 
-// Every combination, the last axis changing fastest. Throws UsageError when there are more than 1,000.
+// Every combination, the last axis changing fastest. Throws invalid_argument when there are more than 1,000.
 std::vector<SweepPoint> grid_of(const std::vector<SweepAxis>& axes);
 
 // One run of a sweep.

@@ -87,11 +87,9 @@ void make_run(const SweepRun& run, SweepResult& result, const SweepWay& way, boo
   request.config.train.threads = threads_of(run, *way.processes);
   try {
     interrupted = run_training(request, way.interrupted).interrupted;
-  } catch (const UsageError&) {
-    throw;
   } catch (const Error& error) {
     const std::string what = error.what();
-    if (!what.starts_with("training stopped at step")) throw;
+    if (error.code() == ErrorCode::invalid_argument || !what.starts_with("training stopped at step")) throw;
     result.state = SweepResult::State::failed;
     result.error = what;
     return;
@@ -126,7 +124,7 @@ void check_same_data(const Sweep& sweep, const std::string& folder) {
     const DataIdentity before = read_run_state(run_folder(folder, run) + "/last").data;
     const std::string difference = data_difference(before, now->second);
     if (difference.empty()) continue;
-    fail("cannot go on: {}: {}; put it back, or make another sweep with another --out",
+    fail("cannot go on: {}: {}; put it back, or make another sweep with another `out`",
          run_folder(folder, run), difference);
   }
 }
@@ -276,7 +274,7 @@ Sweep read_sweep(const std::string& folder) {
   const std::string path = folder + "/sweep.json";
   const nlohmann::json object = read_json_file(path);
   if (!object.is_object() || !object.contains("runs") || !object["runs"].is_array() || object["runs"].empty())
-    fail("{}: expected an object with \"runs\"; --out must be the folder of a sweep", path);
+    fail("{}: expected an object with \"runs\"; `out` must be the folder of a sweep", path);
   Sweep sweep;
   if (object.contains("floor") && object["floor"].is_number()) sweep.floor = object["floor"].get<double>();
   if (object.contains("command_line") && object["command_line"].is_string())

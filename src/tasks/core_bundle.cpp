@@ -159,7 +159,7 @@ class CoreRun {
       try {
         add(i);
       } catch (const Error& e) {
-        fail("task {}, {}: {}", task.label, documents_.places[order_[i]], e.what());
+        fail_because(e, "task {}, {}: {}", task.label, documents_.places[order_[i]], e.what());
       }
     }
   }

@@ -50,7 +50,7 @@ Documents processed(const Documents& split, const std::string& function) {
     try {
       docs->push_back(native_document(function, (*split.docs)[i]));
     } catch (const Error& e) {
-      fail("{}: {}", split.places[i], e.what());
+      fail_because(e, "{}: {}", split.places[i], e.what());
     }
   }
   return {.docs = std::move(docs), .places = split.places};
@@ -70,7 +70,7 @@ Documents read_documents(const std::vector<std::string>& paths, std::optional<Te
   try {
     if (texts) type_documents(*docs, *texts, files);
   } catch (const Error& e) {
-    fail("{}: {}", fmt::join(paths, ", "), e.what());
+    fail_because(e, "{}: {}", fmt::join(paths, ", "), e.what());
   }
   out.docs = std::move(docs);
   return out;
@@ -120,7 +120,7 @@ std::vector<std::string> TaskData::files_of(const std::string& split) const {
   }
   if (data_dir_.empty())
     fail(
-        "task {}: its data set {} is not fetched; name a folder that has it as JSONL: --data-dir DIR, with "
+        "task {}: its data set {} is not fetched; name a folder that has it as JSONL: `data_dir` DIR, with "
         "DIR/{}/{}.jsonl",
         config_.name, config_.dataset_path, config_.name, split);
   const std::string& path = config_.dataset_path;

@@ -151,7 +151,7 @@ Prompts::Prompts(const TaskConfig& config, TaskData& data, std::optional<int64_t
     if (config.text) multiple_input_ = config.choice && rules_.text(config.text, first).is_number_integer();
     multiple_target_ = rules_.target(config.target, first).is_array();
   } catch (const Error& e) {
-    fail("task {}, {}: {}", config.name, documents_->places.front(), e.what());
+    fail_because(e, "task {}, {}: {}", config.name, documents_->places.front(), e.what());
   }
 }
 
@@ -224,7 +224,7 @@ TaskPrompt Prompts::next() {
     ++at_;
     return prompt;
   } catch (const Error& e) {
-    fail("task {}, {}: {}", config_.name, documents_->places[at_], e.what());
+    fail_because(e, "task {}, {}: {}", config_.name, documents_->places[at_], e.what());
   }
 }
 

@@ -66,7 +66,7 @@ class Run {
       try {
         judge(i, scores);
       } catch (const Error& e) {
-        fail("{}: {}", prompts_.documents().places[i], e.what());
+        fail_because(e, "{}: {}", prompts_.documents().places[i], e.what());
       }
     }
     for (MetricResult& metric : metrics_)
@@ -182,9 +182,9 @@ void check_chat_task(const TaskConfig& config, const TaskOptions& options) {
   const int64_t shots = shots_of(config, options.num_fewshot);
   const std::string task = fmt::format("task {}: through a chat template", config.name);
   if (config.output != OutputType::generate_until)
-    fail("{} only generate_until tasks are asked, found {}; leave it or --template out", task,
+    fail("{} only generate_until tasks are asked, found {}; leave it or `template` out", task,
          output_type_name(config.output));
-  if (shots > 0) fail("{}: expected a task without examples, found {}; --few-shot 0", task, shots);
+  if (shots > 0) fail("{}: expected a task without examples, found {}; `few_shot` 0", task, shots);
   if (config.description || config.gen_prefix)
     fail("{}: expected a task without description and gen_prefix", task);
 }
@@ -197,7 +197,7 @@ TaskResult run_task(const TaskConfig& config, TaskModel& model, const TaskOption
     run.ask(model);
     return run.result(pool);
   } catch (const Error& e) {
-    fail("task {}: {}", config.name, e.what());
+    fail_because(e, "task {}: {}", config.name, e.what());
   }
 }
 

@@ -51,7 +51,7 @@ std::byte* HostDevice::allocate(size_t bytes, const char* what) {
                 ? MAP_FAILED
                 : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) {
-    fail(
+    fail_memory(
         "not enough memory for {}: {} refused; use a smaller model, batch or context (of a training gpt plan "
         "says what fits)",
         what, format_bytes(static_cast<double>(bytes)));

@@ -102,7 +102,7 @@ class BpeTokenizer final : public Tokenizer {
     if (!nfc_ && data.pre == "qwen2") data.pre = "stablelm2";
     if (bpe_.unknown() >= 0) fail("a GGUF file cannot say which token stands for bytes without one");
     if (data.pre.empty() || (nfc_ && data.pre != "qwen2"))
-      fail("a GGUF file has no name for the way in which this tokenizer splits text");
+      fail_unsupported("a GGUF file has no name for the way in which this tokenizer splits text");
     const bool implied = data.pre == gguf_name(SplitPattern::llama3) || data.pre == "tekken";
     if (ignore_merges_ != implied && merges_decide())
       fail("a GGUF file whose texts are split as {} says cannot have \"ignore_merges\": {}", data.pre,

@@ -198,7 +198,7 @@ class Neighbours {
 void WordList::add(uint64_t count, const std::vector<int32_t>& ids) {
   if (data_.size() + kHeader + ids.size() > std::numeric_limits<uint32_t>::max())
     fail(
-        "the distinct words of the text have more than 2^32 symbols; use less text or a smaller --max-words");
+        "the distinct words of the text have more than 2^32 symbols; use less text or a smaller `max_words`");
   data_.push_back(static_cast<uint32_t>(ids.size()));
   data_.push_back(static_cast<uint32_t>(count));
   data_.push_back(static_cast<uint32_t>(count >> 32));

@@ -16,7 +16,7 @@ constexpr size_t kCodePoints = 0x110000;
 constexpr auto kUnused = static_cast<int32_t>(VocabData::TokenType::unused);
 
 [[noreturn]] void fail_invalid_utf8(std::string_view text, size_t at) {
-  fail("the text is not valid UTF-8 at byte {} (0x{:02x}); convert it to UTF-8 or use --tokenizer byte", at,
+  fail("the text is not valid UTF-8 at byte {} (0x{:02x}); convert it to UTF-8 or use `tokenizer` byte", at,
        static_cast<unsigned>(static_cast<unsigned char>(text[at])));
 }
 
@@ -85,7 +85,7 @@ class CharTokenizer final : public Tokenizer {
       if (id < 0) {
         fail(
             "the character '{}' (U+{:04X}) at byte {} is not in the tokenizer's {} characters; leave it out, "
-            "or train with text that has it or with --tokenizer byte",
+            "or train with text that has it or with `tokenizer` byte",
             printable_text(text.substr(at), 1), static_cast<uint32_t>(c.code), at, codes_.size());
       }
       ids.push_back(id);
@@ -201,7 +201,7 @@ std::unique_ptr<Tokenizer> make_char_tokenizer(std::span<const std::string_view>
   for (size_t code = 0; code < kCodePoints; ++code) {
     if (seen[code]) codes.push_back(static_cast<char32_t>(code));
   }
-  if (codes.empty()) fail("cannot make a character tokenizer: the text is empty; give a text with --data");
+  if (codes.empty()) fail("cannot make a character tokenizer: the text is empty; give a text with `data`");
   return detail::make_char_tokenizer_from_codes(std::move(codes));
 }
 

@@ -37,7 +37,7 @@ bool has_type(const Json& value, const char* type) {
 }
 
 void fail_kind(const std::string& name, const std::string& found) {
-  fail(
+  fail_unsupported(
       "cannot read {}: expected a byte, character, byte-level BPE, SentencePiece or GPT-1 tokenizer, found "
       "{}, which is not supported",
       name, found);

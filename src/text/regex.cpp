@@ -176,8 +176,8 @@ class Translator {
 
  private:
   [[noreturn]] void unsupported(size_t length) const {
-    fail("the regular expression has \"{}\" at byte {}, which is not supported",
-         printable_text(in_.substr(at_, length), 20), at_);
+    fail_unsupported("the regular expression has \"{}\" at byte {}, which is not supported",
+                     printable_text(in_.substr(at_, length), 20), at_);
   }
   void copy(size_t length) {
     if (at_ + length > in_.size()) unsupported(length);

@@ -150,7 +150,7 @@ void check_kind(const Trainer& t, const VocabData& data, const std::string& name
   if (t.blank_as_suffix)
     unsupported.emplace_back("blanks stand at the end of words (treat_whitespace_as_suffix)");
   if (!unsupported.empty())
-    fail(
+    fail_unsupported(
         "cannot read {}: not supported of SentencePiece models: {}; spm_train --model_type=bpe "
         "--normalization_rule_name=identity makes one that is",
         name, fmt::join(unsupported, "; "));

@@ -32,7 +32,7 @@ auto naming_file(const std::string& name, Make&& make) {
   try {
     return make();
   } catch (const Error& error) {
-    fail("cannot read {}: {}", name, error.what());
+    fail_because(error, "cannot read {}: {}", name, error.what());
   }
 }
 

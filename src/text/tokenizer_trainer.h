@@ -37,7 +37,7 @@ struct TrainedTokenizer {
 };
 
 // A byte-level BPE for counted pieces: the same merges and ids as `tokenizers` gives with its byte-level
-// alphabet as initial alphabet and without special tokens, which follow here. Throws UsageError for a
+// alphabet as initial alphabet and without special tokens, which follow here. Throws invalid_argument for a
 // vocabulary without room for the 256 bytes and the special tokens, Error for special tokens that are empty,
 // given twice, or equal to a token that was learned.
 TrainedTokenizer train_byte_level_bpe(const WordCounter& pieces, const TokenizerTrainOptions& options,

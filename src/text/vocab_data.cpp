@@ -58,8 +58,8 @@ BpeParts bpe_parts(const VocabData& data, const std::string& name) {
   const auto pattern = pattern_of_gguf_name(data.pre);
   parts.steps = detail::steps_of_gguf_name(data.pre);
   if (!pattern && parts.steps.empty())
-    fail("cannot read {}: tokenizer.ggml.pre \"{}\" is not supported; expected one of {}", name,
-         printable_text(data.pre, 40), fmt::join(detail::gguf_split_names(), ", "));
+    fail_unsupported("cannot read {}: tokenizer.ggml.pre \"{}\" is not supported; expected one of {}", name,
+                     printable_text(data.pre, 40), fmt::join(detail::gguf_split_names(), ", "));
   parts.pattern = pattern.value_or(SplitPattern::gpt2);
   parts.ignore_merges = pattern == SplitPattern::llama3 || data.pre == "tekken";
   parts.special = data.special;
@@ -109,8 +109,9 @@ std::unique_ptr<Tokenizer> tokenizer_of(const VocabData& data, const std::string
   check(data, name);
   if (data.model == "rwkv") return detail::char_tokenizer_of(data, name);
   if (data.model != "gpt2" && data.model != "llama") {
-    fail("cannot read {}: tokenizer.ggml.model \"{}\" is not supported; expected one of gpt2, llama, rwkv",
-         name, printable_text(data.model, 40));
+    fail_unsupported(
+        "cannot read {}: tokenizer.ggml.model \"{}\" is not supported; expected one of gpt2, llama, rwkv",
+        name, printable_text(data.model, 40));
   }
   if (data.model == "llama") {
     detail::SpmParts parts = detail::spm_parts(data, name);

@@ -72,7 +72,7 @@ struct WordCountOptions {
 // batches of 64 MiB of text, the distinct words, and those of a batch once more for every thread.
 class WordCounter {
  public:
-  // Throws UsageError for a max_words below 1000.
+  // Throws invalid_argument for a max_words below 1000.
   WordCounter(WordSplitter splitter, ThreadPool& pool, WordCountOptions options = {});
 
   // The next part of a document, which may end anywhere. Words longer than 16 MiB may be cut.

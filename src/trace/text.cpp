@@ -216,14 +216,14 @@ std::string predictions_text(Capture& capture, const TokenNames& names, const Tr
 constexpr int64_t kMaxRows = 64;  // of a table with a line per token
 
 void check(const Capture& capture, const TraceRequest& r) {
-  const auto in_range = [](const char* flag, int64_t value, int64_t count, const char* what) {
-    if (count == 0 && value > 0) fail_usage("{}: the model has none, found {}", flag, value);
+  const auto in_range = [](const char* key, int64_t value, int64_t count, const char* what) {
+    if (count == 0 && value > 0) fail_parameter(key, "the model has none, found {}", value);
     if (count > 0 && (value < -1 || value >= count))
-      fail_usage("{}: expected 0 to {}, found {}: {}", flag, count - 1, value, what);
+      fail_parameter(key, "expected 0 to {}, found {}: {}", count - 1, value, what);
   };
-  in_range("--block", r.block, capture.n_layer(), "the model has no such block");
-  in_range("--head", r.head, capture.config().n_head, "the model has no such head");
-  in_range("--query", r.query, capture.n_tokens(), "the prompt has no such token");
+  in_range("block", r.block, capture.n_layer(), "the model has no such block");
+  in_range("head", r.head, capture.config().n_head, "the model has no such head");
+  in_range("query", r.query, capture.n_tokens(), "the prompt has no such token");
 }
 
 std::string facts(const Capture& capture, const TraceRequest& r) {

@@ -20,7 +20,7 @@ struct TraceRequest {
   bool colour = false, unicode = false;
 };
 
-// The whole trace, step by step. Throws UsageError for a block, head or token that is not there.
+// The whole trace, step by step. Throws invalid_argument for a block, head or token that is not there.
 std::string trace_text(Capture& capture, const TokenNames& names, const TraceRequest& request);
 // The same as a JSON object: facts, activations with shapes and norms, changes, heads, lens, predictions.
 std::string trace_json(Capture& capture, const TokenNames& names, const TraceRequest& request);

@@ -73,7 +73,7 @@ GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, in
       layout_(table),
       parameters_(static_cast<size_t>(buckets_.count())) {
   if (processes.size() > 1 && !backend.device->is_host())
-    fail("training with several processes runs on the CPU only; leave out --device or mpirun");
+    fail_unsupported("training with several processes runs on the CPU only; leave out `device` or mpirun");
   GPT_ASSERT(rounds == 1 || !rounds_messages());
   for (int64_t i = 0; i < buckets_.count(); ++i) {
     own_offset_.push_back(own_elements_);

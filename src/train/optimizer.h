@@ -144,7 +144,7 @@ struct OptimizerType {
 // Returns the registered optimizers, "adamw" first. Add custom optimizers before their first use. Not
 // thread-safe.
 std::vector<OptimizerType>& optimizer_types();
-// Throws UsageError for an unknown name.
+// Throws invalid_argument for an unknown name.
 const OptimizerType& require_optimizer(const std::string& name);
 
 // AdamW (Loshchilov & Hutter 2019), with weight decay only on tensors of two or more dimensions.

@@ -419,9 +419,9 @@ void share_among(TrainConfig& c, int processes) {
     fail_usage(
         "config key \"grad_shards\": expected a multiple of the {} processes, found {}: a run with {} goes "
         "on "
-        "with {} processes, or with --reduce fast (other numbers) with any that divide its batch; a new run "
+        "with {} processes, or with `reduce` fast (other numbers) with any that divide its batch; a new run "
         "takes "
-        "--grad-shards {}",
+        "`grad_shards` {}",
         processes, shards, shards, divisors_of(shards), std::lcm(shards, static_cast<int64_t>(processes)));
   }
   if (c.batch_size % shards != 0) {

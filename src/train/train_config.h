@@ -178,10 +178,10 @@ struct RunConfig {
   TrainConfig train;
 };
 
-// Throws UsageError with a suggestion if `name` is not a preset.
+// Throws invalid_argument with a suggestion if `name` is not a preset.
 void require_preset(const std::string& name);
 
-// Throws UsageError if this build lacks the device. where: the flag or config key, for the message.
+// Throws invalid_argument if this build lacks the device. where: the flag or config key, for the message.
 void require_device(const std::string& where, const std::string& device);
 
 // Merges config keys from several sources: preset, file, environment, flags. Later sources override earlier
@@ -214,7 +214,7 @@ class Settings {
   // Removes a value that comes from a preset.
   void forget_preset(const std::string& key);
 
-  // Returns the merged config. Throws UsageError naming unknown keys ("did you mean"), wrong types and
+  // Returns the merged config. Throws invalid_argument naming unknown keys ("did you mean"), wrong types and
   // values. The model's vocab_size may still be 0; the tokenizer decides it later. The warm-up of a preset is
   // limited to a quarter of the steps.
   RunConfig resolve() const;
@@ -249,7 +249,7 @@ void complete(TrainConfig& config);
 // Returns the number of gradient shards of a batch: grad_shards, or one for each rank with a fast `reduce`.
 int64_t shard_count(const TrainConfig& config, int processes);
 // Sets grad_shards to the number of ranks if it is not set, and limits micro_batch to the samples of a shard.
-// Throws UsageError if batch, shards and ranks do not divide each other.
+// Throws invalid_argument if batch, shards and ranks do not divide each other.
 void share_among(TrainConfig& config, int processes);
 
 nlohmann::json run_config_json(const RunConfig& config);  // every key with its final value

@@ -291,7 +291,7 @@ void TrainStep::require_finite_weights() const {
     if (grads_[id] && !all_finite(backend_.context(), weights_[id])) found = model_.table[id].name;
   }
   if (!any(*options_.communicator, !found.empty(), "looking at the weights")) return;
-  fail("training stopped after step {}: {} holds NaN or infinite numbers; try a lower --lr or a --clip-norm",
+  fail("training stopped after step {}: {} holds NaN or infinite numbers; try a lower `lr` or a `clip_norm`",
        state().step + 1, found.empty() ? "a weight" : found);
 }
 
@@ -317,7 +317,7 @@ void require_not_halted(TrainStep& step) {
   const std::string tensor = step.first_nonfinite();
   fail(
       "training stopped at step {}: the loss is {}, the gradient norm {}; first offending tensor: {}; "
-      "try a lower --lr or a --clip-norm",
+      "try a lower `lr` or a `clip_norm`",
       s.step, format_number(s.loss), format_number(s.norm), tensor.empty() ? "the loss" : tensor);
 }
 

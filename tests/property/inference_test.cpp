@@ -459,7 +459,8 @@ TEST_P(Sliding, TakesBackWhatTheWindowHas) {
 TEST(SlidingWindow, NeedsRotaryPositions) {
   const RandomModel random(make_config(small_config("gpt2")), DType::f32);
   ThreadPool pool(1);
-  EXPECT_THROW(Inference(random.model, backend(pool, Isa::ref), {.slide = true}), UsageError);
+  EXPECT_ERROR(Inference(random.model, backend(pool, Isa::ref), {.slide = true}),
+               ErrorCode::invalid_argument);
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, Sliding, testing::ValuesIn(available_isas()),

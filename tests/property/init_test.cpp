@@ -8,6 +8,7 @@
 #include "model/presets.h"
 #include "model/training_graph.h"
 #include "support/backend.h"
+#include "support/names.h"
 #include "support/small_models.h"
 
 namespace gpt::test {
@@ -208,9 +209,9 @@ TEST(Counts, EveryPresetCompletes) {
       EXPECT_GT(ParamTable(c).total(), 0) << name;
     }
   }
-  EXPECT_THROW(preset_config("gpt5"), UsageError);
-  EXPECT_THROW(preset_config("nanochat-d21"), UsageError);
-  EXPECT_THROW(preset_config("nanochat-d34"), UsageError);
+  EXPECT_ERROR(preset_config("gpt5"), ErrorCode::invalid_argument);
+  EXPECT_ERROR(preset_config("nanochat-d21"), ErrorCode::invalid_argument);
+  EXPECT_ERROR(preset_config("nanochat-d34"), ErrorCode::invalid_argument);
 }
 
 // Parameters are stored in table order, aligned and without overlap. One that is contiguous_with_previous

@@ -92,19 +92,33 @@ testing::AssertionResult refused(F&& action, std::string_view object,
   return testing::AssertionFailure() << "expected an error about \"" << object << "\", found none";
 }
 
-// The same, of a wrong parameter.
+// Whether an action throws an Error of this code.
+template <class F>
+testing::AssertionResult fails_with(F&& action, ErrorCode code) {
+  try {
+    action();
+  } catch (const Error& error) {
+    if (error.code() == code) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << "expected an error of code " << static_cast<int>(code) << ", found "
+                                       << static_cast<int>(error.code()) << ": " << error.what();
+  }
+  return testing::AssertionFailure() << "expected an error, found none";
+}
+#define EXPECT_ERROR(statement, code) EXPECT_TRUE(::gpt::test::fails_with([&] { statement; }, code))
+
+// Whether an action throws invalid_argument for a parameter.
 template <class F>
 testing::AssertionResult refused_parameter(F&& action, std::string_view parameter,
                                            std::initializer_list<Fact> facts = {}) {
   try {
     action();
-  } catch (const UsageError& error) {
-    if (error.parameter() != parameter)
-      return testing::AssertionFailure() << "expected an error about the parameter \"" << parameter
-                                         << "\", found \"" << error.parameter() << "\": " << error.what();
-    return names(error.what(), facts);
   } catch (const Error& error) {
-    return testing::AssertionFailure() << "expected a UsageError, found: " << error.what();
+    if (error.code() != ErrorCode::invalid_argument)
+      return testing::AssertionFailure() << "expected a wrong parameter, found: " << error.what();
+    if (error.object() != parameter)
+      return testing::AssertionFailure() << "expected an error about the parameter \"" << parameter
+                                         << "\", found \"" << error.object() << "\": " << error.what();
+    return names(error.what(), facts);
   }
   return testing::AssertionFailure() << "expected an error about \"" << parameter << "\", found none";
 }

@@ -160,7 +160,7 @@ ModelConfig read_config_keys(const Family& family, const json& object) {
   try {
     complete(c);
   } catch (const Error& error) {
-    fail("{}", in_their_words(family, object, error.what()));
+    fail_because(error, "{}", in_their_words(family, object, error.what()));
   }
   if (family.read != nullptr) family.read(object, c);
   if (family.no_window) check_no_window(object, c);

@@ -114,8 +114,8 @@ std::optional<nlohmann::json> write_config_keys(const Family& family, const Mode
 // For the families' own reading and writing of what is more than a value.
 
 // Rotary positions as transformers 5 reads them: "rope_scaling" before "rope_parameters", "rope_theta" and
-// others inside it before those beside it. The config is complete otherwise. Throws UsageError that names the
-// key for kinds that the decoder lacks.
+// others inside it before those beside it. The config is complete otherwise. Throws invalid_argument that
+// names the key for kinds that the decoder lacks.
 void read_rope(const nlohmann::json& object, ModelConfig& config);
 void write_rope(const ModelConfig& config, nlohmann::json& object);
 

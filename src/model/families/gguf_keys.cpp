@@ -88,8 +88,8 @@ class ConfigReader {
       if (e.key.starts_with(prefix_)) check_key(e, e.key.substr(prefix_.size()));
     }
     if (integer("expert_count").value_or(0) != 0) {
-      fail("{}: models of several experts are not supported, found {} = {}", file_.path(),
-           key("expert_count"), *integer("expert_count"));
+      fail_unsupported("{}: models of several experts are not supported, found {} = {}", file_.path(),
+                       key("expert_count"), *integer("expert_count"));
     }
     const std::string_view kind = file_.string("general.type").value_or("model");
     if (kind != "model") fail("{}: expected a model, found general.type = {}", file_.path(), printable(kind));
@@ -106,12 +106,12 @@ class ConfigReader {
     if (rest.starts_with("expert_")) return;  // of how many experts, and these are none
     const auto neutral = std::ranges::find_if(kNeutral, [&](const Neutral& n) { return n.key == rest; });
     if (neutral == std::end(kNeutral))
-      fail("{}: the setting {} is not supported", file_.path(), printable(e.key));
+      fail_unsupported("{}: the setting {} is not supported", file_.path(), printable(e.key));
     const double value =
         e.type == GgufType::boolean ? static_cast<double>(*file_.boolean(e.key)) : *file_.number(e.key);
     if (value == neutral->value) return;
-    fail("{}: the setting {} = {} is not supported; expected {}", file_.path(), printable(e.key), value,
-         neutral->value);
+    fail_unsupported("{}: the setting {} = {} is not supported; expected {}", file_.path(), printable(e.key),
+                     value, neutral->value);
   }
 
   void read_shape() {
@@ -176,14 +176,14 @@ class ConfigReader {
   void read_rope_scaling() {
     const std::string_view type = file_.string(key("rope.scaling.type")).value_or("linear");
     if (type != "none" && type != "linear") {
-      fail("{}: {} = {} is not supported; expected none or linear", file_.path(), key("rope.scaling.type"),
-           printable(type));
+      fail_unsupported("{}: {} = {} is not supported; expected none or linear", file_.path(),
+                       key("rope.scaling.type"), printable(type));
     }
     const double factor = number("rope.scaling.factor").value_or(number("rope.scale_linear").value_or(0));
     if (type == "none" || factor == 0 || factor == 1) return;
     if (file_.find(kRopeFactors) != nullptr) {
-      fail("{}: {} = {} beside {} is not supported; expected one of them", file_.path(),
-           key("rope.scaling.factor"), factor, kRopeFactors);
+      fail_unsupported("{}: {} = {} beside {} is not supported; expected one of them", file_.path(),
+                       key("rope.scaling.factor"), factor, kRopeFactors);
     }
     c_.rope_scaling = {.type = RopeScaling::Type::linear, .factor = factor};
   }
@@ -209,8 +209,8 @@ class ConfigReader {
       c_.rope_scaling = scaling;
       if (factor > 0 && has_factors(factors)) return;
     }
-    fail("{}: {} has rotary frequencies other than those of Llama 3, which is not supported", file_.path(),
-         kRopeFactors);
+    fail_unsupported("{}: {} has rotary frequencies other than those of Llama 3, which is not supported",
+                     file_.path(), kRopeFactors);
   }
 
   bool has_factors(const std::vector<float>& factors) const {
@@ -274,8 +274,8 @@ const Family& gguf_family(const GgufFile& file) {
     if (family->gguf.architecture == name) return *family;
     known.emplace_back(family->gguf.architecture);
   }
-  fail("{}: the architecture {} is not supported; expected {}", file.path(), printable(name),
-       fmt::join(known, ", "));
+  fail_unsupported("{}: the architecture {} is not supported; expected {}", file.path(), printable(name),
+                   fmt::join(known, ", "));
 }
 
 ModelConfig gguf_config(const GgufFile& file) {

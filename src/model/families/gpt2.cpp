@@ -85,7 +85,7 @@ ModelConfig nanogpt_config(const nlohmann::json& args, const std::string& what) 
     if (keys.value("vocab_size", nlohmann::json()).is_null()) keys["vocab_size"] = 0;
     read_model_keys(keys, c);
   } catch (const Error& error) {
-    fail("{}: its \"model_args\": {}", what, error.what());
+    fail_because(error, "{}: its \"model_args\": {}", what, error.what());
   }
   return c;
 }
@@ -111,10 +111,10 @@ constexpr ForeignNames::Training kNanoGptTraining[] = {
     {"learning_rate", "lr"}, {"max_iters", "steps"}, {"warmup_iters", "warmup"}, {"grad_clip", "clip_norm"}};
 constexpr ForeignNames kForeignNames[] = {{.telling = kGptTelling,
                                            .program = "GPT-1 and GPT-2",
-                                           .remedy = "--preset gpt1-preln (the notebook), gpt1 or gpt2"},
+                                           .remedy = "`preset` gpt1-preln (the notebook), gpt1 or gpt2"},
                                           {.telling = kNanoGptTelling,
                                            .program = "nanoGPT",
-                                           .remedy = "--preset nanogpt-cpu or gpt2",
+                                           .remedy = "`preset` nanogpt-cpu or gpt2",
                                            .keys = kNanoGptKeys,
                                            .training = kNanoGptTraining}};
 

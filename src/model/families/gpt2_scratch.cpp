@@ -26,7 +26,7 @@ constexpr ConfigKey kKeys[] = {{"emb_dim", &ModelConfig::n_embd},
                                {"dropout_rate", &ModelConfig::dropout}};
 constexpr ForeignNames kForeignNames[] = {{.telling = kTelling,
                                            .program = "the chapter \"GPT-2 from scratch\"",
-                                           .remedy = "--preset gpt2-scratch",
+                                           .remedy = "`preset` gpt2-scratch",
                                            .keys = kKeys}};
 
 constinit const Family family::gpt2_scratch = {

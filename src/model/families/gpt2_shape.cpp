@@ -103,8 +103,9 @@ void apply_mingpt(const json& root, ModelConfig& c, const std::string& what) {
   stated.n_head = 0;
   try {
     read_model_keys(mingpt_keys(root, what), stated);
-  } catch (const UsageError& error) {
-    fail("{}: {}", what, error.what());
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_argument) throw;
+    fail_because(error, "{}: {}", what, error.what());
   }
   check_same("n_layer", stated.n_layer, c.n_layer, what);
   check_same("n_embd", stated.n_embd, c.n_embd, what);

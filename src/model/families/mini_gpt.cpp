@@ -30,11 +30,11 @@ constexpr ConfigKey kKeys[] = {{"d_model", &ModelConfig::n_embd},
                                {"n_kv_heads", &ModelConfig::n_kv_head}};
 constexpr ForeignNames kForeignNames[] = {{.telling = kTelling,
                                            .program = "the Mini-GPT course unit",
-                                           .remedy = "--preset mini-gpt",
+                                           .remedy = "`preset` mini-gpt",
                                            .keys = kKeys},
                                           {.telling = kSharedTelling,
                                            .program = "several projects",
-                                           .remedy = "--preset gpt2-scratch or --preset mini-gpt"}};
+                                           .remedy = "`preset` gpt2-scratch or `preset` mini-gpt"}};
 
 constinit const Family family::mini_gpt = {
     .name = "mini-gpt",

@@ -45,8 +45,8 @@ void refuse_newer(const TensorFiles& tensors, const std::string& path) {
   for (const TensorInfo* tensor : tensors.tensors()) {
     for (const char* part : {"value_embed", "ve_gate", "resid_lambdas", "x0_lambdas", "smear", "backout"}) {
       if (tensor->name.find(part) != std::string::npos) {
-        fail("{}: the tensor {} belongs to a newer nanochat, whose architecture is not supported", path,
-             printable(tensor->name));
+        fail_unsupported("{}: the tensor {} belongs to a newer nanochat, whose architecture is not supported",
+                         path, printable(tensor->name));
       }
     }
   }
@@ -75,8 +75,9 @@ ModelConfig nanochat_config(const std::string& meta, const TensorFiles& tensors,
     const std::string& key = name;
     const auto known = std::ranges::find_if(kKnown, [&](const Key& k) { return k.checkpoint == key; });
     if (known == std::end(kKnown)) {
-      fail("{}: \"model_config\" has the key {} of a newer nanochat, whose architecture is not supported",
-           meta, printable(key));
+      fail_unsupported(
+          "{}: \"model_config\" has the key {} of a newer nanochat, whose architecture is not supported",
+          meta, printable(key));
     }
     keys[known->transformers] = value;
   }

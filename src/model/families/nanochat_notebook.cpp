@@ -26,7 +26,7 @@ constexpr ConfigKey kKeys[] = {{"sequence_len", &ModelConfig::n_ctx},
 constexpr ForeignNames kForeignNames[] = {
     {.telling = kTelling,
      .program = "nanochat",
-     .remedy = "--preset nanochat (the notebook), nanochat-doc (the document) or nanochat-d20 (as released)",
+     .remedy = "`preset` nanochat (the notebook), nanochat-doc (the document) or nanochat-d20 (as released)",
      .keys = kKeys}};
 
 constinit const Family family::nanochat_notebook = {

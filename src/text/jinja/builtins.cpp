@@ -25,7 +25,7 @@ Value call_builtin(Runtime& rt, const Builtin& builtin, const Value& self, const
     bound[i] = &arguments.positional[i];
   for (const auto& [name, value] : arguments.named) {
     const auto at = static_cast<size_t>(std::ranges::find(names, name) - names.begin());
-    if (at == names.size()) fail("{}: the argument {} is not supported", builtin.name, name);
+    if (at == names.size()) fail_unsupported("{}: the argument {} is not supported", builtin.name, name);
     if (bound[at] != nullptr) fail("{}: the argument {} is given twice", builtin.name, name);
     bound[at] = &value;
   }
@@ -103,7 +103,7 @@ Value call_method(Runtime& rt, const Value& self, std::string_view name, const A
   if (self.text() == nullptr && std::ranges::find(kChanging, name) != kChanging.end())
     fail("{} would change a {}, which templates must not (nor may they in transformers); set a new one", name,
          type_name(self));
-  fail("the method {} of a {} is not supported", printable_text(name, 64), type_name(self));
+  fail_unsupported("the method {} of a {} is not supported", printable_text(name, 64), type_name(self));
 }
 
 namespace {
@@ -201,7 +201,8 @@ Value call_function(Runtime& rt, std::string_view name, const Arguments& argumen
   if (name == "dict") return make_dict(rt.limits, pairs_of(rt, arguments));
   if (name == "namespace") return make_namespace(rt, arguments);
   const Builtin* function = find_builtin(kFunctions, name);
-  if (function == nullptr) fail("calling a method that was kept as a value is not supported: {}", name);
+  if (function == nullptr)
+    fail_unsupported("calling a method that was kept as a value is not supported: {}", name);
   return call_builtin(rt, *function, Value(), arguments);
 }
 
@@ -286,7 +287,7 @@ bool is_test(std::string_view name) {
 
 bool apply_test(Runtime& rt, std::string_view name, const Value& self, const Arguments& arguments) {
   const Builtin* test = find_builtin(kTests, name);
-  if (test == nullptr) fail("the test {} is not supported", printable_text(name, 32));
+  if (test == nullptr) fail_unsupported("the test {} is not supported", printable_text(name, 32));
   return *call_builtin(rt, *test, self, arguments).boolean();
 }
 

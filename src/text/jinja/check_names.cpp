@@ -23,8 +23,8 @@ void check(const ExprPtr& expr, bool conditional) {
   if (expr == nullptr) return;
   conditional = conditional || expr->kind == ExprKind::conditional;
   if (!conditional && !compiles(*expr))
-    fail("line {}: the {} {} is not supported", expr->line,
-         expr->kind == ExprKind::filter ? "filter" : "test", printable_text(expr->name, 32));
+    fail_unsupported("line {}: the {} {} is not supported", expr->line,
+                     expr->kind == ExprKind::filter ? "filter" : "test", printable_text(expr->name, 32));
   for (const ExprPtr& part : expr->parts)
     check(part, conditional);
   for (const auto& argument : expr->named)

@@ -139,7 +139,7 @@ class PercentFormat {
                       value.as_double());
         break;
       default:
-        fail("the format %{} is not supported", c.type);
+        fail_unsupported("the format %{} is not supported", c.type);
     }
     std::string text = room;
     const int64_t missing = c.width - std::ssize(text);

@@ -48,7 +48,7 @@ class Interpreter {
       run_block(program_.body, top_, out);
       return out.take();
     } catch (const Error& e) {
-      fail("{}, line {}: {}", program_.name, line_, e.what());
+      fail_because(e, "{}, line {}: {}", program_.name, line_, e.what());
     }
   }
 
@@ -280,7 +280,7 @@ class Interpreter {
         return truthy(rt_, left) == (expr.kind == ExprKind::logical_or) ? left : part(expr, 1, scope);
       }
       default:
-        fail("an expression of this kind is not supported");
+        fail_unsupported("an expression of this kind is not supported");
     }
   }
 
@@ -305,7 +305,7 @@ class Interpreter {
     }
     if (is_function(expr.name)) return Value(std::shared_ptr<Object>(std::make_shared<Function>(expr.name)));
     for (const char* word : {"cycler", "joiner", "lipsum"}) {
-      if (expr.name == word) fail("{} is not supported", word);
+      if (expr.name == word) fail_unsupported("{} is not supported", word);
     }
     return Value::undefined(fmt::format("'{}' is undefined", expr.name));
   }
@@ -452,7 +452,7 @@ class Interpreter {
       loop.last_changed = values;
       return Value(changed);
     }
-    if (name != "cycle") fail("loop.{} is not supported", printable_text(name, 32));
+    if (name != "cycle") fail_unsupported("loop.{} is not supported", printable_text(name, 32));
     if (given.positional.empty()) fail("loop.cycle: expected values");
     return given.positional[loop.index % given.positional.size()];
   }
@@ -532,7 +532,7 @@ JinjaTemplate::JinjaTemplate(std::string_view source, const JinjaOptions& option
     program_ =
         std::make_shared<const jinja::Program>(jinja::Program{name, options, jinja::parse(source, options)});
   } catch (const Error& e) {
-    fail("{}, {}", name, e.what());
+    fail_because(e, "{}, {}", name, e.what());
   }
 }
 

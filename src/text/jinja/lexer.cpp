@@ -237,7 +237,7 @@ class Lexer {
     constexpr const char* kDigits = "0123456789";
     const char base = static_cast<char>(std::tolower(static_cast<unsigned char>(peek(1))));
     if (peek() == '0' && (base == 'x' || base == 'o' || base == 'b'))
-      fail("line {}: numbers in base 2, 8 or 16 are not supported; write them in base 10", line_);
+      fail_unsupported("line {}: numbers in base 2, 8 or 16 are not supported; write them in base 10", line_);
     size_t n = 0;
     std::string text = digits(n, kDigits);
     TokenKind kind = TokenKind::integer;
@@ -291,7 +291,8 @@ class Lexer {
       return code_point(i, n, 8, out);
     }
     if (c == 'N')
-      fail("line {}: the escape sequence \\N is not supported; write the character itself", line_);
+      fail_unsupported("line {}: the escape sequence \\N is not supported; write the character itself",
+                       line_);
     if (c == '\n') return i + 1;
     const size_t known = kNames.find(c);
     if (known == std::string_view::npos) {

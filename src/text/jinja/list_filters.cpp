@@ -286,7 +286,8 @@ Value map(Runtime& rt, const Value& self, const Arguments& arguments) {
   if (arguments.positional.empty()) {
     const Value *attribute = nullptr, *other = nullptr;
     for (const auto& [name, value] : arguments.named) {
-      if (name != "attribute" && name != "default") fail("map: the argument {} is not supported", name);
+      if (name != "attribute" && name != "default")
+        fail_unsupported("map: the argument {} is not supported", name);
       (name == "attribute" ? attribute : other) = &value;
     }
     if (attribute == nullptr) fail("map: expected a filter or attribute=");
@@ -355,7 +356,7 @@ Value apply_filter(Runtime& rt, std::string_view name, const Value& self, const 
   if (takes_test(name)) return select(rt, name, self, arguments);
   const Builtin* filter = find_builtin(list_filters(), name);
   if (filter == nullptr) filter = find_builtin(text_filters(), name);
-  if (filter == nullptr) fail("the filter {} is not supported", printable_text(name, 32));
+  if (filter == nullptr) fail_unsupported("the filter {} is not supported", printable_text(name, 32));
   Value result = call_builtin(rt, *filter, self, arguments);
   return is_safe(self) && filter_keeps_safe(name) ? marked_safe(result) : result;
 }

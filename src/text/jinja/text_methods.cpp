@@ -159,7 +159,7 @@ Value rsplit(Runtime& rt, const Value& self, const Bound& a) {
   const JinjaText* separator = optional_text(a[0], "rsplit");
   const int64_t most = integer_or(a[1], "maxsplit", -1);
   if (most < 0) return split_text(rt, text, separator, -1);
-  if (separator == nullptr) fail("rsplit with maxsplit and no separator is not supported");
+  if (separator == nullptr) fail_unsupported("rsplit with maxsplit and no separator is not supported");
   if (separator->text.empty()) fail("rsplit: the separator is empty");
   rt.limits.use(text.text.size());
   std::vector<Value> parts;
@@ -314,7 +314,7 @@ Value all_are(Runtime&, const Value& self, const Bound&) {
   const std::string& text = self_text(self).text;
   if (kIs != &is_python_space &&
       std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) > 127; }))
-    fail("tests of characters outside ASCII are not supported");
+    fail_unsupported("tests of characters outside ASCII are not supported");
   return Value(all_chars(text, kIs));
 }
 bool is_alnum(char32_t c) {

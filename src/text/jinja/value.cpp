@@ -19,7 +19,8 @@ constexpr int kMostDepth = 64;
 int depth_of(const Value& value) {
   const bool has_state = dynamic_cast<const Namespace*>(value.object()) != nullptr ||
                          dynamic_cast<const Loop*>(value.object()) != nullptr;
-  if (has_state) fail("a {} in a list, dict or namespace is not supported", value.object()->kind());
+  if (has_state)
+    fail_unsupported("a {} in a list, dict or namespace is not supported", value.object()->kind());
   if (const List* list = value.list()) return list->depth;
   return value.dict() != nullptr ? value.dict()->depth : 0;
 }
@@ -253,8 +254,8 @@ void append_quoted(TextBuilder& out, const JinjaText& text) {
 
 void append_list(TextBuilder& out, const List& list) {
   if (list.kind > ListKind::tuple)
-    fail("writing a {} is not supported; make a list of it with |list",
-         list.kind == ListKind::view ? "range or view of a dict" : "generator");
+    fail_unsupported("writing a {} is not supported; make a list of it with |list",
+                     list.kind == ListKind::view ? "range or view of a dict" : "generator");
   const bool tuple = list.kind == ListKind::tuple;
   out.add(tuple ? "(" : "[");
   for (size_t i = 0; i < list.items.size(); ++i) {
@@ -272,7 +273,7 @@ void append_object(TextBuilder& out, const Object& object) {
   }
   if (const auto* loop = dynamic_cast<const Loop*>(&object))
     return void(out.add(fmt::format("<LoopContext {}/{}>", loop->index + 1, loop->items.size())));
-  fail("writing a {} is not supported", object.kind());
+  fail_unsupported("writing a {} is not supported", object.kind());
 }
 
 void append_dict(TextBuilder& out, const Dict& dict) {

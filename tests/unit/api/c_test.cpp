@@ -79,6 +79,9 @@ TEST_F(CInterface, SaysWhatWentWrong) {
   const char* const limit[] = {"memory_limit=1", nullptr};
   ASSERT_EQ(gpt_context_new(limit, nullptr, nullptr, &tight), GPT_OK);
   EXPECT_EQ(gpt_model_load(tight, small_model().c_str(), nullptr, &other), GPT_OUT_OF_MEMORY);
+  std::ofstream(dir.file("config.json")) << R"({"model_type": "mamba"})";
+  EXPECT_EQ(gpt_model_load(context, dir.path().c_str(), nullptr, &other), GPT_UNSUPPORTED);
+  EXPECT_NE(std::strstr(gpt_last_error(), "mamba"), nullptr) << gpt_last_error();
   EXPECT_EQ(gpt_cancel(context), GPT_OK);
   EXPECT_EQ(gpt_generate(session, nullptr, nullptr, nullptr, nullptr), GPT_CANCELLED);
   EXPECT_EQ(gpt_resume(context), GPT_OK);

@@ -378,6 +378,8 @@ TEST(Library, ErrorsHaveCodesAndNameParametersWithoutDashes) {
   gpt::test::TempDir dir;
   std::ofstream(dir.path() + "/model.gguf") << "no model";
   EXPECT_EQ(code_of([&] { Model(context, dir.path() + "/model.gguf"); }), code(Code::io));
+  std::ofstream(dir.path() + "/config.json") << R"({"model_type": "mamba"})";
+  EXPECT_EQ(code_of([&] { Model(context, dir.path()); }), code(Code::unsupported)) << "a model_type";
   EXPECT_EQ(code_of([&] { Context({.threads = -1}); }), code(Code::invalid_argument));
   EXPECT_EQ(code_of([&] { Context({.instruction_set = "mmx"}); }), code(Code::invalid_argument));
   EXPECT_EQ(code_of([&] { Trainer(context, {{"stepps", "3"}}, "text"); }), code(Code::invalid_argument));
@@ -417,11 +419,33 @@ TEST(Library, ErrorsHaveCodesAndNameParametersWithoutDashes) {
     Trainer(context, settings, long_text());
     ADD_FAILURE();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(" eval_every"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find(" `eval_every`"), std::string::npos) << error.what();
     EXPECT_EQ(std::string(error.what()).find("--"), std::string::npos) << error.what();
   }
   EXPECT_THROW(session.generate({}, [](const Piece&) -> bool { throw std::range_error("mine"); }),
                std::range_error);
+}
+
+TEST(Library, ErrorsHaveTheFieldsOfTheirMessage) {
+  try {
+    Context({.threads = -1});
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.object(), "threads");
+    EXPECT_EQ(error.expected(), "0 (all CPUs) to 1024");
+    EXPECT_EQ(error.found(), "-1");
+    EXPECT_EQ(error.hint(), "");
+  }
+  gpt::test::TempDir dir;
+  const std::string path = dir.path();
+  std::ofstream(path + "/config.json") << R"({"model_type": "mamba"})";
+  try {
+    Model(Context({.threads = 1}), path);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.object(), path);
+    EXPECT_TRUE(error.hint().starts_with("expected one of ")) << error.hint();
+  }
 }
 
 TEST(Library, ATrainedModelIsSavedAndLogsGoToTheSink) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "support/names.h"
 
 namespace gpt {
 namespace {
@@ -47,7 +48,7 @@ TEST_F(FaultPoint, RaisesSignalsAtThePlaceThatIsNamed) {
 
 TEST_F(FaultPoint, RefusesAnUnknownSignal) {
   arm("a=BUS");
-  EXPECT_THROW(fault_point("a"), UsageError);
+  EXPECT_ERROR(fault_point("a"), ErrorCode::invalid_argument);
   EXPECT_NO_THROW(fault_point("b"));
 }
 

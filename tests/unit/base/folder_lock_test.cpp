@@ -78,7 +78,7 @@ TEST(FolderLock, AKilledProcessLeavesNone) {
 TEST(FolderLock, LeavesFilesOfOthersAlone) {
   TempDir dir;
   const auto refuses_the_file = [&] {
-    return refused([&] { FolderLock::of_folder(dir.path(), no_note); }, dir.file(".lock"), {"--out"});
+    return refused([&] { FolderLock::of_folder(dir.path(), no_note); }, dir.file(".lock"), {"`out`"});
   };
   write_file_atomic(dir.file(".lock"), "somebody else's\n");
   EXPECT_TRUE(refuses_the_file());

@@ -22,10 +22,10 @@ TEST(Problems, OneIsThrownAsItWas) {
   try {
     problems.report();
     ADD_FAILURE();
-  } catch (const UsageErrors&) {
+  } catch (const Errors&) {
     ADD_FAILURE();
-  } catch (const UsageError& error) {
-    EXPECT_EQ(error.parameter(), "lr");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.object(), "lr");
   }
   Problems missing;
   missing.collect([] { fail("no file"); });
@@ -36,14 +36,13 @@ std::vector<std::string> parameters(const Problems& problems) {
   std::vector<std::string> names;
   try {
     problems.report();
-  } catch (const UsageErrors& several) {
+  } catch (const Errors& several) {
+    EXPECT_EQ(several.code(), ErrorCode::invalid_argument);
     for (const std::exception_ptr& error : several.errors()) {
       try {
         std::rethrow_exception(error);
-      } catch (const UsageError& usage) {
-        names.push_back(usage.parameter());
-      } catch (const Error& other) {
-        names.emplace_back(other.what());
+      } catch (const Error& one) {
+        names.emplace_back(one.code() == ErrorCode::invalid_argument ? one.object() : one.what());
       }
     }
   }

@@ -4,7 +4,6 @@
 
 #include <vector>
 
-#include "base/error.h"
 #include "support/names.h"
 
 namespace gpt {
@@ -28,18 +27,6 @@ TEST(DidYouMean, SaysNothingWhenNothingIsClose) {
   for (const char* word : {"-m", "--gpu", "--lora", "--num-workers"})
     EXPECT_EQ(did_you_mean(word, flags), "") << word;
   EXPECT_EQ(did_you_mean(std::string(100000, 'x'), kWords), "");
-}
-
-TEST(Errors, FormatAndKind) {
-  EXPECT_THROW(fail("{} of {}", 1, "two"), Error);
-  EXPECT_THROW(fail_usage("{}", 3), UsageError);
-  try {
-    fail("{} of {}", 1, "two");
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "1 of two");
-  }
-  EXPECT_THROW(GPT_ASSERT(1 + 1 == 3), std::logic_error);
-  EXPECT_NO_THROW(GPT_ASSERT(1 + 1 == 2));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "support/names.h"
 #include "support/sanitizer.h"
 
 namespace gpt {
@@ -224,12 +225,12 @@ TEST(ThreadPool, FailsWhenTheSystemRefusesAThread) {
 }
 
 TEST(ThreadPool, RefusesImpossibleSizes) {
-  EXPECT_THROW(ThreadPool{0}, UsageError);
-  EXPECT_THROW(ThreadPool{-3}, UsageError);
-  EXPECT_THROW(ThreadPool{100000}, UsageError);
+  EXPECT_ERROR(ThreadPool{0}, ErrorCode::invalid_argument);
+  EXPECT_ERROR(ThreadPool{-3}, ErrorCode::invalid_argument);
+  EXPECT_ERROR(ThreadPool{100000}, ErrorCode::invalid_argument);
   const ThreadPool shared(2);
-  EXPECT_THROW((ThreadPool{shared, 0}), UsageError);
-  EXPECT_THROW((ThreadPool{shared, 3}), UsageError);
+  EXPECT_ERROR((ThreadPool{shared, 0}), ErrorCode::invalid_argument);
+  EXPECT_ERROR((ThreadPool{shared, 3}), ErrorCode::invalid_argument);
   EXPECT_GE(available_cpus(), 1);
 }
 

@@ -216,7 +216,7 @@ TEST(ChatTemplates, TrainingChatAndExportAgree) {
              {.chat_templates = {{kDefaultTemplate, jinja}}});
   const LoadedModel loaded(dir.file("m.gguf"));
   const auto exported_tokenizer = model_tokenizer(loaded, "");
-  const ChatTemplate exported = model_chat_template(loaded, *exported_tokenizer, "", "--template");
+  const ChatTemplate exported = model_chat_template(loaded, *exported_tokenizer, "", "template");
   const ChatTemplate own({.name = "own", .jinja = jinja}, tokenizer());
   EXPECT_EQ(exported.jinja(), own.jinja());
   EXPECT_EQ(exported.end_id(), own.end_id());

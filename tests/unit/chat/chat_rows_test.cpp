@@ -102,8 +102,8 @@ TEST(ChatParts, AreMixedByWeightAndHeldOut) {
                                        make_chat_part("b", 0, numbered(100, 5), 0, 1)};
   EXPECT_EQ(chat_epoch(plain, 1, 3).size(), 12u);
   for (const double weight : {-1.0, 1e12, 1e308, std::numeric_limits<double>::infinity()})
-    EXPECT_THROW(make_chat_part("a", weight, {}, 0, 1), UsageError) << weight;
-  EXPECT_THROW(make_chat_part("a", 1, {}, 1, 1), UsageError);
+    EXPECT_ERROR(make_chat_part("a", weight, {}, 0, 1), ErrorCode::invalid_argument) << weight;
+  EXPECT_ERROR(make_chat_part("a", 1, {}, 1, 1), ErrorCode::invalid_argument);
   EXPECT_THROW(chat_epoch({}, 1, 0), Error);
 }
 

@@ -143,7 +143,7 @@ TEST(GgufExport, NamesTheSwitchThatTheFormatLacks) {
   };
   expect("nanochat", "{}", {"GGUF", "act", "llama", "swiglu", "relu2"});
   expect("openai-gpt", "{}", {"norm_position", "gpt2", "pre", "post"});
-  expect("gpt2", R"({"act": "gelu"})", {"act", "gpt2", "gelu_tanh", "gelu", "--act"});
+  expect("gpt2", R"({"act": "gelu"})", {"act", "gpt2", "gelu_tanh", "gelu", "`act`"});
   expect("gpt2", R"({"n_kv_head": 2})", {"n_kv_head", "gpt2", 4, 2});
   expect("llama", R"({"rope_sign": -1})", {"rope_sign", "llama", 1, -1});
   expect("llama", R"({"sliding_window": 4})", {"sliding_window", "llama", 0, 4});
@@ -157,11 +157,11 @@ TEST(FormatLimits, AreSaidInOneLineBeforeTraining) {
   EXPECT_EQ(export_limits(make_config({"x", "gpt2", R"({"d_ff": 64})"}), bytes.get()), "");
   const std::string act =
       export_limits(make_config({"x", "gpt2", R"({"act": "gelu", "d_ff": 64})"}), bytes.get());
-  EXPECT_TRUE(test::names(act, {"transformers", "GGUF", "llm.c", "--act", "gelu_tanh"}));
+  EXPECT_TRUE(test::names(act, {"transformers", "GGUF", "llm.c", "`act`", "gelu_tanh"}));
   EXPECT_EQ(act.find('\n'), act.size() - 1);
   const auto words = make_char_tokenizer("some text");
   const std::string eps = export_limits(make_config({"x", "llama", R"({"norm_eps": 1e-6})"}), words.get());
-  EXPECT_TRUE(test::names(eps, {"transformers", "llama2.c", "--norm-eps", "1e-05"}));
+  EXPECT_TRUE(test::names(eps, {"transformers", "llama2.c", "`norm_eps`", "1e-05"}));
   EXPECT_FALSE(test::names(eps, {"GGUF"}) || test::names(eps, {"llm.c"}));
   EXPECT_EQ(eps.find('\n'), eps.size() - 1);
 }

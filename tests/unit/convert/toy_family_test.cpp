@@ -53,7 +53,7 @@ constexpr ConfigKey kOwnKeys[] = {{"playthings", &ModelConfig::n_head}};
 constexpr ForeignNames::Training kTraining[] = {{"rounds", "steps"}};
 constexpr ForeignNames kForeignNames[] = {{.telling = kTelling,
                                            .program = "toybox",
-                                           .remedy = "--preset toy-small",
+                                           .remedy = "`preset` toy-small",
                                            .keys = kOwnKeys,
                                            .training = kTraining}};
 
@@ -149,7 +149,7 @@ TEST_F(ToyFamily, HasNamesOfItsOwn) {
             (nlohmann::json{{"n_head", 3}, {"steps", 5}, {"act", "gelu"}}));
   EXPECT_EQ(config_key_of("rounds"), "steps");
   const std::string refusal = error_of([] { require_family({{"playthings", 3}}, "seed.json"); });
-  EXPECT_TRUE(names(refusal, {"seed.json", "playthings", "toybox", "--preset toy-small"}));
+  EXPECT_TRUE(names(refusal, {"seed.json", "playthings", "toybox", "`preset` toy-small"}));
 }
 
 TEST_F(ToyFamily, HasModulesAndPresets) {

@@ -79,10 +79,10 @@ TEST_F(CorpusFiles, ErrorsSayWhatIsWrong) {
   const std::string empty = write("empty.txt", "");
   EXPECT_TRUE(refused([&] { load({empty}); }, empty));
   fs::create_directories(folder_ + "/bare");
-  EXPECT_TRUE(names(error_of([&] { load({folder_ + "/bare"}); }), {folder_ + "/bare", "--include"}));
+  EXPECT_TRUE(names(error_of([&] { load({folder_ + "/bare"}); }), {folder_ + "/bare", "`include`"}));
   write("hollow/a.txt", "");
   EXPECT_TRUE(names(error_of([&] { load({folder_ + "/hollow"}); }), {folder_ + "/hollow", 1}));
-  EXPECT_THROW(load({}), UsageError);
+  EXPECT_ERROR(load({}), ErrorCode::invalid_argument);
   EXPECT_THROW(corpus_from_text("x", ""), Error);
   EXPECT_THROW(load({"/dev/null"}), Error);
 }
@@ -180,7 +180,7 @@ TEST(Split, CutsAtTheFloor) {
   const TokenSplit split = split_tokens(data, 0.5);
   EXPECT_EQ(split.train.size() + split.val.size(), 11);
   for (const double bad : {-0.1, 1.0, 2.0, std::nan("")})
-    EXPECT_THROW(split_tokens(data, bad), UsageError);
+    EXPECT_ERROR(split_tokens(data, bad), ErrorCode::invalid_argument);
 }
 
 TEST(Split, RequiresRoomForTheContextAndTheVocabulary) {
@@ -188,7 +188,7 @@ TEST(Split, RequiresRoomForTheContextAndTheVocabulary) {
   EXPECT_NO_THROW(require_context(TokenSpan(data), 9, "the training text"));
   EXPECT_TRUE(refused([&] { require_context(TokenSpan(data), 10, "corpus.txt"); }, "corpus.txt",
                       {"n_ctx + 1", 11, 10}));
-  EXPECT_THROW(require_context(TokenSpan(data), 0, "x"), UsageError);
+  EXPECT_ERROR(require_context(TokenSpan(data), 0, "x"), ErrorCode::invalid_argument);
   EXPECT_THROW(require_context(TokenSpan(), 1, "x"), Error);
 }
 

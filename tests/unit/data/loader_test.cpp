@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "data/eval_windows.h"
+#include "support/names.h"
 
 namespace gpt {
 namespace {
@@ -157,8 +158,8 @@ TEST(EvalBatches, AreFixedAndDifferFromTraining) {
   eval.fill(1, 0, 3, b.data(), targets.data());
   EXPECT_NE(b, a);
   EXPECT_THROW(EvalBatches(TokenSpan(data), 200, 1, 4, 3), Error);
-  EXPECT_THROW(EvalBatches(TokenSpan(data), 8, 1, 0, 3), UsageError);
-  EXPECT_THROW(EvalBatches(TokenSpan(data), 8, 1, 4, 0), UsageError);
+  EXPECT_ERROR(EvalBatches(TokenSpan(data), 8, 1, 0, 3), ErrorCode::invalid_argument);
+  EXPECT_ERROR(EvalBatches(TokenSpan(data), 8, 1, 4, 0), ErrorCode::invalid_argument);
 }
 
 TEST(SequentialWindows, ScoreEveryTokenButTheFirstOnce) {
@@ -194,8 +195,8 @@ TEST(SequentialWindows, ScoreEveryTokenButTheFirstOnce) {
 
 TEST(SequentialWindows, RejectsBadStridesAndShortData) {
   const TokenData data = counting(20);
-  EXPECT_THROW(SequentialWindows(TokenSpan(data), 8, 0), UsageError);
-  EXPECT_THROW(SequentialWindows(TokenSpan(data), 8, 9), UsageError);
+  EXPECT_ERROR(SequentialWindows(TokenSpan(data), 8, 0), ErrorCode::invalid_argument);
+  EXPECT_ERROR(SequentialWindows(TokenSpan(data), 8, 9), ErrorCode::invalid_argument);
   EXPECT_THROW(SequentialWindows(TokenSpan(data, 0, 1), 8, 8), Error);
 }
 
@@ -257,10 +258,10 @@ TEST(BatchLoader, RefusesBadWeights) {
                 Sampling::random);
   };
   EXPECT_NO_THROW(make(0.5, b));
-  EXPECT_THROW(make(0, b), UsageError);
-  EXPECT_THROW(make(-1, b), UsageError);
-  EXPECT_THROW(make(1e-9, b), UsageError);
-  EXPECT_THROW(make(std::nan(""), b), UsageError);
+  EXPECT_ERROR(make(0, b), ErrorCode::invalid_argument);
+  EXPECT_ERROR(make(-1, b), ErrorCode::invalid_argument);
+  EXPECT_ERROR(make(1e-9, b), ErrorCode::invalid_argument);
+  EXPECT_ERROR(make(std::nan(""), b), ErrorCode::invalid_argument);
   EXPECT_THROW(make(0.5, tiny), Error);
 }
 

@@ -213,7 +213,7 @@ TEST_F(Tasks, AnInterruptedRemovalGoesOn) {
   EXPECT_EQ(contents(out_), expected);
   EXPECT_FALSE(fs::exists(out_ + "/" + kTasksFolder));
   EXPECT_NO_THROW(merge());  // nothing to do
-  EXPECT_TRUE(refused([&] { task(2, 3); }, out_, {"--out"}));
+  EXPECT_TRUE(refused([&] { task(2, 3); }, out_, {"`out`"}));
 }
 
 TEST_F(Tasks, WhatIsMissingIsNamed) {
@@ -227,7 +227,7 @@ TEST_F(Tasks, WhatIsMissingIsNamed) {
   ThreadPool pool(1);
   EXPECT_TRUE(refused([&] { pack_tokens(*tokenizer_, options_, pool); }, out_, {3, "--merge"}));
   EXPECT_TRUE(refused([&] { open_shard_set(out_); }, out_, {3, "--out " + out_, "--merge"}));
-  EXPECT_TRUE(refused([&] { task(2, 4); }, out_, {3, "--task I/3", "--task 2/4"}));
+  EXPECT_TRUE(refused([&] { task(2, 4); }, out_, {3, "`task` I/3", "`task` 2/4"}));
 }
 
 TEST_F(Tasks, TasksOfSomethingElseAreNamed) {
@@ -246,10 +246,10 @@ TEST_F(Tasks, TasksOfSomethingElseAreNamed) {
   other.document_token = -1;
   again("document_token");
   other.files.pop_back();
-  again("--data");
+  again("`data`");
   std::unique_ptr<Tokenizer> byte =
       std::exchange(tokenizer_, make_char_tokenizer("abcdefghijklmnopqrstuvwxyz ,{}\":\n"));
-  again("--tokenizer");
+  again("`tokenizer`");
   tokenizer_ = std::move(byte);
 }
 
@@ -290,7 +290,7 @@ TEST_F(Tasks, TextThatChangedUnseenIsNotMixedIn) {
   write_plain_file(options_.files[0], text);
   fs::last_write_time(options_.files[0], time);
   task(2, 2);
-  EXPECT_TRUE(names(error_of([&] { merge(); }), {options_.files[0], "--restart"}));
+  EXPECT_TRUE(names(error_of([&] { merge(); }), {options_.files[0], "`restart`"}));
 }
 
 TEST_F(Tasks, DamageIsNamedAndRepaired) {
@@ -369,7 +369,7 @@ TEST(PackTask, NamesAreChecked) {
   EXPECT_EQ(parse_pack_task("500/500"), (PackTask{500, 500}));
   for (const char* bad :
        {"", "3", "0/8", "9/8", "-1/8", "3/8/9", "3/", "/8", "1/501", "a/b", " 3/8", "3/8 ", "3.0/8"})
-    EXPECT_TRUE(refused([&] { parse_pack_task(bad); }, "--task", {"I/N", 500})) << bad;
+    EXPECT_TRUE(test::refused_parameter([&] { parse_pack_task(bad); }, "task", {"I/N", 500})) << bad;
 }
 
 }  // namespace

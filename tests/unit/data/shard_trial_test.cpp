@@ -258,7 +258,7 @@ TEST_P(ShardTrial, TextThatChangedUnseenIsNotMixedIn) {
   write_plain_file(folder_.file("a.txt"), std::string(9700, 'x'));
   fs::last_write_time(folder_.file("a.txt"), time);
   fs::remove(file("shard-00004.bin"));
-  EXPECT_TRUE(names(error_of([&] { pack(); }), {file("shard-00004.bin"), "--restart"}));
+  EXPECT_TRUE(names(error_of([&] { pack(); }), {file("shard-00004.bin"), "`restart`"}));
   EXPECT_FALSE(fs::exists(file("shard-00004.bin")));
 }
 

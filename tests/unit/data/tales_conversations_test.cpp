@@ -12,6 +12,7 @@
 #include "data/grammar.h"
 #include "data/tales.h"
 #include "data/tales_questions.h"
+#include "support/names.h"
 
 namespace gpt {
 namespace {
@@ -124,20 +125,20 @@ TEST(TalesConversations, InventedTalesAreTalesWithOtherWords) {
   EXPECT_TRUE(words.contains("Once"));
   EXPECT_EQ(text, invented_tales(20000, 3));
   EXPECT_NE(text, invented_tales(20000, 4));
-  EXPECT_THROW(invented_tales(0, 1), UsageError);
+  EXPECT_ERROR(invented_tales(0, 1), ErrorCode::invalid_argument);
 }
 
 TEST(TalesConversations, MistakesAreNamed) {
-  EXPECT_THROW(tales_conversations(0, {}), UsageError);
-  EXPECT_THROW(tales_conversations(1, {.turns = 0}), UsageError);
-  EXPECT_THROW(tales_conversations(1, {.first = -1}), UsageError);
+  EXPECT_ERROR(tales_conversations(0, {}), ErrorCode::invalid_argument);
+  EXPECT_ERROR(tales_conversations(1, {.turns = 0}), ErrorCode::invalid_argument);
+  EXPECT_ERROR(tales_conversations(1, {.first = -1}), ErrorCode::invalid_argument);
   for (const int64_t number : {int64_t{-1}, INT64_MAX}) {
-    EXPECT_THROW(tales_conversations(1, {.first = number}), UsageError);
-    EXPECT_THROW(generate_tales(10, 1, number), UsageError);
-    EXPECT_THROW(labelled_tales("choose", 1, 1, number), UsageError);
-    EXPECT_THROW(tales_questions(1, 1, number), UsageError);
+    EXPECT_ERROR(tales_conversations(1, {.first = number}), ErrorCode::invalid_argument);
+    EXPECT_ERROR(generate_tales(10, 1, number), ErrorCode::invalid_argument);
+    EXPECT_ERROR(labelled_tales("choose", 1, 1, number), ErrorCode::invalid_argument);
+    EXPECT_ERROR(tales_questions(1, 1, number), ErrorCode::invalid_argument);
   }
-  EXPECT_THROW(tales_conversations(1, {.kinds = {"weather"}}), UsageError);
+  EXPECT_ERROR(tales_conversations(1, {.kinds = {"weather"}}), ErrorCode::invalid_argument);
 }
 
 TEST(Grammar, WithoutWordsTheOthersKeepTheirWeights) {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "data/grammar.h"
+#include "support/names.h"
 
 namespace gpt {
 namespace {
@@ -247,9 +248,9 @@ TEST(Tales, SeedsAndStoryNumbersDecideTheText) {
   const std::string rest = generate_tales(5000, 1, a.next_story).text;
   EXPECT_NE(longer.find(rest.substr(0, 3000)), std::string::npos);
   EXPECT_EQ(a.text.find(rest.substr(0, rest.find("\n\n"))), std::string::npos);
-  EXPECT_THROW(generate_tales(0, 1), UsageError);
-  EXPECT_THROW(generate_tales(-5, 1), UsageError);
-  EXPECT_THROW(generate_tales(5, 1, -1), UsageError);
+  EXPECT_ERROR(generate_tales(0, 1), ErrorCode::invalid_argument);
+  EXPECT_ERROR(generate_tales(-5, 1), ErrorCode::invalid_argument);
+  EXPECT_ERROR(generate_tales(5, 1, -1), ErrorCode::invalid_argument);
 }
 
 TEST(Tales, TextIsPlainAndItsArticlesAgree) {

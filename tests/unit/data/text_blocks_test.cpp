@@ -214,7 +214,7 @@ TEST(TextBlocks, FindsFilesByFolderAndPattern) {
   EXPECT_TRUE(names(find_text_files({folder.path()}).notes, {folder.path(), 4, 1, ".cache", "run-7"}));
   for (const std::string& none : {folder.file("*.none"), folder.file("missing.txt")})
     EXPECT_TRUE(names(error_of([&] { taken({none}); }), {none}));
-  EXPECT_TRUE(names(error_of([&] { find_text_files({}); }), {"--data"}));
+  EXPECT_TRUE(names(error_of([&] { find_text_files({}); }), {"`data`"}));
   for (const char* name : {"a.py", "b.CPP", "c.tar.d/Makefile", "d.js.gz", "README"})
     EXPECT_TRUE(is_code_name(name)) << name;
   for (const char* name : {"a.json", "b.csv", "c.png", "d.safetensors", ".py", "py", "e.bin"})
@@ -337,7 +337,7 @@ TEST(TextBlocks, OtherFilesAreNamed) {
     EXPECT_NE(refusal(name, packed ? gzip("a,b\n") : "a,b\n"), "no error") << name;
   }
   // Bytes of no known kind: for those who read bytes.
-  EXPECT_TRUE(names(refusal("a.txt", "ab\0cd"s, false), {2, "--tokenizer"}));
+  EXPECT_TRUE(names(refusal("a.txt", "ab\0cd"s, false), {2, "`tokenizer`"}));
   EXPECT_EQ(refusal("a.txt", "ab\0cd"s, true), "no error");
   for (const char* text :
        {"PKzip was a program", "MZ", "BZh9 is a header", "RIFF raff", "GIF", "II", "a ftyp"})
@@ -418,15 +418,15 @@ TEST(JsonLine, NamesThePlaceOfEveryMistake) {
         R"({"text":"a"}{"text":"b"})"}) {
     EXPECT_TRUE(refused([&] { text_of(bad); }, "f:7")) << bad;
   }
-  EXPECT_TRUE(refused([] { text_of(R"({"Text":"a"})"); }, "f:7", {"text", "Text", "--field"}));
+  EXPECT_TRUE(refused([] { text_of(R"({"Text":"a"})"); }, "f:7", {"text", "Text", "`field`"}));
   EXPECT_TRUE(refused([] { text_of(R"({"id":"7","story":"a","n":1})"); }, "f:7",
-                      {"\"id\"", "\"story\"", "\"n\"", "--field"}));
-  EXPECT_TRUE(refused([] { text_of(R"({"id":7,"content":"a"})"); }, "f:7", {"--field \"content\""}))
+                      {"\"id\"", "\"story\"", "\"n\"", "`field`"}));
+  EXPECT_TRUE(refused([] { text_of(R"({"id":7,"content":"a"})"); }, "f:7", {"`field` \"content\""}))
       << "the only text";
   EXPECT_TRUE(refused([] { json_line_text(R"({"text":"a"})", "content", "f:7"); }, "f:7",
-                      {"content", "\"text\"", "--data", "--val-data"}));
+                      {"content", "\"text\"", "`data`", "`val_data`"}));
   EXPECT_TRUE(refused([] { json_line_text(R"({"meta":{"text":"a"}})", "meta.text", "f:7"); }, "f:7",
-                      {"meta.text", "\"meta\"", "--field"}));
+                      {"meta.text", "\"meta\"", "`field`"}));
   EXPECT_EQ(json_line_text(R"({"meta.text":"a"})", "meta.text", "f:7"), "a") << "as datasets flattens it";
   const std::string deep = "{\"text\":\"a\",\"x\":" + std::string(1000000, '[');
   EXPECT_TRUE(refused([&] { text_of(deep); }, "f:7", {32}));

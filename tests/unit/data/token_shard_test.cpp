@@ -156,7 +156,7 @@ TEST(TokenShard, OtherVocabulariesAreRefused) {
   const auto other = make_char_tokenizer("abc");
   TokenData data(*other);
   EXPECT_TRUE(refused([&] { data.append(TokenShard(folder.file("a.bin"))); }, folder.file("a.bin"),
-                      {256, 3, "--tokenizer"}));
+                      {256, 3, "`tokenizer`"}));
   // llm.c's files do not say which vocabulary they have: ids are checked when they are read.
   write_shard(folder.file("b.bin"), {1, 2, 200}, byte_info(ShardFormat::llmc));
   data.append(TokenShard(folder.file("b.bin")));
@@ -310,13 +310,13 @@ TEST_F(Pack, GoesOnAfterEveryShard) {
 TEST_F(Pack, RefusesFoldersOfSomethingElse) {
   const std::string out = other_.file("shards");
   pack(out, 1);
-  EXPECT_TRUE(refused([&] { pack(out, 1, false, 2000); }, out, {"--restart"}));
+  EXPECT_TRUE(refused([&] { pack(out, 1, false, 2000); }, out, {"`restart`"}));
   EXPECT_NO_THROW(pack(out, 1, true, 2000));
   EXPECT_EQ(packed(out), expected_);
   write_plain_file(out + "/pack.json", "{");
-  EXPECT_TRUE(refused([&] { pack(out, 1); }, out, {"--restart"}));
+  EXPECT_TRUE(refused([&] { pack(out, 1); }, out, {"`restart`"}));
   std::filesystem::remove(out + "/pack.json");
-  EXPECT_TRUE(refused([&] { pack(out, 1); }, out, {"--restart"}));
+  EXPECT_TRUE(refused([&] { pack(out, 1); }, out, {"`restart`"}));
   EXPECT_TRUE(refused([&] { pack(out, 1, false, 10); }, "shard_tokens", {10}));
 }
 
@@ -340,14 +340,14 @@ TEST_F(Pack, KeepsFilesOfOthers) {
   EXPECT_FALSE(fs::exists(llmc + "/tokenizer.json"));
   write_plain_file(model + "/config.json", "{}");
   write_plain_file(model + "/model.safetensors", "weights");
-  keeps(model + "/model.safetensors", model, {"--out"});
+  keeps(model + "/model.safetensors", model, {"`out`"});
   write_plain_file(text + "/shard-weights.bin", "weights");
   keeps(text + "/shard-weights.bin", text, {"shard-weights.bin"});
   fs::rename(text + "/shard-weights.bin", text + "/shard-00000.bin");
   keeps(text + "/shard-00000.bin", text, {"shard-00000.bin"});
   fs::remove(text + "/shard-00000.bin");
   write_plain_file(text + "/tokenizer.json", make_char_tokenizer("ab")->to_json());
-  keeps(text + "/tokenizer.json", text + "/tokenizer.json", {"--tokenizer"});
+  keeps(text + "/tokenizer.json", text + "/tokenizer.json", {"`tokenizer`"});
   EXPECT_FALSE(fs::exists(text + "/pack.json"));
   // An equal one stays as it is written.
   const std::string equal = make_byte_tokenizer()->to_json() + "\n \n";
@@ -359,7 +359,7 @@ TEST_F(Pack, KeepsFilesOfOthers) {
   const PackOptions chars{.files = {folder_.file("d.txt")}, .out = text, .restart = true};
   for (int n = 0; n < 2; ++n) {
     EXPECT_TRUE(refused([&] { pack_tokens(*make_char_tokenizer("a ceilnptx"), chars, pool); },
-                        text + "/tokenizer.json", {"--out"}));
+                        text + "/tokenizer.json", {"`out`"}));
     EXPECT_EQ(read_file(text + "/tokenizer.json"), equal);
     pack(text, 1, true, 2000);  // the pack is made again, and remembers
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "support/names.h"
 #include "support/temp_dir.h"
 
 namespace gpt {
@@ -27,7 +28,7 @@ TEST(WeightedName, IsAFileOfThatVeryName) {
 // Sums of larger weights become infinite, and shares of them NaN.
 TEST(WeightedName, RefusesWeightsThatAreNoShare) {
   for (const char* entry : {"a=0", "a=-1", "a=1e12", "a=1e308", "a=1e309", "a=inf", "a=nan", "a=", "a=x"})
-    EXPECT_THROW(parse_weighted_name(entry), UsageError) << entry;
+    EXPECT_ERROR(parse_weighted_name(entry), ErrorCode::invalid_argument) << entry;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "model/inference.h"
 #include "model/params.h"
+#include "support/names.h"
 
 namespace gpt {
 namespace {
@@ -135,7 +136,7 @@ TEST(Compare, ThreadsChangeNoBit) {
 
 TEST(Compare, RefusesWhatEvaluateRefuses) {
   Fixture f;
-  EXPECT_THROW(f.run(DType::q8_0, DType::f32, {.n_ctx = 17}), UsageError);
+  EXPECT_ERROR(f.run(DType::q8_0, DType::f32, {.n_ctx = 17}), ErrorCode::invalid_argument);
   f.weights[0].as<float>()[40 * 32] = std::nanf("");
   EXPECT_THROW(f.run(DType::f32, DType::f32), Error);
 }

@@ -9,6 +9,7 @@
 #include "model/inference.h"
 #include "model/params.h"
 #include "support/adapted_model.h"
+#include "support/names.h"
 #include "support/team.h"
 
 namespace gpt {
@@ -131,10 +132,10 @@ TEST(Evaluate, ReportsProgressToTheEnd) {
 
 TEST(Evaluate, RefusesWhatItCannotDo) {
   Fixture f;
-  EXPECT_THROW(f.run({.n_ctx = 17}), UsageError);
-  EXPECT_THROW(f.run({.stride = 17}), UsageError);
-  EXPECT_THROW(f.run({.n_ctx = -1}), UsageError);
-  EXPECT_THROW(f.run({.batch_size = -1}), UsageError);
+  EXPECT_ERROR(f.run({.n_ctx = 17}), ErrorCode::invalid_argument);
+  EXPECT_ERROR(f.run({.stride = 17}), ErrorCode::invalid_argument);
+  EXPECT_ERROR(f.run({.n_ctx = -1}), ErrorCode::invalid_argument);
+  EXPECT_ERROR(f.run({.batch_size = -1}), ErrorCode::invalid_argument);
   ThreadPool pool(1);
   EXPECT_THROW(evaluate(f.model, TokenSpan(f.tokens, 0, 1), {}, test::backend(pool, Isa::ref)), Error);
 }

@@ -39,13 +39,13 @@ TEST(Rewards, LastNumberOfAText) {
 
 TEST(Rewards, ExamplesThatCannotBeJudgedBy) {
   EXPECT_TRUE(refused([] { make_reward("number", "", 1)->check("many", "q.jsonl:3"); }, "q.jsonl:3",
-                      {"\"answer\"", "--reward number", "\"many\""}));
+                      {"\"answer\"", "`reward` number", "\"many\""}));
   EXPECT_TRUE(refused([] { make_reward("regex", "", 1)->check("(", "q.jsonl:4"); }, "q.jsonl:4",
-                      {"\"answer\"", "--reward regex", "\"(\""}));
+                      {"\"answer\"", "`reward` regex", "\"(\""}));
   EXPECT_TRUE(refused_parameter([] { make_reward("exakt", "", 1); }, "reward", {"\"exakt\"", "exact"}));
   EXPECT_TRUE(refused_parameter([] { make_reward("command", "", 1); }, "reward_command"));
   EXPECT_TRUE(refused_parameter([] { make_reward("exact", "true", 1); }, "reward_command",
-                                {"--reward command", "--reward exact"}));
+                                {"`reward` command", "`reward` exact"}));
 }
 
 TEST(Rewards, OfACommand) {

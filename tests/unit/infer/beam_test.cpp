@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "kernels/select.h"
+#include "support/names.h"
 #include "unit/infer/fake_decoder.h"
 
 namespace gpt {
@@ -194,12 +195,14 @@ TEST(Beam, StopsWhenTheContextIsFull) {
 
 TEST(Beam, RejectsBadInput) {
   FakeDecoder decoder(4, 6, 2);
-  EXPECT_THROW(beam_search(decoder, Ids{0}, {.width = 0}), UsageError);
-  EXPECT_THROW(beam_search(decoder, Ids{0}, {.width = 3}), UsageError);
-  EXPECT_THROW(beam_search(decoder, Ids{0}, {.width = 2, .steps = -1}), UsageError);
-  EXPECT_THROW(beam_search(decoder, Ids{0}, {.width = 2, .length_penalty = NAN}), UsageError);
-  EXPECT_THROW(beam_search(decoder, Ids{0}, {.width = 2, .prefill_chunk = 0}), UsageError);
-  EXPECT_THROW(beam_search(decoder, Ids{0}, {.width = 2, .context = ContextPolicy::slide}), UsageError);
+  EXPECT_ERROR(beam_search(decoder, Ids{0}, {.width = 0}), ErrorCode::invalid_argument);
+  EXPECT_ERROR(beam_search(decoder, Ids{0}, {.width = 3}), ErrorCode::invalid_argument);
+  EXPECT_ERROR(beam_search(decoder, Ids{0}, {.width = 2, .steps = -1}), ErrorCode::invalid_argument);
+  EXPECT_ERROR(beam_search(decoder, Ids{0}, {.width = 2, .length_penalty = NAN}),
+               ErrorCode::invalid_argument);
+  EXPECT_ERROR(beam_search(decoder, Ids{0}, {.width = 2, .prefill_chunk = 0}), ErrorCode::invalid_argument);
+  EXPECT_ERROR(beam_search(decoder, Ids{0}, {.width = 2, .context = ContextPolicy::slide}),
+               ErrorCode::invalid_argument);
   EXPECT_THROW(beam_search(decoder, Ids{}, {.width = 2}), Error);
   EXPECT_THROW(beam_search(decoder, Ids{4}, {.width = 2}), Error);
   EXPECT_THROW(beam_search(decoder, Ids(7, 0), {.width = 2}), Error);

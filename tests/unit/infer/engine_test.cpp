@@ -259,11 +259,11 @@ TEST(Engine, RefusesWhatItCannotRun) {
   EXPECT_THROW(engine.submit(request({})), Error);
   EXPECT_THROW(engine.submit(request({kVocab})), Error);
   EXPECT_THROW(engine.submit(request(Ids(kContext + 1, 0))), Error);
-  EXPECT_THROW(engine.submit(request({1}, 0)), UsageError);
+  EXPECT_ERROR(engine.submit(request({1}, 0)), ErrorCode::invalid_argument);
   const auto expect_refused = [&](auto change) {
     Request bad = request({1});
     change(bad);
-    EXPECT_THROW(engine.submit(bad), UsageError);
+    EXPECT_ERROR(engine.submit(bad), ErrorCode::invalid_argument);
   };
   expect_refused([](Request& r) { r.sampling.top_p = 0; });
   expect_refused([](Request& r) { r.stop_ids = {kVocab}; });

@@ -282,7 +282,7 @@ TEST(Generate, RejectsBadPromptsBeforeGenerating) {
   EXPECT_TRUE(names(message({{1}, {}}), {"prompt 2", "BOS"}));
   EXPECT_TRUE(names(message({{1, kVocab}}), {0, 22, 23, 1}));
   EXPECT_TRUE(names(message({{-1}}), {22, -1, 0}));
-  EXPECT_TRUE(names(message({Ids(9, 1)}), {8, 9, "--context crop"}));
+  EXPECT_TRUE(names(message({Ids(9, 1)}), {8, 9, "`policy` crop"}));
   EXPECT_FALSE(names(message({Ids(9, 1)}), {"slide"})) << "not for this decoder";
   EXPECT_EQ(decoder.tokens_fed, 0);
 }
@@ -303,8 +303,8 @@ TEST(Generate, RejectsBadOptions) {
   beyond.stop_ids.push_back(kVocab);
   EXPECT_TRUE(refuses(beyond, "", {0, 22, 23}));
   EXPECT_TRUE(refuses({.sampling = {.top_p = 0}}, "top_p", {0}));
-  EXPECT_TRUE(refuses({.context = ContextPolicy::slide}, "context", {"'slide'", 8}));
-  EXPECT_THROW(parse_context_policy("wrap"), UsageError);
+  EXPECT_TRUE(refuses({.context = ContextPolicy::slide}, "policy", {"'slide'", 8}));
+  EXPECT_ERROR(parse_context_policy("wrap"), ErrorCode::invalid_argument);
   EXPECT_EQ(parse_context_policy("slide"), ContextPolicy::slide);
 }
 

@@ -258,7 +258,7 @@ TEST(Sampler, InvalidParametersNameTheFlag) {
   EXPECT_TRUE(refuses({.logit_bias = {{-1, 1}}}, "logit_bias", {0, 9, -1}));
   EXPECT_TRUE(refuses({.logit_bias = {{1, kNan}}}, "logit_bias", {1, "nan"}));
   EXPECT_NO_THROW(validate({.temperature = 0, .top_k = 40, .top_p = 0.95, .logit_bias = {{9, -kInf}}}, 10));
-  EXPECT_THROW(parse_top_p_rule("cross"), UsageError);
+  EXPECT_ERROR(parse_top_p_rule("cross"), ErrorCode::invalid_argument);
   EXPECT_EQ(parse_top_p_rule("reaching"), TopPRule::reaching);
 }
 

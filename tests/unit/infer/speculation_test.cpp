@@ -296,7 +296,7 @@ TEST(Speculation, RefusesWhatItCannotDo) {
   EXPECT_TRUE(refuses({Source::ngram, 0}, "draft_tokens", {1, 64, 0}));
   EXPECT_TRUE(refuses({Source::ngram, 65}, "draft_tokens", {1, 64, 65}));
   EXPECT_TRUE(refuses({Source::draft}, "speculate", {"'draft'"}));
-  EXPECT_THROW(parse_speculation("eagle"), UsageError);
+  EXPECT_ERROR(parse_speculation("eagle"), ErrorCode::invalid_argument);
   EXPECT_EQ(parse_speculation("ngram"), Source::ngram);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "support/names.h"
 
 namespace gpt {
 namespace {
@@ -100,7 +101,7 @@ TEST(StopStrings, NeverSplitsACharacter) {
 }
 
 TEST(StopStrings, AnEmptyStopIsAnError) {
-  EXPECT_THROW(StopStrings({"a", ""}), UsageError);
+  EXPECT_ERROR(StopStrings({"a", ""}), ErrorCode::invalid_argument);
 }
 
 TEST(StopStrings, AgreesWithSearchingTheWholeTextHoweverItIsCut) {

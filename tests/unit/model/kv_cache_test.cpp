@@ -375,7 +375,7 @@ TEST(KvCache, CountsItsMemoryAndRefusesTooMuch) {
   // Two layers of keys and values for three slots of 100 tokens: two blocks and a spare one each.
   EXPECT_EQ(make(3, 100).bytes(), 2 * 2 * 3 * (3 * kBlock) * c.kv_dim() * 4);
   EXPECT_EQ(KvCache::bytes(c, 100, DType::bf16), 2 * 2 * (2 * kBlock) * c.kv_dim() * 2);
-  EXPECT_THROW(make(2, 100, 2 * kBlock), UsageError);  // less than one sequence may take
+  EXPECT_ERROR(make(2, 100, 2 * kBlock), ErrorCode::invalid_argument);  // less than one sequence may take
   EXPECT_THROW(make(1, int64_t{1} << 55), Error);
   EXPECT_THROW(make(1000000, int64_t{1} << 40), Error);
 }

@@ -54,7 +54,7 @@ TEST(Advice, PassesOverTheText) {
   Case c;
   c.config.train.batch_size = c.config.train.micro_batch = 1000;  // 64 M tokens in all
   c.parameters = 11000000;
-  expect_line(c, {"6.4", "10.0 M", "11.0 M", "--steps 625", "--patience 5"});
+  expect_line(c, {"6.4", "10.0 M", "11.0 M", "`steps` 625", "`patience` 5"});
 }
 
 TEST(Advice, PassesThatAModelStands) {
@@ -76,10 +76,10 @@ TEST(Advice, DataTooSmall) {
   Case c;
   c.parameters = 1;
   c.train_tokens = 1000;
-  expect_line(c, {16, 64, 1000, "--batch-size 3"});
+  expect_line(c, {16, 64, 1000, "`batch_size` 3"});
   c = Case();
   c.val_tokens = 130;
-  expect_line(c, {130, 2, 64, "--val-fraction"});
+  expect_line(c, {130, 2, 64, "`val_fraction`"});
   c.val_tokens = 0;
   EXPECT_TRUE(c.advice().empty());
 }
@@ -87,17 +87,17 @@ TEST(Advice, DataTooSmall) {
 TEST(Advice, WarmUp) {
   Case c;
   c.config.train.warmup = 1000;
-  expect_line(c, {1000, "--warmup 100"});
+  expect_line(c, {1000, "`warmup` 100"});
   c.config.train.warmup = 0;
   EXPECT_TRUE(c.advice().empty());
   c.config.train.lr = 3e-3;
-  expect_line(c, {"0.003", "--warmup 100"});
+  expect_line(c, {"0.003", "`warmup` 100"});
 }
 
 TEST(Advice, ShortDocumentsAndLargeVocabularies) {
   Case c;
   c.documents = 500000;
-  expect_line(c, {500000, 20, "--n-ctx 16"});
+  expect_line(c, {500000, 20, "`n_ctx` 16"});
   c.documents = 0;
   EXPECT_TRUE(c.advice().empty()) << "not known";
   c.config.model.vocab_size = 200000;
@@ -110,10 +110,10 @@ TEST(Advice, Evaluation) {
   Case c;
   c.config.train.eval_every = 100;
   c.config.train.eval_batches = 50;
-  expect_line(c, {"14.3 %", "--eval-every 100", "--eval-batches 15"});
+  expect_line(c, {"14.3 %", "`eval_every` 100", "`eval_batches` 15"});
   c = Case();
   c.config.train.patience = 10;
-  expect_line(c, {10, "--patience 10"});
+  expect_line(c, {10, "`patience` 10"});
 }
 
 TEST(Advice, AnOptimizerThatTakesMoreThanATenth) {
@@ -122,9 +122,9 @@ TEST(Advice, AnOptimizerThatTakesMoreThanATenth) {
   c.config.train.batch_size = 64;
   EXPECT_TRUE(c.advice().empty());
   c.config.train.batch_size = 1;
-  expect_line(c, {"10.0 %", "--batch-size", "--optimizer adamw"});
+  expect_line(c, {"10.0 %", "`batch_size`", "`optimizer` adamw"});
   const std::string line = c.advice()[0];
-  const size_t at = line.find("--batch-size ") + 13;
+  const size_t at = line.find("`batch_size` ") + 13;
   c.config.train.batch_size = std::stoll(line.substr(at));
   EXPECT_LE(optimizer_share(c.config), 0.1);
   EXPECT_GT(optimizer_share(c.config), 0.05);
@@ -135,9 +135,9 @@ TEST(Advice, PatienceNeedsEvaluation) {
   c.patience = 2;
   complete(c);
   EXPECT_NO_THROW(check_run(c, true));
-  EXPECT_TRUE(names(error_of([&] { check_run(c, false); }), {"--patience 2", "--val-fraction"}));
+  EXPECT_TRUE(names(error_of([&] { check_run(c, false); }), {"`patience` 2", "`val_fraction`"}));
   c.eval_every = 0;
-  EXPECT_TRUE(names(error_of([&] { check_run(c, true); }), {"--patience 2", "--eval-every"}));
+  EXPECT_TRUE(names(error_of([&] { check_run(c, true); }), {"`patience` 2", "`eval_every`"}));
 }
 
 TEST(Announce, EvaluationLines) {

@@ -14,6 +14,7 @@
 #include "model/model_files.h"
 #include "run/trainer.h"
 #include "support/backend.h"
+#include "support/names.h"
 #include "support/temp_dir.h"
 #include "train/optimizer.h"
 
@@ -190,7 +191,7 @@ TEST_F(ToyRun, StopsAndResumesToTheSameBits) {
 }
 
 TEST_F(ToyRun, PairsAreNeverSplit) {
-  EXPECT_THROW(run_training(request("split", 0, 1), {}), UsageError);
+  EXPECT_ERROR(run_training(request("split", 0, 1), {}), ErrorCode::invalid_argument);
 }
 
 }  // namespace

@@ -209,7 +209,7 @@ TEST(Documents, ErrorsNameTheLine) {
   EXPECT_TRUE(names(run_message(with("metric_list", "[{metric: f1}]"),
                                 "{\"q\": \"a\", \"choices\": [\"x\", \"y\", \"z\"], \"gold\": 2}\n"),
                     {"f1", 0, 1, 2}));
-  EXPECT_TRUE(names(run_message(with("dataset_path", "Some/set"), good), {"Some/set", "--data-dir"}));
+  EXPECT_TRUE(names(run_message(with("dataset_path", "Some/set"), good), {"Some/set", "`data_dir`"}));
 }
 
 TEST(Documents, IntegersBeyond64BitsAreRefusedInAFileWithAMixedColumn) {

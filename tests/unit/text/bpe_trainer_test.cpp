@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/rng.h"
+#include "support/names.h"
 #include "support/reference.h"
 #include "text/gpt1_tokenizer.h"
 #include "text/text_cut.h"
@@ -146,8 +147,8 @@ TEST(BpeTrainer, EndsWhenNoPairIsLeft) {
   EXPECT_EQ(trained.vocab_size, 258);
   EXPECT_EQ(train("", SplitPattern::gpt2, 1000).vocab_size, 256);
   EXPECT_EQ(train("abc", SplitPattern::gpt2, 256).vocab_size, 256);
-  EXPECT_THROW(train("abc", SplitPattern::gpt2, 255), UsageError);
-  EXPECT_THROW(train("abc", SplitPattern::gpt2, int64_t{1} << 40), UsageError);
+  EXPECT_ERROR(train("abc", SplitPattern::gpt2, 255), ErrorCode::invalid_argument);
+  EXPECT_ERROR(train("abc", SplitPattern::gpt2, int64_t{1} << 40), ErrorCode::invalid_argument);
 }
 
 TEST(BpeTrainer, ATokenizerWithoutMergesIsOne) {
@@ -191,7 +192,7 @@ TEST(BpeTrainer, Gpt1WordsEndInTheirSuffix) {
     return 1 + 2 * std::ssize(characters) + 1;
   }();
   EXPECT_EQ(train_gpt1(text, least, {"<|end|>"}).vocab_size, least);
-  EXPECT_THROW(train_gpt1(text, least - 1, {"<|end|>"}), UsageError);
+  EXPECT_ERROR(train_gpt1(text, least - 1, {"<|end|>"}), ErrorCode::invalid_argument);
 }
 
 TEST(Explainer, ShowsGpt1Words) {
@@ -216,7 +217,8 @@ TEST(BpeTrainer, SpecialTokensFollowTheMerges) {
   const TrainedTokenizer trained = with({"<|b|>", "<|a|>"});
   EXPECT_EQ(trained.vocab_size, 261);
   EXPECT_EQ(of_size(258, {"<|b|>", "<|a|>"}).vocab_size, 258);
-  EXPECT_THROW(of_size(257, {"<|b|>", "<|a|>"}), UsageError) << "no room for 256 bytes and these";
+  EXPECT_ERROR(of_size(257, {"<|b|>", "<|a|>"}), ErrorCode::invalid_argument)
+      << "no room for 256 bytes and these";
   const auto tokenizer = parse_tokenizer(trained.json, "t");
   EXPECT_EQ(tokenizer->encode_special("<|a|><|b|>"), (std::vector<int32_t>{260, 259}));
   EXPECT_GT(tokenizer->encode("<|a|>").size(), 1u);
@@ -343,7 +345,8 @@ TEST(WordCounter, ForgetsTheRarestBeyondItsLimit) {
   }
   EXPECT_EQ(results[0], results[1]);
   ThreadPool pool(1);
-  EXPECT_THROW(WordCounter(piece_splitter(SplitPattern::gpt2), pool, {.max_words = 10}), UsageError);
+  EXPECT_ERROR(WordCounter(piece_splitter(SplitPattern::gpt2), pool, {.max_words = 10}),
+               ErrorCode::invalid_argument);
 }
 
 TEST(WordCounter, OneEndlessWordTakesLinearTime) {

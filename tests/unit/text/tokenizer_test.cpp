@@ -71,7 +71,7 @@ TEST(CharTokenizer, ErrorsNameCharacterAndPlace) {
   const std::string unknown = error_of([&] { tokenizer->encode("ab\xC3\xA4"); });
   EXPECT_TRUE(names(unknown, {"'\xC3\xA4'", "U+00E4", "byte 2"}));
   const std::string invalid = error_of([&] { tokenizer->encode("ab\xFF"); });
-  EXPECT_TRUE(names(invalid, {"byte 2", "0xff", "--tokenizer byte"}));
+  EXPECT_TRUE(names(invalid, {"byte 2", "0xff", "`tokenizer` byte"}));
   EXPECT_THROW(make_char_tokenizer("a\xFF"), Error);
   EXPECT_THROW(make_char_tokenizer(""), Error);
 }

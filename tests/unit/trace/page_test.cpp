@@ -133,9 +133,9 @@ TEST(Text, OneTokenAndEveryRequest) {
     EXPECT_TRUE(names(trace_text(t.capture, TokenNames(), request), {"m", "fp32", 5}));
   }
   EXPECT_NO_THROW(trace_page(t.capture, TokenNames(), {.model = "m", .computed = "fp32"}));
-  EXPECT_THROW(trace_text(t.capture, TokenNames(), {.block = 2}), UsageError);
-  EXPECT_THROW(trace_text(t.capture, TokenNames(), {.head = 4}), UsageError);
-  EXPECT_THROW(trace_text(t.capture, TokenNames(), {.query = 1}), UsageError);
+  EXPECT_ERROR(trace_text(t.capture, TokenNames(), {.block = 2}), ErrorCode::invalid_argument);
+  EXPECT_ERROR(trace_text(t.capture, TokenNames(), {.head = 4}), ErrorCode::invalid_argument);
+  EXPECT_ERROR(trace_text(t.capture, TokenNames(), {.query = 1}), ErrorCode::invalid_argument);
 }
 
 }  // namespace

@@ -89,20 +89,20 @@ TEST(Settings, AModelTypeReplacesThePresetsFamily) {
 TEST(Settings, DeepValuesAreRefused) {
   for (const char bracket : {'[', '{'}) {
     Settings settings;
-    EXPECT_THROW(
+    EXPECT_ERROR(
         {
           settings.add_text("lr", std::string(200000, bracket), "test");
           settings.resolve();
         },
-        UsageError);
+        ErrorCode::invalid_argument);
   }
   Settings settings;
-  EXPECT_THROW(
+  EXPECT_ERROR(
       {
         settings.add_text("lr", std::string(200000, '[') + std::string(200000, ']'), "test");
         settings.resolve();
       },
-      UsageError);
+      ErrorCode::invalid_argument);
 }
 
 TEST(Settings, AllThatIsWrongIsReportedTogether) {
@@ -112,9 +112,10 @@ TEST(Settings, AllThatIsWrongIsReportedTogether) {
       settings.add_text(key, value, "test");
     try {
       settings.resolve();
-    } catch (const UsageErrors& several) {
+    } catch (const Errors& several) {
       return std::ssize(several.errors());
-    } catch (const UsageError&) {
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << error.what();
       return std::ptrdiff_t{1};
     }
     return std::ptrdiff_t{0};
@@ -138,7 +139,7 @@ TEST(Settings, ASeedsFileNeedsItsFamily) {
       settings.resolve();
     });
   };
-  EXPECT_TRUE(names(given([](Settings&) {}), {file, "--preset gpt2-scratch"}));
+  EXPECT_TRUE(names(given([](Settings&) {}), {file, "`preset` gpt2-scratch"}));
   EXPECT_EQ(given([](Settings& s) { s.add_preset("gpt2-scratch"); }), "no error");
   ModelConfig model;
   model.vocab_size = 10;
@@ -191,7 +192,7 @@ TEST(Settings, DropoutOfAFileReplacesThatOfAModel) {
 
 TEST(Settings, DropoutIsNotNegative) {
   for (const char* key : {"dropout", "embd_dropout", "attn_dropout", "resid_dropout"})
-    EXPECT_THROW(dropouts({{{key, "-0.5"}}}), UsageError) << key;
+    EXPECT_ERROR(dropouts({{{key, "-0.5"}}}), ErrorCode::invalid_argument) << key;
 }
 
 // With a fast reduce any number of processes that divides the batch shares a run.

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace CLI {
+class App;
+}
+
+namespace gpt {
+
+// The libraries name a setting in backquotes with its key, as `n_head` 12. Returns the text as people read it
+// on the command line: --n-head 12 if the command has this flag, else unchanged.
+std::string show_flags(std::string_view text, const CLI::App& command);
+
+// The same for the running command, which main sets after parsing; before that the text stays as it is.
+std::string show_flags(std::string_view text);
+void set_running_command(const CLI::App& command);
+
+// The flag of a parameter that an error names: --n-head of n_head.
+std::string flag_of_parameter(std::string_view parameter);
+
+}  // namespace gpt
