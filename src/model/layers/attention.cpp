@@ -132,22 +132,18 @@ void SelfAttention::project(const ForwardContext& pass, AttentionActs& acts, con
   if (c.qk_norm) {
     pass.show(layer_, "qk.rotated", parts.qk);
     const Heads normed = split_heads(c, acts.qk_normed);
-    const KernelTable& k = pass.ctx.kernels;
-    k.qk_norm_forward(pass.ctx, {.eps = c.norm_eps,
-                                 .x = parts.q,
-                                 .n_head = c.n_head,
-                                 .head_dim = c.head_dim,
-                                 .rstd = acts.q_rstd,
-                                 .gain = pass.optional_weight(q_gain_),
-                                 .normed = normed.q});
-    if (c.owns_kv())
-      k.qk_norm_forward(pass.ctx, {.eps = c.norm_eps,
-                                   .x = parts.k,
-                                   .n_head = c.n_kv_head,
-                                   .head_dim = c.head_dim,
-                                   .rstd = acts.k_rstd,
-                                   .gain = pass.optional_weight(k_gain_),
-                                   .normed = normed.k});
+    const auto norm = [&](const TensorView& x, int64_t heads, const TensorView& rstd, int gain,
+                          const TensorView& before_gain) {
+      pass.ctx.kernels.qk_norm_forward(pass.ctx, {.eps = c.norm_eps,
+                                                  .x = x,
+                                                  .n_head = heads,
+                                                  .head_dim = c.head_dim,
+                                                  .rstd = rstd,
+                                                  .gain = pass.optional_weight(gain),
+                                                  .normed = before_gain});
+    };
+    norm(parts.q, c.n_head, acts.q_rstd, q_gain_, normed.q);
+    if (c.owns_kv()) norm(parts.k, c.n_kv_head, acts.k_rstd, k_gain_, normed.k);
   }
   pass.show(layer_, "qkv", acts.qkv);
   if (pass.kv.cache && c.owns_kv()) store(pass, acts);
