@@ -129,6 +129,8 @@ int64_t KvCache::bytes(const ModelConfig& c, const Options& o) {
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     const int64_t blocks = layout.blocks[layout.class_of[layer]];
     add_bytes(total, layer_bytes(layers[layer], blocks, o.dtype), blocks * kBlock, layers.size());
+    if (const int64_t width = layers[layer].slot_state; width > 0)
+      add_bytes(total, (o.slots + 1) * width * int64_t{sizeof(float)}, blocks * kBlock, layers.size());
   }
   return total;
 }
@@ -181,6 +183,25 @@ KvCache::KvCache(const ModelConfig& c, const Options& o, Device* device)
   }
   key_scales_.resize(keys_.size());
   value_scales_.resize(keys_.size());
+  if (std::ranges::all_of(layers, [](const LayerConfig& layer) { return layer.slot_state == 0; })) return;
+  for (const LayerConfig& layer : layers) {
+    TensorView& view = states_.emplace_back();
+    if (layer.slot_state == 0) continue;
+    view = buffer_.view(next, DType::f32, Shape{slots() + 1, layer.slot_state});
+    next += view.size() * int64_t{sizeof(float)};
+  }
+}
+
+TensorView KvCache::state(int64_t layer) const {
+  if (states_.empty() || !states_[static_cast<size_t>(layer)]) return {};
+  return states_[static_cast<size_t>(layer)].slice_rows(0, slots());
+}
+
+// Between slots; slots() is the zero state.
+void KvCache::copy_states(int64_t from, int64_t to) {
+  for (const TensorView& state : states_) {
+    if (state) copy_elements(state.slice_rows(from, 1), state.slice_rows(to, 1));
+  }
 }
 
 int64_t KvCache::row(int slot, int64_t t, size_t window_class) const {
@@ -234,6 +255,7 @@ void KvCache::append(int slot, std::span<const int32_t> tokens) {
 
 bool KvCache::can_truncate(int slot, int64_t n) const {
   const Slot& s = at(slot);
+  if (!states_.empty() && n > 0 && n < s.length) return false;
   for (size_t k = 0; k < classes_.size(); ++k) {
     if (s.tables[k].first > 0 && s.tables[k].first * kBlock > n - classes_[k].window) return false;
   }
@@ -244,6 +266,7 @@ bool KvCache::truncate(int slot, int64_t n) {
   Slot& s = at(slot);
   GPT_ASSERT(n >= 0 && n <= s.length);
   if (!can_truncate(slot, n)) return false;
+  if (n == 0) copy_states(slots(), slot);
   s.length = n;
   release_unused(s);
   return true;
@@ -262,6 +285,7 @@ void KvCache::reset(int slot, uint64_t root) {
   }
   s.length = 0;
   s.root = root;
+  copy_states(slots(), slot);
 }
 
 void KvCache::forget(uint64_t first, uint64_t last) {
@@ -273,6 +297,7 @@ void KvCache::copy(int from, int to) {
   if (from == to) return;
   reset(to, at(from).root);
   release_unused(at(from));
+  copy_states(from, to);
   at(to).length = at(from).length;
   for (size_t k = 0; k < classes_.size(); ++k) {
     const Table& source = at(from).tables[k];
@@ -330,6 +355,7 @@ void KvCache::copy_rows(const WindowClass& of, int32_t from, int32_t to, int64_t
 
 // The most first tokens of which class 0 holds all, and every other class those that the next token sees.
 int64_t KvCache::known(std::span<const int32_t> tokens, uint64_t root) const {
+  if (!states_.empty()) return 0;
   struct Class {
     int64_t full_from = 0;  // first of the full blocks in a row up to the current one
     int64_t tokens = 0;     // of the current block

@@ -22,6 +22,9 @@ namespace gpt {
 // Layers with the same window form a class, with a pool and block tables of its own. Class 0 has the longest
 // window and holds the last `capacity` tokens. The other classes hold the tokens of their windows and kBlock
 // more. A prefix can be reused if every class still holds the tokens that the next one sees.
+//
+// A layer may also keep a state for each slot. There is no way back to an earlier state, so sequences of a
+// model with states share nothing, and only all of their tokens can be taken back.
 class KvCache {
  public:
   static constexpr int64_t kBlock = BlockPool::kTokens;
@@ -58,7 +61,8 @@ class KvCache {
   // other slots may reuse them.
   void append(int slot, std::span<const int32_t> tokens);
   // Takes back all tokens but the first n; their memory is written again, or goes back to the pool. False
-  // when a window has moved past what the next token would see; then the slot is as it was.
+  // when a window has moved past what the next token would see, or the model has states and 0 < n < length;
+  // then the slot is as it was.
   bool truncate(int slot, int64_t n);
   bool can_truncate(int slot, int64_t n) const;
   // `root` names what, besides its tokens, a sequence's keys and values depend on: only sequences with the
@@ -88,11 +92,14 @@ class KvCache {
   TensorView key_scales(int64_t layer) const { return key_scales_[static_cast<size_t>(layer)]; }
   TensorView value_scales(int64_t layer) const { return value_scales_[static_cast<size_t>(layer)]; }
 
+  // [slots,slot_state] fp32; absent without. Zero after `reset`; `copy` copies it.
+  TensorView state(int64_t layer) const;
+
   int64_t bytes() const { return static_cast<int64_t>(buffer_.size()); }
   // What `bytes` of such a cache would be.
   static int64_t bytes(const ModelConfig& config, const Options& options);
-  // Of this many tokens in all layers, in whole blocks. Throws UsageError when blocks of q4_0 do not fit
-  // head_dim.
+  // Of this many tokens in all layers, in whole blocks, without states. Throws UsageError when blocks of q4_0
+  // do not fit head_dim.
   static int64_t bytes(const ModelConfig& config, int64_t tokens, DType dtype);
   // The largest `tokens`, in whole blocks, with which a cache takes at most `bytes`.
   static int64_t tokens_within(const ModelConfig& config, Options options, int64_t bytes);
@@ -132,12 +139,15 @@ class KvCache {
   int64_t known(std::span<const int32_t> tokens, uint64_t root) const;
   bool take_known(Slot& slot, std::span<const int32_t> tokens);
   bool own_known(Slot& slot, int64_t n);
+  void copy_states(int64_t from, int64_t to);
 
   int64_t capacity_ = 0, step_ = 0;
   std::vector<WindowClass> classes_;
   std::vector<size_t> class_of_;  // by layer
   Buffer buffer_;
   std::vector<TensorView> keys_, values_, key_scales_, value_scales_;
+  std::vector<TensorView>
+      states_;  // by layer, [slots + 1,slot_state], the last row zero; empty: none has any
   std::vector<Slot> slots_;
 };
 

@@ -57,6 +57,10 @@ struct LayerConfig {
   std::optional<double> attention_scale =
       {};  // of the products of queries and keys; absent: 1/sqrt(head_dim)
 
+  // fp32 values that inference keeps for each sequence besides keys and values (KvCache::state). They cannot
+  // be rolled back.
+  int64_t slot_state = 0;
+
   // MLP
   int64_t d_ff;
   Activation act = Activation::gelu_tanh;
