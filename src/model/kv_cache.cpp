@@ -14,12 +14,12 @@ int64_t blocks_for(int64_t tokens) {
   return (tokens + kBlock - 1) / kBlock;
 }
 
-// The first block that the token after n others sees.
+// Returns the first block that token n sees.
 int64_t first_seen(int64_t n, int64_t window) {
   return std::max<int64_t>(0, n - window) / kBlock;
 }
 
-// Blocks of class 0.
+// Returns the number of blocks of class 0.
 int64_t pool_blocks(const KvCache::Options& o) {
   int64_t blocks = blocks_for(o.tokens);
   const int64_t one = KvCache::blocks_of_sequence(o.capacity);
@@ -40,7 +40,7 @@ int64_t checked_blocks(const KvCache::Options& o) {
   return blocks;
 }
 
-// Of keys and values of a layer.
+// Returns the bytes of a layer's keys and values.
 int64_t layer_bytes(const LayerConfig& layer, int64_t blocks, DType dtype) {
   if (dtype == DType::q4_0 && layer.head_dim % block_size(dtype).elements != 0) {
     fail_usage(
@@ -197,7 +197,7 @@ TensorView KvCache::state(int64_t layer) const {
   return states_[static_cast<size_t>(layer)].slice_rows(0, slots());
 }
 
-// Between slots; slots() is the zero state.
+// Copies the states of a slot to another slot. Row slots() is the cleared state.
 void KvCache::copy_states(int64_t from, int64_t to) {
   for (const TensorView& state : states_) {
     if (state) copy_elements(state.slice_rows(from, 1), state.slice_rows(to, 1));
@@ -208,7 +208,8 @@ int64_t KvCache::row(int slot, int64_t t, size_t window_class) const {
   return int64_t{at(slot).tables[window_class].of(t)} * kBlock + t % kBlock;
 }
 
-// What a block of a sequence follows in every class: the block before it in class 0, or the root.
+// Returns the parent of a block in any class: the serial number of the previous block in class 0, or the
+// root. The parent is thus exact even if the class no longer holds the previous block.
 uint64_t KvCache::parent_of(const Slot& s, int64_t block) const {
   return block == 0 ? s.root : classes_.front().pool.serial(s.tables.front().of((block - 1) * kBlock));
 }
@@ -218,7 +219,7 @@ bool KvCache::last_is_shared(const Slot& s, size_t k) const {
   return s.length % kBlock != 0 && classes_[k].pool.holders(s.tables[k].of(s.length)) > 1;
 }
 
-// How many tokens a slot has memory for once the next n of them are reserved.
+// Returns how many tokens a slot has memory for after reserve(n).
 int64_t KvCache::most_reserved(const Slot& s, size_t k, int64_t n) const {
   return s.length + (k == 0 ? n : std::min(n, step_));
 }
@@ -309,7 +310,7 @@ void KvCache::copy(int from, int to) {
   }
 }
 
-// Blocks that no later token sees, not even if the spare ones are taken back. The newest token's block always
+// Releases blocks that no later token sees, even if tokens are taken back. The newest token's block always
 // stays: it is the next one's parent.
 void KvCache::release_unseen(Slot& s) {
   for (size_t k = 0; k < classes_.size(); ++k) {
@@ -353,7 +354,8 @@ void KvCache::copy_rows(const WindowClass& of, int32_t from, int32_t to, int64_t
   }
 }
 
-// The most first tokens of which class 0 holds all, and every other class those that the next token sees.
+// Returns the length of the longest prefix that class 0 holds whole and of which every other class holds the
+// tokens that the next token sees.
 int64_t KvCache::known(std::span<const int32_t> tokens, uint64_t root) const {
   if (!states_.empty()) return 0;
   struct Class {
@@ -396,8 +398,8 @@ int64_t KvCache::reuse(int slot, std::span<const int32_t> tokens) {
   return n;
 }
 
-// Fills the tables of an empty slot with the blocks of tokens that are known. False when there is no memory
-// for a copy of the last one.
+// Fills the tables of an empty slot with the blocks of a known prefix. Returns false when there is no memory
+// for a copy of the last block.
 bool KvCache::take_known(Slot& s, std::span<const int32_t> tokens) {
   const int64_t n = std::ssize(tokens);
   for (size_t k = 0; k < classes_.size(); ++k) {
