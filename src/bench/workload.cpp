@@ -62,8 +62,14 @@ struct Feed {
 
   // Every sequence has the first n tokens.
   void go_to(Inference& inference, int64_t n) {
-    for (int slot = 0; slot < slots; ++slot)
-      inference.truncate(slot, std::min(n, inference.length(slot)));
+    for (int slot = 0; slot < slots; ++slot) {
+      const int64_t kept = std::min(n, inference.length(slot));
+      if (inference.can_truncate(slot, kept)) {
+        inference.truncate(slot, kept);
+      } else {
+        inference.reset(slot);
+      }
+    }
     if (inference.length(0) < n) append(inference, 0, n);
   }
   // Appends tokens [first, first + n) to every sequence, in as few steps as fit.

@@ -199,6 +199,7 @@ void check_layers(const ModelConfig& c) {
     check("head_dim", l.head_dim, 1, 4096);
     check("d_ff", l.d_ff, 1, 1 << 22);
     check("window", l.window, 0, kMaxDimension);
+    check("slot_state", l.slot_state, 0, kMaxDimension);
     check("kv_layer", l.kv_layer, -1, static_cast<int64_t>(i) - 1);
     if (!l.owns_kv()) {
       const LayerConfig& owner = c.layers[static_cast<size_t>(l.kv_layer)];

@@ -66,8 +66,8 @@ struct ModelConfig {
 
   // The blocks of a family whose blocks differ, all of them; empty: all are as the keys above say.
   std::vector<LayerConfig> layers;
-  // The block whose output, times a learned scalar, is subtracted from the residual stream before the final
-  // norm (nanochat's backout); -1: none.
+  // Index of the block after which the residual stream is kept. A learned scalar times the kept stream is
+  // subtracted before the final norm (nanochat's backout). -1: none.
   int64_t middle_layer = -1;
 
   bool is_gated() const { return act == Act::swiglu; }

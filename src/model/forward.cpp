@@ -97,7 +97,7 @@ void compact_rows(const ForwardContext& pass, const TensorView& x) {
   pass.ctx.kernels.compact_rows(pass.ctx, {.x = x, .rows = pass.batch.output_rows->rows});
 }
 
-// Stores a residual stream.
+// Writes the sum of a residual stream to `out`.
 void keep(const ForwardContext& pass, const Residual& stream, const TensorView& out) {
   if (stream.branch) {
     pass.ctx.kernels.add(pass.ctx, {.out = out, .a = stream.x, .b = stream.branch});

@@ -79,8 +79,8 @@ struct AdapterMemory {
   TensorView dropped = {};   // [N,in] the input after dropout, in training
 };
 
-// Inference with a cache: the rows of each layer's cache that keys and values of the batch are written to,
-// for one window class after another.
+// Inference with a cache: the rows of a layer's cache to which keys and values of the batch are written. They
+// are the same for all layers of a window class.
 struct CacheRows {
   const KvCache* cache = nullptr;
   DeviceSpan<const int64_t> rows = {};  // [classes,N]
@@ -141,11 +141,10 @@ struct BackwardContext : ForwardContext {
   }
 };
 
-// The residual stream between layers: x + branch, a sum that the next norm computes; or x alone. At the end
-// of the pass also the output of an earlier layer, of which the head subtracts a multiple.
+// The residual stream between layers: x + branch, a sum that the next norm computes; or x alone.
 struct Residual {
   TensorView x, branch = {};
-  TensorView middle = {};
+  TensorView middle = {};  // input of the head: the stream after ModelConfig::middle_layer, if there is one
 };
 
 }  // namespace gpt

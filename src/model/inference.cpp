@@ -229,8 +229,8 @@ void Inference::reset(int slot, int adapter, uint64_t salt) {
 
 void Inference::truncate(int slot, int64_t n) {
   if (cache_.truncate(slot, n)) return;
-  fail("a sequence of {} tokens cannot go back to {}: the window of {} has moved on", length(slot), n,
-       cache_.capacity());
+  fail("a sequence of {} tokens cannot go back to {}: the cache no longer holds what the next token sees",
+       length(slot), n);
 }
 
 // The tokens are counted once their keys are computed: other sequences may reuse what the cache holds.
@@ -263,7 +263,7 @@ void Inference::prepare_rows(std::span<const Append> parts) {
     place_rows(parts, window_class);
 }
 
-// Where the tokens of a step and the keys that they see are in the cache.
+// Adds the places of a step's tokens, and of the keys they see, in the cache of a window class.
 void Inference::place_rows(std::span<const Append> parts, size_t window_class) {
   int64_t q_start = 0;
   for (const Append& part : parts) {

@@ -14,12 +14,12 @@ int64_t blocks_for(int64_t tokens) {
   return (tokens + kBlock - 1) / kBlock;
 }
 
-// The first block that the token after n others sees.
+// Returns the first block that token n sees.
 int64_t first_seen(int64_t n, int64_t window) {
   return std::max<int64_t>(0, n - window) / kBlock;
 }
 
-// Blocks of class 0.
+// Returns the number of blocks of class 0.
 int64_t pool_blocks(const KvCache::Options& o) {
   int64_t blocks = blocks_for(o.tokens);
   const int64_t one = KvCache::blocks_of_sequence(o.capacity);
@@ -41,7 +41,7 @@ int64_t checked_blocks(const KvCache::Options& o) {
   return blocks;
 }
 
-// Of keys and values of a layer.
+// Returns the bytes of a layer's keys and values.
 int64_t layer_bytes(const LayerConfig& layer, int64_t blocks, DType dtype) {
   if (dtype == DType::q4_0 && layer.head_dim % block_size(dtype).elements != 0) {
     fail_usage(
@@ -131,6 +131,8 @@ int64_t KvCache::bytes(const ModelConfig& c, const Options& o) {
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     const int64_t blocks = layout.blocks[layout.class_of[layer]];
     add_bytes(total, layer_bytes(layers[layer], blocks, o.dtype), blocks * kBlock, layers.size());
+    if (const int64_t width = layers[layer].slot_state; width > 0)
+      add_bytes(total, (o.slots + 1) * width * int64_t{sizeof(float)}, blocks * kBlock, layers.size());
   }
   return total;
 }
@@ -183,13 +185,33 @@ KvCache::KvCache(const ModelConfig& c, const Options& o, Device* device)
   }
   key_scales_.resize(keys_.size());
   value_scales_.resize(keys_.size());
+  if (std::ranges::all_of(layers, [](const LayerConfig& layer) { return layer.slot_state == 0; })) return;
+  for (const LayerConfig& layer : layers) {
+    TensorView& view = states_.emplace_back();
+    if (layer.slot_state == 0) continue;
+    view = buffer_.view(next, DType::f32, Shape{slots() + 1, layer.slot_state});
+    next += view.size() * int64_t{sizeof(float)};
+  }
+}
+
+TensorView KvCache::state(int64_t layer) const {
+  if (states_.empty() || !states_[static_cast<size_t>(layer)]) return {};
+  return states_[static_cast<size_t>(layer)].slice_rows(0, slots());
+}
+
+// Copies the states of a slot to another slot. Row slots() is the cleared state.
+void KvCache::copy_states(int64_t from, int64_t to) {
+  for (const TensorView& state : states_) {
+    if (state) copy_elements(state.slice_rows(from, 1), state.slice_rows(to, 1));
+  }
 }
 
 int64_t KvCache::row(int slot, int64_t t, size_t window_class) const {
   return int64_t{at(slot).tables[window_class].of(t)} * kBlock + t % kBlock;
 }
 
-// What a block of a sequence follows in every class: the block before it in class 0, or the root.
+// Returns the parent of a block in any class: the serial number of the previous block in class 0, or the
+// root. The parent is thus exact even if the class no longer holds the previous block.
 uint64_t KvCache::parent_of(const Slot& s, int64_t block) const {
   return block == 0 ? s.root : classes_.front().pool.serial(s.tables.front().of((block - 1) * kBlock));
 }
@@ -199,7 +221,7 @@ bool KvCache::last_is_shared(const Slot& s, size_t k) const {
   return s.length % kBlock != 0 && classes_[k].pool.holders(s.tables[k].of(s.length)) > 1;
 }
 
-// How many tokens a slot has memory for once the next n of them are reserved.
+// Returns how many tokens a slot has memory for after reserve(n).
 int64_t KvCache::most_reserved(const Slot& s, size_t k, int64_t n) const {
   return s.length + (k == 0 ? n : std::min(n, step_));
 }
@@ -236,6 +258,7 @@ void KvCache::append(int slot, std::span<const int32_t> tokens) {
 
 bool KvCache::can_truncate(int slot, int64_t n) const {
   const Slot& s = at(slot);
+  if (!states_.empty() && n > 0 && n < s.length) return false;
   for (size_t k = 0; k < classes_.size(); ++k) {
     if (s.tables[k].first > 0 && s.tables[k].first * kBlock > n - classes_[k].window) return false;
   }
@@ -246,6 +269,7 @@ bool KvCache::truncate(int slot, int64_t n) {
   Slot& s = at(slot);
   GPT_ASSERT(n >= 0 && n <= s.length);
   if (!can_truncate(slot, n)) return false;
+  if (n == 0) copy_states(slots(), slot);
   s.length = n;
   release_unused(s);
   return true;
@@ -264,6 +288,7 @@ void KvCache::reset(int slot, uint64_t root) {
   }
   s.length = 0;
   s.root = root;
+  copy_states(slots(), slot);
 }
 
 void KvCache::forget(uint64_t first, uint64_t last) {
@@ -275,6 +300,7 @@ void KvCache::copy(int from, int to) {
   if (from == to) return;
   reset(to, at(from).root);
   release_unused(at(from));
+  copy_states(from, to);
   at(to).length = at(from).length;
   for (size_t k = 0; k < classes_.size(); ++k) {
     const Table& source = at(from).tables[k];
@@ -286,7 +312,7 @@ void KvCache::copy(int from, int to) {
   }
 }
 
-// Blocks that no later token sees, not even if the spare ones are taken back. The newest token's block always
+// Releases blocks that no later token sees, even if tokens are taken back. The newest token's block always
 // stays: it is the next one's parent.
 void KvCache::release_unseen(Slot& s) {
   for (size_t k = 0; k < classes_.size(); ++k) {
@@ -330,8 +356,10 @@ void KvCache::copy_rows(const WindowClass& of, int32_t from, int32_t to, int64_t
   }
 }
 
-// The most first tokens of which class 0 holds all, and every other class those that the next token sees.
+// Returns the length of the longest prefix that class 0 holds whole and of which every other class holds the
+// tokens that the next token sees.
 int64_t KvCache::known(std::span<const int32_t> tokens, uint64_t root) const {
+  if (!states_.empty()) return 0;
   struct Class {
     int64_t full_from = 0;  // first of the full blocks in a row up to the current one
     int64_t tokens = 0;     // of the current block
@@ -372,8 +400,8 @@ int64_t KvCache::reuse(int slot, std::span<const int32_t> tokens) {
   return n;
 }
 
-// Fills the tables of an empty slot with the blocks of tokens that are known. False when there is no memory
-// for a copy of the last one.
+// Fills the tables of an empty slot with the blocks of a known prefix. Returns false when there is no memory
+// for a copy of the last block.
 bool KvCache::take_known(Slot& s, std::span<const int32_t> tokens) {
   const int64_t n = std::ssize(tokens);
   for (size_t k = 0; k < classes_.size(); ++k) {

@@ -19,9 +19,12 @@ namespace gpt {
 // A slot holds the last `capacity` tokens: when a sequence grows past it, its oldest blocks return to the
 // pool (sliding window).
 //
-// Layers with the same window form a class, with a pool and block tables of its own. Class 0 has the longest
-// window and holds the last `capacity` tokens. The other classes hold the tokens of their windows and kBlock
-// more. A prefix can be reused if every class still holds the tokens that the next one sees.
+// Layers with the same window form a class, which has its own pool and block tables. Class 0 has the longest
+// window and holds the last `capacity` tokens. Every other class holds the tokens of its window and kBlock
+// earlier ones. A prefix can be reused if every class still holds the tokens that the next token sees.
+//
+// A layer may also store a state per slot. A state cannot be rolled back. Models with states therefore reuse
+// no prefixes, and `truncate` can only remove all tokens of a slot.
 class KvCache {
  public:
   static constexpr int64_t kBlock = BlockPool::kTokens;
@@ -43,7 +46,7 @@ class KvCache {
   int64_t length(int slot) const { return at(slot).length; }
   size_t classes() const { return classes_.size(); }
   size_t class_of(int64_t layer) const { return class_of_[static_cast<size_t>(layer)]; }
-  // The row of token t of a slot, for which memory is reserved, in every layer of a class.
+  // The row of token t of a slot, for which memory is reserved, in the layers of a class.
   int64_t row(int slot, int64_t t, size_t window_class = 0) const;
   // The page table of a slot in a class: the pages of its tokens from page `first_page` on, in order.
   std::span<const int32_t> pages(int slot, size_t window_class = 0) const {
@@ -51,15 +54,15 @@ class KvCache {
   }
   int64_t first_page(int slot, size_t window_class = 0) const { return at(slot).tables[window_class].first; }
 
-  // Sees to it that the next n tokens of a slot have memory which is theirs alone; in classes other than 0,
-  // those of the next step. False when a pool is short; then the slot is as it was.
+  // Reserves memory that no other slot shares for the next n tokens of a slot; in classes other than 0, for
+  // at most one step of them. Returns false when a pool is short; the slot is then unchanged.
   bool reserve(int slot, int64_t n);
   // Counts tokens whose keys and values the caller has computed, in memory that is reserved: from now on
   // other slots may reuse them.
   void append(int slot, std::span<const int32_t> tokens);
-  // Takes back all tokens but the first n; their memory is written again, or goes back to the pool. False
-  // when a window has moved past what the next token would see; then the slot is as it was.
+  // Removes all tokens but the first n. Returns false when can_truncate does; the slot is then unchanged.
   bool truncate(int slot, int64_t n);
+  // Whether every class still holds what the token after the first n sees; with states: n is 0 or the length.
   bool can_truncate(int slot, int64_t n) const;
   // `root` names what, besides its tokens, a sequence's keys and values depend on: only sequences with the
   // same one share blocks.
@@ -71,14 +74,14 @@ class KvCache {
   // Fills an empty slot with what is known of a sequence: keys and values of its first tokens, of all
   // but the last one at most. Returns how many.
   int64_t reuse(int slot, std::span<const int32_t> tokens);
-  // What `reuse` would do, and the blocks that a sequence of all these tokens would take from the pool of
-  // class 0.
+  // Tokens that `reuse` would find, and blocks that a sequence of all these tokens would take from the pool
+  // of class 0.
   struct Prospect {
     int64_t known;
     int64_t blocks;
   };
   Prospect prospect(std::span<const int32_t> tokens, uint64_t root = BlockPool::kRoot) const;
-  // Of class 0. The other pools have as many blocks, or as many as all slots can hold.
+  // The other pools have as many blocks as the pool of class 0, or as many as all slots can hold.
   int64_t available_blocks(size_t window_class = 0) const { return classes_[window_class].pool.available(); }
 
   // [rows,kv_dim]; absent for a layer that reads another layer's keys and values.
@@ -88,13 +91,17 @@ class KvCache {
   TensorView key_scales(int64_t layer) const { return key_scales_[static_cast<size_t>(layer)]; }
   TensorView value_scales(int64_t layer) const { return value_scales_[static_cast<size_t>(layer)]; }
 
+  // [slots,slot_state] fp32; absent for a layer without a state. `reset` clears the state of a slot and
+  // `copy` copies it.
+  TensorView state(int64_t layer) const;
+
   int64_t bytes() const { return static_cast<int64_t>(buffer_.size()); }
-  // What `bytes` of such a cache would be.
+  // Returns `bytes` of a cache with these options without allocating it.
   static int64_t bytes(const ModelConfig& config, const Options& options);
-  // Of this many tokens in all layers, in whole blocks. Throws invalid_argument when blocks of q4_0 do not
-  // fit head_dim.
+  // Returns the bytes of this many tokens in all layers, in whole blocks, without states. Throws
+  // invalid_argument when blocks of q4_0 do not fit head_dim.
   static int64_t bytes(const ModelConfig& config, int64_t tokens, DType dtype);
-  // The largest `tokens`, in whole blocks, with which a cache takes at most `bytes`.
+  // Returns the largest `tokens`, in whole blocks, for which a cache takes at most `bytes`.
   static int64_t tokens_within(const ModelConfig& config, Options options, int64_t bytes);
   // The most blocks that a sequence of which `capacity` tokens are seen ever holds.
   static int64_t blocks_of_sequence(int64_t capacity);
@@ -132,12 +139,15 @@ class KvCache {
   int64_t known(std::span<const int32_t> tokens, uint64_t root) const;
   bool take_known(Slot& slot, std::span<const int32_t> tokens);
   bool own_known(Slot& slot, int64_t n);
+  void copy_states(int64_t from, int64_t to);
 
   int64_t capacity_ = 0, step_ = 0;
   std::vector<WindowClass> classes_;
   std::vector<size_t> class_of_;  // by layer
   Buffer buffer_;
   std::vector<TensorView> keys_, values_, key_scales_, value_scales_;
+  std::vector<TensorView>
+      states_;  // by layer, [slots + 1,slot_state], the last row zero; empty: none has any
   std::vector<Slot> slots_;
 };
 

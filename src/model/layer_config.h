@@ -47,7 +47,8 @@ struct LayerConfig {
   int64_t n_head;
   int64_t n_kv_head;
   int64_t head_dim;
-  // The earlier layer whose keys and values are read; this layer then projects queries only. -1: its own.
+  // Index of the earlier layer whose keys and values are read; this layer then projects queries only. -1: its
+  // own keys and values.
   int64_t kv_layer = -1;
   bool kv_shared = false;               // later layers read the keys and values (set by layer_configs)
   int64_t window = 0;                   // keys that a query sees, its own included; 0: all earlier ones
@@ -56,6 +57,9 @@ struct LayerConfig {
   bool qk_norm_gain = false;            // it has a gain, which the heads share
   std::optional<double> attention_scale =
       {};  // of the products of queries and keys; absent: 1/sqrt(head_dim)
+
+  // Number of fp32 values that inference stores per sequence in addition to keys and values (KvCache::state).
+  int64_t slot_state = 0;
 
   // MLP
   int64_t d_ff;
@@ -77,14 +81,14 @@ struct LayerConfig {
   bool owns_kv() const { return kv_layer < 0; }
   int64_t q_dim() const { return n_head * head_dim; }
   int64_t kv_dim() const { return n_kv_head * head_dim; }
-  // Heads and columns that the layer projects.
+  // Heads and columns of the layer's own projections.
   int64_t projected_kv_heads() const { return owns_kv() ? n_kv_head : 0; }
   int64_t qk_dim() const { return q_dim() + projected_kv_heads() * head_dim; }
   int64_t qkv_dim() const { return qk_dim() + projected_kv_heads() * head_dim; }
   bool operator==(const LayerConfig&) const = default;
 };
 
-// The layer whose keys and values layer `layer` reads.
+// Returns the index of the layer whose keys and values are read by layer `layer`.
 inline size_t kv_owner(const std::vector<LayerConfig>& layers, size_t layer) {
   return layers[layer].owns_kv() ? layer : static_cast<size_t>(layers[layer].kv_layer);
 }

@@ -20,6 +20,7 @@ struct Setting {
   std::string name, family, keys;
   Isa isa = best_isa();
   std::optional<DType> kv_dtype = {}, weights = {};
+  void (*set_layers)(std::vector<LayerConfig>&) = nullptr;
 };
 std::ostream& operator<<(std::ostream& out, const Setting& s) {
   return out << s.name;
@@ -43,6 +44,13 @@ std::vector<Setting> settings() {
     const std::string name = "weights_" + std::string(dtype_name(dtype));
     all.push_back({name, "llama", keys, best_isa(), inference_types(dtype).cache, dtype});
   }
+  all.push_back({"short_windows",
+                 "llama",
+                 R"({"n_ctx": 200, "n_layer": 7, "n_kv_head": 2})",
+                 best_isa(),
+                 {},
+                 {},
+                 toy_shared_kv});
   return all;
 }
 
@@ -62,7 +70,7 @@ struct Result {
 class Engines : public testing::TestWithParam<Setting> {
  protected:
   Engines()
-      : config_(make_config({GetParam().name, GetParam().family, GetParam().keys})),
+      : config_(make_config({GetParam().name, GetParam().family, GetParam().keys, GetParam().set_layers})),
         random_model_(config_, DType::f32),
         slides_(config_.position == Position::rope) {}
 

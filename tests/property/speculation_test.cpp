@@ -20,6 +20,7 @@ constexpr int64_t kBlock = KvCache::kBlock;
 struct Shape {
   std::string name, family, keys;
   std::optional<DType> kv_dtype = {}, weights = {};
+  void (*set_layers)(std::vector<LayerConfig>&) = nullptr;
 };
 std::ostream& operator<<(std::ostream& out, const Shape& s) {
   return out << s.name;
@@ -27,15 +28,17 @@ std::ostream& operator<<(std::ostream& out, const Shape& s) {
 
 std::vector<Shape> shapes() {
   const std::string wide = R"({"n_ctx": 150, "n_embd": 64, "d_ff": 96, "n_kv_head": 2})";
-  return {{"learned_positions", "gpt2", R"({"n_ctx": 150})"},
-          {"rope_grouped", "llama", R"({"n_ctx": 150, "n_kv_head": 2})"},
-          {"nanochat", "nanochat", R"({"n_ctx": 150})"},
-          {"sliding_window", "llama", R"({"n_ctx": 150, "n_kv_head": 1, "sliding_window": 20})"},
-          {"kv_int8", "llama", R"({"n_ctx": 150})", DType::i8},
-          {"kv_bf16", "gpt2", R"({"n_ctx": 150})", DType::bf16},
-          {"kv_q4_0", "llama", R"({"n_ctx": 150, "n_embd": 128})", DType::q4_0},
-          {"weights_q8_0", "llama", wide, inference_types(DType::q8_0).cache, DType::q8_0},
-          {"weights_bf16", "llama", wide, inference_types(DType::bf16).cache, DType::bf16}};
+  return {
+      {"learned_positions", "gpt2", R"({"n_ctx": 150})"},
+      {"rope_grouped", "llama", R"({"n_ctx": 150, "n_kv_head": 2})"},
+      {"nanochat", "nanochat", R"({"n_ctx": 150})"},
+      {"sliding_window", "llama", R"({"n_ctx": 150, "n_kv_head": 1, "sliding_window": 20})"},
+      {"short_windows", "llama", R"({"n_ctx": 200, "n_layer": 7, "n_kv_head": 2})", {}, {}, toy_shared_kv},
+      {"kv_int8", "llama", R"({"n_ctx": 150})", DType::i8},
+      {"kv_bf16", "gpt2", R"({"n_ctx": 150})", DType::bf16},
+      {"kv_q4_0", "llama", R"({"n_ctx": 150, "n_embd": 128})", DType::q4_0},
+      {"weights_q8_0", "llama", wide, inference_types(DType::q8_0).cache, DType::q8_0},
+      {"weights_bf16", "llama", wide, inference_types(DType::bf16).cache, DType::bf16}};
 }
 
 struct Result {
@@ -48,7 +51,7 @@ struct Result {
 class Speculations : public testing::TestWithParam<Shape> {
  protected:
   Speculations()
-      : config_(make_config({GetParam().name, GetParam().family, GetParam().keys})),
+      : config_(make_config({GetParam().name, GetParam().family, GetParam().keys, GetParam().set_layers})),
         model_(config_, DType::f32),
         other_(config_, DType::f32, 77),
         slides_(config_.position == Position::rope) {}

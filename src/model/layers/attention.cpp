@@ -10,8 +10,8 @@ struct Qkv {
   TensorView q, k, v, qk;
 };
 
-// Queries, which are the first columns of qkv; what is rotated with them; and keys and values, which are the
-// last columns of kv: qkv itself, or another layer's.
+// Queries are the first columns of qkv, keys and values the last columns of kv, which is qkv itself or that
+// of another layer. qk: the columns of qkv that are rotated.
 Qkv split(const LayerConfig& c, const TensorView& qkv, const TensorView& kv) {
   const int64_t k = kv.cols() - 2 * c.kv_dim();
   return {.q = qkv.slice_cols(0, c.q_dim()),
@@ -187,7 +187,7 @@ void SelfAttention::attend(const ForwardContext& pass, AttentionActs& acts, cons
   out_.forward(pass, acts.mixed, out);
 }
 
-// A later layer adds its part to the sum. The layer that owns keys and values adds the sum to its own part.
+// A reader adds its gradient to the sum. The owner, whose backward pass comes last, adds the sum to its own.
 void SelfAttention::add_shared_gradient(const BackwardContext& pass, const AttentionGrads& grads) const {
   SharedKvGrad& shared = *grads.shared;
   const LayerConfig& c = config_;

@@ -7,8 +7,8 @@ namespace gpt {
 
 // Saved for backward (in inference: scratch).
 struct AttentionActs {
-  // [N,(H+2Hkv)D], after rotation and QK norm; [N,H*D] where another layer's keys and values are read. The
-  // caller provides it if kv_shared, in memory that lasts as long as its readers.
+  // [N,(H+2Hkv)D] queries, keys and values after rotation and QK norm; [N,H*D] queries alone if the layer
+  // reads another layer's keys and values. If kv_shared, the caller allocates it, since later layers read it.
   TensorView qkv;
   TensorView kv_source;       // qkv of the other layer
   TensorView q_rstd, k_rstd;  // [N,H], [N,Hkv] with qk_norm
@@ -19,7 +19,7 @@ struct AttentionActs {
   void plan(Planner& planner, const LayerConfig& config);
 };
 
-// The gradient of keys and values that several layers read: the sum over the later layers.
+// Gradient of keys and values that several layers read, summed over all readers but the owner.
 struct SharedKvGrad {
   TensorView dkv;        // [N,2Hkv*D]
   bool written = false;  // else it counts as zero

@@ -27,7 +27,8 @@ class Head {
 
   const Linear& linear() const { return linear_; }  // from hidden states [N,C] to logits, before the softcap
   double softcap() const { return softcap_; }       // 0: none
-  // Through the final norm: dx [N,C] in place. With a middle it also writes the gradient of the middle.
+  // Through the final norm: dx [N,C] in place. Writes the gradient of the kept middle to dmiddle [N,C], if
+  // the model has one.
   void backward_norm(const BackwardContext& pass, const HeadActs& acts, const TensorView& dx,
                      const TensorView& dmiddle = {}) const;
 

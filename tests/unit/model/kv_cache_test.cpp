@@ -306,6 +306,45 @@ TEST(KvCache, APrefixIsKnownWhereEveryClassHoldsItsWindow) {
   EXPECT_EQ(cache.length(0), 0);
 }
 
+// A toy layer whose state is the sum of its tokens.
+TEST(KvCache, StatesAreKeptForEachSlot) {
+  const ModelConfig c = test::make_config(
+      {"", "llama", "{}", [](std::vector<LayerConfig>& layers) { layers[1].slot_state = 3; }});
+  const KvCache::Options options{.slots = 3, .capacity = 200};
+  KvCache cache(c, options, nullptr);
+  EXPECT_EQ(cache.bytes(), KvCache::bytes(c, options));
+  EXPECT_EQ(cache.bytes(), KvCache::bytes(c, cache.size(), DType::f32) + 4 * 3 * 4);
+  EXPECT_FALSE(cache.state(0));
+  const TensorView state = cache.state(1);
+  EXPECT_EQ(state.rows(), 3);
+  const auto of = [&](int slot) { return state.row<float>(slot)[2]; };
+  const auto grow = [&](int slot, int64_t n) {
+    const std::vector<int32_t> tokens = range(1, n);
+    ASSERT_TRUE(cache.reserve(slot, n));
+    cache.append(slot, tokens);
+    state.row<float>(slot)[2] += static_cast<float>(std::accumulate(tokens.begin(), tokens.end(), 0));
+  };
+  grow(0, 3);
+  grow(1, 100);
+  EXPECT_EQ(of(0), 6);
+  cache.copy(0, 2);
+  grow(2, 1);
+  EXPECT_EQ(of(2), 7);
+  EXPECT_EQ(of(0), 6);
+  EXPECT_FALSE(cache.truncate(1, 50));
+  EXPECT_EQ(cache.length(1), 100);
+  EXPECT_EQ(of(1), 5050);
+  EXPECT_TRUE(cache.truncate(1, 100));
+  EXPECT_EQ(of(1), 5050);
+  EXPECT_TRUE(cache.truncate(1, 0));
+  EXPECT_EQ(of(1), 0);
+  cache.reset(0);
+  EXPECT_EQ(of(0), 0);
+  EXPECT_EQ(of(2), 7);
+  EXPECT_EQ(cache.prospect(range(1, 60)).known, 0);
+  EXPECT_EQ(cache.reuse(0, range(1, 60)), 0) << "keys and values are known, but the state after them is not";
+}
+
 TEST(KvCache, SequencesOfThePastAreFoundUntilTheirMemoryIsNeeded) {
   KvCache cache = make(2, 10 * kBlock, 12 * kBlock);
   const std::vector<int32_t> text = range(0, 5 * kBlock);
