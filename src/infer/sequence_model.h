@@ -42,6 +42,9 @@ class SequenceModel {
   // append can always be removed. Throws Error if a slot past n_ctx has freed keys that the next id would
   // see.
   virtual void truncate(int slot, int64_t n) = 0;
+  // Whether `truncate` can remove the ids of the last append. False if layers have a state for each slot,
+  // which cannot be rolled back (LayerConfig::slot_state).
+  virtual bool can_roll_back() const { return true; }
   virtual void copy(int from_slot, int to_slot) = 0;  // replaces the content of to_slot by that of from_slot
   virtual int64_t length(int slot) const = 0;         // number of ids appended since the last reset
 

@@ -19,6 +19,9 @@ constexpr double kTrialShare = 0.01;
 void check(const SequenceModel& model, const Speculation& o) {
   if (o.max_tokens < 1 || o.max_tokens > kMostProposals)
     fail_parameter("draft_tokens", "expected 1 to {}, found {}", kMostProposals, o.max_tokens);
+  if (!model.can_roll_back() || (o.draft != nullptr && !o.draft->can_roll_back()))
+    fail_unsupported(
+        "`speculate`: a model with a state for each sequence cannot remove draft tokens; set it to off");
   if (o.source != Speculation::Source::draft) return;
   if (o.draft == nullptr) fail_parameter("speculate", "'draft' needs a draft model, found none");
   GPT_ASSERT(o.draft->slots() >= model.slots() && o.draft_cost >= 0);

@@ -82,6 +82,7 @@ class Inference {
   // window has moved past what the next token would see; those of the last step can always be taken back.
   void truncate(int slot, int64_t n);
   bool can_truncate(int slot, int64_t n) const { return cache_.can_truncate(slot, n); }
+  bool can_roll_back() const { return !cache_.has_states(); }
   void copy(int from, int to) {
     cache_.copy(from, to);
     slot_adapter_[static_cast<size_t>(to)] = slot_adapter_[static_cast<size_t>(from)];

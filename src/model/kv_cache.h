@@ -94,6 +94,7 @@ class KvCache {
   // [slots,slot_state] fp32; absent for a layer without a state. `reset` clears the state of a slot and
   // `copy` copies it.
   TensorView state(int64_t layer) const;
+  bool has_states() const { return !states_.empty(); }
 
   int64_t bytes() const { return static_cast<int64_t>(buffer_.size()); }
   // Returns `bytes` of a cache with these options without allocating it.

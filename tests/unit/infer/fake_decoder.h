@@ -47,6 +47,8 @@ class FakeDecoder : public SequenceModel {
     require(n >= 0 && n <= length(slot), "more ids taken back than there are");
     at(slot).resize(static_cast<size_t>(n));
   }
+  bool can_roll_back() const override { return rolls_back; }
+  bool rolls_back = true;
   int64_t length(int slot) const override { return std::ssize(ids_.at(static_cast<size_t>(slot))); }
 
   static constexpr int64_t kBlock = 4;

@@ -297,6 +297,9 @@ TEST(Speculation, RefusesWhatItCannotDo) {
   EXPECT_TRUE(refuses({Source::ngram, 65}, "draft_tokens", {1, 64, 65}));
   EXPECT_TRUE(refuses({Source::draft}, "speculate", {"'draft'"}));
   EXPECT_ERROR(parse_speculation("eagle"), ErrorCode::invalid_argument);
+  FakeDecoder stateful(kVocab, 64, 1);
+  stateful.rolls_back = false;
+  EXPECT_ERROR(Speculator(stateful, {Source::ngram}, 8), ErrorCode::unsupported);
   EXPECT_EQ(parse_speculation("ngram"), Source::ngram);
 }
 
