@@ -2,16 +2,24 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <set>
 
 #include "report/next_step.h"
 
 namespace gpt {
 namespace {
 
-const CLI::App* running_command = nullptr;
+using Flags = std::set<std::string>;
 
-bool has_flag(const CLI::App& command, const std::string& flag) {
-  return command.get_option_no_throw(flag) != nullptr;
+Flags running_flags;  // of the running command: errors are shown when the parser is gone
+
+Flags flags_of(const CLI::App& command) {
+  Flags flags;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames())
+      flags.insert("--" + name);
+  }
+  return flags;
 }
 
 // Options of the library whose flags have other names.
@@ -21,11 +29,11 @@ constexpr struct {
 } kOtherNames[] = {{"chat_format", "--template"}, {"policy", "--context"}};
 
 // "" if the command has none.
-std::string flag_of_key(std::string_view key, const CLI::App& command) {
+std::string flag_of_key(std::string_view key, const Flags& flags) {
   const std::string flag = flag_of(key);
-  if (has_flag(command, flag)) return flag;
+  if (flags.contains(flag)) return flag;
   for (const auto& [name, other] : kOtherNames) {
-    if (name == key && has_flag(command, other)) return other;
+    if (name == key && flags.contains(other)) return other;
   }
   return "";
 }
@@ -34,15 +42,13 @@ bool is_in_key(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-}  // namespace
-
-std::string show_flags(std::string_view text, const CLI::App& command) {
+std::string shown(std::string_view text, const Flags& flags) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
     const size_t end = text[at] == '`' ? text.find('`', at + 1) : text.npos;
     const std::string_view key = end == text.npos ? "" : text.substr(at + 1, end - at - 1);
     const bool is_key = !key.empty() && std::ranges::all_of(key, is_in_key);
-    const std::string flag = is_key ? flag_of_key(key, command) : "";
+    const std::string flag = is_key ? flag_of_key(key, flags) : "";
     if (flag.empty()) {
       out += text[at++];
     } else {
@@ -53,16 +59,22 @@ std::string show_flags(std::string_view text, const CLI::App& command) {
   return out;
 }
 
+}  // namespace
+
+std::string show_flags(std::string_view text, const CLI::App& command) {
+  return shown(text, flags_of(command));
+}
+
 std::string show_flags(std::string_view text) {
-  return running_command == nullptr ? std::string(text) : show_flags(text, *running_command);
+  return shown(text, running_flags);
 }
 
 void set_running_command(const CLI::App& command) {
-  running_command = &command;
+  running_flags = flags_of(command);
 }
 
 std::string flag_of_parameter(std::string_view parameter) {
-  const std::string flag = running_command == nullptr ? "" : flag_of_key(parameter, *running_command);
+  const std::string flag = flag_of_key(parameter, running_flags);
   return flag.empty() ? flag_of(parameter) : flag;
 }
 

@@ -58,7 +58,7 @@ class Parts {
       if (subject.find('\0') != subject.npos && subject.find(',') == subject.npos) end = at;
     }
     const std::string_view part = before.substr(0, end);
-    if (find_word(part, "expected ")) return "";
+    if (find_word(part, "expected")) return "";
     if (!part.starts_with("cannot ")) return text(0, end);
     const size_t first = part.find('\0');
     if (first == part.npos) return "";

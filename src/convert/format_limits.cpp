@@ -101,19 +101,22 @@ std::optional<Misfit> llmc_misfit(const ModelConfig& c) {
   return needs.misfit();
 }
 
-std::string setting_of(const Misfit& m) {
-  return fmt::format("`{}` {}", m.key, plain(m.needed));
+// How a model is trained that fits.
+std::string fitting_training(const Misfit& m) {
+  std::string flag = m.key;
+  std::ranges::replace(flag, '_', '-');
+  return fmt::format("gpt train --{} {}", flag, plain(m.needed));
 }
 
 void require_none(const std::optional<Misfit>& m, const std::string& format, const std::string& what) {
   if (!m) return;
   fail_unsupported(
-      "cannot write this model as {}: {}: {} needs {}, found {}; a model trained with {} can be written",
-      format, m->key, what, plain(m->needed), plain(m->found), setting_of(*m));
+      "cannot write this model as {}: {}: {} needs {}, found {}; a model made by {} can be written", format,
+      m->key, what, plain(m->needed), plain(m->found), fitting_training(*m));
 }
 
 std::string short_reason(const Misfit& m, const std::string& what) {
-  return fmt::format("{} needs {}", what, setting_of(m));
+  return fmt::format("{} needs `{}` {}", what, m.key, plain(m.needed));
 }
 
 }  // namespace

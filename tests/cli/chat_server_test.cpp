@@ -105,7 +105,7 @@ class FakeServer {
   std::thread thread_;
 };
 
-const std::string kModels = reply(200, "application/json", R"({"data": [{"id": "toy"}]})");
+const std::string kToyModels = reply(200, "application/json", R"({"data": [{"id": "toy"}]})");
 
 std::string stream(const std::string& events) {
   return reply(200, "text/event-stream", events);
@@ -117,7 +117,7 @@ GptRun chat(const FakeServer& server, const std::string& input, std::vector<std:
 }
 
 TEST(ChatServer, AnswersAreShownAndRemembered) {
-  FakeServer server(kModels, stream(delta("Hel") + delta("lo") + kDone));
+  FakeServer server(kToyModels, stream(delta("Hel") + delta("lo") + kDone));
   const GptRun run = chat(server, "one\ntwo\n", {"--json"});
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(json::parse(run.out.substr(0, run.out.find('\n')))["text"], "Hello");
@@ -133,7 +133,7 @@ TEST(ChatServer, AnswersAreShownAndRemembered) {
 // Values of an unexpected type are left out, and do not end the program.
 TEST(ChatServer, UnexpectedTypesAreLeftOut) {
   FakeServer server(
-      kModels,
+      kToyModels,
       stream(event({{"choices", 3}}) + event({{"choices", {{{"delta", {{"content", 5}}}}}}}) + delta("ok") +
              event({{"usage", {{"completion_tokens", "many"}}}, {"choices", {}}}) + kDone));
   const GptRun run = chat(server, "one\n", {"--json"});
@@ -155,7 +155,7 @@ TEST(ChatServer, DamagedAnswersAreRefused) {
   const std::string deep(100000, '[');
   for (const std::string& events : {"data: " + deep + "\n\n", std::string("data: no\n\n"), delta("cut off"),
                                     std::string("data: 1\n\n"), std::string()}) {
-    FakeServer server(kModels, stream(events));
+    FakeServer server(kToyModels, stream(events));
     const GptRun run = chat(server, "one\n");
     expect_error(run, 1, {server.url()});
     EXPECT_LT(run.err.size(), 1000u);
@@ -163,11 +163,11 @@ TEST(ChatServer, DamagedAnswersAreRefused) {
 }
 
 TEST(ChatServer, ErrorsOfTheServerAreShown) {
-  FakeServer refuses(kModels, reply(401, "application/json", R"({"error": {"message": "no key 77"}})"));
+  FakeServer refuses(kToyModels, reply(401, "application/json", R"({"error": {"message": "no key 77"}})"));
   expect_error(chat(refuses, "one\n"), 1, {"77", "401", "--api-key-file"});
-  FakeServer fails(kModels, stream(event({{"error", {{"message", "broken 78"}}}})));
+  FakeServer fails(kToyModels, stream(event({{"error", {{"message", "broken 78"}}}})));
   expect_error(chat(fails, "one\n"), 1, {"78"});
-  FakeServer talks(kModels, reply(500, "text/html", "\x1b[2J" + std::string(300000, 'x')));
+  FakeServer talks(kToyModels, reply(500, "text/html", "\x1b[2J" + std::string(300000, 'x')));
   const GptRun run = chat(talks, "one\n");
   expect_error(run, 1, {"500"});
   EXPECT_LT(run.err.size(), 1000u);

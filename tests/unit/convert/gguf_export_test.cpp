@@ -143,7 +143,7 @@ TEST(GgufExport, NamesTheSwitchThatTheFormatLacks) {
   };
   expect("nanochat", "{}", {"GGUF", "act", "llama", "swiglu", "relu2"});
   expect("openai-gpt", "{}", {"norm_position", "gpt2", "pre", "post"});
-  expect("gpt2", R"({"act": "gelu"})", {"act", "gpt2", "gelu_tanh", "gelu", "`act`"});
+  expect("gpt2", R"({"act": "gelu"})", {"act", "gpt2", "gelu_tanh", "gelu", "--act gelu_tanh"});
   expect("gpt2", R"({"n_kv_head": 2})", {"n_kv_head", "gpt2", 4, 2});
   expect("llama", R"({"rope_sign": -1})", {"rope_sign", "llama", 1, -1});
   expect("llama", R"({"sliding_window": 4})", {"sliding_window", "llama", 0, 4});

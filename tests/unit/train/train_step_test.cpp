@@ -308,7 +308,7 @@ Trained train_large(const TrainConfig& config, Communicator& processes) {
                    .keys = R"({"n_layer": 2, "vocab_size": 40000, "n_embd": 48, "n_head": 3})"}),
       DType::f32);
   ThreadPool pool(1);
-  TrainStep step(random.model, random.weights, make_optimizer(config, random.model.table, processes),
+  TrainStep step(random.model, random.weights, make_optimizer(config, random.model.table),
                  backend(pool, best_isa()), step_options(config, random.model.table, kTokens, processes));
   random.model.source = step.sharded();
   StepInputs start{.lr = 1e-2};
