@@ -27,8 +27,8 @@ struct ScaledSumArgs {
   GPT_FIELDS(out, a, a_scale, b, b_scale, b_factor)
 };
 
-// Backward pass of one term, factor scale x: dx = factor scale dout (+= with accumulate), dscale = factor times
-// the sum of dout x (+= with accumulate_scale). dx may be dout.
+// Backward pass of one term, factor scale x: dx = factor scale dout (+= with accumulate), dscale = factor
+// times the sum of dout x (+= with accumulate_scale). dx may be dout.
 struct ScaledSumBackwardArgs {
   TensorView dout, x, scale;
   TensorView dx;
