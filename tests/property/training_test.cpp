@@ -138,13 +138,16 @@ TEST(InstructionSets, AgreeToRounding) {
   }
 }
 
-// 16-bit training computes the same function, to the rounding of 16 bits.
+// 16-bit training computes the same function, to the rounding of 16 bits. Rounding in bf16 is 8 times coarser
+// than in fp16, so that the squared angle to the gradient in fp32 is about 64 times larger, and up to 256
+// times for one set of roundings: a deep model may amplify what in fp16 is still a small angle.
 TEST(HalfPrecision, GradientsAreThoseOfFp32) {
   for (const SmallConfig& small : all_configs()) {
     const Shape2 shape{small, 2, 12};
     const Outcome expected = train(shape, Isa::ref, 1, false);
-    for (DType dtype : {DType::bf16, DType::f16}) {
-      for (Isa isa : available_isas()) {
+    for (Isa isa : available_isas()) {
+      double bound = 0.001;
+      for (DType dtype : {DType::f16, DType::bf16}) {
         const Outcome found = train(shape, isa, 2, false, dtype);
         EXPECT_NEAR(found.loss, expected.loss, 0.02 * expected.loss) << small.name << " " << isa_name(isa);
         const auto* a = reinterpret_cast<const float*>(expected.gradient_bytes.data());
@@ -155,9 +158,11 @@ TEST(HalfPrecision, GradientsAreThoseOfFp32) {
           aa += double{a[i]} * a[i];
           bb += double{b[i]} * b[i];
         }
-        // An error of the angle of 0.001 is one of sqrt(0.002) of the length; as much may lie along it.
-        EXPECT_GT(dot / std::sqrt(aa * bb), 0.999) << small.name << " " << isa_name(isa);
-        EXPECT_NEAR(std::sqrt(bb / aa), 1, std::sqrt(0.002)) << small.name << " " << isa_name(isa);
+        // 1 - cos of an angle is half of its square; an error of the same size may lie along the gradient.
+        const double error = 1 - dot / std::sqrt(aa * bb);
+        EXPECT_LT(error, bound) << small.name << " " << isa_name(isa);
+        EXPECT_NEAR(std::sqrt(bb / aa), 1, std::sqrt(2 * bound)) << small.name << " " << isa_name(isa);
+        bound = std::max(bound, 256 * error);
       }
     }
   }

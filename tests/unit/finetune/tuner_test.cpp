@@ -97,7 +97,7 @@ class TunerTest : public testing::Test {
 
   TempDir dir_;
   std::shared_ptr<ToyDevice> toy_ = std::make_shared<ToyDevice>();
-  const ToyKernels kernels_{*toy_, kernel_table(Isa::ref)};
+  const ToyKernels kernels_{*toy_, kernel_table(best_isa())};
 };
 
 TEST_F(TunerTest, ADeviceGivesTheBitsOfTheCpu) {

@@ -37,7 +37,7 @@ TEST(Plan, MemoryIsThatOfItsParts) {
   EXPECT_EQ(m.weights, 4 * param_buffer_elements(model.table));
   EXPECT_EQ(m.moments, 2 * m.weights);
   ThreadPool pool(2);
-  const TrainingGraph graph(model, 12, 64, {}, {pool, kernel_table(Isa::ref)});
+  const TrainingGraph graph(model, 12, 64, {}, {pool, *s.kernels});
   EXPECT_EQ(m.activations, graph.bytes());
   EXPECT_EQ(m.evaluation, 0);
   s.evaluates = true;
