@@ -163,6 +163,7 @@ TEST_F(Trace, IsThatOfGptTrace) {
   ServedModelOptions options{.name = "gpt2", .path = path};
   options.kv_bytes = 1 << 20;
   options.sequences = 1;
+  options.isa = Isa::ref;
   models_.add(std::make_unique<ServedModel>(options));
   Api api(models_, {});
   const HttpReply reply = post(api, "/trace", R"({"model":"gpt2","prompt":[1,2,3]})");
