@@ -245,8 +245,8 @@ PackOptions pack_options(const PackArguments& a, const Tokenizer& tokenizer) {
 int run_dry(const PackArguments& a, const Tokenizer& tokenizer) {
   const PackOptions options = pack_options(a, tokenizer);
   const PackForecast forecast = forecast_pack(tokenizer, options);
-  write_output(show_flags(a.json ? forecast_json(options, forecast).dump(2) + "\n"
-                                 : forecast_text(options, forecast)));
+  write_output(a.json ? forecast_json(options, forecast).dump(2) + "\n"
+                      : show_flags(forecast_text(options, forecast)));
   return 0;
 }
 

@@ -21,7 +21,6 @@
 #include "serve/http_server.h"
 #include "serve/line_log.h"
 #include "serve/model_follower.h"
-#include "shown_flags.h"
 #include "speculation_flags.h"
 
 namespace gpt {
@@ -265,7 +264,7 @@ class Service {
                       }};
     options.per_minute = a_.rate;
     options.log_bodies = a_.log_requests;
-    options.log = [this](const std::string& line) { log_.write(show_flags(line)); };
+    options.log = [this](const std::string& line) { log_.write(line); };
     options.connections = [this] { return server_.connections(); };
     return options;
   }

@@ -271,7 +271,7 @@ int run(std::vector<std::string> typed) {
   }
   std::string name = "gpt";
   CLI::App& app = selected(root, name);
-  set_running_command(app);
+  set_running_command(app, typed);
   if (&app != &root) reject_remaining(root, "gpt", problems);
   reject_remaining(app, name, problems);
   problems.collect([&] { apply_environment(app); });
@@ -305,7 +305,7 @@ int run_command(const std::vector<std::string>& typed) {
   } catch (const gptcpp::Error& error) {
     std::rethrow_if_nested(error);
     if (error.object().empty()) throw;
-    throw Error(error.what(), ErrorCode::invalid_argument);
+    throw Error(error.what(), static_cast<ErrorCode>(error.code()));
   }
 }
 

@@ -11,7 +11,8 @@ namespace {
 
 using Flags = std::set<std::string>;
 
-Flags running_flags;  // of the running command: errors are shown when the parser is gone
+std::vector<std::string> typed_words;  // those of the command line with a backquote
+Flags running_flags;                   // of the running command: errors are shown when the parser is gone
 
 Flags flags_of(const CLI::App& command) {
   Flags flags;
@@ -42,12 +43,18 @@ bool is_in_key(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+bool is_typed(std::string_view quoted) {
+  return std::ranges::any_of(typed_words,
+                             [&](const std::string& word) { return word.find(quoted) != word.npos; });
+}
+
 std::string shown(std::string_view text, const Flags& flags) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
     const size_t end = text[at] == '`' ? text.find('`', at + 1) : text.npos;
     const std::string_view key = end == text.npos ? "" : text.substr(at + 1, end - at - 1);
-    const bool is_key = !key.empty() && std::ranges::all_of(key, is_in_key);
+    const bool is_key =
+        !key.empty() && std::ranges::all_of(key, is_in_key) && !is_typed(text.substr(at, end + 1 - at));
     const std::string flag = is_key ? flag_of_key(key, flags) : "";
     if (flag.empty()) {
       out += text[at++];
@@ -69,8 +76,10 @@ std::string show_flags(std::string_view text) {
   return shown(text, running_flags);
 }
 
-void set_running_command(const CLI::App& command) {
+void set_running_command(const CLI::App& command, const std::vector<std::string>& typed) {
   running_flags = flags_of(command);
+  std::ranges::copy_if(typed, std::back_inserter(typed_words),
+                       [](const std::string& word) { return word.find('`') != word.npos; });
 }
 
 std::string flag_of_parameter(std::string_view parameter) {

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -13,9 +14,10 @@ namespace gpt {
 // on the command line: --n-head 12 if the command has this flag, else unchanged.
 std::string show_flags(std::string_view text, const CLI::App& command);
 
-// The same for the running command, which main sets after parsing; before that the text stays as it is.
+// The same for the running command, which main sets after parsing; before that the text stays as it is. A
+// word in backquotes that the user has typed, in a path for example, stays too.
 std::string show_flags(std::string_view text);
-void set_running_command(const CLI::App& command);
+void set_running_command(const CLI::App& command, const std::vector<std::string>& typed);
 
 // The flag of a parameter that an error names: --n-head of n_head.
 std::string flag_of_parameter(std::string_view parameter);

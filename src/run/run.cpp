@@ -251,6 +251,7 @@ void Run::save_before_error() {
 void Run::perform(Pending part, double& seconds, bool (Run::*work)()) {
   bool done = true;
   seconds += timed([&] {
+    if (part == Pending::evaluation) task_.before_evaluation();
     const AverageInModel average(parts_.model, step_, config().ema > 0 && state_.history.updates > 0);
     done = (this->*work)();
   });

@@ -114,6 +114,8 @@ class RunTask {
   virtual bool evaluates() const = 0;
   // Evaluates the model. Returns nothing if interrupted (Run::interrupted), on all ranks or none.
   virtual std::optional<RunEvaluation> evaluate(Run& run) = 0;
+  // Called before `evaluate`, while the weights of the model are not yet replaced by their average.
+  virtual void before_evaluation() {}
   // Returns the text to print after an evaluation. best: the model is the best so far and was saved.
   virtual std::string evaluation_text(Run& run, const RunEvaluation& evaluation, bool best) = 0;
   // Logs a sample of the model. Called on rank 0 only. Returns false if interrupted.

@@ -52,6 +52,7 @@ class Pretraining : public RunTask {
   void on_step(const Run& run, const StepState& step, double seconds, Progress& progress) override;
   std::string step_text(const StepMetrics& step) const override;
   bool evaluates() const override { return evaluator_ != nullptr; }
+  void before_evaluation() override;
   std::optional<RunEvaluation> evaluate(Run& run) override;
   std::string evaluation_text(Run& run, const RunEvaluation& evaluation, bool best) override;
   bool sample(Run& run) override;
@@ -221,12 +222,15 @@ std::string Pretraining::step_text(const StepMetrics& step) const {
                      model_.config.vocab_size, std::log(static_cast<double>(model_.config.vocab_size)));
 }
 
+// The ratios are those of the weights, and not of their average.
+void Pretraining::before_evaluation() {
+  if (!updated_) return;
+  const NamedValues ratios = update_ratios(step_);
+  part_norms_.insert(part_norms_.end(), ratios.begin(), ratios.end());
+}
+
 std::optional<RunEvaluation> Pretraining::evaluate(Run& run) {
-  if (updated_) {
-    const NamedValues ratios = update_ratios(step_);
-    part_norms_.insert(part_norms_.end(), ratios.begin(), ratios.end());
-    run.log().metrics(run.state().step, part_norms_);
-  }
+  if (updated_) run.log().metrics(run.state().step, part_norms_);
   const std::optional<EvalLosses> losses = evaluator_->losses(run.interrupted());
   if (!losses) return std::nullopt;
   return RunEvaluation{.losses = *losses, .criterion = losses->val};
@@ -308,6 +312,7 @@ bool Pretraining::finish(Run& run) {
 
 // Replaces the newest weights, which are saved in last/ and no longer needed.
 void Pretraining::load_best_model(const std::string& folder) {
+  if (step_.sharded() != nullptr) step_.sharded()->drop();  // no layer counts as gathered
   const LoadedModel loaded(folder, std::nullopt, MatrixOrder::as_stored);
   loaded.copy_to(weights_, [&](int id) {
     model_.packed->weights_changed(id);
