@@ -63,7 +63,7 @@ std::vector<std::string> shard_names(const std::string& folder) {
 void refuse_foreign(const std::string& out, const std::vector<std::string>& names) {
   constexpr size_t kShown = 3;
   if (names.empty()) return;
-  fail("{} holds {}, which gpt data pack did not write there; choose a folder of its own for --out", out,
+  fail("{} holds {}, which gpt data pack did not write there; choose a folder of its own for `out`", out,
        format_list(names, kShown));
 }
 
@@ -153,7 +153,7 @@ TokenizerBefore look_at_tokenizer(const Tokenizer& tokenizer, const PackOptions&
   if (ours && state->tokenizer_found)
     fail(
         "{} is another tokenizer than `tokenizer`, and gpt data pack did not write it; choose a folder of "
-        "its own for --out",
+        "its own for `out`",
         path);
   before.aside = !ours;
   if (!ours) before.problem = path + ": is not the tokenizer of the shards";

@@ -311,7 +311,7 @@ PackMerge plan_merge(const std::string& out) {
       fail("{} has no work of tasks; gpt data pack with --task 1/N, 2/N and so on makes it", out);
     return merge_of(out, tasks);
   } catch (const json::exception&) {
-    fail("{}: expected what gpt data pack wrote in every pack.json; pack it anew with another --out", out);
+    fail("{}: expected what gpt data pack wrote in every pack.json; pack it anew with another `out`", out);
   }
 }
 

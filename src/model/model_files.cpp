@@ -63,7 +63,8 @@ void require_model_in(const fs::path& folder) {
   }
   if (has("metrics.jsonl")) {
     fail(
-        "{} is a training run that has no checkpoint yet: it gets one every `save_every` steps, when it "
+        "{} is a training run that has no checkpoint yet: gpt train writes one every --save-every "
+        "steps, when it "
         "ends, "
         "and when Ctrl-C ends it; a run that was killed before its first one is started anew with gpt train",
         folder.string());

@@ -44,7 +44,7 @@ void check_same_config(const std::string& path, const json& before, const json& 
       continue;
     fail(
         "cannot resume: {} was changed: the run was made with {} = {}, found {}; put it back, or "
-        "start another run from this one with `init_from`",
+        "start another run from this one with gpt train --init-from",
         path, key, value.dump(), now[key].dump());
   }
 }
@@ -124,7 +124,8 @@ ResumedRun check_resumable(const std::string& folder, const RunConfig& config, c
 void check_same_data(const DataIdentity& before, const DataIdentity& now) {
   const std::string difference = data_difference(before, now);
   if (difference.empty()) return;
-  fail("cannot resume: {}: put it back, or start another run from this one with `init_from`", difference);
+  fail("cannot resume: {}: put it back, or start another run from this one with gpt train --init-from",
+       difference);
 }
 
 void keep_changes(const std::string& folder, const RunConfig& config) {

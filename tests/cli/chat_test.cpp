@@ -197,7 +197,7 @@ TEST_F(Chat, SaysWhatIsWrong) {
                     {"llama3", "<|begin_of_text|>", "byte", "gpt tokenizer train --special-tokens llama3"});
   expect_chat_error(
       chat("ok\n\n" + std::string(3000, '!') + "\n", {"--template", "llama3", "--max-tokens", "2"}), 1,
-      {"input:3", 3016, 256, "n_ctx"});
+      {"input:3", 3016, 256, "--n-ctx"});
   expect_chat_error(chat("a\xFF\n", {"--template", "llama3"}), 1, {"input:1", "UTF-8", 1});
 }
 
