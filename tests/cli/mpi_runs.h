@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -80,6 +81,20 @@ class Mpi : public testing::Test {
     }
     EXPECT_NE(losses, "");
     return losses;
+  }
+
+  // The newest value of each metric, without times and speeds.
+  std::map<std::string, double> newest_metrics(const std::string& name) const {
+    std::istringstream metrics(gpt::read_file(path(name + "/metrics.jsonl")));
+    std::map<std::string, double> newest;
+    for (std::string line; std::getline(metrics, line);) {
+      for (const auto& [key, value] : nlohmann::json::parse(line).items()) {
+        if (value.is_number()) newest[key] = value;
+      }
+    }
+    for (const char* key : {"seconds", "tok_per_s", "wait_s", "wait_share"})
+      newest.erase(key);
+    return newest;
   }
 
   // The process of a rank that trains into a folder; -1: none.

@@ -39,6 +39,15 @@ TEST_F(Mpi, GradientsMuonAndAveragesAreDivided) {
   expect_same("one", "three");
   expect_same("one", "two");
   expect_same("one", "four");
+  const std::map<std::string, double> expected = newest_metrics("one");
+  EXPECT_TRUE(expected.contains("whole_val_loss_best"));
+  for (const char* name : {"two", "three", "four"}) {
+    const std::map<std::string, double> found = newest_metrics(name);
+    for (const auto& [key, value] : expected) {
+      ASSERT_TRUE(found.contains(key)) << name << " " << key;
+      EXPECT_NEAR(found.at(key), value, 1e-6 * std::abs(value)) << name << " " << key;
+    }
+  }
   const GptRun parts = run_gpt(launch(2, train("parts", {"--zero", "2"})));
   EXPECT_EQ(parts.status, 2);
   EXPECT_TRUE(names(parts.err, {"--zero", "micro_batch = batch_size / grad_shards = 2", 1}));
