@@ -10,41 +10,43 @@
 
 namespace gpt {
 
-// The numbers of gpt_status in gpt/gpt.h.
+// Same values as gpt_status in gpt/gpt.h.
 enum class ErrorCode : uint8_t {
-  invalid_argument = 1,  // a wrong parameter: a flag or configuration key of the program, an option
-  not_found = 2,         // a file or folder that does not exist
-  io = 3,                // a file or text that cannot be read or written, is damaged or does not fit
-  out_of_memory = 4,     // memory that does not suffice
+  invalid_argument = 1,  // a wrong value of a flag, config key or option
+  not_found = 2,         // a file or folder does not exist
+  io = 3,                // a file or text cannot be read or written, is damaged or does not match
+  out_of_memory = 4,     // not enough memory
   cancelled = 5,
   unsupported = 6,  // a feature that this version, model or machine does not have
-  internal = 7      // a mistake in the program
+  internal = 7      // a bug in the program
 };
 
-// What a user can cause: bad input, bad files, a full disk. Caught in main: exit status 2 for
-// invalid_argument, else 1.
+// An error that a user can cause: bad input, bad files, a full disk. main catches it and exits with status 2
+// for invalid_argument, else 1.
 //
-// A message has the form `OBJECT: expected EXPECTED, found FOUND; HINT`. The fields are the parts of the
-// *format* between its separators, so that no argument shifts them, and "" where a message lacks them:
+// A message has the form `OBJECT: expected EXPECTED, found FOUND; HINT`; every part is optional. The fields
+// are split at the separators of the *format*, so separators in an argument do not matter:
 //   fail("{}: expected {} bytes, found {}; download it again", path, 8, 7)
-// has the object "a.bin", expected "8 bytes", found "7", hint "download it again". The object also ends
-// before " is " and " has ", and "cannot read {}: ..." has only the path. Settings are named in backquotes,
-// as `n_head`; the command line shows these as flags.
+// has the object "a.bin", expected "8 bytes", found "7", hint "download it again". A missing part is "". The
+// object also ends before " is " and " has "; of "cannot read {}: ..." it is the path alone.
+//
+// Two forms name a setting. `n_head` in backquotes: the command line shows --n-head. config key "n_head": the
+// command line shows where the value comes from, the flag as typed or an environment variable.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, ErrorCode code = ErrorCode::io);
-  // The object of invalid_argument is the parameter, "" if the format names it in another way. With a
-  // parameter the message begins with it.
+  // parameter: prefix of the message and object of an invalid_argument error. Without it such an error has
+  // no object, whatever its format.
   Error(ErrorCode code, std::string_view parameter, fmt::string_view format, fmt::format_args args);
 
   ErrorCode code() const { return code_; }
-  // What the message is about. Of invalid_argument: the name of a parameter, with underscores.
+  // The path or other subject of the message. For invalid_argument: the parameter's name (top_k), or "".
   const std::string& object() const { return object_; }
   const std::string& expected() const { return expected_; }
   const std::string& found() const { return found_; }
   const std::string& hint() const { return hint_; }  // what to do
 
-  // Takes the fields that this error lacks from the error that caused it, except for the object.
+  // Copies expected, found and hint from `cause` where this error has none. Keeps the object.
   void complete_from(const Error& cause);
 
  private:
@@ -59,7 +61,7 @@ namespace detail {
 [[noreturn]] void assertion_failed(const char* condition, const char* file, int line);
 }  // namespace detail
 
-// Something cannot be read or written, or is not what it must be.
+// Throws io: input cannot be read or written, or does not have the expected form.
 template <class... A>
 [[noreturn]] void fail(fmt::format_string<A...> format, A&&... args) {
   detail::throw_error(ErrorCode::io, "", format, fmt::make_format_args(args...));
@@ -90,14 +92,15 @@ template <class... A>
   detail::throw_error(ErrorCode::invalid_argument, parameter, format, fmt::make_format_args(args...));
 }
 
-// Adds to the message of a caught error, which is among the arguments, and keeps its code and fields. An
-// invalid_argument becomes io: the parameter was read from a file.
+// Throws an error with a new message and object that keeps the code of a caught error, and its expected,
+// found and hint if the new message has none. Pass cause.what() among the arguments. invalid_argument becomes
+// io, because the parameter was read from a file.
 template <class... A>
 [[noreturn]] void fail_because(const Error& cause, fmt::format_string<A...> format, A&&... args) {
   detail::throw_caused(cause, format, fmt::make_format_args(args...));
 }
 
-// For mistakes of the programmer only: no input may reach a failing assertion.
+// Throws std::logic_error. For bugs only: no input may make an assertion fail.
 #define GPT_ASSERT(condition) \
   ((condition) ? void(0) : ::gpt::detail::assertion_failed(#condition, __FILE__, __LINE__))
 

@@ -15,12 +15,12 @@ namespace gpt {
 
 class WeightCache;
 
-// The sequences of a call.
+// The rows, lengths and page tables of the sequences in a forward pass.
 struct SequenceSpans {
-  DeviceSpan<const AttentionSeq> seqs;  // with a KV cache the same sequences once per window class
+  DeviceSpan<const AttentionSeq> seqs;  // with a KV cache: all sequences of class 0, then of class 1, ...
   DeviceSpan<const int32_t> pages =
       {};                         // page tables of all sequences and classes; absent without a KV cache
-  int64_t max_q = 0, max_kv = 0;  // the most queries and keys of a sequence
+  int64_t max_q = 0, max_kv = 0;  // maximum queries and keys of a sequence
   size_t classes = 1;             // window classes of the KV cache
 
   DeviceSpan<const AttentionSeq> of_class(size_t window_class) const {
@@ -28,15 +28,15 @@ struct SequenceSpans {
   }
 };
 
-// The rows of a batch that produce output, in ascending order, and the sequences that they form. The rest of
-// the last layer runs for these rows only.
+// The rows of a batch that produce output, in ascending order, and the sequences that they form. After its
+// keys and values are computed, the last layer runs for these rows only.
 struct OutputRows {
   DeviceSpan<const int64_t> rows;
   SequenceSpans sequences;
   std::span<const RowsAdapter> adapters = {};
 };
 
-// The tokens of one call: sequences one after another in `rows` rows.
+// The tokens of a forward pass: `rows` rows, one sequence after another.
 struct TokenBatch {
   int64_t rows = 0;
   DeviceSpan<const int32_t> ids;        // [rows]
@@ -50,10 +50,10 @@ struct TokenBatch {
 class Observer {
  public:
   virtual ~Observer() = default;
-  // Called with a result of a layer, -1 outside of the layers. The memory of the view is reused: copy it to
-  // keep it.
+  // Called with a result of a layer (-1: outside the layers). The memory of the view is reused, so the
+  // observer must copy values that it keeps.
   virtual void on_tensor(int64_t layer, std::string_view name, const TensorView& view) = 0;
-  // Returns the place for the attention weights of a layer, [seqs,H,T,T]; absent: they are not computed.
+  // Returns a view that receives the attention weights of a layer, [seqs,H,T,T]; absent: not computed.
   virtual TensorView attention_weights(int64_t) { return {}; }
 };
 
@@ -66,11 +66,11 @@ using GradReadyHook = std::function<void(int first, int last, const DeviceEvent&
 // The weights of a model, and how products read them.
 struct WeightViews {
   std::span<const TensorView> views;  // by parameter id
-  DType compute = DType::f32;         // type of products with matrices
-  WeightCache* packed = nullptr;      // their packed forms
-  bool in_place = false;              // matrices that are stored in type `compute` are not packed
+  DType compute = DType::f32;         // dtype of matrix products
+  WeightCache* packed = nullptr;      // packed copies of the matrices
+  bool in_place = false;              // matrices that are stored in dtype `compute` are not packed
   WeightSource* source = nullptr;  // loads weights that are not all in memory; they are packed for each use
-  bool packs_per_use = false;      // no packed form is kept; quantized weights are dequantized to fp32
+  bool packs_per_use = false;      // no packed copy is kept; quantized weights are dequantized to fp32
 };
 
 // Working memory of adapters.
@@ -79,8 +79,8 @@ struct AdapterMemory {
   TensorView dropped = {};   // [N,in] the input after dropout, in training
 };
 
-// Inference with a cache: the rows of a layer's cache to which keys and values of the batch are written. They
-// are the same for all layers of a window class.
+// The KV cache and the rows to which a pass writes the keys and values of its batch. All layers of a window
+// class use the same rows.
 struct CacheRows {
   const KvCache* cache = nullptr;
   DeviceSpan<const int64_t> rows = {};  // [classes,N]
@@ -91,7 +91,7 @@ struct CacheRows {
   }
 };
 
-// What the layers share during a forward pass.
+// The arguments of a forward pass that all layers share.
 struct ForwardContext {
   const ExecContext& ctx;
   WeightViews weights;
@@ -99,11 +99,11 @@ struct ForwardContext {
   std::span<const RopeTable> rope_tables = {};  // as Layers::ropes
   AdapterMemory adapter_memory = {};
   CacheRows kv = {};
-  bool row_invariant = false;  // bits of a row do not depend on the other rows
+  bool row_invariant = false;  // the result of a row must not depend on the other rows, bit for bit
   Observer* observer = nullptr;
-  // Training: seed and step number of dropout, [1]; absent: no dropout. Rows of this step before the batch.
+  // In training, [1]: the seed and step number for dropout; absent: no dropout.
   DeviceSpan<const StepState> step = {};
-  int64_t first_row = 0;
+  int64_t first_row = 0;  // rows of the step that precede this batch; part of the dropout key
 
   bool is_training() const { return bool(step); }
   const TensorView& weight(int id) const { return weights.views[static_cast<size_t>(id)]; }
@@ -116,7 +116,7 @@ struct ForwardContext {
     if (observer != nullptr) observer->on_tensor(layer, name, view);
   }
 
-  // The dropout of a site; p = 0 outside of training.
+  // Returns the dropout key of a site; p is 0 outside training.
   DropoutKey dropout(double p, RandomSite site, int64_t layer) const {
     if (!step || p <= 0) return {};
     return {
@@ -124,12 +124,12 @@ struct ForwardContext {
   }
 };
 
-// What the layers share during a backward pass: that of the forward pass, and where gradients go.
+// The arguments of a backward pass: those of the forward pass, and the views that receive gradients.
 struct BackwardContext : ForwardContext {
   explicit BackwardContext(const ForwardContext& forward) : ForwardContext(forward) {}
 
   std::span<const TensorView> grads = {};          // by parameter id; a frozen parameter has an empty view
-  std::span<const TensorView> adapter_grads = {};  // by id in the adapter's table, of which there is one
+  std::span<const TensorView> adapter_grads = {};  // by id in the table of the adapter that is trained
   bool accumulate = false;                         // += instead of = (second and later micro-batches)
   const GradReadyHook* ready = nullptr;
 
@@ -141,7 +141,7 @@ struct BackwardContext : ForwardContext {
   }
 };
 
-// The residual stream between layers: x + branch, a sum that the next norm computes; or x alone.
+// The residual stream between layers: x + branch, which the next norm adds up; without a branch, x.
 struct Residual {
   TensorView x, branch = {};
   TensorView middle = {};  // input of the head: the stream after ModelConfig::middle_layer, if there is one

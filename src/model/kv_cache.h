@@ -9,19 +9,22 @@
 
 namespace gpt {
 
-// Keys and values of earlier tokens for a number of sequences ("slots"). Memory comes in blocks of kBlock
-// tokens from one pool; a slot takes blocks as it grows, and its block table says where its tokens are.
+// A paged KV cache for a fixed number of sequences ("slots"). Memory is divided into cache pages of kBlock
+// tokens, called blocks in the code. A slot takes blocks from a pool as it grows, and its page table maps its
+// tokens to blocks.
 //
-// Slots share blocks: a copy takes no memory, and a new sequence begins with the blocks of any earlier one
-// that began with the same tokens (`reuse`). A block that others hold too is copied before it is written.
-// Blocks of a sequence that is gone stay until their memory is needed.
+// Slots share blocks. A copied slot takes no memory, and a new sequence can start with the blocks of an
+// earlier one that has the same prefix (`reuse`). A shared block is copied before a slot writes to it. Blocks
+// of finished sequences stay available for reuse until their memory is needed.
 //
-// A slot holds the last `capacity` tokens: when a sequence grows past it, its oldest blocks return to the
+// A slot holds the last `capacity` tokens. When a sequence grows past that, its oldest blocks return to the
 // pool (sliding window).
 //
-// Layers with the same window form a class, which has its own pool and block tables. Class 0 has the longest
-// window and holds the last `capacity` tokens. Every other class holds the tokens of its window and kBlock
-// earlier ones. A prefix can be reused if every class still holds the tokens that the next token sees.
+// Layers with the same window form a class, which has its own pool and page tables. A layer whose keys and
+// values are shared has the longest window of the layers that read them; the readers have its class and no
+// rows of their own. Class 0 has the longest window and always holds the last `capacity` tokens. Every other
+// class holds the tokens of its window and kBlock earlier ones. A prefix can be reused if every class still
+// holds the tokens that the next token sees.
 //
 // A layer may also store a state per slot. A state cannot be rolled back. Models with states therefore reuse
 // no prefixes, and `truncate` can only remove all tokens of a slot.
@@ -31,10 +34,10 @@ class KvCache {
 
   struct Options {
     int slots = 1;
-    int64_t capacity = 0;  // tokens that a sequence sees
-    int64_t tokens = 0;    // memory of all slots together, at least one sequence; 0: all slots full
+    int64_t capacity = 0;  // maximum tokens of a sequence that a query can see
+    int64_t tokens = 0;    // size of the pool of class 0 in tokens, at least one sequence; 0: all slots full
     DType dtype = DType::f32;
-    int64_t step = 0;  // the most tokens of a sequence that are computed in one step; 0: capacity
+    int64_t step = 0;  // maximum tokens of a sequence in one step; 0: capacity
   };
   KvCache() { classes_.resize(1); }
   KvCache(const ModelConfig& config, const Options& options, Device* device);
@@ -46,42 +49,44 @@ class KvCache {
   int64_t length(int slot) const { return at(slot).length; }
   size_t classes() const { return classes_.size(); }
   size_t class_of(int64_t layer) const { return class_of_[static_cast<size_t>(layer)]; }
-  // The row of token t of a slot, for which memory is reserved, in the layers of a class.
+  // Returns the row of token t of a slot in the tensors of the class's layers. Requires reserved memory.
   int64_t row(int slot, int64_t t, size_t window_class = 0) const;
-  // The page table of a slot in a class: the pages of its tokens from page `first_page` on, in order.
+  // Returns the page table of a slot in a class: the blocks of its tokens, from page `first_page` on.
   std::span<const int32_t> pages(int slot, size_t window_class = 0) const {
     return at(slot).tables[window_class].blocks;
   }
   int64_t first_page(int slot, size_t window_class = 0) const { return at(slot).tables[window_class].first; }
 
-  // Reserves memory that no other slot shares for the next n tokens of a slot; in classes other than 0, for
-  // at most one step of them. Returns false when a pool is short; the slot is then unchanged.
+  // Reserves unshared memory for the next n tokens of a slot (in classes other than 0 for at most
+  // Options::step tokens). Returns false, with nothing reserved, if a pool has too few free blocks.
   bool reserve(int slot, int64_t n);
-  // Counts tokens whose keys and values the caller has computed, in memory that is reserved: from now on
-  // other slots may reuse them.
+  // Records tokens whose keys and values the caller has written to reserved memory. From now on other slots
+  // may reuse them.
   void append(int slot, std::span<const int32_t> tokens);
-  // Removes all tokens but the first n. Returns false when can_truncate does; the slot is then unchanged.
+  // Keeps only the first n tokens. Returns false, with the slot unchanged, if can_truncate returns false.
   bool truncate(int slot, int64_t n);
-  // Whether every class still holds what the token after the first n sees; with states: n is 0 or the length.
+  // Returns whether every class still holds the tokens that token n sees. With states, n must also be 0 or
+  // the length.
   bool can_truncate(int slot, int64_t n) const;
-  // `root` names what, besides its tokens, a sequence's keys and values depend on: only sequences with the
-  // same one share blocks.
+  // Empties a slot. Only sequences with the same `root` share blocks: it stands for everything besides the
+  // tokens that keys and values depend on, such as the adapter.
   void reset(int slot, uint64_t root = BlockPool::kRoot);
-  // Forgets what was computed under roots from `first` to `last`, which no slot has.
+  // Makes blocks computed under the roots `first` to `last` unavailable for reuse. No slot may have such a
+  // root.
   void forget(uint64_t first, uint64_t last);
   void copy(int from, int to);  // `to` becomes an equal, independent sequence
 
-  // Fills an empty slot with what is known of a sequence: keys and values of its first tokens, of all
-  // but the last one at most. Returns how many.
+  // Fills an empty slot with the longest cached prefix of `tokens`, which excludes at least the last token.
+  // Returns the length of the prefix.
   int64_t reuse(int slot, std::span<const int32_t> tokens);
-  // Tokens that `reuse` would find, and blocks that a sequence of all these tokens would take from the pool
-  // of class 0.
+  // Estimate for a sequence of given tokens.
   struct Prospect {
-    int64_t known;
-    int64_t blocks;
+    int64_t known;   // tokens that `reuse` would find
+    int64_t blocks;  // blocks that all tokens would take from the pool of class 0
   };
   Prospect prospect(std::span<const int32_t> tokens, uint64_t root = BlockPool::kRoot) const;
-  // The other pools have as many blocks as the pool of class 0, or as many as all slots can hold.
+  // Returns the free blocks of a class. Its pool is as large as that of class 0, or smaller if all slots
+  // together cannot fill that many blocks.
   int64_t available_blocks(size_t window_class = 0) const { return classes_[window_class].pool.available(); }
 
   // [rows,kv_dim]; absent for a layer that reads another layer's keys and values.
@@ -104,18 +109,18 @@ class KvCache {
   static int64_t bytes(const ModelConfig& config, int64_t tokens, DType dtype);
   // Returns the largest `tokens`, in whole blocks, for which a cache takes at most `bytes`.
   static int64_t tokens_within(const ModelConfig& config, Options options, int64_t bytes);
-  // The most blocks that a sequence of which `capacity` tokens are seen ever holds.
+  // Returns the maximum number of blocks that a sequence holds in a cache of this capacity.
   static int64_t blocks_of_sequence(int64_t capacity);
 
  private:
   struct WindowClass {
     int64_t window = 0;  // tokens that a token sees
-    int64_t spare = 0;   // older tokens that are held, so that the last ones can be taken back
+    int64_t spare = 0;   // earlier tokens that are also held, so that the slot can be truncated
     BlockPool pool = {};
     std::vector<size_t> layers = {};
   };
   struct Table {
-    int64_t first = 0;            // the first block that is still held, by its place in the sequence
+    int64_t first = 0;            // index in the sequence of the first block that is still held
     std::vector<int32_t> blocks;  // from `first` on
     int64_t end() const { return first + static_cast<int64_t>(blocks.size()); }
     // The block of token t.
@@ -148,7 +153,7 @@ class KvCache {
   Buffer buffer_;
   std::vector<TensorView> keys_, values_, key_scales_, value_scales_;
   std::vector<TensorView>
-      states_;  // by layer, [slots + 1,slot_state], the last row zero; empty: none has any
+      states_;  // by layer, [slots + 1,slot_state], the last row zero; empty: no layer has a state
   std::vector<Slot> slots_;
 };
 

@@ -13,7 +13,7 @@ enum class NormPosition : uint8_t { pre, post };
 enum class RopeLayout : uint8_t { halves, interleaved };
 enum class RopeDType : uint8_t { fp32, bf16 };
 
-// How rotary frequencies are stretched for long contexts.
+// Scaling of the rotary frequencies for long contexts.
 struct RopeScaling {
   enum class Type : uint8_t { none, linear, llama3 };
   Type type = Type::none;
@@ -35,9 +35,9 @@ struct RopeConfig {
   bool operator==(const RopeConfig&) const = default;
 };
 
-// One block of the decoder. Layers read this when they are built, and never the config of the model.
+// The config of one layer (transformer block). `Block` and its parts read only this, never ModelConfig.
 struct LayerConfig {
-  // Equal in all blocks of a model.
+  // Equal in all layers of a model; layer_configs copies them from ModelConfig.
   int64_t n_embd;
   int64_t n_ctx;
   double attn_dropout = 0;
@@ -47,16 +47,16 @@ struct LayerConfig {
   int64_t n_head;
   int64_t n_kv_head;
   int64_t head_dim;
-  // Index of the earlier layer whose keys and values are read; this layer then projects queries only. -1: its
-  // own keys and values.
+  // Index of an earlier layer whose keys and values this layer reads; this layer then projects queries only.
+  // That layer must own its keys and values and have the same n_kv_head and head_dim. -1: the layer owns its
+  // keys and values.
   int64_t kv_layer = -1;
-  bool kv_shared = false;               // later layers read the keys and values (set by layer_configs)
-  int64_t window = 0;                   // keys that a query sees, its own included; 0: all earlier ones
-  std::optional<RopeConfig> rope = {};  // absent: queries and keys are not rotated
-  bool qk_norm = false;                 // RMS norm of each head of queries and keys
-  bool qk_norm_gain = false;            // it has a gain, which the heads share
-  std::optional<double> attention_scale =
-      {};  // of the products of queries and keys; absent: 1/sqrt(head_dim)
+  bool kv_shared = false;                      // later layers read its keys and values (set by layer_configs)
+  int64_t window = 0;                          // number of keys that a query sees, including its own; 0: all
+  std::optional<RopeConfig> rope = {};         // absent: queries and keys are not rotated
+  bool qk_norm = false;                        // RMS norm of each head of queries and keys
+  bool qk_norm_gain = false;                   // qk_norm has a learned gain, shared by all heads
+  std::optional<double> attention_scale = {};  // factor of the attention scores; absent: 1/sqrt(head_dim)
 
   // Number of fp32 values that inference stores per sequence in addition to keys and values (KvCache::state).
   int64_t slot_state = 0;
@@ -73,10 +73,9 @@ struct LayerConfig {
   bool norm_bias = true;
   NormPosition norm_position = NormPosition::pre;
 
-  // Residual stream, by scalars that are learned: the block begins with input_scale * x + x0_scale * x0,
-  // where x0 is the embedding; and what attention and MLP add to the stream is scaled.
-  bool scales_input = false;
-  bool scales_branches = false;
+  // Learned scalars of the residual stream
+  bool scales_input = false;     // the input is input_scale * x + x0_scale * x0, where x0 is the embedding
+  bool scales_branches = false;  // the outputs of attention and MLP are scaled before they are added
 
   bool owns_kv() const { return kv_layer < 0; }
   int64_t q_dim() const { return n_head * head_dim; }
@@ -93,7 +92,7 @@ inline size_t kv_owner(const std::vector<LayerConfig>& layers, size_t layer) {
   return layers[layer].owns_kv() ? layer : static_cast<size_t>(layers[layer].kv_layer);
 }
 
-// The rotary embeddings of a model's blocks, each once.
+// Returns the distinct rotary embeddings of a model's layers.
 inline std::vector<RopeConfig> distinct_ropes(const std::vector<LayerConfig>& layers) {
   std::vector<RopeConfig> ropes;
   for (const LayerConfig& layer : layers) {
@@ -102,7 +101,7 @@ inline std::vector<RopeConfig> distinct_ropes(const std::vector<LayerConfig>& la
   return ropes;
 }
 
-// The different configs of a model's blocks, in the order of their first blocks, and which of them each has.
+// The distinct configs of a model's layers, in the order of first use, and the index of each layer's config.
 struct LayerKinds {
   explicit LayerKinds(const std::vector<LayerConfig>& layers) {
     for (const LayerConfig& layer : layers) {

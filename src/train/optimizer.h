@@ -38,8 +38,7 @@ class OptimizerState {
   OptimizerState(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table, DType dtype,
                  Device* device, const std::vector<ElementRange>& own = {});
 
-  // Returns buffer i, or the stored part of it: laid out like the parameters, [elements], or in its own
-  // shape.
+  // Returns buffer i or its stored part: [elements] in the layout of the parameters, or in its own shape.
   TensorView operator[](size_t i) const { return buffers_[i].all; }
   // Returns the part of buffer i that belongs to a parameter. Requires that the whole state is stored.
   TensorView of(size_t i, int id) const { return buffers_[i].params[id]; }
@@ -47,19 +46,19 @@ class OptimizerState {
   bool is_whole() const { return own_.empty(); }
   // Returns the stored ranges of the parameter elements.
   const std::vector<ElementRange>& own() const { return own_; }
-  // Returns the slices that this rank updates: all parameters as one slice, or its ranges that are not empty.
-  // The views stay valid as long as the buffers.
+  // Returns the slices that this rank updates: one slice with all parameters, or one for each nonempty range
+  // of `own`. The views are valid as long as the buffers.
   std::vector<ParamSlice> slices(const ParamBuffer& weights, const ParamBuffer& grads) const;
 
-  // A tensor of the state in checkpoints, or the stored part of it, from element `begin` on.
+  // A tensor of the state as saved in checkpoints, or the part of it that this rank stores.
   struct Part {
     std::string name;
-    Shape shape;  // of the whole tensor
-    int64_t begin = 0;
+    Shape shape;        // of the whole tensor
+    int64_t begin = 0;  // index of the first stored element
     TensorView view;
   };
   const std::vector<Part>& parts() const { return parts_; }
-  // All tensors of the state, on whichever rank they are stored.
+  // A tensor of the whole state, including the parts that other ranks store.
   struct Tensor {
     std::string name;
     Shape shape;
@@ -77,7 +76,7 @@ class OptimizerState {
     TensorView all;
     bool of_all = false;  // has a value for each element of the parameters
   };
-  // What buffer i, which is of all parameters, has of range k.
+  // Returns the part of buffer i, which covers all parameters, in range k.
   TensorView piece(size_t i, size_t k) const;
   void add_parts(const ParamTable& table, size_t i, const std::string& name, int id, int64_t at);
   void add_shaped(const OptimizerBuffer& buffer, const ParamTable& table, const ParamLayout& layout,
@@ -90,13 +89,13 @@ class OptimizerState {
   std::vector<Tensor> tensors_;
 };
 
-// Sums of squares of the last update and of the updated weights.
+// Sums of squares of a parameter's last update and of its weights after it.
 struct UpdateSquares {
   double update = 0, weight = 0;
 };
 
-// An update rule for weights. Has no state that changes between steps; OptimizerState stores all of it. An
-// optimizer does not know how the parameters are divided among ranks.
+// An update rule for weights. OptimizerState stores everything that changes from step to step. An optimizer
+// updates the slices that `bind` receives and does not know how parameters are divided among ranks.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -116,7 +115,7 @@ class Optimizer {
   // Call it after the update. Waits for the device.
   virtual std::vector<UpdateSquares> last_update(const ExecContext& ctx,
                                                  DeviceSpan<const StepState> step) const = 0;
-  // "AdamW: decay 0.1 on 26 tensors with 10,813,440 parameters, none on 51 tensors with 21,504"
+  // Returns a line for people: "AdamW: decay 0.1 on 26 tensors with 10,813,440 parameters, none on 51 ...".
   virtual std::string describe() const = 0;
 };
 
@@ -151,9 +150,9 @@ const OptimizerType& require_optimizer(const std::string& name);
 std::unique_ptr<Optimizer> make_adamw(const ParamTable& table, const OptimizerSettings& settings);
 
 // Muon for the matrices of the layers and AdamW for all other parameters. make_muon is torch.optim.Muon
-// combined with torch.optim.AdamW. make_muon_nanochat is MuonAdamW of nanochat 92d63d4, with the betas, eps
-// and weight decay of its groups and its schedules of momentum and of Muon's weight decay (MuonArgs in
-// kernels/train_ops.h).
+// combined with torch.optim.AdamW. make_muon_nanochat is MuonAdamW of nanochat 92d63d4. It uses nanochat's
+// betas, eps and weight decay for each parameter group, and its schedules of momentum and of Muon's weight
+// decay (MuonArgs in kernels/train_ops.h).
 std::unique_ptr<Optimizer> make_muon(const ParamTable& table, const OptimizerSettings& settings);
 std::unique_ptr<Optimizer> make_muon_nanochat(const ParamTable& table, const OptimizerSettings& settings);
 

@@ -6,10 +6,10 @@
 
 namespace gpt {
 
-// What a block leaves for its backward pass. The residual stream is named by where it is:
+// Activations that a block saves for its backward pass. The residual stream is named by its position:
 //   pre-norm:  x_in -> norm1 -> attention -> (+) x_mid -> norm2 -> mlp -> (+) x_out
 //   post-norm: x_in -> attention -> (+) x_mid -> norm1 -> norm1_out -> mlp -> (+) x_sum -> norm2 -> x_out
-// With scales_input x_scaled takes the place of x_in behind the first arrow.
+// With scales_input, x_scaled = input_scale * x_in + x0_scale * x0 replaces x_in in the rest of the line.
 struct BlockActs {
   TensorView x_in;   // [N,C] saved even when the rest is recomputed
   TensorView x_out;  // [N,C] x_in of the next block; written here with post-norm only
@@ -22,15 +22,15 @@ struct BlockActs {
   AttentionActs attention;
   MlpActs mlp;
 
-  // All but x_in, x_out, x0 and what layers share.
+  // Reserves all views except x_in, x_out, x0, attention_out and mlp_out.
   void plan(Planner& planner, const LayerConfig& config);
-  // The stream that goes into the block.
+  // Returns the stream that the first norm and the first sum read.
   const TensorView& stream() const { return x_scaled ? x_scaled : x_in; }
-  // Of the first `rows` rows.
+  // Returns views of the first `rows` rows.
   BlockActs first_rows(int64_t rows) const;
 };
 
-// Gradients inside a block; one set serves all blocks.
+// Gradients inside a block. Blocks with equal configs share one set.
 struct BlockGrads {
   TensorView dnorm;    // [N,C] gradient of a norm's output
   TensorView dbranch;  // [N,C] gradient of a sub-layer's output, where dropout or a scale makes it differ
@@ -42,28 +42,28 @@ struct BlockGrads {
 // Gradients of the residual stream.
 struct ResidualGrads {
   TensorView x;             // [N,C]
-  TensorView x0;            // [N,C] from the blocks that read the embedding again
-  bool x0_written = false;  // x0 has a value; else it counts as zero
+  TensorView x0;            // [N,C] of the embedding, from the blocks with scales_input
+  bool x0_written = false;  // false: x0 counts as zero
   TensorView middle = {};   // [N,C] of the stream after middle_layer, if there is one
 };
 
 // One decoder block.
 class Block {
  public:
-  // rope: as of SelfAttention.
+  // rope: see SelfAttention.
   Block(const LayerConfig& config, const ParamTable& table, int64_t layer, int rope);
 
-  // Stores the stream that comes in in acts.x_in and returns the one that goes out: x_mid + mlp_out with
-  // pre-norm, x_out with post-norm.
+  // Stores the input stream in acts.x_in. Returns the output stream: x_mid + mlp_out with pre-norm, x_out
+  // with post-norm.
   Residual forward(const ForwardContext& pass, BlockActs& acts, const Residual& in) const {
     project(pass, acts, in);
     return finish(pass, acts);
   }
-  // The two halves of `forward`. The first ends with queries, keys and values; of what it leaves in acts the
-  // second reads the queries and x_in, and treats each row by itself.
+  // The two halves of `forward`. `project` computes queries, keys and values. `finish` reads only the queries
+  // and the stream from acts (besides all keys and values) and computes each row independently.
   void project(const ForwardContext& pass, BlockActs& acts, const Residual& in) const;
   Residual finish(const ForwardContext& pass, BlockActs& acts) const;
-  // Computes again, from acts.x_in, what `backward` reads.
+  // Recomputes the activations that `backward` reads from acts.x_in.
   void recompute(const ForwardContext& pass, BlockActs& acts) const;
   // d.x: gradient of the output on entry, of the input on return.
   void backward(const BackwardContext& pass, const BlockActs& acts, BlockGrads& grads,

@@ -17,8 +17,8 @@ class Embedding {
 
   // Writes out [N,C].
   Residual forward(const ForwardContext& pass, EmbeddingActs& acts, const TensorView& out) const;
-  // dx [N,C] is the gradient of the output; overwritten. `add_to_wte`: the head that shares the token matrix
-  // has written its part of the gradient.
+  // dx [N,C] is the gradient of the output and is overwritten. add_to_wte: adds to the gradient of the token
+  // matrix, because a tied head has already written its part.
   void backward(const BackwardContext& pass, const EmbeddingActs& acts, const TensorView& dx,
                 bool add_to_wte) const;
 

@@ -6,7 +6,7 @@
 namespace gpt {
 
 struct HeadActs {
-  TensorView x;       // [N,C] the residual stream at its end: where the last block leaves it
+  TensorView x;       // [N,C] the residual stream after the last block
   TensorView normed;  // [N,C] after the final norm
   TensorView middle;  // [N,C] the residual stream after middle_layer, if there is one
   NormStats norm;
@@ -18,17 +18,17 @@ class Head {
  public:
   Head(const ModelConfig& config, const ParamTable& table);
 
-  // Stores the stream in acts.x and returns what the matrix reads [N,C]: acts.normed, or acts.x without a
-  // norm.
+  // Stores the stream in acts.x. Returns the input of the output matrix [N,C]: acts.normed, or acts.x if the
+  // model has no final norm.
   TensorView forward_norm(const ForwardContext& pass, HeadActs& acts, const Residual& in) const;
 
-  // Softcapped logits of the given rows of normed [n,C] into logits [n,V].
+  // Writes the logits [n,V], after the softcap, of normed [n,C].
   void logits(const ForwardContext& pass, const TensorView& normed, const TensorView& logits) const;
 
   const Linear& linear() const { return linear_; }  // from hidden states [N,C] to logits, before the softcap
   double softcap() const { return softcap_; }       // 0: none
-  // Through the final norm: dx [N,C] in place. Writes the gradient of the kept middle to dmiddle [N,C], if
-  // the model has one.
+  // Backward pass of the final norm, in place on dx [N,C]. If the model has a middle layer, writes the
+  // gradient of acts.middle to dmiddle [N,C].
   void backward_norm(const BackwardContext& pass, const HeadActs& acts, const TensorView& dx,
                      const TensorView& dmiddle = {}) const;
 

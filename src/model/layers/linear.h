@@ -8,8 +8,8 @@
 
 namespace gpt {
 
-// One linear layer, or several with the same input whose outputs stand side by side in the columns of y
-// (q|k|v, gate|fc). Where the weights are packed, or lie behind each other in memory, they are one matrix.
+// One linear layer, or several with the same input whose outputs are adjacent columns of y (q|k|v, gate|up).
+// If their weights are packed, or contiguous in memory, they are computed as one matrix product.
 class Linear {
  public:
   struct Part {
@@ -25,17 +25,18 @@ class Linear {
   // An activation applied to the result, in the same pass over memory.
   struct Epilogue {
     std::optional<Activation> act = {};
-    TensorView pre = {};  // [N,out] its argument: written in forward; in backward that of x [N,in]
+    // Input of the activation. `forward` writes the one of y [N,out]; `backward` reads the one of x [N,in].
+    TensorView pre = {};
   };
-  // y [N,out] = act(x [N,in] w^T + bias), plus what the adapters of rows add before act; with these and an
-  // activation `pre` must be there.
+  // y [N,out] = act(x [N,in] w^T + bias). Adapters of rows add their product before act. With adapters and an
+  // activation, act.pre is required.
   void forward(const ForwardContext& pass, const TensorView& x, const TensorView& y,
                const Epilogue& act) const;
   void forward(const ForwardContext& pass, const TensorView& x, const TensorView& y) const {
     forward(pass, x, y, {});
   }
-  // Gradients of the parameters, an adapter's too; and of x, added to dx with `accumulate_dx`. An absent dx
-  // is skipped. With an activation x = act(pre), and dx is the gradient of pre.
+  // Computes the gradients of the parameters, including those of an adapter, and the gradient dx of x (+=
+  // with accumulate_dx), unless dx is absent. With an activation, x = act(pre) and dx is the gradient of pre.
   void backward(const BackwardContext& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
                 bool accumulate_dx, const Epilogue& act) const;
   void backward(const BackwardContext& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
@@ -60,9 +61,9 @@ class Linear {
                          const TensorView& dx) const;
   int last() const { return static_cast<int>(parts_.size()) - 1; }
   Columns all() const { return {0, last(), 0, out_}; }
-  // The packed form of some parts; absent if there is none.
+  // Returns the packed matrix of parts `first` to `last`; absent if they have none.
   PackedMatrix packed(const ForwardContext& pass, int first, int last, bool transposed) const;
-  // The matrix or the vector that some parts form in memory; absent where they do not.
+  // Return the matrix or vector of some parts as one view; absent if they are not contiguous in memory.
   TensorView weights(std::span<const TensorView> views, const Columns& c) const;
   TensorView biases(std::span<const TensorView> views, const Columns& c) const;
   template <class F>

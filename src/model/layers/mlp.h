@@ -6,7 +6,7 @@
 namespace gpt {
 
 struct MlpActs {
-  TensorView up;      // [N,F], or gate and fc side by side [N,2F] with a gate; before the activation
+  TensorView up;      // [N,F] before the activation; with a gate [N,2F]: gate, then up
   TensorView hidden;  // [N,F] after the activation
   void plan(Planner& planner, const LayerConfig& config);
 };
@@ -24,7 +24,7 @@ class Mlp {
 
   // in, out [N,C]
   void forward(const ForwardContext& pass, MlpActs& acts, const TensorView& in, const TensorView& out) const;
-  // Its part that ends with acts.hidden: what `backward` reads.
+  // The part of `forward` up to acts.hidden; recomputes the activations that `backward` reads.
   void forward_hidden(const ForwardContext& pass, MlpActs& acts, const TensorView& in) const;
   void backward(const BackwardContext& pass, const MlpActs& acts, MlpGrads& grads, const TensorView& in,
                 const TensorView& dout, const TensorView& din, bool accumulate_din) const;

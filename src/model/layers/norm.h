@@ -6,7 +6,7 @@
 
 namespace gpt {
 
-// What a norm's backward pass needs: its statistics.
+// Statistics that a norm saves for its backward pass.
 struct NormStats {
   TensorView mean, rstd;  // [N]; only in training
   void plan(Planner& planner, NormKind kind, int64_t width);
@@ -20,7 +20,7 @@ class Norm {
   // out = norm(in.x); with a branch: sum = in.x + in.branch, out = norm(sum).
   void forward(const ForwardContext& pass, NormStats& stats, const Residual& in, const TensorView& out,
                const TensorView& sum) const;
-  // dx = d(norm)/dx dout (+ dresidual); x is what was normalised.
+  // dx = d(norm)/dx dout (+ dresidual); x is the input of the norm.
   void backward(const BackwardContext& pass, const NormStats& stats, const TensorView& x,
                 const TensorView& dout, const TensorView& dx, const TensorView& dresidual = {}) const;
 
