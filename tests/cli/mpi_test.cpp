@@ -53,6 +53,27 @@ TEST_F(Mpi, GradientsMuonAndAveragesAreDivided) {
   EXPECT_TRUE(names(parts.err, {"--zero", "micro_batch = batch_size / grad_shards = 2", 1}));
 }
 
+// The learning rate makes the best model one of the first and unlike the last. The embedding is tied.
+TEST_F(Mpi, TheLossOfTheBestModelIsThatOfOneProcess) {
+  const auto run = [&](const std::string& name) {
+    return train(name,
+                 {"--preset",       "tiny", "--n-embd",       "32",      "--n-ctx", "32", "--batch-size", "6",
+                  "--micro-batch",  "3",    "--grad-shards",  "2",       "--steps", "6",  "--eval-every", "1",
+                  "--eval-batches", "1",    "--sample-every", "0",       "--lr",    "3",  "--warmup",     "0",
+                  "--dropout",      "0",    "--schedule",     "constant"});
+  };
+  succeeds(run("one"));
+  Words divided = run("three");
+  divided.insert(divided.end(), {"--zero", "3"});
+  succeeds(launch(2, divided));
+  expect_same("one", "three");
+  const std::map<std::string, double> one = newest_metrics("one"), three = newest_metrics("three");
+  ASSERT_TRUE(one.contains("whole_val_loss_best"));
+  EXPECT_NE(one.at("whole_val_loss_best"), one.at("whole_val_loss"));
+  for (const char* key : {"whole_val_loss", "whole_val_loss_best"})
+    EXPECT_EQ(three.at(key), one.at(key)) << key;
+}
+
 TEST_F(Mpi, TrainingIsMeasured) {
   const Words shape = {"bench", "--n-layer", "1", "--n-head",  "2", "--n-embd", "16",     "--n-ctx",
                        "16",    "--repeat",  "2", "--threads", "1", "--bytes",  "1048576"};
