@@ -88,7 +88,8 @@ class Mpi : public testing::Test {
     std::istringstream metrics(gpt::read_file(path(name + "/metrics.jsonl")));
     std::map<std::string, double> newest;
     for (std::string line; std::getline(metrics, line);) {
-      for (const auto& [key, value] : nlohmann::json::parse(line).items()) {
+      const nlohmann::json record = nlohmann::json::parse(line);
+      for (const auto& [key, value] : record.items()) {
         if (value.is_number()) newest[key] = value;
       }
     }
