@@ -305,7 +305,8 @@ int run_command(const std::vector<std::string>& typed) {
   } catch (const gptcpp::Error& error) {
     std::rethrow_if_nested(error);
     if (error.object().empty()) throw;
-    throw Error(error.what(), static_cast<ErrorCode>(error.code()));
+    const bool is_missing = error.code() == gptcpp::Code::not_found;
+    throw Error(error.what(), is_missing ? ErrorCode::not_found : ErrorCode::invalid_argument);
   }
 }
 
