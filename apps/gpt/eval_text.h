@@ -30,8 +30,9 @@ struct EvalText {
   std::string note;             // for people: what was chosen and why; "" when that needs no words
 };
 
-// Loads the text and chooses the part: of text that the model's run was trained on what it held out, of any
-// other all, unless a split was asked for. Throws invalid_argument when no text is known.
+// Loads the text and chooses the part to evaluate. Without a requested split, that is the held-out part of
+// the text that the model was trained on, and the whole of any different text. Throws invalid_argument when
+// no text is known.
 EvalText load_eval_text(const EvalTextRequest& request, const std::string& model, const LoadedModel& loaded);
 
 }  // namespace gpt

@@ -32,7 +32,7 @@ class Problems {
       return false;
     }
   }
-  // Keeps each error of code invalid_argument that a check throws, and drops the others.
+  // Keeps each error of code invalid_argument that a check throws, and ignores errors of other codes.
   template <class Check>
   void collect_usage(Check&& check) {
     Problems all;

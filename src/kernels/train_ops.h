@@ -88,8 +88,8 @@ struct MuonMomentum {
 // Muon (Jordan et al. 2024), applied to each matrix separately. With G = grad_scale * grad, mu the momentum
 // of the step and lr = step.lr:
 //   M += (1 - mu) (G - M);  U = G + mu (M - G)
-//   X = U, normalized; then five times X = a X + (b A + c A A) X with A = X X^T (or with X^T in place of X if
-//   A is smaller); operands of these products are rounded to `compute` p -= lr decay p + lr rate X
+//   X = U, normalized; then five times X = a X + (b A + c A A) X with A = X X^T (with X^T instead of X if A
+//   is smaller); the operands of these products are rounded to `compute`; p -= lr decay p + lr rate X
 // torch is torch.optim.Muon: X = U / max(|U|, 1e-7), and Jordan's a, b, c. nanochat is MuonAdamW of nanochat
 // 92d63d4: first, rows of U are scaled to equal norms (MuonEq, arXiv 2603.28254); X = U / (1.01 |U| + 1e-6),
 // with a, b, c of Polar Express (Amsel et al. 2025); then X is scaled to the norm sqrt(min(rows, cols))

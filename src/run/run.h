@@ -30,7 +30,7 @@ struct RunOptions {
   Communicator* processes = &single_process();                      // the ranks of the run; must outlive it
   std::string command_line;                                         // for the report
   std::string program = "gpt";  // the words before the subcommand in a command that resumes the run
-  bool brief = false;           // prints only the progress, for one of many runs
+  bool brief = false;           // prints only the progress, for gpt sweep
   bool silent = false;          // prints nothing, because another run of this program prints
   std::function<std::string(std::string_view)> shown = {};  // formats a message for people; none: unchanged
   std::function<void()> begins = {};  // called before the first step, when there will be work to save

@@ -88,7 +88,7 @@ class Muon : public Optimizer {
     return flops;
   }
 
-  // A slice may hold many parameters. It has all of a matrix, and all or a part of the others.
+  // A slice may hold many parameters: whole matrices, and other parameters whole or in part.
   void bind(std::vector<ParamSlice> slices, const OptimizerState& state) override {
     const ParamLayout layout(table_);
     changes_ = state[kChange];

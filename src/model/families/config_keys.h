@@ -113,9 +113,9 @@ std::optional<nlohmann::json> write_config_keys(const Family& family, const Mode
 
 // For the families' own reading and writing of what is more than a value.
 
-// Rotary positions as transformers 5 reads them: "rope_scaling" before "rope_parameters", "rope_theta" and
-// others inside it before those beside it. The config is complete otherwise. Throws invalid_argument that
-// names the key for kinds that the decoder lacks.
+// Reads the rotary positions like transformers 5: "rope_scaling" takes precedence over "rope_parameters", and
+// keys inside the object, such as "rope_theta", over the same keys outside. The config is complete otherwise.
+// Throws invalid_argument that names the key for kinds that the decoder lacks.
 void read_rope(const nlohmann::json& object, ModelConfig& config);
 void write_rope(const ModelConfig& config, nlohmann::json& object);
 
