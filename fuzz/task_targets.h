@@ -11,7 +11,7 @@
 namespace gpt {
 
 // As in targets.h: 1 if the bytes were accepted, 0 if they were rejected with gpt::Error.
-inline int fuzz_yaml(const uint8_t* data, size_t size) {
+inline int read_yaml(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
     std::map<std::string, int64_t> lines;
@@ -26,14 +26,14 @@ inline int fuzz_yaml(const uint8_t* data, size_t size) {
 }
 
 // Python's literals, as templates write lists of choices. Neither throws.
-inline int fuzz_literal(const uint8_t* data, size_t size) {
+inline int read_literal(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const bool valid = python_literal(text).has_value();
   return valid ? 1 : 0;
 }
 
 // A pattern and a text, apart by a zero byte. A match takes out what it finds.
-inline int fuzz_python_regex(const uint8_t* data, size_t size) {
+inline int read_python_regex(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const size_t end = text.find('\0');
   try {
@@ -45,6 +45,14 @@ inline int fuzz_python_regex(const uint8_t* data, size_t size) {
   } catch (const Error&) {
     return 0;
   }
+}
+
+// The first byte selects the reader of the other bytes.
+inline int fuzz_task_yaml(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  if (data[0] == '\'') return read_literal(data + 1, size - 1);
+  if (data[0] == '/') return read_python_regex(data + 1, size - 1);
+  return read_yaml(data, size);
 }
 
 }  // namespace gpt

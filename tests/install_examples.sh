@@ -13,7 +13,7 @@ if [ -n "$others" ]; then
   echo "exported, but no part of the interface: $others" >&2
   exit 1
 fi
-readelf -d "$library" | grep -q 'soname: \[libgptcpp.so.0\]'
+readelf -d "$library" | grep -q 'soname: \[libgptcpp.so.0.1\]'
 
 cmake -S "$source/examples" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" >> "$work/log"
 cmake --build "$work/build" -j2 >> "$work/log"

@@ -12,7 +12,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 cmake --install "$build" --prefix "$work/built" > "$work/log"
 mv "$work/built" "$work/a prefix"  # which may be moved as a whole
 ln -s "$work/a prefix/bin/gpt" "$work/gpt"
-for file in bin/gpt lib/gptcpp/gpt_mpi.so share/man/man1/gpt.1; do
+for file in bin/gptcpp bin/gpt lib/gptcpp/gpt_mpi.so share/man/man1/gpt.1; do
   [ -s "$work/a prefix/$file" ] || { echo "not installed: $file" >&2; exit 1; }
 done
 

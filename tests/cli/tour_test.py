@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the tours of README.md as they stand: tour_test.py GPT [--whole]
+"""Runs the tours of docs/tutorial.md: tour_test.py GPT [--whole]
 
 Every indented line below "## A quick tour", and with --whole also below "## A longer tour", is a command for bash. They
 run in order in a new folder, as if it were that of the repository. Each must succeed and print something, and the files
@@ -23,11 +23,11 @@ MADE = re.compile(r"(?:-o|--html|--svg) (\S+)")
 SILENT = re.compile(r"^mkdir ")
 
 
-def commands(readme, title):
+def commands(page, title):
     """The indented lines of a section."""
-    start = readme.index(title)
-    end = readme.find("\n## ", start + 1)
-    return [line.strip() for line in readme[start:end].splitlines() if line.startswith("    ")]
+    start = page.index(title)
+    end = page.find("\n## ", start + 1)
+    return [line.strip() for line in page[start:end].splitlines() if line.startswith("    ")]
 
 
 def prepare(folder, gpt):
@@ -78,10 +78,10 @@ def main():
     gpt, *flags = sys.argv[1:]
     if flags not in ([], ["--whole"]):
         sys.exit(__doc__)
-    readme = (ROOT / "README.md").read_text()
-    lines = commands(readme, QUICK) + (commands(readme, LONGER) if flags else [])
+    page = (ROOT / "docs/tutorial.md").read_text()
+    lines = commands(page, QUICK) + (commands(page, LONGER) if flags else [])
     if len(lines) < 20:
-        sys.exit(f"tour_test: README.md has only {len(lines)} commands; is the tour gone?")
+        sys.exit(f"tour_test: docs/tutorial.md has only {len(lines)} commands; is the tour gone?")
     with tempfile.TemporaryDirectory() as folder:
         environment = prepare(Path(folder), gpt)
         where, begin = folder, time.monotonic()

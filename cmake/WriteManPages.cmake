@@ -1,0 +1,22 @@
+# Writes shell completion and manual pages with the program itself, for gpt and for gptcpp.
+#   cmake -DGPT=PROGRAM -DOUT=DIR -P WriteManPages.cmake
+function(write file)
+  execute_process(COMMAND ${GPT} completion ${ARGN} OUTPUT_FILE ${OUT}/${file} RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "gpt completion ${ARGN} failed: ${status}")
+  endif()
+endfunction()
+file(MAKE_DIRECTORY ${OUT}/bash-completion/completions ${OUT}/fish/vendor_completions.d ${OUT}/zsh/site-functions ${OUT}/man1)
+write(bash-completion/completions/gpt bash)
+write(fish/vendor_completions.d/gpt.fish fish)
+write(zsh/site-functions/_gpt zsh)
+write(man1/gpt.1 man)
+execute_process(COMMAND ${GPT} completion words "" OUTPUT_VARIABLE commands)
+string(REGEX MATCHALL "[a-z]+" commands "${commands}")
+foreach(command IN LISTS commands)
+  write(man1/gpt-${command}.1 man ${command})
+endforeach()
+# The same under the installed name.
+file(CREATE_LINK gpt ${OUT}/bash-completion/completions/gptcpp SYMBOLIC)
+file(WRITE ${OUT}/man1/gptcpp.1 ".so man1/gpt.1\n")
+file(WRITE ${OUT}/done "")

@@ -1,6 +1,0 @@
-#include "text_targets.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  gpt::fuzz_jinja(data, size);
-  return 0;
-}

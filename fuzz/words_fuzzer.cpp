@@ -1,6 +1,0 @@
-#include "pack_targets.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  gpt::fuzz_words(data, size);
-  return 0;
-}
