@@ -1,11 +1,12 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 install(TARGETS gpt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-if(TARGET gpt_mpi)  # the program looks for it there, relative to itself: src/distributed/processes.cpp
+# The program looks for the module there, relative to itself: src/distributed/processes.cpp.
+if(TARGET gpt_mpi)
   install(TARGETS gpt_mpi LIBRARY DESTINATION lib/gptcpp)
 endif()
 
-# The library: for find_package(gptcpp) and pkg-config.
+# The library, with files for find_package(gptcpp) and pkg-config.
 install(TARGETS gptcpp EXPORT gptcpp LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
   NAMELINK_COMPONENT library)
 install(DIRECTORY include/gpt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
@@ -17,7 +18,7 @@ configure_file(cmake/gptcpp.pc.in ${CMAKE_BINARY_DIR}/gptcpp.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/gptcppConfigVersion.cmake DESTINATION ${package} COMPONENT library)
 install(FILES ${CMAKE_BINARY_DIR}/gptcpp.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
 
-# What the program itself writes: completion for bash and fish, and a page of the manual for every command.
+# Files that the program generates: completions for bash and fish, and a man page for every command.
 install(CODE "
   set(gpt \"$<TARGET_FILE:gpt>\")
   set(share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share\")

@@ -1,6 +1,6 @@
 #include "task_targets.h"
 
-// The first byte says which reader gets the rest.
+// The first byte selects the parser for the remaining bytes.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   if (data[0] == '\'') {

@@ -5,15 +5,14 @@
 
 namespace gpt {
 
-// Where a text may be cut in two, so that any pattern of split.h gives the same pieces for the whole and for
-// the parts: in front of a blank between two letters, or behind a newline between something that is no white
-// space and a letter or digit (ASCII, all but what stands before the newline). The last such place in (begin,
-// end], or `begin` if there is none. Looks at text[end] too, if that exists; without it `end` is no such
-// place.
+// Returns the last position in (begin, end] at which the text can be cut in two without changing the pieces
+// of any pattern of split.h. Returns `begin` if there is none. A safe position is before a space between two
+// ASCII letters. It is also after a newline that follows a character other than white space and precedes an
+// ASCII letter or digit. Reads text[end] too, if it exists; otherwise `end` is not a safe position.
 size_t last_safe_cut(std::string_view text, size_t begin, size_t end);
 
-// The same for any text: the last end of a character in (begin, end] if there is no safe place. Returns `end`
-// if the bytes are not UTF-8.
+// Does the same, but if there is no safe position, returns the last end of a character in (begin, end].
+// Returns `end` if the bytes are not UTF-8.
 size_t last_cut(std::string_view text, size_t begin, size_t end);
 
 }  // namespace gpt

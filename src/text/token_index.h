@@ -9,22 +9,25 @@
 
 namespace gpt::detail {
 
-// Vocabularies have holes where ids are reserved, but a few ids must not ask for memory for billions.
+// Limit on token ids. Reserved ids leave gaps in a vocabulary, but a file with a few huge ids must not cause
+// an allocation for billions of tokens.
 inline constexpr int64_t kMaxVocab = 4 << 20;
 
-// The tokens of a vocabulary as a file spells them, for finding the ids that merges name.
+// Maps the tokens of a vocabulary, as spelled in a file, to their ids. Used to look up the tokens of merges.
 class TokenIndex {
  public:
-  explicit TokenIndex(const std::string& name) : name_(name) {}  // of the file, for messages; must stay
+  explicit TokenIndex(const std::string& name)
+      : name_(name) {}  // file name for messages; must outlive this
+                        // object
 
-  // False if the token is already there.
+  // Returns false if the token already exists.
   bool add(std::string token, int32_t id) { return ids_.emplace(std::move(token), id).second; }
-  // -1: no such token.
+  // Returns -1 if there is no such token.
   int32_t find(const std::string& token) const;
-  // The merge of two tokens. Throws Error, naming merge `at`, where one of the three is not in the
-  // vocabulary.
+  // Returns the merge of two tokens. Throws Error, with the index `at` of the merge, if one of the two tokens
+  // or the merged token is not in the vocabulary.
   Bpe::Merge merge(const std::string& left, const std::string& right, size_t at) const;
-  // The same for "left right".
+  // Does the same for a line "left right".
   Bpe::Merge merge(std::string_view line, size_t at) const;
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The regular expression of a tokenizer.json's pre_tokenizer, or "".
+// Returns the regular expression in the pre_tokenizer of a tokenizer.json, or "".
 std::string pattern_of(const Json& root) {
   const Json& pre = detail::member(root, "pre_tokenizer");
   if (detail::has_type(pre, "ByteLevel") && !detail::member(pre, "use_regex").is_null() &&
@@ -29,7 +29,7 @@ std::string pattern_of(const Json& root) {
   return regex.is_string() ? regex.get<std::string>() : "";
 }
 
-// Whether `encode` finds a token across a cut, or looks at what surrounds it.
+// Returns true if `encode` may match the token across a cut, or checks the text around the token.
 bool sees_cuts(const Json& token) {
   const auto used = [&](const char* key) { return !detail::unused(detail::member(token, key)); };
   if (used("special")) return false;

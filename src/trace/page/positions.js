@@ -1,4 +1,4 @@
-// What the chosen token is before the first block, and how its position gets in.
+// The embedding view. It shows the selected token before the first layer and the encoding of its position.
 
 function dial(angle, other, label, note) {
   const at = a => [44 + 34 * Math.cos(a), 44 - 34 * Math.sin(a)], [x, y] = at(angle), [u, v] = at(other);
