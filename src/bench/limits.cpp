@@ -46,7 +46,7 @@ MemoryRate::MemoryRate(ThreadPool& pool, Isa isa, int64_t bytes)
       isa_(isa),
       n_(bytes / static_cast<int64_t>(sizeof(float))),
       memory_(static_cast<size_t>(n_) * sizeof(float), "the measurement of memory bandwidth") {
-  // write to all memory, because the system does not provide memory before it is touched
+  // Write to all memory, because the system does not provide memory before it is touched.
   for_pieces([](float* p, int64_t count, int) { std::fill_n(p, count, 1.0f); });
 }
 

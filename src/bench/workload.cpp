@@ -51,8 +51,8 @@ void repeat_timed(const WorkloadContext& context, const Workload& workload, Prof
   result.ops = profile.times();
 }
 
-// The token ids that are fed to the sequences, with one sequence per slot. The ids are random, because they
-// do not affect the speed.
+// Random token ids for the sequences, with one sequence per slot. The values of the ids do not affect the
+// speed.
 struct Feed {
   Feed(const Model& model, int slots, int64_t tokens)
       : slots(slots),
@@ -61,7 +61,7 @@ struct Feed {
         memory(static_cast<size_t>(slots * model.config.vocab_size) * sizeof(float), "logits"),
         logits(make_view(memory.as<float>(), {slots, model.config.vocab_size})) {}
 
-  // Sets every sequence to its first n tokens.
+  // Truncates or extends every sequence to its first n tokens.
   void go_to(Inference& inference, int64_t n) {
     for (int slot = 0; slot < slots; ++slot) {
       const int64_t kept = std::min(n, inference.length(slot));

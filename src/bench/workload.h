@@ -78,11 +78,10 @@ WorkloadResult run_workload(const WorkloadContext& context, const Workload& work
 // stay in range.
 void fill_random_weights(ThreadPool& pool, const ParamTable& table, const ParamBuffer& weights);
 
-// Returns the bytes of weights that one decoding step reads, for any number of sequences. Counts matrices in
-// the form in which `kernels` pack them for `dtype`. Does not count lookup tables.
+// Returns the bytes of weights that one decoding step reads, for any number of sequences. Counts matrices as
+// `kernels` packs them for `dtype`. Does not count lookup tables.
 int64_t weight_bytes(const Model& model, const KernelTable& kernels, DType dtype);
-// Returns the quantized dtype that most bytes of the weights have. Returns nothing if an unquantized dtype
-// has more.
+// Returns the dtype of most weights (by bytes) if that dtype is quantized, else nothing.
 std::optional<DType> block_type(const Model& model);
 // Returns the total number of keys to which `tokens` tokens attend, if `before` cached tokens precede them.
 double keys_seen(int64_t window, int64_t before, int64_t tokens);

@@ -44,7 +44,8 @@ class Reader {
 
   double number(const char* key, double missing) {
     const json& v = take(key);
-    if (v.is_null() && !object_.contains(key)) return missing;  // PEFT cannot compute with null either
+    // An explicit null is an error, because PEFT cannot compute with it either.
+    if (v.is_null() && !object_.contains(key)) return missing;
     if (!v.is_number() || !std::isfinite(v.get<double>())) wrong(key, "a number");
     return v.get<double>();
   }
@@ -66,8 +67,8 @@ class Reader {
     return v.get<std::string>();
   }
 
-  // Reads an object from regular expressions to numbers. A regular expression matches a whole module name, or
-  // the part of the name after a dot.
+  // Reads an object that maps regular expressions to numbers. A regular expression must match a whole module
+  // name, or the rest of the name after a dot.
   template <class T>
   std::vector<std::pair<ModulePattern, T>> patterns(const char* key) {
     std::vector<std::pair<ModulePattern, T>> values;

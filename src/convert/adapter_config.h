@@ -14,7 +14,7 @@ namespace gpt {
 
 // The content of PEFT's adapter_config.json.
 struct AdapterConfig {
-  AdapterSettings settings;             // without patterns of ranks and alphas, which are below
+  AdapterSettings settings;             // without rank_pattern and alpha_pattern
   std::string base;                     // base_model_name_or_path
   std::optional<ModuleFilter> targets;  // target_modules; empty for all-linear
   ModuleFilter excluded;                // exclude_modules

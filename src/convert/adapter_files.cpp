@@ -80,8 +80,9 @@ std::pair<std::string, size_t> module_of(const TensorInfo& tensor, const std::st
        printable(tensor.name), kPrefix);
 }
 
-// Returns the name of the base model's tensor that a tensor copies, or "". PEFT saves copies of the embedding
-// and head matrices with an adapter for the head, and loads them with the adapter.
+// If a tensor of the adapter is a copy of a tensor of the base model, returns the name of the base tensor,
+// else "". PEFT saves copies of the embedding and head matrices with an adapter for the head, and loads them
+// with the adapter.
 std::string copied_tensor(const TensorInfo& tensor) {
   constexpr std::string_view kBase = ".base_layer";
   if (!tensor.name.starts_with(kPrefix) || tensor.name.find(".lora_") != std::string::npos) return "";
@@ -98,8 +99,8 @@ std::vector<std::byte> converted(std::span<const std::byte> bytes, DType from, D
   return out;
 }
 
-// Returns true if two matrices are equal in the dtype of one of them. PEFT may have trained in a different
-// dtype.
+// Returns true if two matrices are equal after conversion to the dtype of one of them. PEFT may have trained
+// in a different dtype.
 bool same_values(const TensorInfo& copy, const TensorView& weight) {
   const auto cols = static_cast<size_t>(copy.shape[1]);
   const size_t copy_bytes = cols * dtype_size(copy.dtype), weight_bytes = cols * dtype_size(weight.dtype);

@@ -79,7 +79,7 @@ LoadedAdapter load_gguf_adapter(const std::string& path, const Model& model, Dev
   loaded.settings.rank = first.rank;
   loaded.settings.alpha = first.scale * static_cast<double>(first.rank);
   const bool has_head = loaded.adapter->find(modules.back().first) != nullptr;
-  // else all modules except the head
+  // Otherwise, the targets are all modules except the head.
   if (has_head || loaded.adapter->products.size() + 1 != modules.size()) {
     loaded.settings.targets.clear();
     for (const AdapterModule& module : loadable_modules(model, adapter_naming(model.config))) {
@@ -133,8 +133,8 @@ void write_adapter_gguf(const std::string& path, const Model& model, const Adapt
       fail(
           "cannot write this adapter as GGUF: it is for lm_head, which in this model is the embedding's "
           "matrix; convert it to peft");
-    // The file has one alpha for all matrices. If a matrix has a different scale, the difference is
-    // multiplied into B.
+    // The file has one alpha for all matrices. If a matrix has a different scale, B is multiplied by the
+    // ratio of the scales.
     const double factor = p->scale / scale_of(static_cast<float>(alpha), p->rank);
     const std::string tensor = module.name;
     tensors.push_back(adapter_tensor(tensor + std::string(kGgufSuffixes[0]), model, adapter.a(*p), *p, false,

@@ -134,7 +134,7 @@ NamedTensor adapter_tensor(std::string name, const Model& model, const TensorVie
 
 AdapterSettings with_short_targets(AdapterSettings s, const std::vector<AdapterModule>& modules,
                                    const ParamTable& table) {
-  std::map<std::string, std::set<int64_t>> layers;  // layers with this name inside their block
+  std::map<std::string, std::set<int64_t>> layers;  // layers of each target, by its name inside the block
   std::set<int64_t> all;
   std::vector<std::string> outside;  // targets outside of the transformer blocks
   for (const AdapterModule& module : modules) {

@@ -46,8 +46,8 @@ class AdapterTensors {
 NamedTensor adapter_tensor(std::string name, const Model& model, const TensorView& view,
                            const LowRank& product, bool is_b, RopeLayout layout, double factor);
 
-// Replaces full module names in the targets with names inside a transformer block, if the targets include the
-// modules of these names in all blocks.
+// Shortens full module names in the targets to names inside a transformer block, if all blocks have the same
+// targets.
 AdapterSettings with_short_targets(AdapterSettings settings, const std::vector<AdapterModule>& modules,
                                    const ParamTable& table);
 

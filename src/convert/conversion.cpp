@@ -28,7 +28,7 @@
 namespace gpt {
 namespace {
 
-constexpr int64_t kLlmcPadding = 128;  // llm.c pads the vocabulary to a multiple of it
+constexpr int64_t kLlmcPadding = 128;  // llm.c pads the vocabulary to a multiple of this number
 
 // Reorders rows of heads from pairs (i, i + D/2) to pairs (2i, 2i + 1), or back. A bias counts as a matrix
 // with one column.

@@ -20,10 +20,10 @@ enum class ModelFormat : uint8_t {
 
 struct ConversionOptions {
   ModelFormat to = ModelFormat::hf;
-  // fp32, bf16 or fp16, or for GGUF a quantized dtype. The default is the dtype of the embedding in the
-  // source if that is bf16 or fp16 and the format supports it, else fp32.
+  // The dtype of the result: fp32, bf16, fp16, or for GGUF a quantized dtype. The default is the dtype of the
+  // embedding in the source if that is bf16 or fp16 and the format supports it, else fp32.
   std::optional<DType> dtype = {};
-  uint64_t shard_bytes = UINT64_MAX;  // for hf, as in WriteOptions
+  uint64_t shard_bytes = UINT64_MAX;  // for hf: see WriteOptions
   // Further content of a GGUF file. The tokenizer must live until the file is written.
   const Tokenizer* tokenizer = nullptr;
   std::string name = {};
@@ -51,8 +51,8 @@ class Conversion {
   Conversion(const LoadedModel& loaded, const ConversionOptions& options);
 
   const std::vector<TensorMove>& moves() const { return moves_; }
-  // Returns the name of the result: an architecture of transformers, "gpt.cpp", "llm.c", "llama2.c", "GGUF
-  // llama" or "GGUF gpt2".
+  // Returns the name of the target format: an architecture of transformers, "gpt.cpp", "llm.c", "llama2.c",
+  // "GGUF llama" or "GGUF gpt2".
   const std::string& target() const { return target_; }
   DType dtype() const { return options_.dtype.value(); }  // dtype of the matrices
   int64_t parameters() const;      // number of parameters, including zeros that the target needs

@@ -39,7 +39,7 @@ DType fitting(DType dtype, int64_t n) {
   }
 }
 
-// A parameter that is written as some rows of a tensor. A vector is a matrix with one column.
+// A parameter that provides some rows of a file tensor. A vector is a matrix with one column.
 struct Part {
   TensorView view;
   int64_t pair_rows = 0;  // rows per head if halves become pairs; 0: rows keep their order
@@ -103,7 +103,7 @@ class Export {
     for (int id = 0; id < model_.table.count(); ++id) {
       const ParamSpec& spec = model_.table[id];
       const FilePlace place = file_place(*gguf_.naming, c_, spec);
-      if (place.first_row > 0) continue;  // a later part of a tensor in the list
+      if (place.first_row > 0) continue;  // a later part of a tensor that is already in the list
       const DType dtype = type_of(spec).used;
       list.push_back(
           {place.tensor, dtype, place.file_shape,
@@ -158,7 +158,7 @@ class Export {
     m.add(key("rope.scaling.factor"), static_cast<float>(scaling.factor));
   }
 
-  // Adds all tokens that end a text except the first, such as a token that ends a turn.
+  // Adds all end-of-text tokens except the first, such as an end-of-turn token.
   void add_more_ends(GgufMetadata& m) const {
     const std::vector<int64_t>& ends = c_.eos_token_ids;
     for (size_t i = 1; i < std::min(ends.size(), std::size(kEndKeys)); ++i)

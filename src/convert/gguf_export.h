@@ -28,7 +28,7 @@ void read_row(const TensorView& view, int64_t r, int64_t cols, float* x);
 struct GgufParamType {
   DType wanted, used;
 };
-// indexed by parameter id
+// Returns the dtypes of all parameters, indexed by parameter id.
 std::vector<GgufParamType> gguf_types(const Model& model, const GgufExportOptions& options);
 
 // Writes a model as a GGUF file of version 3 that llama.cpp can load. The rows of queries and keys are

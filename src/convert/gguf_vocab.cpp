@@ -43,7 +43,7 @@ std::optional<VocabData> gguf_vocab(const GgufFile& file) {
   data.merges = copies(file.strings(kMerges).value_or(std::vector<std::string_view>{}));
   for (const SpecialKey& special : kSpecial) {
     const int64_t id = file.integer(special.key).value_or(-1);
-    // some converters write UINT32_MAX for no token
+    // Some converters write UINT32_MAX if there is no token.
     data.special.*special.id = id == int64_t{UINT32_MAX} ? -1 : id;
   }
   data.special.add_bos = file.boolean(kAddBos);

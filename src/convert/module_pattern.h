@@ -23,8 +23,8 @@ class ModulePattern {
   std::shared_ptr<const detail::Regex> regex_;
 };
 
-// Selects modules as PEFT does: by a list of names, each of which matches a whole module name or the part of
-// it after a dot, or by a regular expression.
+// Selects modules as PEFT does: by a list of names, or by a regular expression. A name matches a whole module
+// name, or the rest of it after a dot.
 class ModuleFilter {
  public:
   ModuleFilter() = default;  // selects no modules

@@ -60,7 +60,8 @@ bool vanishes(DType dtype, const std::vector<float>& x) {
   constexpr float kHalfOfSmallestF16 = 0x1p-25f;
   const float largest = largest_of(x);
   if (dtype == DType::f16) return largest > 0 && largest <= kHalfOfSmallestF16;
-  constexpr float kSafe = 1e-3f;  // larger values vanish in no quantized dtype
+  // Values above this limit do not vanish in any quantized dtype.
+  constexpr float kSafe = 1e-3f;
   if (!is_quantized(dtype) || largest == 0 || largest > kSafe) return false;
   return largest_of(stored_in_blocks(dtype, x)) == 0;
 }

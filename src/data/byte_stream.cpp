@@ -191,7 +191,8 @@ class ZstdStream final : public Decompressor {
   size_t decompress(std::span<char> out) override {
     ZSTD_outBuffer room{out.data(), out.size(), 0};
     while (room.pos == 0) {
-      // After a full output buffer, the decoder may hold more output, which it returns without new input.
+      // When the output buffer is full, the decoder may still hold decompressed bytes, which it returns
+      // without more input.
       if (input_.empty() && !full_ && !refill()) {
         if (inside_) fail_damaged("the data end too early");
         return 0;

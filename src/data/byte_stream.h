@@ -31,8 +31,8 @@ struct ByteStreamLimits {
 // of frames, with windows of up to 128 MiB). Memory use does not depend on the file size. Throws Error.
 std::unique_ptr<ByteStream> open_byte_stream(const std::string& path, const ByteStreamLimits& limits = {});
 
-// Opens bytes in memory in the same way. The bytes must outlive the stream. Messages show `name` as the file
-// name.
+// Opens a stream over bytes in memory and detects compression by the first bytes. The bytes must outlive the
+// stream. Messages show `name` as the file name.
 std::unique_ptr<ByteStream> byte_stream_of(std::span<const std::byte> bytes, const std::string& name,
                                            const ByteStreamLimits& limits = {});
 

@@ -37,7 +37,8 @@ struct Corpus {
 
 struct CorpusOptions {
   bool any_bytes = false;  // the tokenizer accepts bytes that are not text: see require_text_file
-  // Files of other corpora, which are skipped. The files of this corpus are added to the set.
+  // Files that other corpora have already loaded. These files are skipped, and the files of this corpus are
+  // added.
   NamedFiles* named = nullptr;
   FolderFilter filter = {};    // selects files inside folders
   std::string field = "text";  // name of the JSON Lines field that holds the text
@@ -49,9 +50,9 @@ struct CorpusOptions {
 // are empty, or when the corpus does not fit into memory.
 Corpus load_corpus(std::span<const std::string> paths, const CorpusOptions& options = {});
 
-// Throws Error unless `bytes` more bytes fit into memory. Called before a text is loaded and encoded in
-// memory; larger texts can be packed to shards with `gpt data pack`. `text` is the name that the message
-// shows.
+// Throws Error unless more than `bytes` bytes of memory are available. Called before a text is loaded and
+// encoded in memory. Larger texts can be packed to shards with `gpt data pack`. The message calls the text by
+// the name `text`.
 void require_memory(const std::string& text, int64_t bytes);
 
 // Creates a corpus from a text in memory. Messages show `name` as the file name. Throws Error when the text
@@ -67,8 +68,8 @@ struct CorpusStats {
 CorpusStats corpus_stats(const Corpus& corpus);
 
 // Opens the tokenizer that the flag --tokenizer names: "byte", "char" (with the characters of all given
-// corpora), or the path of a tokenizer.json or model directory. Throws Error. An error about invalid UTF-8
-// names the file and the offset.
+// corpora), or the path of a tokenizer.json or model directory. Throws Error if the tokenizer cannot be
+// opened. If a corpus is not valid UTF-8, the error names the file and the offset.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& spec, std::span<const Corpus* const> corpora);
 
 }  // namespace gpt

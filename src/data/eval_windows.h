@@ -9,9 +9,9 @@ namespace gpt {
 // Target value that the loss ignores.
 inline constexpr int32_t kIgnoredTarget = -1;
 
-// Fixed random batches for the evaluations during training. The batches depend only on the data and the seed
-// (RandomSite::eval), so they are the same at every evaluation, after every resume and for any number of
-// ranks.
+// Provides the fixed random batches that are used to evaluate a model during training. The batches depend
+// only on the data and the seed (RandomSite::eval), so they are the same at every evaluation, after every
+// resume and for any number of ranks.
 class EvalBatches {
  public:
   // Throws Error when the data has fewer than n_ctx + 1 tokens. The data must outlive this object.
@@ -32,11 +32,11 @@ class EvalBatches {
   int64_t batch_size_;
 };
 
-// Sliding windows over a whole span, in which every token except the first is scored as a target exactly
+// Divides a span into overlapping windows so that every token except the first is scored as a target exactly
 // once. Window k starts at k * stride. The first window scores all its targets. Every later window scores
 // only its last `stride` targets, which no earlier window has scored. Each of these targets is predicted from
-// at least n_ctx - stride preceding tokens. The last window may be shorter. Source: the sliding-window
-// perplexity in the guide of Hugging Face.
+// at least n_ctx - stride preceding tokens. The last window may be shorter. Source: Hugging Face's guide to
+// sliding-window perplexity.
 class SequentialWindows {
  public:
   // Throws Error unless 1 <= stride <= n_ctx and the data has at least two tokens.

@@ -4,16 +4,15 @@
 
 namespace gpt {
 
-// Properties by which a file that is not text is recognized: its first bytes, or its name if the bytes are
-// ambiguous.
+// Describes a file for require_text_file: its path, its first bytes, and whether it is compressed.
 struct FileFacts {
   std::string_view path;
-  std::string_view first;   // first bytes of the file after decompression; kLookBytes are enough
+  std::string_view first;   // the first decompressed bytes, at least kLookBytes if there are as many
   bool compressed = false;  // true if the file is compressed with gzip or zstd
 };
 inline constexpr size_t kLookBytes = size_t{64} << 10;
 
-// Throws Error unless the file may be text or JSON Lines. The error says what the file is and how to convert
+// Throws Error if the file is neither text nor JSON Lines. The error says what the file is and how to convert
 // it. Known binary formats are always rejected. Unknown binary data is rejected unless `any_bytes` is set,
 // which means that the tokenizer has a token for every byte.
 void require_text_file(const FileFacts& file, bool any_bytes);

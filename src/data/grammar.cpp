@@ -99,8 +99,9 @@ struct Scorer {
     ++score.derivations;
   }
 
-  // Removes `expected` from the beginning of the text. If the text ends inside `expected` and need not be
-  // complete, all possible continuations together have probability 1, so the derivation is counted here.
+  // Removes `expected` from the beginning of the text. A text that need not be complete may end inside
+  // `expected`. All its continuations together have probability 1, so the derivation is then counted with its
+  // current probability.
   bool take(std::string_view& text, std::string_view expected, double log_p) {
     if (text.starts_with(expected)) {
       text.remove_prefix(expected.size());
@@ -332,7 +333,8 @@ class GrammarReader {
     const size_t equals = name.find('=');
     if (equals != std::string_view::npos) {
       symbol.variable = find_or_add(variables_, name.substr(0, equals));
-      // The reader would resolve the name to the rule or table instead of the variable.
+      // A variable must not have the name of a rule or table, because a mention would resolve to the rule or
+      // table.
       GPT_ASSERT(!rules_.contains(name.substr(0, equals)) && !tables_.contains(name.substr(0, equals)));
       name.remove_prefix(equals + 1);
     }

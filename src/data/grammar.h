@@ -23,10 +23,10 @@ namespace gpt {
 //   {TABLE}           one word of the table
 //   {VAR=TABLE}       one word of the table, which is also stored in VAR
 //   {VAR}             the word stored in VAR
-// {TABLE}, {VAR=TABLE} and {VAR} accept a suffix `.form` for the form of the word. Forms are those that the
-// table defines, `.a` (the word after its indefinite article), `.cap` (the word with a capital letter), and
-// the table's own forms with a capital first letter, which capitalize the inserted form. The first rule is
-// the start rule.
+// {TABLE}, {VAR=TABLE} and {VAR} accept a suffix `.form` that selects the form of the word. The form can be
+// one that the table defines; `.a`, the word after its indefinite article; `.cap`, the word with a capital
+// letter; or a form of the table written with a capital letter, which is inserted with a capital letter. The
+// first rule is the start rule.
 class Grammar {
  public:
   explicit Grammar(std::string_view source);  // asserts that the source is well formed
@@ -51,8 +51,9 @@ class Grammar {
     double nats = 0;   // entropy of the choices of one text, in nats
     double bytes = 0;  // expected length of one text
   };
-  // Returns exact values, computed in one pass over all choices. No choice depends on the value of a
-  // variable, so the lengths follow from the marginal distribution of each variable.
+  // Returns the exact entropy and the exact expected length of a text, computed in one pass over all choices.
+  // No choice depends on the value of a variable, so the lengths follow from the marginal distribution of
+  // each variable.
   Expectation expectation() const;
 
   struct Word {
@@ -69,7 +70,7 @@ class Grammar {
     enum class Kind { literal, rule, word, mention } kind = Kind::literal;
     std::string text;   // text of a literal
     int target = -1;    // index of the rule or table
-    int variable = -1;  // index of the variable of a word or mention; -1 for a word that is not stored
+    int variable = -1;  // the variable that stores a word or that a mention reads; -1: not stored
     int form = 0;       // form number of a word or mention
   };
   struct Alternative {
@@ -85,7 +86,7 @@ class Grammar {
   const std::vector<Rule>& rules() const { return rules_; }
   const std::vector<Table>& tables() const { return tables_; }
   int64_t variables() const { return std::ssize(variables_); }
-  // Return the index of a variable and the table of a given name. The name must exist.
+  // Return the index of the variable, or the table, with the given name. The name must exist.
   size_t variable(std::string_view name) const;
   const Table& table(std::string_view name) const;
 

@@ -34,7 +34,8 @@ std::vector<int64_t> ends_in_round(const std::vector<WeightedTokens>& sources) {
   return ends;
 }
 
-// Permutations of windows use the epoch as their key. This bit makes the keys for mixing sources different.
+// Window permutations use the epoch as their key. The highest bit keeps the keys of source permutations
+// distinct from these keys.
 constexpr uint64_t kMixKey = uint64_t{1} << 63;
 
 // With fewer bits per half there are too few round functions to reach every permutation of a small n.
@@ -99,7 +100,7 @@ void BatchLoader::fill(int64_t step, int64_t first_sample, int64_t count, int64_
 KeyedPermutation::KeyedPermutation(int64_t n, uint64_t seed, uint64_t epoch) : n_(static_cast<uint64_t>(n)) {
   GPT_ASSERT(n >= 1);
   half_bits_ = std::max(kMinHalfBits, (static_cast<int>(std::bit_width(n_ - 1)) + 1) / 2);
-  // Random windows use step 0 of this site, so permutations use step 1.
+  // The random windows use step 0 of RandomSite::data, so permutations use step 1.
   RandomStream stream(seed, RandomSite::data, 1, epoch);
   for (uint64_t& key : keys_)
     key = stream.next_u64();

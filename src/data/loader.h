@@ -18,8 +18,9 @@ struct WeightedTokens {
 
 // Computes training batches as a function of the step. Sample k = step * batch_size + i is one window of
 // n_ctx ids. Its targets are the same window shifted by one token. The window depends on the sampling:
-//   random: starts uniformly in [0, n - n_ctx), keyed by (seed, k);
-//   epoch:  windows [w * n_ctx, (w + 1) * n_ctx), each once per epoch in an order keyed by (seed, epoch);
+//   random: the window starts at a uniform position in [0, n - n_ctx), keyed by (seed, k);
+//   epoch:  each window [w * n_ctx, (w + 1) * n_ctx) occurs once per epoch, in an order keyed by (seed,
+//   epoch);
 //           the last incomplete window is dropped, and a batch may span two epochs.
 // With several sources, every 65536 consecutive samples contain each source in proportion to its weight, in
 // an order keyed by (seed, k / 65536). Every source then has its own epochs. The loader stores no position,

@@ -118,8 +118,8 @@ class Packer {
     write_file_atomic(in_folder(kPackUnfinishedFile), "gpt data pack is at work, or was interrupted\n");
   }
 
-  // Records the hash and the origin of tokenizer.json in the state. Returns true if pack.json has other
-  // values.
+  // Records the hash and the origin of tokenizer.json in the state. Returns true if pack.json records
+  // different values.
   bool note_tokenizer() {
     const TokenizerBefore& t = before_.tokenizer;
     const bool changes = state_.tokenizer != t.hash || state_.tokenizer_found != t.found;
@@ -327,7 +327,7 @@ class Packer {
 
   void end_comparison() {
     const int64_t listed = before_.state ? before_.state->shards : 0;
-    for (int64_t shard = state_.shards; shard < listed; ++shard) {  // no longer needed
+    for (int64_t shard = state_.shards; shard < listed; ++shard) {  // shards that are no longer needed
       begin();
       remove_file(shard_path(shard));
       ++changed_;

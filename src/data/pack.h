@@ -28,7 +28,7 @@ struct PackStats {
   int64_t shards_before = 0;        // shards of an earlier run that were verified and kept
   std::vector<std::string> mended;  // repaired problems, one sentence each
   std::string notes;                // messages about the text for the user, one per line; usually empty
-  double seconds = 0;               // duration of this run
+  double seconds = 0;               // duration of this run in seconds
 
   double bytes_per_token() const;
 };
@@ -43,10 +43,10 @@ struct PackProgress {
 // pack.json.
 //
 // A pack into a folder can be interrupted at any moment and resumed by the same call, because shards are
-// written atomically. A resumed pack verifies the existing shards by reading them. It writes missing and
-// damaged shards again, and also shards whose text has changed since (detected by the sizes and times of the
-// files). It renames files that do not belong to the pack. It never removes or replaces files that no pack
-// wrote. After an error in the text, the same call keeps the shards whose text has not changed. Empty
+// written atomically. A resumed pack verifies the existing shards by reading them. It rewrites missing
+// shards, damaged shards, and shards whose text has changed (detected by the sizes and modification times of
+// the files). It renames files that do not belong to the pack. It never removes or replaces files that no
+// pack wrote. After an error in the text, the same call keeps the shards whose text has not changed. Empty
 // documents are skipped.
 //
 // Throws Error for text that cannot be encoded (naming the file and the line) and for a folder that holds a
@@ -54,7 +54,7 @@ struct PackProgress {
 PackStats pack_tokens(const Tokenizer& tokenizer, const PackOptions& options, ThreadPool& pool,
                       const std::function<void(const PackProgress&)>& progress = {});
 
-// Estimated result of pack_tokens.
+// The result of pack_tokens, estimated in advance.
 struct PackForecast {
   int64_t file_bytes = 0;              // size of the input files on disk
   int64_t text_bytes = 0, tokens = 0;  // extrapolated from samples unless all text was read

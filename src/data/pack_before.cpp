@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-// Returns the first file whose modification time differs from that in pack.json, or "" if there is none.
-// Changed sizes are detected by pack_inputs.
+// Returns the first file whose modification time differs from that in pack.json, or "" if there is none. A
+// changed file size is detected by comparing the results of pack_inputs.
 std::string written_since(const PackState& state, const PackOptions& options) {
   const std::vector<int64_t> now = modified(options.files);
   for (size_t i = 0; i < std::min(now.size(), state.modified.size()); ++i) {
@@ -75,8 +75,8 @@ int64_t shards_written(const PackState& state) {
   return state.shards + (state.done ? 0 : 1 + state.shards / 1000);
 }
 
-// Returns the shards that a new pack replaces. Other shard files are reported as strangers if pack.json
-// exists; without pack.json they cause an error.
+// Returns the shards that a new pack replaces. If pack.json exists, other .bin files are added to
+// `strangers`. Without pack.json, other .bin files are an error.
 std::vector<std::string> replaceable(const PackOptions& options, const std::optional<PackState>& state,
                                      std::vector<ShardProblem>& strangers) {
   std::vector<std::string> ours, foreign;
@@ -96,8 +96,8 @@ std::vector<std::string> replaceable(const PackOptions& options, const std::opti
   return ours;
 }
 
-// Returns true if the folder has shards but no pack.json. A file with the name of a shard that is not a shard
-// is reported as a stranger.
+// Returns true if the folder has shards but no pack.json. Files that are named like shards but are not shards
+// are added to `strangers`.
 bool look_at_unlisted(const std::string& out, std::vector<ShardProblem>& strangers) {
   std::vector<std::string> foreign, broken;
   bool any = false;
@@ -125,7 +125,7 @@ bool is_equal(const std::string& text, const Tokenizer& tokenizer, const std::st
   }
 }
 
-// Returns true if the text of a tokenizer.json is that of the tokenizer that the pack was made with.
+// Returns true if the pack was made with the tokenizer.json that has this text.
 bool is_of_pack(const std::string& text, const PackState& state, const std::string& path) {
   if (!state.tokenizer.empty()) return tokenizer_hash(text) == state.tokenizer;
   try {  // earlier versions did not store the hash of the tokenizer
@@ -235,7 +235,7 @@ PackBefore look_at_pack(const Tokenizer& tokenizer, const PackOptions& options, 
       before.problems.push_back({kNoShard, "", error.what()});
     }
   }
-  const bool begun = state && !state->done && state->shards == 0;  // no complete shard would be lost
+  const bool begun = state && !state->done && state->shards == 0;  // no completed shard can be lost
   before.tokenizer = look_at_tokenizer(tokenizer, options, state, begun);
   if (options.restart || begun) {
     before.problems.clear();

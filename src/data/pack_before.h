@@ -29,18 +29,19 @@ struct TokenizerBefore {
 // The output of an earlier run in a folder, as far as the current options can use it.
 struct PackBefore {
   std::optional<PackState> state;  // state of a pack with the same inputs, if pack.json is valid
-  bool compare = false;            // pack.json does not tell which shards are valid: pack again and compare
+  // True if pack.json does not tell which shards are valid. The text is then packed again and compared.
+  bool compare = false;
   std::vector<ShardProblem> problems;
   std::vector<std::string> replaced;  // shards to remove before a new pack starts
   TokenizerBefore tokenizer;
-  std::string note;     // which shards of the earlier run are discarded
+  std::string note;     // message about discarded shards of the earlier run
   std::string written;  // a file that was modified since it was packed but has the same size
 };
 
 // Inspects the folder options.out and reads all its shards. Throws Error for shards of a different pack, for
 // a folder that holds a model or a run, and for files that `gpt data pack` did not write. Shards belong to
-// the pack if pack.json lists them, or if pack.json is lost and they have shard names. The same rule applies
-// to tokenizer.json.
+// the pack if pack.json lists them, or if pack.json is lost and they have shard names. The same rule decides
+// whether a tokenizer.json belongs to the pack.
 PackBefore look_at_pack(const Tokenizer& tokenizer, const PackOptions& options, const std::string& inputs);
 
 [[noreturn]] void fail_other_pack(const std::string& out);

@@ -27,7 +27,7 @@ bool is_there(const std::string& folder, const char* name) {
   return path_kind(pack_file(folder, name)) != PathKind::nothing;
 }
 
-// Returns the inputs of the final shards, which are the same for all tasks.
+// Returns the inputs of the pack, which all its tasks share.
 json inputs_of_pack(const PackState& task) {
   return json::parse(task.inputs).at("pack");
 }
@@ -77,14 +77,15 @@ std::unique_ptr<Tokenizer> tokenizer_of(const std::string& folder, const std::st
   return parse_tokenizer(text, path);
 }
 
-// Throws Error unless tasks 1 to N of the same N are all complete.
+// Throws Error unless all tasks from 1/N to N/N are complete.
 void require_all(const std::string& out, const std::vector<PackTask>& tasks) {
   const int64_t count = tasks.back().count;
   if (tasks.front().count != count)
     fail("{} has the work of {} tasks and of {}: expected tasks of one pack; remove the others from {}/{}",
          out, tasks.front().count, count, out, kTasksFolder);
   for (const PackTask& task : tasks) {
-    if (is_there(task_folder(out, task), kPackStateFile)) state_of(out, task);  // throws if it is damaged
+    // state_of throws if the pack.json of the task is damaged.
+    if (is_there(task_folder(out, task), kPackStateFile)) state_of(out, task);
   }
   const std::vector<std::string> missing = missing_tasks(out);
   if (missing.empty()) return;
@@ -185,7 +186,7 @@ class TaskReader {
   std::unique_ptr<Piece> piece_;
 };
 
-// The blocks of all tasks in text order.
+// Reads the blocks of all tasks in text order.
 class TaskBlocks final : public EncodedBlocks {
  public:
   explicit TaskBlocks(const PackMerge& merge) {
@@ -269,7 +270,7 @@ class TaskBlocks final : public EncodedBlocks {
   std::vector<TaskReader> readers_;
   std::vector<std::string> files_;
   EncodedBlock last_{.begin = {.file = -1}, .last = true};  // the previous block, without its ids
-  double done_ = 0, total_ = 0;                             // in ids
+  double done_ = 0, total_ = 0;                             // progress in ids
 };
 
 void remove_task(const std::string& folder) {
@@ -334,7 +335,8 @@ void remove_tasks(const std::string& out) {
   for (const PackTask& task : tasks_in(out))
     remove_task(task_folder(out, task));
   std::error_code error;
-  std::filesystem::remove(std::filesystem::path(out) / kTasksFolder, error);  // fails if it is not empty
+  // The call fails unless the folder is empty.
+  std::filesystem::remove(std::filesystem::path(out) / kTasksFolder, error);
 }
 
 }  // namespace gpt

@@ -39,7 +39,7 @@ struct PieceLimits {
   int64_t files, vocab_size;
 };
 
-// Reads a piece block by block. Errors name the file that differs from the written one.
+// Reads a piece block by block. Errors name the damaged file.
 class Piece {
  public:
   // Reads the shard header and the index. Throws Error unless both match `expected`.
@@ -64,7 +64,7 @@ class Piece {
   TokenShard shard_;
   MappedFile file_;
   std::span<const std::byte> index_;
-  std::string name_;  // name of the index
+  std::string name_;  // name of the index in errors
   PackedShard expected_;
   PieceLimits limits_;
   size_t at_ = 0, end_ = 0;  // position and end in the index, in words

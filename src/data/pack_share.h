@@ -14,8 +14,8 @@ struct PackTask {
   bool operator==(const PackTask&) const = default;
 };
 
-inline constexpr const char* kTaskWordsFile = "words";  // in a task folder: the word counts for a tokenizer
-// A merge holds one lock per task, and a process may open 1024 files.
+inline constexpr const char* kTaskWordsFile = "words";  // file of word counts in a task folder
+// A merge holds one lock file per task open, and a process can usually open 1024 files.
 inline constexpr int64_t kMaxPackTasks = 500;
 
 // Parses a task such as "3/8". Throws invalid_argument unless the text has two numbers from 1 to
@@ -30,9 +30,10 @@ std::vector<PackTask> tasks_in(const std::string& out);
 void require_no_tasks(const std::string& out);
 
 // Assigns blocks of text to a task. The assignment depends only on the number of a block in its file, so
-// compressed files need not be read to compute it: block k is placed at the fraction frac(k φ) of its file,
-// and every task owns an equal range of the total file size. A task therefore reads a few whole files and
-// parts of others. The golden ratio φ spreads the blocks of a file evenly over the tasks that share it.
+// compressed files need not be read to compute it. Block k of a file is placed at the fraction frac(k φ) of
+// the file. Every task owns an equal range of the total file size. A task therefore reads a few whole files
+// and parts of others. The golden ratio φ spreads the blocks of a file evenly over the tasks that share the
+// file.
 class TaskShare {
  public:
   // Throws Error naming a file that cannot be read.
@@ -58,16 +59,16 @@ class SharedBlocks {
   SharedBlocks(const std::vector<std::string>& files, const TextBlockOptions& options,
                const TaskShare* share);
 
-  // Also sets the number of the block in its file. Returns false at the end.
+  // Reads the next block and sets `number` to its index in the file. Returns false at the end.
   bool next(TextBlock& block, int64_t& number);
-  // Continues at a position where a block begins.
+  // Continues at `position`, where a block must begin.
   void skip_to(const TextPosition& position);
   uint64_t bytes_done() const { return blocks_.bytes_done(); }
   uint64_t bytes_total() const { return blocks_.bytes_total(); }
 
  private:
   const TaskShare* share_;
-  TextBlocks blocks_;    // with a share, only the files of the share
+  TextBlocks blocks_;    // if there is a share, reads only the files of the share
   int64_t number_ = -1;  // number of the previous block
   TextPosition from_;    // with a share, blocks before this position are skipped
   bool at_end_ = false;  // true if no file is left to read

@@ -29,10 +29,10 @@ struct EncodedBlock {
 class EncodedBlocks {
  public:
   virtual ~EncodedBlocks() = default;
-  virtual bool next(std::vector<EncodedBlock>& blocks) = 0;  // returns some blocks in order; false at the end
-  // Continues at a position where a block begins.
+  virtual bool next(std::vector<EncodedBlock>& blocks) = 0;  // reads the next blocks; false at the end
+  // Continues at `position`, where a block must begin.
   virtual void skip_to(const TextPosition& position) = 0;
-  virtual double done() const = 0;  // in the unit of total()
+  virtual double done() const = 0;  // progress in the unit of total()
   virtual double total() const = 0;
 };
 
@@ -76,7 +76,7 @@ class TextSource final : public EncodedBlocks {
 TextBlockOptions block_options(const Tokenizer& tokenizer, const PackOptions& options);
 // Returns the number of bytes that each id decodes to, and 0 for the document token.
 std::vector<int32_t> text_lengths(const Tokenizer& tokenizer, const PackOptions& options);
-// Returns the header fields that all shards of a pack in this format share.
+// Returns the header fields that are equal in all shards of a pack.
 ShardInfo shard_info(const Tokenizer& tokenizer, const PackOptions& options, ShardFormat format);
 
 // Throws invalid_argument for options that no pack can use.

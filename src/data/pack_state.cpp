@@ -73,7 +73,8 @@ bool is_sane(const PackedShard& shard) {
 bool is_sane(const PackState& s, const json& root) {
   if (root.contains("list") != root.contains(kChecksum))
     return false;  // earlier versions wrote neither of the two keys
-  if (root.contains("tokenizer") && !root.contains("list")) return false;  // nor did they write a tokenizer
+  // Earlier versions did not write a tokenizer.
+  if (root.contains("tokenizer") && !root.contains("list")) return false;
   if (root.contains(kChecksum) && root.at(kChecksum) != checksum_of(root)) return false;
   const bool good_list = std::ranges::all_of(s.list, [](const PackedShard& shard) { return is_sane(shard); });
   const bool good_sums = is_count(s.tokens, kMostOfPack) && is_count(s.text_bytes, kMostOfPack) &&

@@ -12,11 +12,11 @@
 namespace gpt {
 
 // Encodes a task's share of the text (TaskShare) to pieces in task_folder(options.out, task). A task writes
-// to no other folder, so tasks can run at the same time on any machines that see the same files. The same
-// call resumes an interrupted task. It writes missing and damaged pieces again, and also all pieces after
-// them. The `shards` of the returned stats count pieces. Throws the errors of pack_tokens. Also throws Error
-// when the task was started with different inputs, when other tasks have a different task count, or when
-// `out` is already packed.
+// only to this folder, so tasks can run at the same time on any machines that see the same files. The same
+// call resumes an interrupted task. It rewrites missing and damaged pieces, and all pieces after them. The
+// `shards` of the returned stats count pieces. Throws the errors of pack_tokens. Also throws Error when the
+// task was started with different inputs, when other tasks have a different task count, or when `out` is
+// already packed.
 PackStats pack_task(const Tokenizer& tokenizer, const PackOptions& options, const PackTask& task,
                     ThreadPool& pool, const std::function<void(const PackProgress&)>& progress = {});
 
@@ -35,9 +35,9 @@ struct PackMerge {
 // Reads the states of the tasks below `out`. Throws Error naming the tasks that are missing, damaged or
 // incomplete, tasks with different inputs, and text that has changed since.
 PackMerge plan_merge(const std::string& out);
-// Writes the same shards, pack.json and tokenizer.json as a single pack_tokens, byte for byte. The same call
-// resumes an interrupted merge. A merge does not read the text, and its memory use does not depend on the
-// text. Throws the errors of pack_tokens, and Error naming the task and the file that is damaged.
+// Writes the same shards, pack.json and tokenizer.json, byte for byte, as a single call of pack_tokens. The
+// same call resumes an interrupted merge. A merge does not read the text, and its memory use does not depend
+// on the text. Throws the errors of pack_tokens, and Error naming the task and the file that is damaged.
 PackStats merge_tasks(const PackMerge& merge, const std::function<void(const PackProgress&)>& progress = {});
 // Removes the files that tasks wrote below `out`, after the merge. Keeps all other files.
 void remove_tasks(const std::string& out);

@@ -97,7 +97,8 @@ void ShardCheck::require_good() {
   if (!error_.empty()) fail("{}; the same gpt data pack again repairs it", error_);
 }
 
-// A removed shard is still mapped and unchanged. The next run that opens it reports that it is missing.
+// A removed shard is not an error: it is still mapped, and the next run that needs it reports that it is
+// missing.
 void ShardCheck::require_unchanged() const {
   for (const CheckedBytes& shard : shards_) {
     const std::optional<FileStamp> now = file_stamp(shard.path);

@@ -20,8 +20,8 @@ struct CheckedBytes {
   FileStamp stamp;
 };
 
-// Verifies the checksums of shards once, in a background thread with the lowest priority. Later changes to
-// the files are detected on request, by their times and sizes.
+// Verifies the checksums of shards once, in a background thread with the lowest priority. require_unchanged
+// detects later changes by the times and sizes of the files.
 class ShardCheck {
  public:
   explicit ShardCheck(std::vector<CheckedBytes> shards);

@@ -27,10 +27,11 @@ ShardSet open_shard_set(const std::string& path);
 // Returns true if the path is a token shard or a folder that contains one. The shard may be damaged.
 bool holds_token_shards(const std::string& path);
 
-// A problem of a packed folder.
-// A file that does not belong to the pack, or pack.json if the path is empty.
+// Value of ShardProblem::shard for a file that does not belong to the pack, or for pack.json if the path is
+// empty.
 inline constexpr int64_t kNoShard = -1;
-inline constexpr int64_t kTokenizerFile = -2;  // the tokenizer.json of the pack
+inline constexpr int64_t kTokenizerFile = -2;  // value for the tokenizer.json of the pack
+// A problem of a packed folder.
 struct ShardProblem {
   int64_t shard;  // number of the shard, kNoShard or kTokenizerFile
   std::string path;

@@ -43,7 +43,7 @@ TalesText generate_tales(int64_t bytes, uint64_t seed, int64_t first_story) {
   }
   if (tales.text.size() > wanted) {
     tales.text.resize(wanted);
-    // In the truncated story, only the choices before the cut count.
+    // For the truncated story, only the choices before the cut count.
     tales.nats -= last_nats + grammar.score(std::string_view(tales.text).substr(last), false).log_p;
   }
   return tales;

@@ -14,7 +14,7 @@ namespace gpt {
 // a story cannot even reach this loss.
 struct TalesText {
   std::string text;        // exactly the requested number of bytes; the last story may be cut
-  double nats = 0;         // -log of the probability that a text starts like this text
+  double nats = 0;         // -log of the probability that a text starts with `text`
   int64_t next_story = 0;  // number of the first unused story
 };
 

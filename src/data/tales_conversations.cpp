@@ -109,8 +109,7 @@ const Grammar& conversation_grammar() {
   return grammar;
 }
 
-// Returns the words that questions can ask for, in the form of the test split. The value is true for a
-// plural.
+// Returns all words of the tales that questions can ask for. The value is true if the word is a plural.
 const std::map<std::string, bool>& asked_words() {
   static const std::map<std::string, bool> all = [] {
     std::map<std::string, bool> words;
@@ -234,7 +233,7 @@ std::vector<const QuestionKind*> chosen_kinds(const std::vector<std::string>& na
   return out;
 }
 
-// After these lines, a story has named everything that questions ask for.
+// The first three lines of a story name everything that questions ask for.
 constexpr int64_t kLines = 3;
 
 size_t end_of_line(const std::string& text, int64_t line) {

@@ -38,9 +38,9 @@ struct TalesConversationOptions {
   int64_t first = 0;
 };
 
-// Generates conversations options.first, options.first + 1, .... Each depends only on the options and its
-// number. Throws invalid_argument for an unknown kind, for turns or first out of range, or unless 1 <= count
-// <= 10,000,000.
+// Generates the conversations with the numbers options.first, options.first + 1, and so on. Each conversation
+// depends only on the options and its number. Throws invalid_argument for an unknown kind, for values of
+// turns or first that are out of range, or unless 1 <= count <= 10,000,000.
 std::vector<TalesConversation> tales_conversations(int64_t count, const TalesConversationOptions& options);
 
 // Generates stories in which every word that questions could ask for has an invented name, as in the train

@@ -27,7 +27,7 @@ std::vector<std::string> table_with(const std::string& word) {
   return {};
 }
 
-// Returns groups of words. A story determines which word of a group is the right one.
+// Returns the word groups for a kind of question. A story determines which word of a group is the right one.
 const std::vector<std::vector<std::string>>& alternatives(const std::string& kind) {
   static const std::vector<std::vector<std::string>> names = {table_with("Lily"), table_with("Tom")};
   static const std::vector<std::vector<std::string>> pronouns = {

@@ -113,7 +113,7 @@ std::string some_of(const std::vector<std::string>& paths, const std::string& fo
   return format_list(names, kShownPaths);
 }
 
-// Describes the files that a filter accepts.
+// Returns a description of the files that a filter accepts.
 std::string wanted_files(const FolderFilter& filter) {
   const std::string excluded =
       filter.exclude.empty() ? "" : fmt::format(", none of {}", fmt::join(filter.exclude, ", "));

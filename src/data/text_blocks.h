@@ -52,10 +52,10 @@ TextFiles find_text_files(const std::vector<std::string>& names, NamedFiles* nam
 // Returns true if a folder holds a config.json next to weights or the log of a run, or the runs of a sweep.
 bool is_model_or_run(const std::string& folder);
 
-// Throws Error if a model, a run or shards in the output folder `out` would be read as data by the next run
-// with the same names (see find_text_files), or would hide the data. This is the case if a name is the folder
-// itself, or a pattern that matches files in it. A folder of text that contains `out` is accepted, because
-// subfolders with a model, a run or a sweep are not entered.
+// Throws Error if output in the folder `out` would be read as data by the next run with the same `names` (see
+// find_text_files), or would hide the data. This is the case if a name is the folder itself, or a pattern
+// that matches files in the folder. A folder of text that contains `out` is accepted, because subfolders with
+// a model, a run or a sweep are not entered.
 void refuse_output_among_texts(const std::string& out, const std::vector<std::string>& names);
 
 // A position in a list of files: the index of the file, the offset in its decompressed bytes, and the line
@@ -91,14 +91,14 @@ class TextBlocks {
   explicit TextBlocks(std::vector<std::string> files, const TextBlockOptions& options = {});
 
   bool next(TextBlock& block);  // returns false at the end of the last file
-  // Continues at a position where a block begins.
+  // Continues at `position`, where a block must begin.
   void skip_to(const TextPosition& position);
 
   const std::vector<std::string>& files() const { return files_; }
   const std::string& path(const TextBlock& block) const {
     return files_[static_cast<size_t>(block.begin.file)];
   }
-  // Bytes of the files on disk that were read so far, and in total, to show the progress.
+  // Return the progress in bytes of the files on disk: the bytes read so far, and all bytes.
   uint64_t bytes_done() const { return closed_bytes_ + (stream_ ? stream_->consumed() : 0); }
   uint64_t bytes_total() const;
 
@@ -127,11 +127,11 @@ void require_utf8(const TextBlock& block, const std::string& path);
 void for_each_json_text(const TextBlock& block, const std::string& path, const std::string& field,
                         const std::function<void(std::string_view text, int64_t line)>& f);
 
-// Facts about the text of a block that the user should know, because they are rarely intended.
+// Facts about a text that are rarely intended, so the user is informed about them.
 struct TextFacts {
   bool mark = false;                // a byte order mark was removed before the text
   int64_t crlf = 0;                 // number of lines that end with CRLF; 0 for JSON Lines
-  int64_t ends = 0;                 // how often the text contains the characters <|endoftext|>
+  int64_t ends = 0;                 // number of times that the text contains <|endoftext|>
   std::optional<uint64_t> invalid;  // offset in the file of the first byte that is not UTF-8
 };
 TextFacts text_facts(const TextBlock& block);

@@ -23,13 +23,14 @@ struct ShardInfo {
   ShardFormat format = ShardFormat::gpt;
   int bytes_per_id = 2;
   int64_t count = 0;  // number of ids
-  // Files of llm.c do not have the fields below, which then keep their defaults.
+  // Files of llm.c do not have the following fields, so these keep their defaults.
   int64_t vocab_size = 0;
   uint64_t vocab_hash = 0, checksum = 0;
   int64_t text_bytes = 0, documents = 0, document_token = -1;
 };
 
-// Returns a hash of the bytes of all tokens. Equal vocabularies have equal hashes, however they are stored.
+// Returns a hash of the bytes of all tokens. Equal vocabularies have equal hashes, regardless of the file
+// format.
 uint64_t vocabulary_hash(const Tokenizer& tokenizer);
 
 // A memory-mapped token shard. Opening a shard only reads its header. Immutable and cheap to copy.
@@ -46,7 +47,7 @@ class TokenShard {
   // Returns the state of the file when it was mapped.
   FileStamp stamp() const { return file_ ? file_->stamp() : FileStamp{}; }
   uint64_t ids_offset() const;  // offset of the ids in the file
-  // The ids as an array. Call the function that matches info().bytes_per_id.
+  // Return the ids as an array. Only the function that matches info().bytes_per_id may be called.
   const uint16_t* ids16() const;
   const uint32_t* ids32() const;
 

@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-// Maximum size of the text that one task counts. With this limit, 64 bits hold the sums over all tasks and
-// over the pairs of bytes in their words.
+// Maximum size of the text that one task counts. The limit ensures that sums over all tasks, and over the
+// pairs in their words, fit into 64 bits.
 constexpr uint64_t kMaxTextBytes = uint64_t{1} << 50;
 constexpr JsonLimits kHeadLimits{.max_elements = uint64_t{1} << 24};  // the first line names all input files
 

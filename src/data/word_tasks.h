@@ -9,7 +9,7 @@
 
 namespace gpt {
 
-// The options that are the same for all tasks that count words for one tokenizer.
+// Options that all tasks share when they count words for the same tokenizer.
 struct WordTaskOptions {
   std::vector<std::string> files;  // input files: see find_text_files
   std::string field = "text";      // name of the JSON Lines field that holds the text

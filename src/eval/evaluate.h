@@ -23,10 +23,10 @@ struct EvalOptions {
   int64_t batch_size = 0;    // windows computed at a time; 0: chosen for speed. Affects rounding only.
   DType dtype = DType::f32;  // dtype of the weights in matmuls
   std::shared_ptr<const Adapter> adapter = nullptr;
-  // The ranks that share the windows. All ranks must pass the same text, and all get the result of a single
-  // process.
+  // The ranks that share the windows. All ranks must pass the same text. The result on every rank equals that
+  // of a single process.
   Communicator* processes = &single_process();
-  // Called before each batch. The ranks agree on the returned value, and true stops the evaluation.
+  // Called before each batch. Must return the same value on all ranks; true stops the evaluation.
   std::function<bool()> stop = [] { return false; };
   std::function<void()> idle = {};  // called in a round in which this rank has no batch
 };

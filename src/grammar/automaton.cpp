@@ -224,7 +224,7 @@ void rank_rules(Automaton& a) {
 }  // namespace
 
 std::vector<uint32_t> cheapest_ends(const Automaton& a, std::span<const WeightedEdge> edges) {
-  struct Use {  // edge from `from` into a state; for a call, `other` is the second state that must be settled
+  struct Use {  // an incoming edge of a state; a call also depends on state `other`
     int32_t from, other;
     uint32_t cost;
   };

@@ -31,8 +31,7 @@ struct Automaton {
     int32_t target;
   };
   struct State {
-    int32_t bytes_begin = 0, bytes_end = 0;  // index range in byte_edges; these edges are sorted and do not
-                                             // overlap
+    int32_t bytes_begin = 0, bytes_end = 0;  // index range in byte_edges; sorted, no overlaps
     int32_t calls_begin = 0, calls_end = 0;  // index range in call_edges; these edges call different rules
     bool final = false;                      // true if the rule may end in this state
   };

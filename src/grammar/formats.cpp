@@ -106,8 +106,8 @@ string hostname() {  // RFC 1123, section 2.1, with the lengths of RFC 1035
   return fmt::format("{0}(\\.{0})*", kLabel);
 }
 
-// The maximum lengths in a Mailbox of RFC 5321, from section 4.5.3.1. The RFC limits a path, including two
-// angle brackets, to 256 characters.
+// Maximum lengths in an email address (Mailbox in RFC 5321, section 4.5.3.1). The RFC limits a path,
+// including two angle brackets, to 256 characters.
 constexpr int64_t kLongestLocal = 64, kLongestMail = 254;
 string local_part() {
   const string atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";

@@ -17,9 +17,8 @@ class Grammar {
   explicit Grammar(Automaton automaton);
 
   const Automaton& automaton() const { return automaton_; }
-  const std::vector<uint32_t>& byte_ends() const {
-    return byte_ends_;
-  }  // minimum number of bytes from each state to the end of its rule
+  // Returns the minimum number of bytes from each state to the end of its rule.
+  const std::vector<uint32_t>& byte_ends() const { return byte_ends_; }
 
   // matches() returns true if the grammar accepts the text. begins() returns true if the text is a prefix of
   // a string that the grammar accepts.

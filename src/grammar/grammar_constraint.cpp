@@ -71,8 +71,8 @@ const std::vector<TokenLayer>& GrammarConstraint::layers_of(Stacks::Position pos
   if (const auto known = layers_.find(position); known != layers_.end()) return known->second;
   LayerBuilder layers(masks_->vocabulary().size());
   const auto shown = stacks_->items(position);
-  const std::vector<Stacks::Item> items(shown.begin(), shown.end());  // copied because later steps reallocate
-                                                                      // the items
+  const std::vector<Stacks::Item> items(shown.begin(), shown.end());  // copied because steps reallocate the
+                                                                      // items
   for (const Stacks::Item& item : items)
     add_layers(item, layers);
   if (layer_bytes_ > kLayersMemory) forget_layers();

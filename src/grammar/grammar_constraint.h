@@ -48,8 +48,7 @@ class GrammarConstraint final : public Constraint {
 
   std::shared_ptr<TokenMasks> masks_;
   std::unique_ptr<Stacks> stacks_;
-  std::vector<Stacks::Position> history_;                                 // positions after the most recent
-                                                                          // positions after recent tokens
+  std::vector<Stacks::Position> history_;                                 // positions after recent tokens
   std::unordered_map<Stacks::Position, std::vector<TokenLayer>> layers_;  // allowed tokens, by position
   size_t layer_bytes_ = 0;
   std::vector<Stacks::Position> path_;

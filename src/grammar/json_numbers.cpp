@@ -106,7 +106,7 @@ class Magnitudes {
                      });
   }
 
-  // Matches at least one digit after the last digit of each limit that the number equals so far.
+  // Matches at least one more digit after all digits of the limits have been used.
   Expr last_digits(bool at_low, bool at_high) {
     const bool with_equal = (!at_low || range_.with_low) && (!at_high || range_.with_high);
     if (at_high) return with_equal ? digits('0', 1) : rules_.never();
@@ -121,8 +121,8 @@ class Magnitudes {
   size_t length_ = 0;
 };
 
-constexpr int kLeastExponent = -323, kMostExponent = 307;  // a double can have these exponents with any
-                                                           // mantissa digits
+// A double can have these exponents with any mantissa digits.
+constexpr int kLeastExponent = -323, kMostExponent = 307;
 
 // A number above 0, written as d.ddd * 10^exponent.
 struct Scientific {
@@ -264,7 +264,7 @@ Expr numbers_between(Rules& rules, const NumberRange& range, bool integers) {
 }
 
 Expr multiples_of(Rules& rules, int64_t n) {
-  // rests[r] matches the remaining digits after digits with the remainder r.
+  // rests[r] matches the rest of a number if the digits so far leave the remainder r.
   std::vector<RuleId> rests;
   for (int64_t r = 0; r < n; ++r)
     rests.push_back(rules.declare("multiple"));

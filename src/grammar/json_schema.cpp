@@ -150,7 +150,7 @@ class SchemaCompiler {
   }
 
   // OpenAPI's discriminator names a property that all options of oneOf have. pydantic omits the property from
-  // `required` if the property has a default.
+  // `required` if the property has a default, so this function makes the property required.
   void require_discriminator(const SchemaAt& s, std::vector<SchemaAt>& options) {
     const Json name = s.value->value("discriminator", Json::object()).value("propertyName", Json());
     if (!name.is_string()) return;
@@ -224,8 +224,7 @@ class SchemaCompiler {
       refuse(s, keyword, "expected a finite number");
     const std::string text = number_text(*found);
     const Decimal limit = parse_decimal(text, "JSON schema: " + pointer_to(s.pointer, keyword));
-    // Above 2^53, the nearest double may be a different integer. Integers with few digits are represented
-    // exactly.
+    // Above 2^53, the nearest double may be a different integer, unless the integer has few digits.
     constexpr double kExact = 9007199254740992;
     constexpr ptrdiff_t kShort = 15;
     if (found->is_number_float() && std::abs(found->get<double>()) >= kExact &&
@@ -296,7 +295,7 @@ class SchemaCompiler {
 
   // -------------------------------------------------------------------------------------------------
 
-  // Returns the integer range of a `format`, as in OpenAPI. For numbers, other formats are only annotations.
+  // Returns the integer range of an OpenAPI `format`. Other formats are only annotations for numbers.
   static std::optional<NumberRange> format_range(const SchemaAt& s) {
     const auto name = s.value->find("format");
     if (name == s.value->end() || !name->is_string()) return std::nullopt;
@@ -344,8 +343,7 @@ class SchemaCompiler {
         {rules_.text("["), max == 0 ? none : rules_.choice({some, none}), rules_.text("]")});
   }
 
-  // Returns the possible items of an array with uniqueItems. Throws Error unless the schema lists these
-  // items.
+  // Returns the possible items of an array with uniqueItems. Throws Error unless the schema lists them.
   std::vector<Json> listed_items(const SchemaAt& s) const {
     std::vector<Json> found;
     const SchemaAt items =
@@ -364,8 +362,7 @@ class SchemaCompiler {
     return found;
   }
 
-  // Matches arrays of listed values without duplicates. A state of the graph is the set of values that are
-  // already in the array.
+  // Matches arrays of listed values without duplicates. A state of the graph is the set of values so far.
   Expr unique_items(const SchemaAt& s, int64_t min, int64_t max) {
     constexpr size_t kMostSets = 2048;
     const std::vector<Json> values = listed_items(s);
@@ -435,8 +432,7 @@ class SchemaCompiler {
     return rules_.sequence({rules_.text(Json(key).dump()), json_.colon(), value});
   }
 
-  // The keys that propertyNames allows. These are all keys, a list of names, or the strings that an automaton
-  // accepts.
+  // The keys that propertyNames allows: all keys, a list of names, or the strings that an automaton accepts.
   struct PropertyNames {
     std::optional<std::vector<std::string>> listed = {};
     std::optional<CharacterAutomaton> shape = {};
@@ -543,8 +539,8 @@ class SchemaCompiler {
       parts.push_back(behind_comma(i));
     parts.push_back(more);
     Expr rest = rules_.sequence(parts);
-    std::vector<Expr> options;  // one option for each property that can be first, from the last property to
-                                // the first
+    // One option for each property that can be first, from the last property to the first.
+    std::vector<Expr> options;
     if (first_required == n) {
       options.push_back(rules_.nothing());
       if (others) options.push_back(rules_.sequence({other, more}));

@@ -64,7 +64,7 @@ CharacterAutomaton parts_automaton(const Format& format, const Limits& limits, c
 
 // Returns an automaton for the strings of a format with min to max characters. Used if an automaton that
 // counts all characters would have too many states. The part before an IP address has at most kBefore
-// characters. Every address counts as the longest address.
+// characters. Every address is counted with the length of the longest address.
 CharacterAutomaton hosts_automaton(const Format::Hosts& hosts, int64_t min, int64_t max, const Limits& limits,
                                    const std::string& what) {
   constexpr int64_t kBefore = 256, kShortest = 6;  // kShortest is the length of "//[::]"

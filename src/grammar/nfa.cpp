@@ -168,8 +168,8 @@ bool has_empty_text(std::span<const Rules::GraphEdge> edges, const RuleFacts& kn
   return reached.contains(Rules::kGraphEnd);
 }
 
-// Computes the properties of an expression from those of its parts, which have smaller indices, and of rules
-// so far.
+// Computes the properties of an expression. The parts of the expression have smaller indices, so their
+// properties are already known. `known.rules` contains the results of the previous iteration.
 ExprFacts facts_of(const Rules& rules, const Rules::Node& n, const RuleFacts& known) {
   const auto of = [&](Expr e) -> const ExprFacts& { return known.expressions[static_cast<size_t>(e)]; };
   int64_t longest = 0, size = 1;

@@ -287,7 +287,8 @@ class SchemaDocument::Merger {
                               "': write them as one");
   }
 
-  // The `additionalProperties` of one schema does not apply to properties that only another schema lists.
+  // Throws Error if one schema has `additionalProperties` and the other schema lists further properties,
+  // because the keyword does not apply to these properties.
   void check_properties(const Json& s) const {
     for (const auto& [a, b] : {std::pair(&merged_, &s), std::pair(&s, &merged_)}) {
       if (!a->contains("additionalProperties") || !b->contains("properties")) continue;

@@ -18,8 +18,8 @@ int64_t tokens_for(uint32_t bytes, size_t longest) {
 
 }  // namespace
 
-// Searches breadth-first through the positions after 1, 2, ... tokens, until the output may end at a
-// position. Drops positions that cannot lead to fewer tokens than a known output has.
+// Breadth-first search over the positions after one token, two tokens, and so on, until the output may end at
+// a position. Positions that cannot lead to a shorter output than the known one are dropped.
 int64_t shortest_answer(const Grammar& grammar, const Vocabulary& vocabulary,
                         const std::vector<uint32_t>& token_ends) {
   Stacks bytes(grammar.automaton(), grammar.byte_ends());

@@ -41,7 +41,7 @@ class Stacks {
   // Returns a position in the middle of a rule. Only the byte edges of `state` are followed, and the text
   // ends at the end of the rule.
   Position within(int32_t state);
-  Position after(Context context);  // position after a rule with this context has ended
+  Position after(Context context);  // position after the end of a rule with this context
   // Returns the position after reading `byte`. Throws Error if that position has more than 4096 items.
   Position step(Position position, uint8_t byte) {
     const int32_t table = positions_[static_cast<size_t>(position)].table;

@@ -11,8 +11,8 @@ namespace gpt::grammar {
 struct TokenLayer {
   uint32_t distance;
   std::vector<int32_t> ids;
-  std::vector<uint64_t> words;  // bit mask, if there are many tokens; the layer contains the tokens in `ids`
-                                // and in `words`
+  // A bit mask of tokens, used if there are many. The layer contains the tokens in `ids` and in `words`.
+  std::vector<uint64_t> words;
 };
 
 inline void set_bit(std::span<uint64_t> words, int32_t id) {

@@ -28,10 +28,10 @@ class Vocabulary {
   // subtree of node n consists of the nodes n to nodes[n].end - 1.
   struct Node {
     int32_t end;
-    int32_t ids_begin;  // index in ids() of the first token that ends at this node; the tokens of the next
-                        // node follow
-    uint16_t depth;     // length of the prefix in bytes
-    uint8_t byte;       // last byte of the prefix
+    // Index in ids() of the first token that ends at this node. The range ends at ids_begin of the next node.
+    int32_t ids_begin;
+    uint16_t depth;  // length of the prefix in bytes
+    uint8_t byte;    // last byte of the prefix
   };
   std::span<const Node> nodes() const { return std::span(nodes_).first(nodes_.size() - 1); }
   std::span<const int32_t> ids_at(int32_t node) const {

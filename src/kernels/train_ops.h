@@ -47,9 +47,8 @@ struct AdamWRange {
   AdamWRule rule;
 };
 
-// AdamW (Loshchilov & Hutter 2019, Algorithm 2, with PyTorch's placement of eps). lr is the lr_scale of the
-// range times the lr of the step, grad_scale is the grad_scale of the step, and t is the number of updates
-// including this one:
+// AdamW (Loshchilov & Hutter 2019, Algorithm 2, with PyTorch's placement of eps). In the formulas, lr is the
+// lr of the step times the lr_scale of the range, and t is the number of updates including this one:
 //   g = grad_scale * grad; p -= lr wd p; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
 //   p -= lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps)
 // The op does nothing if grad_scale is 0.

@@ -21,12 +21,12 @@ struct LowRank {
 
 // A low-rank adapter (LoRA, Hu et al. 2021). For some weight matrices W [out,in] of a model's layers, it
 // contains matrices A and B, so that y = x W^T + scale (x A^T) B^T. The adapter has its own parameter table.
-// To train an adapter, create a Model with the adapter's parameters after its own parameters, and freeze its
-// own parameters. Adapter parameters are fp32, or fp64 if the activations are fp64.
+// To train an adapter, create a Model whose parameter table ends with the adapter's parameters, and freeze
+// all other parameters. Adapter parameters are fp32, or fp64 if the activations are fp64.
 struct Adapter {
-  // Creates an adapter without an effect: B is zero, and A is initialized as in PEFT and torch.nn.Linear.
-  // dropout: dropout probability for the input of A in training. Throws invalid_argument if a rank is out of
-  // range.
+  // Creates an adapter that has no effect yet, because B is zero. A is initialized as in PEFT and
+  // torch.nn.Linear. dropout: dropout probability for the input of A in training. Throws invalid_argument if
+  // a rank is out of range.
   Adapter(const ParamTable& model, std::vector<LowRank> products, double dropout = 0);
 
   // Returns the low-rank matrices of a model parameter, or null if it has none.
@@ -43,10 +43,10 @@ struct Adapter {
   int64_t rank = 0;               // largest rank of all products
   double dropout;
   ParamTable table;
-  std::vector<TensorView> weights;  // by id in `table`; set by the owner of the memory
+  std::vector<TensorView> weights;  // indexed by id in `table`; set by the owner of the memory
 
  private:
-  std::vector<int> by_weight_;  // index in `products` by id in the model's table; -1: none
+  std::vector<int> by_weight_;  // maps ids of the model's table to indices in `products`; -1: none
   std::vector<Buffer> memory_;
 };
 
@@ -55,9 +55,9 @@ struct WeightedAdapter {
   std::shared_ptr<const Adapter> adapter;
   double weight = 1;
 };
-// Returns one adapter that is equivalent to the weighted sum of several adapters. Its A matrices are stacked
-// by rows, and its B matrices by columns. Throws Error if the adapters group the matrices of the model
-// differently.
+// Returns one adapter that is equivalent to the weighted sum of several adapters. The result stacks the A
+// matrices by rows and the B matrices by columns. Throws Error if the adapters group the matrices of the
+// model differently.
 std::shared_ptr<const Adapter> sum_of_adapters(const ParamTable& model,
                                                std::span<const WeightedAdapter> adapters,
                                                Device* device = nullptr);

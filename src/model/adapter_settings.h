@@ -21,12 +21,13 @@ struct AdapterSettings {
   double alpha = 8;
   bool rslora = false;
   double dropout = 0;  // dropout probability for the input of A in training
-  // Target matrices. "all-linear" selects all matrices of the layers. Other values are names of modules, in
-  // full or from any component on. They follow the original program of the model family ("c_attn",
-  // "mlp.c_proj") or gpt.cpp ("attn.q", "mlp.fc").
+  // Target matrices. "all-linear" selects all weight matrices of the layers. Other values are full module
+  // names or trailing parts of them. Module names are those of the model's original program ("c_attn",
+  // "mlp.c_proj") or of gpt.cpp ("attn.q", "mlp.fc").
   std::vector<std::string> targets = {"all-linear"};
   std::vector<int64_t> layers = {};  // layer indices; empty: all layers
-  // Ranks and alphas for modules with these names. If several names match a module, the longest name applies.
+  // Rank and alpha of specific modules, by module name. If several names match a module, the longest name
+  // applies.
   std::map<std::string, int64_t> rank_pattern = {};
   std::map<std::string, double> alpha_pattern = {};
 };
@@ -40,10 +41,10 @@ struct AdapterModule {
 // Returns the modules that can have an adapter, in the order of the parameter table.
 std::vector<AdapterModule> adapter_modules(const ModelConfig& config, const ParamTable& table,
                                            const Naming& naming);
-// Returns the naming that adapters of a model use: the tensor names of transformers for this model.
+// Returns the tensor names that adapters of a model use, which are the names in transformers.
 const Naming& adapter_naming(const ModelConfig& config);
 
-// The rank and alpha of one module, including rank_pattern and alpha_pattern.
+// The rank and alpha of one module, after applying rank_pattern and alpha_pattern.
 struct AdapterSize {
   int64_t rank;
   double alpha;
@@ -59,9 +60,9 @@ bool is_module_named(std::string_view module, std::string_view name);
 // model's files.
 Adapter make_adapter(const ModelConfig& config, const ParamTable& table, const AdapterSettings& settings);
 
-// A frozen base model with a trainable adapter. The base model must outlive this object. Its weights are not
-// copied, so they can stay memory-mapped in the dtype of the file (load the base model with dtype
-// std::nullopt).
+// A frozen base model with a trainable adapter. The base model must outlive this object. The weights of the
+// base model are not copied, so they can stay memory-mapped in the dtype of the file (load the base model
+// with dtype std::nullopt).
 //
 //   AdaptedModel m(loaded.model(), config, settings, objective.parameters(config));
 //   init_params(m.model.table, m.weights, seed);            // or m.load(...)
@@ -69,8 +70,9 @@ Adapter make_adapter(const ModelConfig& config, const ParamTable& table, const A
 //                  {..., .graph = {.dtype = DType::bf16, .objective = ..., .adapter = &m.adapter,
 //                                  .packs_per_use = true}});
 struct AdaptedModel {
-  // more: parameters of an objective. They are trained too, and their ids are between those of the model and
-  // those of the adapter. config: config of the base model with the dropout for this training.
+  // more: parameters of an objective. These parameters are trained too, and their ids are between those of
+  // the model and those of the adapter. config: the config of the base model, with the dropout to use in
+  // training.
   AdaptedModel(const Model& base, const ModelConfig& config, Adapter adapter,
                std::vector<ParamSpec> more = {}, Device* device = nullptr, DType dtype = DType::f32);
   AdaptedModel(const Model& base, const ModelConfig& config, const AdapterSettings& settings,

@@ -9,13 +9,13 @@
 namespace gpt {
 
 // Manages the pages of a paged KV cache, but not the cached values. (The code calls a cache page a block.)
-// The pool has a fixed number of pages of kTokens tokens. It records the holders and the tokens of each page.
-// Any number of holders can share a page.
+// The pool has a fixed number of pages of kTokens tokens. The pool records the holders and the tokens of each
+// page. Any number of holders can share a page.
 //
-// A page contains the results for up to kTokens consecutive tokens of a sequence. They depend on these tokens
-// and on all earlier tokens of the sequence. The previous page, called the parent, represents all earlier
-// tokens. Every page has a serial number that is never reused, so the parent's serial number identifies the
-// earlier tokens exactly. Lookups never rely on a hash alone.
+// A page contains the results for up to kTokens consecutive tokens of a sequence. The results depend on these
+// tokens and on all earlier tokens of the sequence. The previous page, called the parent, represents all
+// earlier tokens. Every page has a serial number that is never reused, so the parent's serial number
+// identifies the earlier tokens exactly. Lookups never rely on a hash alone.
 //
 // A page without holders keeps its content for later reuse until its memory is needed. Pages are reclaimed in
 // the order of their release.
@@ -40,7 +40,7 @@ class BlockPool {
   // Records the next token of a page. The page must have exactly one holder and must not be full.
   void append(int32_t block, int32_t token);
   // Removes all tokens of a page except the first n > 0. The page must have exactly one holder. If tokens are
-  // removed, the page gets a new serial number, because later pages no longer follow its content.
+  // removed, the page gets a new serial number, so that later pages no longer count as its successors.
   void truncate(int32_t block, int64_t n);
   // Records the first n tokens of page `from` in the empty page `to`.
   void append_from(int32_t from, int32_t to, int64_t n);
@@ -54,7 +54,8 @@ class BlockPool {
   int64_t filled(int32_t block) const { return at(block).filled; }
   int32_t holders(int32_t block) const { return at(block).holders; }
 
-  // The page after a parent with the longest common prefix with some tokens, and the length of this prefix.
+  // The result of a lookup: the page whose tokens share the longest prefix with the given tokens, and the
+  // length of this prefix.
   struct Match {
     int32_t block = kNone;
     int64_t tokens = 0;
@@ -77,11 +78,12 @@ class BlockPool {
   void enqueue(int32_t block);
   void dequeue(int32_t block);
 
-  Buffer memory_;  // page records; zero, and without physical memory until they are used
+  Buffer memory_;  // page records; physical memory is allocated on first use
   int64_t size_ = 0;
-  int64_t used_ = 0;  // number of pages that were used at least once; these come first
-  // Hash table of pages with content, by (parent, first token). Few pages have both in common. The first
-  // token is sufficient as a key, so that a lookup can match a part of a page.
+  int64_t used_ = 0;  // number of pages that were used at least once; these pages come first
+  // Hash table of pages with content, by (parent, first token). Few pages have the same parent and the same
+  // first token. The key contains only the first token, so that a lookup also finds pages that match only
+  // partially.
   std::vector<int32_t> buckets_;
   int32_t oldest_ = kNone, newest_ = kNone;
   int64_t queued_ = 0;

@@ -18,8 +18,8 @@
 namespace gpt {
 namespace {
 
-// Upper bounds for the dimensions. They are far above any real model, but low enough that products of
-// dimensions do not overflow int64.
+// Upper bounds for the dimensions of a model. The bounds are far above any real model, but low enough that
+// products of dimensions do not overflow int64.
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
 constexpr int64_t kMaxLayers = 10000;
 
@@ -88,7 +88,7 @@ void check_rope(const RopeConfig& c) {
 using nlohmann::json;
 
 // Reads the ids of special tokens from a JSON object. An id beyond the vocabulary can never occur. In files
-// of other programs, such ids are common and are ignored. In files of gpt.cpp, they are an error.
+// of other programs, such ids are common and are ignored. In files of gpt.cpp, such ids are an error.
 void read_token_ids(const json& object, bool is_foreign, ModelConfig& c) {
   const auto add = [&](const json& v, const char* key, std::vector<int64_t>& ids) {
     int64_t value = -1;
@@ -127,7 +127,8 @@ const Family& family_of(const json& object, const std::string& what) {
                    fmt::join(transformed(families(), &Family::name), ", "));
 }
 
-// Returns true for the keys that export_config writes in addition to the model keys, and for notes.
+// Returns true for the keys that export_config writes in addition to the model keys. Also returns true for
+// notes, whose keys start with an underscore.
 bool ignorable(const std::string& key) {
   constexpr std::string_view kKeys[] = {"architectures",        "dtype",       "torch_dtype",
                                         "transformers_version", "use_cache",   "pad_token_id",
@@ -135,8 +136,8 @@ bool ignorable(const std::string& key) {
   return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys) || key.starts_with('_');
 }
 
-// Reads the config of a gpt.cpp family. The object contains keys of gpt.cpp or of the family's original
-// write-up, which override the defaults of the family.
+// Reads the config of a gpt.cpp family. Keys in the JSON object override the defaults of the family. They
+// have the names of gpt.cpp or of the family's original write-up.
 ModelConfig own_config(const Family& family, const json& object) {
   json mine = json::object();
   for (const auto& [key, value] : object.items()) {

@@ -22,7 +22,7 @@ struct ModelConfig {
   int64_t n_ctx = 1024;
   int64_t n_layer = 12;
   int64_t n_head = 12;
-  int64_t n_kv_head = 0;  // 0: n_head
+  int64_t n_kv_head = 0;  // 0: same as n_head
   int64_t n_embd = 768;
   int64_t head_dim = 0;  // 0: n_embd / n_head
   int64_t d_ff = 0;      // 0: 4 * n_embd

@@ -16,8 +16,8 @@ bool is_name_of(const ConfigKey& key, const std::string& name) {
   return name == key.theirs || (key.other_name != nullptr && name == key.other_name);
 }
 
-// Returns all keys with this name in the first family that has the name. The name "attention_bias" belongs to
-// two keys.
+// Returns the config keys with a given name, from the first family that uses the name. One name can belong to
+// several keys: "attention_bias" sets two fields.
 std::vector<ConfigKey> keys_named(const std::string& name) {
   std::vector<ConfigKey> found;
   const auto add = [&](std::span<const ConfigKey> keys) {
@@ -96,7 +96,7 @@ std::string config_key_of(const std::string& theirs) {
 
 json translate_aliases(const json& object) {
   json out = json::object();
-  for (const auto& item : object.items()) {  // clang 14 lets no lambda capture structured bindings
+  for (const auto& item : object.items()) {  // clang 14 does not allow lambdas to capture structured bindings
     const std::string& name = item.key();
     const json& value = item.value();
     const std::vector<ConfigKey> keys = keys_named(name);

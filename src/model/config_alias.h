@@ -15,8 +15,8 @@ nlohmann::json translate_aliases(const nlohmann::json& object);
 std::string config_key_of(const std::string& theirs);
 
 // Throws invalid_argument if a config has no "model_type" but uses key names of another project. Such a file
-// does not specify the norms, biases and other options of that project. The error message names the presets
-// that specify them.
+// does not specify the norms, biases and other options of that project. The error message names presets that
+// specify these options.
 void require_family(const nlohmann::json& object, const std::string& what);
 
 }  // namespace gpt

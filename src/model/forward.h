@@ -8,8 +8,8 @@
 
 namespace gpt {
 
-// The modules of a decoder: embedding, layers and head. They do not contain weights; the ForwardContext
-// provides the weights.
+// The modules of a decoder: embedding, layers and head. The modules do not store weights. The weights are
+// passed in the ForwardContext.
 struct Layers {
   Layers(const ModelConfig& config, const ParamTable& table);
 
@@ -30,7 +30,7 @@ class Activations {
   // Sets the views that layers share. Must be called after Planner::commit.
   void set_shared_views();
 
-  // Returns the first `rows` rows of a layer's activations. If layers share memory, it contains the
+  // Returns the first `rows` rows of a layer's activations. If layers share memory, the memory contains the
   // activations of the layer that ran last.
   BlockActs block(size_t layer, int64_t rows) const;
   // Returns the view that receives the output of the embedding.
@@ -44,19 +44,19 @@ class Activations {
   void plan_blocks(Planner& planner, const std::vector<LayerConfig>& layers, bool each);
   void plan_shared_kv(Planner& planner, const std::vector<LayerConfig>& layers);
 
-  // Input of each layer and output of the last layer, [n_layer + 1]. In inference, one view for all of them.
+  // Input of each layer and output of the last layer, [n_layer + 1]. In inference, all layers share one view.
   std::vector<TensorView> residual_;
-  std::vector<BlockActs> blocks_;       // one per layer, or one per distinct layer config in shared memory
-  std::vector<size_t> block_of_;        // index in blocks_ by layer
-  std::vector<TensorView> shared_qkv_;  // by layer; absent if no later layer reads its keys and values
-  std::vector<size_t> kv_owner_;        // layer that owns the keys and values, by layer
+  std::vector<BlockActs> blocks_;  // one per layer, or one per distinct layer config if layers share memory
+  std::vector<size_t> block_of_;   // index in blocks_ for each layer
+  std::vector<TensorView> shared_qkv_;  // qkv by layer; absent if no later layer reads its keys and values
+  std::vector<size_t> kv_owner_;        // for each layer, the layer that owns its keys and values
   TensorView x0_;                       // output of the embedding, if the residual stream is overwritten
   TensorView attention_out_, mlp_out_;
 };
 
 // Runs all layers. Training, inference and tracing share this forward pass. Returns the input of the output
-// matrix [rows,C], or only its output rows if there are any. Returns an absent view if there are no output
-// rows.
+// matrix, [rows,C]. If batch.output_rows is set, returns only these rows. Returns an absent view if
+// batch.output_rows is an empty list.
 TensorView run_layers(const ForwardContext& pass, const Layers& layers, Activations& acts);
 
 }  // namespace gpt

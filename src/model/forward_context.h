@@ -36,22 +36,22 @@ struct OutputRows {
   std::span<const RowsAdapter> adapters = {};
 };
 
-// The tokens of a forward pass: `rows` rows that contain one sequence after another.
+// The tokens of a forward pass. The batch has `rows` rows and contains one sequence after another.
 struct TokenBatch {
   int64_t rows = 0;
   DeviceSpan<const int32_t> ids;        // [rows]
   DeviceSpan<const int32_t> positions;  // [rows]
   SequenceSpans sequences;
-  const OutputRows* output_rows = nullptr;     // null: all rows
-  std::span<const RowsAdapter> adapters = {};  // disjoint, in ascending order; other rows have no adapter
+  const OutputRows* output_rows = nullptr;     // null: all rows produce output
+  std::span<const RowsAdapter> adapters = {};  // disjoint ranges, ascending; other rows have no adapter
 };
 
 // Receives every intermediate result of a forward pass, in the order of computation.
 class Observer {
  public:
   virtual ~Observer() = default;
-  // Called with an intermediate result of a layer. Layer -1 means a result outside the layers. The memory of
-  // the view is reused, so an observer must copy the values that it keeps.
+  // Called with an intermediate result of a layer. Layer -1 marks results outside the layers, such as the
+  // embedding. The memory of the view is reused, so an observer must copy the values that it keeps.
   virtual void on_tensor(int64_t layer, std::string_view name, const TensorView& view) = 0;
   // Returns a view [seqs,H,T,T] that receives the attention weights of a layer. If the view is absent, the
   // weights are not computed.
@@ -60,13 +60,13 @@ class Observer {
 
 class WeightSource;
 
-// Called in the backward pass for the parameters with ids `first` to `last`. Their gradients are final once
-// the device reaches `event`.
+// Called in the backward pass for the parameters with ids `first` to `last`. The gradients of these
+// parameters are final once the device reaches `event`.
 using GradReadyHook = std::function<void(int first, int last, const DeviceEvent& event)>;
 
-// The weights of a model, and the settings for matmuls that read them.
+// The weights of a model, and settings for the matmuls that use the weights.
 struct WeightViews {
-  std::span<const TensorView> views;  // by parameter id
+  std::span<const TensorView> views;  // indexed by parameter id
   DType compute = DType::f32;         // dtype of matmuls
   WeightCache* packed = nullptr;      // cache of packed matrices
   // True if matrices that are stored in dtype `compute` are used without packing.
@@ -100,7 +100,7 @@ struct ForwardContext {
   const ExecContext& ctx;
   WeightViews weights;
   TokenBatch batch = {};
-  std::span<const RopeTable> rope_tables = {};  // in the order of Layers::ropes
+  std::span<const RopeTable> rope_tables = {};  // one table for each element of Layers::ropes
   AdapterMemory adapter_memory = {};
   CacheRows kv = {};
   bool row_invariant = false;  // true: a row's result is bit-identical regardless of the other rows
@@ -132,8 +132,8 @@ struct ForwardContext {
 struct BackwardContext : ForwardContext {
   explicit BackwardContext(const ForwardContext& forward) : ForwardContext(forward) {}
 
-  std::span<const TensorView> grads = {};          // by parameter id; a frozen parameter has an empty view
-  std::span<const TensorView> adapter_grads = {};  // by id in the table of the trained adapter
+  std::span<const TensorView> grads = {};  // indexed by parameter id; empty view for a frozen parameter
+  std::span<const TensorView> adapter_grads = {};  // indexed by id in the trained adapter's table
   bool accumulate = false;  // true: add to existing gradients (second and later micro-batches)
   const GradReadyHook* ready = nullptr;
 
@@ -145,8 +145,8 @@ struct BackwardContext : ForwardContext {
   }
 };
 
-// The residual stream between layers, which is the sum x + branch. The next norm computes the sum. Without a
-// branch, the stream is x.
+// The residual stream between layers, which is the sum x + branch. The next norm adds up x and branch.
+// Without a branch, the stream is x.
 struct Residual {
   TensorView x, branch = {};
   TensorView middle = {};  // stream after ModelConfig::middle_layer, for the head; absent if there is none

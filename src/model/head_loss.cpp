@@ -5,8 +5,8 @@
 namespace gpt {
 namespace {
 
-// Returns the number of rows per chunk. The memory of a chunk is limited, but a chunk is large enough that
-// the matrix of the head is read only a few times.
+// Returns the number of rows per chunk. The chunk size limits the memory for logits, but is large enough that
+// the head matrix is read only a few times.
 int64_t chunk_rows(const ModelConfig& c, int64_t rows) {
   constexpr int64_t kTargetElements = int64_t{26} << 20;  // 104 MiB of fp32 logits
   const int64_t fitting =
@@ -14,7 +14,7 @@ int64_t chunk_rows(const ModelConfig& c, int64_t rows) {
   return std::min(rows, fitting);
 }
 
-// Returns a view of rows with a different dtype at the same row addresses.
+// Returns a view whose rows have the same addresses as the rows of `wide`, but a different dtype.
 TensorView in_place_of(const TensorView& wide, DType dtype) {
   TensorView v = wide;
   v.dtype = dtype;

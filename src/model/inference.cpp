@@ -167,8 +167,8 @@ int32_t Inference::rope_row(int64_t position) {
   return static_cast<int32_t>(row);
 }
 
-// Within the capacity, a step can append all remaining tokens. Beyond the capacity, it can only fill the
-// current cache page, so that a sequence never holds more than its share of pages.
+// Until the capacity is reached, a step can append all remaining tokens. Beyond the capacity, a step can only
+// fill the current cache page, so that a sequence never holds more than its share of pages.
 int64_t Inference::room(int slot) const {
   const int64_t left = cache_.capacity() - cache_.length(slot);
   if (!options_.slide) return left;

@@ -23,21 +23,23 @@ struct InferenceTypes {
 InferenceTypes inference_types(DType weights);
 
 // Runs a model on sequences that grow token by token, with a KV cache. The logits of a token are
-// bit-identical regardless of how its sequence was split into calls and of other sequences in the same step.
+// bit-identical no matter how its sequence was split into calls and which other sequences are in the same
+// step.
 class Inference {
  public:
   struct Options {
     int slots = 1;             // number of sequences
-    int64_t max_rows = 512;    // maximum tokens of a step; at least `slots`
-    int64_t capacity = 0;      // maximum tokens of a sequence, at most n_ctx (0: n_ctx)
+    int64_t max_rows = 512;    // maximum number of tokens in a step; at least `slots`
+    int64_t capacity = 0;      // maximum number of tokens in a sequence, at most n_ctx (0: n_ctx)
     int64_t cache_tokens = 0;  // size of the KV cache in tokens, for all sequences (0: all slots full)
     bool slide = false;        // beyond the capacity, keep the latest keys (rotary positions only)
     DType dtype = DType::f32;  // dtype of activations; not a quantized dtype
     std::optional<DType> weights = {};  // dtype of matmuls with weights; unset: `dtype`
-    // Reads matrices that are stored in the dtype of matmuls without a packed copy. For matmuls in fp32,
-    // 16-bit matrices are always read without a copy. For matmuls in bf16, packed copies are faster.
+    // If a matrix is stored in the dtype of the matmuls, reads it directly instead of making a packed copy.
+    // For matmuls in fp32, 16-bit matrices are always read directly. For matmuls in bf16, direct reads are
+    // slower than packed copies.
     bool in_place = false;
-    // Dtype of the KV cache: fp32, bf16, fp16, int8 or q4_0. Unset: `dtype`.
+    // Dtype of the KV cache: fp32, bf16, fp16, int8 or q4_0. If unset, `dtype` is used.
     std::optional<DType> kv_dtype = {};
     int64_t adapter_rank = 0;  // largest rank of any adapter; 0: no adapters
     Repack repack = Repack::never;
@@ -70,13 +72,15 @@ class Inference {
   // an argument of `reset`. Throws Error if there are already kMostAdapters adapters.
   int add_adapter(std::shared_ptr<const Adapter> adapter);
   static constexpr int kMostAdapters = (1 << 20) - 1;
-  int adapters() const { return static_cast<int>(adapters_.size()); }  // all adapter numbers are smaller
+  int adapters() const {
+    return static_cast<int>(adapters_.size());
+  }  // exclusive upper bound of adapter numbers
   // Frees an adapter and the cache pages that were computed with it. Slots that use the adapter become empty.
-  // Its number may be assigned to a later adapter.
+  // The number of the adapter may be assigned to a later adapter.
   void free_adapter(int adapter);
   // Empties a slot and sets the adapter of its next sequence (-1: none). Copies of the slot use the same
   // adapter, and `reuse` only finds prefixes that were computed with it. Sequences share cached prefixes only
-  // with sequences of the same salt (less than kSalts; 0: none).
+  // with sequences that have the same salt, which must be less than kSalts (0: no salt).
   static constexpr uint64_t kSalts = uint64_t{1} << 40;
   void reset(int slot, int adapter = -1, uint64_t salt = 0);
   // Removes all tokens of a sequence except the first n, as if they had never been appended. Throws Error if
@@ -115,7 +119,7 @@ class Inference {
   bool repacks_after(int64_t rows) const;
 
   int64_t bytes() const;
-  // Returns the `bytes` of an Inference with these options without allocating its memory.
+  // Returns the number of bytes that an Inference with these options needs, without allocating the memory.
   static int64_t planned_bytes(const ModelConfig& config, Options options, const KernelTable& kernels,
                                int threads);
   const ModelConfig& config() const { return model_.config; }

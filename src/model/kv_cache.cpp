@@ -49,7 +49,7 @@ int64_t layer_bytes(const LayerConfig& layer, int64_t blocks, DType dtype) {
         "found {}; use int8",
         block_size(dtype).elements, layer.head_dim);
   }
-  const int64_t scale_bytes = dtype == DType::i8 ? sizeof(float) : 0;  // for each head
+  const int64_t scale_bytes = dtype == DType::i8 ? sizeof(float) : 0;  // one scale per head
   const int64_t head_bytes = row_bytes(dtype, layer.head_dim) + scale_bytes;
   const Shape shape{2, blocks * kBlock, layer.projected_kv_heads(), head_bytes};
   return checked_size(shape, "key/value cache");
@@ -95,7 +95,7 @@ KvCache::Layout::Layout(const std::vector<LayerConfig>& layers, const Options& o
   for (const int64_t window : distinct) {
     const bool first = classes.empty();
     classes.push_back({.window = first ? o.capacity : window, .spare = first ? 0 : kBlock});
-    // The first and the last page of this range may both be partially used, which takes one extra page.
+    // The tokens may begin and end in the middle of a page, which takes one extra page.
     most.push_back(first ? blocks_of_sequence(o.capacity)
                          : std::min(most.front(), blocks_for(window + kBlock + step) + 1));
     int64_t all = blocks_of_first;
@@ -199,7 +199,7 @@ TensorView KvCache::state(int64_t layer) const {
   return states_[static_cast<size_t>(layer)].slice_rows(0, slots());
 }
 
-// Copies the states of a slot to another slot. Row slots() contains the cleared state.
+// Copies the states of a slot to another slot. The row with index slots() contains the cleared state.
 void KvCache::copy_states(int64_t from, int64_t to) {
   for (const TensorView& state : states_) {
     if (state) copy_elements(state.slice_rows(from, 1), state.slice_rows(to, 1));

@@ -10,8 +10,8 @@
 namespace gpt {
 
 // A paged KV cache for a fixed number of sequences, called slots. The memory is divided into cache pages of
-// kBlock tokens. (The code calls a cache page a block.) A slot takes pages from a pool as it grows. Its page
-// table maps tokens to pages.
+// kBlock tokens. (The code calls a cache page a block.) A slot takes pages from a pool as it grows. The page
+// table of a slot maps tokens to pages.
 //
 // Slots can share pages. Copying a slot takes no memory, and a new sequence can start with the pages of an
 // earlier sequence with the same prefix (`reuse`). A shared page is copied before a slot writes to it. Pages
@@ -70,8 +70,8 @@ class KvCache {
   // Returns true if every class still holds the tokens that token n sees. For models with states, n must also
   // be 0 or the length of the sequence.
   bool can_truncate(int slot, int64_t n) const;
-  // Empties a slot. Sequences share pages only if they have the same `root`. The root represents everything
-  // besides the tokens that keys and values depend on, such as the adapter.
+  // Empties a slot. Sequences share pages only if they have the same `root`. Keys and values depend on the
+  // tokens and on other properties, such as the adapter. The root represents these other properties.
   void reset(int slot, uint64_t root = BlockPool::kRoot);
   // Makes pages unavailable for reuse if they were computed under one of the roots `first` to `last`. No slot
   // may use such a root.
@@ -95,7 +95,7 @@ class KvCache {
   // layer.
   TensorView keys(int64_t layer) const { return keys_[static_cast<size_t>(layer)]; }
   TensorView values(int64_t layer) const { return values_[static_cast<size_t>(layer)]; }
-  // The scales of keys and values, [rows,Hkv]. Absent unless the cache is int8.
+  // The scales of keys and values, [rows,Hkv]. Absent unless the dtype of the cache is int8.
   TensorView key_scales(int64_t layer) const { return key_scales_[static_cast<size_t>(layer)]; }
   TensorView value_scales(int64_t layer) const { return value_scales_[static_cast<size_t>(layer)]; }
 
@@ -117,7 +117,7 @@ class KvCache {
 
  private:
   struct WindowClass {
-    int64_t window = 0;  // number of tokens that a token sees
+    int64_t window = 0;  // window size: number of tokens that a token sees
     int64_t spare = 0;   // number of earlier tokens to keep, so that a slot can be truncated
     BlockPool pool = {};
     std::vector<size_t> layers = {};
@@ -132,7 +132,7 @@ class KvCache {
   struct Slot {
     int64_t length = 0;
     uint64_t root = BlockPool::kRoot;
-    std::vector<Table> tables;  // by class
+    std::vector<Table> tables;  // one table per window class
   };
   struct Layout;
 
@@ -155,7 +155,8 @@ class KvCache {
   std::vector<size_t> class_of_;  // class of each layer
   Buffer buffer_;
   std::vector<TensorView> keys_, values_, key_scales_, value_scales_;
-  // States by layer, [slots + 1,slot_state]. The last row stays zero. Empty if no layer has a state.
+  // The state of each layer, [slots + 1,slot_state]. The last row is always zero. The vector is empty if no
+  // layer has a state.
   std::vector<TensorView> states_;
   std::vector<Slot> slots_;
 };

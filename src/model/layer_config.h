@@ -81,7 +81,7 @@ struct LayerConfig {
   bool owns_kv() const { return kv_layer < 0; }
   int64_t q_dim() const { return n_head * head_dim; }
   int64_t kv_dim() const { return n_kv_head * head_dim; }
-  // Numbers of key/value heads and columns that the layer projects itself.
+  // Numbers of key/value heads and of columns in the layer's own projections.
   int64_t projected_kv_heads() const { return owns_kv() ? n_kv_head : 0; }
   int64_t qk_dim() const { return q_dim() + projected_kv_heads() * head_dim; }
   int64_t qkv_dim() const { return qk_dim() + projected_kv_heads() * head_dim; }

@@ -31,8 +31,8 @@ struct FlopCounts {
   double total() const { return attention + scores + mlp + norms + head; }
 };
 
-// Numbers that follow from the config of a model. Computing them allocates no memory of the size of the
-// model.
+// Parameter counts, operation counts and memory sizes of a model. They are computed from the config alone,
+// without allocating memory for the model.
 struct ModelCounts {
   explicit ModelCounts(const ModelConfig& config);  // requires a completed config
 
@@ -43,8 +43,7 @@ struct ModelCounts {
   int64_t per_layer = 0;
   int64_t layers = 0;         // parameters of all layers
   int64_t rule_of_thumb = 0;  // 12 L C^2, the usual estimate of the parameters in all layers
-  // Parameters of tables that are only looked up and not multiplied: positions, and an untied token
-  // embedding.
+  // Parameters of lookup tables that matmuls do not read: positions, and an untied token embedding.
   int64_t lookup_only = 0;
 
   // Returns the floating-point operations per token at context length T: 2 (N - N_lookup) + 4 L H D T for a
@@ -52,15 +51,15 @@ struct ModelCounts {
   // nanochat). T is limited to the sliding window.
   double forward_flops(int64_t n_tokens) const;
   double training_flops(int64_t n_tokens) const { return 3 * forward_flops(n_tokens); }
-  // Returns the operations for decoding one token after `cached` other tokens. The token attends to them and
-  // to itself.
+  // Returns the operations for decoding one token after `cached` other tokens. The token attends to all
+  // cached tokens and to itself.
   double decode_flops(int64_t cached) const { return forward_flops(cached + 1); }
   // Returns the operations for matmuls of queries with keys and of attention weights with values.
   double score_flops(int64_t n_tokens) const;
-  // Returns the components of forward_flops.
+  // Returns forward_flops, split by component.
   FlopCounts flop_parts(int64_t n_tokens) const;
 
-  // Returns the size of a token in the KV cache in bytes.
+  // Returns the number of bytes per token in the KV cache.
   int64_t cache_bytes_per_token(int64_t element_bytes) const;
   // Returns the size in bytes of the activations of a training step with this dtype, as computed by the
   // planner. recompute: keep only the inputs of layers.

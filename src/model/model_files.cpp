@@ -154,7 +154,8 @@ void copy_numbers(const TensorView& weight, const TensorView& numbers) {
   convert_matrix(matrix, numbers);
 }
 
-// Returns the name of the place that specifies the tensor shapes of a source, for error messages.
+// Returns where a source specifies its tensor shapes, for error messages: "metadata" or the name of the
+// config file.
 std::string described_in(const ModelSource& source) {
   return source.config_path == source.path ? "metadata" : fs::path(source.config_path).filename().string();
 }
@@ -204,7 +205,8 @@ LoadedModel::LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixO
     : source_(std::make_unique<ModelSource>(std::move(source))),
       device_(device != nullptr && device->is_host() ? nullptr : device) {
   const ModelSource& s = *source_;
-  // Checked before any allocation that grows with n_layer. Every layer has at least six tensors in the file.
+  // Check n_layer before any allocation that grows with n_layer. Every layer has at least six tensors in the
+  // file.
   const auto n_tensors = static_cast<int64_t>(s.tensors->tensors().size());
   if (s.config.n_layer > n_tensors) {
     fail("{}: n_layer = {} does not fit the {} tensors of the file", s.config_path, s.config.n_layer,
@@ -228,7 +230,7 @@ LoadedModel::LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixO
 
 void LoadedModel::map_to_device() {
   for (TensorView& view : model_->weights) {
-    if (view.device == device_) continue;  // was already converted to device memory
+    if (view.device == device_) continue;  // already in device memory, because it was converted
     const std::span<const std::byte> bytes(view.as<const std::byte>(), extent(view));
     view.data = device_->map(bytes);
     view.device = device_;

@@ -18,13 +18,14 @@ struct TensorInfo;
 
 // How to load matrices that a file stores as [in,out], as in GPT-2.
 enum class MatrixOrder : uint8_t {
-  rows,  // copy them in the order [out,in] of all other matrices
-  // Use them without a copy (TensorView::transposed). Only matmuls support this order, so it is for Inference
-  // only.
+  rows,  // copy the matrix to [out,in], the order of all other matrices
+  // Use the matrix without a copy (TensorView::transposed). Only matmuls support this order, so only
+  // Inference can use it.
   as_stored,
 };
 
-// Properties of a model that a file with only tensors does not specify. 0 and empty: not given.
+// Properties of a model that a file with only tensors does not specify. 0 and an empty string mean "not
+// given".
 struct ShapeHints {
   int64_t n_head = 0;
   std::string act;
@@ -32,11 +33,11 @@ struct ShapeHints {
 
 // A model that was loaded from disk. A weight is read directly from the memory-mapped file if it has the
 // requested dtype or is quantized, and if it is aligned and in the requested order. All other weights are
-// converted copies.
+// copied and converted.
 class LoadedModel {
  public:
-  // path: a model folder (config.json next to safetensors files), a run folder of `gpt train` (its best/ or
-  // last/), a .safetensors file with a config.json next to it, a .gguf file, or any other file that
+  // path: a model folder (config.json next to safetensors files), a run folder of `gpt train` (reads its
+  // best/ or last/), a .safetensors file with a config.json next to it, a .gguf file, or any other file that
   // open_model_source reads. dtype: the dtype of all weights, which are converted if necessary. With fp32,
   // quantized matrices stay quantized. If dtype is unset, matrices keep the dtype of the file, and vectors
   // are fp32. hints: must agree with the files. device: the device whose memory holds the weights; null: host
@@ -65,13 +66,13 @@ class LoadedModel {
   // support MatrixOrder::as_stored. Returns the number of target matrices that were quantized.
   int64_t merge(const Adapter& adapter);
 
-  // Replaces each weight by its mean over this model and the others (Izmailov et al. 2018). The mean is
-  // computed in double and rounded once to fp32. Does not support MatrixOrder::as_stored. Throws Error naming
-  // a model with a different config or a quantized weight.
+  // Replaces each weight by its mean over this model and all models in `others` (Izmailov et al. 2018). The
+  // mean is computed in double and rounded once to fp32. Does not support MatrixOrder::as_stored. Throws
+  // Error naming a model with a different config or a quantized weight.
   void average(const std::vector<std::unique_ptr<LoadedModel>>& others);
 
-  // The source of each parameter in the files, by parameter id. `ignored` returns the tensors that no
-  // parameter uses.
+  // The tensor that a parameter comes from, and its place in this tensor. `origins` is indexed by parameter
+  // id. `ignored` returns the tensors that no parameter uses.
   struct Origin {
     const TensorInfo* tensor;
     FilePlace place;
@@ -101,7 +102,7 @@ class LoadedModel {
   Device* device_;
   std::vector<Buffer> copies_;
   std::vector<std::pair<std::byte*, std::span<const std::byte>>>
-      mapped_;  // device data, and the file data that it was mapped from
+      mapped_;  // device memory, and the file data that is mapped to it
   int64_t copied_bytes_ = 0;
 };
 
@@ -116,18 +117,18 @@ const Family& export_family(const ModelConfig& config);
 // Returns the config with all biases, if it uses LayerNorm. A GPT-2 without biases equals a GPT-2 with zero
 // biases.
 ModelConfig with_biases(ModelConfig config);
-// Returns the config for saving a model in the format of transformers. It has rotary halves and all biases if
-// the model then fits a family of transformers.
+// Returns the config for saving a model in the format of transformers. Uses the rope layout `halves` and
+// enables all biases, if a family of transformers can then express the config.
 ModelConfig hf_config(ModelConfig config);
 
-// Returns all tensors of a model with the names of a naming, ready to be written in the given dtype. The
-// weights may have any floating-point dtype or be quantized. They must stay valid until the tensors are
+// Returns all tensors of a model with the tensor names of `naming`, ready to be written in the given dtype.
+// The weights may have any floating-point dtype or be quantized. They must stay valid until the tensors are
 // written.
 std::vector<NamedTensor> named_weights(const Model& model, std::span<const TensorView> weights,
                                        const Naming& naming, DType dtype);
 
-// A task head in the format of transformers, whose task classes combine the language model of a family with
-// another head. Contains the tensors of the head and its keys in config.json.
+// A task head in the format of transformers. The task classes of transformers combine the language model of a
+// family with a different head. Contains the tensors of the head and its keys in config.json.
 struct HeadFiles {
   std::vector<NamedTensor> tensors;
   std::string config;  // JSON object; its keys replace those of the model
@@ -152,11 +153,11 @@ std::vector<std::string> model_file_names(const Model& model, std::span<const Te
                                           const WriteOptions& options);
 
 nlohmann::json export_config(const ModelConfig& config, DType dtype = DType::f32);
-// Returns a note for users if other programs interpret a model's config.json differently. The note tells how
-// gpt.cpp interprets it. Returns "" if there is no note or the file cannot be read.
+// Returns a note for users if other programs interpret a model's config.json differently. The note explains
+// how gpt.cpp interprets the file. Returns "" if there is no note or the file cannot be read.
 std::string config_note(const std::string& model);
-// Reads a config.json of any supported family. Token ids in generation_config.json, if present, replace its
-// own.
+// Reads a config.json of any supported family. Token ids in generation_config.json, if present, replace those
+// in config.json.
 ModelConfig read_model_config(const std::string& path);
 // Reads a config from the content of a config.json. `what` names the file in error messages.
 ModelConfig model_config_from_json(const nlohmann::json& object, const std::string& what);

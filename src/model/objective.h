@@ -15,8 +15,8 @@ struct TrainBatch {
   const float* weights = nullptr;  // [B,T] weight of each target, at least 0; null: 1
   const float* labels = nullptr;   // [B] a value per sample, for objectives that need one
   int64_t first_sample = 0;        // number of earlier samples in this step; part of the dropout key
-  // Set if a row contains several sequences of at most T tokens: positions [B,T] and all sequences in order.
-  // Otherwise, each row is one sequence.
+  // Positions [B,T] and all sequences in order. Set only if a row contains several sequences, each with at
+  // most T tokens. Otherwise, each row is one sequence.
   const int32_t* positions = nullptr;
   std::span<const AttentionSeq> seqs = {};
 };
@@ -42,10 +42,10 @@ struct ObjectiveCall {
   TensorView losses;                     // [N] fp64; receives the loss of each row
 };
 
-// A function that training minimizes: it computes a loss from the hidden states of a batch, and its gradient.
-// Gradients are multiplied by loss_scale * loss_weight of the step, where loss_weight is 1 / (weight of all
-// batches in the step). The loss of the step is the sum of `losses` times loss_weight. An objective has no
-// mutable state.
+// An objective is the function that training minimizes. It computes a loss and its gradient from the hidden
+// states of a batch. Gradients are multiplied by loss_scale * loss_weight of the step, where loss_weight is 1
+// / (weight of all batches in the step). The loss of the step is the sum of `losses` times loss_weight. An
+// objective has no mutable state.
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -64,8 +64,8 @@ class Objective {
   // Returns the total weight of the rows of a batch.
   virtual double weight(const TrainBatch& batch, int64_t rows) const = 0;
   // Called before the forward pass. An objective can call `forward` to compute reference values for its loss.
-  // `forward` returns the hidden states [N,C] without dropout and gradients. They stay valid until the next
-  // pass.
+  // `forward` returns the hidden states [N,C] without dropout and gradients. These hidden states stay valid
+  // until the next pass.
   virtual void prepare(const ObjectiveCall&, const std::function<TensorView()>& forward) const {
     (void)forward;
   }

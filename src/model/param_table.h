@@ -108,8 +108,8 @@ class ParamTable {
   // Must be called before memory for gradients is allocated.
   void set_trainable(int id, bool trainable) { specs_[static_cast<size_t>(id)].trainable = trainable; }
   int count() const { return static_cast<int>(specs_.size()); }
-  // Returns the number of parameters that belong to the model itself. They come first in the table, and model
-  // files contain only them.
+  // Returns the number of parameters that belong to the model itself. These parameters come first in the
+  // table. Model files contain no other parameters.
   int model_count() const { return model_count_; }
   // Returns the id of a parameter, or -1 if the config has no such parameter.
   int find(Role role, int64_t layer = -1, int64_t expert = -1) const;

@@ -9,17 +9,17 @@
 
 namespace gpt {
 
-// The positions of the trainable parameters in a buffer, in elements. -1 means that the buffer lacks the
-// parameter.
+// The positions of the trainable parameters in a buffer, in elements. -1 means that the parameter is not in
+// the buffer.
 struct ParamLayout {
   explicit ParamLayout(const ParamTable& table);
-  std::vector<int64_t> offset;  // by parameter id
+  std::vector<int64_t> offset;  // indexed by parameter id
   int64_t elements = 0;         // total number of elements, including padding
 };
 
 // One aligned buffer for all trainable parameters, in the order of the table. Weights, gradients and moments
-// each have their own ParamBuffer. A range of parameters is a contiguous range of the buffer. Frozen
-// parameters can have a second buffer for weights that are initialized or loaded here.
+// each have their own ParamBuffer. A range of parameters is a contiguous range of the buffer. An optional
+// second buffer holds the frozen parameters, if their weights are initialized or loaded into memory.
 class ParamBuffer {
  public:
   ParamBuffer() = default;
@@ -30,8 +30,9 @@ class ParamBuffer {
   std::span<const TensorView> views() const { return views_; }
   DType dtype() const { return dtype_; }
   TensorView range(int64_t begin, int64_t end) const;  // elements [begin, end) of the whole buffer
-  void drop(int64_t begin, int64_t end) const;         // returns their memory to the system (Buffer::drop)
-  TensorView all() const;  // all trainable parameters as [elements]; padding is zero
+  void drop(int64_t begin,
+            int64_t end) const;  // returns the memory of these elements to the system (Buffer::drop)
+  TensorView all() const;        // all trainable parameters as [elements]; padding is zero
 
  private:
   Buffer buffer_, frozen_;
@@ -53,8 +54,8 @@ int64_t frozen_elements(const ParamTable& table);
 void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed, int first_id = 0,
                  const std::function<void(int id)>& filled = {});
 
-// Returns the matrix that the rows of the parameters `first` to `last` form if they are contiguous in memory,
-// else an empty view.
+// Returns the parameters `first` to `last` as one matrix, stacked by rows. Returns an empty view if they are
+// not contiguous in memory.
 TensorView glued_view(std::span<const TensorView> views, int first, int last);
 
 }  // namespace gpt

@@ -10,14 +10,14 @@
 
 namespace gpt {
 
-// The purpose of a pass through the layers. It determines which activations the layers keep.
+// The purpose of a pass through the layers. The purpose determines which activations the layers keep.
 enum class PassMode : uint8_t {
   inference,  // computes logits of some rows
   loss,       // computes losses of all rows
   training    // computes losses and gradients; activations for the backward pass are kept
 };
 
-// The upper limits of the passes for which memory is planned.
+// The largest pass that memory is planned for.
 struct PassShape {
   PassMode mode = PassMode::inference;
   int64_t rows = 0;            // total tokens of all sequences

@@ -13,10 +13,10 @@ struct Family;
 // Returns the model config of a preset. The config is not completed, and its vocab_size is 0 if the tokenizer
 // determines it. Throws invalid_argument with a suggestion if the name is unknown.
 ModelConfig preset_config(const std::string& name);
-// Returns all config keys of a preset: its model keys, and the training settings that its source states.
+// Returns all config keys of a preset: its model keys, and the training settings from its original source.
 // Throws invalid_argument like preset_config.
 nlohmann::json preset_keys(const std::string& name);
-// Returns a family's values for all keys in which any family differs from the defaults.
+// Returns a family's values for all keys that differ from the defaults in at least one family.
 nlohmann::json switch_keys(const Family& family);
 bool is_preset(const std::string& name);
 std::vector<std::string> preset_names();

@@ -17,8 +17,8 @@ std::vector<double> rope_frequencies(const RopeConfig& c) {
     double f = std::pow(c.theta, -2.0 * static_cast<double>(i) / static_cast<double>(c.head_dim));
     if (s.type == RopeScaling::Type::linear) f /= s.factor;
     if (s.type == RopeScaling::Type::llama3) {
-      // 1 for wavelengths that are short enough to stay unchanged, 0 for wavelengths that are stretched by
-      // the full factor.
+      // `keep` is 1 for wavelengths that are short enough to stay unchanged, and 0 for wavelengths that are
+      // stretched by the full factor.
       const double turns = static_cast<double>(s.original_n_ctx) * f / kTwoPi;
       const double keep =
           std::clamp((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor), 0.0, 1.0);

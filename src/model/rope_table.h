@@ -7,9 +7,10 @@
 
 namespace gpt {
 
-// Tables of cos and sin of position * frequency for positions [0, n_positions). The values are computed in
-// double. If rope_dtype is bf16, they are rounded to the nearest bf16 value, regardless of the dtype of the
-// table. Llama 3 scaling is the rope type "llama3" of transformers.
+// Precomputed tables of cos(position * frequency) and sin(position * frequency) for positions [0,
+// n_positions). The values are computed in double. If rope_dtype is bf16, they are rounded to the nearest
+// bf16 value, regardless of the dtype of the table. Llama 3 scaling works like the rope type "llama3" in
+// transformers.
 class RopeTable {
  public:
   RopeTable() = default;

@@ -81,7 +81,7 @@ TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, O
 int64_t TrainingGraph::planned_activations(const ModelConfig& c, int64_t batch, int64_t n_ctx,
                                            Options options) {
   Planner planner(shape(batch, n_ctx, options),
-                  kernel_table(Isa::ref));  // any kernels, since scratch memory is not counted
+                  kernel_table(Isa::ref));  // any kernels, as scratch memory is not counted
   PlannedMemory().plan(planner, c, options);
   return planner.bytes();
 }
@@ -266,7 +266,7 @@ std::string TrainingGraph::first_nonfinite(const TrainBatch& batch, DeviceSpan<c
     const TensorView& weight = model_.weights[static_cast<size_t>(id)];
     if (!is_quantized(weight.dtype) && !all_finite(backend_.context(), weight)) return model_.table[id].name;
   }
-  if (model_.source != nullptr) return "";  // all ranks would have to run this pass
+  if (model_.source != nullptr) return "";  // otherwise, all ranks would have to run this pass
   const ExecContext ctx = backend_.context(workspace_.scratch());
   ForwardContext pass = make_pass(ctx, batch);
   pass.step = step;

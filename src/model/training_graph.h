@@ -26,7 +26,8 @@ class TrainingGraph {
     DType dtype = DType::f32;
     std::optional<DType> weights = {};  // dtype of matmuls with weights; unset: `dtype`
     const Objective* objective = &language_modelling();
-    // Adapter that is applied to all rows and trained. Its parameters are the last parameters of the model.
+    // Adapter that is applied to all rows and trained. The adapter's parameters are the last parameters of
+    // the model.
     const Adapter* adapter = nullptr;
     // Packs matrices for each use instead of keeping packed copies, which saves memory for a frozen model.
     // Quantized weights are then dequantized for forward matmuls too.
@@ -41,7 +42,7 @@ class TrainingGraph {
   void forward_backward(const TrainBatch& batch, const ParamBuffer& grads, bool accumulate,
                         DeviceSpan<StepState> step, const GradReadyHook& ready = {});
   // Returns the sum of the losses of all rows, without dropout and gradients. The loss is in nats and
-  // includes only targets other than -1. Available with and without Options::gradients.
+  // includes only targets other than -1. Works with and without Options::gradients.
   double loss(const TrainBatch& batch);
 
   // Returns the name of the first weight or activation that contains a NaN or infinity, or "" if all are
@@ -53,8 +54,8 @@ class TrainingGraph {
   int64_t bytes() const { return planner_.bytes() + workspace_.bytes(); }
   const Planner& planner() const { return planner_; }
 
-  // Return the `bytes` of such a graph, and its bytes without scratch memory. Neither function allocates this
-  // memory.
+  // planned_bytes returns the number of bytes that a graph needs. planned_activations returns the number of
+  // bytes without scratch memory. Neither function allocates this memory.
   static int64_t planned_bytes(const ModelConfig& config, int64_t batch, int64_t n_ctx, Options options,
                                const KernelTable& kernels, int threads);
   static int64_t planned_activations(const ModelConfig& config, int64_t batch, int64_t n_ctx,
@@ -62,14 +63,14 @@ class TrainingGraph {
 
  private:
   void announce_layer(const GradReadyHook& ready, int64_t layer) const;
-  // All planned memory of a graph, which excludes the rotary tables.
+  // All memory of a graph except the rotary tables.
   struct PlannedMemory {
     Activations acts;
     ResidualGrads d;
     std::vector<BlockGrads> block_grads;  // one per distinct layer config, all in the same memory
-    std::vector<size_t> grads_of;         // index in block_grads by layer
-    std::vector<SharedKvGrad> kv_grads;   // by layer; absent if no later layer reads its keys and values
-    std::vector<size_t> kv_owner;         // layer that owns the keys and values, by layer
+    std::vector<size_t> grads_of;         // index in block_grads for each layer
+    std::vector<SharedKvGrad> kv_grads;  // for each layer; absent if no later layer reads its keys and values
+    std::vector<size_t> kv_owner;        // for each layer, the layer that owns its keys and values
     std::deque<TensorView> objective;
     void plan(Planner& planner, const ModelConfig& config, const Options& options);
     BlockGrads grads(size_t layer);

@@ -109,7 +109,7 @@ std::optional<DType> packed_dtype(const KernelTable& kernels, std::span<const Te
   if (compute == DType::f64 || std::ranges::all_of(parts, is_stored_so) ||
       std::ranges::any_of(parts, is_in_blocks))
     return {};
-  // Not every matrix fits quantization blocks of 32 elements.
+  // A matrix that does not fit quantization blocks of 32 elements uses fp16.
   const bool fits = !is_quantized(compute) || form_bytes(kernels, parts, compute, transposed) > 0;
   return fits ? compute : DType::f16;
 }

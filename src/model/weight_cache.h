@@ -14,9 +14,9 @@
 
 namespace gpt {
 
-// Returns the dtype of the packed form that matmuls in `compute` read, if the weights `parts` are stacked by
-// rows. Returns nothing if the matmuls read the weights as stored. in_place: weights that are stored in dtype
-// `compute` are not packed.
+// Returns the dtype of the packed form that matmuls in dtype `compute` read. The packed form contains the
+// weights `parts`, stacked by rows. Returns nothing if the matmuls read the weights as stored. in_place:
+// weights that are stored in dtype `compute` are not packed.
 std::optional<DType> packed_dtype(const KernelTable& kernels, std::span<const TensorView> parts,
                                   DType compute, bool in_place, bool transposed);
 
@@ -26,14 +26,14 @@ struct PackedForm {
   bool transposed;
   int64_t bytes;
 };
-// The properties of a model's matmuls that determine its packed forms.
+// Properties of matmuls that determine which packed forms a model needs.
 struct PackedUse {
   DType compute = DType::f32;
   bool in_place = false;   // see packed_dtype
   bool gradients = false;  // true if backward passes also run
 };
-// Returns the packed forms that a WeightCache holds after passes of a model with these weights. Empty
-// `weights` stands for fp32 weights in one ParamBuffer. All memory estimates and memory claims include these
+// Returns the packed forms that a WeightCache holds after passes of a model with these weights. If `weights`
+// is empty, the weights are fp32 in one ParamBuffer. All memory estimates and memory claims include these
 // forms.
 std::vector<PackedForm> packed_forms(const ParamTable& table, std::span<const TensorView> weights,
                                      const KernelTable& kernels, const PackedUse& use);
@@ -50,21 +50,21 @@ int64_t packed_bytes(const ParamTable& table, std::span<const TensorView> weight
 class WeightCache {
  public:
   // Returns the packed form of the parameters `first` to `last`, stacked by rows, for matmuls in `dtype`: x
-  // w^T, or dy w if `transposed`. Absent if the kernels of ctx have no packed form; matmuls then use the
-  // plain weights. weights: by parameter id.
+  // w^T, or dy w if `transposed`. Returns an absent matrix if the kernels of ctx have no packed form. Matmuls
+  // then use the plain weights. weights: by parameter id.
   PackedMatrix get(const ExecContext& ctx, std::span<const TensorView> weights, int first, int last,
                    DType dtype, bool transposed);
 
   // Like `get`, but in temporary memory that the next call for a different matrix in the same direction
-  // overwrites. `weights` may be quantized. Absent if matmuls can use the weights as they are. Only one
-  // thread may call this function at a time.
+  // overwrites. `weights` may be quantized. Returns an absent matrix if matmuls can use the weights as they
+  // are. Only one thread may call this function at a time.
   PackedMatrix pack(const ExecContext& ctx, std::span<const TensorView> weights, int first, int last,
                     DType dtype, bool transposed);
 
   // Must be called after the weights of a parameter have changed.
   void weights_changed(int id);
 
-  int64_t bytes() const { return bytes_; }  // of packed forms that are kept
+  int64_t bytes() const { return bytes_; }  // total bytes of the packed forms that are kept
 
  private:
   struct Entry {
@@ -88,7 +88,7 @@ class WeightCache {
   int64_t used_ = 0;               // used bytes of the last piece
   std::vector<int64_t> versions_;  // version by parameter id; 0 for ids beyond the end
   int64_t bytes_ = 0;
-  TransientPack passing_[2];  // index: `transposed`
+  TransientPack passing_[2];  // indexed by `transposed`
 };
 
 }  // namespace gpt

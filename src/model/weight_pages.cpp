@@ -15,7 +15,7 @@ namespace {
 
 // With more rows, the matmuls take longer than reading the weights.
 constexpr int64_t kFewRows = 16;
-// A copy costs as much as reading the weights three times, and makes each later read a quarter shorter.
+// A copy takes as long as reading the weights three times, and later reads take 25% less time.
 constexpr int64_t kFirstTokens = 16;
 constexpr int64_t kSlices = 16;  // short slices, so that no token is delayed for long
 constexpr int64_t kLeastSlice = 32 << 20;
@@ -48,12 +48,12 @@ int64_t WeightPages::bytes_of(std::span<const Part> parts) {
   return sum_of(parts, [](const Part& part) { return int64_t{part.end - part.begin}; });
 }
 
-// Counts joined parts, because views of one matrix in a file may overlap.
+// Counts merged ranges, because views of the same matrix in a file may overlap.
 int64_t WeightPages::bytes(std::span<const TensorView> weights) const {
   return bytes_of(parts_of(weights));
 }
 
-// Returns the whole huge pages of the weights, in descending order of address.
+// Returns the ranges of whole huge pages that the weights fill, in descending order of address.
 std::vector<WeightPages::Part> WeightPages::parts_of(std::span<const TensorView> weights) const {
   std::vector<Part> parts;
   for (const TensorView& weight : weights) {
@@ -105,7 +105,8 @@ bool WeightPages::pays() const {
   return bytes_in_large_pages(all) < bytes_of(left_) / 2;
 }
 
-// Returns true if the first moved part is in huge pages. The system may not have any if memory is fragmented.
+// Returns true if the first moved part is in huge pages. The system may have no huge pages if memory is
+// fragmented.
 bool WeightPages::are_large() const {
   const std::span<const std::byte> first[] = {{moved_parts_.front().begin, 1}};
   return bytes_in_large_pages(first) > 0;
@@ -136,7 +137,7 @@ bool WeightPages::waits_for(int64_t rows) const {
 
 void WeightPages::after_step(ThreadPool& pool, std::span<const TensorView> weights, int64_t rows) {
   if (!waits_for(rows)) return;
-  const std::unique_lock lock(mutex_, std::try_to_lock);  // otherwise another thread is copying
+  const std::unique_lock lock(mutex_, std::try_to_lock);  // if the lock is taken, another thread is copying
   if (!lock || ++steps_ < kFirstTokens) return;
   const bool first = steps_ == kFirstTokens;
   if (first) {

@@ -18,14 +18,13 @@ class MappedFile;
 class ThreadPool;
 
 // Controls whether memory-mapped weights are copied to huge pages. Decoding reads the weights at memory
-// speed. For this speed, pages of 4 KiB that are scattered over memory, as in the system's file cache, are
-// too small.
+// speed. The file cache of the system consists of scattered 4 KiB pages, which are too small for this speed.
 enum class Repack : uint8_t {
-  // After the first tokens, if the weights are in small pages and the rest of the copy takes at most half of
-  // the free memory.
+  // Copies the weights after the first tokens, if they are in small pages and the rest of the copy takes at
+  // most half of the free memory.
   automatic,
   never,
-  always  // immediately
+  always  // copies the weights immediately
 };
 inline constexpr Repack kRepacks[] = {Repack::automatic, Repack::never, Repack::always};
 inline std::string_view repack_name(Repack repack) {
@@ -54,7 +53,7 @@ class WeightPages {
   // there is not enough memory for the copy and for `besides` bytes that will be used later.
   void move_all(ThreadPool& pool, std::span<const TensorView> weights, int64_t besides);
 
-  int64_t moved() const { return moved_; }  // in bytes
+  int64_t moved() const { return moved_; }  // number of bytes that have been moved
 
  private:
   // A range of whole huge pages with weights that are adjacent in a file.

@@ -184,7 +184,7 @@ std::vector<MetricItem> rolling_items(const TaskConfig& config, const std::strin
 
 std::vector<MetricItem> answer_items(const TaskConfig& config, const TaskPrompt& prompt,
                                      const std::string& answer, Patterns& patterns) {
-  // all metrics of generation tasks are exact_match
+  // All metrics of generation tasks are exact_match.
   return transformed(config.metrics, [&](const MetricRule& metric) {
     const std::string said = plain(metric, answer, patterns);
     const bool hit = std::any_of(prompt.targets.begin(), prompt.targets.end(),

@@ -25,7 +25,7 @@ class Patterns {
 // single text.
 std::string filtered_answer(const FilterRule& filter, std::vector<std::string> texts, Patterns& patterns);
 
-// Return the items of a document for each metric of a task, in the order of the metrics. Source:
+// Return one item per metric of a task for a document, in the order of the metrics. Source:
 // ConfigurableTask.process_results of lm-evaluation-harness 0.4.13.
 std::vector<MetricItem> choice_items(const TaskConfig& config, const TaskPrompt& prompt,
                                      std::span<const Score> scores, bool multiple_targets);

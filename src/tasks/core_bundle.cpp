@@ -146,7 +146,7 @@ int64_t common_length(const std::vector<Ids>& all, bool front) {
   return n;
 }
 
-// The requests of one task. The requests of the same document are consecutive.
+// Scores the documents of one task. The requests of the same document are consecutive.
 class CoreRun {
  public:
   CoreRun(const CoreTask& task, TaskModel& model, const TaskOptions& options)

@@ -47,12 +47,12 @@ Kind common_kind(Kind a, Kind b) {
   return Kind::mixed;
 }
 
-// The type of a column. The type of a list has the type of its elements as one unnamed field, and the type of
-// an object has the types of its fields.
+// The type of a column. A list type has the type of its elements as one unnamed field, and an object type has
+// the types of its fields.
 class Type {
  public:
-  // Extends the type to include `value`. Objects with different fields make the type mixed, or with `unite`
-  // form an object type with all of their fields.
+  // Extends the type to include `value`. If `unite` is set, objects with different fields form an object type
+  // with all of their fields. Otherwise, they make the type mixed.
   void add(const Value& value, TextTypes texts, bool unite) {
     if (value.is_null() || kind_ == Kind::mixed) return;
     const bool first = kind_ == Kind::null;
@@ -71,7 +71,8 @@ class Type {
            std::ranges::any_of(fields_, [](const auto& field) { return field.second.has_mixed(); });
   }
 
-  // Returns true if values of this type can be converted to the type that an earlier file has for the column.
+  // Returns true if values of this type can be converted to `first`, the type of the same column in an
+  // earlier file.
   bool fits(const Type& first) const {
     if (kind_ == Kind::null || first.kind_ == Kind::mixed) return true;
     if (kind_ == Kind::integer && first.kind_ == Kind::fraction) return true;
@@ -247,7 +248,7 @@ void type_documents(std::vector<nlohmann::ordered_json>& docs, TextTypes texts,
   for (size_t i = 0; i < files.size(); ++i) {
     const size_t end = i + 1 < files.size() ? files[i + 1].begin : docs.size();
     const auto part = all.subspan(files[i].begin, end - files[i].begin);
-    // Objects with different fields make a column mixed only in the first file.
+    // In later files, objects with different fields do not make a column mixed.
     Columns columns = columns_of(part, texts, files[i].has_blank_line || i > 0);
     if (i > 0) {
       check_later_file(columns, first);

@@ -12,7 +12,7 @@
 
 namespace gpt {
 
-// The examples of a split, and the file and line of each example.
+// The examples of a split, with the file and line of each example.
 struct Documents {
   std::shared_ptr<const std::vector<nlohmann::ordered_json>> docs;
   std::vector<std::string> places;  // "FILE, line N" for each example
@@ -29,8 +29,8 @@ nlohmann::ordered_json plain_document(const nlohmann::ordered_json& value);
 
 // Finds and reads the splits of a task, each of them once. Never downloads data. A task with the dataset_path
 // json names its files in dataset_kwargs.data_files. These files are searched in the data folder, in the
-// working directory and next to the YAML file. The files of other data sets are DIR/NAME/SPLIT.jsonl, with
-// the name of the task or of the data set, or DIR/SPLIT.jsonl.
+// working directory and next to the YAML file. For other data sets, the files are DIR/NAME/SPLIT.jsonl or
+// DIR/SPLIT.jsonl, where NAME is the name of the task or of the data set.
 class TaskData {
  public:
   // `data_dir` is the data folder, or "" if there is none.

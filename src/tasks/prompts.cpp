@@ -38,7 +38,7 @@ std::vector<std::string> texts_of(const json& list, const char* what) {
 size_t index_of(int64_t number, size_t count, const char* what) {
   const auto n = static_cast<int64_t>(count);
   if (number < -n || number >= n) fail("{}: expected one of {} choices, found number {}", what, n, number);
-  // negative indices count from the end, as in Python
+  // Negative indices count from the end, as in Python.
   return static_cast<size_t>(number < 0 ? number + n : number);
 }
 
@@ -179,7 +179,7 @@ std::vector<const json*> Prompts::examples(const json& doc) {
   for (const size_t i : random_.sample(pool.size(), drawn))
     take(pool[i]);
   if (chosen.size() == n) return chosen;
-  // The sample had several copies of the document, so sample again without them.
+  // The sample contained the document several times, so sample again from the other documents.
   std::vector<const json*> others;
   for (const json& example : pool) {
     if (example != doc) others.push_back(&example);
@@ -316,7 +316,8 @@ std::vector<int64_t> Prompts::gold_of(const json& value, const std::vector<std::
     if (multiple_target_) fail("doc_to_target: expected a list as for the first document");
     golds = {one(value)};
   }
-  // The harness counts such a document as wrong, regardless of the model's response.
+  // If no right answer is among the choices, the harness counts the document as wrong, regardless of the
+  // model's response.
   if (std::ranges::all_of(golds, [](int64_t gold) { return gold < 0; })) {
     fail(
         "doc_to_target: expected one of the choices or its number, 0 to {}, found {}; mend the document or "

@@ -47,8 +47,8 @@ struct TaskPrompt {
   std::vector<Pair> pairs;
   // choices of a multiple-choice task, or of a generation task with doc_to_choice
   std::vector<std::string> choices;
-  // Indices of the right choices of a multiple-choice task. -100 means a right answer that is none of the
-  // choices, next to others that are.
+  // Indices of the right choices of a multiple-choice task. The index -100 stands for a right answer that is
+  // not among the choices. At least one right answer is among the choices.
   std::vector<int64_t> gold;
   // Right answers of the other task types.
   std::vector<std::string> targets;
@@ -88,7 +88,7 @@ class Prompts {
   DocRules rules_;
   int64_t num_fewshot_;
   bool multiple_input_ = false, multiple_target_ = false, mutual_info_ = false;
-  bool excludes_document_ = false;  // no document is an example for itself
+  bool excludes_document_ = false;  // a document is not an example for itself
   PythonRandom random_{1234};
   size_t at_ = 0;
 };

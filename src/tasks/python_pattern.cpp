@@ -311,7 +311,8 @@ class PatternTranslator {
       refuse("cannot refer to group defined in the same lookbehind subpattern");
   }
 
-  // Reads one end of a range and returns its character. Adds a category to the set and returns nothing.
+  // Reads one end of a range and returns its character. A category such as \d is added to the set instead,
+  // and nothing is returned.
   std::optional<char32_t> set_member(PythonClass& set) {
     if (!take("\\")) return next_character();
     if (ends()) refuse("bad escape (end of pattern)");
@@ -430,7 +431,7 @@ class PatternTranslator {
     return part;
   }
 
-  // Flags that are set inside the parentheses end with them.
+  // Flags that are set inside the parentheses do not apply after them.
   PatternPart enclosed(const std::string& open, int depth) {
     const Flags outside = flags_;
     PatternPart part = alternatives(depth + 1);

@@ -35,8 +35,8 @@ void seed_by_array(std::array<uint32_t, kWords>& s, const std::vector<uint32_t>&
   s[0] = 0x80000000U;
 }
 
-// Returns the largest population that sample() copies. For larger ones, sample() keeps a set of chosen
-// elements.
+// Returns the largest population size for which sample() copies the population. For larger populations,
+// sample() stores the chosen elements in a set.
 double sample_set_size(size_t k) {
   return k > 5 ? 21 + std::pow(4.0, std::ceil(std::log(3.0 * static_cast<double>(k)) / std::log(4.0))) : 21;
 }

@@ -141,9 +141,9 @@ class Run {
   Prompts prompts_;
   Patterns patterns_;
   std::vector<TaskPrompt> asked_;
-  std::vector<Score> scores_;                    // for all pairs of all documents
-  std::vector<std::string> sent_;                // for generation: the prompts that the model received
-  std::vector<std::vector<std::string>> texts_;  // for generation: the texts of each document
+  std::vector<Score> scores_;                    // scores of all pairs of all documents
+  std::vector<std::string> sent_;                // generation tasks: prompts that the model received
+  std::vector<std::vector<std::string>> texts_;  // generation tasks: generated texts of each document
   std::vector<MetricResult> metrics_;
 };
 
@@ -164,7 +164,8 @@ GroupScore combined(const std::vector<Part>& parts, bool weight_by_size) {
     sizes += part.size;
     known = known && part.standard_error.has_value();
     const double error = part.standard_error.value_or(0);
-    // Pooled variance of the samples, or the variance of a mean of independent means.
+    // With weights, this is the pooled variance of the samples. Without weights, it is the variance of a mean
+    // of independent means.
     variance += error * error * (weight_by_size ? (part.size - 1) * part.size : 1);
   }
   score.value /= weights;

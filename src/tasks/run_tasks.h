@@ -15,7 +15,7 @@
 namespace gpt {
 
 struct TaskOptions {
-  // Folder with the JSONL of data sets that are not files of a task.
+  // Folder with the JSONL files of data sets for which the task names no files.
   std::string data_dir;
   // Overrides the number of examples of all tasks, except of tasks that set it to 0.
   std::optional<int64_t> num_fewshot;
@@ -49,7 +49,8 @@ void check_chat_task(const TaskConfig& config, const TaskOptions& options);
 // Runs one task. Throws Error naming the task, and the document if the error concerns one.
 TaskResult run_task(const TaskConfig& config, TaskModel& model, const TaskOptions& options, ThreadPool& pool);
 
-// The mean of a metric over the tasks of a group, weighted by the number of documents if the group says so.
+// The mean of a metric over the tasks of a group, weighted by the number of documents if weight_by_size is
+// set.
 struct GroupScore {
   std::string name, filter;
   double value = 0;

@@ -10,7 +10,7 @@ namespace {
 
 // A common prefix that saves fewer ids than this is computed separately for each sequence.
 constexpr int64_t kWorthSharing = 8;
-// Number of values in the logits buffer, unless a single row has more: 64 MiB.
+// Number of values in the logits buffer (64 MiB). The buffer is larger if a single row has more values.
 constexpr int64_t kLogits = int64_t{1} << 24;
 
 }  // namespace
@@ -55,7 +55,7 @@ std::vector<Score> Scorer::score(std::span<const ScoreRequest> requests,
   return std::move(scores_);
 }
 
-// Adds the nodes below `node` that can be computed next. The first `known` ids of their prefixes are
+// Adds the nodes below `node` that can be computed next. The first `known` ids of their prefixes are already
 // computed.
 void Scorer::open(const PrefixTree& tree, size_t node, int64_t known) {
   std::vector<size_t> left(tree.node(node).children.rbegin(), tree.node(node).children.rend());
@@ -73,8 +73,8 @@ void Scorer::open(const PrefixTree& tree, size_t node, int64_t known) {
   ready_.insert(ready_.end(), next.rbegin(), next.rend());
 }
 
-// Fills a free slot with the ids of the job that are already in the KV cache. Returns false if memory is
-// short.
+// Fills a free slot with the ids of the job that are already in the KV cache. Returns false if there is not
+// enough memory.
 bool Scorer::start(Job& job) {
   const int slot = free_slots_.back();
   const int64_t first_scored = std::ssize(job.ids) - std::max<int64_t>(job.scored, 1);

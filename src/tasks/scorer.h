@@ -50,7 +50,7 @@ class Scorer {
     std::span<const int32_t> ids;
     int64_t scored;  // maximum over the requests of the node; 0 if no id is scored
     int slot = -1;
-    int64_t done = 0;       // ids that are in the slot
+    int64_t done = 0;       // ids already in the slot
     int64_t appended = 0;   // ids appended in this step
     int64_t wanted = 0;     // rows of logits in this step
     int64_t first_row = 0;  // first of these rows in the buffer

@@ -11,9 +11,9 @@
 
 namespace gpt {
 
-// The contribution of one document to a metric. For a perplexity, these are a log-probability and the number
-// of words or bytes that it covers. For f1 and matthews_corrcoef, these are the right answer and the chosen
-// answer.
+// The contribution of one document to a metric. For a perplexity, `value` is a log-probability, and `weight`
+// is the number of words or bytes that it covers. For f1 and matthews_corrcoef, `value` is the right answer,
+// and `weight` is the chosen answer.
 struct MetricItem {
   double value = 0;
   double weight = 1;
@@ -45,8 +45,8 @@ struct Estimate {
   Interval interval;                     // 95 % confidence interval by bootstrap
 };
 // Computes a metric with its standard error and confidence interval. The standard error of a mean is computed
-// from the sample variance. For the other aggregations for which the harness uses a bootstrap, the bootstrap
-// uses `error_seeds` seeds (100 in the harness by default). A single item has no standard error.
+// from the sample variance. For other aggregations, it is bootstrapped with `error_seeds` seeds if the
+// harness also bootstraps it (with 100 seeds by default). A single item has no standard error.
 Estimate estimate(const std::string& aggregation, std::span<const MetricItem> items, ThreadPool& pool,
                   int64_t error_seeds = 100);
 
@@ -61,8 +61,8 @@ struct PairedTest {
 PairedTest compare_paired(const std::string& aggregation, std::span<const MetricItem> a,
                           std::span<const MetricItem> b, ThreadPool& pool);
 
-// Returns the p-value of the exact two-sided McNemar test: the probability that fair coins give a split that
-// is at least as uneven.
+// Returns the p-value of the exact two-sided McNemar test: the probability that fair coin flips give a split
+// that is at least as uneven.
 double mcnemar(int64_t only_a, int64_t only_b);
 
 }  // namespace gpt

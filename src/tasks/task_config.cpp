@@ -90,7 +90,7 @@ void read_data_files(const TaskFile& file, TaskConfig& config) {
     }
   };
   for (const auto& [key, value] : kwargs->items()) {
-    // no effect: nothing is downloaded or run
+    // No effect, because nothing is downloaded or run.
     if (key == "trust_remote_code" || key == "streaming") continue;
     if (key != "data_files")
       file.refuse("dataset_kwargs", "data_files", shown_value(ordered_json{{key, value}}));

@@ -26,8 +26,8 @@ struct DocRule {
   enum class Kind { none, text, number, list, function };
   Kind kind = Kind::none;
   std::string text;               // name of a field or function, or a Jinja template
-  int64_t number = 0;             // the value itself
-  std::vector<std::string> list;  // the value itself
+  int64_t number = 0;             // value of the kind `number`
+  std::vector<std::string> list;  // value of the kind `list`
 
   explicit operator bool() const { return kind != Kind::none; }
 };
@@ -44,7 +44,7 @@ struct MetricRule {
 struct FilterStep {
   std::string function;
   std::string regex_pattern = {}, fallback = "[invalid]";  // options of regex
-  // option of regex: index of the match; negative: from the end
+  // Option of regex: the index of the match, counted from the end if negative.
   int64_t group_select = 0;
   int64_t k = 0;                                    // option of take_first_k
   std::map<std::string, std::string> mapping = {};  // option of map
@@ -68,9 +68,9 @@ struct GenerationRule {
 
 // Source and format of the examples before the question.
 struct FewshotRule {
-  bool first_n = false;  // take the first examples of the split instead of a sample per document
+  bool first_n = false;  // use the first examples of the split instead of a sample per document
   std::optional<std::string> split = {};
-  // a list of documents to use instead of a split
+  // A list of documents to use instead of a split.
   std::shared_ptr<const nlohmann::ordered_json> samples = {};
   DocRule text = {}, target = {}, choice = {}, gen_prefix = {};
   std::string delimiter = {}, target_delimiter = {};
@@ -83,7 +83,7 @@ struct TaskConfig {
   std::string file;  // path of its YAML file
   OutputType output = OutputType::generate_until;
 
-  std::string dataset_path, dataset_name;  // dataset_path "json" means data_files
+  std::string dataset_path, dataset_name;  // for dataset_path "json", see data_files
   std::map<std::string, std::vector<std::string>> data_files;
   std::optional<std::string> training_split, validation_split, test_split;
   std::string process_docs;  // name of a function in native_functions.h, or ""

@@ -63,7 +63,7 @@ void TaskFile::read(const std::string& path, std::vector<std::string>& seen) {
       const std::filesystem::path folder = std::filesystem::path(path).parent_path();
       read((folder / name.get<std::string>()).string(), seen);
     }
-    keys_->erase("task_list");  // applies only to the included file
+    keys_->erase("task_list");  // an included task_list applies only to the included file
     own.erase("include");
   }
   for (const auto& [key, value] : own.items()) {

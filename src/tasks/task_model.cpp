@@ -63,8 +63,8 @@ TaskModel::TaskModel(SequenceModel& model, const Tokenizer& tokenizer, const Mod
   if (prefix_ >= 0 && prefix_ < tokenizer.vocab_size()) prefix_text_ = tokenizer.token_bytes(prefix_);
 }
 
-// Computes `count` questions, divided into parts among the ranks. Calls `of` with the index of the first
-// question of a part, the number of its questions, and a callback that reports how many of them are
+// Computes `count` questions in parts that are distributed over the ranks. Calls `of` with the index of the
+// first question of a part, the number of its questions, and a callback that reports how many of them are
 // completed.
 template <class Of>
 auto TaskModel::shared(int64_t count, const TaskProgress& progress, Of of) {
@@ -117,7 +117,7 @@ int32_t TaskModel::required_prefix() const {
 
 ScoreRequest TaskModel::encode_pair(const TaskPrompt::Pair& pair) const {
   ScoreRequest request;
-  size_t context = 0;  // number of ids
+  size_t context = 0;  // number of ids of the context
   if (pair.context.empty()) {
     request.ids = tokenizer_.encode_special(pair.continuation);
     context = 1;

@@ -18,10 +18,10 @@ namespace gpt {
 
 using TaskProgress = std::function<void(int64_t done, int64_t total)>;
 
-// A model that takes texts and returns log-probabilities and texts. Texts are encoded as in the `hf` model of
-// lm-evaluation-harness 0.4.13. The names of special tokens are encoded as these tokens. BOS precedes a text
-// if the tokenizer asks for it and the text does not begin with BOS. Text that does not fit into the context
-// is cut off on the left.
+// A model that takes texts and returns log-probabilities and texts. Texts are encoded in the same way as by
+// the `hf` model of lm-evaluation-harness 0.4.13. The names of special tokens are encoded as these tokens.
+// BOS precedes a text if the tokenizer asks for it and the text does not begin with BOS. Text that does not
+// fit into the context is cut off on the left.
 class TaskModel {
  public:
   // All arguments must outlive this object. step_rows is the maximum number of ids in a forward call. `chat`
@@ -36,8 +36,8 @@ class TaskModel {
   // BOS, or by EOS if there is no BOS. Throws Error if a continuation adds no ids or is longer than the
   // model's context.
   std::vector<Score> scores(std::span<const TaskPrompt::Pair> pairs, const TaskProgress& progress = {});
-  // Returns the log-probabilities of whole texts. A text is scored in windows that begin with BOS (or EOS),
-  // or with the ids before the scored ids.
+  // Returns the log-probabilities of whole texts. The first window of a text begins with BOS (or EOS). Later
+  // windows begin with ids that precede the scored ids.
   std::vector<double> rolling(std::span<const std::string> texts, const TaskProgress& progress = {});
   // Generates `repeats` continuations of each context. A continuation ends before the first stop sequence of
   // rule.until and has no special tokens. Throws Error if rule.max_tokens leaves no room for a context.

@@ -122,7 +122,7 @@ class Builder : public YAML::EventHandler {
     std::unordered_set<std::string> names = {};  // keys read so far
     std::optional<std::string> key = {};
     bool merges = false;             // the current key is a merge key
-    std::vector<Value> merged = {};  // maps of the merge keys
+    std::vector<Value> merged = {};  // values of the merge keys
   };
   struct Anchored {
     Value value;

@@ -28,8 +28,7 @@ std::string without_space(std::string_view text) {
   return out;
 }
 
-// Folds the line ends between two words. A single line end becomes a space, and several line ends become one
-// fewer.
+// Folds the line ends between two words. A single line end becomes a space, and n > 1 line ends become n - 1.
 void append_folded(std::string& out, size_t line_ends) {
   if (line_ends == 1) {
     out += ' ';
@@ -252,7 +251,8 @@ std::optional<std::string> YamlScalars::text(size_t at, const std::string& parse
   return read;
 }
 
-// Reads line ends with the blanks around them. Returns false if a line begins with a document marker.
+// Reads line ends with the blanks around them. Returns false if a line begins with a document marker (--- or
+// ...).
 bool YamlScalars::skip_breaks(size_t& at, std::string& breaks) const {
   for (;;) {
     const std::string_view rest = source_.substr(at);

@@ -24,8 +24,8 @@ class Buffer {
   // Returns a view that starts at the first byte. If the buffer is too small, it is reallocated and its
   // content is lost.
   TensorView grow(DType dtype, std::span<const int64_t> shape, const char* what, Device* device);
-  // Returns the whole pages of a range to the operating system. They read as zero when they are used again.
-  // Has no effect on device memory.
+  // Returns all complete memory pages in a range to the operating system. The pages read as zero when they
+  // are used again. Has no effect on device memory.
   void drop(int64_t offset, int64_t bytes) const;
   template <class T>
   T* as() const {

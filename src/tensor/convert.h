@@ -9,7 +9,7 @@
 
 namespace gpt {
 
-// A matrix as stored in a file, possibly at an unaligned address, of any floating-point dtype. A vector is
+// A matrix of any floating-point dtype in a file. The address of the matrix may be unaligned. A vector is
 // stored as a matrix [rows,1].
 struct RawMatrix {
   std::span<const std::byte> bytes;  // rows * cols elements

@@ -78,7 +78,8 @@ size_t extent(const TensorView& view) {
 
 namespace {
 
-// The rows of a view (the columns of a transposed view) as lines of bytes in memory order.
+// The memory layout of a view: `count` contiguous lines of `width` bytes. A line is a row, or a column of a
+// transposed view.
 struct Lines {
   size_t count, width, pitch;
 };

@@ -17,8 +17,8 @@ namespace gpt {
 // How the host accesses device data.
 enum class Access : uint8_t { read, write, read_write };
 
-// The extent of a 2D copy in bytes: `rows` rows of `width` bytes each. The pitch is the distance between the
-// starts of two rows.
+// The size of a 2D copy: `rows` rows of `width` bytes. The pitch is the distance in bytes between the starts
+// of two rows.
 struct Rows2d {
   size_t width = 0, rows = 0;
   size_t to_pitch = 0, from_pitch = 0;
@@ -32,7 +32,7 @@ struct DeviceEvent {
 // The first op that failed on a device. The error is stored instead of thrown, because an op may run long
 // after its call has returned.
 struct OpError {
-  const char* op = nullptr;    // name of the op, e.g. "linear_forward"
+  const char* op = nullptr;    // name of the op, such as "linear_forward"
   const char* what = nullptr;  // the condition that was violated
 };
 
@@ -138,8 +138,8 @@ void copy_elements(const TensorView& from, const TensorView& to);
 // Enqueues the same copy as copy_elements without waiting for it (see Device::enqueue_download).
 void enqueue_copy(const TensorView& from, const TensorView& to);
 
-// Makes a host array accessible to ops. Ops that can read host memory use the array itself; other devices get
-// a copy. The memory of the copy is reused and only grows for a longer array.
+// Makes a host array accessible to ops. Ops that can read host memory use the array itself. All other ops use
+// a copy in device memory, which is reused and only grows for a longer array.
 template <class T>
 class DeviceArray {
   static_assert(std::is_trivially_copyable_v<T>);

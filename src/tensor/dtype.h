@@ -58,8 +58,8 @@ constexpr bool is_quantized(DType t) {
   return t >= DType::q8_0;
 }
 
-// Returns true if the dtype stores a minimum m in each quantization block. Elements are then d q + m instead
-// of d q.
+// Returns true if the dtype stores a minimum m in each quantization block. An element is then d q + m instead
+// of d q, where d is the scale of the block and q is the stored integer.
 constexpr bool has_minimum(DType t) {
   return t == DType::q4_1 || t == DType::q5_1 || t == DType::q4_k || t == DType::q5_k;
 }

@@ -48,7 +48,7 @@ inline f16 to_f16(float x) {
   const uint32_t a = u & 0x7fffffffu;
   const auto with_sign = [&](uint32_t bits) { return f16{static_cast<uint16_t>(sign | bits)}; };
   if (a > 0x7f800000u) return with_sign(0x7e00u | (a >> 13 & 0x3ffu));
-  if (a >= 0x477ff000u) return with_sign(0x7c00u);  // 65520 and more
+  if (a >= 0x477ff000u) return with_sign(0x7c00u);  // values from 65520 on become infinity
   if (a < 0x38800000u) {                            // below 2^-14: subnormal, a multiple of 2^-24
     const float magic = 0.5f;                       // the last mantissa bit of 0.5f is worth 2^-24
     const float sum = std::bit_cast<float>(a) + magic;

@@ -56,8 +56,8 @@ Bpe Bpe::of_ranks(std::vector<std::string> tokens) {
     if (bpe.byte_ids_[b] < 0) fail("the vocabulary has no token for the byte {:#04x}", b);
   }
   bpe.table_ = MergeTable(bpe.tokens_.size());
-  size_t budget = size_t{1} << 20;  // limits the search for such tokens, which do not occur in published
-                                    // vocabularies
+  // Limits the work for such tokens. Published vocabularies contain no such tokens.
+  size_t budget = size_t{1} << 20;
   std::vector<int32_t> symbols;
   for (size_t id = 0; id < bpe.tokens_.size(); ++id) {
     const std::string_view token = bpe.tokens_[id];

@@ -60,7 +60,7 @@ class Bpe {
   bool has_all_bytes_ = true;
   int32_t unknown_ = -1;
   detail::Joints joints_;
-  bool has_joints_ = false;  // false if some bytes are dropped, because bytes next to them could merge
+  bool has_joints_ = false;  // false if bytes without a token are dropped from texts
 };
 
 // Builds a merge table from merges sorted by rank. Throws Error for ids outside the vocabulary and for a

@@ -128,9 +128,9 @@ int64_t read_token_id(const Json& value, const std::string& token, const std::st
 
 namespace {
 
-// Checks that an added token has the id that Hugging Face tokenizers would assign. tokenizers ignores the id
-// in the file and uses the id in the vocabulary or, if the vocabulary does not contain the token, the next
-// free id.
+// Checks that an added token has the id that Hugging Face tokenizers would assign. The library ignores the id
+// in the file. It uses the id in the vocabulary, or the next free id if the vocabulary does not contain the
+// token.
 void check_added_id(const std::string& text, int64_t id, const Json& vocab, int64_t next,
                     const std::string& name) {
   const auto known = vocab.is_object() ? vocab.find(text) : vocab.end();

@@ -180,7 +180,7 @@ class BpeTokenizer final : public Tokenizer {
     }
   }
 
-  // Returns true if there is a token that merging its bytes does not produce.
+  // Returns true if there is a token whose bytes do not merge into the token itself.
   bool merges_decide() const {
     std::vector<int32_t> ids;
     for (size_t id = 0; id < bpe_.tokens().size(); ++id) {
@@ -189,7 +189,7 @@ class BpeTokenizer final : public Tokenizer {
     return false;
   }
 
-  // Returns true if merging the bytes of a token produces this token. `ids` is scratch space.
+  // Returns true if the bytes of a token merge into the token itself. `ids` is scratch space.
   bool is_made(size_t id, std::vector<int32_t>& ids) const {
     ids.clear();
     bpe_.encode(bpe_.tokens()[id], ids);
@@ -272,8 +272,7 @@ class BpeTokenizer final : public Tokenizer {
   }
 
   Bpe bpe_;
-  TokenTable made_;                                       // tokens that are produced by merging their own
-                                                          // bytes
+  TokenTable made_;                                       // tokens whose bytes merge into the token itself
   std::unordered_map<std::string_view, int32_t> unmade_;  // all other tokens, if ignore_merges_ is true
   std::vector<bool> is_unmade_;                           // by id; empty if there are no unmade tokens
   AddedTokens added_, normalized_;

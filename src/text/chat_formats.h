@@ -37,10 +37,9 @@ struct ChatSource {
   std::string jinja;
   ChatTemplates others = {};  // the model's other templates; "tool_use" writes conversations with tools
   bool built_in = false;
-  std::vector<std::pair<std::string, std::string>> tokens =
-      {};                                       // texts of special tokens by name, such as "bos_token"
-  std::vector<std::string> needed_tokens = {};  // special tokens that the tokenizer of a model with this
-                                                // template has
+  // The texts of special tokens by name, such as "bos_token".
+  std::vector<std::pair<std::string, std::string>> tokens = {};
+  std::vector<std::string> needed_tokens = {};  // special tokens that the tokenizer must have
 };
 // Returns the template of a built-in format. Its output equals the output of the published templates.
 ChatSource chat_source(ChatFormat format);

@@ -376,8 +376,8 @@ std::optional<ChatTemplate::AnswerPlace> ChatTemplate::answer_place(const Ordere
     const size_t first = ids_before(text, std::min(written + same, own->begin), ids);
     const bool same_before = text.text.compare(0, written, prompt.text, 0, asked) == 0;
     return AnswerPlace{same_before ? std::min(first, common_prefix(ids, ids_of(prompt))) : first, own->end};
-  } catch (const Error&) {  // the template rejects the shortened conversation, so only the message's own
-                            // bytes are known
+    // The template rejects the shortened conversation, so only the message's own bytes are known.
+  } catch (const Error&) {
     if (!own) return std::nullopt;
     return AnswerPlace{ids_before(text, own->begin, ids), own->end};
   }

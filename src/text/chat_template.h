@@ -75,8 +75,8 @@ class ChatTemplate {
   // errors of `encode`.
   std::optional<std::vector<int32_t>> encode_turn(std::span<const ChatMessage> before,
                                                   const std::string& user) const;
-  std::vector<int32_t> encode_turn(const std::string& user) const;  // uses a short example conversation as
-                                                                    // `before`
+  // Returns the ids that follow a short example conversation.
+  std::vector<int32_t> encode_turn(const std::string& user) const;
 
   // Returns the token that ends an assistant message.
   int32_t end_id() const { return end_id_; }

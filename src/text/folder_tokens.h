@@ -18,10 +18,10 @@ std::unique_ptr<Tokenizer> load_model_tokenizer(const std::string& folder, int64
 
 namespace detail {
 
-// The tokens that a model's folder adds to the vocabulary, in the files of transformers. The file is
-// tokenizer_config.json. If it lists no added tokens, added_tokens.json and special_tokens_map.json are used
-// too. The tokens of the tokenizer class that the files name are included. `id` is -1 if a file gives no id.
-// Source: AutoTokenizer and PreTrainedTokenizerBase._from_pretrained of transformers 5.
+// The tokens that the transformers files in a model's folder add to the vocabulary. The main file is
+// tokenizer_config.json. If this file lists no added tokens, added_tokens.json and special_tokens_map.json
+// are used too. The tokens of the tokenizer class that the files name are included. `id` is -1 if a file
+// gives no id. Source: AutoTokenizer and PreTrainedTokenizerBase._from_pretrained of transformers 5.
 struct FolderTokens {
   std::vector<AddedToken> listed;         // by id; these flags replace the flags of tokens with the same text
   std::vector<AddedToken> named;          // special tokens, only added if no token has the same text
@@ -43,8 +43,7 @@ FolderTokens read_folder_tokens(const std::string& folder, VocabularyFile vocabu
 
 // A vocabulary to which tokens are added.
 struct VocabularyView {
-  std::function<int64_t(const std::string&)> id_of;  // returns the id of a text, or -1 if no token has the
-                                                     // text
+  std::function<int64_t(const std::string&)> id_of;  // returns the id of a text, or -1 if there is none
   int64_t size;                                      // the first free id
   bool keeps_ids = false;  // true if listed tokens keep the ids in the files, as for tiktoken ranks
 };

@@ -133,8 +133,8 @@ class Gpt1Tokenizer final : public Tokenizer {
 struct Range {
   char32_t first, last;
 };
-// Maps every step-th character from first to last. The first one becomes `image`; the distance is the same
-// for all of them.
+// Maps every step-th character from first to last to a character at a fixed distance. The character `first`
+// becomes `image`.
 struct Moved {
   char32_t first, last, step, image;
 };

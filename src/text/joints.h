@@ -90,9 +90,10 @@ class Joints {
     return false;
   }
 
-  Bits bytes_;     // bit for each pair of the last byte of a left token and the first byte of a right token
-  Bits texts_;     // bits by a hash of the last bytes of a left token and the first bytes of a right token,
-                   // up to kNear each
+  Bits bytes_;  // bit for each pair of the last byte of a left token and the first byte of a right token
+  // Bit set of hashes. A hash covers the last bytes of a left token and the first bytes of a right token, up
+  // to kNear each.
+  Bits texts_;
   int shift_ = 0;  // shift from a hash to a bit index
 };
 

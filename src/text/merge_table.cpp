@@ -28,8 +28,8 @@ struct MergeCandidate {
 class ShortRanks {
  public:
   static constexpr int32_t kNone = std::numeric_limits<int32_t>::max();
-  static constexpr int32_t kRanks = kNone / static_cast<int32_t>(kShort);  // number of ranks that fit into
-                                                                           // the numbers
+  // The numbers can hold ranks below this value.
+  static constexpr int32_t kRanks = kNone / static_cast<int32_t>(kShort);
 
   explicit ShortRanks(size_t n) : groups_((n + kGroup - 1) / kGroup) {
     std::fill_n(pairs_, groups_ * kGroup, kNone);

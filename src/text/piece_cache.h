@@ -15,8 +15,8 @@
 
 namespace gpt::detail {
 
-// A piece of up to 15 bytes, packed into two integers: its bytes, zero padding, and its length in the last
-// byte.
+// A piece of up to 15 bytes, packed into two integers. The integers contain the bytes of the piece, zero
+// padding, and the length of the piece in the last byte.
 struct PieceKey {
   static constexpr size_t kLongest = 15;
 
@@ -25,8 +25,8 @@ struct PieceKey {
   bool operator==(const PieceKey&) const = default;
   uint64_t hash() const { return (low ^ std::rotl(high, 29)) * 0x9E3779B97F4A7C15u; }
 
-  // `readable` is the number of bytes that may be read from the beginning of the piece. It is at least the
-  // size of the piece.
+  // `readable` is the number of bytes that may be read from the beginning of the piece on, and is at least
+  // the size of the piece.
   static PieceKey of(std::string_view piece, size_t readable) {
     uint64_t words[2] = {0, 0};
     const size_t n = piece.size();
@@ -42,7 +42,7 @@ struct PieceKey {
 
  private:
   static_assert(std::endian::native == std::endian::little);
-  // Masks for the two words of a piece, by the length of the piece.
+  // Masks for the two words of a PieceKey, by the length of the piece.
   static constexpr auto kOwnBytes = [] {
     std::array<std::array<uint64_t, 2>, kLongest + 1> masks{};
     for (size_t byte = 0; byte < kLongest; ++byte) {
@@ -53,9 +53,9 @@ struct PieceKey {
   }();
 };
 
-// A hash table that may evict entries. Entries must have the functions hash() and used(). An entry is
-// searched for in its own line of two entries, most recent first, and then in the neighboring lines. If many
-// entries are evicted, the table grows up to a limit.
+// A hash table that may evict entries. An entry type has the functions hash() and used(). An entry is first
+// searched for in its own line, which has two entries, most recent first, and then in the neighboring lines.
+// If many entries are evicted, the table grows, up to a limit.
 template <class Entry>
 class ForgetfulTable {
  public:
@@ -69,7 +69,7 @@ class ForgetfulTable {
 
   const Line& line_of(uint64_t hash) const { return lines_[hash >> (64 - bits_)]; }
 
-  // Returns the entry with this hash for which is(entry) is true, or null if there is none.
+  // Returns the entry with this hash for which is(entry) is true, or null if there is no such entry.
   template <class Is>
   const Entry* find(uint64_t hash, Is&& is) {
     Entry* const own = own_line(hash).entries;
@@ -93,7 +93,7 @@ class ForgetfulTable {
     }
   }
 
-  // Adds an entry that is not in the table.
+  // Adds an entry, which must not be in the table yet.
   void insert(const Entry& entry) {
     const uint64_t hash = entry.hash();
     Entry* const own = own_line(hash).entries;
@@ -106,14 +106,14 @@ class ForgetfulTable {
   }
 
  private:
-  static constexpr size_t kSet = 8;  // number of entries searched, in neighboring lines
+  static constexpr size_t kSet = 8;  // number of entries in neighboring lines that are searched
 
   Line& own_line(uint64_t hash) { return lines_[hash >> (64 - bits_)]; }
   Entry& in_set(uint64_t hash, size_t i) {
     return lines_[(hash >> (64 - bits_) & ~(kSet / 2 - 1)) + i / 2].entries[i % 2];
   }
 
-  // Returns the slot for the entry that moves out of the second slot of its line.
+  // Returns a slot for the second entry of the line, which makes room for a new entry.
   Entry& place_for_second(uint64_t hash) {
     Line& own = own_line(hash);
     if (!own.entries[1].used()) return own.entries[1];
@@ -124,7 +124,7 @@ class ForgetfulTable {
     return &entry == own.entries ? own.entries[1] : entry;
   }
 
-  // Doubles the number of lines.
+  // Doubles the number of lines in the table.
   void grow() {
     const size_t size = size_t{1} << bits_;
     std::unique_ptr<Line[]> old = std::make_unique<Line[]>(2 * size);
@@ -139,31 +139,32 @@ class ForgetfulTable {
   }
 
   int bits_, most_bits_;
-  size_t driven_out_ = 0;  // evictions since the last growth
+  size_t driven_out_ = 0;  // number of evictions since the table last grew
   std::unique_ptr<Line[]> lines_;
 };
 
 // Caches the ids of pieces, because most of a text consists of a few thousand distinct words. A piece of up
-// to 15 bytes with at most 4 ids is stored in a table of small entries. Longer id lists, and long pieces with
-// their ids, are stored in a separate list that the entries refer to. When the list reaches its size limit,
-// it is cleared.
+// to 15 bytes with at most 4 ids is stored in a table of small entries. Longer lists of ids are stored in a
+// separate list, to which the entries refer. For a piece of more than 15 bytes, this list also stores the
+// bytes of the piece. The list is cleared when it reaches its maximum size.
 class PieceCache {
  public:
-  static constexpr size_t kFew = 4;        // number of ids stored in an entry
-  static constexpr size_t kSome = 16;      // short pieces with this many ids or more are not cached
-  static constexpr size_t kLongest = 256;  // maximum number of bytes, and of ids, of a cached piece
+  static constexpr size_t kFew = 4;        // number of ids that fit into an entry
+  static constexpr size_t kSome = 16;      // a short piece must have fewer ids than this to be cached
+  static constexpr size_t kLongest = 256;  // limit for the bytes and for the ids of a cached piece
 
-  // The lookup of a piece.
+  // A piece to be looked up, with its hash.
   struct Query {
-    const char* data;  // bytes of the piece
+    const char* data;  // the bytes of the piece
     size_t size;
-    PieceKey key;   // for a long piece: its hash and a value that no short piece has
-    uint64_t hash;  // only set for a short piece
+    PieceKey key;   // for a long piece, the hash of the piece and a value that no short piece has
+    uint64_t hash;  // hash of a short piece
 
     std::string_view piece() const { return {data, size}; }
     bool is_short() const { return size <= PieceKey::kLongest; }
   };
-  // Prepares a lookup and prefetches the memory that the lookup reads first. See PieceKey::of for `readable`.
+  // Prepares the lookup of a piece and prefetches the memory that is read first. `readable` is described at
+  // PieceKey::of.
   Query query(std::string_view piece, size_t readable) const {
     if (piece.size() > PieceKey::kLongest) {
       const Query query{piece.data(), piece.size(), {hash_of(piece), 1}, 0};
@@ -176,8 +177,8 @@ class PieceCache {
     return query;
   }
 
-  // Writes kSome ids, which begin with the ids of the piece, and returns the number of ids of the piece.
-  // Returns kSome if find() must be called instead.
+  // Writes kSome ids, the first of which are the ids of the piece, and returns the number of ids of the
+  // piece. Returns kSome if the piece must be looked up with find().
   size_t copy_some(const Query& query, int32_t* ids) const {
     const auto& line = short_.line_of(query.hash);
     const Short& entry = line.entries[line.entries[0].is(query.key) ? 0 : 1];
@@ -187,7 +188,7 @@ class PieceCache {
     return count;
   }
 
-  // Returns the ids of any piece if they are cached. The ids are valid until the next call.
+  // Returns the ids of a piece if the piece is cached. The ids are valid until the next call.
   std::optional<std::span<const int32_t>> find(const Query& query) {
     if (!query.is_short()) {
       const Long* const entry = find_long(query);
@@ -199,7 +200,7 @@ class PieceCache {
     return std::span(entry->count() > kFew ? &list_[entry->place()] : entry->ids, entry->count());
   }
 
-  // Caches the ids of a piece that find() did not find, unless there are too many ids.
+  // Caches the ids of a piece that find() did not find, unless the piece has too many ids.
   void keep(const Query& query, std::span<const int32_t> ids) {
     if (query.size > kLongest || ids.size() > (query.is_short() ? kSome - 1 : kLongest)) return;
     if (!query.is_short()) {
@@ -212,7 +213,7 @@ class PieceCache {
     }
   }
 
-  // Returns true if it was most likely called for the same piece before.
+  // Returns true if this function was probably called for the same piece before.
   bool was_asked_before(const Query& query) {
     const uint64_t hash = query.is_short() ? query.hash : query.key.low;
     const auto tag = static_cast<uint16_t>(hash >> 32);
@@ -223,9 +224,9 @@ class PieceCache {
   static constexpr int kAskedBits = 16;
 
   struct Short {
-    // The length is 0 in an empty entry. The upper half of the last byte is the number of ids.
+    // An empty entry has length 0. The upper half of the last byte of the key is the number of ids.
     PieceKey key{};
-    int32_t ids[kFew] = {};  // the ids, or their index in list_
+    int32_t ids[kFew] = {};  // the ids, or the index of the ids in list_
 
     Short() = default;
     Short(const PieceKey& k, uint64_t count, std::span<const int32_t> some)
@@ -238,7 +239,7 @@ class PieceCache {
     size_t place() const { return static_cast<size_t>(ids[0]); }
     uint64_t hash() const { return PieceKey{key.low, key.high << 4 >> 4}.hash(); }
   };
-  // The list stores the ids of a long piece, followed by the bytes of the piece.
+  // A long piece, whose ids and bytes are stored in list_.
   struct Long {
     uint64_t of_piece = 0;
     uint32_t place = 0;
@@ -257,7 +258,7 @@ class PieceCache {
     });
   }
 
-  // Appends the ids and the piece to list_ and returns the index of the ids.
+  // Appends ids, followed by the bytes of a long piece, to list_. Returns the index of the ids.
   size_t add_to_list(std::span<const int32_t> ids, std::string_view piece) {
     const size_t words = ids.size() + (piece.size() + 3) / 4;
     if (used_ + words + kSome > kMostWords) {
@@ -293,17 +294,18 @@ class PieceCache {
   static constexpr size_t kMostWords = size_t{2} << 20;  // maximum size of list_: 8 MiB
   std::vector<int32_t> list_;
   size_t used_ = 0;                                // number of used words in list_
-  std::array<uint16_t, 1 << kAskedBits> asked_{};  // part of the hash of the last piece in each slot
+  std::array<uint16_t, 1 << kAskedBits> asked_{};  // by hash: part of the hash of the last piece
 
   friend class PieceCaches;
   std::unique_ptr<PieceCache> next_;  // next cache in the list of idle caches
 };
 
-// The caches of a tokenizer. There is one cache for each thread that encodes at the same time, and a cache is
-// used by one thread at a time. The caches only affect speed, not results.
+// The caches of a tokenizer. Each thread that encodes at the same time has its own cache. The caches affect
+// speed, but not results.
 class PieceCaches {
  public:
-  // Returns a cache for a text, or null until enough text has been encoded.
+  // Returns a cache for encoding a text. Returns null until enough text has been encoded to make a cache
+  // worthwhile.
   std::unique_ptr<PieceCache> take(size_t text_bytes) {
     {
       const std::lock_guard lock(mutex_);
@@ -324,19 +326,19 @@ class PieceCaches {
   }
 
  private:
-  static constexpr size_t kWorthIt = 16384;  // bytes of text; creating a cache takes as long as encoding this
-                                             // much
+  static constexpr size_t kWorthIt = 16384;  // in bytes of text; encoding this much takes as long as creating
+                                             // a cache
 
   std::mutex mutex_;
-  std::unique_ptr<PieceCache> idle_;  // linked list
-  size_t without_ = 0;                // bytes of text encoded without a cache
+  std::unique_ptr<PieceCache> idle_;  // list of idle caches
+  size_t without_ = 0;                // number of bytes encoded without a cache
 };
 
-// Encodes the pieces of one text, which are added in order. encode(piece, ids) appends the ids of a piece
-// that is not cached. Pieces are looked up in batches, so that the memory accesses overlap. If `encode` has
-// the function end_of_part(piece, from), like Bpe, a new piece is looked up in parts. If a part would be a
-// single token as a piece of its own, and is_same_in_parts(id) is false for this token, encode_part(part,
-// ids) encodes the part instead.
+// Encodes the pieces of one text in order. encode(piece, ids) appends the ids of a piece that is not cached.
+// Pieces are looked up in batches, so that memory latencies overlap. If `encode` has the function
+// end_of_part(piece, from), like Bpe, a piece that is not cached is looked up part by part.
+// is_same_in_parts(id) returns false for a token that a whole piece can become, but a part of a piece cannot.
+// encode_part(part, ids) then encodes that part.
 template <class Encode>
 class PieceEncoder {
  public:
@@ -353,7 +355,8 @@ class PieceEncoder {
   PieceEncoder(const PieceEncoder&) = delete;
   PieceEncoder& operator=(const PieceEncoder&) = delete;
 
-  // See PieceKey::of for `readable`. The piece must stay valid until end_part() or all() is called.
+  // Adds a piece, which must stay valid until end_part() or all() is called. `readable` is described at
+  // PieceKey::of.
   void add(std::string_view piece, size_t readable) {
     if (cache_ == nullptr) return encode_(piece, ids_);
     queries_[waiting_++] = cache_->query(piece, readable);
@@ -366,7 +369,7 @@ class PieceEncoder {
     look_up();
     append({&id, 1});
   }
-  // Returns the ids of everything that was added. More pieces may be added afterwards.
+  // Returns the ids of all pieces that were added. More pieces may be added afterwards.
   std::vector<int32_t>& all() {
     look_up();
     flush();
@@ -385,7 +388,7 @@ class PieceEncoder {
     waiting_ = 0;
   }
 
-  // Adds the ids of a short piece if the piece is one of the most recent entries in its cache line.
+  // Appends the ids of a short piece if the piece is in its own line of the table. Returns false otherwise.
   bool find(const PieceCache::Query& query) {
     const size_t count = cache_->copy_some(query, buffer_ + filled_);
     if (count == PieceCache::kSome) return false;
@@ -393,7 +396,7 @@ class PieceEncoder {
     return true;
   }
 
-  // Adds a piece that find() did not find.
+  // Encodes a piece that find() did not find.
   __attribute__((noinline)) void add_rare(const PieceCache::Query& query) {
     if (const auto known = cache_->find(query)) return append(*known);
     if constexpr (requires { encode_.end_of_part(query.piece(), 0); }) {
@@ -410,7 +413,7 @@ class PieceEncoder {
     return made_;
   }
 
-  // Most of these pieces occur only once, so a piece is only cached when it occurs again.
+  // Most pieces with several parts occur only once, so a piece is cached when it occurs for the second time.
   void add_parts(const PieceCache::Query& query, size_t end) {
     const std::string_view piece = query.piece();
     const bool keeps = query.size <= PieceCache::kLongest && cache_->was_asked_before(query);
@@ -440,7 +443,7 @@ class PieceEncoder {
     append(made_);
   }
 
-  // Keeps enough space free for the ids that look_up() writes.
+  // Appends ids, and leaves enough space for the ids that look_up() writes.
   void append(std::span<const int32_t> ids) {
     if (filled_ + ids.size() > kBuffer - kRoom) flush();
     if (ids.size() > kBuffer - kRoom) {
@@ -453,7 +456,7 @@ class PieceEncoder {
 
   void flush() {
     const size_t size = ids_.size() + filled_;
-    if (size > ids_.capacity()) {  // extrapolates the ids per byte so far, with a margin
+    if (size > ids_.capacity()) {  // reserve space for the rest of the text, based on the ids per byte so far
       const size_t left = text_bytes_ - std::min(bytes_, text_bytes_);
       const double per_byte = static_cast<double>(size) / static_cast<double>(std::max<size_t>(bytes_, 1));
       const auto more = static_cast<size_t>(std::min(1.0, 1.1 * per_byte) * static_cast<double>(left));
@@ -466,7 +469,7 @@ class PieceEncoder {
   PieceCaches& caches_;
   std::unique_ptr<PieceCache> cache_;
   Encode encode_;
-  size_t text_bytes_, bytes_ = 0;  // bytes of all pieces, and of the pieces looked up so far
+  size_t text_bytes_, bytes_ = 0;  // bytes of the whole text, and bytes of the pieces that were looked up
   std::vector<int32_t> ids_, made_;
   const char* readable_end_ = nullptr;  // end of the readable bytes of the pending pieces
   size_t waiting_ = 0, filled_ = 0;
@@ -474,12 +477,12 @@ class PieceEncoder {
   int32_t buffer_[kBuffer];
 };
 
-// Maps pieces of up to 15 bytes to their token, for pieces that are a single token.
+// A hash table of the tokens with up to 15 bytes, by their bytes.
 class TokenTable {
  public:
   explicit TokenTable(size_t tokens = 0) : slots_(std::bit_ceil(2 * tokens + 2)), mask_(slots_.size() - 1) {}
 
-  // Adds a token. The table must have space for it. A token of more than 15 bytes is ignored.
+  // Adds a token, for which the table must have a free slot. Tokens of more than 15 bytes are ignored.
   void add(std::string_view bytes, int32_t id) {
     if (bytes.empty() || bytes.size() > PieceKey::kLongest) return;
     const PieceKey key = PieceKey::of(bytes, bytes.size());

@@ -11,7 +11,7 @@
 
 namespace gpt::detail {
 
-// One step that splits text into pieces. The next step splits each piece further.
+// A step that splits text into pieces. The next step splits each of these pieces.
 struct SplitStep {
   enum class Kind : uint8_t {
     pattern,      // a pattern of split.h
@@ -19,22 +19,22 @@ struct SplitStep {
     digits,       // runs of digits, and the text between them
     punctuation,  // punctuation characters, and the text between them
   };
-  // The treatment of matches. Source: Hugging Face tokenizers, SplitDelimiterBehavior.
+  // The treatment of matches in a text. Source: Hugging Face tokenizers, SplitDelimiterBehavior.
   enum class Behavior : uint8_t { isolated, removed, merged_with_previous, merged_with_next, contiguous };
 
   Kind kind = Kind::pattern;
   SplitPattern pattern = SplitPattern::gpt2;
-  std::string regex;     // in the publisher's spelling
-  bool literal = false;  // `regex` is a plain string
+  std::string regex;     // the regular expression in the spelling of its publisher
+  bool literal = false;  // true if `regex` is a plain string
   Behavior behavior = Behavior::isolated;
-  bool invert = false;       // swap the matches and the text between them
-  bool each_digit = false;   // each digit is a separate match
-  bool in_alphabet = false;  // applied to the byte-level alphabet, see byte_level.h
+  bool invert = false;       // true if the matches and the text between them are swapped
+  bool each_digit = false;   // true if each digit is a separate match
+  bool in_alphabet = false;  // true if the step splits the byte-level spelling of the text, see byte_level.h
 
   bool operator==(const SplitStep&) const = default;
 };
 
-// Splits text in several steps, one after the other. Immutable and safe to share between threads.
+// Splits text in several steps. Immutable and safe to share between threads.
 class PreTokenizer {
  public:
   // Throws Error for unsupported patterns and for more than 16 steps.
@@ -42,7 +42,7 @@ class PreTokenizer {
 
   const std::vector<SplitStep>& steps() const { return steps_; }
 
-  // The per-thread state for splitting texts.
+  // The state that one thread needs to split texts.
   class Run {
    public:
     explicit Run(const PreTokenizer& pre_tokenizer);
@@ -59,7 +59,7 @@ class PreTokenizer {
       size_t begin, end;
       bool match;
     };
-    // Splits the text with the given step and all later steps.
+    // Splits a piece with step number `step` and all following steps.
     template <class Use>
     void split_from(size_t step, std::string_view text, Use&& use) {
       if (step == steps_.size()) return use(text);
@@ -82,20 +82,20 @@ class PreTokenizer {
   std::vector<std::unique_ptr<Regex>> regexes_;  // by step
 };
 
-// Returns the steps for a name in GGUF files (tokenizer.ggml.pre) that is not a pattern of split.h. Returns
-// an empty list for unknown names. Source: llama.cpp.
+// Returns the split steps for a name in GGUF files (tokenizer.ggml.pre) that does not belong to a pattern of
+// split.h. Returns an empty list for unknown names. Source: llama.cpp.
 std::vector<SplitStep> steps_of_gguf_name(std::string_view name);
-// Returns the name for these steps in GGUF files, or "" if there is none.
+// Returns the name for these split steps in GGUF files, or "" if there is no such name.
 std::string_view gguf_name_of_steps(const std::vector<SplitStep>& steps);
 
-// Returns all names that a GGUF file may use, including the patterns of split.h.
+// Returns all names of split patterns in GGUF files, including the names of the patterns of split.h.
 std::vector<std::string_view> gguf_split_names();
 
 // Reads the pre_tokenizer of a byte-level tokenizer.json. `name` is the file name for messages. Throws Error
 // with the name of the setting for unsupported settings that would change ids.
 std::vector<SplitStep> read_split_steps(const nlohmann::json& pre_tokenizer, const std::string& name);
 
-// Writes the steps as the pre_tokenizer of a tokenizer.json.
+// Returns the steps as the pre_tokenizer of a tokenizer.json.
 nlohmann::json split_steps_json(const std::vector<SplitStep>& steps);
 
 }  // namespace gpt::detail

@@ -15,9 +15,9 @@
 namespace gpt::detail {
 namespace {
 
-// Limits for a single match, about a second of work. Any reasonable pattern needs far less.
-constexpr uint32_t kMatchLimit = 20'000'000, kDepthLimit = 1'000'000, kHeapLimit = 65536;  // kHeapLimit is in
-                                                                                           // KiB
+// Limits for a single match, which allow about a second of work. Any reasonable pattern needs far less.
+// kHeapLimit is in KiB.
+constexpr uint32_t kMatchLimit = 20'000'000, kDepthLimit = 1'000'000, kHeapLimit = 65536;
 constexpr size_t kJitStack = size_t{1} << 20;
 
 template <auto free>
@@ -50,13 +50,13 @@ CodePtr compile(const std::string& pattern) {
     fail("the regular expression \"{}\" is not valid at byte {}: {}", printable_text(pattern, 80), offset,
          error_text(error));
   }
-  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // without JIT compilation, matching is only slower
+  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // if JIT compilation fails, matching is only slower
   return code;
 }
 
-// Replaces characters that PCRE2 classifies differently from unicode.h, because PCRE2 uses a different
-// version of Unicode. The replacement is a nearby character of the same category and the same length in
-// UTF-8, so byte positions do not change.
+// Replaces characters that PCRE2 and unicode.h classify differently, because the two use different versions
+// of Unicode. The replacement is a nearby character with the same category and the same length in UTF-8, so
+// that byte positions do not change.
 class StandIns {
  public:
   StandIns() {
@@ -68,13 +68,13 @@ class StandIns {
     std::vector<bool> wrong(0x110000, false);
     for (size_t c = 0; c < by_category.size(); ++c)
       find_wrong(kNames[c], by_category[c], wrong);
-    wrong[0x180E] = true;  // white space in PCRE2 and in old versions of Unicode
+    wrong[0x180E] = true;  // PCRE2 and old versions of Unicode classify U+180E as white space
     for (char32_t code = 0x80; code < 0x110000; ++code) {
       if (wrong[code]) codes_.push_back({code, nearest(code, wrong)});
     }
   }
 
-  // Returns the text to search. This is `text` itself if no character must be replaced.
+  // Returns the text to search, which is `text` itself if no character must be replaced.
   std::string_view searched(std::string_view text, std::string& copy) const {
     bool same = true;
     for (size_t at = 0; at < text.size();) {
@@ -149,8 +149,8 @@ const StandIns& stand_ins() {
   return all;
 }
 
-// Translates a pattern from Oniguruma's syntax to PCRE2's syntax. Supports the syntax that tokenizers use.
-// Everything else is an error, because a different meaning would lead to different token ids.
+// Translates a pattern from Oniguruma's syntax to PCRE2's syntax. Only supports the syntax that tokenizers
+// use. Throws Error for other syntax, because a different meaning would change token ids.
 class Translator {
  public:
   explicit Translator(std::string_view pattern) : in_(pattern) {}
@@ -195,8 +195,8 @@ class Translator {
     copy(1);
   }
 
-  // Copies {n}, {n,} and {n,m}, including lazy forms. Rejects {n}+ and {n}?, because Oniguruma repeats {n}+
-  // and makes {n}? optional, and PCRE2 does not.
+  // Copies {n}, {n,} and {n,m}, also in lazy form. Rejects {n}+ and {n}?. In Oniguruma, {n}+ is a repetition
+  // and {n}? is optional, but not in PCRE2.
   void interval() {
     const size_t end = in_.find('}', at_);
     if (end == std::string_view::npos) unsupported(2);
@@ -249,7 +249,8 @@ class Translator {
     at_ += skip + digits;
   }
 
-  // General categories have the same meaning in both engines. Scripts are values of the property Script.
+  // General categories have the same meaning in Oniguruma and PCRE2. A script name refers to the property
+  // Script.
   void property() {
     const size_t end = in_.find('}', at_);
     if (!(sees("\\p{") || sees("\\P{")) || end == std::string_view::npos) unsupported(3);
@@ -266,8 +267,8 @@ class Translator {
     at_ = end + 1;
   }
 
-  // Translates the rest of a set after its '['. A nested set only adds its characters, so PCRE2 needs no
-  // inner brackets.
+  // Translates a character set after its '['. A nested set adds its characters to the outer set, so PCRE2
+  // needs no inner brackets.
   void set(int depth) {
     bool first = true;
     if (sees("^")) copy(1);
@@ -326,8 +327,8 @@ struct Regex::Search::State {
   std::unique_ptr<pcre2_jit_stack, Free<pcre2_jit_stack_free>> stack;
   std::string copy;
   std::string_view text;
-  size_t at = 0;                   // position at which the search continues; past the end: no more matches
-  std::optional<size_t> last_end;  // end of the last match
+  size_t at = 0;                   // position at which the search continues; past the end: finished
+  std::optional<size_t> last_end;  // end of the previous match
 
   void skip_character() { at += at < text.size() ? static_cast<size_t>(decode_utf8(text, at).length) : 1; }
 };

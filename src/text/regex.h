@@ -9,12 +9,12 @@
 
 namespace gpt::detail {
 
-// A regular expression of a tokenizer.json, in Oniguruma's syntax. Supports the syntax that has the same
-// meaning in PCRE2. Character classes are those of unicode.h, whatever version of Unicode PCRE2 uses.
-// Immutable and safe to share between threads.
+// A regular expression of a tokenizer.json in Oniguruma's syntax. Only supports syntax with the same meaning
+// in PCRE2. Character classes follow unicode.h, not PCRE2's version of Unicode. Immutable and safe to share
+// between threads.
 class Regex {
  public:
-  // Throws Error with the unsupported or invalid part of the pattern.
+  // Throws Error for an unsupported or invalid pattern, with the part of the pattern that causes the error.
   explicit Regex(const std::string& pattern);
   ~Regex();
 
@@ -24,8 +24,8 @@ class Regex {
     explicit Search(const Regex& regex);
     ~Search();
 
-    // Starts a search in `text`, which must stay valid. Invalid UTF-8 bytes count as characters that are
-    // neither letters, numbers nor white space.
+    // Starts a search in `text`, which must stay valid during the search. Invalid UTF-8 bytes count as
+    // characters that are neither letters, numbers nor white space.
     void begin(std::string_view text);
     // Returns the begin and end of the next match. A match may be empty, unless it begins at the end of the
     // previous match. Throws Error if matching takes too long. Source: Rust's onig, FindMatches.

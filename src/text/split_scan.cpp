@@ -70,15 +70,15 @@ uint64_t first_bits(size_t n) {
   return n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
 }
 
-// Classifies non-ASCII characters. `bytes` has a bit for each of their bytes and is not 0. Returns the index
-// of the first byte that must be left to split_end, or kWindow if there is none.
+// Classifies non-ASCII characters. `bytes` is not 0 and has a bit for each byte of these characters. Returns
+// the index of the first byte that split_end must handle, or kWindow if there is no such byte.
 template <bool kCased>
 size_t find_beyond_ascii(const SplitText& t, uint64_t bytes, SplitWindow& w) {
   uint64_t starts = 0, caseless = 0;
   size_t end = kWindow;
   for (auto at = static_cast<size_t>(std::countr_zero(bytes)); at < kWindow;) {
     const SplitText::Char c = t.beyond_ascii(w.begin + at);
-    const bool in_word = kCased && (c.bits & (kUpper | kLower)) != 0;  // true for marks too
+    const bool in_word = kCased && (c.bits & (kUpper | kLower)) != 0;  // marks also count as part of a word
     const bool behind_letter = at > 0 && (w.letter >> (at - 1) & 1) != 0;
     const bool alone = in_word && (c.bits & kLetter) == 0 && !behind_letter;
     if (at + c.length > kWindow || alone || (c.bits & (kSpace | kNumber)) != 0) {

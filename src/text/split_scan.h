@@ -9,8 +9,8 @@
 #include "base/utf8.h"
 #include "text/split.h"
 
-// Implements the patterns of split.h for whole texts. Windows of 64 bytes are processed as bit masks. Cases
-// that bit masks cannot decide are handled by functions that find the end of a single piece.
+// Implements the patterns of split.h for whole texts. Processes 64 bytes of text at a time as bit masks. If
+// the bit masks do not suffice, a function finds the end of a single piece.
 namespace gpt::detail {
 
 // The character classes that the patterns distinguish.
@@ -24,11 +24,11 @@ enum : uint8_t {
 };
 constexpr uint8_t kNotOther = kLetter | kNumber | kSpace;
 
-// The classes of every code point.
+// The character classes of every code point.
 using CharClasses = std::array<uint8_t, 0x110000>;
 const CharClasses& char_classes();
 
-// A text that returns the class and length of the character at a given byte.
+// A text in which the class and length of the character at any byte can be looked up.
 class SplitText {
  public:
   explicit SplitText(std::string_view text) : text_(text), classes_(char_classes().data()) {}
@@ -45,8 +45,8 @@ class SplitText {
     if (byte < 0x80) return {classes_[byte], 1};
     return beyond_ascii(i);
   }
-  // Classifies the character that begins with a non-ASCII byte. Has a fast path for characters of two or
-  // three bytes that are not at the end of the text.
+  // Returns the class and length of the character that begins with a non-ASCII byte. The fast path is for
+  // characters of two or three bytes that are not at the end of the text.
   Char beyond_ascii(size_t i) const {
     if (text_.size() - i < 4) return any(i);
     uint32_t bytes;
@@ -68,14 +68,14 @@ class SplitText {
     const Char c = at(i);
     return c.length > 0 && (c.bits & kNotOther) == 0;
   }
-  // Returns the end of the run of characters, beginning at i, that have one of the bits. Stops after `most`
+  // Returns the end of a run of characters, from i on, that have one of the bits. The run has at most `most`
   // characters.
   size_t run(size_t i, uint8_t bits, size_t most = SIZE_MAX) const {
     for (Char c = at(i); most > 0 && (c.bits & bits) != 0; c = at(i), --most)
       i += c.length;
     return i;
   }
-  // Does the same for letters, eight ASCII bytes at a time.
+  // Returns the end of a run of letters. Checks eight ASCII bytes at a time.
   size_t run_of_letters(size_t i) const {
     for (;;) {
       while (i + 8 <= text_.size()) {
@@ -94,8 +94,8 @@ class SplitText {
     return i;
   }
 
-  // Returns the end of a contraction at i: 's, 'd, 'm, 't, 'll, 've or 're. Returns i if there is none. With
-  // `fold`, upper case letters and the long s also match.
+  // Returns the end of a contraction at i ('s, 'd, 'm, 't, 'll, 've or 're), or i if there is no contraction.
+  // If `fold` is true, upper case letters and the long s also match.
   size_t contraction(size_t i, bool fold) const {
     if (!is(i, '\'')) return i;
     const auto letter = [&](size_t k) { return k < text_.size() ? lower(text_[k], fold) : '\0'; };
@@ -106,8 +106,8 @@ class SplitText {
     return i;
   }
 
-  // Matches white space from i on, the last alternatives of all patterns. The last white space character is
-  // left to a following word.
+  // Matches white space from i on, as the last alternatives of all patterns do. The last white space
+  // character may be left for the next word.
   size_t white_space(size_t i, bool cut_after_newline, bool whole_at_end) const {
     size_t end = i, last = i, behind_newline = i;
     for (Char c = at(i); (c.bits & kSpace) != 0; c = at(end)) {
@@ -125,9 +125,9 @@ class SplitText {
     return fold && c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   }
 
-  // Returns the number of ASCII letters before the first other byte in eight bytes. Adding a constant to each
-  // byte sets its highest bit if the byte reaches a bound. There is no carry into the next byte, because the
-  // highest bits are cleared first.
+  // Returns the number of ASCII letters at the beginning of eight bytes. After a constant is added to each
+  // byte, the highest bit of the byte shows if the byte has reached a bound. The additions do not carry into
+  // the next byte, because the highest bits are cleared first.
   static int ascii_letters(const char* bytes) {
     constexpr uint64_t kEach = 0x0101010101010101u, kHigh = 0x80 * kEach;
     uint64_t word;
@@ -185,8 +185,8 @@ inline size_t gpt4_end(const SplitText& t, size_t at, size_t digits, bool whole_
 }
 
 // Matches [upper]*[lower]+ and returns the position after it, or `at` if it does not match. Characters
-// without case belong to both classes. If no lower case letter follows, [upper]* therefore gives back the
-// last character without case.
+// without case belong to both classes. If no lower case letter follows, [upper]* backtracks, so that [lower]+
+// matches the last character without case.
 inline size_t capitalized_end(const SplitText& t, size_t at) {
   size_t i = at, behind_caseless = at;
   for (SplitText::Char c = t.at(i); (c.bits & kUpper) != 0; c = t.at(i)) {
@@ -202,8 +202,8 @@ inline size_t o200k_end(const SplitText& t, size_t at) {
   for (const size_t from : {word, at}) {
     if (const size_t end = capitalized_end(t, from); end > from) return t.contraction(end, true);
   }
-  for (const size_t from : {word, at}) {  // matches [upper]+, because lower case letters would have matched
-                                          // above
+  // Matches [upper]+, because lower case letters would have matched above.
+  for (const size_t from : {word, at}) {
     if (const size_t end = t.run(from, kUpper); end > from) return t.contraction(end, true);
   }
   if (const size_t end = t.run(at, kNumber, 3); end > at) return end;
@@ -211,32 +211,33 @@ inline size_t o200k_end(const SplitText& t, size_t at) {
   return t.white_space(at, true, false);
 }
 
-// The classes of up to 64 bytes of a text, from the beginning of a piece on. Bit i of each mask is for byte
-// i. All bytes of a character have the same class bits.
+// Bit masks of the character classes in up to 64 bytes of a text, beginning at a piece. Bit i of each mask is
+// for byte i. All bytes of a character have the same class bits.
 struct SplitWindow {
-  size_t begin;    // position in the text
-  uint64_t valid;  // the lowest bits: bytes that are in the window
+  size_t begin;    // position of the window in the text
+  uint64_t valid;  // bits of the bytes that are in the window, which are the lowest bits
   uint64_t letter = 0, number = 0, space = 0, newline = 0, blank = 0, apostrophe = 0;
-  uint64_t inside = 0;                       // bytes of characters, except first bytes
-  uint64_t upper = 0, lower = 0, slash = 0;  // only set if case matters; letters without case are lower
+  uint64_t inside = 0;                       // bytes of characters other than the first byte of each
+  uint64_t upper = 0, lower = 0, slash = 0;  // only set if case matters; lower includes caseless letters
 
   uint64_t other() const { return valid & ~(letter | number | space); }
 };
 
-// Returns the window that starts at byte `begin` < size of the text. The window ends before the first
-// character that only split_end can handle: white space and numbers beyond ASCII. If `cased` is true, this
-// includes marks that do not follow a letter, and capitals after letters without case.
+// Returns the window that begins at byte `begin` < size of the text. The window ends before the first
+// character that only split_end can handle, which is non-ASCII white space or a non-ASCII number. If `cased`
+// is true, split_end must also handle marks that do not follow a letter, and capitals after letters without
+// case.
 SplitWindow split_window(const SplitText& t, size_t begin, bool cased);
 
-// Returns `starts` with the contractions that begin at the apostrophes in `from`. A contraction is a separate
-// piece or, if `to_word` is true, the end of a piece.
+// Updates the piece starts for the contractions that begin at the apostrophes in `from`. A contraction is a
+// separate piece. If `to_word` is true, a contraction is the end of a piece instead.
 inline uint64_t with_contractions(const SplitText& t, const SplitWindow& w, uint64_t starts, uint64_t from,
                                   bool fold, bool to_word) {
   for (size_t behind = 0; from != 0; from &= from - 1) {
     const auto at = static_cast<size_t>(std::countr_zero(from));
     const size_t end = t.contraction(w.begin + at, fold) - w.begin;
     if (end == at || (to_word && at == behind)) continue;
-    const uint64_t pattern = to_word ? 7 : 6;  // mask for the bits from `at` to `end`
+    const uint64_t pattern = to_word ? 7 : 6;  // the bits from `at` to `end`
     starts &= ~((end - at == 2 ? pattern & 3 : pattern) << at);
     if (end < 64) starts |= uint64_t{1} << end;
     behind = end;
@@ -244,8 +245,8 @@ inline uint64_t with_contractions(const SplitText& t, const SplitWindow& w, uint
   return starts;
 }
 
-// Returns the beginning of each run of white space, and the last character of the run if it may belong to the
-// next piece.
+// Returns the start of each run of white space. Also returns the last character of the run if this character
+// may belong to the next piece.
 inline uint64_t space_starts(const SplitWindow& w, uint64_t space, uint64_t may_stay) {
   return (space & ~(space << 1)) | (may_stay & ~(w.space >> 1) & (w.valid >> 1));
 }
@@ -258,9 +259,9 @@ inline uint64_t gpt2_starts(const SplitText& t, const SplitWindow& w) {
   return with_contractions(t, w, starts, symbols & w.apostrophe, false, false);
 }
 
-// Returns the beginning of each group of `digits` digits in a number.
+// Returns the start of each group of `digits` digits in a number.
 inline uint64_t number_starts(uint64_t number, size_t digits) {
-  uint64_t inside = number << 1;  // positions after at least `digits` digits of the same number
+  uint64_t inside = number << 1;  // positions that follow at least `digits` digits of the same number
   for (size_t i = 1; i < digits; ++i)
     inside &= number << (i + 1);
   uint64_t starts = number & ~(number << 1);
@@ -269,7 +270,7 @@ inline uint64_t number_starts(uint64_t number, size_t digits) {
   return starts;
 }
 
-// Returns the beginning of the white space after the last newline in each run of `space`. `newline` is a
+// Returns the start of the white space that follows the last newline in each run of `space`. `newline` is a
 // subset of `space`.
 inline uint64_t behind_last_newlines(uint64_t space, uint64_t newline) {
   const uint64_t line = space & ~newline;
@@ -282,8 +283,8 @@ inline uint64_t behind_last_newlines(uint64_t space, uint64_t newline) {
   return starts;
 }
 
-// Returns the bits of `from`, a subset of `runs`, and the bits of `runs` that follow them without a gap. The
-// addition carries through each run.
+// Returns the bits of `from` and all bits of `runs` that directly follow them. `from` is a subset of `runs`.
+// The carry of an addition passes through each run of bits.
 inline uint64_t with_following(uint64_t from, uint64_t runs) {
   return (((runs + from) ^ runs) | from) & runs;
 }
@@ -301,16 +302,17 @@ inline uint64_t gpt4_starts(const SplitText& t, const SplitWindow& w, size_t dig
   return with_contractions(t, w, starts, w.apostrophe & (w.letter << 1), true, true);
 }
 
-// Returns the bits of `starts` that do not depend on the text after the window. This excludes starts inside
-// white space at the end of the window.
+// Returns the bits of `starts` that are correct whatever text follows the window. A start inside the white
+// space at the end of the window may be wrong.
 inline uint64_t certain_starts(const SplitWindow& w, uint64_t starts) {
   const uint64_t before = w.valid & ~w.space;
   const uint64_t first_of_space = before == 0 ? 1 : std::bit_floor(before) << 1;
   return starts & w.valid & (first_of_space | (first_of_space - 1));
 }
 
-// Calls use(piece) for every piece of a text, in order. starts(window) returns the beginnings of pieces in a
-// window. end(at) returns the end of the piece at `at` and is called for pieces that end after their window.
+// Calls use(piece) for every piece of a text, in order. starts(window) returns the piece starts in a window.
+// end(at) returns the end of the piece that begins at `at`, and is only called for pieces that extend beyond
+// the window.
 template <class Starts, class End, class Use>
 void split_in_windows(const SplitText& t, bool cased, Starts&& starts, End&& end, Use&& use) {
   const std::string_view text = t.text();
@@ -330,7 +332,7 @@ void split_in_windows(const SplitText& t, bool cased, Starts&& starts, End&& end
   }
 }
 
-// Calls use(starts, end, cased) with the arguments of split_in_windows for a pattern.
+// Calls use(starts, end, cased) with the arguments that split_in_windows needs for a pattern.
 template <class Use>
 auto with_split(SplitPattern pattern, const SplitText& t, Use&& use) {
   const auto gpt4 = [&](size_t digits, bool whole_at_end) {

@@ -11,8 +11,8 @@ namespace gpt::detail {
 // 2 and Mistral.
 bool is_spm_json(const nlohmann::json& root);
 
-// Reads the parts of such a tokenizer.json. Throws Error with the name of the setting for unsupported
-// settings that would change ids.
+// Reads the parts of a SentencePiece tokenizer.json. Throws Error with the name of the setting for
+// unsupported settings that would change ids.
 SpmParts read_spm_json(const nlohmann::json& root, const std::string& name);
 
 }  // namespace gpt::detail

@@ -13,15 +13,15 @@ namespace {
 using Pieces = std::vector<SpmParts::Piece>;
 using Type = SpmParts::Type;
 
-// Maximum length of a piece in bytes. The time to find the halves of a piece is quadratic in its length. Real
-// pieces have at most 16 characters or 16 spaces.
+// Maximum length of a piece in bytes. Finding the halves of a piece takes quadratic time in the length.
+// Published pieces have at most 16 characters or 16 spaces.
 constexpr size_t kLongestPiece = 256;
 
 bool merges_into(const SpmParts::Piece& piece) {
   return !piece.text.empty() && (piece.type == Type::normal || piece.type == Type::unused);
 }
 
-// Writes the positions at which characters begin, and the end of the text, to `bounds`.
+// Fills `bounds` with the positions at which characters begin and the end of the text.
 void find_character_bounds(const std::string& text, std::vector<size_t>& bounds) {
   bounds.clear();
   for (size_t at = 0; at < text.size(); at += static_cast<size_t>(decode_utf8(text, at).length))

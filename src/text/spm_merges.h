@@ -9,15 +9,15 @@
 
 namespace gpt::detail {
 
-// The merges of a SentencePiece BPE. A symbol below the vocabulary size is the id of a piece. A symbol from
-// the vocabulary size on is a character that is not a piece, but part of one. A symbol below -1 is any other
-// character.
+// The merges of a SentencePiece BPE. A symbol from 0 to the vocabulary size - 1 is the id of a piece. A
+// larger symbol is a character that is part of a piece, but not a piece itself. A symbol below -1 is any
+// other character.
 class SpmMerges {
  public:
-  // If `by_score` is true, two pieces are merged if their concatenation is a piece, and the result with the
-  // highest score is merged first. Otherwise, `list` gives the merges. Throws Error for duplicate pieces, for
-  // pieces of more than 256 bytes that would have to be merged, for non-finite scores, and for lists that
-  // contradict the pieces.
+  // If `by_score` is true, two pieces are merged if their concatenation is a piece, in descending order of
+  // the score of that piece. Otherwise, `list` contains the merges. Throws Error for duplicate pieces,
+  // non-finite scores, and lists that contradict the pieces. Also throws Error for a piece of more than 256
+  // bytes that would have to be merged.
   SpmMerges(const std::vector<SpmParts::Piece>& pieces, bool by_score, const std::vector<Bpe::Merge>& list);
 
   const MergeTable& table() const { return table_; }
@@ -25,19 +25,19 @@ class SpmMerges {
   bool is_token(int32_t symbol) const {
     return symbol >= 0 && symbol < std::ssize(used_) && used_[static_cast<size_t>(symbol)];
   }
-  // Returns the character of a symbol that is not a piece.
+  // Returns the character that a symbol represents. The symbol must not be a piece.
   char32_t code_of(int32_t symbol) const;
   bool is_piece(int32_t symbol) const { return symbol >= 0 && symbol < std::ssize(used_); }
-  // Splits a piece that may only be an intermediate result of merges into its halves. Returns false for other
-  // symbols.
+  // Splits a piece into the two halves from which it is merged. Only possible for pieces that must not be in
+  // the result; returns false for other pieces.
   bool divide(int32_t symbol, std::vector<int32_t>& halves) const;
 
   // Returns the end of the chunk that begins at byte `at` < text.size() and can be merged independently. A
-  // chunk ends between two characters that are not adjacent in any piece. In a typical vocabulary, this
-  // includes every space that follows another character.
+  // chunk ends between two characters that are not adjacent in any piece. With a typical vocabulary, a chunk
+  // ends before every space that follows a character other than a space.
   size_t chunk_end(std::string_view text, size_t at) const;
 
-  // Returns true if a chunk always ends between this ASCII character and a space.
+  // Returns true if a chunk ends before a space that follows this ASCII character.
   bool blank_divides(char last) const {
     return adjacent_[static_cast<unsigned char>(last) * kClasses + kBlankClass] == 0;
   }
@@ -57,12 +57,12 @@ class SpmMerges {
   MergeTable table_;
   std::vector<Bpe::Merge> list_;
   std::vector<int32_t> by_code_;
-  std::vector<char32_t> parts_;  // characters that are not pieces, by symbol
-  std::vector<bool> used_;       // by id: true if the piece may be in a result
+  std::vector<char32_t> parts_;  // by symbol: characters that are part of pieces, but not pieces
+  std::vector<bool> used_;       // by id: true if the piece can be in the result
   std::unordered_map<int32_t, Bpe::Merge> unused_;
   bool by_score_ = true;
-  // adjacent_[a, b] is 1 if a piece has a character of class b directly after a character of class a. The
-  // classes are: each ASCII character, U+2581, and all other characters.
+  // adjacent_[a, b] is 1 if some piece has a character of class a followed by a character of class b. The
+  // classes are the ASCII characters, U+2581, and all other characters.
   static constexpr size_t kClasses = 130, kBlankClass = 128;
   static size_t class_of(std::string_view text, size_t at);
   std::vector<uint8_t> adjacent_;  // [kClasses, kClasses]

@@ -16,7 +16,7 @@ class Fields {
  public:
   Fields(std::string_view bytes, const std::string& name) : rest_(bytes), name_(name) {}
 
-  // Reads the next field. Returns false at the end of the message.
+  // Reads the next field of the message. Returns false at the end of the message.
   bool next() {
     if (rest_.empty()) return false;
     const uint64_t key = varint();
@@ -87,7 +87,7 @@ class Fields {
 
 // The field numbers below are those of sentencepiece_model.proto.
 struct Trainer {
-  int64_t model_type = 1;  // unigram
+  int64_t model_type = 1;  // the default, unigram
   bool blank_as_suffix = false;
   bool byte_fallback = false;
   std::string bos = "<s>", eos = "</s>", pad = "<pad>";
@@ -108,7 +108,7 @@ void read_piece(Fields piece, VocabData& data) {
   data.types.push_back(type >= 1 && type <= 6 ? static_cast<int32_t>(type) : 0);
 }
 
-using Unsupported = std::vector<std::string>;  // unsupported features of a model, for error messages
+using Unsupported = std::vector<std::string>;  // features that are not supported, for messages
 
 Trainer read_trainer(Fields spec) {
   Trainer t;
@@ -124,7 +124,7 @@ Trainer read_trainer(Fields spec) {
   return t;
 }
 
-// Reads a normalizer and adds its unsupported features to `unsupported`.
+// Reads the settings of a normalizer. Adds unsupported settings to `unsupported`.
 void read_normalizer(Fields spec, VocabData& data, Unsupported& unsupported) {
   std::string rules = "(no name)";
   bool rewrites = false;

@@ -32,8 +32,8 @@ class SpmTokenizer final : public Tokenizer {
         user.push_back({.id = static_cast<int32_t>(id), .text = piece.text, .special = false});
     }
     if (parts_.collapse_blanks) kept_ = AddedTokens(user);
-    // A Metaspace is not a normalizer. With a Metaspace, normalized tokens are matched in the same text as
-    // other tokens, but after them.
+    // A Metaspace is not a normalizer. If the tokenizer has a Metaspace, normalized tokens are matched in the
+    // original text, after all other tokens.
     AddedTokens normalized = added_.normalized([&](const std::string& text) {
       return parts_.prefix_once ? text : normalize(text, parts_.prefix == SpmParts::Prefix::every_part);
     });
@@ -43,7 +43,8 @@ class SpmTokenizer final : public Tokenizer {
       user.insert(user.end(), normalized.tokens().begin(), normalized.tokens().end());
     }
     for (const AddedToken& token : user) {
-      // A user-defined piece prevents cuts before spaces if it has a space after another character.
+      // A token with a space after another character may match across a cut before a space. Tokens that only
+      // consist of spaces are not affected.
       const std::string bytes = with_blanks(token.text);
       if (bytes.find(' ', 1) != std::string::npos && bytes.find_first_not_of(' ') != std::string::npos)
         blanks_divide_ = false;
@@ -96,13 +97,13 @@ class SpmTokenizer final : public Tokenizer {
     for (const int32_t id : ids) {
       std::string bytes = token_bytes(id);
       const Type type = piece_of(id).type;
-      // A space in a user-defined piece is not U+2581, so it is kept.
+      // A space in a user-defined piece is an actual space, not U+2581.
       const bool strip = first && type != Type::unknown && type != Type::byte && type != Type::control &&
                          piece_of(id).text.starts_with(kBlank);
       if (strip) bytes.erase(0, 1);
       out += bytes;
-      // If leading spaces of texts are removed, all leading tokens that consist of a single space are
-      // dropped.
+      // If leading spaces are removed from texts, all leading tokens that only consist of a space are
+      // removed.
       if (type != Type::control && (!bytes.empty() || (strip && !parts_.collapse_blanks))) first = false;
     }
     return out;
@@ -131,13 +132,13 @@ class SpmTokenizer final : public Tokenizer {
     std::string out;
     for (const int32_t& id : ids) {
       const SpmParts::Piece& piece = piece_of(id);
-      // The decoder writes U+2581 as a space, even in special tokens.
+      // The decoder replaces U+2581 with a space, even in special tokens.
       std::string bytes = piece.type == Type::control ? with_blanks(piece.text) : token_bytes(id);
-      // Normalized added tokens decode to their normalized text, including the leading space.
+      // A normalized added token decodes to its normalized text, including the leading space.
       const AddedToken* added = parts_.prefix_once ? nullptr : added_.find(id);
       if (added != nullptr && added->normalized)
         bytes = with_blanks(normalize(added->text, parts_.prefix == SpmParts::Prefix::every_part));
-      // Only U+2581 in the vocabulary is removed. A space in an added token is kept.
+      // Only U+2581 from the vocabulary is removed. A space in the text of an added token is kept.
       const bool first = &id == ids.data() && parts_.strip == SpmParts::Strip::first_token;
       if (first && piece.type != Type::byte) bytes = replaced(piece.text, kBlank, "");
       out += bytes;
@@ -160,10 +161,10 @@ class SpmTokenizer final : public Tokenizer {
     ++bytes_found_;  // pieces are distinct, so no byte is counted twice
   }
 
-  // `begins` is false if the text is the rest of a longer text and follows a cut before a space.
+  // `begins` is false if the text follows a cut before a space.
   std::vector<int32_t> encode(std::string_view text, std::span<const TextRange> trusted, bool begins) const {
-    // Consecutive unknown characters may become a single token, which the pieces alone cannot show. In this
-    // case the whole part is encoded together, and first_id is the index of its first id.
+    // Consecutive unknown characters may become a single token. This requires encoding the whole part at once
+    // instead of piece by piece. first_id is the index of the first id of the part.
     size_t first_id = 0;
     PieceEncoder encoder(
         caches_, has_bytes_ ? text.size() : 0,
@@ -189,7 +190,7 @@ class SpmTokenizer final : public Tokenizer {
     return std::move(encoder.all());
   }
 
-  // Returns the characters to be merged: U+2581 for each space and U+FFFD for each invalid byte.
+  // Returns the characters to be merged. A space becomes U+2581, and an invalid byte becomes U+FFFD.
   std::string normalize(std::string_view text, bool prefix) const {
     std::string out;
     if (text.empty()) return out;
@@ -205,7 +206,7 @@ class SpmTokenizer final : public Tokenizer {
     return out;
   }
 
-  // If `after_blank` is true, a space at the beginning is removed.
+  // If `after_blank` is true, a space at the beginning of the text is removed.
   void append_characters(std::string_view text, std::string& out, bool& after_blank) const {
     for (size_t at = 0; at < text.size();) {
       if (text[at] == ' ') {
@@ -231,7 +232,7 @@ class SpmTokenizer final : public Tokenizer {
     }
   }
 
-  // Like SentencePiece, keeps the spaces in a user-defined piece, except those that follow a space.
+  // Keeps the spaces in a user-defined piece, except spaces that follow a space, like SentencePiece.
   static void append_kept(std::string_view piece, std::string& out, bool& after_blank) {
     if (after_blank) piece.remove_prefix(std::min(piece.find_first_not_of(' '), piece.size()));
     if (piece.empty()) return;
@@ -253,7 +254,7 @@ class SpmTokenizer final : public Tokenizer {
     encoder.end_part();
   }
 
-  // Chunks that can be merged independently are encoded one by one.
+  // Chunks that can be merged independently are encoded separately.
   void encode_words(std::string_view text, auto& encoder) const {
     for (size_t at = 0; at < text.size();) {
       std::string_view chunk = text.substr(at, merges_.chunk_end(text, at) - at);
@@ -283,12 +284,12 @@ class SpmTokenizer final : public Tokenizer {
   void append_symbol(int32_t symbol, size_t first_id, std::vector<int32_t>& ids) const {
     if (merges_.is_token(symbol)) return ids.push_back(symbol);
     std::vector<int32_t> halves;
-    if (merges_.divide(symbol, halves)) {  // the piece may be merged, but not used
+    if (merges_.divide(symbol, halves)) {  // the piece can be merged, but must not be in the result
       for (const int32_t half : halves)
         append_symbol(half, first_id, ids);
       return;
     }
-    if (merges_.is_piece(symbol)) return ids.push_back(symbol);  // an unused piece that has no halves
+    if (merges_.is_piece(symbol)) return ids.push_back(symbol);  // an unused piece without halves
     const char32_t code = merges_.code_of(symbol);
     std::string bytes;
     append_utf8(bytes, code);
@@ -313,7 +314,7 @@ class SpmTokenizer final : public Tokenizer {
   int32_t byte_ids_[256] = {};
   int bytes_found_ = 0;
   bool has_bytes_ = false;
-  bool blanks_divide_ = true;  // false if a user-defined piece prevents cuts before spaces
+  bool blanks_divide_ = true;  // false if a user-defined piece prevents cutting the text before spaces
   mutable PieceCaches caches_;
 };
 
@@ -350,7 +351,7 @@ SpmParts spm_parts(const VocabData& data, const std::string& name) {
   if (data.scores.empty()) fail("cannot read {}: a SentencePiece vocabulary needs scores, found none", name);
   SpmParts parts;
   parts.special = data.special;
-  if (!parts.special.add_bos) parts.special.add_bos = true;  // as in llama.cpp and llama2.c
+  if (!parts.special.add_bos) parts.special.add_bos = true;  // default of llama.cpp and llama2.c
   parts.prefix =
       data.add_space_prefix.value_or(true) ? SpmParts::Prefix::every_part : SpmParts::Prefix::never;
   parts.collapse_blanks = data.remove_extra_whitespaces.value_or(false);
@@ -358,7 +359,7 @@ SpmParts spm_parts(const VocabData& data, const std::string& name) {
   const bool strips = parts.prefix != SpmParts::Prefix::never || parts.collapse_blanks;
   parts.strip = strips ? SpmParts::Strip::sentencepiece : SpmParts::Strip::none;
   for (size_t id = 0; id < data.tokens.size(); ++id) {
-    // If there are no types, byte pieces are recognized by their text.
+    // without types, byte pieces are recognized by their text
     auto type = data.types.empty() ? normal : static_cast<VocabData::TokenType>(data.types[id]);
     const auto n = static_cast<int64_t>(id);
     if (data.types.empty()) {

@@ -14,8 +14,8 @@ namespace gpt::detail {
 // The character that represents a space in SentencePiece vocabularies, U+2581.
 inline constexpr std::string_view kBlank = "\xE2\x96\x81";
 
-// The parts of a BPE over characters in which U+2581 represents a space. Unknown characters are encoded as
-// bytes. Covers SentencePiece models and their conversions to Hugging Face files.
+// The parts of a BPE over characters in which U+2581 represents a space. Unknown characters can be encoded as
+// bytes. The format covers SentencePiece models and their Hugging Face conversions.
 struct SpmParts {
   using Type = VocabData::TokenType;
   struct Piece {
@@ -23,39 +23,40 @@ struct SpmParts {
     float score = 0;
     Type type = Type::normal;
   };
-  // Where a space is prepended. SentencePiece has a single text; Hugging Face may have several parts between
-  // added tokens.
+  // The texts to which a space is prepended. SentencePiece has a single text. In Hugging Face tokenizers,
+  // there may be several parts between added tokens.
   enum class Prefix : uint8_t { never, at_begin, every_part };
   // The leading space that `decode` removes.
   enum class Strip : uint8_t {
     none,
-    sentencepiece,  // from the first piece that is not a control piece
-    first_byte,     // from the decoded text
-    first_token,    // all spaces of the first token
+    sentencepiece,  // a space at the beginning of the first piece that is not a control piece
+    first_byte,     // a space at the beginning of the decoded text
+    first_token,    // all spaces in the first token
   };
 
   std::vector<Piece> pieces;  // by id
-  // Tokens that are matched in a text before anything else. They do not include user-defined pieces, which
-  // are matched later, after spaces have become U+2581. User-defined pieces are never merged.
+  // Tokens that are matched in the original text, before anything else. User-defined pieces are not included.
+  // They are matched later, after spaces have become U+2581, and are never merged.
   std::vector<AddedToken> added;
-  bool by_score = true;                     // merge pieces by score; otherwise by the list `merges`
-  std::vector<Bpe::Merge> merges;           // only used if by_score is false
+  bool by_score = true;                     // true: merges are derived from scores; false: `merges` is used
+  std::vector<Bpe::Merge> merges;           // merges in order of rank, if by_score is false
   SpecialIds special;                       // unk replaces unknown characters if there are no byte pieces
   std::optional<std::string> unknown_text;  // decoded text of unk; by default the text of its piece
   Prefix prefix = Prefix::every_part;
-  bool prefix_once = false;      // prepend no space to a part that already begins with a space
-  bool collapse_blanks = false;  // remove spaces at both ends and repeated spaces
-  bool fuse_unknown = true;      // one token for consecutive unknown characters
-  // True if all pieces <0x00> to <0xFF> decode to bytes. If unset, the pieces of type byte decode to bytes.
+  bool prefix_once = false;      // true if no space is prepended to a part that begins with a space
+  bool collapse_blanks = false;  // true if spaces at both ends and repeated spaces are removed
+  bool fuse_unknown = true;      // true if consecutive unknown characters become one token
+  // True if all pieces <0x00> to <0xFF> decode to bytes. If the value is not set, pieces of type byte decode
+  // to bytes.
   std::optional<bool> byte_decoder;
-  bool split_words = false;  // no merge crosses the position before a space
+  bool split_words = false;  // true if no merge crosses the position before a space
   Strip strip = Strip::sentencepiece;
 };
 
 // Throws Error if the parts contradict each other.
 std::unique_ptr<Tokenizer> make_spm_tokenizer(SpmParts parts);
 
-// Returns the parts of a vocabulary with model "llama". Throws Error with the file name.
+// Returns the parts of a vocabulary whose model is "llama". Throws Error with the file name.
 SpmParts spm_parts(const VocabData& data, const std::string& name);
 
 // Returns a copy of the text in which each `from` is replaced by `to`.
@@ -66,8 +67,8 @@ int byte_of_piece(std::string_view piece);
 
 bool is_one_character(std::string_view text);
 
-// Writes SpmParts as a Hugging Face tokenizer.json in Llama's form. Throws Error if that format cannot
-// express the parts.
+// Returns SpmParts as a Hugging Face tokenizer.json in the style of Llama. Throws Error if a tokenizer.json
+// cannot represent the parts.
 std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merges);
 
 }  // namespace gpt::detail

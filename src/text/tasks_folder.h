@@ -3,6 +3,6 @@
 
 namespace gpt {
 
-inline constexpr const char* kTasksFolder = ".tasks";  // subfolder of the tokenizer or shard folder
+inline constexpr const char* kTasksFolder = ".tasks";  // relative to the tokenizer or shard folder
 
 }  // namespace gpt

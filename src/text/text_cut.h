@@ -5,14 +5,15 @@
 
 namespace gpt {
 
-// Returns the last position in (begin, end] at which the text can be cut in two without changing the pieces
-// of any pattern of split.h. Returns `begin` if there is none. A safe position is before a space between two
-// ASCII letters. It is also after a newline that follows a character other than white space and precedes an
-// ASCII letter or digit. Reads text[end] too, if it exists; otherwise `end` is not a safe position.
+// Returns the last safe cut position in (begin, end], or `begin` if there is none. Cutting a text at a safe
+// position does not change the pieces of any pattern of split.h. A position is safe if it is before a space
+// between two ASCII letters. A position is also safe if it is between a newline and an ASCII letter or digit,
+// and the character before the newline is not white space. Reads text[end] too if it exists. Otherwise, `end`
+// is not a safe position.
 size_t last_safe_cut(std::string_view text, size_t begin, size_t end);
 
-// Does the same, but if there is no safe position, returns the last end of a character in (begin, end].
-// Returns `end` if the bytes are not UTF-8.
+// Returns the last safe cut position in (begin, end]. If there is none, returns the last end of a character
+// in (begin, end]. Returns `end` if the bytes are not UTF-8.
 size_t last_cut(std::string_view text, size_t begin, size_t end);
 
 }  // namespace gpt

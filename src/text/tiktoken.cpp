@@ -38,7 +38,7 @@ std::optional<std::string> decode_base64(std::string_view text) {
     count -= 8;
     out += static_cast<char>(bits >> count & 0xFF);
   }
-  // The remaining bits must be fewer than 6 and all zero.
+  // The remaining bits must all be 0, and there must be fewer than 6 of them.
   if ((bits & ((1u << count) - 1)) != 0 || count >= 6) return std::nullopt;
   return out;
 }
@@ -96,7 +96,7 @@ const std::vector<Published>& published() {
   return all;
 }
 
-// Adds the reserved special tokens of Llama 3, which fill the ids up to 128255.
+// Adds the reserved special tokens of Llama 3, which use the remaining ids up to 128255.
 void add_reserved(std::vector<AddedToken>& added) {
   constexpr int32_t kFirst = 128000, kEnd = 128256;
   for (int32_t id = kFirst, n = 0; id < kEnd; ++id) {
@@ -149,7 +149,7 @@ bool is_rank_file(std::string_view content) {
 
 BpeParts read_rank_file(std::string_view content, const std::string& name) {
   BpeParts parts{.ranks = true};
-  parts.ignore_merges = true;  // tiktoken first checks if the whole piece is a token
+  parts.ignore_merges = true;  // tiktoken does not merge a piece that is a token
   size_t count = 0;
   size_t number = 0;
   for (const std::string_view text : lines_of(content)) {

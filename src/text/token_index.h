@@ -9,25 +9,24 @@
 
 namespace gpt::detail {
 
-// Limit on token ids. Reserved ids leave gaps in a vocabulary, but a file with a few huge ids must not cause
+// Upper limit for token ids. Vocabularies may have unused ids, but a file with a few huge ids must not cause
 // an allocation for billions of tokens.
 inline constexpr int64_t kMaxVocab = 4 << 20;
 
-// Maps the tokens of a vocabulary, as spelled in a file, to their ids. Used to look up the tokens of merges.
+// Maps the tokens of a vocabulary file to their ids, in order to look up the tokens in merges.
 class TokenIndex {
  public:
-  explicit TokenIndex(const std::string& name)
-      : name_(name) {}  // file name for messages; must outlive this
-                        // object
+  // `name` is the file name for messages. It must outlive this object.
+  explicit TokenIndex(const std::string& name) : name_(name) {}
 
   // Returns false if the token already exists.
   bool add(std::string token, int32_t id) { return ids_.emplace(std::move(token), id).second; }
   // Returns -1 if there is no such token.
   int32_t find(const std::string& token) const;
-  // Returns the merge of two tokens. Throws Error, with the index `at` of the merge, if one of the two tokens
-  // or the merged token is not in the vocabulary.
+  // Returns the merge of two tokens. Throws Error if the two tokens or their concatenation are not in the
+  // vocabulary. The error message contains the index `at` of the merge.
   Bpe::Merge merge(const std::string& left, const std::string& right, size_t at) const;
-  // Does the same for a line "left right".
+  // Returns the merge for a line of the form "left right".
   Bpe::Merge merge(std::string_view line, size_t at) const;
 
  private:

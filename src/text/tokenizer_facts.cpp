@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Returns the regular expression in the pre_tokenizer of a tokenizer.json, or "".
+// Returns the regular expression of the pre_tokenizer in a tokenizer.json, or "" if there is none.
 std::string pattern_of(const Json& root) {
   const Json& pre = detail::member(root, "pre_tokenizer");
   if (detail::has_type(pre, "ByteLevel") && !detail::member(pre, "use_regex").is_null() &&
@@ -29,7 +29,8 @@ std::string pattern_of(const Json& root) {
   return regex.is_string() ? regex.get<std::string>() : "";
 }
 
-// Returns true if `encode` may match the token across a cut, or checks the text around the token.
+// Returns true if a token may match across a cut of the text, or if matching the token depends on the text
+// around it.
 bool sees_cuts(const Json& token) {
   const auto used = [&](const char* key) { return !detail::unused(detail::member(token, key)); };
   if (used("special")) return false;

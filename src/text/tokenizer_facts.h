@@ -25,17 +25,16 @@ struct TokenizerFacts {
   int64_t merges = 0;
   std::string pattern;           // regular expression that splits texts into pieces; "" if there is none
   std::vector<Added> added;      // special and other added tokens, by id
-  std::vector<int32_t> longest;  // ids of the longest tokens, longest first; excludes added tokens
-  bool can_cut = false;          // true if cutting a text at the positions of text_cut.h does not change its
-                                 // ids
-  double mean_token_bytes = 0;   // over all tokens that have bytes; excludes added tokens
+  std::vector<int32_t> longest;  // ids of the longest tokens without added tokens, longest first
+  bool can_cut = false;          // true if cuts at the positions of text_cut.h do not change ids
+  double mean_token_bytes = 0;   // average over all tokens that have bytes, without added tokens
 };
 TokenizerFacts tokenizer_facts(const Tokenizer& tokenizer, size_t longest = 10);
 
 // Returns the bytes of a token, or "" for an id without a token.
 std::string bytes_of_id(const Tokenizer& tokenizer, int64_t id);
 
-// Shows step by step how a text becomes tokens. Not optimized for speed.
+// Shows step by step how a text is tokenized. Not optimized for speed.
 class Explainer {
  public:
   struct Step {
@@ -53,8 +52,8 @@ class Explainer {
   // The tokenizer must outlive the explainer.
   explicit Explainer(const Tokenizer& tokenizer);
 
-  // Special tokens in the text are treated as plain text. If the split pattern is unknown, the whole text is
-  // one piece. Throws the errors of Tokenizer::encode.
+  // Explains how a text is tokenized. Special tokens in the text are treated as plain text. If the split
+  // pattern is not known, the whole text is one piece. Throws the errors of Tokenizer::encode.
   std::vector<Piece> explain(std::string_view text) const;
 
  private:

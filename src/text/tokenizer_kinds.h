@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "text/tokenizer.h"
 
-// Internal to this folder.
+// The functions in this file are internal to the folder.
 namespace gpt::detail {
 
-// Creates a char tokenizer. `codes` are its distinct characters, in the order of their ids.
+// Creates a char tokenizer. `codes` are distinct characters in the order of their ids.
 std::unique_ptr<Tokenizer> make_char_tokenizer_from_codes(std::vector<char32_t> codes);
 
 // Creates a char tokenizer from a vocabulary of kind "rwkv" whose tokens are single characters. Throws Error
@@ -27,8 +27,8 @@ nlohmann::json byte_level_json(bool use_regex);
 // Parses JSON with limits on the nesting depth and on the number of values. Duplicate keys are an error.
 nlohmann::json parse_limited_json(std::string_view text, const std::string& name);
 
-// Returns make(). If make() throws an Error because parts contradict each other, adds the file name to the
-// message.
+// Returns the result of make(). If make() throws an Error because the parts of a tokenizer contradict each
+// other, the file name is added to the message.
 template <class Make>
 auto naming_file(const std::string& name, Make&& make) {
   try {

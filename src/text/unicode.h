@@ -21,15 +21,16 @@ bool is_letter(Category c);
 bool is_mark(Category c);
 bool is_number(Category c);
 
-// Returns true for characters with the property White_Space, which \s matches.
+// Returns true for characters with the property White_Space, which \s matches in regular expressions.
 bool is_white_space(char32_t code);
 
 }  // namespace gpt
 
 namespace gpt::detail {
 
-// Returns the text in Unicode's normalization form C, which composes characters with their accents (UAX #15).
-// Invalid bytes are not changed. `copy` stores the result if it differs from the text.
+// Returns the text in Unicode's normalization form C, in which characters are composed with their accents
+// (UAX #15). Invalid bytes are not changed. If the result differs from the text, the result is stored in
+// `copy`.
 std::string_view nfc(std::string_view text, std::string& copy);
 
 }  // namespace gpt::detail

@@ -10,25 +10,26 @@
 
 namespace gpt {
 
-// A vocabulary as stored in the metadata of a GGUF file (keys tokenizer.ggml.*). This is an unchecked copy of
-// the file's values; tokenizer_of checks them.
+// A vocabulary in the metadata of a GGUF file (keys tokenizer.ggml.*). The values are unchecked copies of the
+// values in the file; tokenizer_of checks them.
 struct VocabData {
   enum class TokenType : int32_t { normal = 1, unknown, control, user_defined, unused, byte };
 
-  std::string model;  // "gpt2": byte-level BPE; "llama": SentencePiece BPE; "rwkv": longest token first, only
-                      // supported for single characters
-  std::string pre;    // split pattern of a byte-level BPE: "gpt-2", "llama-bpe", ...; empty: default
-  std::vector<std::string> tokens;  // by id, as spelled in the file: in the byte-level alphabet or with
-                                    // U+2581
-  std::vector<float> scores;        // empty or one per token; required for SentencePiece
+  // "gpt2" is byte-level BPE, "llama" is SentencePiece BPE. "rwkv" uses the longest token at each position
+  // and is only supported for tokens of a single character.
+  std::string model;
+  std::string pre;  // split pattern of a byte-level BPE, such as "gpt-2" or "llama-bpe"; empty: default
+  // Tokens by id, as spelled in the file: in the byte-level alphabet or with U+2581 for spaces.
+  std::vector<std::string> tokens;
+  std::vector<float> scores;        // empty or one per token; SentencePiece requires scores
   std::vector<int32_t> types;       // TokenType; empty (all normal) or one per token
   std::vector<std::string> merges;  // "left right", in order of rank
   SpecialIds special;
-  // For SentencePiece only. add_space_prefix: prepend a space to texts (default true).
-  // remove_extra_whitespaces: remove spaces at both ends and repeated spaces (default false).
+  // For SentencePiece only. add_space_prefix is true if a space is prepended to texts (default true).
+  // remove_extra_whitespaces is true if repeated spaces and spaces at both ends are removed (default false).
   std::optional<bool> add_space_prefix, remove_extra_whitespaces;
-  // For SentencePiece only. The decoded text of the unknown token, by default the text of the token. A GGUF
-  // file cannot store it.
+  // For SentencePiece only. The decoded text of the unknown token; if unset, the text of the token. A GGUF
+  // file cannot store this value.
   std::optional<std::string> unknown_text = " \xE2\x81\x87 ";
 };
 
@@ -37,7 +38,7 @@ struct VocabData {
 // an unsupported kind.
 std::unique_ptr<Tokenizer> tokenizer_of(const VocabData& data, const std::string& name);
 
-// Tokenizer::vocab_data() is the reverse operation; tokenizer_of creates an equal tokenizer from its result.
-// Ids without a token become unused tokens.
+// Tokenizer::vocab_data() is the inverse of tokenizer_of: tokenizer_of creates an equal tokenizer from its
+// result. Ids without a token become unused tokens.
 
 }  // namespace gpt

@@ -29,7 +29,7 @@ struct BlockTrace {
   TensorView heads, attention_out;  // [T,H*D], [T,C]
   // mlp_fc is [T,F], or [T,2F] with the gate first. mlp_hidden is [T,F] and mlp_out is [T,C].
   TensorView mlp_fc, mlp_hidden, mlp_out;
-  TensorView sum;  // [T,C] with post-norm only
+  TensorView sum;  // [T,C]; exists with post-norm only
 };
 
 // Runs one forward pass over a prompt and keeps every intermediate result. Capture observes a regular

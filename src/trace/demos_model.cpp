@@ -24,7 +24,7 @@ namespace {
 
 constexpr uint32_t kSeed = 100;
 constexpr int64_t kBatch = 2, kTokens = 4;
-// Ids of "Every effort moves you" and "Every day holds a" in the GPT-2 vocabulary.
+// Token ids of "Every effort moves you" and "Every day holds a" in the GPT-2 vocabulary.
 constexpr int32_t kIds[kBatch * kTokens] = {6109, 3626, 6100, 345, 6109, 1110, 6622, 257};
 
 ModelConfig skeleton_config() {

@@ -7,7 +7,7 @@
 
 namespace gpt {
 
-// The texts in the header of a trace page.
+// Text for the header of a trace page.
 struct PageRequest {
   std::string model;     // model name as given by the user
   std::string computed;  // dtype and instruction set, for example "fp32, avx512"

@@ -10,8 +10,8 @@ namespace gpt {
 // The colour roles of a picture. Each role has one colour for light themes and one for dark themes.
 enum class Ink { embedding, attention, mlp, norm, plain };
 
-// Builds a self-contained SVG document in the style of the charts (report/svg.h). Lengths are CSS pixels, and
-// the picture scales. All text is escaped, so it may come from untrusted sources.
+// Builds a self-contained SVG document in the style of the charts (report/svg.h). Lengths are in CSS pixels,
+// and viewers can scale the picture. All text is escaped, so it may come from untrusted sources.
 class Picture {
  public:
   Picture(double width, double height, std::string title)

@@ -187,7 +187,7 @@ std::string ranking(const Prediction& last, const TokenNames& names, const Trace
   return out;
 }
 
-// Returns the top prediction after every layer for the last tokens of the prompt.
+// Returns a table of the top predictions after every layer, for the last tokens of the prompt.
 std::string lens_text(const LogitLens& lens, const Capture& capture, const TokenNames& names,
                       const TraceRequest& r) {
   const size_t T = capture.ids().size(), first = T > kLensTokens ? T - kLensTokens : 0;

@@ -18,9 +18,9 @@ class TorchRandom {
  public:
   explicit TorchRandom(uint32_t seed) : engine_(seed) {}
 
-  // Generates normal numbers like torch.randn and nn.Embedding, with mean 0 and standard deviation 1.
-  // Generates 16 or more values in groups of 16. Generates fewer values in pairs in double precision and
-  // keeps an unused second value for the next call.
+  // Generates normal numbers like torch.randn and nn.Embedding, with mean 0 and standard deviation 1. 16 or
+  // more values are generated in groups of 16. Fewer values are generated in pairs in double precision, and
+  // an unused second value is kept for the next call.
   void normal(std::span<float> out);
   // Generates uniform numbers in [low, high). nn.Linear initializes its weights with low = -1/sqrt(fan_in)
   // and high = 1/sqrt(fan_in).

@@ -19,7 +19,8 @@ struct GoldenInputs {
   int64_t greedy = 20;           // length of the greedy continuation in tokens
 };
 
-// The values of a computed tensor. They are stored as double so that fp32 and fp64 runs share their code.
+// The values of a computed tensor. The values are stored as double so that fp32 and fp64 runs share their
+// code.
 struct Computed {
   Shape shape;
   std::vector<double> values;

@@ -151,7 +151,8 @@ class HalfTolerance {
     }
   }
 
-  // Returns false for greedy ids. They may differ, because rounding can reorder logits that are nearly equal.
+  // Returns false for greedy ids. Greedy ids may differ, because rounding can reorder logits that are nearly
+  // equal.
   static bool compares(const std::string& name) { return name != "greedy"; }
 
   double at(const std::string& name, const std::vector<double>& expected) const {
@@ -183,9 +184,8 @@ class HalfTolerance {
 };
 
 // Returns the reference magnitude for the error of each key bias gradient. The true gradient of a key bias is
-// zero, so the computed gradient consists of rounding errors from the q and v gradients. If q, k and v are
-// separate tensors, the reference is the largest entry of all three gradients, as in families with a fused
-// qkv tensor.
+// zero, so the computed gradient consists only of rounding errors. If q, k and v are separate tensors, the
+// reference is the largest entry of all three gradients, as in families with a fused qkv tensor.
 std::map<std::string, double> key_bias_floors(const LoadedModel& loaded, const SafetensorsFile& golden) {
   std::map<std::string, double> floors;
   const Model& model = loaded.model();

@@ -41,8 +41,8 @@ json our_size(const ConfigKey& key, const json& value) {
   return value;
 }
 
-// Converts a value of another program to a value of the field. 0 means that the value is derived from other
-// fields.
+// Converts a value of another program to the value of a field. The result is 0 if the value is derived from
+// other fields.
 json our_value(const ConfigKey& key, const json& value) {
   switch (key.means) {
     case Means::value:
@@ -102,7 +102,7 @@ std::string in_their_words(const Family& family, const json& object, const std::
   return out;
 }
 
-// Returns the value of the field in the format of the key, or nothing if the format has no name for the
+// Returns the value of a field as it is written under a key. Returns nothing if the key has no name for the
 // value.
 std::optional<json> their_value(const ConfigKey& key, const ModelConfig& c) {
   const json value = std::visit([&](auto field) { return to_json_value(c.*field); }, key.field);

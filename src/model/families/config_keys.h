@@ -24,7 +24,7 @@ const char* field_name(const ConfigField& field);
 
 // How the value of a key is converted to the value of its field.
 enum class Means : uint8_t {
-  value,            // unchanged
+  value,            // the value is used unchanged
   size,             // a number above 0
   derived,          // a number above 0; null: not set, or derived from other keys
   derived_or_zero,  // like `derived`, but 0 means the same as null
@@ -94,7 +94,7 @@ void to_json(nlohmann::json& out, EmptyObject value);
 using Literal = std::variant<std::nullptr_t, bool, const char*, std::array<const char*, 1>, EmptyObject>;
 
 // A setting that changes results and that the decoder does not support, with the allowed values that have no
-// effect. The first allowed value is the expected value in the error message.
+// effect. The error message names the first allowed value as the expected value.
 struct FixedKey {
   const char* key;
   std::initializer_list<Literal> allowed;
@@ -102,18 +102,18 @@ struct FixedKey {
 inline constexpr FixedKey kDecoderOnly[] = {{"is_causal", {true, nullptr}},
                                             {"attribute_map", {EmptyObject{}}}};
 
-// Reads a config.json of such a family. Each key, including a missing one, has the same meaning as in
-// transformers 5. Keys that have no effect in transformers are ignored, even if they are gpt.cpp keys. A
-// setting that the decoder does not support is an error that names the key, the expected value and the found
-// value. The result is complete except for the token ids. docs/config-variants.md compares all keys. Throws
-// Error.
+// Reads a config.json in the format of a transformers family. Each key, including a missing one, has the same
+// meaning as in transformers 5. Keys that have no effect in transformers are ignored, even if they are
+// gpt.cpp keys. A setting that the decoder does not support is an error that names the key, the expected
+// value and the found value. The result is complete except for the token ids. docs/config-variants.md
+// compares all keys. Throws Error if the config is invalid.
 ModelConfig read_config_keys(const Family& family, const nlohmann::json& object);
 
-// Converts a config to keys of the family. Returns nothing if the family cannot express the config, which is
-// the case if the written keys would not read back as the same model.
+// Converts a config to keys of the family. Returns nothing if the family cannot express the config. To check
+// this, the written keys are read back and compared with the config.
 std::optional<nlohmann::json> write_config_keys(const Family& family, const ModelConfig& config);
 
-// The following functions help families to read and write settings that are more than a single value.
+// Helper functions for settings that the families cannot express as a single key.
 
 // Reads the rotary settings like transformers 5. "rope_scaling" takes precedence over "rope_parameters". A
 // key inside the object, such as "rope_theta", takes precedence over the same key outside. All other fields
@@ -128,13 +128,13 @@ std::pair<nlohmann::json, std::string> rope_object(const nlohmann::json& object)
 // Returns the number of layers with a sliding window in a list of layer types.
 int64_t sliding_layers(const nlohmann::json& layers, const ModelConfig& config);
 
-// Sets the sliding window of a config. Throws invalid_argument unless all layers or no layers use it. A
-// window that is as long as the context or longer is not set.
+// Sets the sliding window of a config. Throws invalid_argument if only some of the layers use the window. A
+// window that is at least as long as the context is ignored.
 void set_window(const char* key, int64_t sliding, int64_t window, ModelConfig& config);
 
 // Throws invalid_argument if the file sets a sliding window for a model that has none. The KV cache of
-// transformers would apply this window, so its generated text would not agree with evaluating the same text
-// in one pass.
+// transformers would apply this window during generation but not when a whole text is evaluated at once, so
+// the results would differ.
 void check_no_window(const nlohmann::json& object, const ModelConfig& config);
 
 }  // namespace gpt

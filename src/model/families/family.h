@@ -17,7 +17,7 @@ struct ModelShape {
   int64_t vocab_size = 0, n_ctx = 1024, n_layer = 12, n_head = 12, n_kv_head = 0, n_embd = 768, d_ff = 0;
 };
 
-// Training settings that the source of a preset states. The other settings keep the program's defaults.
+// Training settings from the original source of a preset. All other settings keep the defaults of gpt.cpp.
 struct PresetTraining {
   const char* tokenizer = nullptr;
   const char* sampling = nullptr;
@@ -32,15 +32,14 @@ struct Preset {
   const char* name;
   const char* purpose;  // short description
   ModelShape shape;
-  void (*more)(ModelConfig& config) = nullptr;  // sets other differences from the family
+  void (*more)(ModelConfig& config) = nullptr;  // sets further options that differ from the family
   PresetTraining training = {};
 };
 
 // The names that another program uses for settings, in addition to the keys of its config.json.
 struct ForeignNames {
   // A settings file with one of these keys but without "model_type" is rejected. The error message says that
-  // the key is a name used by `program`. It also says that `remedy` specifies the options that the file
-  // leaves open.
+  // the key is a name used by `program`. It recommends `remedy`, which specifies the missing options.
   std::span<const char* const> telling = {};
   const char* program = nullptr;
   const char* remedy = nullptr;
@@ -56,14 +55,15 @@ struct Gguf {
   const char* architecture = nullptr;  // "general.architecture"; null: the family has none
   const Naming* naming = nullptr;
   RopeLayout rope_layout = RopeLayout::halves;
-  // True if the tensors of the file determine which biases exist. Otherwise, the biases are as in `switches`.
+  // True if the tensors of the file determine which biases exist. Otherwise, `switches` determines the
+  // biases.
   bool optional_biases = false;
 };
 
 // The complete description of a model family, defined in the file families/NAME.cpp.
 struct Family {
   std::string_view name;                            // "model_type" in config.json
-  void (*switches)(ModelConfig& config) = nullptr;  // sets the differences from a default ModelConfig
+  void (*switches)(ModelConfig& config) = nullptr;  // sets options that differ from a default ModelConfig
   std::span<const Preset> presets = {};
 
   // Tensor names of the family's checkpoints. The first naming is used for writing.
@@ -73,22 +73,21 @@ struct Family {
   // gpt.cpp keys.
   std::span<const ConfigKey> keys = {};
   std::span<const ConfigKey> more_keys = {};
-  // Values of missing keys.
+  // Values of keys that a config.json does not contain.
   ModelShape missing = {};
   double missing_dropout = -1;                   // -1: the value in `switches`
-  int64_t bos_token_id = -1, eos_token_id = -1;  // -1: none
+  int64_t bos_token_id = -1, eos_token_id = -1;  // -1: the family has no such token
   std::span<const FixedKey> fixed = {};
   // Read and write the settings that the lists of keys do not cover.
   void (*read)(const nlohmann::json& object, ModelConfig& config) = nullptr;
   void (*write)(const ModelConfig& config, nlohmann::json& object) = nullptr;
   // Returns a note for users about a file that programs interpret differently, or "".
   std::string (*note)(const nlohmann::json& object) = nullptr;
-  bool no_window = false;  // see check_no_window
-  bool (*holds)(const ModelConfig& config) =
-      nullptr;                      // returns false for configs that the family's program rejects
-  const char* causal_lm = nullptr;  // class in transformers
+  bool no_window = false;                              // see check_no_window
+  bool (*holds)(const ModelConfig& config) = nullptr;  // false: the family's program rejects the config
+  const char* causal_lm = nullptr;                     // class name in transformers
   const char* sequence_classification = nullptr;
-  const char* double_heads = nullptr;  // class for multiple choice
+  const char* double_heads = nullptr;  // class name for multiple choice
   // Chat template of the family's chat models, as in gpt chat --template.
   const char* chat_template = nullptr;
 

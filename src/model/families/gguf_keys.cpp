@@ -191,15 +191,16 @@ class ConfigReader {
     c_.rope_scaling = {.type = RopeScaling::Type::linear, .factor = factor};
   }
 
-  // The file contains the scaling factors. They must follow from the rule of Llama 3 for some original
-  // context length, so all plausible lengths are tried.
+  // The file contains the resulting scaling factors, but not always the original context length. The length
+  // is found by trying all plausible values until the formula of Llama 3 gives these factors.
   void read_rope_factors(const TensorInfo& tensor) {
     if (tensor.dtype != DType::f32 || tensor.shape != Shape{c_.head_dim / 2} || c_.head_dim % 2 != 0) {
       fail("{}: expected {} to be {} fp32 numbers", file_.path(), kRopeFactors, c_.head_dim / 2);
     }
     std::vector<float> factors(tensor.bytes.size() / sizeof(float));
     std::memcpy(factors.data(), tensor.bytes.data(), tensor.bytes.size());
-    // If no wavelength is long enough for the full factor, only the gpt.cpp key contains the factor.
+    // The tensor does not contain the full factor if all wavelengths are too short for it. In that case, only
+    // the gpt.cpp key specifies the factor.
     const double factor = file_.number(kRopeFactorKey).value_or(*std::ranges::max_element(factors));
     RopeScaling scaling{.type = RopeScaling::Type::llama3, .factor = factor};
     scaling.low_freq_factor = file_.number(kRopeLowKey).value_or(scaling.low_freq_factor);

@@ -1,4 +1,4 @@
-// GPT-2 (Radford et al. 2019), and the programs that write it: transformers, llm.c, minGPT and nanoGPT.
+// The GPT-2 family (Radford et al. 2019), including checkpoints of transformers, llm.c, minGPT and nanoGPT.
 
 #include <algorithm>
 

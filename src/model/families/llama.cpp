@@ -1,4 +1,4 @@
-// Llama (Touvron et al. 2023), and the checkpoints of llama2.c.
+// The Llama family (Touvron et al. 2023), including checkpoints of llama2.c.
 
 #include "model/families/checkpoints.h"
 #include "model/families/family.h"

@@ -20,7 +20,8 @@ constexpr ConfigKey kKeys[] = {
     {"sliding_window", &ModelConfig::sliding_window, Means::derived},
 };
 
-// A Ministral config lists the layers that have a sliding window. Without a list, all layers have it.
+// A Ministral config lists the layers that have a sliding window. Without such a list, all layers have the
+// window.
 void read_ministral(const json& object, ModelConfig& c) {
   read_rope(object, c);
   const json layers = object.value("layer_types", json());

@@ -1,4 +1,4 @@
-// nanochat in the version that transformers adopted.
+// The version of nanochat that was ported to transformers.
 
 #include <algorithm>
 

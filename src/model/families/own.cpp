@@ -1,4 +1,4 @@
-// The family of gpt.cpp itself. It supports every option under its gpt.cpp name.
+// The native model family of gpt.cpp. It supports every option under its gpt.cpp name.
 
 #include "model/families/family.h"
 

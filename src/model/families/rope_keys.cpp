@@ -24,7 +24,7 @@ struct Rope {
 
   std::string path(const char* key) const { return name + "." + key; }
 
-  // Reads a value if the key exists. Returns true if it exists.
+  // Reads the value of a key if the key exists, and returns true in that case.
   template <class T>
   bool read(const char* key, T& out) const {
     if (!keys.contains(key)) return false;

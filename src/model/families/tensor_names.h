@@ -12,12 +12,12 @@ namespace gpt {
 
 using LayerNames = std::array<const char*, 4>;
 
-// The names and the layout of the parameters in a kind of checkpoint. A name is a pattern with {0} for the
-// layer index, {1} for the parameter of a module (weight or bias), and {2} for the expert. It is null if the
-// family has no such module.
+// The parameter names and the matrix layout of a checkpoint format. A name is a pattern with {0} for the
+// layer index, {1} for the parameter of a module (weight or bias), and {2} for the expert. A name is null if
+// the family has no such module.
 struct Naming {
   LayerNames outside;      // token embedding, position embedding, final norm, head
-  const char* block = "";  // prefix of all names in layers
+  const char* block = "";  // prefix of the names of parameters in layers
   LayerNames norms = {};
   // Queries, keys and values; or one name, if the three are stacked by rows in one matrix.
   LayerNames qkv = {};

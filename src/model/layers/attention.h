@@ -5,11 +5,12 @@
 
 namespace gpt {
 
-// Activations that training saves for the backward pass. In inference, all layers share their memory.
+// Activations that training saves for the backward pass. In inference, all layers share the same memory for
+// activations.
 struct AttentionActs {
-  // [N,(H+2Hkv)D] Queries, keys and values after rotation and QK norm. [N,H*D] Only queries, if the layer
-  // reads the keys and values of another layer. If kv_shared is set, the caller allocates this view, because
-  // later layers read it.
+  // Queries, keys and values after rotation and QK norm, [N,(H+2Hkv)D]. If the layer reads the keys and
+  // values of another layer, contains only queries, [N,H*D]. If kv_shared is set, the caller allocates this
+  // view, because later layers read it.
   TensorView qkv;
   TensorView kv_source;       // qkv of the layer whose keys and values are read (kv_layer)
   TensorView q_rstd, k_rstd;  // [N,H] and [N,Hkv]; only with qk_norm
@@ -27,7 +28,7 @@ struct SharedKvGrad {
   bool written = false;  // false: dkv is treated as zero
 };
 
-// Gradients inside the attention module. Layers with equal configs share one set.
+// Gradients inside the attention module. Layers with equal configs share one set of these views.
 struct AttentionGrads {
   TensorView dmixed;               // [N,H*D]
   TensorView dqkv;                 // [N,(H+2Hkv)D] or [N,H*D]

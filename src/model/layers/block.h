@@ -32,7 +32,7 @@ struct BlockActs {
   BlockActs first_rows(int64_t rows) const;
 };
 
-// Gradients inside a layer. Layers with equal configs share one set.
+// Gradients inside a layer. Layers with equal configs share one set of these views.
 struct BlockGrads {
   TensorView dnorm;    // [N,C] gradient of a norm's output
   TensorView dbranch;  // [N,C] gradient of a sub-layer's output, if dropout or a scale changes it
@@ -61,11 +61,11 @@ class Block {
     project(pass, acts, in);
     return finish(pass, acts);
   }
-  // The two parts of `forward`. `project` computes queries, keys and values. From acts, `finish` only reads
-  // the queries and the stream, in addition to all keys and values. `finish` computes each row independently.
+  // The two parts of `forward`. `project` computes queries, keys and values. `finish` reads only the queries
+  // and the stream from `acts`, in addition to all keys and values, and computes each row independently.
   void project(const ForwardContext& pass, BlockActs& acts, const Residual& in) const;
   Residual finish(const ForwardContext& pass, BlockActs& acts) const;
-  // Recomputes the activations that `backward` reads. Starts from acts.x_in.
+  // Recomputes the activations that `backward` reads, starting from acts.x_in.
   void recompute(const ForwardContext& pass, BlockActs& acts) const;
   // On entry, d.x is the gradient of the layer's output. On return, d.x is the gradient of the layer's input.
   void backward(const BackwardContext& pass, const BlockActs& acts, BlockGrads& grads,

@@ -24,7 +24,7 @@ class Embedding {
 
  private:
   int wte_, wpe_;
-  std::optional<Norm> norm_;  // has no parameters
+  std::optional<Norm> norm_;  // the embedding norm has no parameters
   double dropout_;
 };
 

@@ -9,7 +9,8 @@
 namespace gpt {
 
 // One linear layer, or several linear layers with the same input whose outputs are adjacent columns of y
-// (q|k|v, gate|up). If their weights are packed or contiguous in memory, they are computed as one matmul.
+// (q|k|v, gate|up). If the weights are packed or contiguous in memory, all of these layers are computed as
+// one matmul.
 class Linear {
  public:
   struct Part {
@@ -25,11 +26,11 @@ class Linear {
   // An activation that is fused with the matmul.
   struct Epilogue {
     std::optional<Activation> act = {};
-    // Input of the activation. `forward` writes the activation input of y [N,out]. `backward` reads that of x
-    // [N,in].
+    // Input of the activation. `forward` writes the input of the activation that produces y, [N,out].
+    // `backward` reads the input of the activation that produced x, [N,in].
     TensorView pre = {};
   };
-  // Computes y [N,out] = act(x [N,in] w^T + bias). Adapters of rows add their product before the activation.
+  // Computes y [N,out] = act(x [N,in] w^T + bias). Adapters add their low-rank product before the activation.
   // With adapters and an activation, act.pre is required.
   void forward(const ForwardContext& pass, const TensorView& x, const TensorView& y,
                const Epilogue& act) const;
@@ -48,8 +49,8 @@ class Linear {
 
  private:
   struct Columns {
-    int first, last;   // range of parts
-    int64_t begin, n;  // range of columns in y
+    int first, last;   // indices of the first and the last part
+    int64_t begin, n;  // first column of y, and number of columns
   };
   // Computes y = act(x w^T + bias) without adapters.
   void multiply(const ForwardContext& pass, const TensorView& x, const TensorView& y,

@@ -25,7 +25,7 @@ enum class ExprKind : uint8_t {
   filter,       // parts[0] | name(parts[1..], named)
   test,         // parts[0] is name(parts[1..])
   negation,     // not parts[0]
-  unary,        // name is "-" or "+", or "*" for an argument that is unpacked
+  unary,        // name is "-" or "+"; "*" for an argument that is unpacked
   binary,       // parts[0] name parts[1]
   concat,       // parts[0] ~ parts[1] ~ ...
   comparison,   // parts[0] ops[0] parts[1] ops[1] ...
@@ -54,8 +54,8 @@ enum class StmtKind : uint8_t {
   condition,  // if values[i]: blocks[i]; one more block for else
   loop,       // for target in values[0] if values[1]: blocks[0], else blocks[1]
   set,        // target = values[0]
-  set_block,  // target = blocks[0] | values[0], null without a filter
-  macro,      // name(parameters): blocks[0]; values has the defaults of the last parameters
+  set_block,  // target = blocks[0] | values[0]; values[0] is null without a filter
+  macro,      // name(parameters): blocks[0]; `values` contains the defaults of the last parameters
   call,       // calls target with the macro caller(parameters): blocks[0]
   with,       // names = values: blocks[0]
   generation,
@@ -63,7 +63,7 @@ enum class StmtKind : uint8_t {
   continue_loop,
 };
 
-// The special names that the body of a macro reads.
+// The special names that the body of a macro uses.
 struct MacroNames {
   bool caller = false, kwargs = false, varargs = false;
 };
@@ -86,13 +86,14 @@ struct Program {
   Block body;
 };
 
-// Parses a template. Throws Error that begins with the line number. Source: jinja2/parser.py of Jinja 3.1.
+// Parses a template. An Error message begins with the line number. Source: jinja2/parser.py of Jinja 3.1.
 Block parse(std::string_view source, const JinjaOptions& options);
 
-// Performs the checks of Jinja's compiler, and sets Stmt::special of all macros. Throws Error, beginning with
-// the line number, for an undefined filter or test. As in Jinja, an undefined name inside an if statement or
-// inline if is only an error when it is used at run time, unless a loop, macro or block is between the two.
-// Source: CodeGenerator in jinja2/compiler.py of Jinja 3.1.
+// Performs the checks of Jinja's compiler, and sets Stmt::special of all macros. Throws Error for an
+// undefined filter or test; the message begins with the line number. Inside an if statement or inline if, an
+// undefined filter or test is only an error when it is used at run time, as in Jinja. This exception does not
+// apply if a loop, macro or block is between the conditional and the undefined name. Source: CodeGenerator in
+// jinja2/compiler.py of Jinja 3.1.
 void check_names(Block& body);
 
 }  // namespace gpt::jinja

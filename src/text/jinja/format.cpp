@@ -83,7 +83,7 @@ class PercentFormat {
       if (values_.dict() == nullptr) fail("a format with names needs a dict");
       const Value* found = find_item(rt_.limits, *values_.dict(), c.name);
       if (found == nullptr) fail("the format names a value that is not there");
-      next_ = count();  // as in CPython, no unnamed conversion may follow
+      next_ = count();  // as in CPython, an unnamed conversion must not follow
       return *found;
     }
     if (next_ >= count()) fail("not enough values for the format");

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostTokens = size_t{1} << 20;
 
-// Converts line ends to "\n", and drops the last one if Jinja drops it.
+// Converts line ends to "\n". Drops the last line end unless keep_trailing_newline is true.
 std::string normalized(std::string_view source, bool keep_trailing_newline) {
   std::string out;
   for (size_t i = 0; i < source.size(); ++i) {
@@ -73,8 +73,8 @@ class Lexer {
     tokens_.push_back({kind, std::move(text), line_});
   }
 
-  // Returns the text before a tag with the given sign. "-" removes all white space at the end, and
-  // lstrip_blocks removes the spaces in the line of the tag.
+  // Returns the text before a tag as it will be written. The sign "-" removes all white space at the end of
+  // the text. With lstrip_blocks, the spaces before the tag in the same line are removed.
   std::string before_tag(std::string_view text, char sign, bool variable) const {
     if (sign == '-') return std::string(python_strip(text, false, true));
     if (sign == '+' || !options_.lstrip_blocks || variable) return std::string(text);
@@ -110,7 +110,7 @@ class Lexer {
     tag_inside(kind == '{');
   }
 
-  // Reads the end of a block or comment and the white space that it removes.
+  // Reads the end of a block or comment, and skips the white space that this end removes.
   bool take_end(std::string_view close) {
     const bool strips = peek() == '-', keeps = peek() == '+';
     if (!std::string_view(source_)
@@ -132,7 +132,7 @@ class Lexer {
     take_end("#}");
   }
 
-  // Reads the rest of {% raw %} after its "{%". The "%}" may have a "-".
+  // Reads the rest of a {% raw %} tag after "{%". A "-" is allowed before the "%}".
   bool is_raw_begin() {
     const size_t start = at_;
     size_t i = at_;
@@ -214,8 +214,8 @@ class Lexer {
     op();
   }
 
-  // Reads digits with single underscores between them, and returns them without underscores. Returns "" if
-  // there are none.
+  // Reads digits that may have single underscores between them. Returns the digits without underscores, or ""
+  // if there are no digits.
   std::string digits(size_t& n, const char* allowed) const {
     std::string out;
     while (true) {
@@ -279,7 +279,7 @@ class Lexer {
   }
 
   // Decodes an escape sequence like Python's unicode-escape. `i` is the position after the backslash. Returns
-  // the end of the sequence.
+  // the end of the escape sequence.
   size_t escape(size_t i, std::string& out) {
     constexpr std::string_view kNames = "ntrabfv0\\'\"", kMeaning = "\n\t\r\a\b\f\v\0\\'\"";
     if (i >= source_.size()) return i;
@@ -341,7 +341,7 @@ class Lexer {
   size_t at_ = 0;
   int line_ = 1;
   bool line_starting_ = true;
-  std::string closers_;  // closing brackets of the brackets that are open
+  std::string closers_;  // closing brackets for all open brackets
   std::vector<Token> tokens_;
 };
 

@@ -33,14 +33,14 @@ struct Loop : Object {
   const char* kind() const override { return "loop"; }
 };
 
-// A macro. It can access the scope in which it was defined, as long as this scope exists.
+// A macro, which can access the scope where it was defined as long as that scope exists.
 struct Macro : Object {
   const Stmt* definition = nullptr;
   std::weak_ptr<Scope> scope;
   const char* kind() const override { return "macro"; }
 };
 
-// A function or method of Jinja that is used as a value.
+// A function or method of Jinja, used as a value.
 struct Function : Object {
   explicit Function(std::string called) : name(std::move(called)) {}
   std::string name;

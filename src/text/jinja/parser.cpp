@@ -11,7 +11,7 @@
 namespace gpt::jinja {
 namespace {
 
-constexpr int kMostNesting = 100;  // levels of blocks, and of expressions
+constexpr int kMostNesting = 100;  // maximum nesting depth of blocks and of expressions
 
 template <class... P>
 std::vector<ExprPtr> parts_of(P... parts) {
@@ -27,7 +27,7 @@ class Parser {
   Block run() { return statements({}); }
 
  private:
-  // Counts the open levels of nesting, so that malicious templates cannot overflow the stack.
+  // Limits the nesting depth, so that a malicious template cannot overflow the stack.
   class Nesting {
    public:
     explicit Nesting(Parser& parser) : parser_(parser) {
@@ -81,8 +81,8 @@ class Parser {
 
   // ---- statements ----
 
-  // Parses statements up to a block tag that begins with one of `ends`. Consumes the "{%" of this tag, but
-  // not its name.
+  // Parses statements up to a block tag that begins with one of `ends`. The "{%" of this tag is consumed, but
+  // its name is not.
   Block statements(std::initializer_list<std::string_view> ends) {
     const Nesting nesting(*this);
     Block body;
@@ -113,7 +113,7 @@ class Parser {
   static Stmt make_stmt(StmtKind kind, int line) { return {kind, line, "", {}, {}, {}, {}, {}}; }
   void block_end() { expect_kind(TokenKind::block_end, "\"%}\""); }
 
-  // Parses the rest of a tag after "{%" and the block up to the tag that ends it.
+  // Parses the rest of a tag after "{%", and the statements up to the tag that ends the block.
   Block body(std::initializer_list<std::string_view> ends) {
     block_end();
     return statements(ends);
@@ -256,8 +256,8 @@ class Parser {
     return stmt;
   }
 
-  // Parses the target of for and set: a name or a tuple of names. For set, it may also be an attribute of a
-  // namespace.
+  // Parses the target of a for or set statement, which is a name or a tuple of names. The target of set may
+  // also be an attribute of a namespace.
   ExprPtr target(bool with_namespace) {
     const int line = current().line;
     if (with_namespace && current().kind == TokenKind::name && peek().kind == TokenKind::op &&
@@ -542,7 +542,8 @@ class Parser {
     return expr;
   }
 
-  // Parses filters, tests and calls that are applied to `value`. For the filters of a block, `value` is null.
+  // Parses the filters, tests and calls that are applied to `value`. `value` is null for the filters of a
+  // block.
   ExprPtr filters(ExprPtr value) {
     while (true) {
       const int line = current().line;

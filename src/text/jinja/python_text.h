@@ -16,13 +16,13 @@ std::string_view python_strip(std::string_view text, bool left, bool right);
 
 namespace jinja {
 
-// Returns the positions at which the characters of a text begin, and the end of the text.
+// Returns the byte positions at which characters begin, and the size of the text.
 std::vector<size_t> char_offsets(std::string_view text);
 
-// Does the same as in_case and keeps the origin of each character.
+// Changes the letter case like in_case(), and keeps the origin of each character.
 JinjaText change_case(const JinjaText& text, LetterCase to);
 
-// Returns true if the text is not empty and `is` is true for all characters.
+// Returns true if the text is not empty and is(c) is true for every character c.
 bool all_chars(std::string_view text, bool (*is)(char32_t));
 
 }  // namespace jinja

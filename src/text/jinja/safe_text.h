@@ -4,8 +4,8 @@
 
 namespace gpt::jinja {
 
-// Safe texts are the values of markupsafe's Markup, which the filters safe and escape return. Source:
-// markupsafe 3.0.
+// Functions for safe texts, which are the values of markupsafe's Markup. The filters safe and escape return
+// safe texts. Source: markupsafe 3.0.
 
 bool is_safe(const Value& value);
 
@@ -13,14 +13,14 @@ bool is_safe(const Value& value);
 // returned unchanged.
 JinjaText escaped(const JinjaText& text);
 
-// Returns the value marked as safe. In a list or tuple, the items are marked.
+// Returns the value marked as safe. For a list or tuple, the items are marked.
 Value marked_safe(const Value& value);
 
 // Returns left + right. At least one of the two texts must be safe.
 Value safe_sum(Runtime& rt, const JinjaText& left, const JinjaText& right);
 
-// Calls a method of a safe text. Escapes the texts that the method inserts, and marks the resulting texts as
-// safe.
+// Calls a method of a safe text. Text arguments that the method inserts are escaped, and the resulting texts
+// are marked as safe.
 Value call_safe_method(Runtime& rt, const Value& self, const Builtin& method, const Arguments& arguments);
 
 // Returns true if the filter returns a safe text for a safe text.

@@ -18,16 +18,17 @@ struct Dict;
 struct Object;
 
 struct Undefined {
-  std::string what;      // such as "'x' is undefined"
-  bool lenient = false;  // true for the missing else of an inline if, which may always be written
+  std::string what;  // message, such as "'x' is undefined"
+  // True for the missing else branch of an inline if, which can be written without an error.
+  bool lenient = false;
 };
 struct None {};
 struct BigInteger {  // an integer that needs more than 64 bits
   std::string digits;
 };
 
-// A Python value in a template. Lists and dicts are immutable, so there are no cycles. Copies of a value
-// share them.
+// A Python value in a template. Lists and dicts are immutable, so there are no cycles. Copies of a Value
+// share the list or dict.
 class Value {
  public:
   using Text = std::shared_ptr<const JinjaText>;
@@ -37,17 +38,18 @@ class Value {
   explicit Value(int64_t value) : data_(value) {}
   explicit Value(double value) : data_(value) {}
   explicit Value(JinjaText text) : data_(std::make_shared<const JinjaText>(std::move(text))) {}
-  explicit Value(std::string_view text);  // text that comes from the template
+  explicit Value(std::string_view text);  // the origin of the text is the template
   explicit Value(const char* text) : Value(std::string_view(text)) {}
   explicit Value(std::shared_ptr<const List> list) : data_(std::move(list)) {}
   explicit Value(std::shared_ptr<const Dict> dict) : data_(std::move(dict)) {}
   explicit Value(std::shared_ptr<Object> object) : data_(std::move(object)) {}
   static Value undefined(std::string what, bool lenient = false);
-  // Converts an integer of any size, written as in JSON and Python.
+  // Converts an integer of any size that is written as in JSON and Python.
   static Value of_digits(const std::string& digits);
 
   bool is_undefined() const { return std::holds_alternative<std::shared_ptr<const Undefined>>(data_); }
-  // Returns true if the value is undefined and undefined values are errors.
+  // Returns true if using the value is an error because it is undefined. `strict` is
+  // JinjaOptions::strict_undefined.
   bool is_refused(bool strict) const {
     return strict && is_undefined() && !std::get<std::shared_ptr<const Undefined>>(data_)->lenient;
   }
@@ -70,10 +72,10 @@ class Value {
   bool is_number() const {
     return boolean() != nullptr || integer() != nullptr || real() != nullptr || big_integer() != nullptr;
   }
-  // Returns the integer, or null for integers beyond 64 bits and for other types. A bool is 0 or 1, as in
-  // Python.
+  // Returns a pointer to the integer, or null for other types and for integers beyond 64 bits. A bool counts
+  // as 0 or 1, as in Python.
   const int64_t* as_integer(int64_t& room) const;
-  double as_double() const;  // requires a number
+  double as_double() const;  // the value must be a number
 
  private:
   template <class P>
@@ -87,21 +89,17 @@ class Value {
       data_;
 };
 
-enum class ListKind : uint8_t {
-  list,
-  tuple,
-  view,
-  generator
-};  // view: range(), or keys, values and items of a dict
+// A view is the result of range(), or of keys(), values() or items() of a dict.
+enum class ListKind : uint8_t { list, tuple, view, generator };
 struct List {
   std::vector<Value> items;
   ListKind kind;
-  int depth;                      // nesting depth of lists and dicts, including this one
+  int depth;                      // nesting depth, including this list
   mutable bool consumed = false;  // a generator can only be iterated once
-  bool group = false;             // result of groupby: a tuple with the attributes .grouper and .list
+  bool group = false;             // true for a tuple from groupby, with the attributes .grouper and .list
 };
 struct Dict {
-  std::vector<std::pair<Value, Value>> items;  // in insertion order
+  std::vector<std::pair<Value, Value>> items;  // items in the order of insertion
   int depth;
 };
 
@@ -111,18 +109,18 @@ struct Object {
   virtual const char* kind() const = 0;
 };
 
-// The steps and bytes that a rendering may still use.
+// The number of steps and bytes that a rendering may still use.
 struct Limits {
   static constexpr int64_t most_steps = 5'000'000;
-  static constexpr int64_t most_bytes = int64_t{64} << 20;  // size of all texts and concatenated lists,
-                                                            // including temporary ones
+  // Limit for the total size of all texts and concatenated lists, including temporary ones.
+  static constexpr int64_t most_bytes = int64_t{64} << 20;
   int64_t steps = most_steps, bytes = most_bytes;
 
   void step(int64_t n = 1);
   void use(size_t n);
 };
 
-// Builds a text within the limits.
+// Builds a text and counts its bytes against the limits.
 class TextBuilder {
  public:
   explicit TextBuilder(Limits& limits) : limits_(limits) {}
@@ -147,10 +145,10 @@ class TextBuilder {
   JinjaText out_;
 };
 
-// Throw Error if lists are nested too deeply, or if an item has a state.
+// Creates a list or dict. Throws Error if the nesting is too deep, or if an item is an object with a state.
 Value make_list(std::vector<Value> items, ListKind kind = ListKind::list);
-Value make_dict(Limits& limits,
-                std::vector<std::pair<Value, Value>>&& items);  // of two equal keys, the later one counts
+// If a key occurs several times, the last value is used.
+Value make_dict(Limits& limits, std::vector<std::pair<Value, Value>>&& items);
 
 // Throws Error for lists and dicts, which cannot be keys of a dict.
 void require_hashable(const Value& key);
@@ -162,20 +160,21 @@ const Value* find_item(Limits& limits, const Dict& dict, std::string_view key);
 std::string type_name(const Value& value);
 
 bool equals(Limits& limits, const Value& a, const Value& b);
-// Returns a value < 0, 0 or > 0 if a is less than, equal to or greater than b. Throws Error if the values
-// have no order.
+// Compares two values. The result is < 0, 0 or > 0 if a is less than, equal to or greater than b. Throws
+// Error if the values have no order.
 int compare(Limits& limits, const Value& a, const Value& b);
 
-// Append str(value) and repr(value).
+// append_str() appends str(value), append_repr() appends repr(value).
 void append_str(TextBuilder& out, const Value& value);
 void append_repr(TextBuilder& out, const Value& value);
 
-// Returns the variables of a context. JinjaTemplate::render_marked explains how the values are marked.
+// Returns the variables of a context, by name. The origin of their texts is described at
+// JinjaTemplate::render_marked.
 template <class Json>
 std::vector<std::pair<std::string, Value>> context_of(const Json& json);
 
 struct JsonStyle {
-  int64_t indent = -1;  // negative: everything on one line
+  int64_t indent = -1;  // spaces per level; negative: everything on one line
   std::string item_separator = ", ", key_separator = ": ";
   bool ensure_ascii = false, sort_keys = false;
 };

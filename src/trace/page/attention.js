@@ -1,5 +1,5 @@
-// The attention view. It shows all heads as small pictures, one head in detail, and the steps from one score
-// to its weight. The weights are computed here from the queries and keys in the page.
+// The attention view. The view shows thumbnails of all heads, one head in detail, and the steps from one
+// score to its attention weight. The weights are computed here from the queries and keys in the page.
 
 const scale = 1 / Math.sqrt(D);
 const masked = (i, j) => j > i || (C.sliding_window > 0 && j <= i - C.sliding_window);
@@ -17,7 +17,8 @@ function dotProduct(layer, head, i, j) {
   return sum;
 }
 
-// Returns row i of a head: dot products, weights, the largest scaled score and the sum for the softmax.
+// Returns the dot products and attention weights of query i in a head, and the intermediate values of the
+// softmax.
 function scoreRow(layer, head, i) {
   const dots = [], weights = new Float64Array(T);
   let most = -Infinity, sum = 0;
@@ -30,7 +31,7 @@ function scoreRow(layer, head, i) {
   return {dots, weights, most, sum};
 }
 
-// Returns all attention weights of a head [T,T]. The results for the most recent heads are cached.
+// Returns all attention weights of a head [T,T]. The weights of the most recently computed heads are cached.
 const kept = new Map();
 function headWeights(layer, head) {
   const name = layer * H + head;
@@ -54,8 +55,8 @@ function headWeights(layer, head) {
   return out;
 }
 
-// Draws the small picture of a head with at most 96 cells per side. If a cell covers several weights, it
-// shows the largest one.
+// Draws the thumbnail of a head with at most 96 cells per side. If a cell covers several weights, it shows
+// the largest one.
 function drawThumb(canvas, layer, head) {
   const w = headWeights(layer, head), n = Math.min(T, 96), step = T / n;
   const small = new Float32Array(n * n);

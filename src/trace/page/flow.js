@@ -1,4 +1,4 @@
-// The view of one layer. It shows every step for the selected token.
+// The view of one layer. The view shows every step of the layer for the selected token.
 
 function stepKind(name) {
   if (name.startsWith('norm')) return 'norm';

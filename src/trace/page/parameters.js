@@ -1,5 +1,5 @@
-// The parameters view. It shows the parameter count of each model part, and the parameter values of small
-// models.
+// The parameters view. The view shows the parameter count of each model part, and the parameter values of
+// small models.
 
 const COMPONENT_COLOUR = {token_embedding: '--embed', position_embedding: '--embed', head: '--embed', attention: '--attention', mlp: '--mlp', norm: '--norm', final_norm: '--norm'};
 
@@ -89,7 +89,7 @@ function cacheTable() {
     make('div', {class: 'scroll'}, make('table', null, make('thead', null, make('tr', null, ...['tokens', 'fp32', 'bf16', 'int8'].map(t => make('th', {text: t})))), make('tbody', null, ...rows))));
 }
 
-// The matrix view. It shows any matrix as a heat map.
+// The matrix view. The view shows any matrix as a heat map.
 let openMatrix = () => {};
 function matrixView() {
   if (!meta.tensors.length) return;

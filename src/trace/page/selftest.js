@@ -49,7 +49,7 @@ function testHeads(check, near) {
         near(sum, 1, 1e-4, `row ${i} of block ${l}, head ${h}`);
         self += w[i * T + i] / T;
       }
-      // The steps for a single score must lead to the same weight.
+      // scoreRow computes a single row and must return the same weights as headWeights.
       for (const i of [0, T >> 1, T - 1]) {
         const row = scoreRow(l, h, i).weights;
         for (let j = 0; j < T; ++j) near(row[j], w[i * T + j], 1e-5, `score ${i}, ${j} of block ${l}, head ${h}`);

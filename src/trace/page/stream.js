@@ -1,4 +1,4 @@
-// The residual stream view. It shows the norm of the stream and the change made by every sub-layer.
+// The residual stream view. The view shows the norm of the stream and the change made by every sub-layer.
 
 const STAGES = ['embedding'];
 for (let i = 0; i < L; ++i) STAGES.push(`block ${i} attention`, `block ${i} MLP`);

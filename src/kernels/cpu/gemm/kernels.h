@@ -27,8 +27,8 @@ namespace gpt::gemm {
 //     word 1      | B[2][0] B[3][0] | B[2][1] B[3][1] | ... | B[2][nr-1] B[3][nr-1] |
 //     ...                                                    words of k, one row each
 //
-// A is packed by rows, where word l of row r is a[r * a_row + l], or in micro-panels like B, where word l of
-// row r is a[l * a_k + r].
+// There are two ways to pack A. If A is packed by rows, word l of row r is a[r * a_row + l]. If A is packed
+// in micro-panels like B, word l of row r is a[l * a_k + r].
 //
 // Every element of C is a sum of products, in order of k. The sum is computed in blocks of kc words, and the
 // block sums are added in order. kc depends only on k, not on the size or position of the micro-tile. The

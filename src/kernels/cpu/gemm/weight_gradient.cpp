@@ -5,8 +5,8 @@
 
 #include "kernels/cpu/gemm/layout.h"
 
-// Computes dw[m,n] = A B with A = dy^T [m,k] and B = x [k,n], where k is the number of rows of dy and x and n
-// is the number of inputs.
+// Computes dw[m,n] = A B with A = dy^T [m,k] and B = x [k,n]. k is the number of rows of dy and x, and n is
+// the number of inputs.
 //
 //   for chunks of k, with as many blocks as fit into kPackedXWords
 //     for blocks of kc words along k         in parallel: tasks that pack x
