@@ -1,8 +1,8 @@
-# Writes a C++ source whose functions gpt::detail::NAME_page_{html,style,script} return the files of a page. For policies
-# that name the scripts they allow NAME_page_script_sha256 has the digest, in hex, of "\n" + script + "\n", which is how a
-# script stands in its element.
+# Writes a C++ source with the functions gpt::detail::NAME_page_{html,style,script}, which return the files of a web
+# page. NAME_page_script_sha256 returns the hex digest of "\n" + script + "\n", the text inside the script element, for
+# content security policies that list the allowed scripts.
 #   cmake -DOUT=... -DNAME=... -DFILES=a.html,b.css,c.js,... -P EmbedFiles.cmake
-# Files of a kind are one after another in the order given; scripts share one scope.
+# Files of the same kind are concatenated in the given order. All scripts share one scope.
 string(REPLACE "," ";" files "${FILES}")
 set(html "")
 set(style "")

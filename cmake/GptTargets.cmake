@@ -1,4 +1,4 @@
-# Helpers that keep the per-folder build rules to one line each.
+# Helper functions with which the build rules of a folder take one line.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -8,48 +8,52 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  # Paths below the source folder are made relative, so that a second clone finds what the first one compiled.
+  # Makes paths below the source folder relative, so that a second clone reuses the cached objects of the
+  # first one.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
     ${CCACHE_PROGRAM})
 endif()
 
 add_library(gpt_options INTERFACE)
-# Designated initialisers leave the rest at its default: that is what they are for.
+# Designated initializers leave the other fields at their defaults on purpose.
 target_compile_options(gpt_options INTERFACE -Wall -Wextra -Wconversion -Wno-missing-field-initializers -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(gpt_options INTERFACE -Wno-restrict)  # false alarms on std::string in g++ 12
+  target_compile_options(gpt_options INTERFACE -Wno-restrict)  # g++ 12 has false positives for std::string
 endif()
 if(GPT_WERROR)
   target_compile_options(gpt_options INTERFACE -Werror)
 endif()
 if(GPT_SANITIZE AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  target_compile_options(gpt_options INTERFACE -Wno-pass-failed)  # checks keep some loops from being unrolled
+  # Sanitizer checks prevent the unrolling of some loops.
+  target_compile_options(gpt_options INTERFACE -Wno-pass-failed)
 endif()
 if(GPT_SANITIZE)
   target_compile_options(gpt_options INTERFACE -fsanitize=${GPT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(gpt_options INTERFACE -fsanitize=${GPT_SANITIZE})
 endif()
 
-# For code that computes nothing itself, such as the command line and the tests: compiles in half to two thirds of the time.
+# For code without heavy computation, such as the command line and the tests. It compiles in half to two
+# thirds of the time.
 add_library(gpt_glue_options INTERFACE)
 target_link_libraries(gpt_glue_options INTERFACE gpt_options)
 target_compile_options(gpt_glue_options INTERFACE $<$<CONFIG:Release>:-O1> $<$<CONFIG:RelWithDebInfo>:-O0>)
 
-# gpt_unity(TARGET): compiles GPT_UNITY_BATCH sources in one translation unit, so that headers and templates are read once for
-# all of them. Names in anonymous namespaces must then differ within a folder. Single files are left out with the source
-# property SKIP_UNITY_BUILD_INCLUSION.
+# gpt_unity(TARGET): compiles GPT_UNITY_BATCH sources in one translation unit, so that headers and templates
+# are parsed once per batch. Names in anonymous namespaces must then differ within a folder. The source
+# property SKIP_UNITY_BUILD_INCLUSION excludes single files.
 function(gpt_unity target)
   if(GPT_UNITY_BATCH GREATER 1)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${GPT_UNITY_BATCH})
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      # g++ takes members of anonymous types for a mistake if the file is included by another one.
+      # g++ would warn about members of types in anonymous namespaces, because unity builds include the source
+      # files.
       target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
     endif()
   endif()
 endfunction()
 
-# gpt_library(NAME [GLUE] DEPS ...): the static library gpt_NAME from src/NAME/**.cpp. GLUE: it computes nothing itself, so
-# that -O1 costs its users nothing.
+# gpt_library(NAME [GLUE] DEPS ...): adds the static library gpt_NAME from src/NAME/**.cpp. GLUE: compile with
+# -O1, for libraries without heavy computation.
 function(gpt_library name)
   cmake_parse_arguments(ARG "GLUE" "" "DEPS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
@@ -63,15 +67,15 @@ function(gpt_library name)
   gpt_unity(gpt_${name})
 endfunction()
 
-# What libgptcpp.so is made of: nothing of it is seen from outside. Hidden functions are also called and inlined as
-# in a program.
+# gpt_inside_library(TARGET): hides the symbols of a target that becomes part of libgptcpp.so. Hidden
+# functions can be called and inlined as in an executable.
 function(gpt_inside_library target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
-# gpt_embed_page(NAME [TARGET LIBRARY] FILES...): .html, .css and .js files, named from src/, become the functions
-# gpt::detail::NAME_page_{html,style,script,script_sha256} of the library gpt_NAME, or gpt_LIBRARY.
+# gpt_embed_page(NAME [TARGET LIBRARY] FILES...): embeds .html, .css and .js files, relative to src/, in the
+# library gpt_NAME or gpt_LIBRARY, as the functions gpt::detail::NAME_page_{html,style,script,script_sha256}.
 function(gpt_embed_page name)
   cmake_parse_arguments(ARG "" "TARGET" "" ${ARGN})
   set(files ${ARG_UNPARSED_ARGUMENTS})
@@ -88,10 +92,10 @@ function(gpt_embed_page name)
   target_sources(gpt_${target} PRIVATE ${out})
 endfunction()
 
-# The SIMD sources are compiled once per instruction set; which one runs is decided at start-up.
+# Compiles the SIMD sources once per instruction set. The program chooses the instruction set at start-up.
 function(gpt_configure_kernels)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND GPT_SIMD)
-    # *.bf16.cc: kernels made of AVX512_BF16 or AVX512_VNNI, *.amx.cc: of tiles, for that instruction set only.
+    # *.bf16.cc contains kernels for AVX512_BF16 or AVX512_VNNI, and *.amx.cc kernels for AMX tiles.
     file(GLOB bf16 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cpu/*/*.bf16.cc)
     file(GLOB tiles CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cpu/*/*.amx.cc)
     file(GLOB simd CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cpu/*/*.cc)
@@ -123,8 +127,8 @@ function(gpt_configure_kernels)
   endif()
 endfunction()
 
-# gpt_test(NAME SOURCES... DEPS ... LABEL label): a GoogleTest binary, every case a CTest test. The target
-# LABEL_binaries builds all binaries of a label.
+# gpt_test(NAME SOURCES... DEPS ... LABEL label): adds a GoogleTest binary with a CTest test for each case.
+# The target LABEL_binaries builds all binaries of a label.
 function(gpt_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})

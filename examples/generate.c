@@ -1,4 +1,4 @@
-/* Goes on with a text.   generate_c MODEL "Once upon a time" [TOKENS] */
+/* Continues a text.   generate_c MODEL "Once upon a time" [TOKENS] */
 
 #include <gpt/gpt.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 static int show(void* user, const char* text, size_t size, int32_t id) {
   (void)user, (void)id;
   fwrite(text, 1, size, stdout);
-  return 1; /* go on */
+  return 1; /* continue */
 }
 
 int main(int argc, char** argv) {

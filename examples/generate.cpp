@@ -1,4 +1,4 @@
-// Goes on with a text.   generate MODEL "Once upon a time" [TOKENS]
+// Continues a text.   generate MODEL "Once upon a time" [TOKENS]
 
 #include <cstdlib>
 #include <gpt/gpt.hpp>
@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
     std::cout << argv[2];
     session.generate({.max_tokens = argc > 3 ? std::atoll(argv[3]) : 100}, [](const gptcpp::Piece& piece) {
       std::cout << piece.text << std::flush;
-      return true;  // go on
+      return true;  // continue
     });
     std::cout << "\n";
   } catch (const gptcpp::Error& error) {

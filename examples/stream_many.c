@@ -1,4 +1,4 @@
-/* Goes on with many texts at once and shows each token as it comes.   stream_many_c MODEL PROMPT... */
+/* Continues many texts concurrently and prints each token immediately.   stream_many_c MODEL PROMPT... */
 
 #include <gpt/gpt.h>
 #include <stdio.h>

@@ -1,11 +1,13 @@
-/* Text to ids and back.   tokenizer_c TEXT [TOKENIZER]   (without one it learns one from the text) */
+/* Converts a text to token ids and back.   tokenizer_c TEXT [TOKENIZER]
+ * Without TOKENIZER, trains a tokenizer on the text. */
 
 #include <gpt/gpt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether a text comes back; at most one token a byte and a few. */
+/* Encodes and decodes a text. *same receives 1 if the result equals the text, else 0. The buffers suffice for
+ * one token per byte and 16 more. */
 static gpt_status round_trip(const gpt_tokenizer* tokenizer, const char* text, int* same) {
   const size_t size = strlen(text), capacity = size + 16;
   int32_t* ids = malloc(capacity * sizeof *ids);

@@ -1,4 +1,5 @@
-// Text to ids and back.   tokenizer TEXT [TOKENIZER]   (without one it learns one from the text)
+// Converts a text to token ids and back.   tokenizer TEXT [TOKENIZER]
+// Without TOKENIZER, trains a tokenizer on the text.
 
 #include <gpt/gpt.hpp>
 #include <iostream>

@@ -7,7 +7,7 @@
 static int show(void* user, int64_t step, double loss) {
   (void)user;
   if (step % 20 == 0) printf("step %d: loss %g\n", (int)step, loss);
-  return 1; /* go on */
+  return 1; /* continue */
 }
 
 int main(int argc, char** argv) {

@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
                             text);
     trainer.run(100, [](const gptcpp::TrainProgress& p) {
       if (p.step % 20 == 0) std::cout << "step " << p.step << ": loss " << p.loss << "\n";
-      return true;  // go on
+      return true;  // continue
     });
     trainer.save(argv[1]);
   } catch (const gptcpp::Error& error) {

@@ -17,7 +17,7 @@
 #include "text/split.h"
 #include "text/text_cut.h"
 
-// Entry points as in targets.h, for what src/data and src/text read.
+// Entry points like those in targets.h, for the parsers of src/data and src/text.
 namespace gpt {
 
 inline bool accepts_shard(std::span<const std::byte> bytes) {
@@ -32,7 +32,7 @@ inline bool accepts_shard(std::span<const std::byte> bytes) {
   }
 }
 
-// As it is, and with the checksum of the header made right, which no mutation would find.
+// Parses the bytes unchanged, and again with a correct header checksum, which mutations would not find.
 inline int fuzz_shard(const uint8_t* data, size_t size) {
   constexpr size_t kHashed = 120;
   std::vector<uint64_t> aligned(size / 8 + 1);
@@ -58,7 +58,8 @@ inline int fuzz_jsonl(const uint8_t* data, size_t size) {
   }
 }
 
-// Every record, behind bad ones too: reading ends, and no row has another number of cells than the first.
+// Reads every record, also after invalid ones. Checks that reading ends and that all rows have as many cells
+// as the first one.
 inline int fuzz_records(const uint8_t* data, size_t size) {
   int good = 0;
   try {
@@ -93,7 +94,7 @@ inline int fuzz_compressed(const uint8_t* data, size_t size) {
   }
 }
 
-// Every safe cut leaves the pieces of all patterns as they are.
+// Checks that cutting a text at a safe position does not change its pieces, for all patterns.
 inline int fuzz_cut(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), std::min<size_t>(size, 2000));
   for (const SplitPattern pattern : {SplitPattern::gpt2, SplitPattern::cl100k, SplitPattern::llama3,

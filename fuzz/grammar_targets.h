@@ -12,10 +12,11 @@
 #include "grammar/grammar.h"
 #include "grammar/grammar_constraint.h"
 
-// The entry points of the fuzzers of grammars, as those of targets.h.
+// Entry points like those in targets.h, for the grammar parsers.
 namespace gpt {
 
-// What every grammar promises: an answer of the fewest bytes is found by following the masks, and fits.
+// Checks a property of every grammar: following the token masks with the smallest certain budget produces a
+// text that matches the grammar.
 inline void check_grammar(const grammar::GrammarPtr& grammar) {
   static const auto vocabulary = [] {
     std::vector<std::string> tokens;
@@ -23,7 +24,7 @@ inline void check_grammar(const grammar::GrammarPtr& grammar) {
       tokens.push_back(std::string(1, static_cast<char>(byte)));
     for (const char* piece : {"{\"", "\":", "\",", "true", "12", "ab", "a\"}", "]]"})
       tokens.emplace_back(piece);
-    tokens.emplace_back();  // the end
+    tokens.emplace_back();  // the end-of-text token
     return std::make_shared<const grammar::Vocabulary>(tokens);
   }();
   const auto masks = std::make_shared<grammar::TokenMasks>(grammar, vocabulary, size_t{1} << 20);
@@ -48,7 +49,7 @@ inline void check_grammar(const grammar::GrammarPtr& grammar) {
 
 template <class Compile>
 int fuzz_grammar(Compile&& compile) {
-  grammar::Limits limits;  // so that a run takes milliseconds
+  grammar::Limits limits;  // small, so that a run takes milliseconds
   limits.max_states = 20000;
   limits.max_steps = 300000;
   limits.max_rules = 2000;

@@ -18,13 +18,13 @@
 #include "data/pack_state.h"
 #include "data/word_file.h"
 
-// Entry points as in targets.h, for what tasks leave for a merge. Each tries its bytes as they are, and with
-// the checksum made right, which no mutation would find.
+// Entry points like those in targets.h, for files that tasks write for a merge. Each parses the bytes
+// unchanged, and again with a correct checksum, which mutations would not find.
 namespace gpt {
 
 inline constexpr size_t kSumBytes = sizeof(uint64_t);
 
-// Makes the last eight bytes the hash of what is before them.
+// Replaces the last eight bytes by the hash of the bytes before them.
 inline void sign(std::string& bytes) {
   const size_t hashed = bytes.size() - kSumBytes;
   const uint64_t hash = XXH3_64bits(bytes.data(), hashed);
@@ -59,7 +59,7 @@ inline int fuzz_words(const uint8_t* data, size_t size) {
   return accepted ? 1 : 0;
 }
 
-// A shard of the ids 0 to 15.
+// Returns a shard with the ids 0 to 15.
 inline std::vector<uint64_t> shard_of_piece() {
   constexpr uint64_t kIds = 16;
   constexpr size_t kHeaderWords = 16;
@@ -69,9 +69,9 @@ inline std::vector<uint64_t> shard_of_piece() {
     ids[i] = static_cast<uint16_t>(i);
   std::memcpy(words.data(), "GPTTOKEN", 8);
   words[1] = uint64_t{2} << 32 | 1;  // bytes per id, version
-  words[2] = words[3] = kIds;        // ids, vocabulary
+  words[2] = words[3] = kIds;        // number of ids, vocabulary size
   words[5] = XXH3_64bits(ids.data(), sizeof ids);
-  words[8] = UINT64_MAX;  // no id in front of documents
+  words[8] = UINT64_MAX;  // no id before documents
   words[15] = XXH3_64bits(words.data(), (kHeaderWords - 1) * sizeof(uint64_t));
   std::memcpy(words.data() + kHeaderWords, ids.data(), sizeof ids);
   return words;
@@ -99,7 +99,7 @@ inline bool accepts_piece(std::string_view index) {
   }
 }
 
-// The index of a piece.
+// Parses the index of a piece.
 inline int fuzz_piece(const uint8_t* data, size_t size) {
   std::string index(reinterpret_cast<const char*>(data), size);
   const bool accepted = accepts_piece(index);

@@ -13,13 +13,13 @@
 #include "serve/event_stream.h"
 #include "serve/tool_calls.h"
 
-// The entry points of the fuzzers of gpt serve, as those of targets.h.
+// Entry points like those in targets.h, for gpt serve.
 namespace gpt {
 
-// The body of a request: what it says of the answer's form compiles, or is refused in words that are JSON.
+// Parses a request body. The grammar of its response must compile, or be rejected with a JSON error message.
 inline int fuzz_request(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  grammar::Limits limits;  // so that a run takes milliseconds
+  grammar::Limits limits;  // small, so that a run takes milliseconds
   limits.max_states = 20000;
   limits.max_steps = 300000;
   try {
@@ -34,8 +34,8 @@ inline int fuzz_request(const uint8_t* data, size_t size) {
   return 0;
 }
 
-// An answer with calls of tools, whose first byte says what they look like and where they are looked for:
-// however it is cut, the same text and calls come out of it.
+// Parses a response with tool calls. The first byte selects the format of the calls and where they may start.
+// The text and the calls must not depend on how the response is split.
 inline int fuzz_tool_calls(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view answer(reinterpret_cast<const char*>(data + 1), size - 1);
@@ -62,7 +62,7 @@ inline int fuzz_tool_calls(const uint8_t* data, size_t size) {
   return whole.second.empty() ? 0 : 1;
 }
 
-// A stream of events, however it is cut.
+// Parses an event stream. The events must not depend on how the stream is split.
 inline int fuzz_events(const uint8_t* data, size_t size) {
   const std::string_view stream(reinterpret_cast<const char*>(data), size);
   const auto read = [&](size_t piece) {

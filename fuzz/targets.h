@@ -15,12 +15,13 @@
 #include "io/tensor_file.h"
 #include "io/torch_file.h"
 
-// The entry points of the fuzzers. Each feeds bytes to a parser and returns 1 if they were accepted, 0 if
-// they were rejected with gpt::Error. Anything else (another exception, a broken promise) is a bug and
-// gets out.
+// Entry points of the fuzzers. Each passes the bytes to a parser and returns 1 if they were accepted, or 0 if
+// they were rejected with gpt::Error. Anything else, such as another exception or a failed check, is a bug
+// and is not caught.
 namespace gpt {
 
-// Shape and size of a tensor agree; reads each byte once, so that a sanitizer sees a bad range.
+// Checks that the shape and the size of a tensor agree. Reads each byte once, so that sanitizers detect an
+// invalid range.
 inline void check_tensor(const TensorInfo& tensor) {
   const auto size = static_cast<uint64_t>(row_bytes(tensor.dtype, checked_size(tensor.shape, tensor.name)));
   GPT_ASSERT(size == tensor.bytes.size());
@@ -31,7 +32,7 @@ inline void check_tensor(const TensorInfo& tensor) {
   static_cast<void>(sink);
 }
 
-// The same for one that lies in the file itself.
+// Also checks that the tensor's bytes are inside the file.
 inline void check_tensor(const TensorInfo& tensor, std::span<const std::byte> file) {
   check_tensor(tensor);
   GPT_ASSERT(tensor.bytes.empty() ||
@@ -58,7 +59,7 @@ inline int fuzz_json(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
     const nlohmann::json tree = parse_json(text, "fuzz");
-    // What was accepted can be written, read back, and is the same.
+    // An accepted value must survive a round trip through text.
     GPT_ASSERT(parse_json(tree.dump(), "fuzz") == tree);
     return 1;
   } catch (const Error&) {
@@ -71,7 +72,7 @@ inline int fuzz_llama2c(const uint8_t* data, size_t size) {
   try {
     const Llama2cFile file(bytes, "fuzz");
     for (const TensorInfo& tensor : file.tensors())
-      check_tensor(tensor);  // those of version 2 are copies
+      check_tensor(tensor);  // tensors of version 2 are copies, so they are not inside the file
     GPT_ASSERT(file.find("tok_emb") != nullptr);
     return 1;
   } catch (const Error&) {
@@ -97,7 +98,7 @@ inline int fuzz_torch(const uint8_t* data, size_t size) {
   try {
     const TorchFile file(bytes, "fuzz");
     for (const TensorInfo& tensor : file.tensors()) {
-      check_tensor(tensor);  // views that are not dense are copies
+      check_tensor(tensor);  // views that are not contiguous are copies, so they are not inside the file
       GPT_ASSERT(file.find(tensor.name) == &tensor);
     }
     return 1;
@@ -118,7 +119,7 @@ inline int fuzz_index(const uint8_t* data, size_t size) {
   }
 }
 
-// The value of a key by every getter, one of which fits.
+// Reads the value of a key with every getter. One of the getters must fit.
 inline void read_value(const GgufFile& file, std::string_view key) {
   int fitting = 0;
   const auto attempt = [&](auto&& get) {

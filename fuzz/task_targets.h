@@ -10,14 +10,14 @@
 
 namespace gpt {
 
-// As in targets.h: 1 if the bytes were accepted, 0 if they were rejected with gpt::Error.
+// Returns 1 if the bytes were accepted, or 0 if they were rejected with gpt::Error, as in targets.h.
 inline int read_yaml(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
     std::map<std::string, int64_t> lines;
     const nlohmann::ordered_json value = parse_yaml(text, "fuzz", &lines, {.max_values = 4096});
     GPT_ASSERT(!value.is_object() || lines.size() <= value.size());
-    const std::string dumped = value.dump();  // infinities become null
+    const std::string dumped = value.dump();  // infinity becomes null
     GPT_ASSERT(nlohmann::ordered_json::parse(dumped).dump() == dumped);
     return 1;
   } catch (const Error&) {
@@ -25,14 +25,15 @@ inline int read_yaml(const uint8_t* data, size_t size) {
   }
 }
 
-// Python's literals, as templates write lists of choices. Neither throws.
+// Parses Python literals, the form in which templates write lists of choices. The parser must not throw.
 inline int read_literal(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const bool valid = python_literal(text).has_value();
   return valid ? 1 : 0;
 }
 
-// A pattern and a text, apart by a zero byte. A match takes out what it finds.
+// Splits the bytes at the first zero byte into a pattern and a text. If the pattern has no match, remove_from
+// must not shorten the text.
 inline int read_python_regex(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const size_t end = text.find('\0');

@@ -16,10 +16,10 @@
 #include "text/tokenizer.h"
 #include "text/vocab_data.h"
 
-// The entry points of the fuzzers of tokenizers, as those of targets.h.
+// Entry points like those in targets.h, for the tokenizer parsers.
 namespace gpt {
 
-// What every tokenizer promises: ids of any text are in the vocabulary and stand for bytes.
+// Checks properties of every tokenizer: the ids of any text are in the vocabulary and have bytes.
 inline void check_tokenizer(const Tokenizer& tokenizer) {
   constexpr std::string_view kText =
       " The  <s> caf\xC3\xA9's 123\n\t\xE4\xB8\xAD\xFF\xE2\x96\x81 aaaaaaaaaaaaaaaaaaaa";
@@ -31,11 +31,12 @@ inline void check_tokenizer(const Tokenizer& tokenizer) {
       }
     }
     static_cast<void>(parse_tokenizer(tokenizer.to_json(), "again"));
-    // A million ids, nearly all of them holes that get names here, take ten seconds under the sanitizers.
+    // With a million ids, nearly all of which are holes that get a name here, this would take ten seconds
+    // under sanitizers.
     constexpr int32_t kMostIds = 1 << 17;
     if (tokenizer.vocab_size() <= kMostIds) static_cast<void>(tokenizer_of(tokenizer.vocab_data(), "again"));
   } catch (const Error&) {
-    // Characters that are not in a vocabulary, or a kind that a format cannot express.
+    // The vocabulary lacks some characters, or the format cannot represent this kind of tokenizer.
   }
 }
 
@@ -73,8 +74,8 @@ inline int fuzz_tiktoken(const uint8_t* data, size_t size) {
       [&] { return detail::make_bpe_tokenizer(detail::read_rank_file(text, "fuzz.cl100k")); });
 }
 
-// A line per value: its first character says of what. "t" is followed by a token's type, its score, a blank,
-// and the token.
+// Builds vocabulary data from lines with one value each. The first character of a line selects the field. "t"
+// is followed by a token's type, its score, a space, and the token.
 inline VocabData vocab_data_of_lines(std::string_view text) {
   VocabData data;
   const auto number = [](std::string_view digits) {
@@ -127,7 +128,7 @@ inline int fuzz_vocab_data(const uint8_t* data, size_t size) {
   return fuzz_tokenizer([&] { return tokenizer_of(vocab_data_of_lines(text), "fuzz"); });
 }
 
-// A template over a conversation: whatever it does, its text's parts are told apart without gaps.
+// Renders a template over a conversation. The spans of the rendered text must cover it without gaps.
 inline int fuzz_jinja(const uint8_t* data, size_t size) {
   static const auto kContext = nlohmann::ordered_json::parse(
       R"({"messages": [{"role": "system", "content": "S"}, {"role": "user", "content": " Ü, é\n"},

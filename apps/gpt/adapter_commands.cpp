@@ -46,7 +46,7 @@ double scale_of(const AdapterSettings& s) {
   return adapter_scale({s.rank, s.alpha}, s.rslora);
 }
 
-// "q_proj" of "model.layers.0.self_attn.q_proj", each once.
+// Returns the distinct last components of names: "q_proj" for "model.layers.0.self_attn.q_proj".
 std::set<std::string> last_names(const std::vector<std::string>& targets) {
   std::set<std::string> names;
   for (const std::string& target : targets)

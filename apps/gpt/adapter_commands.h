@@ -6,10 +6,10 @@
 
 namespace gpt {
 
-// `gpt convert ADAPTER OUT`: from PEFT's folder to llama.cpp's file, or back.
+// Implements `gpt convert ADAPTER OUT`, which converts a PEFT folder to llama.cpp's adapter file, or back.
 int convert_adapter(const ConvertArguments& arguments);
 
-// `gpt info ADAPTER`.
+// Implements `gpt info ADAPTER`.
 int describe_adapter(const std::string& path, bool json);
 
 }  // namespace gpt

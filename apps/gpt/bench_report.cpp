@@ -20,7 +20,7 @@ std::string behind(const Workload& w) {
   return w.depth == 0 ? "" : fmt::format(" behind {}", w.depth);
 }
 
-// "4 x 256": sequences and the tokens of each.
+// Returns the number of tokens of a workload: "4 x 256" means 4 sequences of 256 tokens each.
 std::string tokens_of(const Workload& w) {
   switch (w.mode) {
     case BenchMode::train:
@@ -35,7 +35,8 @@ std::string tokens_of(const Workload& w) {
   return "?";
 }
 
-// "bf16", or "q4_k x bf16" where blocks of a file are multiplied by activations in bf16.
+// Returns the dtypes of a workload: "bf16", or "q4_k x bf16" if quantized weights from a file are multiplied
+// by bf16 activations.
 std::string types_of(const Workload& w) {
   const std::string_view dtype = dtype_name(w.blocks ? inference_types(w.dtype).activations : w.dtype);
   return w.blocks ? fmt::format("{} x {}", dtype_name(*w.blocks), dtype) : std::string(dtype);
@@ -64,8 +65,8 @@ double bytes_per_second(const BenchRecord& r) {
 double share_of_rate(const BenchRecord& r) {
   return flops_per_second(r) / r.limits().operations(r.workload.blocks.value_or(r.workload.dtype));
 }
-// Memory may be twice as fast from one second to the next, so each repeat is held against what was measured
-// right before and after it.
+// Returns the share of peak memory bandwidth. The bandwidth can double from one second to the next, so each
+// repeat is compared with measurements from right before and after it.
 double share_of_memory(const BenchRecord& r) {
   if (r.memory.empty()) return bytes_per_second(r) / r.limits().memory;
   std::vector<double> shares;
@@ -130,7 +131,7 @@ json record_json(const BenchRecord& r) {
   return out;
 }
 
-// "228" or, when the measurements differ, "221 to 228".
+// Returns the range of the measurements: "228", or "221 to 228" if they differ.
 std::string range(const std::vector<MachineLimits>& limits, double MachineLimits::*rate, const char* unit) {
   const auto [low, high] = std::ranges::minmax(transformed(limits, rate));
   if (high == 0) return "none";
@@ -151,7 +152,7 @@ std::string machine_text(const BenchReport& report) {
                      range(report.limits, &MachineLimits::memory, "GB/s"));
 }
 
-// How far the repeats are apart.
+// Returns the difference between the fastest and the slowest repeat, relative to the speed.
 std::string spread_of(const WorkloadResult& result) {
   return format_percent((result.fastest() - result.slowest()) / result.tokens_per_second());
 }

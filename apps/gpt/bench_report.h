@@ -10,13 +10,14 @@
 
 namespace gpt {
 
-// One workload with the machine's limits right before and right after it.
+// The result of one workload, and the machine limits measured right before and right after the workload.
 struct BenchRecord {
   Workload workload;
   WorkloadResult result;
-  int64_t memory_measured = 0;  // peak above what was resident before the model came, in bytes
+  int64_t memory_measured = 0;  // peak resident bytes minus the resident bytes before the model was created
   MachineLimits before, after;
-  // Bytes per second before every repeat and after the last one, where it is memory that counts.
+  // Memory bandwidth in bytes per second before every repeat and after the last one. Only measured for
+  // memory-bound workloads.
   std::vector<double> memory = {};
 
   MachineLimits limits() const { return between(before, after); }
@@ -25,16 +26,16 @@ struct BenchRecord {
 struct BenchModel {
   std::string name;
   bool random_weights;
-  std::optional<DType> blocks;  // of a GGUF file
+  std::optional<DType> blocks;  // most common quantized dtype of a GGUF file
   ModelCounts counts;
 };
 
-// Everything that `gpt bench` found out.
+// All results of `gpt bench`.
 struct BenchReport {
-  int threads = 1;    // of a process ...
-  int processes = 1;  // ... of so many; limits are of all together
+  int threads = 1;    // threads per process
+  int processes = 1;  // number of processes; the limits are sums over all processes
   Isa isa = best_isa();
-  std::vector<MachineLimits> limits;  // in the order of measuring
+  std::vector<MachineLimits> limits;  // in order of measurement
   std::optional<BenchModel> model;
   std::vector<BenchRecord> records;
 };

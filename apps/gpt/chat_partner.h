@@ -11,37 +11,38 @@ namespace gpt {
 struct ChatArguments {
   GenerateArguments generate;
   std::string system, format, message;
-  std::string key_file, server_model;  // of a server
-  int64_t n_ctx = 0;                   // 0: the model's, at most 8192
+  std::string key_file, server_model;  // for a server: file with the API key, and name of the model
+  int64_t n_ctx = 0;                   // 0: the model's context length, at most 8192
 };
 
-// Who answers in `gpt chat`: a model here, or a server's. It remembers the conversation.
+// The model that responds in `gpt chat`: a local model or a server. Remembers the conversation.
 class ChatPartner {
  public:
   virtual ~ChatPartner() = default;
-  // What a person is told of it at first.
+  // Returns the line that is shown to the user at the start.
   virtual std::string greeting() const = 0;
 
   struct Answer {
     int64_t tokens = 0;
-    bool was_cut = false;  // because the context is full
-    // For --json.
+    bool was_cut = false;  // true if the response ended because the context is full
+    // The response as JSON, for --json.
     std::string record;
-    std::string note = {};  // on how it was computed, for a person
+    std::string note = {};  // shown to the user after the response, e.g. how many draft tokens were accepted
   };
-  // Calls `show` with the answer's text as it comes. Throws Error, or another runtime_error; the conversation
-  // is then as it was before.
+  // Generates the response to a message and calls `show` with each new piece of its text. Throws Error or
+  // another runtime_error; the conversation is then unchanged.
   virtual Answer say(const std::string& message, const std::function<void(const std::string&)>& show) = 0;
-  // Ends the answer that is coming, which is then kept as far as it came. Async-signal-safe.
+  // Ends the response in progress; the text generated so far is kept. Async-signal-safe.
   virtual void cancel() = 0;
   virtual void reset() = 0;
 };
 
 std::unique_ptr<ChatPartner> make_local_partner(const ChatArguments& arguments);
 
-// Whether MODEL is a server's address, http://...
+// Returns true if MODEL is the address of a server, http://...
 bool is_server(const std::string& model);
-// Throws invalid_argument for https, for addresses that are none, and for flags that are about a model here.
+// Connects to a server. Throws invalid_argument for https, for invalid addresses, and for flags that only
+// apply to a local model.
 std::unique_ptr<ChatPartner> make_remote_partner(const ChatArguments& arguments);
 
 }  // namespace gpt

@@ -46,14 +46,14 @@ struct BenchArguments {
   std::string model;
   std::vector<std::string> modes, dtypes;
   std::string kv_dtype, repack = "auto";
-  std::optional<int64_t> rows, tokens;  // as many as usual, if the context has room for them
+  std::optional<int64_t> rows, tokens;  // default counts, reduced if the context is too small for them
   std::optional<int64_t> sequences;
   int64_t depth = 0, repeat = 5, bytes = int64_t{1} << 30;
   bool json = false;
   MachineOptions machine;
 };
 
-// The keys that shape a step besides the model's.
+// Returns true for the keys that determine a training step: those of the model, batch_size and recompute.
 bool is_bench_key(const KeyInfo& key) {
   return key.is_model || key.name == "batch_size" || key.name == "recompute";
 }
@@ -64,14 +64,14 @@ BenchMode parse_mode(const std::string& name) {
   return *find_by(kBenchModes, mode_name, name);
 }
 
-// What is to be measured: a config with random weights, or a model from disk.
+// The model to measure: a config with random weights, or a model from disk.
 struct BenchSubject {
   std::string name;
   RunConfig config;
-  int64_t train_ctx = 0;                // tokens of a training sample
-  std::unique_ptr<LoadedModel> loaded;  // until its weights have been copied
-  bool in_place = false;                // inference reads the weights of a GGUF file where they are
-  std::optional<DType> blocks = {};     // which most of them are
+  int64_t train_ctx = 0;                // tokens per training sample
+  std::unique_ptr<LoadedModel> loaded;  // null after its weights have been copied
+  bool in_place = false;                // inference reads the weights directly from the GGUF file
+  std::optional<DType> blocks = {};     // the most common quantized dtype of the weights
 };
 
 BenchSubject find_subject(const BenchArguments& a, const ConfigFlags& flags) {
@@ -108,8 +108,8 @@ BenchSubject find_subject(const BenchArguments& a, const ConfigFlags& flags) {
   return subject;
 }
 
-// Where no mode is named, those that the flags are about; else all. Quantised weights cannot be trained, and
-// are not expanded for it unasked.
+// Returns the requested modes. Without --mode, returns the modes that the given flags belong to, or all
+// modes. Quantized weights cannot be trained, and are only dequantized for training on request.
 std::vector<BenchMode> modes_of(const BenchArguments& a, const ConfigFlags& flags, bool trainable) {
   if (!a.modes.empty()) return transformed(a.modes, parse_mode);
   if (world().size() > 1) return {BenchMode::train};
@@ -151,7 +151,8 @@ std::vector<Workload> plan_workloads(const BenchArguments& a, const ConfigFlags&
       w.repack = chosen_repack(a.repack);
       check_range("--rows", w.rows, 1, context - w.depth);
       check_range("--tokens", w.tokens, 1, context - w.depth);
-      if (mode != BenchMode::train) KvCache::bytes(config.model, 1, w.kv_dtype);  // refuses what it cannot be
+      // Throws if the KV cache does not support the dtype.
+      if (mode != BenchMode::train) KvCache::bytes(config.model, 1, w.kv_dtype);
       list.push_back(w);
     }
   }
@@ -175,7 +176,7 @@ void check_arguments(BenchArguments& a) {
   }
 }
 
-// Flags that say how a model is measured say nothing of the machine alone.
+// Rejects flags that need a model if only the machine is measured.
 void check_has_model(const BenchArguments& a) {
   const auto refuse = [](const char* flag) {
     fail_usage("{}: of what model? gpt bench MODEL {} ...; gpt info lists the presets", flag, flag);
@@ -189,14 +190,14 @@ void check_has_model(const BenchArguments& a) {
   if (a.depth != 0) refuse("--depth");
 }
 
-// Every process has its part of the batch.
+// Throws invalid_argument unless the batch can be split equally among the ranks.
 void check_shares(const RunConfig& config) {
   if (config.train.batch_size % world().size() != 0)
     fail_usage("--batch-size: expected a multiple of the {} processes, found {}", world().size(),
                config.train.batch_size);
 }
 
-// Of all processes together.
+// Measures the machine limits of all ranks concurrently and adds them up.
 MachineLimits limits_of_all(ThreadPool& pool, Isa isa, int64_t bytes) {
   const std::vector<double> rates = rates_together(
       world(), pool.size(),
@@ -208,7 +209,7 @@ MachineLimits limits_of_all(ThreadPool& pool, Isa isa, int64_t bytes) {
   return {.fp32 = rates[0], .bf16 = rates[1], .int8 = rates[2], .memory = rates[3]};
 }
 
-// Notes on stderr: a line that is rewritten on a terminal, else one line per workload.
+// Progress notes on stderr: a line that is rewritten on a terminal, else one line per workload.
 class Notes {
  public:
   void begin(const std::string& what) {
@@ -229,13 +230,14 @@ class Notes {
   bool live_ = notes_are_on_terminal();
 };
 
-// Whether a workload reads all weights for a few tokens, so that it is memory that counts.
+// Returns true if a workload reads all weights for a few tokens, so that its speed is limited by memory
+// bandwidth.
 bool reads_weights(const Workload& w) {
   return w.mode == BenchMode::decode || w.mode == BenchMode::batch;
 }
 
-// The weights of one workload after the other: those of a GGUF file where they are for inference, as `gpt
-// generate` reads them, else a buffer in fp32, which is made when it is first needed.
+// Provides the weights for one workload at a time. Inference reads the weights of a GGUF file directly, as
+// `gpt generate` does. Other workloads use an fp32 buffer, which is created on first use.
 class BenchWeights {
  public:
   BenchWeights(BenchSubject& subject, Model& model, ThreadPool& pool)
@@ -260,7 +262,7 @@ class BenchWeights {
     model_.weights.assign(copied_->views().begin(), copied_->views().end());
     if (!subject_.loaded) return fill_random_weights(pool_, model_.table, *copied_);
     subject_.loaded->copy_to(*copied_);
-    if (!subject_.in_place) subject_.loaded.reset();  // its pages would count as memory
+    if (!subject_.in_place) subject_.loaded.reset();  // its pages would count as memory of the workload
   }
 
   BenchSubject& subject_;
@@ -270,8 +272,8 @@ class BenchWeights {
   ParamBuffer none_;
 };
 
-// Runs the workloads with the limits measured between them, so that each has one before and one after it.
-// Those that were finished when it was interrupted stay.
+// Runs the workloads and measures the machine limits between them, so that each workload has measurements
+// before and after it. If interrupted, returns the workloads that are finished.
 std::vector<BenchRecord> run_workloads(const BenchArguments& a, const std::vector<Workload>& workloads,
                                        BenchSubject& subject, Machine& machine,
                                        std::vector<MachineLimits>& limits, Notes& notes) {

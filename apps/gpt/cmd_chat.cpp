@@ -37,9 +37,9 @@ Ctrl-C ends an answer. When the context is full the oldest turns are forgotten, 
 From a pipe every line is a message and every answer ends in a newline; with --json it is an object a line.
 MESSAGE is answered first; without a terminal nothing else is read then.)";
 
-ChatPartner* answering = nullptr;  // what Ctrl-C cancels
+ChatPartner* answering = nullptr;  // the partner that Ctrl-C cancels
 
-// HOST:PORT, which no file is named.
+// Returns true if `model` looks like HOST:PORT and no such file exists.
 bool lacks_scheme(const std::string& model) {
   const size_t colon = model.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == model.size() || std::filesystem::exists(model))
@@ -81,7 +81,7 @@ class Chat {
       }
       return !ended_;
     });
-    if (talks_ && !ended_) write_note("\n");  // Ctrl-D leaves the prompt on its line
+    if (talks_ && !ended_) write_note("\n");  // moves the cursor off the line of the prompt after Ctrl-D
   }
 
   void prompt() const {
@@ -97,9 +97,10 @@ class Chat {
   void take_message(const std::string& message, const std::string& place = "") {
     try {
       answer(message);
-    } catch (const std::runtime_error& error) {  // of this program, or of the library
+    } catch (const std::runtime_error& error) {  // thrown by this program or by the library
       if (!talks_) fail("{}{}", place, error.what());
-      write_note(visible_text(error.what()) + "\n");  // a server's words, perhaps
+      // The message may come from a server, so control characters are made visible.
+      write_note(visible_text(error.what()) + "\n");
     }
   }
 
@@ -144,7 +145,7 @@ class Chat {
 
   const ChatArguments& a_;
   std::unique_ptr<ChatPartner> partner_;
-  bool talks_;  // with somebody at a terminal
+  bool talks_;  // true if the user types at a terminal
   bool ended_ = false;
 };
 

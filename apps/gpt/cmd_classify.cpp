@@ -38,20 +38,21 @@ struct ClassifyArguments {
 
 using Json = nlohmann::ordered_json;
 
-// An input, or what is wrong with it.
+// An input, or the problem with it.
 struct Input {
   std::optional<EncodedExample> example;
-  std::optional<float> truth;  // its label, where it has one: the class, choice or number
+  // Value of the label, if there is one: the index of the class or choice, or the number.
+  std::optional<float> truth;
   std::string problem;
 };
 
-// How well answers agree with the labels of those inputs that have one.
+// Compares predictions with the labels of the inputs that have a label.
 class LabelScores {
  public:
   explicit LabelScores(const HeadFacts& facts) : facts_(facts) {}
 
-  // A label that the head does not know is a class of its own, behind the others. Throws RecordError for one
-  // that should be a number.
+  // Returns the value of an example's label. All labels that the head does not know share one extra class,
+  // after the known classes. Throws RecordError if the label should be a number but is not.
   std::optional<float> truth(const Example& example) {
     if (!example.label) return {};
     if (facts_.kind == TaskKind::choose) return parse_number<float>(*example.label);
@@ -66,7 +67,7 @@ class LabelScores {
     truths_.push_back(truth);
     answers_.push_back(facts_.labels.numbers ? outputs[0] : static_cast<double>(best_output(outputs)));
   }
-  // Lines for people, "" where no input had a label.
+  // Returns lines for people, or "" if no input had a label.
   std::string text() const {
     if (truths_.empty()) return "";
     std::string text = format_amount(std::ssize(truths_), "labelled input") + ": ";
@@ -100,13 +101,14 @@ class LabelScores {
   std::string first_unknown_;
 };
 
-// Collects inputs and writes what the head says of them, in their order.
+// Collects inputs, runs the classification head and writes the results in order of the inputs.
 class Answers {
  public:
   Answers(const ClassifyArguments& a, Classifier& classifier, const Tokenizer& tokenizer)
       : a_(a), classifier_(classifier), tokenizer_(tokenizer), scores_(classifier.facts()) {}
 
-  // Takes what `read` gives, nothing at the end: then false. What it throws of a record is about that alone.
+  // Adds the input that `read` returns. Returns false if there are no more inputs. A RecordError thrown by
+  // `read` only concerns this input.
   bool add(const std::function<std::optional<Example>()>& read) {
     Input input;
     try {
@@ -130,7 +132,7 @@ class Answers {
     if (std::ssize(inputs_) >= Classifier::kBatch) flush();
     return true;
   }
-  // A blank line is an empty text.
+  // Adds a line of input. A blank line is an empty text.
   void add_line(std::string_view line, const std::string& place) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     const TaskKind kind = classifier_.facts().kind;
@@ -163,7 +165,8 @@ class Answers {
     write_output(lines);
     inputs_.clear();
   }
-  // Writes the last ones, and notes on what was cut or wrong and how well labels were met.
+  // Writes the remaining results. Notes how many inputs were truncated or unreadable, and how well the
+  // predictions match the labels.
   void finish() {
     flush();
     if (cut_ > 0)

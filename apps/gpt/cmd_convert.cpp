@@ -44,7 +44,8 @@ constexpr const char* kConvertFooter = R"(Examples:
 
 IN: a model folder or run, .safetensors, .index.json, .gguf, a .pt or .bin of PyTorch, a .bin of llama2.c or llm.c.)";
 
-// "500MB", "2GB", "2GiB", "1000000": as transformers has them, powers of 1000 unless with an i.
+// Parses a size such as "500MB", "2GB", "2GiB" or "1000000". As in transformers, units are powers of 1000,
+// and units with an i are powers of 1024.
 uint64_t parse_size(const std::string& text) {
   if (text.empty()) return UINT64_MAX;
   static const std::map<std::string_view, uint64_t> units = {{"", 1},
@@ -72,7 +73,8 @@ ModelFormat parse_format(const std::string& name) {
   return name == "llmc" ? ModelFormat::llmc : ModelFormat::llama2c;
 }
 
-// llama.cpp's names of files (Q4_K_M) are mixtures of types; here the name is the type of the matrices.
+// Parses the dtype of --quant. llama.cpp's names for files (Q4_K_M) mean mixtures of dtypes; here the name is
+// the dtype of all matrices.
 DType parse_quant(const std::string& given) {
   const std::string name = lower_case(given);
   if (const std::string type = quant_type_of(given); !type.empty() && type != name)
@@ -156,8 +158,8 @@ json result_json(const ConvertArguments& a, const Conversion& conversion, const 
           {"written", !a.dry_run}};
 }
 
-// Those of a classifier, which no target has: its labels mean something to gpt finetune and gpt classify
-// alone.
+// Returns the tensors of a classification head. No target format can store them, because only gpt finetune
+// and gpt classify understand their labels.
 std::vector<std::string> head_tensors(const LoadedModel& loaded) {
   std::vector<std::string> names;
   for (const LoadedModel::Ignored& i : loaded.ignored()) {
@@ -195,7 +197,7 @@ std::string summary(const ConvertArguments& a, const Conversion& conversion, con
   return text + "\n";
 }
 
-// The format that OUT's name means.
+// Returns the format that the name of OUT implies.
 std::string format_of_name(const std::string& out) {
   for (const char* file :
        {".safetensors", ".pt", ".pth", ".ckpt", ".onnx", ".npz", ".ggml", ".h5", ".tflite", ".json"}) {
@@ -211,7 +213,7 @@ std::string format_of_name(const std::string& out) {
   return "hf";
 }
 
-// What was given, without --dry-run.
+// Returns the given command without --dry-run.
 std::vector<std::string> same_command(const ConvertArguments& a) {
   std::vector<std::string> words = {"gpt", "convert", a.in, a.out, "--to", a.to};
   const auto add = [&](const char* flag, const std::string& value) {
@@ -252,7 +254,7 @@ void merge_adapters(const ConvertArguments& a, LoadedModel& loaded) {
       format_amount(blocks, "matrix", "matrices"), a.in, blocks == 1 ? "has" : "have"));
 }
 
-// The mean of checkpoints, which must share a tokenizer as they share a shape.
+// Averages the weights of checkpoints. They must have the same tokenizer and the same shape.
 void average(const ConvertArguments& a, LoadedModel& loaded) {
   if (a.average.empty()) return;
   const auto tokenizer_of = [](const LoadedModel& model) {

@@ -73,13 +73,13 @@ struct PackArguments {
   std::vector<std::string> data;
   FolderFilter filter;
   std::string tokenizer, document_token = "auto", format = "gpt";
-  PackOptions options;  // without files and what the two above say
-  std::string task;     // "3/8"
+  PackOptions options;  // complete except for files, tokenizer and document token
+  std::string task;     // number and count of the task, e.g. "3/8"
   bool merge = false, dry_run = false, json = false;
   MachineOptions machine;
 };
 
-// Of shards that are there: `gpt data info` and `verify`.
+// Arguments of `gpt data info` and `gpt data verify`, which read existing shards.
 struct ShardArguments {
   std::vector<std::string> paths;
   std::string tokenizer;
@@ -128,7 +128,7 @@ std::string labelled_lines(const TalesArguments& a) {
   return a.task == "chat" ? chat_lines(conversations) : grpo_lines(conversations);
 }
 
-// Labelled stories in place of a text.
+// Writes labeled stories instead of plain text.
 int run_labelled_tales(const TalesArguments& a) {
   write_tales(a, labelled_lines(a));
   if (!a.out.empty())
@@ -136,7 +136,7 @@ int run_labelled_tales(const TalesArguments& a) {
   return 0;
 }
 
-// One JSON object a line, as examples/tasks/tales_facts.yaml reads them.
+// Returns one JSON object per line, in the form that examples/tasks/tales_facts.yaml reads.
 std::string question_lines(const TalesArguments& a) {
   std::string lines;
   for (const TalesQuestion& q : tales_questions(a.questions, static_cast<uint64_t>(a.seed), a.first_story)) {
@@ -204,7 +204,7 @@ int run_preview(const PreviewArguments& a) {
   return 0;
 }
 
-// Packs in one of the ways there are, and shows how far it is.
+// Runs a packing function and shows its progress.
 PackStats pack(const char* what,
                const std::function<PackStats(const std::function<void(const PackProgress&)>&)>& work) {
   ProgressNote note(what);
@@ -260,7 +260,7 @@ void write_stats_notes(const PackStats& stats) {
     write_note(line + "\n");
 }
 
-// One of the processes that share the work.
+// Packs the share of one of several tasks.
 int run_task(const PackArguments& a) {
   const PackTask task = parse_pack_task(a.task);
   check(a);
@@ -280,7 +280,7 @@ int run_task(const PackArguments& a) {
   return 0;
 }
 
-// No task is at work while its lock is held.
+// Merges the tasks while holding the locks of all task folders, so that no task is still running.
 PackStats merge_locked(const PackArguments& a, PackMerge& merge) {
   std::vector<std::unique_ptr<const FolderLock>> locks;
   for (const PackTask& task : tasks_in(a.options.out))
@@ -325,7 +325,7 @@ int run_pack(const PackArguments& a) {
   return 0;
 }
 
-// The shards of all paths; there must be some in each.
+// Returns the shards of all paths. Throws Error for a path without shards.
 ShardSet named_shards(const std::vector<std::string>& paths, const char* command) {
   if (paths.empty())
     fail_usage("PATH is missing: name token shards or folders of them; see gpt data {} --help", command);
@@ -378,7 +378,8 @@ int run_info(const ShardArguments& a) {
   }
   write_output(a.json ? shards_json(shards).dump(2) + "\n" : shards_text(shards, tokenizer.get()));
   const std::string known = a.tokenizer.empty() ? a.paths[0] : a.tokenizer;
-  if (!a.json && (!a.tokenizer.empty() || has_tokenizer(known)))  // single shards have none
+  // A single shard file has no tokenizer next to it.
+  if (!a.json && (!a.tokenizer.empty() || has_tokenizer(known)))
     write_next({"gpt", "data", "preview", a.paths[0], "--tokenizer", known});
   return 0;
 }
@@ -425,7 +426,7 @@ Command add_preview(CLI::App& parent) {
   return {app, [a] { return run_preview(*a); }};
 }
 
-// What a merge takes from the tasks.
+// Rejects the flags whose values a merge takes from the tasks.
 void check_pack_merge(const CLI::App& app) {
   for (const char* flag : {"--data", "--include", "--exclude", "--tokenizer", "--field", "--document-token",
                            "--shard-tokens", "--format", "--task", "--dry-run"}) {

@@ -97,9 +97,10 @@ nlohmann::json result_json(const EvalArguments& a, const EvalResult& r, const Ev
   return out;
 }
 
-// The other side of --against with a text: the model in another type, or another model.
+// The second side of --against when evaluating a text: the same model with a different dtype, or a different
+// model.
 struct Against {
-  std::unique_ptr<LoadedModel> loaded;  // null: the model itself
+  std::unique_ptr<LoadedModel> loaded;  // null: the same model
   DType dtype;
 };
 
@@ -140,7 +141,7 @@ nlohmann::json comparison_json(const EvalArguments& a, const Against& against, c
   return out;
 }
 
-// What a table says of the text, below the losses; every row has `columns` columns.
+// Appends the rows about the text after the rows with losses. Every row has `columns` columns.
 void add_text_rows(TextTable& table, const EvalResult& r, const std::optional<double>& floor) {
   const size_t columns = table.rows.front().size();
   const auto add = [&](const char* name, std::string value, std::string note) {
@@ -185,13 +186,15 @@ std::string comparison_table(const EvalArguments& a, const Against& against, con
   return format_table(table);
 }
 
-// A loss of damaged text is none: the check ends before anything is printed.
+// Waits until the checksums of the shards are verified. A loss of damaged text is meaningless, so nothing is
+// printed before that.
 void finish_check(ShardCheck& check) {
   constexpr double kForever = 1e6;  // seconds
   check.finish(kForever);
 }
 
-// Processes of which one evaluates something else would make a number of nothing.
+// Throws Error if the ranks evaluate different data, settings or models, because their combined result would
+// be meaningless.
 void require_same_evaluation(Communicator& processes, const EvalArguments& a, const EvalText& text,
                              const LoadedModel& loaded, std::string_view kernels) {
   if (processes.size() == 1) return;
@@ -207,7 +210,7 @@ void require_same_evaluation(Communicator& processes, const EvalArguments& a, co
   require_same_run(processes, {data, settings.dump(), kernels, 0});
 }
 
-// Throws invalid_argument for a flag that was given and that only the other kind of evaluation reads.
+// Throws invalid_argument for a given flag that only the other kind of evaluation (text or tasks) reads.
 void check_kind_of_flags(const EvalArguments& a) {
   const bool tasks = !a.tasks.files.empty();
   const EvalOptions defaults;
@@ -245,7 +248,8 @@ int run_tasks(const EvalArguments& a) {
   return eval_tasks(request, a.machine);
 }
 
-// Without --data: that of the run, which a fine-tuning run does not have.
+// Without --data, the text of the run is evaluated. Throws invalid_argument if there is no run, or for a
+// fine-tuning run, which has no text.
 void require_text_of_run(const std::string& run) {
   if (run.empty()) fail_usage("--data is missing: name the text to evaluate on, for example --data test.txt");
   if (!is_tuning_run(run)) return;

@@ -51,13 +51,14 @@ struct FinetuneArguments {
   std::string command_line;
 };
 
-// Keys of training that fine-tuning takes.
+// Returns true for the training keys that fine-tuning uses.
 bool is_wanted(const KeyInfo& key) {
   if (key.is_model) return key.name.ends_with("dropout");
   return reads_training_key(key.name);
 }
 
-// What help says of settings that have other values here than in training.
+// Returns the defaults that the help displays for settings whose defaults for fine-tuning differ from those
+// for training.
 std::map<std::string, std::string> shown_defaults() {
   std::map<std::string, std::string> shown;
   const nlohmann::json defaults = tuning_defaults("classify"), dpo = tuning_defaults("dpo"),
@@ -89,7 +90,7 @@ void check_task(const FinetuneArguments& a) {
     fail_usage("--lora-rank: tasks with a head train no adapter; leave it out for --task {}", a.config.task);
 }
 
-// Fills in the config of a new run, and which of its settings were asked for.
+// Sets the config of a new run, and records which of its settings were given.
 void make_config(const FinetuneArguments& a, const ConfigFlags& flags, TuneRequest& request) {
   Settings settings;
   const ModelConfig model = config_of_model(a.config.model);
@@ -103,7 +104,8 @@ void make_config(const FinetuneArguments& a, const ConfigFlags& flags, TuneReque
   request.batch_given = settings.is_given("batch_size");
   request.micro_given = settings.is_given("micro_batch");
   TuneConfig& config = request.config = a.config;
-  // For --resume from any folder, and of the same model whatever becomes of its run.
+  // The path is absolute, so that --resume works from any folder. It is resolved to a checkpoint, so that the
+  // resumed run uses the same model even if that model's own run has continued.
   config.model = std::filesystem::absolute(resolve_model_path(config.model)).lexically_normal().string();
   config.run = settings.resolve();
   check_used(config);
@@ -153,7 +155,7 @@ int run(FinetuneArguments a, const ConfigFlags& flags) {
     share_run(request.config.run.train, world().size(), true);
   } else {
     make_config(a, flags, request);
-    if (request.config.run.train.data.empty())  // not in --config either
+    if (request.config.run.train.data.empty())  // neither as a flag nor in --config
       fail_usage("--data is missing: name the file with the examples");
     request.share = [](TrainConfig& c) { share_run(c, world().size(), false); };
   }

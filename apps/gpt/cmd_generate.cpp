@@ -40,7 +40,7 @@ several samples separated by a line of dashes. Without a prompt the text that is
 last line end. An empty prompt means the model's BOS token, else a newline.)";
 
 constexpr const char* kSeparator = "---------------\n";
-constexpr int64_t kMaxSlots = 64;  // more gain nothing on a CPU
+constexpr int64_t kMaxSlots = 64;  // more slots are not faster on a CPU
 constexpr int64_t kMaxSamples = 1 << 20;
 constexpr int64_t kMaxTokens = int64_t{1} << 40;
 
@@ -77,11 +77,11 @@ class Generation {
   }
 
  private:
-  // A finished sample, from sampling or from beam search.
+  // A finished sample of sampling or beam search.
   struct Sample {
     int64_t prompt = 0, number = 0;
     gptcpp::Result result;
-    std::optional<double> score;  // of a beam
+    std::optional<double> score;  // only for beam search
   };
 
   static gptcpp::Model open_model(const GenerateArguments& a) {
@@ -92,7 +92,7 @@ class Generation {
   }
 
   void check_tokenizer() const {
-    // Ids need no tokenizer; a kind that this program cannot read is no reason to refuse them.
+    // Ids need no tokenizer, so an unsupported tokenizer is only an error if there is a prompt as text.
     if (!facts_.tokenizer_problem.empty()) {
       if (a_.ids.empty() || !a_.prompts.empty() || !a_.prompt_files.empty())
         fail("{}", facts_.tokenizer_problem);
@@ -119,7 +119,7 @@ class Generation {
       fail_usage("--logprobs: needs --json, which has a place for them");
   }
 
-  // With --context stop such prompts are refused.
+  // Notes which prompts are longer than the context. With --context stop such prompts are rejected instead.
   void note_cropped_prompts() const {
     if (policy_ != gptcpp::ContextPolicy::crop) return;
     for (size_t i = 0; i < prompts_.size(); ++i) {
@@ -132,7 +132,8 @@ class Generation {
     }
   }
 
-  // A context may be far larger than what is needed.
+  // Returns the number of tokens that the longest prompt and its completion need. The model's context may be
+  // much larger.
   int64_t needed_context() const {
     int64_t longest = 0;
     for (const Prompt& prompt : prompts_)
@@ -147,7 +148,7 @@ class Generation {
                                  .policy = policy_};
     set_types(engine, a_);
     set_speculation(engine, a_);
-    gptcpp::check(model_, engine);  // before the prompt is shown
+    gptcpp::check(model_, engine);  // reports errors before the prompt is printed
     streams_ = !a_.json && total == 1;
     if (streams_ && tokenizer_) show_text(prompts_[0].text);
     const auto ids = transformed(prompts_, &Prompt::ids);
@@ -190,7 +191,7 @@ class Generation {
     return samples;
   }
 
-  // U+FFFD for ids that the model has and its tokenizer lacks.
+  // Returns the bytes of a token, or U+FFFD for ids that the model has and the tokenizer lacks.
   std::string bytes_of(int32_t id) const {
     if (!tokenizer_) return "";
     return id < tokenizer_->vocab_size() ? tokenizer_->token_bytes(id) : "\xef\xbf\xbd";
@@ -289,7 +290,7 @@ void add_beam_options(CLI::App& app, GenerateArguments& a) {
   add_shown(app, "--length-penalty", a.length_penalty, "X", "beams are ranked by log-probability / length^X");
 }
 
-// The flags of drawing that were typed; none has a meaning with --beams.
+// Returns the sampling flags that were typed. None of them can be combined with --beams.
 std::vector<std::string> sampling_flags(const CLI::App& app) {
   std::vector<std::string> names;
   for (const char* name : {"--temperature", "--top-k", "--top-p", "--top-p-rule", "--min-p", "--greedy",
@@ -329,7 +330,8 @@ Command add_generate_command(CLI::App& root) {
   add_adapter_option(*app, a->adapters);
   add_speculation_options(*app, *a);
   add_machine_options(*app, a->machine);
-  app->final_callback([a, app] { a->drawing = sampling_flags(*app); });  // before the environment is read
+  // Called before the environment is read.
+  app->final_callback([a, app] { a->drawing = sampling_flags(*app); });
   return {app, [a] {
             require_argument(a->model, "MODEL", "generate");
             Generation(*a).run();

@@ -50,7 +50,7 @@ struct InfoArguments {
   bool summary = false, tensors = false, json = false;
 };
 
-// The presets by size; the family of nanochat-dN is one line.
+// Returns the presets ordered by size. The family nanochat-dN has a single line.
 std::string preset_list(const ConfigFlags& flags) {
   std::multimap<int64_t, std::vector<std::string>> rows;
   for (const std::string& name : preset_names()) {
@@ -92,7 +92,7 @@ void check(const InfoArguments& a) {
 std::vector<InfoSubject> find_subjects(const InfoArguments& a, const ConfigFlags& flags) {
   std::vector<std::string> specs = a.compare;
   if (!a.model.empty()) specs.insert(specs.begin(), a.model);
-  // The first is what others vary, also when it is given behind --compare.
+  // Specs without a name are based on the first model, even if it was given after --compare.
   const std::string model = specs.empty() ? "" : specs.front().substr(0, specs.front().find(':'));
   std::vector<InfoSubject> subjects;
   for (const std::string& spec : specs) {
@@ -149,7 +149,7 @@ int run(const InfoArguments& a, const ConfigFlags& flags) {
   return 0;
 }
 
-// The keys of the architecture, and those of a schedule.
+// Returns true for the keys of the architecture and of the learning rate schedule.
 bool is_info_key(const KeyInfo& key) {
   return key.is_model || key.name == "steps" || key.name == "warmup" || key.name == "lr" ||
          key.name == "min_lr";

@@ -1,4 +1,5 @@
-// gpt launch: mpirun with what a run needs, and once more from the last checkpoint when it was torn down.
+// gpt launch: runs a command under mpirun with the options that it needs, and restarts it from the last
+// checkpoint after a failure.
 
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -42,11 +43,12 @@ Ctrl-C, SIGTERM and SIGUSR1 reach the processes as SIGUSR1: they finish the step
 struct LaunchArguments {
   int n = 0, restart = 0;
   std::string hostfile;
-  Words words;  // of the command, its name first
+  Words words;  // words of the command, starting with its name
 };
 
-// Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 while this lives. They are blocked and taken where they are waited for:
-// none is lost between two starts, or reaches a process that is just being made.
+// Handles SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1 during its lifetime. The signals are blocked and
+// received synchronously by `wait`, so none is lost between two starts or reaches a process that is being
+// created.
 class StopRequests {
  public:
   StopRequests() {
@@ -55,7 +57,8 @@ class StopRequests {
     ::sigaction(SIGHUP, nullptr, &hangup);
     ::sigemptyset(&set_);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD}) {
-      if (signal != SIGHUP || hangup.sa_handler != SIG_IGN) ::sigaddset(&set_, signal);  // nohup
+      // SIGHUP is ignored under nohup.
+      if (signal != SIGHUP || hangup.sa_handler != SIG_IGN) ::sigaddset(&set_, signal);
     }
     ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
   }
@@ -63,11 +66,11 @@ class StopRequests {
   StopRequests(const StopRequests&) = delete;
   StopRequests& operator=(const StopRequests&) = delete;
 
-  // The signals as they were, for a new process.
+  // Restores the original signal mask in a new process.
   void restore() const { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
   enum class Event : uint8_t { request, child, none };
-  // What has come, or comes within so many seconds.
+  // Returns an event that is pending or arrives within this many seconds, or `none`.
   Event wait(double seconds) {
     const auto until = Clock::now() + std::chrono::duration<double>(seconds);
     for (;;) {
@@ -107,12 +110,14 @@ Words launch_words(const LaunchArguments& a) {
 Words mpirun_words(const LaunchArguments& a, const Words& command) {
   Words words = {"mpirun", "-n", std::to_string(a.n)};
   if (!a.hostfile.empty()) words.insert(words.end(), {"--hostfile", a.hostfile});
-  // Open MPI binds each of one or two processes to a single core; each takes its share of all by itself.
+  // Open MPI would bind each of one or two processes to a single core. The processes choose their share of
+  // the cores themselves.
   const int cores = available_cpus() / a.n;
   if (a.hostfile.empty() && cores == 0) words.push_back("--oversubscribe");
   if (a.hostfile.empty() && cores > 1) words.insert(words.end(), {"--bind-to", "none"});
   if (::geteuid() == 0) words.push_back("--allow-run-as-root");
-  for (char** variable = environ; *variable != nullptr; ++variable) {  // for processes on other machines
+  // Pass the variables to processes on other machines.
+  for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string setting = *variable;
     if (setting.starts_with("GPT_")) words.insert(words.end(), {"-x", setting.substr(0, setting.find('='))});
   }
@@ -121,12 +126,13 @@ Words mpirun_words(const LaunchArguments& a, const Words& command) {
   return words;
 }
 
-// Waits for the end of mpirun, and passes on what it is asked: the status of `waitpid`. mpirun gives SIGUSR1
-// to all processes; after SIGTERM it leaves them a second. What it gets before there are processes is lost,
-// so it is asked again, less and less often; to the processes that is one request.
+// Waits for mpirun to end and forwards requests to stop. Returns the status of `waitpid`. mpirun forwards
+// SIGUSR1 to all processes; after SIGTERM it gives them one second. A request that mpirun receives before it
+// has started the processes is lost. Requests are therefore repeated at increasing intervals; the processes
+// count repeated requests as one.
 int wait_for(pid_t pid, StopRequests& stops) {
   constexpr double kUntilSomething = 3600;
-  double pause = 0.25;  // seconds
+  double pause = 0.25;  // seconds; doubles with each repetition
   for (;;) {
     int status = 0;
     const pid_t ended = ::waitpid(pid, &status, WNOHANG);
@@ -139,7 +145,7 @@ int wait_for(pid_t pid, StopRequests& stops) {
   }
 }
 
-// The exit status, 128 and the signal where one ended it.
+// Runs a command. Returns its exit status, or 128 plus the number of the signal that ended it.
 int run_words(const Words& words, StopRequests& stops) {
   std::vector<char*> argv;
   for (const std::string& word : words)
@@ -148,7 +154,7 @@ int run_words(const Words& words, StopRequests& stops) {
   const pid_t pid = ::fork();
   if (pid < 0) fail("cannot start {}: {}", words.front(), std::strerror(errno));
   if (pid == 0) {
-    ::setpgid(0, 0);  // what a terminal signals is passed on by its parent
+    ::setpgid(0, 0);  // so that signals from the terminal only reach the parent, which forwards them
     stops.restore();
     ::execvp(argv.front(), argv.data());
     ::_exit(127);
@@ -169,8 +175,8 @@ bool resumes(const Words& words) {
   return std::ranges::find(words, "--resume") != words.end();
 }
 
-// The words of a command that goes on with the run that this launch began. What config.json has is in the
-// run; what it does not have, and where the run is to stop, is said again.
+// Returns the command that resumes the run of this launch. Settings in config.json are part of the run. Flags
+// that are not in config.json, and --stop-after, are repeated.
 Words words_to_go_on(const Words& words, const std::string& out) {
   if (resumes(words)) return words;
   Words again = {words.front(), "--resume", "--out", out};
@@ -184,8 +190,8 @@ Words words_to_go_on(const Words& words, const std::string& out) {
   return again;
 }
 
-// What a command with --resume goes on from: the step of a run's last checkpoint, the plan of a sweep; "":
-// nothing.
+// Describes what a command with --resume would continue from: the step of a run's last checkpoint, or the
+// plan of a sweep. Returns "" if there is nothing to resume.
 std::string saved(const std::string& out) {
   if (out.empty()) return "";
   if (std::filesystem::exists(out + "/sweep.json")) return "its plan";
@@ -205,14 +211,15 @@ void check(const LaunchArguments& a) {
     fail_usage("launch --restart: the training needs --out DIR to go on from");
 }
 
-// A run of several processes that did not end well.
+// A failed attempt of a distributed run.
 struct Failure {
   int status = 0;
-  std::string saved;  // what there was to go on from
+  std::string saved;  // what the run could be resumed from
   bool operator==(const Failure&) const = default;
 };
 
-// What mpirun says of a run that was asked to end and had no time to save, or was only starting.
+// Returns the exit status after a request to stop, if the processes ended before they could save, or were
+// still starting.
 int status_after_stop(int status) {
   if (status < 128 || status == kInterruptedStatus) return status;
   write_note("launch: stopped before the processes had finished a step and saved it\n");
@@ -224,7 +231,7 @@ class Launcher {
   explicit Launcher(const LaunchArguments& a)
       : a_(a),
         out_(out_folder(a.words)),
-        // A run that was there before is not taken for the one that this launch was to begin.
+        // A run that existed before is not mistaken for the run that this launch starts.
         own_run_(!out_.empty() && (resumes(a.words) || saved(out_).empty())),
         words_(a.words) {}
 
@@ -246,7 +253,7 @@ class Launcher {
     const bool goes_on = own_run_ && !failure.saved.empty();
     const std::string way_on = fmt::format("; {} {} goes on", shell_command(launch_words(a_)),
                                            shell_command(words_to_go_on(a_.words, out_)));
-    if (restarts_ == a_.restart) {  // or none was asked for
+    if (restarts_ == a_.restart) {  // also if no restarts were requested
       if (goes_on) write_note(fmt::format("launch: {} has {}{}\n", out_, failure.saved, way_on));
       return false;
     }

@@ -42,7 +42,8 @@ Takes what gpt train takes and trains nothing: parameters, tokens, operations, t
 time on this machine, from parts of the run that are measured for a few seconds.)";
 
 constexpr double kLinkGbit = 10;
-constexpr int64_t kMpiBytes = int64_t{12} << 20;  // of Open MPI 4.1 in a process: 10 to 12 measured
+// Memory of Open MPI 4.1 in a process; 10 to 12 MiB were measured.
+constexpr int64_t kMpiBytes = int64_t{12} << 20;
 
 struct PlanArguments {
   TrainSources sources;
@@ -88,7 +89,7 @@ void check_own(const PlanArguments& a) {
   problems.report();
 }
 
-// The plan of a preset, with what was said of memory and processes.
+// Returns the command that plans a preset with the given memory and number of ranks.
 std::vector<std::string> plan_command(const PlanArguments& a, const std::string& preset) {
   std::vector<std::string> command = {"gpt", "plan", "--preset", preset};
   if (a.memory_gib > 0) command.insert(command.end(), {"--memory", fmt::format("{:g}", a.memory_gib)});
@@ -97,12 +98,12 @@ std::vector<std::string> plan_command(const PlanArguments& a, const std::string&
   return command;
 }
 
-// A command with the flags of config keys that were given, but those that it has already.
+// Appends the config key flags that were given and that the command does not contain yet.
 std::vector<std::string> with_flags(std::vector<std::string> command, const ConfigFlags& flags) {
   for (const auto& [key, values] : flags.values()) {
     const std::string flag = ConfigFlags::flag_name(key);
     if (std::ranges::find(command, flag) != command.end()) continue;
-    if (key == "include" || key == "exclude") {  // one value each
+    if (key == "include" || key == "exclude") {  // each flag takes one value
       for (const std::string& value : values)
         command.insert(command.end(), {flag, value});
       continue;
@@ -113,7 +114,8 @@ std::vector<std::string> with_flags(std::vector<std::string> command, const Conf
   return command;
 }
 
-// What the notes of a plan advise. Of two values of one flag the first counts.
+// Returns the flags that the advice suggests. If two notes suggest a value for the same flag, the first note
+// wins.
 std::vector<std::string> advised_flags(const std::vector<Advice>& advice) {
   std::vector<std::string> flags;
   for (const Advice& one : advice) {
@@ -123,7 +125,8 @@ std::vector<std::string> advised_flags(const std::vector<Advice>& advice) {
   return flags;
 }
 
-// The training that was planned, with the flags that make it fit or that notes advise.
+// Returns the command for the planned training, including the changed flags that make the run fit or that the
+// advice suggests.
 std::vector<std::string> planned_command(const PlanArguments& a, const ConfigFlags& flags,
                                          const std::vector<std::string>& changes) {
   if (a.lora_rank > 0)
@@ -142,8 +145,8 @@ std::vector<std::string> planned_command(const PlanArguments& a, const ConfigFla
   return with_flags(command, flags);
 }
 
-// Where the run does not fit: the first of the ways that make it fit, else the plan of a smaller preset that
-// does, else the list of presets.
+// For a run that does not fit: returns the command with the first change that makes the run fit, else the
+// plan of a smaller preset that fits, else the list of presets.
 std::vector<std::string> fitting_command(const PlanArguments& a, const ConfigFlags& flags,
                                          const RunPlan& report) {
   if (!report.fits_with.empty()) {
@@ -166,10 +169,10 @@ int propose(const PlanArguments& a, const ConfigFlags& flags) {
   return 0;
 }
 
-// Large models on small machines take minutes for a micro-batch: then as many of its rows are measured as the
-// time allows.
+// Returns the number of rows of a micro-batch to measure. Large models on small machines need minutes for a
+// full micro-batch; then only as many rows are measured as the time allows.
 int64_t rows_to_measure(const PlanArguments& a, const RunPlan& report, double& row_seconds) {
-  constexpr double kShareOfPeak = 0.5;  // that training reaches, about
+  constexpr double kShareOfPeak = 0.5;  // approximate share of peak that training reaches
   const double token_seconds =
       report.flops() / static_cast<double>(report.tokens) / (kShareOfPeak * report.peak_flops);
   row_seconds = token_seconds * static_cast<double>(report.subject.config.model.n_ctx);
@@ -184,7 +187,7 @@ RunRates measure(const PlanArguments& a, const RunPlan& report, const RunData& d
   return measure_rates(report.subject, data, machine.backend, a.seconds, rows, a.out.empty() ? "." : a.out);
 }
 
-// An adapter on the model that is named, in place of all of its weights.
+// Plans the training of an adapter on the given model, instead of training all weights.
 void plan_adapter(const PlanArguments& a, RunPlan& report, const RunData& data, Machine& machine) {
   AdapterSettings settings{.rank = a.lora_rank};
   if (!a.lora_targets.empty()) settings.targets = a.lora_targets;
@@ -232,8 +235,8 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   } else if (a.seconds > 0) {
     report.rates = measure(a, report, data, machine);
     report.rates->setup += loading;
-    // The measured steps may have been faster than the measured matrix products; the limit is then at least
-    // theirs.
+    // The measured steps can be faster than the measured matmuls. The peak must not be lower than the
+    // throughput of the steps.
     report.peak_flops = std::max(report.peak_flops, report.flops() / report.time()->steps / a.ranks);
   }
   if (a.lora_rank > 0) plan_adapter(a, report, data, machine);

@@ -34,8 +34,8 @@ struct ReportArguments {
   bool json = false;
 };
 
-// Returns the folders that hold a run and what is missing, or all names if no folder holds one. Writes a note
-// about the other files and folders, which a pattern such as runs/* may stand for.
+// Returns the folders that contain a run, and the names that do not exist. If no folder contains a run,
+// returns all names. Writes a note about other files and folders, which patterns such as runs/* can match.
 std::vector<std::string> folders_with_runs(const std::vector<std::string>& names) {
   constexpr size_t kShown = 3;
   std::vector<std::string> runs, others;

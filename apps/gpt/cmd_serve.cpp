@@ -48,13 +48,14 @@ struct ServeArguments {
   bool in_place = false, insecure = false, log_requests = false;
   int64_t port = 8080, n_ctx = 0, sequences = 32, step_rows = 256, max_queue = 256, rate = 0, max_models = 4,
           lora_rank = 0;
-  double kv_memory = 1, drain_time = 30;  // GiB, seconds
+  double kv_memory = 1, drain_time = 30;  // in GiB and seconds
   serve::RequestLimits request;
   serve::ServerLimits server;
   MachineOptions machine;
 };
 
-// "NAME=PATH", or a path, whose last part is the name: of a run folder, or without .gguf and the like.
+// Splits "NAME=PATH" into name and path. For a path alone, the name is its last component, without the
+// extension of a model file.
 std::pair<std::string, std::string> named_path(const std::string& text) {
   const size_t equals = text.find('=');
   if (equals != std::string::npos && equals > 0 && text.find('/') > equals)
@@ -67,7 +68,8 @@ std::pair<std::string, std::string> named_path(const std::string& text) {
   return {is_file ? path.stem().string() : path.filename().string(), text};
 }
 
-// "[MODEL:]NAME=DIR[=SCALE]" or a directory, for the model that is named, else the first one.
+// Adds the adapter of "[MODEL:]NAME=DIR[=SCALE]" or "DIR". Without a model name, the adapter belongs to the
+// first model.
 void add_adapter(std::vector<serve::ServedModelOptions>& models, const std::string& text) {
   if (models.empty()) fail_usage("--adapter {}: there is no model for it", text);
   auto [name, rest] = named_path(text);
@@ -82,7 +84,7 @@ void add_adapter(std::vector<serve::ServedModelOptions>& models, const std::stri
   models[of].adapters.push_back({name, choice.path, choice.scale});
 }
 
-// "[MODEL=]PATH": the draft model of the model that is named, else of the first one.
+// Sets the draft model from "[MODEL=]PATH". Without a model name, it belongs to the first model.
 void add_draft(std::vector<serve::ServedModelOptions>& models, const std::string& text) {
   const auto [name, path] = named_path(text);
   check_draft(path);
@@ -98,7 +100,8 @@ void add_draft(std::vector<serve::ServedModelOptions>& models, const std::string
   models[of].draft = path;
 }
 
-// A model with a draft model uses it; --speculate ngram is for the others.
+// Sets up speculative decoding. A model with a draft model uses it; --speculate ngram applies to the other
+// models.
 void set_speculation(serve::ServedModelOptions& model, const SpeculationFlags& flags) {
   using Source = Speculation::Source;
   const std::optional<Source> asked =
@@ -112,7 +115,7 @@ void set_speculation(serve::ServedModelOptions& model, const SpeculationFlags& f
   speculation.max_tokens = flags.draft_tokens;
 }
 
-// What the first lines say of a model's speculation.
+// Describes the drafter of a model for the startup lines.
 std::string proposals_of(const serve::ServedModelOptions& model) {
   if (!model.draft.empty()) return fmt::format("; proposals of {}", model.draft);
   return model.worker.speculation.source == Speculation::Source::ngram ? "; proposals of n-grams" : "";
@@ -148,8 +151,8 @@ void check(const ServeArguments& a) {
     fail_usage("--kv-memory: expected GiB up to {}, found {}", 1 << 20, a.kv_memory);
 }
 
-// What is said while the server runs: not where standard error is a pipe that is full, which nobody may ever
-// read.
+// Writes a note while the server runs. Skips the note if standard error is a full pipe that may have no
+// reader, because writing would block.
 void write_note_if_read(const std::string& text) {
   pollfd ready{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
   if (::poll(&ready, 1, 0) != 0) write_note(text);
@@ -167,7 +170,7 @@ serve::ServedModelOptions model_options(const ServeArguments& a, bool several_ke
   o.in_place = a.in_place;
   o.repack = chosen_repack(a.repack);
   o.isa = chosen_isa();
-  // With several clients none may have all of the queue.
+  // If there are several clients, none of them may occupy the whole queue.
   o.worker = {.step_rows = a.step_rows,
               .max_waiting = a.max_queue,
               .max_of_client = several_keys ? std::max<int64_t>(a.max_queue / 2, 1) : a.max_queue};
@@ -189,7 +192,7 @@ std::vector<serve::ServedModelOptions> first_models(const ServeArguments& a, boo
   return all;
 }
 
-// As many descriptors as the system lets a program have: one for each connection.
+// Raises the soft limit of file descriptors to the hard limit, because every connection needs a descriptor.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -229,7 +232,7 @@ class Service {
     write_note(
         fmt::format("listening on {}\nopen it in a browser{}\n", server_.url(), chats ? " to chat" : ""));
     server_.run();
-    install_ending_signals();  // for those who do not want to wait for a model that is being loaded, say
+    install_ending_signals();  // a signal now ends the program at once, even while a model is being loaded
     models_.stop();
     return 0;
   }
@@ -270,7 +273,7 @@ class Service {
   }
 
   void on_signal(int count) {
-    if (count > 1) std::_Exit(kInterruptedStatus);  // whatever its threads are doing
+    if (count > 1) std::_Exit(kInterruptedStatus);  // ends at once, without waiting for other threads
     write_note_if_read("ending: no new requests, those under way go on; once more to quit at once\n");
     api_->drain();
     drain_until_ = Clock::now() +
@@ -278,7 +281,8 @@ class Service {
     drain();
   }
 
-  // Looks now and then whether all has been answered. After the time for it what is left fails.
+  // Polls until all requests are finished, then stops the server. After drain_time, the remaining requests
+  // fail.
   void drain() {
     constexpr double kLook = 0.02;
     if (api_->in_flight() == 0 && !server_.busy()) return server_.stop();
@@ -292,8 +296,8 @@ class Service {
   const ServeArguments& a_;
   serve::KeyRing keys_;
   serve::LineLog log_;
-  std::shared_ptr<const ThreadPool> threads_;  // of all models
-  serve::HttpServer server_;                   // outlives whatever answers its requests
+  std::shared_ptr<const ThreadPool> threads_;  // shared by all models
+  serve::HttpServer server_;  // declared first, because it must outlive the objects that answer its requests
   serve::ModelSet models_;
   std::unique_ptr<serve::Api> api_;
   Clock::time_point drain_until_;

@@ -53,7 +53,7 @@ struct SweepArguments {
 
 RunConfig resolve(const SweepArguments& a, const ConfigFlags& flags, const SweepPoint& point) {
   Settings settings;
-  // What a preset says of the rhythm of one long run is not meant for a sweep.
+  // The evaluation and sampling intervals of a preset are meant for one long run, not for a sweep.
   if (!a.preset.empty()) settings.add_preset(a.preset);
   settings.forget_preset("vocab_size");
   settings.add_json({{"eval_every", 0}, {"sample_every", 0}, {"eval_train", false}}, "gpt sweep");
@@ -69,7 +69,7 @@ RunConfig resolve(const SweepArguments& a, const ConfigFlags& flags, const Sweep
   return config;
 }
 
-// The tokenizer's vocabulary and the floor, loaded once per text.
+// Caches the vocabulary size and the entropy floor of each text.
 class DataFacts {
  public:
   struct Facts {
@@ -89,7 +89,7 @@ class DataFacts {
       fail_usage("gpt sweep compares validation losses: give --val-data, or a --val-fraction above 0");
     return facts_[key] = {data.tokenizer->vocab_size(), data.floor};
   }
-  // Of all texts together: one floor, or none.
+  // Returns the floor if all runs use the same text, else nothing.
   std::optional<double> floor() const {
     return facts_.size() == 1 ? facts_.begin()->second.floor : std::nullopt;
   }
@@ -126,8 +126,8 @@ double step_tokens(const SweepRun& run) {
 
 constexpr double kEvaluations = 8;
 
-// The FLOPs of a run of the largest level that make all runs take so many seconds: no process is at work for
-// longer with those that are dealt to it.
+// Returns the FLOP budget of a run of the largest level with which the whole sweep takes `seconds`. The sweep
+// takes as long as the rank with the most work.
 double budget_for(const SweepArguments& a, const std::vector<SweepRun>& shapes,
                   const std::vector<double>& step_seconds, double seconds) {
   std::vector<double> flops;
@@ -157,7 +157,8 @@ double budget_for(const SweepArguments& a, const std::vector<SweepRun>& shapes,
   return budget;
 }
 
-// The budgets of one run: as given; or what makes all runs together take so many minutes.
+// Returns the FLOP budgets of the runs: those given by flags, or those with which all runs together take the
+// given number of minutes.
 std::vector<double> budgets_of(const SweepArguments& a, const std::vector<SweepRun>& shapes,
                                const std::vector<double>& step_seconds) {
   std::vector<double> budgets;
@@ -187,7 +188,7 @@ double expected_seconds(const SweepRun& run, double step_seconds) {
                          static_cast<double>(evaluations) / 3 * static_cast<double>(t.eval_batches));
 }
 
-// A learning rate that was asked for, of runs that have rates of their own.
+// Writes a note if a learning rate was given for runs that have their own learning rates.
 void note_rates(const std::vector<SweepRun>& shapes, const ConfigFlags& flags) {
   for (const SweepRun& run : shapes) {
     const bool swept = run.point.contains("lr");
@@ -198,10 +199,10 @@ void note_rates(const std::vector<SweepRun>& shapes, const ConfigFlags& flags) {
 
 struct Plan {
   Sweep sweep;
-  std::vector<double> seconds;  // expected, of each run
+  std::vector<double> seconds;  // expected seconds of each run
 };
 
-// speed: of a process beside the others, against alone.
+// speed: speed of a rank while the other ranks are running, relative to a rank that runs alone.
 Plan plan_sweep(const SweepArguments& a, const ConfigFlags& flags, double speed) {
   const auto axes = transformed(a.over, parse_axis);
   for (const SweepAxis& axis : axes) {
@@ -211,7 +212,8 @@ Plan plan_sweep(const SweepArguments& a, const ConfigFlags& flags, double speed)
   DataFacts data;
   std::vector<SweepRun> shapes;
   std::vector<double> step_seconds;
-  std::map<std::string, double> measured;  // runs of one shape take one time
+  // Step time by shape, because runs of the same shape take the same time.
+  std::map<std::string, double> measured;
   for (const SweepPoint& point : grid_of(axes)) {
     shapes.push_back(shape_of(a, flags, point, data));
     const SweepRun& run = shapes.back();
@@ -309,12 +311,14 @@ Sweep chosen_sweep(const SweepArguments& a, const ConfigFlags& flags, double spe
   return std::move(plan.sweep);
 }
 
-// Where processes share cores each is slower than rank 0, which measures alone. All processes call it.
+// Returns the speed of a rank while all ranks run, relative to a rank that runs alone. It is below 1 if ranks
+// share cores. Rank 0 measures step times alone, so these times are divided by the returned speed. Must be
+// called by all ranks.
 double speed_of_one(const SweepArguments& a, const ConfigFlags& flags) {
   return speed_beside_others(world(), thread_count(resolve(a, flags, {}).train.threads, world()));
 }
 
-// Rank 0 measures and plans; the others read what it has written.
+// Rank 0 measures and plans the sweep; the other ranks read the plan that rank 0 has written.
 Sweep agreed_sweep(const SweepArguments& a, const ConfigFlags& flags) {
   const double speed = a.resume ? 1 : speed_of_one(a, flags);
   constexpr const char* kWhat = "the plan of a sweep by rank 0";
@@ -370,7 +374,7 @@ int run(const SweepArguments& a, const ConfigFlags& flags) {
   return finished ? 0 : kInterruptedStatus;
 }
 
-// "layers=1,2" as "n_layer=1,2".
+// Replaces the key of an axis by this program's name for it: "n_layer=1,2" for "layers=1,2".
 std::string with_own_key(const CLI::App& app, const std::string& axis) {
   const size_t equals = std::min(axis.find('='), axis.size());
   return config_key_named(app, axis.substr(0, equals)) + axis.substr(equals);

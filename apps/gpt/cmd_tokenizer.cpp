@@ -102,8 +102,8 @@ bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
-// Gives every line of standard input that is not blank to `f`, in parallel, and writes the results in order.
-// An error comes after the results of the lines before it.
+// Calls `f` for every non-blank line of standard input, in parallel, and writes the results in order. An
+// error is thrown after the results of all lines before it are written.
 void for_each_line(const TokenizerArguments& a,
                    const std::function<std::string(std::string_view line, const std::string& place)>& f) {
   ThreadPool pool(chosen_threads(a.machine));
@@ -178,7 +178,7 @@ std::string decode_line(const Tokenizer& tokenizer, std::string_view line, const
   json object;
   try {
     object = parse_json(line, place, {.max_bytes = line.size() + 1, .max_elements = line.size() + 1});
-  } catch (const Error&) {  // what is expected says more
+  } catch (const Error&) {  // the message below says what is expected
   }
   const bool good = object.is_object() && object.contains("ids") && object["ids"].is_array();
   if (!good) fail("{}: expected an object {{\"ids\":[...]}} on a line of its own", place);
@@ -234,7 +234,7 @@ void add_tokenizer_option(CLI::App& app, TokenizerArguments& a) {
   add_value(app, "--tokenizer,TOKENIZER", a.tokenizer, "FILE|DIR", "tokenizer.json, model folder, or byte");
 }
 
-// What a merge takes from the tasks, or cannot do without the text.
+// Rejects the flags whose values a merge takes from the tasks, and flags that need the text.
 void check_tokenizer_merge(const CLI::App& app) {
   for (const char* flag : {"--data", "--include", "--exclude", "--vocab-size", "--pattern",
                            "--special-tokens", "--no-special", "--field", "--task", "--against"}) {

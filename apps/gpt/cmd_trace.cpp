@@ -82,7 +82,7 @@ std::vector<int32_t> traced_ids(const TraceArguments& a, const Tokenizer* tokeni
   return read_prompts(g, reader).front().ids;
 }
 
-// The last part of a path: pages are passed on, and say nothing of the machine they were made on.
+// Returns the last component of a path. Pages may be published and should not reveal paths of this machine.
 std::string shown_name(const std::string& model) {
   const std::filesystem::path path = std::filesystem::path(model).lexically_normal();
   return path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
@@ -100,7 +100,7 @@ void write_picture(const std::string& file, const std::string& svg) {
   write_note(fmt::format("wrote {}\n", file));
 }
 
-// The picture of a demonstration.
+// Writes the picture of a demonstration.
 void draw_demo(const TraceArguments& a, const Demo& demo, const DemoContext& context) {
   if (demo.picture == nullptr) {
     std::string drawn;
@@ -111,7 +111,7 @@ void draw_demo(const TraceArguments& a, const Demo& demo, const DemoContext& con
   write_picture(a.svg, demo.picture(context));
 }
 
-// One demonstration, or all that can run without what is not there.
+// Shows one demonstration, or all of those whose inputs are available.
 void show_demos(const TraceArguments& a, const DemoContext& context) {
   std::vector<std::string> allowed = {"all"};
   for (const Demo& demo : demos())

@@ -41,7 +41,7 @@ Ctrl-C, SIGTERM and a closed terminal finish the step, save and end with status 
 
 struct TrainArguments {
   std::string preset, config, out, init_from, fit;
-  std::optional<int64_t> serve;  // a port
+  std::optional<int64_t> serve;  // port of the training page
   bool resume = false, print_config = false, verbose = false;
   std::string command_line;
 };
@@ -63,13 +63,14 @@ TrainSources given_sources(const TrainArguments& a) {
   return {.preset = a.preset, .config = a.config, .init_from = a.init_from};
 }
 
-// The given sources, or the preset that `gpt plan` recommends for the text where nothing names a model.
+// Returns the given sources, or the preset that `gpt plan` recommends for the text if nothing names a model.
 TrainSources chosen_sources(const TrainArguments& a, const ConfigFlags& flags) {
   if (names_model(given_sources(a), flags)) return given_sources(a);
   return recommended_sources(flags);
 }
 
-// By a flag, the environment or a file: what a preset says comes before the model of --init-from.
+// Returns true if a flag, the environment or the config file sets the tokenizer. A preset's tokenizer does
+// not count, because the tokenizer of --init-from overrides it.
 bool gives_tokenizer(const TrainArguments& a, const ConfigFlags& flags) {
   return flags.is_set("tokenizer") || (!a.config.empty() && read_json_file(a.config).contains("tokenizer"));
 }

@@ -28,7 +28,7 @@ struct VerifyArguments {
   MachineOptions machine;
 };
 
-// Checks of one kind are shown as one line, the worst of them.
+// Returns the table row of a check. Checks of the same kind share one row, which shows the worst of them.
 std::string group_of(const std::string& name) {
   for (const char* prefix : {"attention.", "grad.", "adamw.param."}) {
     if (name.rfind(prefix, 0) == 0) return std::string(prefix) + "*";
@@ -36,7 +36,7 @@ std::string group_of(const std::string& name) {
   return name;
 }
 
-// How much of its tolerance a check uses up.
+// Returns the error of a check relative to its tolerance.
 double strain(const VerifyCheck& check) {
   if (check.tolerance > 0) return check.error / check.tolerance;
   return check.passed ? 0 : INFINITY;

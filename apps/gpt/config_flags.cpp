@@ -32,14 +32,15 @@ std::string with_dashes(std::string key) {
   return key;
 }
 
-// The flag, with its short form, and for data its place among the arguments.
+// Returns the flag with its short form. For data, also the name as a positional argument.
 std::string all_names(const std::string& key) {
   const std::string flag = ConfigFlags::flag_name(key);
   if (key == "threads") return "-t," + flag;
   return key == "data" ? flag + ",DATA" : flag;
 }
 
-// What a key is when nobody sets it, as help shows it; "" where the help of a derived key says it already.
+// Formats the default of a key for the help. Returns "" for keys with a derived default, whose help already
+// explains it.
 std::string default_text(const nlohmann::json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
@@ -47,7 +48,7 @@ std::string default_text(const nlohmann::json& value) {
   return value.is_number() ? fmt::format("{:g}", value.get<double>()) : "";
 }
 
-// "key/value heads (n_head)" as "key/value heads (= n_head)".
+// Rewrites the help of a derived default: "key/value heads (n_head)" becomes "key/value heads (= n_head)".
 std::string derived_help(std::string help) {
   const size_t bracket = help.rfind('(');
   return help.insert(bracket + 1, "= ");
@@ -87,20 +88,21 @@ ConfigFlags::ConfigFlags(CLI::App& app, const Wanted& wanted, const std::map<std
     if (own != shown.end()) {
       option->description(key.help.substr(0, key.help.rfind(" (")) + " (" + own->second + ")");
     } else if (key.is_bool) {
-      // Not default_str, which CLI11 takes for the value of a flag without one: --qk-norm means true.
+      // Does not call default_str, because CLI11 would use the default as the value of a flag that is given
+      // without a value. --qk-norm alone must mean true.
       if (!derived) option->description(key.help + " (" + fallback + ")");
     } else if (!key.help.ends_with(')') || key.name == "schedule") {
       option->default_str(fallback);
     }
     option->group("config: " + key.group);
-    if (key.name == "include" || key.name == "exclude") {  // a text may follow
+    if (key.name == "include" || key.name == "exclude") {  // a positional text argument may follow
       option->type_name("PATTERN")
           ->expected(1, CLI::detail::expected_max_vector_size)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
           ->allow_extra_args(false);
     } else if (key.is_list) {
       option->type_name("X ...")->expected(1, 1 << 20)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-      if (key.name == "data") option->allow_extra_args();  // also where it stands without its flag
+      if (key.name == "data") option->allow_extra_args();  // data can also be given as a positional argument
     } else if (key.is_bool) {
       option->type_name("true|false")->expected(0, 1);
     } else {
@@ -186,7 +188,7 @@ void note_own_rates(const std::string& flag) {
 
 namespace {
 
-// A line for each flag that was given and that other settings leave without effect.
+// Writes a note for each given flag that has no effect because of other settings.
 void note_idle_flags(const ConfigFlags& flags, const RunConfig& config) {
   const TrainConfig& t = config.train;
   const ModelConfig& m = config.model;
@@ -211,7 +213,7 @@ void note_idle_flags(const ConfigFlags& flags, const RunConfig& config) {
   }
 }
 
-// The model folder or file, if its tokenizer comes with it; else "".
+// Returns the model file or folder if it contains a tokenizer, else "".
 std::string own_tokenizer(const std::string& model) {
   const std::string path = resolve_model_path(model);
   if (path.ends_with(".gguf")) return gguf_vocab(GgufFile(path)) ? path : "";
@@ -242,7 +244,8 @@ RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags, 
   if (!sources.config.empty()) problems.collect([&] { settings.add_file(sources.config); });
   problems.collect([&] { flags.apply_environment(settings); });
   problems.collect([&] { flags.apply_flags(settings); });
-  if (!sources.preset.empty() && !begun) settings.forget_preset("vocab_size");  // the tokenizer decides
+  // The tokenizer determines the vocabulary size.
+  if (!sources.preset.empty() && !begun) settings.forget_preset("vocab_size");
   RunConfig config = settings.resolve(problems);
   if (begun) problems.collect([&] { require_shape(config.model, *begun); });
   return config;
@@ -280,7 +283,7 @@ bool names_model(const TrainSources& sources, const ConfigFlags& flags) {
 
 namespace {
 
-// Throws unless the entry of --data is there. Patterns are expanded.
+// Throws unless an entry of --data exists. Expands patterns.
 void check_data(const std::string& entry) {
   const std::string name = source_name(entry);
   if (path_exists(name) || is_tales(name)) return;

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxTokenizerBytes = uint64_t{1} << 28;
 
-// What a tokenizer consists of, in the layouts of transformers.
+// The files of a tokenizer in the layouts of transformers.
 constexpr const char* kTokenizerFiles[] = {
     "tokenizer.json",    "tokenizer_config.json",   "vocab.json",         "merges.txt", "tokenizer.model",
     "added_tokens.json", "special_tokens_map.json", "chat_template.jinja"};
@@ -32,7 +32,7 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
-// The tokenizer's files that a folder has, by path relative to it.
+// Returns the tokenizer files that a folder contains, as paths relative to the folder.
 std::vector<std::string> tokenizer_files(const fs::path& folder) {
   std::vector<std::string> names;
   for (const char* name : kTokenizerFiles) {
@@ -57,13 +57,13 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-// Where a file would lie alone: x.bin in x/x.bin.
+// Returns a path that puts a file into its own folder: x/x.bin for x.bin.
 std::string own_place(const std::string& file) {
   const fs::path path = file;
   return (fs::path(parent_of(file)) / path.stem() / path.filename()).string();
 }
 
-// Training state is worth more than any conversion.
+// Runs are never overwritten, because their training state cannot be recreated by a conversion.
 void refuse_run_folder(const std::string& out) {
   const fs::path path = resolved_path(out);
   const bool checkpoint = is_there(path / "train_state.json") || is_there(path / "train_state.safetensors");
@@ -108,7 +108,8 @@ ConvertOutput::ConvertOutput(const ConvertArguments& arguments, const LoadedMode
   changes_ = folder_changes(a_.out, names);
 }
 
-// As files where the model has them so; else what its GGUF file or .bin says of it, as a tokenizer.json.
+// Collects the tokenizer files of the model, or converts the tokenizer in a GGUF or .bin file to a
+// tokenizer.json.
 void ConvertOutput::gather_tokenizer() {
   const auto add = [&](const std::string& name, std::string content) {
     files_[name] = std::move(content);
@@ -137,8 +138,8 @@ void ConvertOutput::gather_tokenizer() {
   }
 }
 
-// What transformers needs beside a tokenizer.json, where the model has no such file. A tokenizer that this
-// program cannot read is copied as it is.
+// Adds the tokenizer_config.json that transformers needs, if the model has none. A tokenizer that this
+// program cannot read is copied unchanged.
 void ConvertOutput::gather_tokenizer_config() {
   constexpr const char* kName = "tokenizer_config.json";
   const auto json = files_.find("tokenizer.json");
@@ -154,7 +155,7 @@ void ConvertOutput::gather_tokenizer_config() {
   }
 }
 
-// The tokenizer as llm.c and llama2.c read it, where it can be said so.
+// Adds the tokenizer file of llm.c or llama2.c, if that format can represent the tokenizer.
 void ConvertOutput::gather_bin_tokenizer() {
   const bool llmc = a_.to == "llmc";
   const std::string name = llmc ? kLlmcTokenizerFile : kLlama2cTokenizerFile;
@@ -177,7 +178,8 @@ void ConvertOutput::check_file() const {
     fail("{} is no {} model, so it is not replaced; move it away, or choose another output", a_.out, a_.to);
 }
 
-// Tokenizers lie beside the file and would be taken for its own: equal ones stay, others are refused.
+// Programs look for a tokenizer in the folder of a model file, so they would use another model's tokenizer
+// files in that folder. Identical files are kept; different files are an error.
 void ConvertOutput::check_beside(const std::string& folder) {
   for (const char* name : kTokenizerFiles) {
     if (files_.count(name) == 0 && is_there(fs::path(folder) / name))

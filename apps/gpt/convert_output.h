@@ -11,27 +11,27 @@ namespace gpt {
 
 struct ConvertArguments {
   std::string in, out, to, dtype, quant, max_shard_size;
-  std::vector<std::string> adapters;  // merged: DIR or DIR=SCALE
-  std::vector<std::string> average;   // models whose weights count as much as those of `in`
-  std::string base;                   // of an adapter that is converted
+  std::vector<std::string> adapters;  // adapters to merge: DIR or DIR=SCALE
+  std::vector<std::string> average;   // models to average with `in`, all with equal weight
+  std::string base;                   // base model of the adapter to convert
   ShapeHints hints;
   bool dry_run = false, force = false, json = false;
 };
 
-// Where a conversion goes: the model, and the files of its tokenizer in it or beside it. Everything that
-// could speak against writing is checked when the object is made, so that a dry run says what the real one
-// does.
+// The output of a conversion: the model, and its tokenizer files in the model folder or next to the model
+// file. The constructor runs all checks that could prevent writing, so that a dry run reports exactly what a
+// real conversion would do.
 class ConvertOutput {
  public:
-  // Throws Error when OUT overlaps what is read, is a run of `gpt train`, exists (unless --force), or when a
-  // file is in the way that this program did not write. The arguments must outlive the object.
+  // Throws Error if OUT overlaps an input, is a run of `gpt train`, exists (unless --force), or would replace
+  // a file that was not written by this program. The arguments must outlive the object.
   ConvertOutput(const ConvertArguments& arguments, const LoadedModel& loaded, const Conversion& conversion);
 
   void write() const;
 
   const std::vector<std::string>& tokenizer_names() const { return tokenizer_names_; }
   const FolderChanges& changes() const { return changes_; }
-  // What happens to which file, a line each; the second word of a line is its name.
+  // Returns one line per file with the action on that file; the second word of a line is the file name.
   std::string describe() const;
 
  private:
@@ -45,7 +45,7 @@ class ConvertOutput {
   const ConvertArguments& a_;
   const LoadedModel& loaded_;
   const Conversion& conversion_;
-  std::map<std::string, std::string> files_;  // the tokenizer's, by name
+  std::map<std::string, std::string> files_;  // tokenizer files: content by name
   std::vector<std::string> tokenizer_names_;
   FolderChanges changes_;
 };

@@ -17,9 +17,9 @@ namespace gpt {
 namespace {
 
 constexpr int64_t kSequences = 32, kStepRows = 512;
-constexpr int64_t kCacheTokens = 16384;  // remembered beginnings among them
+constexpr int64_t kCacheTokens = 16384;  // also holds cached prefixes
 
-// The tasks of all files.
+// The tasks of all given files.
 struct Named {
   TaskSet set;
   std::vector<CoreTask> core;
@@ -48,13 +48,14 @@ Inference::Options inference_options(const EvalTasksRequest& r, const ModelConfi
   const int64_t tokens = std::max(2 * config.n_ctx, kCacheTokens);
   return {.slots = static_cast<int>(slots),
           .max_rows = kStepRows,
-          .cache_tokens = tokens < slots * config.n_ctx ? tokens : 0,  // 0: as much as they could hold
+          // cache_tokens 0 reserves a full context for every slot.
+          .cache_tokens = tokens < slots * config.n_ctx ? tokens : 0,
           .dtype = types.activations,
           .weights = dtype,
           .kv_dtype = types.cache};
 }
 
-// Progress of the tasks, one line each.
+// Shows the progress of the tasks, one line each.
 class TaskNotes {
  public:
   void operator()(const std::string& task, int64_t done, int64_t total) {
@@ -124,7 +125,7 @@ void check_request(const EvalTasksRequest& r) {
   if (!r.log_samples.empty()) check_output_file("--log-samples", r.log_samples, {"\"doc_id\""});
 }
 
-// Of all tasks, before the model has worked for the first.
+// Checks all tasks with a chat template before the model evaluates the first one.
 void check_chat_tasks(const EvalTasksRequest& r, const Named& named) {
   if (!named.core.empty()) fail_usage("--template: nanochat's CORE is asked without a chat template");
   for (const TaskConfig& task : named.set.tasks)

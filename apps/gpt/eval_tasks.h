@@ -9,21 +9,22 @@
 
 namespace gpt {
 
-// gpt eval --tasks.
+// Arguments of `gpt eval --tasks`.
 struct EvalTasksRequest {
-  std::vector<std::string> files;  // tasks and groups of lm-evaluation-harness, core.yaml of nanochat
+  std::vector<std::string> files;  // tasks and groups of lm-evaluation-harness, or nanochat's core.yaml
   std::string data_dir, log_samples, html;
   std::optional<int64_t> few_shot, limit;
-  // As given to gpt eval.
+  // Unchanged values of the corresponding flags of gpt eval.
   std::string model, against, dtype, tokenizer;
-  std::vector<std::string> adapters;  // of the model, not of the one against it
-  int64_t batch_size = 0;             // sequences at once; 0: 32
-  uint64_t seed = 1;                  // of sampled answers
-  std::string chat_template;          // what asks: a format, a file, "own": the model's, "": none
+  std::vector<std::string> adapters;  // adapters of `model`; they are not applied to `against`
+  int64_t batch_size = 0;             // sequences evaluated concurrently; 0: 32
+  uint64_t seed = 1;                  // seed for sampled responses
+  // Chat template for the questions: a format name, a file, "own" for the model's template, or "" for none.
+  std::string chat_template;
   bool json = false;
 };
 
-// Runs the tasks and writes table, JSON, page and log. Returns the exit status.
+// Runs the tasks and writes the table, JSON, HTML page and sample log. Returns the exit status.
 int eval_tasks(const EvalTasksRequest& request, const MachineOptions& machine);
 
 }  // namespace gpt

@@ -18,12 +18,12 @@ std::string named(const std::vector<std::string>& names) {
   return format_list(names, 1);
 }
 
-// What is to be loaded, and what is known of it.
+// The text to load and what is known about it.
 struct Choice {
   TrainConfig config;
-  TrainConfig run;    // of the model's run, if it has one
-  TrainedText text;   // what the text is to that
-  std::string split;  // "" while it is to be chosen
+  TrainConfig run;    // config of the model's run, if it has one
+  TrainedText text;   // role of the text in that run
+  std::string split;  // "": not chosen yet
 };
 
 void choose_run_text(const EvalTextRequest& request, Choice& choice) {
@@ -64,7 +64,7 @@ Choice choose(const EvalTextRequest& request, const std::string& run) {
   if (request.val_fraction) c.val_fraction = *request.val_fraction;
   if (choice.split == "all") c.val_fraction = 0;
   if (choice.split == "train" || choice.split == "all") c.val_data.clear();
-  c.eval_every = 0;  // any length will do
+  c.eval_every = 0;  // disables the check for a minimum length
   return choice;
 }
 
@@ -75,7 +75,7 @@ std::string part_of(const EvalText& text) {
                      format_thousands(text.data.train.size() + text.data.val.size()));
 }
 
-// Another part than the run held out.
+// Returns the note for a --val-fraction that differs from the fraction that the run held out.
 std::string fraction_note(const EvalText& text, const Choice& choice, double fraction) {
   const double held_out = choice.run.val_fraction;
   const std::string before =
@@ -117,7 +117,7 @@ std::string own_text_note(const EvalText& text, const Choice& choice, const Eval
       name, part_of(text));
 }
 
-// Text with the name of the run's validation text.
+// Returns the note for a text with the name of the run's validation text.
 std::string validation_note(const EvalText& text, const Choice& choice, const EvalTextRequest& request,
                             const std::string& run) {
   const std::string name = named(choice.config.data);
@@ -154,8 +154,8 @@ std::string note_of(const EvalText& text, const Choice& choice, const EvalTextRe
   return "";
 }
 
-// The note of load_run_data about files that are named twice, for the run's own text, which it loads by the
-// run's names.
+// Returns the note about files that were named twice. load_run_data cannot write it for the run's own text,
+// which is loaded by the names in the run's config.
 std::string repeated_files(const std::vector<std::string>& names) {
   NamedFiles named;
   for (const std::string& name : names) {

@@ -9,30 +9,31 @@
 
 namespace gpt {
 
-// What `gpt eval` was asked to evaluate on; nothing where a flag was not given.
+// The text that `gpt eval` should evaluate; optional members are empty if their flag was not given.
 struct EvalTextRequest {
-  std::vector<std::string> data;  // empty: what the run was trained on
-  std::string split;              // all, train or val; "": what was held out of text that the run knows
+  std::vector<std::string> data;  // if empty, the training data of the run
+  std::string split;  // "all", "train" or "val"; "": the held-out part if the text belongs to the run
   std::optional<double> val_fraction;
-  std::optional<int64_t> seed;  // of tales
-  std::string tokenizer;        // instead of the model's
-  FolderFilter filter;          // of other text
-  std::string field;            // of other text in JSON lines; "": the run's, else "text"
+  std::optional<int64_t> seed;  // seed of the built-in tales
+  std::string tokenizer;        // replaces the model's tokenizer
+  FolderFilter filter;          // for the files of folders; not used for the run's own text
+  // Field of JSON lines with the text; not used for the run's own text. "": the field of the run, else
+  // "text".
+  std::string field;
 };
 
 struct EvalText {
   RunData data;                 // owns the tokens
-  TokenSpan tokens;             // the part that is evaluated
-  std::string split;            // which one: all, train or val
-  bool trained = false;         // it was chosen from what the run was trained on
-  bool seen = false;            // the run was trained on some of what is evaluated, as far as that is known
-  std::optional<double> floor;  // nats per byte
-  std::string note;             // for people: what was chosen and why; "" when that needs no words
+  TokenSpan tokens;             // the part of the text that is evaluated
+  std::string split;            // the part's name: "all", "train" or "val"
+  bool trained = false;         // true if the text was chosen from the run's training data
+  bool seen = false;            // true if the run is known to have trained on some of the evaluated text
+  std::optional<double> floor;  // entropy of the text in nats per byte, if known
+  std::string note;             // tells the user which part was chosen and why; "" if that is obvious
 };
 
-// Loads the text and chooses the part to evaluate. Without a requested split, that is the held-out part of
-// the text that the model was trained on, and the whole of any different text. Throws invalid_argument when
-// no text is known.
+// Loads the text and selects the part to evaluate. By default, it selects the held-out part if the model was
+// trained on the text, and the whole text otherwise. Throws invalid_argument if there is no text to evaluate.
 EvalText load_eval_text(const EvalTextRequest& request, const std::string& model, const LoadedModel& loaded);
 
 }  // namespace gpt

@@ -14,13 +14,14 @@ namespace gpt {
 namespace {
 
 struct Name {
-  const char* theirs;  // "a|b|c": all of these
+  const char* theirs;  // alternative names, separated by |
   const char* ours;
 };
 
-// Flags that mean the same under another name (of nanoGPT, nanochat, minGPT, transformers and its trainer,
-// llama.cpp, or of several commands here), in every command that has ours; of several the first one that the
-// command has. Names of config keys are in the files of the families (ForeignNames).
+// Flags with the same meaning under a different name in nanoGPT, nanochat, minGPT, transformers and its
+// trainer, llama.cpp, or other commands of this program. They work in every command that has the flag in
+// `ours`; if several entries match, the first flag that the command has is used. Names of config keys are in
+// the files of the families (ForeignNames).
 constexpr Name kFlags[] = {
     {"--out-dir|--output-dir|--output|--outfile", "--out"},
     {"--dataset|--train-file|-d|--input|--files", "--data"},
@@ -86,12 +87,12 @@ constexpr Name kFlags[] = {
 };
 
 struct Answer {
-  const char* theirs;    // "a|b|c"
-  const char* commands;  // as typed behind gpt: "train|tokenizer train"; "" for every one
+  const char* theirs;    // alternative names, separated by |
+  const char* commands;  // commands separated by |, "train|tokenizer train"; "": all commands
   const char* answer;
 };
 
-// Flags that have no equal here: what to use instead, and how to convert.
+// Flags without an equivalent here: what to use instead, and how to convert the value.
 constexpr Answer kAnswers[] = {
     {"--epochs|--num-epochs|--num-train-epochs", "",
      "training is counted in steps: --steps = epochs x tokens / (batch_size x n_ctx), which gpt plan shows"},
@@ -196,7 +197,7 @@ constexpr Answer kAnswers[] = {
     {"--verbose", "", "commands say all they have to say; leave it out"},
 };
 
-// Commands as other programs call them.
+// Names of commands in other programs.
 constexpr Name kCommands[] = {
     {"sample|complete|run|inference", "generate"},
     {"pretrain|fit", "train"},
@@ -219,13 +220,13 @@ constexpr Name kCommands[] = {
     {"version", "--version"},
 };
 
-// Commands of other programs for which there is nothing here.
+// Commands of other programs without an equivalent here.
 constexpr Name kMissing[] = {
     {"download|pull", "nothing is downloaded; gpt takes folders and files of models of this machine"},
     {"merge", "gpt convert MODEL OUT --adapter DIR writes a model with an adapter merged into its weights"},
 };
 
-// Types as PyTorch and ggml call them.
+// Names of dtypes in PyTorch and ggml.
 constexpr Name kTypes[] = {
     {"float32|f32|float|FP32|F32", "fp32"}, {"bfloat16|BF16", "bf16"}, {"float16|f16|half|FP16|F16", "fp16"},
     {"float64|f64|double", "fp64"},         {"Q8_0", "q8_0"},          {"Q4_0", "q4_0"}};
@@ -235,7 +236,7 @@ bool is_one_of(const std::string& word, const char* list) {
   return std::ranges::find(words, word) != words.end();
 }
 
-// What a table has for a name; null if nothing.
+// Returns the entry of a table for a name, or null.
 const char* find_name(std::span<const Name> table, const std::string& theirs) {
   const auto found = std::ranges::find_if(table, [&](const Name& n) { return is_one_of(theirs, n.theirs); });
   return found == table.end() ? nullptr : found->ours;
@@ -246,7 +247,7 @@ std::string flag_with_dashes(std::string name) {
   return name;
 }
 
-// The name that a flag has in this command; "" if it has none.
+// Returns this command's name for a flag, or "" if the command has no such flag.
 std::string own_name(const CLI::App& app, const std::string& typed) {
   const std::string name = flag_with_dashes(typed);
   if (app.get_option_no_throw(name) != nullptr) return name;
@@ -260,7 +261,8 @@ std::string own_name(const CLI::App& app, const std::string& typed) {
   return app.get_option_no_throw(flag) != nullptr ? flag : "";
 }
 
-// A flag has its own answer, or that of the name that other commands have for it.
+// Throws an error with the answer for a flag. If the flag itself has no answer, uses the answer for its name
+// in other commands.
 void answer_flag(const CLI::App& app, const std::string& typed) {
   const std::string command = command_of(app);
   std::vector<std::string> names = {flag_with_dashes(typed)};
@@ -275,7 +277,7 @@ void answer_flag(const CLI::App& app, const std::string& typed) {
   }
 }
 
-// "-no-cnv" would be -n with the value "o-cnv".
+// Rejects a word such as "-no-cnv", which the parser would read as -n with the value "o-cnv".
 void refuse_long_name(const CLI::App& app, const std::string& word) {
   if (word.starts_with("--") || word.size() < 3) return;
   const CLI::Option* option = app.get_option_no_throw(word.substr(0, 2));
@@ -300,7 +302,7 @@ void refuse_long_name(const CLI::App& app, const std::string& word) {
              help);
 }
 
-// Types as they are called here, one or a list with commas.
+// Translates the dtypes in the value of a flag, which is one name or a comma-separated list.
 std::string own_value(const std::string& flag, const std::string& value) {
   if (flag != "--dtype" && flag != "--against" && flag != "--kv-dtype") return value;
   const auto own_type = [](const std::string& name) {
@@ -310,7 +312,7 @@ std::string own_value(const std::string& flag, const std::string& value) {
   return CLI::detail::join(transformed(CLI::detail::split(value, ','), own_type), ",");
 }
 
-// "help train --all" as "train --help-all", "help" as "--help".
+// Rewrites the help command: "help train --all" becomes "train --help-all", and "help" becomes "--help".
 std::vector<std::string> without_help_command(std::vector<std::string> words) {
   if (words.size() < 2 || words[1] != "help") return words;
   words.erase(words.begin() + 1);
@@ -356,7 +358,7 @@ std::vector<std::string> translate_arguments(const CLI::App& root, const std::ve
       continue;
     }
     out.push_back(name);
-    // What an option takes in any case is a value, whatever it looks like.
+    // The required values of an option are values even if they look like flags.
     for (int n = app->get_option_no_throw(name)->get_items_expected_min(); n > 0 && i + 1 < words.size(); --n)
       out.push_back(own_value(name, words[++i]));
   }

@@ -27,13 +27,13 @@ std::string read_prompt_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(std::cin), {}};
 }
 
-// Whether somebody pipes a text in, or gives a file: a terminal and /dev/null are none.
+// Returns true if standard input is a pipe or a file, but not for a terminal or /dev/null.
 bool has_piped_input() {
   struct stat status {};
   return ::fstat(STDIN_FILENO, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISREG(status.st_mode));
 }
 
-// Without its last line end, which echo adds.
+// Returns the text from standard input, without the last newline, which echo adds.
 std::string piped_prompt() {
   std::string text = read_input();
   if (text.ends_with('\n')) text.pop_back();
@@ -102,7 +102,8 @@ std::vector<Prompt> read_prompts(const GenerateArguments& a, const PromptReader&
 
 namespace {
 
-// A flag's value where it has `sign`, which no path is likely to have; else the file that it names.
+// Returns the value of a flag if it contains `sign`, which is unlikely in a path. Otherwise returns the
+// content of the file that the value names.
 std::string text_or_file(const char* flag, const std::string& value, std::string_view sign) {
   if (value.empty() || value.find(sign) != std::string::npos) return value;
   constexpr uint64_t kMostBytes = uint64_t{16} << 20;

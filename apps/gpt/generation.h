@@ -11,7 +11,7 @@
 
 namespace gpt {
 
-// What the flags of `gpt generate` say, and those of them that `gpt chat` has too.
+// The values of the flags of `gpt generate`, some of which `gpt chat` shares.
 struct GenerateArguments {
   std::string model, tokenizer;
   std::vector<std::string> prompts, prompt_files, ids, logit_bias, adapters;
@@ -20,30 +20,30 @@ struct GenerateArguments {
   bool greedy = false, no_bos = false, special = false, json = false, in_place = false;
   int64_t beams = 0, n = 1, seed = 1;
   std::optional<int64_t> logprobs;
-  std::string grammar, json_schema;  // as given: a file or the text itself
-  std::vector<std::string> drawing;  // flags for drawing tokens that were given, not set by the environment
+  std::string grammar, json_schema;  // value of the flag: a file name or the text itself
+  std::vector<std::string> drawing;  // sampling flags that were typed, not set by the environment
   double length_penalty = 0;
   std::string draft;
   SpeculationFlags speculation;
   MachineOptions machine;
 };
 
-// The flags that say how tokens are drawn, and in which types a model computes.
+// Adds the flags for sampling and for the dtypes of the model.
 void add_sampling_options(CLI::App& app, GenerateArguments& arguments);
-// The flags that say what the text must be.
+// Adds the flags that constrain the text to a grammar.
 void add_grammar_options(CLI::App& app, GenerateArguments& arguments);
 void add_weight_options(CLI::App& app, GenerateArguments& arguments);
 void add_speculation_options(CLI::App& app, GenerateArguments& arguments);
 
-// The adapters of a command line: DIR or DIR=SCALE, all added up.
+// Adds the flag for adapters: DIR or DIR=SCALE. The outputs of several adapters are added.
 void add_adapter_option(CLI::App& app, std::vector<std::string>& adapters);
-// The same for the library, where they have the names that were given.
+// Returns the adapters as library options, named by the flag values.
 std::vector<gptcpp::AdapterOptions> adapter_options(const GenerateArguments& arguments);
 
-// What the library is told of the machine. It says nothing but warnings.
+// Returns the library options for threads and kernels. The log only shows warnings.
 gptcpp::ContextOptions context_options(const MachineOptions& machine);
-// The types and the place of weights and cache, for SessionOptions or EngineOptions; weights in blocks are
-// multiplied where they are, whatever --dtype says. Throws invalid_argument.
+// Sets dtype, kv_dtype, in_place and repack in SessionOptions or EngineOptions. Quantized weights are used
+// directly, whatever --dtype is. Throws invalid_argument.
 template <class Options>
 void set_types(Options& options, const GenerateArguments& a) {
   if (!a.dtype.empty()) options.dtype = dtype_name(parse_dtype("--dtype", a.dtype));
@@ -51,7 +51,7 @@ void set_types(Options& options, const GenerateArguments& a) {
   options.in_place = a.in_place;
   options.repack = repack_name(chosen_repack(a.repack));
 }
-// How they speculate. Throws invalid_argument.
+// Sets the options of speculative decoding. Throws invalid_argument.
 template <class Options>
 void set_speculation(Options& options, const GenerateArguments& a) {
   check_draft(a.draft);
@@ -60,28 +60,29 @@ void set_speculation(Options& options, const GenerateArguments& a) {
   options.draft_tokens = a.speculation.draft_tokens;
 }
 
-// A prompt as given and as ids. `text` is what is shown of it.
+// A prompt as text and as token ids. `text` is printed before the completion.
 struct Prompt {
   std::string text;
   std::vector<int32_t> ids;
 };
-// How a model's texts become ids, and what is shown of an id.
+// Functions that convert a text to token ids, and an id to printable text.
 struct PromptReader {
   std::function<std::vector<int32_t>(const std::string& text)> ids_of;
   std::function<std::string(int32_t id)> text_of;
 };
 
-// The prompts of the arguments, in the order --prompt, --prompt-file, --ids; without any, the text that is
-// piped to standard input, else one empty prompt. Throws Error.
+// Returns the prompts of the arguments in the order --prompt, --prompt-file, --ids. Without any, returns the
+// text piped to standard input, or one empty prompt. Throws Error.
 std::vector<Prompt> read_prompts(const GenerateArguments& arguments, const PromptReader& reader);
 
-// Completes the options by the flags that are not fields of theirs. Throws invalid_argument.
+// Returns arguments.options, completed with the values of flags that need a conversion, such as --greedy and
+// --logit-bias. Throws invalid_argument.
 gptcpp::GenerateOptions generate_options(const GenerateArguments& arguments);
 
-// Writes text to standard output. Controls in it must not steer a terminal; a file or pipe gets them as they
-// are.
+// Writes text to standard output. If standard output is a terminal, control characters are made visible, so
+// that they cannot control the terminal. Files and pipes receive the text unchanged.
 void show_text(const std::string& text);
-// The same for JSON, which a terminal gets with the controls that JSON allows (DEL, C1) as escapes.
+// Writes JSON to standard output. On a terminal, control characters that JSON allows (DEL, C1) are escaped.
 void show_json(const std::string& json);
 
 }  // namespace gpt

@@ -22,9 +22,9 @@ namespace gpt {
 namespace {
 
 constexpr int kWidth = 80;
-constexpr int kMostLabel = 27;  // a longer one has a line of its own
+constexpr int kMostLabel = 27;  // longer labels get a line of their own
 
-// Of commands with many flags.
+// The flags in the short help of commands with many flags.
 const std::map<std::string, std::vector<std::string>>& short_helps() {
   static const std::map<std::string, std::vector<std::string>> list = {
       {"train",
@@ -56,13 +56,13 @@ const std::map<std::string, std::vector<std::string>>& short_helps() {
   return list;
 }
 
-// The flags of a command's short help; none: it has all.
+// Returns the flags in the short help of a command. Empty: all flags.
 std::vector<std::string> common_flags(const CLI::App& app) {
   const auto found = short_helps().find(command_of(app));
   return found == short_helps().end() ? std::vector<std::string>{} : found->second;
 }
 
-// Lines of at most `width` columns, cut at blanks; a word that is longer has a line of its own.
+// Breaks a text at spaces into lines of at most `width` columns. A longer word gets its own line.
 std::vector<std::string> wrapped(const std::string& text, int width) {
   std::vector<std::string> lines(1);
   for (const std::string_view view : split(text, ' ')) {
@@ -74,7 +74,7 @@ std::vector<std::string> wrapped(const std::string& text, int width) {
   return lines;
 }
 
-// "  LABEL   text", the text in a column of its own.
+// Formats "  LABEL   text" with the text in its own column.
 std::string entry(const std::string& label, const std::string& text, int label_width) {
   std::string out = "  " + label;
   const int column = 2 + label_width + 2;
@@ -106,7 +106,7 @@ std::string section(const std::string& title, const std::vector<Entry>& entries)
   return out;
 }
 
-// A flag as help shows it: "-o, --out DIR".
+// Formats a flag with its value: "-o, --out DIR".
 std::string flag_label(const CLI::Option& option) {
   std::string label;
   for (const std::string& name : option.get_snames())
@@ -114,7 +114,7 @@ std::string flag_label(const CLI::Option& option) {
   for (const std::string& name : option.get_lnames())
     label += (label.empty() ? "--" : ", --") + name;
   std::string type = option.get_items_expected_max() == 0 ? "" : option.get_type_name();
-  type = type.substr(0, type.find(':'));  // behind it: what the parser checks
+  type = type.substr(0, type.find(':'));  // the text after the colon describes checks of the parser
   if (type == "INT") type = "N";
   if (type == "FLOAT") type = "X";
   return label + (type.empty() ? "" : " " + type);
@@ -152,7 +152,8 @@ bool is_help(const CLI::App& app, const CLI::Option* option) {
   return option == app.get_help_ptr() || option == app.get_help_all_ptr();
 }
 
-// The flags by groups; in the short form those that the command's list has, in its order and one group.
+// Lists the flags by group. The short form has a single group, with the flags and order of the command's
+// list.
 std::string flags(const CLI::App& app, bool all) {
   const std::vector<std::string> common = common_flags(app);
   if (!all && !common.empty()) {
@@ -203,7 +204,7 @@ std::string subcommands(const CLI::App& app) {
   return out;
 }
 
-// A command line, continued on further lines in front of a flag where it is too long.
+// Breaks a command line that is too long before a flag, and continues it on further lines.
 std::string command_lines(std::string line) {
   std::string out;
   while (display_width(line) > kWidth) {
@@ -216,7 +217,7 @@ std::string command_lines(std::string line) {
   return out + line + "\n";
 }
 
-// An example and what it is for; the latter on a line of its own where there is no room for both.
+// Formats an example and its explanation. The explanation gets its own line if both do not fit on one line.
 std::string example(const std::string& line) {
   if (display_width(line) <= kWidth) return line + "\n";
   const size_t gap = line.rfind("  ");
@@ -231,7 +232,7 @@ std::string example(const std::string& line) {
   return out;
 }
 
-// A footer: indented lines are examples and stay, the others are prose.
+// Formats a footer. Indented lines are examples and are kept; other lines are prose and are wrapped.
 std::string footer(const std::string& text) {
   std::string out, prose;
   const auto end_prose = [&] {
@@ -285,21 +286,21 @@ bool is_value(std::string_view word) {
          word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-.") == std::string::npos;
 }
 
-// "a", "b" and "c" of "a|b|c"; what is in capitals there, as FILE, is a kind of value.
+// Adds the choices of "a|b|c" to `values`. Parts in capitals, such as FILE, are placeholders and are skipped.
 void add_choices(const std::string& text, std::vector<std::string>& values) {
   for (const std::string& value : CLI::detail::split(text, '|')) {
     if (is_value(value)) values.push_back(value);
   }
 }
 
-// The choices that a description lists: "grpo: exact|regex|number" or "fp32, fp16, bf16 (as in IN)".
+// Adds the choices in a description, for example in "grpo: exact|regex|number".
 void add_described_choices(const std::string& description, std::vector<std::string>& values) {
   for (const std::string& word : CLI::detail::split(description, ' ')) {
     if (word.find('|') != std::string::npos) add_choices(word, values);
   }
 }
 
-// The files and folders whose path begins so.
+// Returns the files and folders whose paths start with `last`.
 std::vector<std::string> paths_that_begin(const std::string& last) {
   const std::filesystem::path typed = last;
   const std::string folder = typed.parent_path().string(), name = typed.filename().string();
@@ -312,7 +313,7 @@ std::vector<std::string> paths_that_begin(const std::string& last) {
   return paths;
 }
 
-// Whether a value may be a path.
+// Returns true if the value of an option can be a path.
 bool takes_path(const CLI::Option& option) {
   const std::string text =
       option.get_type_name() + " " + (option.get_positional() ? option.get_name(true) : "");
@@ -320,11 +321,12 @@ bool takes_path(const CLI::Option& option) {
        {"FILE", "DIR", "PATH", "MODEL", "DATA", "RUN", "SWEEP", "IN", "OUT", "TOKENIZER"}) {
     if (text.find(kind) != std::string::npos) return true;
   }
-  constexpr const char* kPathKeys[] = {"data", "val-data", "tokenizer"};  // of configs
+  // Config keys whose values are paths.
+  constexpr const char* kPathKeys[] = {"data", "val-data", "tokenizer"};
   return std::ranges::any_of(kPathKeys, [&](const char* key) { return option.check_lname(key); });
 }
 
-// The values that an option can have and that begin so.
+// Returns the possible values of an option that start with `last`.
 std::vector<std::string> values_of(const CLI::Option& option, const std::string& last) {
   std::vector<std::string> values;
   if (option.check_lname("preset")) return preset_names();
@@ -348,7 +350,7 @@ std::vector<std::string> values_of(const CLI::Option& option, const std::string&
   return values;
 }
 
-// The command that words name, behind "man".
+// Returns the command named by the words after "man".
 const CLI::App& named_command(const CLI::App& root, const std::vector<std::string>& words) {
   const CLI::App* app = &root;
   for (size_t i = 1; i < words.size(); ++i) {
@@ -359,14 +361,14 @@ const CLI::App& named_command(const CLI::App& root, const std::vector<std::strin
   return *app;
 }
 
-// The script that makes a shell ask complete_words.
+// Returns the shell script that calls complete_words.
 std::string completion_script(const std::string& shell) {
   check_choice("completion", shell, {"bash", "zsh", "fish"});
   if (shell == "fish") return kFish;
   return (shell == "zsh" ? "autoload -U +X bashcompinit && bashcompinit\n" : "") + std::string(kBash);
 }
 
-// The complete help of a command as a page for man(1).
+// Returns the complete help of a command as a page for man(1).
 std::string man_page(const CLI::App& app) {
   std::string name;
   for (const CLI::App* a = &app; a != nullptr; a = a->get_parent())
@@ -398,13 +400,13 @@ std::shared_ptr<CLI::FormatterBase> help_formatter() {
 
 namespace {
 
-// The flag whose value the last word is, and the part of the word that is typed of the value.
+// A flag value that is being typed: the flag, and the part of the last word that belongs to the value.
 struct TypedValue {
   const CLI::Option* option = nullptr;
-  std::string typed, prefix;  // the prefix comes before each candidate: "--dtype=" where the shell keeps that
+  std::string typed, prefix;  // prefix of each candidate, "--dtype=" if the shell expects it
 };
 
-// "--dtype b", "--dtype=b", or "--dtype" "=" "b", as bash takes it apart.
+// Finds the flag value in "--dtype b", in "--dtype=b", or in "--dtype" "=" "b", which is how bash splits it.
 TypedValue typed_value(const CLI::App& app, const std::vector<std::string>& words) {
   const auto word = [&](size_t from_end) {
     return words.size() < from_end ? std::string() : words[words.size() - from_end];
@@ -425,7 +427,7 @@ TypedValue typed_value(const CLI::App& app, const std::vector<std::string>& word
   return {option, typed, prefix};
 }
 
-// Values of the arguments without flags.
+// Returns the possible values of positional arguments.
 std::vector<std::string> argument_values(const CLI::App& app, const std::string& last) {
   std::vector<std::string> values;
   for (const CLI::Option* option :

@@ -11,12 +11,13 @@ class FormatterBase;
 
 namespace gpt {
 
-// Help of two lengths, at most 80 columns wide: --help has the flags that one uses, --help-all every one.
-// Both show what a flag is when it is not given.
+// Returns the formatter of help texts, which are at most 80 columns wide. --help shows the most used flags
+// and --help-all shows all of them. Both show the default of each flag.
 std::shared_ptr<CLI::FormatterBase> help_formatter();
 
-// What a shell offers for the last of `words`, which follow the program's name: commands, flags, and the
-// values of flags that have a few. One a line; nothing where file names are wanted.
+// Returns the shell completions of the last word in `words`, one per line. `words` excludes the program's
+// name. The completions are commands, flags, and the values of flags with few values. Returns nothing where
+// the shell should complete file names.
 std::string complete_words(const CLI::App& root, const std::vector<std::string>& words);
 
 }  // namespace gpt

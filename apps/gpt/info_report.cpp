@@ -164,7 +164,7 @@ json state_json(const TrainingState& state) {
           {"total", state.total()}};
 }
 
-// The figures of fp32 stand at the top, those of every format below "formats".
+// The figures of fp32 are at the top level. Those of all formats are below "formats".
 json training_json(const InfoMemory& m, const InfoSubject& s) {
   const TrainingState fp32 = training_state(m.parameters, training_formats()[0]);
   json out = {{"batch_size", s.batch},
@@ -198,10 +198,10 @@ std::string with_share(int64_t part, int64_t whole) {
   return fmt::format("{}  {:>6}", format_thousands(part), share(part, whole));
 }
 
-// The rows of a comparison: a label, and what says the cell of a model.
+// A row of a comparison: a label, and a function that returns the cell of a model.
 using Row = std::pair<std::string, std::function<std::string(const InfoSubject&)>>;
 
-// The keys in which the models differ.
+// Returns the keys in which the models differ.
 std::vector<Row> differences(const std::vector<InfoSubject>& subjects) {
   std::vector<Row> rows;
   for (const std::string& key : model_key_names()) {
@@ -214,7 +214,7 @@ std::vector<Row> differences(const std::vector<InfoSubject>& subjects) {
     std::set<std::string> values;
     for (const InfoSubject& s : subjects)
       values.insert(value(s));
-    values.erase("-");  // a key without meaning for a model is no difference
+    values.erase("-");  // a key that does not apply to a model is not a difference
     if (values.size() > 1) rows.emplace_back(key, value);
   }
   return rows;
@@ -358,7 +358,7 @@ std::string tensor_table(const InfoSubject& s) {
   return format_table(table);
 }
 
-// "stored as q8_0 93.1 %, fp32 6.9 %; 23.4 KiB"
+// Formats "stored as q8_0 93.1 %, fp32 6.9 %; 23.4 KiB".
 std::string stored_line(const InfoSubject& s) {
   if (s.stored.empty()) return "";
   double all = 0;

@@ -22,8 +22,8 @@ using nlohmann::json;
 
 constexpr int64_t kByteVocab = 256;
 
-// Values that follow from others must not survive a change of those: they are left out when they are what
-// would be derived anyway.
+// Returns the keys of a model without derived values. A value that equals its derived default is omitted, so
+// that it is derived again if the settings it depends on change.
 json keys_of_model(const ModelConfig& c) {
   json keys = given_model_keys_json(c);
   if (c.d_ff == 4 * c.n_embd) keys.erase("d_ff");
@@ -48,7 +48,7 @@ struct OnDisk {
   StoredTypes stored = {};
 };
 
-// The config of a model on disk, without opening the files of weights where a config.json has it all.
+// Reads the config of a model on disk. Does not open the weight files if a config.json is sufficient.
 OnDisk read_from_disk(const std::string& name) {
   std::error_code ignored;
   require_model_or_preset(name);
@@ -70,7 +70,7 @@ struct Spec {
   std::vector<std::pair<std::string, std::string>> keys;
 };
 
-// NAME:key=value,key=value, unless there is a file of that very name.
+// Parses NAME:key=value,key=value. If a file of that exact name exists, the whole text is the name.
 Spec parse_spec(const std::string& text) {
   const size_t equals = text.find('=');
   const size_t colon = equals == std::string::npos ? equals : text.rfind(':', equals);

@@ -19,7 +19,7 @@ constexpr size_t kMaxInput = size_t{4} << 30;
 constexpr size_t kMaxLine = size_t{256} << 20;
 constexpr size_t kBlock = size_t{4} << 20;
 
-// Appends what has arrived, at most `most` bytes; false at the end.
+// Appends the bytes that have arrived, at most `most`. Returns false at the end of the input.
 bool read_more(std::string& text, size_t most) {
   const size_t before = text.size();
   text.resize(before + most);
@@ -57,7 +57,7 @@ void for_each_input_lines(const std::function<bool(std::string_view lines, int64
   std::string text;
   int64_t line = 1;
   while (read_more(text, kBlock)) {
-    const size_t end = text.rfind('\n') + 1;  // 0 if there is none
+    const size_t end = text.rfind('\n') + 1;  // 0 if there is no newline
     if (end == 0 && text.size() > kMaxLine)
       fail("standard input:{}: expected a line of at most {} bytes, found a longer one", line, kMaxLine);
     if (end == 0) continue;
@@ -72,7 +72,9 @@ void for_each_input_lines(const std::function<bool(std::string_view lines, int64
 std::vector<int32_t> parse_ids(std::string_view text, const std::string& source, int64_t line) {
   const int64_t per_line = line > 0 ? 1 : 0;
   std::vector<int32_t> ids;
-  bool comma = false, on_line = false;  // since the last id; an id on this line
+  // `comma` is true after a comma that no id has followed yet. `on_line` is true if the current line has an
+  // id.
+  bool comma = false, on_line = false;
   const auto refuse_comma = [&] {
     refuse_ids(source, line, "expected an id before and behind every comma, found none");
   };

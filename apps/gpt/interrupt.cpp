@@ -23,7 +23,7 @@ void write_in_handler(const char* text) {
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text, std::strlen(text));
 }
 
-// A handler may only do what is async-signal-safe: a flag, write, clock_gettime, _exit.
+// Signal handlers may only use async-signal-safe operations: set a flag, write, clock_gettime, _exit.
 void end_program(int) {
   ::_exit(kInterruptedStatus);
 }
@@ -34,7 +34,7 @@ double monotonic_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// What is passed on may come again and again, from a launcher or a batch system.
+// A launcher or batch system may forward SIGHUP and SIGUSR1 repeatedly, so they only count once.
 bool belongs_to_the_first(int signal) {
   return signal == SIGHUP || signal == SIGUSR1 || monotonic_seconds() - interrupted_at < kSameRequest;
 }
@@ -76,9 +76,10 @@ void install_for_all(void (*handler)(int)) {
   if (hangup.sa_handler != SIG_IGN) install(SIGHUP, handler);
 }
 
-// All of this runs inside a signal handler: nothing but open, read, write and _exit, no memory from the heap.
+// The functions below run inside a signal handler. They only use open, read, write and _exit, and no heap
+// memory.
 
-// Whether a line of /proc/self/maps, "begin-end rights offset device inode path", covers an address.
+// Returns true if a line of /proc/self/maps, "begin-end rights offset device inode path", covers the address.
 bool covers(const char* line, uintptr_t address) {
   uintptr_t begin = 0, end = 0;
   const char* const stop = line + std::strlen(line);
@@ -90,7 +91,7 @@ bool covers(const char* line, uintptr_t address) {
 
 void write_path(uintptr_t address) {
   const int maps = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  char line[4352];  // longer than any path
+  char line[4352];  // longer than the longest path
   size_t size = 0;
   char c = 0;
   while (maps >= 0 && ::read(maps, &c, 1) == 1) {
@@ -109,7 +110,7 @@ void write_path(uintptr_t address) {
 std::atomic_flag reporting;
 
 void report(int, siginfo_t* info, void*) {
-  while (reporting.test_and_set())  // another thread touched the same file
+  while (reporting.test_and_set())  // another thread is already reporting the same file
     ::pause();
   write_in_handler("\ngpt: cannot read ");
   write_path(reinterpret_cast<uintptr_t>(info->si_addr));

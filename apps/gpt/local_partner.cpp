@@ -58,7 +58,7 @@ class LocalPartner final : public ChatPartner {
   }
 
  private:
-  // What there was, when Ctrl-C ended it.
+  // Generates the response. After Ctrl-C, returns the part that was generated before.
   gptcpp::Result answer(const std::string& message, const gptcpp::OnPiece& show) {
     context_.resume();
     gptcpp::Result result;
@@ -96,7 +96,7 @@ class LocalPartner final : public ChatPartner {
   gptcpp::GenerateOptions options_;
   gptcpp::Context context_;
   gptcpp::Chat chat_;
-  uint64_t number_ = 0;  // of answers
+  uint64_t number_ = 0;  // number of responses so far
 };
 
 }  // namespace

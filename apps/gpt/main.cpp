@@ -1,4 +1,5 @@
-// The program: finds the subcommand, runs it, and turns every error into one line and an exit status.
+// The entry point of the program. Finds and runs the subcommand, and turns every error into one line and an
+// exit status.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -40,7 +41,7 @@ constexpr const char* kMainFooter = R"(Examples:
 
 'gpt help COMMAND' describes a command. Flags have environment variables (GPT_MAX_TOKENS of --max-tokens); GPT_ISA=ref|avx2|avx512|avx512bf16|amx forces the instruction set. Exit status: 0 ok, 1 failure, 2 usage, 130 interrupted.)";
 
-// The commands of the overview, by what one wants to do.
+// The commands of the overview, grouped by purpose.
 constexpr struct {
   const char *group, *commands;
 } kGroups[] = {{"prepare", "data|tokenizer|plan"},
@@ -49,7 +50,7 @@ constexpr struct {
                {"look inside and measure", "info|trace|eval|verify|bench"},
                {"for your shell", "completion"}};
 
-// A word that is no flag and no argument.
+// Throws invalid_argument for a word that is neither a flag nor a valid argument.
 [[noreturn]] void reject_argument(const CLI::App& app, const std::string& word, const std::string& command,
                                   const std::string& where) {
   const bool takes_text = app.get_option_no_throw("PROMPT") != nullptr ||
@@ -59,7 +60,7 @@ constexpr struct {
              takes_text ? "a text of several words goes in quotes; " : "", command);
 }
 
-// Arguments that the parser found no place for are mistakes; say which, and what was probably meant.
+// Reports words that the parser did not recognize, with suggestions.
 void reject_remaining(const CLI::App& app, const std::string& command, Problems& problems) {
   const std::string where = command == "gpt" ? "" : command.substr(std::strlen("gpt ")) + ": ";
   std::vector<std::string> remaining = app.remaining();
@@ -77,7 +78,7 @@ void reject_remaining(const CLI::App& app, const std::string& command, Problems&
     problems.collect([&] { reject_argument(app, remaining.front(), command, where); });
 }
 
-// Values that the parser refuses. It stops at the first one, which `error` is.
+// Reports the values that the parser rejects. The parser stops at the first one, which is `error`.
 void reject_values(CLI::App& app, const CLI::ParseError& error, const std::string& command,
                    Problems& problems) {
   std::set<std::string> said;
@@ -97,7 +98,7 @@ void reject_values(CLI::App& app, const CLI::ParseError& error, const std::strin
   add(error);
 }
 
-// Whether a run that is resumed keeps what this option once said, so that the environment cannot change it.
+// Returns true if a resumed run keeps the value of this option, so that the environment cannot change it.
 bool is_kept_by_run(CLI::App& app, const std::string& flag) {
   static const std::set<std::string> changeable = {"out",     "serve", "fit",     "verbose", "print-config",
                                                    "dry-run", "json",  "threads", "device"};
@@ -105,8 +106,9 @@ bool is_kept_by_run(CLI::App& app, const std::string& flag) {
   return resume != nullptr && resume->count() > 0 && !changeable.contains(flag);
 }
 
-// Flags that were not given take their value from the environment. Flags of config keys have a place of
-// their own in the order of precedence and are left to the command (their group starts with "config").
+// Sets flags that were not given from the environment. Flags of config keys, whose group starts with
+// "config", are skipped: the command applies them, because they have their own place in the order of
+// precedence.
 void apply_environment(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     if (option->count() > 0 || option->get_lnames().empty() || option->get_group().rfind("config", 0) == 0 ||
@@ -139,11 +141,10 @@ void add_variables(const CLI::App& app, std::set<std::string>& names) {
     add_variables(*sub, names);
 }
 
-// A variable that no command reads is likely to be a mistake.
+// Writes a note about GPT_ variables that no command reads, because they are probably mistakes.
 void note_unknown_variables(const CLI::App& root) {
   constexpr std::string_view kPrefix = "GPT_";
-  // GPT_FAULT_POINT, GPT_QUANTS, GPT_REFERENCE, GPT_SHADOW and GPT_SHAKESPEARE_URL belong to tests and
-  // scripts.
+  // Tests and scripts use GPT_FAULT_POINT, GPT_QUANTS, GPT_REFERENCE, GPT_SHADOW and GPT_SHAKESPEARE_URL.
   std::set<std::string> known = {"GPT_ISA",    "GPT_RANK_TIMEOUT", "GPT_COLLECTIVE_TIMEOUT",
                                  kLaunchedBy,  "GPT_FAULT_POINT",  "GPT_SHADOW",
                                  "GPT_QUANTS", "GPT_REFERENCE",    "GPT_SHAKESPEARE_URL"};
@@ -160,7 +161,8 @@ void note_unknown_variables(const CLI::App& root) {
   }
 }
 
-// Says which models of run folders a command takes. A value may be NAME=PATH or PATH=SCALE.
+// Writes a note about the model that a command takes from each run folder. A value can be NAME=PATH or
+// PATH=SCALE.
 void note_run_models(const CLI::App& app) {
   std::set<std::string> said;
   for (const char* name :
@@ -180,7 +182,7 @@ void note_run_models(const CLI::App& app) {
   }
 }
 
-// The chain of selected commands, innermost last.
+// Returns the innermost selected command, and appends the names of the selected commands to `name`.
 CLI::App& selected(CLI::App& root, std::string& name) {
   CLI::App* app = &root;
   while (!app->get_subcommands().empty()) {
@@ -190,9 +192,9 @@ CLI::App& selected(CLI::App& root, std::string& name) {
   return *app;
 }
 
-// Where in the words of `gpt launch` those begin that it starts: at "--", or else at the name of a command
-// that several processes can share, or else, for a message, at the first word that is no flag and no value of
-// one.
+// Returns the position of the launched command in the words of `gpt launch`. The command starts at "--", or
+// else at the name of a command that can be distributed. If there is neither, returns the first word that is
+// neither a flag nor the value of a flag, so that the error message can name it.
 std::vector<std::string>::iterator launched_in(std::vector<std::string>& words) {
   constexpr std::string_view kWithValue[] = {"-n", "--restart", "--hostfile"};
   const auto first = [&](const std::function<bool(const std::string&)>& is_it) {
@@ -207,7 +209,7 @@ std::vector<std::string>::iterator launched_in(std::vector<std::string>& words) 
   return begin != words.end() ? begin : first([](const std::string& word) { return !word.starts_with('-'); });
 }
 
-// What `gpt launch` starts is not for its parser.
+// Removes the launched command from the words of `gpt launch`, whose parser must not see it, and returns it.
 std::vector<std::string> split_launched(std::vector<std::string>& words) {
   if (words.size() < 2 || words[1] != "launch") return {};
   const auto begin = launched_in(words);
@@ -249,17 +251,17 @@ int run(std::vector<std::string> typed) {
   root.footer(kMainFooter);
   const std::vector<Command> commands = add_commands(root, typed, launched);
   check_numbers(root);
-  if (typed.size() > 2 && typed[1] == "completion" && typed[2] == "words") {  // anything may follow
+  if (typed.size() > 2 && typed[1] == "completion" && typed[2] == "words") {  // any words may follow
     write_output(complete_words(root, {typed.begin() + 3, typed.end()}));
     return 0;
   }
   Problems problems;
   std::vector<std::string> words = translate_arguments(root, typed, problems);
   words.erase(words.begin());
-  std::ranges::reverse(words);  // as the parser takes them
+  std::ranges::reverse(words);  // the parser expects reversed order
   try {
     root.parse(words);
-  } catch (const CLI::Success& success) {  // --help, --version
+  } catch (const CLI::Success& success) {  // thrown for --help and --version
     std::ostringstream text;
     root.exit(success, text, text);
     write_output(text.str());
@@ -277,7 +279,8 @@ int run(std::vector<std::string> typed) {
   problems.collect([&] { apply_environment(app); });
   const auto command = std::ranges::find(commands, &app, &Command::app);
   if (command != commands.end() && command->check) {
-    // The value of an unknown flag may have become an argument, such as a file that does not exist.
+    // The value of an unknown flag may have become a positional argument, such as a file that does not exist.
+    // If there are problems already, only usage errors of the check are therefore reported.
     problems.empty() ? void(problems.collect(command->check)) : problems.collect_usage(command->check);
   }
   problems.report();
@@ -291,14 +294,15 @@ int run(std::vector<std::string> typed) {
   return 2;
 }
 
-// Parameters of the libraries are flags here.
+// Returns the message of an error with its library parameter shown as a flag.
 std::string with_flag(const Error& error) {
   const std::string& parameter = error.object();
   if (parameter.empty()) return error.what();
   return flag_of_parameter(parameter) + (error.what() + parameter.size());
 }
 
-// What the library threw is what its parts threw, which name flags.
+// Runs a command. An error of the library is replaced by its nested cause, whose message can be shown with
+// flags.
 int run_command(const std::vector<std::string>& typed) {
   try {
     return run(typed);
@@ -310,7 +314,8 @@ int run_command(const std::vector<std::string>& typed) {
   }
 }
 
-// The config key that a word of the command line sets, "lr" of --lr=1 or --learning-rate; "" for other words.
+// Returns the config key that a word of the command line sets: "lr" for --lr=1 or --learning-rate. Returns ""
+// for other words.
 std::string config_key_of_flag(std::string word) {
   if (!word.starts_with("--")) return "";
   word = word.substr(2, word.find('=') - 2);
@@ -319,8 +324,8 @@ std::string config_key_of_flag(std::string word) {
   return key.empty() ? word : key;
 }
 
-// Where a config key has its value from: the flag as typed, --over of gpt sweep, or the variable of the
-// environment; "" if from a file or a default.
+// Returns the source of a config key's value: the flag as typed, --over of gpt sweep, or the environment
+// variable. Returns "" if the value comes from a file or a default.
 std::string source_of_key(const std::string& key, const std::vector<std::string>& typed) {
   for (const std::string& word : typed) {
     if (word.starts_with(key + "=")) return "--over " + key;
@@ -333,13 +338,14 @@ std::string source_of_key(const std::string& key, const std::vector<std::string>
   return value == nullptr || *value == '\0' ? "" : variable;
 }
 
-// A message in which each `config key "lr"` is the flag or the variable that gave the value.
+// Replaces each `config key "lr"` in a message by the flag or variable that set the value.
 std::string with_sources(std::string message, const std::vector<std::string>& typed) {
   constexpr std::string_view kMark = "config key \"";
   for (size_t at = message.find(kMark); at != std::string::npos; at = message.find(kMark, at + 1)) {
     const size_t begin = at + kMark.size(), end = message.find('"', begin);
     if (end == std::string::npos) break;
-    if (std::string_view(message).substr(0, at).ends_with("unknown ")) continue;  // it is no key
+    // The text after "unknown" is not a key.
+    if (std::string_view(message).substr(0, at).ends_with("unknown ")) continue;
     const std::string source = source_of_key(message.substr(begin, end - begin), typed);
     if (!source.empty()) message.replace(at, end + 1 - at, source);
   }
@@ -359,7 +365,7 @@ int report_usage(const Error& error, const std::vector<std::string>& typed) {
   return report_error(with_sources(with_flag(error), typed).c_str(), 2);
 }
 
-// Each on a line of its own.
+// Prints each error on its own line.
 int report_all(const Errors& several, const std::vector<std::string>& typed) {
   for (const std::exception_ptr& error : several.errors()) {
     try {

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t kMaxThreads = 1024;
 
-// Types that only files have: as ggml writes them, or llama.cpp's names of its mixtures.
+// Rejects dtypes that only exist in files: quantized dtypes of ggml, or names of mixtures of llama.cpp.
 void refuse_blocks(const std::string& flag, const std::string& given) {
   const std::string type = quant_type_of(given);
   if (type.empty()) return;
@@ -33,7 +33,8 @@ void refuse_blocks(const std::string& flag, const std::string& given) {
       flag, given.substr(0, 64), type);
 }
 
-// The names in the folder that a path is in, as they would be typed; none where there is no such folder.
+// Returns the names in the folder of a path, in the form in which they would be typed. Empty if the folder
+// does not exist.
 std::vector<std::string> neighbours(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const std::string listed = folder.empty() ? "." : folder.string();
@@ -86,7 +87,7 @@ CLI::App* add_command(CLI::App& parent, const std::string& name, const std::stri
                       const std::string& footer) {
   CLI::App* app = parent.add_subcommand(name, help);
   app->allow_extras();
-  if (!footer.empty()) app->footer(footer);  // else its parent's
+  if (!footer.empty()) app->footer(footer);  // otherwise CLI11 would use the parent's footer
   return app;
 }
 
@@ -225,7 +226,7 @@ std::vector<std::string> use_command(const std::string& model) {
     if (has_chat_template(loaded)) return {"gpt", "chat", model};
     const auto tokenizer = model_tokenizer(loaded, "");
     if (tokenizer != nullptr && !tokenizer->encode(kPrompt).empty()) words.emplace_back(kPrompt);
-  } catch (const Error&) {  // without a prompt it begins by itself
+  } catch (const Error&) {  // the command then has no prompt
   }
   return words;
 }

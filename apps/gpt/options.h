@@ -20,19 +20,19 @@ class Option;
 
 namespace gpt {
 
-// Options that several commands share.
+// Options for threads and device, which several commands share.
 struct MachineOptions {
-  int64_t threads = 0;  // 0: all CPUs
+  int64_t threads = 0;  // 0: one per CPU
   std::string device = "cpu";
 };
 void add_machine_options(CLI::App& app, MachineOptions& options);
 void add_json_option(CLI::App& app, bool& json);
 
-// Adds a subcommand. What the parser has no place for is left to main, which says what was meant.
+// Adds a subcommand. main reports arguments that the parser does not recognize, with suggestions.
 CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& help,
                       const std::string& footer = "");
 
-// An option, with what its value is called in the help; add_shown: and what it is when it is not given.
+// Add an option and the name of its value in the help. add_shown also shows the default value.
 template <class App, class T>
 CLI::Option* add_value(App& app, const char* names, T& value, const char* type, const std::string& help) {
   return app.add_option(names, value, help)->type_name(type);
@@ -42,19 +42,21 @@ CLI::Option* add_shown(App& app, const char* names, T& value, const char* type, 
   return app.add_option(names, value, help)->type_name(type)->capture_default_str();
 }
 
-// An option that takes one value each time it is given, and may be given several times.
+// Adds an option that takes one value each time it is given, and can be repeated.
 CLI::Option* add_repeated(CLI::App& app, const std::string& name, std::vector<std::string>& values,
                           const std::string& help);
 
-// --include and --exclude, for the files of folders.
+// Adds --include and --exclude, which select the files of folders.
 void add_filter_options(CLI::App& app, FolderFilter& filter);
 
-// The instruction set that GPT_ISA names, else the widest one. Throws invalid_argument.
+// Returns the instruction set named by GPT_ISA, or the best one that the CPU supports. Throws
+// invalid_argument.
 Isa chosen_isa();
-// Throws invalid_argument for a device that this build lacks or an absurd number of threads.
+// Returns the number of threads to use. Throws invalid_argument for a device that this build lacks, or for
+// too many threads.
 int chosen_threads(const MachineOptions& options);
 
-// What a computing command needs: threads and kernels.
+// The threads and kernels of a command that computes.
 struct Machine {
   explicit Machine(const MachineOptions& options);
   ThreadPool pool;
@@ -66,44 +68,48 @@ std::string lower_case(std::string text);
 // Throws invalid_argument with a suggestion unless `value` is one of `allowed`.
 void check_choice(const std::string& flag, const std::string& value, const std::vector<std::string>& allowed);
 
-// Throws invalid_argument unless the value of a flag is in this range.
+// Throws invalid_argument unless the value of a flag is between `low` and `high`.
 void check_range(const char* flag, int64_t value, int64_t low, int64_t high);
 
-// The type of blocks that a name means as ggml or llama.cpp writes it: q4_k of Q4_K_M; "" if it is none.
+// Returns the quantized dtype that a name of ggml or llama.cpp means, for example q4_k for Q4_K_M; "" for
+// other names.
 std::string quant_type_of(const std::string& given);
-std::vector<std::string> quant_names();  // of all these types
+std::vector<std::string> quant_names();  // names of all quantized dtypes
 
-// The type that a flag names, one of those allowed; throws invalid_argument with a suggestion.
+// Returns the dtype that the value of a flag names. Throws invalid_argument with a suggestion unless it is
+// one of `allowed`.
 DType parse_dtype(const std::string& flag, const std::string& name, std::initializer_list<DType> allowed);
-// The type of products with weights that a flag names: fp32, bf16, fp16, q8_0 or q4_0.
+// Returns the dtype of the weights in matmuls: fp32, bf16, fp16, q8_0 or q4_0.
 DType parse_dtype(const std::string& flag, const std::string& name);
-// The type of cached keys and values that --kv-dtype names, or without a name the one that goes with weights.
+// Returns the dtype of the KV cache that --kv-dtype names. Without a name, returns the default for the dtype
+// of the weights.
 DType parse_kv_dtype(const std::string& name, DType weights);
 
 void add_repack_option(CLI::App& app, std::string& repack);
 Repack chosen_repack(const std::string& name);  // throws invalid_argument with a suggestion
 
-// A positional argument that must be there.
+// Throws invalid_argument if a positional argument is missing.
 void require_argument(const std::string& value, const std::string& what, const std::string& command);
 
-// Throws, with a suggestion, where `name` is neither a file or folder nor a preset.
+// Throws Error with a suggestion if `name` is neither an existing path nor a preset.
 void require_model_or_preset(const std::string& name);
 
-// Throws Error where `spec` names no tokenizer that is there: byte and char are always.
+// Throws Error if `spec` names a tokenizer that does not exist. "byte" and "char" are always valid.
 void require_tokenizer(const std::string& spec);
-// The same, and for char, which needs a text.
+// Throws Error if the tokenizer does not exist, or if `spec` is "char", which needs a training text.
 void require_whole_tokenizer(const std::string& spec);
 
-// The tokenizer that --tokenizer names, or that a model is used with (chat/model_text.h). Throw where `spec`
-// is char, or names none that is there.
+// Return the tokenizer that --tokenizer names, or the one that belongs to the model (chat/model_text.h).
+// Throw if `spec` is "char" or names a tokenizer that does not exist.
 std::unique_ptr<Tokenizer> chosen_tokenizer(const std::string& spec);
 std::unique_ptr<Tokenizer> chosen_tokenizer(const LoadedModel& loaded, const std::string& spec);
 
-// The command that uses a run or model, for write_next: gpt classify for a head, gpt chat for a chat
-// template, else gpt generate, without a prompt if the model's tokenizer lacks a character of the usual one.
-// An adapter is used on the model it was made for; gpt info shows it if that model is no longer there.
+// Returns the command that uses a run or model, for write_next: gpt classify for a model with a head, gpt
+// chat for a model with a chat template, else gpt generate. The prompt is omitted if the tokenizer cannot
+// encode the default prompt. For an adapter, returns the command that uses it with its base model, or gpt
+// info if the base model no longer exists.
 std::vector<std::string> use_command(const std::string& model);
-// The command that uses a model with an adapter.
+// Returns the command that uses a model with an adapter.
 std::vector<std::string> use_command(const std::string& model, const std::string& adapter);
 
 }  // namespace gpt

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether there is a file whose content would be lost.
+// Returns true if the path is an existing file, whose content would be lost.
 bool holds_something(const std::string& flag, const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -41,14 +41,14 @@ std::string beginning(const std::string& path) {
   return bytes;
 }
 
-// ".txt", but not the ".5" of llama-v1.5.
+// Returns true for ".txt", but not for the ".5" of llama-v1.5.
 bool is_like_an_extension(std::string_view extension) {
   constexpr size_t kLongest = 8;
   return extension.size() > 1 && extension.size() <= kLongest && !is_ascii_digit(extension[1]) &&
          std::ranges::all_of(extension.substr(1), is_ascii_alnum);
 }
 
-// Whether a run or a sweep keeps this file in its folder.
+// Returns true if the file belongs to the folder of a run or sweep.
 bool is_file_of_run(const fs::path& path) {
   const std::string name = path.filename().string();
   std::error_code error;
@@ -78,7 +78,7 @@ void write_note(std::string_view text) {
 }
 
 void write_error(std::string_view line) {
-  constexpr unsigned kWait = 2;  // seconds
+  constexpr unsigned kWait = 2;  // seconds that other ranks wait for rank 0
   const std::string text = show_flags(line);
   if (is_first_process()) return write_ignoring_errors(STDERR_FILENO, text);
   ::sleep(kWait);

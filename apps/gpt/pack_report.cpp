@@ -25,7 +25,7 @@ int32_t id_at(const TokenShard& shard, int64_t i) {
   return static_cast<int32_t>(shard.info().bytes_per_id == 2 ? shard.ids16()[i] : shard.ids32()[i]);
 }
 
-// The text of the first tokens, as far as the tokenizer knows them.
+// Returns the text of the first tokens, or "" if the tokenizer does not know one of them.
 std::string beginning(const TokenShard& shard, const Tokenizer& tokenizer) {
   std::string text;
   for (int64_t i = 0; i < std::min(shard.info().count, kShownTokens); ++i) {

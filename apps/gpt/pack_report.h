@@ -11,23 +11,24 @@
 
 namespace gpt {
 
-// What packing gave.
+// Format the result of packing as JSON and as text.
 nlohmann::json pack_json(const PackOptions& options, const PackStats& stats);
 std::string pack_text(const Tokenizer& tokenizer, const PackOptions& options, const PackStats& stats);
 
-// What one of several tasks gave.
+// Format the result of one of several packing tasks.
 nlohmann::json task_json(const PackTask& task, const PackOptions& options, const PackStats& stats);
 std::string task_text(const PackTask& task, const PackOptions& options, const PackStats& stats);
 
-// What packing would give.
+// Format the estimate of --dry-run.
 nlohmann::json forecast_json(const PackOptions& options, const PackForecast& forecast);
 std::string forecast_text(const PackOptions& options, const PackForecast& forecast);
 
-// What reading shards gave: the damaged ones, a sentence each, and how many have no checksums.
+// Format the result of verifying shards. damaged: one sentence for each damaged shard. without: the number of
+// shards without checksums.
 nlohmann::json verify_json(const ShardSet& set, const std::vector<std::string>& damaged, int64_t without);
 std::string verify_text(const ShardSet& set, const std::vector<std::string>& damaged, int64_t without);
 
-// What shards hold; with a tokenizer also how the first one begins.
+// Describe the contents of shards. With a tokenizer, the text also shows the start of the first shard.
 nlohmann::json shards_json(const std::vector<TokenShard>& shards);
 std::string shards_text(const std::vector<TokenShard>& shards, const Tokenizer* tokenizer);
 

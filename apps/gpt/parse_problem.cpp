@@ -10,7 +10,7 @@
 namespace gpt {
 namespace {
 
-// The first option that the text names: the parser's errors carry no more than their text.
+// Returns the first option that the message names. The parser's errors only contain text.
 const CLI::Option* named_option(const CLI::App& app, const std::string& text) {
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
@@ -19,7 +19,7 @@ const CLI::Option* named_option(const CLI::App& app, const std::string& text) {
   return nullptr;
 }
 
-// "one of all, last", "a number", "NAME".
+// Describes the value that an option expects: "one of all, last", "a number", "NAME".
 std::string expected_value(const CLI::Option& option) {
   const std::string type = option.get_type_name().substr(0, option.get_type_name().find(':'));
   if (takes_a_number(option)) return "a number";
@@ -33,7 +33,8 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-// What is wrong with a number as written; "" when nothing is, or when it is no number: the parser says that.
+// Returns the problem with a number as it is written. Returns "" if there is none, and for text that is not a
+// number, which the parser reports.
 std::string problem_of(const std::string& text) {
   const size_t sign = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
   const std::string digits = text.substr(sign);

@@ -10,16 +10,16 @@ class ParseError;
 
 namespace gpt {
 
-// What is wrong with a command line that the parser refuses, in the words of this program: the flag, what was
-// expected and what was found.
+// Returns the message for a command line that the parser rejects: the flag, what was expected and what was
+// found.
 std::string parse_problem(const CLI::App& app, const CLI::ParseError& error);
 
-// Lets the numbers of all flags of a command, and of those below it, mean what is written: the parser alone
-// turns what is too large into the largest number there is, and 010 into 8. Both are refused, and so are
-// "inf" and "nan". Config keys are left out: they have checks of their own.
+// Adds number checks to all flags of a command and its subcommands. The parser alone would clamp numbers that
+// are too large and read 010 as octal 8. Both are rejected, as are "inf" and "nan". Flags of config keys are
+// skipped, because config keys have their own checks.
 void check_numbers(CLI::App& app);
 
-// Whether an option's value is a number, by the name of its type in the help.
+// Returns true if an option takes a number, according to the name of its type in the help.
 bool takes_a_number(const CLI::Option& option);
 
 }  // namespace gpt

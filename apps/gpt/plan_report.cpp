@@ -87,7 +87,8 @@ std::string memory_text(const RunPlan& r) {
 
 std::string time_text(const RunPlan& r) {
   const std::optional<RunTime> time = r.time();
-  const double rate = r.peak_flops * r.subject.processes;  // each has a machine like this
+  // Every process is assumed to run on a machine like this one.
+  const double rate = r.peak_flops * r.subject.processes;
   if (!time) {
     return fmt::format("time: not measured; at the {:.0f} GFLOP/s of products{} no less than {}\n",
                        rate / 1e9, r.subject.processes > 1 ? " of all processes" : "",
@@ -186,7 +187,7 @@ Proposal proposal_of(const std::string& preset, RunConfig config, const RunData&
   return p;
 }
 
-// Throws Error where a text is too short for the context of a preset, so that no run with it could begin.
+// Throws Error if a text is shorter than the context of a preset, so that a run could not start.
 void require_windows(const RunData& data, const RunConfig& config) {
   const int64_t n_ctx = config.model.n_ctx;
   require_context(data.train, n_ctx, "the training text");
@@ -211,7 +212,7 @@ std::string plan_text(const RunPlan& r, const std::vector<Advice>& advice) {
 
 Proposals propose_presets(const ConfigFlags& flags) {
   RunConfig first = new_run_config({kPresets[0], "", ""}, flags);
-  first.train.eval_every = 0;  // any length will do
+  first.train.eval_every = 0;  // disables the check for a minimum length
   check_sources(first.train, "");
   const RunData data = load_run_data(first.train, 1, "");
   Machine machine({.threads = first.train.threads});
@@ -249,7 +250,7 @@ std::string largest_preset(const ConfigFlags& flags, const RunPlan& plan) {
       if (size < parameters || plan_memory(subject).total() > plan.available) continue;
       largest = preset;
       parameters = size;
-    } catch (const Error&) {  // heads that do not divide a width given by a flag, say
+    } catch (const Error&) {  // for example if the number of heads does not divide a width given by a flag
     }
   }
   return largest;

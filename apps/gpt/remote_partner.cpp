@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-// Flags that say how a model is opened and computed. The server has done that.
+// Rejects flags about loading and computing a model, because the server has already loaded it.
 void refuse_local_flags(const ChatArguments& a) {
   const GenerateArguments& g = a.generate;
   for (const auto& [flag, given] : {std::pair("--template", !a.format.empty()),
@@ -43,9 +43,10 @@ std::string read_key(const ChatArguments& a) {
   return key == nullptr ? "" : key;
 }
 
-constexpr size_t kMostErrorBytes = size_t{64} << 10;  // of a body that is read for its message
+// Maximum bytes of a body that are read for its error message.
+constexpr size_t kMostErrorBytes = size_t{64} << 10;
 
-// What a server has sent; null if it is no JSON or too much of it.
+// Parses a server's reply. Returns null if it is not JSON or too large.
 json parse_reply(const std::string& text) {
   try {
     return parse_json(text, "the reply");
@@ -54,7 +55,7 @@ json parse_reply(const std::string& text) {
   }
 }
 
-// What a server says of an error, in OpenAI's form or in its own.
+// Returns the error message in a server's reply, in OpenAI's form or another one.
 std::string error_text(const std::string& body) {
   const json parsed = parse_reply(body);
   if (!parsed.is_object() || !parsed.contains("error")) return body.substr(0, 300);
@@ -156,7 +157,8 @@ class RemotePartner final : public ChatPartner {
                  {"temperature", o.temperature},
                  {"top_p", o.top_p},
                  {"seed", o.seed + number_}};
-    // Fields that not every server knows are sent only if they are asked for, or if the server is known.
+    // Fields that some servers do not know are only sent if they were requested, or if the server is gpt
+    // serve.
     if (is_gpt_serve_) body["truncation"] = "auto";
     if (o.top_k > 0) body["top_k"] = o.top_k;
     if (o.min_p > 0) body["min_p"] = o.min_p;
@@ -192,7 +194,7 @@ class RemotePartner final : public ChatPartner {
   std::string system_;
   serve::HttpClient client_;
   std::string model_;
-  bool is_gpt_serve_ = false;  // which can leave out the oldest turns
+  bool is_gpt_serve_ = false;  // the server can truncate the oldest turns
   json messages_;
   uint64_t number_ = 0;
   volatile std::sig_atomic_t cancelled_ = 0;

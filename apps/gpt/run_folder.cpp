@@ -34,7 +34,7 @@ int64_t largest_number() {
   return largest;
 }
 
-// A run that starts at the same time may take the next number: only one of them makes the folder.
+// create_directory succeeds in only one process, so runs that start at the same time get different numbers.
 std::string make_next_folder() {
   make_directories(kRuns);
   for (int64_t number = largest_number() + 1;; ++number) {
@@ -80,8 +80,8 @@ RunConfig resumed_run_config(const RunConfig& before, const std::string& path, c
   }
   Settings settings;
   settings.add_json(run_config_json(before), path);
-  settings.add_json({{"stop_after", 0}}, path);  // that stop has been made
-  // The environment is that of all runs: only a flag extends a run or changes its sums.
+  settings.add_json({{"stop_after", 0}}, path);  // the run has already stopped there
+  // The environment may be meant for several runs. Only a flag can extend a run or change its reduction.
   std::vector<std::string> from_environment = allowed;
   for (const char* key : {"steps", "reduce"})
     std::erase(from_environment, key);

@@ -11,8 +11,9 @@ namespace {
 
 using Flags = std::set<std::string>;
 
-std::vector<std::string> typed_words;  // those of the command line with a backquote
-Flags running_flags;                   // of the running command: errors are shown when the parser is gone
+std::vector<std::string> typed_words;  // words of the command line that contain a backquote
+// Flags of the running command, copied because errors are shown after the parser is destroyed.
+Flags running_flags;
 
 Flags flags_of(const CLI::App& command) {
   Flags flags;
@@ -23,13 +24,13 @@ Flags flags_of(const CLI::App& command) {
   return flags;
 }
 
-// Options of the library whose flags have other names.
+// Library options whose flags have different names.
 constexpr struct {
   std::string_view key;
   const char* flag;
 } kOtherNames[] = {{"chat_format", "--template"}, {"policy", "--context"}};
 
-// "" if the command has none.
+// Returns the flag of a key, or "" if the command does not have it.
 std::string flag_of_key(std::string_view key, const Flags& flags) {
   const std::string flag = flag_of(key);
   if (flags.contains(flag)) return flag;

@@ -12,7 +12,8 @@ namespace {
 
 using nlohmann::json;
 
-// Shares and bits per byte with four digits, perplexities as far as they say something.
+// Formats a score: ratios and bits per byte with four decimals, larger values such as perplexities with six
+// significant digits.
 std::string number(double value) {
   if (!std::isfinite(value)) return "?";
   return std::fabs(value) < 100 ? fixed(value, 4) : fmt::format("{:.6g}", value);
@@ -39,7 +40,7 @@ std::string documents_of(const TaskResult& task) {
   return fmt::format("{} of {}", format_thousands(task.documents), format_thousands(task.of_documents));
 }
 
-// Calls f with every metric of every task.
+// Calls f for every metric of every task.
 template <class F>
 void for_each_metric(const ModelScores& scores, const F& f) {
   for (const TaskResult* task : scores.all()) {

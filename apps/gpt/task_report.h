@@ -9,18 +9,19 @@
 
 namespace gpt {
 
-// What one model got in all tasks that were named.
+// The scores of one model in all requested tasks.
 struct ModelScores {
   std::string model;
-  std::vector<TaskResult> tasks;  // of the set, in its order
-  std::vector<CoreResult> core;   // of the bundles, in their order
+  std::vector<TaskResult> tasks;  // in the order of the task set
+  std::vector<CoreResult> core;   // in the order of the bundles
   Scorer::Counts counts;
   double seconds = 0;
 
   std::vector<const TaskResult*> all() const;
 };
 
-// Two models on the same documents, for each metric of each task in the order of `all`.
+// Statistical tests of two models on the same documents, one for each metric of each task, in the order of
+// `all`.
 struct TaskComparison {
   const ModelScores& a;
   const ModelScores& b;
@@ -31,10 +32,10 @@ TaskComparison compare_scores(const ModelScores& a, const ModelScores& b, Thread
 TextTable score_table(const ModelScores& scores, const std::vector<TaskGroup>& groups);
 TextTable comparison_table(const TaskComparison& comparison);
 
-// Everything as one JSON object, as text.
+// Returns all scores as one JSON object.
 std::string scores_json(const ModelScores& scores, const std::vector<TaskGroup>& groups,
                         const TaskComparison* comparison);
-// The same as a page of its own.
+// Returns all scores as a standalone HTML page.
 std::string scores_page(const ModelScores& scores, const std::vector<TaskGroup>& groups,
                         const TaskComparison* comparison);
 

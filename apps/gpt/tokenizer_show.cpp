@@ -23,14 +23,14 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kSample = "Every effort moves you. It's 2026, naïve café!";
-constexpr size_t kMaxExplained = 4096;  // bytes; more is no use to a reader
-constexpr int64_t kMaxShown = 60;       // characters of a token
+constexpr size_t kMaxExplained = 4096;  // bytes; longer explanations would be unreadable
+constexpr int64_t kMaxShown = 60;       // characters shown per token
 
 std::string shown(std::string_view bytes) {
   return printable_text(bytes, kMaxShown);
 }
 
-// Neighbouring symbols in turn, the new one of a step more than the others.
+// Colors a row of symbols with alternating colors, and highlights the symbol that the current merge created.
 class Painter {
  public:
   explicit Painter(const TerminalStyle& style) : colour_(style.colour), blank_(style.unicode ? "␣" : "_") {}
@@ -53,7 +53,7 @@ class Painter {
   static constexpr const char* kBold = "\x1b[1m";
 
  private:
-  // Blanks would be lost between the symbols.
+  // Makes spaces visible, because they could not be told from the spaces between symbols.
   std::string visible(const std::string& symbol) const {
     std::string out;
     for (const char c : shown(symbol))
@@ -72,7 +72,7 @@ std::string sample_text(const Tokenizer& tokenizer) {
       out += (out.empty() ? "" : "|") + shown(tokenizer.token_bytes(id));
     return out;
   } catch (const Error&) {
-    return "";  // a vocabulary of characters need not have these
+    return "";  // a character vocabulary may lack some of the characters
   }
 }
 
@@ -114,7 +114,7 @@ std::string piece_text(const Explainer::Piece& piece, const Tokenizer& tokenizer
   return out;
 }
 
-// As it is written: its backslashes are its own.
+// Returns the pattern in printable form. Its backslashes are kept, not escaped.
 std::string pattern_text(std::string_view pattern) {
   std::string out;
   while (!pattern.empty()) {

@@ -27,7 +27,7 @@ namespace gpt {
 namespace {
 
 using nlohmann::json;
-constexpr size_t kSampleBytes = size_t{16} << 20;  // for comparing with another tokenizer
+constexpr size_t kSampleBytes = size_t{16} << 20;  // sample for the comparison with another tokenizer
 constexpr size_t kListedTokens = 10;
 
 const TrainPattern& find_pattern(const std::string& name) {
@@ -40,8 +40,8 @@ const TrainPattern& find_pattern(const std::string& name) {
   fail_usage("--pattern: unknown {}", name);
 }
 
-// Names of sets stand for their tokens. Without any the token between documents is made, so that what is
-// packed or generated has ends.
+// Expands names of token sets. Without any, the result is the document separator, so that packed and
+// generated texts have an end.
 std::vector<std::string> chosen_special_tokens(const TokenizerTrainArguments& a) {
   if (a.no_special && !a.special_tokens.empty())
     fail_usage("--no-special and --special-tokens contradict each other; leave one out");
@@ -57,7 +57,7 @@ std::vector<std::string> chosen_special_tokens(const TokenizerTrainArguments& a)
   return tokens;
 }
 
-// Where the tokenizer goes: FILE.json, or tokenizer.json in a folder.
+// Returns the path of the tokenizer file: FILE.json, or tokenizer.json in a folder.
 std::string output_path(const std::string& out) {
   if (out.ends_with(".json")) return out;
   return (std::filesystem::path(out) / "tokenizer.json").string();
@@ -74,7 +74,7 @@ bool is_tokenizer_json(const std::string& path) {
   }
 }
 
-// What --force replaces is a tokenizer.
+// Throws Error if the output must not be written. --force only replaces an existing tokenizer.
 void check_output(const TokenizerTrainArguments& a, const std::vector<std::string>& inputs) {
   const std::string path = output_path(a.out);
   check_new_file("--out", path, a.force, inputs);
@@ -82,18 +82,18 @@ void check_output(const TokenizerTrainArguments& a, const std::vector<std::strin
     fail("--out: {} is no tokenizer.json, so it is not replaced; move it away, or choose another name", path);
 }
 
-// Nothing is written before the tokenizer is complete.
+// Throws Interrupted after Ctrl-C. Nothing has been written before the tokenizer is complete.
 void stop_if_interrupted() {
   if (interrupted()) throw Interrupted("interrupted; no tokenizer was written");
 }
 
-// Texts of the data in order, with the beginning of them kept as a sample.
+// Counts the words of the texts in order and keeps the start of the text as a sample.
 class TextReader {
  public:
   TextReader(const TokenizerTrainArguments& a, WordCounter& counter)
       : field_(a.field), sample_bytes_(a.against.empty() ? 0 : kSampleBytes), counter_(counter) {}
 
-  // Of a share every block is like a document: it ends where no word goes on.
+  // With a share, every block counts as a document, because blocks end at word boundaries.
   void read(const std::vector<std::string>& files, const TaskShare* share = nullptr) {
     SharedBlocks blocks(files, {}, share);
     ProgressNote note("counting");
@@ -129,7 +129,7 @@ class TextReader {
   std::string sample_;
 };
 
-// One tokenizer beside another on the same text.
+// The number of tokens of two tokenizers for the same text.
 struct Comparison {
   std::string name;
   int64_t bytes = 0, own_tokens = 0, other_tokens = 0;
@@ -148,7 +148,7 @@ struct Report {
   std::string path;
   TrainedTokenizer trained;
   TokenizerFacts facts;
-  std::vector<std::string> longest;  // for people
+  std::vector<std::string> longest;  // the longest tokens, for the report to people
   int64_t files, bytes, words, distinct_words;
   uint64_t dropped_below;
   std::optional<Comparison> comparison;
@@ -225,7 +225,7 @@ TrainedTokenizer merge(const WordCounter& counter, const TokenizerTrainArguments
   return train_byte_level_bpe(counter, options, progress);
 }
 
-// What cannot be read is not written.
+// Parses the new tokenizer. Throws Error if it cannot be read back; then it is not written.
 std::unique_ptr<Tokenizer> read_back(const std::string& text, const std::string& path) {
   try {
     return parse_tokenizer(text, path);
@@ -266,7 +266,7 @@ void check_tokenizer_training(const TokenizerTrainArguments& a) {
 
 namespace {
 
-// What is counted becomes a tokenizer.
+// Trains a tokenizer on the word counts and writes it.
 int write_tokenizer(const TokenizerTrainArguments& a, const WordCounter& counter, const std::string& sample,
                     Report r) {
   if (counter.bytes() == 0) fail("the text of {} is empty; give some text", a.data[0]);
@@ -310,7 +310,7 @@ void require_folder(const TokenizerTrainArguments& a, const char* flag) {
     fail_usage("--out: expected a folder with {}, found {}", flag, a.out.empty() ? "nothing" : a.out);
 }
 
-// One of the processes that share the counting.
+// Counts the words of one of several tasks.
 int run_task(const TokenizerTrainArguments& a) {
   const PackTask task = parse_pack_task(a.task);
   require_folder(a, "--task");
@@ -341,7 +341,8 @@ int run_task(const TokenizerTrainArguments& a) {
   return 0;
 }
 
-// What tasks were given; no task is at work while its lock is held.
+// Returns the arguments that the tasks were given. The caller holds the locks of all tasks, so none is
+// running.
 TokenizerTrainArguments arguments_of_tasks(TokenizerTrainArguments a) {
   const WordTaskOptions options = plan_word_merge(a.out);
   a.data = options.files;
@@ -353,7 +354,7 @@ TokenizerTrainArguments arguments_of_tasks(TokenizerTrainArguments a) {
   return a;
 }
 
-// A tokenizer of what tasks counted.
+// Trains a tokenizer on the word counts of all tasks.
 int merge_locked(const std::string& out, const TokenizerTrainArguments& given, ThreadPool& pool) {
   std::vector<std::unique_ptr<const FolderLock>> locks;
   for (const PackTask& task : tasks_in(out))

@@ -10,7 +10,7 @@
 namespace gpt {
 namespace {
 
-constexpr int64_t kConnections = 16, kBodyBytes = 4096;  // of a page that one person looks at
+constexpr int64_t kConnections = 16, kBodyBytes = 4096;  // small limits, because few people look at the page
 
 std::string name_of(const std::string& folder) {
   const std::filesystem::path path = std::filesystem::absolute(folder).lexically_normal();
@@ -36,7 +36,7 @@ class TrainingPage::Server {
   ~Server() {
     server_.stop();
     thread_.join();
-    api_ = nullptr;  // its answers must not outlive the server
+    api_ = nullptr;  // its responses must not outlive the server
   }
 
   std::string url() const { return server_.url() + "/training"; }
@@ -45,11 +45,11 @@ class TrainingPage::Server {
   void run() noexcept {
     try {
       server_.run();
-    } catch (const std::exception&) {  // the page ends, the training does not
+    } catch (const std::exception&) {  // the page ends, but the training continues
     }
   }
 
-  serve::ModelSet models_;  // none
+  serve::ModelSet models_;  // contains no models
   serve::HttpServer server_;
   std::unique_ptr<serve::Api> api_;
   std::thread thread_;

@@ -5,13 +5,12 @@
 
 namespace gpt {
 
-// The page of a run that this process trains, for browsers on this machine, from a thread of its own. It
-// reads what the run writes into its folder, and nothing that it does or that goes wrong with it reaches the
-// training.
+// Serves the web page of the current training run to browsers on this machine, in a separate thread. It only
+// reads the files of the run folder, and its errors do not affect the training.
 class TrainingPage {
  public:
-  // Listens from now on at 127.0.0.1; port 0: any free one. Throws Error where the port is taken. folder: the
-  // run's, which may have nothing in it yet.
+  // Starts to listen on 127.0.0.1. port 0: any free port. Throws Error if the port is in use. folder: the run
+  // folder, which may still be empty.
   TrainingPage(const std::string& folder, int port);
   ~TrainingPage();
   TrainingPage(const TrainingPage&) = delete;

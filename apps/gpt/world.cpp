@@ -17,7 +17,7 @@ std::unique_ptr<Communicator>& opened() {
   return processes;
 }
 
-// Throws invalid_argument for launchers that are not supported.
+// Returns how the process was launched. Throws invalid_argument for unsupported launchers.
 const Launch& launched() {
   static const Launch launch = launch_of_environment();
   return launch;
@@ -65,7 +65,8 @@ void require_one_process(const std::string& command) {
 void share_run(TrainConfig& config, int processes, bool resume) {
   const TrainConfig asked = config;
   const bool whole_shards = resume && config.reduce != Reduce::exact && config.zero > 1 && processes > 1;
-  // Of another number of processes: a micro-batch is all that one of them has, where gradients are divided.
+  // The run is resumed with a different number of processes. With sharded gradients, a micro-batch consists
+  // of all samples of a process.
   if (whole_shards && config.batch_size % processes == 0) config.micro_batch = config.batch_size / processes;
   if (resume && config.grad_shards == 0) config.grad_shards = 1;
   share_among(config, processes);

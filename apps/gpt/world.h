@@ -7,31 +7,32 @@ namespace gpt {
 struct MachineOptions;
 struct TrainConfig;
 
-// What `gpt launch` tells its processes: the words before their command.
+// The environment variable in which `gpt launch` passes its own command prefix to the processes.
 inline constexpr const char* kLaunchedBy = "GPT_LAUNCHED_BY";
-// What one types before a command to start it as this one was started: "gpt", "gpt launch -n 4 --",
+// Returns the words to type before a command to start it like this process: "gpt", "gpt launch -n 4 --",
 // "mpirun -n 4 gpt".
 std::string program();
 
-// Whether this is the process that reads locks, writes and speaks: rank 0, or the only one.
+// Returns true on rank 0, which takes locks, writes files and prints. Also true if there is only one process.
 bool is_first_process();
 
-// The processes that the program was started as, connected when first asked for.
+// Returns the communicator of all processes of the program. The first call connects them.
 Communicator& world();
 
-// Settles into how many shards the batches of a run are cut, and says so. Throws invalid_argument where they
-// cannot be. Runs of earlier versions have one.
+// Determines how many shards the batches of a run are split into, and prints the choice. Throws
+// invalid_argument if the batches cannot be split. Runs of earlier versions have one shard.
 void share_run(TrainConfig& config, int processes, bool resume);
 
-// What was asked for, with this process's part of the machine's CPUs where it shares them with others.
+// Returns the options with this process's share of the CPUs if several processes share the machine.
 MachineOptions part_of_machine(const MachineOptions& options);
 
-// What several processes can share: "train".
+// Returns the commands that can be distributed, for example "train".
 const std::vector<std::string>& shared_commands();
-// Throws invalid_argument where several were started for a command that runs in one.
+// Throws invalid_argument if several processes were started for a command that runs in a single process.
 void require_one_process(const std::string& command);
 
-// Before the program ends: well, after all others have come as far; or with an error, which ends them.
+// Ends distributed communication before the program ends. leave_world waits for all ranks. end_world aborts
+// all ranks with an error.
 void leave_world();
 void end_world(int status);
 

@@ -1,5 +1,5 @@
-// Time of single ops, one thread, on the cases of the op tests, for every instruction set that this machine
-// has and for activations in fp32 and bf16.
+// Measures single ops with one thread, using the cases of the op tests, for every instruction set that this
+// machine supports and for activations in fp32 and bf16.
 //   micro --benchmark_filter='linear_forward/.*/avx512/'
 
 #include <benchmark/benchmark.h>
@@ -10,11 +10,11 @@
 namespace gpt::testing {
 namespace {
 
-constexpr int kPlays = 5;   // new memory every time
-constexpr int kCalls = 20;  // on the same memory
+constexpr int kPlays = 5;   // runs of a case, each with new memory
+constexpr int kCalls = 20;  // calls per run, on the same memory
 
-// Plays the case on a table that times its entries: what counts is the op itself, without the making of its
-// arguments and without other ops that the case may need.
+// Runs the case with a kernel table that times each op. The reported time is that of the op itself, without
+// creating its arguments and without other ops that the case may call.
 void run_case(benchmark::State& state, const std::string& op, const OpCase& op_case, Isa isa, DType act) {
   ProfiledKernels kernels(kernel_table(isa));
   for ([[maybe_unused]] auto _ : state) {

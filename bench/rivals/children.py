@@ -1,4 +1,4 @@
-"""The processes that `compare` starts: each leads a session, so that it ends with all that it started in turn."""
+"""Starts the child processes of `compare`. Each is a session leader, so that its own child processes can be ended with it."""
 
 import contextlib
 import os
@@ -11,18 +11,18 @@ running = []
 
 
 class RowFailed(Exception):
-    """Why a row has no figures, or no more of them."""
+    """The reason why a row has no results or no further results."""
 
 
 class Stopped(BaseException):
-    """A signal asked for the end."""
+    """Raised when a signal asks the program to end."""
 
     def __init__(self, number, _):
         self.number = signal.Signals(number)
 
 
 def stop(number, frame):
-    for other in SIGNALS:  # what follows is short, and not to be disturbed
+    for other in SIGNALS:  # the cleanup is short and must not be interrupted
         signal.signal(other, signal.SIG_IGN)
     raise Stopped(number, frame)
 
@@ -33,7 +33,8 @@ def unblock():
 
 def start(command, **options):
     try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # none may come before the process is noted
+        # No signal may arrive before the process is in `running`.
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         process = subprocess.Popen([str(word) for word in command], text=True, start_new_session=True, preexec_fn=unblock,
                                    **options)
         running.append(process)
@@ -43,7 +44,7 @@ def start(command, **options):
 
 
 def run(command, capture=True, **options):
-    """As subprocess.run; without `capture` all output goes to standard error."""
+    """Runs a command like subprocess.run. Without `capture`, all output goes to standard error."""
     out, err = (subprocess.PIPE, subprocess.PIPE) if capture else (sys.stderr, None)
     process = start(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, **options)
     stdout, stderr = process.communicate()
@@ -59,7 +60,7 @@ def run_or_fail(command, **options):
 
 
 def end(process):
-    """Ends its whole session, by force after two seconds."""
+    """Ends a process and its whole session with SIGTERM, and with SIGKILL after two seconds."""
     running.remove(process)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
@@ -76,7 +77,7 @@ def end_all():
 
 @contextlib.contextmanager
 def stoppable():
-    """Within it a signal raises Stopped; after it no process is left. What is ignored (nohup) stays so."""
+    """Context in which signals raise Stopped. Ends all child processes on exit. Ignored signals (nohup) stay ignored."""
     for number in SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, stop)

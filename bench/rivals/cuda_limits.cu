@@ -1,12 +1,13 @@
-// What a CUDA device and cuBLASLt reach on the shapes that we train and decode: the limits of a CUDA backend.
+// Measures the peak throughput of a CUDA device and cuBLASLt on the shapes that this project trains and
+// decodes. These are the limits for a CUDA backend.
 //
 //   nvcc -O3 -std=c++17 -gencode=arch=compute_90,code=sm_90 -o cuda_limits cuda_limits.cu -lcublasLt &&
 //   ./cuda_limits
 //
-// A JSON line for every figure. Products are row-major as in a model: forward Y[M,N] = X[M,K] W[N,K]^T, data
-// gradient dX[M,K] = dY[M,N] W[N,K], weight gradient dW[N,K] = dY[M,N]^T X[M,K]. Of eight algorithms that
-// cuBLASLt proposes the fastest counts; "proposed" is the first one. Operands go round so that they come from
-// memory, not from the L2 cache.
+// Prints one JSON line per measurement. Matrices are row-major as in a model: forward Y[M,N] = X[M,K]
+// W[N,K]^T, data gradient dX[M,K] = dY[M,N] W[N,K], weight gradient dW[N,K] = dY[M,N]^T X[M,K]. The result is
+// the fastest of eight algorithms that cuBLASLt proposes; "proposed" is the first one. Calls cycle through
+// copies of the operands, so that operands are read from memory and not from the L2 cache.
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -70,7 +71,7 @@ __global__ void fill_kernel(T* to, size_t n) {
 
 cudaStream_t stream;
 
-// Microseconds of a call, the median of five series.
+// Returns the duration of a call in microseconds: the median of five series.
 double microseconds(const std::function<void(int)>& call) {
   cudaEvent_t begin, end;
   CHECK(cudaEventCreate(&begin));
@@ -196,7 +197,7 @@ struct Buffer {
 };
 
 void measure_product(cublasLtHandle_t handle, void* workspace, const Product& p) {
-  // Column-major: D[m,n] = op(A) op(B), as the transpose of the row-major product.
+  // cuBLASLt matrices are column-major: D[m,n] = op(A) op(B) is the transpose of the row-major product.
   const bool forward = p.pass == Pass::forward, weight = p.pass == Pass::weight;
   const int64_t m = forward ? p.out : p.in, n = weight ? p.out : p.rows;
   const int64_t k = forward ? p.in : weight ? p.rows : p.out;
@@ -224,7 +225,7 @@ void measure_product(cublasLtHandle_t handle, void* workspace, const Product& p)
                        p.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD || p.epilogue == CUBLASLT_EPILOGUE_DGELU;
   const Buffer aux(has_aux ? m * n : 1, CUDA_R_16BF, copies), bias(std::max(m, n), CUDA_R_32F, 1);
   if (p.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias.data);  // else refused
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias.data);  // cuBLASLt rejects the epilogue without it
   if (has_aux) {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux.data);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, m);
@@ -283,7 +284,8 @@ void measure_product(cublasLtHandle_t handle, void* workspace, const Product& p)
   CHECK(cublasLtMatmulDescDestroy(product));
 }
 
-// A linear layer in training: each pass with the epilogue that a fused step wants, and without.
+// Adds a linear layer in training: each pass with the epilogue that a fused training step would use, and
+// without it.
 void add_layer(std::vector<Product>& to, const std::string& name, int64_t rows, int64_t out, int64_t in,
                bool bias, cublasLtEpilogue_t forward, cublasLtEpilogue_t data) {
   to.push_back({name, Pass::forward, rows, out, in});

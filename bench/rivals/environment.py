@@ -1,4 +1,4 @@
-"""The Python environments of the rivals: PyTorch's, llama-cpp-python's, that of tiktoken, fastokens and rustbpe, and the one that writes files."""
+"""Python environments for the other programs: PyTorch, llama-cpp-python, the text libraries (tiktoken, fastokens, rustbpe), and gguf."""
 
 import functools
 import os
@@ -10,7 +10,7 @@ import children
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "gpt-rivals"
 
-# What each environment needs: package, and the module that shows it is there.
+# Packages of each environment, and the module that shows whether a package is installed.
 NEEDS = {
     "PYTHON_TORCH": {"torch": "torch", "numpy": "numpy"},
     "PYTHON_LLAMA": {"llama-cpp-python": "llama_cpp", "numpy": "numpy"},
@@ -25,7 +25,7 @@ def note(text):
 
 
 def check_named(variables):
-    """Interpreters that are named must be there, with their packages."""
+    """Exits unless the interpreters named by environment variables exist and have their packages."""
     for variable in filter(os.environ.get, variables):
         named = os.environ[variable]
         if not shutil.which(named):
@@ -35,16 +35,16 @@ def check_named(variables):
 
 
 def missing(python, need):
-    """The packages of `need` that the interpreter does not find."""
+    """Returns the packages of `need` that the interpreter does not have."""
     check = "import importlib.util, sys; print(*[m for m in sys.argv[1:] if importlib.util.find_spec(m) is None])"
     found = children.run_or_fail([python, "-c", check, *need.values()]).stdout
     return [package for package, module in need.items() if module in found.split()]
 
 
 def own_python(need):
-    """The interpreter of our own virtual environment, made and filled first where that is needed."""
+    """Returns the interpreter of the virtual environment in CACHE. Creates the environment and installs missing packages first."""
     python = CACHE / "venv" / "bin" / "python"
-    if not python.with_name("pip").exists():  # the last thing made
+    if not python.with_name("pip").exists():  # pip is installed last
         note(f"making a virtual environment in {CACHE / 'venv'}")
         if children.run([sys.executable, "-m", "venv", CACHE / "venv"], capture=False).returncode != 0:
             raise children.RowFailed("cannot make a virtual environment; on Debian and Ubuntu install python3-venv")
@@ -57,5 +57,5 @@ def own_python(need):
 
 @functools.cache
 def python_for(variable):
-    """The interpreter that the variable names, else our own."""
+    """Returns the interpreter that the environment variable names, else that of own_python."""
     return os.environ.get(variable) or own_python(NEEDS[variable])

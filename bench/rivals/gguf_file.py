@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes a GGUF file of a Llama shape with random weights:   gguf_file.py PATH TYPES '{"vocab": 32000, "width": 2048, ...}'
 
-TYPES is one of GGUF's types for every matrix (bf16, q8_0, q6_k, iq4_nl, ...), or q4_k_m: Q4_K, and Q6_K for the output and for
-half of the attention's values and of the MLP's last matrices, as llama.cpp mixes them. Blocks hold random bits behind scales
-that keep activations finite, for speed depends on sizes alone. `compare` calls it.
+TYPES is a GGUF dtype for all matrices (bf16, q8_0, q6_k, iq4_nl, ...), or q4_k_m, the mixture of llama.cpp: Q4_K, with Q6_K for
+the output matrix and for half of the layers' attn_v and ffn_down. Quantization blocks contain random bits, with scales that keep
+activations finite, because the speed only depends on sizes. Called by `compare`.
 """
 
 import json
@@ -13,7 +13,7 @@ import gguf
 import numpy as np
 
 TYPE = gguf.GGMLQuantizationType
-# Where the fp16 scales of a block are, and the largest number they stand before.
+# Offsets of the fp16 scales in a quantization block, and the largest value that each scale is multiplied by.
 SCALES = {TYPE.Q8_0: {0: 127}, TYPE.Q4_0: {0: 8}, TYPE.IQ4_NL: {0: 127}, TYPE.Q4_K: {0: 15 * 63, 2: 2 * 63},
           TYPE.Q5_K: {0: 31 * 63, 2: 63}, TYPE.Q6_K: {208: 32 * 127}}
 
@@ -29,12 +29,12 @@ def matrix(random, rows, cols, kind):
 
 
 def is_wide(layer, layers):
-    """Whether q4_k_m keeps six bits in this layer: the first and last eighth, and every third between."""
+    """True if q4_k_m uses six bits in this layer: the first and last eighth of the layers, and every third layer in between."""
     return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
 
 
 def matrices(shape, types):
-    """Name, [out,in] and type of every matrix."""
+    """Yields the name, shape [out,in] and dtype of every matrix."""
     mixed = types == "q4_k_m"
     plain = TYPE.Q4_K if mixed else TYPE[types.upper()]
     width, d_ff, layers = shape["width"], shape["d_ff"], shape["layers"]

@@ -1,4 +1,4 @@
-"""Inference speed of ik_llama.cpp by its own benchmark programs."""
+"""Measures the inference speed of ik_llama.cpp with its own benchmark programs."""
 
 import json
 import pathlib
@@ -17,12 +17,12 @@ def check(folder):
 
 
 def run(command, folder):
-    # its programs leave a log where they run
+    # the programs write a log to their working folder
     return children.run_or_fail(command, cwd=folder)
 
 
 class IkWorker:
-    """Measures again at every call; a process each time, as its programs load the model anew."""
+    """Measures once per call. Every call starts a new process, because the programs load the model each time."""
 
     about = {"ready": "ik_llama.cpp"}
 
@@ -40,7 +40,7 @@ class IkWorker:
             raise children.RowFailed(f"llama-bench gave no speed:\n{out[-4000:]}") from None
 
     def batch(self):
-        """The column S_TG of the only row of its table."""
+        """Returns the value of the column S_TG in the only row of the table."""
         c = self.config
         out = run([self.folder / "llama-batched-bench", "-m", c["model"], "-t", c["threads"], "-c",
                    c["sequences"] * max(c["tokens"] + 1, 128), "-npp", 1, "-ntg", c["tokens"], "-npl", c["sequences"]],

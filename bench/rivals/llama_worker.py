@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Inference speed of llama-cpp-python on one model file, measured again for every line on standard input.
+"""Measures the inference speed of llama-cpp-python on one model file, once for every line of standard input.
 
     llama_worker.py '{"model": "llama-small-q8_0.gguf", "vocab": 50257, "threads": 2, "depth": 0, ...}'
 
-Calls llama_decode through the low-level interface: decode, one sequence token by token behind `depth` cached tokens;
-prefill, one prompt with the logits of its last token; batch, many sequences in one call. Prints a JSON line when it is
-ready, and one for every measurement. `compare` starts it.
+Calls llama_decode through the low-level interface. decode: one sequence, token by token, after `depth` cached tokens.
+prefill: one prompt, with the logits of its last token. batch: many sequences per call. Prints a JSON line when it is
+ready, and one for every measurement. Started by `compare`.
 """
 
 import json
@@ -18,7 +18,7 @@ import numpy as np
 
 import works
 
-BATCH = 512  # tokens of a prompt in one call
+BATCH = 512  # maximum tokens of a prompt per call
 
 
 class Bench:
@@ -35,7 +35,7 @@ class Bench:
         self.ids = np.random.default_rng(2).integers(0, config["vocab"], 1 << 16).tolist()
 
     def context(self, sequences, tokens):
-        """One per shape, with its batch."""
+        """Returns the context and batch for a shape, creating them on first use."""
         key = sequences, tokens
         if key not in self.contexts:
             params = llama_cpp.llama_context_default_params()
@@ -48,7 +48,7 @@ class Bench:
         return self.contexts[key]
 
     def append(self, context, batch, first, tokens, sequences):
-        """`tokens` tokens from position `first` to every sequence, with the logits of the last one."""
+        """Appends `tokens` tokens from position `first` to every sequence, and computes the logits of the last one."""
         n = 0
         for sequence in range(sequences):
             for i in range(tokens):
@@ -64,7 +64,7 @@ class Bench:
         llama_cpp.llama_synchronize(context)
 
     def fill(self, context, batch, depth, sequences):
-        """The cache has `depth` tokens of every sequence, those of the run before kept."""
+        """Fills the cache with `depth` tokens of every sequence. Keeps cached tokens of the previous run."""
         memory = llama_cpp.llama_get_memory(context)
         for sequence in range(sequences):
             llama_cpp.llama_memory_seq_rm(memory, sequence, depth, -1)
@@ -72,7 +72,7 @@ class Bench:
             self.append(context, batch, first, min(BATCH, depth - first), sequences)
 
     def run(self, sequences, tokens, step):
-        """Tokens per second of one run behind the cached tokens."""
+        """Returns the tokens per second of one run after the cached tokens."""
         depth = self.config["depth"]
         context, batch = self.context(sequences, depth + tokens)
         self.fill(context, batch, depth, sequences)
@@ -82,7 +82,7 @@ class Bench:
         return sequences * tokens / (time.perf_counter() - start)
 
     def median(self, sequences, tokens, step):
-        self.run(sequences, BATCH if tokens > works.LONG else tokens, step)  # warms up as gpt bench does
+        self.run(sequences, BATCH if tokens > works.LONG else tokens, step)  # warm-up, as in gpt bench
         return statistics.median([self.run(sequences, tokens, step) for _ in range(self.config["repeat"])])
 
     def measure(self, mode):

@@ -1,4 +1,4 @@
-"""CPU time that other processes took meanwhile, as Linux counts it."""
+"""Measures the CPU time that other processes use during a measurement, according to Linux."""
 
 import os
 import pathlib
@@ -7,20 +7,20 @@ import time
 
 import children
 
-DISTURBED = 0.05  # of the CPUs: a thread that waits for its turn holds up all that wait for it
+DISTURBED = 0.05  # share of the CPUs; other threads also wait for a delayed thread
 CPUS = sorted(os.sched_getaffinity(0))
 TICK = os.sysconf("SC_CLK_TCK")
 
 
 def busy():
-    """Seconds of our CPUs that were not idle, those that other machines stole included."""
+    """Returns the busy seconds of the CPUs in the affinity mask, including time stolen by other virtual machines."""
     lines = [line.split() for line in pathlib.Path("/proc/stat").read_text().splitlines()]
     times = {words[0]: list(map(int, words[1:9])) for words in lines if words[0].startswith("cpu")}
     return sum(sum(times[f"cpu{cpu}"]) - sum(times[f"cpu{cpu}"][3:5]) for cpu in CPUS) / TICK
 
 
 def of_process(pid):
-    """Seconds of a process, and of those that it started and that have ended."""
+    """Returns the CPU seconds of a process and of its child processes that have ended."""
     try:
         words = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -40,11 +40,11 @@ class Watch:
     def look(self):
         try:
             return time.monotonic(), busy() - own()
-        except (OSError, KeyError):  # no Linux, or one that hides it
+        except (OSError, KeyError):  # not Linux, or /proc is hidden
             return None
 
     def others(self):
-        """The share of our CPUs' time that other processes have had since; None where that cannot be known."""
+        """Returns the share of CPU time that other processes have used since the start, or None if it is unknown."""
         after = self.look()
         if not self.before or not after:
             return None

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""nanoGPT's small CPU recipe on tinyshakespeare in PyTorch: the loss and the time to compare ours with.
+"""Trains nanoGPT's small CPU recipe on tinyshakespeare with PyTorch, as a reference for loss and time.
 
     nanogpt_torch.py --data input.txt [--seed 1337] [--steps 2000] [--no-compile]
 
 Characters as tokens, 90 % for training; 4 layers x 128, 4 heads, context 64, batch 12, 2,000 steps, learning rate
 1e-3 -> 1e-4 (100 steps of warmup, then cosine), AdamW betas 0.9 and 0.99, decay 0.1, clipping at 1, no dropout, no
-biases. Prints one JSON object: seconds of the training loop alone and with compilation, and the loss over the whole
-validation split in non-overlapping windows of 64. Measured with torch 2.15.0.
+biases. Prints one JSON object: seconds of the training loop without and with compilation, and the loss over the whole
+validation split in non-overlapping windows of 64. The published numbers were measured with torch 2.15.0.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def draw(ids, generator):
 
 @torch.no_grad()
 def whole_split_loss(model, ids):
-    """Mean over every predicted token, the last window being shorter."""
+    """Returns the mean loss over all predicted tokens. The last window is shorter."""
     total = 0.0
     for start in range(0, len(ids) - 1, CTX):
         window = ids[start:start + CTX + 1]
@@ -55,7 +55,7 @@ def whole_split_loss(model, ids):
 
 
 def warm_up(loss_of, model, batch):
-    """Compiles forward, backward and optimizer on `batch`; leaves the model as it was. Returns the seconds."""
+    """Compiles forward, backward and optimizer with `batch`, then restores the weights. Returns the duration in seconds."""
     before, start = copy.deepcopy(model.state_dict()), time.perf_counter()
     optimizer = make_adamw(model, PEAK, (0.9, 0.99), 0.1, fused=True)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""The results of `compare`: summaries for JSON, and the table."""
+"""Formats the results of `compare` as JSON summaries and as a table."""
 
 import dataclasses
 import pathlib
@@ -17,7 +17,7 @@ WIDTH = 120
 class Row:
     work: object
     dtype: str
-    wanted: int  # pairs
+    wanted: int  # number of pairs
     unit: str = "tokens_per_second"
     rival: str = None
     pairs: list = dataclasses.field(default_factory=list)
@@ -40,7 +40,7 @@ def spread(values):
 
 
 def disturbed(pairs):
-    """The shares of other processes in those pairs where they are too large."""
+    """Returns the CPU shares of other processes in those pairs in which that share is too large."""
     return [pair["others"] for pair in pairs if (pair["others"] or 0) > load.DISTURBED]
 
 
@@ -64,7 +64,7 @@ def name_of(result):
 
 
 def memory_of(result):
-    """Our peak of memory and what was planned, in MiB."""
+    """Formats the peak memory of gpt bench and its estimate, in MiB."""
     return " of ".join(f"{result[key]['max'] / works.MIB:,.0f}" for key in ("peak_bytes", "planned_bytes") if key in result)
 
 
@@ -87,7 +87,7 @@ def cells(result):
 
 
 def rivals(results):
-    """A line for every rival: the rows, and whose they are."""
+    """Returns a line for every rival program with the rows in which it was measured."""
     rows = {}
     for result in results:
         if result["rival"]:
@@ -103,7 +103,7 @@ def disturbances(results):
 
 
 def table(results):
-    """Markdown."""
+    """Prints a Markdown table of the results."""
     rows = [["work", "unit", "ours", "theirs", "ratio", "of limit", "of memory", "peak of plan, MiB", "pairs"], *map(cells, results)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     rows.insert(1, ["-" * width for width in widths])

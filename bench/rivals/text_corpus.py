@@ -1,4 +1,4 @@
-"""Text for measuring tokenizers: what lies about on this machine, every document once."""
+"""Collects text on this machine for measuring tokenizers, without duplicate documents."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ KIND_BYTES = 30_000_000
 
 
 def names():
-    """By kind, in an order that has nothing to do with where they lie."""
+    """Returns file names by kind, in an order that does not depend on their folders."""
     found = {kind: [] for kind in KINDS}
     for top in TOPS:
         for folder, _, files in os.walk(top):
@@ -28,7 +28,7 @@ def names():
 
 
 def document(path):
-    """The bytes of a text worth having, else None."""
+    """Returns the bytes of a file if it is UTF-8 text of suitable size, else None."""
     try:
         if os.path.islink(path) or not 200 <= os.path.getsize(path) <= 400_000:
             return None
@@ -55,11 +55,11 @@ def write_documents(path):
 
 
 def write_corpus(path):
-    """Writes documents, each ended by a zero byte, to a file; gives their bytes by kind."""
+    """Writes documents to a file, each terminated by a zero byte. Returns the number of bytes by kind."""
     partial = pathlib.Path(f"{path}.{os.getpid()}")
     try:
         sizes = write_documents(partial)
         partial.rename(path)
-    finally:  # also when told to stop
+    finally:  # also after a signal
         partial.unlink(missing_ok=True)
     return sizes

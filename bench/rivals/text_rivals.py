@@ -1,4 +1,4 @@
-"""Tokenizers against tiktoken, fastokens and rustbpe, as `compare` does them."""
+"""Compares tokenizers with tiktoken, fastokens and rustbpe. Used by `compare`."""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ from environment import note
 
 
 def corpus(args):
-    """The file of documents: the one given, else one gathered once."""
+    """Returns the file of documents: --documents, or a file that is collected once."""
     if args.documents:
         return pathlib.Path(args.documents).resolve()
     path = environment.CACHE / "documents"
@@ -29,7 +29,7 @@ def encode_worker(args):
 
 
 def refuse(args, chosen):
-    """What is missing for these rows, before anything is measured."""
+    """Exits before any measurement if files for these rows are missing."""
     if args.documents and not pathlib.Path(args.documents).is_file():
         sys.exit(f"compare: --documents {args.documents}: no such file")
     if all(work.vocab_size for work in chosen):
@@ -42,7 +42,7 @@ def refuse(args, chosen):
 
 
 def our_trainer(args, work, documents):
-    """Learns merges with `gpt tokenizer train`: the whole program, from starting it to the written file."""
+    """Returns a function that measures `gpt tokenizer train`, from the start of the program to the written file."""
     data = pathlib.Path(documents).read_bytes()
     folder = tempfile.TemporaryDirectory()
     lines = pathlib.Path(folder.name) / "documents.jsonl"
@@ -60,12 +60,12 @@ def our_trainer(args, work, documents):
         size = len(json.loads(pathlib.Path(folder.name + "/out/tokenizer.json").read_text())["model"]["vocab"])
         return {"megabytes_per_second": megabytes / seconds, "seconds": seconds, "vocab_size": size}
 
-    measure.folder = folder  # stays as long as this
+    measure.folder = folder  # keeps the folder while the function exists
     return measure
 
 
 def sides(args, work, worker):
-    """What measures ours, what measures the rival, and the rival; both give the same facts about their results."""
+    """Returns functions that measure gpt and the rival, and the rival's worker. Both functions return the same facts about their results."""
     documents, threads = str(corpus(args)), work.threads or args.threads
     config = {"rival": work.rival, "documents": documents, "threads": threads}
     request = "fresh" if work.fresh else ""
@@ -84,7 +84,7 @@ def sides(args, work, worker):
 
 
 def check(work, pair):
-    """Both sides must have done the same."""
+    """Raises RowFailed unless both sides have the same results."""
     for fact in ("ids", "sum", "vocab_size"):
         if fact in pair["theirs"] and pair["ours"][fact] != pair["theirs"][fact]:
             raise children.RowFailed(f"{fact} is {pair['ours'][fact]} here and {pair['theirs'][fact]} there")

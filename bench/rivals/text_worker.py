@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Speed of tiktoken, fastokens or rustbpe on a file of documents, measured again for every line on standard input.
+"""Measures the speed of tiktoken, fastokens or rustbpe on a file of documents, once for every line of standard input.
 
     text_worker.py '{"rival": "tiktoken", "documents": FILE, "vocab": FOLDER, "threads": 1}'
     text_worker.py '{"rival": "fastokens", "documents": FILE, "vocab": FOLDER, "threads": 2}'
     text_worker.py '{"rival": "rustbpe", "documents": FILE, "vocab_size": 32768, "pattern": "...", "threads": 2}'
 
-The documents, each ended by a zero byte, are in memory as strings before the clock starts. tiktoken and fastokens encode
-them with GPT-2's vocabulary to lists of ids, one document after the other (with several threads: all in one call); for a
-line "fresh" with a tokenizer that has met no text. rustbpe learns merges from them. `sum` is that of
-bench/text/encode_worker.cpp. Prints a JSON line when it is ready, and one for every measurement. `compare` starts it.
+Each document in the file is terminated by a zero byte. The documents are loaded as strings before a measurement starts.
+tiktoken and fastokens encode them with GPT-2's vocabulary to lists of ids, one document at a time, or all in one call with
+several threads. For a line "fresh", they use a newly created tokenizer. rustbpe trains merges on the documents. `sum` is the
+checksum of bench/text/encode_worker.cpp. Prints a JSON line when it is ready, and one for every measurement. Started by
+`compare`.
 """
 
 import functools
@@ -99,7 +100,7 @@ class Train:
 
 def main():
     config = json.loads(sys.argv[1])
-    for variable in ("RAYON_NUM_THREADS", "FASTOKENS_BPE_THREADS"):  # read when the first work is done in parallel
+    for variable in ("RAYON_NUM_THREADS", "FASTOKENS_BPE_THREADS"):  # read before the first parallel work
         os.environ[variable] = str(config["threads"])
     data = pathlib.Path(config["documents"]).read_bytes()
     texts = [text.decode() for text in data.split(b"\0")[:-1]]

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What PyTorch reaches on a CUDA device: training GPT-2 124M and Mini-GPT, decoding the 1B Llama shape, attention alone.
+"""Measures PyTorch on a CUDA device: training GPT-2 124M and Mini-GPT, decoding with the 1B Llama shape, attention, fp8 matmuls.
 
     torch_cuda.py [--only train,decode,attention] [--small]
 
-A JSON line for every figure; a variant that fails says why and the next one runs. A step of training is forward,
-backward, clipping at 1 and the fused AdamW, on random ids; bf16 is autocast with fp32 weights. Decoding follows
-gpt-fast: a static cache, the whole step compiled into one CUDA graph, argmax. --small runs tiny shapes, also without
-a GPU, to try the script.
+Prints one JSON line per measurement. If a variant fails, prints the reason and continues with the next one. A training
+step consists of forward, backward, clipping at 1 and the fused AdamW, on random ids; bf16 means autocast with fp32
+weights. Decoding follows gpt-fast: a static cache, the whole step compiled into one CUDA graph, argmax. --small runs
+tiny shapes, also without a GPU, to test the script.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def wait():
 
 
 def milliseconds(call, repeat=10, series=3):
-    """Of one call: the median of `series` series of `repeat` calls, by the clock."""
+    """Returns the wall-clock milliseconds per call: the median of `series` series of `repeat` calls."""
     call()
     wait()
     times = []
@@ -61,7 +61,7 @@ def milliseconds(call, repeat=10, series=3):
 
 @contextlib.contextmanager
 def row(**what):
-    """Reports a failure of the block as a figure of `what`, and frees what the block used."""
+    """Prints a failure of the block as a result of `what`, and frees the GPU memory of the block."""
     start = time.perf_counter()
     try:
         yield
@@ -76,7 +76,7 @@ def row(**what):
 
 
 def train_flops(shape):
-    """Of one token: 6 for each weight of a product, and causal attention counted in full as PyTorch's users do."""
+    """Returns the FLOPs per token: 6 for each weight of a matmul. Causal attention is counted in full, as is common with PyTorch."""
     weights = shape["layers"] * 12 * shape["width"] ** 2 + shape["vocab"] * shape["width"]
     return 6 * weights + 12 * shape["layers"] * shape["width"] * shape["ctx"]
 
@@ -100,7 +100,7 @@ def make_training(shape, dtype, compiled, mode=None):
 
 
 def kernel_times(step, steps=3):
-    """The longest kernels of a step: milliseconds by name."""
+    """Prints the slowest kernels of a step with their milliseconds."""
     from torch.profiler import ProfilerActivity, profile
     with profile(activities=[ProfilerActivity.CUDA]) as trace:
         for _ in range(steps):
@@ -132,7 +132,7 @@ def train(name, shape, dtype, kind, profiled=False, **changes):
 
 
 class Linear(nn.Module):
-    """bf16 weights, or int8 with a scale for each output, widened on the way."""
+    """Linear layer with bf16 weights, or int8 weights with a scale per output, which are converted during the matmul."""
 
     def __init__(self, inputs, outputs, int8):
         super().__init__()
@@ -173,7 +173,8 @@ class LlamaBlock(nn.Module):
         q, k = self.rotated(q, cos, sin), self.rotated(k, cos, sin)
         self.keys.index_copy_(2, position, k[:, :, None])
         self.values.index_copy_(2, position, v[:, :, None])
-        grouped = q.view(batch, self.kv_heads, -1, self.head)  # the queries of a key head are rows of one product
+        # Queries that share a key head are rows of one matmul.
+        grouped = q.view(batch, self.kv_heads, -1, self.head)
         mixed = F.scaled_dot_product_attention(grouped, self.keys, self.values, attn_mask=mask)
         x = x + self.out(mixed.reshape(batch, -1))
         gate, up = self.gate_up(F.rms_norm(x, x.shape[-1:], self.norm2, 1e-5)).chunk(2, dim=-1)
@@ -181,8 +182,8 @@ class LlamaBlock(nn.Module):
 
 
 class Llama(nn.Module):
-    """One step of decoding: ids [B] at `position` [1] to the next ids [B]. Without a mask it attends to the whole cache:
-    not what a model does, but then flash attention splits the keys, and no position is computed in vain."""
+    """One decoding step, from ids [B] at `position` [1] to the next ids [B]. Without a mask, it attends to the whole cache.
+    A real model would not, but flash attention can then split the keys, and no masked position is computed."""
 
     def __init__(self, s, batch, cached, int8, masked):
         super().__init__()
@@ -232,7 +233,7 @@ def decode(s, batch, depth, int8, kind, masked=True, tokens=64):
 
 def attention(name, batch, heads, ctx, head, dtype=torch.bfloat16):
     shape = (batch, heads, ctx, head)
-    flops = 4 * batch * heads * ctx * ctx * head / 2  # causal: half of the square
+    flops = 4 * batch * heads * ctx * ctx * head / 2  # causal: half of the score matrix
     for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION):
         what = dict(attention=name, shape=shape, backend=backend.name.lower().removesuffix("_attention"))
         with row(**what), sdpa_kernel(backend):
@@ -247,7 +248,7 @@ def attention(name, batch, heads, ctx, head, dtype=torch.bfloat16):
 
 
 def fp8(name, m, n, k):
-    """The forward product of a layer in e4m3 with a scale for each operand, beside bf16, and rounding its input."""
+    """Measures the forward matmul of a layer in e4m3 with a scale per operand, the same in bf16, and rounding the input to e4m3."""
     what = dict(fp8=name, m=m, n=n, k=k)
     with row(**what), torch.no_grad():
         x, w = (torch.randn(shape, device=DEVICE, dtype=torch.bfloat16) for shape in ((m, k), (n, k)))

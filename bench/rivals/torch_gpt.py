@@ -1,4 +1,4 @@
-"""A GPT-2 style decoder in PyTorch, written for speed with stock modules: the rival of the benchmarks here."""
+"""A fast GPT-2 style decoder made of standard PyTorch modules, with which the benchmarks compare gpt."""
 
 import math
 
@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 
 class Norm(nn.Module):
-    """LayerNorm whose shift can be left out."""
+    """LayerNorm with an optional bias."""
 
     def __init__(self, width, bias):
         super().__init__()
@@ -38,7 +38,7 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """Pre-LN, learned positions, tied head, no dropout. `gelu`: "none" (erf) or "tanh". Returns the mean cross-entropy."""
+    """GPT with pre-LN, learned positions, tied head and no dropout. `gelu`: "none" (erf) or "tanh". Returns the mean cross-entropy."""
 
     def __init__(self, vocab, ctx, width, layers, heads, d_ff=None, attention_bias=False, mlp_bias=False,
                  norm_bias=False, gelu="none", scale_residual_init=True):
@@ -63,7 +63,7 @@ class Gpt(nn.Module):
 
 
 def make_adamw(model, lr, betas, weight_decay, **kind):
-    """AdamW with decay on tensors of two or more dimensions. kind: fused=True or foreach=True, else PyTorch decides."""
+    """Returns an AdamW with weight decay on tensors of two or more dimensions. kind: fused=True or foreach=True, else PyTorch decides."""
     parameters = list(model.parameters())
     groups = [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
               {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}]
@@ -71,7 +71,7 @@ def make_adamw(model, lr, betas, weight_decay, **kind):
 
 
 def train_step(loss_of, model, optimizer, ids, targets, clip=1.0):
-    """One step; `loss_of` is the model or its compiled form. Returns the loss before the step."""
+    """Runs one training step. `loss_of` is the model or its compiled form. Returns the loss before the step."""
     loss = loss_of(ids, targets)
     optimizer.zero_grad(set_to_none=True)
     loss.backward()

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Training speed of PyTorch on one shape, measured again for every line on standard input.
+"""Measures the training speed of PyTorch on one shape, once for every line of standard input.
 
     torch_worker.py '{"vocab": 256, "width": 384, "layers": 6, "heads": 6, "ctx": 256, "batch": 16, "dtype": "bf16", ...}'
 
-Compiled, with PyTorch's own fused attention; bf16 by autocast. A step is forward, backward, clipping at 1 and AdamW,
-the fused or the foreach one, whichever is faster here. Prints a JSON line when it is ready, and one for every
-measurement. `compare` starts it.
+The model is compiled and uses PyTorch's fused attention; bf16 means autocast. A step consists of forward, backward,
+clipping at 1 and AdamW, fused or foreach, whichever is faster on this machine. Prints a JSON line when it is ready, and
+one for every measurement. Started by `compare`.
 """
 
 import contextlib
@@ -26,13 +26,13 @@ def seconds(call):
 
 
 def faster_adamw(model):
-    """The faster of PyTorch's two AdamW, by the best of three steps each; gradients must be there."""
+    """Returns the faster of PyTorch's two AdamW implementations and its name, by the best of three steps each. Needs gradients."""
     best = None
     for kind in ({"fused": True}, {"foreach": True}):
         try:
             optimizer = make_adamw(model, 1e-4, (0.9, 0.95), 0.1, **kind)
             optimizer.step()
-        except RuntimeError:  # this build has no such kernel for the CPU
+        except RuntimeError:  # this build has no such CPU kernel
             continue
         took = min(seconds(optimizer.step) for _ in range(3))
         if best is None or took < best[0]:
@@ -51,7 +51,7 @@ class Bench:
         self.loss_of = torch.compile(self.forward)
         ids = torch.randint(shape["vocab"], (shape["batch"], shape["ctx"] + 1))
         self.batch = ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
-        self.loss_of(*self.batch).backward()  # compiles
+        self.loss_of(*self.batch).backward()  # triggers compilation
         self.optimizer, self.adamw = faster_adamw(self.model)
         self.step()
 

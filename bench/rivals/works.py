@@ -1,21 +1,21 @@
-"""What is compared: the shapes of both sides."""
+"""The workloads of `compare`, with the shapes for both sides."""
 
 import dataclasses
 
 MIB = 1 << 20
-LONG = 8192  # tokens that take minutes, of which a second pass would not be faster
+LONG = 8192  # runs with more tokens take minutes; a warm-up would not make them faster
 
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """PyTorch's shape, and the same as flags of `gpt bench`. One pair takes `repeat` timed steps of each side."""
+    """A shape for PyTorch, and the same shape as flags of `gpt bench`. Each pair times `repeat` steps per side."""
     name: str
     flags: tuple
     shape: dict
     repeat: int
     dtypes: tuple = ("fp32", "bf16")
-    minutes: int = 0  # of a pair on two cores of Zen 4; 0: less than one
-    named_only: bool = False  # takes so long, or so much disk, that it is not part of everything
+    minutes: int = 0  # per pair on two Zen 4 cores; 0: less than one
+    named_only: bool = False  # excluded from "everything" because of its time or disk space
 
     def about(self):
         return f"a step of {self.shape['batch']} x {self.shape['ctx']} tokens, gpt bench {' '.join(self.flags)}"
@@ -23,14 +23,14 @@ class Training:
 
 @dataclasses.dataclass(frozen=True)
 class Inference:
-    """A mode of `gpt bench` on a Llama shape. Weights are random: each side has its own, packed as it likes, or both read
-    one GGUF file as it lies. Without `rival` only our share of the memory bandwidth is measured."""
+    """A mode of `gpt bench` on a Llama shape. Weights are random: each side has its own weights in its own layout, or both
+    read the same GGUF file. Without `rival`, only the share of memory bandwidth of gpt is measured."""
     name: str
     mode: str
     shape: str
     dtypes: tuple
     from_file: bool = False
-    depth: int = 0  # tokens that are cached before
+    depth: int = 0  # tokens in the KV cache before the measurement
     rows: int = 512
     tokens: int = 64
     sequences: int = 16
@@ -48,12 +48,12 @@ class Inference:
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-    """Work on the documents of `text_corpus`: encoding them with GPT-2's vocabulary, or learning `vocab_size` tokens."""
+    """A workload on the documents of `text_corpus`: encode them with GPT-2's vocabulary, or train `vocab_size` tokens."""
     name: str
     rival: str
     vocab_size: int = 0
-    threads: int = 0  # of both sides; 0: as given
-    fresh: bool = False  # with a tokenizer that has met no text
+    threads: int = 0  # for both sides; 0: value of --threads
+    fresh: bool = False  # use a newly created tokenizer for each measurement
     dtypes: tuple = ("",)
     minutes: int = 0
     named_only: bool = False
@@ -106,7 +106,8 @@ TEXTS = (
 )
 WORKS = {work.name: work for work in TRAININGS + INFERENCES + TEXTS}
 
-# GPT-4's pattern as rustbpe's regular expressions spell it; ours is --pattern gpt4.
+# GPT-4's pattern in the regular expression syntax of rustbpe. It corresponds to --pattern gpt4 of this
+# project.
 GPT4_PATTERN = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]"
                 r"|\s+(?!\S)|\s+")
 
@@ -119,7 +120,7 @@ SHAPES = {
 
 
 def model_of(name):
-    """What is in a GGUF file of the shape; the preset of that name may be another one."""
+    """Describes the GGUF file of a shape. The gpt preset of the same name may have a different shape."""
     s = SHAPES[name]
     attention = 2 * s["width"] * s["width"] * (1 + s["kv_heads"] / s["heads"])
     parameters = s["layers"] * (attention + 3 * s["width"] * s["d_ff"]) + 2 * s["vocab"] * s["width"]

@@ -1,8 +1,10 @@
-// Our side of bench/rivals/compare for encoding: documents are read once, and encoded anew for every line of
-// standard input; for a line "fresh" with a tokenizer that has met no text.
+// The worker of bench/rivals/compare that measures the encoding speed of this project. Reads the documents
+// once and encodes them again for every line of standard input. For a line "fresh", it uses a newly loaded
+// tokenizer.
 //   encode_worker TOKENIZER DOCUMENTS THREADS
-// DOCUMENTS: UTF-8 texts, each one ended by a zero byte. Prints a JSON line when it is ready and one for
-// every measurement, which is of encoding alone. Bytes are those of the texts; `sum` tells other ids apart.
+// DOCUMENTS: UTF-8 texts, each terminated by a zero byte. Prints a JSON line when it is ready, and one for
+// every measurement. The time only includes encoding. The bytes are those of the texts without the zero
+// bytes. `sum` is a checksum of the ids.
 
 #include <fmt/format.h>
 
@@ -27,7 +29,8 @@ std::vector<std::string_view> split_documents(std::string_view all) {
   return documents;
 }
 
-// Of all ids in order: h = 31 h + id + 1, modulo 2^61 - 1, so that Python computes it easily.
+// Returns a checksum of all ids in order: h = 31 h + id + 1, modulo 2^61 - 1. Python can compute it
+// efficiently.
 uint64_t checksum_of(const std::vector<std::vector<int32_t>>& ids) {
   constexpr uint64_t kModulus = (uint64_t{1} << 61) - 1;
   uint64_t sum = 0;

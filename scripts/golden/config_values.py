@@ -256,26 +256,31 @@ ALWAYS_TESTED = {"sliding_window", "use_sliding_window", "max_window_layers", "l
                  "partial_rotary_factor", "rope_parameters", "rope_scaling", "rope_theta", "hidden_act", "activation_function", "afn",
                  "qk_norm", "norm_position", "n_ctx", "attention_bias", "is_causal", "per_layer_config", "eos_token_id"}
 
-PAGE_HEAD = """# Every key of a foreign config.json
+PAGE_HEAD = """# The keys of transformers' config.json
 
-Written by `scripts/golden/config_variants.py`, which holds what `gpt` makes of a `config.json` against transformers
-5.23.0: {count} variants of the models in `tests/golden/data`, each with some keys set, removed or of another type,
-alone and together. {loads} of them ({share:.0f} %) load.
+This page shows which keys of a `config.json` have the same effect in `gpt` as in transformers, which have no effect,
+and which are refused. `scripts/golden/config_variants.py` writes this page. It compares `gpt` with transformers
+5.23.0 on {count} variants of the models in `tests/golden/data`. In each variant, some keys are set, removed or changed to a
+different type, alone or in combination. {loads} variants ({share:.0f} %) load in `gpt`.
 
-- **same**: loads, and the change has no effect in either program.
-- **equal**: loads, and both programs compute the same logits, other than without the change.
-- **stricter**: loads here; transformers refuses it, mostly for the type of a key without effect.
-- **refused both**: neither loads it.
-- **refused**: transformers computes something that the decoder does not have; the message names the key.
+- **same**: both programs load the file, and the change has no effect in either program.
+- **equal**: both programs load the file and compute the same logits, which differ from those without the change.
+- **stricter**: `gpt` loads the file, and transformers refuses it, mostly because of the type of a key that has no
+  effect.
+- **refused both**: neither program loads the file.
+- **refused**: transformers loads the file and computes something that `gpt` does not support. `gpt` refuses the file
+  with a message that names the key.
 
-Each file is loaded by the class of its `model_type`, or by Ministral's where a file of Mistral names that. {auto}
+transformers loads each file with the class of its `model_type`, or with the class of Ministral if the `architectures`
+of a Mistral file name Ministral.
+{auto}
 
-Left out: a sliding window of 1, with which transformers' cache and its whole sequence disagree, and `skip` in
-`per_layer_config`, which that version reads and does not apply."""
+Two cases are left out. With a sliding window of 1, the results of transformers with its cache differ from those for
+the whole sequence. The key `skip` in `per_layer_config` is read but not applied by this version of transformers."""
 KEYS_HEAD = """## By key
 
-Each key changed alone: the number of values with the outcome same (s), equal (e), refused here (r), refused by both (b),
-loads here only (l)."""
-REFUSED_HEAD = """## What is refused here only
+In each variant of this table, only one key is changed. A cell counts the values of the key by outcome: same (s), equal
+(e), refused only by `gpt` (r), refused by both (b), loaded only by `gpt` (l)."""
+REFUSED_HEAD = """## Refused only by gpt
 
-The first value of each key that transformers loads and `gpt` does not, with the message."""
+For each key with values that transformers loads and `gpt` refuses: the first such value, with the message of `gpt`."""

@@ -326,7 +326,7 @@ def auto_note(variants):
     other = [v for v in variants if v.auto]
     keys = sorted({k for k in set.intersection(*(set(v.changes) for v in other))}) if other else []
     types = sorted({f"`{v.type}` with `{'`, `'.join(keys)}` as {v.auto.removesuffix('Config')}" for v in other})
-    return f"transformers' AutoModel\nloads another class for {len(other)} of them: {', '.join(types)}." if other else ""
+    return f"transformers' AutoModel loads {len(other)} of the files with a different class: {', '.join(types)}." if other else ""
 
 
 def table(variants):

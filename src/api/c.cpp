@@ -9,7 +9,7 @@
 using gptcpp::Code;
 using gptcpp::Error;
 
-// A handle with what it holds, and the function that frees it.
+// Defines a handle struct with the given members, and the function that frees the handle.
 #define GPT_HANDLE(name, members)              \
   struct gpt_##name {                          \
     members                                    \
@@ -34,7 +34,7 @@ gpt_status failed(Code code, const char* text) noexcept {
   return static_cast<gpt_status>(code);
 }
 
-// Every function runs in this.
+// Runs the body of a C function and converts its exceptions to a status and the text of gpt_last_error.
 template <class F>
 gpt_status guarded(F&& f) noexcept {
   try {
@@ -61,7 +61,7 @@ T& require(T* pointer, const char* name) {
   return *pointer;
 }
 
-// A function that makes a handle of what `make` gives.
+// Creates a handle from the value that `make` returns and stores it in *handle.
 template <class Handle, class F>
 gpt_status make_handle(Handle** handle, const char* name, F&& make) noexcept {
   return guarded([&] {
@@ -81,7 +81,8 @@ std::span<const T> span_of(const T* data, size_t count) {
   return {data, count};
 }
 
-// "key=value" strings, each taken by the field that it is for.
+// The "key=value" strings of a call. `take` reads an option into a variable; `end` rejects the options that
+// were not taken.
 class Options {
  public:
   explicit Options(gpt_options list) {
@@ -108,7 +109,7 @@ class Options {
   using Entry = std::pair<std::string, std::string>;
   static void read(const Entry& entry, std::string& field) { field = entry.second; }
   static void read(const Entry& entry, std::vector<std::string>& field) { field.push_back(entry.second); }
-  // NAME=PATH or NAME=PATH=SCALE
+  // Parses NAME=PATH or NAME=PATH=SCALE.
   static void read(const Entry& entry, std::vector<gptcpp::AdapterOptions>& field) {
     const std::string& text = entry.second;
     const size_t name = text.find('=');
@@ -151,7 +152,8 @@ class Options {
   std::vector<Entry> left_;
 };
 
-// special: receives the option of this name, for functions that take a prompt; null: the option is refused.
+// Parses the options of GenerateOptions. Functions that take a prompt also accept the option "special", which
+// is stored in *special. If `special` is null, the option is rejected.
 gptcpp::GenerateOptions generate_options(gpt_options list, bool* special = nullptr) {
   gptcpp::GenerateOptions o;
   Options options(list);
@@ -166,7 +168,7 @@ gptcpp::GenerateOptions generate_options(gpt_options list, bool* special = nullp
   return o;
 }
 
-// What sessions and engines have both.
+// Reads the options that sessions and engines have in common.
 template <class T>
 void take_common(Options& options, T& o) {
   options.take("n_ctx", o.n_ctx).take("dtype", o.dtype).take("kv_dtype", o.kv_dtype);

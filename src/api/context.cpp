@@ -23,7 +23,8 @@ int chosen_threads(int threads) {
 const gpt::KernelTable& chosen_kernels(const std::string& name) {
   try {
     return gpt::kernel_table(name.empty() ? gpt::best_isa() : gpt::parse_isa(name));
-  } catch (const gpt::Error& error) {  // "GPT_ISA=name: ...", which the library does not read
+    // The message starts with "GPT_ISA=name: ", but the library does not read GPT_ISA.
+  } catch (const gpt::Error& error) {
     if (error.code() != gpt::ErrorCode::invalid_argument) throw;
     const std::string message = error.what();
     gpt::fail_parameter("instruction_set", "{}", message.substr(message.find(name)));
@@ -34,7 +35,7 @@ static_assert(static_cast<int>(gpt::ErrorCode::invalid_argument) ==
                   static_cast<int>(Code::invalid_argument) &&
               static_cast<int>(gpt::ErrorCode::internal) == static_cast<int>(Code::internal));
 
-// The parameter that a message begins with: "lr: expected ...".
+// Returns the name of the parameter at the start of a message such as "lr: expected ...", or "".
 std::string parameter_of(const std::string& message) {
   const size_t colon = message.find(':');
   const auto in_name = [](char c) { return std::islower(static_cast<unsigned char>(c)) != 0 || c == '_'; };
@@ -44,8 +45,8 @@ std::string parameter_of(const std::string& message) {
   return is_name ? message.substr(0, colon) : "";
 }
 
-// The translation of every error of the libraries. `code` and `object` are those that the caller knows: the
-// code counts where the error says no more than io, the object unless the error names a parameter.
+// Converts an error of the internal libraries to an Error and throws it. `code` is used if the error only has
+// the general code io. `object` is used unless the error names a parameter.
 [[noreturn]] void throw_nested(const gpt::Error& error, Code code, std::string object) {
   const bool is_parameter = error.code() == gpt::ErrorCode::invalid_argument;
   if (error.code() != gpt::ErrorCode::io) code = static_cast<Code>(error.code());

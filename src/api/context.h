@@ -20,8 +20,8 @@ struct Context::Impl {
   void check_cancelled() const {
     if (cancelled.load(std::memory_order_relaxed)) throw Error(Code::cancelled, "cancelled");
   }
-  void log(LogLevel level, std::string_view lines) const;  // each line by itself
-  // The threads that everything of the context shares, started by the first call.
+  void log(LogLevel level, std::string_view lines) const;  // calls the log function once per line
+  // Returns the thread pool that all objects of the context share. The first call starts its threads.
   const gpt::ThreadPool& workers() const;
 
   ContextOptions options;
@@ -35,8 +35,8 @@ struct Context::Impl {
   mutable std::optional<gpt::ThreadPool> workers_;
 };
 
-// Bytes of the context's memory, as long as it lives. Throws out_of_memory where the limit does not allow
-// them.
+// A reservation of part of the context's memory limit; the destructor releases it. The constructor throws
+// out_of_memory if the limit would be exceeded.
 class Claim {
  public:
   Claim() = default;
@@ -57,7 +57,7 @@ class Claim {
   int64_t bytes_ = 0;
 };
 
-// What a user's callback threw, on its way out unchanged.
+// Carries an exception thrown by a user's callback through `guarded`, which rethrows it unchanged.
 struct FromCallback {
   std::exception_ptr thrown;
 };
@@ -70,8 +70,9 @@ auto call_back(F&& f, A&&... arguments) {
   }
 }
 
-[[noreturn]] void rethrow_as_error();  // what is being handled; the Error holds it (std::nested_exception)
-// Runs a public function: whatever goes wrong inside leaves as Error.
+// Converts the current exception to an Error and nests it (std::nested_exception).
+[[noreturn]] void rethrow_as_error();
+// Runs the body of a public function and converts every exception to Error.
 template <class F>
 auto guarded(F&& f) {
   try {
@@ -81,11 +82,11 @@ auto guarded(F&& f) {
   }
 }
 
-// Rethrows the error that is being handled. `code` replaces io, the least specific code; `object` is used
-// unless the error names a parameter.
+// Converts the current exception to an Error and throws it. `code` replaces the code io, which is the least
+// specific code. `object` becomes the object of the error, unless the original error names a parameter.
 [[noreturn]] void rethrow_with(Code code, const char* object);
-// The same for what goes wrong because of one argument, such as a text that the vocabulary cannot express, or
-// because of what the model does not have.
+// Runs `f`, and passes its exceptions to rethrow_with. Used if a failure is due to one argument, such as a
+// text that the vocabulary cannot represent, or due to a missing feature of the model.
 template <class F>
 decltype(auto) guarded_as(Code code, const char* object, F&& f) {
   try {
@@ -99,7 +100,8 @@ decltype(auto) as_argument(const char* name, F&& f) {
   return guarded_as(Code::invalid_argument, name, f);
 }
 
-// What a callback of an object's own call must not call.
+// Marks an object as in use during one of its calls, so that callbacks of that call cannot modify the object.
+// Throws invalid_argument if the object is already in use.
 class InUse {
  public:
   explicit InUse(bool& flag) : flag_(flag) {
@@ -117,7 +119,7 @@ class InUse {
   bool& flag_;
 };
 
-// Throws not_found unless there is a file or folder.
+// Throws not_found if the path does not exist.
 void require_path(const std::string& path);
 
 }  // namespace gptcpp

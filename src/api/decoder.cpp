@@ -13,8 +13,9 @@
 namespace gptcpp {
 namespace {
 
-constexpr int64_t kUsualContext = 8192;                 // a cache for more is made only where somebody asks
-constexpr int64_t kUsualCacheBytes = int64_t{1} << 30;  // the same
+// Default maximum context length; a larger KV cache must be requested.
+constexpr int64_t kUsualContext = 8192;
+constexpr int64_t kUsualCacheBytes = int64_t{1} << 30;  // default maximum size of the KV cache
 constexpr int kMaxSlots = 4096;
 
 gpt::DType dtype_named(const char* parameter, const std::string& name,
@@ -35,7 +36,7 @@ void set_types(gpt::Inference::Options& options, const EngineOptions& o) {
   options.repack = gpt::parse_repack(o.repack);
 }
 
-// The tokens that the caches of all slots have room for together.
+// Returns the size in tokens of the KV cache that all slots share.
 int64_t cache_tokens(const gpt::ModelConfig& config, const gpt::Inference::Options& options, int64_t wanted) {
   if (wanted < 0) gpt::fail_parameter("cache_tokens", "expected 0 or more, found {}", wanted);
   const int64_t one = gpt::KvCache::blocks_of_sequence(options.capacity) * gpt::KvCache::kBlock;
@@ -77,13 +78,13 @@ gpt::Inference::Options inference_options(const gpt::ModelConfig& config, const 
   return options;
 }
 
-// Room for all of a model's adapters added up.
+// Reserves adapter rank for the sum of all adapters of the model.
 gpt::Inference::Options with_adapters(gpt::Inference::Options options, const Model::Impl& model) {
   options.adapter_rank = gpt::sum_of(model.adapters, [](const auto& a) { return a.adapter.adapter->rank; });
   return options;
 }
 
-// Rows of logits of a step.
+// Returns the maximum number of logits rows in a step.
 int64_t most_logits(const EngineOptions& o) {
   const bool speculates = !o.draft.empty() || (!o.speculate.empty() && o.speculate != "off");
   const int64_t of_text = speculates ? 1 + std::clamp<int64_t>(o.draft_tokens, 1, gpt::kMostProposals) : 1;
@@ -104,8 +105,8 @@ gpt::Speculation speculation_of(const EngineOptions& o) {
   return {.source = source, .max_tokens = o.draft_tokens};
 }
 
-// Caches, activations and logits, and the model's share if this is the first that needs its weights in a
-// type.
+// Reserves memory for the KV cache, activations and logits, and for the packed weights of the model if no
+// other session has reserved them for this dtype.
 Claim claim_of(const Model::Impl& model, const gpt::Inference::Options& options, int threads,
                int64_t logits_rows) {
   model.claim_packed(*options.weights, options.in_place);
@@ -144,7 +145,7 @@ Beam beam_of(const gpt::Beam& beam, Answer answer) {
   return {std::move(answer.result), beam.score};
 }
 
-// Whether the biases leave no id to draw.
+// Returns true if the biases forbid every id.
 bool forbids_all(const std::map<int32_t, double>& bias, int64_t vocab_size) {
   return std::ssize(bias) == vocab_size && std::ranges::all_of(bias, [](const auto& b) {
            return b.second == -std::numeric_limits<double>::infinity();
@@ -160,7 +161,7 @@ std::vector<gpt::WeightedAdapter> chosen_adapters(const Model::Impl& model,
   return gpt::transformed(names, [&](const std::string& name) { return model.adapter(name); });
 }
 
-// What is wrong with a grammar is wrong with its parameter.
+// Compiles a grammar. Errors in the grammar become errors of its parameter.
 std::shared_ptr<gpt::grammar::TokenMasks> masks_of(gpt::grammar::GrammarCache& grammars,
                                                    const char* parameter,
                                                    const gpt::grammar::GrammarSource& source) {
@@ -171,7 +172,7 @@ std::shared_ptr<gpt::grammar::TokenMasks> masks_of(gpt::grammar::GrammarCache& g
   }
 }
 
-// What the text must be, or null.
+// Returns the constraint of the options, or null if they have none.
 std::shared_ptr<const gpt::Constraint> constraint_of(const Model::Impl& model, const GenerateOptions& o) {
   using Kind = gpt::grammar::GrammarSource::Kind;
   std::vector<std::pair<const char*, gpt::grammar::GrammarSource>> given;
@@ -252,7 +253,7 @@ Decoder::Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& 
   if (speculation_.source == gpt::Speculation::Source::draft) open_draft(options);
 }
 
-// The same context and memory, as far as the draft model has it.
+// Opens the draft model with the same context length and cache size, limited by the draft model's n_ctx.
 void Decoder::open_draft(const EngineOptions& options) {
   const auto draft = std::make_shared<const Model::Impl>(model_->context, options.draft, ModelOptions{});
   const auto tokenizer_of = [](const Model::Impl& m) { return m.text ? m.text->tokenizer.get() : nullptr; };
@@ -291,7 +292,8 @@ std::shared_ptr<const int> Decoder::adapter(const std::vector<std::string>& name
   return sums_.back().number;
 }
 
-// A sum has copies of all its adapters.
+// Reserves memory for a sum of adapters, which has its own copies of all their weights. Frees unused sums if
+// memory runs out.
 Claim Decoder::claim_adapters(const std::vector<gpt::WeightedAdapter>& adapters) {
   const int64_t values = gpt::sum_of(adapters, [](const auto& a) { return a.adapter->table.total(); });
   for (;;) {
@@ -303,7 +305,7 @@ Claim Decoder::claim_adapters(const std::vector<gpt::WeightedAdapter>& adapters)
   }
 }
 
-// The one that was not used for longest.
+// Frees the least recently used sum that is not in use. Returns false if all sums are in use.
 bool Decoder::free_unused_sum() {
   const auto unused =
       std::ranges::find_if(sums_, [](const AdapterSum& sum) { return sum.number.use_count() == 1; });
@@ -442,7 +444,8 @@ std::vector<Beam> beam_search(const Model& model, std::span<const int32_t> promp
                           session.draft.empty() ? session.speculate : "draft");
     EngineOptions engine = engine_options(session);
     engine.slots = static_cast<int>(options.width);
-    engine.cache_tokens = std::numeric_limits<int64_t>::max();  // beams keep what they hold
+    // The value is clamped to one full context per beam. Beams cannot be evicted from the cache.
+    engine.cache_tokens = std::numeric_limits<int64_t>::max();
     Decoder decoder(model.impl(), engine);
     gpt::BeamOptions inner{.width = options.width,
                            .steps = options.max_tokens,

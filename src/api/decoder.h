@@ -11,18 +11,21 @@
 
 namespace gptcpp {
 
-// A session is an engine of one text.
+// Returns the options of the single-slot engine that implements a session.
 EngineOptions engine_options(const SessionOptions& options);
 
-// A model that computes, with memory of its own and threads of the context.
+// A model that is ready for inference. Has its own KV cache and activations, and uses the threads of the
+// context.
 class Decoder {
  public:
   Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options);
   const Model::Impl& model() const { return *model_; }
-  gpt::Request request(std::vector<int32_t> prompt, const GenerateOptions& options);  // checked
-  gpt::Speculation speculation() const;                                               // refers to this
-  // The number in `inference` of the sum of these adapters, -1 without names. It is valid as long as the
-  // pointer lives; sums that nobody uses are kept while there is memory, up to kMostSums in all.
+  // Throws invalid_argument for invalid options.
+  gpt::Request request(std::vector<int32_t> prompt, const GenerateOptions& options);
+  gpt::Speculation speculation() const;  // the result refers to this object
+  // Returns the index in `inference` of the sum of the named adapters, or -1 if `names` is empty. The index
+  // is valid as long as the caller holds the pointer. Unused sums are cached while memory allows, up to
+  // kMostSums sums in total.
   std::shared_ptr<const int> adapter(const std::vector<std::string>& names);
   static constexpr int64_t kMostSums = 32;
 
@@ -48,20 +51,23 @@ class Decoder {
   gpt::CachedModel cached;
 
  private:
-  std::vector<AdapterSum> sums_;  // the one that was used last is the last
+  std::vector<AdapterSum> sums_;  // least recently used first
   gpt::Speculation speculation_;
-  std::unique_ptr<Decoder> draft_;  // which computes when this does not
+  // The draft model; its forward passes never run concurrently with those of this decoder.
+  std::unique_ptr<Decoder> draft_;
 };
 
-// What one request has got so far.
+// The part of a response that has been generated so far.
 class Answer {
  public:
   Answer(const Model::Impl& model, const std::vector<std::string>& stops, bool drop_blank = false);
 
-  // Takes an event in. The text that it adds: without a token that ended the text, and after the last event
-  // with what was held back; nothing without a tokenizer.
+  // Adds an event and returns the text that it contributes. The text excludes a token that ended the
+  // response. The last event also contributes the text that was held back. Without a tokenizer the text is
+  // always empty.
   std::string add(const gpt::Event& event);
-  // The same, and shows it; whether the text goes on.
+  // Adds an event and passes its text to the callback. Returns false if the callback or a stop string ends
+  // the text.
   bool take(const gpt::Event& event, const OnPiece& on_piece);
   bool stopped() const { return stream_ && stream_->stopped(); }
 
@@ -71,12 +77,13 @@ class Answer {
   std::optional<gpt::TextStream> stream_;
 };
 
-// Goes on with a request alone. What a call that throws had drawn is in the answer.
+// Generates the response to one request. If this throws, `answer` still contains the tokens sampled before.
 void generate_alone(Decoder& decoder, gpt::Request request, const OnPiece& on_piece, Answer& answer);
 
-bool ends_text(const gpt::Event& event);  // its token is no part of it
+bool ends_text(const gpt::Event& event);  // true if the event's token is not part of the text
 Finish finish_of(gpt::FinishReason reason);
 
-constexpr int64_t kStepRows = 512;  // ids that go through the model between two looks at `cancelled`
+// Maximum tokens of a forward pass, after which `cancelled` is checked again.
+constexpr int64_t kStepRows = 512;
 
 }  // namespace gptcpp

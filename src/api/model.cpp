@@ -20,7 +20,7 @@ Tokenizer wrap(std::unique_ptr<const gpt::Tokenizer> tokenizer) {
   return Tokenizer(std::make_shared<Tokenizer::Impl>(Tokenizer::Impl{std::move(tokenizer)}));
 }
 
-// Of the tensors as the files have them.
+// Returns the size of all tensors in the model files, in bytes.
 int64_t file_bytes(const gpt::ModelSource& source) {
   return gpt::sum_of(source.tensors->tensors(),
                      [](const gpt::TensorInfo* t) { return std::ssize(t->bytes); });
@@ -48,7 +48,7 @@ ModelFacts facts_of(const Model::Impl& model) {
     const gpt::ChatSource source = model.chat_source();
     facts.chat_format = source.built_in ? source.name : "jinja";
   } catch (const Error& error) {
-    if (error.code() != Code::unsupported) throw;  // a wrong name
+    if (error.code() != Code::unsupported) throw;  // any other code means that the given name is wrong
   }
   return facts;
 }
@@ -134,7 +134,8 @@ const gpt::Tokenizer& Model::Impl::tokenizer() const {
   });
 }
 
-// The one that was asked for; where the model has none, that of an adapter which was trained to chat.
+// Returns the chat format given in the options. If there is none and the model has no template, returns the
+// format of an adapter that was fine-tuned for chat.
 std::string Model::Impl::chat_format() const {
   if (!options.chat_format.empty() || gpt::has_chat_template(loaded)) return options.chat_format;
   return gpt::chat_template_of(gpt::transformed(options.adapters, [](const auto& o) { return o.path; }));
@@ -178,7 +179,7 @@ std::vector<int32_t> Model::Impl::later_ids(std::string_view words, bool special
 
 std::vector<int32_t> Model::Impl::text_ids(std::string_view words, bool bos, bool special) const {
   const bool needs_tokenizer = !words.empty() || config().bos_token_id < 0;
-  if (needs_tokenizer && !facts.tokenizer_problem.empty()) tokenizer();  // throws
+  if (needs_tokenizer && !facts.tokenizer_problem.empty()) tokenizer();  // throws the problem
   const gpt::Tokenizer* const t = text == nullptr ? nullptr : text->tokenizer.get();
   std::vector<int32_t> ids =
       guarded_as(t == nullptr ? Code::unsupported : Code::invalid_argument, "text",

@@ -21,25 +21,27 @@ struct Model::Impl {
   Impl(std::shared_ptr<Context::Impl> context, const std::string& path, const ModelOptions& options);
   Impl(std::shared_ptr<Context::Impl> context, gpt::ModelSource source, const ModelOptions& options);
   const gpt::ModelConfig& config() const { return loaded.model().config; }
-  const gpt::Tokenizer& tokenizer() const;  // throws unsupported without one
+  const gpt::Tokenizer& tokenizer() const;  // throws unsupported if there is no usable tokenizer
   std::string chat_format() const;
-  gpt::ChatSource chat_source() const;                                 // throws unsupported without one
-  gpt::ChatTemplate chat_template() const;                             // the same
-  const gpt::WeightedAdapter& adapter(const std::string& name) const;  // checked
-  // For products in a type, once: the sessions of a model share it.
+  gpt::ChatSource chat_source() const;      // throws unsupported if there is no chat format
+  gpt::ChatTemplate chat_template() const;  // throws unsupported if there is no chat format
+  // Throws invalid_argument for an unknown name.
+  const gpt::WeightedAdapter& adapter(const std::string& name) const;
+  // Reserves memory for the weights packed in `dtype`. Only the first call for a dtype reserves anything,
+  // because all sessions of a model share the packed weights.
   void claim_packed(gpt::DType dtype, bool in_place) const;
   void load_adapters();
-  gpt::grammar::GrammarCache& grammars() const;  // throws unsupported without a tokenizer
-  // The ids of a text that begins; warns through the context's log.
+  gpt::grammar::GrammarCache& grammars() const;  // throws unsupported if there is no tokenizer
+  // Returns the ids of a text that starts a sequence. Logs warnings about the text through the context.
   std::vector<int32_t> text_ids(std::string_view text, bool bos, bool special) const;
-  // The ids of a text that does not begin, with the same warnings.
+  // Returns the ids of a text that continues a sequence. Logs the same warnings.
   std::vector<int32_t> later_ids(std::string_view text, bool special) const;
 
   std::shared_ptr<Context::Impl> context;
   Claim claim;
   gpt::LoadedModel loaded;
   ModelOptions options;
-  std::shared_ptr<const Tokenizer::Impl> text;  // null: none
+  std::shared_ptr<const Tokenizer::Impl> text;  // null if there is no tokenizer
   ModelFacts facts;
   struct NamedAdapter {
     std::string name;
@@ -49,7 +51,7 @@ struct Model::Impl {
   std::vector<NamedAdapter> adapters;
   mutable std::mutex mutex;
   mutable std::map<std::pair<gpt::DType, bool>, Claim> packed;
-  mutable std::unique_ptr<gpt::grammar::GrammarCache> known_grammars;  // made when first needed
+  mutable std::unique_ptr<gpt::grammar::GrammarCache> known_grammars;  // created on first use
 };
 
 }  // namespace gptcpp

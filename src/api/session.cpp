@@ -9,7 +9,7 @@
 namespace gptcpp {
 namespace {
 
-// Does `then` after `work`, whether it throws or not.
+// Runs `work`, then `then`, even if `work` throws.
 template <class Work, class Then>
 void finally(Work&& work, Then&& then) {
   try {
@@ -61,7 +61,7 @@ void Session::feed(std::span<const int32_t> ids) {
 
 Result Session::generate(const GenerateOptions& options, const OnPiece& on_piece) {
   return guarded([&] {
-    const std::shared_ptr<Impl> s = impl_;  // whatever the callback does to the handle
+    const std::shared_ptr<Impl> s = impl_;  // keeps the object alive even if the callback resets the handle
     const InUse in_use(s->in_use);
     Answer answer(s->decoder.model(), options.stops);
     gpt::Request request = s->decoder.request(s->ids.empty() ? s->ids_of("", false) : s->ids, options);
@@ -139,7 +139,7 @@ struct Chat::Impl {
   gpt::ChatTemplate chat_template;
   Decoder decoder;
   gpt::Conversation conversation;
-  std::vector<int32_t> prompt;  // of the last answer
+  std::vector<int32_t> prompt;  // prompt of the last response
   bool in_use = false;
 };
 
@@ -148,7 +148,7 @@ Chat::Chat(const Model& model, const std::string& system, const SessionOptions& 
 
 Result Chat::say(const std::string& message, const GenerateOptions& options, const OnPiece& on_piece) {
   return guarded([&] {
-    const std::shared_ptr<Impl> c = impl_;  // whatever the callback does to the handle
+    const std::shared_ptr<Impl> c = impl_;  // keeps the object alive even if the callback resets the handle
     const InUse in_use(c->in_use);
     Answer answer(c->decoder.model(), options.stops, c->chat_template.blank_before_answers());
     gpt::Request request = c->decoder.request({}, options);
@@ -188,8 +188,8 @@ struct Engine::Impl {
 
   Decoder decoder;
   gpt::Engine engine;
-  std::map<int64_t, Answer> answers;  // of the requests that have not ended
-  std::vector<std::string> texts;     // of `events`
+  std::map<int64_t, Answer> answers;  // one for each unfinished request
+  std::vector<std::string> texts;     // texts that `events` refers to
   std::vector<Event> events;
 };
 

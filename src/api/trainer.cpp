@@ -28,11 +28,11 @@ gpt::RunConfig config_of(const Settings& settings, bool has_text) {
       throw Error(Code::invalid_argument, key + ": the context says it for all; leave it out", key);
     if (key != "preset") inner.add_text(key, value, key);
   }
-  inner.forget_preset("vocab_size");  // the tokenizer decides
+  inner.forget_preset("vocab_size");  // the tokenizer determines the vocabulary size
   return inner.resolve();
 }
 
-// Makes the model's part of the config fit the tokenizer of the data.
+// Completes the model config with the vocabulary size and document token of the tokenizer.
 void complete_for(gpt::RunConfig& config, const gpt::RunData& data) {
   config.model.vocab_size = gpt::vocabulary_size(config.model.vocab_size, *data.tokenizer);
   gpt::name_document_token(config.model, data);

@@ -10,7 +10,7 @@ inline double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Runs `work`; returns the seconds that it took.
+// Runs `work` and returns its duration in seconds.
 template <class F>
 double timed(F&& work) {
   const auto start = Clock::now();

@@ -6,7 +6,7 @@
 
 namespace gpt {
 
-// The length of the longest common prefix of two ranges.
+// Returns the length of the longest common prefix of two ranges.
 template <class A, class B>
 size_t common_prefix(const A& a, const B& b) {
   const auto first = std::begin(a);

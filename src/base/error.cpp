@@ -8,10 +8,10 @@
 namespace gpt {
 namespace {
 
-// A format whose placeholders have numbers, so that parts of it can be formatted alone.
+// A format string with numbered placeholders, so that parts of it can be formatted separately.
 struct NumberedFormat {
   std::string text;
-  std::string plain;  // the same, but '\0' for every character of a placeholder or of an escaped brace
+  std::string plain;  // the text with '\0' for every character of a placeholder or escaped brace
 };
 
 NumberedFormat numbered(std::string_view format) {
@@ -38,7 +38,7 @@ NumberedFormat numbered(std::string_view format) {
   return out;
 }
 
-// Where the parts of a message are in its format.
+// Finds the parts of a message (object, expected, found, hint) in its format string.
 class Parts {
  public:
   Parts(fmt::string_view format, fmt::format_args args)
@@ -91,7 +91,7 @@ class Parts {
   NumberedFormat format_;
   std::string_view plain_;
   fmt::format_args args_;
-  size_t end_ = 0;  // of the part before the hint
+  size_t end_ = 0;  // end of the part before the hint
 };
 
 std::string message_of(std::string_view parameter, fmt::string_view format, fmt::format_args args) {

@@ -17,21 +17,22 @@ enum class ErrorCode : uint8_t {
   io = 3,                // a file or text cannot be read or written, is damaged or does not match
   out_of_memory = 4,     // not enough memory
   cancelled = 5,
-  unsupported = 6,  // a feature that this version, model or machine does not have
+  unsupported = 6,  // a feature that this version, model or machine does not support
   internal = 7      // a bug in the program
 };
 
-// An error that a user can cause: bad input, bad files, a full disk. main catches it and exits with status 2
+// An error that input can cause: bad options, bad files, a full disk. main catches it and exits with status 2
 // for invalid_argument, else 1.
 //
 // A message has the form `OBJECT: expected EXPECTED, found FOUND; HINT`; every part is optional. The fields
 // are split at the separators of the *format*, so separators in an argument do not matter:
 //   fail("{}: expected {} bytes, found {}; download it again", path, 8, 7)
 // has the object "a.bin", expected "8 bytes", found "7", hint "download it again". A missing part is "". The
-// object also ends before " is " and " has "; of "cannot read {}: ..." it is the path alone.
+// object also ends before " is " and " has ". The object of "cannot read {}: ..." is only the path.
 //
-// Two forms name a setting. `n_head` in backquotes: the command line shows --n-head. config key "n_head": the
-// command line shows where the value comes from, the flag as typed or an environment variable.
+// A message can name a setting in two forms. The command line replaces `n_head` in backquotes by --n-head. It
+// replaces config key "n_head" by the source of the value, which is the flag as typed or an environment
+// variable.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, ErrorCode code = ErrorCode::io);
@@ -44,9 +45,9 @@ class Error : public std::runtime_error {
   const std::string& object() const { return object_; }
   const std::string& expected() const { return expected_; }
   const std::string& found() const { return found_; }
-  const std::string& hint() const { return hint_; }  // what to do
+  const std::string& hint() const { return hint_; }  // what the user can do
 
-  // Copies expected, found and hint from `cause` where this error has none. Keeps the object.
+  // Copies expected, found and hint from `cause` if this error lacks them. Keeps the object.
   void complete_from(const Error& cause);
 
  private:

@@ -26,9 +26,9 @@ std::string folder_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-// What a link points to, whether or not that is there; other paths as they are.
+// Follows links and returns the target, which need not exist. Returns paths that are not links unchanged.
 std::string followed(const std::string& path) {
-  constexpr int kMostLinks = 40;  // as the kernel follows
+  constexpr int kMostLinks = 40;  // the limit of the Linux kernel
   fs::path target = path;
   std::error_code error;
   for (int n = 0; fs::is_symlink(target, error); ++n) {
@@ -57,7 +57,7 @@ void write_all(int fd, const char* data, size_t size, const std::string& path) {
   }
 }
 
-// 0, or what stat says is wrong.
+// Determines the kind of a path with stat. Returns 0, or the errno of stat.
 int kind_of(const std::string& path, PathKind& kind) {
   struct stat info {};
   if (stat(path.c_str(), &info) == 0) {
@@ -97,7 +97,7 @@ bool is_inside(const fs::path& path, const fs::path& folder) {
 }  // namespace
 
 TemporaryFile::TemporaryFile(const std::string& final_path) : folder_(folder_of(final_path)) {
-  constexpr size_t kLongest = 200;  // of a name that gets a prefix and a number
+  constexpr size_t kLongest = 200;  // maximum length of a file name before the prefix and number are added
   prefix_ = "." + fs::path(final_path).filename().string().substr(0, kLongest) + ".tmp-";
   remove_stale();
   for (int n = 0; fd_ < 0; ++n) {
@@ -120,7 +120,8 @@ void TemporaryFile::rename_to(const std::string& final_path) {
   sync_directory(folder_);
 }
 
-// False when another writer took it for a killed one's before it was locked.
+// Returns false if another writer removed the file before it was locked, because it looked like one left by a
+// killed writer.
 bool TemporaryFile::lock() const {
   struct stat info {};
   return (flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) && fstat(fd_, &info) == 0 &&
@@ -184,7 +185,7 @@ void write_file_atomic(const std::string& path, std::string_view content) {
 
 void write_file_atomic(const std::string& path, const std::function<void(FileWriter&)>& write) {
   const std::string target = followed(path);
-  if (is_device(target)) {  // such as /dev/stdout or a pipe: nothing to replace
+  if (is_device(target)) {  // for example /dev/stdout or a pipe, which cannot be replaced
     FileWriter writer(target);
     write(writer);
     return writer.finish();
@@ -234,7 +235,7 @@ void FileWriter::finish() {
 void sync_directory(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
-  fsync(fd);  // some file systems refuse it for folders; the rename itself is still atomic
+  fsync(fd);  // some file systems do not support fsync on folders; the rename is atomic anyway
   close(fd);
 }
 
@@ -278,7 +279,7 @@ void AppendFile::sync() {
 
 std::optional<uint64_t> free_space(const std::string& folder) {
   struct statvfs info {};
-  // Some file systems have no size, and say that they have no blocks.
+  // Some file systems have no fixed size and report zero blocks.
   if (statvfs(folder.c_str(), &info) != 0 || info.f_blocks == 0) return {};
   const auto blocks = static_cast<uint64_t>(info.f_bavail), size = static_cast<uint64_t>(info.f_frsize);
   return size > 0 && blocks > UINT64_MAX / size ? UINT64_MAX : blocks * size;

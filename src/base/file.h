@@ -11,18 +11,19 @@
 
 namespace gpt {
 
-// Opens a regular file to read, without waiting where it is none. Throws Error when it cannot, naming it.
+// Opens a regular file for reading, without blocking if the path is a pipe or a device. Throws Error naming
+// the path if that fails.
 int open_regular_file(const std::string& path);
 
-// Reads a whole regular file; throws Error when it is missing, unreadable or larger than max_bytes.
+// Reads a whole regular file. Throws Error if the file is missing, unreadable or larger than max_bytes.
 std::string read_file(const std::string& path, uint64_t max_bytes = uint64_t{1} << 40);
 
-// Writes a file so that a crash leaves either the old or the new content: temporary name in the same
-// folder, fsync, rename, fsync of the folder. Throws Error (disk full, no permission) and removes the
-// temporary file; what was there before stays.
+// Writes a file atomically: after a crash it has either the old or the new content. Writes a temporary file
+// in the same folder, calls fsync, renames the file and calls fsync on the folder. On failure (disk full, no
+// permission), throws Error, removes the temporary file and keeps the old file.
 void write_file_atomic(const std::string& path, std::string_view content);
 
-// A file being written with buffering; `finish` fsyncs and closes. Every error throws, naming the path.
+// A buffered file writer; `finish` calls fsync and closes the file. All errors throw Error naming the path.
 class FileWriter {
  public:
   explicit FileWriter(const std::string& path);
@@ -41,8 +42,9 @@ class FileWriter {
   int fd_ = -1;
 };
 
-// A new file beside the one it is to replace, under a name that no other file has. It is locked while its
-// writer lives; those of killed writers are removed by the next one. Goes with the object unless renamed.
+// A new temporary file in the folder of the file that it will replace, with a unique name. The file is locked
+// during the lifetime of the object, so that the next writer can remove files left by killed processes. The
+// destructor removes the file unless it was renamed.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& final_path);
@@ -61,13 +63,14 @@ class TemporaryFile {
   int fd_ = -1;
 };
 
-// As above, with content that `write` hands to the writer piece by piece; what it throws leaves the old file.
+// Writes a file atomically, like the function above. `write` produces the content piece by piece. If `write`
+// throws, the old file is kept.
 void write_file_atomic(const std::string& path, const std::function<void(FileWriter&)>& write);
 
 void sync_directory(const std::string& path);
 void make_directories(const std::string& path);  // throws Error naming the path
 
-// A log file to which whole records are added. Every error throws Error naming the path.
+// A log file to which whole records are appended. All errors throw Error naming the path.
 class AppendFile {
  public:
   enum class Mode { keep, empty, must_be_new };
@@ -77,11 +80,11 @@ class AppendFile {
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
 
-  // Adds the bytes with one write, so that a kill tears at most the last record. When the disk is full, takes
-  // back what was written of the record and throws: a later one is then never glued to a torn one.
+  // Appends the record with one write, so that a kill truncates at most the last record. If the disk is full,
+  // removes the part that was written and throws, so that the next record is not appended to a truncated one.
   void append(std::string_view record);
 
-  void sync();  // forces everything to the disk
+  void sync();  // calls fsync
   const std::string& path() const { return path_; }
 
  private:
@@ -89,56 +92,59 @@ class AppendFile {
   int fd_ = -1;
 };
 
-// Bytes that may still be written on the file system of an existing folder; nothing where it does not say.
+// Returns the number of bytes that can still be written to the file system of an existing folder, or nothing
+// if the file system does not report it.
 std::optional<uint64_t> free_space(const std::string& folder);
 
-// Throws Error unless so many bytes may be written there. `what` is to be written, for example "run/last".
+// Throws Error if fewer than `bytes` bytes are free. `what` names the data to be written, for example
+// "run/last".
 void require_space(const std::string& folder, uint64_t bytes, const std::string& what);
 
-// What a path leads to, links followed. `broken`: a link that leads nowhere or round in circles, or what may
-// not be looked at.
+// The kind of file that a path leads to after following links. `broken`: a dangling link, a loop of links, or
+// a path without permission to inspect it.
 enum class PathKind : uint8_t { nothing, file, folder, other, broken };
 
-// Never throws.
+// Returns the kind of file. Never throws.
 PathKind path_kind(const std::string& path);
 
-// Whether something of that kind is there. Throw Error naming the path where it is broken, so that what
-// cannot be read is not taken for missing.
+// Return true if the path exists, is a folder, or is a regular file, respectively. Throw Error naming the
+// path if it is broken, so that an unreadable path is not mistaken for a missing one.
 bool path_exists(const std::string& path);
 bool is_folder(const std::string& path);
 bool is_file(const std::string& path);
 
 struct FolderEntry {
-  std::string name;  // without the folder
+  std::string name;  // without the folder's path
   PathKind kind;
   bool link;
 };
-// What a folder holds, sorted by name. Throws Error naming the folder when it cannot be read.
+// Returns the entries of a folder, sorted by name. Throws Error naming the folder if it cannot be read.
 std::vector<FolderEntry> list_folder(const std::string& path);
 
-// Bytes of a file, and when it was last written, in nanoseconds. Throw Error naming the path.
+// Return the size of a file in bytes, and its modification time in nanoseconds. Throw Error naming the path.
 uint64_t file_bytes(const std::string& path);
 int64_t file_modified(const std::string& path);
-// What tells, without reading it, that a file was written to or replaced by another.
+// Identity, size and modification time of a file. A different stamp means that the file was modified or
+// replaced; comparing stamps does not read the file.
 struct FileStamp {
   uint64_t device = 0, inode = 0, bytes = 0;
   int64_t modified = 0;  // in nanoseconds
   bool operator==(const FileStamp&) const = default;
 };
-// Nothing where there is no such file.
+// Returns the stamp of a file, or nothing if the file does not exist.
 std::optional<FileStamp> file_stamp(const std::string& path);
-FileStamp file_stamp(int fd);  // of an open one
-// Throws Error naming the path where it cannot be removed; one that is not there is none.
+FileStamp file_stamp(int fd);  // stamp of an open file
+// Removes a file if it exists. Throws Error naming the path on failure.
 void remove_file(const std::string& path);
 
-// A path with links, "." and ".." resolved as far as it exists.
+// Returns an absolute path. Links, "." and ".." are resolved as far as the path exists.
 std::string resolved_path(const std::string& path);
 
-// Whether two paths are one file (also by hard links), or one lies inside the other. Links are resolved; a
-// path that does not exist yet is compared by its name.
+// Returns true if two paths are the same file (including hard links) or if one is inside the other. Resolves
+// links. A path that does not exist yet is compared by name.
 bool paths_overlap(const std::string& a, const std::string& b);
 
-// Throws Error when `out` overlaps one of the inputs, naming both.
+// Throws Error naming both paths if `out` overlaps one of the inputs.
 void refuse_overlap(const std::string& out, std::span<const std::string> inputs);
 
 }  // namespace gpt

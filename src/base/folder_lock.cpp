@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a lock file says: this line, then process, host, time and command, a line each.
+// The first line of a lock file. It is followed by process id, host, time and command, one per line.
 constexpr std::string_view kTitle = "gpt is at work here";
 constexpr size_t kMaxBytes = 4096;
 constexpr size_t kMaxCommand = 200;
@@ -58,7 +58,7 @@ std::string content_of(int fd) {
   return content;
 }
 
-// The next line of `text`, which loses it.
+// Removes the first line from `text` and returns it.
 std::string take_line(std::string& text) {
   const size_t end = std::min(text.find('\n'), text.size());
   std::string line = text.substr(0, end);
@@ -77,7 +77,8 @@ std::string take_line(std::string& text) {
        host == host_name() ? "" : " on " + host, command, time);
 }
 
-// Whether the file that is open is still the one of that name: whoever had the lock removed it at its end.
+// Returns true if the open file still has this path. The previous owner of the lock removes the lock file
+// when it ends.
 bool is_at(int fd, const std::string& path) {
   struct stat open_file {
   }, named{};
@@ -85,7 +86,8 @@ bool is_at(int fd, const std::string& path) {
          open_file.st_dev == named.st_dev;
 }
 
-// On a full disk the lock holds all the same, only without a name.
+// Writes the owner's description into the lock file. On a full disk the description is missing, but the lock
+// still works.
 void write_owner(int fd) {
   const std::string content =
       fmt::format("{}\n{}\n{}\n{}\n{}\n", kTitle, getpid(), host_name(), local_time(), this_command());

@@ -6,19 +6,20 @@
 
 namespace gpt {
 
-// Keeps other processes from writing into a folder, or the file, that this one is writing. It lasts as long
-// as the object lives, and no longer than the process, however that ends. The file that carries the lock is
-// FOLDER/.lock, or .NAME.lock beside a file; it names the process and goes with the lock (after a kill it
-// stays, and means nothing).
+// Locks a folder or a file for writing, so that other processes cannot write to it concurrently. The lock is
+// released by the destructor, or when the process ends in any way. The lock file is FOLDER/.lock, or
+// .NAME.lock next to a file. It names the owning process and is removed with the lock. A lock file left by a
+// killed process has no effect.
 class FolderLock {
  public:
   using Note = std::function<void(std::string_view)>;
 
-  // Makes the folder if it is missing; then it goes with the lock if it is still empty. is_new: so does a
-  // folder that the caller has just made. Throws Error naming the process that has the lock, or what cannot
-  // be written. `note` gets a line where the file system knows no locks, so that nobody is kept away.
+  // Locks a folder. Creates the folder if it is missing; the destructor then removes the folder if it is
+  // still empty. is_new: the caller has just created the folder, so an empty one is removed as well. Throws
+  // Error naming the process that holds the lock, or the path that cannot be written. `note` receives a line
+  // if the file system does not support locks; in that case, other processes are not locked out.
   static FolderLock of_folder(const std::string& folder, const Note& note, bool is_new = false);
-  static FolderLock of_file(const std::string& file, const Note& note);  // its folder must be there
+  static FolderLock of_file(const std::string& file, const Note& note);  // the folder of the file must exist
 
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
@@ -27,8 +28,8 @@ class FolderLock {
  private:
   FolderLock(const std::string& locked, std::string path, std::string made, const Note& note);
 
-  std::string path_;  // of the file that carries the lock
-  std::string made_;  // the folder, if it was missing
+  std::string path_;  // path of the lock file
+  std::string made_;  // the folder, if this object created it, else ""
   int fd_ = -1;
 };
 

@@ -12,8 +12,8 @@ constexpr double kMostDigits = 1e15;  // larger numbers are written with an expo
 
 constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
 
-// `value` with three significant digits and the largest unit that keeps it at 1 or above. The unit is
-// chosen after rounding, so 999,999 is "1.00 M" and never "1000 k".
+// Returns `value` with three significant digits and the largest unit that keeps the value at 1 or above. The
+// unit is chosen after rounding, so 999,999 gives "1.00 M" instead of "1000 k".
 std::string with_unit(double value, double base, std::span<const char* const> units) {
   if (!(value >= 0) || !std::isfinite(value)) return "?";
   size_t unit = 0;
@@ -96,7 +96,7 @@ std::string format_ratio(double value) {
 
 std::string format_passes(double passes) {
   if (!(passes >= 999.5 && passes < 1e15)) return fmt::format("{:.3g}", passes);
-  const double unit = std::pow(10, std::floor(std::log10(passes)) - 2);  // of the third digit
+  const double unit = std::pow(10, std::floor(std::log10(passes)) - 2);  // the place value of the third digit
   return format_thousands(static_cast<int64_t>(std::round(passes / unit) * unit));
 }
 

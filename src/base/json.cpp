@@ -26,8 +26,8 @@ using nlohmann::json;
   fail("{} is not usable JSON: line {}, column {}: {}", what, line, offset - line_start + 1, problem);
 }
 
-// One pass over the bytes that bounds what the parser will do: it keeps whole tokens with the blanks
-// before them in memory, and it would take a NUL byte for the end of the text.
+// Checks the limits in one pass over the bytes, before the parser runs. The parser would keep whole tokens
+// and the white space before them in memory, and would treat a NUL byte as the end of the text.
 class LimitCheck {
  public:
   LimitCheck(std::string_view text, const std::string& what, const JsonLimits& limits)
@@ -43,7 +43,8 @@ class LimitCheck {
   }
 
  private:
-  static constexpr size_t kMaxNumber = 1024;  // characters; doubles need fewer than 800 to be exact
+  // Maximum characters of a number. Fewer than 800 are needed to represent any double exactly.
+  static constexpr size_t kMaxNumber = 1024;
 
   size_t step(size_t i) {
     switch (text_[i]) {
@@ -92,7 +93,8 @@ class LimitCheck {
     return end;
   }
 
-  // Returns the position after the closing quote (or the end: the parser reports that).
+  // Returns the position after the closing quote, or the end of the text if the quote is missing, which the
+  // parser reports.
   size_t skip_string(size_t open) {
     size_t i = open + 1;
     while (i < text_.size() && text_[i] != '"') {
@@ -112,8 +114,9 @@ class LimitCheck {
   size_t token_ = 0;
 };
 
-// "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ... ; last read: ..."
-// without the library's own number. What was read last is the file's text, so it is made printable.
+// Turns "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ... ; last read: ..."
+// into a message without the library's error number. The text after "last read: " comes from the file, so it
+// is made printable.
 std::string parser_message(const std::string& full) {
   const size_t start = full.find("] ") == std::string::npos ? 0 : full.find("] ") + 2;
   const size_t quote = full.find("last read: ");
@@ -125,8 +128,8 @@ std::string parser_message(const std::string& full) {
 
 using TakeMember = std::function<void(const std::string& name, json& value)>;
 
-// Builds the tree, rejecting a key that its object already has; or with `take` one member of it after the
-// other. keep_digits: of integers beyond 64 bits.
+// Builds the tree and rejects duplicate keys of an object. With `take`, passes each member of the root to
+// `take` instead of keeping it. keep_digits: keep all digits of integers beyond 64 bits.
 template <class Json>
 class TreeBuilder : public nlohmann::json_sax<Json> {
   using Sax = nlohmann::json_sax<Json>;
@@ -166,7 +169,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
     auto& members = open.container->template get_ref<typename Json::object_t&>();
     if constexpr (std::is_same_v<Json, json>) {
       member_ = &members.try_emplace(std::move(name)).first->second;
-    } else {  // the map's own function would search all of its members again
+    } else {  // ordered_map's own functions would search all members again
       member_ = &static_cast<Members&>(members).emplace_back(std::move(name), nullptr).second;
     }
     return true;
@@ -179,13 +182,13 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   }
 
  private:
-  using Members = std::vector<std::pair<const std::string, Json>>;  // of nlohmann::ordered_map
+  using Members = std::vector<std::pair<const std::string, Json>>;  // base class of nlohmann::ordered_map
   struct Open {
     Json* container;
-    std::unordered_set<std::string> keys = {};  // of an object whose members are searched one by one
+    std::unordered_set<std::string> keys = {};  // keys of an object in an ordered_map, whose lookup is linear
   };
 
-  // Whether the object has this key; remembers it.
+  // Returns true if the object already has this key. Otherwise remembers the key.
   static bool is_known(Open& open, const std::string& name) {
     if constexpr (std::is_same_v<Json, json>) return open.container->contains(name);
     return !open.keys.insert(name).second;
@@ -225,11 +228,11 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   const std::string& what_;
   bool keep_digits_;
   TakeMember take_;
-  size_t max_values_, values_ = 0;  // of the member that is read
-  std::string name_;                // its name
+  size_t max_values_, values_ = 0;  // counts the values of the current member
+  std::string name_;                // name of the current member
   Json root_;
-  std::vector<Open> open_;  // the path from the root; no container on it moves while it is on it
-  Json* member_ = nullptr;  // where the value of the last key goes
+  std::vector<Open> open_;  // the path from the root; containers on the path do not move
+  Json* member_ = nullptr;  // receives the value of the last key
 };
 
 template <class Json>

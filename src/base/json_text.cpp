@@ -9,7 +9,7 @@
 namespace gpt {
 namespace {
 
-constexpr uint8_t kBigInteger = 1;  // the subtype of binary values that hold an integer's digits
+constexpr uint8_t kBigInteger = 1;  // subtype of binary values that hold the digits of an integer
 
 template <class Json>
 void append(std::string& out, const Json& value) {

@@ -5,31 +5,31 @@
 
 namespace gpt {
 
-// repr(float) of Python: the shortest digits that read back as the same double, with an exponent below 1e-4
-// and from 1e16 on; "nan", "inf" and "-inf".
+// Formats a double like Python's repr(float): the shortest digits that parse back to the same double, with an
+// exponent below 1e-4 and from 1e16 on. Special values are "nan", "inf" and "-inf".
 std::string python_float(double value);
 
-// The functions below take nlohmann::json and nlohmann::ordered_json.
+// All functions below accept nlohmann::json and nlohmann::ordered_json.
 
-// Integers beyond 64 bits, as parse_json_document keeps them: a binary value of a subtype of its own that
-// holds their digits. Two of them are equal if their digits are.
+// Create and recognize an integer beyond 64 bits, as returned by parse_json_document. The digits are stored
+// in a binary value with its own subtype. Two such integers are equal if their digits are equal.
 template <class Json>
 Json big_integer(const std::string& digits);
 template <class Json>
 bool is_big_integer(const Json& value);
 
-// Whether the value is an integer of any size (1.0 is none), or any number.
+// is_integer returns true for integers of any size, but not for 1.0. is_number returns true for all numbers.
 template <class Json>
 bool is_integer(const Json& value);
 template <class Json>
 bool is_number(const Json& value);
 
-// A number as json.dumps of Python writes it: 12345678901234567890123, 1e-07, 1e+22, 1.0.
+// Formats a number like Python's json.dumps: 12345678901234567890123, 1e-07, 1e+22, 1.0.
 template <class Json>
 std::string number_text(const Json& number);
 
-// The value as JSON without spaces, its numbers as number_text writes them. NaN and infinite numbers become
-// null, bytes of strings that are not UTF-8 U+FFFD.
+// Returns a value as JSON without spaces, with numbers formatted by number_text. NaN and infinite numbers
+// become null. Bytes of strings that are not valid UTF-8 become U+FFFD.
 template <class Json>
 std::string json_text(const Json& value);
 

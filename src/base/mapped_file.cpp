@@ -19,7 +19,7 @@
 namespace gpt {
 namespace {
 
-// Memory that begins at a large page. What was taken out of it is no longer its own.
+// Anonymous memory aligned to huge pages. move_to gives up ownership of the memory.
 class LargePages {
  public:
   explicit LargePages(size_t size) : size_(size) {
@@ -38,8 +38,9 @@ class LargePages {
   LargePages(const LargePages&) = delete;
   LargePages& operator=(const LargePages&) = delete;
 
-  std::byte* data() const { return data_; }  // null: there is no memory
-  // Takes the place of what is mapped at `to`, in one step for whoever reads there, and can be read only.
+  std::byte* data() const { return data_; }  // null if the allocation failed or the memory was moved
+  // Atomically replaces the mapping at `to` with this memory, which becomes read-only. Threads that read at
+  // `to` meanwhile see the same bytes.
   bool move_to(std::byte* to) {
     if (mprotect(data_, size_, PROT_READ) != 0) return false;
     if (mremap(data_, size_, size_, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) return false;
@@ -56,8 +57,8 @@ struct AddressRange {
   uintptr_t begin = 0, end = 0;
 };
 
-// Of a line of /proc/self/smaps that begins a mapping, "7f0000000000-7f0000200000 r--p ..."; nothing of
-// others.
+// Parses a line of /proc/self/smaps that starts a mapping, "7f0000000000-7f0000200000 r--p ...". Returns an
+// empty range for other lines.
 AddressRange range_of(const std::string& line) {
   uintptr_t begin = 0, end = 0;
   const char* const last = line.data() + line.size();
@@ -67,7 +68,7 @@ AddressRange range_of(const std::string& line) {
   return {begin, end};
 }
 
-// Of a line such as "FilePmdMapped:     2048 kB".
+// Returns the bytes in huge pages from a line such as "FilePmdMapped:     2048 kB", or 0 for other lines.
 int64_t bytes_of_large_pages(const std::string& line) {
   for (const char* key : {"AnonHugePages:", "ShmemPmdMapped:", "FilePmdMapped:"}) {
     if (line.starts_with(key)) return std::strtoll(line.c_str() + std::strlen(key), nullptr, 10) * 1024;
@@ -89,7 +90,7 @@ std::string first_line(const char* path) {
 
 }  // namespace
 
-// Once a part was moved, its pages are no longer the file's.
+// Once a part has been moved, its pages no longer belong to the file.
 struct MappedFile::Moved {
   std::mutex mutex;
   bool any = false;
@@ -127,7 +128,7 @@ void MappedFile::release(std::span<const std::byte> part) const {
   const size_t begin = static_cast<size_t>(part.data() - data_) / page * page;
   const size_t end = static_cast<size_t>(part.data() - data_) + part.size();
   const std::lock_guard lock(moved_->mutex);
-  if (moved_->any) return;  // it would be zeros after that
+  if (moved_->any) return;  // MADV_DONTNEED would zero pages that were moved to anonymous memory
   madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
 }
 
@@ -162,11 +163,11 @@ int64_t bytes_in_large_pages(std::span<const std::span<const std::byte>> memory)
   return bytes;
 }
 
-// Where the system promises no more memory than it has, mremap may fail when it has unmapped its target.
+// With vm.overcommit_memory 2, mremap may fail after it has already unmapped its target.
 std::string no_large_pages_because() {
   const std::string folder = "/sys/kernel/mm/transparent_hugepage/";
   std::string file = folder + fmt::format("hugepages-{}kB/enabled", kLargePage >> 10);
-  std::string setting = first_line(file.c_str());  // since Linux 6.8, as often as not "inherit"
+  std::string setting = first_line(file.c_str());  // since Linux 6.8; often "inherit"
   if (setting.empty() || setting.find("[inherit]") != std::string::npos) {
     file = folder + "enabled";
     setting = first_line(file.c_str());

@@ -12,10 +12,11 @@ namespace gpt {
 
 class ThreadPool;
 
-inline constexpr size_t kLargePage = size_t{2} << 20;  // of x86-64
+inline constexpr size_t kLargePage = size_t{2} << 20;  // size of a huge page on x86-64
 
-// A file mapped read-only into memory. Move-only. Pages are read when touched. Throws Error when the
-// file cannot be opened, is not a regular file, or cannot be mapped. An empty file gives an empty span.
+// A read-only memory mapping of a file. Move-only. The system reads pages when they are first accessed. The
+// constructor throws Error if the file cannot be opened or mapped, or is not a regular file. An empty file
+// gives an empty span.
 class MappedFile {
  public:
   MappedFile();
@@ -25,17 +26,17 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  // Asks for large pages where the file system has them: for a file of which all is read many times. A hint.
+  // Hints that huge pages should be used if the file system supports them. Useful for a file that is read
+  // completely many times.
   void prefer_large_pages() const;
-  // Memory of a part that is not read for now goes back to the system; what is read later comes from the
-  // file.
+  // Frees the memory of a part that is not needed for now. Later accesses read it from the file again.
   void release(std::span<const std::byte> part) const;
-  // Moves all of a part but the ends that fill no large page to memory of this process, which has large pages
-  // where the system gives them out. It stays at the same addresses, and other threads may read it meanwhile.
-  // False where the system refuses; then all is as before.
+  // Moves a part to anonymous memory of this process, which uses huge pages if the system provides them. Ends
+  // of the part that do not fill a huge page stay mapped. The addresses do not change, and other threads may
+  // read the part concurrently. Returns false and changes nothing if the system refuses.
   bool move_to_large_pages(ThreadPool& pool, std::span<const std::byte> part) const;
   const std::string& path() const { return path_; }
-  const FileStamp& stamp() const { return stamp_; }  // when it was opened
+  const FileStamp& stamp() const { return stamp_; }  // file stamp at the time of opening
 
  private:
   struct Moved;
@@ -47,10 +48,12 @@ class MappedFile {
   std::unique_ptr<Moved> moved_;
 };
 
-// Of the mappings that have a byte of these; 0 where the system does not say (/proc).
+// Returns the number of bytes in huge pages of all mappings that overlap `memory`, or 0 if /proc does not
+// report it.
 int64_t bytes_in_large_pages(std::span<const std::span<const std::byte>> memory);
 
-// Why the system gives no large pages to memory that asks for them; empty: it gives them.
+// Returns the reason why the system does not provide huge pages to memory that requests them, or "" if it
+// does.
 std::string no_large_pages_because();
 
 }  // namespace gpt

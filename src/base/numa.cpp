@@ -9,9 +9,9 @@
 namespace gpt {
 namespace {
 
-constexpr int kMostNodes = 1024;  // of Linux
+constexpr int kMostNodes = 1024;  // the limit of the Linux kernel
 
-// Whether one of a list like "0-3,8,10-11" is in the set.
+// Returns true if the set contains a CPU of a list such as "0-3,8,10-11".
 bool has_any(const cpu_set_t& set, std::istream& list) {
   for (int first = 0; list >> first;) {
     int last = first;
@@ -31,7 +31,7 @@ int numa_nodes(const std::string& nodes) {
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   int count = 0;
-  for (int node = 0; node < kMostNodes; ++node) {  // their numbers may have gaps
+  for (int node = 0; node < kMostNodes; ++node) {  // node numbers may have gaps
     std::ifstream list(fmt::format("{}/node{}/cpulist", nodes, node));
     if (list && has_any(set, list)) ++count;
   }

@@ -7,7 +7,8 @@
 
 namespace gpt {
 
-// The number that the whole text is, as std::from_chars reads it; nothing where it is anything else.
+// Parses the whole text as a number with std::from_chars. Returns nothing if the text is not exactly one
+// number.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number value{};
@@ -16,7 +17,7 @@ std::optional<Number> parse_number(std::string_view text) {
   return error == std::errc() && stop == end ? std::optional(value) : std::nullopt;
 }
 
-// The parts between separators, empty ones too: at least one.
+// Splits the text at every separator. Returns at least one part; parts may be empty.
 inline std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (size_t end = text.find(separator); end != std::string_view::npos; end = text.find(separator)) {
@@ -27,7 +28,7 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
   return parts;
 }
 
-// Lines without their ends; what follows the last line end is one too, unless it is empty.
+// Splits the text into lines without their newlines. A trailing newline does not start another line.
 inline std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines = split(text, '\n');
   if (lines.back().empty()) lines.pop_back();

@@ -5,8 +5,8 @@
 
 namespace gpt {
 
-// Text from a file, made safe for an error message: in double quotes, bytes outside printable ASCII as
-// \xNN, at most about 80 characters.
+// Makes text from a file safe for an error message: returns it in double quotes, with bytes outside printable
+// ASCII as \xNN, and limited to about 80 characters.
 std::string printable(std::string_view untrusted);
 
 }  // namespace gpt

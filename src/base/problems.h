@@ -8,7 +8,8 @@
 
 namespace gpt {
 
-// Several wrong parameters, found together: invalid_argument. what() is their messages, one per line.
+// Several invalid parameters, reported as one invalid_argument error. what() contains their messages, one per
+// line.
 class Errors : public Error {
  public:
   explicit Errors(std::vector<std::exception_ptr> errors);
@@ -18,10 +19,10 @@ class Errors : public Error {
   std::vector<std::exception_ptr> errors_;
 };
 
-// Collects the errors of independent checks, so that a user reads all of them after one attempt.
+// Collects the errors of independent checks, so that the user sees all of them at once.
 class Problems {
  public:
-  // Runs a check and keeps the Error that it throws, or each of its Errors. Returns false if it threw one.
+  // Runs a check. If the check throws an Error or Errors, stores it and returns false.
   template <class Check>
   bool collect(Check&& check) {
     try {
@@ -32,7 +33,8 @@ class Problems {
       return false;
     }
   }
-  // Keeps each error of code invalid_argument that a check throws, and ignores errors of other codes.
+  // Runs a check and stores the errors with code invalid_argument that it throws. Ignores errors with other
+  // codes.
   template <class Check>
   void collect_usage(Check&& check) {
     Problems all;
@@ -40,7 +42,7 @@ class Problems {
     add_usage(all);
   }
   bool empty() const { return errors_.empty(); }
-  // Throws the error that was collected, or Errors if there are several; returns if there is none.
+  // Throws the collected error, or Errors if there are several. Returns if there are none.
   void report() const;
 
  private:

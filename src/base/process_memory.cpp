@@ -9,7 +9,7 @@
 namespace gpt {
 namespace {
 
-// Of a line such as "VmHWM:     1234 kB".
+// Returns the bytes from a line such as "VmHWM:     1234 kB", or 0 if the file has no such line.
 int64_t bytes_of(const std::string& path, const std::string& key) {
   std::ifstream file(path);
   std::string word;
@@ -25,14 +25,15 @@ int64_t number_in(const std::string& path, int64_t otherwise) {
   return std::ifstream(path) >> number ? number : otherwise;
 }
 
-// A hierarchy of control groups that limits memory: where this process is in it, and what its files are
-// called. Above memory.high the system slows a process down.
+// A control group hierarchy that limits memory: its root folder, the group of this process, and the names of
+// its usage and limit files. Above memory.high, the system throttles the process.
 struct MemoryGroups {
   std::string root, group, usage;
   std::vector<std::string> limits;
 };
 
-// Of lines such as "0::/system.slice/gpt.service" (version 2) and "4:cpu,memory:/system.slice" (version 1).
+// Parses lines such as "0::/system.slice/gpt.service" (version 2) and "4:cpu,memory:/system.slice" (version
+// 1).
 std::vector<MemoryGroups> memory_groups(const std::string& proc, const std::string& groups) {
   std::vector<MemoryGroups> list;
   std::ifstream file(proc + "/self/cgroup");
@@ -50,11 +51,12 @@ std::vector<MemoryGroups> memory_groups(const std::string& proc, const std::stri
   return list;
 }
 
-// What a group leaves of its limit. Files that are cached count as free.
+// Returns how much memory a group may still use. Cached file pages count as free.
 int64_t room_in_group(const std::string& folder, const MemoryGroups& names) {
   int64_t limit = INT64_MAX;
   for (const std::string& file : names.limits) {
-    const int64_t found = number_in(std::filesystem::path(folder) / file, -1);  // or there is none, or "max"
+    // -1 if the file is missing or contains "max"
+    const int64_t found = number_in(std::filesystem::path(folder) / file, -1);
     if (found >= 0) limit = std::min(limit, found);
   }
   if (limit == INT64_MAX) return limit;
@@ -66,7 +68,8 @@ int64_t room_in_group(const std::string& folder, const MemoryGroups& names) {
   return std::max<int64_t>(0, limit - used);
 }
 
-// The least of a group and those that it is in. Inside of a container the root is the container's group.
+// Returns the minimum over a group and all of its ancestors. Inside a container, the root folder is the
+// container's own group.
 int64_t room_in_groups(const MemoryGroups& names) {
   std::string group = names.group;
   int64_t room = room_in_group(names.root, names);

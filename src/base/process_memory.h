@@ -5,16 +5,17 @@
 
 namespace gpt {
 
-// Memory of this process in bytes as the kernel counts it, pages of files that it has touched included;
-// 0 where the system does not say (/proc).
+// Return the current and the peak resident memory of this process in bytes, including the file pages that it
+// has touched. Return 0 if /proc does not report it.
 int64_t resident_bytes();
 int64_t peak_resident_bytes();
 
-// What the system could still give out without swapping, and no more than the process's control groups
-// (cgroup v2) leave of their limits; 0 where it does not say. proc, groups: other folders for tests.
+// Returns the memory in bytes that the process can still allocate without swapping: the system's available
+// memory, limited by what the process's control groups leave. Returns 0 if the system does not report it.
+// proc, groups: other folders for tests.
 int64_t available_memory(const std::string& proc = "/proc", const std::string& groups = "/sys/fs/cgroup");
 
-// Lets the peak start again from what is resident now. Without effect where the system does not offer it.
+// Resets the peak to the memory that is resident now. Has no effect on systems without support for it.
 void reset_peak_resident();
 
 }  // namespace gpt

@@ -7,11 +7,11 @@
 
 namespace gpt {
 
-// What `of`, a function or the address of a member, makes of every element of a range.
+// The type of the result of applying `of`, a function or pointer to member, to an element of a range.
 template <class Range, class Of>
 using Image = std::decay_t<std::invoke_result_t<Of&, decltype(*std::begin(std::declval<const Range&>()))>>;
 
-// The images of all elements, in their order.
+// Applies `of` to all elements and returns the results in order.
 template <class Range, class Of>
 std::vector<Image<Range, Of>> transformed(const Range& range, Of of) {
   std::vector<Image<Range, Of>> out;
@@ -21,7 +21,7 @@ std::vector<Image<Range, Of>> transformed(const Range& range, Of of) {
   return out;
 }
 
-// The same for the numbers 0 to n - 1.
+// Applies `of` to the numbers 0 to n - 1 and returns the results in order.
 template <class Of>
 std::vector<std::decay_t<std::invoke_result_t<Of&, int64_t>>> transformed_indices(int64_t n, Of of) {
   std::vector<std::decay_t<std::invoke_result_t<Of&, int64_t>>> out;
@@ -30,7 +30,7 @@ std::vector<std::decay_t<std::invoke_result_t<Of&, int64_t>>> transformed_indice
   return out;
 }
 
-// Their sum, from the first on; texts one behind the other.
+// Returns the sum of `of` over all elements, added from first to last. Strings are concatenated.
 template <class Range, class Of = std::identity>
 Image<Range, Of> sum_of(const Range& range, Of of = {}) {
   Image<Range, Of> sum{};
@@ -39,7 +39,7 @@ Image<Range, Of> sum_of(const Range& range, Of of = {}) {
   return sum;
 }
 
-// The first element whose image is `value`; null where there is none.
+// Returns a pointer to the first element for which `of` equals `value`, or null if there is none.
 template <class Range, class Of, class Value>
 auto find_by(Range& range, Of of, const Value& value) -> decltype(&*std::begin(range)) {
   for (auto& x : range) {

@@ -5,7 +5,7 @@
 namespace gpt {
 namespace {
 
-// SplitMix64's finaliser: spreads every input bit over the word.
+// The SplitMix64 finalizer, which spreads every input bit over the whole word.
 uint64_t mix(uint64_t x) {
   x += 0x9E3779B97F4A7C15ull;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -36,8 +36,8 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> c, std::array<uint32_
 RandomStream::RandomStream(uint64_t seed, RandomSite site, uint64_t step, uint64_t index) {
   const uint64_t key = mix(seed) ^ mix(mix(static_cast<uint64_t>(site)));
   key_ = {low(key), high(key)};
-  // The lower word counts blocks; the other three hold (step, index), mixed so that large values of
-  // either keep all their bits in play.
+  // The lowest counter word counts blocks. The other three words hold (step, index), mixed so that no bits of
+  // large values are lost.
   const uint64_t where = mix(step) + index * 0x9E3779B97F4A7C15ull;
   counter_ = {0, low(index), low(where), high(where)};
 }

@@ -5,8 +5,8 @@
 
 namespace gpt {
 
-// What random numbers are used for. Each site draws from its own stream, so that adding one use never
-// shifts another. The numbers are part of the checkpoint contract: never renumber.
+// Purposes of random numbers. Each site has its own stream, so that a new use does not change the random
+// numbers of another site. The values are part of the checkpoint format: never renumber.
 enum class RandomSite : uint32_t {
   init = 1,
   data = 2,
@@ -26,8 +26,8 @@ enum class RandomSite : uint32_t {
 // Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-// An endless stream keyed by (seed, site, step, index). Streams with different keys are independent; a
-// stream has no state besides its position, so any number can be recomputed anywhere.
+// An infinite random stream keyed by (seed, site, step, index). Streams with different keys are independent.
+// The only state of a stream is its position, so any random number can be recomputed anywhere.
 class RandomStream {
  public:
   RandomStream(uint64_t seed, RandomSite site, uint64_t step = 0, uint64_t index = 0);

@@ -7,8 +7,7 @@
 
 namespace gpt {
 
-// A file that is there, of which several processes write their parts. Every error throws Error naming the
-// path.
+// An existing file to which several processes write different parts. All errors throw Error naming the path.
 class SharedFile {
  public:
   explicit SharedFile(const std::string& path);
@@ -16,7 +15,8 @@ class SharedFile {
   SharedFile(const SharedFile&) = delete;
   SharedFile& operator=(const SharedFile&) = delete;
 
-  void extend(uint64_t size);  // makes it that long, with room on the disk where the file system can say so
+  // Makes the file at least `size` bytes long and reserves disk space if the file system supports it.
+  void extend(uint64_t size);
   void write(uint64_t offset, std::span<const std::byte> bytes);
   void sync();
 

@@ -9,9 +9,9 @@
 namespace gpt {
 namespace {
 
-// Steps from one word to the other: letters put in, left out, replaced, and neighbours swapped.
+// Returns the edit distance: the number of insertions, deletions, replacements and swaps of adjacent letters.
 size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1), above, second;  // and the two rows before it
+  std::vector<size_t> row(b.size() + 1), above, second;  // the current row and the two rows before it
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {
     second = std::exchange(above, row);
@@ -25,7 +25,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// What is compared: the case of letters and the dashes of a flag are no difference.
+// Normalizes a word for comparison: removes the leading dashes of a flag and converts letters to lower case.
 std::string plain(std::string_view word) {
   word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
   std::string out(word);
@@ -34,7 +34,7 @@ std::string plain(std::string_view word) {
   return out;
 }
 
-// Most steps to what is still close: of a short word little is left when two letters differ.
+// Returns the maximum edit distance of a suggestion. Two different letters are too many for a short word.
 size_t most_steps(std::string_view word) {
   return word.size() < 5 ? 1 : std::max<size_t>(2, word.size() / 3);
 }

@@ -6,8 +6,8 @@
 
 namespace gpt {
 
-// `"; did you mean X?"` for the candidate closest to `word` by edit distance, or "" when none is close.
-// Upper and lower case and the dashes of flags are no difference.
+// Returns `"; did you mean X?"` with the candidate closest to `word` by edit distance, or "" if none is
+// close. Ignores upper and lower case and the leading dashes of flags.
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace gpt

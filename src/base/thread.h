@@ -6,10 +6,10 @@
 
 namespace gpt {
 
-// Starts a thread. Throws Error naming `what` when the system refuses. The function must not throw.
+// Starts a thread. Throws Error naming `what` if the system refuses. The function must not throw.
 std::thread start_thread(const std::string& what, std::function<void()> function);
 
-// The same for a thread that handles no signals: they go to the other threads of the program.
+// Starts a thread that blocks all signals, so that other threads of the program handle them.
 std::thread start_thread_without_signals(const std::string& what, std::function<void()> function);
 
 }  // namespace gpt

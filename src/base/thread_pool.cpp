@@ -15,8 +15,8 @@
 namespace gpt {
 namespace {
 
-// Workers spin this long before they sleep: a training step has thousands of short parallel regions,
-// and waking a sleeping thread costs tens of microseconds.
+// Number of iterations that workers spin before they sleep. A training step has thousands of short parallel
+// regions, and waking a sleeping thread takes tens of microseconds.
 constexpr int kSpins = 20000;
 constexpr int kMostThreads = 1024;
 
@@ -30,9 +30,9 @@ inline void relax() {
 
 }  // namespace
 
-// Each pool has a slot, which holds one call at a time: tasks up to `end` of `call`. A thread owns a task
-// once it has taken it off `tickets`; the caller waits for the tasks that were taken, not for workers that
-// came too late to get one: they may be asleep, or another program may have their CPU.
+// Each pool is assigned a slot. A slot holds one call at a time: the tasks of `call` up to `end`. A thread
+// owns a task once it has taken a ticket for it. The caller waits for the tasks that were taken, but not for
+// workers without a task: those may be asleep, or another program may be using their CPU.
 class ThreadPool::Workers {
  public:
   explicit Workers(int n);
@@ -52,16 +52,18 @@ class ThreadPool::Workers {
   static constexpr int kSlots = 32;
 
   struct alignas(64) Slot {
-    // The upper half is the number of the call, the lower half how many of its tasks nobody has taken.
+    // The upper half is the number of the call. The lower half is the number of its tasks that no thread has
+    // taken yet.
     std::atomic<uint64_t> tickets{0};
-    // The threads of the call, and the worker that is thread 1. Written while there are no tickets: values
-    // read after `tickets` belong to its call, unless the next exchange of `tickets` fails.
+    // The number of threads of the call, and the worker that acts as thread 1. Both are written while there
+    // are no tickets. Values that are read after `tickets` belong to the same call, unless the next
+    // compare-exchange of `tickets` fails.
     std::atomic<int> threads{1}, first_worker{0};
-    // Written while there are no tickets, read by owners of a task alone.
+    // Written while there are no tickets. Only threads that own a task read them.
     void* fn = nullptr;
     Call call = nullptr;
     int64_t end = 0;
-    alignas(64) std::atomic<int64_t> done{0};  // tasks of the call that are finished
+    alignas(64) std::atomic<int64_t> done{0};  // number of finished tasks of the call
     std::mutex mutex;                          // held during a call, because pools may share a slot
 
     static uint32_t left(uint64_t ticket) { return static_cast<uint32_t>(ticket); }
@@ -78,17 +80,17 @@ class ThreadPool::Workers {
   const int size_;
   const bool spin_;
   Slot slots_[kSlots];
-  std::atomic<int> used_slots_{0};  // all slots from here on are free
+  std::atomic<int> used_slots_{0};  // slots from this index on are free
   std::atomic<int> sleepers_{0};
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
   std::condition_variable wake_;
   int pools_[kSlots] = {};  // number of pools by slot, guarded by mutex_
-  int next_worker_ = 0;     // the first one of the next pool, guarded by mutex_
+  int next_worker_ = 0;     // first worker of the next pool, guarded by mutex_
   std::vector<std::thread> threads_;
 };
 
-// Spinning on a CPU that other threads need would delay them.
+// If there are more threads than CPUs, workers do not spin, because spinning would delay the other threads.
 ThreadPool::Workers::Workers(int n) : size_(n), spin_(n < available_cpus()) {
   threads_.reserve(static_cast<size_t>(n));
   for (int i = 1; i <= n; ++i) {
@@ -108,7 +110,8 @@ void ThreadPool::Workers::stop() {
     thread.join();
 }
 
-// Pools that use some of the workers get different ones where possible.
+// Assigns a slot and a first worker to a pool. Pools that use only some of the workers get different ones if
+// possible.
 ThreadPool::Workers::Place ThreadPool::Workers::add_pool(int threads) {
   const std::lock_guard lock(mutex_);
   const auto slot = static_cast<int>(std::ranges::min_element(pools_) - pools_);
@@ -126,7 +129,8 @@ void ThreadPool::Workers::remove_pool(int slot) {
     --used_slots_;
 }
 
-// 0 for the caller, which is worker 0; for others what is below the threads of the call if they may join.
+// Returns the thread index of a worker in the slot's call: 0 for the caller, which is worker 0. A worker may
+// join the call if its index is less than the number of threads of the call.
 int ThreadPool::Workers::thread_of(int worker, const Slot& slot) const {
   if (worker == 0) return 0;
   const int after_first = worker - 1 - slot.first_worker.load(std::memory_order_relaxed);
@@ -143,7 +147,7 @@ void ThreadPool::Workers::work(Slot& slot, int worker) {
                                             std::memory_order_acquire))
       continue;
     slot.call(slot.fn, slot.end - Slot::left(ticket), thread);
-    // The call cannot end before the tasks of this thread are counted.
+    // The call cannot end before the tasks of this thread are counted in `done`.
     ++finished;
     --ticket;
   }
@@ -170,7 +174,7 @@ void ThreadPool::Workers::wait_for_news(int worker) {
   sleepers_.fetch_sub(1);
 }
 
-// Workers begin with different slots, so that they spread over the calls.
+// Each worker starts with a different slot, so that the workers spread over the calls.
 void ThreadPool::Workers::loop(int worker) {
   while (!stop_.load()) {
     const int n = used_slots_.load();

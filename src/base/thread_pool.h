@@ -7,8 +7,8 @@
 
 namespace gpt {
 
-// Task numbers [0, n) cut into one part per thread: a thread takes those of its own part in order, then what
-// is left of the others'. `take` is called n times in all, by any thread.
+// Splits task numbers [0, n) into one part per thread. A thread takes the tasks of its own part in order,
+// then the remaining tasks of other parts. `take` must be called exactly n times in total, by any threads.
 class TaskStreams {
  public:
   TaskStreams(int64_t n, int threads) : n_(n), parts_(threads < kMost ? threads : kMost) {
@@ -23,7 +23,7 @@ class TaskStreams {
       const int64_t task = next.fetch_add(1, std::memory_order_relaxed);
       if (task < begin(part + 1)) return task;
     }
-    __builtin_unreachable();  // n calls find n tasks
+    __builtin_unreachable();  // each of the n calls finds one of the n tasks
   }
 
  private:
@@ -38,17 +38,17 @@ class TaskStreams {
   Next next_[kMost];
 };
 
-// Threads that run numbered tasks.
+// A pool of threads that run numbered tasks.
 //
-// Sharing. ThreadPool(n) starts n - 1 workers. ThreadPool(shared, k) starts no thread: its calls use up to
-// k - 1 of the workers of `shared`, which live as long as any pool that uses them. Pools that share workers
-// may run at the same time. A caller always works on its own tasks, and workers join the calls that have
-// tasks left, so no call waits for another. n workers and m concurrent callers are at most n - 1 + m running
+// Sharing. ThreadPool(n) starts n - 1 workers. ThreadPool(shared, k) starts no thread: its calls use up to k
+// - 1 of the workers of `shared`, which live as long as any pool that uses them. Pools that share workers may
+// run at the same time. A caller always works on its own tasks, and workers join the calls that have tasks
+// left, so no call waits for another. With m concurrent callers, ThreadPool(n) uses at most n - 1 + m
 // threads. (The first 32 pools run concurrently; further ones take turns with them.)
 //
 // Order. Tasks of a call start in the order of their numbers: when a task starts, every task with a lower
-// number has started, on a thread that runs it to its end. So a task may wait for tasks with lower numbers,
-// as in the weight gradient. parallel_streams gives no such guarantee.
+// number has already been started by a thread that runs it to completion. So a task may wait for tasks with
+// lower numbers, as in the weight gradient. parallel_streams gives no such guarantee.
 //
 // Results. The thread of a task is not determined, so the result of a task must depend on its number alone;
 // then no result depends on the number of threads or on concurrent calls.
@@ -73,8 +73,8 @@ class ThreadPool {
         [](void* f, int64_t task, int thread) { (*static_cast<Function*>(f))(task, thread); });
   }
 
-  // The same for tasks that read memory in the order of their numbers: tasks of a thread follow each other
-  // where that is possible, so that the hardware sees a few long streams.
+  // Runs tasks like parallel_for. For tasks that read memory in the order of their numbers: each thread runs
+  // consecutive tasks where possible, so that the hardware prefetcher sees a few long streams.
   template <class F>
   void parallel_streams(int64_t n_tasks, F&& fn) {
     TaskStreams streams(n_tasks, size_);
@@ -89,11 +89,11 @@ class ThreadPool {
   class Workers;
   std::shared_ptr<Workers> workers_;
   int size_;
-  int slot_ = 0;          // of the workers, for the calls of this pool
-  int first_worker_ = 0;  // the worker that is thread 1
+  int slot_ = 0;          // index of the slot in `workers_` for the calls of this pool
+  int first_worker_ = 0;  // index of the worker that acts as thread 1
 };
 
-// The number of CPUs this process may use (its affinity mask), at least 1.
+// Returns the number of CPUs that this process may use (its affinity mask), at least 1.
 int available_cpus();
 
 }  // namespace gpt

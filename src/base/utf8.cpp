@@ -7,10 +7,11 @@
 namespace gpt {
 namespace {
 
-// The range of the second byte carries every rule of table 3-7 of the Unicode standard that the lead
-// byte alone does not: no overlong forms (E0, F0), no surrogates (ED), nothing above U+10FFFF (F4).
+// The properties of a lead byte. The range of the second byte implements those rules of table 3-7 of the
+// Unicode standard that the lead byte alone does not: no overlong forms (E0, F0), no surrogates (ED), nothing
+// above U+10FFFF (F4).
 struct Lead {
-  int length;  // 0: cannot start a character
+  int length;  // length of the character in bytes; 0: the byte cannot start a character
   unsigned char second_min, second_max;
 };
 
@@ -26,8 +27,8 @@ Lead classify(unsigned char byte) {
   return {0, 0, 0};
 }
 
-// Appends valid text up to `end` or, unless `final`, up to an incomplete last character; returns where
-// it stopped.
+// Appends the text to `out`, with U+FFFD for invalid parts. Unless `final`, stops at an incomplete last
+// character. Returns the position where it stopped.
 size_t append_replaced(std::string& out, std::string_view text, bool final) {
   size_t at = 0;
   while (at < text.size()) {
@@ -51,7 +52,7 @@ Utf8Char decode_utf8(std::string_view text, size_t at) {
   const Lead lead = classify(first);
   if (lead.length == 0) return {kReplacementChar, 1, Utf8Status::invalid};
   if (lead.length == 1) return {first, 1, Utf8Status::valid};
-  // A lead byte of a character of n bytes carries 7 - n bits of the code point.
+  // The lead byte of an n-byte character carries 7 - n bits of the code point.
   char32_t code = first & (0x7Fu >> lead.length);
   for (int i = 1; i < lead.length; ++i) {
     const size_t next = at + static_cast<size_t>(i);

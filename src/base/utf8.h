@@ -11,9 +11,9 @@ inline constexpr char32_t kReplacementChar = 0xFFFD;
 
 enum class Utf8Status { valid, invalid, incomplete };
 
-// One step of decoding. When not valid, `length` is that of the "maximal subpart" (Unicode 16.0, §3.9):
-// the longest prefix of a well-formed character, at least one byte. `incomplete` means that the text
-// ended inside a character that more bytes could complete.
+// The result of decoding one character. If it is not valid, `length` is the length of the "maximal subpart"
+// (Unicode 16.0, §3.9): the longest prefix of a well-formed character, at least one byte. `incomplete` means
+// that the text ended inside a character that more bytes could complete.
 struct Utf8Char {
   char32_t code = kReplacementChar;
   int length = 1;
@@ -27,27 +27,28 @@ Utf8Char decode_utf8(std::string_view text, size_t at);
 // Appends a Unicode scalar value (not a surrogate, at most U+10FFFF).
 void append_utf8(std::string& out, char32_t code);
 
-// The offset of the first byte that is not part of a valid character.
+// Returns the offset of the first byte that is not part of a valid character, or nothing if the text is
+// valid.
 std::optional<int64_t> first_invalid_utf8(std::string_view text);
 
-// The text with every maximal invalid subpart replaced by U+FFFD, as Python's errors="replace".
+// Returns the text with every maximal invalid subpart replaced by U+FFFD, like Python's errors="replace".
 std::string replace_invalid_utf8(std::string_view text);
 
-// How many characters the text has, every maximal invalid subpart counted as one.
+// Returns the number of characters in the text. Every maximal invalid subpart counts as one character.
 int64_t count_chars(std::string_view text);
 
-// The first `max_chars` characters on one line for messages and previews: control characters and
-// backslashes escaped, invalid bytes as U+FFFD.
+// Returns the first `max_chars` characters on one line, for messages and previews. Control characters and
+// backslashes are escaped, and invalid bytes become U+FFFD.
 std::string printable_text(std::string_view text, int64_t max_chars);
 
-// Turns pieces of bytes that arrive one after the other into text that is valid at every moment: a
-// character is handed out when its last byte has arrived, invalid bytes as U+FFFD. Concatenating all
-// results equals replace_invalid_utf8 of all bytes. Holds back at most 3 bytes.
+// Converts a stream of byte chunks to text that is valid UTF-8 at any time. A character is returned when its
+// last byte has arrived; invalid bytes become U+FFFD. The concatenated results equal replace_invalid_utf8 of
+// all bytes. Holds back at most 3 bytes.
 class Utf8Stream {
  public:
   std::string push(std::string_view bytes);
-  std::string flush();  // what is still held back, as U+FFFD; the stream may be used again
-  bool inside_char() const { return !pending_.empty(); }  // something is held back
+  std::string flush();  // returns held-back bytes as U+FFFD and resets the stream
+  bool inside_char() const { return !pending_.empty(); }  // true if bytes are held back
 
  private:
   std::string pending_;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kTries = 8;
 
-// What a loop returns must go somewhere, or it would not be computed.
+// Stores the result of a loop, so that the compiler cannot remove the loop.
 struct alignas(64) Sink {
   volatile float value = 0;
 };
@@ -24,8 +24,8 @@ double operations_per_second(ThreadPool& pool, const RateLoop& loop) {
           pool.size(), [&](int64_t task, int) { sinks[static_cast<size_t>(task)].value = loop.run(rounds); });
     });
   };
-  // Long enough that waking the threads does not show, by the best of a few: an interrupt must not pass for
-  // a long loop.
+  // A measurement takes at least this long, so that the time to wake the threads is negligible. The shortest
+  // of several runs is compared with the limit, because an interrupt can make a short run look long.
   constexpr double kEnough = 5e-3;
   const auto best_of = [&](int tries, int64_t rounds) {
     double best = run(rounds);
@@ -46,14 +46,14 @@ MemoryRate::MemoryRate(ThreadPool& pool, Isa isa, int64_t bytes)
       isa_(isa),
       n_(bytes / static_cast<int64_t>(sizeof(float))),
       memory_(static_cast<size_t>(n_) * sizeof(float), "the measurement of memory bandwidth") {
-  // untouched memory is no memory
+  // Write to all memory, because the system does not provide memory before it is touched.
   for_pieces([](float* p, int64_t count, int) { std::fill_n(p, count, 1.0f); });
 }
 
-// body(pointer, elements, thread)
+// Calls body(pointer, elements, thread) for each piece of the memory.
 template <class F>
 void MemoryRate::for_pieces(F&& body) const {
-  constexpr int64_t kPiece = 1 << 20;  // elements
+  constexpr int64_t kPiece = 1 << 20;  // elements per piece
   pool_.parallel_for((n_ + kPiece - 1) / kPiece, [&](int64_t piece, int thread) {
     const int64_t first = piece * kPiece;
     body(memory_.as<float>() + first, std::min(kPiece, n_ - first), thread);

@@ -8,23 +8,23 @@
 
 namespace gpt {
 
-// What this machine can do at most with all threads of a pool, per second. 0: the instruction set has no
-// instruction for it.
+// Peak rates per second of this machine with all threads of a pool. A rate is 0 if the instruction set has no
+// instruction for the operation.
 struct MachineLimits {
-  double fp32 = 0, bf16 = 0, int8 = 0;  // multiplications and additions
-  double memory = 0;                    // bytes read
+  double fp32 = 0, bf16 = 0, int8 = 0;  // multiplications and additions per second
+  double memory = 0;                    // bytes read per second
 
-  // The rate that products in a type are held against: bf16 and the quantised types fall back on fp32 where
-  // the instruction set does not know them.
+  // Returns the peak matmul throughput for a dtype. For bf16 and quantized dtypes, this is the rate of fp32
+  // if the instruction set does not support them.
   double operations(DType dtype) const;
 };
 
-// How fast all threads of a pool together sum memory, bytes per second; the memory is kept between
-// measurements.
+// Measures how many bytes per second all threads of a pool together can sum. The memory is allocated once and
+// used for all measurements.
 class MemoryRate {
  public:
   MemoryRate(ThreadPool& pool, Isa isa, int64_t bytes);
-  // The best of `tries`.
+  // Returns the best rate of `tries` measurements.
   double measure(int tries) const;
 
  private:
@@ -37,11 +37,11 @@ class MemoryRate {
   Buffer memory_;
 };
 
-// Takes some 100 ms and the time to sum `bytes` of memory a few times. The best of several tries counts:
-// neighbours and interrupts only ever make it slower.
+// Measures the peak rates. Takes about 100 ms and the time to sum `bytes` of memory several times. Each rate
+// is the best of several measurements, because other processes and interrupts can only reduce it.
 MachineLimits measure_limits(ThreadPool& pool, Isa isa, int64_t bytes);
 
-// The middle of two measurements: what the machine gave while something ran between them.
+// Returns the mean of two measurements, which estimates the rates during a run between them.
 MachineLimits between(const MachineLimits& a, const MachineLimits& b);
 
 }  // namespace gpt

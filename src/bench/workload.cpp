@@ -26,8 +26,8 @@ std::vector<int32_t> random_ids(int64_t n, int64_t vocab_size) {
   return ids;
 }
 
-// Calls prepare() and warm_up() once, then prepare() and run() workload.repeat times, of which run() is timed
-// and profiled.
+// Calls prepare() and warm_up() once. Then calls prepare() and run() workload.repeat times, and times and
+// profiles only run().
 template <class Prepare, class WarmUp, class Run>
 void repeat_timed(const WorkloadContext& context, const Workload& workload, ProfiledKernels& profile,
                   WorkloadResult& result, Prepare&& prepare, WarmUp&& warm_up, Run&& run) {
@@ -51,7 +51,8 @@ void repeat_timed(const WorkloadContext& context, const Workload& workload, Prof
   result.ops = profile.times();
 }
 
-// One sequence per slot, and the ids that are fed to it: random ones, since what a token says costs nothing.
+// Random token ids for the sequences, with one sequence per slot. The values of the ids do not affect the
+// speed.
 struct Feed {
   Feed(const Model& model, int slots, int64_t tokens)
       : slots(slots),
@@ -60,7 +61,7 @@ struct Feed {
         memory(static_cast<size_t>(slots * model.config.vocab_size) * sizeof(float), "logits"),
         logits(make_view(memory.as<float>(), {slots, model.config.vocab_size})) {}
 
-  // Every sequence has the first n tokens.
+  // Truncates or extends every sequence to its first n tokens.
   void go_to(Inference& inference, int64_t n) {
     for (int slot = 0; slot < slots; ++slot) {
       const int64_t kept = std::min(n, inference.length(slot));
@@ -72,7 +73,7 @@ struct Feed {
     }
     if (inference.length(0) < n) append(inference, 0, n);
   }
-  // Appends tokens [first, first + n) to every sequence, in as few steps as fit.
+  // Appends tokens [first, first + n) to every sequence, in as few steps as possible.
   void append(Inference& inference, int64_t first, int64_t n) {
     const int64_t most = inference.max_rows() / slots;
     for (int64_t done = 0; done < n; done += most) {
@@ -94,16 +95,17 @@ struct Feed {
   std::vector<Inference::Append> batch;
 };
 
-// Before memory is touched that the machine does not have: it is given when it is asked for, and the program
-// killed when it is used.
+// Throws Error if the memory is not available. Must be called before the memory is touched: the system grants
+// an allocation that is too large, and kills the process when it uses the memory.
 void check_fits(const char* what, int64_t bytes, int64_t available) {
   if (available > 0 && bytes > available)
     fail_memory("not enough memory for {}: {} needed, {} available; use a smaller model, batch or context",
                 what, format_bytes(static_cast<double>(bytes)), format_bytes(static_cast<double>(available)));
 }
 
-// Bytes of memory for the weights as they were loaded: read where they are in a file, but for the tables of
-// which a few rows are looked up, or a buffer in fp32.
+// Returns the memory in bytes of the weights as they were loaded. Memory-mapped weights count with their size
+// in the file, except for lookup tables, of which only a few rows are read. Other weights are a buffer in
+// fp32.
 int64_t loaded_bytes(const Model& model, bool in_place) {
   if (!in_place) return static_cast<int64_t>(sizeof(float)) * param_buffer_elements(model.table);
   int64_t bytes = 0;
@@ -119,8 +121,8 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
   const bool prefill = w.mode == BenchMode::prefill;
   const int slots = w.mode == BenchMode::batch ? static_cast<int>(w.sequences) : 1;
   const int64_t tokens = prefill ? w.rows : w.tokens;
-  const int64_t step = prefill ? tokens : 1;        // tokens of a sequence that are appended at once
-  const int64_t longest = std::max(step, w.depth);  // of what a sequence is given at once
+  const int64_t step = prefill ? tokens : 1;        // tokens per step appended to a sequence
+  const int64_t longest = std::max(step, w.depth);  // longest append to a sequence
   const int64_t available = available_memory();
   ProfiledKernels kernels(context.backend.kernels);
   Inference inference(model, {context.backend.pool, kernels, context.backend.device},
@@ -148,7 +150,7 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
     for (int64_t first = 0; first < n; first += step)
       feed.append(inference, w.depth + first, std::min(step, n));
   };
-  // A long prompt warms up as much by its first rows.
+  // The first rows of a long prompt are enough to warm up.
   const int64_t warm = prefill ? std::min(tokens, Inference::Options{}.max_rows) : tokens;
   const auto prepare = [&] { feed.go_to(inference, w.depth); };
   const auto warm_up = [&] {
@@ -164,7 +166,7 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
   return result;
 }
 
-// Whole steps as the trainer makes them: forward, backward, clipping, AdamW.
+// Runs complete training steps like the trainer: forward, backward, clipping, AdamW.
 WorkloadResult run_training_workload(const WorkloadContext& context, const Workload& w) {
   const Model& model = context.model;
   const int64_t available = available_memory();
@@ -196,7 +198,7 @@ WorkloadResult run_training_workload(const WorkloadContext& context, const Workl
   const auto run = [&] {
     step.compute_gradients(inputs, fill);
     step.update();
-    step.state();  // waits
+    step.state();  // waits for the end of the step
     ++inputs.step;
   };
   const auto prepare = [&] { barrier(*context.processes, "beginning a step together"); };
@@ -238,7 +240,7 @@ void fill_random_weights(ThreadPool& pool, const ParamTable& table, const ParamB
       std::fill_n(x, w.size(), rule.kind == InitRule::Kind::ones ? 1.0f : 0.0f);
       return;
     }
-    // Knuth's linear congruential generator; uniform values of standard deviation 0.02
+    // Knuth's linear congruential generator, with uniform values of standard deviation 0.02.
     uint64_t state = static_cast<uint64_t>(id) + 1;
     for (int64_t i = 0; i < w.size(); ++i) {
       state = state * 6364136223846793005u + 1442695040888963407u;
@@ -269,7 +271,7 @@ std::optional<DType> block_type(const Model& model) {
 }
 
 double keys_seen(int64_t window, int64_t before, int64_t tokens) {
-  // Token i sees before + i + 1 keys, or as many as the window has.
+  // Token i attends to before + i + 1 keys, or to the last `window` of them.
   const int64_t growing = window == 0 ? tokens : std::clamp<int64_t>(window - before, 0, tokens);
   const auto n = static_cast<double>(growing);
   return n * static_cast<double>(before) + n * (n + 1) / 2 +

@@ -22,34 +22,36 @@ inline std::string_view mode_name(BenchMode mode) {
   return kNames[static_cast<size_t>(mode)];
 }
 
-// What to run. Fields that a mode has no use for are ignored.
+// The parameters of a benchmark. Fields that a mode does not use are ignored.
 struct Workload {
   BenchMode mode = BenchMode::train;
-  DType dtype = DType::f32;     // of the products: compute type of training, weights of inference
-  std::optional<DType> blocks;  // inference: of most weights, where they are read as blocks of a file
-  int64_t batch_size = 1;       // train: sequences per step, of all processes together
-  int64_t n_ctx = 0;            // train: tokens per sequence
-  bool recompute = false;       // train
-  int64_t rows = 512;           // prefill: tokens of the prompt
-  int64_t sequences = 16;       // batch: sequences decoded together
-  int64_t tokens = 64;          // decode and batch: tokens per sequence
-  int64_t depth = 0;            // inference: tokens that are cached before
-  DType kv_dtype = DType::f32;  // inference: of cached keys and values; activations as inference_types says
-  Repack repack = Repack::automatic;  // inference
+  DType dtype = DType::f32;  // dtype of matmuls: compute dtype in training, weight dtype in inference
+  // Inference: the quantized dtype of most weights, if quantized weights are read from a file.
+  std::optional<DType> blocks;
+  int64_t batch_size = 1;  // train: sequences per step, over all ranks
+  int64_t n_ctx = 0;       // train: tokens per sequence
+  bool recompute = false;  // train: recompute activations
+  int64_t rows = 512;      // prefill: tokens of the prompt
+  int64_t sequences = 16;  // batch: sequences decoded together
+  int64_t tokens = 64;     // decode and batch: tokens per sequence
+  int64_t depth = 0;       // inference: tokens in the KV cache before the run
+  // Inference: dtype of the KV cache. The dtype of the activations comes from inference_types.
+  DType kv_dtype = DType::f32;
+  Repack repack = Repack::automatic;  // inference: whether to repack weights
   int repeat = 5;
 };
 
-double median(std::vector<double> values);  // of at least one
+double median(std::vector<double> values);  // requires at least one value
 
-// What came out, for one repeat where nothing else is said.
+// The result of a benchmark. Values are per repeat, unless the comment says otherwise.
 struct WorkloadResult {
-  int64_t tokens = 0;            // trained, read or written
-  double flops = 0;              // by the counts of ModelCounts
-  double bytes_read = 0;         // weights as packed, keys and values; inference only
-  std::vector<double> seconds;   // of every repeat
-  std::vector<OpTime> ops;       // of all repeats together
-  int64_t memory_predicted = 0;  // bytes that the passes planned beforehand, weights included
-  int64_t repacked = 0;          // bytes of weights of a mapped file that are in large pages since
+  int64_t tokens = 0;            // tokens trained, read or generated
+  double flops = 0;              // floating-point operations, as counted by ModelCounts
+  double bytes_read = 0;         // inference only: bytes of packed weights and of the KV cache
+  std::vector<double> seconds;   // duration of every repeat
+  std::vector<OpTime> ops;       // times of ops, summed over all repeats
+  int64_t memory_predicted = 0;  // estimated memory in bytes, weights included
+  int64_t repacked = 0;          // bytes of memory-mapped weights that were moved to huge pages
 
   double median_seconds() const;
   double total_seconds() const;
@@ -59,10 +61,10 @@ struct WorkloadResult {
   double fastest() const;
 };
 
-// Training writes to `weights`, to which the views of `model` point; inference has no need of it. `progress`
-// is called before every repeat, the untimed first one (0) included, and after the last one. Several
-// processes share training alone: each has a shard, and is timed from when all have come to the end of a
-// step.
+// Inputs of run_workload. Training writes to `weights`, to which the views of `model` point. Inference does
+// not use `weights`. `progress` is called before every repeat, including the untimed repeat 0, and after the
+// last one. Only training can use several ranks. Each rank has one shard, and a step is timed from the moment
+// when all ranks have completed the previous step.
 struct WorkloadContext {
   const Model& model;
   const ParamBuffer& weights;
@@ -72,18 +74,19 @@ struct WorkloadContext {
 };
 WorkloadResult run_workload(const WorkloadContext& context, const Workload& workload);
 
-// Random weights as good as any for measuring: fast to make, and products of them stay in range.
+// Fills the weights with random values for benchmarks. The values are fast to compute, and matmuls of them
+// stay in range.
 void fill_random_weights(ThreadPool& pool, const ParamTable& table, const ParamBuffer& weights);
 
-// Bytes of weights that one decoding step reads, whatever the number of sequences: matrices as `isa` packs
-// them in `dtype`, without tables that are only looked up.
+// Returns the bytes of weights that one decoding step reads, for any number of sequences. Counts matrices as
+// `kernels` packs them for `dtype`. Does not count lookup tables.
 int64_t weight_bytes(const Model& model, const KernelTable& kernels, DType dtype);
-// The quantised type that most bytes of the weights are stored in; nothing where another one has more.
+// Returns the dtype of most weights (by bytes) if that dtype is quantized, else nothing.
 std::optional<DType> block_type(const Model& model);
-// The keys that `tokens` tokens behind `before` cached ones see, all together.
+// Returns the total number of keys to which `tokens` tokens attend, if `before` cached tokens precede them.
 double keys_seen(int64_t window, int64_t before, int64_t tokens);
-// Operations of inference: `tokens` tokens appended to `before` cached ones, logits of the last one only
-// (prefill) or of each.
+// Returns the floating-point operations of inference for `tokens` tokens after `before` cached ones. Logits
+// are computed for every token, or only for the last one (prefill).
 double inference_flops(const ModelCounts& counts, int64_t before, int64_t tokens, bool all_logits);
 
 }  // namespace gpt

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A template may write the keys, in their order.
+// Parses JSON and keeps the order of the keys, because a template may write them in this order.
 Json ordered(std::string_view text, const std::string& place) {
   return parse_json_document(text, place, {.max_bytes = uint64_t{16} << 20, .max_depth = 50});
 }
@@ -26,7 +26,7 @@ std::string kind_of(const Json& value) {
   return value.is_array() ? "a list" : std::string(json_kind(value));
 }
 
-// The roles of ShareGPT's files and their names here.
+// Maps a role in ShareGPT files to the role name used in this program.
 std::string role_named(const std::string& from, const std::string& place) {
   constexpr std::pair<const char*, const char*> kNames[] = {{"human", "user"},
                                                             {"user", "user"},
@@ -79,17 +79,19 @@ void check_call(Json& call, const std::string& place) {
   *arguments = std::move(parsed);
 }
 
-// Content is a string or a list of texts; only beside calls of tools there may be none.
+// Checks that the content is a string or a list of text parts. The content may be missing only if the message
+// has tool calls.
 void check_content(const Json& message, const std::string& place) {
   const Json content = message.value("content", Json());
   if (content.is_string()) return;
   if (content.is_null() && !message.value("tool_calls", Json()).is_null()) return;
   if (!content.is_array())
     fail("{}: expected \"content\" to be a string or a list of parts, found {}", place, kind_of(content));
-  joined_parts(content, place);  // throws for parts that are no texts
+  joined_parts(content, place);  // throws if a part is not text
 }
 
-// As in OpenAI's fine-tuning data, 0 excludes a message from the loss; 1, null and no weight include it.
+// Checks the "weight" of a message. As in OpenAI's fine-tuning data, weight 0 excludes the message from the
+// loss. Weight 1, null and a missing weight include the message.
 void check_weight(Json& message, const std::string& place) {
   const auto weight = message.find("weight");
   if (weight == message.end()) return;
@@ -155,7 +157,7 @@ Json messages_of(const Json& row, const std::string& place) {
   return messages;
 }
 
-// Returns a member that may be a string of JSON, parsed; null if it is missing.
+// Returns a member of a row, or null if it is missing. A member that is a string of JSON is parsed first.
 Json opened(const Json& row, const char* name, const std::string& place) {
   const Json value = row.value(name, Json());
   if (!value.is_string()) return value;

@@ -7,23 +7,23 @@
 
 namespace gpt {
 
-// A line of JSONL as a conversation for ChatTemplate: {"messages": [...], "tools": [...]}. Takes what
-// OpenAI's files have ("messages" of "role" and "content", "tool_calls", "tools") and ShareGPT's
-// ("conversations" of "from" and "value", "system"). A content is a string or a list of parts of the type
-// "text"; arguments of calls that are text become the object that they spell. Throws Error that names `place`
-// for other keys' kinds, for roles unknown, for a conversation without messages or without one of the
-// assistant.
+// Parses a JSONL line into a conversation for ChatTemplate: {"messages": [...], "tools": [...]}. Accepts
+// OpenAI's format ("messages" with "role", "content" and "tool_calls", and "tools") and the ShareGPT format
+// ("conversations" with "from" and "value", and "system"). The content is a string or a list of parts of type
+// "text". Function arguments that are a JSON string are replaced by the object in it. Throws Error that names
+// `place` if a key has the wrong type, if a role is unknown, or if the conversation has no messages or no
+// assistant message.
 nlohmann::ordered_json parse_conversation(std::string_view line, const std::string& place);
 
-// The same for a list of messages as OpenAI has them, of any roles.
+// Parses a list of messages in OpenAI's format with any roles.
 nlohmann::ordered_json parse_messages(const nlohmann::ordered_json& list, const std::string& place);
 
-// What a row has besides its messages for the template: "tools", and the names in "chat_template_kwargs"
-// (TRL's columns); each also as a text of JSON. Throws Error that names `place`.
+// Returns the other template variables of a row: "tools" and the members of "chat_template_kwargs" (TRL's
+// columns). Each of the two may also be a string of JSON. Throws Error that names `place`.
 nlohmann::ordered_json parse_template_names(const nlohmann::ordered_json& row, const std::string& place);
 
-// The same conversation without its oldest turn: what the user said first and the answers to it; messages in
-// front of that stay. False where there is only one turn.
+// Removes the oldest turn of a conversation: the first user message and the responses to it. Messages before
+// the first user message are kept. Returns false if there is no later turn with a response.
 bool drop_oldest_turn(nlohmann::ordered_json& conversation);
 
 }  // namespace gpt

@@ -18,7 +18,7 @@ int64_t counted(const ChatExample& example) {
   return std::ranges::count(example.weights, uint8_t{1});
 }
 
-// The functions that the assistant calls in a conversation.
+// Returns the names of the functions that the assistant calls in a conversation.
 std::vector<std::string> called_functions(const nlohmann::ordered_json& conversation) {
   std::vector<std::string> names;
   for (const auto& message : conversation["messages"]) {
@@ -30,7 +30,7 @@ std::vector<std::string> called_functions(const nlohmann::ordered_json& conversa
   return names;
 }
 
-// Why no token of a conversation counts.
+// Explains why a conversation has no token to train on.
 std::string nothing_counts(const nlohmann::ordered_json& conversation) {
   int64_t answers = 0, weighted = 0;
   for (const auto& message : conversation["messages"]) {
@@ -65,7 +65,7 @@ class Reader {
   ChatExamples finish() { return std::move(out_); }
 
  private:
-  // Not a bad line: skip_bad does not pass over it.
+  // This error does not mean a bad line, so skip_bad does not suppress it.
   struct TooManyIds : Error {
     using Error::Error;
   };
@@ -112,7 +112,8 @@ class Reader {
 
 }  // namespace
 
-// A template that knows no tools would teach the model to say nothing where it should call one.
+// A template that does not support tools would train the model to write nothing where it should call a
+// function.
 void require_calls_written(const nlohmann::ordered_json& conversation, const ChatExample& example,
                            const ChatTemplate& chat, const std::string& place) {
   const std::vector<std::string> names = called_functions(conversation);

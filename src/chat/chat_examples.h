@@ -10,24 +10,25 @@
 
 namespace gpt {
 
-// What becomes of conversations with more ids than a row has room for.
+// Selects how to treat a conversation that is longer than a training row.
 enum class TooLong : uint8_t {
-  drop,      // they are left out, and counted
-  truncate,  // they lose their oldest turns until they fit; left out where the last one alone does not
+  drop,      // leaves the conversation out and counts it
+  truncate,  // removes the oldest turns until the conversation fits; drops it if the last turn alone does not
+             // fit
   error,
 };
 
 struct ChatExampleOptions {
-  int64_t n_ctx = 1024;  // of the model: a conversation has at most one id more, which is only predicted
+  int64_t n_ctx = 1024;  // context of the model; a conversation may have one id more, which is only predicted
   TooLong too_long = TooLong::drop;
-  bool skip_bad = false;  // lines that are no conversation are counted, and no error
+  bool skip_bad = false;  // true: invalid lines are counted instead of reported as errors
 };
 
 struct ChatCounts {
-  int64_t lines = 0;  // that are not blank
+  int64_t lines = 0;  // number of lines that are not blank
   int64_t bad = 0, dropped = 0, truncated = 0;
-  int64_t ids = 0, counted = 0;  // of the examples, and those of weight 1
-  std::string first_bad;         // the first message of what was skipped
+  int64_t ids = 0, counted = 0;  // number of ids in the examples, and number of ids with weight 1
+  std::string first_bad;         // error message of the first skipped line
 };
 
 struct ChatExamples {
@@ -35,19 +36,20 @@ struct ChatExamples {
   ChatCounts counts;
 };
 
-// The conversations of a JSONL text, a line each (chat_conversations.h); blank lines are passed over.
-// Throws Error with the name and the line: for what is no conversation, or one that the template does not
-// take, unless skip_bad; for one in which nothing counts; for one too long where that is an error.
+// Parses a JSONL text with one conversation per line (see chat_conversations.h). Blank lines are skipped.
+// Throws Error that names the file and the line if a conversation is invalid or rejected by the template
+// (unless skip_bad is set), if none of its tokens would be trained on, or if it is too long and too_long is
+// TooLong::error.
 ChatExamples parse_chat_examples(std::string_view jsonl, const std::string& name, const ChatTemplate& chat,
                                  const ChatExampleOptions& options);
 
-// Throws Error that names `place` where the assistant calls a function in a conversation and the example of
-// it lacks the function's name: the template knows no tools.
+// Throws Error that names `place` if the assistant calls a function in the conversation but the encoded
+// example does not contain the function's name. In that case the template does not support tools.
 void require_calls_written(const nlohmann::ordered_json& conversation, const ChatExample& example,
                            const ChatTemplate& chat, const std::string& place);
 
-// An example as text for a terminal: what counts in green where there may be colour, else between "«" and
-// "»"; ends with a line of the two numbers.
+// Returns an example as text for a terminal. Text that is trained on is green if `colour` is true, and
+// otherwise enclosed in "«" and "»". The last line states how many of the tokens are trained on.
 std::string preview_chat_example(const ChatExample& example, const Tokenizer& tokenizer, bool colour);
 
 }  // namespace gpt

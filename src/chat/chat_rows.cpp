@@ -11,8 +11,8 @@
 namespace gpt {
 namespace {
 
-// Streams of one seed: what is held out, the order of an epoch, the order of each part (added to it) in its
-// passes.
+// Random streams of a seed: for the held-out split, for the order of an epoch, and for the passes over each
+// part (plus the index of the part).
 constexpr uint64_t kHeldOut = uint64_t{1} << 40, kEpoch = kHeldOut + 1, kPass = kHeldOut + 2;
 
 std::vector<size_t> shuffled(size_t n, uint64_t seed, uint64_t step, uint64_t use) {
@@ -25,7 +25,7 @@ std::vector<size_t> shuffled(size_t n, uint64_t seed, uint64_t step, uint64_t us
   return order;
 }
 
-// How many conversations an epoch has of each part.
+// Returns the number of conversations that an epoch takes from each part.
 std::vector<size_t> epoch_counts(std::span<const ChatPart> parts) {
   const auto weight_of = [](const ChatPart& part) {
     if (part.train.empty()) return 0.0;
@@ -85,7 +85,7 @@ std::vector<const ChatExample*> chat_epoch(std::span<const ChatPart> parts, uint
 
 namespace {
 
-// Appends a conversation's ids but for the last, which is only predicted.
+// Appends all ids of a conversation except the last one, which is only predicted.
 void append(ChatRow& row, const ChatExample& example) {
   for (size_t i = 0; i + 1 < example.ids.size(); ++i) {
     const bool counts = example.weights[i + 1] != 0;

@@ -6,7 +6,7 @@
 namespace gpt {
 namespace {
 
-// Ids behind the tokenizer's last one, which a model with a larger vocabulary may draw, have no text.
+// A model with a larger vocabulary may sample ids that the tokenizer does not have. These ids have no text.
 std::string text_of(const Tokenizer& tokenizer, std::vector<int32_t> answer) {
   std::erase_if(answer, [&](int32_t id) { return id >= tokenizer.vocab_size(); });
   return tokenizer.decode(answer);

@@ -7,26 +7,27 @@
 
 namespace gpt {
 
-// A conversation as token ids that fit into a context: an old turn is forgotten when there is no room for a
-// new one, the system message never. Answers stay the ids that the model gave, so that what the model has
-// computed of them stays true, unless the template writes them anew when another message follows.
+// Builds the token ids of a conversation so that they fit into a context. If there is no room for a new turn,
+// the oldest turns are dropped, but never the system message. Responses keep the ids that the model
+// generated, so that the KV cache stays valid. The responses are re-encoded only if the template renders them
+// differently after a new message.
 class Conversation {
  public:
-  // The template must outlive the object. `n_ctx`: ids of a conversation with its answers. No
-  // system message where it is empty.
+  // The template must outlive the object. An empty `system` means no system message. `n_ctx` limits the
+  // number of ids of a conversation, responses included.
   Conversation(const ChatTemplate& format, std::string system, int64_t n_ctx)
       : format_(format), system_(std::move(system)), n_ctx_(n_ctx) {}
 
-  // Adds a message of the user and gives the ids up to where the answer begins. `room`: of those for the
-  // answer. Where they leave less, or less than a quarter of the context, as many of the oldest turns go as
-  // make them half of the context. Throws Error, and leaves the conversation as it was, for a message that
-  // fits into no context.
+  // Adds a user message and returns the ids up to the start of the response. `room` is the number of ids
+  // wanted for the response. If the context cannot hold `room` more ids (or a quarter of the context, if that
+  // is less), the oldest turns are dropped until the ids take at most half of the context. Throws Error and
+  // leaves the conversation unchanged if the message does not fit into the context.
   std::vector<int32_t> ask(const std::string& user, int64_t room);
-  // What the model said to that, without the token that ended it.
+  // Stores the response to the last message, without the token that ended it.
   void answer(std::vector<int32_t> ids);
   void reset() { turns_.clear(); }
 
-  // Turns that the last `ask` forgot.
+  // Returns the number of turns that the last call of `ask` dropped.
   int64_t forgotten() const { return forgotten_; }
   int64_t turns() const { return std::ssize(turns_); }
 

@@ -20,7 +20,7 @@
 namespace gpt {
 namespace {
 
-// The token that the tokenizer puts in front of every text, -1: none.
+// Returns the token that the tokenizer puts before every text, or -1 if there is none.
 int32_t token_before_texts(const Tokenizer& tokenizer, int32_t model_bos) {
   const SpecialIds special = tokenizer.special_ids();
   if (!special.add_bos.value_or(false)) return -1;
@@ -87,8 +87,8 @@ void require_same_tokens(const LoadedModel& loaded, const std::string& adapter) 
 
 namespace {
 
-// The last part of a model's path or of its name on a hub, without the best/ or last/ of a run. A model in
-// the cache of huggingface_hub is in models--OWNER--NAME/snapshots/COMMIT.
+// Returns the last component of a model's path or hub name, without a trailing best/ or last/ folder of a
+// run. In the cache of huggingface_hub, a model is stored in models--OWNER--NAME/snapshots/COMMIT.
 std::string model_name(const std::string& path) {
   std::filesystem::path p = std::filesystem::path(path).lexically_normal();
   while (p.has_parent_path() && (!p.has_filename() || p.filename() == "best" || p.filename() == "last"))
@@ -158,7 +158,8 @@ ChatSource named_chat_source(const std::string& name, const std::string& paramet
   constexpr uint64_t kMostBytes = uint64_t{1} << 20;
   if (name.ends_with(".jinja")) {
     ChatSource source = {.name = name, .jinja = read_file(name, kMostBytes)};
-    const std::filesystem::path path(name);  // a file of a model's folder brings the model's other templates
+    // A template file in a model folder is used together with the model's other templates.
+    const std::filesystem::path path(name);
     if (path.filename() == "chat_template.jinja")
       source.others = other_templates(
           read_chat_templates(path.parent_path().empty() ? "." : path.parent_path().string()));
@@ -169,7 +170,7 @@ ChatSource named_chat_source(const std::string& name, const std::string& paramet
                  name.substr(0, 64), did_you_mean(name, names));
 }
 
-// What a template of a model's own cannot do ends with what else there is.
+// Calls make(). If the model's own template fails, the error message also lists the built-in formats.
 template <class Make>
 auto with_advice(const std::string& name, const std::string& parameter, Make make) {
   try {
@@ -265,14 +266,14 @@ std::vector<int32_t> prompt_ids(const std::string& text, const Tokenizer* tokeni
   }
   try {
     return tokenizer->encode("\n");
-  } catch (const Error&) {  // a vocabulary without newline
+  } catch (const Error&) {  // the vocabulary has no newline
     return {0};
   }
 }
 
 namespace {
 
-// The names of the special tokens among these ids, each once, in order.
+// Returns the names of the special tokens among the ids, each name once, in order.
 std::vector<std::string> special_names(std::span<const int32_t> ids, const Tokenizer& tokenizer) {
   std::vector<std::string> names;
   for (const int32_t id : ids) {

@@ -15,17 +15,17 @@ namespace {
 
 using nlohmann::json;
 
-// Keys that say how an adapter was made, or what it is called, and change nothing once it is there.
+// Keys that describe the origin or the name of an adapter. They do not affect a loaded adapter.
 constexpr std::string_view kNeutral[] = {
     "task_type",  "auto_mapping", "peft_version",   "revision",       "inference_mode", "loftq_config",
     "eva_config", "corda_config", "lora_ga_config", "fan_in_fan_out", "megatron_core",  "qalora_group_size"};
 
-// What the base was left as by these is what it is without the adapter. Others change it.
+// Initializations that leave the base weights unchanged. Other initializations modify the base weights.
 constexpr std::string_view kInits[] = {"gaussian", "orthogonal", "eva", "lora_ga"};
 
 class Reader {
  public:
-  // ordered: the same object, with the order of the file.
+  // `ordered` is the same object with the keys in the order of the file.
   Reader(const json& object, const nlohmann::ordered_json& ordered, const std::string& what)
       : object_(object), ordered_(ordered), what_(what) {
     if (!object.is_object()) fail("{}: expected an object, found {}", what, json_kind(object));
@@ -44,8 +44,8 @@ class Reader {
 
   double number(const char* key, double missing) {
     const json& v = take(key);
-    if (v.is_null() && !object_.contains(key))
-      return missing;  // null is what PEFT cannot compute with either
+    // An explicit null is an error, because PEFT cannot compute with it either.
+    if (v.is_null() && !object_.contains(key)) return missing;
     if (!v.is_number() || !std::isfinite(v.get<double>())) wrong(key, "a number");
     return v.get<double>();
   }
@@ -67,7 +67,8 @@ class Reader {
     return v.get<std::string>();
   }
 
-  // An object from regular expressions for names, whole or from a part on, to numbers.
+  // Reads an object that maps regular expressions to numbers. A regular expression must match a whole module
+  // name, or the rest of the name after a dot.
   template <class T>
   std::vector<std::pair<ModulePattern, T>> patterns(const char* key) {
     std::vector<std::pair<ModulePattern, T>> values;
@@ -82,7 +83,7 @@ class Reader {
     return values;
   }
 
-  // Names in a list, or a string.
+  // Reads a list of names, or a string as a list with one name.
   std::vector<std::string> names(const char* key) {
     const json& v = take(key);
     if (v.is_string()) return {v.get<std::string>()};
@@ -94,7 +95,7 @@ class Reader {
     }
     return names;
   }
-  // The modules that these are, or that the string matches.
+  // Reads a filter that selects modules by a list of names or by a regular expression.
   ModuleFilter filter(const char* key) {
     const std::vector<std::string> list = names(key);
     if (!take(key).is_string()) return ModuleFilter(list);
@@ -110,7 +111,7 @@ class Reader {
     }
   }
 
-  // Keys that are neither taken nor neutral may only say that they are not used.
+  // Keys that are neither read nor neutral must have a value that switches them off.
   void end() const {
     for (const auto& [key, value] : object_.items()) {
       if (taken_.contains(key) || std::ranges::find(kNeutral, key) != std::end(kNeutral)) continue;

@@ -12,24 +12,25 @@
 
 namespace gpt {
 
-// PEFT's adapter_config.json.
+// The content of PEFT's adapter_config.json.
 struct AdapterConfig {
-  AdapterSettings settings;             // without the patterns of ranks and alphas, which are below
+  AdapterSettings settings;             // without rank_pattern and alpha_pattern
   std::string base;                     // base_model_name_or_path
-  std::optional<ModuleFilter> targets;  // target_modules; nothing: all-linear
+  std::optional<ModuleFilter> targets;  // target_modules; empty for all-linear
   ModuleFilter excluded;                // exclude_modules
   std::vector<std::string> layers_patterns;
-  // In the order of the file: the first that a module matches counts.
+  // Patterns of ranks and alphas in the order of the file. The first pattern that matches a module applies.
   std::vector<std::pair<ModulePattern, int64_t>> ranks;
   std::vector<std::pair<ModulePattern, double>> alphas;
 
-  // Whether PEFT gives a linear layer of the model an adapter. layer: the block that it is in, -1: the head.
+  // Returns true if PEFT adds an adapter to this linear layer. `layer` is the index of the transformer block
+  // that contains the linear layer, or -1 for the head.
   bool has_target(const std::string& module, int64_t layer) const;
   AdapterSize size(const std::string& module) const;
 };
 
-// Every key of the JSON text is honoured, or has no effect on what an adapter that is loaded computes, or is
-// refused by name. Throws Error naming `what` and the key.
+// Parses adapter_config.json. A key is either supported, or has no effect on a loaded adapter, or is rejected
+// by name. Throws Error naming `what` and the key.
 AdapterConfig read_adapter_config(std::string_view text, const std::string& what);
 
 nlohmann::json adapter_config_json(const AdapterSettings& settings, const std::string& base,

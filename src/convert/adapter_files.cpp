@@ -64,7 +64,8 @@ struct PeftFiles {
   SafetensorsFile tensors;
 };
 
-// "transformer.h.0.attn.c_attn" and which half, of a tensor's name.
+// Splits the name of a tensor into the module, such as "transformer.h.0.attn.c_attn", and the half: 0 for A,
+// 1 for B.
 std::pair<std::string, size_t> module_of(const TensorInfo& tensor, const std::string& path) {
   for (size_t half = 0; half < 2; ++half) {
     const std::string& name = tensor.name;
@@ -79,8 +80,9 @@ std::pair<std::string, size_t> module_of(const TensorInfo& tensor, const std::st
        printable(tensor.name), kPrefix);
 }
 
-// The name of the base's tensor that a tensor is a copy of, or "": PEFT saves the matrices of embeddings and
-// of the head with an adapter that is for the head, and loads them with it.
+// If a tensor of the adapter is a copy of a tensor of the base model, returns the name of the base tensor,
+// else "". PEFT saves copies of the embedding and head matrices with an adapter for the head, and loads them
+// with the adapter.
 std::string copied_tensor(const TensorInfo& tensor) {
   constexpr std::string_view kBase = ".base_layer";
   if (!tensor.name.starts_with(kPrefix) || tensor.name.find(".lora_") != std::string::npos) return "";
@@ -89,7 +91,7 @@ std::string copied_tensor(const TensorInfo& tensor) {
   return name;
 }
 
-// Some numbers in another type.
+// Converts values to a different dtype.
 std::vector<std::byte> converted(std::span<const std::byte> bytes, DType from, DType to) {
   const auto n = static_cast<int64_t>(bytes.size() / dtype_size(from));
   std::vector<std::byte> out(static_cast<size_t>(n) * dtype_size(to));
@@ -97,7 +99,8 @@ std::vector<std::byte> converted(std::span<const std::byte> bytes, DType from, D
   return out;
 }
 
-// Whether two matrices are equal as the type of one of them has them: PEFT may have trained in another one.
+// Returns true if two matrices are equal after conversion to the dtype of one of them. PEFT may have trained
+// in a different dtype.
 bool same_values(const TensorInfo& copy, const TensorView& weight) {
   const auto cols = static_cast<size_t>(copy.shape[1]);
   const size_t copy_bytes = cols * dtype_size(copy.dtype), weight_bytes = cols * dtype_size(weight.dtype);
@@ -112,7 +115,8 @@ bool same_values(const TensorInfo& copy, const TensorView& weight) {
   return as_weight || as_copy;
 }
 
-// Throws Error unless a copy is of this model's matrix. One in blocks only resembles it.
+// Throws Error unless a copy is equal to this model's matrix. A quantized matrix cannot be compared and is
+// accepted.
 void check_copy(const TensorInfo& tensor, const Model& model, const std::string& path) {
   const Naming& naming = adapter_naming(model.config);
   const std::string name = copied_tensor(tensor);
@@ -146,8 +150,8 @@ void check_module(const PeftFiles& files, const std::string& module, int64_t lay
        layer < 0 && !c.targets ? "\"all-linear\" leaves out of target_modules" : why);
 }
 
-// Every matrix of the model that target_modules names must have its tensors: otherwise the adapter is most
-// likely that of a model with fewer layers.
+// Requires tensors for every matrix that target_modules selects. If some are missing, the adapter was most
+// likely made for a model with fewer layers.
 void check_complete(const PeftFiles& files, const std::vector<AdapterModule>& modules,
                     const ParamTable& table, const std::set<std::string>& found) {
   for (const AdapterModule& module : modules) {
@@ -173,7 +177,7 @@ LoadedAdapter load_peft(const std::string& path, const Model& model, Device* dev
       continue;
     }
     const auto [module, half] = module_of(tensor, name);
-    // Of a model without a head PEFT leaves a prefix away, as transformers does.
+    // For a model without a head, PEFT omits a prefix, as transformers does.
     const auto found = std::ranges::find_if(modules, [&, &module = module](const AdapterModule& m) {
       return m.name == module || without_base_prefix(m.name) == module;
     });
@@ -212,12 +216,12 @@ AdapterFacts peft_facts(const std::string& path) {
   return facts;
 }
 
-// The settings with which PEFT makes these products: names as the family has them, and what differs from rank
-// and alpha by the full names of modules.
+// Returns the settings with which PEFT creates the matrices of the adapter. Target names are those of the
+// model family. Ranks and alphas that differ from the defaults are listed by the full names of their modules.
 AdapterSettings peft_settings(const Adapter& adapter, const std::vector<AdapterModule>& modules,
                               const ParamTable& table, AdapterSettings s) {
   const AdapterSettings given = s;
-  const bool all = adapter.products.size() == modules.size() - 1 &&  // without the head
+  const bool all = adapter.products.size() == modules.size() - 1 &&  // all modules except the head
                    table[modules.back().first].layer < 0 && adapter.find(modules.back().first) == nullptr &&
                    s.targets == AdapterSettings().targets;
   if (!all) s.targets.clear();

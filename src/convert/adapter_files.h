@@ -13,53 +13,58 @@ enum class AdapterFormat : uint8_t {
   gguf   // a GGUF file of general.type "adapter"
 };
 
-// The names of files in an adapter's folder.
+// The names of the files in an adapter's folder.
 inline constexpr const char* kAdapterConfig = "adapter_config.json";
 inline constexpr const char* kAdapterTensors = "adapter_model.safetensors";
 
-// Where the files of an adapter lie: its folder, or last/ of a run that has one there.
+// Returns the folder with the files of an adapter: best/ or last/ of a run if it contains an adapter, else
+// the path itself.
 std::string adapter_folder(const std::string& path);
 
-// Whether a path is an adapter's: such a folder, the folder of a run that has one in last/, or such a file.
+// Returns true if a path is an adapter: the folder of an adapter, a run with an adapter in best/ or last/, or
+// a GGUF adapter file.
 bool is_adapter(const std::string& path);
 
-// An adapter read from disk, for a model.
+// An adapter that was loaded for a model.
 struct LoadedAdapter {
   std::shared_ptr<const Adapter> adapter;
   AdapterSettings settings;
   AdapterFormat format = AdapterFormat::peft;
-  std::string base;  // the model that it was made for, as its file has it; "" where that does not say
+  std::string base;  // name of the base model in the adapter's file; may be ""
 };
-// Throws Error for a setting that changes results and is not known here, a tensor or a shape that does not
-// fit the model, and numbers that are not finite. The numbers lie in `memory`, null: the host's.
+// Throws Error for an unsupported setting that changes results, for a tensor or a shape that does not fit the
+// model, and for non-finite values. The values are stored in memory of `device`, or of the host if `device`
+// is null.
 LoadedAdapter load_adapter(const std::string& path, const Model& model, Device* device = nullptr);
 
-// The same without a model: what `gpt info` says of it.
+// Facts about an adapter that do not require a model. `gpt info` shows them.
 struct AdapterFacts {
   AdapterSettings settings;
   AdapterFormat format = AdapterFormat::peft;
-  std::string base, architecture;  // GGUF's
+  std::string base, architecture;  // architecture: GGUF only
   int64_t matrices = 0, parameters = 0;
 };
 AdapterFacts adapter_facts(const std::string& path);
 
-// "DIR" or "DIR=SCALE", as --adapter takes it.
+// The value of --adapter: "DIR" or "DIR=SCALE".
 struct AdapterChoice {
   std::string path;
   double scale = 1;
 };
 AdapterChoice parse_adapter(const std::string& text);
-// All of them for a model, added; null when there is none.
+// Loads adapters for a model and returns their sum. Returns null if there are none.
 std::shared_ptr<const Adapter> load_adapters(const std::vector<std::string>& choices, const Model& model,
                                              Device* device = nullptr);
 
-// The file with the chat template that was saved with one of them, the first that has one; "" where none has.
+// Returns the path of the chat template that was saved with an adapter. Returns the first one if several
+// adapters have a chat template, and "" if none has one.
 std::string chat_template_of(const std::vector<std::string>& adapters);
 
-// Writes an adapter into an existing folder, as PEFT loads it. base: the model that it belongs to.
+// Writes an adapter to an existing folder in the format of PEFT. `base` is the name of the base model.
 void write_adapter(const std::string& folder, const Model& model, const Adapter& adapter,
                    const AdapterSettings& settings, const std::string& base);
-// Writes a GGUF file that llama.cpp loads beside the same model. Throws Error where GGUF has no such model.
+// Writes a GGUF file that llama.cpp can load with the same model. Throws Error if GGUF cannot store the
+// model.
 void write_adapter_gguf(const std::string& path, const Model& model, const Adapter& adapter,
                         const std::string& name);
 

@@ -1,5 +1,6 @@
-// Adapters as llama.cpp has them: general.type "adapter", tensors NAME.lora_a [rank,in] and NAME.lora_b
-// [out,rank], y = x W^T + alpha / rank (x A^T) B^T, or without an alpha times 1.
+// Reads and writes adapters in llama.cpp's format. The file has the general.type "adapter" and the tensors
+// NAME.lora_a [rank,in] and NAME.lora_b [out,rank]. The result is y = x W^T + alpha / rank (x A^T) B^T. If
+// the file has no alpha, the factor alpha / rank is 1.
 
 #include <algorithm>
 #include <map>
@@ -78,7 +79,8 @@ LoadedAdapter load_gguf_adapter(const std::string& path, const Model& model, Dev
   loaded.settings.rank = first.rank;
   loaded.settings.alpha = first.scale * static_cast<double>(first.rank);
   const bool has_head = loaded.adapter->find(modules.back().first) != nullptr;
-  if (has_head || loaded.adapter->products.size() + 1 != modules.size()) {  // else all of the blocks
+  // Otherwise, the targets are all modules except the head.
+  if (has_head || loaded.adapter->products.size() + 1 != modules.size()) {
     loaded.settings.targets.clear();
     for (const AdapterModule& module : loadable_modules(model, adapter_naming(model.config))) {
       if (loaded.adapter->find(module.first) != nullptr) loaded.settings.targets.push_back(module.name);
@@ -131,7 +133,8 @@ void write_adapter_gguf(const std::string& path, const Model& model, const Adapt
       fail(
           "cannot write this adapter as GGUF: it is for lm_head, which in this model is the embedding's "
           "matrix; convert it to peft");
-    // The file has one alpha for all: what another scale differs by goes into B.
+    // The file has one alpha for all matrices. If a matrix has a different scale, B is multiplied by the
+    // ratio of the scales.
     const double factor = p->scale / scale_of(static_cast<float>(alpha), p->rank);
     const std::string tensor = module.name;
     tensors.push_back(adapter_tensor(tensor + std::string(kGgufSuffixes[0]), model, adapter.a(*p), *p, false,

@@ -12,7 +12,7 @@
 namespace gpt {
 namespace {
 
-// Where row r of B is in a file, by the row in the model.
+// Returns the row in the file for each row of B in the model.
 std::vector<int64_t> file_rows(const Model& model, const LowRank& product, RopeLayout layout) {
   const ModelConfig& c = model.config;
   const bool differs = c.position == Position::rope && c.rope_layout != layout;
@@ -134,9 +134,9 @@ NamedTensor adapter_tensor(std::string name, const Model& model, const TensorVie
 
 AdapterSettings with_short_targets(AdapterSettings s, const std::vector<AdapterModule>& modules,
                                    const ParamTable& table) {
-  std::map<std::string, std::set<int64_t>> layers;  // of names inside a block
+  std::map<std::string, std::set<int64_t>> layers;  // layers of each target, by its name inside the block
   std::set<int64_t> all;
-  std::vector<std::string> outside;  // of the blocks
+  std::vector<std::string> outside;  // targets outside of the transformer blocks
   for (const AdapterModule& module : modules) {
     const int64_t layer = table[module.first].layer;
     const bool named = std::ranges::find(s.targets, module.name) != s.targets.end();

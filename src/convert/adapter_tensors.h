@@ -9,25 +9,25 @@
 #include "io/safetensors_writer.h"
 #include "io/tensor_info.h"
 
-// What the files of adapters have in common.
+// Code that is shared by the adapter formats of PEFT and llama.cpp.
 
 namespace gpt {
 
-// The matrices that an adapter may have that is loaded: those of the blocks, which one that is trained here
-// may have too, and at last the head. In a tied model that is the embedding's matrix, of which only the
-// product with the head changes.
+// Returns the matrices for which an adapter can be loaded: those of the transformer blocks, for which
+// adapters can also be trained, followed by the head. In a model with tied embeddings, the head is the matrix
+// of the embedding, and the adapter changes only the product with the head.
 std::vector<AdapterModule> loadable_modules(const Model& model, const Naming& naming);
 
-// The tensors of an adapter's file, by the modules that they are for.
+// Collects the tensors of an adapter's file by module.
 class AdapterTensors {
  public:
-  // what: names the file in errors.
+  // `what` names the file in errors.
   AdapterTensors(const Model& model, std::string what) : model_(model), what_(std::move(what)) {}
 
-  // half: 0 for A, 1 for B. Throws Error for a shape or a type that does not fit.
+  // Adds the A (half 0) or B (half 1) of a module. Throws Error for a shape or dtype that does not fit.
   void add(const AdapterModule& module, size_t half, const TensorInfo& tensor);
-  // layout: in which the file has the rows of heads that are rotated. Throws Error for a half that is missing
-  // and numbers that are not finite.
+  // Creates the adapter. `layout` is the RoPE layout of the rows in the file. Throws Error if an A or B is
+  // missing, and for non-finite values.
   std::shared_ptr<const Adapter> make(
       const std::function<double(const AdapterModule& module, int64_t rank)>& scale, RopeLayout layout,
       double dropout, Device* device) const;
@@ -39,14 +39,15 @@ class AdapterTensors {
   };
   const Model& model_;
   std::string what_;
-  std::map<int, Pair> pairs_;  // by the first parameter
+  std::map<int, Pair> pairs_;  // keys are the modules' first parameters
 };
 
-// A or B as a tensor of a file with that layout of rows, times a factor.
+// Returns A or B, multiplied by `factor`, as a tensor for a file with the given RoPE layout.
 NamedTensor adapter_tensor(std::string name, const Model& model, const TensorView& view,
                            const LowRank& product, bool is_b, RopeLayout layout, double factor);
 
-// Targets that are full names of modules as names inside a block, where every block has them all.
+// Shortens full module names in the targets to names inside a transformer block, if all blocks have the same
+// targets.
 AdapterSettings with_short_targets(AdapterSettings settings, const std::vector<AdapterModule>& modules,
                                    const ParamTable& table);
 

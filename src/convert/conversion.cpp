@@ -28,9 +28,10 @@
 namespace gpt {
 namespace {
 
-constexpr int64_t kLlmcPadding = 128;  // llm.c's vocabularies are multiples of it
+constexpr int64_t kLlmcPadding = 128;  // llm.c pads the vocabulary to a multiple of this number
 
-// Rows of heads from pairs (i, i + D/2) to pairs (2i, 2i + 1), or back. One bias is a matrix of one column.
+// Reorders rows of heads from pairs (i, i + D/2) to pairs (2i, 2i + 1), or back. A bias counts as a matrix
+// with one column.
 void reorder_rows(const TensorView& from, const TensorView& to, int64_t head_dim, RopeLayout layout) {
   const bool matrix = from.rank == 2;
   const int64_t rows = matrix ? from.rows() : from.size();
@@ -44,7 +45,7 @@ void reorder_rows(const TensorView& from, const TensorView& to, int64_t head_dim
   }
 }
 
-// Whether a family's config.json has a key for a switch.
+// Returns true if the family's config.json has a key for this field.
 bool has_key(const Family& family, const ConfigField& field) {
   const std::vector<ConfigKey> keys = all_keys(family);
   return keys.empty() || std::ranges::any_of(keys, [&](const ConfigKey& key) { return key.field == field; });
@@ -118,7 +119,8 @@ void Conversion::choose_llama2c() {
   naming_ = &kLlama2cNaming;
 }
 
-// Another config, with the weights that both have.
+// Changes the config. Keeps the weights of parameters that both configs have, and creates zeros for new
+// biases.
 void Conversion::change_model(const ModelConfig& config) {
   if (config == model_->config) return;
   const std::unique_ptr<Model> old = std::exchange(model_, std::make_unique<Model>(config));
@@ -199,7 +201,7 @@ int64_t Conversion::parameters() const {
 }
 
 int64_t Conversion::target_tensors() const {
-  std::set<std::string_view> names;  // several parameters may lie in one
+  std::set<std::string_view> names;  // several parameters may share a tensor
   for (const TensorMove& move : moves_)
     names.insert(move.target);
   return std::ssize(names);
@@ -227,7 +229,7 @@ void Conversion::note_dropout(std::vector<std::string>& notes) const {
     notes.push_back(fmt::format("{} has no place for {}: name it when you train on", target_, lost));
 }
 
-// Which token ends a text is not said everywhere.
+// Some formats do not store which tokens end a text.
 void Conversion::note_ends(std::vector<std::string>& notes) const {
   const ModelConfig& c = model_->config;
   const std::vector<int64_t>& ends = c.eos_token_ids;
@@ -260,7 +262,7 @@ void Conversion::note_fallbacks(std::vector<std::string>& notes) const {
   if (options_.to != ModelFormat::gguf) return;
   std::map<std::pair<DType, DType>, int> counts;
   const std::vector<GgufParamType> types = gguf_types(*model_, gguf_options());
-  std::string_view last;  // parts of one tensor count once
+  std::string_view last;  // parameters in the same tensor count once
   for (size_t id = 0; id < types.size(); ++id) {
     if (types[id].wanted == types[id].used || moves_[id].target == last) continue;
     last = moves_[id].target;

@@ -10,26 +10,27 @@
 
 namespace gpt {
 
-// The formats that a model can be written in.
+// Formats to which a model can be converted.
 enum class ModelFormat : uint8_t {
   hf,      // a folder in the layout of transformers
-  gguf,    // a GGUF file, with its tokenizer in it: architectures llama and gpt2
-  llmc,    // a .bin of llm.c: GPT-2 only
-  llama2c  // a .bin of llama2.c, version 0: Llama only
+  gguf,    // a GGUF file with the tokenizer: architectures llama and gpt2
+  llmc,    // a .bin file of llm.c: GPT-2 only
+  llama2c  // a .bin file of llama2.c, version 0: Llama only
 };
 
 struct ConversionOptions {
   ModelFormat to = ModelFormat::hf;
-  // fp32, bf16 or fp16, or for GGUF a block format; else that of the embedding in the source.
+  // The dtype of the result: fp32, bf16, fp16, or for GGUF a quantized dtype. The default is the dtype of the
+  // embedding in the source if that is bf16 or fp16 and the format supports it, else fp32.
   std::optional<DType> dtype = {};
-  uint64_t shard_bytes = UINT64_MAX;  // of hf, as in WriteOptions
-  // What a GGUF file holds besides; the tokenizer must live until it is written.
+  uint64_t shard_bytes = UINT64_MAX;  // for hf: see WriteOptions
+  // Further content of a GGUF file. The tokenizer must live until the file is written.
   const Tokenizer* tokenizer = nullptr;
   std::string name = {};
   ChatTemplates chat_templates = {};
 };
 
-// Where one parameter comes from and goes to.
+// The source and the target of one parameter.
 struct TensorMove {
   std::string source;
   DType source_dtype;
@@ -42,30 +43,32 @@ struct TensorMove {
   std::string note;  // "transposed", "rows 64 to 127", ...
 };
 
-// A conversion laid out before anything is written. Every tensor of the source either has a place in the
-// target or is one of loaded.ignored(); LoadedModel sees to that.
+// A conversion that is planned before anything is written. Every tensor of the source has a place in the
+// target or is listed in loaded.ignored(), which LoadedModel ensures.
 class Conversion {
  public:
-  // `loaded` must outlive the object. Throws Error when the format cannot hold the model, saying why.
+  // `loaded` must outlive the object. Throws Error with the reason if the format cannot store the model.
   Conversion(const LoadedModel& loaded, const ConversionOptions& options);
 
   const std::vector<TensorMove>& moves() const { return moves_; }
-  // What the result is: an architecture of transformers, "gpt.cpp", "llm.c", "llama2.c", "GGUF llama", "GGUF
-  // gpt2".
+  // Returns the name of the target format: an architecture of transformers, "gpt.cpp", "llm.c", "llama2.c",
+  // "GGUF llama" or "GGUF gpt2".
   const std::string& target() const { return target_; }
-  DType dtype() const { return options_.dtype.value(); }  // of the matrices
-  int64_t parameters() const;      // numbers, those of zeros that the target needs included
-  int64_t target_tensors() const;  // of these numbers, in the target
-  // The bytes of all tensors in the target.
+  DType dtype() const { return options_.dtype.value(); }  // dtype of the matrices
+  int64_t parameters() const;      // number of parameters, including zeros that the target needs
+  int64_t target_tensors() const;  // number of tensors in the target
+  // Returns the size of all tensors in the target in bytes.
   int64_t bytes() const;
 
-  // What the format has no place for and what its readers then take for granted, a sentence each.
+  // Returns a sentence for each property of the model that the format cannot store. The sentence says what
+  // readers of the format assume instead.
   std::vector<std::string> notes() const;
 
-  // Files of an hf folder, by name; empty for formats of one file.
+  // Returns the file names of an hf folder. Returns an empty list for single-file formats.
   std::vector<std::string> file_names() const;
 
-  // Writes into an existing folder (hf) or to a file (else), which takes its place when complete.
+  // Writes to an existing folder (hf) or to a file (other formats). A file at the path is replaced when the
+  // new file is complete.
   void write(const std::string& path) const;
 
  private:
@@ -87,12 +90,12 @@ class Conversion {
   const LoadedModel& loaded_;
   ConversionOptions options_;
   std::string target_;
-  const Family* family_ = nullptr;  // of hf and GGUF
+  const Family* family_ = nullptr;  // for hf and GGUF
   const Naming* naming_ = nullptr;
-  std::unique_ptr<Model> model_;  // as the target has it
+  std::unique_ptr<Model> model_;  // the model with the config of the target
   std::vector<TensorView> weights_;
-  std::vector<int> origin_ids_;  // of the source's parameters; -1: zeros that the target needs
-  std::vector<Buffer> made_;     // what differs from the source
+  std::vector<int> origin_ids_;  // ids of parameters in the source; -1: zeros
+  std::vector<Buffer> made_;     // weights that differ from the source
   std::vector<TensorMove> moves_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// A key that has another value than a format needs.
+// A config key whose value is not the one that a format needs.
 struct Misfit {
   std::string key;
   json needed, found;
@@ -24,7 +24,7 @@ std::string plain(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// Compares a config with what is needed, key by key in the order given; remembers the first difference.
+// Compares config keys with the values that a format needs. Stores the first difference.
 class Needs {
  public:
   explicit Needs(const ModelConfig& config) : keys_(model_keys_json(config)) {}
@@ -40,14 +40,14 @@ class Needs {
   std::optional<Misfit> misfit_;
 };
 
-// The switches of a family, by a file that has no place for others.
+// Requires the family's values for all settings that the format cannot store.
 void need_switches(Needs& needs, const Family& family, const ModelConfig& c) {
   const json needed = model_keys_json(family_config(family));
   const auto same = [&](std::initializer_list<const char*> keys) {
     for (const char* key : keys)
       needs.is(key, needed[key]);
   };
-  if (c.n_layer == 0) needs.is("n_layer", 1);  // of a model without blocks other programs make nothing
+  if (c.n_layer == 0) needs.is("n_layer", 1);  // other programs do not support models without layers
   same({"position", "norm", "act"});
   if (c.position == Position::rope) {
     same({"rope_sign", "rope_dtype"});
@@ -63,13 +63,15 @@ struct GgufChoice {
   std::optional<Misfit> misfit;
 };
 
-// Readers other than llama.cpp know the biases of an architecture by its name.
+// Returns true if the model has the biases of the family. Readers other than llama.cpp assume these biases
+// for the architecture.
 bool has_its_biases(const Family& family, const ModelConfig& c) {
   const ModelConfig s = family_config(family);
   return s.qkv_bias == c.qkv_bias && s.out_bias == c.out_bias && s.mlp_bias == c.mlp_bias;
 }
 
-// The first family that fits, one with the same biases before others; or the first with such positions.
+// Returns the first family that fits, preferably one with the same biases. If none fits, returns the first
+// family with the same kind of positions.
 GgufChoice choose_gguf(const ModelConfig& c) {
   GgufChoice fitting, near;
   for (const Family* family : families()) {
@@ -101,7 +103,7 @@ std::optional<Misfit> llmc_misfit(const ModelConfig& c) {
   return needs.misfit();
 }
 
-// How a model is trained that fits.
+// Returns the command that trains a model with the required value.
 std::string fitting_training(const Misfit& m) {
   std::string flag = m.key;
   std::ranges::replace(flag, '_', '-');

@@ -7,18 +7,19 @@
 
 namespace gpt {
 
-// What the formats of one file can hold. Each function throws Error for the first config key that speaks
-// against it, with the value needed and the value found. Biases that a GPT-2 lacks count as zeros.
+// Limits of the single-file formats. Each function throws Error for the first config key that the format
+// cannot store, with the required value and the found value. Missing biases of a GPT-2 model count as zeros.
 
-// The family whose architecture of GGUF it is: llama for Mistral's, Qwen2's and llama2.c's models too, or
-// gpt2.
+// Returns the family whose GGUF architecture fits the model: gpt2 or llama. Models of Mistral, Qwen2 and
+// llama2.c have the architecture llama.
 const Family& gguf_family(const ModelConfig& config);
 void require_llama2c(const ModelConfig& config);
 void require_llmc(const ModelConfig& config);
 
-// What a model that is about to be trained cannot be converted to, and why, as one line that ends in a
-// newline; empty when nothing is in the way. GGUF is always meant, llama2.c for models with rotary positions,
-// llm.c for others. transformers' layout takes every model. tokenizer may be null.
+// Returns one line about the formats to which a model about to be trained cannot be converted, with the
+// reasons. The line ends with a newline. Returns "" if there are no such formats. Checks GGUF for all models,
+// llama2.c for models with rotary positions, and llm.c for other models. The layout of transformers can store
+// every model. `tokenizer` may be null.
 std::string export_limits(const ModelConfig& config, const Tokenizer* tokenizer);
 
 }  // namespace gpt

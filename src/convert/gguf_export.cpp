@@ -14,7 +14,7 @@
 namespace gpt {
 namespace {
 
-// What general.file_type says for the type of most matrices.
+// Returns the value of general.file_type for the dtype of most matrices.
 uint32_t file_type(DType dtype) {
   using enum DType;
   constexpr std::pair<DType, uint32_t> kTypes[] = {{f32, 0},   {f16, 1},   {bf16, 32}, {q4_0, 2},
@@ -25,7 +25,7 @@ uint32_t file_type(DType dtype) {
   return found->second;
 }
 
-// The next type whose blocks may fit rows of n elements: llama.cpp's choices.
+// Returns a dtype whose quantization blocks fit rows of n elements. The choices are those of llama.cpp.
 DType fitting(DType dtype, int64_t n) {
   if (n % block_size(dtype).elements == 0) return dtype;
   if (n % kQuantBlock != 0) return DType::f16;
@@ -39,10 +39,10 @@ DType fitting(DType dtype, int64_t n) {
   }
 }
 
-// Some rows of a tensor, in order; a vector is a matrix of one column.
+// A parameter that provides some rows of a file tensor. A vector is a matrix with one column.
 struct Part {
   TensorView view;
-  int64_t pair_rows = 0;  // the rows of a head, where halves become neighbours; 0: rows stay
+  int64_t pair_rows = 0;  // rows per head if halves become pairs; 0: rows keep their order
 };
 
 void emit_row(DType dtype, const TensorView& view, int64_t r, int64_t cols, const EmitBytes& emit) {
@@ -103,7 +103,7 @@ class Export {
     for (int id = 0; id < model_.table.count(); ++id) {
       const ParamSpec& spec = model_.table[id];
       const FilePlace place = file_place(*gguf_.naming, c_, spec);
-      if (place.first_row > 0) continue;  // a later part of a tensor that is in the list already
+      if (place.first_row > 0) continue;  // a later part of a tensor that is already in the list
       const DType dtype = type_of(spec).used;
       list.push_back(
           {place.tensor, dtype, place.file_shape,
@@ -158,7 +158,7 @@ class Export {
     m.add(key("rope.scaling.factor"), static_cast<float>(scaling.factor));
   }
 
-  // The tokens after the first that end a text, such as one that ends a turn.
+  // Adds all end-of-text tokens except the first, such as an end-of-turn token.
   void add_more_ends(GgufMetadata& m) const {
     const std::vector<int64_t>& ends = c_.eos_token_ids;
     for (size_t i = 1; i < std::min(ends.size(), std::size(kEndKeys)); ++i)
@@ -168,13 +168,13 @@ class Export {
     m.add(kAllEndsKey, all);
   }
 
-  // The model's config knows best: its ids are what generation stops at.
+  // The ids in the model's config take precedence, because generation stops at them.
   void add_model_ids(SpecialIds& ids) const {
     if (c_.bos_token_id >= 0) ids.bos = c_.bos_token_id;
     if (!c_.eos_token_ids.empty()) ids.eos = c_.eos_token_ids.front();
   }
 
-  // What frequencies are divided by.
+  // Returns the factors by which the RoPE frequencies are divided.
   NamedTensor rope_factors() const {
     ModelConfig plain = c_;
     plain.rope_scaling = {};
@@ -188,7 +188,7 @@ class Export {
             }};
   }
 
-  // The parameters that lie in the tensor of `id`, from `id` on.
+  // Returns the parameters that are stored in the same tensor as `id`, starting with `id`.
   std::vector<Part> parts_of(int id) const {
     std::vector<Part> parts;
     const std::string tensor = file_place(*gguf_.naming, c_, model_.table[id]).tensor;

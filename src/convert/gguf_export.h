@@ -13,26 +13,28 @@
 namespace gpt {
 
 struct GgufExportOptions {
-  // Of the matrices: fp32, fp16, bf16 or a block format. As llama.cpp does it, vectors and positions stay
-  // fp32 and the matrix of the head is q6_k (q8_0) beside blocks of fewer (8) bits.
+  // The dtype of the matrices: fp32, fp16, bf16 or a quantized dtype. As in llama.cpp, vectors and positions
+  // stay fp32. With a quantized dtype, the matrix of the head is q6_k, or q8_0 if the dtype is q8_0.
   DType dtype = DType::f32;
   std::string name;  // general.name
   ChatTemplates chat_templates = {};
 };
 
-// Row r of a matrix, or element r of a vector (one column), as numbers.
+// Reads row r of a matrix, or element r of a vector (one column), as fp32 values.
 void read_row(const TensorView& view, int64_t r, int64_t cols, float* x);
 
-// The type that is wanted for a parameter, and the one that it has in the file: another where its rows are
-// not whole blocks.
+// The requested dtype of a parameter and its dtype in the file. They differ if the rows of the parameter are
+// not a whole number of quantization blocks.
 struct GgufParamType {
   DType wanted, used;
 };
-std::vector<GgufParamType> gguf_types(const Model& model, const GgufExportOptions& options);  // by id
+// Returns the dtypes of all parameters, indexed by parameter id.
+std::vector<GgufParamType> gguf_types(const Model& model, const GgufExportOptions& options);
 
-// Writes a model as a GGUF file of version 3 that llama.cpp loads; queries and keys are put into the order in
-// which it rotates them. weights: by parameter id, of any floating type or blocks. Without tokenizer the file
-// says that it has none. Streams; a crash or error leaves what was there before. Throws Error.
+// Writes a model as a GGUF file of version 3 that llama.cpp can load. The rows of queries and keys are
+// written in llama.cpp's RoPE order. `weights` is indexed by parameter id and can have any floating-point or
+// quantized dtype. Without a tokenizer, the file says that it has none. The tensors are streamed to the file.
+// After a crash or an error, an existing file is unchanged. Throws Error.
 void write_gguf(const std::string& path, const Model& model, std::span<const TensorView> weights,
                 const Tokenizer* tokenizer, const GgufExportOptions& options);
 

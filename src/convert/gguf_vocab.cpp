@@ -43,7 +43,8 @@ std::optional<VocabData> gguf_vocab(const GgufFile& file) {
   data.merges = copies(file.strings(kMerges).value_or(std::vector<std::string_view>{}));
   for (const SpecialKey& special : kSpecial) {
     const int64_t id = file.integer(special.key).value_or(-1);
-    data.special.*special.id = id == int64_t{UINT32_MAX} ? -1 : id;  // "none", as some converters write it
+    // Some converters write UINT32_MAX if there is no token.
+    data.special.*special.id = id == int64_t{UINT32_MAX} ? -1 : id;
   }
   data.special.add_bos = file.boolean(kAddBos);
   data.special.add_eos = file.boolean(kAddEos);
@@ -81,7 +82,7 @@ void add_vocab(GgufMetadata& metadata, VocabData data, int64_t vocab_size) {
   metadata.add(kTokens, data.tokens);
   if (!data.scores.empty()) metadata.add(kScores, data.scores);
   metadata.add(kTypes, data.types);
-  // llama.cpp reads no byte-level BPE without the key, even where there is nothing to merge.
+  // llama.cpp cannot load byte-level BPE without this key, even if there are no merges.
   if (!data.merges.empty() || data.model == "gpt2") metadata.add(kMerges, data.merges);
   add_special_ids(metadata, data.special);
   if (data.special.add_bos) metadata.add(kAddBos, *data.special.add_bos);
@@ -90,7 +91,8 @@ void add_vocab(GgufMetadata& metadata, VocabData data, int64_t vocab_size) {
   if (data.remove_extra_whitespaces) metadata.add(kCollapse, *data.remove_extra_whitespaces);
 }
 
-// One key for the default template; the others have keys of their own, and a list of their names.
+// The default template has one key. Each of the other templates has its own key, and a list stores their
+// names.
 ChatTemplates gguf_chat_templates(const GgufFile& file) {
   ChatTemplates templates;
   const auto add = [&](const std::string& name, const std::string& key) {

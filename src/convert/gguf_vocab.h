@@ -11,23 +11,23 @@
 
 namespace gpt {
 
-// The tokenizer that a GGUF file describes; nothing when it has none. Throws Error when keys are of a wrong
-// kind; the rest is tokenizer_of's to check.
+// Returns the tokenizer that a GGUF file describes, or nothing if the file has none. Throws Error when keys
+// have the wrong type. tokenizer_of checks everything else.
 std::optional<VocabData> gguf_vocab(const GgufFile& file);
 
-// The tokenizer of the GGUF file at `path`. Throws Error, also when there is none.
+// Loads the tokenizer of the GGUF file at `path`. Throws Error, also if the file has no tokenizer.
 std::unique_ptr<Tokenizer> gguf_tokenizer(const std::string& path);
 
-// The reverse. A vocabulary smaller than the model's is filled up to vocab_size with unused tokens, because
-// llama.cpp wants one for each row of the embedding.
+// Writes a tokenizer to the metadata. A vocabulary that is smaller than the model's is padded to vocab_size
+// with unused tokens, because llama.cpp requires a token for each row of the embedding.
 void add_vocab(GgufMetadata& metadata, VocabData data, int64_t vocab_size);
 
-// The ids of BOS, EOS and the others that there are.
+// Writes the ids of BOS, EOS and the other special tokens that exist.
 void add_special_ids(GgufMetadata& metadata, const SpecialIds& ids);
 
-// The chat templates in the file, by name.
+// Returns the chat templates in the file, by name.
 ChatTemplates gguf_chat_templates(const GgufFile& file);
-// The reverse.
+// Writes the chat templates to the metadata.
 void add_chat_templates(GgufMetadata& metadata, const ChatTemplates& templates);
 
 }  // namespace gpt

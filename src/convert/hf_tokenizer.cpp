@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-// The texts of added tokens by their ids.
+// Returns the texts of the added tokens by id.
 std::map<int64_t, std::string> added_texts(const Tokenizer& tokenizer) {
   const json root = json::parse(tokenizer.to_json());
   std::map<int64_t, std::string> texts;

@@ -9,11 +9,11 @@
 
 namespace gpt {
 
-// The tokenizer_config.json with which transformers' AutoTokenizer loads a tokenizer.json exactly as it is,
-// knows the tokens that begin, end, pad and replace texts, and the length of the context. The model's ids of
-// such tokens go before the tokenizer's, and a name in `known` (such as "pad_token", with its text) goes
-// before both. Texts are padded with the token that ends them where no other one is known. Only added tokens
-// are named: transformers would cut another one out of words.
+// Returns a tokenizer_config.json with which transformers' AutoTokenizer loads a tokenizer.json unchanged. It
+// contains the BOS, EOS, padding and unknown tokens and the length of the context. Special tokens of the
+// model take precedence over those of the tokenizer, and names in `known` (such as "pad_token", with its
+// text) take precedence over both. If there is no padding token, EOS is used for padding. Only added tokens
+// are listed, because transformers would split words at any other listed token.
 std::string hf_tokenizer_config(const Tokenizer& tokenizer, const ModelConfig& config,
                                 const std::vector<std::pair<std::string, std::string>>& known = {});
 

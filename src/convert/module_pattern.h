@@ -11,7 +11,7 @@ namespace detail {
 class Regex;
 }
 
-// A regular expression of Python's `re` that names of modules match as a whole.
+// A regular expression of Python's `re` that must match a whole module name.
 class ModulePattern {
  public:
   // Throws Error naming the pattern and the part of it that is not supported.
@@ -23,22 +23,22 @@ class ModulePattern {
   std::shared_ptr<const detail::Regex> regex_;
 };
 
-// The modules that PEFT finds by a setting: those of one of several names, whole or from a part on, or those
-// that match a regular expression.
+// Selects modules as PEFT does: by a list of names, or by a regular expression. A name matches a whole module
+// name, or the rest of it after a dot.
 class ModuleFilter {
  public:
-  ModuleFilter() = default;  // none
+  ModuleFilter() = default;  // selects no modules
   explicit ModuleFilter(std::vector<std::string> names) : names_(std::move(names)) {}
   explicit ModuleFilter(const std::string& pattern) : patterns_{ModulePattern(pattern)} {}
 
   bool is_pattern() const { return !patterns_.empty(); }
   bool has(std::string_view module) const;
-  // Whether it has the whole name of a module in its list.
+  // Returns true if the list contains the whole name of a module.
   bool has_whole(std::string_view module) const;
 
  private:
   std::vector<std::string> names_;
-  std::vector<ModulePattern> patterns_;  // one or none
+  std::vector<ModulePattern> patterns_;  // at most one
 };
 
 }  // namespace gpt

@@ -11,7 +11,7 @@
 namespace gpt {
 namespace {
 
-// From here on rounding to the nearest value of the type gives infinity.
+// The smallest values that become infinity when they are rounded to the dtype.
 constexpr float kInfiniteInF16 = 65520, kInfiniteInBf16 = 0x1.ffp127f;
 constexpr float kLargestF16 = 65504;
 
@@ -19,7 +19,7 @@ bool is_finite(float x) {
   return std::isfinite(x);
 }
 
-// A row as a block format has it.
+// Returns a row after quantization and dequantization.
 std::vector<float> stored_in_blocks(DType dtype, const std::vector<float>& x) {
   const auto n = std::ssize(x);
   std::vector<std::byte> row(static_cast<size_t>(row_bytes(dtype, n)));
@@ -29,7 +29,7 @@ std::vector<float> stored_in_blocks(DType dtype, const std::vector<float>& x) {
   return stored;
 }
 
-// The index of the first value that a block format makes infinite, or -1.
+// Returns the index of the first value that a quantized dtype makes infinite, or -1.
 int64_t infinite_in_blocks(DType dtype, const std::vector<float>& x) {
   if (std::ranges::none_of(x, [](float value) { return std::abs(value) > kLargestF16; })) return -1;
   const std::vector<float> stored = stored_in_blocks(dtype, x);
@@ -39,7 +39,7 @@ int64_t infinite_in_blocks(DType dtype, const std::vector<float>& x) {
   return -1;
 }
 
-// The index of the first value of a row that a type makes infinite, or -1.
+// Returns the index of the first value of a row that becomes infinite in `dtype`, or -1.
 int64_t infinite_in(DType dtype, const std::vector<float>& x) {
   if (is_quantized(dtype)) return infinite_in_blocks(dtype, x);
   if (dtype != DType::f16 && dtype != DType::bf16) return -1;
@@ -55,17 +55,18 @@ float largest_of(const std::vector<float>& x) {
   return largest;
 }
 
-// Whether a row that is not all zeros would be all zeros in this type.
+// Returns true if a row that is not all zeros becomes all zeros in `dtype`.
 bool vanishes(DType dtype, const std::vector<float>& x) {
   constexpr float kHalfOfSmallestF16 = 0x1p-25f;
   const float largest = largest_of(x);
   if (dtype == DType::f16) return largest > 0 && largest <= kHalfOfSmallestF16;
-  constexpr float kSafe = 1e-3f;  // in every block format
+  // Values above this limit do not vanish in any quantized dtype.
+  constexpr float kSafe = 1e-3f;
   if (!is_quantized(dtype) || largest == 0 || largest > kSafe) return false;
   return largest_of(stored_in_blocks(dtype, x)) == 0;
 }
 
-// Where an element of a parameter is in its tensor of the file.
+// Returns the index of a parameter's element in its tensor of the file.
 std::string index_of(const FilePlace& place, int64_t r, int64_t c) {
   if (place.file_shape.size() == 1) return fmt::format("[{}]", place.first_row + c);
   const int64_t row = place.first_row + r;
@@ -82,7 +83,7 @@ void check_values(const LoadedModel& loaded, int id, DType dtype) {
     return fmt::format("{}: tensor {} at {}", loaded.paths()[0], printable(origin.tensor->name),
                        index_of(origin.place, r, c));
   };
-  std::vector<float> x(static_cast<size_t>(cols)), largest;  // the row with the largest value
+  std::vector<float> x(static_cast<size_t>(cols)), largest;  // `largest` is the row with the largest value
   float largest_value = 0;
   const bool may_vanish = dtype == DType::f16 || is_quantized(dtype);
   for (int64_t r = 0; r < rows; ++r) {

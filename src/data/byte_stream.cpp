@@ -17,7 +17,7 @@ namespace gpt {
 namespace {
 
 constexpr size_t kInputBytes = size_t{256} << 10;
-constexpr int kMaxWindowBits = 27;  // of zstd: 128 MiB
+constexpr int kMaxWindowBits = 27;  // zstd window limit: 2^27 bytes = 128 MiB
 constexpr std::string_view kGzipMagic = "\x1f\x8b", kZstdMagic = "\x28\xb5\x2f\xfd";
 
 class FileStream final : public ByteStream {
@@ -71,7 +71,7 @@ class MemoryStream final : public ByteStream {
   std::span<const std::byte> bytes_;
 };
 
-// What all decompressors share: input in blocks, and the limit.
+// Base class of the gzip and zstd streams. It buffers the compressed input and enforces the expansion limit.
 class Decompressor : public ByteStream {
  public:
   Decompressor(std::unique_ptr<ByteStream> source, std::string name, const ByteStreamLimits& limits)
@@ -91,10 +91,10 @@ class Decompressor : public ByteStream {
   bool compressed() const final { return true; }
 
  protected:
-  // Writes at least one byte; 0 at the end of the file.
+  // Decompresses into `out` and returns the number of bytes, at least one. Returns 0 at the end of the file.
   virtual size_t decompress(std::span<char> out) = 0;
 
-  bool refill() {  // false at the end of the file
+  bool refill() {  // returns false at the end of the file
     input_ = std::span(buffer_.data(), source_->read(buffer_));
     read_ += input_.size();
     return !input_.empty();
@@ -127,7 +127,7 @@ class GzipStream final : public Decompressor {
  public:
   template <class... A>
   explicit GzipStream(A&&... a) : Decompressor(std::forward<A>(a)...) {
-    constexpr int kGzipOnly = 16;  // added to the window bits: see zlib.h, inflateInit2
+    constexpr int kGzipOnly = 16;  // added to windowBits to accept only gzip; see inflateInit2 in zlib.h
     if (inflateInit2(&state_, MAX_WBITS + kGzipOnly) != Z_OK) fail_memory("out of memory for decompression");
   }
   ~GzipStream() override { inflateEnd(&state_); }
@@ -148,7 +148,8 @@ class GzipStream final : public Decompressor {
     return room - state_.avail_out;
   }
 
-  // Tapes and some tools pad a file with zeros.
+  // Skips zeros after the last gzip member, because tapes and some tools pad files with zeros. Fails if other
+  // bytes follow the last member.
   bool zeros_to_the_end() {
     if (members_ == 0 || input_[0] != 0) return false;
     const auto other = std::ranges::find_if(input_, [](char c) { return c != 0; });
@@ -173,7 +174,7 @@ class GzipStream final : public Decompressor {
   }
 
   z_stream state_{};
-  bool inside_ = false;  // of a member
+  bool inside_ = false;  // true while a gzip member is being decoded
   int64_t members_ = 0;
 };
 
@@ -190,7 +191,8 @@ class ZstdStream final : public Decompressor {
   size_t decompress(std::span<char> out) override {
     ZSTD_outBuffer room{out.data(), out.size(), 0};
     while (room.pos == 0) {
-      // What the decoder holds back comes without more input.
+      // When the output buffer is full, the decoder may still hold decompressed bytes, which it returns
+      // without more input.
       if (input_.empty() && !full_ && !refill()) {
         if (inside_) fail_damaged("the data end too early");
         return 0;
@@ -206,7 +208,8 @@ class ZstdStream final : public Decompressor {
   }
 
   ZSTD_DStream* state_;
-  bool inside_ = false, full_ = false;  // of a frame; the output was filled
+  // inside_: within a zstd frame; full_: the last call filled its output
+  bool inside_ = false, full_ = false;
 };
 
 std::unique_ptr<ByteStream> decompressed(std::string_view first, std::unique_ptr<ByteStream> source,

@@ -39,7 +39,8 @@ class CorpusReader {
       text.reserve(text.size() + size);
     }
     const size_t needed = text.size() + block.text.size();
-    if (needed > text.capacity()) require_memory(path, static_cast<int64_t>(2 * needed));  // growing copies
+    // Growing the string needs memory for the old and the new buffer at the same time.
+    if (needed > text.capacity()) require_memory(path, static_cast<int64_t>(2 * needed));
   }
   void add_text(const TextBlock& block) {
     if (block.begins_document) corpus_.documents.push_back({block.begin.file, 0, corpus_.bytes(), 0});
@@ -64,7 +65,7 @@ class CorpusReader {
   int64_t empty_rows_ = 0;
 };
 
-// A file that is named must have text in it; of those in folders empty ones are told.
+// Throws Error if a file given by name is empty. Adds a note for each empty file found in a folder.
 void require_text(Corpus& corpus, std::span<const std::string> names) {
   std::vector<bool> has_text(corpus.files.size());
   for (const Document& document : corpus.documents)

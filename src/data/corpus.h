@@ -13,55 +13,63 @@
 
 namespace gpt {
 
-// A file of a corpus, or a row of a file of JSON lines: its bytes are text[offset, offset + bytes).
+// A document of a corpus: a whole file, or one row of a JSON Lines file. The bytes of the document are
+// text[offset, offset + bytes) of the corpus.
 struct Document {
-  int64_t file = 0;  // in Corpus::files
-  int64_t line = 0;  // of the row; 0: all of the file
+  int64_t file = 0;  // index in Corpus::files
+  int64_t line = 0;  // line number of the JSON Lines row; 0 if the document is a whole file
   int64_t offset = 0;
   int64_t bytes = 0;
 };
 
-// Texts, one after the other.
+// Documents in memory, concatenated into one string.
 struct Corpus {
   std::string text;
   std::vector<std::string> files;
   std::vector<Document> documents;
-  std::string notes;  // for people: what folders give and what is passed over; lines
+  // Messages for the user, one per line: files taken from each folder, and files that were skipped.
+  std::string notes;
 
   int64_t bytes() const { return static_cast<int64_t>(text.size()); }
   std::string_view content(const Document& document) const;
-  std::string name(const Document& document) const;  // "file" or "file:line"
+  std::string name(const Document& document) const;  // returns "file" or "file:line"
 };
 
 struct CorpusOptions {
-  bool any_bytes = false;       // the tokenizer takes bytes that are no text: see require_text_file
-  NamedFiles* named = nullptr;  // files of other corpora, which are left out, and then those of this one
-  FolderFilter filter = {};     // of folders
-  std::string field = "text";   // of the text in JSON lines
+  bool any_bytes = false;  // the tokenizer accepts bytes that are not text: see require_text_file
+  // Files that other corpora have already loaded. These files are skipped, and the files of this corpus are
+  // added.
+  NamedFiles* named = nullptr;
+  FolderFilter filter = {};    // selects files inside folders
+  std::string field = "text";  // name of the JSON Lines field that holds the text
 };
 
-// Reads what find_text_files finds, as `gpt data pack` does: text, JSON lines, either compressed. Empty rows
-// are left out; nothing is left where all was named before. Throws Error when a path is missing or no text, a
-// file given by name or everything together is empty, or it does not fit into memory.
+// Loads the files that find_text_files returns, as `gpt data pack` does: text or JSON Lines, optionally
+// compressed. Skips empty rows. Returns an empty corpus if `options.named` already contains all files. Throws
+// Error when a path is missing or is not text, when a file given by name is empty, when all files together
+// are empty, or when the corpus does not fit into memory.
 Corpus load_corpus(std::span<const std::string> paths, const CorpusOptions& options = {});
 
-// Throws Error where so many bytes more do not fit into memory, for which a text is kept whole and encoded;
-// packing is for larger ones. `text`: its name in the message.
+// Throws Error unless more than `bytes` bytes of memory are available. Called before a text is loaded and
+// encoded in memory. Larger texts can be packed to shards with `gpt data pack`. The message calls the text by
+// the name `text`.
 void require_memory(const std::string& text, int64_t bytes);
 
-// A corpus from memory; `name` stands for it in messages. Throws Error when the text is empty.
+// Creates a corpus from a text in memory. Messages show `name` as the file name. Throws Error when the text
+// is empty.
 Corpus corpus_from_text(std::string name, std::string text);
 
 struct CorpusStats {
   int64_t bytes = 0;
   int64_t distinct_bytes = 0;
   std::optional<int64_t> chars;           // absent when the text is not valid UTF-8
-  std::optional<int64_t> distinct_chars;  // likewise
+  std::optional<int64_t> distinct_chars;  // absent when the text is not valid UTF-8
 };
 CorpusStats corpus_stats(const Corpus& corpus);
 
-// What the flag --tokenizer names: "byte", "char" (the characters of all the given corpora), or the path
-// of a tokenizer.json or model directory. Throws Error; invalid UTF-8 is reported with file and offset.
+// Opens the tokenizer that the flag --tokenizer names: "byte", "char" (with the characters of all given
+// corpora), or the path of a tokenizer.json or model directory. Throws Error if the tokenizer cannot be
+// opened. If a corpus is not valid UTF-8, the error names the file and the offset.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& spec, std::span<const Corpus* const> corpora);
 
 }  // namespace gpt

@@ -16,7 +16,7 @@ constexpr std::string_view kText = "extract its text first";
 constexpr std::string_view kModel = "this is no data to read text from";
 constexpr std::string_view kMedia = "only text can be read";
 
-// A kind of file by the bytes at its beginning.
+// A file format that is recognized by its magic bytes at offset `at`.
 struct Magic {
   std::string_view bytes;
   std::string_view what, advice;
@@ -71,7 +71,7 @@ constexpr Magic kMagics[] = {
     {"\0asm"sv, "a program", kMedia},
 };
 
-// A kind of file that its bytes do not tell, by the end of its name.
+// A file format that is recognized by the file name, because its bytes do not identify the format.
 struct Ending {
   std::string_view ending, what, advice;
 };
@@ -97,7 +97,7 @@ constexpr Ending kEndings[] = {
 };
 
 constexpr std::string_view kCodeEndings[] = {
-    // programs
+    // source code
     "adb", "ads", "asm", "awk", "bash", "bat", "c", "cc", "cjs", "cl", "clj", "cljs", "cpp", "cs", "cu",
     "cuh", "cxx", "d", "dart", "el", "erl", "ex", "exs", "f", "f03", "f08", "f77", "f90", "f95", "fish",
     "for", "fs", "fsx", "glsl", "go", "groovy", "h", "hh", "hlsl", "hpp", "hrl", "hs", "hxx", "inc", "ino",
@@ -105,7 +105,7 @@ constexpr std::string_view kCodeEndings[] = {
     "mm", "nim", "nix", "pas", "php", "pl", "pm", "proto", "ps1", "py", "pyi", "pyx", "r", "rb", "rkt", "rs",
     "s", "scala", "scm", "sh", "sol", "sql", "sv", "swift", "tcl", "thrift", "ts", "tsx", "v", "vb", "vhd",
     "vhdl", "vim", "wgsl", "zig", "zsh",
-    // markup and settings
+    // markup and configuration
     "adoc", "bib", "cfg", "cmake", "conf", "css", "gradle", "graphql", "htm", "html", "ini", "less", "mk",
     "org", "properties", "rst", "sass", "scss", "svelte", "tex", "tf", "toml", "vue", "xml", "yaml", "yml"};
 constexpr std::string_view kCodeNames[] = {"Makefile",  "GNUmakefile", "Dockerfile",  "Containerfile",
@@ -126,9 +126,10 @@ std::string_view without_compression(std::string_view path) {
 
 bool matches(const Magic& magic, std::string_view first) {
   if (magic.at >= first.size() || !first.substr(magic.at).starts_with(magic.bytes)) return false;
-  if (magic.bytes == "BZh")  // three letters that a text may begin with
+  if (magic.bytes == "BZh")  // a text may begin with these three letters, so check the block header too
     return first.size() > 9 && (first.substr(4, 6) == "1AY&SY" || first.substr(4, 6) == "\x17rE8P\x90");
-  // Text has a blank or letters where these two have zeros: the upper bytes of a length.
+  // safetensors and MP4 files begin with a length whose upper bytes are zero. Text has other characters
+  // there.
   if (magic.at == 8) return first.substr(5, 3) == "\0\0\0"sv;
   if (magic.bytes == "ftyp") return first.substr(0, 2) == "\0\0"sv;
   if (magic.bytes == "RIFF" || magic.bytes == "Rar!\x1a\x07" || magic.bytes == "LZIP")

@@ -15,7 +15,7 @@ namespace {
 using Kind = Grammar::Symbol::Kind;
 using Symbols = std::vector<Grammar::Symbol>;
 
-constexpr int kMaxDepth = 64;  // far beyond any grammar without recursion that a person writes
+constexpr int kMaxDepth = 64;  // maximum nesting of rules, far beyond hand-written grammars
 
 const std::string& form_of(const Grammar::Word& word, const Grammar::Symbol& symbol) {
   const std::string& form = word.forms[static_cast<size_t>(symbol.form)];
@@ -23,7 +23,7 @@ const std::string& form_of(const Grammar::Word& word, const Grammar::Symbol& sym
   return form;
 }
 
-// Sets the probabilities of weighted choices.
+// Sets the total weight and the log probability of each choice.
 template <class Choice>
 void normalise(std::vector<Choice>& choices, uint64_t& total) {
   GPT_ASSERT(!choices.empty());
@@ -34,7 +34,7 @@ void normalise(std::vector<Choice>& choices, uint64_t& total) {
     choice.log_p = std::log(static_cast<double>(choice.weight) / static_cast<double>(total));
 }
 
-// Draws one of several weighted choices.
+// Samples one of several weighted choices.
 template <class Choice>
 const Choice& pick(const std::vector<Choice>& choices, uint64_t total, RandomStream& random) {
   uint64_t left = random.below(total);
@@ -78,9 +78,10 @@ struct Sampler {
   }
 };
 
-// Finds every derivation of a text by trying all choices and giving up at the first byte that differs.
+// Finds every derivation of a text. Tries all choices and abandons a choice at the first byte that differs.
 struct Scorer {
-  // What remains to be derived: the rest of one alternative, then of those around it.
+  // The symbols that remain to be derived: the rest of one alternative, then the rest of the enclosing
+  // alternatives.
   struct Rest {
     const Grammar::Symbol* at;
     const Grammar::Symbol* end;
@@ -98,8 +99,9 @@ struct Scorer {
     ++score.derivations;
   }
 
-  // Takes `expected` from the text; when the text ends inside it and need not be complete, everything
-  // that could follow has probability 1 in total.
+  // Removes `expected` from the beginning of the text. A text that need not be complete may end inside
+  // `expected`. All its continuations together have probability 1, so the derivation is then counted with its
+  // current probability.
   bool take(std::string_view& text, std::string_view expected, double log_p) {
     if (text.starts_with(expected)) {
       text.remove_prefix(expected.size());
@@ -152,7 +154,8 @@ struct Scorer {
   }
 };
 
-// Carries the marginal distribution of every variable through all choices.
+// Computes the expected entropy and length. Follows the marginal distribution of every variable through all
+// choices.
 struct Expecter {
   using Marginal = std::map<const Grammar::Word*, double>;
   using Marginals = std::vector<Marginal>;
@@ -225,7 +228,7 @@ bool is_upper(char c) {
 
 using Names = std::map<std::string, int, std::less<>>;
 
-// Reads the notation of grammar.h. Mistakes are the programmer's: they fail assertions.
+// Parses the notation of grammar.h. A mistake in a grammar is a programming error and fails an assertion.
 class GrammarReader {
  public:
   GrammarReader(std::vector<Grammar::Rule>& rules, std::vector<Grammar::Table>& tables, Names& variables)
@@ -233,7 +236,7 @@ class GrammarReader {
 
   void read(std::string_view source) {
     find_or_add(forms_, "");
-    // Names first, so that a rule may mention what is defined below it.
+    // Collect all names first, so that a rule can refer to rules and tables defined below it.
     const auto lines = words_of(source, '\n');
     for (const std::string_view line : lines) {
       if (line[0] == '=') {
@@ -330,7 +333,8 @@ class GrammarReader {
     const size_t equals = name.find('=');
     if (equals != std::string_view::npos) {
       symbol.variable = find_or_add(variables_, name.substr(0, equals));
-      // A variable of the same name would be hidden by the rule or table.
+      // A variable must not have the name of a rule or table, because a mention would resolve to the rule or
+      // table.
       GPT_ASSERT(!rules_.contains(name.substr(0, equals)) && !tables_.contains(name.substr(0, equals)));
       name.remove_prefix(equals + 1);
     }
@@ -371,7 +375,7 @@ class GrammarReader {
     for (Grammar::Table& table : grammar_tables_) {
       for (Grammar::Word& word : table.words) {
         word.forms.resize(forms_.size());
-        // Forms with a capital are made from the others: those first.
+        // Capitalized forms are derived from the other forms, so fill the other forms first.
         for (const bool capitals : {false, true}) {
           for (const auto& [name, number] : forms_) {
             std::string& form = word.forms[static_cast<size_t>(number)];
@@ -394,7 +398,7 @@ class GrammarReader {
   std::vector<Grammar::Table>& grammar_tables_;
   Names& variables_;
   Names rules_, tables_, forms_;
-  std::vector<std::pair<int, std::string>> table_forms_;  // of the table being read
+  std::vector<std::pair<int, std::string>> table_forms_;  // form numbers and values of the table being read
 };
 
 }  // namespace

@@ -11,50 +11,53 @@
 
 namespace gpt {
 
-// A probabilistic grammar without recursion whose rules can bind words to variables and mention them
-// again. The notation, one definition per line:
+// A probabilistic grammar without recursion. A rule can bind words to variables and mention these words
+// again. The notation has one definition per line:
 //
-//   @TABLE form=value ... : word word*3 two_words   words with weights; "_" is a blank; a line that starts
-//                                                   with two blanks continues the table
-//   =RULE                                           followed by its alternatives: weight, blank, text
+//   @TABLE form=value ... : word word*3 two_words   words with weights; "_" is a space; a line that starts
+//                                                   with two spaces continues the table
+//   =RULE                                           followed by its alternatives: weight, space, text
 //
-// In a text `\n` is a line break and braces are
+// In a text, `\n` is a line break, and braces insert a word or a rule:
 //   {RULE}            one alternative of the rule
 //   {TABLE}           one word of the table
-//   {VAR=TABLE}       the same, remembered as VAR
-//   {VAR}             the word that VAR holds
-// and the last three take a form, `.form`: one of the table's own, `.a` (the word after its indefinite
-// article), `.cap` (the word with a capital letter), or a form of the table written with a capital letter
-// for the same in the text. The first rule is the start.
+//   {VAR=TABLE}       one word of the table, which is also stored in VAR
+//   {VAR}             the word stored in VAR
+// {TABLE}, {VAR=TABLE} and {VAR} accept a suffix `.form` that selects the form of the word. The form can be
+// one that the table defines; `.a`, the word after its indefinite article; `.cap`, the word with a capital
+// letter; or a form of the table written with a capital letter, which is inserted with a capital letter. The
+// first rule is the start rule.
 class Grammar {
  public:
   explicit Grammar(std::string_view source);  // asserts that the source is well formed
 
-  // Appends one text of the start rule to `out`; returns -log of the probability of the choices made.
+  // Samples one text from the start rule and appends it to `out`. Returns -log of the probability of the
+  // sampled choices.
   double sample(RandomStream& random, std::string& out) const;
 
   struct Word;
-  // The word that each variable holds at the end of a text; null where it was not used.
+  // The word that each variable holds at the end of a text; null if the text did not set the variable.
   using Values = std::vector<const Word*>;
   double sample(RandomStream& random, std::string& out, Values& values) const;
 
   struct Score {
-    double log_p;         // the log of the sum over all derivations; -infinity when there is none
-    int64_t derivations;  // how many ways lead to the text
+    double log_p;         // log of the probability, summed over all derivations; -infinity if there is none
+    int64_t derivations;  // number of derivations of the text
   };
-  // The probability of a complete text or, when not `complete`, that a text starts like this.
+  // Returns the probability of the complete text or, if `complete` is false, of all texts that start with it.
   Score score(std::string_view text, bool complete) const;
 
   struct Expectation {
-    double nats = 0;   // entropy of the choices of one text
-    double bytes = 0;  // its expected length
+    double nats = 0;   // entropy of the choices of one text, in nats
+    double bytes = 0;  // expected length of one text
   };
-  // Exact, by going through all choices once: no choice depends on the value of a variable, so lengths
-  // follow from the marginal distribution of each variable.
+  // Returns the exact entropy and the exact expected length of a text, computed in one pass over all choices.
+  // No choice depends on the value of a variable, so the lengths follow from the marginal distribution of
+  // each variable.
   Expectation expectation() const;
 
   struct Word {
-    std::vector<std::string> forms;  // by form number; empty where the table has no such form
+    std::vector<std::string> forms;  // indexed by form number; empty if the table has no such form
     uint64_t weight = 1;
     double log_p = 0;
   };
@@ -65,10 +68,10 @@ class Grammar {
   };
   struct Symbol {
     enum class Kind { literal, rule, word, mention } kind = Kind::literal;
-    std::string text;   // literal
-    int target = -1;    // rule or table
-    int variable = -1;  // word (-1: not remembered), mention
-    int form = 0;       // word, mention
+    std::string text;   // text of a literal
+    int target = -1;    // index of the rule or table
+    int variable = -1;  // the variable that stores a word or that a mention reads; -1: not stored
+    int form = 0;       // form number of a word or mention
   };
   struct Alternative {
     std::vector<Symbol> symbols;
@@ -83,12 +86,12 @@ class Grammar {
   const std::vector<Rule>& rules() const { return rules_; }
   const std::vector<Table>& tables() const { return tables_; }
   int64_t variables() const { return std::ssize(variables_); }
-  // The number of a variable, and a table by its name: both must exist.
+  // Return the index of the variable, or the table, with the given name. The name must exist.
   size_t variable(std::string_view name) const;
   const Table& table(std::string_view name) const;
 
-  // The same grammar without some words, the others as likely as before beside each other. Every table must
-  // keep one.
+  // Returns a copy of the grammar without the dropped words. The remaining words of a table keep their
+  // relative weights. Every table must keep at least one word.
   Grammar without(const std::function<bool(const Word&)>& dropped) const;
 
  private:

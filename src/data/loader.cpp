@@ -10,9 +10,10 @@
 namespace gpt {
 namespace {
 
-constexpr int64_t kRound = 65536;  // samples in which every source has its share
+constexpr int64_t kRound = 65536;  // samples per round; every source gets its exact share of a round
 
-// Where the samples of each source end when a round is laid out source by source: rounded sums of weights.
+// Returns the end of each source's samples in a round that is laid out source by source. The ends are the
+// rounded cumulative sums of the weights.
 std::vector<int64_t> ends_in_round(const std::vector<WeightedTokens>& sources) {
   double total = 0, sum = 0;
   for (const WeightedTokens& source : sources) {
@@ -33,13 +34,14 @@ std::vector<int64_t> ends_in_round(const std::vector<WeightedTokens>& sources) {
   return ends;
 }
 
-// Orders of windows have the epoch as key; this one must not meet them.
+// Window permutations use the epoch as their key. The highest bit keeps the keys of source permutations
+// distinct from these keys.
 constexpr uint64_t kMixKey = uint64_t{1} << 63;
 
-// Halves of fewer bits leave too few round functions for small n to reach every order.
+// With fewer bits per half there are too few round functions to reach every permutation of a small n.
 constexpr int kMinHalfBits = 3;
 
-// The finaliser of MurmurHash3 (64 bit): every input bit reaches every output bit.
+// The finalizer of MurmurHash3 (64 bit). Every input bit affects every output bit.
 uint64_t scramble(uint64_t x) {
   x = (x ^ x >> 33) * 0xFF51AFD7ED558CCDull;
   x = (x ^ x >> 33) * 0xC4CEB9FE1A85EC53ull;
@@ -98,7 +100,7 @@ void BatchLoader::fill(int64_t step, int64_t first_sample, int64_t count, int64_
 KeyedPermutation::KeyedPermutation(int64_t n, uint64_t seed, uint64_t epoch) : n_(static_cast<uint64_t>(n)) {
   GPT_ASSERT(n >= 1);
   half_bits_ = std::max(kMinHalfBits, (static_cast<int>(std::bit_width(n_ - 1)) + 1) / 2);
-  // Step 0 of this site belongs to random windows.
+  // The random windows use step 0 of RandomSite::data, so permutations use step 1.
   RandomStream stream(seed, RandomSite::data, 1, epoch);
   for (uint64_t& key : keys_)
     key = stream.next_u64();

@@ -10,24 +10,26 @@ namespace gpt {
 
 enum class Sampling { random, epoch };
 
-// Training batches as a function of the step. Sample k = step * batch_size + i is one window of n_ctx
-// ids and the same window shifted by one as targets:
-//   random: starts uniformly in [0, n - n_ctx), keyed by (seed, k);
-//   epoch:  windows [w * n_ctx, (w + 1) * n_ctx), each once per epoch in an order keyed by (seed, epoch);
-//           the last incomplete window is dropped, and a batch may span two epochs.
-// With several sources, each 65536 samples in a row have of every source the share that its weight asks for,
-// in an order keyed by (seed, k / 65536); sample numbers above then count the samples of the source. Holds no
-// position, so resuming, micro-batches and ranks read the same samples as one run.
+// A source of training data and its weight in the mix.
 struct WeightedTokens {
   TokenSpan tokens;
-  double weight = 1;  // relative to the sum of all
+  double weight = 1;  // relative to the sum of all weights
 };
 
+// Computes training batches as a function of the step. Sample k = step * batch_size + i is one window of
+// n_ctx ids. Its targets are the same window shifted by one token. The window depends on the sampling:
+//   random: the window starts at a uniform position in [0, n - n_ctx), keyed by (seed, k);
+//   epoch:  each window [w * n_ctx, (w + 1) * n_ctx) occurs once per epoch, in an order keyed by (seed,
+//   epoch);
+//           the last incomplete window is dropped, and a batch may span two epochs.
+// With several sources, every 65536 consecutive samples contain each source in proportion to its weight, in
+// an order keyed by (seed, k / 65536). Every source then has its own epochs. The loader stores no position,
+// so resumed runs, micro-batches and ranks read the same samples as a single uninterrupted run.
 class BatchLoader {
  public:
   // Throws Error when the data has fewer than n_ctx + 1 tokens. The data must outlive the loader.
   BatchLoader(TokenSpan data, int64_t n_ctx, uint64_t seed, Sampling sampling);
-  // Throws invalid_argument too when a weight is not positive or below 1/65536 of all.
+  // Also throws invalid_argument when a weight is not positive or is less than 1/65536 of the sum of weights.
   BatchLoader(std::vector<WeightedTokens> sources, int64_t n_ctx, uint64_t seed, Sampling sampling);
 
   // Writes samples first_sample .. first_sample + count - 1 of the batch of `step` (0-based) to ids and
@@ -36,7 +38,7 @@ class BatchLoader {
             int32_t* targets) const;
 
   struct Place {
-    int64_t source, start;  // the first token in that source
+    int64_t source, start;  // index of the source, and position of the window's first token in it
   };
   Place place(int64_t sample) const;  // sample >= 0
   int64_t start(int64_t sample) const { return place(sample).start; }
@@ -45,21 +47,21 @@ class BatchLoader {
 
  private:
   struct Share {
-    int64_t source, number;  // which of its samples
+    int64_t source, number;  // index of the source, and index of the sample among the samples of this source
   };
   Share share(int64_t sample) const;
   const TokenSpan& tokens(int64_t source) const { return sources_[static_cast<size_t>(source)].tokens; }
 
   std::vector<WeightedTokens> sources_;
-  std::vector<int64_t> ends_;  // of the sources in a round of samples
+  std::vector<int64_t> ends_;  // end of each source's samples in a round
   int64_t n_ctx_;
   uint64_t seed_;
   Sampling sampling_;
 };
 
-// A pseudo-random permutation of 0 .. n-1 that is computed, not stored: a Feistel network over the next
-// even number of bits, walking its cycles until it lands below n (Black & Rogaway 2002, "Ciphers with
-// arbitrary finite domains"). Keyed by (seed, RandomSite::data, epoch).
+// A pseudo-random permutation of 0 .. n-1 that is computed instead of stored. It is a Feistel network over
+// the next even number of bits, applied repeatedly until the result is below n (cycle walking; Black &
+// Rogaway 2002, "Ciphers with arbitrary finite domains"). Keyed by (seed, RandomSite::data, epoch).
 class KeyedPermutation {
  public:
   KeyedPermutation(int64_t n, uint64_t seed, uint64_t epoch);  // n >= 1

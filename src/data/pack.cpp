@@ -77,7 +77,8 @@ class Packer {
     return single_ ? options_.out : in_folder(shard_file_name(shard));
   }
 
-  // One file: what lies there is only replaced by the same, or by another shard on request.
+  // Prepares the output to a single file. An existing shard is replaced only by an identical shard, or by a
+  // different shard if `restart` is set.
   void prepare_file() {
     if (!path_exists(options_.out)) return;
     if (!is_token_shard(options_.out))
@@ -85,7 +86,7 @@ class Packer {
     compare_ = !options_.restart;
   }
 
-  // A new folder, or one that this very pack was made or interrupted in.
+  // Prepares a new folder, or a folder that holds a complete or interrupted run of the same pack.
   void prepare_folder() {
     make_directories(options_.out);
     before_ = look_at_pack(tokenizer_, options_, inputs_);
@@ -101,7 +102,7 @@ class Packer {
     }
   }
 
-  // Only now that there is something to write: a text that cannot be encoded leaves all as it was.
+  // Called before the first write to the folder. A text that cannot be encoded leaves the folder unchanged.
   void begin() {
     if (begun_ || single_) return;
     begun_ = true;
@@ -117,7 +118,8 @@ class Packer {
     write_file_atomic(in_folder(kPackUnfinishedFile), "gpt data pack is at work, or was interrupted\n");
   }
 
-  // Whether pack.json says something else of the tokenizer.json.
+  // Records the hash and the origin of tokenizer.json in the state. Returns true if pack.json records
+  // different values.
   bool note_tokenizer() {
     const TokenizerBefore& t = before_.tokenizer;
     const bool changes = state_.tokenizer != t.hash || state_.tokenizer_found != t.found;
@@ -157,7 +159,7 @@ class Packer {
     if (state_.next.block.file < std::ssize(options_.files)) source_.skip_to(state_.next.block);
   }
 
-  // Gives a file a name that no reader takes for a part of the set; returns it.
+  // Renames a file so that no reader takes it for part of the shard set. Returns the new path.
   static std::string set_aside(const std::string& path) {
     std::string aside = path + ".unknown";
     while (path_kind(aside) != PathKind::nothing)
@@ -168,7 +170,7 @@ class Packer {
     return aside;
   }
 
-  // Files that do not belong to the set.
+  // Renames the files that do not belong to the shard set.
   void mend_strangers(const std::vector<ShardProblem>& problems) {
     for (const ShardProblem& problem : problems) {
       if (problem.shard == kNoShard && !problem.path.empty())
@@ -183,7 +185,7 @@ class Packer {
     return true;
   }
 
-  // Makes a shard of a finished or interrupted pack again.
+  // Writes one shard of a complete or interrupted pack again.
   void rewrite(const PackedShard& shard, const std::string& path) {
     if (shard.begin.block.file >= std::ssize(options_.files))
       fail("{} is damaged: a shard of it begins behind the last file; write all anew with `restart`",
@@ -209,7 +211,7 @@ class Packer {
     writer.publish();
   }
 
-  // Writes the ids of a block, to several shards if it has to be.
+  // Writes the ids of a block. Splits the ids over several shards if necessary.
   void write(const EncodedBlock& block) {
     auto at = static_cast<size_t>(state_.next.skip);
     state_.next.skip = 0;
@@ -238,8 +240,8 @@ class Packer {
     sum.documents += end - begin;
   }
 
-  // The bytes of a block's text in front of its id `at`: within the block in proportion to the bytes that its
-  // ids decode to, which is exact where these are the text.
+  // Returns the number of text bytes of the block that come before id `at`. The text is divided in proportion
+  // to the bytes that the ids decode to, which is exact if the ids decode to the text.
   int64_t text_before(const EncodedBlock& block, size_t at) const {
     if (at == block.ids.size()) return block.text_bytes;
     const auto decoded = [&](size_t count) {
@@ -273,13 +275,13 @@ class Packer {
     if (state_.has_list()) state_.list.push_back(packed_);
     ++state_.shards;
     begin_ = state_.next;
-    // More seldom where the list is long, as it is written whole.
+    // A long list of shards is saved less often, because pack.json is rewritten as a whole.
     if (!single_ && !compare_ && state_.shards % (1 + state_.shards / 1000) == 0)
       write_pack_state(options_.out, state_);
   }
 
-  // Whether this very shard lies there already; what is damaged counts as missing, what is whole but
-  // different belongs to something else.
+  // Returns true if the output already has this exact shard. A damaged shard counts as missing. An intact
+  // shard with different content is rejected as a different pack, unless pack.json describes this pack.
   bool is_there(const ShardInfo& info) {
     const std::string path = shard_path(state_.shards);
     const bool is_new = before_.state && state_.shards >= before_.state->shards;
@@ -325,7 +327,7 @@ class Packer {
 
   void end_comparison() {
     const int64_t listed = before_.state ? before_.state->shards : 0;
-    for (int64_t shard = state_.shards; shard < listed; ++shard) {  // the text gives fewer
+    for (int64_t shard = state_.shards; shard < listed; ++shard) {  // shards that are no longer needed
       begin();
       remove_file(shard_path(shard));
       ++changed_;
@@ -342,23 +344,23 @@ class Packer {
   const PackOptions& options_;
   EncodedBlocks& source_;
   bool single_;
-  std::vector<int32_t> lengths_;  // bytes of text by id
+  std::vector<int32_t> lengths_;  // bytes of text per token id
   std::string inputs_;
   PackState state_;
-  PackPlace begin_;       // of the shard being written
-  bool compare_ = false;  // shards that are there already are kept where they are the same
-  PackBefore before_;     // of a folder
-  bool begun_ = false;    // something was written there
+  PackPlace begin_;       // start of the shard being written
+  bool compare_ = false;  // compare new shards with existing ones and keep those that are identical
+  PackBefore before_;     // state of the output folder before this run
+  bool begun_ = false;    // true once this run has written to the folder
   int64_t kept_ = 0, empty_ = 0, changed_ = 0;
   TextNotes notes_;
-  UnknownTokens unknown_;  // in the text that this run reads
+  UnknownTokens unknown_;  // counts unknown tokens in the text that this run reads
   std::vector<std::string> mended_;
-  std::vector<EncodedBlock> blocks_;  // that are being written
+  std::vector<EncodedBlock> blocks_;  // blocks being written
   std::unique_ptr<ShardWriter> shard_;
-  PackedShard packed_;  // the shard being written
+  PackedShard packed_;  // totals of the shard being written
 };
 
-// What there is at the target and what becomes of it.
+// Describes what exists at the output path and what a pack would do with it.
 std::string describe_target(const Tokenizer& tokenizer, const PackOptions& options) {
   const bool there = path_kind(options.out) != PathKind::nothing;
   if (has_ending(options.out, ".bin")) {
@@ -380,7 +382,7 @@ std::string describe_target(const Tokenizer& tokenizer, const PackOptions& optio
   text += fmt::format("{} there {}", format_amount(before.state->shards, "shard is", "shards are"),
                       before.state->done ? "already" : "of an interrupted run, which would go on");
   for (const ShardProblem& problem : before.problems) {
-    if (problem.shard == kTokenizerFile) continue;  // as below
+    if (problem.shard == kTokenizerFile) continue;  // reported below
     text += fmt::format("; {}: would be {}", problem.what, problem.shard < 0 ? "renamed" : "written again");
   }
   if (!before.tokenizer.problem.empty())
@@ -414,7 +416,8 @@ PackForecast forecast_pack(const Tokenizer& tokenizer, const PackOptions& option
   PackForecast out;
   const int64_t files = std::ssize(options.files);
   const int64_t step = std::max<int64_t>(1, files / kSampleFiles);
-  double read = 0, text = 0, tokens = 0;  // of the samples: bytes on disk, of text, ids
+  // Totals of the samples: bytes on disk, bytes of text, number of ids.
+  double read = 0, text = 0, tokens = 0;
   const BlockEncoder encoder(tokenizer, options);
   for (int64_t i = 0; i < files; ++i) {
     const std::string& path = options.files[static_cast<size_t>(i)];

@@ -12,56 +12,61 @@
 namespace gpt {
 
 struct PackOptions {
-  std::vector<std::string> files;  // see find_text_files
-  std::string field = "text";      // of the text in JSON lines
-  std::string out;                 // a folder for shard-00000.bin ..., or one file *.bin
+  std::vector<std::string> files;  // input files: see find_text_files
+  std::string field = "text";      // name of the JSON Lines field that holds the text
+  std::string out;                 // output path: a folder for shard-00000.bin ..., or a single file *.bin
   ShardFormat format = ShardFormat::gpt;
-  int64_t shard_tokens = 100'000'000;    // ids per shard, the last one excepted
-  int32_t document_token = -1;           // stands in front of every document; -1: nothing does
-  size_t block_bytes = size_t{1} << 20;  // of text that a thread encodes at a time
-  bool restart = false;                  // forget and remove what an earlier run left
+  int64_t shard_tokens = 100'000'000;    // ids per shard; the last shard may have fewer
+  int32_t document_token = -1;           // id inserted before every document; -1: no id is inserted
+  size_t block_bytes = size_t{1} << 20;  // bytes of text that a thread encodes at a time
+  bool restart = false;                  // ignore and remove the output of an earlier run
 };
 
 struct PackStats {
   int64_t documents = 0, text_bytes = 0, tokens = 0, shards = 0;
-  int64_t empty = 0;                // documents without text, left out by this run
-  int64_t shards_before = 0;        // of these, written by an earlier run and found good
-  std::vector<std::string> mended;  // what was wrong and is no more, a sentence each
-  std::string notes;                // of the text that was read, for people; lines, mostly none
-  double seconds = 0;               // of this run
+  int64_t empty = 0;                // empty documents skipped by this run
+  int64_t shards_before = 0;        // shards of an earlier run that were verified and kept
+  std::vector<std::string> mended;  // repaired problems, one sentence each
+  std::string notes;                // messages about the text for the user, one per line; usually empty
+  double seconds = 0;               // duration of this run in seconds
 
   double bytes_per_token() const;
 };
 
 struct PackProgress {
-  double done, total;  // bytes of the files
+  double done, total;  // amount of input: bytes of the files, or ids in a merge
   const PackStats& stats;
 };
 
-// Encodes text files to token shards, in order, with all threads; memory does not depend on the files. The
-// shards are the same for any number of threads. A folder gets tokenizer.json and pack.json too, and can be
-// gone on with after a kill at any moment: a shard is whole or not there. Shards that are there already are
-// read: what is missing or damaged is written again, as is what was made of text that changed since (told by
-// sizes and times of the files); a file that does not belong to them gets another name, and what no pack
-// wrote is never removed or replaced. After an error in the text the same call goes on with the shards whose
-// text has not changed. Empty documents are left out. Throws Error for text that cannot be encoded (naming
-// file and line), for a folder that holds a pack of something else, and invalid_argument for bad options.
+// Encodes text files to token shards, in order, with all threads. Memory use does not depend on the file
+// sizes. The shards do not depend on the number of threads. An output folder also gets tokenizer.json and
+// pack.json.
+//
+// A pack into a folder can be interrupted at any moment and resumed by the same call, because shards are
+// written atomically. A resumed pack verifies the existing shards by reading them. It rewrites missing
+// shards, damaged shards, and shards whose text has changed (detected by the sizes and modification times of
+// the files). It renames files that do not belong to the pack. It never removes or replaces files that no
+// pack wrote. After an error in the text, the same call keeps the shards whose text has not changed. Empty
+// documents are skipped.
+//
+// Throws Error for text that cannot be encoded (naming the file and the line) and for a folder that holds a
+// different pack. Throws invalid_argument for invalid options.
 PackStats pack_tokens(const Tokenizer& tokenizer, const PackOptions& options, ThreadPool& pool,
                       const std::function<void(const PackProgress&)>& progress = {});
 
-// What pack_tokens would do.
+// The result of pack_tokens, estimated in advance.
 struct PackForecast {
-  int64_t file_bytes = 0;              // of the files, as they are on disk
-  int64_t text_bytes = 0, tokens = 0;  // estimated from samples, where not all was read
+  int64_t file_bytes = 0;              // size of the input files on disk
+  int64_t text_bytes = 0, tokens = 0;  // extrapolated from samples unless all text was read
   int64_t shards = 0;
   bool sampled = false;
-  std::string target;  // a sentence on what there is and what becomes of it
+  std::string target;  // a sentence about the existing output and what a pack would do with it
 };
-// Reads samples of the files and looks at the target; writes nothing. Throws as pack_tokens does for what it
-// reads.
+// Encodes samples of the files and inspects the output path, but writes nothing. Throws the errors of
+// pack_tokens for the data that it reads.
 PackForecast forecast_pack(const Tokenizer& tokenizer, const PackOptions& options);
 
-// The special token of this name. Throws invalid_argument if there is none.
+// Returns the id of the special token with this name. Throws invalid_argument if there is none.
 int32_t special_token_id(const Tokenizer& tokenizer, const std::string& name);
 
 }  // namespace gpt

@@ -17,7 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-// The first file that was written since, although its size is the same; "" if none was.
+// Returns the first file whose modification time differs from that in pack.json, or "" if there is none. A
+// changed file size is detected by comparing the results of pack_inputs.
 std::string written_since(const PackState& state, const PackOptions& options) {
   const std::vector<int64_t> now = modified(options.files);
   for (size_t i = 0; i < std::min(now.size(), state.modified.size()); ++i) {
@@ -26,7 +27,8 @@ std::string written_since(const PackState& state, const PackOptions& options) {
   return "";
 }
 
-// How many files, from the first on, are what they were: of that name and size, not written since.
+// Returns the number of files at the beginning of the list that are unchanged: same name, same size, and same
+// modification time.
 int64_t unchanged_files(const json& before, const PackState& state, const json& now,
                         const std::vector<int64_t>& times) {
   size_t same = 0;
@@ -36,7 +38,7 @@ int64_t unchanged_files(const json& before, const PackState& state, const json& 
   return static_cast<int64_t>(same);
 }
 
-// Forgets the shards whose text does not come from the first `same` files.
+// Drops the shards whose text does not come entirely from the first `same` files.
 void keep_unchanged(PackState& state, int64_t same) {
   const auto ends_before = [&](const PackPlace& end) {
     return end.block.file < same || (end.block.file == same && end.block.offset == 0 && end.skip == 0);
@@ -67,12 +69,14 @@ void refuse_foreign(const std::string& out, const std::vector<std::string>& name
        format_list(names, kShown));
 }
 
-// How many shards a run may have written: pack.json is a little behind them (Packer::close_shard).
+// Returns the maximum number of shards that a run may have written. pack.json may list fewer shards
+// (Packer::close_shard).
 int64_t shards_written(const PackState& state) {
   return state.shards + (state.done ? 0 : 1 + state.shards / 1000);
 }
 
-// The shards that a new pack replaces. Others are strangers where pack.json tells, else they are refused.
+// Returns the shards that a new pack replaces. If pack.json exists, other .bin files are added to
+// `strangers`. Without pack.json, other .bin files are an error.
 std::vector<std::string> replaceable(const PackOptions& options, const std::optional<PackState>& state,
                                      std::vector<ShardProblem>& strangers) {
   std::vector<std::string> ours, foreign;
@@ -92,7 +96,8 @@ std::vector<std::string> replaceable(const PackOptions& options, const std::opti
   return ours;
 }
 
-// Shards whose pack.json is lost: whether there are some. What has the name of one and is none is a stranger.
+// Returns true if the folder has shards but no pack.json. Files that are named like shards but are not shards
+// are added to `strangers`.
 bool look_at_unlisted(const std::string& out, std::vector<ShardProblem>& strangers) {
   std::vector<std::string> foreign, broken;
   bool any = false;
@@ -110,7 +115,7 @@ bool look_at_unlisted(const std::string& out, std::vector<ShardProblem>& strange
   return any;
 }
 
-// Whether a tokenizer.json means the same as the tokenizer, however it is written.
+// Returns true if the text of a tokenizer.json describes the same tokenizer, even with different formatting.
 bool is_equal(const std::string& text, const Tokenizer& tokenizer, const std::string& path) {
   if (text == tokenizer.to_json()) return true;
   try {
@@ -120,10 +125,10 @@ bool is_equal(const std::string& text, const Tokenizer& tokenizer, const std::st
   }
 }
 
-// Whether it is the one that the pack was made with.
+// Returns true if the pack was made with the tokenizer.json that has this text.
 bool is_of_pack(const std::string& text, const PackState& state, const std::string& path) {
   if (!state.tokenizer.empty()) return tokenizer_hash(text) == state.tokenizer;
-  try {  // what earlier versions wrote
+  try {  // earlier versions did not store the hash of the tokenizer
     const auto tokenizer = parse_tokenizer(text, path);
     return json::parse(state.inputs).at("vocabulary") == fmt::format("{:016x}", vocabulary_hash(*tokenizer));
   } catch (const Error&) {
@@ -160,7 +165,7 @@ TokenizerBefore look_at_tokenizer(const Tokenizer& tokenizer, const PackOptions&
   return before;
 }
 
-// What a readable pack.json says of the shards.
+// Fills `before` from a readable pack.json and the shards that it lists.
 void look_at_state(PackState state, const PackOptions& options, const std::string& inputs,
                    PackBefore& before) {
   const std::string& out = options.out;
@@ -230,7 +235,7 @@ PackBefore look_at_pack(const Tokenizer& tokenizer, const PackOptions& options, 
       before.problems.push_back({kNoShard, "", error.what()});
     }
   }
-  const bool begun = state && !state->done && state->shards == 0;  // nothing to lose
+  const bool begun = state && !state->done && state->shards == 0;  // no completed shard can be lost
   before.tokenizer = look_at_tokenizer(tokenizer, options, state, begun);
   if (options.restart || begun) {
     before.problems.clear();

@@ -10,36 +10,38 @@
 
 namespace gpt {
 
-// What the shards of a pack depend on, as JSON: files with their sizes, and options. Throws Error naming a
-// file that cannot be read.
+// Returns the inputs that determine the shards of a pack, as JSON: the options, and the files with their
+// sizes. Throws Error naming a file that cannot be read.
 std::string pack_inputs(const Tokenizer& tokenizer, const PackOptions& options);
 
-// When each file was last written, in nanoseconds.
+// Returns the modification time of each file in nanoseconds.
 std::vector<int64_t> modified(const std::vector<std::string>& files);
 
-// What becomes of the tokenizer.json beside the shards.
+// Describes the tokenizer.json next to the shards and what a pack does with it.
 struct TokenizerBefore {
-  bool write = true;    // there is none, or another
-  bool aside = false;   // the one that is there gets another name
-  std::string problem;  // of the one that should be there, a sentence; mostly ""
-  bool found = false;   // the one that is there stays, and gpt data pack did not write it
-  std::string hash;     // of what will be there
+  bool write = true;    // write tokenizer.json, because it is missing or different
+  bool aside = false;   // rename the existing tokenizer.json
+  std::string problem;  // what is wrong with the expected tokenizer.json, as a sentence; usually ""
+  bool found = false;   // the existing tokenizer.json is kept, but gpt data pack did not write it
+  std::string hash;     // hash of tokenizer.json after the pack
 };
 
-// What an earlier run left in a folder, as far as it goes with the present options.
+// The output of an earlier run in a folder, as far as the current options can use it.
 struct PackBefore {
-  std::optional<PackState> state;  // of the same inputs; nothing: a new pack, or pack.json is lost
-  bool compare = false;            // pack.json does not tell which shards are right: pack again and compare
+  std::optional<PackState> state;  // state of a pack with the same inputs, if pack.json is valid
+  // True if pack.json does not tell which shards are valid. The text is then packed again and compared.
+  bool compare = false;
   std::vector<ShardProblem> problems;
-  std::vector<std::string> replaced;  // shards that go before a new pack begins
+  std::vector<std::string> replaced;  // shards to remove before a new pack starts
   TokenizerBefore tokenizer;
-  std::string note;     // what is forgotten of it
-  std::string written;  // a file that was written since it was packed and has the same size
+  std::string note;     // message about discarded shards of the earlier run
+  std::string written;  // a file that was modified since it was packed but has the same size
 };
 
-// Reads what is in the folder options.out, all shards included. Throws Error for shards of something else,
-// for a folder that is a model or a run, and for files that somebody else put there: shards are only ours
-// where pack.json lists them, or where it is lost and their names are ours; so is a tokenizer.json.
+// Inspects the folder options.out and reads all its shards. Throws Error for shards of a different pack, for
+// a folder that holds a model or a run, and for files that `gpt data pack` did not write. Shards belong to
+// the pack if pack.json lists them, or if pack.json is lost and they have shard names. The same rule decides
+// whether a tokenizer.json belongs to the pack.
 PackBefore look_at_pack(const Tokenizer& tokenizer, const PackOptions& options, const std::string& inputs);
 
 [[noreturn]] void fail_other_pack(const std::string& out);

@@ -27,12 +27,12 @@ bool is_there(const std::string& folder, const char* name) {
   return path_kind(pack_file(folder, name)) != PathKind::nothing;
 }
 
-// What the shards of all tasks are to be made with.
+// Returns the inputs of the pack, which all its tasks share.
 json inputs_of_pack(const PackState& task) {
   return json::parse(task.inputs).at("pack");
 }
 
-// What a task says of itself. Throws Error when it is damaged or missing.
+// Reads the state of a task. Throws Error when its pack.json is damaged or missing.
 PackState state_of(const std::string& out, const PackTask& task) {
   const std::string folder = task_folder(out, task);
   PackState state = read_pack_state(folder);
@@ -55,7 +55,8 @@ PackOptions options_of(const json& inputs, const std::string& out) {
   return options;
 }
 
-// Whether a merge was interrupted behind its end: the shards are there, and what is left of tasks is theirs.
+// Returns true if an earlier merge has already written all shards, and the remaining task folders belong to
+// these shards.
 bool is_merged(const std::string& out, const std::vector<PackTask>& tasks) {
   const std::optional<PackState> state = complete_pack(out);
   if (!state || !shard_problems(out, *state, /*read_ids=*/false).empty()) return false;
@@ -66,7 +67,7 @@ bool is_merged(const std::string& out, const std::vector<PackTask>& tasks) {
   });
 }
 
-// The tokenizer of a folder. Throws Error unless it has this hash.
+// Loads the tokenizer of a folder. Throws Error unless tokenizer.json has this hash.
 std::unique_ptr<Tokenizer> tokenizer_of(const std::string& folder, const std::string& hash) {
   const std::string path = pack_file(folder, kPackTokenizerFile);
   const std::string text = read_file(path);
@@ -76,14 +77,15 @@ std::unique_ptr<Tokenizer> tokenizer_of(const std::string& folder, const std::st
   return parse_tokenizer(text, path);
 }
 
-// Tasks 1 to N of one N. Throws Error where some are missing or not complete.
+// Throws Error unless all tasks from 1/N to N/N are complete.
 void require_all(const std::string& out, const std::vector<PackTask>& tasks) {
   const int64_t count = tasks.back().count;
   if (tasks.front().count != count)
     fail("{} has the work of {} tasks and of {}: expected tasks of one pack; remove the others from {}/{}",
          out, tasks.front().count, count, out, kTasksFolder);
   for (const PackTask& task : tasks) {
-    if (is_there(task_folder(out, task), kPackStateFile)) state_of(out, task);  // throws where it is damaged
+    // state_of throws if the pack.json of the task is damaged.
+    if (is_there(task_folder(out, task), kPackStateFile)) state_of(out, task);
   }
   const std::vector<std::string> missing = missing_tasks(out);
   if (missing.empty()) return;
@@ -94,7 +96,7 @@ void require_all(const std::string& out, const std::vector<PackTask>& tasks) {
       out, missing.size(), count, format_list(missing, kShownTasks), first);
 }
 
-// Throws Error where the text is no longer what the tasks read.
+// Throws Error if a text file has changed since the tasks read it.
 void require_same_text(const PackMerge& merge) {
   const PackOptions& options = merge.options;
   const json files = inputs_of_pack(merge.states[0]).at("files");
@@ -132,7 +134,7 @@ PackMerge merge_of(const std::string& out, const std::vector<PackTask>& tasks) {
   return merge;
 }
 
-// The pieces of one task, block by block.
+// Reads the pieces of one task, block by block.
 class TaskReader {
  public:
   TaskReader(const std::string& out, const PackTask& task, const PackState& state, const PieceLimits& limits)
@@ -152,7 +154,7 @@ class TaskReader {
     return guarded([&] { return piece_->take(); });
   }
 
-  // Passes over what begins before.
+  // Skips the blocks that begin before `position`.
   void skip_to(const TextPosition& position) {
     const auto behind = std::ranges::partition_point(
         state_.list, [&](const PackedShard& piece) { return !begins_before(position, piece.begin.block); });
@@ -163,7 +165,7 @@ class TaskReader {
   }
 
  private:
-  // What is damaged is the task's to repair.
+  // Adds the name of the task to an error, because running that task again repairs its files.
   template <class F>
   auto guarded(F&& read) -> decltype(read()) {
     try {
@@ -180,11 +182,11 @@ class TaskReader {
   std::string folder_;
   const PackState& state_;
   PieceLimits limits_;
-  size_t next_ = 0;  // the piece to open
+  size_t next_ = 0;  // index of the next piece to open
   std::unique_ptr<Piece> piece_;
 };
 
-// The blocks of all tasks in the order of the text.
+// Reads the blocks of all tasks in text order.
 class TaskBlocks final : public EncodedBlocks {
  public:
   explicit TaskBlocks(const PackMerge& merge) {
@@ -219,7 +221,7 @@ class TaskBlocks final : public EncodedBlocks {
     TaskReader* reader = first();
     if (reader == nullptr || !(reader->head()->begin == position))
       fail_gap(static_cast<size_t>(position.file), fmt::format("a block at byte {}", position.offset));
-    // What comes before it is in shards.
+    // The blocks before this position are already in shards.
     const EncodedBlock& head = *reader->head();
     last_ = head.number == 0 ? EncodedBlock{.begin = {.file = head.begin.file - 1}, .last = true}
                              : EncodedBlock{.begin = {.file = head.begin.file},
@@ -243,7 +245,7 @@ class TaskBlocks final : public EncodedBlocks {
     return {block.begin.file, block.number};
   }
 
-  // Files without any text have no blocks.
+  // Requires that the block directly follows the previous block. Files without text have no blocks.
   void require_next(const EncodedBlock& block) const {
     const bool begins =
         last_.last && block.begin.file > last_.begin.file && block.number == 0 && block.begin.offset == 0;
@@ -267,8 +269,8 @@ class TaskBlocks final : public EncodedBlocks {
 
   std::vector<TaskReader> readers_;
   std::vector<std::string> files_;
-  EncodedBlock last_{.begin = {.file = -1}, .last = true};  // that was taken, without ids
-  double done_ = 0, total_ = 0;                             // ids
+  EncodedBlock last_{.begin = {.file = -1}, .last = true};  // the previous block, without its ids
+  double done_ = 0, total_ = 0;                             // progress in ids
 };
 
 void remove_task(const std::string& folder) {
@@ -282,7 +284,7 @@ void remove_task(const std::string& folder) {
   }
   remove_file(pack_file(folder, kPackStateFile));
   std::error_code error;
-  std::filesystem::remove(folder, error);  // only if it is empty
+  std::filesystem::remove(folder, error);  // fails unless the folder is empty
 }
 
 }  // namespace
@@ -333,7 +335,8 @@ void remove_tasks(const std::string& out) {
   for (const PackTask& task : tasks_in(out))
     remove_task(task_folder(out, task));
   std::error_code error;
-  std::filesystem::remove(std::filesystem::path(out) / kTasksFolder, error);  // only if it is empty
+  // The call fails unless the folder is empty.
+  std::filesystem::remove(std::filesystem::path(out) / kTasksFolder, error);
 }
 
 }  // namespace gpt

@@ -48,7 +48,7 @@ void PieceWriter::add(const EncodedBlock& block) {
   sum_.documents += documents;
 }
 
-// The index first: a shard without one would not be whole.
+// The index is written first, because a shard without its index would be an incomplete piece.
 void PieceWriter::publish() {
   sum_.checksum = shard_.complete().checksum;
   index_[1] = sum_.checksum;

@@ -14,17 +14,18 @@
 
 namespace gpt {
 
-// What a task writes: whole blocks of text, one behind the other. The ids are a token shard, shard-00000.bin.
-// Beside it, in shard-00000.blocks, are little-endian 64-bit words: "GPTBLOC2", the XXH3 of the ids, for
-// every block file, number, offset, line, end, last, ids, documents, bytes of text and the ids that documents
-// begin with, and the XXH3 of all this. A piece is whole or not there.
+// Writes a piece, which is a sequence of whole text blocks encoded by a packing task. The ids are stored in a
+// token shard, shard-00000.bin. The index next to it, shard-00000.blocks, consists of little-endian 64-bit
+// words: "GPTBLOC2"; the XXH3 of the ids; for every block its file, number, offset, end, line, last flag,
+// number of ids, number of documents, bytes of text, and the index of the first id of each document; and the
+// XXH3 of all preceding words. A piece is published only when both files are complete.
 class PieceWriter {
  public:
   PieceWriter(const std::string& folder, int64_t piece, const ShardInfo& info);
 
   void add(const EncodedBlock& block);
   void publish();
-  const PackedShard& sum() const { return sum_; }  // with the checksum once it is published
+  const PackedShard& sum() const { return sum_; }  // the checksum is set by publish
 
  private:
   std::string index_path_;
@@ -33,24 +34,26 @@ class PieceWriter {
   PackedShard sum_;
 };
 
-// What the blocks of a piece may say: files 0 to files - 1, ids below vocab_size.
+// Limits for the content of a piece: file indices are 0 to files - 1, and ids are below vocab_size.
 struct PieceLimits {
   int64_t files, vocab_size;
 };
 
-// A piece that is read block by block. Errors name the file that is not as it was written.
+// Reads a piece block by block. Errors name the damaged file.
 class Piece {
  public:
-  // Reads headers and the index. Throws Error unless they are what was written.
+  // Reads the shard header and the index. Throws Error unless both match `expected`.
   Piece(const std::string& folder, int64_t piece, const PackedShard& expected, const PieceLimits& limits);
-  // The same for an index in memory that outlives the piece.
+  // Reads the index from memory, which must outlive the piece.
   Piece(TokenShard shard, std::span<const std::byte> index, const std::string& name,
         const PackedShard& expected, const PieceLimits& limits);
 
-  const EncodedBlock* head() const { return head_ ? &*head_ : nullptr; }  // what comes next, without ids
-  void pass();                                                            // leaves it out
-  EncodedBlock take();  // with ids. Throws Error when any of the piece's are damaged
-  void verify();        // reads everything
+  // Returns the next block without its ids, or null at the end.
+  const EncodedBlock* head() const { return head_ ? &*head_ : nullptr; }
+  void pass();  // skips the next block
+  // Returns the next block with its ids. Throws Error when any ids of the piece are damaged.
+  EncodedBlock take();
+  void verify();  // reads all remaining blocks
 
  private:
   void check();
@@ -61,10 +64,10 @@ class Piece {
   TokenShard shard_;
   MappedFile file_;
   std::span<const std::byte> index_;
-  std::string name_;  // of the index
+  std::string name_;  // name of the index in errors
   PackedShard expected_;
   PieceLimits limits_;
-  size_t at_ = 0, end_ = 0;  // words of the index
+  size_t at_ = 0, end_ = 0;  // position and end in the index, in words
   int64_t ids_at_ = 0;
   bool checked_ = false;
   std::optional<EncodedBlock> head_;

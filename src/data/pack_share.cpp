@@ -20,14 +20,15 @@ namespace {
 
 constexpr std::string_view kOf = "-of-";
 
-// Nothing unless both are numbers of a task.
+// Returns nothing unless the strings are a valid task number and task count.
 std::optional<PackTask> task_of(std::string_view number, std::string_view count) {
   const auto n = parse_number<int64_t>(number), all = parse_number<int64_t>(count);
   if (!n || !all || *n < 1 || *n > *all || *all > kMaxPackTasks) return std::nullopt;
   return PackTask{*n, *all};
 }
 
-// How many bytes of text a byte of compressed files is about: only how even the shares are depends on it.
+// Estimated bytes of text per byte of a compressed file. The estimate only affects how evenly tasks share the
+// text.
 constexpr uint64_t kRatio = 3;
 
 bool is_compressed_name(const std::string& path) {
@@ -38,12 +39,12 @@ std::string folder_name(const PackTask& task) {
   return fmt::format("{}{}{}", task.number, kOf, task.count);
 }
 
-// Of the name of a folder, "3-of-8".
+// Parses the folder name of a task, such as "3-of-8".
 std::optional<PackTask> task_of_folder(std::string_view name) {
   const size_t at = name.find(kOf);
   if (at == std::string_view::npos) return std::nullopt;
   const auto task = task_of(name.substr(0, at), name.substr(at + kOf.size()));
-  return task && folder_name(*task) == name ? task : std::nullopt;  // not 03-of-8
+  return task && folder_name(*task) == name ? task : std::nullopt;  // rejects names such as 03-of-8
 }
 
 std::vector<std::string> files_of(const std::vector<std::string>& files, const TaskShare* share) {
@@ -113,7 +114,7 @@ TaskShare::TaskShare(const std::vector<std::string>& files, const PackTask& task
   }
 }
 
-// Of a byte of all files together.
+// Returns the task that owns a byte. `place` is the offset of the byte in the concatenation of all files.
 int64_t TaskShare::owner(uint64_t place) const {
   if (total_ == 0) return 1;
   const auto count = static_cast<uint64_t>(task_.count);
@@ -124,7 +125,7 @@ int64_t TaskShare::owner(uint64_t place) const {
 bool TaskShare::has(int64_t file, int64_t block) const {
   constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 (φ - 1)
   const auto i = static_cast<size_t>(file);
-  const uint64_t fraction = static_cast<uint64_t>(block) * kGolden;  // in 2^-64
+  const uint64_t fraction = static_cast<uint64_t>(block) * kGolden;  // in units of 2^-64
   const auto inside = static_cast<uint64_t>(static_cast<unsigned __int128>(fraction) * sizes_[i] >> 64);
   return owner(begins_[i] + inside) == task_.number;
 }
@@ -143,7 +144,7 @@ bool SharedBlocks::next(TextBlock& block, int64_t& number) {
   return false;
 }
 
-// The blocks of a share have numbers: its file is read from the beginning.
+// A share selects blocks by their number, so it has to read the file from the beginning.
 void SharedBlocks::skip_to(const TextPosition& position) {
   if (share_ == nullptr) return blocks_.skip_to(position);
   from_ = position;

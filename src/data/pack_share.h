@@ -8,35 +8,39 @@
 
 namespace gpt {
 
-// One of several processes that pack a text together: number 1 to count.
+// One of several processes that pack the same text: task `number` of `count`, counted from 1.
 struct PackTask {
   int64_t number = 1, count = 1;
   bool operator==(const PackTask&) const = default;
 };
 
-inline constexpr const char* kTaskWordsFile = "words";  // of a task that counts words for a tokenizer
-inline constexpr int64_t kMaxPackTasks = 500;  // a merge holds a lock of each, and 1024 files may be open
+inline constexpr const char* kTaskWordsFile = "words";  // file of word counts in a task folder
+// A merge holds one lock file per task open, and a process can usually open 1024 files.
+inline constexpr int64_t kMaxPackTasks = 500;
 
-// "3/8". Throws invalid_argument for anything else than two numbers, 1 to kMaxPackTasks, the first not
-// larger.
+// Parses a task such as "3/8". Throws invalid_argument unless the text has two numbers from 1 to
+// kMaxPackTasks and the first number is not larger than the second.
 PackTask parse_pack_task(const std::string& text);
-std::string task_name(const PackTask& task);                            // "3/8"
-std::string task_folder(const std::string& out, const PackTask& task);  // OUT/.tasks/3-of-8
-// The tasks that have a folder below `out`, by number; none where there is no such folder.
+std::string task_name(const PackTask& task);                            // returns "3/8"
+std::string task_folder(const std::string& out, const PackTask& task);  // returns OUT/.tasks/3-of-8
+// Returns the tasks that have a folder below `out`, in ascending order. Returns an empty list if there are
+// none.
 std::vector<PackTask> tasks_in(const std::string& out);
-// Throws Error saying what to do where there are tasks that nobody merged.
+// Throws Error if `out` has tasks that are not merged. The error says how to merge them.
 void require_no_tasks(const std::string& out);
 
-// Which blocks of text a task encodes. Blocks of a file are dealt to tasks by the number of the block alone,
-// so that nothing need be known of what is compressed: block k stands for the place frac(k φ) of the file,
-// and each task has an equal part of all files, by their sizes. So it reads a few whole files and parts of
-// others, and φ spreads the blocks of a file over its tasks as evenly as can be.
+// Assigns blocks of text to a task. The assignment depends only on the number of a block in its file, so
+// compressed files need not be read to compute it. Block k of a file is placed at the fraction frac(k φ) of
+// the file. Every task owns an equal range of the total file size. A task therefore reads a few whole files
+// and parts of others. The golden ratio φ spreads the blocks of a file evenly over the tasks that share the
+// file.
 class TaskShare {
  public:
   // Throws Error naming a file that cannot be read.
   TaskShare(const std::vector<std::string>& files, const PackTask& task);
 
-  const std::vector<int64_t>& files() const { return files_; }  // that may have a block of the task
+  // Returns the indices of the files that may contain blocks of this task.
+  const std::vector<int64_t>& files() const { return files_; }
   bool has(int64_t file, int64_t block) const;
 
  private:
@@ -44,32 +48,33 @@ class TaskShare {
 
   PackTask task_;
   uint64_t total_ = 0;
-  std::vector<uint64_t> begins_, sizes_;  // of all files, in bytes of text, about
+  std::vector<uint64_t> begins_, sizes_;  // start and size of each file, in estimated bytes of text
   std::vector<int64_t> files_;
 };
 
-// The blocks of text that a task has, in order; without a share all of them.
+// Iterates over the blocks of text of a task, in order. Without a share, iterates over all blocks.
 class SharedBlocks {
  public:
-  // The share, of the same files, must outlive it.
+  // The share must be made from the same files and must outlive this object.
   SharedBlocks(const std::vector<std::string>& files, const TextBlockOptions& options,
                const TaskShare* share);
 
-  bool next(TextBlock& block, int64_t& number);  // and its number in its file; false at the end
-  // Goes on at a place where a block began.
+  // Reads the next block and sets `number` to its index in the file. Returns false at the end.
+  bool next(TextBlock& block, int64_t& number);
+  // Continues at `position`, where a block must begin.
   void skip_to(const TextPosition& position);
   uint64_t bytes_done() const { return blocks_.bytes_done(); }
   uint64_t bytes_total() const { return blocks_.bytes_total(); }
 
  private:
   const TaskShare* share_;
-  TextBlocks blocks_;    // of a share: of its files
-  int64_t number_ = -1;  // of the block that was read last
-  TextPosition from_;    // of a share: what begins before is passed over
-  bool at_end_ = false;  // nothing is left to read
+  TextBlocks blocks_;    // if there is a share, reads only the files of the share
+  int64_t number_ = -1;  // number of the previous block
+  TextPosition from_;    // with a share, blocks before this position are skipped
+  bool at_end_ = false;  // true if no file is left to read
 };
 
-// Whether a place comes earlier in the text; lines do not count.
+// Returns true if position `a` comes before `b` in the text. Ignores line numbers.
 bool begins_before(const TextPosition& a, const TextPosition& b);
 
 }  // namespace gpt

@@ -12,37 +12,38 @@
 
 namespace gpt {
 
-// A block of text as shards hold it.
+// A block of text, encoded to the ids that shards store.
 struct EncodedBlock {
   TextPosition begin;
-  uint64_t end = 0;    // the offset behind it
-  int64_t number = 0;  // in its file
-  bool last = false;   // of its file
+  uint64_t end = 0;    // offset of the byte after the block
+  int64_t number = 0;  // index of the block in its file
+  bool last = false;   // true for the last block of a file
   std::vector<int32_t> ids;
-  std::vector<size_t> documents;  // which ids they begin with
-  int64_t text_bytes = 0;         // of the text that the ids encode
-  int64_t empty = 0;              // rows without text
+  std::vector<size_t> documents;  // index in `ids` of each document's first id
+  int64_t text_bytes = 0;         // bytes of text that the ids encode
+  int64_t empty = 0;              // number of rows without text
   TextFacts facts;
 };
 
-// Where packing has its blocks from.
+// A source of encoded blocks for a pack.
 class EncodedBlocks {
  public:
   virtual ~EncodedBlocks() = default;
-  virtual bool next(std::vector<EncodedBlock>& blocks) = 0;  // some, in order; false at the end
-  // Goes on at a place where a block began.
+  virtual bool next(std::vector<EncodedBlock>& blocks) = 0;  // reads the next blocks; false at the end
+  // Continues at `position`, where a block must begin.
   virtual void skip_to(const TextPosition& position) = 0;
-  virtual double done() const = 0;  // of the total, any unit
+  virtual double done() const = 0;  // progress in the unit of total()
   virtual double total() const = 0;
 };
 
-// The ids of text as shards hold them. What it is made of must outlive it.
+// Encodes blocks of text to the ids that shards store. The tokenizer and the options must outlive the
+// encoder.
 class BlockEncoder {
  public:
   BlockEncoder(const Tokenizer& tokenizer, const PackOptions& options)
       : tokenizer_(tokenizer), options_(options) {}
 
-  // Throws Error naming the file and the line for text that cannot be encoded.
+  // Throws Error naming the file and the line if the text cannot be encoded.
   void encode(const TextBlock& block, const std::string& path, EncodedBlock& out) const;
 
  private:
@@ -52,7 +53,7 @@ class BlockEncoder {
   const PackOptions& options_;
 };
 
-// Text, read and encoded by all threads; of a share the blocks of a task alone.
+// Reads text files and encodes them with all threads. With a share, only the blocks of one task are read.
 class TextSource final : public EncodedBlocks {
  public:
   TextSource(const Tokenizer& tokenizer, const PackOptions& options, ThreadPool& pool,
@@ -73,15 +74,15 @@ class TextSource final : public EncodedBlocks {
 };
 
 TextBlockOptions block_options(const Tokenizer& tokenizer, const PackOptions& options);
-// The bytes that each id decodes to, 0 for the document token.
+// Returns the number of bytes that each id decodes to, and 0 for the document token.
 std::vector<int32_t> text_lengths(const Tokenizer& tokenizer, const PackOptions& options);
-// Of shards of that format.
+// Returns the header fields that are equal in all shards of a pack.
 ShardInfo shard_info(const Tokenizer& tokenizer, const PackOptions& options, ShardFormat format);
 
-// Throws invalid_argument for what no pack can be made with.
+// Throws invalid_argument for options that no pack can use.
 void check_pack_options(const Tokenizer& tokenizer, const PackOptions& options);
 
-// Cuts blocks to shards, as pack_tokens does with text.
+// Writes encoded blocks to shards. Used by pack_tokens and merge_tasks.
 PackStats pack_blocks(const Tokenizer& tokenizer, const PackOptions& options, EncodedBlocks& source,
                       const std::function<void(const PackProgress&)>& progress);
 

@@ -17,7 +17,7 @@ namespace gpt {
 
 using nlohmann::json;
 
-// By these nlohmann's library reads and writes a place and a shard.
+// Conversions that nlohmann::json calls to read and write PackPlace and PackedShard.
 static void to_json(json& j, const PackPlace& p) {
   j = {{"file", p.block.file}, {"offset", p.block.offset}, {"line", p.block.line}, {"skip", p.skip}};
 }
@@ -29,9 +29,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackedShard, tokens, text_bytes, documents, c
 namespace {
 
 constexpr JsonLimits kLimits{.max_bytes = uint64_t{64} << 20, .max_elements = uint64_t{1} << 24};
-// With these limits no sum of what a file lists, of fewer than 2^20 shards, is above 2^63.
+// With these limits, sums over all shards of a file (fewer than 2^20) stay below 2^63.
 constexpr int64_t kMostOfShard = int64_t{1} << 42, kMostOfPack = int64_t{1} << 60;
-constexpr const char* kChecksum = "checksum";  // of all other keys
+constexpr const char* kChecksum = "checksum";  // key of the checksum over all other keys
 
 std::string checksum_of(json state) {
   state.erase(kChecksum);
@@ -69,16 +69,17 @@ bool is_sane(const PackedShard& shard) {
          is_count(shard.documents, kMostOfShard) && is_sane(shard.begin);
 }
 
-// Whether a run of gpt data pack can have written these numbers.
+// Returns true if a run of gpt data pack can have written these numbers.
 bool is_sane(const PackState& s, const json& root) {
   if (root.contains("list") != root.contains(kChecksum))
-    return false;  // what earlier versions wrote has neither
-  if (root.contains("tokenizer") && !root.contains("list")) return false;  // nor a tokenizer
+    return false;  // earlier versions wrote neither of the two keys
+  // Earlier versions did not write a tokenizer.
+  if (root.contains("tokenizer") && !root.contains("list")) return false;
   if (root.contains(kChecksum) && root.at(kChecksum) != checksum_of(root)) return false;
   const bool good_list = std::ranges::all_of(s.list, [](const PackedShard& shard) { return is_sane(shard); });
   const bool good_sums = is_count(s.tokens, kMostOfPack) && is_count(s.text_bytes, kMostOfPack) &&
                          is_count(s.documents, kMostOfPack);
-  // A list is as long as the file allows; without one nothing else bounds the number of shards.
+  // The file size limits the length of the list. Without a list, nothing else limits the number of shards.
   const bool good_number = s.has_list() || (s.list.empty() && is_count(s.shards, kMaxShards));
   return good_list && good_sums && good_number && s.shard_tokens > 0 && is_sane(s.next);
 }
@@ -107,14 +108,14 @@ std::string tokenizer_hash(std::string_view json) {
 PackState parse_pack_state(std::string_view text, const std::string& path) {
   try {
     const json root = parse_json(text, path, kLimits);
-    if (!has_fraction(root)) {  // which no integer can hold
+    if (!has_fraction(root)) {  // all numbers in pack.json are integers
       PackState state = state_of(root);
       if (is_sane(state, root)) return state;
     }
   } catch (const json::exception&) {
-    // it lacks something
+    // a key is missing or has the wrong type
   } catch (const Error&) {
-    // it is no JSON
+    // the text is not valid JSON
   }
   fail("{} is damaged: expected what gpt data pack wrote; the same gpt data pack again repairs it", path);
 }

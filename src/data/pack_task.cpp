@@ -24,7 +24,8 @@ json part_of(const json& all, const char* key) {
   return all.is_object() && all.contains(key) ? all.at(key) : json();
 }
 
-// The first key of `expected` with another value in `found`, and both values; "" where there is none.
+// Describes the first key of `expected` whose value differs in `found`, with both values. Returns "" if all
+// values are equal.
 std::string other_option(const json& found, const json& expected) {
   for (const auto& [key, value] : expected.items()) {
     const json other = part_of(found, key.c_str());
@@ -102,7 +103,8 @@ class TaskPacker {
     }
   }
 
-  // What could not be merged with this task. One whose record cannot be read is the merge's to tell.
+  // Throws Error if the other task could not be merged with this task. Ignores an unreadable pack.json of the
+  // other task, because the merge reports it.
   void refuse_other_inputs(const PackTask& other) const {
     const std::string folder = task_folder(options_.out, other);
     if (other.number == task_.number || path_kind(pack_file(folder, kPackStateFile)) == PathKind::nothing)
@@ -121,7 +123,7 @@ class TaskPacker {
         task_name(other), options_.out, what, task_name(task_));
   }
 
-  // With what an earlier run left, as far as it is good.
+  // Resumes from the valid pieces that an earlier run left.
   void go_on() {
     PackState before;
     try {
@@ -141,7 +143,7 @@ class TaskPacker {
     source_.skip_to(state_.next.block);
   }
 
-  // Forgets the first piece that is not as it was written, and those behind it.
+  // Verifies the pieces. Drops the first damaged piece and all pieces after it.
   void keep_good() {
     const PieceLimits limits{.files = std::ssize(options_.files), .vocab_size = info_.vocab_size};
     for (size_t i = 0; i < state_.list.size(); ++i) {
@@ -188,7 +190,7 @@ class TaskPacker {
       piece_ = std::make_unique<PieceWriter>(folder_, state_.shards, info_);
     }
     piece_->add(block);
-    // Of the next block of the task its file alone is known, and that it does not begin earlier.
+    // The position of the task's next block is not known yet. Only its file and a minimum offset are known.
     state_.next.block = {.file = block.begin.file + (block.last ? 1 : 0),
                          .offset = block.last ? 0 : block.end};
     if (piece_->sum().tokens >= options_.shard_tokens) close_piece();
@@ -200,7 +202,7 @@ class TaskPacker {
     count(piece_->sum());
     ++state_.shards;
     piece_.reset();
-    // More seldom where the list is long, as it is written whole.
+    // A long list of pieces is saved less often, because pack.json is rewritten as a whole.
     if (state_.shards % (1 + state_.shards / 1000) == 0) write_pack_state(folder_, state_);
   }
 
@@ -217,15 +219,15 @@ class TaskPacker {
   std::string folder_;
   TaskShare share_;
   TextSource source_;
-  ShardInfo info_;    // of the pieces
-  std::string json_;  // the tokenizer
+  ShardInfo info_;    // header fields of the pieces
+  std::string json_;  // the tokenizer as JSON
   PackState state_;
-  bool begun_ = false;  // something was written
+  bool begun_ = false;  // true once this run has written something
   int64_t kept_ = 0, empty_ = 0;
   TextNotes notes_;
   UnknownTokens unknown_;
   std::vector<std::string> mended_;
-  std::vector<EncodedBlock> blocks_;  // that are being written
+  std::vector<EncodedBlock> blocks_;  // blocks being written
   std::unique_ptr<PieceWriter> piece_;
 };
 

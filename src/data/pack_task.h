@@ -11,38 +11,42 @@
 
 namespace gpt {
 
-// Encodes a task's share of the text (TaskShare) to pieces in task_folder(options.out, task), and nothing
-// elsewhere: so tasks may run at one time, on any machines that see the same files. After a kill at any
-// moment the same call goes on; pieces that are missing or damaged are written again, with those behind them.
-// Of the stats, shards are pieces. Throws Error as pack_tokens does, and Error where the task
-// was begun with something else, where tasks are of another count, or `out` is packed already.
+// Encodes a task's share of the text (TaskShare) to pieces in task_folder(options.out, task). A task writes
+// only to this folder, so tasks can run at the same time on any machines that see the same files. The same
+// call resumes an interrupted task. It rewrites missing and damaged pieces, and all pieces after them. The
+// `shards` of the returned stats count pieces. Throws the errors of pack_tokens. Also throws Error when the
+// task was started with different inputs, when other tasks have a different task count, or when `out` is
+// already packed.
 PackStats pack_task(const Tokenizer& tokenizer, const PackOptions& options, const PackTask& task,
                     ThreadPool& pool, const std::function<void(const PackProgress&)>& progress = {});
 
-// Which tasks of those below `out` are not complete, in words: "2/3 (not begun)", "3/3". Without tasks: none.
+// Returns the names of the incomplete tasks below `out`, such as "2/3 (not begun)" or "3/3". Returns an empty
+// list if there are no tasks.
 std::vector<std::string> missing_tasks(const std::string& out);
 
-// Tasks that can be merged.
+// The tasks of one pack, ready to be merged.
 struct PackMerge {
   std::unique_ptr<Tokenizer> tokenizer;
-  PackOptions options;            // that all were given
-  std::vector<PackTask> tasks;    // 1 to N; none: a merge was interrupted behind its end, or there was none
-  std::vector<PackState> states;  // of the tasks
-  bool done = false;              // the shards are there
+  PackOptions options;            // the options that all tasks used
+  std::vector<PackTask> tasks;    // tasks 1 to N; empty if the shards are already complete
+  std::vector<PackState> states;  // one state per task
+  bool done = false;              // true if the shards are already complete
 };
-// Reads what the tasks below `out` say. Throws Error naming tasks that are missing, damaged or not complete,
-// that go not together, or whose text has changed since.
+// Reads the states of the tasks below `out`. Throws Error naming the tasks that are missing, damaged or
+// incomplete, tasks with different inputs, and text that has changed since.
 PackMerge plan_merge(const std::string& out);
-// Makes the shards, pack.json and tokenizer.json that one pack_tokens would have made, byte for byte, and
-// goes on after a kill as that does. Text is not read, memory does not depend on it. Throws as pack_tokens
-// does, and Error naming the task and the file that is damaged.
+// Writes the same shards, pack.json and tokenizer.json, byte for byte, as a single call of pack_tokens. The
+// same call resumes an interrupted merge. A merge does not read the text, and its memory use does not depend
+// on the text. Throws the errors of pack_tokens, and Error naming the task and the file that is damaged.
 PackStats merge_tasks(const PackMerge& merge, const std::function<void(const PackProgress&)>& progress = {});
-// Removes what tasks wrote below `out`, once it is merged; what somebody else put there stays.
+// Removes the files that tasks wrote below `out`, after the merge. Keeps all other files.
 void remove_tasks(const std::string& out);
 
-// What a task's PackState has as its inputs: the task, and those of the pack as "pack".
+// Returns the value of PackState::inputs for a task: the task, and the inputs of the pack under the key
+// "pack".
 std::string task_inputs(const std::string& pack_inputs, const PackOptions& options, const PackTask& task);
-// What a task was made of that is other than expected, in words; "" where only the task is.
+// Describes the first input of a task that differs from the expected inputs. Returns "" if only the task
+// number differs.
 std::string other_than(const PackState& found, const PackState& expected);
 
 }  // namespace gpt

@@ -17,7 +17,7 @@ constexpr int64_t kBatchChars = 50;
 constexpr int64_t kBatchIds = 12;
 constexpr int64_t kTokenChars = 12;
 
-// The first characters line by line, each made safe for a terminal.
+// Returns the first characters of a text, line by line, with unprintable characters escaped.
 std::string printable_lines(std::string_view text, int64_t max_chars) {
   size_t end = 0;
   for (int64_t i = 0; i < max_chars && end < text.size(); ++i) {
@@ -32,7 +32,7 @@ std::string preview_row(const Tokenizer& tokenizer, const int32_t* row, int64_t 
   for (int64_t t = 0; t < std::min(n_ctx, kBatchIds); ++t)
     ids += fmt::format("{}{}", t == 0 ? "" : " ", row[t]);
   std::string bytes;
-  // 50 characters have at most 200 bytes, and every token that shows has at least one.
+  // 50 characters have at most 200 bytes, and every token in the text has at least one byte.
   for (int64_t t = 0; t < n_ctx && std::ssize(bytes) < 4 * kBatchChars; ++t) {
     if (row[t] >= 0) bytes += tokenizer.token_bytes(row[t]);
   }
@@ -40,7 +40,7 @@ std::string preview_row(const Tokenizer& tokenizer, const int32_t* row, int64_t 
                      n_ctx > kBatchIds ? " ..." : "");
 }
 
-// A token as it looks in a line, in quotes; "-" for none.
+// Returns a token as printable text in quotes, or "-" for an ignored target.
 std::string quoted_token(const Tokenizer& tokenizer, int32_t id) {
   if (id < 0) return "-";
   return '"' + printable_text(tokenizer.token_bytes(id), kTokenChars) + '"';

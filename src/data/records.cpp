@@ -106,7 +106,8 @@ std::string RecordReader::plain_cell() {
   return cell;
 }
 
-// A cell over several lines has rows in it that nobody would miss: it is no bad record to pass over.
+// A quoted cell that spans several lines may have swallowed rows, and nobody would notice that they are
+// missing. It therefore fails the whole file instead of one record.
 void RecordReader::fail_quotes(int64_t begin, const std::string& problem) const {
   if (line_ == begin) throw RecordError(problem);
   fail("{}; the cell that begins in line {} may hold rows, so it is not passed over: mend its quotes",

@@ -11,7 +11,7 @@
 
 namespace gpt {
 
-// What is wrong with one record, and not with all of its file.
+// Thrown for a problem that affects one record. The other records of the file can still be read.
 class RecordError : public Error {
  public:
   using Error::Error;
@@ -21,34 +21,34 @@ template <class... A>
   throw RecordError(ErrorCode::io, "", format, fmt::make_format_args(args...));
 }
 
-// A line of a file of JSON lines, or a row of a table.
+// A line of a JSON Lines file, or a row of a table.
 struct Record {
-  int64_t line = 0;                // where it begins
-  std::string text;                // the line
-  std::vector<std::string> cells;  // of the row, as many as there are columns
+  int64_t line = 0;                // line number where the record begins
+  std::string text;                // the line; empty for a table
+  std::vector<std::string> cells;  // the cells of the row, one per column
 };
 
-// Reads .csv and .tsv (also compressed) as tables whose first row has the names of the columns, cells quoted
-// as in RFC 4180; any other file as lines. Lines and rows end with \n, \r\n or \r, as in Python. Memory does
-// not depend on the size of the file.
+// Reads a file record by record. Reads .csv and .tsv (also compressed) as tables: the first row has the
+// column names, and cells are quoted as in RFC 4180. Reads any other file line by line. Lines and rows end
+// with \n, \r\n or \r, as in Python. Memory use does not depend on the file size.
 class RecordReader {
  public:
   enum class Blank : uint8_t { skip, keep };
 
-  // Throws Error when the file cannot be read, is no text, or has no header.
+  // Throws Error when the file cannot be read, is not text, or has no header.
   explicit RecordReader(const std::string& path, Blank blank = Blank::skip)
       : RecordReader(path, open_byte_stream(path), blank) {}
-  // The same for a file that is open.
+  // Reads from a stream that is already open.
   RecordReader(const std::string& path, std::unique_ptr<ByteStream> stream, Blank blank = Blank::skip);
 
-  // False at the end. Lines and rows without anything in them are passed over, unless blank ones are kept and
-  // there are not several columns. Throws RecordError naming
-  // file and line for what is no UTF-8 or longer than 16 MiB, for wrong quotes and a wrong number of cells;
-  // the next call goes on behind it. Wrong quotes of a cell over several lines are an Error: rows may be
-  // lost.
+  // Reads the next record. Returns false at the end. Skips blank lines and rows; with Blank::keep, skips
+  // blank rows only in tables with several columns. Throws RecordError naming the file and the line for
+  // invalid UTF-8, for records longer than 16 MiB, for wrong quotes and for a wrong number of cells. The next
+  // call then continues after the bad record. Throws Error for wrong quotes in a cell that spans several
+  // lines, because rows may be lost.
   bool next(Record& record);
   bool is_table() const { return separator_ != 0; }
-  static bool is_table(std::string_view path);  // by its name
+  static bool is_table(std::string_view path);  // decides by the file name
   const std::vector<std::string>& columns() const { return columns_; }
 
  private:
@@ -70,7 +70,7 @@ class RecordReader {
 
   std::string path_;
   Blank blank_;
-  char separator_ = 0;  // of cells; 0: lines
+  char separator_ = 0;  // separator of cells; 0 if the file is read line by line
   std::vector<std::string> columns_;
   std::unique_ptr<ByteStream> stream_;
   std::string buffer_;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kBlock = size_t{1} << 20;
 
-// Other work goes first, at the processor and at the disk. Without effect where the system does not know it.
+// Gives the thread the lowest CPU and disk priority. Has no effect on systems other than Linux.
 void lower_priority() {
 #ifdef __linux__
   constexpr int kProcess = 1, kIdle = 3 << 13;  // IOPRIO_WHO_PROCESS, IOPRIO_CLASS_IDLE: ioprio_set(2)
@@ -97,7 +97,8 @@ void ShardCheck::require_good() {
   if (!error_.empty()) fail("{}; the same gpt data pack again repairs it", error_);
 }
 
-// A shard that was removed is still mapped as it was, and whoever needs it again misses it.
+// A removed shard is not an error: it is still mapped, and the next run that needs it reports that it is
+// missing.
 void ShardCheck::require_unchanged() const {
   for (const CheckedBytes& shard : shards_) {
     const std::optional<FileStamp> now = file_stamp(shard.path);

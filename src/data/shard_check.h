@@ -12,7 +12,7 @@
 
 namespace gpt {
 
-// Bytes of a file, their XXH3 where it is known, and the file as it was when it was mapped.
+// A byte range of a mapped file, its XXH3 if known, and the state of the file when it was mapped.
 struct CheckedBytes {
   std::string path;
   uint64_t offset = 0, bytes = 0;
@@ -20,29 +20,30 @@ struct CheckedBytes {
   FileStamp stamp;
 };
 
-// Reads shards once beside other work, in a thread of lowest priority, and compares their checksums. That no
-// shard is written to afterwards is told by the files' times and sizes, on request.
+// Verifies the checksums of shards once, in a background thread with the lowest priority. require_unchanged
+// detects later changes by the times and sizes of the files.
 class ShardCheck {
  public:
   explicit ShardCheck(std::vector<CheckedBytes> shards);
-  ~ShardCheck();  // ends the thread
+  ~ShardCheck();  // stops the thread
   ShardCheck(const ShardCheck&) = delete;
   ShardCheck& operator=(const ShardCheck&) = delete;
 
-  // Throws Error naming the shard once one was found that is not what it was.
+  // Throws Error naming the shard if the check has found a damaged shard.
   void require_good();
-  // The same after waiting for the end, at most so long. Returns the share of bytes that were read.
+  // Waits at most `seconds` for the check to end, then calls require_good. Returns the fraction of bytes
+  // read.
   double finish(double seconds);
-  // Throws Error naming a shard that was written to or replaced since it was mapped. Reads no ids.
+  // Throws Error naming a shard that was modified or replaced since it was mapped. Does not read the ids.
   void require_unchanged() const;
 
  private:
   void run();
-  std::string check(const CheckedBytes& shard);  // what is wrong; "" if nothing
+  std::string check(const CheckedBytes& shard);  // returns a description of the damage, or ""
 
   std::vector<CheckedBytes> shards_;
   uint64_t total_ = 0;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   uint64_t read_ = 0;
   bool stop_ = false, ended_ = false;

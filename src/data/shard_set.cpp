@@ -27,7 +27,7 @@ bool is_shard_name(const std::string& name) {
   return has_ending(name, ".bin");
 }
 
-// What the header of a shard contradicts; "" if nothing.
+// Describes how the header of a shard differs from pack.json. Returns "" if both agree.
 std::string wrong_header(const ShardInfo& found, const PackedShard& expected) {
   if (found.count != expected.tokens)
     return fmt::format("expected {} ids as pack.json says, found {}", expected.tokens, found.count);
@@ -41,7 +41,7 @@ std::string wrong_header(const ShardInfo& found, const PackedShard& expected) {
   return "";
 }
 
-// The same where pack.json lists no shards: all but the last are full.
+// Checks the number of ids when pack.json does not list the shards. All shards except the last must be full.
 std::string wrong_count(const ShardInfo& found, const PackState& state, int64_t shard) {
   if (shard + 1 >= state.shards || found.count == state.shard_tokens) return "";
   return fmt::format("expected {} ids as pack.json says, found {}", state.shard_tokens, found.count);
@@ -132,7 +132,7 @@ std::optional<uint64_t> own_checksum(const ShardInfo& info) {
   return info.format == ShardFormat::gpt ? std::optional(info.checksum) : std::nullopt;
 }
 
-// A folder's other files, in a line.
+// Returns a line that names the other files of a folder, or "".
 std::string note_others(const std::string& folder, const std::vector<std::string>& others) {
   if (others.empty()) return "";
   return fmt::format("{}: {} other file{} skipped: {}\n", folder, others.size(),
@@ -162,7 +162,7 @@ ShardSet open_packed(const std::string& folder) {
   return set;
 }
 
-// The number at the end of a name without its ending: the beginning of the name, and the number.
+// Splits a file name without its ending into a stem and the number at its end.
 std::optional<std::pair<std::string, int64_t>> numbered(const std::string& name) {
   const size_t end = name.size() - std::string_view(".bin").size();
   const size_t begin = name.substr(0, end).find_last_not_of("0123456789") + 1;
@@ -178,7 +178,7 @@ void require_no_gaps(const std::string& folder, const std::vector<std::string>& 
     if (const auto n = numbered(name)) series[n->first].insert(n->second);
   }
   for (const auto& [stem, numbers] : series) {
-    // Ours are counted from 0, others from 0 or from 1.
+    // Shards of gpt data pack are numbered from 0, other shards from 0 or 1.
     int64_t expected = stem == kOwnStem ? 0 : std::min<int64_t>(*numbers.begin(), 1);
     for (const int64_t number : numbers) {
       if (number != expected)
@@ -205,7 +205,7 @@ void require_equal_kinds(const std::vector<TokenShard>& shards) {
   }
 }
 
-// A folder of *.bin that gpt data pack did not write, or that lost its pack.json.
+// Opens a folder of *.bin files that gpt data pack did not write, or that lost its pack.json.
 ShardSet open_foreign(const std::string& folder, const std::vector<std::string>& names) {
   ShardSet set;
   const bool any = std::ranges::any_of(

@@ -9,37 +9,39 @@
 
 namespace gpt {
 
-// Token shards that belong together, mapped, in order.
+// Memory-mapped token shards that belong together, in order.
 struct ShardSet {
   std::vector<TokenShard> shards;
-  std::vector<std::optional<uint64_t>> checksums;  // of the ids of each, where they are known
-  std::string notes;                               // for people: what is passed over, lines; mostly empty
+  std::vector<std::optional<uint64_t>> checksums;  // checksum of each shard's ids, if known
+  std::string notes;                               // names skipped files for the user; usually empty
 
   int64_t tokens() const;
 };
 
-// The shards that a path stands for: a shard itself, or all of a folder; none if it is something else.
-// Headers are read, ids are not. A folder that `gpt data pack` wrote must be what its pack.json says, another
-// have equal kinds of shards without a gap in their numbers. Throws Error naming the first file that is not
-// so, what was expected and found, and what to do.
+// Opens the shards at a path: a single shard, or all shards of a folder. Returns an empty set for any other
+// path. Reads the headers but not the ids. A folder that `gpt data pack` wrote must match its pack.json. The
+// shards of any other folder must be of the same kind and be numbered without a gap. Throws Error naming the
+// first wrong file, what was expected and found, and what to do.
 ShardSet open_shard_set(const std::string& path);
 
-// Whether a path is a token shard or a folder with one, damaged or not.
+// Returns true if the path is a token shard or a folder that contains one. The shard may be damaged.
 bool holds_token_shards(const std::string& path);
 
-// Something wrong with a packed folder.
-inline constexpr int64_t kNoShard = -1;        // a file that does not belong to it; without a path: pack.json
-inline constexpr int64_t kTokenizerFile = -2;  // its tokenizer.json
+// Value of ShardProblem::shard for a file that does not belong to the pack, or for pack.json if the path is
+// empty.
+inline constexpr int64_t kNoShard = -1;
+inline constexpr int64_t kTokenizerFile = -2;  // value for the tokenizer.json of the pack
+// A problem of a packed folder.
 struct ShardProblem {
-  int64_t shard;  // or one of these
+  int64_t shard;  // number of the shard, kNoShard or kTokenizerFile
   std::string path;
   std::string what;  // a sentence that begins with the path
 };
-// All that is wrong with a folder's shards and tokenizer, beside what its pack.json says. `read_ids`: their
-// checksums too.
+// Compares the shards and the tokenizer of a folder with its pack.json and returns all differences. With
+// `read_ids` the checksums are compared too.
 std::vector<ShardProblem> shard_problems(const std::string& folder, const PackState& state, bool read_ids);
 
-// What is wrong with the ids of a shard; "" if nothing is. Reads all of them.
+// Reads all ids of a shard and describes their damage. Returns "" if the ids are valid.
 std::string damaged_ids(const TokenShard& shard, std::optional<uint64_t> checksum);
 
 }  // namespace gpt

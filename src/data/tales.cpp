@@ -10,14 +10,14 @@
 namespace gpt {
 namespace {
 
-// The text is made in memory; more than this is surely a slip of the finger.
+// The text is generated in memory, so a larger size is most likely a typing error.
 constexpr int64_t kMaxBytes = int64_t{1} << 34;
 constexpr int64_t kMaxStory = int64_t{1} << 60;
 constexpr int64_t kMaxLabelled = 10'000'000;
 
-// What keeps the grammar unambiguous (and the tests prove): within a table no word is the beginning of
-// another, and the alternatives of a rule differ before either ends. Words that one sentence uses twice
-// come from different tables.
+// The grammar must be unambiguous, which the tests verify. Therefore, no word of a table is a prefix of
+// another word in the table, and the alternatives of a rule differ before either of them ends. Words that a
+// sentence uses twice come from different tables.
 constexpr std::string_view kGrammar =
 #include "data/tales.grammar"
     ;
@@ -43,7 +43,7 @@ TalesText generate_tales(int64_t bytes, uint64_t seed, int64_t first_story) {
   }
   if (tales.text.size() > wanted) {
     tales.text.resize(wanted);
-    // Of the story that was cut only the choices before the cut count.
+    // For the truncated story, only the choices before the cut count.
     tales.nats -= last_nats + grammar.score(std::string_view(tales.text).substr(last), false).log_p;
   }
   return tales;
@@ -51,7 +51,7 @@ TalesText generate_tales(int64_t bytes, uint64_t seed, int64_t first_story) {
 
 namespace {
 
-// The lines of a story.
+// Generates a story into `text` and returns its lines.
 std::vector<std::string_view> tale(uint64_t seed, int64_t number, std::string& text) {
   text.clear();
   RandomStream random(seed, RandomSite::corpus, 0, static_cast<uint64_t>(number));

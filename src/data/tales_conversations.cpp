@@ -24,10 +24,10 @@ constexpr int64_t kMaxConversations = 10'000'000, kMaxInvented = int64_t{1} << 3
 
 struct QuestionKind {
   std::string name;
-  std::vector<std::string> train, test;  // "{hero}" is the hero's name
+  std::vector<std::string> train, test;  // "{hero}" is replaced by the hero's name
 };
 
-// No wording is in both splits.
+// No question is worded the same in both splits.
 const std::vector<QuestionKind>& question_kinds() {
   static const std::vector<QuestionKind> kinds = {
       {"name",
@@ -85,7 +85,7 @@ const std::vector<QuestionKind>& question_kinds() {
 constexpr std::array<std::string_view, 10> kAskedTables = {"girls",   "boys",   "women",  "men",  "animals",
                                                            "helpers", "places", "colors", "toys", "foods"};
 
-// fn(word) for each run of letters; what it returns takes its place.
+// Replaces each run of letters in the text with the result of fn(word).
 template <class Fn>
 std::string replace_words(const std::string& text, Fn fn) {
   std::string out;
@@ -101,14 +101,15 @@ std::string replace_words(const std::string& text, Fn fn) {
 
 using Words = std::set<std::string>;
 
-// "mine" is a place, but "the pears are mine" is said too: no story of a conversation has the place.
+// The word "mine" would be ambiguous: it is a place, but also occurs in "the pears are mine". Conversations
+// therefore use the grammar without this place.
 const Grammar& conversation_grammar() {
   static const Grammar grammar =
       tales_grammar().without([](const Grammar::Word& word) { return word.forms.front() == "mine"; });
   return grammar;
 }
 
-// What is asked for in the test split, by whether it is a plural.
+// Returns all words of the tales that questions can ask for. The value is true if the word is a plural.
 const std::map<std::string, bool>& asked_words() {
   static const std::map<std::string, bool> all = [] {
     std::map<std::string, bool> words;
@@ -121,7 +122,7 @@ const std::map<std::string, bool>& asked_words() {
   return all;
 }
 
-// All words that tales and questions are made of.
+// Returns all words of the tales and the questions.
 const Words& known_words() {
   static const Words all = [] {
     Words words;
@@ -157,8 +158,8 @@ std::string_view one_of(const std::array<std::string_view, N>& all, RandomStream
   return all[random.below(N)];
 }
 
-// A word that no tale has, in place of one: capital where it has a capital, a vowel in front where it has
-// one.
+// Invents a word that no tale contains, to replace `word`. The invented word has a capital letter if `word`
+// has one, and begins with a vowel if `word` does.
 std::string invented(const std::string& word, bool plural, RandomStream& random) {
   static constexpr std::array<std::string_view, 46> kOnsets = {
       "b",  "d",  "f",  "g",  "h",  "j",  "k",  "l",  "m",  "n",  "p",  "r",  "s",  "t",  "v",  "w",
@@ -186,7 +187,7 @@ std::string invented(const std::string& word, bool plural, RandomStream& random)
   return text;
 }
 
-// What a story says of a kind of question.
+// Answers questions about one story.
 class Facts {
  public:
   Facts(const Grammar& grammar, const Grammar::Values& values) : grammar_(grammar), values_(values) {}
@@ -198,7 +199,7 @@ class Facts {
     if (kind == "color") return fmt::format("The {} {}.", word("color"), word("toy"));
     return fmt::format("The {}.", word(kind));
   }
-  // A girl or a boy is of no kind, and belongs to both splits.
+  // Returns false for the kind of a girl or a boy, because the words "girl" and "boy" occur in both splits.
   bool has(const std::string& kind) const {
     return kind != "kind" || (word("kind") != "girl" && word("kind") != "boy");
   }
@@ -232,7 +233,7 @@ std::vector<const QuestionKind*> chosen_kinds(const std::vector<std::string>& na
   return out;
 }
 
-// By then a story has named everything that is asked for.
+// The first three lines of a story name everything that questions ask for.
 constexpr int64_t kLines = 3;
 
 size_t end_of_line(const std::string& text, int64_t line) {
@@ -243,7 +244,7 @@ size_t end_of_line(const std::string& text, int64_t line) {
   return end;
 }
 
-// Gives an invented name to all that is asked for, the same one everywhere.
+// Replaces each word that questions can ask for with an invented name, the same name at every occurrence.
 class Renamer {
  public:
   explicit Renamer(RandomStream& random) : random_(random) {}
@@ -264,7 +265,7 @@ class Renamer {
  private:
   RandomStream& random_;
   std::map<std::string, std::string> names_;
-  Words used_;  // no two have the same
+  Words used_;  // no two words get the same name
 };
 
 void rename(TalesConversation& c, RandomStream& random) {

@@ -6,47 +6,51 @@
 
 namespace gpt {
 
-// A question on a story, and its answer: "The hero is Lily.", "The golden kite.".
+// A question about a story with its answer, such as "The hero is Lily." or "The golden kite.".
 struct TalesTurn {
   std::string kind, question, answer;
 };
 
-// The first three lines of a story, and what is asked about them one after the other. Every answer follows
-// from these lines alone.
+// The first three lines of a story, and a series of questions about them. Every answer follows from these
+// lines alone.
 struct TalesConversation {
   int64_t number = 0;
   std::string story;
   std::vector<TalesTurn> turns;
 };
 
-// Two worlds that share no word that is asked for and no question. In `train` all that is asked for, names,
-// animals, places, colors, toys and foods, has an invented name, another one in every story; in `test` they
-// are those of the tales, and the questions are worded differently. So what is learnt is to read the answer
-// in the story.
+// The two splits share no question and no word that questions ask for. In `train`, everything that questions
+// ask for (names, animals, places, colors, toys and foods) has an invented name, which is different in every
+// story. In `test`, these words are the original words of the tales, and the questions are worded
+// differently. A model can therefore only learn to read the answer in the story.
 enum class TalesSplit { train, test };
 
-// What can be asked: "name" and "kind" (of the hero), "place", "toy", "color" (of the toy), "food", "helper"
-// (which animal) and "friend" (its name); "pair", both names, only where it is asked for.
+// Returns the kinds of questions: "name" and "kind" (of the hero), "place", "toy", "color" (of the toy),
+// "food", "helper" (which animal), "friend" (its name) and "pair" (both names). The kind "pair" is used only
+// on request.
 const std::vector<std::string>& tales_question_kinds();
 
 struct TalesConversationOptions {
   TalesSplit split = TalesSplit::train;
-  std::vector<std::string> kinds;  // {}: all but "pair"
-  int64_t turns = 4;               // most questions on a story, of different kinds
+  std::vector<std::string> kinds;  // empty: all kinds except "pair"
+  int64_t turns = 4;               // maximum number of questions per story, each of a different kind
   uint64_t seed = 1;
   int64_t first = 0;
 };
 
-// Conversations options.first, first + 1, ...; each depends on the options and its number alone. Throws
-// invalid_argument for an unknown kind, turns or first out of range, or unless 1 <= count <= 10,000,000.
+// Generates the conversations with the numbers options.first, options.first + 1, and so on. Each conversation
+// depends only on the options and its number. Throws invalid_argument for an unknown kind, for values of
+// turns or first that are out of range, or unless 1 <= count <= 10,000,000.
 std::vector<TalesConversation> tales_conversations(int64_t count, const TalesConversationOptions& options);
 
-// Stories in which all that could be asked for has an invented name, as in the train split: a text that can
-// only be gone on with by looking back. Throws invalid_argument unless 1 <= bytes <= 2^32.
+// Generates stories in which every word that questions could ask for has an invented name, as in the train
+// split. A model can only continue such a text by looking back. Throws invalid_argument unless 1 <= bytes <=
+// 2^32.
 std::string invented_tales(int64_t bytes, uint64_t seed);
 
-// Conversations as JSON lines for gpt finetune. chat: a conversation a line, the story in front of the first
-// question; grpo: a line for each question, "messages" with the story and the question, and "answer".
+// Return conversations as JSON Lines for gpt finetune. chat_lines writes one conversation per line, with the
+// story before the first question. grpo_lines writes one line per question: "messages" with the story and the
+// question, and "answer".
 std::string chat_lines(const std::vector<TalesConversation>& conversations);
 std::string grpo_lines(const std::vector<TalesConversation>& conversations);
 

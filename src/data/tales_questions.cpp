@@ -17,7 +17,7 @@ constexpr int64_t kMaxQuestions = int64_t{1} << 20;
 constexpr size_t kChoices = 4;
 constexpr std::array kKinds = {"name", "pronoun", "toy"};
 
-// The words of the table that has this one.
+// Returns the words of the table that contains `word`.
 std::vector<std::string> table_with(const std::string& word) {
   for (const Grammar::Table& table : tales_grammar().tables()) {
     std::vector<std::string> words = transformed(table.words, [](const auto& w) { return w.forms.front(); });
@@ -27,7 +27,7 @@ std::vector<std::string> table_with(const std::string& word) {
   return {};
 }
 
-// Words of which a story says which one it is about.
+// Returns the word groups for a kind of question. A story determines which word of a group is the right one.
 const std::vector<std::vector<std::string>>& alternatives(const std::string& kind) {
   static const std::vector<std::vector<std::string>> names = {table_with("Lily"), table_with("Tom")};
   static const std::vector<std::vector<std::string>> pronouns = {
@@ -37,12 +37,12 @@ const std::vector<std::vector<std::string>>& alternatives(const std::string& kin
 }
 
 struct Place {
-  size_t at;  // of the word
+  size_t at;  // offset of the word in the story
   const std::vector<std::string>* words;
   size_t word;
 };
 
-// Where a story mentions one of the words, behind its first sentence.
+// Returns the places after the first sentence where a story mentions one of the words.
 std::vector<Place> places_of(const std::string& story, const std::string& kind) {
   std::vector<Place> places;
   for (const std::vector<std::string>& words : alternatives(kind)) {
@@ -61,8 +61,8 @@ bool possible(const std::string& text) {
   return std::isfinite(tales_grammar().score(text, false).log_p);
 }
 
-// Draws up to three words that cannot stand there, and the place of the one that does. False where the
-// grammar allows too many others.
+// Samples up to three words that are impossible at this place, and the position of the right word among them.
+// Returns false if the grammar allows too many of the other words.
 bool ask(const std::string& story, const Place& place, RandomStream& random, TalesQuestion& q) {
   q.story = story.substr(0, place.at - 1);
   std::vector<std::string> others = *place.words;
@@ -71,7 +71,8 @@ bool ask(const std::string& story, const Place& place, RandomStream& random, Tal
   q.choices.clear();
   while (q.choices.size() < wanted && !others.empty()) {
     const size_t i = random.below(others.size());
-    // One letter more than the word, so that it is not the beginning of another one.
+    // The text includes the character after the word, so that a prefix of an allowed word does not count as
+    // possible.
     if (!possible(q.story + ' ' + others[i] + story[place.at + (*place.words)[place.word].size()]))
       q.choices.push_back(others[i]);
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));

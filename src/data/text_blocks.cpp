@@ -25,15 +25,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kShownPaths = 3;
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // U+FEFF, which says that a file is UTF-8
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // U+FEFF, which marks a file as UTF-8
 
-// What a folder gives.
+// Result of walking through a folder.
 struct Walk {
-  std::vector<std::string> files, skipped, folders;  // folders that are not entered, and why
+  // `folders` names the folders that were not entered, with the reason.
+  std::vector<std::string> files, skipped, folders;
 };
 
-// The config of a model or an adapter beside weights or the log of a run, or the runs of a sweep: a
-// README.md, merges.txt or metrics.jsonl of theirs is not what somebody wants to train on.
+// Returns true for a folder with the config of a model or an adapter next to weights or the log of a run, and
+// for a folder with the runs of a sweep. Files in such a folder, such as README.md, merges.txt or
+// metrics.jsonl, are not training text.
 bool is_model_or_run(const std::vector<FolderEntry>& entries) {
   bool config = false, other = false, sweep = false, runs = false;
   for (const FolderEntry& entry : entries) {
@@ -46,7 +48,7 @@ bool is_model_or_run(const std::vector<FolderEntry>& entries) {
   return (config && other) || (sweep && runs);
 }
 
-// The path below a folder that a name of a user stands for.
+// Returns the part of a path below a folder that the user named.
 std::string path_below(const std::string& path, const std::string& folder) {
   const std::string_view inside = std::string_view(path).substr(folder.size());
   return std::string(inside.substr(std::min(inside.find_first_not_of('/'), inside.size())));
@@ -60,7 +62,7 @@ bool matches(const std::vector<std::string>& patterns, const std::string& path) 
   });
 }
 
-// All files of a folder that a filter takes.
+// Collects all files below a folder that a filter accepts.
 class Walker {
  public:
   Walker(const std::string& folder, const FolderFilter& filter) : folder_(folder), filter_(filter) {}
@@ -111,7 +113,7 @@ std::string some_of(const std::vector<std::string>& paths, const std::string& fo
   return format_list(names, kShownPaths);
 }
 
-// What the files that are taken have in common.
+// Returns a description of the files that a filter accepts.
 std::string wanted_files(const FolderFilter& filter) {
   const std::string excluded =
       filter.exclude.empty() ? "" : fmt::format(", none of {}", fmt::join(filter.exclude, ", "));
@@ -164,9 +166,9 @@ int64_t crlf_lines(std::string_view text) {
 using nlohmann::json;
 
 constexpr int kMaxJsonDepth = 32;
-constexpr size_t kMaxNames = 64;  // that are remembered for a suggestion
+constexpr size_t kMaxNames = 64;  // maximum number of field names kept for suggestions
 
-// Keeps one field and forgets the rest.
+// Parses a JSON object and keeps only the value of one field.
 class FieldReader final : public json::json_sax_t {
  public:
   FieldReader(const std::string& field, const std::string& place) : field_(field), place_(place) {}
@@ -237,7 +239,8 @@ class FieldReader final : public json::json_sax_t {
     return text + "; `field` names the one with the text" + likely();
   }
 
-  // The field that was meant: one that is spelled alike, or the only text.
+  // Suggests the field that the user probably meant: one with a similar name, or the only field that is a
+  // string.
   std::string likely() const {
     std::string text = did_you_mean(field_, names_);
     if (text.empty() && texts_.size() == 1) text = "; did you mean `field` " + printable(texts_[0]) + "?";
@@ -249,12 +252,12 @@ class FieldReader final : public json::json_sax_t {
   int depth_ = 0;
   bool is_object_ = false, wanted_ = false;
   std::optional<std::string> value_;
-  std::vector<std::string> names_, texts_;  // of all fields, and of those that are strings
+  std::vector<std::string> names_, texts_;  // names of all fields, and of the fields that are strings
 };
 
 }  // namespace
 
-// Folders are resolved once each, as there may be many files in one.
+// Each folder is resolved only once, because it may contain many files.
 std::string NamedFiles::place(const std::string& path) {
   const fs::path p = path;
   std::error_code error;
@@ -345,7 +348,7 @@ bool TextBlocks::open_next() {
   ahead_.clear();
   at_end_ = false;
   fill(std::max(kLookBytes, options_.block_bytes));
-  if (at_end_ && ahead_ == kByteOrderMark) ahead_.clear();  // an empty file, as some editors write it
+  if (at_end_ && ahead_ == kByteOrderMark) ahead_.clear();  // an empty file to which an editor added the mark
   require_text_file({.path = path, .first = ahead_, .compressed = stream_->compressed()}, options_.any_bytes);
   return true;
 }
@@ -375,7 +378,7 @@ void TextBlocks::skip_to(const TextPosition& position) {
   at_ = position;
 }
 
-// Reads until `size` bytes are there; false when there are no more than before.
+// Reads until `ahead_` has `size` bytes. Returns false if no bytes were added.
 bool TextBlocks::fill(size_t size) {
   const size_t before = ahead_.size();
   if (at_end_ || size <= before) return false;
@@ -391,7 +394,7 @@ void TextBlocks::fail_long(const char* what) const {
        files_[static_cast<size_t>(at_.file)], at_.line, what, options_.max_document);
 }
 
-// Behind the last complete line among the first bytes, or behind the first one.
+// Returns the end of the last complete line within block_bytes, or the end of the first line if it is longer.
 size_t TextBlocks::json_end(bool& last) {
   for (size_t size = options_.block_bytes;; size *= 2) {
     fill(size);
@@ -404,7 +407,7 @@ size_t TextBlocks::json_end(bool& last) {
 }
 
 size_t TextBlocks::block_end(bool& last) {
-  constexpr size_t kMore = 4;  // bytes that tell whether a cut is safe
+  constexpr size_t kMore = 4;  // bytes after a cut that decide whether the cut is safe
   for (size_t size = options_.block_bytes;; size *= 2) {
     fill(size + kMore);
     last = at_end_ && ahead_.size() <= size;
@@ -460,7 +463,7 @@ void for_each_json_text(const TextBlock& block, const std::string& path, const s
 
 TextFacts text_facts(const TextBlock& block) {
   TextFacts facts{.mark = block.mark_bytes > 0};
-  if (block.json) return facts;  // its reader knows what to do with the other two
+  if (block.json) return facts;  // the JSON parser handles line ends and invalid UTF-8
   facts.crlf = crlf_lines(block.text);
   constexpr std::string_view kEnd = "<|endoftext|>";
   for (size_t at = block.text.find(kEnd); at != std::string::npos;

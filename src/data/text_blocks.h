@@ -14,49 +14,52 @@
 
 namespace gpt {
 
-// The files that names stand for, in order.
+// The files that a list of names resolves to, in order.
 struct TextFiles {
   std::vector<std::string> files;
-  // What every folder gives and what is passed over, a line each; what is named twice.
+  // Messages for the user, one per line: the files taken and skipped in every folder, and files named twice.
   std::string notes;
 };
-// Which files of folders are taken, by shell patterns (*.py, src/*.c) of their name or their path below the
-// folder. Files that are named themselves are taken in any case.
+// Selects files in folders by shell patterns (*.py, src/*.c). A pattern is matched against the file name and
+// against the path below the folder. Files that the user names directly are always taken.
 struct FolderFilter {
-  std::vector<std::string> include;  // none: text and code, by their names (file_kind.h)
-  std::vector<std::string> exclude;  // files, and folders with all that is in them
+  std::vector<std::string> include;  // empty: text and source code, by file name (file_kind.h)
+  std::vector<std::string> exclude;  // excludes files, and folders with all their contents
 };
-// Files by where they are, links followed, so that none is taken twice, whatever it is called.
+// A set of files that identifies each file by its resolved path, so that no file is taken twice under
+// different names.
 class NamedFiles {
  public:
-  bool add(const std::string& path);  // false when it was named before
-  std::string notes();                // what was named again since the last call; lines
+  bool add(const std::string& path);  // returns false if the file was named before
+  // Returns one line for each file that was named again since the last call.
+  std::string notes();
 
  private:
   std::string place(const std::string& path);
 
-  std::unordered_map<std::string, std::string> folders_;  // where they are
+  std::unordered_map<std::string, std::string> folders_;  // resolved path of each folder
   std::unordered_set<std::string> known_;
   std::vector<std::string> again_;
 };
 
-// A file is itself; a folder all text below it by path (FolderFilter), links to folders left out; anything
-// else a pattern with * ? [...]. A file that is named twice is taken once; one that is in `named` was named
-// before. Throws Error for a name that stands for nothing, for a folder that holds a model, and for links
-// that lead nowhere.
+// Resolves names to text files. A name can be a file, a folder (all text below it, sorted by path and
+// filtered by FolderFilter, without links to folders), or a pattern with * ? [...]. A file that is named
+// twice is taken once. A file that is already in `named` is skipped. Throws Error for a name that matches
+// nothing, for a folder that holds a model, and for broken links.
 TextFiles find_text_files(const std::vector<std::string>& names, NamedFiles* named = nullptr,
                           const FolderFilter& filter = {});
 
-// Whether a folder holds config.json beside weights, or the log of a run.
+// Returns true if a folder holds a config.json next to weights or the log of a run, or the runs of a sweep.
 bool is_model_or_run(const std::string& folder);
 
-// Throws Error where a model, a run or shards in the folder `out` would be read as data the next time that
-// these names are read (see find_text_files), or hide it: one of them is this folder, or a pattern for files
-// in it. Names of other kinds are passed over. Folders in a folder of text are not entered where they hold a
-// model, a run or a sweep.
+// Throws Error if output in the folder `out` would be read as data by the next run with the same `names` (see
+// find_text_files), or would hide the data. This is the case if a name is the folder itself, or a pattern
+// that matches files in the folder. A folder of text that contains `out` is accepted, because subfolders with
+// a model, a run or a sweep are not entered.
 void refuse_output_among_texts(const std::string& out, const std::vector<std::string>& names);
 
-// A place in a list of files: bytes (decompressed) and lines before it.
+// A position in a list of files: the index of the file, the offset in its decompressed bytes, and the line
+// number.
 struct TextPosition {
   int64_t file = 0;
   uint64_t offset = 0;
@@ -64,38 +67,38 @@ struct TextPosition {
   bool operator==(const TextPosition&) const = default;
 };
 
-// Some text from one file.
+// A block of text from one file.
 struct TextBlock {
   std::string text;
   TextPosition begin;
-  bool json = false;      // whole lines, each a JSON object
-  size_t mark_bytes = 0;  // of a UTF-8 byte order mark, left out in front of the text
-  bool begins_document = true, ends_document = true;  // not json: a file is one document
+  bool json = false;      // the text consists of whole lines, each of them a JSON object
+  size_t mark_bytes = 0;  // size of the UTF-8 byte order mark that was removed before the text
+  bool begins_document = true, ends_document = true;  // if not json: a file is one document
 };
 
 struct TextBlockOptions {
-  size_t block_bytes = size_t{1} << 20;     // about so many
-  size_t max_document = size_t{256} << 20;  // of a line, or of a file that must not be cut
-  bool cut_documents = true;                // files are cut where text_cut.h says, else read as a whole
+  size_t block_bytes = size_t{1} << 20;     // approximate size of a block
+  size_t max_document = size_t{256} << 20;  // maximum size of a line, or of a file that must not be cut
+  bool cut_documents = true;                // cut files at safe positions (text_cut.h)
   bool any_bytes = false;                   // see require_text_file
 };
 
-// Reads files one after the other in blocks: the one way to text in files. Where a block ends depends on the
-// file alone. Throws Error naming the file when it is no text (file_kind.h), and the line where that is too
-// long.
+// Reads files one after the other in blocks. All text files are read through this class. The boundaries of
+// the blocks depend only on the file and the options. Throws Error naming a file that is not text
+// (file_kind.h), or a file and line if a line is too long.
 class TextBlocks {
  public:
   explicit TextBlocks(std::vector<std::string> files, const TextBlockOptions& options = {});
 
-  bool next(TextBlock& block);  // false at the end of the last file
-  // Goes on at a place where a block began.
+  bool next(TextBlock& block);  // returns false at the end of the last file
+  // Continues at `position`, where a block must begin.
   void skip_to(const TextPosition& position);
 
   const std::vector<std::string>& files() const { return files_; }
   const std::string& path(const TextBlock& block) const {
     return files_[static_cast<size_t>(block.begin.file)];
   }
-  // Bytes of the files as they are on disk, for showing how far reading has come.
+  // Return the progress in bytes of the files on disk: the bytes read so far, and all bytes.
   uint64_t bytes_done() const { return closed_bytes_ + (stream_ ? stream_->consumed() : 0); }
   uint64_t bytes_total() const;
 
@@ -109,7 +112,7 @@ class TextBlocks {
   std::vector<std::string> files_;
   TextBlockOptions options_;
   std::unique_ptr<ByteStream> stream_;
-  std::string ahead_;  // read but not handed out
+  std::string ahead_;  // bytes that were read but not yet returned
   bool at_end_ = true;
   uint64_t closed_bytes_ = 0;
   TextPosition at_;
@@ -118,43 +121,43 @@ class TextBlocks {
 // Throws Error naming file, line and byte unless the block is valid UTF-8.
 void require_utf8(const TextBlock& block, const std::string& path);
 
-// Calls f with the text of every JSON line, the value of the field, which must be a string, and the number of
-// the line. Empty lines are passed over. Throws Error naming file and line for what is no JSON object, is
-// nested deeper than 32, lacks the field or has it twice.
+// Calls f with the text and the line number of every JSON line in the block. The text is the value of the
+// field, which must be a string. Skips empty lines. Throws Error naming the file and the line if a line is
+// not a JSON object, is nested deeper than 32, lacks the field or has it twice.
 void for_each_json_text(const TextBlock& block, const std::string& path, const std::string& field,
                         const std::function<void(std::string_view text, int64_t line)>& f);
 
-// What people should know of a block's text, as it is seldom meant.
+// Facts about a text that are rarely intended, so the user is informed about them.
 struct TextFacts {
-  bool mark = false;                // a byte order mark is left out in front of it
-  int64_t crlf = 0;                 // lines that end with CRLF; of JSON lines none
-  int64_t ends = 0;                 // how often <|endoftext|> is written in it, as characters
-  std::optional<uint64_t> invalid;  // the first byte of the file that is not UTF-8
+  bool mark = false;                // a byte order mark was removed before the text
+  int64_t crlf = 0;                 // number of lines that end with CRLF; 0 for JSON Lines
+  int64_t ends = 0;                 // number of times that the text contains <|endoftext|>
+  std::optional<uint64_t> invalid;  // offset in the file of the first byte that is not UTF-8
 };
 TextFacts text_facts(const TextBlock& block);
 
-// A line about each of these, for any number of files.
+// Summarizes the facts about any number of files, with one line per kind of fact.
 class TextNotes {
  public:
-  // The blocks of a file one after the other.
+  // Blocks of the same file must be added consecutively.
   void add(const std::string& path, const TextFacts& facts);
   std::string lines() const;
 
  private:
   struct Kind {
-    std::string first, last;  // files that have it
+    std::string first, last;  // first and last file with this fact
     int64_t files = 0, count = 0;
 
     void add(const std::string& path, int64_t n);
-    std::string names() const;  // "a.txt and 3 more files"
+    std::string names() const;  // returns text such as "a.txt and 3 more files"
   };
   Kind mark_, crlf_, ends_, invalid_;
-  uint64_t invalid_at_ = 0;  // in the first of these files
+  uint64_t invalid_at_ = 0;  // offset in the first file that is not UTF-8
 };
 
-// The value of a field of a JSON object, which must be a string. Throws Error naming `place` for what is no
-// JSON object, is nested deeper than 32, lacks the field, has it twice or with another type. Other fields may
-// hold anything.
+// Returns the value of a field in a JSON object. Throws Error naming `place` if the line is not a JSON object
+// or is nested deeper than 32, or if the field is missing, occurs twice or is not a string. Other fields may
+// have any value.
 std::string json_line_text(std::string_view line, const std::string& field, const std::string& place);
 
 }  // namespace gpt

@@ -11,11 +11,11 @@
 namespace gpt {
 namespace {
 
-// Beyond this an id needs more than two bytes.
+// Largest vocabulary whose ids fit into two bytes.
 constexpr int64_t kNarrowVocab = 65536;
 
-// Refuses what cannot be encoded in memory: a text has at least as many tokens as if all of them were the
-// longest one.
+// Rejects a corpus that cannot be encoded in memory. The check uses a lower bound for the number of tokens:
+// every token is assumed to be as long as the longest token of the vocabulary.
 void require_memory_to_encode(const Corpus& corpus, const TokenData& data) {
   int64_t longest = 1;
   for (int64_t id = 0; id < data.vocab_size(); ++id)
@@ -24,7 +24,7 @@ void require_memory_to_encode(const Corpus& corpus, const TokenData& data) {
   int64_t largest = 0;
   for (const Document& document : corpus.documents)
     largest = std::max(largest, document.bytes);
-  const int64_t encoded = static_cast<int64_t>(sizeof(int32_t)) * largest;  // as encode returns it
+  const int64_t encoded = static_cast<int64_t>(sizeof(int32_t)) * largest;  // encode returns int32 ids
   require_memory(corpus.name(corpus.documents.front()), (stored * corpus.bytes() + encoded) / longest);
 }
 
@@ -66,7 +66,7 @@ void TokenData::append(std::span<const int32_t> ids, std::optional<int64_t> text
   } else {
     segments_.back().end += std::ssize(ids);
   }
-  // Inserted as a whole, for which a large text needs no memory beyond its ids.
+  // A single insert reallocates at most once, so a large text needs no memory beyond its ids.
   if (wide_) {
     ids32_.back()->insert(ids32_.back()->end(), ids.begin(), ids.end());
     segments_.back().wide = ids32_.back()->data();
@@ -244,7 +244,8 @@ TokenSplit split_tokens(const TokenData& data, double val_fraction) {
   }
   const auto n = static_cast<double>(data.size());
   const double product = (1 - val_fraction) * n;
-  // 1 - 0.9 is a little less than 0.1: a product within rounding of an integer is that integer.
+  // In floating point, 1 - 0.9 is slightly less than 0.1. A product within rounding error of an integer is
+  // therefore treated as that integer.
   const double nearest = std::round(product);
   const double cut = std::abs(product - nearest) <= 4 * DBL_EPSILON * n ? nearest : std::floor(product);
   const auto at = static_cast<int64_t>(cut);

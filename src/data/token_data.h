@@ -14,27 +14,30 @@ namespace gpt {
 
 class TokenSpan;
 
-// The first `part` of `whole` decoded bytes as bytes of a text of text_bytes; 0 where nothing is decoded.
+// Returns the share of text_bytes that belongs to `part` of `whole` decoded bytes, or 0 if `whole` is 0.
 int64_t share_of_text(int64_t text_bytes, int64_t part, int64_t whole);
 
-// The ids of a text, two bytes each while the vocabulary allows: kept here, mapped from shards, or parts of
-// other data, one after the other. Remembers the bytes of each text and the bytes that each token decodes to,
-// for bits per byte. Move-only.
+// The token ids of texts, stored in two bytes each if the vocabulary allows it. The ids are a sequence of
+// segments: ids in memory, memory-mapped shards, and parts of other TokenData. The class also stores the
+// bytes of each text and the bytes that each token decodes to, from which bits per byte are computed.
+// Move-only.
 class TokenData {
  public:
   explicit TokenData(const Tokenizer& tokenizer);
   TokenData(TokenData&&) = default;
   TokenData& operator=(TokenData&&) = default;
 
-  // text_bytes: of the text that the ids encode; the bytes that they decode to where it is not known. Throws
-  // Error when an id is not in the vocabulary.
+  // Appends ids. `text_bytes` is the size of the text that the ids encode; without it, the text counts as the
+  // bytes that the ids decode to. Throws Error when an id is not in the vocabulary.
   void append(std::span<const int32_t> ids, std::optional<int64_t> text_bytes = {});
-  // The token in front of a document, which stands for no text from now on.
+  // Appends the token that precedes a document. From now on, this token counts as 0 bytes of text.
   void append_document_token(int32_t id);
-  // Throws Error when the shard was made with another vocabulary. Its ids are checked as they are read. The
-  // token in front of documents stands for no text from now on.
+  // Appends a memory-mapped shard. Throws Error when the shard was made with a different vocabulary. The ids
+  // of the shard are checked when they are read. From now on, the shard's document token counts as 0 bytes of
+  // text.
   void append(const TokenShard& shard);
-  // Data of the same vocabulary, which must outlive this and not grow any more.
+  // Appends a part of other data with the same vocabulary. The other data must outlive this object and must
+  // not grow any more.
   void append(const TokenSpan& span);
 
   int64_t size() const { return segments_.empty() ? 0 : segments_.back().end; }
@@ -44,22 +47,23 @@ class TokenData {
     copy(at, 1, &id);
     return id;
   }
-  // Copies `count` ids from `first` on to out[count]. Throws Error naming the shard where one is not in the
-  // vocabulary.
+  // Copies `count` ids, starting at `first`, to out[count]. Throws Error naming the shard if an id is not in
+  // the vocabulary.
   void copy(int64_t first, int64_t count, int32_t* out) const;
   // See TokenSpan::text_bytes.
   int64_t text_bytes(int64_t begin, int64_t end) const;
-  // The bytes that a token decodes to, 0 for a document token.
+  // Returns the number of bytes that a token decodes to, or 0 for a document token.
   int32_t token_length(int32_t id) const { return token_lengths_[static_cast<size_t>(id)]; }
 
  private:
   struct Segment {
-    int64_t begin, end;  // in this data
+    int64_t begin, end;  // range of ids in this data
     const uint16_t* narrow;
-    const uint32_t* wide;     // one of the two
-    const TokenShard* shard;  // null: the ids are known to be good
+    const uint32_t* wide;     // exactly one of narrow and wide is set
+    const TokenShard* shard;  // null if the ids are known to be valid
   };
-  // A text, in order: its end in this data and its bytes, negative where they are not known.
+  // The end of a text in this data, and the size of the text in bytes (negative if unknown). Texts are in
+  // order.
   struct Text {
     int64_t end, bytes;
   };
@@ -69,7 +73,7 @@ class TokenData {
 
   bool wide_;
   uint64_t vocab_hash_;
-  bool growing_ = false;  // the last segment is the end of ids16_ or ids32_
+  bool growing_ = false;  // the last segment is stored at the end of ids16_ or ids32_ and can grow
   std::vector<std::unique_ptr<std::vector<uint16_t>>> ids16_;
   std::vector<std::unique_ptr<std::vector<uint32_t>>> ids32_;
   std::vector<std::unique_ptr<TokenShard>> shards_;
@@ -78,7 +82,7 @@ class TokenData {
   std::vector<int32_t> token_lengths_;
 };
 
-// A range of a TokenData, which must outlive it.
+// A range of ids in a TokenData. The TokenData must outlive the span.
 class TokenSpan {
  public:
   TokenSpan() = default;
@@ -88,13 +92,14 @@ class TokenSpan {
   int64_t size() const { return end_ - begin_; }
   int64_t vocab_size() const { return data_ == nullptr ? 0 : data_->vocab_size(); }
   int32_t operator[](int64_t at) const { return data_->id(begin_ + at); }
-  TokenSpan part(int64_t begin, int64_t end) const;  // ids [begin, end) of this
+  TokenSpan part(int64_t begin, int64_t end) const;  // ids [begin, end) of this span
 
-  // Copies `count` ids from `first` on to out[count].
+  // Copies `count` ids, starting at `first`, to out[count].
   void copy(int64_t first, int64_t count, int32_t* out) const;
-  // The bytes of text that `count` tokens from `first` on encode. Of a text of which only a part is meant: in
-  // proportion to the bytes that its tokens decode to, which is exact for tokenizers that keep every byte. Of
-  // tokens whose text is not known (shards of llm.c): the bytes that they decode to.
+  // Returns the number of text bytes that `count` tokens encode, starting at `first`. If the range covers
+  // only a part of a text, the text is divided in proportion to the bytes that its tokens decode to, which is
+  // exact for tokenizers that keep every byte. For tokens whose text is unknown (shards of llm.c), returns
+  // the bytes that they decode to.
   int64_t text_bytes(int64_t first, int64_t count) const;
   int64_t text_bytes() const { return text_bytes(0, size()); }
 
@@ -105,9 +110,9 @@ class TokenSpan {
   int64_t end_ = 0;
 };
 
-// Appends a corpus encoded, its documents one after the other: rows of JSON lines behind the tokenizer's
-// usual document token, if it has one, as `gpt data pack` puts it; texts with nothing between them. Errors of
-// the tokenizer name the document.
+// Encodes a corpus and appends the ids, document by document. Each row of JSON Lines is preceded by the
+// tokenizer's usual document token, if it has one, as in `gpt data pack`. Other texts follow each other
+// directly. Errors of the tokenizer name the document.
 void append_corpus(TokenData& data, const Corpus& corpus, const Tokenizer& tokenizer);
 TokenData encode_corpus(const Corpus& corpus, const Tokenizer& tokenizer);
 
@@ -116,18 +121,19 @@ struct TokenSplit {
   TokenSpan val;  // empty when val_fraction is 0
 };
 
-// The token that usually stands in front of documents: <|endoftext|>, <|bos|> or <|begin_of_text|>, whichever
-// the tokenizer has first; -1 if none.
+// Returns the token that usually precedes documents: the first of <|endoftext|>, <|bos|> and
+// <|begin_of_text|> that the tokenizer has, or -1 if it has none of them.
 int32_t usual_document_token(const Tokenizer& tokenizer);
 
-// Cuts at floor((1 - val_fraction) * n) tokens. Throws invalid_argument unless 0 <= val_fraction < 1.
+// Splits the data at token floor((1 - val_fraction) * n). Throws invalid_argument unless 0 <= val_fraction <
+// 1.
 TokenSplit split_tokens(const TokenData& data, double val_fraction);
 
-// The ids of shards, mapped, one shard after the other. Throws Error as TokenData::append does.
+// Returns the ids of memory-mapped shards, one shard after the other. Throws the errors of TokenData::append.
 TokenData map_shards(std::span<const TokenShard> shards, const Tokenizer& tokenizer);
 
-// Throws Error unless a span can give windows of n_ctx tokens and the next one: at least n_ctx + 1
-// tokens. `what` names the span, for example "the training text".
+// Throws Error unless the span has at least n_ctx + 1 tokens, which is one window of n_ctx tokens and its
+// targets. The message calls the span `what`, for example "the training text".
 void require_context(const TokenSpan& tokens, int64_t n_ctx, const std::string& what);
 
 }  // namespace gpt

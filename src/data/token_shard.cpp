@@ -22,12 +22,12 @@ constexpr size_t kHeaderBytes = 128;
 constexpr size_t kHashedBytes = kHeaderBytes - sizeof(uint64_t);
 
 constexpr size_t kLlmcHeaderInts = 256;
-constexpr int32_t kLlmcMagic16 = 20240520, kLlmcVersion16 = 1;  // GPT-2's
-constexpr int32_t kLlmcMagic32 = 20240801, kLlmcVersion32 = 7;  // Llama 3's
+constexpr int32_t kLlmcMagic16 = 20240520, kLlmcVersion16 = 1;  // for the tokenizer of GPT-2
+constexpr int32_t kLlmcMagic32 = 20240801, kLlmcVersion32 = 7;  // for the tokenizer of Llama 3
 
 static_assert(std::endian::native == std::endian::little, "shards are read in place");
 
-// Where the numbers of our header stand.
+// Byte offsets of the header fields of the format `gpt`.
 enum Offset : size_t {
   kAtVersion = 8,
   kAtWidth = 12,
@@ -163,7 +163,7 @@ const uint32_t* TokenShard::ids32() const {
 }
 
 void TokenShard::verify() const {
-  if (info_.format == ShardFormat::llmc) return;  // nothing to compare with
+  if (info_.format == ShardFormat::llmc) return;  // llm.c's shards have no checksum
   const uint64_t checksum = XXH3_64bits(ids_.data(), ids_.size());
   if (checksum != info_.checksum) {
     fail("{} is damaged: expected the checksum {:016x}, found {:016x}; make it again with gpt data pack",
@@ -218,7 +218,7 @@ struct ShardWriter::State {
     XXH3_64bits_update(hash, bytes.data(), bytes.size());
     file.write(bytes);
   }
-  // The header again, now that its numbers are known.
+  // Writes the header again when all its fields are known.
   void write_header() {
     const std::vector<std::byte> bytes = header();
     const int fd = open(temporary.path().c_str(), O_WRONLY | O_CLOEXEC);

@@ -11,46 +11,50 @@
 
 namespace gpt {
 
-// A file of token ids. Ours is a header of 128 bytes (little-endian: "GPTTOKEN", u32 version 1, u32 bytes per
-// id, u64 ids, u64 vocabulary size, u64 vocabulary hash, u64 XXH3 of the ids, u64 bytes of text, u64
-// documents, i64 id in front of documents or -1, zeros, u64 XXH3 of all this) and the ids, two or four bytes
-// each. llm.c's is 256 int32 (20240520, 1, ids; or 20240801, 7, ids) and ids of two (four) bytes:
-// llm.c/dev/data/data_common.py.
+// File formats for token ids. A file of the format `gpt` has a header of 128 bytes (little-endian:
+// "GPTTOKEN", u32 version 1, u32 bytes per id, u64 number of ids, u64 vocabulary size, u64 vocabulary hash,
+// u64 XXH3 of the ids, u64 bytes of text, u64 number of documents, i64 id of the document token or -1, zeros,
+// u64 XXH3 of the preceding header) and ids of two or four bytes each. A file of the format `llmc` has a
+// header of 256 int32 (20240520, 1, number of ids; or 20240801, 7, number of ids) and ids of two (four) bytes
+// each; see llm.c/dev/data/data_common.py.
 enum class ShardFormat : uint8_t { gpt, llmc };
 
 struct ShardInfo {
   ShardFormat format = ShardFormat::gpt;
   int bytes_per_id = 2;
-  int64_t count = 0;  // ids
-  // What llm.c's files do not say is 0.
+  int64_t count = 0;  // number of ids
+  // Files of llm.c do not have the following fields, so these keep their defaults.
   int64_t vocab_size = 0;
   uint64_t vocab_hash = 0, checksum = 0;
   int64_t text_bytes = 0, documents = 0, document_token = -1;
 };
 
-// A hash of the bytes of all tokens: equal for equal vocabularies, however they are stored.
+// Returns a hash of the bytes of all tokens. Equal vocabularies have equal hashes, regardless of the file
+// format.
 uint64_t vocabulary_hash(const Tokenizer& tokenizer);
 
-// A shard, mapped: opening it reads its header alone. Immutable, cheap to copy.
+// A memory-mapped token shard. Opening a shard only reads its header. Immutable and cheap to copy.
 class TokenShard {
  public:
-  // Throws Error when the header is damaged or does not fit the size of the file.
+  // Throws Error when the header is damaged or does not match the size of the file.
   explicit TokenShard(const std::string& path);
-  // The same for bytes in memory that outlive the shard, 4-byte aligned.
+  // Opens a shard in memory. The bytes must be 4-byte aligned and must outlive the shard.
   TokenShard(std::span<const std::byte> bytes, const std::string& name);
 
   const ShardInfo& info() const { return info_; }
   const std::string& name() const { return name_; }
   std::span<const std::byte> ids() const { return ids_; }
-  FileStamp stamp() const { return file_ ? file_->stamp() : FileStamp{}; }  // of the file that is mapped
-  uint64_t ids_offset() const;                                              // in the file
-  // The ids, by their size.
+  // Returns the state of the file when it was mapped.
+  FileStamp stamp() const { return file_ ? file_->stamp() : FileStamp{}; }
+  uint64_t ids_offset() const;  // offset of the ids in the file
+  // Return the ids as an array. Only the function that matches info().bytes_per_id may be called.
   const uint16_t* ids16() const;
   const uint32_t* ids32() const;
 
   // Reads all ids. Throws Error when the checksum is wrong or an id is not in the vocabulary.
   void verify() const;
-  // Throws Error unless the shard was made with this vocabulary. llm.c's shards do not say.
+  // Throws Error unless the shard was made with this vocabulary. Accepts all shards of llm.c, which do not
+  // record a vocabulary.
   void require_vocabulary(uint64_t hash, int64_t vocab_size) const;
 
  private:
@@ -63,14 +67,14 @@ class TokenShard {
   std::span<const std::byte> ids_;
 };
 
-// Whether a file begins like a shard; false when it cannot be read.
+// Returns true if a file begins like a shard. Returns false if the file cannot be read.
 bool is_token_shard(const std::string& path);
-// Writes a shard under a temporary name, so that a shard is whole or not there: `complete` ends it, `publish`
-// gives it its name. What is not published is removed.
+// Writes a shard atomically: the file has a temporary name until `complete` finishes it and `publish` renames
+// it. The destructor removes a shard that was not published.
 class ShardWriter {
  public:
-  // What is known beforehand: format, bytes per id, vocabulary, document token. Throws Error for ids that the
-  // format cannot hold.
+  // `info` gives the format, the bytes per id, the vocabulary and the document token. `write` throws Error if
+  // the format cannot hold the ids.
   ShardWriter(const std::string& path, const ShardInfo& info);
   ~ShardWriter();
   ShardWriter(const ShardWriter&) = delete;

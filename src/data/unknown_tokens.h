@@ -10,7 +10,7 @@ namespace gpt {
 
 class TokenSpan;
 
-// Counts the tokens of texts that stand for characters outside the vocabulary, such as <unk>.
+// Counts unknown tokens such as <unk>, which stand for characters outside the vocabulary.
 class UnknownTokens {
  public:
   explicit UnknownTokens(const Tokenizer& tokenizer);
@@ -19,7 +19,8 @@ class UnknownTokens {
   void add(const TokenSpan& tokens);
 
   int64_t unknown() const { return unknown_; }
-  int64_t tokens() const { return tokens_; }  // 0 if the tokenizer has no unknown token: nothing is counted
+  // Returns 0 if the tokenizer has no unknown token, because nothing is counted then.
+  int64_t tokens() const { return tokens_; }
   // Returns a line for people with the count and the share, or "" if no token is unknown.
   std::string note() const;
 

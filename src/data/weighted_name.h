@@ -5,17 +5,18 @@
 
 namespace gpt {
 
-// The largest share that an entry can have: sums and products of such weights stay finite.
+// Upper limit for the weight of an entry. Sums and products of smaller weights stay finite.
 inline constexpr double kMostWeight = 1e12;
 
-// An entry of --data: a file, a folder or a name, and its share among the entries.
+// An entry of --data: a file, a folder or the name of a dataset, with its weight relative to the other
+// entries.
 struct WeightedName {
   std::string name;
   std::optional<double> weight = {};
 };
 
-// Splits "NAME=WEIGHT". An entry without "=" is all name, and so is one that exists as a path. Throws
-// invalid_argument unless the weight is a number above 0 and below kMostWeight.
+// Parses "NAME=WEIGHT". An entry without "=" is a name without a weight, and so is an entry that exists as a
+// path. Throws invalid_argument unless the weight is a number above 0 and below kMostWeight.
 WeightedName parse_weighted_name(const std::string& entry);
 
 }  // namespace gpt

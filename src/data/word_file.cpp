@@ -16,9 +16,10 @@ namespace {
 
 using nlohmann::json;
 
-// Of text that one task counted. The sums of all tasks, and of pairs in their words, stay in 64 bits.
+// Maximum size of the text that one task counts. The limit ensures that sums over all tasks, and over the
+// pairs in their words, fit into 64 bits.
 constexpr uint64_t kMaxTextBytes = uint64_t{1} << 50;
-constexpr JsonLimits kHeadLimits{.max_elements = uint64_t{1} << 24};  // it names all files
+constexpr JsonLimits kHeadLimits{.max_elements = uint64_t{1} << 24};  // the first line names all input files
 
 bool is_head(const json& head) {
   if (!head.is_object() || !head.contains("inputs") || !head.contains("bytes") || has_fraction(head))

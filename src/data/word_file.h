@@ -12,21 +12,22 @@
 
 namespace gpt {
 
-// A file of counted words as write_word_counts makes it (word_tasks.h), read front to back.
+// Reads a file of word counts from front to back. The format is that of write_word_counts (word_tasks.h).
 class WordFile {
  public:
-  // Throws Error naming the file unless its checksum and its first line are right.
+  // Throws Error naming the file unless its checksum and its first line are valid.
   explicit WordFile(const std::string& path);
-  // The same for bytes that outlive it.
+  // Reads from bytes in memory, which must outlive this object.
   WordFile(std::span<const std::byte> bytes, const std::string& name);
 
   ~WordFile();
 
   const nlohmann::json& inputs() const { return *inputs_; }
-  const std::string& task() const { return task_; }  // "I/N"; "" where the file does not say
+  const std::string& task() const { return task_; }  // "I/N"; "" if the file does not name its task
   int64_t text_bytes() const { return text_bytes_; }
 
-  // The next word; false at the end. Throws Error where what is left is no words.
+  // Reads the next word and its count. Returns false at the end. Throws Error if the remaining bytes are
+  // damaged.
   bool next(std::string_view& word, uint64_t& count);
 
  private:
@@ -41,7 +42,7 @@ class WordFile {
   std::string task_;
   int64_t text_bytes_ = 0;
   std::string_view rest_;
-  uint64_t bytes_ = 0;  // of the words so far, each as often as it occurred
+  uint64_t bytes_ = 0;  // total bytes of the words so far, each word multiplied by its count
 };
 
 }  // namespace gpt

@@ -44,7 +44,7 @@ json inputs_of(const WordTaskOptions& options) {
        task.empty() ? "an earlier version of this program" : "task " + printable_text(task, 32));
 }
 
-// Which tasks there are: 1 to N. Throws Error where some are missing.
+// Returns tasks 1 to N. Throws Error if some of them are missing.
 std::vector<PackTask> all_tasks(const std::string& out) {
   std::vector<PackTask> tasks = tasks_in(out);
   if (tasks.empty())
@@ -62,8 +62,8 @@ std::vector<PackTask> all_tasks(const std::string& out) {
   return tasks;
 }
 
-// Throws Error where another task could not be merged with this one. False where it has no words that can be
-// read, which is the merge's to tell.
+// Throws Error if the other task cannot be merged with this task. Returns false if the other task has no
+// readable word counts; the merge reports a damaged file.
 bool has_same_inputs(const std::string& out, const PackTask& other, const PackTask& task,
                      const json& inputs) {
   const std::string path = words_path(out, other);
@@ -96,7 +96,7 @@ WordTaskOptions options_of(const json& inputs) {
   return options;
 }
 
-// Words, one behind the other, with their checksum.
+// Writes words one after the other, followed by their checksum.
 class WordWriter {
  public:
   explicit WordWriter(FileWriter& file) : file_(file), hash_(XXH3_createState()) { XXH3_64bits_reset(hash_); }
@@ -172,7 +172,8 @@ bool has_word_counts(const std::string& out, const PackTask& task, const WordTas
   const json inputs = inputs_of(options);
   const std::string path = words_path(out, task);
   if (path_kind(path) == PathKind::nothing) {
-    for (const PackTask& other : tasks_in(out)) {  // one is enough: it was held against one before it
+    // Comparing with one task is enough, because that task was compared with an earlier one.
+    for (const PackTask& other : tasks_in(out)) {
       if (other.number != task.number && has_same_inputs(out, other, task, inputs)) break;
     }
     return false;
@@ -219,7 +220,7 @@ void remove_word_counts(const std::string& out) {
   std::error_code error;
   for (const PackTask& task : tasks_in(out)) {
     remove_file(words_path(out, task));
-    std::filesystem::remove(task_folder(out, task), error);  // only if it is empty
+    std::filesystem::remove(task_folder(out, task), error);  // fails unless the folder is empty
   }
   std::filesystem::remove(std::filesystem::path(out) / kTasksFolder, error);
 }

@@ -9,41 +9,43 @@
 
 namespace gpt {
 
-// What the processes that train one model together say to each other: the rank r of R. All of them call the
-// same operations of a channel in the same order; those of two channels may be called in any. One may still
-// be under way when its function returns: the memory that it was given belongs to it until it has ended.
+// Interface for communication between the ranks of a distributed run. Each process has a rank r, and there
+// are R ranks in total. All ranks must start the operations of a channel in the same order. Operations on
+// different channels may be started in any order. An operation may still be in flight when the function that
+// started it returns; the caller must not use its memory until the operation has ended.
 class Communicator {
  public:
   enum class Channel : uint8_t { main, second };
   static constexpr size_t kChannels = 2;
   class Operation {
    public:
-    virtual ~Operation() = default;  // waits
+    virtual ~Operation() = default;  // waits until the operation has ended
     virtual bool has_ended() = 0;
     virtual void wait() = 0;
   };
-  using Handle = std::unique_ptr<Operation>;  // null: it is done
+  using Handle = std::unique_ptr<Operation>;  // null: the operation has already ended
 
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual std::string host(int rank) const = 0;  // its name, for messages
+  virtual std::string host(int rank) const = 0;  // host name, for messages
 
-  // Sends send[r] to rank r and receives receive[r] from it, for every r but the own one, whose entries are
-  // not looked at. Both sides know how long each message is; an empty one is not sent. In memory of the host.
-  // what: a string literal that names the operation where it does not end.
+  // Sends send[r] to rank r and receives receive[r] from rank r, for every rank r except this process's own
+  // rank, whose entries are ignored. Both sides must know the length of each message. Empty messages are not
+  // sent. All memory must be host memory. `what` is a string literal that names the operation in timeout
+  // messages.
   virtual Handle exchange(std::span<const std::span<const std::byte>> send,
                           std::span<const std::span<std::byte>> receive, const char* what,
                           Channel channel) = 0;
 
-  // Ends this process and all others, at once.
+  // Ends this process and all other ranks immediately.
   [[noreturn]] virtual void abort(int status) = 0;
 };
 
-// A process by itself: every operation is done at once.
+// Returns the communicator of a program that runs as a single process. All of its operations end immediately.
 Communicator& single_process();
 
-// Waits for an operation, whether it is done already or not.
+// Waits until an operation has ended. Returns immediately if it has already ended.
 inline void finish(const Communicator::Handle& handle) {
   if (handle) handle->wait();
 }
@@ -51,28 +53,29 @@ inline bool has_ended(const Communicator::Handle& handle) {
   return !handle || handle->has_ended();
 }
 
-// In every process pieces[r] becomes what it is in rank r.
+// All-gathers the pieces: copies pieces[r] of rank r to pieces[r] of all ranks.
 Communicator::Handle gather(Communicator& processes, std::span<const std::span<std::byte>> pieces,
                             const char* what, Communicator::Channel channel = Communicator::Channel::main);
 
-// Those below wait.
+// The functions below wait until their operation has ended.
 
-// In every process x becomes what it is in rank 0.
+// Copies x from rank 0 to all ranks.
 void broadcast(Communicator& processes, std::span<std::byte> x, const char* what);
-// The number of each rank, by rank.
+// Gathers a number from each rank. The result is indexed by rank and is the same on all ranks.
 std::vector<double> gather(Communicator& processes, double own, const char* what);
-// The text of each rank, by rank.
+// Gathers a text from each rank. The result is indexed by rank and is the same on all ranks.
 std::vector<std::string> gather(Communicator& processes, const std::string& own, const char* what);
-// What rank 0 says.
+// Returns rank 0's value of `own` on all ranks.
 bool of_first(Communicator& processes, bool own, const char* what);
 double of_first(Communicator& processes, double own, const char* what);
-// Whether it is true in any process.
+// Returns true if `own` is true on any rank.
 bool any(Communicator& processes, bool own, const char* what);
-// Returns when every process has called it.
+// Returns after all ranks have called it.
 void barrier(Communicator& processes, const char* what);
 
-// Threads of this process: as many as were asked for, else the CPUs that it may use, of which those of one
-// machine share all where mpirun has not bound them.
+// Returns the number of threads that this process should use: `asked`, if it is positive. Otherwise returns
+// the number of CPUs that the process may use. If several ranks run on a machine, they divide its CPUs
+// evenly, unless mpirun has bound each rank to its own CPUs.
 int thread_count(int64_t asked, const Communicator& processes);
 
 }  // namespace gpt

@@ -14,7 +14,7 @@
 namespace gpt {
 namespace {
 
-// Of all processes.
+// Gathers the threads and the allowed CPUs of all processes.
 std::vector<ProcessCpus> processes_with_cpus(Communicator& processes, int threads) {
   constexpr const char* kWhat = "what CPUs the processes have";
   std::vector<double> own = {static_cast<double>(threads)};
@@ -41,12 +41,12 @@ std::vector<ProcessCpus> processes_with_cpus(Communicator& processes, int thread
   return list;
 }
 
-// Threads that can compute at the same time.
+// Returns the number of threads of a process that can run at the same time.
 double useful_threads(const ProcessCpus& process) {
   return std::min<double>(process.threads, std::max<double>(1, static_cast<double>(process.cpus.size())));
 }
 
-// The CPUs of each machine that its processes may use.
+// Returns, for each host, the number of CPUs that the processes on it may use.
 std::map<std::string, double> cpus_of_machines(const std::vector<ProcessCpus>& processes) {
   std::map<std::string, std::set<int>> cpus;
   for (const ProcessCpus& process : processes)
@@ -85,7 +85,7 @@ std::vector<double> rates_together(Communicator& processes, int threads,
   barrier(processes, what);
   if (part == 1) rates = measure();
   barrier(processes, what);
-  if (part > 0 && part < 1) rates = measure();  // one of a machine at most
+  if (part > 0 && part < 1) rates = measure();  // at most one process per machine
   const std::vector<double> all = joined(processes, rates, what);
   const std::vector<double> counts = gather(processes, static_cast<double>(rates.size()), what);
   std::vector<double> sums;

@@ -8,24 +8,27 @@
 
 namespace gpt {
 
-// What a process computes with.
+// Describes the computing resources of a process.
 struct ProcessCpus {
   std::string host;
   int threads = 1;
-  std::vector<int> cpus;  // that it may use, by number
+  std::vector<int> cpus;  // numbers of the CPUs that the process may use
 };
 
-// By process, the part of its threads that has a CPU of the machine when all compute at the same time and the
-// first processes come first: 1 for all where there are as many CPUs as threads, else 0 for some. Threads
-// beyond the CPUs that a process may use count for nothing.
+// Returns, for each process, the fraction of its threads that get a CPU of the machine. The function assumes
+// that all processes compute at the same time and that the CPUs are assigned in the order of the processes.
+// If there are enough CPUs for all threads, every fraction is 1. Otherwise, some processes get a smaller
+// fraction or 0. Threads beyond the number of CPUs that a process may use are not counted.
 std::vector<double> parts_with_cpu(const std::vector<ProcessCpus>& processes);
 
-// How fast this process is while all others on its machine compute too, against alone: 1 where there are as
-// many CPUs as threads. All processes call it.
+// Returns the speed of this process while all processes on its machine compute, relative to its speed when it
+// runs alone. The result is 1 if the machine has enough CPUs for all threads. All ranks must call it.
 double speed_beside_others(Communicator& processes, int threads);
 
-// What all processes reach together of rates that each can measure. Those measure at the same time that have
-// a CPU for each thread: rates of processes that take turns cannot be added up. All processes call it.
+// Returns the rates, such as FLOP/s, that all processes reach together. `measure` measures the rates of one
+// process. Processes that have a CPU for every thread measure at the same time, and their rates are added. A
+// process that has CPUs for only some of its threads measures afterwards, and its rates are scaled
+// accordingly. All ranks must call it.
 std::vector<double> rates_together(Communicator& processes, int threads,
                                    const std::function<std::vector<double>()>& measure, const char* what);
 

@@ -39,8 +39,8 @@ std::filesystem::path program_folder() {
   return std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path();
 }
 
-// Next to the program in a build folder, in lib/gptcpp of the prefix where it is installed
-// (cmake/GptInstall.cmake); empty if there is none.
+// Returns the path of gpt_mpi.so. It is in the folder of the program (in a build folder) or in lib/gptcpp of
+// the installation prefix (cmake/GptInstall.cmake). Returns an empty path if neither file exists.
 std::filesystem::path module_path() {
   std::error_code unknown;
   const std::filesystem::path folder = program_folder();
@@ -73,7 +73,9 @@ int rank_of_environment() {
 
 std::unique_ptr<Communicator> open_processes(const Launch& launch) {
   if (!launch.is_distributed) return nullptr;
-  constexpr double kSigns = 3;  // of life, one a second: of fewer one may be late
+  // Ranks send a heartbeat every second. The timeout is at least 3 s, so that a single late heartbeat does
+  // not end the run.
+  constexpr double kSigns = 3;
   const Timeouts patience{.silence = seconds_in("GPT_RANK_TIMEOUT", kSigns, Timeouts().silence),
                           .operation = seconds_in("GPT_COLLECTIVE_TIMEOUT", 1, Timeouts().operation)};
   const std::filesystem::path path = module_path();
@@ -82,7 +84,7 @@ std::unique_ptr<Communicator> open_processes(const Launch& launch) {
         "gpt_mpi.so: not found in {} or {}, and several processes were started; install libopenmpi-dev, "
         "build again and run cmake --install, or copy the file from the build folder",
         program_folder().string(), (program_folder().parent_path() / "lib/gptcpp").string());
-  // Never closed: Open MPI leaves threads and handlers behind.
+  // The module is never closed, because Open MPI leaves threads and handlers running.
   void* const module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (module == nullptr) fail("cannot open {}: {}", path.string(), ::dlerror());
   const auto open = reinterpret_cast<OpenMpi>(::dlsym(module, "gpt_open_mpi"));

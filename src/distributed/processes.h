@@ -7,29 +7,30 @@
 
 namespace gpt {
 
-// How this program was started, by the variables that launchers set.
+// Describes how this program was started, according to the environment variables that launchers set.
 struct Launch {
-  bool is_distributed = false;  // by mpirun, or by srun --mpi=pmix
-  int size = 0;                 // of all; 0: known only when they are opened
+  // True if mpirun started several ranks, or if srun --mpi=pmix started the program.
+  bool is_distributed = false;
+  int size = 0;  // number of ranks; 0: only known after open_processes
 };
-// Throws invalid_argument for launchers that are not supported, by name: torchrun, the mpiexec of MPICH, srun
-// without PMIx.
+// Reads the environment variables of the launcher. Throws invalid_argument naming the launcher if it is not
+// supported: torchrun, the mpiexec of MPICH, and srun without PMIx.
 Launch launch_of_environment();
-// The rank that this process will have; 0 where it is alone.
+// Returns the rank that this process will have. Returns 0 if there is only one process.
 int rank_of_environment();
 
-// Seconds after which all processes end: when one of them has given no sign of life, and when an operation is
-// still under way. From GPT_RANK_TIMEOUT and GPT_COLLECTIVE_TIMEOUT.
+// Timeouts in seconds after which all ranks end. `silence` limits the time without a heartbeat from a rank
+// (GPT_RANK_TIMEOUT). `operation` limits the duration of an operation (GPT_COLLECTIVE_TIMEOUT).
 struct Timeouts {
   double silence = 60, operation = 1800;
 };
 
-// Connects this process with the others. Null where it is alone. Throws Error when this build has no MPI, or
-// its shared object cannot be opened or is of another build.
+// Connects this process with the other ranks. Returns null if there is only one process. Throws Error if this
+// build has no MPI support, or if gpt_mpi.so cannot be opened or belongs to a different build.
 std::unique_ptr<Communicator> open_processes(const Launch& launch);
 
-// What src/mpi exports, as "gpt_open_mpi", and as "gpt_mpi_build" which build it is of: that of the program,
-// or it is not opened.
+// Types of the functions that src/mpi exports. "gpt_open_mpi" opens the communicator. "gpt_mpi_build" returns
+// the build of the module, which must be the build of the program.
 using OpenMpi = Communicator* (*)(const Timeouts& patience);
 using MpiBuild = const char* (*)();
 

@@ -6,7 +6,7 @@ namespace gpt {
 
 void require_same(Communicator& processes, const std::string& what, const std::string& own) {
   if (processes.size() == 1) return;
-  constexpr size_t kMost = 200;  // bytes that are shown
+  constexpr size_t kMost = 200;  // maximum number of bytes shown in the error
   const std::vector<std::string> all = gather(processes, own, "comparing the processes");
   for (int rank = 1; rank < processes.size(); ++rank) {
     const std::string& found = all[static_cast<size_t>(rank)];

@@ -11,17 +11,19 @@
 
 namespace gpt {
 
-// Work that does not depend on each other, divided among processes. What comes out has the order of the work
-// and not of the processes, so sums over it have the same bits for any number of them.
+// Functions that divide independent work items among the ranks. Results are returned in the order of the
+// items, independent of the number of ranks. Sums over the results are therefore bit-identical for any number
+// of ranks.
 
-// The numbers, or texts, of rank 0, behind them those of rank 1 and so on: the same in every process.
+// Concatenates the values of all ranks in the order of the ranks. The result is the same on all ranks.
 std::vector<double> joined(Communicator& processes, const std::vector<double>& own, const char* what);
 std::vector<std::string> joined(Communicator& processes, const std::vector<std::string>& own,
                                 const char* what);
 
-// What `of` makes of item 0, behind it what it makes of item 1 and so on, in every process: vectors of
-// numbers or texts. In a round each process has computed one item, or has called `idle` where there is none
-// left for it. Nothing where `stop`, asked before every round and in agreement among all, says true.
+// Computes `of(i)` for all items i, concatenates the results in the order of the items, and returns them on
+// all ranks. `of` returns a vector of numbers or texts. In each round, every rank computes one item. A rank
+// without an item in the last round calls `idle`. `stop` is called before every round and must return the
+// same value on all ranks. If `stop` returns true, the function returns nothing.
 template <class Of>
 std::optional<std::invoke_result_t<Of&, int64_t>> compute_in_shares(Communicator& processes, int64_t count,
                                                                     Of of, const std::function<bool()>& stop,
@@ -39,7 +41,7 @@ std::optional<std::invoke_result_t<Of&, int64_t>> compute_in_shares(Communicator
   return all;
 }
 
-// The same, to the end.
+// Like the function above, but cannot be stopped.
 template <class Of>
 std::invoke_result_t<Of&, int64_t> compute_in_shares(Communicator& processes, int64_t count, Of of,
                                                      const char* what) {
@@ -47,8 +49,8 @@ std::invoke_result_t<Of&, int64_t> compute_in_shares(Communicator& processes, in
       processes, count, of, [] { return false; }, what);
 }
 
-// For items that are best computed in a row: how many of `count` are one share, `most` at most. All of them
-// for a process by itself.
+// Returns how many of `count` items one rank should compute together in one share, at most `most`. With a
+// single process, returns `count`.
 int64_t share_size(const Communicator& processes, int64_t count, int64_t most);
 
 }  // namespace gpt

@@ -17,15 +17,15 @@ namespace {
 
 constexpr int64_t kMaxBatch = 65536;
 
-// What one predicted token adds.
+// The contribution of one predicted token to a comparison.
 struct Prediction {
   double nats_q = 0, nats_p = 0;
   double kl = 0;
   bool same_top = false;
 };
 
-// From the logits zq and zp of a row. With e = exp(zp - max zp) and s its sum, the divergence is
-// sum e (zp - zq) / s - (lse(zp) - lse(zq)).
+// Computes the prediction from the logits zq and zp of a row. With e = exp(zp - max zp) and s its sum, the
+// divergence is sum e (zp - zq) / s - (lse(zp) - lse(zq)).
 Prediction predict(std::span<const float> zq, std::span<const float> zp, int32_t target) {
   const auto top_q = std::max_element(zq.begin(), zq.end()) - zq.begin();
   const auto top_p = std::max_element(zp.begin(), zp.end()) - zp.begin();
@@ -48,12 +48,13 @@ bool is_finite(const Prediction& x) {
   return std::isfinite(x.nats_q) && std::isfinite(x.nats_p) && std::isfinite(x.kl);
 }
 
-// Rows of logits at a time: two times 16 MiB at most, unless the vocabulary is very large.
+// Returns the number of rows of logits that are computed at a time. The two logits buffers have at most 16
+// MiB each, unless the vocabulary is very large.
 int64_t rows_at_once(int64_t vocab_size, int64_t n_ctx) {
   return std::clamp<int64_t>((int64_t{1} << 22) / vocab_size, std::min<int64_t>(n_ctx, 16), n_ctx);
 }
 
-// Computes windows with both models.
+// Computes windows with both models of a comparison.
 class Pair {
  public:
   Pair(const Model& model, const Windowing& w, const EvalOptions& o, const ComparedModel& p,
@@ -69,7 +70,7 @@ class Pair {
     if (p.adapter != nullptr) adapter_p_ = p_.add_adapter(p.adapter);
   }
 
-  // Appends the predictions of a window: all targets that are not ignored.
+  // Appends the predictions of a window for all targets that are not ignored.
   void run(std::span<const int32_t> ids, std::span<const int32_t> targets, std::vector<Prediction>& out) {
     q_.reset(0, adapter_q_);
     p_.reset(0, adapter_p_);
@@ -125,7 +126,7 @@ class Pair {
   std::vector<Prediction> rows_out_;
 };
 
-// As numbers, which processes tell each other.
+// Converts predictions to plain numbers, which the ranks exchange.
 std::vector<double> numbers_of(const std::vector<Prediction>& predictions) {
   std::vector<double> numbers;
   for (const Prediction& x : predictions)
@@ -140,7 +141,8 @@ std::vector<Prediction> predictions_of(const std::vector<double>& numbers) {
   });
 }
 
-// Windows that are done, in all processes, when this one is through with its batch of a round.
+// Returns the number of windows that all ranks have completed when this rank has completed its batch of a
+// round.
 int64_t done_with(int64_t batch, int64_t batch_size, int64_t windows, const EvalOptions& options) {
   const int64_t rounds = batch / options.processes->size() + 1;
   return std::min(rounds * options.processes->size() * batch_size, windows);
@@ -225,7 +227,7 @@ Windowing choose_windows(const ModelConfig& config, const TokenSpan& data, const
     fail_parameter("batch_size", "expected 1 to {}, found {}", kMaxBatch, w.batch_size);
   }
   if (data.size() < 2) fail("the text to evaluate has {} token(s); at least 2 are needed", data.size());
-  // A text shorter than a window needs no more memory than itself.
+  // A text that is shorter than a window does not need memory for a whole window.
   w.n_ctx = std::min(w.n_ctx, data.size() - 1);
   w.stride = std::min(w.stride, w.n_ctx);
   if (w.batch_size == 0) w.batch_size = std::max<int64_t>(1, kEvalRows / w.n_ctx);

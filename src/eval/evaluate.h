@@ -13,77 +13,79 @@ namespace gpt {
 
 struct Backend;
 
-// Tokens computed at once unless a batch size is given: enough rows for efficient matrix products, few enough
-// for the caches.
+// Number of tokens computed at a time if no batch size is given. It is large enough for efficient matmuls and
+// small enough for the CPU caches.
 inline constexpr int64_t kEvalRows = 1024;
 
 struct EvalOptions {
   int64_t n_ctx = 0;         // window length; 0: the model's context
-  int64_t stride = 0;        // between windows; 0: n_ctx, so that they do not overlap
-  int64_t batch_size = 0;    // windows computed at once; 0: chosen for speed. Changes rounding only.
-  DType dtype = DType::f32;  // of products with weights
+  int64_t stride = 0;        // distance between windows; 0: n_ctx, so that windows do not overlap
+  int64_t batch_size = 0;    // windows computed at a time; 0: chosen for speed. Affects rounding only.
+  DType dtype = DType::f32;  // dtype of the weights in matmuls
   std::shared_ptr<const Adapter> adapter = nullptr;
-  // That share the windows: all call with the same text and know the result, which is that of one.
+  // The ranks that share the windows. All ranks must pass the same text. The result on every rank equals that
+  // of a single process.
   Communicator* processes = &single_process();
-  // Asked before each batch, in agreement among the processes: true ends the evaluation.
+  // Called before each batch. Must return the same value on all ranks; true stops the evaluation.
   std::function<bool()> stop = [] { return false; };
-  std::function<void()> idle = {};  // called in a round that has no batch for this process
+  std::function<void()> idle = {};  // called in a round in which this rank has no batch
 };
 
-// The loss over a text, every token but the first predicted once.
+// The loss over a text. Every token except the first is predicted once.
 struct EvalResult {
-  double nats = 0;         // summed
-  int64_t tokens = 0;      // predicted
-  int64_t text_bytes = 0;  // that the predicted tokens stand for
+  double nats = 0;         // loss, summed over the predicted tokens
+  int64_t tokens = 0;      // number of predicted tokens
+  int64_t text_bytes = 0;  // bytes of text that the predicted tokens encode
   int64_t n_ctx = 0, stride = 0;
-  bool stopped = false;  // by EvalOptions::stop: the sums are not complete
+  bool stopped = false;  // true if EvalOptions::stop ended the evaluation; the sums are incomplete
 
   double loss() const;           // nats per token
   double perplexity() const;     // e ^ loss
-  double bits_per_byte() const;  // 0 when the tokens stand for no text
+  double bits_per_byte() const;  // 0 if the tokens encode no text
 };
 
-// Evaluates a model on all of `data`, in windows (see SequentialWindows), without dropout.
-// `progress` is called with the windows done and in all. Throws invalid_argument for a window longer than the
-// model's context or a stride outside 1 .. n_ctx, Error for fewer than two tokens, a token that the model
-// does not know, or a loss that is not finite.
+// Evaluates a model on all of `data`, in windows (see SequentialWindows), without dropout. Calls `progress`
+// with the number of completed windows and the number of all windows. Throws invalid_argument for a window
+// longer than the model's context or a stride outside 1 .. n_ctx. Throws Error for fewer than two tokens, for
+// a token outside the model's vocabulary, and for a non-finite loss.
 EvalResult evaluate(const Model& model, const TokenSpan& data, const EvalOptions& options,
                     const Backend& backend,
                     const std::function<void(int64_t done, int64_t total)>& progress = {});
 
-// The windows that a text is evaluated in: the options with every default filled in.
+// The windows in which a text is evaluated: the options with all defaults resolved.
 struct Windowing {
   int64_t n_ctx, stride, batch_size;
 };
 
-// Throws Error as evaluate() says.
+// Throws the errors of evaluate() for invalid options and texts.
 Windowing choose_windows(const ModelConfig& config, const TokenSpan& data, const EvalOptions& options);
 
-// Throws Error unless a model with so many tokens knows all of them; ignored targets count as known.
+// Throws Error unless all ids are below vocab_size. Accepts ignored targets.
 void check_ids(const std::vector<int32_t>& ids, const std::vector<int32_t>& targets, int64_t vocab_size);
 
-// What a model is compared with: a model of the same vocabulary, or itself in another type.
+// The reference model of a comparison: a model with the same vocabulary, or the same model in a different
+// dtype.
 struct ComparedModel {
   const Model& model;
-  DType dtype = DType::f32;  // of products with weights
+  DType dtype = DType::f32;  // dtype of the weights in matmuls
   std::shared_ptr<const Adapter> adapter = nullptr;
 };
 
-// Whether two models are computed from the same numbers: equal configs and weights of equal types and bytes.
+// Returns true if the weights of two models have equal shapes, dtypes and bytes.
 bool same_weights(const Model& a, const Model& b);
 
-// How far the next-token distributions of a model (q) are from those of the one that it is compared with (p),
-// over a text.
+// Compares the next-token distributions of a model (q) with those of the reference model (p) over a text.
 struct Comparison {
-  EvalResult result, against;  // of q and of p
+  EvalResult result, against;  // results of q and p
   // Kullback-Leibler divergence of p from q, sum p log(p / q), in nats: mean, 99th percentile and maximum
   // over the predicted tokens.
   double kl_mean = 0, kl_99 = 0, kl_max = 0;
-  double same_top = 0;  // share of predictions whose likeliest token is the same
+  double same_top = 0;  // share of predictions with the same most likely token
 };
 
-// Evaluates both side by side, in the windows and with the errors of evaluate(), by default in windows of the
-// shorter context; options.batch_size has no meaning here. Throws Error for vocabularies of different sizes.
+// Evaluates both models in the same windows, with the errors of evaluate(). By default, the windows have the
+// length of the shorter context. Ignores options.batch_size. Throws Error for vocabularies of different
+// sizes.
 Comparison compare(const Model& model, const TokenSpan& data, const EvalOptions& options,
                    const ComparedModel& against, const Backend& backend,
                    const std::function<void(int64_t done, int64_t total)>& progress = {});

@@ -35,7 +35,7 @@ TooLong too_long_of(const std::string& name) {
   fail_parameter("long_conversations", "expected drop, truncate or refuse, found {}", name.substr(0, 64));
 }
 
-// The bytes of a file, decompressed.
+// Reads a file and decompresses it.
 std::string read_text(const std::string& path) {
   constexpr size_t kMostBytes = size_t{4} << 30, kPart = size_t{1} << 20;
   const std::unique_ptr<ByteStream> stream = open_byte_stream(path);
@@ -83,7 +83,8 @@ class ChatTask : public Task {
     return std::ranges::any_of(parts_, [](const ChatPart& part) { return !part.held_out.empty(); });
   }
 
-  // An epoch's last rows and the next one's first ones may share a batch.
+  // Prepares the rows of a step. A batch may contain the last rows of one epoch and the first rows of the
+  // next epoch.
   void before_step(int64_t step, const Model&, const Backend&) override {
     const int64_t first = step * batch_size_;
     batch_.clear();
@@ -143,7 +144,7 @@ class ChatTask : public Task {
     for (const auto& [name, loss] : score.metrics) {
       if (score.metrics.size() > 1) score.text += fmt::format(", {} {:.4f}", name.substr(5), loss);
     }
-    if (score.metrics.size() == 1) score.metrics.clear();  // the loss itself
+    if (score.metrics.size() == 1) score.metrics.clear();  // the only part has the same loss as the whole
     return score;
   }
 
@@ -254,9 +255,10 @@ class ChatTask : public Task {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<ChatTemplate> chat_;
   std::vector<ChatPart> parts_;
-  int64_t samples_ = 0;  // rows of the first epoch; others may have one more or less
+  int64_t samples_ = 0;  // rows of the first epoch; other epochs may have one more or one less
   std::string notes_;
-  // The rows of the epoch that the newest step was in: the run's rows from begin_ on.
+  // The rows of the epoch that contains the newest step. They are the rows of the run that start at index
+  // begin_.
   std::vector<ChatRow> rows_;
   int64_t begin_ = 0, next_epoch_ = 0;
   std::vector<ChatRow> batch_;

@@ -4,9 +4,10 @@
 
 namespace gpt {
 
-// Conversations, of which only what the assistant says is learned: JSON lines of "messages" (OpenAI) or
-// "conversations" (ShareGPT), packed into rows that let none see another. data: FILE, or FILE=WEIGHT for its
-// share.
+// Creates the chat task. It trains on conversations and learns only the tokens of the assistant's messages.
+// Conversations are JSON lines with "messages" (OpenAI) or "conversations" (ShareGPT). They are packed into
+// rows so that conversations in a row cannot attend to each other. `data` has entries FILE or FILE=WEIGHT,
+// where WEIGHT sets the fraction of samples from the file.
 std::unique_ptr<Task> make_chat_task(const TaskSources& sources);
 
 }  // namespace gpt

@@ -45,7 +45,8 @@ class Descriptor {
   int fd_;
 };
 
-// Two ends that are connected: a pipe, whose writer gets an error and no signal when nobody reads.
+// A connected pair of sockets that is used as a pipe. If nobody reads, the writer gets an error instead of a
+// signal.
 struct Pipe {
   Pipe() {
     std::array<int, 2> ends{};
@@ -57,7 +58,7 @@ struct Pipe {
   int read, write;
 };
 
-// The parent of a process, from /proc; 0 where the process has ended.
+// Returns the parent of a process, as read from /proc. Returns 0 if the process has ended.
 pid_t parent_of(const char* pid) {
   std::array<char, 512> text{};
   const std::string path = std::string("/proc/") + pid + "/stat";
@@ -66,7 +67,7 @@ pid_t parent_of(const char* pid) {
   const ssize_t n = ::read(fd, text.data(), text.size() - 1);
   ::close(fd);
   if (n <= 0) return 0;
-  // "PID (NAME) STATE PPID ...": the name may hold anything.
+  // The format is "PID (NAME) STATE PPID ..."; NAME may contain any characters.
   const char* const end_of_name = std::strrchr(text.data(), ')');
   int parent = 0;
   if (end_of_name == nullptr || std::sscanf(end_of_name + 1, " %*c %d", &parent) != 1) return 0;
@@ -83,8 +84,8 @@ void kill_children() {
   ::closedir(all);
 }
 
-// Ends all descendants of this process, which is a subreaper: those whose parents have ended are its
-// children.
+// Ends all descendants of this process. This process is a subreaper, so descendants whose parents have ended
+// become its children.
 void end_descendants() {
   for (;;) {
     kill_children();
@@ -93,10 +94,10 @@ void end_descendants() {
   }
 }
 
-// Ends in the way that a process with this status ended.
+// Ends this process with the exit status or the signal of another process.
 [[noreturn]] void end_like(int status) {
   if (WIFEXITED(status)) ::_exit(WEXITSTATUS(status));
-  ::prctl(PR_SET_DUMPABLE, 0);  // no core file of this process
+  ::prctl(PR_SET_DUMPABLE, 0);  // prevents a core file of this process
   sigset_t none;
   ::sigemptyset(&none);
   ::signal(WTERMSIG(status), SIG_DFL);
@@ -117,13 +118,14 @@ void end_descendants() {
   ::_exit(127);
 }
 
-// Runs a shell and ends whatever it has started, once the shell has ended or the parent asks for it by
-// SIGTERM or ends itself. A process between: the program has threads and children of its own.
+// Runs a shell command. Ends all processes that the command started when the shell ends, when the parent
+// sends SIGTERM, or when the parent ends. This runs in a separate process, because the program has threads
+// and other children.
 [[noreturn]] void supervise(const std::string& command, int input, int output, pid_t parent) {
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
-  ::setpgid(0, 0);  // what a terminal signals is the parent's
+  ::setpgid(0, 0);  // signals from a terminal are handled by the parent
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(1);
@@ -152,7 +154,7 @@ void end_descendants() {
   end_like(status);
 }
 
-// A shell with a command, whose descendants end with it.
+// Runs a command in a shell. All descendants of the shell end with it.
 class Child {
  public:
   explicit Child(const std::string& command) : Child(command, Pipe(), Pipe()) {}
@@ -165,7 +167,7 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  // The status, once it has ended.
+  // Returns the wait status of the shell if it has ended.
   std::optional<int> ended() {
     int status = 0;
     if (::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
@@ -173,7 +175,7 @@ class Child {
     return status;
   }
 
-  Descriptor in, out;  // of ours: what it reads, what it writes
+  Descriptor in, out;  // this process's ends of the pipes: `in` is the child's input, `out` its output
 
  private:
   Child(const std::string& command, Pipe input, Pipe output) : in(input.write), out(output.read) {
@@ -191,17 +193,18 @@ class Child {
     ::fcntl(out.get(), F_SETFL, O_NONBLOCK);
   }
 
-  pid_t pid_ = -1;  // of the process that supervises it
+  pid_t pid_ = -1;  // process id of the supervising process
 };
 
-// Writes what can be written now; closes at the end, or when nobody reads.
+// Writes as many bytes as possible without blocking. Closes the pipe when all bytes are written or nobody
+// reads.
 void feed(Descriptor& to, std::string_view& rest) {
   const ssize_t n = ::send(to.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
   if (n > 0) rest.remove_prefix(static_cast<size_t>(n));
   if (rest.empty() || (n < 0 && errno != EAGAIN && errno != EINTR)) to.close();
 }
 
-// Reads what is there; false at the end.
+// Reads the bytes that are available. Returns false at the end of the output.
 bool drain(const Descriptor& from, std::string& to) {
   std::array<char, 65536> buffer;
   const ssize_t n = ::read(from.get(), buffer.data(), buffer.size());

@@ -12,37 +12,37 @@
 
 namespace gpt {
 
-// What a model with a head does, and all that its files say of it.
+// Describes the task of a model with a task head, as stored in the model's files.
 struct HeadFacts {
   TaskKind kind = TaskKind::classify;
   Labels labels;
-  int64_t choices = 0;  // of choose
+  int64_t choices = 0;  // number of choices, for TaskKind::choose
   TaskTokens tokens = {};
-  int64_t max_length = 0;  // of a row
+  int64_t max_length = 0;  // maximum tokens per row
 
   HeadShape shape() const;
 };
 
-// What a head says of an example: a logit for each label or choice, or the number.
+// The output of a head for one example: a logit for each label or choice, or the predicted number.
 using Outputs = std::vector<double>;
-// The softmax.
+// Returns the softmax of the outputs.
 std::vector<double> probabilities(const Outputs& outputs);
-// The first with the highest logit.
+// Returns the index of the first output with the highest logit.
 int64_t best_output(const Outputs& outputs);
-// The names of what outputs are for: the labels, or numbers of choices.
+// Returns the names of the outputs: the labels, or the numbers of the choices.
 std::vector<std::string> output_names(const HeadFacts& facts, size_t outputs);
 
-// Reads examples with a model and its head, many at once. The outputs of an example have the same bits
-// whatever is read beside it.
+// Computes the outputs of a model with a task head for batches of examples. The outputs of an example are
+// bit-identical regardless of the other examples in the batch.
 class Classifier {
  public:
-  // head: [outputs,C] fp32, in any memory. The model must outlive this; weights: what products are computed
-  // in.
+  // `head` is the fp32 matrix [outputs,C] of the head, in the memory of any device. `weights` is the dtype in
+  // which matrix products are computed. The model must outlive this object.
   Classifier(const Model& model, const Backend& backend, const HeadFacts& facts, const TensorView& head,
              DType weights = DType::f32);
 
   const HeadFacts& facts() const { return facts_; }
-  // The rows of as many examples as are worth being read at once.
+  // Number of rows that are computed as one batch.
   static constexpr int64_t kBatch = 32;
   std::vector<Outputs> read(std::span<const EncodedExample> examples);
 

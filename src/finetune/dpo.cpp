@@ -54,11 +54,13 @@ void Preferences::run(const ObjectiveCall& call) const {
 
 namespace {
 
-constexpr const char* kChecksum = "checksum";  // of the reference's bytes, in its file
+// Metadata key for the checksum of the reference log-probabilities.
+constexpr const char* kChecksum = "checksum";
 
 using Json = nlohmann::ordered_json;
 
-// Both are a prompt with a response, whose tokens count.
+// Stores the two responses to a prompt. Each example contains the prompt and the response, and the tokens of
+// the response have weight 1.
 struct Pair {
   ChatExample chosen, rejected;
 };
@@ -67,8 +69,9 @@ size_t first_counted(const ChatExample& example) {
   return static_cast<size_t>(std::ranges::find(example.weights, uint8_t{1}) - example.weights.begin());
 }
 
-// Where a token joins the end of the prompt to only one of the responses, the other one starts as early: both
-// log-probabilities are given the same prompt.
+// Makes both responses start at the same token. The tokenizer may merge the end of the prompt with the start
+// of one response, so that this response starts one token earlier. The other response is then extended to
+// start there too, so that both log-probabilities are conditioned on the same prompt.
 void start_together(Pair& pair) {
   const size_t begin = std::min(first_counted(pair.chosen), first_counted(pair.rejected));
   if (!std::equal(pair.chosen.ids.begin(), pair.chosen.ids.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -79,7 +82,7 @@ void start_together(Pair& pair) {
               example->weights.begin() + static_cast<std::ptrdiff_t>(first_counted(*example)), uint8_t{1});
 }
 
-// Turns the columns of a line into tokens.
+// Encodes the columns of a JSON line as tokens.
 class PairReader {
  public:
   explicit PairReader(const TaskSources& s)
@@ -104,8 +107,8 @@ class PairReader {
   struct Columns {
     Json prompt, chosen, rejected;
   };
-  // TRL's columns. Where the answers are whole conversations, the prompt is what comes before their last
-  // message.
+  // Returns the columns of TRL's format. If the responses are whole conversations, the prompt is the
+  // conversation before their last message.
   static Columns columns_of(const Json& line, const std::string& place) {
     Columns c{line.value("prompt", Json()), line.value("chosen", Json()), line.value("rejected", Json())};
     const auto is_long = [](const Json& x) { return x.is_array() && x.size() > 1; };
@@ -140,7 +143,7 @@ class PairReader {
 
 struct Pairs {
   std::vector<Pair> pairs;
-  std::string note;  // of lines that were passed over
+  std::string note;  // a line about skipped lines, or ""
 };
 
 Pairs read_pairs(const PairReader& reader, const std::vector<std::string>& files, bool skip_bad) {
@@ -199,7 +202,7 @@ class DpoTask : public Task {
     const size_t n = 2 * (train_.size() + val_.size());
     if (tensor == nullptr || tensor->dtype != DType::f32 || tensor->bytes.size() != n * sizeof(float))
       fail("{}: expected the log-probabilities of {} answers", path, n);
-    const auto recorded = file.metadata().find(kChecksum);  // none in earlier versions
+    const auto recorded = file.metadata().find(kChecksum);  // files of earlier versions have no checksum
     const std::string_view bytes(reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size());
     if (recorded != file.metadata().end() && recorded->second != hex_hash(bytes))
       fail("cannot resume: {} is damaged: its checksum is {}, expected {}; put it back", path,
@@ -280,7 +283,8 @@ class DpoTask : public Task {
   }
 
  private:
-  // Of the training pairs, then of those held out; chosen and rejected in turns.
+  // Returns response i. The training pairs come first, followed by the held-out pairs. Each pair has the
+  // chosen response at an even index and the rejected response at the next index.
   const ChatExample& answer(int64_t i) const {
     const auto pair = static_cast<size_t>(i / 2);
     const Pair& p = pair < train_.size() ? train_[pair] : val_[pair - train_.size()];
@@ -305,8 +309,8 @@ class DpoTask : public Task {
     write_safetensors(path, {&tensor, 1}, {{kChecksum, hex_hash(bytes)}});
   }
 
-  // Log-probabilities of all answers from the first one on, which the processes share; nothing when
-  // interrupted.
+  // Returns the log-probabilities of all responses, starting with response `first`. The responses are divided
+  // among the ranks. Returns nothing if the computation was interrupted.
   std::optional<std::vector<double>> answer_logprobs(const Model& model, const Backend& backend,
                                                      const std::function<bool()>& interrupted,
                                                      int64_t first = 0) const {
@@ -331,7 +335,7 @@ class DpoTask : public Task {
   const TuneConfig config_;
   std::string out_;
   std::vector<Pair> train_, val_;
-  std::vector<float> reference_;  // log-probabilities of the answers under the model that was begun with
+  std::vector<float> reference_;  // log-probabilities of the responses under the initial model
   int64_t n_ctx_ = 0, batch_size_ = 0;
   std::unique_ptr<Preferences> objective_;
   std::string notes_;

@@ -4,9 +4,9 @@
 
 namespace gpt {
 
-// Direct preference optimisation (Rafailov et al. 2023): samples in pairs, the chosen answer first. A batch's
-// weights say which targets are the answer's, its labels the log-probability of the answer under the model
-// that the run began with. The loss is the mean over the pairs.
+// Direct preference optimization (Rafailov et al. 2023). Samples come in pairs, with the chosen response
+// first. The weights of a batch select the targets that belong to the response. The label of a sample is the
+// log-probability of its response under the initial model of the run. The loss is the mean over the pairs.
 class Preferences : public Objective {
  public:
   Preferences(int64_t n_ctx, double beta, double smoothing = 0)
@@ -22,7 +22,8 @@ class Preferences : public Objective {
   double beta_, smoothing_;
 };
 
-// JSON lines of "prompt", "chosen" and "rejected" (TRL's columns): texts, or lists of messages.
+// Creates the DPO task. Its data are JSON lines with "prompt", "chosen" and "rejected" (the columns of TRL).
+// Each value is a text or a list of messages.
 std::unique_ptr<Task> make_dpo_task(const TaskSources& sources);
 
 }  // namespace gpt

@@ -9,7 +9,8 @@
 
 namespace gpt {
 
-// Which of n examples is number k of a run: every epoch has each once, in an order keyed by (seed, epoch).
+// Maps the index k of a sample in a run to the index of one of n examples. Each epoch contains every example
+// once, in a random order that depends on (seed, epoch).
 class ExampleOrder {
  public:
   ExampleOrder(int64_t n, uint64_t seed) : n_(n), seed_(seed) {}
@@ -23,12 +24,14 @@ class ExampleOrder {
   uint64_t seed_;
 };
 
-// The examples that are held out of n: of stretches of equal length one each, drawn, so that files in any
-// order give some of each part, and files whose labels take turns some of each label. The same for every
-// seed, so that runs compare. At least one of two or more, where the share is above 0.
+// Returns the indices of the examples to hold out of n examples. The examples are split into stretches of
+// equal length, and one random example is selected from each stretch. This gives a representative selection
+// even if the examples are sorted by file or alternate between labels. The selection is the same for every
+// seed, so that runs can be compared. If `share` is above 0 and there are at least two examples, at least one
+// example is held out.
 std::vector<int64_t> held_out(int64_t n, double share);
 
-// Moves these of `examples` to `held`.
+// Moves the examples selected by held_out from `examples` to `held`.
 template <class Example>
 void hold_out(std::vector<Example>& examples, std::vector<Example>& held, double share) {
   std::vector<Example> rest;

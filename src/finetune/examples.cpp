@@ -22,7 +22,7 @@ using nlohmann::ordered_json;
 
 constexpr size_t kMaxChoices = 256;
 
-// The fields of texts; of choose the last one is a list.
+// Returns the names of the text fields of a task. For `choose`, the last field is a list.
 std::vector<std::string> fields_of(TaskKind kind) {
   switch (kind) {
     case TaskKind::classify:
@@ -56,7 +56,7 @@ void add_choices(const ordered_json& list, const std::string& place, Example& ex
     example.texts.push_back(choice);
 }
 
-// 1.0 is the number 1: of all spellings of a whole number one is taken.
+// Returns a canonical text for a number, so that 1.0 and 1 are the same label.
 std::string label_number(const ordered_json& number) {
   constexpr double kExact = 0x1p53;
   const double value = number.get<double>();

@@ -12,7 +12,7 @@
 
 namespace gpt {
 
-// GPT-1's tasks (Radford et al. 2018, 3.3).
+// The tasks of the GPT-1 paper (Radford et al. 2018, section 3.3).
 enum class TaskKind : uint8_t { classify, entail, similar, choose };
 inline constexpr const char* kTaskNames[] = {"classify", "entail", "similar", "choose"};
 inline const char* task_name(TaskKind kind) {
@@ -20,26 +20,29 @@ inline const char* task_name(TaskKind kind) {
 }
 std::optional<TaskKind> find_task(std::string_view name);
 
-// One labelled text, or what belongs together: classify has a text, entail premise and hypothesis, similar
-// two texts, choose a context and then its choices.
+// Stores the texts of an example and its label. `classify` has one text, `entail` a premise and a hypothesis,
+// `similar` two texts, and `choose` a context followed by the choices.
 struct Example {
   std::vector<std::string> texts;
-  std::optional<std::string> label;  // as the file has it; of choose the number of a choice, from 0
-  std::string place;                 // FILE:LINE
+  // As written in the file; for `choose`, the number of a choice, counted from 0.
+  std::optional<std::string> label;
+  std::string place;  // FILE:LINE
 };
 
-// The example of a JSON object with the keys of the task: text; premise, hypothesis; text1, text2; context,
-// choices (a list). Labels are strings, numbers or booleans. Throws RecordError naming the place, also where
-// it is labelled and there is no label.
+// Parses an example from a JSON object. The keys depend on the task: "text"; "premise" and "hypothesis";
+// "text1" and "text2"; "context" and "choices" (a list). Labels are strings, numbers or booleans. Throws
+// RecordError naming the place if the object is invalid, or if `labelled` is true and the label is missing.
 Example example_of_json(std::string_view line, TaskKind kind, bool labelled, const std::string& place);
 
-// The examples of a file one after the other: JSON lines, or .csv and .tsv with these names as columns, in
-// which choices are a JSON list; perhaps compressed.
+// Reads the examples of a file one by one. The file contains JSON lines, or it is a .csv or .tsv table whose
+// columns have the same names as the JSON keys; choices are then a JSON list. The file may be compressed.
 class ExampleReader {
  public:
-  // Not labelled: a label may be missing, and a blank row of a table with one column is an empty text.
+  // If `labelled` is false, the label may be missing, and a blank row in a table with one column is an empty
+  // text.
   ExampleReader(const std::string& path, TaskKind kind, bool labelled);
-  // Nothing at the end. Throws RecordError naming file and line; the next call goes on behind what was wrong.
+  // Returns the next example, or nothing at the end of the file. Throws RecordError naming file and line if
+  // an example is invalid; the next call then continues after the invalid example.
   std::optional<Example> next();
 
  private:
@@ -55,11 +58,11 @@ class ExampleReader {
 struct ExampleSet {
   std::vector<Example> examples;
   int64_t skipped = 0;
-  std::string first_problem;  // of what was skipped
+  std::string first_problem;  // error of the first skipped example
 };
-// All examples of some files, in memory. skip_bad: what is wrong is passed over and counted, where it would
-// else be an Error. Throws Error too where there is no example, or examples of choose have not all as many
-// choices.
+// Reads all examples of several files into memory. If `skip_bad` is true, invalid examples are skipped and
+// counted; otherwise they throw Error. Throws Error if there is no valid example, or if examples of `choose`
+// have different numbers of choices.
 ExampleSet read_examples(const std::vector<std::string>& files, TaskKind kind, bool skip_bad);
 
 }  // namespace gpt

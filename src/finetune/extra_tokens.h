@@ -8,8 +8,8 @@
 
 namespace gpt {
 
-// The tokenizer with these special tokens: those that it lacks come behind its last one. Tokenizers of bytes
-// and characters have no added tokens, and stay as they are.
+// Returns a tokenizer that has all of these special tokens. Missing tokens get the ids after the last id of
+// the vocabulary. Byte and character tokenizers do not support added tokens and are returned unchanged.
 std::shared_ptr<const Tokenizer> with_special_tokens(std::shared_ptr<const Tokenizer> tokenizer,
                                                      const std::vector<std::string>& names);
 

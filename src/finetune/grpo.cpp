@@ -46,7 +46,8 @@ struct Question {
   std::vector<int32_t> ids;
 };
 
-// What makes a batch one of whole prompts: as many of its answers to each as it can have, or a larger batch.
+// Suggests settings for which a batch contains complete groups of responses: the largest number of rollouts
+// that divides the batch size, or else a larger batch.
 std::string fitting_rollouts(int64_t batch_size, int64_t rollouts) {
   for (int64_t n = std::min(batch_size, rollouts); n > 1; --n) {
     if (batch_size % n == 0) return fmt::format("for instance `rollouts` {}", n);
@@ -54,9 +55,9 @@ std::string fitting_rollouts(int64_t batch_size, int64_t rollouts) {
   return fmt::format("for instance `batch_size` {}", rollouts);
 }
 
-// An answer that the model has given to a question.
+// Stores a response that the model sampled for a question.
 struct Rollout {
-  std::vector<int32_t> ids;  // of the question, then of the answer
+  std::vector<int32_t> ids;  // token ids of the question, followed by the response
   int64_t prompt = 0;
   double advantage = 0;
 };
@@ -191,7 +192,8 @@ class GrpoTask : public Task {
   }
 
  private:
-  // A prompt whose answers all have the same reward teaches nothing.
+  // Computes metrics of the rewards. A prompt whose responses all have the same reward contributes nothing to
+  // the gradient, so such prompts are counted.
   void note_rewards(const std::vector<double>& rewards) {
     const auto n = static_cast<double>(rewards.size());
     double tokens = 0, same = 0;
@@ -227,13 +229,14 @@ class GrpoTask : public Task {
     return out;
   }
 
-  // n answers to each question, which the processes share.
+  // Samples n responses to each question. The questions are divided among the ranks.
   std::optional<std::vector<Rollout>> draw(const Model& model, const Backend& backend,
                                            const std::vector<const Question*>& questions,
                                            const SamplingParams& sampling, int64_t n, uint64_t first,
                                            const std::function<bool()>& interrupted) const {
     if (processes->size() == 1) return draw_own(model, backend, questions, sampling, n, first, interrupted);
-    constexpr int64_t kMostAtOnce = 32;  // between two questions whether to stop, which all are asked at once
+    // Maximum number of questions per rank between two checks for an interrupt.
+    constexpr int64_t kMostAtOnce = 32;
     const int64_t all = std::ssize(questions), share = share_size(*processes, all, kMostAtOnce);
     const auto answers_to = [&](int64_t part) {
       const int64_t begin = part * share;
@@ -250,7 +253,8 @@ class GrpoTask : public Task {
     return rollouts_of(*numbers);
   }
 
-  // As processes tell each other: lengths of prompt and of both, then the ids.
+  // Encodes rollouts as numbers that ranks can exchange: for each rollout, the length of the prompt, the
+  // number of all ids, and the ids.
   static std::vector<double> numbers_of(const std::vector<Rollout>& rollouts) {
     std::vector<double> numbers;
     for (const Rollout& rollout : rollouts) {
@@ -283,7 +287,7 @@ class GrpoTask : public Task {
                          .capacity = n_ctx_,
                          .weights = tensor_dtype(config_.train().dtype),
                          .adapter_rank = adapter != nullptr ? adapter->rank : 0});
-    // The adapter is the run's, and outlives this.
+    // The adapter belongs to the run and outlives `inference`.
     const int used = adapter != nullptr ? inference.add_adapter({std::shared_ptr<void>(), adapter}) : -1;
     CachedModel sequences(inference, false, used);
     const auto prompts = transformed(questions, [](const Question* q) { return q->ids; });
@@ -308,7 +312,7 @@ class GrpoTask : public Task {
     });
   }
 
-  // What the model said, without the token that ended it.
+  // Returns the text of the response without the token that ended it.
   std::string text_of(const Rollout& rollout) const {
     std::string text;
     for (auto id = rollout.ids.begin() + rollout.prompt; id != rollout.ids.end(); ++id) {
@@ -324,7 +328,8 @@ class GrpoTask : public Task {
       const Question& q = *questions[i / static_cast<size_t>(n)];
       judged.push_back({q.prompt, q.answer, text_of(answers[i])});
     }
-    // A command may say something else the next time: one process asks, and all believe it.
+    // A reward command may return a different result when it is called again. Only rank 0 computes the
+    // rewards, and all ranks use them.
     return joined(*processes, processes->rank() == 0 ? reward_->rewards(judged) : std::vector<double>(),
                   "rewards by rank 0");
   }
@@ -338,11 +343,11 @@ class GrpoTask : public Task {
   std::shared_ptr<const Tokenizer> tokenizer_;
   const TuneConfig config_;
   const PolicyGradient objective_;
-  std::vector<int32_t> eos_;  // what ends an answer
+  std::vector<int32_t> eos_;  // tokens that end a response
   std::unique_ptr<Reward> reward_;
   std::vector<Question> train_, val_;
-  std::vector<Rollout> rollouts_;    // of the step
-  int64_t n_ctx_ = 0, prompts_ = 0;  // prompts: of a step
+  std::vector<Rollout> rollouts_;    // rollouts of the current step
+  int64_t n_ctx_ = 0, prompts_ = 0;  // prompts_ is the number of prompts per step
   std::string notes_;
   ChatTemplates templates_;
 };

@@ -4,11 +4,12 @@
 
 namespace gpt {
 
-// The policy gradient of responses that the model itself has just sampled (REINFORCE; with group means as the
-// baseline GRPO, Shao et al. 2024, on-policy and without a KL term). The targets of a batch are the sampled
-// tokens, its weights the advantages of their responses. The loss is -sum(advantage * log-probability) /
-// (number of targets): targets of advantage 0 add nothing to the sum and count in the number.
-// Log-probabilities are those of the logits divided by the sampling temperature.
+// The policy gradient (REINFORCE) of responses that the current model has just sampled. With the mean of each
+// group as the baseline, this is GRPO (Shao et al. 2024), on-policy and without a KL term. The targets of a
+// batch are the sampled tokens, and the weights are the advantages of their responses. The loss is
+// -sum(advantage * log-probability) / (number of targets). Targets with advantage 0 add nothing to the sum,
+// but are included in the number of targets. Log-probabilities are computed from the logits divided by the
+// sampling temperature.
 class PolicyGradient : public Objective {
  public:
   explicit PolicyGradient(double temperature = 1) : temperature_(temperature) {}
@@ -21,7 +22,8 @@ class PolicyGradient : public Objective {
   double temperature_;
 };
 
-// JSON lines of "prompt" and "answer". Each step samples `rollouts` responses to each of its prompts.
+// Creates the GRPO task. Its data are JSON lines with "prompt" and "answer". Each step samples `rollouts`
+// responses to each of its prompts.
 std::unique_ptr<Task> make_grpo_task(const TaskSources& sources);
 
 }  // namespace gpt

@@ -38,8 +38,8 @@ json label_keys(const HeadFacts& facts) {
           {"problem_type", facts.labels.numbers ? "regression" : "single_label_classification"}};
 }
 
-// OpenAIGPTDoubleHeadsModel's and GPT2DoubleHeadsModel's: a row of scores and a bias, which choices have in
-// common.
+// Returns the config keys of OpenAIGPTDoubleHeadsModel and GPT2DoubleHeadsModel. Their head is a single row
+// of weights and a bias, which all choices share.
 json summary_keys() {
   return {{"summary_type", "cls_index"},
           {"summary_use_proj", true},
@@ -95,7 +95,7 @@ HeadFiles head_files(const HeadFacts& facts, const ModelConfig& config, const Te
   const bool choose = facts.kind == TaskKind::choose;
   HeadFiles files{.tensors = {named_tensor(tensor_name(facts.kind), head)}, .config = {}};
   json keys = choose ? summary_keys() : label_keys(facts);
-  keys["pad_token_id"] = facts.tokens.start;  // any but the last one of a row
+  keys["pad_token_id"] = facts.tokens.start;  // any token that is never the last token of a row
   if (const char* name = choose ? family.double_heads : family.sequence_classification)
     keys["architectures"] = {name};
   if (choose && family.double_heads != nullptr) {

@@ -10,16 +10,18 @@ namespace gpt {
 
 inline constexpr const char* kTaskFile = "task.json";
 
-// The head [outputs,C] as the class of transformers for such models has it; of families without one under
-// the same name. The view must live as long as this.
+// Returns the files of the head [outputs,C] in the format of the corresponding Transformers class. Families
+// without such a class use the same tensor name. The view of `head` must be valid as long as the result is
+// used.
 HeadFiles head_files(const HeadFacts& facts, const ModelConfig& config, const TensorView& head);
-// task.json: what config.json has no keys for.
+// Returns the content of task.json, which stores the facts that have no key in config.json.
 std::string task_json(const HeadFacts& facts);
 
-// Whether a model's folder has a head's task.json.
+// Returns true if the model folder contains task.json, the file that describes a task head.
 bool has_head(const std::string& folder);
-// Reads the head of a model: task.json in its folder, and the tensor in its files. Throws Error where there
-// is none, saying what to do, and where the files contradict each other.
+// Stores the head of a model. read_head reads it from task.json in the model folder and from a tensor in the
+// model's files. It throws Error if the model has no head (the error says how to create one), or if the files
+// contradict each other.
 struct TaskHead {
   HeadFacts facts;
   std::vector<float> weight;  // [outputs,C]

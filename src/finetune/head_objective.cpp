@@ -3,7 +3,8 @@
 namespace gpt {
 namespace {
 
-// What it plans, behind what the language model's loss does.
+// Indices of the memory that HeadObjective::plan reserves. If the language model loss is used, the memory of
+// that loss comes first.
 enum Slot : size_t { kHidden, kDropped, kLogits, kDHidden, kDLogits };
 
 const TensorView& slot(const ObjectiveCall& call, bool auxiliary, Slot which) {
@@ -58,7 +59,8 @@ void HeadObjective::run(const ObjectiveCall& call) const {
   const PickedRows picked{
       .ids = call.pass.batch.ids, .samples = hidden.rows() * summed(), .id = shape_.extract};
   ctx.kernels.pick_rows(ctx, {.out = hidden, .x = call.hidden, .picked = picked});
-  // rows of the step before these, so that masks do not depend on micro-batches
+  // Converts first_row from token rows to rows of the head, so that the dropout masks do not depend on the
+  // size of the micro-batch.
   DropoutKey dropout = call.pass.dropout(shape_.dropout, RandomSite::dropout_task_head, 0);
   if (picked.samples > 0) dropout.first_row /= call.hidden.rows() / picked.samples * summed();
   TensorView x = hidden;

@@ -4,23 +4,23 @@
 
 namespace gpt {
 
-// The loss of a task whose head reads one position of each sample, the last one with a token of its own, and
-// beside it the loss of the language model on the same text (Radford et al. 2018, 3.2, L3 = L2 + lambda L1).
-// How the batch has it: every sample has an `extract` token; the label of an example stands at its first
-// sample, and what the example counts is the weight at that sample's extract token. The weights of all other
-// tokens are those of the language model's loss, lambda included.
+// Describes the loss of a task head. The head reads the hidden state at one position of each sample, which is
+// marked by the `extract` token. The loss of the language model on the same text is added (Radford et al.
+// 2018, section 3.2, L3 = L2 + lambda L1). Every sample of a batch contains one `extract` token. The label of
+// an example is stored with its first sample. The weight of an example is the weight of the `extract` token
+// in this sample. The weights of all other tokens are those of the language model loss, including lambda.
 struct HeadShape {
   enum class Answer : uint8_t {
-    label,   // [outputs,C]: one logit for each label
-    number,  // [1,C]: the answer itself
-    choice   // [1,C]: of the samples of an example the one with the highest score
+    label,   // [outputs,C]: one logit per label
+    number,  // [1,C]: the head predicts a number
+    choice   // [1,C]: the prediction is the sample of the example with the highest score
   };
   Answer answer = Answer::label;
   int64_t outputs = 1;    // rows of the head's matrix
-  int64_t samples = 1;    // of an example: the choices; or those whose hidden states are added up
-  int32_t extract = -1;   // the token
-  double dropout = 0.1;   // of what the head reads
-  bool auxiliary = true;  // whether there is a language model's loss
+  int64_t samples = 1;    // samples per example: the choices, or samples whose hidden states are added
+  int32_t extract = -1;   // id of the extract token
+  double dropout = 0.1;   // dropout probability of the hidden state that the head reads
+  bool auxiliary = true;  // true if the language model loss is added
 };
 
 class HeadObjective : public Objective {
@@ -36,7 +36,7 @@ class HeadObjective : public Objective {
   void run(const ObjectiveCall& call) const override;
 
  private:
-  // Samples whose hidden states are one row for the head.
+  // Returns the number of samples whose hidden states are added to form one input row of the head.
   int64_t summed() const { return shape_.answer == HeadShape::Answer::choice ? 1 : shape_.samples; }
   void backward(const ObjectiveCall& call, const PickedRows& picked, const DropoutKey& dropout) const;
 

@@ -26,12 +26,12 @@
 namespace gpt {
 namespace {
 
-// The objective's only parameter.
+// Returns the weight of the head, which is the only parameter of the objective.
 const TensorView& head_weight(const Model& model) {
   return model.weights[static_cast<size_t>(model.table.model_count())];
 }
 
-constexpr int64_t kRowsOf = 8;  // rows are as long as a multiple of this
+constexpr int64_t kRowsOf = 8;  // the length of rows is rounded up to a multiple of this
 
 void check_options(const HeadTaskOptions& o, const ModelConfig& c) {
   if (!(o.aux_weight >= 0 && std::isfinite(o.aux_weight)))
@@ -51,7 +51,7 @@ void check_options(const HeadTaskOptions& o, const ModelConfig& c) {
     fail_parameter("labels", "choose has no labels but its choices, and no weights for them");
 }
 
-// The class weights that a config has.
+// Parses the config's class weights into `options`.
 void read_class_weights(const std::vector<std::string>& texts, HeadTaskOptions& options) {
   for (const std::string& text : texts) {
     const size_t at = text.rfind('=');
@@ -182,8 +182,9 @@ double HeadTask::example_weight(float label) const {
   return label_weights_.empty() ? 1 : double{label_weights_[static_cast<size_t>(label)]};
 }
 
-// The language model learns every token behind the first; each row counts as one example divided by its
-// rows, whatever its length (as the program of the GPT-1 paper does).
+// Fills one row of a batch. The language model learns every token after the first. The weights of a row add
+// up to the example's weight divided by its number of rows, regardless of the row's length (as in the program
+// of the GPT-1 paper).
 void HeadTask::fill_row(const std::vector<int32_t>& row, double weight, int32_t* ids, int32_t* targets,
                         float* weights) const {
   const int64_t length = std::ssize(row);
@@ -216,7 +217,7 @@ double HeadTask::loss_of(const Outputs& outputs, float label) const {
   return -std::log(std::max(probabilities(outputs)[static_cast<size_t>(label)], 1e-300));
 }
 
-// Of every example; the batches are shared among the processes.
+// Returns the outputs of all held-out examples. The batches are divided among the ranks.
 std::optional<std::vector<Outputs>> HeadTask::read_held_out(Classifier& classifier,
                                                             const std::function<bool()>& interrupted) const {
   const std::span examples = val_.examples;

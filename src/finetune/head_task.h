@@ -15,33 +15,34 @@ struct TaskHead;
 
 enum class LongExamples : uint8_t { cut, refuse };
 
-// What is asked of a task with a head; GPT-1's settings where nothing is said.
+// Options of a task with a head. The defaults are the settings of GPT-1.
 struct HeadTaskOptions {
   TaskKind kind = TaskKind::classify;
-  std::vector<std::string> data, val_data;           // files; without val_data a part of data is held out
-  double val_fraction = 0.1;                         // 0: nothing is held out
-  std::vector<std::string> labels = {};              // in their order; none: those of the data
-  std::map<std::string, double> class_weights = {};  // how much an example counts, by its label; else 1
-  bool balanced = false;                             // the weights that let all labels count alike
+  std::vector<std::string> data, val_data;  // files; without val_data, a part of `data` is held out
+  double val_fraction = 0.1;                // 0: nothing is held out
+  // Labels in the order of their classes; empty: the labels of the data.
+  std::vector<std::string> labels = {};
+  std::map<std::string, double> class_weights = {};  // weights of examples by label; 1 for other labels
+  bool balanced = false;  // choose weights so that all labels have the same total weight
   double aux_weight = 0.5, head_dropout = 0.1;
   bool skip_bad = false;
   LongExamples long_examples = LongExamples::cut;
-  int64_t max_length = 0;  // of rows in tokens; 0: what the model takes
+  int64_t max_length = 0;  // maximum tokens per row; 0: the model's context length
   uint64_t seed = 0;
 };
 
-// Classification, entailment, similarity and multiple choice as GPT-1 learns them.
+// Implements classification, entailment, similarity and multiple choice as described in the GPT-1 paper.
 class HeadTask : public Task {
  public:
-  // Reads the data. `config`: of the model before it is fine-tuned, and `tokenizer` its own. Throws Error for
-  // what is wrong with the data, naming file and line, and invalid_argument for the options.
+  // Reads the data. `config` and `tokenizer` belong to the model before fine-tuning. Throws Error naming file
+  // and line if the data is invalid, and invalid_argument if an option is invalid.
   HeadTask(const HeadTaskOptions& options, const ModelConfig& config,
            std::shared_ptr<const Tokenizer> tokenizer);
 
-  // Training begins with the head of a model that has one for the same labels, else with a new one.
+  // Starts training from `head` if it has the same task and labels. Otherwise a new head is created.
   void go_on_from(const TaskHead& head);
 
-  // The vocabulary gets room for the three tokens.
+  // Enlarges the vocabulary for the three special tokens of the task.
   void adapt(ModelConfig& config) const override;
   const Objective& objective() const override { return *objective_; }
   int64_t samples() const override;
@@ -54,13 +55,13 @@ class HeadTask : public Task {
                                     const std::function<bool()>& interrupted) const override;
   void write_files(const std::string& folder, const Model& model) const override;
   DataIdentity identity() const override;
-  const Tokenizer& tokenizer() const override { return *tokenizer_; }  // with the three tokens
+  const Tokenizer& tokenizer() const override { return *tokenizer_; }  // includes the three special tokens
   std::string describe() const override;
 
   const HeadFacts& facts() const { return facts_; }
 
  private:
-  // Examples of one split, as rows.
+  // Stores the examples of one split, encoded as rows.
   struct Split {
     std::vector<EncodedExample> examples;
     std::vector<float> labels;
@@ -85,13 +86,13 @@ class HeadTask : public Task {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<HeadObjective> objective_;
   Split train_, val_;
-  std::vector<float> label_weights_;  // by class; none: all 1
+  std::vector<float> label_weights_;  // weight of each class; empty: all weights are 1
   int64_t n_ctx_ = 0, batch_size_ = 0;
-  std::vector<float> first_head_;  // none: a new one
-  std::string head_note_;          // a line, or ""
+  std::vector<float> first_head_;  // empty: a new head is initialized
+  std::string head_note_;          // a line for the terminal, or ""
 };
 
-// The task that a run's config says.
+// Creates the task with a head that the config of a run describes.
 std::unique_ptr<Task> make_head_task(TaskKind kind, const TaskSources& sources);
 
 }  // namespace gpt

@@ -38,7 +38,7 @@ float value_of(const Example& example, TaskKind kind, const Labels& labels) {
               did_you_mean(*example.label, labels.names));
 }
 
-// "1" and "1.0" are hardly meant as two classes.
+// Labels such as "1" and "1.0" are almost certainly meant to be the same class.
 void require_distinct_numbers(const std::set<std::string>& labels) {
   std::map<double, std::string> numbers;
   for (const std::string& label : labels) {

@@ -8,21 +8,24 @@
 
 namespace gpt {
 
-// What a head can answer: one of some names, in the order of its rows; or a number (regression).
+// Describes the outputs of a head: either named classes, in the order of the head's rows, or a number
+// (regression).
 struct Labels {
   bool numbers = false;
-  std::vector<std::string> names;  // of choose none: its answers are the choices
+  std::vector<std::string> names;  // empty for `choose`, whose outputs are the choices
 
-  // The label as training has it, the class or the number; nothing where the head does not know it.
+  // Returns the value of a label in training: the index of the class, or the number. Returns nothing if the
+  // head does not know the label.
   std::optional<float> value(const std::string& label) const;
 };
 
-// The labels of examples, sorted, whole numbers as numbers; of `similar`, where all are numbers, these
-// themselves. Throws Error where there is but one.
+// Returns the labels of the examples in sorted order. Labels that are all integers are sorted by value. For
+// `similar`, labels that are all numbers are used as numbers (regression). Throws Error if there are fewer
+// than two different labels.
 Labels collect_labels(const std::vector<Example>& examples, TaskKind kind);
 
-// The label of each example, the class, choice or number. skip_bad: examples whose label is not known are
-// taken out and counted, where it would else be an Error that names file and line.
+// Returns the value of each example's label: class, choice or number. Throws Error naming file and line if a
+// label is unknown. If `skip_bad` is true, such examples are removed and counted instead.
 std::vector<float> label_values(ExampleSet& set, TaskKind kind, const Labels& labels, bool skip_bad);
 
 }  // namespace gpt

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The text of the last of a list of messages.
+// Returns the text of the last message in a list of messages.
 std::string last_content(const Json& value, const std::string& place) {
   const Json messages = parse_messages(value, place);
   if (messages.empty() || !messages.back().contains("content") || messages.back()["content"].is_null())
@@ -40,7 +40,7 @@ Json prompt_messages(const Json& value, const std::string& place) {
   return parse_messages(value, place);
 }
 
-// The assistant's message of a response.
+// Returns the assistant's message of a response.
 Json response_message(const Json& value, const std::string& place) {
   require_text_or_list(value, place);
   const Json messages = value.is_array() ? parse_messages(value, place)
@@ -54,7 +54,7 @@ Json response_message(const Json& value, const std::string& place) {
   return message;
 }
 
-// Without the ids after the last one that counts.
+// Removes the ids after the last id with a nonzero weight.
 ChatExample up_to_end(ChatExample example, const std::string& place) {
   while (!example.weights.empty() && example.weights.back() == 0) {
     example.weights.pop_back();
@@ -147,7 +147,8 @@ ChatExample PromptEncoder::text_response(const std::string& prompt, const std::s
   };
   const std::vector<int32_t> before = ids_of(prompt);
   ChatExample example{ids_of(prompt + response), {}};
-  // What stands for no text is not in front of one.
+  // An empty prompt is encoded as a special token, such as BOS. The encoding of the response alone may lack
+  // this token.
   if (prompt.empty() && common_prefix(before, example.ids) < before.size())
     example.ids.insert(example.ids.begin(), before.begin(), before.end());
   const size_t begin = common_prefix(before, example.ids);

@@ -11,35 +11,39 @@
 
 namespace gpt {
 
-// The chat template of --template, or the model's own. Throws Error with the formats to choose from if there
-// is neither.
+// Returns the chat template given with --template, or the model's own template. If there is neither, throws
+// Error listing the available formats.
 ChatSource tuning_chat_source(const TaskSources& sources);
 
-// Prompts and responses of examples as token ids: a text as it is, or a list of messages by the model's
-// template.
+// Encodes the prompts and responses of examples as token ids. Texts are encoded directly. Lists of messages
+// are encoded with the model's chat template.
 class PromptEncoder {
  public:
   using Json = nlohmann::ordered_json;
 
   explicit PromptEncoder(const TaskSources& sources);
 
-  // The ids up to where a response begins. line: the example, whose "tools" and "chat_template_kwargs" a
-  // template is given. Throws Error naming the place.
+  // Returns the token ids of a prompt, up to the position where the response begins. `line` is the whole
+  // example; its "tools" and "chat_template_kwargs" are passed to the chat template. Throws Error naming the
+  // place.
   std::vector<int32_t> prompt(const Json& value, const Json& line, const std::string& place) const;
-  // The prompt as a reward is given it: the text, or that of the last message.
+  // Returns the text of a prompt for reward functions: the prompt itself, or the text of its last message.
   static std::string text(const Json& value, const std::string& place);
-  // A prompt with a response to it, whose tokens count, up to the one that ends it. response: a text, or a
-  // list of one message of the assistant. After a list of messages they are the tokens that the template
-  // writes for this message (ChatTemplate::response); after a text those of both texts together that are not
-  // the prompt's.
+  // Returns a prompt with a response. The tokens of the response have weight 1, including the token that ends
+  // it. `response` is a text or a list with a single message of the assistant. If the prompt is a list of
+  // messages, the response consists of the tokens that the chat template writes for this message
+  // (ChatTemplate::response). If the prompt is a text, prompt and response are encoded together, and the
+  // response consists of the tokens that differ from the encoding of the prompt alone.
   ChatExample response(const Json& prompt, const Json& response, const Json& line,
                        const std::string& place) const;
-  // The chat templates of the model, which the fine-tuned model keeps; empty where there are none.
+  // Returns the chat templates of the model, which the fine-tuned model keeps. The result is empty if the
+  // model has none.
   ChatTemplates templates() const { return chat_ == nullptr ? ChatTemplates() : chat_->templates(); }
-  // The tokens that end a response.
+  // Returns the tokens that end a response.
   const std::vector<int32_t>& ends() const { return ends_; }
 
-  // For people: that prompts were texts although the model chats; a line, or "".
+  // Returns a line for the terminal if prompts were texts although the model has a chat template. Otherwise
+  // returns "".
   std::string note() const;
 
  private:
@@ -50,9 +54,9 @@ class PromptEncoder {
 
   const TaskSources& sources_;
   std::vector<int32_t> ends_;
-  std::unique_ptr<ChatTemplate> chat_;  // of a model that has one
-  std::string no_chat_;                 // why it has none
-  mutable bool has_texts_ = false;      // among the prompts so far
+  std::unique_ptr<ChatTemplate> chat_;  // null if the model has no chat template
+  std::string no_chat_;                 // reason why chat_ is null
+  mutable bool has_texts_ = false;      // true if any prompt so far was a text
 };
 
 }  // namespace gpt

@@ -73,8 +73,8 @@ class RegexReward : public Reward {
   }
 };
 
-// A program that is given a line of JSON for each answer, {"prompt", "answer", "completion"}, and writes a
-// number a line.
+// Computes rewards with an external program. The program reads one JSON line per response, {"prompt",
+// "answer", "completion"}, and writes one number per line.
 class CommandReward : public Reward {
  public:
   CommandReward(std::string command, double seconds) : command_(std::move(command)), seconds_(seconds) {}

@@ -7,30 +7,32 @@
 
 namespace gpt {
 
-// An answer of the model and what it is judged by.
+// Contains a response of the model and the texts by which it is judged.
 struct Judged {
   const std::string& prompt;
-  const std::string& answer;  // what the example says
-  std::string completion;     // what the model said
+  const std::string& answer;  // the reference answer of the example
+  std::string completion;     // the response of the model
 };
 
-// A number for every answer. Immutable.
+// Computes a reward for each response. Implementations are immutable.
 class Reward {
  public:
   virtual ~Reward() = default;
   virtual std::vector<double> rewards(std::span<const Judged> answers) const = 0;
-  // Throws Error naming the place for an example that it cannot judge by.
+  // Throws Error naming the place if the example's answer cannot be used to judge responses.
   virtual void check(const std::string& answer, const std::string& place) const { (void)answer, (void)place; }
 };
 
-// exact: 1 for the answer itself, blanks around it aside; regex: 1 where the answer, a regular expression, is
-// found; number: 1 where the last number of the text is the last of the answer (as in GSM8K); command: what a
-// program says, see command_reward. Throws invalid_argument for another name.
+// Creates a reward by name. `exact` is 1 if the response equals the answer, ignoring surrounding whitespace.
+// `regex` is 1 if the response contains a match of the answer, a regular expression. `number` is 1 if the
+// last number of the response equals the last number of the answer (as in GSM8K). `command` is the number
+// that an external program returns (CommandReward). Throws invalid_argument for any other name.
 const std::vector<std::string>& reward_names();
 std::unique_ptr<Reward> make_reward(const std::string& name, const std::string& command, double seconds);
 
-// The last number in a text: digits with commas between them, a sign, a fraction; "" where there is none. As
-// it is compared: without commas, without zeros that say nothing.
+// Returns the last number in a text in a normalized form: without commas between digits, and without leading
+// zeros and trailing zeros of the fraction. The number may have a sign and a fraction. Returns "" if there is
+// no number.
 std::string last_number(const std::string& text);
 
 }  // namespace gpt

@@ -56,7 +56,7 @@ std::string short_name(const std::string& name) {
   return printable_text(name, kNameWidth);
 }
 
-// The most frequent mistakes, one a line.
+// Lists the most frequent misclassifications, one per line.
 std::string mistakes_text(const Confusion& m, std::span<const std::string> names, int64_t most) {
   std::vector<std::pair<int64_t, int64_t>> cells;
   for (int64_t t = 0; t < m.classes(); ++t) {

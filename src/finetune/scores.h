@@ -7,7 +7,7 @@
 
 namespace gpt {
 
-// How often each class was taken for each.
+// Counts how often each true class was predicted as each class.
 class Confusion {
  public:
   explicit Confusion(int64_t classes) : classes_(classes), counts_(static_cast<size_t>(classes * classes)) {}
@@ -23,22 +23,23 @@ class Confusion {
   std::vector<int64_t> counts_;
 };
 
-// Values as scikit-learn has them; 0 where they are not defined.
+// The functions below return the same values as scikit-learn, and 0 if a value is undefined.
 double accuracy(const Confusion& confusion);
-// The mean over the classes that occur, as a truth or an answer, of 2 TP / (2 TP + FP + FN).
+// Returns the mean of 2 TP / (2 TP + FP + FN) over the classes that occur as a true or predicted class.
 double macro_f1(const Confusion& confusion);
-// Matthews' correlation coefficient for any number of classes (Gorodkin 2004).
+// Returns the Matthews correlation coefficient for any number of classes (Gorodkin 2004).
 double matthews(const Confusion& confusion);
-// Pearson's correlation, 0 where either is constant; Spearman's, that of the ranks, where equal values have
-// the mean of theirs.
+// pearson returns the Pearson correlation, or 0 if x or y is constant. spearman returns the Pearson
+// correlation of the ranks. Equal values get the mean of their ranks.
 double pearson(std::span<const double> x, std::span<const double> y);
 double spearman(std::span<const double> x, std::span<const double> y);
 
-// A table, a row for each truth, a column for each answer; of more than `most` classes the largest confusions
-// as a list. Lines that end with a line end.
+// Returns the confusion matrix as a table with a row per true class and a column per predicted class. With
+// more than `most` classes, returns a list of the most frequent misclassifications instead. Every line ends
+// with a newline.
 std::string confusion_text(const Confusion& confusion, std::span<const std::string> names, int64_t most = 12);
 
-// A cell of CSV (RFC 4180), quoted where it must be.
+// Returns a cell of a CSV file (RFC 4180). The cell is quoted if necessary.
 std::string csv_cell(std::string_view text);
 
 }  // namespace gpt

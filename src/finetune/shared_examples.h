@@ -9,11 +9,12 @@
 
 namespace gpt {
 
-// "note: the training data has 12 of 40 held-out examples too, ...": for people, if that is a tenth of them
-// or more; else "".
+// Returns a line such as "note: the training data has 12 of 40 held-out examples too, ..." if at least a
+// tenth of the held-out examples are shared. Otherwise returns "".
 std::string note_shared_examples(int64_t shared, int64_t held_out);
 
-// The same for examples that are equal where their ids are.
+// Counts the held-out examples whose token ids also occur in the training data, and returns the same line for
+// this count.
 template <class Examples, class IdsOf>
 std::string note_shared_examples(const Examples& train, const Examples& held_out, IdsOf ids_of) {
   std::set<std::vector<int32_t>> known;

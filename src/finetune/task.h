@@ -18,78 +18,81 @@ namespace gpt {
 class LoadedModel;
 struct TuneConfig;
 
-// What held-out examples say of a model.
+// Stores the scores of a model on the held-out examples.
 struct TaskScore {
-  double loss = 0;                                           // what training lowers
-  double criterion = 0;                                      // what tells the best model: lower is better
-  std::string criterion_name;                                // "loss", "error"
-  std::vector<std::pair<std::string, double>> metrics = {};  // under their names in metrics.jsonl
-  std::string text;                                          // for people: a line, or more behind it
-  std::string predictions = {};                              // CSV, a row for each held-out example
+  double loss = 0;             // the loss that training minimizes
+  double criterion = 0;        // the value that selects the best model; lower is better
+  std::string criterion_name;  // name of the criterion: "loss", "error"
+  std::vector<std::pair<std::string, double>> metrics = {};  // additional metrics, named as in metrics.jsonl
+  std::string text;                                          // text for the terminal: one or more lines
+  std::string predictions = {};                              // CSV with a row for each held-out example
 };
 
-// What a fine-tuning run learns from and is judged by. Training samples are a function of the step, so that a
-// run resumes, and can be split into micro-batches, without a change.
+// Base class of fine-tuning tasks. A task provides the training samples and evaluates the model. The training
+// samples are a function of the step, so a run can be resumed and batches can be split into micro-batches
+// without changing the results.
 class Task {
  public:
   virtual ~Task() = default;
 
-  // Of the model that all calls below are given: trained behind it, used on all rows; null: none.
+  // The adapter that is trained with the model passed to the functions below. It applies to all rows. Null if
+  // the run trains no adapter.
   const Adapter* adapter = nullptr;
-  // That share the run, and what is done for it below.
+  // The ranks of the run, which divide the work of the functions below.
   Communicator* processes = &single_process();
-  // Whether such a model can be evaluated.
+  // Returns true if the task can train and evaluate a model with an adapter.
   virtual bool takes_adapter() const { return false; }
 
-  // What the model needs before it is made: more tokens, for instance.
+  // Changes the config before the model is built, for example to add tokens to the vocabulary.
   virtual void adapt(ModelConfig& config) const { (void)config; }
   virtual const Objective& objective() const { return language_modelling(); }
-  // Whether the loss is a cross-entropy of tokens.
+  // Returns true if the loss is a cross-entropy of tokens.
   bool is_language_modelling() const { return &objective() == &language_modelling(); }
-  virtual int64_t samples() const = 0;  // of an epoch; groups of the objective count each of their samples
-  virtual int64_t n_ctx() const = 0;    // tokens of a sample
-  // Samples that belong together: a batch has a multiple of them.
+  virtual int64_t samples() const = 0;  // samples per epoch; each sample of a group is counted
+  virtual int64_t n_ctx() const = 0;    // number of tokens per sample
+  // Returns the number of samples that belong together. A batch contains a multiple of this number.
   virtual int64_t group() const { return objective().group(); }
-  // Fixes the samples of a step. Called once, before `begin`.
+  // Sets the number of samples per step. Called once, before `begin`.
   virtual void set_batch_size(int64_t samples) = 0;
-  // Prepares the samples of a step, which `fill` then writes; those that come from the model itself are made
-  // from its weights as they are. A step that halts the run is prepared again.
+  // Prepares the samples of a step, which `fill` writes afterwards. Samples that the model generates are
+  // sampled with its current weights. If a step halts the run, its samples are prepared again.
   virtual void before_step(int64_t step, const Model& model, const Backend& backend) {
     (void)step, (void)model, (void)backend;
   }
-  // What is known of the newest step beside its loss, under their names in metrics.jsonl.
+  // Returns additional metrics of the newest step, named as in metrics.jsonl.
   virtual std::vector<std::pair<std::string, double>> step_metrics() const { return {}; }
-  // Called once, before the first step, with the weights of that step.
+  // Called once before the first step, with the weights of that step.
   virtual void begin(const Model& model, const Backend& backend, bool resumed) {
     (void)model, (void)backend, (void)resumed;
   }
-  // Writes samples [first, first + rows) of the batch of a step.
+  // Writes the samples [first, first + rows) of a step's batch.
   virtual void fill(int64_t step, int64_t first, int64_t rows, const TrainStep::Samples& samples) const = 0;
-  // Whether examples are held out.
+  // Returns true if there are held-out examples.
   virtual bool evaluates() const = 0;
-  // Every process calls it and knows the score, which is that of one alone. Nothing where `interrupted`,
-  // asked between batches and in agreement among the processes, says true.
+  // Evaluates the model on the held-out examples. All ranks call it and receive the same score, which does
+  // not depend on the number of ranks. `interrupted` is called between batches and must return the same value
+  // on all ranks. Returns nothing if `interrupted` returns true.
   virtual std::optional<TaskScore> evaluate(const Model& model, const Backend& backend,
                                             const std::function<bool()>& interrupted) const = 0;
-  // What stands beside the model in its folder.
+  // Writes the additional files of the model folder.
   virtual void write_files(const std::string& folder, const Model& model) const { (void)folder, (void)model; }
 
   virtual DataIdentity identity() const = 0;
-  virtual const Tokenizer& tokenizer() const = 0;  // of the model as it will be saved
-  virtual std::string describe() const = 0;        // for people, lines
+  virtual const Tokenizer& tokenizer() const = 0;  // tokenizer that is saved with the model
+  virtual std::string describe() const = 0;        // returns lines for the terminal
 };
 
-// Where examples and model come from.
+// Refers to the config, the model and the tokenizer from which a task is created.
 struct TaskSources {
   const TuneConfig& config;
   const LoadedModel& base;
-  const ModelConfig& model;  // its config
+  const ModelConfig& model;  // config of the base model
   std::shared_ptr<const Tokenizer> tokenizer;
-  std::string out;  // the run's folder
+  std::string out;  // the run folder
 };
 
-// The task that the config names. Throws invalid_argument for an unknown one, Error for bad examples, with
-// the line.
+// Creates the task that the config names. Throws invalid_argument for an unknown task. Throws Error naming
+// the line for invalid examples.
 std::unique_ptr<Task> make_task(const TaskSources& sources);
 
 }  // namespace gpt

@@ -13,7 +13,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-// Takes from the longest part until all of them fit.
+// Removes ids from the end of the longest part until all parts together fit.
 bool cut_to_fit(std::vector<Ids>& parts, int64_t most) {
   const auto length = [](const Ids& part) { return std::ssize(part); };
   const int64_t before = sum_of(parts, length);

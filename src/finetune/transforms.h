@@ -9,33 +9,35 @@
 
 namespace gpt {
 
-// The tokens that GPT-1 puts around texts: one in front, one between two, one behind, at whose position the
-// head reads.
+// The special tokens that GPT-1 adds to texts: one before the first text, one between texts, and one after
+// the last text. The head reads the hidden state at the last token.
 struct TaskTokens {
   int32_t start, delimiter, extract;
   bool operator==(const TaskTokens&) const = default;
 };
 inline constexpr const char* kTaskTokenNames[] = {"_start_", "_delimiter_", "_classify_"};
 
-// The tokens of a vocabulary: those that its tokenizer has under these names, else the three ids behind its
-// last one.
+// Returns the special tokens of a tokenizer. If the tokenizer does not have tokens with these names, returns
+// the three ids after its last id.
 TaskTokens task_tokens(const Tokenizer& tokenizer);
-// The tokenizer with these tokens; tokenizers of bytes and characters have no added tokens, and stay as they
-// are.
+// Returns the tokenizer with these tokens added. Byte and character tokenizers do not support added tokens
+// and are returned unchanged.
 std::shared_ptr<const Tokenizer> tokenizer_with_tokens(std::shared_ptr<const Tokenizer> tokenizer,
                                                        const TaskTokens& tokens);
 
-// An example as the model reads it (Radford et al. 2018, figure 1): s text e; s premise $ hypothesis e; both
-// orders of two texts; s context $ choice e for each choice.
+// Stores an example as the rows that the model reads (Radford et al. 2018, figure 1). With the start token s,
+// the delimiter $ and the extract token e, the rows are: s text e; s premise $ hypothesis e; both orders of
+// two texts; s context $ choice e for each choice.
 struct EncodedExample {
   std::vector<std::vector<int32_t>> rows;
   bool cut = false;
 };
-// What an example that is too long loses.
+// Returns a description of the part that is removed from an example that is too long.
 const char* cut_part(TaskKind kind);
 
-// Rows of at most max_length tokens, at least 8: the longer text of a row loses its end first, until both are
-// equally long. Throws RecordError naming the example where the tokenizer has no token for a text.
+// Encodes an example as rows of at most max_length tokens; max_length must be at least 8. In a row that is
+// too long, tokens are removed from the end of the longer text until both texts have the same length. Throws
+// RecordError naming the example if the tokenizer cannot encode a text.
 EncodedExample encode_example(const Example& example, TaskKind kind, const Tokenizer& tokenizer,
                               const TaskTokens& tokens, int64_t max_length);
 

@@ -120,14 +120,17 @@ json tuning_defaults(const std::string& task, bool adapter, int64_t n_embd) {
   json defaults = {{"lr", 6.25e-5},     {"min_lr", 0},     {"schedule", "linear"}, {"warmup", 0},
                    {"batch_size", 32},  {"beta1", 0.9},    {"beta2", 0.999},       {"weight_decay", 0.01},
                    {"sample_every", 0}, {"save_every", 0}, {"log_every", 10},      {"val_fraction", 0.1}};
-  // No dropout: the log-probabilities are compared with those of another pass, which has none.
+  // Dropout is disabled, because the log-probabilities are compared with those of a pass without dropout.
   if (task == "dpo" || task == "grpo")
     defaults.update({{"lr", 1e-5}, {"beta2", 0.95}, {"weight_decay", 0}, {"dropout", 0}});
   if (task == "dpo") defaults["batch_size"] = 16;
   if (task == "grpo") defaults.update({{"batch_size", 128}, {"schedule", "constant"}});
-  constexpr double kAdapter = 10;  // times as large as for all weights: Schulman et al. 2025
+  // The learning rate of adapters is this many times the learning rate for all weights (Schulman et al.
+  // 2025).
+  constexpr double kAdapter = 10;
   const double rate = defaults["lr"].get<double>() * tuning_rate_scale(n_embd) * (adapter ? kAdapter : 1);
-  defaults["lr"] = std::stod(fmt::format("{:.3g}", rate));  // a number that people can read and repeat
+  // Rounds the learning rate to a number that is easy to read and to type.
+  defaults["lr"] = std::stod(fmt::format("{:.3g}", rate));
   return defaults;
 }
 

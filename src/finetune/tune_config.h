@@ -8,40 +8,43 @@
 
 namespace gpt {
 
-// Every setting of a fine-tuning run: those of training, where data are examples, and those below.
+// Stores all settings of a fine-tuning run: the settings of training, in which `data` are examples, and the
+// settings below.
 struct TuneConfig {
   std::string task;
-  std::string model;      // the path of what is fine-tuned
-  double epochs = 0;      // without `steps`; 0: as many as fit the examples (fitting_length)
-  int64_t n_ctx = 0;      // most tokens of a sample; 0: as many as the longest example has
-  bool skip_bad = false;  // pass over bad examples, and count them
-  double beta = 0.1;      // dpo
-  // An adapter that is trained beside the model; rank 0: the model itself is.
+  std::string model;  // path of the model to fine-tune
+  // Number of epochs if `steps` is not set; 0: chosen from the number of examples (fitting_length).
+  double epochs = 0;
+  int64_t n_ctx = 0;      // maximum tokens per sample; 0: the length of the longest example
+  bool skip_bad = false;  // skip and count invalid examples
+  double beta = 0.1;      // for dpo
+  // Settings of the adapter. If lora_rank is 0, the model itself is trained instead.
   int64_t lora_rank = 0;
-  double lora_alpha = 0;  // 2 lora_rank
+  double lora_alpha = 0;  // 0: 2 * lora_rank
   double lora_dropout = 0;
   bool rslora = false;
   std::vector<std::string> lora_targets = {"all-linear"};
-  std::string chat_template;                // the name of a format; "": the model's own template
-  std::string long_conversations = "drop";  // chat: or "truncate", "refuse"
-  // grpo
+  std::string chat_template;                // name of a chat format; "": the model's own template
+  std::string long_conversations = "drop";  // for chat: drop, truncate or refuse
+  // Settings of the task grpo.
   int64_t rollouts = 16, max_tokens = 32, top_k = 0;
   double temperature = 1;
   std::string reward = "exact", reward_command;
   double reward_seconds = 60;
 
-  // Of tasks with a head.
+  // Settings of tasks with a head.
   double aux_weight = 0.5, head_dropout = 0.1;
-  std::vector<std::string> labels = {};  // in the order of the head's rows; none: those of the data, sorted
-  std::vector<std::string> class_weights = {};  // LABEL=X each, or "balanced"
-  std::string long_examples = "cut";            // or "refuse"
+  // Labels in the order of the head's rows. Empty: the labels of the data, sorted.
+  std::vector<std::string> labels = {};
+  std::vector<std::string> class_weights = {};  // entries LABEL=X, or "balanced"
+  std::string long_examples = "cut";            // cut or refuse
 
-  RunConfig run;  // the model's shape as it is trained, and how
+  RunConfig run;  // shape of the trained model, and training settings
 
   const TrainConfig& train() const { return run.train; }
 };
 
-// Name, field and help of the settings that only fine-tuning has.
+// Visits the settings that only fine-tuning has, with their key, field and help text.
 template <class Config, class Visit>
 void visit_tune_keys(Config& c, Visit&& visit) {
   visit("task", c.task, "what is learned");
@@ -74,45 +77,46 @@ void visit_tune_keys(Config& c, Visit&& visit) {
   visit("long_examples", c.long_examples, "examples longer than n_ctx: cut|refuse");
 }
 
-// What config.json of a run's folder leaves open, as the run's finetune.json has it.
+// Returns the content of finetune.json, which contains the settings that are not in config.json.
 nlohmann::json tune_config_json(const TuneConfig& config);
-// From the folder of a run.
+// Reads the settings from the folder of a run.
 TuneConfig read_tune_config(const std::string& folder);
 
 const std::vector<std::string>& task_names();
 
-// Throws invalid_argument naming the setting that is out of range.
+// Throws invalid_argument naming a setting that is out of range.
 void check_tuning(const TuneConfig& config);
 
-// The keys that the task of a config reads.
+// Returns the keys that the task of the config uses.
 std::vector<std::string> used_keys(const TuneConfig& config);
-// Whether fine-tuning reads that key of training, or of a model.
+// Returns true if fine-tuning uses this key of the training or model config.
 bool reads_training_key(const std::string& name);
-// Throws invalid_argument naming a setting that is not at its default and that the task does not read.
+// Throws invalid_argument naming a setting that differs from its default although the task does not use it.
 void check_used(const TuneConfig& config);
 
-// The width whose learning rates the defaults below state: that of GPT-1 and GPT-2.
+// Model width to which the default learning rates apply: the width of GPT-1 and GPT-2.
 inline constexpr int64_t kRateWidth = 768;
 
-// Returns the defaults of training keys for a model of this width: GPT-1's recipe (Radford et al. 2018,
-// section 4.1) for tasks with a head, common values for other tasks. Narrow models need larger steps
-// than GPT-1 and wide ones smaller steps: the rate is that of GPT-1's width times tuning_rate_scale.
-// `adapter`: an adapter is trained, at a higher rate.
+// Returns the default training settings for a model of this width. Tasks with a head use the recipe of GPT-1
+// (Radford et al. 2018, section 4.1); other tasks use common values. Narrow models need larger steps than
+// GPT-1, and wide models need smaller steps. The learning rate is therefore the rate for kRateWidth times
+// tuning_rate_scale. `adapter` is true if an adapter is trained, which needs a higher rate.
 nlohmann::json tuning_defaults(const std::string& task, bool adapter = false, int64_t n_embd = kRateWidth);
 double tuning_rate_scale(int64_t n_embd);
 
-// How a run is cut into steps where nobody says so.
+// Stores the batch size and the number of epochs that fitting_length chooses.
 struct TuneLength {
   int64_t batch_size;
   double epochs;
 };
 struct BatchSizes {
-  int64_t unit = 1;      // a batch is a multiple of it
-  int64_t smallest = 1;  // for few examples, and
-  int64_t largest = 32;  // for many
+  int64_t unit = 1;      // a batch contains a multiple of this number of samples
+  int64_t smallest = 1;  // batch size for few examples
+  int64_t largest = 32;  // batch size for many examples
 };
-// `samples`: samples per epoch. `epochs`: the requested number, or 0. Few samples get a smaller batch, and
-// then more epochs, until the run has kFewestSteps.
+// Chooses the batch size and the number of epochs. `samples` is the number of samples per epoch. `epochs` is
+// the requested number of epochs, or 0. With few samples, the batch size is reduced and then the number of
+// epochs is increased until the run has kFewestSteps steps.
 TuneLength fitting_length(int64_t samples, const BatchSizes& sizes, double epochs);
 inline constexpr int64_t kFewestSteps = 300;
 

@@ -10,18 +10,19 @@
 
 namespace gpt {
 
-// The settings of tune_config_json that the task uses.
+// Returns the settings of tune_config_json that the task uses.
 nlohmann::json used_settings(const TuneConfig& config);
 
-// Whether a run would probably gain from more steps: a fifth of the fall of its held-out loss, and more than
-// 1 % of the loss, falls between the last two evaluations. With two evaluations: 10 % of the loss. With
-// fewer: the mean of the last quarter of the training losses is more than 5 % below that of the quarter
-// before.
+// Returns true if a run would probably benefit from more steps. With more than two evaluations, this is the
+// case if the held-out loss fell by more than 1 % between the last two evaluations, and if this was more than
+// a fifth of its total decrease. With two evaluations, the loss must have fallen by more than 10 %. With
+// fewer evaluations, the mean of the last quarter of the training losses must be more than 5 % below the mean
+// of the quarter before.
 bool is_still_falling(std::span<const double> held_out, std::span<const double> training);
 
-// What one does with a fine-tuned model, or with the adapter, in the folder `model`.
+// Returns the command that uses the fine-tuned model or the adapter in the folder `model`.
 std::vector<std::string> use_command(const TuneConfig& config, const std::string& model);
-// The same, for the report.
+// Like use_command, but formatted for the report.
 ReportCommand use_command_for_report(const TuneConfig& config, const std::string& model);
 
 }  // namespace gpt

@@ -25,13 +25,14 @@ int64_t steps_of_epoch(const Task& task, int64_t batch_size) {
   return (task.samples() + batch_size - 1) / batch_size;
 }
 
-// Fills in what nobody has set: batch size, epochs, steps, and an evaluation after each epoch. Whole epochs
-// see every example: the last batch of a run is filled up with examples of a further epoch.
+// Sets the batch size, the number of epochs, the number of steps, and an evaluation after each epoch, unless
+// the user has set them. Every epoch contains all examples. The last batch of the run is filled up with
+// examples of a further epoch.
 void choose_length(TuneRequest& request, const Task& task) {
   TrainConfig& c = request.config.run.train;
   const int64_t shards = std::lcm(std::max<int64_t>(1, c.grad_shards), request.processes->size());
   const int64_t unit = shards * std::lcm(task.group(), request.micro_given ? c.micro_batch : 1);
-  // The rewards of a single prompt are too noisy for a step.
+  // With the rewards of a single prompt, the gradient of a step would be too noisy.
   const int64_t smallest = request.config.task == "grpo" ? c.batch_size : 1;
   const TuneLength length = fitting_length(
       task.samples(),
@@ -44,7 +45,7 @@ void choose_length(TuneRequest& request, const Task& task) {
   if (request.config.epochs == 0) request.config.epochs = length.epochs;
   if (request.share) request.share(c);
   if (!request.steps_given) {
-    constexpr double kRounding = 1e-9;  // of a product that should be whole
+    constexpr double kRounding = 1e-9;  // tolerance for products that should be integers
     const double steps =
         request.config.epochs * static_cast<double>(task.samples()) / static_cast<double>(c.batch_size);
     c.steps = std::max<int64_t>(1, std::llround(std::ceil(steps * (1 - kRounding))));
@@ -76,8 +77,8 @@ ModelConfig model_config(const TuneConfig& config, const LoadedModel& base, cons
   return c;
 }
 
-// What the run begins with, and an adapter stays beside: where its file has it, in the type and order that it
-// has there.
+// Opens the model with which the run starts. If an adapter is trained, the base model stays memory-mapped
+// with the dtype and order of its file.
 std::unique_ptr<LoadedModel> open_base(const TuneRequest& request) {
   if (request.config.lora_rank > 0) {
     return std::make_unique<LoadedModel>(request.config.model, std::nullopt, MatrixOrder::as_stored,
@@ -94,7 +95,8 @@ AdapterSettings adapter_settings(const TuneConfig& c) {
           .targets = c.lora_targets};
 }
 
-// "1,234 parameters", and of these how many are trained where others are frozen.
+// Returns a text such as "1,234 parameters". If some parameters are frozen, the text also contains the number
+// of trained parameters.
 std::string parameters_of(const ParamTable& table) {
   int64_t trained = 0;
   for (const ParamSpec& spec : table.specs())
@@ -103,7 +105,8 @@ std::string parameters_of(const ParamTable& table) {
   return trained == table.total() ? all : fmt::format("{} of {} are trained", format_thousands(trained), all);
 }
 
-// The model itself, or an adapter beside one that is frozen, mapped from its file.
+// Holds what is trained: the model itself, or an adapter of a frozen model that is memory-mapped from its
+// file.
 struct Trained {
   Trained(const TuneConfig& c, const LoadedModel& base, Task& task, Device* device) {
     const ModelConfig config = model_config(c, base, task);
@@ -192,9 +195,9 @@ class Tuning : public RunTask {
   Model& model_;
   ParamBuffer& weights_;
   TrainStep step_;
-  int64_t prepared_step_ = -1;  // whose samples the task has
-  std::string predictions_;     // of the newest evaluation
-  std::string best_text_;       // of the best evaluation of this process
+  int64_t prepared_step_ = -1;  // step for which the task has prepared samples
+  std::string predictions_;     // predictions of the newest evaluation
+  std::string best_text_;       // text of the best evaluation in this process
 };
 
 Tuning::Tuning(const TuneRequest& request)
@@ -216,7 +219,8 @@ DataIdentity Tuning::identity() const {
   return identity;
 }
 
-// Rows of the vocabulary that the base lacks stay as in a new model.
+// If the vocabulary has more rows than that of the base model, the additional rows keep their random
+// initialization.
 void Tuning::init_weights(const std::function<void(int id)>&) {
   init_params(model_.table, weights_, static_cast<uint64_t>(config().seed));
   if (!trained_.adapted) base_->copy_to(weights_);

@@ -14,7 +14,7 @@
 namespace gpt::grammar {
 namespace {
 
-using NodeSet = std::vector<int32_t>;  // in order
+using NodeSet = std::vector<int32_t>;  // sorted
 
 struct NodeSetHash {
   size_t operator()(const NodeSet& set) const {
@@ -25,7 +25,7 @@ struct NodeSetHash {
   }
 };
 
-// An automaton while edges still come in any order.
+// An automaton under construction, in which each state has its own list of edges.
 struct Draft {
   struct State {
     std::vector<Automaton::ByteEdge> bytes;
@@ -33,20 +33,21 @@ struct Draft {
     bool final = false;
   };
   std::vector<State> states;
-  std::vector<int32_t> starts;  // of rules, by the numbers that they have here
+  std::vector<int32_t> starts;  // start state of each rule, in the order of `Automaton::rules`
 };
 
-// The states of one rule, by the subset construction (Rabin & Scott 1959).
+// Builds the states of one rule with the subset construction (Rabin & Scott 1959).
 class Determiniser {
  public:
   Determiniser(const Nfa& nfa, const Limits& limits, Draft& draft, int64_t& steps_left)
       : nfa_(nfa), limits_(limits), draft_(draft), steps_left_(steps_left), seen_(nfa.nodes.size(), 0) {}
 
-  // Returns the first state.
+  // Returns the start state of the rule.
   int32_t run() {
     const int32_t start = add_state();
     expand(start, closure({nfa_.start}));
-    // Sets get states as they are met; their edges follow.
+    // A node set gets its state when the set is first reached. The edges of the state are added later, in
+    // this loop.
     while (!pending_.empty()) {
       const auto [state, set] = pending_.back();
       pending_.pop_back();
@@ -70,7 +71,8 @@ class Determiniser {
     return static_cast<int32_t>(draft_.states.size() - 1);
   }
 
-  // Nodes that read something or are the end, of all that are reached without reading.
+  // Returns the epsilon closure of `open`, reduced to the nodes that read a byte or call a rule, and the end
+  // node.
   NodeSet closure(NodeSet open) {
     NodeSet found;
     ++round_;
@@ -163,7 +165,8 @@ class Determiniser {
   std::vector<std::pair<int32_t, const NodeSet*>> pending_;
 };
 
-// Copies a draft without edges to states from which no end is reached: `ends`, by state.
+// Copies the draft, but leaves out edges to states from which the end of the rule cannot be reached. `ends`
+// is the distance from each state to the end of its rule.
 Automaton finished(const Draft& draft, const std::vector<uint32_t>& ends) {
   const auto ends_at = [&](int32_t state) { return ends[static_cast<size_t>(state)] != kNoEnd; };
   Automaton a;
@@ -183,11 +186,12 @@ Automaton finished(const Draft& draft, const std::vector<uint32_t>& ends) {
   return a;
 }
 
-// Gives rules their ranks: an order in which each stands before those that it calls before its first byte.
+// Assigns ranks to the rules in topological order: a rule comes before the rules that it calls before reading
+// a byte.
 void rank_rules(Automaton& a) {
   enum : char { fresh, open, done };
   std::vector<char> state(a.rules.size(), fresh);
-  std::vector<std::pair<RuleId, size_t>> path;  // and which call of the rule comes next
+  std::vector<std::pair<RuleId, size_t>> path;  // a rule and the index of its next call
   auto rank = static_cast<int32_t>(a.rules.size());
   for (RuleId root = 0; root < std::ssize(a.rules); ++root) {
     if (state[static_cast<size_t>(root)] != fresh) continue;
@@ -220,7 +224,7 @@ void rank_rules(Automaton& a) {
 }  // namespace
 
 std::vector<uint32_t> cheapest_ends(const Automaton& a, std::span<const WeightedEdge> edges) {
-  struct Use {  // of a state: the edge from `from`, to `other` as well where it is a call
+  struct Use {  // an incoming edge of a state; a call also depends on state `other`
     int32_t from, other;
     uint32_t cost;
   };
@@ -265,7 +269,7 @@ Automaton build_automaton(const Rules& rules, RuleId root) {
   const RuleFacts facts = facts_of(rules);
   int64_t steps_left = rules.limits().max_steps;
   Draft draft;
-  std::vector<RuleId> wanted{root};  // by the numbers that they get
+  std::vector<RuleId> wanted{root};  // the rules, in the order of their new numbers
   std::vector<RuleId> numbers(rules.rules().size(), -1);
   numbers[static_cast<size_t>(root)] = 0;
   for (size_t i = 0; i < wanted.size(); ++i) {

@@ -10,16 +10,17 @@
 
 namespace gpt::grammar {
 
-inline constexpr uint32_t kNoEnd = std::numeric_limits<uint32_t>::max();  // a distance: there is no way
+inline constexpr uint32_t kNoEnd = std::numeric_limits<uint32_t>::max();  // distance if there is no path
 
-// A sum of distances.
+// Returns the sum of two distances, or kNoEnd if either distance is kNoEnd or the sum overflows.
 inline uint32_t sum_of_distances(uint32_t a, uint32_t b) {
   return a == kNoEnd || b == kNoEnd || a + b < a ? kNoEnd : a + b;
 }
 
-// A grammar as one deterministic automaton a rule, whose edges read a byte or call a rule. From every state
-// there is a way to the end of its rule. The first state of a rule is entered by calls alone and is not
-// final: where a rule has the empty text, callers have a way past it. Immutable.
+// A compiled grammar, consisting of one deterministic automaton per rule. An edge either reads one byte or
+// calls a rule. The end of the rule can be reached from every state. The start state of a rule has no
+// incoming edges within the rule and is never final. If a rule matches the empty string, its callers have an
+// edge that skips the call. Immutable.
 struct Automaton {
   struct ByteEdge {
     uint8_t first, last;
@@ -30,20 +31,22 @@ struct Automaton {
     int32_t target;
   };
   struct State {
-    int32_t bytes_begin = 0, bytes_end = 0;  // of byte_edges: in order, apart
-    int32_t calls_begin = 0, calls_end = 0;  // of call_edges: each of another rule
-    bool final = false;                      // the rule may end here
+    int32_t bytes_begin = 0, bytes_end = 0;  // index range in byte_edges; sorted, no overlaps
+    int32_t calls_begin = 0, calls_end = 0;  // index range in call_edges; these edges call different rules
+    bool final = false;                      // true if the rule may end in this state
   };
   struct Rule {
     std::string name;
     int32_t start;
-    int32_t rank = 0;  // rules that one calls before its first byte have higher ones; all are different
+    // Position in a topological order. If a rule calls a second rule before it reads a byte, the second rule
+    // has the higher rank. All ranks are different.
+    int32_t rank = 0;
   };
   std::vector<State> states;
   std::vector<ByteEdge> byte_edges;
   std::vector<CallEdge> call_edges;
   std::vector<Rule> rules;  // the root is rule 0
-  bool empty_text = false;  // whether the root has it
+  bool empty_text = false;  // true if rule 0 matches the empty string
 
   std::span<const ByteEdge> bytes_of(int32_t state) const {
     const State& s = states[static_cast<size_t>(state)];
@@ -55,19 +58,19 @@ struct Automaton {
   }
 };
 
-// The automaton of a root rule and of those that it needs. Throws Error, naming the rule, for rules without a
-// definition, for left recursion, and for a root that has no text of finite length; for what exceeds the
-// limits.
+// Builds the automaton of a root rule and of all rules that the root needs. Throws Error, with the name of
+// the rule, if a rule has no definition, if a rule is left-recursive, or if the root matches no string of
+// finite length. Also throws Error if the grammar exceeds a limit.
 Automaton build_automaton(const Rules& rules, RuleId root);
 
-// A way from one state to another of the same rule, and what it costs.
+// A path between two states of the same rule, with its cost.
 struct WeightedEdge {
   int32_t from, to;
   uint32_t cost;
 };
-// What the cheapest way from each state to the end of its rule costs, where edges that read bytes are those
-// given and calls cost what the called rule does. Source: Knuth 1977, "A generalization of Dijkstra's
-// algorithm".
+// Returns, for each state, the cost of the cheapest path to the end of its rule. `edges` lists the paths that
+// read bytes. A call costs as much as the cheapest path through the called rule. Source: Knuth 1977, "A
+// generalization of Dijkstra's algorithm".
 std::vector<uint32_t> cheapest_ends(const Automaton& automaton, std::span<const WeightedEdge> edges);
 
 }  // namespace gpt::grammar

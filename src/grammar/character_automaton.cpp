@@ -24,13 +24,14 @@ void add_edge(State& state, const CodePointSet& characters, int32_t target) {
   }
 }
 
-// The characters of both sets.
+// Returns the intersection of two character sets.
 CodePointSet common(CodePointSet a, const CodePointSet& b) {
   a.remove(b.complement());
   return a;
 }
 
-// Characters that no set tells apart, and the sets that have them.
+// A class of characters that belong to exactly the same character sets. `in_set[i]` is 1 if set i contains
+// the class.
 struct CharacterClass {
   CodePointSet characters;
   std::vector<char> in_set;
@@ -57,14 +58,15 @@ std::vector<CharacterClass> classes_of(const std::vector<CodePointSet>& sets) {
   return classes;
 }
 
-// A table of states and classes: -1 where a character fits nothing.
+// The transition table of an automaton. targets[state][class] is the next state, or -1 if there is no
+// transition.
 struct Table {
   std::vector<std::vector<int32_t>> targets;
   std::vector<char> final;
 };
 
-// Makes the automaton of a pattern deterministic, over classes of characters. Its edges call rules that stand
-// for sets of characters.
+// Converts the NFA of a pattern to a deterministic automaton over character classes. An edge of this NFA
+// calls a rule that represents a set of characters.
 class PatternDeterminiser {
  public:
   PatternDeterminiser(const Nfa& nfa, const std::map<RuleId, size_t>& set_of,
@@ -85,7 +87,7 @@ class PatternDeterminiser {
 
  private:
   using NodeSet = std::set<int32_t>;
-  static constexpr int64_t kStepsOfEdge = 4;  // an edge of a set of nodes takes as long
+  static constexpr int64_t kStepsOfEdge = 4;  // reading an edge of a node set takes about as long as 4 steps
 
   template <class F>
   void each_edge(int32_t node, F&& f) {
@@ -110,7 +112,7 @@ class PatternDeterminiser {
 
   size_t set_number(RuleId rule) const {
     const auto found = set_of_.find(rule);
-    if (found == set_of_.end())  // a round of a repetition that Rules keeps apart
+    if (found == set_of_.end())  // a rule that Rules::repeat created for a large repetition
       fail("{}: its repetitions are too large to combine with other keywords; make them smaller", what_);
     return found->second;
   }
@@ -140,11 +142,12 @@ class PatternDeterminiser {
   const std::string& what_;
   int64_t steps_ = 0;
   std::map<NodeSet, int32_t> numbers_;
-  std::vector<const NodeSet*> sets_;  // by state
+  std::vector<const NodeSet*> sets_;  // indexed by state
   Table table_;
 };
 
-// Gives states that have the same texts one number. Source: Moore 1956.
+// Returns the number of the equivalence class of each state. Equivalent states accept the same strings.
+// Source: Moore 1956.
 std::vector<int32_t> merged_states(const Table& table) {
   const size_t n = table.targets.size();
   std::vector<int32_t> group(table.final.begin(), table.final.end());
@@ -163,7 +166,7 @@ std::vector<int32_t> merged_states(const Table& table) {
   }
 }
 
-// The automaton of a table; the first state keeps its number.
+// Returns the minimal automaton of a transition table. State 0 is still the start state.
 CharacterAutomaton smallest(const Table& table, const std::vector<CharacterClass>& classes) {
   const std::vector<int32_t> group = merged_states(table);
   CharacterAutomaton out;
@@ -182,7 +185,7 @@ CharacterAutomaton smallest(const Table& table, const std::vector<CharacterClass
   return out;
 }
 
-// Returns the length of the shortest text accepted from each state, kEndless if no text is.
+// Returns the length of the shortest string accepted from each state, or kEndless if no string is accepted.
 std::vector<int64_t> shortest_texts(const CharacterAutomaton& a) {
   std::vector<int64_t> shortest(a.states.size(), kEndless);
   for (bool changed = true; changed;) {
@@ -200,7 +203,7 @@ std::vector<int64_t> shortest_texts(const CharacterAutomaton& a) {
   return shortest;
 }
 
-// Numbers pairs in the order in which they are first met.
+// Assigns numbers to pairs in the order in which the pairs are first seen.
 template <class Pair>
 class Pairs {
  public:
@@ -232,7 +235,7 @@ CharacterAutomaton pattern_automaton(std::string_view pattern, PatternRange rang
   Rules rules(limits);
   const RuleId root = rules.declare(what);
   std::vector<CodePointSet> sets;
-  std::map<RuleId, size_t> set_of;  // a set is a call of a rule that has no body
+  std::map<RuleId, size_t> set_of;  // a rule without a body represents a set of characters
   const auto one_of = [&](const CodePointSet& set) {
     const RuleId rule = rules.declare("character");
     set_of[rule] = sets.size();
@@ -291,7 +294,7 @@ CharacterAutomaton with_length(const CharacterAutomaton& a, int64_t min, int64_t
 
 CharacterAutomaton either(const CharacterAutomaton& a, const CharacterAutomaton& b, const Limits& limits,
                           const std::string& what) {
-  Pairs<std::pair<int32_t, int32_t>> pairs(limits, what);  // -1: the text is none of this automaton's
+  Pairs<std::pair<int32_t, int32_t>> pairs(limits, what);  // state -1: this automaton has rejected the string
   pairs.number({0, 0});
   CharacterAutomaton out;
   const State none;

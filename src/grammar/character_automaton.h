@@ -10,39 +10,41 @@
 
 namespace gpt::grammar {
 
-// A deterministic automaton over characters. Patterns, formats and lengths that one string must fulfil
-// together are intersected as such automata before a rule is written.
+// A deterministic automaton over characters. If one string must match several patterns, formats and lengths,
+// their automata are intersected before the grammar rule is written.
 struct CharacterAutomaton {
   struct Edge {
-    CodePointSet characters;  // sets of one state's edges are disjoint
+    CodePointSet characters;  // disjoint from the characters of the other edges of the state
     int32_t target;
   };
   struct State {
     std::vector<Edge> edges = {};
     bool final = false;
   };
-  std::vector<State> states;  // the first one is the start
+  std::vector<State> states;  // state 0 is the start state
 };
 
-// These functions throw Error that begins with `what` for automata beyond the limits.
+// The following functions throw Error if the automaton exceeds the limits. The error message begins with
+// `what`.
 
-// The texts of a regular expression, by the smallest automaton. Throws Error as regex_expression does.
+// Returns the smallest automaton that accepts the strings of a regular expression. Throws the errors of
+// regex_expression.
 CharacterAutomaton pattern_automaton(std::string_view pattern, PatternRange range, const Limits& limits,
                                      const std::string& what);
-// The texts of both.
+// Returns an automaton that accepts the strings that both `a` and `b` accept.
 CharacterAutomaton intersection(const CharacterAutomaton& a, const CharacterAutomaton& b,
                                 const Limits& limits, const std::string& what);
-// The texts of min to max characters; max -1: no limit.
+// Returns an automaton that accepts the strings of `a` with min to max characters. max = -1 means no limit.
 CharacterAutomaton with_length(const CharacterAutomaton& a, int64_t min, int64_t max, const Limits& limits,
                                const std::string& what);
-// The texts of one or the other.
+// Returns an automaton that accepts the strings that `a` or `b` accepts.
 CharacterAutomaton either(const CharacterAutomaton& a, const CharacterAutomaton& b, const Limits& limits,
                           const std::string& what);
-// A text of `a` and then one of `b`. Where a text of `a` can end it cannot continue with a character with
-// which a text of `b` begins.
+// Returns an automaton that accepts a string of `a` followed by a string of `b`. A character that can begin a
+// string of `b` must not be able to continue a complete string of `a`.
 CharacterAutomaton joined(CharacterAutomaton a, const CharacterAutomaton& b);
 
-// The automaton as an expression.
+// Returns an expression that matches the strings that the automaton accepts.
 Expr automaton_expression(Rules& rules, const CharacterAutomaton& automaton, const CharacterForms& forms);
 
 }  // namespace gpt::grammar

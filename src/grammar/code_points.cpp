@@ -10,16 +10,18 @@ namespace {
 
 constexpr char32_t kFirstSurrogate = 0xD800, kLastSurrogate = 0xDFFF;
 
-// The last code point whose form has as many bytes as that of `code`.
+// Returns the last code point whose UTF-8 encoding has as many bytes as the encoding of `code`.
 char32_t last_of_length(char32_t code) {
   for (const char32_t last : {char32_t{0x7F}, char32_t{0x7FF}, char32_t{0xFFFF}})
     if (code <= last) return last;
   return CodePointSet::kLast;
 }
 
-// Appends the forms of a range in which all have the same length.
+// Appends the byte ranges of the code points from first to last, whose UTF-8 encodings must have the same
+// length.
 void append_forms(std::vector<Utf8Ranges>& out, char32_t first, char32_t last) {
-  // Bytes after the one in which the ends differ must run over all their values: else the range is cut.
+  // In a single Utf8Ranges, all bytes after the first differing byte cover their full range. Other ranges
+  // must be split.
   for (int i = 1; i < 4; ++i) {
     const char32_t mask = (char32_t{1} << (6 * i)) - 1;
     if (last <= 0x7F || (first & ~mask) == (last & ~mask)) continue;
@@ -97,7 +99,7 @@ std::vector<Utf8Ranges> utf8_ranges(const CodePointSet& set) {
   for (const CodePointSet::Range r : set.ranges()) {
     for (char32_t first = r.first; first <= r.last;) {
       char32_t last = std::min(r.last, last_of_length(first));
-      // Ranges do not reach over the surrogates, which add() leaves out, but neighbours of them may meet.
+      // CodePointSet::add() removes surrogates, but may join the ranges on both sides of the surrogates.
       if (first < kFirstSurrogate && last >= kFirstSurrogate) last = kFirstSurrogate - 1;
       append_forms(out, first, last);
       first = last + 1;

@@ -5,13 +5,14 @@
 
 namespace gpt::grammar {
 
-// A set of Unicode scalar values, as ranges in order and apart; surrogates are never in it.
+// A set of Unicode scalar values, stored as sorted ranges that neither overlap nor touch. The set never
+// contains surrogates.
 class CodePointSet {
  public:
   static constexpr char32_t kLast = 0x10FFFF;
 
   CodePointSet() = default;
-  // The code points from first to last.
+  // Creates the set of the code points from first to last, including both.
   CodePointSet(char32_t first, char32_t last) { add(first, last); }
   static CodePointSet all() { return {0, kLast}; }
 
@@ -31,7 +32,8 @@ class CodePointSet {
   std::vector<Range> ranges_;
 };
 
-// A run of 1 to 4 ranges of bytes: all texts with the i-th byte in the i-th range.
+// A sequence of 1 to 4 byte ranges. The sequence matches all byte strings whose i-th byte is in the i-th
+// range.
 struct Utf8Ranges {
   struct Byte {
     uint8_t first, last;
@@ -40,7 +42,8 @@ struct Utf8Ranges {
   int length;
 };
 
-// The UTF-8 forms of a set. Source: Russ Cox, "Regular Expression Matching in the Wild" (RE2's UTF-8 ranges).
+// Returns byte ranges that match the UTF-8 encodings of the characters in a set. Source: Russ Cox, "Regular
+// Expression Matching in the Wild" (RE2's UTF-8 ranges).
 std::vector<Utf8Ranges> utf8_ranges(const CodePointSet& set);
 
 }  // namespace gpt::grammar

@@ -27,13 +27,13 @@ string date() {
 constexpr const char* kHour = "([01][0-9]|2[0-3])";
 constexpr const char* kSecondsFraction = "(\\.[0-9]+)?";
 
-// Times without a leap second, with their offset.
+// Matches times with an offset and without a leap second.
 string plain_time() {
   return fmt::format("{}:[0-5][0-9]:[0-5][0-9]{}([Zz]|[+-]{}:[0-5][0-9])", kHour, kSecondsFraction, kHour);
 }
 
-// A leap second is 23:59:60 in UTC. Clocks east of it show it on the next day, those west of it on the same
-// day. Offsets are whole quarters of an hour.
+// A leap second is 23:59:60 in UTC. Clocks east of UTC show the leap second on the next day, clocks west of
+// UTC show it on the same day. The pattern accepts offsets in steps of 15 minutes.
 constexpr int kDay = 24 * 60, kQuarter = 15;
 string leap_second(int offset, char sign) {
   const int clock = (kDay - 1 + (sign == '+' ? offset : -offset)) % kDay;
@@ -48,8 +48,8 @@ string leap_times(bool next_day) {
   return either(times);
 }
 
-// The days that ended with a leap second. Source: IERS Bulletin C, of which the last one with a leap second
-// was for December 2016.
+// The days that ended with a leap second. Source: IERS Bulletin C. The most recent leap second was in
+// December 2016.
 constexpr std::array kJune = {1972, 1981, 1982, 1983, 1985, 1992, 1993, 1994, 1997, 2012, 2015};
 constexpr std::array kDecember = {1972, 1973, 1974, 1975, 1976, 1977, 1978, 1979,
                                   1987, 1989, 1990, 1995, 1998, 2005, 2008, 2016};
@@ -68,7 +68,7 @@ string date_time() {
   return fmt::format("{}[Tt]{}|{}", date(), plain_time(), leap_date_times());
 }
 
-// RFC 3339, appendix A.
+// Source: RFC 3339, appendix A.
 string duration() {
   const string clock = "(T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S))";
   const string days = "([0-9]+D|[0-9]+M([0-9]+D)?|[0-9]+Y([0-9]+M([0-9]+D)?)?)";
@@ -81,12 +81,12 @@ string ipv4() {  // RFC 2673: dotted-quad
   return "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])(\\.(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])){3}";
 }
 
-// RFC 4291, by the grammar of RFC 3986: "::" replaces at least `elided` groups.
+// Matches IPv6 addresses (RFC 4291, with the grammar of RFC 3986). "::" replaces at least `elided` groups.
 string ipv6(int elided = 1) {
   const string group = "[0-9a-fA-F]{1,4}";
-  const string last = fmt::format("({0}:{0}|{1})", group, ipv4());  // two groups
+  const string last = fmt::format("({0}:{0}|{1})", group, ipv4());  // matches the last two groups
   std::vector<string> forms = {fmt::format("({}:){{6}}{}", group, last)};
-  const int most = 8 - elided;  // groups that are written
+  const int most = 8 - elided;  // maximum number of groups in an address with "::"
   for (int after = most; after >= 0; --after) {
     string before = "", rest = "";
     if (most > after) before = fmt::format("({0}(:{0}){{0,{1}}})?", group, most - after - 1);
@@ -106,7 +106,8 @@ string hostname() {  // RFC 1123, section 2.1, with the lengths of RFC 1035
   return fmt::format("{0}(\\.{0})*", kLabel);
 }
 
-// RFC 5321: Mailbox, and its lengths in section 4.5.3.1 (a path of 256 has two brackets).
+// Maximum lengths in an email address (Mailbox in RFC 5321, section 4.5.3.1). The RFC limits a path,
+// including two angle brackets, to 256 characters.
 constexpr int64_t kLongestLocal = 64, kLongestMail = 254;
 string local_part() {
   const string atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
@@ -125,7 +126,7 @@ Format email() {
 
 // ---- URIs: RFC 3986, and RFC 3987 with its further characters ------------------------------------------
 
-constexpr int64_t kLongestAddress = 47;  // an IPv6 address of 45 characters and its brackets
+constexpr int64_t kLongestAddress = 47;  // 45 characters for an IPv6 address and 2 for the brackets
 constexpr const char* kUnreserved = "A-Za-z0-9._~";
 constexpr const char* kDelimiters = "!$&'()*+,;=";
 constexpr const char* kPercent = "%[0-9A-Fa-f]{2}";
@@ -156,7 +157,7 @@ class Uri {
  private:
   static constexpr const char* kScheme = "[A-Za-z][A-Za-z0-9+.-]*:";
 
-  // Those that have a host, after `start`, and those that have none.
+  // Matches the URIs with a host, which begin with `start`, and the URIs without a host.
   Format format(const string& start, const string& without_host) const {
     const string future = fmt::format("[vV][0-9A-Fa-f]+\\.[{}{}:-]+", kUnreserved, kDelimiters);
     const string before = fmt::format("{}//({}@)?", start, any(":"));
@@ -169,7 +170,8 @@ class Uri {
             .hosts = Format::Hosts{names, before, address, after, kLongestAddress}};
   }
 
-  // One character of a part, or any number of them, where `also` may stand too.
+  // one() matches one character, any() zero or more characters, some() one or more characters. `also` lists
+  // additional characters.
   string one(const string& also) const {
     return fmt::format("([{}{}{}{}-]|{})", kUnreserved, kDelimiters, more_, also, kPercent);
   }
@@ -192,7 +194,7 @@ string uri_template() {  // RFC 6570
 
 // ---- others --------------------------------------------------------------------------------------------
 
-string uuid(char version) {  // RFC 4122; with a version also its variant
+string uuid(char version) {  // RFC 4122; fixes the variant too if a version is given
   const string hex = "[0-9a-fA-F]";
   if (version == 0) return fmt::format("{0}{{8}}(-{0}{{4}}){{3}}-{0}{{12}}", hex);
   return fmt::format("{0}{{8}}-{0}{{4}}-{1}{0}{{3}}-[89abAB]{0}{{3}}-{0}{{12}}", hex, version);

@@ -8,34 +8,35 @@
 
 namespace gpt::grammar {
 
-// The texts of one `format` of JSON Schema.
+// The strings that one `format` of JSON Schema allows.
 struct Format {
   enum class Kind : uint8_t {
-    pattern,   // exactly the texts of regular expressions
-    any_text,  // a note for people: password, binary, path
+    pattern,   // the strings that the regular expressions match
+    any_text,  // an annotation without a constraint: password, binary, path
     unknown,
   };
   struct Part {
     std::string pattern;
-    int64_t max_length = -1;  // characters; -1: no limit
+    int64_t max_length = -1;  // in characters; -1 means no limit
   };
-  // The same texts in two groups, for automata that count characters and would be too large otherwise: those
-  // without an IP address in brackets, and those with one.
+  // The strings of a format in two groups: strings without and strings with an IP address in brackets. Used
+  // to count characters if the automaton of the whole format would be too large.
   struct Hosts {
     std::string without_address, before_address, address, after_address;
     int64_t longest_address;
   };
   Kind kind = Kind::unknown;
-  std::vector<Part> parts = {};  // one after the other
-  int64_t max_length = -1;       // of all parts together
+  std::vector<Part> parts = {};  // the parts follow one another
+  int64_t max_length = -1;       // maximum length of all parts together, -1: no limit
   std::optional<Hosts> hosts = {};
 };
 Format find_format(std::string_view name);
 
-// The names of formats that have a pattern, for messages.
+// Returns the names of all formats that have a pattern, for error messages.
 std::string format_names();
 
-// The range of an integer format of OpenAPI: int8 to int64, uint8 to uint64. Null for other names.
+// The range of an integer format of OpenAPI, which is int8 to int64 or uint8 to uint64. find_integer_format()
+// returns null for other names.
 struct IntegerFormat {
   const char *name, *low, *high;
 };

@@ -8,8 +8,8 @@
 
 namespace gpt::grammar {
 
-// Each writes a grammar into `rules` and returns its root rule. Accepts the same input and throws the same
-// Errors as the compile functions in grammar.h.
+// Each function writes a grammar into `rules` and returns the root rule. The functions accept the same input
+// and throw the same errors as the compile functions in grammar.h.
 RuleId gbnf_rule(Rules& rules, std::string_view text);
 RuleId regex_rule(Rules& rules, std::string_view pattern);
 RuleId json_schema_rule(Rules& rules, const nlohmann::ordered_json& schema, const SchemaFrame& frame);

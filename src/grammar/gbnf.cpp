@@ -26,7 +26,7 @@ class GbnfParser {
     if (text.find('\0') != std::string_view::npos) fail("grammar: expected text, found a zero byte");
   }
 
-  // Returns the rule `root`.
+  // Parses the grammar and returns the rule `root`.
   RuleId parse() {
     skip_blanks(true);
     while (at_ < text_.size())
@@ -42,7 +42,7 @@ class GbnfParser {
   [[noreturn]] void refuse(const std::string& expected) const {
     const std::string_view before = text_.substr(0, at_);
     const auto line = 1 + std::ranges::count(before, '\n');
-    const size_t column = before.size() - before.rfind('\n');  // without one, rfind is -1
+    const size_t column = before.size() - before.rfind('\n');  // without a newline, rfind returns -1
     const std::string found =
         at_ < text_.size() ? "'" + printable_text(text_.substr(at_, 64), 12) + "'" : "the end";
     fail("grammar: line {}, byte {}: expected {}, found {}", line, column, expected, found);
@@ -55,7 +55,8 @@ class GbnfParser {
     return true;
   }
 
-  // Blanks and comments; ends of lines too inside of groups and where a rule goes on.
+  // Skips spaces and comments. Also skips newlines if `lines` is true, which is the case inside groups and in
+  // a rule that continues on the next line.
   void skip_blanks(bool lines) {
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];

@@ -20,7 +20,7 @@ std::vector<uint32_t> ends_in_bytes(const Automaton& a) {
 
 Grammar::Grammar(Automaton automaton)
     : automaton_(std::move(automaton)), byte_ends_(ends_in_bytes(automaton_)) {
-  Stacks(automaton_, byte_ends_).begin();  // whether that is possible
+  Stacks(automaton_, byte_ends_).begin();  // throws Error if the start position has too many items
 }
 
 bool Grammar::matches(std::string_view text) const {

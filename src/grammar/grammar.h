@@ -10,17 +10,18 @@
 
 namespace gpt::grammar {
 
-// What an answer may be: a set of texts. Immutable: safe to share between threads.
+// The set of strings that the model may generate, as a compiled grammar. Immutable and safe to share between
+// threads.
 class Grammar {
  public:
   explicit Grammar(Automaton automaton);
 
   const Automaton& automaton() const { return automaton_; }
-  const std::vector<uint32_t>& byte_ends() const {
-    return byte_ends_;
-  }  // bytes to the end of each state's rule
+  // Returns the minimum number of bytes from each state to the end of its rule.
+  const std::vector<uint32_t>& byte_ends() const { return byte_ends_; }
 
-  // Whether a text fits, and whether it is the beginning of one that does.
+  // matches() returns true if the grammar accepts the text. begins() returns true if the text is a prefix of
+  // a string that the grammar accepts.
   bool matches(std::string_view text) const;
   bool begins(std::string_view text) const;
 
@@ -30,25 +31,25 @@ class Grammar {
 };
 using GrammarPtr = std::shared_ptr<const Grammar>;
 
-// All of these throw Error for what is malformed, not supported or beyond the limits, naming the place:
-// nothing is ignored. What they accept and refuse is in README.md.
+// The compile functions throw Error, with the location, if the input is malformed, unsupported or beyond the
+// limits. No part of the input is ever ignored. README.md lists the supported syntax.
 
-// llama.cpp's GBNF; the rule `root` is the answer.
+// Compiles a grammar in llama.cpp's GBNF format. The output must match the rule `root`.
 GrammarPtr compile_gbnf(std::string_view text, const Limits& limits = {});
-// A regular expression of ECMA-262; all of the answer fits it.
+// Compiles an ECMA-262 regular expression. The whole output must match the expression.
 GrammarPtr compile_regex(std::string_view pattern, const Limits& limits = {});
-// Text around each value of a JSON schema.
+// Fixed text before, after and between the JSON values in the output.
 struct SchemaFrame {
   std::string before, after;
-  std::string between = {};  // several of them; none: there is one
+  std::string between = {};  // separator between several values; if empty, the output has exactly one value
   auto operator<=>(const SchemaFrame&) const = default;
 };
-// A JSON schema, as text or with the order of its keys: objects have their properties in this order.
+// Compiles a JSON schema. In the output, the properties of an object have the same order as in the schema.
 GrammarPtr compile_json_schema(const nlohmann::ordered_json& schema, const SchemaFrame& frame = {},
                                const Limits& limits = {});
 GrammarPtr compile_json_schema_text(std::string_view text, const SchemaFrame& frame = {},
                                     const Limits& limits = {});
-// Any JSON object.
+// Compiles a grammar that accepts any JSON object.
 GrammarPtr compile_json_object(const Limits& limits = {});
 
 }  // namespace gpt::grammar

@@ -24,7 +24,7 @@ RuleId rule_of(Rules& rules, const GrammarSource& source) {
 
 }  // namespace
 
-// Written out: clang 14 cannot compare a vector of the class whose comparison is being defined.
+// Written by hand because clang 14 cannot compare a vector of the class whose comparison is being defined.
 std::strong_ordering GrammarSource::operator<=>(const GrammarSource& other) const {
   if (const auto order = kind <=> other.kind; order != 0) return order;
   if (const auto order = text <=> other.text; order != 0) return order;
@@ -66,7 +66,7 @@ std::shared_ptr<TokenMasks> GrammarCache::masks(const GrammarSource& source) {
   auto made =
       std::make_shared<TokenMasks>(compile(source, options_.limits), vocabulary_, options_.mask_bytes);
   const std::lock_guard lock(mutex_);
-  if (auto masks = find()) return masks;  // another thread was faster
+  if (auto masks = find()) return masks;  // another thread has compiled the same grammar
   used_.emplace_front(source, made);
   known_[source] = used_.begin();
   for (; used_.size() > options_.grammars; used_.pop_back())

@@ -14,33 +14,34 @@
 
 namespace gpt::grammar {
 
-// Where a grammar comes from, as a request has it.
+// The source of a grammar, as given in a request.
 struct GrammarSource {
   enum class Kind : uint8_t { gbnf, regex, json_schema, json_object };
   Kind kind;
-  std::string text = {};                   // of a json_object: none
-  SchemaFrame frame = {};                  // of a json_schema
-  std::vector<GrammarSource> others = {};  // grammars that an answer may fit instead
+  std::string text = {};                   // source text; empty for json_object
+  SchemaFrame frame = {};                  // only used for json_schema
+  std::vector<GrammarSource> others = {};  // alternatives to this grammar; the output must match one of them
 
   std::strong_ordering operator<=>(const GrammarSource& other) const;
   bool operator==(const GrammarSource& other) const { return (*this <=> other) == 0; }
 };
 
-// Compiles it. Throws Error as the functions of grammar.h do.
+// Compiles the source of a grammar. Throws the errors of the functions in grammar.h.
 GrammarPtr compile(const GrammarSource& source, const Limits& limits = {});
 
-// The grammars of one model's requests with their masks, the last ones that were asked for. Any thread.
+// A thread-safe cache of the most recently used grammars of one model, with their token masks.
 class GrammarCache {
  public:
   struct Options {
-    size_t grammars = 16;                  // kept, at most
-    size_t mask_bytes = size_t{32} << 20;  // of each
+    size_t grammars = 16;                  // maximum number of cached grammars
+    size_t mask_bytes = size_t{32} << 20;  // maximum size of the masks of one grammar
     Limits limits = {};
   };
   explicit GrammarCache(std::shared_ptr<const Vocabulary> vocabulary);
   GrammarCache(std::shared_ptr<const Vocabulary> vocabulary, Options options);
 
-  // Compiles what it does not know, outside of its lock. Throws Error as `compile` does; that is not kept.
+  // Returns the token masks of a grammar. Compiles the grammar first if it is not cached, without holding the
+  // lock. Throws the errors of `compile`. A grammar that fails to compile is not cached.
   std::shared_ptr<TokenMasks> masks(const GrammarSource& source);
 
  private:
@@ -48,7 +49,7 @@ class GrammarCache {
   Options options_;
   std::mutex mutex_;
   using Entry = std::pair<GrammarSource, std::shared_ptr<TokenMasks>>;
-  std::list<Entry> used_;  // the last one was used longest ago
+  std::list<Entry> used_;  // most recently used first
   std::map<GrammarSource, std::list<Entry>::iterator> known_;
 };
 

@@ -7,7 +7,7 @@
 namespace gpt::grammar {
 namespace {
 
-constexpr size_t kHistory = 65;  // positions: 64 tokens can be taken back
+constexpr size_t kHistory = 65;  // number of positions, so that 64 tokens can be rolled back
 constexpr size_t kStacksMemory = size_t{8} << 20;
 constexpr size_t kLayersMemory = size_t{2} << 20;
 
@@ -45,7 +45,8 @@ void GrammarConstraint::allow(int64_t remaining, std::span<const int32_t> end_id
   GPT_ASSERT(remaining >= 1 && std::ssize(allowed) * 64 >= masks_->vocabulary().size());
   keep_small();
   std::ranges::fill(allowed, 0);
-  // Behind this token come those of the rest and, where there is such, the one that ends the sequence.
+  // The remaining budget must cover this token, the rest of the output and, if there are end tokens, one end
+  // token.
   const int64_t rest = remaining - 1 - (end_ids.empty() ? 0 : 1);
   const auto limit = static_cast<uint32_t>(std::clamp<int64_t>(rest, 0, kNoEnd - 1));
   const uint32_t least = rest < 0 ? kNoEnd : collect(limit, allowed);
@@ -64,12 +65,14 @@ uint32_t GrammarConstraint::collect(uint32_t limit, std::span<uint64_t> allowed)
   return layers.empty() ? kNoEnd : layers.front().distance;
 }
 
-// The tokens that can be read from a position, by what the rest of the text then costs.
+// Returns the tokens that are allowed at a position. The tokens are grouped by the cost of completing the
+// output.
 const std::vector<TokenLayer>& GrammarConstraint::layers_of(Stacks::Position position) {
   if (const auto known = layers_.find(position); known != layers_.end()) return known->second;
   LayerBuilder layers(masks_->vocabulary().size());
   const auto shown = stacks_->items(position);
-  const std::vector<Stacks::Item> items(shown.begin(), shown.end());  // reading on moves them
+  const std::vector<Stacks::Item> items(shown.begin(), shown.end());  // copied because steps reallocate the
+                                                                      // items
   for (const Stacks::Item& item : items)
     add_layers(item, layers);
   if (layer_bytes_ > kLayersMemory) forget_layers();
@@ -118,7 +121,7 @@ void GrammarConstraint::rollback(int64_t n) {
   history_.resize(history_.size() - static_cast<size_t>(n));
 }
 
-// Positions that are no longer needed go when there are many.
+// Once the stacks are too large, drops all positions except those in history_.
 void GrammarConstraint::keep_small() {
   if (stacks_->bytes() < most_bytes_) return;
   auto fresh = std::make_unique<Stacks>(masks_->grammar().automaton(), masks_->token_ends());

@@ -13,11 +13,12 @@
 
 namespace gpt::grammar {
 
-// Output that fits a grammar. While there are tokens left for it, only those are allowed after which the rest
-// of an answer certainly fits into what then remains: so the output is a whole answer however few tokens
-// there are, if `certain_budget` are. With fewer, those are allowed that come nearest to an end.
+// Constrains the output of a sequence to a grammar. A token is only allowed if the rest of the output still
+// fits into the remaining token budget. The output is therefore complete if the budget is at least
+// `certain_budget` tokens. With a smaller budget, the tokens closest to the end of the output are preferred.
 //
-// Its memory is bounded, and all of it is its own but for the masks: a sequence may use it on any one thread.
+// The memory of a constraint is bounded. Sequences only share the masks, so they can run on different
+// threads.
 class GrammarConstraint final : public Constraint {
  public:
   explicit GrammarConstraint(std::shared_ptr<TokenMasks> masks);
@@ -31,14 +32,14 @@ class GrammarConstraint final : public Constraint {
   void rollback(int64_t n) override;
   std::unique_ptr<Constraint> clone() const override { return std::make_unique<GrammarConstraint>(*this); }
 
-  // A number of tokens, the ending one included, with which the output can certainly be a whole answer, if no
-  // token of text ends the sequence; nothing where the vocabulary does not make that sure.
+  // Returns a number of tokens, including the end token, that is enough for a complete output if no text
+  // token ends the sequence. Returns nullopt if the vocabulary guarantees no such number.
   std::optional<int64_t> certain_budget() const;
 
  private:
   Stacks::Position position() const { return history_.back(); }
-  // Sets bits of tokens after which the rest costs at most `limit`; returns the least that it costs after
-  // any.
+  // Sets the bits of the tokens after which the cost of completing the output is at most `limit`. Returns the
+  // smallest cost after any token.
   uint32_t collect(uint32_t limit, std::span<uint64_t> allowed);
   const std::vector<TokenLayer>& layers_of(Stacks::Position position);
   void add_layers(Stacks::Item item, LayerBuilder& layers);
@@ -47,15 +48,15 @@ class GrammarConstraint final : public Constraint {
 
   std::shared_ptr<TokenMasks> masks_;
   std::unique_ptr<Stacks> stacks_;
-  std::vector<Stacks::Position> history_;                                 // after each of the last tokens
-  std::unordered_map<Stacks::Position, std::vector<TokenLayer>> layers_;  // of positions met before
+  std::vector<Stacks::Position> history_;                                 // positions after recent tokens
+  std::unordered_map<Stacks::Position, std::vector<TokenLayer>> layers_;  // allowed tokens, by position
   size_t layer_bytes_ = 0;
   std::vector<Stacks::Position> path_;
-  size_t most_bytes_;  // of stacks_, before what is no longer needed goes
+  size_t most_bytes_;  // if stacks_ becomes larger than this, unused positions are dropped
 };
 
-// A constraint for answers of at most `budget` tokens. Throws invalid_argument for max_tokens when no answer
-// has so few; a budget that some answer fits into is never refused.
+// Creates a constraint for outputs of at most `budget` tokens. Throws invalid_argument for max_tokens if the
+// grammar has no output that fits into the budget.
 std::unique_ptr<Constraint> make_constraint(const std::shared_ptr<TokenMasks>& masks, int64_t budget);
 
 }  // namespace gpt::grammar

@@ -11,7 +11,7 @@
 namespace gpt::grammar {
 namespace {
 
-// RFC 8259: what a string can hold as it is.
+// Returns the characters that a JSON string may contain unescaped (RFC 8259).
 CodePointSet plain_characters() {
   CodePointSet set(0x20, CodePointSet::kLast);
   CodePointSet out('"', '"');
@@ -34,7 +34,7 @@ constexpr std::array<Escape, 7> kEscapes{{{'"', "\\\""},
 
 }  // namespace
 
-// A rule that is written when it is first needed.
+// Returns a call of a rule. The rule is written the first time it is needed.
 Expr JsonForms::once(std::optional<RuleId>& rule, const char* name, Expr (JsonForms::*write)()) {
   if (!rule) {
     rule = rules_.declare(name);
@@ -81,7 +81,7 @@ Expr JsonForms::write_string() {
   return string_of(rules_.any_number(write_character()));
 }
 
-// A surrogate pair is one character; halves of one are none.
+// A surrogate pair is one character. A lone surrogate does not match.
 Expr JsonForms::write_character() {
   const CharacterForms plain{[&](const CodePointSet& set) { return rules_.code_points(set); }, {}};
   const Expr escape =
@@ -134,7 +134,7 @@ Expr JsonForms::key_but(const std::set<std::string>& keys) {
   rules_.define(rest_rule, rules_.any_number(rules_.code_points(plain_characters())));
   const Expr rest = rules_.call(rest_rule);
   std::vector<Expr> forms(branches.size());
-  for (size_t i = branches.size(); i-- > 0;) {  // branches stand before those that they lead to
+  for (size_t i = branches.size(); i-- > 0;) {  // a parent has a smaller index than its children
     std::vector<Expr> options;
     CodePointSet others = plain_characters();
     for (const auto& [code, target] : branches[i].next) {

@@ -10,31 +10,33 @@
 
 namespace gpt::grammar {
 
-// Values of JSON as they are written in answers: without blanks but for one that may follow ',' and ':'.
+// Creates expressions for the JSON values in the output. The output has no white space except an optional
+// space after ',' and ':'.
 class JsonForms {
  public:
   explicit JsonForms(Rules& rules) : rules_(rules) {}
 
-  // Behind ',' and ':'.
+  // comma() and colon() match the character and an optional space.
   Expr comma();
   Expr colon();
 
   Expr any_value();
   Expr any_object();
-  Expr any_string();  // every text, with any escapes
-  // One character of a set inside of a string: as it is, or where JSON does not allow that, escaped.
+  Expr any_string();  // any string, with any escapes
+  // Matches one character of a set inside a JSON string. Characters that JSON only allows in escaped form are
+  // escaped.
   Expr character(const CodePointSet& set);
-  Expr any_character();  // in any spelling
+  Expr any_character();  // any character, unescaped or with any escape
   Expr string_of(Expr characters) {
     return rules_.sequence({rules_.text("\""), characters, rules_.text("\"")});
   }
-  CharacterForms characters();  // of patterns
-  // A key that is none of these, and has no escapes.
+  CharacterForms characters();  // the forms of the characters in a pattern
+  // Matches any key without escapes that is not in `keys`.
   Expr key_but(const std::set<std::string>& keys);
 
   Expr integer();
-  // With an exponent a number has up to 15 digits before its point. It is never beyond the range of doubles
-  // where it has fewer than 300 digits.
+  // Matches any number. A number with an exponent has at most 15 digits before the point. A number with fewer
+  // than 300 digits is always within the range of a double.
   Expr number();
 
  private:

@@ -21,8 +21,8 @@ bool is_zero(const Decimal& x) {
   return x.whole == "0" && x.fraction.empty();
 }
 
-// Numbers of one sign, from range.low on, which is set. While the digits so far are those of a limit, the
-// next one must keep to it: `at_low` and `at_high` say so.
+// Matches the absolute values in a range with a lower limit. `at_low` and `at_high` are true if the digits so
+// far equal those of the lower or upper limit, in which case the next digit must respect the limit.
 class Magnitudes {
  public:
   Magnitudes(Rules& rules, const NumberRange& range, bool integers)
@@ -37,7 +37,7 @@ class Magnitudes {
       length_ = length;
       options.push_back(whole(0, length == low_.whole.size(), range_.high && length == most));
     }
-    if (!range_.high) {  // longer ones are all larger
+    if (!range_.high) {  // numbers with more digits are larger than the lower limit
       const auto shortest = static_cast<int64_t>(low_.whole.size());
       options.push_back(
           rules_.sequence({digit('1', '9'), rules_.repeat(digit('0', '9'), shortest, -1, "digits"),
@@ -52,7 +52,8 @@ class Magnitudes {
   }
   Expr digits(char last, int64_t min) { return rules_.repeat(digit('0', last), min, -1, "digits"); }
 
-  // One digit between `low` and `high`, and what `next` says for when it is a limit's.
+  // Matches a digit from `low` to `high` and the rest of the number. `next` returns the expression for the
+  // rest; its arguments are the new values of `at_low` and `at_high`.
   template <class Next>
   Expr one_digit(char low, char high, bool at_low, bool at_high, Next&& next) {
     if (low > high) return rules_.never();
@@ -66,7 +67,7 @@ class Magnitudes {
     return rules_.choice(options);
   }
 
-  // The digits before the point, from number `at` on, and what follows.
+  // Matches the digits before the point, from digit number `at` on, and the rest of the number.
   Expr whole(size_t at, bool at_low, bool at_high) {
     if (at == length_) return after_whole(at_low, at_high);
     if (!at_low && !at_high && at > 0) {
@@ -79,7 +80,7 @@ class Magnitudes {
                      [&](bool low, bool high) { return whole(at + 1, low, high); });
   }
 
-  // Whether a number may end after this number of digits of its fraction.
+  // Returns true if the number may end after `digits` digits after the point.
   bool may_end(size_t digits, bool at_low, bool at_high) const {
     if (at_low && (low_.fraction.size() > digits || !range_.with_low)) return false;
     return !at_high || high_.fraction.size() > digits || range_.with_high;
@@ -92,7 +93,7 @@ class Magnitudes {
     return rules_.choice(options);
   }
 
-  // At least one more digit of the fraction.
+  // Matches at least one more digit after the point.
   Expr fraction(size_t at, bool at_low, bool at_high) {
     const bool low_goes_on = at_low && at < low_.fraction.size();
     const bool high_goes_on = at_high && at < high_.fraction.size();
@@ -105,7 +106,7 @@ class Magnitudes {
                      });
   }
 
-  // At least one digit after the last one of the limits that the number has reached.
+  // Matches at least one more digit after all digits of the limits have been used.
   Expr last_digits(bool at_low, bool at_high) {
     const bool with_equal = (!at_low || range_.with_low) && (!at_high || range_.with_high);
     if (at_high) return with_equal ? digits('0', 1) : rules_.never();
@@ -120,9 +121,10 @@ class Magnitudes {
   size_t length_ = 0;
 };
 
-constexpr int kLeastExponent = -323, kMostExponent = 307;  // of doubles, with any digits before them
+// A double can have these exponents with any mantissa digits.
+constexpr int kLeastExponent = -323, kMostExponent = 307;
 
-// A number above 0 as d.ddd * 10^exponent.
+// A number above 0, written as d.ddd * 10^exponent.
 struct Scientific {
   Decimal mantissa;
   int exponent;
@@ -141,7 +143,7 @@ Decimal decimal_of(int x) {
   return {.negative = x < 0, .whole = std::to_string(std::abs(x))};
 }
 
-// "e-07", "E5" and "e+22", for exponents between two.
+// Matches exponents from first to last, such as "e-07", "E5" and "e+22".
 Expr exponents(Rules& rules, int first, int last) {
   std::vector<Expr> options;
   const auto add = [&](const char* sign, int low, int high) {
@@ -156,7 +158,7 @@ Expr exponents(Rules& rules, int first, int last) {
   return rules.sequence({rules.choice({rules.text("e"), rules.text("E")}), rules.choice(options)});
 }
 
-// The numbers above 0 of a range of magnitudes, with an exponent.
+// Matches the positive numbers in a range, written with an exponent.
 Expr with_exponent(Rules& rules, const NumberRange& range) {
   const Decimal one{.whole = "1"}, ten{.whole = "10"};
   const Scientific low = is_zero(*range.low) ? Scientific{one, kLeastExponent} : scientific(*range.low);
@@ -262,7 +264,7 @@ Expr numbers_between(Rules& rules, const NumberRange& range, bool integers) {
 }
 
 Expr multiples_of(Rules& rules, int64_t n) {
-  // rests[r]: what may follow digits that leave the remainder r.
+  // rests[r] matches the rest of a number if the digits so far leave the remainder r.
   std::vector<RuleId> rests;
   for (int64_t r = 0; r < n; ++r)
     rests.push_back(rules.declare("multiple"));

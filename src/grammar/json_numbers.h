@@ -7,18 +7,19 @@
 
 namespace gpt::grammar {
 
-// A number in decimal notation: its digits before the point, without leading zeros ("0" for none), and behind
-// it, without trailing ones.
+// A number in decimal notation. `whole` stores the digits before the point without leading zeros; it is "0"
+// if there are no digits. `fraction` stores the digits after the point without trailing zeros.
 struct Decimal {
   bool negative = false;
   std::string whole = "0", fraction;
 };
 
-// Reads "-12.5e+3" and the like. Throws Error where it has more than 40 digits, written out.
+// Parses a JSON number such as "-12.5e+3". Throws Error if the number has more than 40 digits when it is
+// written without an exponent. The error message begins with `what`.
 Decimal parse_decimal(const std::string& text, const std::string& what);
-int compare(const Decimal& a, const Decimal& b);  // < 0, 0, > 0
+int compare(const Decimal& a, const Decimal& b);  // returns < 0, 0 or > 0
 
-// The numbers between two, which are among them or not.
+// An interval of numbers. The interval may be unbounded, and its ends may be inclusive or exclusive.
 struct NumberRange {
   std::optional<Decimal> low, high;
   bool with_low = true, with_high = true;
@@ -26,12 +27,12 @@ struct NumberRange {
   bool contains(const Decimal& x) const;
 };
 
-// The numbers of a range, or its integers alone, with any number of digits. Integers have no fraction and no
-// exponent. Other numbers may have an exponent, from -323 to 307, after one digit before the point, as
-// Python and JavaScript write it.
+// Matches the numbers in a range, with any number of digits. Only matches integers if `integers` is true.
+// Integers have no fraction and no exponent. Other numbers may have an exponent from -323 to 307 after one
+// digit before the point, as Python and JavaScript write them.
 Expr numbers_between(Rules& rules, const NumberRange& range, bool integers);
 
-// The integers that n >= 1 divides. Needs n rules.
+// Matches the multiples of n. Requires n >= 1 and creates n rules.
 Expr multiples_of(Rules& rules, int64_t n);
 
 }  // namespace gpt::grammar

@@ -24,9 +24,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMostMultiple = 100;
-constexpr int32_t kSmall = 24;  // larger expressions that are used twice become rules
+constexpr int32_t kSmall = 24;  // larger expressions become a rule if they are used more than once
 
-// The types that a keyword speaks of; 0 for those that speak of all or are not known.
+// Returns the types that a keyword constrains, or 0 if the keyword applies to all types or is unknown.
 uint8_t types_for(const std::string& keyword) {
   static const std::map<std::string, uint8_t> known = {
       {"minLength", kString},        {"maxLength", kString},        {"pattern", kString},
@@ -48,7 +48,7 @@ class SchemaCompiler {
 
   RuleId compile() {
     const RuleId root = rule_of(document_.root());
-    while (!open_.empty()) {  // schemas that are referred to, one after the other
+    while (!open_.empty()) {  // compile the referenced schemas one after the other
       const auto [schema, rule] = open_.back();
       open_.pop_back();
       rules_.define(rule, expression(schema));
@@ -70,7 +70,7 @@ class SchemaCompiler {
     return known->second;
   }
 
-  // What is used more than once is written once.
+  // Converts a large expression to a rule, so that several uses share one copy.
   Expr shared(Expr e, const std::string& name) {
     if (rules_.node(e).size <= kSmall) return e;
     const RuleId rule = rules_.declare(name);
@@ -103,7 +103,7 @@ class SchemaCompiler {
     }
   }
 
-  // The keywords that say something about values.
+  // Returns the keywords that constrain values.
   std::vector<std::string> sayings(const SchemaAt& s) const {
     std::vector<std::string> found;
     for (const auto& [keyword, value] : s.value->items())
@@ -149,8 +149,8 @@ class SchemaCompiler {
     return rules_.choice(result);
   }
 
-  // OpenAPI's discriminator names a property that all options of oneOf have; pydantic leaves it out of
-  // `required` where it has a default.
+  // OpenAPI's discriminator names a property that all options of oneOf have. pydantic omits the property from
+  // `required` if the property has a default, so this function makes the property required.
   void require_discriminator(const SchemaAt& s, std::vector<SchemaAt>& options) {
     const Json name = s.value->value("discriminator", Json::object()).value("propertyName", Json());
     if (!name.is_string()) return;
@@ -165,7 +165,7 @@ class SchemaCompiler {
   }
 
   void check_disjoint(const std::vector<SchemaAt>& all, const std::string& pointer) const {
-    constexpr size_t kMost = 256;  // each is compared with each
+    constexpr size_t kMost = 256;  // limited because all pairs are compared
     if (all.size() > kMost)
       fail_schema(pointer, fmt::format("expected at most {} schemas, found {}", kMost, all.size()));
     for (size_t i = 0; i < all.size(); ++i) {
@@ -181,7 +181,7 @@ class SchemaCompiler {
     }
   }
 
-  // const and enum: the values as they are, those of the schema's type.
+  // Compiles `const` and `enum` to the listed values that have one of the schema's types.
   Expr values(const SchemaAt& s, const std::vector<std::string>& keywords) {
     for (const std::string& keyword : keywords)
       if (keyword != "const" && keyword != "enum" && keyword != "type")
@@ -199,7 +199,7 @@ class SchemaCompiler {
 
   Expr of_types(const SchemaAt& s, const std::vector<std::string>& keywords) {
     uint8_t types = types_of_keyword(s);
-    if (!s.value->contains("type")) {  // those that its keywords are about
+    if (!s.value->contains("type")) {  // use the types that the other keywords constrain
       types = 0;
       for (const std::string& keyword : keywords)
         types |= types_for(keyword);
@@ -224,7 +224,7 @@ class SchemaCompiler {
       refuse(s, keyword, "expected a finite number");
     const std::string text = number_text(*found);
     const Decimal limit = parse_decimal(text, "JSON schema: " + pointer_to(s.pointer, keyword));
-    // Beyond 2^53 the nearest double may be a different integer. One of few digits is what the schema says.
+    // Above 2^53, the nearest double may be a different integer, unless the integer has few digits.
     constexpr double kExact = 9007199254740992;
     constexpr ptrdiff_t kShort = 15;
     if (found->is_number_float() && std::abs(found->get<double>()) >= kExact &&
@@ -273,7 +273,7 @@ class SchemaCompiler {
     }
     const auto n = value.is_number_float() ? static_cast<int64_t>(value.get<double>()) : value.get<int64_t>();
     if (!range.low && !range.high) return multiples_of(rules_, n);
-    constexpr size_t kMostListed = 10;  // digits of limits between which multiples are listed
+    constexpr size_t kMostListed = 10;  // limits must have at most this many digits
     constexpr int64_t kMost = 1000;
     if (!range.low || !range.high || range.low->whole.size() > kMostListed ||
         range.high->whole.size() > kMostListed)
@@ -295,7 +295,7 @@ class SchemaCompiler {
 
   // -------------------------------------------------------------------------------------------------
 
-  // The whole numbers that `format` names, as in OpenAPI; nothing for other formats, which are notes.
+  // Returns the integer range of an OpenAPI `format`. Other formats are only annotations for numbers.
   static std::optional<NumberRange> format_range(const SchemaAt& s) {
     const auto name = s.value->find("format");
     if (name == s.value->end() || !name->is_string()) return std::nullopt;
@@ -306,7 +306,7 @@ class SchemaCompiler {
 
   // -------------------------------------------------------------------------------------------------
 
-  // Equal strings of one document have one rule: with lengths their automata can be large.
+  // Equal string schemas share one rule, because automata with length limits can be large.
   Expr string(const SchemaAt& s) {
     Json key = Json::object();
     for (const char* keyword : {"pattern", "format", "minLength", "maxLength"})
@@ -343,7 +343,7 @@ class SchemaCompiler {
         {rules_.text("["), max == 0 ? none : rules_.choice({some, none}), rules_.text("]")});
   }
 
-  // The values that the items of a set are taken from. Refuses sets of anything but listed values.
+  // Returns the possible items of an array with uniqueItems. Throws Error unless the schema lists them.
   std::vector<Json> listed_items(const SchemaAt& s) const {
     std::vector<Json> found;
     const SchemaAt items =
@@ -362,7 +362,7 @@ class SchemaCompiler {
     return found;
   }
 
-  // Arrays of listed values, none of them twice: a graph whose states are the values so far.
+  // Matches arrays of listed values without duplicates. A state of the graph is the set of values so far.
   Expr unique_items(const SchemaAt& s, int64_t min, int64_t max) {
     constexpr size_t kMostSets = 2048;
     const std::vector<Json> values = listed_items(s);
@@ -392,7 +392,7 @@ class SchemaCompiler {
     return rules_.sequence({rules_.text("["), rules_.graph(edges), rules_.text("]")});
   }
 
-  // At least one item.
+  // Matches the items of a non-empty array.
   Expr items(const std::vector<Expr>& first, Expr rest, int64_t min, int64_t max, const std::string& what) {
     if (max >= 0 && max < min) return rules_.never();
     rules_.check_repetition(std::max(min, max), what);
@@ -412,7 +412,7 @@ class SchemaCompiler {
   // -------------------------------------------------------------------------------------------------
 
   struct Property {
-    Expr member;  // key and value
+    Expr member;  // the key and the value
     bool required;
   };
 
@@ -432,7 +432,7 @@ class SchemaCompiler {
     return rules_.sequence({rules_.text(Json(key).dump()), json_.colon(), value});
   }
 
-  // The constraint of propertyNames on keys: none, a list of names, or an automaton.
+  // The keys that propertyNames allows: all keys, a list of names, or the strings that an automaton accepts.
   struct PropertyNames {
     std::optional<std::vector<std::string>> listed = {};
     std::optional<CharacterAutomaton> shape = {};
@@ -464,7 +464,7 @@ class SchemaCompiler {
     return {.shape = string_automaton(names, rules_.limits())};
   }
 
-  // Properties come in the order of the schema. Others only where it says so, behind them.
+  // Properties have the same order as in the schema. Additional properties follow if the schema allows them.
   Expr object(const SchemaAt& s) {
     const bool given = s.value->contains("additionalProperties");
     bool others = given ? (*s.value)["additionalProperties"] != Json(false)
@@ -503,7 +503,7 @@ class SchemaCompiler {
     return rules_.sequence({rules_.text("{"), members(properties, other, others), rules_.text("}")});
   }
 
-  // A member whose key is none of these.
+  // Matches a property whose key is not in `keys`.
   Expr other_member(const PropertyNames& names, const std::set<std::string>& keys, Expr value) {
     Expr key = keys.empty() ? json_.any_string() : json_.key_but(keys);
     if (names.shape) {
@@ -533,13 +533,14 @@ class SchemaCompiler {
       const Expr member = rules_.sequence({json_.comma(), properties[i].member});
       return properties[i].required ? member : rules_.optional(member);
     };
-    // Behind property number first_required; all of them come behind a comma.
+    // The properties after number first_required, each of which follows a comma.
     std::vector<Expr> parts;
     for (size_t i = first_required + 1; i < n; ++i)
       parts.push_back(behind_comma(i));
     parts.push_back(more);
     Expr rest = rules_.sequence(parts);
-    std::vector<Expr> options;  // by what comes first, from the last one that can
+    // One option for each property that can be first, from the last property to the first.
+    std::vector<Expr> options;
     if (first_required == n) {
       options.push_back(rules_.nothing());
       if (others) options.push_back(rules_.sequence({other, more}));
@@ -561,11 +562,11 @@ class SchemaCompiler {
   std::map<std::string, RuleId> rule_ids_;
   std::vector<std::pair<SchemaAt, RuleId>> open_;
   std::deque<Json> discriminators_;
-  std::map<std::string, Expr> strings_;  // by the JSON of their keywords
+  std::map<std::string, Expr> strings_;  // by the JSON text of the string keywords
   int depth_ = 0;
 };
 
-// The depth and size of a schema that did not come as text.
+// Checks the nesting depth and the size of a schema that was not parsed from text.
 void check_size(const Json& root, const Limits& limits) {
   std::vector<std::pair<const Json*, int>> open{{&root, 1}};
   int64_t values = 0;

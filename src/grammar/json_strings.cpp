@@ -21,14 +21,14 @@ std::string text_of(const SchemaAt& s, const char* keyword) {
   return value.get<std::string>();
 }
 
-// What the keywords of strings say.
+// The values of the string keywords in a schema.
 struct StringKeywords {
-  int64_t min, max;  // -1: no limit
+  int64_t min, max;  // -1 means no limit
   std::optional<std::string> pattern = {};
   std::optional<Format> format = {};
 
   bool has_lengths() const { return min > 0 || max >= 0; }
-  // Whether one regular expression says all.
+  // Returns true if a single regular expression can describe the strings.
   bool is_one_pattern() const {
     const bool counted = format && (format->parts.size() > 1 || format->max_length >= 0);
     return !has_lengths() && pattern.has_value() != format.has_value() && !counted;
@@ -62,12 +62,12 @@ CharacterAutomaton parts_automaton(const Format& format, const Limits& limits, c
   return *all;
 }
 
-// Returns the texts of a format of min to max characters, if counting all of them takes too many states. The
-// part before an IP address has up to kBefore characters, and an address counts as if it were the longest
-// one.
+// Returns an automaton for the strings of a format with min to max characters. Used if an automaton that
+// counts all characters would have too many states. The part before an IP address has at most kBefore
+// characters. Every address is counted with the length of the longest address.
 CharacterAutomaton hosts_automaton(const Format::Hosts& hosts, int64_t min, int64_t max, const Limits& limits,
                                    const std::string& what) {
-  constexpr int64_t kBefore = 256, kShortest = 6;  // "//[::]"
+  constexpr int64_t kBefore = 256, kShortest = 6;  // kShortest is the length of "//[::]"
   const CharacterAutomaton names =
       with_length(whole_pattern(hosts.without_address, limits, what), min, max, limits, what);
   const CharacterAutomaton before =
@@ -82,7 +82,7 @@ CharacterAutomaton hosts_automaton(const Format::Hosts& hosts, int64_t min, int6
 
 CharacterAutomaton format_automaton(const Format& format, int64_t min, int64_t max, const Limits& limits,
                                     const std::string& what) {
-  constexpr int64_t kCounted = 60000;  // states
+  constexpr int64_t kCounted = 60000;  // number of states
   const CharacterAutomaton all = parts_automaton(format, limits, what);
   if (format.max_length >= 0) max = max < 0 ? format.max_length : std::min(max, format.max_length);
   if (format.hosts && std::ssize(all.states) * max > kCounted)
@@ -110,7 +110,7 @@ CharacterAutomaton automaton_of(const StringKeywords& keywords, const SchemaAt& 
   return pattern ? intersection(*pattern, format, limits, what) : format;
 }
 
-// Strings of any characters, in any spelling.
+// Matches strings of min to max characters of any kind, unescaped or escaped.
 Expr of_length(int64_t min, int64_t max, const SchemaAt& s, Rules& rules, JsonForms& json) {
   if (min <= 0 && max < 0) return json.any_string();
   if (max >= 0 && max < min) return rules.never();
@@ -138,7 +138,7 @@ CharacterAutomaton string_automaton(const SchemaAt& s, const Limits& limits) {
 }
 
 CharacterAutomaton all_but(const std::set<std::string>& texts) {
-  CharacterAutomaton out;  // state 1 follows a text that is none of these
+  CharacterAutomaton out;  // in state 1, the string can no longer be one of `texts`
   out.states = {{.final = true}, {.edges = {{CodePointSet::all(), 1}}, .final = true}};
   for (const std::string& text : texts) {
     size_t state = 0;

@@ -10,13 +10,14 @@
 
 namespace gpt::grammar {
 
-// The strings that a schema's pattern, format, minLength and maxLength allow together, with their quotes.
+// Matches the JSON strings, including quotes, that satisfy the pattern, format, minLength and maxLength of a
+// schema.
 Expr string_expression(const SchemaAt& schema, Rules& rules, JsonForms& json);
 
-// The same strings without quotes, as an automaton.
+// Returns an automaton for the strings of a schema, without quotes.
 CharacterAutomaton string_automaton(const SchemaAt& schema, const Limits& limits);
 
-// All texts but these.
+// Returns an automaton that accepts all strings except `texts`.
 CharacterAutomaton all_but(const std::set<std::string>& texts);
 
 bool accepts(const CharacterAutomaton& automaton, const std::string& text);

@@ -43,7 +43,7 @@ class NfaBuilder {
     edge(from, {Nfa::Kind::bytes, first, last, 0, to, -1});
   }
 
-  // As deep as the expression, which Rules limits.
+  // The recursion depth is the depth of the expression, which Rules limits.
   void connect(Expr e, int32_t from, int32_t to) {
     const Rules::Node& n = rules_.node(e);
     switch (n.kind) {
@@ -102,7 +102,7 @@ class NfaBuilder {
   }
 
   void connect_graph(std::span<const Rules::GraphEdge> edges, int32_t from, int32_t to) {
-    std::map<int32_t, int32_t> nodes;  // by the graph's states
+    std::map<int32_t, int32_t> nodes;  // by state of the graph
     const auto node_of = [&](int32_t state) {
       if (state == Rules::kGraphEnd) return to;
       const auto [known, fresh] = nodes.try_emplace(state, -1);
@@ -146,7 +146,7 @@ class NfaBuilder {
   const Rules& rules_;
   const RuleFacts& facts_;
   int64_t& steps_left_;
-  bool calls_only_ = false;  // inside of a repetition that is too large to copy rules into it
+  bool calls_only_ = false;  // true inside a repetition that is too large for inlining rules
   Nfa nfa_;
 };
 
@@ -155,7 +155,7 @@ ExprFacts limited(bool empty_text, int64_t longest, int64_t size) {
           static_cast<int32_t>(std::min<int64_t>(size, ExprFacts::kSmall + 1))};
 }
 
-// Whether edges whose labels have the empty text lead from the first state to the end.
+// Returns true if a path from state 0 to the end only uses labels that match the empty string.
 bool has_empty_text(std::span<const Rules::GraphEdge> edges, const RuleFacts& known) {
   std::set<int32_t> reached{0};
   for (size_t before = 0; before != reached.size();) {
@@ -168,7 +168,8 @@ bool has_empty_text(std::span<const Rules::GraphEdge> edges, const RuleFacts& kn
   return reached.contains(Rules::kGraphEnd);
 }
 
-// From what is known of its parts, which stand before it, and of rules so far.
+// Computes the properties of an expression. The parts of the expression have smaller indices, so their
+// properties are already known. `known.rules` contains the results of the previous iteration.
 ExprFacts facts_of(const Rules& rules, const Rules::Node& n, const RuleFacts& known) {
   const auto of = [&](Expr e) -> const ExprFacts& { return known.expressions[static_cast<size_t>(e)]; };
   int64_t longest = 0, size = 1;

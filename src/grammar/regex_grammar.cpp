@@ -25,7 +25,7 @@ CodePointSet word_characters() {
   return set;
 }
 
-// WhiteSpace and LineTerminator of ECMA-262.
+// Returns the characters of WhiteSpace and LineTerminator in ECMA-262.
 CodePointSet blanks() {
   CodePointSet set('\t', '\r');
   for (const char32_t code : std::u32string_view(U" \u00A0\u1680\u2028\u2029\u202F\u205F\u3000\uFEFF"))
@@ -112,7 +112,7 @@ class RegexParser {
     return rules_.sequence(parts);
   }
 
-  // Up to '|', ')', '$' or the end.
+  // Parses an alternative up to '|', ')', '$' or the end of the pattern.
   Expr alternative() {
     std::vector<Expr> parts;
     while (peek() != '|' && peek() != ')' && peek() != '$' && peek() != kEnd)
@@ -156,10 +156,11 @@ class RegexParser {
   }
 
   struct Counts {
-    int64_t min, max;  // -1: no limit
+    int64_t min, max;  // -1 means no limit
     size_t length;
   };
-  // "{m}", "{m,}" or "{m,n}" at this place; anything else behind '{' is text.
+  // Parses "{m}", "{m,}" or "{m,n}" at the current position. Returns nullopt for any other text after '{',
+  // because that text is literal.
   std::optional<Counts> counts() const {
     if (peek(1) == ',' && (peek(2) == '}' || is_ascii_digit(peek(2))))
       refuse("{,n}, which regular expressions read in two ways: write {0,n}");
@@ -197,7 +198,7 @@ class RegexParser {
     } else {
       return part;
     }
-    take('?');  // a lazy one has the same texts
+    take('?');  // a lazy quantifier matches the same strings
     if (is_one_of(peek(), "*+?") || (peek() == '{' && counts())) refuse("a quantifier behind a quantifier");
     return rules_.repeat(part, min, max, what_ + ": a quantifier");
   }
@@ -227,7 +228,8 @@ class RegexParser {
     return negated ? set.complement() : set;
   }
 
-  // What some regular expressions read as a class inside of a class or as an operation, and others as text.
+  // Rejects class syntax that some regex dialects read as a nested class or a set operation, and other
+  // dialects read as literal characters.
   void check_class_syntax() const {
     for (const std::u32string_view syntax : {U"[:", U"[.", U"[=", U"&&", U"~~", U"||"}) {
       if (std::u32string_view(text_).substr(at_).starts_with(syntax))
@@ -253,7 +255,7 @@ class RegexParser {
     return value;
   }
 
-  // Behind "\u".
+  // Parses the rest of an escape after "\u".
   char32_t unicode_escape() {
     char32_t code = 0;
     if (take('{')) {
@@ -273,7 +275,7 @@ class RegexParser {
     return code;
   }
 
-  // Behind a backslash.
+  // Parses the rest of an escape after the backslash.
   CodePointSet escape(bool in_class) {
     if (peek() == kEnd) refuse("a backslash behind which nothing stands");
     const char32_t c = text_[at_++];

@@ -8,19 +8,21 @@
 
 namespace gpt::grammar {
 
-// How the characters of a pattern are written: `one_of` a set, and `any` of all there are.
+// Callbacks that create expressions for the characters of a pattern. `one_of` matches one character of a set,
+// `any` matches any character.
 struct CharacterForms {
   std::function<Expr(const CodePointSet&)> one_of;
   std::function<Expr()> any;
 };
 
-// Whether all of a text must fit the pattern, or a part of it, as JSON Schema's `pattern` says.
+// Selects if a pattern must match the whole text or, like `pattern` in JSON Schema, any part of the text.
 enum class PatternRange : uint8_t { whole, part };
 
-// The texts of a regular expression (ECMA-262, read as with its flag u): characters, escapes, classes,
-// groups, alternatives, quantifiers, anchors at the ends of the whole pattern's alternatives. Lazy and greedy
-// quantifiers have the same texts. Throws Error that begins with `what` for lookaround, backreferences, word
-// boundaries, Unicode properties and anchors elsewhere, by name, and for what is malformed.
+// Converts a regular expression (ECMA-262 with the flag u) to an expression. Supports characters, escapes,
+// classes, groups, alternatives, quantifiers, and anchors at the ends of the top-level alternatives. Lazy and
+// greedy quantifiers are equivalent, because both match the same strings. Throws Error for lookaround,
+// backreferences, word boundaries, Unicode properties, other anchors and malformed patterns. The error
+// message begins with `what`.
 Expr regex_expression(Rules& rules, std::string_view pattern, const CharacterForms& forms, PatternRange range,
                       const std::string& what);
 

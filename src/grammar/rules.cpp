@@ -8,7 +8,8 @@
 namespace gpt::grammar {
 namespace {
 
-// Expressions are walked by recursion: so deep at most, whatever the front ends allow.
+// Maximum depth of an expression. Expressions are processed recursively, and the front ends may allow a
+// greater depth.
 constexpr int kMostDepth = 2000;
 
 int32_t limited(int64_t size) {

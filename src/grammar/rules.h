@@ -11,58 +11,60 @@
 
 namespace gpt::grammar {
 
-// A repetition whose rounds would be larger together calls a rule for each instead of holding a copy of it.
+// Maximum size of a repetition in which every iteration is a copy of the repeated expression. In a larger
+// repetition, every iteration calls a rule.
 inline constexpr int64_t kMostCopied = 32768;
 
-// Name an expression and a rule of a Rules.
+// Handles of an expression and of a rule in a Rules object.
 using Expr = int32_t;
 using RuleId = int32_t;
 
-// A grammar while it is written down: rules made of expressions over bytes. Front ends write it,
-// `build_automaton` reads it. Expressions never change, and may be used in many places. Throws Error beyond
-// the limits.
+// A grammar under construction, made of rules with expressions over bytes. The front ends create the rules,
+// and `build_automaton` reads them. Expressions are immutable and can be used in several places. Throws Error
+// beyond the limits.
 class Rules {
  public:
   explicit Rules(const Limits& limits) : limits_(limits) {}
   const Limits& limits() const { return limits_; }
 
-  Expr nothing();  // the empty text alone
-  Expr never();    // no text at all
+  Expr nothing();  // matches only the empty string
+  Expr never();    // matches nothing
   Expr text(std::string_view bytes);
   Expr byte_range(uint8_t first, uint8_t last);
-  Expr code_points(const CodePointSet& set);  // one character of the set, in UTF-8
+  Expr code_points(const CodePointSet& set);  // matches one character of the set, in UTF-8
   Expr sequence(std::span<const Expr> parts);
   Expr sequence(std::initializer_list<Expr> parts) { return sequence({parts.begin(), parts.size()}); }
   Expr choice(std::span<const Expr> options);
   Expr choice(std::initializer_list<Expr> options) { return choice({options.begin(), options.size()}); }
-  // From min to max times; max -1: any number of times. `what` names it in the Error for too large numbers.
+  // Matches `part` from min to max times. max = -1 means no limit. `what` names the repetition in the error
+  // message for counts that are too large.
   Expr repeat(Expr part, int64_t min, int64_t max, std::string_view what);
-  // Throws the Error of `repeat` for a number of repetitions.
+  // Throws the same Error as `repeat` if a repetition count is too large.
   void check_repetition(int64_t rounds, std::string_view what) const;
   Expr optional(Expr part);
   Expr any_number(Expr part);
 
-  // A rule, to be defined later, and once. Names are for messages.
+  // Declares a rule. The rule must be defined later, exactly once. The name appears in messages.
   RuleId declare(std::string name);
   void define(RuleId rule, Expr body);
   Expr call(RuleId rule);
 
-  // A nondeterministic automaton whose edges read expressions. It starts at state 0.
+  // A nondeterministic automaton whose edges are labeled with expressions. State 0 is the start state.
   struct GraphEdge {
-    int32_t from, to;  // states; `to` may be kGraphEnd
+    int32_t from, to;  // states of the graph; `to` may be kGraphEnd
     Expr label;
   };
   static constexpr int32_t kGraphEnd = -1;
   Expr graph(std::span<const GraphEdge> edges);
 
-  // What build_automaton reads.
+  // The following declarations are used by build_automaton.
   enum class Kind : uint8_t { text, byte_range, sequence, choice, repeat, call, graph };
   struct Node {
     Kind kind;
     int16_t depth = 1;
-    int32_t size = 1;             // of its automaton, about
-    int64_t first = 0, last = 0;  // of text_, parts_ or edges_; the bytes of a range; min and max; the rule
-    Expr part = -1;               // of a repetition
+    int32_t size = 1;             // approximate size of its automaton
+    int64_t first = 0, last = 0;  // index range in text_, parts_ or edges_; byte range; min and max; or rule
+    Expr part = -1;               // operand of a repetition
   };
   const Node& node(Expr e) const { return nodes_[static_cast<size_t>(e)]; }
   int64_t size() const { return std::ssize(nodes_); }
@@ -71,7 +73,7 @@ class Rules {
   std::span<const GraphEdge> edges_of(const Node& n) const;
   struct Rule {
     std::string name;
-    Expr body = -1;  // -1: not defined
+    Expr body = -1;  // -1 means not defined
   };
   const std::vector<Rule>& rules() const { return rules_; }
 

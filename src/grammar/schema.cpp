@@ -19,9 +19,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMostReferences = 64;  // one behind the other
+constexpr int kMostReferences = 64;  // maximum number of references in a chain
 
-// "~1" is '/' and "~0" is '~' (RFC 6901); "%41" is 'A', as in any URI.
+// "~1" decodes to '/' and "~0" to '~' (RFC 6901). "%41" decodes to 'A', as in any URI.
 std::string unescaped(std::string_view part) {
   std::string out;
   for (size_t i = 0; i < part.size(); ++i) {
@@ -236,7 +236,8 @@ bool SchemaDocument::disjoint(const SchemaAt& first, const SchemaAt& second) con
     });
   };
   if (lists_apart(a, b)) return true;
-  // Objects with a property that both need and that has no value in common.
+  // Two object schemas are disjoint if both require the same property and no value satisfies both schemas of
+  // the property.
   if (both != kObject || !a.value->contains("properties") || !b.value->contains("properties")) return false;
   const auto needs = [](const SchemaAt& s, const std::string& key) {
     const auto required = s.value->find("required");
@@ -255,7 +256,7 @@ bool SchemaDocument::disjoint(const SchemaAt& first, const SchemaAt& second) con
 
 // ---------------------------------------------------------------------------------------------------
 
-// Puts schemas together, keyword by keyword.
+// Merges several schemas keyword by keyword.
 class SchemaDocument::Merger {
  public:
   Merger(const SchemaDocument& document, std::string pointer)
@@ -286,7 +287,8 @@ class SchemaDocument::Merger {
                               "': write them as one");
   }
 
-  // Properties beyond those of one schema are not what the other one means by them.
+  // Throws Error if one schema has `additionalProperties` and the other schema lists further properties,
+  // because the keyword does not apply to these properties.
   void check_properties(const Json& s) const {
     for (const auto& [a, b] : {std::pair(&merged_, &s), std::pair(&s, &merged_)}) {
       if (!a->contains("additionalProperties") || !b->contains("properties")) continue;
@@ -350,7 +352,7 @@ class SchemaDocument::Merger {
     }
   }
 
-  // Whether the first of two numbers is larger.
+  // Returns true if a > b.
   bool larger(const std::string& keyword, const Json& a, const Json& b) const {
     for (const Json* x : {&a, &b}) {
       const bool infinite = x->is_number_float() && !std::isfinite(x->get<double>());

@@ -10,12 +10,12 @@
 
 namespace gpt::grammar {
 
-// JSON types, as a set of bits; every integer is a number.
+// A bit mask of JSON types. Every integer is also a number.
 enum JsonTypes : uint8_t {
   kNull = 1,
   kBoolean = 2,
   kInteger = 4,
-  kFraction = 8,  // a number that is no integer
+  kFraction = 8,  // a number that is not an integer
   kNumber = kInteger | kFraction,
   kString = 16,
   kArray = 32,
@@ -23,35 +23,36 @@ enum JsonTypes : uint8_t {
   kAllTypes = 127,
 };
 
-// A schema with its place in the document, as a JSON pointer.
+// A schema and its location in the document as a JSON pointer.
 struct SchemaAt {
   const nlohmann::ordered_json* value;
   std::string pointer;
 };
 
-// A schema document: what its references mean, and what can be said of schemas before a grammar is made of
-// them. Errors begin with "JSON schema: " and the pointer.
+// A schema document. Resolves references, and analyzes schemas before a grammar is created. Error messages
+// begin with "JSON schema: " and the JSON pointer.
 class SchemaDocument {
  public:
-  // Refers to the document, which outlives it.
+  // Keeps a reference to the JSON document, which must outlive this object.
   SchemaDocument(const nlohmann::ordered_json& root, const Limits& limits);
   SchemaDocument(const SchemaDocument&) = delete;
   SchemaDocument& operator=(const SchemaDocument&) = delete;
   ~SchemaDocument();
 
   SchemaAt root() const;
-  // The schema that a schema's $ref names, or the one that this one refers to, and so on. Throws Error for
-  // one that is not in the document or refers to itself.
+  // target() returns the schema that the $ref of `from` points to. resolved() follows references until a
+  // schema has other constraints than $ref. Both functions throw Error for a reference that is not in the
+  // document. resolved() also throws Error for a circular chain of references.
   SchemaAt target(const SchemaAt& from) const;
   SchemaAt resolved(SchemaAt schema) const;
 
-  // The schema that is fulfilled where all of these are, of simple ones. Throws Error where it cannot be
-  // written as one. The result lives as long as the document.
+  // Merges simple schemas. A value satisfies the merged schema if it satisfies all given schemas. Throws
+  // Error if the schemas cannot be merged. The result lives as long as the document.
   SchemaAt all_of(const std::vector<SchemaAt>& schemas, const std::string& pointer);
 
-  // The types that values can have which fulfil the schema, or more.
+  // Returns the types that values of the schema can have. The result may include other types.
   uint8_t types(const SchemaAt& schema) const;
-  // Whether certainly no value fulfils both.
+  // Returns true if it is certain that no value satisfies both schemas.
   bool disjoint(const SchemaAt& a, const SchemaAt& b) const;
 
  private:
@@ -64,17 +65,19 @@ class SchemaDocument {
   std::unique_ptr<Made> made_;
 };
 
-// Whether a keyword says nothing about values: title, description, $defs, ...
+// Returns true for keywords that do not constrain values, such as title, description or $defs.
 bool is_annotation(const std::string& keyword);
-// The values that a schema with `const` or `enum` lists. Throws Error for an `enum` that is no list.
+// Returns the values listed by `const` or `enum`. Throws Error if `enum` is not a list.
 std::vector<nlohmann::ordered_json> listed_values(const SchemaAt& schema);
 bool lists_values(const nlohmann::ordered_json& schema);
-// The count that a keyword such as maxLength gives, up to 1e9; -1 without the keyword.
+// Returns the value of a count keyword such as maxLength, capped at 1e9. Returns -1 if the keyword is
+// missing.
 int64_t count_of(const SchemaAt& schema, const std::string& keyword);
-// The types of a value, and those of the keyword `type`; all of them without it.
+// types_of_value() returns the types of a value. types_of_keyword() returns the types listed by the keyword
+// `type`, or all types if the keyword is missing.
 uint8_t types_of_value(const nlohmann::ordered_json& value);
 uint8_t types_of_keyword(const SchemaAt& schema);
-// Returns a noun for the value, as json_kind does.
+// Returns a noun for the type of a value, like json_kind.
 std::string kind_of(const nlohmann::ordered_json& value);
 
 [[noreturn]] void fail_schema(const std::string& pointer, const std::string& message);

@@ -9,7 +9,7 @@
 namespace gpt::grammar {
 namespace {
 
-constexpr int64_t kMostSteps = 4 * 1000 * 1000;  // bytes read: some tens of milliseconds
+constexpr int64_t kMostSteps = 4 * 1000 * 1000;  // bytes read in some tens of milliseconds
 constexpr size_t kMostMemory = size_t{64} << 20;
 
 int64_t tokens_for(uint32_t bytes, size_t longest) {
@@ -18,14 +18,14 @@ int64_t tokens_for(uint32_t bytes, size_t longest) {
 
 }  // namespace
 
-// Positions after 1, 2, ... tokens, until one of them may be the end. Those from which the end needs more
-// tokens than one is known to have are left out.
+// Breadth-first search over the positions after one token, two tokens, and so on, until the output may end at
+// a position. Positions that cannot lead to a shorter output than the known one are dropped.
 int64_t shortest_answer(const Grammar& grammar, const Vocabulary& vocabulary,
                         const std::vector<uint32_t>& token_ends) {
   Stacks bytes(grammar.automaton(), grammar.byte_ends());
   const Stacks::Position begin = bytes.begin();
   if (bytes.may_end(begin)) return 0;
-  uint32_t known = kNoEnd;  // tokens of an answer
+  uint32_t known = kNoEnd;  // number of tokens of a known output
   {
     Stacks tokens(grammar.automaton(), token_ends);
     known = tokens.distance(tokens.begin());
@@ -34,7 +34,7 @@ int64_t shortest_answer(const Grammar& grammar, const Vocabulary& vocabulary,
   std::vector<Stacks::Position> front{begin}, path;
   std::unordered_set<Stacks::Position> seen{begin};
   int64_t steps_left = kMostSteps;
-  for (int64_t count = 0; !front.empty(); ++count) {  // `count` tokens lead to each of front
+  for (int64_t count = 0; !front.empty(); ++count) {  // `front` contains the positions after `count` tokens
     std::vector<Stacks::Position> next;
     int64_t least = known;
     for (const Stacks::Position position : front)

@@ -8,8 +8,9 @@
 
 namespace gpt::grammar {
 
-// The fewest tokens of an answer, or, where finding them takes too long, a number that no answer can do with
-// less. token_ends: as TokenMasks has them. Throws Error where the vocabulary has no tokens for any answer.
+// Returns the minimum number of tokens in an output, or a lower bound if the search takes too long.
+// `token_ends` is the result of TokenMasks::token_ends. Throws Error if the vocabulary has no tokens for any
+// output of the grammar.
 int64_t shortest_answer(const Grammar& grammar, const Vocabulary& vocabulary,
                         const std::vector<uint32_t>& token_ends);
 

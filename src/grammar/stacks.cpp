@@ -8,7 +8,7 @@ namespace gpt::grammar {
 namespace {
 
 constexpr size_t kMostItems = 4096;
-constexpr size_t kFew = 24;  // items that are searched one by one
+constexpr size_t kFew = 24;  // up to this number of items, a linear search is used
 
 uint64_t hash_of(std::span<const Stacks::Item> items, bool ends) {
   uint64_t hash = ends ? 0x51ED270B7A3F9C15ULL : items.size();
@@ -30,7 +30,7 @@ void sort_unique(std::vector<Stacks::Item>& items) {
 Stacks::Stacks(const Automaton& automaton, const std::vector<uint32_t>& ends)
     : automaton_(automaton), ends_(ends) {
   merged_.clear();
-  context_of(true);  // 0: the end of the text
+  context_of(true);  // creates context 0, the end of the text
 }
 
 Stacks::Position Stacks::begin() {
@@ -80,7 +80,7 @@ Stacks::Position Stacks::make_step(Position position, uint8_t byte) {
   return tables_[static_cast<size_t>(table)][byte] = next;
 }
 
-// Unless it is there.
+// Adds an item to work_ unless it is already there.
 void Stacks::add_work(Item item) {
   const auto key = [](const Item& i) {
     return static_cast<uint64_t>(i.state) << 32 | static_cast<uint32_t>(i.context);
@@ -103,7 +103,8 @@ void Stacks::check_size() const {
     fail("grammar: more than {} ways to read the text at once: make it less ambiguous", kMostItems);
 }
 
-// The position of work_, whose states have just been reached, and of all that follows without reading.
+// Returns the position that consists of the states in work_ and all states reachable from them without
+// reading a byte.
 Stacks::Position Stacks::close() {
   pop_finished();
   merge_contexts();
@@ -113,8 +114,8 @@ Stacks::Position Stacks::close() {
   return position_of(text_ends_);
 }
 
-// Where a rule is at its end its callers go on too. New items are appended while the old ones are gone
-// through.
+// Adds the return states of all rules that can end here. The loop appends new items to work_ while iterating
+// over it.
 void Stacks::pop_finished() {
   for (size_t i = 0; i < work_.size(); ++i) {
     const Item item = work_[i];
@@ -127,7 +128,7 @@ void Stacks::pop_finished() {
   if (!seen_.empty()) seen_.clear();
 }
 
-// Items of one state become one, with the union of their contexts.
+// Merges the items of each state into one item. Its context is the union of the merged contexts.
 void Stacks::merge_contexts() {
   if (work_.size() < 2) return;
   sort_unique(work_);
@@ -165,9 +166,9 @@ void Stacks::note_calls(Item item) {
         {automaton_.rules[static_cast<size_t>(call.rule)].rank, call.rule, {call.target, item.context}});
 }
 
-// Adds the first states of called rules: a rule when all that can call it here are known, which is the order
-// of the ranks. A call that is the last thing in its rule returns to where that rule does, so that stacks
-// stay short.
+// Adds the start states of the called rules. A rule is entered when all its callers at this position are
+// known, which the order of ranks guarantees. A tail call returns directly to the caller of its rule, which
+// keeps the stacks short.
 void Stacks::call_rules() {
   calls_.clear();
   for (const Item& item : work_)
@@ -195,7 +196,7 @@ void Stacks::call_rules() {
   }
 }
 
-// The context of merged_.
+// Returns the context whose return states are in merged_. Creates the context if it does not exist.
 Stacks::Context Stacks::context_of(bool ends) {
   sort_unique(merged_);
   const auto [at, fresh] =
@@ -218,7 +219,7 @@ Stacks::Context Stacks::context_of(bool ends) {
   return static_cast<Context>(contexts_.size() - 1);
 }
 
-// The position of work_.
+// Returns the position whose items are in work_. Creates the position if it does not exist.
 Stacks::Position Stacks::position_of(bool ends) {
   if (work_.empty() && !ends) return kDead;
   const auto [at, fresh] =
@@ -247,7 +248,8 @@ size_t Stacks::bytes() const {
 
 Stacks::Position Stacks::copy_to(Stacks& other, Position position) const {
   if (position == kDead) return kDead;
-  // Contexts refer to older ones only: marked from the newest, copied from the oldest.
+  // A context only refers to older contexts. Contexts to copy are therefore marked from newest to oldest,
+  // then copied from oldest to newest.
   std::vector<Context> copies(contexts_.size(), kUnknown);
   constexpr Context kWanted = -3;
   for (const Item& item : items(position))

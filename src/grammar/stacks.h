@@ -12,18 +12,19 @@
 
 namespace gpt::grammar {
 
-// Where a text can be in a grammar, for any number of beginnings of texts: all ways to read a beginning are
-// followed at once and merged wherever they meet (Scott & Johnstone 2010, "GLL parsing"), so a position costs
-// at most as much as the grammar has states, however ambiguous it is. What was seen before is found again by
-// its number, and a byte read from it once costs one look-up the next time. Nothing is by recursion. One
-// thread at a time.
+// A generalized parser that follows all possible parses of a text at the same time. Parses that reach the
+// same state are merged (Scott & Johnstone 2010, "GLL parsing"). A position therefore has at most as many
+// items as the grammar has states, even if the grammar is ambiguous. Equal positions have the same number, so
+// repeating a step is a single table lookup. Does not use recursion. Not thread-safe.
 class Stacks {
  public:
-  // A position: what has been read, as far as it matters for what may follow.
+  // The number of a parser position. A position stores all information about the text so far that affects its
+  // continuation.
   using Position = int32_t;
-  static constexpr Position kDead = -1;  // nothing fits what was read
+  static constexpr Position kDead = -1;  // no string of the grammar begins with this text
 
-  // What a rule returns to: states of callers, each with its own context. Context 0 is the end of the text.
+  // The number of a context, which is the return stack of a rule. A context stores the return states in the
+  // callers, each with its own context. Context 0 is the end of the text.
   using Context = int32_t;
   struct Item {
     int32_t state;
@@ -32,14 +33,16 @@ class Stacks {
     auto operator<=>(const Item&) const = default;
   };
 
-  // Refers to both, which outlive it. ends: what it costs to get from each state to the end of its rule.
+  // Keeps references to both arguments, which must outlive this object. `ends` is the distance from each
+  // state to the end of its rule.
   Stacks(const Automaton& automaton, const std::vector<uint32_t>& ends);
 
-  Position begin();  // of a text
-  Position within(
-      int32_t state);  // of a rule's rest, read by the state's own byte edges; its end is the text's
-  Position after(Context context);  // where a rule with this context has just ended
-  // Throws Error where a position would have more than some thousand states.
+  Position begin();  // position at the start of a text
+  // Returns a position in the middle of a rule. Only the byte edges of `state` are followed, and the text
+  // ends at the end of the rule.
+  Position within(int32_t state);
+  Position after(Context context);  // position after the end of a rule with this context
+  // Returns the position after reading `byte`. Throws Error if that position has more than 4096 items.
   Position step(Position position, uint8_t byte) {
     const int32_t table = positions_[static_cast<size_t>(position)].table;
     if (table >= 0) {
@@ -49,27 +52,29 @@ class Stacks {
     return make_step(position, byte);
   }
 
-  // The states that read the next byte, one or none for each state of the automaton.
+  // Returns the states that can read the next byte. Each state of the automaton occurs at most once in the
+  // result.
   std::span<const Item> items(Position position) const;
   bool may_end(Position position) const { return positions_[static_cast<size_t>(position)].ends; }
-  // The least that the rest of the text costs; 0 where it may end.
+  // Returns the minimum cost of completing the text. The cost is 0 if the text may end at this position.
   uint32_t distance(Position position) const { return positions_[static_cast<size_t>(position)].distance; }
   uint32_t way_out(Context context) const { return contexts_[static_cast<size_t>(context)].distance; }
 
-  size_t bytes() const;  // of memory, about
-  // The same position in other stacks over the same automaton.
+  size_t bytes() const;  // approximate memory usage
+  // Copies a position to `other`, a parser for the same automaton. Returns the number of the position in
+  // `other`.
   Position copy_to(Stacks& other, Position position) const;
 
  private:
   static constexpr Position kUnknown = -2;
-  struct Frame {  // what a context is
+  struct Frame {  // the data of a context
     size_t begin, end;
-    bool ends;  // the text may end here
+    bool ends;  // true if the text may end here
     uint32_t distance;
     Position after = kUnknown;
-    int32_t next = -1;  // with the same hash
+    int32_t next = -1;  // next frame with the same hash
   };
-  struct Place {  // what a position is
+  struct Place {  // the data of a position
     size_t begin, end;
     bool ends;
     uint32_t distance;
@@ -96,12 +101,12 @@ class Stacks {
 
   const Automaton& automaton_;
   const std::vector<uint32_t>& ends_;
-  std::vector<Item> pairs_;  // of all frames and places
+  std::vector<Item> pairs_;  // items of all frames and places
   std::vector<Frame> contexts_;
   std::vector<Place> positions_;
   std::unordered_map<uint64_t, int32_t> context_by_hash_, position_by_hash_;
   std::deque<std::array<Position, 256>> tables_;
-  std::vector<Item> work_, merged_;  // used by close() and what it calls
+  std::vector<Item> work_, merged_;  // scratch space of close() and its helpers
   std::vector<PendingCall> calls_;
   std::unordered_set<uint64_t> seen_;
   bool text_ends_ = false;

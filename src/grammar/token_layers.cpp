@@ -37,7 +37,8 @@ void LayerBuilder::add(uint32_t distance, const TokenLayer& added) {
   layer.ids.insert(layer.ids.end(), added.ids.begin(), added.ids.end());
 }
 
-// Ids become bits where they take more memory than these, or where there are bits anyway.
+// Converts the ids of a layer to a bit mask if the mask takes less memory, or if the layer already has a
+// mask.
 std::vector<TokenLayer> LayerBuilder::finish() {
   std::vector<TokenLayer> layers;
   for (auto& [distance, layer] : layers_) {

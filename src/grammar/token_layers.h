@@ -7,30 +7,31 @@
 
 namespace gpt::grammar {
 
-// Tokens after which the rest costs the same.
+// A set of tokens after which completing the text has the same cost.
 struct TokenLayer {
   uint32_t distance;
   std::vector<int32_t> ids;
-  std::vector<uint64_t> words;  // a bit a token, where these are many; both together are the layer
+  // A bit mask of tokens, used if there are many. The layer contains the tokens in `ids` and in `words`.
+  std::vector<uint64_t> words;
 };
 
 inline void set_bit(std::span<uint64_t> words, int32_t id) {
   words[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
 }
 
-// Sets the bits of a layer's tokens in `allowed`, which has as many words or more.
+// Sets the bits of the layer's tokens in `allowed`, which must have at least as many words as the layer.
 void set_bits(const TokenLayer& layer, std::span<uint64_t> allowed);
 
-size_t bytes_of(std::span<const TokenLayer> layers);  // of memory, about
+size_t bytes_of(std::span<const TokenLayer> layers);  // approximate memory usage
 
-// Layers in the making. A token may be added more than once.
+// Builds token layers. A token may be added more than once.
 class LayerBuilder {
  public:
   explicit LayerBuilder(int64_t vocab_size) : words_(static_cast<size_t>((vocab_size + 63) / 64)) {}
 
   void add(uint32_t distance, std::span<const int32_t> ids);
-  void add(uint32_t distance, const TokenLayer& layer);  // its own distance has no part
-  std::vector<TokenLayer> finish();                      // by rising distance
+  void add(uint32_t distance, const TokenLayer& layer);  // `layer.distance` is ignored
+  std::vector<TokenLayer> finish();                      // sorted by increasing distance
 
  private:
   TokenLayer& layer_of(uint32_t distance);

@@ -8,11 +8,12 @@
 namespace gpt::grammar {
 namespace {
 
-// Memory for the positions met while masks are made; then they are forgotten.
+// Memory limit for the parser positions that computing masks creates. If the limit is exceeded, all positions
+// are dropped.
 constexpr size_t kMaskStacksMemory = size_t{32} << 20;
 
-// Ways along single tokens: by each byte that is a token, and by longer tokens where only one text can
-// follow.
+// Returns the paths that single tokens can follow. There is one path for each byte that is a token, and one
+// for each longer token along states that have only one possible next byte.
 std::vector<WeightedEdge> token_edges(const Automaton& a, const Vocabulary& vocabulary) {
   std::vector<int32_t> bytes(256);
   for (size_t b = 0; b < 256; ++b)

@@ -16,33 +16,35 @@
 
 namespace gpt::grammar {
 
-// The tokens that can be read from one state of an automaton, as far as its rule alone decides.
+// The tokens that are allowed in one state of an automaton, if only the rule of the state is considered.
 struct StateMask {
-  // Tokens that stay within the rule, or end with it, by what it then costs to get to the rule's end.
-  std::vector<TokenLayer> layers;  // by rising distance
-  // Nodes of the vocabulary's tree, with children, at which the rule can end: what follows is read by the
-  // callers.
+  // Tokens that stay within the rule or end exactly where the rule ends, grouped by the distance to the end
+  // of the rule.
+  std::vector<TokenLayer> layers;  // sorted by increasing distance
+  // Inner nodes of the vocabulary tree at which the rule can end. After such a node, the rest of a token is
+  // read by the callers of the rule.
   std::vector<int32_t> pops;
 };
 
-// A grammar over a vocabulary: which tokens may come, state by state, found when first asked for and kept
-// within a bound of memory. Shared by all sequences with this grammar, of any thread.
+// The token masks of a grammar for a vocabulary. The mask of a state is computed when it is first needed, and
+// is cached within a memory limit. Thread-safe and shared by all sequences that use the grammar.
 class TokenMasks {
  public:
-  static constexpr size_t kMemory = size_t{64} << 20;  // of masks
+  static constexpr size_t kMemory = size_t{64} << 20;  // memory limit for the masks
 
   TokenMasks(GrammarPtr grammar, std::shared_ptr<const Vocabulary> vocabulary, size_t memory = kMemory);
 
   const Grammar& grammar() const { return *grammar_; }
   const Vocabulary& vocabulary() const { return *vocabulary_; }
 
-  // Tokens in which each state's rule can certainly be ended.
+  // Returns, for each state, a number of tokens with which the end of its rule can be reached.
   const std::vector<uint32_t>& token_ends() const { return token_ends_; }
 
   std::shared_ptr<const StateMask> mask_of(int32_t state);
 
-  // No answer has fewer tokens than this, the ending one not counted; mostly there is one with as many.
-  // Throws Error where the vocabulary has no tokens for any answer.
+  // Returns a lower bound for the number of tokens in an output, without the end token. Usually, an output
+  // with this number of tokens exists. Throws Error if the vocabulary has no tokens for any output of the
+  // grammar.
   int64_t shortest();
 
  private:
@@ -53,7 +55,7 @@ class TokenMasks {
   std::vector<uint32_t> token_ends_;
   const size_t memory_;
 
-  std::mutex mutex_;  // of all that follows
+  std::mutex mutex_;  // protects the following members
   std::optional<Stacks> stacks_;
   struct Entry {
     std::shared_ptr<const StateMask> mask;
@@ -61,13 +63,14 @@ class TokenMasks {
     size_t bytes;
   };
   std::unordered_map<int32_t, Entry> masks_;
-  std::list<int32_t> used_;  // the last one was used longest ago
+  std::list<int32_t> used_;  // most recently used first
   size_t bytes_ = 0;
   std::optional<int64_t> shortest_;
 };
 
-// Calls f(node, position) for the nodes of the tree below `top` that can be read from a position at it; f
-// says whether to go on below the node.
+// Visits the nodes below `top` in the vocabulary tree, starting from the parser position `from`. Calls
+// f(node, position) for each node whose bytes the grammar can read. If f returns false, the nodes below the
+// node are skipped.
 template <class F>
 void walk_tokens(const Vocabulary& vocabulary, Stacks& stacks, int32_t top, Stacks::Position from,
                  std::vector<Stacks::Position>& path, F&& f) {

@@ -10,7 +10,7 @@
 namespace gpt::grammar {
 namespace {
 
-constexpr size_t kLongestToken = 4096;  // longer ones are never part of a constrained text
+constexpr size_t kLongestToken = 4096;  // in bytes; longer tokens are not allowed in constrained text
 
 }  // namespace
 
@@ -24,7 +24,7 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens) : tokens_(std::move(toke
   std::sort(order.begin(), order.end(),
             [&](int32_t a, int32_t b) { return std::pair(bytes_of(a), a) < std::pair(bytes_of(b), b); });
   nodes_.push_back({0, 0, 0, 0});
-  std::vector<size_t> path{0};  // the nodes of the last token's beginnings
+  std::vector<size_t> path{0};  // nodes on the path to the previous token
   for (const int32_t id : order) {
     const std::string_view bytes = bytes_of(id);
     longest_ = std::max(longest_, bytes.size());

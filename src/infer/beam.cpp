@@ -11,7 +11,7 @@
 namespace gpt {
 namespace {
 
-// Beyond this a power of the length could overflow.
+// With a larger exponent, a power of the length could overflow.
 constexpr double kLengthPenaltyLimit = 10;
 
 void check_options(const SequenceModel& model, const BeamOptions& o) {
@@ -53,11 +53,12 @@ class Search {
   struct State {
     Beam beam;
     bool living;
-    int slot;    // of a living beam: holds prompt and ids without the last id
-    size_t row;  // of a living beam, in what was fed
+    int slot;    // slot of a living beam; holds the prompt and the generated ids except the last one
+    size_t row;  // index of a living beam's row in the logits
   };
 
-  // One token more for a living beam; for an ended one, the beam as it is.
+  // A candidate for the next set of beams: a living beam extended by one token, or a finished beam with id
+  // -1.
   struct Proposal {
     size_t parent;
     int32_t id;
@@ -77,7 +78,7 @@ class Search {
     states_.push_back({{}, true, 0, 0});
   }
 
-  // Feeds the living beams and asks for the likeliest tokens of each.
+  // Feeds the living beams and selects the most likely tokens of each.
   void feed(std::span<const SequenceModel::Append> appends) {
     const int64_t shape[] = {std::ssize(appends), model_.vocab_size()};
     const TensorView logits = logits_.grow(DType::f32, shape, "logits", model_.backend().device.get());
@@ -113,7 +114,7 @@ class Search {
     return result;
   }
 
-  // Replaces the beams by the best proposals; returns whether any of them can go on.
+  // Replaces the beams by the best proposals. Returns true if any of the new beams is still living.
   bool extend() {
     const std::vector<Proposal> best = proposals();
     std::vector<State> next;
@@ -142,8 +143,8 @@ class Search {
     }
   }
 
-  // A parent's first living child takes over its slot; the others are copied from there to slots that
-  // no child took over. So nothing is overwritten that is still to be copied, and `width` slots suffice.
+  // The first living child of a beam takes over its slot. Other children are copied into slots that no child
+  // took over. No slot is therefore overwritten before it was copied, and `width` slots suffice.
   void assign_slots(std::vector<State>& next, const std::vector<Proposal>& best) {
     std::vector<char> given(states_.size(), 0);
     std::vector<char> used(static_cast<size_t>(options_.width), 0);

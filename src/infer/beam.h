@@ -15,8 +15,8 @@ struct BeamOptions {
   std::vector<int32_t> eos_ids = {};  // ids that end a beam
   double length_penalty = 0;          // score = sum of log-probabilities / length ^ penalty; 0 = off
   ContextPolicy context = ContextPolicy::stop;
-  int64_t prefill_chunk = 512;  // maximum tokens of a forward call; no effect on results
-  int adapter = -1;             // adapter of the model; -1: none
+  int64_t prefill_chunk = 512;  // maximum tokens per forward call; no effect on results
+  int adapter = -1;             // index of the adapter; -1: none
 };
 
 struct Beam {
@@ -26,13 +26,14 @@ struct Beam {
   FinishReason finish = FinishReason::length;
 };
 
-// Beam search. Each beam proposes its `width` most likely tokens, and the `width` best proposals are kept;
-// ties go to the better-ranked parent, then to the lower id. A finished beam is kept unchanged and competes
-// with its score. Log-probabilities are those of the model, without penalties or temperature.
+// Runs beam search. In each step, every beam proposes its `width` most likely tokens, and the `width` best
+// proposals become the new beams. Ties are resolved in favor of the better-ranked parent, then of the lower
+// token id. A finished beam stays unchanged and keeps competing with its score. Log-probabilities are
+// computed from the raw logits, without penalties or temperature.
 //
-// Returns the beams, best first: `width` of them, or fewer if the vocabulary is too small. Uses slots 0 to
-// width - 1 of the model. Throws invalid_argument for invalid options and Error for an invalid prompt, like
-// `generate`.
+// Returns the beams, best first. The result has `width` beams, or fewer if the vocabulary is too small. Uses
+// slots 0 to width - 1 of the model. Throws invalid_argument for invalid options and Error for an invalid
+// prompt, like `generate`.
 std::vector<Beam> beam_search(SequenceModel& model, std::span<const int32_t> prompt,
                               const BeamOptions& options);
 

@@ -4,10 +4,12 @@
 
 namespace gpt {
 
-// Implements SequenceModel with an Inference and its KV cache. `inference` must outlive it. Not thread-safe.
+// Implements SequenceModel with an Inference and its KV cache. `inference` must outlive the object. Not
+// thread-safe.
 class CachedModel : public SequenceModel {
  public:
-  // slides: whether `inference` was made with Options::slide. adapter: default adapter of sequences.
+  // `slides` must be true if `inference` was created with Options::slide. `adapter` is the default adapter
+  // for sequences.
   CachedModel(Inference& inference, bool slides, int adapter = -1)
       : inference_(inference), slides_(slides), adapter_(adapter) {}
 

@@ -25,7 +25,8 @@ void DraftProposer::forget(int slot) {
   at(slot).open = false;
 }
 
-// A sequence whose ids the model does not know all is one that it cannot follow.
+// Returns false if the draft model cannot follow the sequence: the sequence exceeds the draft model's context
+// or memory, or contains ids outside the draft model's vocabulary.
 bool DraftProposer::has(const Ask& ask) {
   if (!model_.can_slide() && std::ssize(ask.ids) > model_.n_ctx()) return false;
   if (at(ask.slot).open) return true;
@@ -44,14 +45,16 @@ void DraftProposer::open(const Ask& ask) {
   s.guessed.reserve(static_cast<size_t>(kMostProposals));
 }
 
-// What the slot holds that the sequence does not. The last id is always fed, for the logits after it.
+// Removes rejected draft tokens from the slot. The last id of the sequence is always fed again to get the
+// logits after it.
 void DraftProposer::take_back(const Ask& ask) {
   Slot& s = at(ask.slot);
   const std::span<const int32_t> drawn = ask.ids.subspan(s.certain);
   const auto right = std::ranges::mismatch(s.guessed, drawn).in2 - drawn.begin();
   const auto known = std::min(std::ssize(ask.ids) - 1, static_cast<int64_t>(s.certain) + right);
   if (model_.length(ask.slot) > model_.n_ctx() && model_.length(ask.slot) > known) {
-    forget(ask.slot);  // its window has moved on, so it begins again; only a step that failed leads here
+    forget(ask.slot);  // the window has slid past the ids to keep, so the slot restarts; this only happens
+                       // after a failed step
     return open(ask);
   }
   if (model_.length(ask.slot) > known) model_.truncate(ask.slot, known);
@@ -59,7 +62,8 @@ void DraftProposer::take_back(const Ask& ask) {
   s.guessed.clear();
 }
 
-// Feeds what the slot lacks, or a part of it; whether that was all, so that its next token can be drawn.
+// Adds the ids that the slot lacks to the batch, as far as rows and memory allow. Returns true if the slot
+// will then hold the whole sequence, so that its next token can be sampled.
 bool DraftProposer::follow(const Ask& ask, int64_t& rows_left) {
   const auto lacking = ask.ids.subspan(static_cast<size_t>(model_.length(ask.slot)));
   const auto n = std::min({std::ssize(lacking), rows_left, model_.room(ask.slot)});
@@ -91,7 +95,7 @@ void DraftProposer::propose(std::span<const Ask> asks) {
   }
 }
 
-// Computes the batch, and appends the likeliest token of each active sequence to its result.
+// Runs the batch and appends the most likely token of each active sequence to its result.
 void DraftProposer::draw() {
   const int64_t shape[] = {std::ssize(active_), model_.vocab_size()};
   const TensorView logits = logits_.grow(DType::f32, shape, "logits", model_.backend().device.get());
@@ -104,13 +108,13 @@ void DraftProposer::draw() {
   for (size_t i = 0; i < active_.size(); ++i) {
     const Ask& ask = *active_[i];
     if (draws[i].id < 0 || draws[i].id >= vocab_size_)
-      continue;  // its weights are damaged, or it is another id
+      continue;  // the logits are not finite, or the engine's model does not have this id
     ask.result->push_back(draws[i].id);
     next_.push_back(&ask);
   }
 }
 
-// The next batch: the last proposal of those that may have more.
+// Builds the next batch from the last draft token of every sequence that may receive another one.
 void DraftProposer::feed_guesses() {
   batch_.clear();
   active_.clear();

@@ -8,16 +8,18 @@
 
 namespace gpt {
 
-// Drafts the most likely tokens of a smaller model with the same vocabulary. Its slots mirror those of the
-// engine: each holds the sequence of the engine's slot with the same number, as of the last call, and is
-// truncated if the engine's model sampled a different token.
+// Drafts the most likely tokens of a smaller model with the same vocabulary. The draft model has one slot for
+// each slot of the engine. After each call, a slot of the draft model holds the sequence of the engine's slot
+// with the same number. If the engine then samples a token that differs from the draft, the slot of the draft
+// model is truncated.
 //
-// Drafts no tokens for a sequence beyond its own context (one token if its window slides, since a slid window
-// cannot be truncated), while it computes a long prompt (at most step_rows ids between two steps), or if it
-// lacks memory.
+// Drafts no tokens for a sequence that is longer than the draft model's context. If the draft model uses a
+// sliding window, it drafts one token for such a sequence, because a window that has slid cannot be
+// truncated. Between two engine steps, the draft model computes at most step_rows prompt ids. While it still
+// computes a long prompt, or if memory is short, it drafts no tokens for that sequence.
 class DraftProposer final : public Proposer {
  public:
-  // vocab_size: ids >= vocab_size are never drafted. Keeps a reference to the model and resets its slots.
+  // Never drafts ids >= vocab_size. Keeps a reference to the model and resets its slots.
   DraftProposer(SequenceModel& model, int64_t vocab_size, int64_t step_rows);
 
   bool has(const Ask& ask) override;
@@ -27,8 +29,8 @@ class DraftProposer final : public Proposer {
  private:
   struct Slot {
     bool open = false;
-    size_t certain = 0;            // ids of the sequence at the last call
-    std::vector<int32_t> guessed;  // draft tokens appended after them
+    size_t certain = 0;            // number of the sequence's ids at the last call
+    std::vector<int32_t> guessed;  // draft tokens appended after those ids
   };
   Slot& at(int slot) { return slots_[static_cast<size_t>(slot)]; }
   void open(const Ask& ask);

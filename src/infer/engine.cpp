@@ -27,7 +27,7 @@ void check(const SequenceModel& model, const Request& r) {
   check_prompt(model, r.prompt, r.context, "prompt");
 }
 
-// Moves a sequence to where its age puts it.
+// Inserts a sequence into a list that is sorted by age.
 template <class List, class Handle>
 void insert_by_age(List& list, Handle sequence) {
   const auto older = [](const Handle& a, const Handle& b) { return a->id < b->id; };
@@ -40,7 +40,7 @@ Engine::Engine(SequenceModel& model, Options options)
     : model_(model),
       options_(options),
       sampler_(model.backend(), model.vocab_size()),
-      // A step has a row at least for every running sequence.
+      // A step needs at least one row for every running sequence.
       most_running_(static_cast<size_t>(std::min<int64_t>(model.slots(), options.step_rows))),
       draws_(most_running_) {
   GPT_ASSERT(options.step_rows >= 1 && model.slots() >= 1);
@@ -95,7 +95,7 @@ std::span<const Event> Engine::step() {
   return events_;
 }
 
-// A forward call.
+// Runs a forward call.
 void Engine::compute() {
   speculate(schedule());
   int64_t rows = 0;
@@ -121,7 +121,7 @@ void Engine::compute() {
   if (speculator_) speculator_->learn(computed, seconds_since(start));
 }
 
-// The next token of all sequences that have logits for it.
+// Samples the next token of every sequence whose logits are available.
 void Engine::draw() {
   if (drawing_.empty()) return;
   for (size_t i = 0; i < drawing_.size(); ++i)
@@ -134,14 +134,15 @@ void Engine::draw() {
 }
 
 // ---------------------------------------------------------------------------------------------------
-// What a slot is fed.
+// Slots.
 
-// The ids that an empty slot is fed before the next token.
+// Returns the ids to append to an empty slot before the next token can be sampled.
 std::span<const int32_t> Engine::opening(const Sequence& s) const {
   return opening_ids(model_, s.ids, s.request.context);
 }
 
-// The ids that the slot lacks: one, or more while it computes its prompt.
+// Returns the ids that the slot still lacks: one id while the sequence generates, or more while its prompt is
+// computed.
 std::span<const int32_t> Engine::pending(const Sequence& s) const {
   return std::span(s.ids).subspan(s.base + static_cast<size_t>(model_.length(s.slot)));
 }
@@ -163,14 +164,15 @@ void Engine::leave_slot(Sequence& s) {
 }
 
 // ---------------------------------------------------------------------------------------------------
-// Memory. All that a sequence may be fed in a step is secured before the batch is made, so that a batch
-// never has to be unmade.
+// Memory. Before it builds a batch, the engine reserves memory for every id that the step may append.
+// Therefore a batch never fails for lack of memory.
 
 bool Engine::secure(const Sequence& s) {
   return model_.reserve(s.slot, std::min(std::ssize(pending(s)), model_.room(s.slot)));
 }
 
-// Oldest first; who finds no memory takes that of the youngest. Returns whether any had to go.
+// Reserves memory for the running sequences, oldest first. If memory runs out, the youngest sequence is
+// preempted. Returns true if any sequence was preempted.
 bool Engine::secure_running() {
   const int64_t before = counts_.preemptions;
   for (size_t i = 0; i < running_.size(); ++i) {
@@ -192,9 +194,11 @@ void Engine::preempt_youngest() {
 }
 
 // ---------------------------------------------------------------------------------------------------
-// The batch: a token for all that generate, then parts of prompts, older ones first, then new sequences.
+// The batch first contains one token of each generating sequence, then prompt chunks (oldest first), then new
+// sequences.
+// sequences.
 
-// Returns the rows that are left.
+// Returns the number of unused rows.
 int64_t Engine::schedule() {
   batch_.clear();
   drawing_.clear();
@@ -229,8 +233,8 @@ void Engine::schedule(Sequence& s, int64_t& rows_left) {
   s.drawn = 0;
 }
 
-// Starts sequences while there is room. A block for each running sequence is left free, so that those who
-// come do not drive out others, or are driven out, at once.
+// Starts queued sequences while slots, rows and memory are available. One cache page per running sequence is
+// left free, so that a new sequence neither preempts others nor is preempted immediately.
 void Engine::admit(int64_t& rows_left) {
   for (size_t i = 0; i < waiting_.size() && rows_left > 0 && running_.size() < most_running_;) {
     Sequence& s = *waiting_[i];
@@ -253,8 +257,8 @@ void Engine::admit(int64_t& rows_left) {
   }
 }
 
-// Whether a running sequence is about to compute a good part of what this one still needs: half of it, or
-// more than a few rows of a step.
+// Returns true if a running sequence is about to compute a large part of the prefix that this sequence needs:
+// at least kWorth tokens, or half of the tokens that are not cached.
 bool Engine::worth_waiting(const Sequence& s, int64_t known) const {
   constexpr int64_t kWorth = 64;
   const std::span<const int32_t> ids = opening(s);
@@ -273,7 +277,7 @@ bool Engine::worth_waiting(const Sequence& s, int64_t known) const {
 }
 
 // ---------------------------------------------------------------------------------------------------
-// Speculation. Proposals get what all others leave of the step's rows and of the memory.
+// Speculation. Draft tokens use the rows and the memory that remain after all other work.
 
 void Engine::speculate(int64_t rows_left) {
   if (!speculator_) return;
@@ -292,13 +296,14 @@ void Engine::speculate(int64_t rows_left) {
   }
 }
 
-// What the output may still have without the token that is drawn anyway, and what the slot takes at once.
+// Returns the maximum number of draft tokens. One token is subtracted because every step samples one token
+// anyway.
 int64_t Engine::most_proposals(const Sequence& s) const {
   return std::min(remaining(s), model_.room(s.slot)) - 1;
 }
 
-// Has the proposals computed as far as there is memory, but none that would end the sequence: what follows it
-// is of no use.
+// Adds the draft tokens to the batch as far as memory allows. Stops before the first draft token that would
+// end the sequence, because tokens after it are useless.
 void Engine::extend(SequenceModel::Append& append, Sequence& s) {
   const auto ends = [&](int32_t id) {
     return contains(s.request.eos_ids, id) || contains(s.request.stop_ids, id);
@@ -329,14 +334,15 @@ void Engine::ask(const Sequence& s, Draw& draw) const {
   draw.end_ids = s.end_ids;
 }
 
-// Tokens that the output may still have. A full context gives one more.
+// Returns the number of tokens that may still be generated. If the context is full, one more token can be
+// sampled.
 int64_t Engine::remaining(const Sequence& s) const {
   const Request& r = s.request;
   const int64_t wanted = r.max_tokens - (std::ssize(s.ids) - std::ssize(r.prompt));
   return r.context == ContextPolicy::stop ? std::min(wanted, model_.n_ctx() + 1 - std::ssize(s.ids)) : wanted;
 }
 
-// Tells the constraint what was drawn; false where it fails.
+// Passes the sampled token to the constraint. Returns false if the constraint fails.
 bool Engine::take(Sequence& s, Draw& draw) const {
   if (s.constraint == nullptr || contains(s.end_ids, draw.id)) return true;
   try {
@@ -369,8 +375,8 @@ Event Engine::report(Sequence& s, Draw& draw) {
   return event;
 }
 
-// Whether the token that was drawn is the one that was proposed, so that there are logits for the next one.
-// Else the slot gives back what was fed behind it.
+// Returns true if the sampled token matches the draft token, so that logits for the next token are available.
+// Otherwise removes the remaining draft tokens from the slot.
 bool Engine::draws_on(Sequence& s) {
   if (s.ended) return false;
   if (s.drawn < s.fed.size() && s.fed[s.drawn] == s.ids.back()) return true;
@@ -380,7 +386,7 @@ bool Engine::draws_on(Sequence& s) {
   return false;
 }
 
-// The ids that a slot holds, but for proposals.
+// Returns the number of ids that the slot holds, excluding draft tokens.
 int64_t Engine::held(const Sequence& s) const {
   return std::ssize(s.ids) - 1 - static_cast<int64_t>(s.base);
 }

@@ -18,85 +18,89 @@
 
 namespace gpt {
 
-// A prompt to complete once, with its options.
+// A prompt to complete once, and its options.
 struct Request {
   std::vector<int32_t> prompt;
-  int64_t max_tokens = 50;  // new tokens, >= 1
+  int64_t max_tokens = 50;  // maximum number of new tokens, >= 1
   SamplingParams sampling = {};
   // The token at position i of the output is sampled with RandomStream(seed, RandomSite::sample, i, number).
   uint64_t seed = 0;
   uint64_t number = 0;
-  std::vector<int32_t> eos_ids = {};   // end the sequence (FinishReason::eos); invalid ids are ignored
-  std::vector<int32_t> stop_ids = {};  // end the sequence (FinishReason::stop)
+  // Ids that end the sequence with FinishReason::eos; invalid ids are ignored.
+  std::vector<int32_t> eos_ids = {};
+  std::vector<int32_t> stop_ids = {};  // ids that end the sequence (FinishReason::stop)
   ContextPolicy context = ContextPolicy::stop;
-  int64_t logprobs = -1;                        // -1: none; 0: the sampled token; k: also the top k
-  int adapter = -1;                             // adapter of the model; -1: none
-  std::shared_ptr<const void> owner = nullptr;  // kept alive until the request ends, e.g. the adapter
+  int64_t logprobs = -1;  // -1: no log-probabilities; 0: of the sampled token; k: also of the top k
+  int adapter = -1;       // index of the adapter; -1: none
+  // An object to keep alive until the request ends, for example the adapter.
+  std::shared_ptr<const void> owner = nullptr;
   uint64_t salt = 0;  // the request shares cached prefixes only with requests of the same salt
-  // Restricts the output; null: no restriction. Each request works with a copy, so requests can share one.
+  // Restricts the output; null: no restriction. Each request clones the constraint, so requests may share
+  // one.
   std::shared_ptr<const Constraint> constraint = nullptr;
 };
 
-// One new token of a request. The token that ends it (EOS or a stop id) is also reported.
+// One new token of a request. The final token of a request (EOS or a stop id) is reported too.
 struct Event {
   int64_t request = 0;
-  int32_t id = -1;                     // -1 with FinishReason::error
-  const Logprobs* logprobs = nullptr;  // null unless requested
-  std::optional<FinishReason> finish;  // set if this is the request's last event
-  std::string_view error = {};         // with FinishReason::error: the error message
-  int64_t reused = 0;                  // prompt ids found in the KV cache when the request started
-  // Draft tokens proposed so far for this request, and how many of them were accepted.
+  int32_t id = -1;                     // the sampled token; -1 with FinishReason::error
+  const Logprobs* logprobs = nullptr;  // null unless log-probabilities were requested
+  std::optional<FinishReason> finish;  // set in the last event of the request
+  std::string_view error = {};         // error message with FinishReason::error
+  int64_t reused = 0;                  // number of prompt ids found in the KV cache when the request started
+  // Number of draft tokens proposed so far for this request, and number of accepted ones.
   int64_t proposed = 0, accepted = 0;
 };
 
 // Runs any number of requests concurrently (continuous batching). Every step is one forward call over all
-// active sequences: one token of each generating sequence, and chunks of prompts in the remaining rows.
-// Requests can start, end and be cancelled between any two steps.
+// active sequences. The step computes one token of each generating sequence and uses the remaining rows for
+// prompt chunks. Requests can start, end and be cancelled between any two steps.
 //
-// The tokens of a request and their log-probabilities depend only on the model and the request, not on other
-// requests, the size of a step, memory, or earlier computation.
+// The tokens of a request and their log-probabilities depend only on the model and the request. The results
+// do not depend on other requests, the size of a step, memory, or earlier computation.
 //
-// Order. Requests start in the order of submission, as slots and memory allow. No request is dropped. If
-// memory runs out, the youngest sequences return to the queue and are recomputed later. A request that shares
-// a prefix with a prompt in flight waits for it if that saves work, so common prefixes are computed once. n
-// samples of a prompt are n requests with the same prompt and different numbers.
+// Requests start in the order of submission, as slots and memory allow. No request is dropped. If memory runs
+// out, the youngest sequences return to the queue and are recomputed later. A request that shares a prefix
+// with a prompt in flight waits for that prompt if this saves work, so common prefixes are computed once. To
+// generate n samples of a prompt, submit n requests with the same prompt and different numbers.
 //
-// Speculation. A forward call may yield several tokens of a sequence. Each of them is sampled in its own
-// step, as it would be without speculation, and the sequence can be cancelled after each token.
+// With speculation, one forward call may yield several tokens of a sequence. Each of these tokens is sampled
+// in its own step, exactly as without speculation, and the sequence can be cancelled after each token.
 //
 // Only one thread may call an engine at a time. The engine uses all slots of the model.
 class Engine {
  public:
   struct Options {
-    int64_t step_rows = 512;  // maximum ids of a forward call, >= 1
+    int64_t step_rows = 512;  // maximum ids per forward call, >= 1
     Speculation speculation = {};
   };
   // The model must outlive the engine.
   Engine(SequenceModel& model, Options options);
 
   // Queues a request and returns its number, counted from 0. Throws invalid_argument for invalid options.
-  // Throws Error for a prompt that is empty, contains ids outside the vocabulary, or (policy stop) exceeds
-  // the context.
+  // Throws Error if the prompt is empty, contains ids outside the vocabulary, or is longer than the context
+  // (with ContextPolicy::stop).
   int64_t submit(Request request);
-  // Ends a request immediately, without further events. Returns false if the request is unknown or has ended.
+  // Ends a request immediately, without further events. Returns false if the request is unknown or has
+  // already ended.
   bool cancel(int64_t request);
 
-  // Limits the rows for prompts in steps that also have generating sequences, from the next step on. 0:
-  // prompts wait while sequences generate.
+  // Limits the number of prompt rows in steps that also have generating sequences, starting with the next
+  // step. With 0, prompts wait while sequences generate.
   void limit_prompts(int64_t rows) { prompt_rows_ = rows; }
-  // The work of the last step.
+  // Describes the work of the last step.
   struct Work {
-    int64_t generating = 0;   // generating sequences
-    int64_t prompt_rows = 0;  // rows of prompts
-    int64_t prompts = 0;      // unfinished prompts, including queued requests
+    int64_t generating = 0;   // number of generating sequences
+    int64_t prompt_rows = 0;  // number of rows used for prompts
+    int64_t prompts = 0;      // number of unfinished prompts, including queued requests
   };
   const Work& last_work() const { return work_; }
 
-  // Runs one step. Returns its events, at most one for each request, in batch order; valid until the next
-  // call. A step that only computes prompts may return none. Must not be called when idle.
+  // Runs one step. Returns the events of the step in batch order, at most one per request. The events stay
+  // valid until the next call. A step that only computes prompts may return no event. Must not be called if
+  // the engine is idle.
   std::span<const Event> step();
-  // Returns whether the next step needs no forward call, because the last one computed the logits it samples
-  // from.
+  // Returns true if the next step needs no forward call, because the last call already computed the logits.
   bool draws_more() const { return !drawing_.empty(); }
   bool idle() const { return running_.empty() && waiting_.empty(); }
 
@@ -104,12 +108,12 @@ class Engine {
   int64_t waiting() const { return std::ssize(waiting_); }
 
   struct Counts {
-    int64_t steps = 0;        // forward calls
-    int64_t computed = 0;     // ids computed by the model
-    int64_t reused = 0;       // ids found in the KV cache
-    int64_t preemptions = 0;  // sequences that returned to the queue
-    int64_t proposed = 0;     // draft tokens computed
-    int64_t accepted = 0;     // draft tokens accepted
+    int64_t steps = 0;        // number of forward calls
+    int64_t computed = 0;     // number of ids computed by the model
+    int64_t reused = 0;       // number of ids found in the KV cache
+    int64_t preemptions = 0;  // number of times that a sequence returned to the queue
+    int64_t proposed = 0;     // number of computed draft tokens
+    int64_t accepted = 0;     // number of accepted draft tokens
   };
   const Counts& counts() const { return counts_; }
 
@@ -119,13 +123,14 @@ class Engine {
     Request request;
     std::vector<int32_t> ids;  // prompt and output
     std::unique_ptr<Constraint> constraint;
-    std::vector<int32_t> end_ids;  // with a constraint: the request's valid stop and EOS ids
+    std::vector<int32_t> end_ids;  // with a constraint: the valid stop and EOS ids of the request
     int slot = -1;
     size_t base = 0;                     // index of the slot's first id in `ids`
-    std::optional<int64_t> reused = {};  // prompt ids reused when the sequence first started
+    std::optional<int64_t> reused = {};  // number of reused prompt ids when the sequence first started
     bool ended = false;
-    // In a step that samples. fed: the last id and the draft tokens after it, all held by the slot until they
-    // are sampled; row: the row of the logits after the last id; drawn: number of tokens sampled.
+    // Used in steps that sample. `fed` contains the last id and the draft tokens after it. The slot holds all
+    // of these ids until they are sampled. `row` is the row of the logits after the last id. `drawn` is the
+    // number of sampled tokens.
     std::vector<int32_t> fed = {};
     int64_t row = 0;
     size_t drawn = 0;
@@ -167,9 +172,9 @@ class Engine {
   std::deque<Handle> waiting_;   // oldest first
   std::vector<int> free_slots_;
   std::vector<SequenceModel::Append> batch_;
-  std::vector<Sequence*> drawing_;  // sequences that sample a token in this step
+  std::vector<Sequence*> drawing_;  // sequences that sample a token in the current step
   std::vector<Draw> draws_;         // [most_running_]
-  Buffer logits_;                   // memory of the last forward call's logits
+  Buffer logits_;                   // buffer for the logits of the last forward call
   TensorView step_logits_;          // [rows, V]
   std::optional<Speculator> speculator_;
   std::vector<Speculator::Candidate> candidates_;

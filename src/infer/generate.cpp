@@ -8,7 +8,7 @@
 namespace gpt {
 namespace {
 
-constexpr int64_t kMostSamples = 100000;  // results of all samples are in memory at once
+constexpr int64_t kMostSamples = 100000;  // the results of all samples are kept in memory
 
 void check_options(const SequenceModel& model, const GenerateOptions& o) {
   if (o.max_tokens < 0)
@@ -35,7 +35,7 @@ Request request_of(const GenerateOptions& o, const std::vector<int32_t>& prompt,
           .constraint = o.constraint};
 }
 
-// Notes an event and returns whether its sample may go on.
+// Adds an event to its completion. Returns true if the sample may continue.
 bool take_event(const Event& event, Completion& result, const OnToken& on_token) {
   if (event.finish == FinishReason::error) throw Error(std::string(event.error));
   result.ids.push_back(event.id);
@@ -70,13 +70,14 @@ std::vector<Completion> generate(SequenceModel& model, std::span<const std::vect
   if (options.max_tokens == 0) return results;
   Engine engine(model, {.step_rows = options.prefill_chunk, .speculation = options.speculation});
   for (size_t next = 0; next < results.size() || !engine.idle();) {
-    // Enough to choose from; more would only hold copies of the prompt.
+    // One more queued request than slots keeps the engine busy. Further requests would only hold copies of
+    // their prompts.
     for (; next < results.size() && engine.waiting() <= model.slots(); ++next) {
       const auto prompt = static_cast<size_t>(results[next].prompt);
       engine.submit(request_of(options, prompts[prompt], next));
     }
     if (options.before_step) options.before_step();
-    for (const Event& event : engine.step()) {  // requests are numbered like results
+    for (const Event& event : engine.step()) {  // request numbers equal indices into `results`
       if (!take_event(event, results[static_cast<size_t>(event.request)], on_token))
         engine.cancel(event.request);
     }

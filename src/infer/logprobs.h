@@ -13,15 +13,16 @@ struct TokenLogprob {
   double logprob = 0;
 };
 
-// Natural log-probabilities of one position: log-softmax of the model's logits, before bias, penalties,
-// temperature and filters. Contains the sampled token, and the top tokens (which may include it) in order of
-// falling probability, ties by lowest id.
+// Holds the natural log-probabilities at one position: the log-softmax of the raw logits, before bias,
+// penalties, temperature and filters. Contains the sampled token and the top tokens, which may include the
+// sampled token. The top tokens are sorted by falling probability, then by ascending id.
 struct Logprobs {
   TokenLogprob chosen;
   std::vector<TokenLogprob> top;
 };
 
-// Sorts candidates, whose scores are logits, and stores the log-probabilities of the first k in `result`.
+// Sorts candidates by score and stores the log-probabilities of the first k in `result`. The scores must be
+// logits.
 void rank(std::span<TokenScore> candidates, int64_t k, double log_sum, std::vector<TokenLogprob>& result);
 
 }  // namespace gpt

@@ -6,7 +6,7 @@ namespace gpt {
 namespace {
 
 constexpr size_t kFewestEntries = size_t{1} << 12, kMostEntries = size_t{1} << 18;
-// A token adds three n-grams: so many entries for each keep most of them apart.
+// Each token adds up to three n-grams. With eight entries per token, collisions are rare.
 constexpr size_t kEntriesOfToken = 8;
 
 uint64_t hash_of(std::span<const int32_t> ngram) {
@@ -27,7 +27,7 @@ uint32_t& NgramIndex::entry(std::span<const int32_t> ngram) {
   return after_[hash_of(ngram) & (after_.size() - 1)];
 }
 
-// The last run of tokens is not in: nothing follows it yet.
+// The n-gram at the end of the sequence is not indexed because no token follows it yet.
 void NgramIndex::learn(std::span<const int32_t> ids) {
   if (ids.size() * kEntriesOfToken > after_.size() && after_.size() < kMostEntries) {
     size_t entries = kFewestEntries;
@@ -36,7 +36,7 @@ void NgramIndex::learn(std::span<const int32_t> ids) {
     after_.assign(entries, 0);
     learned_ = 0;
   }
-  // Of a long sequence the newest are enough to fill the table.
+  // In a long sequence, only the newest tokens are indexed. They are enough to fill the table.
   if (ids.size() > after_.size()) learned_ = std::max(learned_, ids.size() - after_.size());
   for (size_t end = std::max<size_t>(learned_, 1); end < ids.size(); ++end) {
     for (size_t n = kShortest; n <= std::min(kLongest, end); ++n)
@@ -60,7 +60,7 @@ void NgramProposer::propose(std::span<const Ask> asks) {
   for (const Ask& ask : asks) {
     const size_t after = index(ask.slot).find(ask.ids);
     if (after == 0) continue;
-    // What repeats with a short period goes on into what is proposed itself.
+    // If the text repeats with a short period, the draft continues by repeating its own tokens.
     const size_t period = ask.ids.size() - after, begin = ask.result->size();
     for (size_t i = 0; i < static_cast<size_t>(ask.most); ++i)
       ask.result->push_back(i < period ? ask.ids[after + i] : (*ask.result)[begin + i - period]);

@@ -8,15 +8,16 @@
 
 namespace gpt {
 
-// Finds earlier occurrences of the last tokens of a sequence. Indexes each token once and uses at most 1 MiB;
-// for longer sequences, older n-grams are gradually overwritten.
+// Finds earlier occurrences of the last tokens of a sequence. Indexes each token once and uses at most 1 MiB.
+// In longer sequences, older n-grams are gradually overwritten.
 class NgramIndex {
  public:
   // Lengths of the longest and the shortest n-gram to look up.
   static constexpr size_t kLongest = 4, kShortest = 2;
 
-  // Looks up the longest known n-gram at the end of `ids`. Returns the index of the id after its latest
-  // earlier occurrence, or 0 if there is none. ids: must extend the ids of the last call.
+  // Looks up the longest known n-gram at the end of `ids`. Returns the index of the id that followed the
+  // latest earlier occurrence of this n-gram, or 0 if there is none. `ids` must extend the ids of the last
+  // call.
   size_t find(std::span<const int32_t> ids);
   void clear();
 
@@ -24,8 +25,8 @@ class NgramIndex {
   void learn(std::span<const int32_t> ids);
   uint32_t& entry(std::span<const int32_t> ngram);
 
-  // Hash table: the index of the id after the latest occurrence of an n-gram; 0: none. N-grams can collide,
-  // so a match is verified against the ids.
+  // A hash table that maps an n-gram to the index of the id after its latest occurrence; 0: none. N-grams can
+  // collide, so every match is verified against the ids.
   std::vector<uint32_t> after_;
   size_t learned_ = 0;  // n-grams that end before this index are indexed
 };

@@ -11,21 +11,22 @@
 namespace gpt {
 namespace {
 
-// Wide enough for any use, small enough that no penalty times a count can overflow to NaN.
+// This limit is large enough for any use, and small enough that a penalty times a count cannot overflow to
+// NaN.
 constexpr double kPenaltyLimit = 1e6;
 
-// So few tokens that a constraint allows are candidates, whatever top-k is: the scores of the others need no
-// look.
+// If the constraint allows at most this many tokens, all of them become candidates even without top-k. The
+// scores of the other tokens then need not be read.
 constexpr int64_t kFewAllowed = 256;
 
 constexpr auto kBlock = static_cast<size_t>(kSelectBlock);
 
-// Buckets of weights in (0, 1] by exponent and the first four bits of the fraction: a positive float's
-// bits order as its value does.
+// Assigns weights in (0, 1] to buckets by the exponent and the first four bits of the fraction. The bit
+// patterns of positive floats are ordered like their values.
 size_t bucket_of(double weight) {
   return std::bit_cast<uint32_t>(static_cast<float>(weight)) >> 19;
 }
-constexpr size_t kBuckets = 0x7F0 + 1;  // the last is that of 1.0
+constexpr size_t kBuckets = 0x7F0 + 1;  // the last bucket contains only 1.0
 
 bool adjusts(const SamplingParams& p) {
   return p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0 ||
@@ -39,7 +40,8 @@ void check_possible(float max, size_t vocab_size) {
 }
 
 double weight_of(float score, float max, double temperature) {
-  if (std::isinf(max)) return score == max ? 1 : 0;  // biases of +inf: those ids alone, all alike
+  if (std::isinf(max))
+    return score == max ? 1 : 0;  // biases of +inf: only the ids with +inf are possible, with equal weights
   return std::exp((static_cast<double>(score) - max) / temperature);
 }
 
@@ -82,7 +84,9 @@ void validate(const SamplingParams& p, int64_t vocab_size) {
 
 Sampler::Sampler(const Backend& backend, int64_t vocab_size)
     : pool_(backend.pool), vocab_size_(static_cast<size_t>(vocab_size)), selector_(backend, vocab_size) {
-  choices_.reserve(static_cast<size_t>(pool_.size()));  // a copy would reserve nothing
+  // Without this call, a reallocation would copy the elements, and the copies would lose their reserved
+  // capacity.
+  choices_.reserve(static_cast<size_t>(pool_.size()));
   for (int thread = 0; thread < pool_.size(); ++thread)
     choices_.emplace_back(vocab_size_);
 }
@@ -94,7 +98,7 @@ void Sampler::draw(const TensorView& logits, std::span<Draw> draws) {
   const auto row_of = [&](size_t i) { return draws[i].row >= 0 ? draws[i].row : static_cast<int64_t>(i); };
   for (size_t i = 0; i < draws.size(); ++i)
     ask(draws[i], row_of(i));
-  // Log-probabilities are those of the logits, before any change.
+  // Log-probabilities are computed from the raw logits, before any change.
   logprob_rows_.assign(draws.size(), 0);
   for (size_t i = 0; i < draws.size(); ++i) {
     if (draws[i].logprobs < 0) continue;
@@ -129,7 +133,7 @@ void Sampler::draw_one(Draw& d, size_t row, Choice& choice) noexcept {
   d.id = -1;
   if (!d.error.empty()) return;
   try {
-    selector_.selection(row);  // its logits are finite
+    selector_.selection(row);  // throws if a logit is not finite
     const int32_t id = choose(d, row, choice);
     if (d.logprobs >= 0) {
       const size_t at = logprob_rows_[row];
@@ -163,8 +167,8 @@ void Sampler::ask(Draw& d, int64_t row) {
   selector_.rows.push_back(r);
 }
 
-// A token that is not allowed is never a candidate: were there fewer than k allowed, all others would tie
-// with the k-th.
+// Limits the number of candidates to the number of allowed tokens, so that a forbidden token is never a
+// candidate. If fewer than k tokens were allowed, all forbidden tokens would tie with the k-th.
 void Sampler::ask_allowed(Draw& d, SelectRow& r) {
   const size_t words = (vocab_size_ + 63) / 64, begin = selector_.allowed.size();
   selector_.allowed.resize(begin + words);
@@ -226,8 +230,8 @@ Sampler::Choice::Choice(size_t vocab_size) : vocab_size_(vocab_size) {
   bucket_sums_.reserve(kBuckets);
 }
 
-// Differences to the maximum, in double, stay exact for any temperature: dividing the scores themselves
-// would overflow for a tiny one.
+// Computes differences to the maximum in double, which stay accurate for any temperature. Dividing the scores
+// themselves would overflow for a tiny temperature.
 int32_t Sampler::Choice::among(const SamplingParams& params, std::span<const TokenScore> candidates,
                                RandomStream& random) {
   const auto best = std::ranges::max_element(candidates, {}, &TokenScore::score);
@@ -265,7 +269,7 @@ int32_t Sampler::Choice::filter_and_draw(const SamplingParams& params, RandomStr
   return draw(random);
 }
 
-// Scores of +inf: those ids alone, all alike.
+// Collects the ids whose score is +inf. Only these ids are possible, with equal weights.
 void Sampler::Choice::collect_forced(std::span<const float> scores) {
   const int64_t n = ids_from(scores, maxima_.data(), std::numeric_limits<float>::infinity(), ids_.data());
   weighted_.clear();
@@ -274,12 +278,13 @@ void Sampler::Choice::collect_forced(std::span<const float> scores) {
   total_ = static_cast<double>(n);
 }
 
-// Of weights_, those that top-p or min-p can keep. Tokens whose weight is below half of (1 - p) / V of the
-// total have less than 1 - p of it together, so the sum of the others exceeds p before it is their turn.
+// Collects the tokens from weights_ that top-p or min-p can keep. Tokens with a weight below total · (1 - p)
+// / (2 V) add up to less than (1 - p) · total. The other tokens therefore add up to more than p · total, and
+// top-p never reaches a token below this threshold.
 void Sampler::Choice::collect_likely(const SamplingParams& params) {
   const double least = params.top_p < 1 ? (1 - params.top_p) * total_ / static_cast<double>(2 * vocab_size_)
                                         : params.min_p / 2;
-  // The smallest float above 0 stands for "more than nothing".
+  // The smallest positive float selects all nonzero weights.
   const float threshold = std::max(static_cast<float>(least), std::numeric_limits<float>::denorm_min());
   block_maxima(weights_, maxima_.data());
   const int64_t n = ids_from(weights_, maxima_.data(), threshold, ids_.data());
@@ -288,11 +293,11 @@ void Sampler::Choice::collect_likely(const SamplingParams& params) {
     weighted_.push_back({weights_[static_cast<size_t>(id)], id});
 }
 
-// Removes what top-p drops and leaves the rest in order of ids: everything after the candidate with
-// which the sum crosses the limit, in order of falling weight. Sorting all of a large vocabulary would
-// cost more than the rest of sampling, so a histogram finds the bucket with that candidate, and only the
-// bucket is sorted. Sums of weights are compared with p · total, not sums of quotients with p, so that
-// equality is exact wherever the weights are (m of V equal logits against p = m / V).
+// Applies top-p. Tokens are added up in order of falling weight, and all tokens after the one at which the
+// sum crosses the limit are removed. The remaining tokens stay in order of ids. Sorting a large vocabulary
+// would cost more than the rest of sampling. A histogram therefore finds the bucket that contains the last
+// token to keep, and only this bucket is sorted. The sum of unnormalized weights is compared with p · total.
+// This comparison is exact whenever the weights are exact, for example for m of V equal logits and p = m / V.
 void Sampler::Choice::keep_top_p(const SamplingParams& params) {
   bucket_sums_.assign(kBuckets, 0);
   for (const Weighted& c : weighted_)
@@ -305,7 +310,7 @@ void Sampler::Choice::keep_top_p(const SamplingParams& params) {
   size_t bucket = kBuckets;
   while (bucket > 0 && !crosses(sum + bucket_sums_[bucket - 1]))
     sum += bucket_sums_[--bucket];
-  if (bucket == 0) return;  // p is so near 1 that rounding keeps the sum from crossing
+  if (bucket == 0) return;  // if p is close to 1, rounding can keep the sum below the limit
   --bucket;
   bucket_.clear();
   for (const Weighted& c : weighted_) {
@@ -333,15 +338,15 @@ int32_t Sampler::Choice::draw(RandomStream& random) const {
     sum += c.weight;
     if (sum > target) return c.id;
   }
-  return weighted_.back().id;  // the product rounded up to the total
+  return weighted_.back().id;  // reached only if rounding made the target equal to the total
 }
 
-// From weights_: first the block, then the token.
+// Samples from weights_: first a block, then a token in it.
 int32_t Sampler::Choice::draw_from_all(RandomStream& random) const {
   const double target = random.uniform() * total_;
   double sum = 0;
   size_t block = 0;
-  size_t last = 0;  // the last block with anything in it
+  size_t last = 0;  // the last block with a nonzero weight
   for (; block < sums_.size() && !(sum + sums_[block] > target); sum += sums_[block++])
     last = sums_[block] > 0 ? block : last;
   if (block == sums_.size()) block = last;

@@ -7,7 +7,7 @@
 namespace gpt {
 namespace {
 
-// Whether a caller reads the scores of all tokens.
+// Returns true if the caller reads the scores of all tokens.
 bool needs_scores(const SelectRow& row) {
   return row.k == 0 && !row.log_sum;
 }
@@ -40,7 +40,7 @@ void Selector::run(const TensorView& logits) {
   const DeviceSpan<const SelectRow> device_rows = device_rows_.upload(rows);
   const DeviceSpan<const ScoreChange> device_changes = device_changes_.upload(changes);
   const DeviceSpan<const uint64_t> device_allowed = device_allowed_.upload(allowed);
-  for (;;) {  // again with more room where more than k tie
+  for (;;) {  // repeats with a larger capacity if more than k tokens tie
     candidates_.resize(rows.size() * static_cast<size_t>(capacity_));
     backend_.kernels.select_candidates(backend_.context(workspace_.scratch()),
                                        {.logits = logits,

@@ -7,26 +7,27 @@
 
 namespace gpt {
 
-// Calls the op select_candidates for rows of logits and stores the results. Reuses its memory: only a call
-// larger than all before it allocates.
+// Calls the op select_candidates for rows of logits and stores the results. Allocates memory only if a call
+// is larger than all previous calls.
 class Selector {
  public:
   Selector(const Backend& backend, int64_t vocab_size);
 
-  // The input of `run`, which sets scores_row of the rows.
+  // The input of `run`. `run` sets scores_row in the rows.
   std::vector<SelectRow> rows;
   std::vector<ScoreChange> changes;
-  std::vector<uint64_t> allowed;  // token masks of ceil(V/64) words, for rows with an allowed_row
+  std::vector<uint64_t> allowed;  // token masks of ceil(V/64) words each, for rows with an allowed_row
 
-  // Runs the op. logits: [N,V] in memory of the backend; must stay valid while results are read.
+  // Runs the op. `logits` is [N,V] in memory of the backend and must stay valid while results are read.
   void run(const TensorView& logits);
 
   // Returns the result of rows[i]. Throws Error if a logit is NaN or infinite.
   const Selection& selection(size_t i) const;
-  std::span<TokenScore> candidates(size_t i);  // the candidates of rows[i]
-  // Returns the scores of all V tokens. Requires a row with neither candidates nor log_sum.
+  std::span<TokenScore> candidates(size_t i);  // returns the candidates of rows[i]
+  // Returns the scores of all V tokens. The row must have neither candidates nor log_sum.
   std::span<const float> scores(size_t i) const;
-  // Returns the logits of tokens, valid until the next call. Waits for the device once.
+  // Returns the logits of the given tokens. The result is valid until the next call. Waits for the device
+  // once.
   struct Token {
     size_t row;  // index in rows
     int32_t id;
@@ -45,7 +46,7 @@ class Selector {
   int64_t capacity_ = 0;
   std::vector<Selection> selections_;
   std::vector<TokenScore> candidates_;
-  std::vector<const float*> host_scores_;  // by row; null: its scores are not read
+  std::vector<const float*> host_scores_;  // one pointer per row; null if the scores of the row are not read
   std::vector<float> score_copies_;        // downloaded from a device
   std::vector<float> token_logits_;
   DeviceArray<SelectRow> device_rows_;

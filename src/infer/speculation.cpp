@@ -10,10 +10,11 @@
 namespace gpt {
 namespace {
 
-// What is known of a sequence counts less with every step: texts change between copying and inventing.
+// Decay factor per step of the acceptance rate. Older steps count less because texts alternate between copied
+// and new content.
 constexpr double kMemory = 0.8;
 
-// Of the time, for proposals that are not expected to pay.
+// Share of the time that is spent on draft tokens that are not expected to pay.
 constexpr double kTrialShare = 0.01;
 
 void check(const SequenceModel& model, const Speculation& o) {
@@ -37,7 +38,7 @@ Speculation::Source parse_speculation(std::string_view name) {
 }
 
 void Acceptance::learn(int64_t proposed, int64_t accepted) {
-  const bool missed = accepted < proposed;  // what was proposed behind a miss says nothing
+  const bool missed = accepted < proposed;  // draft tokens after a rejected one carry no information
   hits_ = kMemory * hits_ + static_cast<double>(accepted);
   tries_ = kMemory * tries_ + static_cast<double>(accepted + missed);
 }
@@ -64,7 +65,8 @@ double Speculator::token_cost() const {
                                                        : 1;
 }
 
-// How many tokens pay. `tokens` and `cost` are those of the step so far, and then with these.
+// Returns the number of draft tokens whose expected benefit exceeds their cost. `tokens` and `cost` describe
+// the step so far; the function adds the new draft tokens to them.
 int64_t Speculator::worth(Candidate& c, double& tokens, double& cost) const {
   const double rate = c.acceptance->rate(), token_cost = this->token_cost();
   double chance = 1;

@@ -13,8 +13,8 @@
 
 namespace gpt {
 
-// Options of speculative decoding. A step also computes the logits after draft tokens; accepted draft tokens
-// then need no step of their own. Results are bit-identical to those without speculation.
+// Options of speculative decoding. A step also computes the logits after the draft tokens. Accepted draft
+// tokens then need no step of their own. Results are bit-identical to those without speculation.
 struct Speculation {
   enum class Source : uint8_t {
     off,
@@ -22,40 +22,42 @@ struct Speculation {
     draft   // the most likely tokens of a smaller model
   };
   Source source = Source::off;
-  int64_t max_tokens = 16;  // maximum draft tokens of a sequence in a step, 1 to kMostProposals
-  // With Source::draft: a model with the same vocabulary and as many slots as the engine's model. Must
-  // outlive the engine, which uses all of its slots.
+  int64_t max_tokens = 16;  // maximum draft tokens per sequence and step, 1 to kMostProposals
+  // The draft model for Source::draft. The draft model must have the same vocabulary and at least as many
+  // slots as the engine's model. It must outlive the engine, which uses all slots of the draft model.
   SequenceModel* draft = nullptr;
-  double draft_cost = 0;  // cost of a step of the draft model, relative to a step of the model
-  // Estimate the cost of a step from measured times; else use the initial estimate of StepCost.
+  double draft_cost = 0;  // cost of a step of the draft model relative to a step of the engine's model
+  // True to estimate the cost of a step from measured times; false to use the initial estimate of StepCost.
   bool measures_steps = true;
 };
-// "off", "ngram" or "draft"; throws invalid_argument for another name.
+// Parses "off", "ngram" or "draft". Throws invalid_argument for other names.
 Speculation::Source parse_speculation(std::string_view name);
 
-// The recent acceptance rate of the draft tokens of a sequence.
+// Tracks the recent acceptance rate of a sequence's draft tokens.
 class Acceptance {
  public:
   void learn(int64_t proposed, int64_t accepted);
-  // Returns the estimated probability that a draft token is accepted, given that those before it were.
+  // Returns the estimated probability that a draft token is accepted if all draft tokens before it were
+  // accepted.
   double rate() const { return hits_ / tries_; }
-  // Called for a step in which drafting would not pay. Returns true once in `interval` steps: then one token
-  // is drafted to find out whether the acceptance rate has changed.
+  // Called for a step in which drafting would not pay. Returns true once every `interval` steps. One token is
+  // then drafted to check whether the acceptance rate has changed.
   bool tries_again(double interval);
 
  private:
-  // Low initial weights, so that measurements soon dominate.
+  // The initial counts are small, so that measurements soon dominate.
   double hits_ = 0.5, tries_ = 1;
-  double waited_ = std::numeric_limits<double>::infinity();  // so that the first trial is immediate
+  double waited_ = std::numeric_limits<double>::infinity();  // makes the first trial immediate
 };
 
 // Decides the number of draft tokens for each sequence of a step, and calls the drafter.
 //
-// Rule. The cost of a step, in rows, is a constant for reading the weights (StepCost) plus the number of
-// computed rows; a step of the draft model costs its share of that. A sequence gets another draft token as
-// long as the token's acceptance probability exceeds its added cost, relative to the cost per token of the
-// step so far. This yields many draft tokens if acceptance is high and few sequences run, and none if
-// computing rows costs more than it saves in reading weights. If no draft token pays, one is drafted
+// The cost of a step is measured in rows. The cost consists of a constant for reading the weights (StepCost)
+// and the number of computed rows. A step of the draft model costs a fixed fraction of a step of the engine's
+// model. A sequence receives another draft token as long as the acceptance probability of the token exceeds
+// its added cost, relative to the cost per token of the step so far. This rule yields many draft tokens if
+// the acceptance rate is high and few sequences run. The rule yields no draft tokens if computing additional
+// rows costs more than reading the weights less often saves. In this case, one draft token is tried
 // occasionally, which takes about 1 % of the time.
 class Speculator {
  public:
@@ -63,13 +65,13 @@ class Speculator {
   Speculator(const SequenceModel& model, const Speculation& options, int64_t step_rows);
 
   struct Candidate {
-    Proposer::Ask ask;  // ask.most: the limit by memory, context and max_tokens
+    Proposer::Ask ask;  // ask.most is the limit set by memory, context and max_tokens
     Acceptance* acceptance = nullptr;
   };
-  // Drafts tokens for sequences that get one token each in a step of `rows` rows. Drafts at most rows_left
-  // tokens in total.
+  // Drafts tokens for the sequences of a step that has `rows` rows and computes one token for each of them.
+  // Drafts at most rows_left tokens in total.
   void propose(std::span<Candidate> candidates, int64_t rows, int64_t rows_left);
-  // Called after a step with its rows and duration.
+  // Called after each step with its number of rows and its duration.
   void learn(int64_t rows, double seconds) {
     if (options_.measures_steps) step_cost_.learn(rows, seconds);
   }
@@ -77,7 +79,7 @@ class Speculator {
   int64_t max_tokens() const { return options_.max_tokens; }
 
  private:
-  double token_cost() const;  // cost of a draft token, in rows
+  double token_cost() const;  // cost of one draft token in rows
   int64_t worth(Candidate& candidate, double& tokens, double& cost) const;
 
   Speculation options_;

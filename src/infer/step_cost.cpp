@@ -8,8 +8,8 @@ namespace {
 constexpr double kSampleMemory = 0.98, kGuessWeight = 0.1;
 constexpr double kLeast = 0.5, kMost = 64;
 
-// A step that takes many times as long as others was interrupted; it counts as one that took three times as
-// long.
+// A step that takes much longer than estimated was probably interrupted. Its time is limited to kOutlier
+// times the estimate, if the fit contains more than kKnown steps.
 constexpr double kKnown = 4, kOutlier = 3;
 
 }  // namespace
@@ -28,7 +28,7 @@ void StepCost::learn(int64_t rows, double seconds) {
   // The normal equations of sum (a + b r - t)^2 + kGuessWeight (a - kGuess b)^2.
   const double aa = n_ + kGuessWeight, ab = rows_ - kGuessWeight * kGuess;
   const double bb = rows2_ + kGuessWeight * kGuess * kGuess;
-  const double determinant = aa * bb - ab * ab;  // positive: not all of (1, r) and (1, -kGuess) are parallel
+  const double determinant = aa * bb - ab * ab;  // positive because (1, r) and (1, -kGuess) are not parallel
   a_ = std::max(0.0, (seconds_ * bb - product_ * ab) / determinant);
   b_ = std::max(0.0, (product_ * aa - seconds_ * ab) / determinant);
   weight_rows_ = std::clamp(b_ > 0 ? a_ / b_ : kMost, kLeast, kMost);

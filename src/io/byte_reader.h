@@ -11,16 +11,17 @@
 
 namespace gpt {
 
-// Takes little-endian numbers and pieces off a span, front to back; every step is checked.
+// Reads little-endian numbers and byte ranges from a span, from front to back. Every read is bounds-checked
+// and throws Error if too few bytes are left.
 class ByteReader {
  public:
-  // `what` names the file in errors and must outlive the reader.
+  // `what` names the file in error messages and must outlive the reader.
   ByteReader(std::span<const std::byte> bytes, const std::string& what) : bytes_(bytes), what_(what) {}
 
   size_t left() const { return bytes_.size() - at_; }
   size_t position() const { return at_; }
 
-  // `part`, if given, names what is being read.
+  // `part`, if given, names the field in error messages.
   std::span<const std::byte> take(uint64_t n, std::string_view part = {}) {
     if (n > left()) {
       const std::string needs =

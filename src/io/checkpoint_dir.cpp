@@ -27,7 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "a/b/" and "a/b" are the same folder; a link stands for what it points to.
+// Removes a trailing slash, so "a/b/" and "a/b" name the same folder, and resolves a symbolic link to its
+// target.
 std::string normalized(const std::string& path) {
   fs::path p = fs::path(path).lexically_normal();
   if (!p.has_filename()) p = p.parent_path();
@@ -55,7 +56,7 @@ std::string old_name(const std::string& path) {
 }
 
 void remove_tree(const std::string& path) {
-  std::error_code error;  // what cannot be removed now is tried again by the next writer
+  std::error_code error;  // the next writer retries what cannot be removed now
   fs::remove_all(path, error);
 }
 
@@ -81,15 +82,15 @@ std::vector<fs::path> names_in(const fs::path& folder) {
   return names;
 }
 
-// Moves to `to` what lies in `from` and its manifest does not have, or has otherwise, and deletes the rest:
-// names that `to` has too were replaced.
+// Moves files that this program did not write, or that changed since, from folder `from` to folder `to`.
+// Deletes the other files in `from`, including every file whose name also exists in `to`.
 void keep_foreign(const fs::path& from, const fs::path& to, const fs::path& below, const Records& ours) {
   std::error_code error;
   int64_t number = 0;
   for (const fs::path& last : names_in(from / below)) {
     fault_point("save.discard", number++);
     const fs::path name = below / last;
-    if (name == kManifestName) continue;  // the last to go
+    if (name == kManifestName) continue;  // removed last
     const bool folder = fs::is_directory(fs::symlink_status(from / name, error));
     const bool replaced = is_there(to / name);
     const auto record = ours.find(name.generic_string());
@@ -103,22 +104,22 @@ void keep_foreign(const fs::path& from, const fs::path& to, const fs::path& belo
     }
   }
   if (below.empty()) fs::remove(from / kManifestName, error);
-  fs::remove(from / below, error);  // unless something could not be moved
+  fs::remove(from / below, error);  // fails if a file could not be moved
 }
 
-// Removes a folder that was replaced by `final_path`, or that never took its place. Files that this program
-// did not write go to `final_path`. What cannot be read or moved stays for the next writer.
+// Removes a replaced or unfinished version of `final_path`. Files that this program did not write are moved
+// to `final_path`. Files that cannot be read or moved are left for the next writer.
 void discard(const std::string& path, const std::string& final_path) {
-  if (!is_there(fs::path(path) / kManifestName)) return remove_tree(path);  // never complete
+  if (!is_there(fs::path(path) / kManifestName)) return remove_tree(path);  // the folder was never complete
   try {
     keep_foreign(path, final_path, {}, read_manifest(path));
-  } catch (const Error&) {  // a damaged manifest: nothing is known of the files
+  } catch (const Error&) {  // with a damaged manifest it is unknown which files may be deleted
   }
 }
 
-// Locks an existing folder; the kernel releases the lock when the process ends, however it ends.
-// Returns -1 when somebody else has it or the folder is gone. Where locks are not supported it goes on
-// without: then two writers of one folder must not run at once.
+// Locks an existing folder. The kernel releases the lock when the process exits or is killed. Returns -1 if
+// another process holds the lock or the folder does not exist. If the file system does not support locks, the
+// folder stays unlocked, and two writers of one folder must not run concurrently.
 int lock_directory(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return -1;
@@ -137,7 +138,7 @@ std::vector<std::string> temporaries_of(const std::string& final_path) {
   return found;
 }
 
-// Removes the folders of dead writers; true if some writer is alive.
+// Removes the temporary folders of killed writers. Returns true if another writer is still alive.
 bool remove_stale(const std::string& final_path) {
   bool alive = false;
   for (const std::string& path : temporaries_of(final_path)) {
@@ -153,7 +154,7 @@ bool remove_stale(const std::string& final_path) {
   return alive;
 }
 
-// After a kill in the middle of rename_pair. Assumes that no writer is alive.
+// Recovers from a kill in the middle of rename_pair. Assumes that no writer is alive.
 void repair(const std::string& final_path) {
   const std::string old = old_name(final_path);
   std::error_code error;
@@ -211,7 +212,7 @@ void replace(const std::string& temporary, const std::string& final_path, Replac
     if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_path.c_str(), RENAME_EXCHANGE) == 0) {
       fault_point("save.replaced");
       sync_directory(parent_of(final_path));
-      discard(temporary, final_path);  // the old folder's name now
+      discard(temporary, final_path);  // now the name of the old folder
       return;
     }
     if (errno != EINVAL && errno != ENOSYS) {
@@ -221,8 +222,8 @@ void replace(const std::string& temporary, const std::string& final_path, Replac
   replace_by_renames(temporary, final_path);
 }
 
-// Read piece by piece: the pages of a mapped file would count as memory of the process, and a checkpoint is
-// larger than the weights.
+// Reads the file in chunks instead of mapping it. Mapped pages would count as memory of the process, and a
+// checkpoint is larger than the weights.
 FileRecord record_of(const std::string& path) {
   constexpr size_t kPiece = size_t{1} << 20;
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
@@ -251,7 +252,7 @@ void sync_file(const std::string& path) {
   if (error != 0 && error != EINVAL) fail("cannot write {}: {}", path, std::strerror(error));
 }
 
-// A path in a manifest is untrusted: it must stay inside the folder.
+// Paths in a manifest are untrusted and must stay inside the folder.
 void check_name(const std::string& name, const std::string& manifest) {
   const fs::path path(name);
   bool inside = !name.empty() && path.is_relative() && name.find('\0') == std::string::npos;
@@ -271,7 +272,8 @@ DirectoryWriter::DirectoryWriter(const std::string& final_path, ReplaceMode mode
     if (n == 1000) fail("cannot save to {}: too many other writers at work on it", final_);
     temporary_ = sibling(final_, fmt::format(".tmp-{}-{}", getpid(), n));
     if (mkdir(temporary_.c_str(), 0777) == 0) {
-      lock_ = lock_directory(temporary_);  // fails if a cleaner was quicker: try the next name
+      // Locking fails if another process has just removed the folder. The loop then tries the next name.
+      lock_ = lock_directory(temporary_);
     } else if (errno != EEXIST) {
       fail("cannot create the folder {}: {}", temporary_, std::strerror(errno));
     }
@@ -380,7 +382,8 @@ void seal_directory(const std::string& folder) {
   }
   if (error) fail("cannot list {}: {}", folder, error.message());
   const nlohmann::json root = {{"format", "gpt.cpp manifest"}, {"version", 1}, {"files", files}};
-  // At once: a folder that has a manifest is complete, whenever its writer was killed.
+  // The manifest is written atomically, so a folder that has a manifest is complete even if its writer was
+  // killed.
   write_file_atomic((fs::path(folder) / kManifestName).string(), root.dump(1) + "\n");
   sync_directory(folder);
 }

@@ -7,28 +7,30 @@
 
 namespace gpt {
 
-// How a new folder takes the place of an old one.
+// Selects how a new folder replaces an old one.
 enum class ReplaceMode {
-  exchange,     // one atomic system call where the file system has it, else rename_pair
-  rename_pair,  // old away, new in; a kill in between is repaired by recover_directory
+  exchange,     // one atomic system call; falls back to rename_pair if the file system lacks it
+  rename_pair,  // renames the old folder away, then the new one into place; recover_directory repairs an
+                // interrupted pair
 };
 
-// Replaces a whole folder so that a kill at any moment leaves the complete old or the complete new one.
+// Replaces a whole folder. A kill at any moment leaves either the complete old folder or the complete new
+// one.
 //
 //   DirectoryWriter writer("run/last");
 //   ... write files into writer.path() ...
 //   writer.commit();
 //
-// The new folder is a sibling of the final one, named .NAME.tmp-PID-N and locked while its writer lives;
-// what killed writers left behind is removed by the next one. `commit` fsyncs every file, writes
-// manifest.json (sizes and XXH3-64 checksums), and swaps. Of the old folder's files those are deleted that
-// the new one has too, or that the old manifest names and that are as it says; all others are moved to the
-// new folder. A final folder that has files but no manifest.json is refused. Errors (no permission, disk
-// full) throw Error and leave the old folder as it was.
+// The new folder is created next to the final one, is named .NAME.tmp-PID-N, and stays locked while its
+// writer is alive. The next writer removes the temporary folders of killed writers. `commit` fsyncs every
+// file, writes manifest.json (sizes and XXH3-64 checksums), and swaps the folders. It then deletes each file
+// of the old folder that the new folder also contains, or that still matches its entry in the old manifest.
+// All other files are moved to the new folder. The constructor rejects a final folder that contains files but
+// no manifest.json. Errors (no permission, disk full) throw Error and leave the old folder unchanged.
 class DirectoryWriter {
  public:
   explicit DirectoryWriter(const std::string& final_path, ReplaceMode mode = ReplaceMode::exchange);
-  ~DirectoryWriter();  // without commit: removes the new folder
+  ~DirectoryWriter();  // removes the new folder if it was not committed
   DirectoryWriter(const DirectoryWriter&) = delete;
   DirectoryWriter& operator=(const DirectoryWriter&) = delete;
 
@@ -39,31 +41,33 @@ class DirectoryWriter {
   std::string final_;
   std::string temporary_;
   ReplaceMode mode_;
-  int lock_ = -1;  // of temporary_
+  int lock_ = -1;  // file descriptor that holds the lock on temporary_
 };
 
-// What a DirectoryWriter of `final_path` that writes files of these names will do to the files there now.
+// Lists how a DirectoryWriter for `final_path` will change the files that are in the folder now.
 struct FolderChanges {
   std::vector<std::string> created, replaced, removed;
-  std::vector<std::string> kept;  // written by others, or changed since
+  std::vector<std::string> kept;  // not written by this program, or changed after this program wrote them
 };
-// Throws Error when a file is in the way that this program did not write, or that was changed since: for
-// folders that a user named. Reads what it compares.
+// Predicts the effect of writing files with these names into `final_path`, a folder chosen by the user.
+// Throws Error if one of the names belongs to a file that this program did not write, or that was changed
+// after this program wrote it. Reads existing files to compare their checksums.
 FolderChanges folder_changes(const std::string& final_path, const std::vector<std::string>& names);
 
-// Puts back what a writer killed between the two renames of rename_pair moved away. Does nothing when
-// there is nothing to repair or when a writer is at work. Call it before reading a folder.
+// Restores a folder whose writer was killed between the two renames of rename_pair. Does nothing if there is
+// nothing to repair or if a writer is running. Call it before reading a folder.
 void recover_directory(const std::string& final_path);
 
-// Compares a folder with its manifest.json: every file there and as long as it was, and, if `checksums`,
-// with the same XXH3-64. Files that the manifest does not name are ignored. Throws Error naming the file,
-// expected and found.
+// Checks a folder against its manifest.json. Every listed file must exist with the recorded size and, if
+// `checksums` is true, the recorded XXH3-64. Files that the manifest does not list are ignored. Throws Error
+// that names the file and the expected and found values.
 void verify_manifest(const std::string& folder, bool checksums);
 
 inline constexpr const char* kManifestName = "manifest.json";
 
-// Fsyncs every file and folder below `folder`, then writes its manifest and fsyncs that. Files are listed
-// by path relative to `folder`. Throws Error when something in it is neither a file nor a folder.
+// Fsyncs every file and folder below `folder`, then writes the manifest and fsyncs it. The manifest lists
+// files by their path relative to `folder`. Throws Error if `folder` contains anything other than files and
+// folders.
 void seal_directory(const std::string& folder);
 
 struct FileRecord {
@@ -71,11 +75,12 @@ struct FileRecord {
   std::string xxh3;
 };
 
-// What the manifest of `folder` lists, by path relative to it; nothing where there is no manifest. Throws
-// Error when it is no manifest.
+// Returns the manifest entries of `folder`, keyed by relative path. The result is empty if the folder has no
+// manifest. Throws Error if the manifest is malformed.
 std::map<std::string, FileRecord> read_manifest(const std::string& folder);
 
-// Whether `path` is a regular file, no link, with the size and the checksum of the record. Reads it all.
+// Returns true if `path` is a regular file (not a symbolic link) with the recorded size and checksum. Reads
+// the whole file.
 bool is_as_recorded(const std::string& path, const FileRecord& record);
 
 }  // namespace gpt

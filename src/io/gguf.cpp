@@ -39,7 +39,7 @@ T load(const std::byte*& p) {
   return value;
 }
 
-// Calls f with the next number and moves on.
+// Calls f with the next number and advances `p` past it.
 template <class F>
 auto with_number(GgufType type, const std::byte*& p, F&& f) {
   switch (type) {
@@ -87,7 +87,8 @@ constexpr BlockSize block(int64_t elements, int64_t bytes) {
   return {elements, bytes};
 }
 
-// Those without a type of ours are checked like the others, so that a file that has them opens.
+// Types without a DType are listed too. Their tensors can be size-checked, so a file that contains them still
+// opens.
 constexpr std::array kTypes = {
     GgmlType{0, "F32", block_size(DType::f32), DType::f32},
     GgmlType{1, "F16", block_size(DType::f16), DType::f16},
@@ -123,7 +124,7 @@ constexpr std::array kTypes = {
     GgmlType{39, "MXFP4", block(32, 17), {}},
 };
 
-// The bytes of a value of a fixed length; 0 for strings and arrays.
+// Returns the size of a fixed-size value in bytes, or 0 for strings and arrays.
 uint64_t value_bytes(GgufType type) {
   constexpr uint64_t kBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
   return kBytes[static_cast<size_t>(type)];
@@ -135,7 +136,8 @@ std::string_view read_string(ByteReader& in, uint64_t limit, std::string_view pa
   return in.text(length, part);
 }
 
-// A count of things that take at least `least` bytes each.
+// Reads the number of items that follow. Each item takes at least `least` bytes, so a count that exceeds the
+// remaining bytes is rejected.
 uint64_t read_count(ByteReader& in, uint64_t limit, uint64_t least, std::string_view part,
                     const std::string& what) {
   const auto n = in.number<uint64_t>(part);
@@ -147,7 +149,8 @@ uint64_t read_count(ByteReader& in, uint64_t limit, uint64_t least, std::string_
   return n;
 }
 
-constexpr uint64_t kLeastEntry = 8 + 1 + 4 + 1;  // a key of one letter, its type, a byte
+// The smallest entry: key length, a key of one letter, the type, and a value of one byte.
+constexpr uint64_t kLeastEntry = 8 + 1 + 4 + 1;
 constexpr uint64_t kLeastTensor = 8 + 1 + 4 + 4 + 8;
 
 GgufType read_type(ByteReader& in, const std::string& what, std::string_view key) {
@@ -166,7 +169,7 @@ void check_booleans(std::span<const std::byte> bytes, const std::string& what, s
   }
 }
 
-// `in` reads `file`.
+// `in` must be a reader of `file`.
 GgufEntry read_entry(ByteReader& in, std::span<const std::byte> file, const std::string& what) {
   GgufEntry e;
   e.key = read_string(in, GgufLimits::name_bytes, "a metadata key", what);
@@ -191,7 +194,7 @@ GgufEntry read_entry(ByteReader& in, std::span<const std::byte> file, const std:
   return e;
 }
 
-// The bytes of a tensor; checks its shape.
+// Returns the size of a tensor in bytes. Throws Error if its shape is invalid.
 uint64_t tensor_bytes(const GgufTensorEntry& t, const std::string& what) {
   const std::string name = fmt::format("{}: tensor {}", what, printable(t.name));
   for (const int64_t d : t.shape) {
@@ -250,7 +253,8 @@ uint32_t read_alignment(std::span<const GgufEntry> metadata, const std::string& 
   return alignment;
 }
 
-// Every tensor begins at a multiple of the alignment, ends inside the data and overlaps no other.
+// Checks that every tensor starts at a multiple of the alignment, ends inside the data section, and does not
+// overlap another tensor.
 void check_places(std::span<const GgufTensorEntry> tensors, uint64_t data_bytes, uint32_t alignment,
                   const std::string& what) {
   std::vector<const GgufTensorEntry*> order;
@@ -281,7 +285,7 @@ uint32_t read_version(ByteReader& in, std::span<const std::byte> file, const std
   }
   in.take(4, "the header");
   const auto version = in.number<uint32_t>("the header");
-  // The versions 2 and 3 differ in that 3 may be big-endian, of which then the lowest bits are zero.
+  // Version 3 also allows big-endian files. In a big-endian file the low 16 bits of the version read as zero.
   if (version != 2 && version != kGgufVersion) {
     const bool big_endian = version != 0 && (version & 0xffff) == 0;
     fail("{}: expected GGUF of version 2 or {}, found {}; convert the model again", what, kGgufVersion,
@@ -293,7 +297,7 @@ uint32_t read_version(ByteReader& in, std::span<const std::byte> file, const std
 }  // namespace
 
 GgufFile::GgufFile(const std::string& path) : TensorFile(path, kExpected), file_(path) {
-  file_.prefer_large_pages();  // weights that are multiplied where they are
+  file_.prefer_large_pages();  // quantized matmuls read the weights directly from the mapping
   parse(file_.bytes());
 }
 
@@ -326,7 +330,7 @@ const GgufEntry* GgufFile::entry(std::string_view key) const {
   return at == by_key_.end() ? nullptr : at->second;
 }
 
-// The entry of a key; nullptr when there is none.
+// Returns the entry of a key after checking its type, or nullptr if the key is missing.
 const GgufEntry* GgufFile::typed(std::string_view key, bool array, bool (*fits)(GgufType),
                                  const char* kind) const {
   const GgufEntry* e = entry(key);

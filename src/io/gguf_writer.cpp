@@ -9,7 +9,7 @@
 namespace gpt {
 namespace {
 
-constexpr size_t kLongestName = 63;  // of a tensor in ggml
+constexpr size_t kLongestName = 63;  // ggml's limit for tensor names: GGML_MAX_NAME - 1
 
 template <class T>
 void put(std::string& out, T value) {

@@ -10,7 +10,7 @@
 
 namespace gpt {
 
-// The metadata of a GGUF file, in the order in which they are added. A key is added once.
+// Collects the metadata of a GGUF file in insertion order. Each key may be added only once.
 class GgufMetadata {
  public:
   void add(std::string_view key, uint32_t value);
@@ -23,7 +23,7 @@ class GgufMetadata {
   void add(std::string_view key, std::span<const float> values);
 
   uint64_t count() const { return count_; }
-  const std::string& bytes() const { return bytes_; }  // as they stand in the file
+  const std::string& bytes() const { return bytes_; }  // in file encoding
 
  private:
   void begin(std::string_view key, GgufType type);
@@ -32,10 +32,11 @@ class GgufMetadata {
   uint64_t count_ = 0;
 };
 
-// Writes a GGUF file of version 3 with an alignment of 32, tensors in the given order. Their types are fp32,
-// bf16, fp16 or block formats, rows whole blocks. The data is streamed into `path`.tmp, which is fsynced and
-// then renamed: a crash or error leaves what was there before. Throws Error when the disk is full or the
-// place not writable, and when names are empty, duplicate or longer than ggml's 63 bytes.
+// Writes a GGUF file of version 3 with an alignment of 32 and the tensors in the given order. Supported
+// dtypes are fp32, bf16, fp16 and the quantized types; rows of a quantized tensor must consist of whole
+// quantization blocks. The data is streamed into `path`.tmp, which is fsynced and then renamed, so a crash or
+// an error leaves the previous file unchanged. Throws Error if the disk is full, if the path is not writable,
+// or if a tensor name is empty, duplicate or longer than ggml's limit of 63 bytes.
 void write_gguf_file(const std::string& path, const GgufMetadata& metadata,
                      std::span<const NamedTensor> tensors);
 

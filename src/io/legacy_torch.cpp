@@ -18,8 +18,8 @@ bool starts_with(std::span<const std::byte> bytes, std::span<const uint8_t> pref
   return bytes.size() >= prefix.size() && std::memcmp(bytes.data(), prefix.data(), prefix.size()) == 0;
 }
 
-// The bytes of the first pickle, 0 where it is another one: its protocol, from 4 on a frame, the magic
-// number.
+// Returns the size of the first pickle if it is the magic number, or 0 otherwise. This pickle consists of the
+// protocol, a frame (from protocol 4 on) and the magic number.
 size_t magic_bytes(std::span<const std::byte> bytes) {
   constexpr std::array<uint8_t, 13> kMagic = {0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9,
                                               0x20, 0x6a, 0xa8, 0x50, 0x19, '.'};
@@ -50,7 +50,7 @@ LegacyTorch::LegacyTorch(std::span<const std::byte> bytes, const std::string& wh
 }
 
 Pickle LegacyTorch::next(std::span<const std::string_view> globals) {
-  const auto rest = bytes_.subspan(at_);  // the data of storages included, which may be large
+  const auto rest = bytes_.subspan(at_);  // also contains the storage data, which may be large
   Pickle pickle(rest.first(std::min(rest.size(), Pickle::kMaxBytes)), what_, globals);
   at_ += pickle.bytes();
   return pickle;
@@ -64,7 +64,7 @@ void LegacyTorch::check_machine() {
 }
 
 void LegacyTorch::read_storages(const std::function<size_t(std::string_view)>& element_size) {
-  std::map<std::string_view, size_t> sizes;  // of elements, by key
+  std::map<std::string_view, size_t> sizes;  // element sizes by storage key
   for (const PickleValue* value : pickle_.of_kind(Kind::persistent)) {
     const auto& parts = value->items[0]->items;  // ("storage", type, key, ...)
     if (parts.size() > 2 && parts[1]->kind == Kind::global && parts[2]->kind == Kind::text)

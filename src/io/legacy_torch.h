@@ -10,18 +10,18 @@
 
 namespace gpt {
 
-// Whether bytes begin as torch.save wrote them before PyTorch 1.6, and still does with
-// _use_new_zipfile_serialization=False, in pickle protocol 2 or later.
+// Returns true if `bytes` start like a file that torch.save wrote before PyTorch 1.6, with pickle protocol 2
+// or later. Newer versions still write this format with _use_new_zipfile_serialization=False.
 bool is_legacy_torch(std::span<const std::byte> bytes);
 
-// Such a file: pickles of a magic number, a version, facts of the machine, the object and the keys of its
-// storages, and then for each storage the number of its elements and its data. Source: _legacy_save of
-// torch/serialization.py.
+// Reads the torch.save format from before PyTorch 1.6. The file starts with pickles of a magic number, the
+// version, machine properties, the saved object and the keys of its storages. After these pickles, the file
+// contains the element count and the data of each storage. Source: _legacy_save in torch/serialization.py.
 class LegacyTorch {
  public:
-  // globals: those that the object's pickle may name. element_size: bytes of an element of a storage, by the
-  // global of its type; 0 for unknown ones. Throws Error naming `what`, as Pickle does. The bytes must
-  // outlive the object.
+  // `globals` lists the globals that the object's pickle may name. `element_size` maps the name of a storage
+  // class to its element size in bytes, or to 0 for unknown classes. Throws Error that names `what`, like
+  // Pickle. `bytes` and `what` must outlive the object.
   LegacyTorch(std::span<const std::byte> bytes, const std::string& what,
               std::span<const std::string_view> globals,
               const std::function<size_t(std::string_view)>& element_size);
@@ -37,7 +37,7 @@ class LegacyTorch {
 
   std::span<const std::byte> bytes_;
   const std::string& what_;
-  size_t at_ = 0;  // behind what has been read
+  size_t at_ = 0;  // offset of the first unread byte
   Pickle pickle_;
   std::map<std::string, std::span<const std::byte>, std::less<>> storages_;
 };

@@ -13,12 +13,12 @@ namespace gpt {
 namespace {
 
 constexpr int64_t kLegacyHeaderBytes = 7 * sizeof(int32_t);
-constexpr int64_t kHeaderBytes = 256;  // of versions 1 and 2
-constexpr int64_t kMaxLayers = 4096;   // bounds the tensor list; the largest models have some 130
+constexpr int64_t kHeaderBytes = 256;  // header size of versions 1 and 2
+constexpr int64_t kMaxLayers = 4096;   // bounds the tensor list; the largest models have about 130 layers
 
 constexpr size_t kNorms = 3;
 
-// In the order of version 0; the others lack freq_cis and have all norms first.
+// Returns the tensor groups in file order. Versions 1 and 2 have no freq_cis and store all norms first.
 std::vector<TensorGroup> groups_of(const Llama2cHeader& h) {
   const int64_t kv_dim = h.dim / h.n_heads * h.n_kv_heads;
   const Shape table = {h.seq_len, h.dim / h.n_heads / 2};
@@ -61,8 +61,8 @@ void check_header(const Llama2cHeader& h, const std::string& what) {
   }
 }
 
-// Versions 1 and 2 say which they are; version 0 begins with its numbers, and a negative vocabulary means an
-// untied head.
+// Versions 1 and 2 start with a magic number and the version. Version 0 starts directly with its fields, and
+// a negative vocab_size marks an untied output head.
 Llama2cHeader read_header(std::span<const std::byte> bytes, const std::string& what) {
   if (bytes.size() < static_cast<size_t>(kLegacyHeaderBytes)) {
     fail("{} is not a llama2.c checkpoint: expected at least {} bytes, found {}", what, kLegacyHeaderBytes,
@@ -106,7 +106,7 @@ void check_size(const Llama2cHeader& h, uint64_t expected, size_t found, const s
       what, h.dim, h.n_layers, h.vocab_size, expected, found);
 }
 
-// An int8 matrix and, behind it, its scales.
+// Dequantizes an int8 matrix, which is stored with its scales after its values.
 void widen(std::span<const std::byte> bytes, int64_t n, int64_t group_size, float* to) {
   const auto* values = reinterpret_cast<const int8_t*>(bytes.data());
   const std::byte* scales = bytes.data() + n;
@@ -118,7 +118,7 @@ void widen(std::span<const std::byte> bytes, int64_t n, int64_t group_size, floa
   }
 }
 
-// Behind the int8 values of a matrix of version 2 are its scales.
+// Reserves space for the scales, which version 2 stores after the int8 values of each matrix.
 void add_scales(std::span<TensorGroup> matrices, int64_t group_size, size_t file_bytes,
                 const std::string& what) {
   for (TensorGroup& group : matrices) {

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kHeaderNumbers = 256;
 constexpr int64_t kLlmcHeaderBytes = kHeaderNumbers * sizeof(int32_t);
 constexpr int32_t kVersionFp32 = 3, kVersionBf16 = 5;
-constexpr int64_t kMaxLlmcLayers = 4096;  // bounds the tensor list; the largest models have some 130
+constexpr int64_t kMaxLlmcLayers = 4096;  // bounds the tensor list; the largest models have about 130 layers
 
 std::vector<TensorGroup> groups(const LlmcHeader& h) {
   const int64_t c = h.channels;

@@ -11,7 +11,7 @@ namespace gpt {
 
 using Kind = PickleValue::Kind;
 
-// The machine that a pickle is a program for. Its stack holds values and marks (null).
+// Interprets the opcodes of a pickle on a stack. A null pointer on the stack is a mark.
 class PickleMachine {
  public:
   PickleMachine(Pickle& pickle, std::span<const std::byte> bytes, const std::string& what,
@@ -62,7 +62,7 @@ class PickleMachine {
       bad("expected a list or a dict");
     return stack_.back();
   }
-  // The values above the last mark.
+  // Pops and returns the values above the topmost mark.
   std::vector<const PickleValue*> pop_to_mark() {
     const auto mark = std::find(stack_.rbegin(), stack_.rend(), nullptr);
     if (mark == stack_.rend()) bad("a mark is missing");
@@ -256,7 +256,7 @@ class PickleMachine {
         return call();
       case 'Q':
         return push_new({.kind = Kind::persistent, .items = {pop()}});
-      case 'b':  // the attributes of an ordered dict: versions of modules
+      case 'b':  // BUILD: the attributes of an ordered dict, which hold module versions
         pop();
         top(Kind::dict);
         return true;

@@ -10,7 +10,7 @@
 
 namespace gpt {
 
-// A value of a pickle. What Python would do with it is left to the reader: nothing is ever called.
+// A value from a pickle. Globals and calls are represented as data and are never executed.
 struct PickleValue {
   enum class Kind : uint8_t {
     none,
@@ -22,8 +22,8 @@ struct PickleValue {
     tuple,       // items
     dict,        // items: key, value, key, value, ...
     global,      // text: "module.name"
-    call,        // items: the global, its arguments
-    persistent,  // items[0]: the id
+    call,        // items: the global and the tuple of its arguments
+    persistent,  // items[0]: the persistent id
   };
   Kind kind = Kind::none;
   int64_t number = 0;
@@ -31,25 +31,26 @@ struct PickleValue {
   std::string_view text = {};
   std::vector<const PickleValue*> items = {};
 
-  // The value of a dict's key; null when there is none, or when this is no dict.
+  // Returns the value of a dict's key, or nullptr if the key is missing or this value is not a dict.
   const PickleValue* find(std::string_view key) const;
 };
 
-// What a pickle says, as a graph of values: opcodes of protocols 2 to 5 as far as dicts, lists, tuples,
-// numbers, strings, references to globals and calls of them need, with bounds on memory. Values may be shared
-// and may contain themselves, so whoever walks them bounds depth and number.
+// Decodes a pickle into a graph of values without executing anything. Supports the opcodes of protocols 2 to
+// 5 for dicts, lists, tuples, numbers, strings, references to globals, and calls of globals. Memory use is
+// bounded. Values may be shared and may contain themselves, so code that walks the graph must limit its depth
+// and its number of steps.
 class Pickle {
  public:
-  // globals: the only ones that may be named. "collections.OrderedDict" called without arguments is a dict.
-  // Any other one, any other opcode and any damage throws Error naming `what`. The bytes must outlive the
-  // object.
+  // `globals` lists the only globals that the pickle may name. A call of "collections.OrderedDict" without
+  // arguments becomes a dict. Other globals, unsupported opcodes and damaged data throw Error that names
+  // `what`. `bytes` must outlive the object.
   Pickle(std::span<const std::byte> bytes, const std::string& what,
          std::span<const std::string_view> globals);
 
-  Pickle() = default;  // without a value
+  Pickle() = default;  // an empty object without a root value
 
   const PickleValue& root() const { return *root_; }
-  size_t bytes() const { return bytes_; }  // of the pickle; more may follow it
+  size_t bytes() const { return bytes_; }  // size of the pickle; more data may follow
   std::vector<const PickleValue*> of_kind(PickleValue::Kind kind) const;
 
   static constexpr size_t kMaxBytes = size_t{32} << 20;
@@ -58,7 +59,7 @@ class Pickle {
  private:
   friend class PickleMachine;
   std::deque<PickleValue> values_;
-  std::deque<std::string> names_;  // of globals
+  std::deque<std::string> names_;  // names of the globals
   const PickleValue* root_ = nullptr;
   size_t bytes_ = 0;
 };

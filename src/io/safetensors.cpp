@@ -20,7 +20,7 @@ constexpr uint64_t kLengthBytes = 8;
 constexpr std::string_view kExpectedSafetensors =
     "F32, F16, BF16, F64, I64, I32 or U8; convert the file first";
 
-// Splits a file into the text of its header and its body.
+// Splits a file into the JSON text of its header and its data section.
 std::pair<std::string_view, std::span<const std::byte>> split(std::span<const std::byte> bytes,
                                                               const std::string& what) {
   if (bytes.size() < kLengthBytes) {
@@ -68,7 +68,8 @@ constexpr std::array<SafetensorsType, 22> kSafetensorsTypes = {{
 }};
 
 constexpr size_t kMemberValues =
-    2 * SafetensorsLimits::metadata_entries;  // fields that are not known included
+    2 *
+    SafetensorsLimits::metadata_entries;  // maximum number of JSON values per member, unknown fields included
 constexpr JsonLimits kJsonLimits{
     .max_bytes = SafetensorsLimits::header_bytes,
     .max_depth = 8,
@@ -76,7 +77,7 @@ constexpr JsonLimits kJsonLimits{
     .max_string_bytes = uint64_t{8} << 20,
 };
 
-// Takes the members of a header one after the other and keeps only what a tensor list needs.
+// Receives the members of a header one by one and keeps only the fields that a tensor list needs.
 class HeaderReader {
  public:
   explicit HeaderReader(const std::string& what) : what_(what) {}
@@ -176,8 +177,8 @@ class HeaderReader {
   size_t text_bytes_ = 0;
 };
 
-// The bytes that type and shape ask for. Dimensions of zero do not hide an absurd rest: whoever
-// multiplies the other ones later must not overflow either.
+// Returns the number of bytes that the dtype and the shape require. Dimensions of size 0 are counted as 1 for
+// the overflow check, because other code may multiply the remaining dimensions.
 uint64_t expected_bytes(const SafetensorsEntry& e, const std::string& what) {
   const std::string name = fmt::format("{}: tensor {}", what, printable(e.name));
   Shape positive = e.shape;

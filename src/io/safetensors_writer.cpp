@@ -15,7 +15,8 @@
 namespace gpt {
 namespace {
 
-constexpr size_t kAlignment = 64;  // of the body: a cache line, and the widest vector register
+// Alignment of the data section: the size of a cache line and of the widest vector register.
+constexpr size_t kAlignment = 64;
 
 std::string quoted(const std::string& text, const std::string& path) {
   try {
@@ -42,7 +43,7 @@ void check_tensors(std::span<const NamedTensor> tensors, const std::string& path
   }
 }
 
-// Length and JSON, padded with blanks, for tensors in the order of their data.
+// Returns the header: its length and the JSON text, padded with spaces. `tensors` must be in data order.
 std::string make_header(std::span<const NamedTensor* const> tensors,
                         const std::map<std::string, std::string>& metadata, const std::string& path) {
   std::string text = "{";
@@ -75,7 +76,7 @@ std::string make_header(std::span<const NamedTensor* const> tensors,
   return length + text;
 }
 
-// Wider types first.
+// Returns the tensors in data order: wider dtypes first.
 std::vector<const NamedTensor*> order_of_data(std::span<const NamedTensor> tensors, const std::string& path) {
   check_tensors(tensors, path);
   auto order = transformed(tensors, [](const NamedTensor& tensor) { return &tensor; });

@@ -12,11 +12,12 @@ namespace gpt {
 
 class FileWriter;
 
-// Takes the next bytes of a tensor, any number at a time; they may be reused when it returns.
+// Receives the next bytes of a tensor, in chunks of any size. The caller may reuse the buffer after the call
+// returns.
 using EmitBytes = std::function<void(std::span<const std::byte>)>;
 
-// A tensor to be written. `write` is called once and hands over all bytes, row-major, in order: a
-// transposed or concatenated tensor emits row by row and never exists in memory.
+// A tensor to be written. `write` is called once and emits all bytes in row-major order. A transposed or
+// concatenated tensor can therefore be emitted row by row without building it in memory.
 struct NamedTensor {
   std::string name;
   DType dtype = DType::f32;
@@ -24,37 +25,40 @@ struct NamedTensor {
   std::function<void(const EmitBytes& emit)> write;
 };
 
-// A tensor whose numbers are in memory, column slices included; `view` must stay valid until written.
+// Creates a NamedTensor from a tensor in memory, which may be a column slice. `view` must stay valid until
+// the tensor is written.
 NamedTensor named_tensor(std::string name, const TensorView& view);
-// The same with a shape of its own: any rank, equal in size to the dense `view`.
+// Creates a NamedTensor that is written with `shape`. The shape may have any rank but must have as many
+// elements as `view`, which must be dense.
 NamedTensor named_tensor(std::string name, const TensorView& view, Shape shape);
 
-// The bytes that shape and type ask for; rows of a block format are whole blocks. Throws Error when they are
-// more than any file can have.
+// Returns the size in bytes for the tensor's shape and dtype. Rows of a quantized tensor must consist of
+// whole quantization blocks. Throws Error if the size exceeds the maximum file size.
 uint64_t tensor_bytes(const NamedTensor& tensor);
 
-// Hands all bytes of a tensor to a writer; they must be as many.
+// Writes all bytes of a tensor. Asserts that the tensor emits exactly tensor_bytes(tensor) bytes.
 void write_tensor(const NamedTensor& tensor, FileWriter& writer);
 
-// Writes a safetensors file. The body starts at a multiple of 64 bytes; wider types come first and else
-// the given order holds, so that every tensor is aligned to its type. The data is streamed into
-// a temporary file, which is fsynced and then renamed: a crash or error leaves what was there before. Throws
-// Error when the disk is full or the place not writable, and when names are empty, duplicate or not
-// UTF-8.
+// Writes a safetensors file. The data section starts at a multiple of 64 bytes. Tensors with wider dtypes
+// come first, so that every tensor is aligned to its dtype; otherwise the given order is kept. The data is
+// streamed into a temporary file, which is fsynced and then renamed, so a crash or an error leaves the
+// previous file unchanged. Throws Error if the disk is full, if the path is not writable, or if a name is
+// empty, duplicate or not UTF-8.
 void write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
-// For a file that several processes write: one makes it in its full size, without numbers in it, from tensors
-// whose `write` is not used. Throws Error as write_safetensors does.
+// Creates a safetensors file that several processes will fill. One process calls this function, which writes
+// the header and extends the file to its full size. The `write` functions of the tensors are not called.
+// Throws Error like write_safetensors.
 void create_safetensors(const std::string& path, std::span<const NamedTensor> tensors);
-// Numbers of a tensor from element `begin` on.
+// A range of a tensor's elements that starts at element `begin`.
 struct TensorPart {
   std::string name;
   int64_t begin = 0;
   TensorView view;  // dense
 };
-// Then each writes its parts into it and syncs them. Throws Error when a part is not in the file, or the disk
-// is full.
+// Writes parts of tensors into a file made by create_safetensors and fsyncs the file. Each process calls it
+// with its own parts. Throws Error if a part does not fit into the file or the disk is full.
 void fill_safetensors(const std::string& path, std::span<const TensorPart> parts);
 
 }  // namespace gpt

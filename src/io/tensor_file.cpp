@@ -17,12 +17,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxShards = 4096;  // each is a mapping, and the system has a limit on those
+// Every shard is a memory mapping, and the operating system limits their number.
+constexpr size_t kMaxShards = 4096;
 constexpr uint64_t kMaxIndexBytes = uint64_t{32} << 20;
 constexpr std::string_view kIndexSuffix = ".index.json";
 constexpr std::string_view kSafetensors = ".safetensors";
 constexpr std::string_view kTorch = ".bin";
-// What a folder is searched for; each may be in shards.
+// File names that open_tensors looks for in a folder. Each of them may also be split into shards.
 constexpr const char* kNames[] = {"model.safetensors", "pytorch_model.bin"};
 
 bool exists(const std::string& path) {
@@ -127,7 +128,7 @@ TensorFiles::TensorFiles(std::vector<std::unique_ptr<TensorFile>> files) : files
 const TensorInfo* TensorFiles::find(std::string_view name) const {
   if (const auto home = homes_.find(name); home != homes_.end()) return home->second->find(name);
   for (const std::unique_ptr<TensorFile>& file : files_)
-    file->find(name);  // throws if it is of an unsupported type
+    file->find(name);  // throws if the tensor has an unsupported dtype
   return nullptr;
 }
 

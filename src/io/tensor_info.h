@@ -9,10 +9,10 @@
 
 namespace gpt {
 
-// A tensor in a file that somebody else keeps open. `bytes` is row-major and little-endian and exactly
-// as long as shape and dtype say; rows of a block format are rows of whole blocks. It may start at any
-// address: files made elsewhere need not align their tensors. Use it in place only if is_aligned; else copy
-// it first.
+// A tensor inside a file that its owner keeps open. `bytes` is row-major and little-endian, and its length
+// matches the shape and the dtype exactly. Rows of a quantized dtype consist of whole quantization blocks.
+// `bytes` may start at any address because files from other tools need not align their tensors. Copy the data
+// unless is_aligned returns true.
 struct TensorInfo {
   std::string name;
   DType dtype = DType::f32;
@@ -21,7 +21,8 @@ struct TensorInfo {
 };
 
 inline bool is_aligned(const TensorInfo& tensor) {
-  const size_t alignment = is_quantized(tensor.dtype) ? 2 : dtype_size(tensor.dtype);  // blocks: their scales
+  // Quantization blocks only need the alignment of their fp16 scales.
+  const size_t alignment = is_quantized(tensor.dtype) ? 2 : dtype_size(tensor.dtype);
   return reinterpret_cast<uintptr_t>(tensor.bytes.data()) % alignment == 0;
 }
 

@@ -17,7 +17,7 @@ std::string name_of(const TensorGroup& group, int64_t i) {
   return group.per_layer ? fmt::format("{}.{}", group.name, i) : group.name;
 }
 
-// The tensors in the order of the file; the programmer's mistake when one is missing or misshapen.
+// Returns the tensors in file order. Asserts that no tensor is missing and that all shapes and dtypes match.
 std::vector<const NamedTensor*> in_order(std::span<const TensorGroup> groups, int64_t layers, DType dtype,
                                          std::span<const NamedTensor> tensors) {
   std::map<std::string_view, const NamedTensor*> by_name;

@@ -10,25 +10,28 @@
 
 namespace gpt {
 
-// Files whose tensors stand in a fixed order without names of their own (llama2.c, llm.c).
+// Helpers for file formats that store tensors in a fixed order without names (llama2.c, llm.c).
 
-// A tensor of such a file, or one per layer: "NAME.0", "NAME.1", ...
+// Describes one tensor of such a file, or one tensor per layer with the names "NAME.0", "NAME.1", ...
 struct TensorGroup {
   const char* name;
   bool per_layer;
   Shape shape;
-  int64_t padding = 0;  // elements behind it that nobody reads
+  int64_t padding = 0;  // number of unused elements after each tensor
 };
 
-// The bytes of all groups behind a header; throws Error beginning with `name` when no file can have so many.
+// Returns the size of the header and all groups in bytes. Throws Error, with a message that starts with
+// `name`, if the size exceeds the maximum file size.
 uint64_t layout_bytes(std::span<const TensorGroup> groups, int64_t layers, DType dtype, int64_t header_bytes,
                       const std::string& name);
 
-// The tensors that follow a header, all of one type. `bytes` is as long as layout_bytes says.
+// Returns the tensors that follow the header. All tensors have the same dtype. `bytes` must have the length
+// that layout_bytes returns.
 std::vector<TensorInfo> layout_tensors(std::span<const TensorGroup> groups, int64_t layers, DType dtype,
                                        std::span<const std::byte> bytes, int64_t header_bytes);
 
-// Writes header and tensors, found by name, to a temporary file that takes the place of `path` when complete.
+// Writes the header and the tensors, which are looked up by name, to a temporary file. When it is complete,
+// the file replaces `path`.
 void write_layout(const std::string& path, std::span<const std::byte> header,
                   std::span<const TensorGroup> groups, int64_t layers, DType dtype,
                   std::span<const NamedTensor> tensors);

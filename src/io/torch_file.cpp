@@ -22,13 +22,13 @@ constexpr std::string_view kExpectedTorchFile = "a floating-point type";
 constexpr size_t kMaxTensors = size_t{1} << 18;
 constexpr size_t kMaxNameBytes = 1024;
 constexpr size_t kMaxRank = 8;
-constexpr int kMaxDepth = 8;              // of settings
-constexpr size_t kMaxSettings = 1 << 14;  // values of settings
+constexpr int kMaxDepth = 8;              // nesting depth of the settings
+constexpr size_t kMaxSettings = 1 << 14;  // number of values in the settings
 
 struct Storage {
   std::string_view global;
-  const char* name;  // in messages
-  size_t size;       // bytes of an element
+  const char* name;  // dtype name in error messages
+  size_t size;       // element size in bytes
   std::optional<DType> dtype;
 };
 constexpr std::array<Storage, 10> kStorages = {{
@@ -62,7 +62,7 @@ bool is_call(const PickleValue& v, std::string_view global) {
   return v.kind == Kind::call && v.items[0]->text == global;
 }
 
-// A parameter is a tensor in a wrapper.
+// Returns the tensor inside a torch.nn.Parameter, or the value itself if it is not a parameter.
 const PickleValue& unwrapped(const PickleValue& v) {
   return is_call(v, kRebuildParameter) && !v.items[1]->items.empty() ? *v.items[1]->items[0] : v;
 }
@@ -91,7 +91,7 @@ std::string plain_name(std::string_view name) {
   return std::string(name);
 }
 
-// A part of a storage, seen through sizes and strides (in elements).
+// A strided view of a storage. The offset and the strides count elements.
 struct StridedView {
   const Storage* type = nullptr;
   std::span<const std::byte> storage;
@@ -99,10 +99,10 @@ struct StridedView {
   Shape shape, strides;
 };
 
-// The bytes of a storage, by its key.
+// Returns the bytes of the storage with the given key.
 using StorageOf = std::function<std::span<const std::byte>(std::string_view key)>;
 
-// Turns the tensors of a pickle into pieces of the file.
+// Converts the tensors of a pickle into views of the file's bytes.
 class TensorReader {
  public:
   TensorReader(const StorageOf& storage, const std::string& what, uint64_t file_bytes,
@@ -122,7 +122,8 @@ class TensorReader {
     return v;
   }
 
-  // The elements row by row: in place where they lie so, else in a copy.
+  // Returns the elements in row-major order: directly from the file if they are contiguous, otherwise as a
+  // copy.
   std::span<const std::byte> dense(const StridedView& v, const std::string& name) {
     const auto n = static_cast<size_t>(checked_size(v.shape, name));
     const size_t size = v.type->size;
@@ -156,8 +157,8 @@ class TensorReader {
     return transformed(tuple.items, [&](const PickleValue* item) { return number(*item, name); });
   }
 
-  // ("storage", type, key, device, number of elements), before 1.6 with None at the end: no view of another
-  // one
+  // A storage id is ("storage", type, key, device, number of elements). Before PyTorch 1.6 a sixth item
+  // describes a view of another storage; only None is accepted.
   void read_storage(const PickleValue& id, const std::string& name, StridedView& v) const {
     const auto& parts = id.items;
     const bool whole = parts.size() == 5 || (parts.size() == 6 && parts[5]->kind == Kind::none);
@@ -236,7 +237,7 @@ class TensorReader {
   std::vector<Buffer>& copies_;
 };
 
-// The number of a tensor without dimensions.
+// Returns the value of a 0-d tensor.
 nlohmann::json number_json(const Storage& type, const std::byte* data) {
   if (type.dtype && is_float(*type.dtype)) {
     double value = 0;
@@ -252,11 +253,11 @@ nlohmann::json number_json(const Storage& type, const std::byte* data) {
   return static_cast<int64_t>(bits);
 }
 
-// Plain values as JSON. Tensors without dimensions are their numbers; anything else (other tensors, deep
-// nests) becomes null.
+// Converts plain Python values to JSON. 0-d tensors become numbers. Other tensors and values that are nested
+// too deeply become null.
 class PlainValues {
  public:
-  // skipped: a dict that is left out inside another one, as its tensors are the file's.
+  // `skipped` is a nested dict that is left out because its tensors are returned as the tensors of the file.
   PlainValues(TensorReader& tensors, const PickleValue& skipped) : tensors_(tensors), skipped_(skipped) {}
 
   nlohmann::json read(const PickleValue& v, int depth = 0) {
@@ -380,7 +381,7 @@ void TorchFile::read(const PickleValue& root, const StorageOf& storage, uint64_t
   TensorReader reader(storage, path(), file_bytes, copies_);
   settings_ = std::make_unique<nlohmann::json>(nlohmann::json::object());
   if (root.kind == Kind::dict) *settings_ = PlainValues(reader, dict).read(root);
-  std::vector<TensorInfo> tensors;  // by name
+  std::vector<TensorInfo> tensors;  // sorted by name below
   std::vector<UnsupportedTensor> unsupported;
   for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
     if (dict.items[i]->kind != Kind::text || dict.items[i]->text.size() > kMaxNameBytes) {

@@ -14,26 +14,26 @@ namespace gpt {
 
 struct PickleValue;
 
-// Whether a file begins as those of torch.save do: like a zip archive, and before PyTorch 1.6 with a magic
-// number.
+// Returns true if `bytes` start like a torch.save file: with the magic number of a zip archive, or with the
+// magic number that PyTorch wrote before version 1.6.
 bool is_torch_file(std::span<const std::byte> bytes);
 
-// A state dict saved by torch.save, mapped; its pickle is read without ever calling anything. Tensors are
-// those of the outermost dict's "model", "state_dict" or "model_state_dict", or else its own; prefixes
-// "_orig_mod." (of torch.compile) and "module." (of data parallelism) are taken off their names. Views of
-// storages are allowed as long as they stay inside; those that are not dense rows are copied. Throws Error
-// for everything else: other globals (by name), other archives, pickle protocols before 2, sizes that do not
-// fit, duplicate names. Both formats are read, that of before 1.6 too. Source: torch/serialization.py and
-// torch/_utils.py of PyTorch 2.
+// A memory-mapped state dict saved by torch.save, in the current zip format or in the format from before
+// PyTorch 1.6. The pickle is decoded without executing anything. The tensors are taken from "model",
+// "state_dict" or "model_state_dict" of the outermost dict, or from the outermost dict itself. The prefixes
+// "_orig_mod." (from torch.compile) and "module." (from data parallelism) are removed from tensor names.
+// Views must stay inside their storage; views that are not contiguous are copied. Throws Error for other
+// globals (by name), other archives, pickle protocols before 2, sizes that do not match, and duplicate names.
+// Source: torch/serialization.py and torch/_utils.py of PyTorch 2.
 class TorchFile : public TensorFile {
  public:
   explicit TorchFile(const std::string& path);
-  // The same for bytes in memory, which must outlive the object; `what` names them in errors.
+  // Reads a file from memory. `bytes` must outlive the object; `what` names the file in error messages.
   TorchFile(std::span<const std::byte> bytes, const std::string& what);
   ~TorchFile() override;
 
-  // What else of plain values the outermost dict has, nested to a bounded depth: a training script's
-  // "model_args", say. Tensors without dimensions are their numbers, other ones are null. An object.
+  // Returns the other plain values of the outermost dict as a JSON object, for example the "model_args" of a
+  // training script. The nesting depth is bounded. 0-d tensors become numbers; other tensors become null.
   const nlohmann::json& settings() const { return *settings_; }
   const MappedFile* mapped() const override { return &file_; }
 

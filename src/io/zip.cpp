@@ -17,7 +17,7 @@ constexpr uint64_t kMaxEntries = uint64_t{1} << 18;
 constexpr uint64_t kDirectoryEntryBytes = 46;
 constexpr uint16_t kZip64Field = 1;
 
-// Where the record that ends an archive begins.
+// Returns the offset of the end-of-central-directory record.
 std::optional<size_t> find_end(std::span<const std::byte> bytes) {
   if (bytes.size() < kEndBytes) return std::nullopt;
   const size_t last = bytes.size() - kEndBytes;
@@ -30,14 +30,15 @@ std::optional<size_t> find_end(std::span<const std::byte> bytes) {
   return std::nullopt;
 }
 
-// The 64-bit values that replace those of an entry that are all ones, in this order.
+// Reads the zip64 extra field. This field contains a 64-bit value for each field of the entry that is all
+// ones, in the order of `values`.
 void read_zip64(std::span<const std::byte> extra, std::initializer_list<uint64_t*> values,
                 const std::string& what) {
   ByteReader fields(extra, what);
   while (fields.left() >= 4) {
     const auto kind = fields.number<uint16_t>();
     const auto size = fields.number<uint16_t>();
-    if (size > fields.left()) return;  // PyTorch pads with fields of its own; they may end early
+    if (size > fields.left()) return;  // PyTorch adds padding fields, which may be truncated
     const auto content = fields.take(size);
     if (kind != kZip64Field) continue;
     ByteReader wide(content, what);

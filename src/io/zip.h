@@ -8,23 +8,24 @@
 
 namespace gpt {
 
-// The entries of a zip archive that are stored as they are, which is all that PyTorch writes. Opening reads
-// the central directory alone (zip64 included) and checks it: sizes, offsets, duplicate names. Throws Error
-// naming `what`. `bytes` must outlive the object. Source: PKWARE's APPNOTE, 4.3.
+// Reads uncompressed entries of a zip archive; PyTorch writes only such entries. The constructor reads and
+// checks only the central directory (zip64 included): sizes, offsets and duplicate names. Throws Error that
+// names `what`. `bytes` must outlive the object. Source: PKWARE's APPNOTE, 4.3.
 class ZipFile {
  public:
   ZipFile(std::span<const std::byte> bytes, const std::string& what);
 
-  // The first path component that all names of the archive begin with, as PyTorch has it: "archive".
+  // Returns the first path component of the first entry. PyTorch uses one prefix for all entries, for example
+  // "archive".
   const std::string& prefix() const { return prefix_; }
   bool contains(std::string_view name) const { return entries_.find(name) != entries_.end(); }
-  // The bytes of an entry. Throws Error when there is none, when it is compressed or encrypted, or lies
-  // outside of the file.
+  // Returns the bytes of an entry. Throws Error if the entry is missing, compressed or encrypted, or extends
+  // past the end of the file.
   std::span<const std::byte> read(std::string_view name) const;
 
  private:
   struct Entry {
-    uint64_t offset = 0;  // of its local header
+    uint64_t offset = 0;  // byte offset of the local header
     uint64_t size = 0;
     uint16_t method = 0;
     uint16_t flags = 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Arguments of ops (ops.h): element-wise arithmetic, copies and sums.
+// Argument structs of the ops (ops.h) for element-wise arithmetic, copies and sums.
 
 #include <cstdint>
 
@@ -11,24 +11,26 @@
 
 namespace gpt {
 
-// out = a + b. out may be a or b if it has the same dtype.
+// Computes out = a + b. out may alias a or b if the dtypes are equal.
 struct AddArgs {
   TensorView out, a, b;  // act
   GPT_FIELDS(out, a, b)
 };
 
-// out = a_scale a (+ b_factor b_scale b). out may be a or b if it has the same dtype.
+// Computes out = a_scale a, or out = a_scale a + b_factor b_scale b if b is given. out may alias a or b if
+// the dtypes are equal.
 struct ScaledSumArgs {
   TensorView out, a;        // [N,C] act
-  TensorView a_scale = {};  // [1]; absent: 1
+  TensorView a_scale = {};  // [1]; 1 if absent
   TensorView b = {};        // [N,C] act, or absent
-  TensorView b_scale = {};  // [1], with b
+  TensorView b_scale = {};  // [1]; required with b
   double b_factor = 1;
   GPT_FIELDS(out, a, a_scale, b, b_scale, b_factor)
 };
 
-// Backward pass of one term, factor scale x: dx = factor scale dout (+= with accumulate), dscale = factor
-// times the sum of dout x (+= with accumulate_scale). dx may be dout.
+// Backward pass of scaled_sum for one of its terms, which has the form factor * scale * x. Computes dx =
+// factor scale dout and dscale = factor sum(dout x). With `accumulate`, the result is added to dx; with
+// `accumulate_scale`, it is added to dscale. dx may alias dout.
 struct ScaledSumBackwardArgs {
   TensorView dout, x, scale;
   TensorView dx;
@@ -39,14 +41,15 @@ struct ScaledSumBackwardArgs {
   GPT_FIELDS(dout, x, scale, dx, dscale, factor, accumulate, accumulate_scale)
 };
 
-// x = factor x, in place.
+// Multiplies x by `factor`, in place.
 struct ScaleArgs {
   TensorView x;  // [N,C] act
   double factor;
   GPT_FIELDS(x, factor)
 };
 
-// block_sums[i] = sum of x^2 over elements [i*kSumBlock, (i+1)*kSumBlock), in double, in order.
+// Computes block_sums[i], the sum of x^2 over elements [i*kSumBlock, (i+1)*kSumBlock). Each sum is computed
+// in double and in order.
 inline constexpr int64_t kSumBlock = 16384;
 struct SumSquaresArgs {
   TensorView x;                   // any shape, dense
@@ -54,8 +57,8 @@ struct SumSquaresArgs {
   GPT_FIELDS(x, block_sums)
 };
 
-// sums[i] = sum of x^2 over elements of ranges[i], in fp32 over runs of kSumRun elements and in double over
-// the runs, in order.
+// Computes sums[i], the sum of x^2 over the elements of ranges[i]. Each run of kSumRun elements is added in
+// fp32; the sums of the runs are added in double, in order.
 inline constexpr int64_t kSumRun = 1024;
 struct ElementRange {
   int64_t begin = 0, end = 0;
@@ -69,7 +72,8 @@ struct RangeSquaresArgs {
   GPT_FIELDS(x, ranges, sums)
 };
 
-// x = min(max(x, -limit), limit), in place. With a step, the limit is multiplied by its loss_scale.
+// Clamps x to [-limit, limit], in place. If `step` is given, the limit is first multiplied by the loss_scale
+// of the step.
 struct ClampArgs {
   TensorView x;
   double limit;
@@ -77,7 +81,8 @@ struct ClampArgs {
   GPT_FIELDS(x, limit, step)
 };
 
-// dst = src, converted to the dtype of dst. Equal shapes; rows of dst and src may have any row stride `ld`.
+// Copies src to dst and converts it to the dtype of dst. The shapes must be equal; each view may have its own
+// row stride `ld`.
 struct ConvertArgs {
   TensorView dst, src;  // [N,C] act
   GPT_FIELDS(dst, src)
@@ -89,9 +94,10 @@ struct SwapArgs {
   GPT_FIELDS(a, b)
 };
 
-// index = the index of the first element of x, row by row, that is NaN or infinite; -1 if there is none.
+// Finds the first NaN or infinite element of x, in row-major order. `index` receives its position, or -1 if
+// all elements are finite.
 struct FindNonfiniteArgs {
-  TensorView x;               // [N,C] act; a transposed view is read in memory order
+  TensorView x;               // [N,C] act; a transposed view is searched in memory order
   DeviceSpan<int64_t> index;  // [1]
   GPT_FIELDS(x, index)
 };

@@ -6,23 +6,25 @@
 
 namespace gpt {
 
-// A device, its ops and the CPU threads: everything needed to run a model. Copies share the device. Pool and
-// table must outlive all objects that use the backend.
+// A backend bundles everything needed to run a model: a device, its kernel table and the CPU thread pool.
+// Copies of a Backend share one device. The pool and the kernel table must outlive every object that uses the
+// backend.
 struct Backend {
   ThreadPool& pool;
   const KernelTable& kernels;
   std::shared_ptr<Device> device = std::make_shared<HostDevice>();
 
-  // Returns the device of views in its memory; null for the host.
+  // Returns the device pointer that tensor views in this backend's memory carry; null for host memory.
   Device* view_device() const { return device->is_host() ? nullptr : device.get(); }
   ExecContext context(const Scratch& scratch = {}) const { return {*device, pool, kernels, scratch}; }
 };
 
-// Returns the CPU backend for an instruction set.
+// Returns a CPU backend that uses the given instruction set.
 inline Backend host_backend(ThreadPool& pool, Isa isa) {
   return {pool, kernel_table(isa)};
 }
-// For code that creates its own threads.
+// A function that creates a Backend for a given thread pool. Code that creates its own thread pools takes
+// such a function instead of a Backend.
 using MakeBackend = Backend (*)(ThreadPool& pool, Isa isa);
 
 }  // namespace gpt

@@ -20,8 +20,9 @@ int64_t round_up(int64_t n) {
 }
 
 #ifdef GPT_HAVE_SIMD
-// Whether there are tiles for bf16 and int8, and the kernel lets this process use them: their 8 KiB of state
-// must be asked for once (Linux, Documentation/arch/x86/xstate.rst).
+// True if the CPU has AMX tiles for bf16 and int8 and the operating system lets this process use them. On
+// Linux, a process must request permission for the 8 KiB of tile state once (Linux,
+// Documentation/arch/x86/xstate.rst).
 bool has_amx() {
 #ifdef GPT_EMULATE_AMX
   return true;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Arguments of ops (ops.h): the next token, losses, and the heads of tasks.
+// Argument structs of the ops (ops.h) for sampling the next token, for losses, and for task heads.
 
 #include <cstdint>
 
@@ -12,37 +12,39 @@
 namespace gpt {
 
 // ---------------------------------------------------------------------------------------------------
-// Sampling the next token. The scores of a row are its logits with the changes of its request. The bias is
-// added. For tokens in prompt or output, a score above 0 is divided by repetition_penalty, other scores are
-// multiplied by it (Keskar et al. 2019, CTRL). presence_penalty is subtracted once, and frequency_penalty
-// once for each occurrence in the output (OpenAI's API). Tokens that are not allowed have the score -inf.
-// Computed in double, stored as fp32.
+// Sampling of the next token. The score of a token is its logit after the bias, the penalties and the
+// restrictions of the request are applied, in this order. First, the bias is added. If the token occurs in
+// prompt or output, a positive score is divided by repetition_penalty and any other score is multiplied by it
+// (Keskar et al. 2019, CTRL). If it occurs in the output, presence_penalty is subtracted once and
+// frequency_penalty once for each occurrence (OpenAI's API). Finally, tokens that are not allowed get the
+// score -inf. Scores are computed in double and stored as fp32.
 struct ScoreChange {
   int32_t id;
-  int32_t count = -1;  // occurrences in the output; -1: in neither prompt nor output
+  int32_t count = -1;  // number of occurrences in the output; -1: in neither prompt nor output
   double bias = 0;     // may be infinite
 };
 struct SelectRow {
-  int64_t row = 0;           // row of logits
-  int64_t k = 0;             // number of candidates, at most V; 0: none
-  bool log_sum = false;      // whether to compute the log-sum-exp
-  int64_t first_change = 0;  // index of the row's first change; each change is for a different token
+  int64_t row = 0;           // row of `logits`
+  int64_t k = 0;             // number of candidates to select, at most V; 0: none
+  bool log_sum = false;      // true: compute the log-sum-exp of the logits
+  int64_t first_change = 0;  // index of this row's first entry of `changes`; no token has two entries
   int64_t changes = 0;
   double repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
   int64_t allowed_row = -1;  // row of `allowed`; -1: all tokens are allowed
-  int64_t scores_row = -1;   // row of `scores` that receives the scores; -1: none, if scores equal logits
+  int64_t scores_row = -1;   // row of `scores` that receives the scores; -1: scores equal logits
 };
 struct TokenScore {
   int32_t id;
   float score;
 };
 struct Selection {
-  int32_t not_finite = -1;  // first token with a NaN or infinite logit; then nothing else is computed
-  int64_t count = 0;        // tokens with at least the k-th highest score: more than k in case of ties
-  double log_sum = 0;       // log of the sum of exp(logit), in double, in order of ids
+  int32_t not_finite = -1;  // first token with a NaN or infinite logit; if set, nothing else is computed
+  int64_t count = 0;        // number of tokens with at least the k-th highest score; above k if there are
+                            // ties
+  double log_sum = 0;       // log of the sum of exp(logit), added in double in the order of token ids
 };
-// Selects the top k tokens of each row. Stores the first `capacity` of the `count` candidates of rows[i], by
-// ascending id.
+// Selects the top-k tokens of each row. `candidates` receives the first `capacity` of the `count` selected
+// tokens of rows[i], by ascending token id.
 struct SelectCandidatesArgs {
   TensorView logits;  // [N,V] fp32
   DeviceSpan<const SelectRow> rows;
@@ -56,40 +58,42 @@ struct SelectCandidatesArgs {
 };
 
 // ---------------------------------------------------------------------------------------------------
-// z = cap tanh(x / cap), in place.
+// Computes x = cap tanh(x / cap), in place.
 struct SoftcapArgs {
   TensorView x;
   double cap;
   GPT_FIELDS(x, cap)
 };
 
-// Cross-entropy of softcapped logits: losses[n] = lse(z[n]) - z[n][targets[n]], z = cap tanh(x/cap) /
-// temperature or x / temperature. Weights multiply loss and gradient of their row and may be negative. Rows
-// with a target < 0 or a weight of 0 do not count: loss 0, gradient 0.
+// Cross-entropy of softcapped logits: losses[n] = lse(z[n]) - z[n][targets[n]], where z = cap tanh(x/cap) /
+// temperature, or x / temperature without a softcap. `weights` multiply the loss and the gradient of their
+// row and may be negative. Rows with a target < 0 or a weight of 0 are ignored: their loss and gradient are
+// 0.
 struct CrossEntropyArgs {
   TensorView logits;                     // [N,V] fp32 (or fp64), before the softcap
   DeviceSpan<const int32_t> targets;     // [N], each < V
-  DeviceSpan<const float> weights = {};  // [N], or absent: 1
-  DeviceSpan<double> losses;             // [N], nats
-  // [N,V] act: scale * d loss / d logits; absent: no gradient. May share the memory of logits: row n may
-  // start at the first byte of row n of logits, for any dtype.
+  DeviceSpan<const float> weights = {};  // [N]; 1 if absent
+  DeviceSpan<double> losses;             // [N], in nats
+  // [N,V] act: scale * d loss / d logits; if absent, no gradient is computed. dlogits may share the memory of
+  // logits: row n of dlogits may start at the first byte of row n of logits, for any dtype.
   TensorView dlogits = {};
-  double softcap = 0;                     // 0: none
+  double softcap = 0;                     // 0: no softcap
   double temperature = 1;                 // above 0
   DeviceSpan<const StepState> step = {};  // [1]: scale = loss_scale * loss_weight; absent: 1
   GPT_FIELDS(logits, targets, weights, losses, dlogits, softcap, temperature, step)
 };
 
 // ---------------------------------------------------------------------------------------------------
-// Task heads. The rows consist of `samples` equal parts. From each part one row is picked: the last row with
-// token `id`, or the last row if there is none.
+// Task heads. The N rows consist of `samples` equal parts, one for each sample. One row is picked from each
+// part: the last row with token `id`, or the last row of the part if no row has that token.
 struct PickedRows {
-  DeviceSpan<const int32_t> ids;  // [N], a multiple of samples
+  DeviceSpan<const int32_t> ids;  // [N]; N is a multiple of samples
   int64_t samples;
   int32_t id;
 };
 
-// out[i] = the sum of the picked rows of samples i g .. i g + g - 1, where g = samples / rows of out.
+// Computes out[i], the sum of the picked rows of samples i g .. i g + g - 1, where g is samples divided by
+// the number of rows of out.
 struct PickRowsArgs {
   TensorView out;  // [samples/g,C] act
   TensorView x;    // [N,C] act
@@ -97,8 +101,8 @@ struct PickRowsArgs {
   GPT_FIELDS(out, x, picked)
 };
 
-// Adds dout[i] to dx of the picked rows. Without accumulate, sets dx to dout[i] in these rows and to 0 in all
-// others.
+// Adds dout[i] to the picked rows of dx. Without `accumulate`, sets the picked rows to dout[i] and all other
+// rows to 0.
 struct PickRowsBackwardArgs {
   TensorView dx;    // [N,C] act
   TensorView dout;  // [samples/g,C] act
@@ -107,32 +111,35 @@ struct PickRowsBackwardArgs {
   GPT_FIELDS(dx, dout, picked, accumulate)
 };
 
-// The loss of logits for labels: cross-entropy if labels are classes, or the squared error of a single logit.
-// Row i belongs to samples i g .. i g + g - 1 with g = samples / G. It has the label of the first of these
-// samples and the weight of its picked row. Rows whose label is not a class, or whose weight is 0, do not
-// count: loss 0, gradient 0.
+// Loss of a task head: the cross-entropy if labels are class indices, or the squared error of a single logit.
+// Row i of the logits belongs to samples i g .. i g + g - 1, where g = samples / G. Row i has the label of
+// the first of these samples and the weight of that sample's picked row. Rows are ignored (loss 0, gradient
+// 0) if their label is not a class index or their weight is 0.
 enum class LabelLoss : uint8_t { cross_entropy, squared_error };
 struct LabelLossArgs {
   LabelLoss loss;
   TensorView logits;               // [G,K] fp32 (or fp64)
   DeviceSpan<const float> labels;  // [samples]
   PickedRows picked;
-  DeviceSpan<const float> weights = {};  // [N], or absent: 1
-  DeviceSpan<double> losses;  // [N]; the picked row of the first sample of row i receives the loss of row i
-  bool accumulate = true;     // adds to `losses`; else all other rows become 0
+  DeviceSpan<const float> weights = {};  // [N]; 1 if absent
+  DeviceSpan<double> losses;  // [N]; the loss of row i is stored at the picked row of its first sample
+  bool accumulate = true;     // true: add to `losses`; false: set all other elements of `losses` to 0
   TensorView dlogits = {};    // [G,K] in the dtype of logits: scale * d loss / d logits; or absent
   DeviceSpan<const StepState> step = {};  // [1]: scale = loss_scale * loss_weight; absent: 1
   GPT_FIELDS(loss, logits, labels, picked, weights, losses, accumulate, dlogits, step)
 };
 
-// Direct preference optimization (Rafailov et al. 2023, equation 7). Samples are pairs of n_ctx rows each,
-// the chosen one first. With s(y) = sum of -nll over the rows of a sample y, its log-probability relative to
-// the reference d(y) = s(y) - reference[y], margin = beta (d(chosen) - d(rejected)) and e = smoothing:
-//   losses: -(1 - e) log sigmoid(margin) - e log sigmoid(-margin) in the first row of a pair, 0 in all other
-//   rows weights: mask * d loss / d nll of the row, for the cross-entropy that computes the gradient
+// Direct preference optimization (Rafailov et al. 2023, equation 7). Each pair consists of two samples of
+// n_ctx rows, the chosen one first. Definitions, for a sample y:
+//   s(y) = sum of -nll over the rows of y
+//   d(y) = s(y) - reference[y], the log-probability of y relative to the reference model
+//   margin = beta (d(chosen) - d(rejected)), e = smoothing
+// The op computes:
+//   losses: -(1 - e) log sigmoid(margin) - e log sigmoid(-margin) in the first row of a pair, 0 in other rows
+//   weights: mask * d loss / d nll of the row; cross_entropy then uses them to compute the gradient
 struct PreferenceArgs {
-  DeviceSpan<double> losses;          // [rows]; on entry: nll of each row, 0 if it does not count
-  DeviceSpan<const float> reference;  // [rows / n_ctx] log-probabilities
+  DeviceSpan<double> losses;          // [rows]; on entry the nll of each row, 0 for ignored rows
+  DeviceSpan<const float> reference;  // [rows / n_ctx]: log-probabilities under the reference model
   DeviceSpan<const float> mask;       // [rows]
   DeviceSpan<float> weights;          // [rows]
   int64_t n_ctx;
@@ -140,7 +147,7 @@ struct PreferenceArgs {
   GPT_FIELDS(losses, reference, mask, weights, n_ctx, beta, smoothing)
 };
 
-// Adds the losses, in order, to the loss of `step` if given, else to `sum`.
+// Adds the losses, in order, to the loss of `step` if it is given, otherwise to `sum`.
 struct SumLossesArgs {
   DeviceSpan<const double> losses;  // [rows]
   DeviceSpan<double> sum = {};      // [1]

@@ -5,8 +5,9 @@
 
 namespace gpt {
 
-// Lists all fields of an argument struct. Code that must see each field (pointer checks, copies into a queue)
-// calls `visit` with fn(name, field). Does not compile if a field is missing.
+// Defines `visit` for an argument struct. Code that must process every field, such as pointer checks or
+// copies into a queue, calls visit(args, fn), which calls fn(name, field) for each field. The macro must list
+// all fields; otherwise it does not compile.
 #define GPT_FIELDS(...)                          \
   template <class Args, class F>                 \
   static void visit(Args& args, F&& fn) {        \

@@ -14,24 +14,24 @@ struct ExecContext;
 // The op list. Every op has an argument struct in one of the headers above and an entry in KernelTable. The
 // scalar reference in cpu/ref defines the result of each op, for float and double.
 //
-// Shapes. N: rows, the tokens of all sequences, one sequence after another; C: channels; H: query heads; Hkv:
-// key/value heads; D: head dimension; V: vocabulary size. A TensorView or DeviceSpan without data is
-// "absent".
+// Shapes. N: number of rows, which are the tokens of all sequences, one sequence after another; C: channels;
+// H: query heads; Hkv: key/value heads; D: head dimension; V: vocabulary size. A TensorView or DeviceSpan
+// without data is called absent.
 //
-// Memory. TensorView and DeviceSpan refer to device memory. Ops run in the order of the calls, but may run
-// after the call has returned. A HostSpan is read before the op returns, and everything else is passed by
-// value. Ops never allocate; KernelTable returns the scratch memory that they need. A violated condition sets
-// the sticky error of the device (GPT_OP_REQUIRE).
+// Memory. TensorView and DeviceSpan refer to device memory. Ops run in the order of the calls, but may still
+// be running when the call returns. A HostSpan is read before the call returns, and all other arguments are
+// passed by value. Ops never allocate memory; functions of KernelTable return the scratch memory that they
+// need. If a precondition is violated, the op sets the sticky error of the device (GPT_OP_REQUIRE).
 //
 // Order. Every output element is computed in a fixed order, so results do not depend on the number of
 // threads.
 //
-// Dtypes. Either all floating-point views of a call are fp64 (reference only), or parameters, their
-// gradients, statistics and moments are fp32, and activations (views marked "act" and their gradients) are
-// fp32, bf16 or fp16 as given by their view. Arithmetic is in fp32 or better; results are rounded to nearest,
-// ties to even.
+// Dtypes. Either all floating-point views of a call are fp64 (reference only), or they follow these rules.
+// Parameters, their gradients, statistics and optimizer moments are fp32. Activations (views marked "act" and
+// their gradients) are fp32, bf16 or fp16, as set in their view. Arithmetic is in fp32 or better. Results are
+// rounded to nearest, ties to even.
 
-// X(name, ArgsType): every op, in table order.
+// Calls X(name, ArgsType) for every op, in table order.
 #define GPT_FOR_EACH_OP(X)                            \
   X(embedding_forward, EmbeddingArgs)                 \
   X(embedding_backward, EmbeddingBackwardArgs)        \
@@ -77,13 +77,13 @@ struct ExecContext;
   X(muon, MuonArgs)                                   \
   X(ema, EmaArgs)
 
-// Scratch memory in bytes: one region `shared` by all threads, and one region for each thread of the pool.
+// Scratch memory in bytes: one region that all threads share, and one region for each thread of the pool.
 struct ScratchNeed {
   int64_t shared = 0;
   int64_t per_thread = 0;
 };
 
-// Returns the Philox key of a dropout site. Equal arguments give equal masks.
+// Returns the Philox key of a dropout site. Equal arguments give equal dropout masks.
 uint64_t dropout_key(uint64_t seed, uint64_t step, uint32_t site, uint32_t layer);
 
 }  // namespace gpt

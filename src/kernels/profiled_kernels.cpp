@@ -34,7 +34,8 @@ double flops_of(const LinearBackwardWeightArgs& a) {
   return 2.0 * static_cast<double>(a.dy.rows() * a.dy.cols() * a.x.cols());
 }
 
-// Products of two vectors of width D: `products` for every query head and every key that it sees.
+// Returns the FLOPs of attention, given the number of dot products of width D for each pair of a query head
+// and a key that it attends to.
 double attention_flops(const AttentionShape& shape, std::span<const AttentionSeq> seqs, int64_t products) {
   int64_t pairs = 0;
   for (const AttentionSeq& s : seqs) {
@@ -45,7 +46,7 @@ double attention_flops(const AttentionShape& shape, std::span<const AttentionSeq
   }
   return 2.0 * static_cast<double>(products * pairs * shape.n_head * shape.head_dim);
 }
-// q k and p v; backwards those for s, dp, dq, dk and dv.
+// The forward pass computes two products, q k and p v. The backward pass computes five: s, dp, dq, dk and dv.
 double flops_of(const AttentionArgs& a) {
   return attention_flops(a.shape, unwrap_span(a.seqs), 2);
 }
@@ -56,7 +57,7 @@ double flops_of(const AttentionBackwardArgs& a) {
 template <size_t index, auto op, class Args>
 void timed(const ExecContext& ctx, const Args& a) noexcept {
   const auto& profiled = static_cast<const ProfiledKernels&>(ctx.kernels);
-  // An op made of other ops calls them in the inner table: no time counts twice.
+  // Ops that call other ops find them in the inner table, so no time is counted twice.
   const ExecContext inner{ctx.device, ctx.pool, profiled.inner, ctx.scratch};
   const auto start = Clock::now();
   (profiled.inner.*op)(inner, a);

@@ -8,7 +8,7 @@
 
 namespace gpt {
 
-// Number of calls of an op, their total time and, for products and attention, their FLOPs.
+// The number of calls of an op, their total time and, for matrix products and attention, their FLOPs.
 struct OpTime {
   const char* op;
   int64_t calls = 0;
@@ -16,15 +16,15 @@ struct OpTime {
   double flops = 0;
 };
 
-// A kernel table that times the ops of a different table. Its entries find the object through ExecContext, so
-// it must be passed by reference; a copy of the KernelTable base does not work. Only one thread may call ops
-// at a time.
+// A kernel table that times the ops of another kernel table. Its entries find the ProfiledKernels object
+// through ExecContext::kernels, so the table must be passed by reference; a copy of the KernelTable base
+// class does not work. Only one thread may call ops at a time.
 struct ProfiledKernels : KernelTable {
   explicit ProfiledKernels(const KernelTable& inner);
   ProfiledKernels(const ProfiledKernels&) = delete;
   ProfiledKernels& operator=(const ProfiledKernels&) = delete;
 
-  // Returns the ops called since `clear`, in order of falling time.
+  // Returns the ops called since `clear`, sorted by total time, longest first.
   std::vector<OpTime> times() const;
   void clear();
 
@@ -37,7 +37,7 @@ struct ProfiledKernels : KernelTable {
     double flops = 0;
   };
   const KernelTable& inner;
-  mutable std::array<Counter, kOps> counters{};  // in the order of the op list
+  mutable std::array<Counter, kOps> counters{};  // in the order of GPT_FOR_EACH_OP
 };
 
 }  // namespace gpt

@@ -13,13 +13,14 @@
 namespace gpt {
 namespace {
 
-// Half away from zero, for |x| far below 2^23: the addend is the largest float below 1/2, so that what lies
-// just below a half is not pushed over it.
+// Rounds to the nearest integer, with halves rounded away from zero. |x| must be far below 2^23. The constant
+// is the largest float below 1/2, so that values just below a half are not rounded up.
 inline int round_away(float x) {
   return static_cast<int>(x + std::copysign(0.5f - 0x1p-25f, x));
 }
 
-// The bits of the largest magnitude order like the magnitudes, NaN above all.
+// Returns the bits of |x|. Compared as integers, these bits have the order of the magnitudes, with NaN above
+// all other values.
 inline int32_t magnitude_bits(float x) {
   return std::bit_cast<int32_t>(x) & 0x7fffffff;
 }
@@ -30,8 +31,9 @@ int32_t largest_magnitude(const float* x) {
   return largest;
 }
 
-// How a block with scale d is stored, and what its elements are multiplied with: 0 where the block cannot
-// be told from zeros or does not hold numbers alone.
+// The scale of a quantization block: d as stored, and the factor by which elements are multiplied before
+// rounding. The factor is 0 if the block is stored as zeros, because its values are too small or because it
+// contains a NaN or an infinity.
 struct Scale {
   f16 d;
   float inverse;
@@ -53,12 +55,12 @@ void quantize_block(const float* x, BlockQ8& block) {
 
 void quantize_block(const float* x, BlockQ4& block) {
   const int32_t largest = largest_magnitude(x);
-  const float* first = x;  // the first of the largest magnitude
+  const float* first = x;  // the first element of the largest magnitude
   while (magnitude_bits(*first) != largest)
     ++first;
   const Scale scale = scale_of(*first / -8);
   block.d = scale.d;
-  // x / d is at least -8, so the sum is not negative and truncation is the floor.
+  // x / d is at least -8, so the sum is not negative and truncation rounds down.
   const auto quantized = [&](float value) {
     return scale.inverse == 0 ? 8 : std::min(15, static_cast<int>(value * scale.inverse + 8.5f));
   };
@@ -68,7 +70,7 @@ void quantize_block(const float* x, BlockQ4& block) {
 
 namespace {
 
-// The five bits of 32 numbers, as Q5_0 and Q5_1 store them.
+// Stores 32 values of five bits in the layout of Q5_0 and Q5_1.
 template <class Block>
 void store_five_bits(const int (&q)[kQuantBlock], Block& block) {
   uint32_t high = 0;
@@ -92,7 +94,8 @@ void quantize_block(const float* x, BlockQ5_0& block) {
   store_five_bits(q, block);
 }
 
-// d and m of a type of `steps` steps between the least and the largest; what is not finite makes d NaN.
+// Quantizes a block to `steps` equal steps between its minimum and its maximum. Sets d and m of the block; d
+// is NaN if the block contains a NaN or an infinity.
 template <class Block>
 void quantize_between(const float* x, int steps, Block& block, int (&q)[kQuantBlock]) {
   const auto [least, most] = std::minmax_element(x, x + kQuantBlock);
@@ -124,16 +127,16 @@ void quantize_blocks(const float* x, int64_t n, void* row) {
     quantize_block(x + b * kSize, static_cast<Block*>(row)[b]);
 }
 
-constexpr float kNoMinimum = -0.0f;  // which changes no number that it is added to, zero included
+constexpr float kNoMinimum = -0.0f;  // adding -0 changes no value, not even a zero
 
 void unpack(const BlockQ8& w, UnpackedBlock& u) {
   u.d = to_float(w.d);
   u.m = kNoMinimum;
   u.sub[0] = u.sub[1] = 1;
   static_assert(sizeof u.q == sizeof w.q);
-  std::memcpy(u.q, w.q, sizeof u.q);  // copy_n is a call here (g++ 12)
+  std::memcpy(u.q, w.q, sizeof u.q);  // g++ 12 would compile std::copy_n to a function call
 }
-// 16 bytes of two halves each, from which `zero` is subtracted.
+// Unpacks 16 bytes that hold two 4-bit values each, and subtracts `zero` from every value.
 void unpack_halves(const uint8_t* bytes, int zero, UnpackedBlock& u) {
   for (int64_t j = 0; j < kQuantBlock / 2; ++j) {
     u.q[j] = static_cast<int8_t>((bytes[j] & 15) - zero);
@@ -171,7 +174,7 @@ void unpack(const BlockIq4& w, UnpackedBlock& u) {
     q = kIq4Numbers[q];
 }
 
-// Block b of a super-block, without the fifth bits.
+// Unpacks block b of a super-block of Q4_K or Q5_K, without the fifth bits.
 template <class Block>
 void unpack_k(const Block& w, int64_t b, UnpackedBlock& u) {
   const uint8_t* s = w.scales;

@@ -6,22 +6,23 @@
 #include <cstring>
 #include <limits>
 
-// How scales of IQ4_NL and the K types are chosen. For given integers q the best scale and minimum are a
-// least-squares fit; for a given scale the best integers are the nearest. Several scales are tried, each
-// followed by one fit, and the one with the least error stays. Large values count more: rounding them wrongly
-// shows most.
+// Chooses the scales of IQ4_NL and the K dtypes. For given integers q, the best scale and minimum are a
+// least-squares fit. For a given scale, the best integers are the nearest ones. The search therefore tries
+// several scales, refits each of them once, and keeps the one with the smallest error. Errors of large values
+// have more weight, because they matter most.
 
 namespace gpt {
 namespace {
 
-// Far below the least scale in fp16; what is divided by more than it is finite.
+// Ranges up to this value count as zero. The value is far below the smallest fp16 scale, and divisions by
+// larger values do not overflow.
 constexpr float kNothing = 1e-30f;
 
 constexpr int kBlocks = kSuperBlock / kQuantBlock;
-constexpr int kHalf = 16;   // elements under one scale of Q6_K
-constexpr int kTries = 20;  // scales tried beside the one that covers the range exactly
+constexpr int kHalf = 16;   // number of elements that share a scale in Q6_K
+constexpr int kTries = 20;  // scales tried in addition to the one that covers the range exactly
 constexpr int kMiddleTry = kTries / 2;
-constexpr float kTryStep = 0.1f;  // in steps of the grid
+constexpr float kTryStep = 0.1f;  // in units of the quantization step
 
 bool all_finite(const float* x, int64_t n = kSuperBlock) {
   return std::all_of(x, x + n, [](float v) { return std::isfinite(v); });
@@ -31,7 +32,7 @@ int nearest(float x, int least, int most) {
   return static_cast<int>(std::clamp(std::nearbyint(x), static_cast<float>(least), static_cast<float>(most)));
 }
 
-// x ~ scale q - min, min >= 0, q from 0 on.
+// Approximates x by scale q - min, where min >= 0 and q >= 0.
 struct ScaleMin {
   float scale = 0, min = 0;
 };
@@ -59,7 +60,7 @@ float squared_error(const float* x, const Importance& weight, ScaleMin s, int st
   return error;
 }
 
-// The best scale and minimum for the integers that `s` rounds to.
+// Returns the best scale and minimum for the integers to which `s` rounds x.
 ScaleMin refit(const float* x, const Importance& weight, ScaleMin s, int steps) {
   double sw = 0, sq = 0, sqq = 0, sx = 0, sxq = 0;
   for (int64_t j = 0; j < kQuantBlock; ++j) {
@@ -106,7 +107,7 @@ void store_scales(const int (&scale)[kBlocks], const int (&min)[kBlocks], uint8_
   }
 }
 
-// Fills d, min and scales, and q with numbers up to `steps`.
+// Sets d, min and scales of the super-block, and fills q with integers from 0 to `steps`.
 template <class Block>
 void fit_super_block(const float* x, int steps, Block& block, int (&q)[kSuperBlock]) {
   constexpr float kMost = 63;
@@ -148,15 +149,16 @@ void make_nan(Block& block) {
   if constexpr (requires { block.min; }) block.min = block.d;
 }
 
-// x ~ scale q with q = nearest_q(x / scale). The scale may be negative, so that the largest value gets the q
-// that is farthest from zero, `least`, or one up to kMiddleTry steps from it.
+// Returns the scale that approximates x by scale q, where q = nearest_q(x / scale). The scale may be
+// negative. The search maps the element of largest magnitude to `least`, the q farthest from zero, or to a
+// value up to kMiddleTry steps from `least`.
 template <int n, class Nearest>
 float fit_scale(const float* x, float least, float step, Nearest nearest_q) {
   const float* largest =
       std::max_element(x, x + n, [](float a, float b) { return std::abs(a) < std::abs(b); });
   if (!(std::abs(*largest) > kNothing)) return 0;
   float best = 0;
-  double most = 0;  // of (sum w x q)^2 / sum w q^2, by which the fit makes the error less than that of zeros
+  double most = 0;  // largest (sum w x q)^2 / sum w q^2, which is the error removed compared with q = 0
   for (int i = 0; i <= kTries; ++i) {
     const float inverse = (least - step * static_cast<float>(i - kMiddleTry)) / *largest;
     double sxq = 0, sqq = 0;
@@ -173,7 +175,7 @@ float fit_scale(const float* x, float least, float step, Nearest nearest_q) {
   return best;
 }
 
-// The indices of the numbers of IQ4_NL that are nearest to -128, -127, ..., 127.
+// Indices into kIq4Numbers of the table values nearest to -128, -127, ..., 127.
 constexpr auto kNearestIq4 = [] {
   std::array<uint8_t, 256> indices{};
   for (int i = 0, index = 0; i < 256; ++i) {
@@ -193,7 +195,7 @@ int nearest_iq4(float q) {
 
 void quantize_block(const float* x, BlockIq4& block) {
   if (!all_finite(x, kQuantBlock)) return make_nan(block);
-  constexpr float kStep = 1.6f;  // twenty of them are two of the table's
+  constexpr float kStep = 1.6f;  // 20 steps of 1.6 cover 32, the width of two average steps of kIq4Numbers
   block.d = to_f16(
       fit_scale<kQuantBlock>(x, kIq4Numbers[0], kStep, [](float q) { return kIq4Numbers[nearest_iq4(q)]; }));
   const float d = to_float(block.d), inverse = d == 0 ? 0 : 1 / d;

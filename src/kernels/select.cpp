@@ -12,13 +12,14 @@ namespace gpt {
 namespace {
 
 constexpr auto kBlock = static_cast<size_t>(kSelectBlock);
-constexpr size_t kLanes = 16;  // independent chains, which the compiler turns into vectors
+constexpr size_t kLanes = 16;  // number of independent chains, which the compiler vectorizes
 
-// Up to here a heap wins: of V values in random order only about k ln(V / k) ever enter it, so nearly
-// every value costs one comparison. Beyond, the expected work nears that of a partition.
+// Largest k for which a heap is used. Of V values in random order, only about k ln(V / k) ever enter the
+// heap, so nearly every value costs one comparison. For larger k, the expected work of the heap approaches
+// that of a partition.
 constexpr int64_t kHeapLimit = 1024;
 
-float largest(const float* x) {  // of a whole block
+float largest(const float* x) {  // x has kSelectBlock values
   float lanes[kLanes];
   std::copy_n(x, kLanes, lanes);
   for (size_t i = kLanes; i < kBlock; i += kLanes) {
@@ -28,12 +29,13 @@ float largest(const float* x) {  // of a whole block
   return *std::max_element(lanes, lanes + kLanes);
 }
 
-// exp(x) for x <= 0: 2^n times a polynomial in what is left of x, |r| <= ln(2) / 2, where Taylor's series
-// of degree 7 is as good as float. Without branches and calls, so that loops over it become vectors, with
-// the same bits whatever their width.
+// Returns exp(x) for x <= 0, as 2^n times a polynomial in the remainder r, where |r| <= ln(2) / 2. In this
+// range the Taylor polynomial of degree 7 is as accurate as a float. The function has no branches and no
+// calls, so compilers can vectorize loops over it. The bits of the result do not depend on the vector width.
 float exp_of_negative(float x) {
-  constexpr float kLog2E = 1.44269504f, kMagic = 12582912.0f;          // 1.5 * 2^23: adding it rounds
-  constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;  // n times the upper part is exact
+  constexpr float kLog2E = 1.44269504f, kMagic = 12582912.0f;          // 1.5 * 2^23: adding it rounds to an
+                                                                       // integer
+  constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;  // n * kLn2High is exact
   const float shifted = x * kLog2E + kMagic;
   const float n = shifted - kMagic;
   const float r = (x - n * kLn2High) - n * kLn2Low;
@@ -88,7 +90,8 @@ int64_t ids_from(std::span<const float> values, const float* maxima, float thres
   for (size_t b = 0; b * kBlock < values.size(); ++b) {
     if (maxima[b] < threshold) continue;
     const size_t end = std::min(values.size(), (b + 1) * kBlock);
-    for (size_t i = b * kBlock; i < end; ++i) {  // without a branch that could go either way
+    for (size_t i = b * kBlock; i < end; ++i) {  // branch-free, because the result of this comparison is hard
+                                                 // to predict
       ids[n] = static_cast<int32_t>(i);
       n += static_cast<size_t>(values[i] >= threshold);
     }

@@ -1,6 +1,7 @@
 #pragma once
 
-// Access of CPU ops to device arrays. Only files in kernels may include this (scripts/check-includes).
+// Gives CPU ops access to the data of device arrays. Only files in kernels may include this header
+// (scripts/check-includes).
 
 #include <span>
 
@@ -15,7 +16,7 @@ struct Unwrap {
   }
 };
 
-// Returns a pointer to the first element; null if the array is absent.
+// Returns a pointer to the first element, or null if the array is absent.
 template <class T>
 T* unwrap(DeviceSpan<T> s) {
   return Unwrap::data(s);

@@ -29,7 +29,7 @@ Adapter::Adapter(const ParamTable& model, std::vector<LowRank> list, double p)
       fail_parameter("lora_rank", "expected 1 to {}, found {} for {}", kMaxRank, product.rank, w.name);
     rank = std::max(rank, product.rank);
     product.a = static_cast<int>(specs.size());
-    ParamSpec half = w;  // its role, layer and component
+    ParamSpec half = w;  // copies role, layer and component of w
     half.contiguous_with_previous = false;
     half.trainable = true;
     half.name = w.name + ".lora_a";
@@ -55,7 +55,7 @@ void Adapter::allocate(DType dtype, Device* device) {
 
 namespace {
 
-// Rows of `from`, times a factor, from a row and a column of `to` on.
+// Multiplies `from` by a factor and writes the result to `to`, starting at the given row and column.
 void place(const TensorView& from, double factor, const TensorView& to, int64_t row, int64_t col) {
   const MappedView source(from, Access::read), target(to, Access::read_write);
   for (int64_t r = 0; r < from.rows(); ++r) {

@@ -9,55 +9,61 @@
 
 namespace gpt {
 
-// A [r,in] and B [out,r] of a matrix of the model, or of several with the same input whose outputs stand side
-// by side, which are one matrix in the family's files: the parameters `first` to `last`.
+// A pair of low-rank matrices A [r,in] and B [out,r] for the model parameters `first` to `last`. If a pair
+// covers several parameters, they form one matrix in the model's files: they have the same input, and their
+// outputs are concatenated.
 struct LowRank {
   int first, last;
   int64_t rank;
   double scale;
-  int a = -1;  // the id of A in the adapter's table, which B follows
+  int a = -1;  // id of A in the adapter's table; B has the next id
 };
 
-// A low-rank adapter (LoRA, Hu et al. 2021): for some matrices W [out,in] of a model's blocks A and B, so
-// that y = x W^T + scale (x A^T) B^T. Its parameters are a table of their own; to train them, a Model is made
-// with them behind its own, which are frozen. They are fp32 (or fp64, with such activations).
+// A low-rank adapter (LoRA, Hu et al. 2021). For some weight matrices W [out,in] of a model's layers, it
+// contains matrices A and B, so that y = x W^T + scale (x A^T) B^T. The adapter has its own parameter table.
+// To train an adapter, create a Model whose parameter table ends with the adapter's parameters, and freeze
+// all other parameters. Adapter parameters are fp32, or fp64 if the activations are fp64.
 struct Adapter {
-  // It begins as nothing: B is zero; A as PEFT and torch.nn.Linear have it. dropout: of what A reads, in
-  // training. Throws invalid_argument for a rank that does not fit.
+  // Creates an adapter that has no effect yet, because B is zero. A is initialized as in PEFT and
+  // torch.nn.Linear. dropout: dropout probability for the input of A in training. Throws invalid_argument if
+  // a rank is out of range.
   Adapter(const ParamTable& model, std::vector<LowRank> products, double dropout = 0);
 
-  // What a parameter of the model has, or null.
+  // Returns the low-rank matrices of a model parameter, or null if it has none.
   const LowRank* find(int weight) const {
     const int at = by_weight_[static_cast<size_t>(weight)];
     return at < 0 ? nullptr : &products[static_cast<size_t>(at)];
   }
   const TensorView& a(const LowRank& p) const { return weights[static_cast<size_t>(p.a)]; }
   const TensorView& b(const LowRank& p) const { return weights[static_cast<size_t>(p.a) + 1]; }
-  // Memory of its own for its weights, zero.
+  // Allocates zero-initialized memory for the weights of the adapter.
   void allocate(DType dtype = DType::f32, Device* device = nullptr);
 
-  std::vector<LowRank> products;  // in the order of the model's table
-  int64_t rank = 0;               // the largest
+  std::vector<LowRank> products;  // sorted as in the model's table
+  int64_t rank = 0;               // largest rank of all products
   double dropout;
   ParamTable table;
-  std::vector<TensorView> weights;  // by id in `table`; set by whoever owns the memory
+  std::vector<TensorView> weights;  // indexed by id in `table`; set by the owner of the memory
 
  private:
-  std::vector<int> by_weight_;  // by id in the model's table
+  std::vector<int> by_weight_;  // maps ids of the model's table to indices in `products`; -1: none
   std::vector<Buffer> memory_;
 };
 
-// An adapter that does what several do together, each times its weight: their A below each other, their B
-// side by side. Throws Error where one is for other groups of matrices than another.
+// An adapter and its weight in a sum of adapters.
 struct WeightedAdapter {
   std::shared_ptr<const Adapter> adapter;
   double weight = 1;
 };
+// Returns one adapter that is equivalent to the weighted sum of several adapters. The result stacks the A
+// matrices by rows and the B matrices by columns. Throws Error if the adapters group the matrices of the
+// model differently.
 std::shared_ptr<const Adapter> sum_of_adapters(const ParamTable& model,
                                                std::span<const WeightedAdapter> adapters,
                                                Device* device = nullptr);
 
-// The rows of a batch that have an adapter. The bits of a row depend on no other row's.
+// A range of batch rows and the adapter that applies to them. The result of a row is bit-identical regardless
+// of the other rows in the batch.
 struct RowsAdapter {
   int64_t begin, end;
   const Adapter* adapter;

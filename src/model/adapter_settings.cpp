@@ -21,7 +21,7 @@ std::string module_of(const std::string& tensor) {
   return tensor.ends_with(kWeight) ? tensor.substr(0, tensor.size() - kWeight.size()) : tensor;
 }
 
-// The longest name of a pattern that a module has, or null.
+// Returns the value of the longest name in a pattern that matches a module, or null if no name matches.
 template <class T>
 const T* find_pattern(const std::map<std::string, T>& pattern, const std::string& module) {
   const std::pair<const std::string, T>* found = nullptr;
@@ -65,7 +65,7 @@ class Targets {
     return whole || all_parts(module);
   }
 
-  // Throws for a target that no module has.
+  // Throws invalid_argument if a target matches no module.
   void check_used(const std::vector<AdapterModule>& modules) const {
     for (size_t i = 0; i < used_.size(); ++i) {
       if (used_[i]) continue;
@@ -85,7 +85,8 @@ class Targets {
   }
 
  private:
-  // By our own names. Of a matrix that holds several parameters all must be named.
+  // Returns true if the targets contain the gpt.cpp names of all parameters in a module. Throws
+  // invalid_argument if they contain only some of these names.
   bool all_parts(const AdapterModule& module) {
     std::vector<std::string> named, missing;
     for (int id = module.first; id <= module.last; ++id) {

@@ -13,48 +13,56 @@
 
 namespace gpt {
 
-// What an adapter is, in PEFT's words and with PEFT's defaults.
+// Settings of an adapter, with the names and defaults of PEFT.
 struct AdapterSettings {
   int64_t rank = 8;
-  double alpha = 8;     // the product is multiplied with alpha / rank,
-  bool rslora = false;  // or with alpha / sqrt(rank) (Kalajdzievski 2023)
-  double dropout = 0;   // of what A reads, in training
-  // The matrices: "all-linear", all of the blocks; or names of modules as the family's own program has them,
-  // whole or from any part on ("c_attn", "mlp.c_proj"), or as this one has them ("attn.q", "mlp.fc").
+  // The low-rank product is scaled by alpha / rank, or by alpha / sqrt(rank) with `rslora` (Kalajdzievski
+  // 2023).
+  double alpha = 8;
+  bool rslora = false;
+  double dropout = 0;  // dropout probability for the input of A in training
+  // Target matrices. "all-linear" selects all weight matrices of the layers. Other values are full module
+  // names or trailing parts of them. Module names are those of the model's original program ("c_attn",
+  // "mlp.c_proj") or of gpt.cpp ("attn.q", "mlp.fc").
   std::vector<std::string> targets = {"all-linear"};
-  std::vector<int64_t> layers = {};  // empty: all
-  // Others for modules so named, the longest name winning.
+  std::vector<int64_t> layers = {};  // layer indices; empty: all layers
+  // Rank and alpha of specific modules, by module name. If several names match a module, the longest name
+  // applies.
   std::map<std::string, int64_t> rank_pattern = {};
   std::map<std::string, double> alpha_pattern = {};
 };
 
-// A matrix of the files: "transformer.h.0.attn.c_attn", and the parameters of the model that lie in it.
+// A matrix in the model's files, such as "transformer.h.0.attn.c_attn", and the range of model parameters
+// that it contains.
 struct AdapterModule {
   std::string name;
   int first, last;
 };
-// Those that an adapter can have, in the order of the table.
+// Returns the modules that can have an adapter, in the order of the parameter table.
 std::vector<AdapterModule> adapter_modules(const ModelConfig& config, const ParamTable& table,
                                            const Naming& naming);
-// The naming of a model's adapters: that of its files as transformers has them.
+// Returns the tensor names that adapters of a model use, which are the names in transformers.
 const Naming& adapter_naming(const ModelConfig& config);
 
-// What the settings say of a module, and the scale that follows.
+// The rank and alpha of one module, after applying rank_pattern and alpha_pattern.
 struct AdapterSize {
   int64_t rank;
   double alpha;
 };
 AdapterSize adapter_size(const std::string& module, const AdapterSettings& settings);
 double adapter_scale(const AdapterSize& size, bool rslora);
-// Returns whether `name` is the module's full name or a trailing part of it: "attn.c_attn" or "c_attn".
+// Returns true if `name` is the full name of the module or a trailing part of it, such as "attn.c_attn" or
+// "c_attn".
 bool is_module_named(std::string_view module, std::string_view name);
 
-// An adapter of a model by its settings, without memory. Throws invalid_argument for what is out of range, a
-// target that the model lacks, and one that is a part of a matrix of its files.
+// Creates an adapter for a model from settings, without allocating memory. Throws invalid_argument if a
+// setting is out of range, if the model lacks a target, or if a target is only a part of a matrix in the
+// model's files.
 Adapter make_adapter(const ModelConfig& config, const ParamTable& table, const AdapterSettings& settings);
 
-// A frozen model with an adapter behind it that is trained. `base` outlives it; its weights stay where they
-// are, mapped from the file in the type that it has (dtype nothing).
+// A frozen base model with a trainable adapter. The base model must outlive this object. The weights of the
+// base model are not copied, so they can stay memory-mapped in the dtype of the file (load the base model
+// with dtype std::nullopt).
 //
 //   AdaptedModel m(loaded.model(), config, settings, objective.parameters(config));
 //   init_params(m.model.table, m.weights, seed);            // or m.load(...)
@@ -62,23 +70,24 @@ Adapter make_adapter(const ModelConfig& config, const ParamTable& table, const A
 //                  {..., .graph = {.dtype = DType::bf16, .objective = ..., .adapter = &m.adapter,
 //                                  .packs_per_use = true}});
 struct AdaptedModel {
-  // more: an objective's parameters, which are trained too and stand between the model's and the adapter's.
-  // config: the base's, with the dropout that is asked for.
+  // more: parameters of an objective. These parameters are trained too, and their ids are between those of
+  // the model and those of the adapter. config: the config of the base model, with the dropout to use in
+  // training.
   AdaptedModel(const Model& base, const ModelConfig& config, Adapter adapter,
                std::vector<ParamSpec> more = {}, Device* device = nullptr, DType dtype = DType::f32);
   AdaptedModel(const Model& base, const ModelConfig& config, const AdapterSettings& settings,
                std::vector<ParamSpec> more = {}, Device* device = nullptr)
       : AdaptedModel(base, config, make_adapter(base.config, base.table, settings), std::move(more), device) {
   }
-  AdaptedModel(const AdaptedModel&) = delete;  // the model's views are those of its memory
+  AdaptedModel(const AdaptedModel&) = delete;  // views of the model point into this object's memory
 
-  // Copies the numbers of another adapter with the same products.
+  // Copies the weights of an adapter with the same products. Throws Error if the products differ.
   void load(const Adapter& from);
   int first_adapter_id() const { return model.table.count() - adapter.table.count(); }
 
   Adapter adapter;
   Model model;
-  ParamBuffer weights;  // of what is trained
+  ParamBuffer weights;  // trained weights only
 };
 
 }  // namespace gpt

@@ -12,7 +12,8 @@ BlockPool::BlockPool(int64_t blocks)
       size_(blocks),
       buckets_(std::bit_ceil(static_cast<size_t>(std::max<int64_t>(1, blocks))), kNone) {}
 
-// First those without content, then those never used, then what was let go first.
+// Returns pages without content first, then pages that were never used, then pages in the order of their
+// release.
 int32_t BlockPool::take(uint64_t parent) {
   int32_t b = oldest_;
   if (used_ < size_ && (b == kNone || at(b).filled > 0)) {
@@ -94,7 +95,7 @@ size_t BlockPool::bucket(uint64_t parent, int32_t first_token) const {
   return hash & (buckets_.size() - 1);
 }
 
-// Takes a block out of its bucket.
+// Removes a page from its hash bucket and clears its content.
 void BlockPool::forget(int32_t b) {
   Block& block = at(b);
   if (block.filled == 0) return;
@@ -105,7 +106,7 @@ void BlockPool::forget(int32_t b) {
   block.filled = 0;
 }
 
-// Behind all others, or, without content worth keeping, before them.
+// Adds a page to the end of the queue, or to the front if the page has no content worth keeping.
 void BlockPool::enqueue(int32_t b) {
   Block& block = at(b);
   const bool first = block.filled == 0;

@@ -8,42 +8,45 @@
 
 namespace gpt {
 
-// The bookkeeping of a paged cache, without its numbers: a fixed number of blocks of kTokens tokens, each
-// shared by any number of holders, and what each contains.
+// Manages the pages of a paged KV cache, but not the cached values. (The code calls a cache page a block.)
+// The pool has a fixed number of pages of kTokens tokens. The pool records the holders and the tokens of each
+// page. Any number of holders can share a page.
 //
-// A block's content is what a sequence computed for up to kTokens tokens in a row. It depends on these
-// tokens and on all tokens before them, that is, on the block before: its parent. Blocks are named by
-// serial numbers that are never used twice, so the parent's number stands for all earlier tokens exactly;
-// no hash is ever trusted.
+// A page contains the results for up to kTokens consecutive tokens of a sequence. The results depend on these
+// tokens and on all earlier tokens of the sequence. The previous page, called the parent, represents all
+// earlier tokens. Every page has a serial number that is never reused, so the parent's serial number
+// identifies the earlier tokens exactly. Lookups never rely on a hash alone.
 //
-// A block nobody holds keeps its content, to be found again, until its memory is needed; the one that was
-// let go first is taken first.
+// A page without holders keeps its content for later reuse until its memory is needed. Pages are reclaimed in
+// the order of their release.
 class BlockPool {
  public:
   static constexpr int64_t kTokens = 64;
   static constexpr int32_t kNone = -1;
-  static constexpr uint64_t kRoot = 0;  // the parent of a sequence's first block, or from the top ~0, ~1, ...
+  // Parent of the first page of a sequence. Additional roots count down from the largest uint64_t: ~0, ~1,
+  // ...
+  static constexpr uint64_t kRoot = 0;
 
   BlockPool() = default;
   explicit BlockPool(int64_t blocks);
 
   int64_t size() const { return size_; }
-  int64_t available() const { return queued_ + size_ - used_; }  // blocks that nobody holds
+  int64_t available() const { return queued_ + size_ - used_; }  // number of pages without holders
 
-  // An empty block after `parent`, held once; kNone when none is available.
+  // Returns an empty page after `parent` with one holder, or kNone if no page is available.
   int32_t take(uint64_t parent);
   void hold(int32_t block);
   void release(int32_t block);
-  // Notes the next token of a block, which must be held exactly once and not be full.
+  // Records the next token of a page. The page must have exactly one holder and must not be full.
   void append(int32_t block, int32_t token);
-  // Takes back all but the first n > 0 tokens of a block, which must be held exactly once. With fewer than it
-  // had it has another serial number: blocks after it do not follow what comes now.
+  // Removes all tokens of a page except the first n > 0. The page must have exactly one holder. If tokens are
+  // removed, the page gets a new serial number, so that later pages no longer count as its successors.
   void truncate(int32_t block, int64_t n);
-  // Notes the tokens of `from`, the first n of them, in the empty block `to`.
+  // Records the first n tokens of page `from` in the empty page `to`.
   void append_from(int32_t from, int32_t to, int64_t n);
 
-  // Forgets the content of all blocks after the parents from `first` to `last`, which nobody holds: no
-  // sequence that begins with one of these parents finds anything.
+  // Clears the content of all pages with a parent from `first` to `last`. These pages must have no holders.
+  // Lookups for these parents no longer find any page.
   void forget_after(uint64_t first, uint64_t last);
 
   uint64_t serial(int32_t block) const { return at(block).serial; }
@@ -51,7 +54,8 @@ class BlockPool {
   int64_t filled(int32_t block) const { return at(block).filled; }
   int32_t holders(int32_t block) const { return at(block).holders; }
 
-  // The block after `parent` that begins with the most of `tokens`, and how many.
+  // The result of a lookup: the page whose tokens share the longest prefix with the given tokens, and the
+  // length of this prefix.
   struct Match {
     int32_t block = kNone;
     int64_t tokens = 0;
@@ -62,8 +66,8 @@ class BlockPool {
   struct Block {
     uint64_t serial, parent;
     int32_t holders, filled;
-    int32_t older, newer;  // in the queue of available blocks
-    int32_t chained;       // the next of its bucket
+    int32_t older, newer;  // neighbours in the queue of available pages
+    int32_t chained;       // next page in the same hash bucket
     int32_t tokens[kTokens];
   };
 
@@ -74,11 +78,12 @@ class BlockPool {
   void enqueue(int32_t block);
   void dequeue(int32_t block);
 
-  Buffer memory_;  // of all blocks; zero, and no memory of the machine, until they are used
+  Buffer memory_;  // page records; physical memory is allocated on first use
   int64_t size_ = 0;
-  int64_t used_ = 0;  // the first ones, which were used at least once
-  // Blocks with content by (parent, first token): few have both in common, and a block can be found by a
-  // part of its tokens.
+  int64_t used_ = 0;  // number of pages that were used at least once; these pages come first
+  // Hash table of pages with content, by (parent, first token). Few pages have the same parent and the same
+  // first token. The key contains only the first token, so that a lookup also finds pages that match only
+  // partially.
   std::vector<int32_t> buckets_;
   int32_t oldest_ = kNone, newest_ = kNone;
   int64_t queued_ = 0;

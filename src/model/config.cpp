@@ -18,7 +18,8 @@
 namespace gpt {
 namespace {
 
-// Generous bounds: far above any real model, low enough that no product of them overflows int64.
+// Upper bounds for the dimensions of a model. The bounds are far above any real model, but low enough that
+// products of dimensions do not overflow int64.
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
 constexpr int64_t kMaxLayers = 10000;
 
@@ -86,8 +87,8 @@ void check_rope(const RopeConfig& c) {
 
 using nlohmann::json;
 
-// The ids that the object has. One beyond the vocabulary never occurs: in a foreign file it is left out, as
-// many have one; a file of ours with one is wrong.
+// Reads the ids of special tokens from a JSON object. An id beyond the vocabulary can never occur. In files
+// of other programs, such ids are common and are ignored. In files of gpt.cpp, such ids are an error.
 void read_token_ids(const json& object, bool is_foreign, ModelConfig& c) {
   const auto add = [&](const json& v, const char* key, std::vector<int64_t>& ids) {
     int64_t value = -1;
@@ -126,7 +127,8 @@ const Family& family_of(const json& object, const std::string& what) {
                    fmt::join(transformed(families(), &Family::name), ", "));
 }
 
-// What export_config writes beside the switches, and notes.
+// Returns true for the keys that export_config writes in addition to the model keys. Also returns true for
+// notes, whose keys start with an underscore.
 bool ignorable(const std::string& key) {
   constexpr std::string_view kKeys[] = {"architectures",        "dtype",       "torch_dtype",
                                         "transformers_version", "use_cache",   "pad_token_id",
@@ -134,7 +136,8 @@ bool ignorable(const std::string& key) {
   return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys) || key.starts_with('_');
 }
 
-// A family of ours: our keys, or those of its write-up, on top of its switches.
+// Reads the config of a gpt.cpp family. Keys in the JSON object override the defaults of the family. They
+// have the names of gpt.cpp or of the family's original write-up.
 ModelConfig own_config(const Family& family, const json& object) {
   json mine = json::object();
   for (const auto& [key, value] : object.items()) {
@@ -147,7 +150,7 @@ ModelConfig own_config(const Family& family, const json& object) {
   return config;
 }
 
-// What transformers generates with: the ids of generation_config.json go before those of config.json.
+// The token ids in generation_config.json override those in config.json, as in generation with transformers.
 void read_generation_config(const std::string& path, bool is_foreign, ModelConfig& config) {
   const json object = read_json_file(path);
   if (!object.is_object()) fail("{}: expected a JSON object", path);
@@ -163,7 +166,7 @@ json token_ids(const std::vector<int64_t>& ids) {
   return ids.size() == 1 ? json(ids[0]) : json(ids);
 }
 
-// transformers' names.
+// Returns the dtype name of transformers.
 std::string type_name(DType dtype) {
   if (dtype == DType::f16) return "float16";
   return dtype == DType::bf16 ? "bfloat16" : "float32";
@@ -174,7 +177,8 @@ struct Written {
   json keys;
 };
 
-// As the first family that can express the config, which ours can where all blocks are alike.
+// Writes the config in the format of the first family that can express it. The gpt.cpp format can express
+// every model whose layers are equal. Throws Error if the layers of the model differ.
 Written written(const ModelConfig& c) {
   if (!c.layers.empty() || c.middle_layer >= 0)
     fail("this model cannot be saved: no family has a config.json for blocks like its own");
@@ -333,7 +337,7 @@ nlohmann::json to_json_value(const RopeScaling& s) {
 std::vector<std::string> read_model_keys(const nlohmann::json& object, ModelConfig& config) {
   const nlohmann::json own = translate_aliases(object);
   std::vector<std::string> unknown;
-  for (const auto& item : own.items()) {  // clang 14 lets no lambda capture structured bindings
+  for (const auto& item : own.items()) {  // clang 14 does not allow lambdas to capture structured bindings
     const std::string& key = item.key();
     const auto& value = item.value();
     bool found = false;
@@ -371,7 +375,7 @@ std::vector<std::string> model_key_names() {
   return names;
 }
 
-// Keys of a file are no flags of the user: the message names the file.
+// Error messages name the file, because the keys come from a file and not from command-line flags.
 ModelConfig model_config_from_json(const json& object, const std::string& path) {
   const Family& family = family_of(object, path);
   const bool is_foreign = !family.keys.empty();

@@ -11,20 +11,21 @@ namespace gpt {
 
 enum class Position : uint8_t { learned, rope };
 enum class Init : uint8_t { normal, torch, nanochat };
-// Of the MLP: gelu_tanh, gelu, relu and relu2 by themselves; swiglu is silu(gate) * up (Shazeer 2020).
+// Activation of the MLP. swiglu is silu(gate) * up (Shazeer 2020). All other activations have no gate.
 enum class Act : uint8_t { gelu_tanh, gelu, relu, relu2, swiglu };
 
-// Every switch of the decoder. Field names are the keys of JSON files and, with dashes, the flags.
-// A zero (or a negative dropout) in a derived field means "fill it in"; `complete` does so.
+// All architecture options of the decoder. The field names are the keys of JSON files and, with dashes, the
+// command-line flags. In a derived field, zero (or a negative dropout) means that `complete` computes the
+// value.
 struct ModelConfig {
   int64_t vocab_size = 0;
   int64_t n_ctx = 1024;
   int64_t n_layer = 12;
   int64_t n_head = 12;
-  int64_t n_kv_head = 0;  // n_head
+  int64_t n_kv_head = 0;  // 0: same as n_head
   int64_t n_embd = 768;
-  int64_t head_dim = 0;  // n_embd / n_head
-  int64_t d_ff = 0;      // 4 * n_embd
+  int64_t head_dim = 0;  // 0: n_embd / n_head
+  int64_t d_ff = 0;      // 0: 4 * n_embd
 
   NormKind norm = NormKind::layer;
   bool norm_affine = true;
@@ -41,7 +42,7 @@ struct ModelConfig {
   RopeLayout rope_layout = RopeLayout::halves;
   RopeScaling rope_scaling;
   RopeDType rope_dtype = RopeDType::fp32;
-  int64_t sliding_window = 0;  // keys that a query sees, its own included; 0: all earlier ones
+  int64_t sliding_window = 0;  // number of keys that a query sees, including its own; 0: all earlier keys
 
   Act act = Act::gelu_tanh;
   bool qkv_bias = true;
@@ -51,7 +52,7 @@ struct ModelConfig {
   bool tie_embeddings = true;
   double logit_softcap = 0;
 
-  double dropout = -1;  // sets the three below where they are not set themselves
+  double dropout = -1;  // default for the three values below
   double embd_dropout = -1;
   double attn_dropout = -1;
   double resid_dropout = -1;
@@ -60,13 +61,13 @@ struct ModelConfig {
   double init_std = 0.02;
   bool residual_init_scale = false;
 
-  // Ids that end a text, and the one that starts it; -1: none.
+  // Id of the token that starts a text (-1: none), and ids of the tokens that end a text.
   int64_t bos_token_id = -1;
   std::vector<int64_t> eos_token_ids;
 
-  // The blocks of a family whose blocks differ, all of them; empty: all are as the keys above say.
+  // Configs of all layers, for families whose layers differ. Empty: all layers follow the keys above.
   std::vector<LayerConfig> layers;
-  // Index of the block after which the residual stream is kept. A learned scalar times the kept stream is
+  // Index of the layer after which the residual stream is saved. A learned scalar times the saved stream is
   // subtracted before the final norm (nanochat's backout). -1: none.
   int64_t middle_layer = -1;
 
@@ -79,19 +80,20 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-// Fills in what is derived and checks everything; throws Error naming the key, the value, what is
-// expected. vocab_size may still be 0 when `vocab_known` is false (the tokenizer decides later).
+// Computes the derived fields and validates the config. Throws Error naming the key, the value and the
+// expected value. vocab_size may still be 0 if `vocab_known` is false, because the tokenizer determines it
+// later.
 void complete(ModelConfig& config, bool vocab_known = true);
 
-// The blocks of a completed config, in order.
+// Returns the configs of all layers of a completed config, in order.
 std::vector<LayerConfig> layer_configs(const ModelConfig& config);
-// A block as the keys of the config say.
+// Returns the layer config that follows from the keys of a model config.
 LayerConfig uniform_layer(const ModelConfig& config);
-// The rotary positions that the keys of the config say, whether the model has any or not.
+// Returns the rotary settings of a model config, even if the model does not use rotary positions.
 RopeConfig rope_of(const ModelConfig& config);
 
-// The keys of ModelConfig in the order of the documentation, each visited as
-// visit(name, field, group, help). Config is ModelConfig or const ModelConfig.
+// Calls visit(name, field, group, help) for every key of ModelConfig, in the order of the documentation.
+// Config is ModelConfig or const ModelConfig.
 template <class Config, class Visit>
 void visit_model_keys(Config& c, Visit&& visit) {
   visit("vocab_size", c.vocab_size, "shape", "number of token ids (from the tokenizer)");
@@ -134,14 +136,14 @@ void visit_model_keys(Config& c, Visit&& visit) {
         "residual outputs start 1/sqrt(2 n_layer) smaller");
 }
 
-// Reads the keys found in a JSON object into the config. Translates the names and values of other
-// projects first (config_alias.h). Returns the keys that belong to nobody.
+// Reads the model keys of a JSON object into the config. Translates key names and values of other projects
+// first (config_alias.h). Returns the unknown keys.
 std::vector<std::string> read_model_keys(const nlohmann::json& object, ModelConfig& config);
 nlohmann::json model_keys_json(const ModelConfig& config);
-// The same without dropouts that are not set (-1).
+// Like model_keys_json, but without dropouts that are not set (-1).
 nlohmann::json given_model_keys_json(const ModelConfig& config);
 
-// Names of all model keys.
+// Returns the names of all model keys.
 std::vector<std::string> model_key_names();
 
 }  // namespace gpt

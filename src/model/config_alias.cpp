@@ -16,7 +16,8 @@ bool is_name_of(const ConfigKey& key, const std::string& name) {
   return name == key.theirs || (key.other_name != nullptr && name == key.other_name);
 }
 
-// The keys with a name in the first family that has it: "attention_bias" is two.
+// Returns the config keys with a given name, from the first family that uses the name. One name can belong to
+// several keys: "attention_bias" sets two fields.
 std::vector<ConfigKey> keys_named(const std::string& name) {
   std::vector<ConfigKey> found;
   const auto add = [&](std::span<const ConfigKey> keys) {
@@ -32,7 +33,7 @@ std::vector<ConfigKey> keys_named(const std::string& name) {
   return found;
 }
 
-// The training key with a name; null if there is none.
+// Returns the training key with this name, or null if there is none.
 const char* training_key_of(const std::string& name) {
   for (const Family* family : families()) {
     for (const ForeignNames& names : family->foreign_names) {
@@ -50,7 +51,7 @@ void put(json& out, const std::string& key, const json& value, const std::string
   out[key] = value;
 }
 
-// transformers 5 writes rope_parameters, older files rope_theta and rope_scaling.
+// transformers 5 writes rope_parameters. Older versions write rope_theta and rope_scaling.
 void put_rope_parameters(json& out, const json& value) {
   if (value.is_null()) return;
   if (!value.is_object()) wrong_value("rope_parameters", "an object", value);
@@ -60,7 +61,7 @@ void put_rope_parameters(json& out, const json& value) {
   put(out, "rope_scaling", to_json_value(scaling), "rope_parameters");
 }
 
-// The names of the key itself come first: "gelu" has two meanings.
+// The activation names of the key itself have priority, because "gelu" has two meanings.
 json translate_act(const json& value, std::span<const ActName> own) {
   std::vector<std::span<const ActName>> lists = {own, kPlainActs, kGatedActs};
   for (const Family* family : families()) {
@@ -95,7 +96,7 @@ std::string config_key_of(const std::string& theirs) {
 
 json translate_aliases(const json& object) {
   json out = json::object();
-  for (const auto& item : object.items()) {  // clang 14 lets no lambda capture structured bindings
+  for (const auto& item : object.items()) {  // clang 14 does not allow lambdas to capture structured bindings
     const std::string& name = item.key();
     const json& value = item.value();
     const std::vector<ConfigKey> keys = keys_named(name);

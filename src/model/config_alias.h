@@ -5,18 +5,18 @@
 
 namespace gpt {
 
-// Renames the keys that other projects use (transformers, the nanochat, GPT-1, GPT-2 and Mini-GPT
-// write-ups) to ours and translates their values; keys of ours and unknown ones pass through. Throws
-// invalid_argument when two names of one key disagree.
+// Renames keys of other projects (transformers, and the nanochat, GPT-1, GPT-2 and Mini-GPT write-ups) to
+// gpt.cpp keys and translates their values. Keys of gpt.cpp and unknown keys are copied unchanged. Throws
+// invalid_argument if two names of the same key have different values.
 nlohmann::json translate_aliases(const nlohmann::json& object);
 
-// Our key for a name of other projects ("learning_rate": "lr"); "" for a name that translate_aliases leaves
-// alone.
+// Returns the gpt.cpp key for a key name of another project: "lr" for "learning_rate". Returns "" for a name
+// that translate_aliases does not rename.
 std::string config_key_of(const std::string& theirs);
 
-// Throws invalid_argument when a config without "model_type" names its shape in the words of another project,
-// whose norms, biases and other switches such a file leaves unsaid; the message names the presets that have
-// them.
+// Throws invalid_argument if a config has no "model_type" but uses key names of another project. Such a file
+// does not specify the norms, biases and other options of that project. The error message names presets that
+// specify these options.
 void require_family(const nlohmann::json& object, const std::string& what);
 
 }  // namespace gpt

@@ -91,13 +91,13 @@ BlockActs Activations::block(size_t layer, int64_t rows) const {
 
 namespace {
 
-// Moves what the rest of the pass reads of the rows that are kept to the front: queries and the residual
-// stream.
+// Moves the output rows of `x` to the front, because the rest of the pass only processes these rows. This
+// function is called for the queries and the residual stream.
 void compact_rows(const ForwardContext& pass, const TensorView& x) {
   pass.ctx.kernels.compact_rows(pass.ctx, {.x = x, .rows = pass.batch.output_rows->rows});
 }
 
-// Writes the sum of a residual stream to `out`.
+// Adds up the two terms of a residual stream and writes the sum to `out`.
 void keep(const ForwardContext& pass, const Residual& stream, const TensorView& out) {
   if (stream.branch) {
     pass.ctx.kernels.add(pass.ctx, {.out = out, .a = stream.x, .b = stream.branch});
@@ -114,7 +114,7 @@ void ForwardContext::begin_layer(int64_t layer, int64_t next) const {
 
 TensorView run_layers(const ForwardContext& pass, const Layers& layers, Activations& acts) {
   const OutputRows* outputs = pass.batch.output_rows;
-  ForwardContext rest = pass;  // for the end of the pass, which only the output rows take
+  ForwardContext rest = pass;  // for the rest of the pass, which only processes the output rows
   if (outputs != nullptr) {
     rest.batch.rows = static_cast<int64_t>(outputs->rows.size());
     rest.batch.sequences = outputs->sequences;

@@ -8,30 +8,32 @@
 
 namespace gpt {
 
-// The layers of one decoder: embedding, blocks, head. Holds no numbers; weights come with the ForwardContext.
+// The modules of a decoder: embedding, layers and head. The modules do not store weights. The weights are
+// passed in the ForwardContext.
 struct Layers {
   Layers(const ModelConfig& config, const ParamTable& table);
 
-  std::vector<RopeConfig> ropes;  // the rotary tables that the blocks read
+  std::vector<RopeConfig> ropes;  // distinct rotary settings of the layers
   Embedding embedding;
   std::vector<Block> blocks;
   Head head;
-  int64_t middle_layer;  // of ModelConfig
+  int64_t middle_layer;  // see ModelConfig::middle_layer
 };
 
-// The memory that a pass through the layers works in.
+// The memory for the activations of a forward pass through all layers.
 class Activations {
  public:
-  // With `recompute` the backward pass finds each block's input, and computes the rest again.
+  // Reserves the memory. With `recompute`, only the input of each layer is kept for the backward pass, which
+  // recomputes all other activations.
   void plan(Planner& planner, const ModelConfig& config, const std::vector<LayerConfig>& layers,
             bool recompute);
-  // After the planner's commit.
+  // Sets the views that layers share. Must be called after Planner::commit.
   void set_shared_views();
 
-  // What belongs to a block, the first `rows` rows of it. Where blocks take turns in the same memory, it is
-  // the newest one's.
+  // Returns the first `rows` rows of a layer's activations. If layers share memory, the memory contains the
+  // activations of the layer that ran last.
   BlockActs block(size_t layer, int64_t rows) const;
-  // Where the embedding goes.
+  // Returns the view that receives the output of the embedding.
   TensorView input(int64_t rows) const { return (x0_ ? x0_ : residual_.front()).slice_rows(0, rows); }
 
   EmbeddingActs embedding;
@@ -42,18 +44,19 @@ class Activations {
   void plan_blocks(Planner& planner, const std::vector<LayerConfig>& layers, bool each);
   void plan_shared_kv(Planner& planner, const std::vector<LayerConfig>& layers);
 
-  std::vector<TensorView>
-      residual_;  // [n_layer + 1] what goes into each block, and out of the last; or one for all
-  std::vector<BlockActs> blocks_;       // one per block; or one for blocks of the same kind, all in one place
-  std::vector<size_t> block_of_;        // by layer
-  std::vector<TensorView> shared_qkv_;  // by layer; absent where no later layer reads keys and values
-  std::vector<size_t> kv_owner_;        // by layer
-  TensorView x0_;                       // the embedding, where the residual stream may not be kept
+  // Input of each layer and output of the last layer, [n_layer + 1]. In inference, all layers share one view.
+  std::vector<TensorView> residual_;
+  std::vector<BlockActs> blocks_;  // one per layer, or one per distinct layer config if layers share memory
+  std::vector<size_t> block_of_;   // index in blocks_ for each layer
+  std::vector<TensorView> shared_qkv_;  // qkv by layer; absent if no later layer reads its keys and values
+  std::vector<size_t> kv_owner_;        // for each layer, the layer that owns its keys and values
+  TensorView x0_;                       // output of the embedding, if the residual stream is overwritten
   TensorView attention_out_, mlp_out_;
 };
 
-// Runs the layers: the one forward pass of training, inference and trace. Returns what the head's matrix
-// reads, [rows,C], or of the kept rows alone; absent when none is kept.
+// Runs all layers. Training, inference and tracing share this forward pass. Returns the input of the output
+// matrix, [rows,C]. If batch.output_rows is set, returns only these rows. Returns an absent view if
+// batch.output_rows is an empty list.
 TensorView run_layers(const ForwardContext& pass, const Layers& layers, Activations& acts);
 
 }  // namespace gpt

@@ -17,69 +17,73 @@ class WeightCache;
 
 // The rows, lengths and page tables of the sequences in a forward pass.
 struct SequenceSpans {
-  DeviceSpan<const AttentionSeq> seqs;  // with a KV cache: all sequences of class 0, then of class 1, ...
-  DeviceSpan<const int32_t> pages =
-      {};                         // page tables of all sequences and classes; absent without a KV cache
-  int64_t max_q = 0, max_kv = 0;  // maximum queries and keys of a sequence
-  size_t classes = 1;             // window classes of the KV cache
+  // With a KV cache, lists all sequences of window class 0, then all sequences of class 1, and so on.
+  DeviceSpan<const AttentionSeq> seqs;
+  DeviceSpan<const int32_t> pages = {};  // page tables; absent without a KV cache
+  int64_t max_q = 0, max_kv = 0;         // maximum queries and keys of one sequence
+  size_t classes = 1;                    // number of window classes in the KV cache
 
   DeviceSpan<const AttentionSeq> of_class(size_t window_class) const {
     return seqs.subspan(window_class * (seqs.size() / classes), seqs.size() / classes);
   }
 };
 
-// The rows of a batch that produce output, in ascending order, and the sequences that they form. After its
-// keys and values are computed, the last layer runs for these rows only.
+// The rows of a batch that produce output, in ascending order, and the sequences that they form. The last
+// layer computes keys and values for all rows, and everything else only for the output rows.
 struct OutputRows {
   DeviceSpan<const int64_t> rows;
   SequenceSpans sequences;
   std::span<const RowsAdapter> adapters = {};
 };
 
-// The tokens of a forward pass: `rows` rows, one sequence after another.
+// The tokens of a forward pass. The batch has `rows` rows and contains one sequence after another.
 struct TokenBatch {
   int64_t rows = 0;
   DeviceSpan<const int32_t> ids;        // [rows]
   DeviceSpan<const int32_t> positions;  // [rows]
   SequenceSpans sequences;
-  const OutputRows* output_rows = nullptr;     // null: all rows
-  std::span<const RowsAdapter> adapters = {};  // disjoint, in ascending order; other rows have no adapter
+  const OutputRows* output_rows = nullptr;     // null: all rows produce output
+  std::span<const RowsAdapter> adapters = {};  // disjoint ranges, ascending; other rows have no adapter
 };
 
 // Receives every intermediate result of a forward pass, in the order of computation.
 class Observer {
  public:
   virtual ~Observer() = default;
-  // Called with a result of a layer (-1: outside the layers). The memory of the view is reused, so the
-  // observer must copy values that it keeps.
+  // Called with an intermediate result of a layer. Layer -1 marks results outside the layers, such as the
+  // embedding. The memory of the view is reused, so an observer must copy the values that it keeps.
   virtual void on_tensor(int64_t layer, std::string_view name, const TensorView& view) = 0;
-  // Returns a view that receives the attention weights of a layer, [seqs,H,T,T]; absent: not computed.
+  // Returns a view [seqs,H,T,T] that receives the attention weights of a layer. If the view is absent, the
+  // weights are not computed.
   virtual TensorView attention_weights(int64_t) { return {}; }
 };
 
 class WeightSource;
 
-// Called in the backward pass for parameters `first` to `last`, by id, whose gradients are final once `event`
-// is reached.
+// Called in the backward pass for the parameters with ids `first` to `last`. The gradients of these
+// parameters are final once the device reaches `event`.
 using GradReadyHook = std::function<void(int first, int last, const DeviceEvent& event)>;
 
-// The weights of a model, and how products read them.
+// The weights of a model, and settings for the matmuls that use the weights.
 struct WeightViews {
-  std::span<const TensorView> views;  // by parameter id
-  DType compute = DType::f32;         // dtype of matrix products
-  WeightCache* packed = nullptr;      // packed copies of the matrices
-  bool in_place = false;              // matrices that are stored in dtype `compute` are not packed
-  WeightSource* source = nullptr;  // loads weights that are not all in memory; they are packed for each use
-  bool packs_per_use = false;      // no packed copy is kept; quantized weights are dequantized to fp32
+  std::span<const TensorView> views;  // indexed by parameter id
+  DType compute = DType::f32;         // dtype of matmuls
+  WeightCache* packed = nullptr;      // cache of packed matrices
+  // True if matrices that are stored in dtype `compute` are used without packing.
+  bool in_place = false;
+  // Loads weights that are not all in memory. Such weights are packed for each use.
+  WeightSource* source = nullptr;
+  // True if packed matrices are not kept. Quantized weights are then dequantized to fp32.
+  bool packs_per_use = false;
 };
 
-// Working memory of adapters.
+// Scratch memory of adapters.
 struct AdapterMemory {
-  TensorView low_rank = {};  // [N,2 rank]
-  TensorView dropped = {};   // [N,in] the input after dropout, in training
+  TensorView low_rank = {};  // [N,2 rank] product of x and A, and its gradient
+  TensorView dropped = {};   // [N,in] input after dropout; only in training
 };
 
-// The KV cache and the rows to which a pass writes the keys and values of its batch. All layers of a window
+// The KV cache, and the cache rows that receive the keys and values of the batch. All layers of a window
 // class use the same rows.
 struct CacheRows {
   const KvCache* cache = nullptr;
@@ -96,27 +100,27 @@ struct ForwardContext {
   const ExecContext& ctx;
   WeightViews weights;
   TokenBatch batch = {};
-  std::span<const RopeTable> rope_tables = {};  // as Layers::ropes
+  std::span<const RopeTable> rope_tables = {};  // one table for each element of Layers::ropes
   AdapterMemory adapter_memory = {};
   CacheRows kv = {};
-  bool row_invariant = false;  // the result of a row must not depend on the other rows, bit for bit
+  bool row_invariant = false;  // true: a row's result is bit-identical regardless of the other rows
   Observer* observer = nullptr;
-  // In training, [1]: the seed and step number for dropout; absent: no dropout.
+  // Seed and step number for dropout in training, [1]. Absent: no dropout.
   DeviceSpan<const StepState> step = {};
-  int64_t first_row = 0;  // rows of the step that precede this batch; part of the dropout key
+  int64_t first_row = 0;  // number of earlier rows in the training step; part of the dropout key
 
   bool is_training() const { return bool(step); }
   const TensorView& weight(int id) const { return weights.views[static_cast<size_t>(id)]; }
   TensorView optional_weight(int id) const {
     return id < 0 ? TensorView{} : weights.views[static_cast<size_t>(id)];
   }
-  // Announces that the weights of a layer are about to be read (WeightSource::begin).
+  // Announces to the weight source that the weights of a layer are about to be read (WeightSource::begin).
   void begin_layer(int64_t layer, int64_t next) const;
   void show(int64_t layer, std::string_view name, const TensorView& view) const {
     if (observer != nullptr) observer->on_tensor(layer, name, view);
   }
 
-  // Returns the dropout key of a site; p is 0 outside training.
+  // Returns the dropout key for a site. The dropout probability is 0 outside of training.
   DropoutKey dropout(double p, RandomSite site, int64_t layer) const {
     if (!step || p <= 0) return {};
     return {
@@ -124,13 +128,13 @@ struct ForwardContext {
   }
 };
 
-// The arguments of a backward pass: those of the forward pass, and the views that receive gradients.
+// The arguments of a backward pass: the arguments of the forward pass, and the views that receive gradients.
 struct BackwardContext : ForwardContext {
   explicit BackwardContext(const ForwardContext& forward) : ForwardContext(forward) {}
 
-  std::span<const TensorView> grads = {};          // by parameter id; a frozen parameter has an empty view
-  std::span<const TensorView> adapter_grads = {};  // by id in the table of the adapter that is trained
-  bool accumulate = false;                         // += instead of = (second and later micro-batches)
+  std::span<const TensorView> grads = {};  // indexed by parameter id; empty view for a frozen parameter
+  std::span<const TensorView> adapter_grads = {};  // indexed by id in the trained adapter's table
+  bool accumulate = false;  // true: add to existing gradients (second and later micro-batches)
   const GradReadyHook* ready = nullptr;
 
   TensorView grad(int id) const {
@@ -141,10 +145,11 @@ struct BackwardContext : ForwardContext {
   }
 };
 
-// The residual stream between layers: x + branch, which the next norm adds up; without a branch, x.
+// The residual stream between layers, which is the sum x + branch. The next norm adds up x and branch.
+// Without a branch, the stream is x.
 struct Residual {
   TensorView x, branch = {};
-  TensorView middle = {};  // input of the head: the stream after ModelConfig::middle_layer, if there is one
+  TensorView middle = {};  // stream after ModelConfig::middle_layer, for the head; absent if there is none
 };
 
 }  // namespace gpt

@@ -5,7 +5,8 @@
 namespace gpt {
 namespace {
 
-// Rows per chunk: bounded memory, large enough that the head's matrix is not read too often.
+// Returns the number of rows per chunk. The chunk size limits the memory for logits, but is large enough that
+// the head matrix is read only a few times.
 int64_t chunk_rows(const ModelConfig& c, int64_t rows) {
   constexpr int64_t kTargetElements = int64_t{26} << 20;  // 104 MiB of fp32 logits
   const int64_t fitting =
@@ -13,7 +14,7 @@ int64_t chunk_rows(const ModelConfig& c, int64_t rows) {
   return std::min(rows, fitting);
 }
 
-// Rows of another type at the addresses of the given ones.
+// Returns a view whose rows have the same addresses as the rows of `wide`, but a different dtype.
 TensorView in_place_of(const TensorView& wide, DType dtype) {
   TensorView v = wide;
   v.dtype = dtype;
@@ -21,7 +22,7 @@ TensorView in_place_of(const TensorView& wide, DType dtype) {
   return v;
 }
 
-// The adapters of the rows [at, at + n), by their place in these.
+// Returns the adapters of rows [at, at + n), with row numbers relative to `at`.
 std::vector<RowsAdapter> adapters_of(std::span<const RowsAdapter> adapters, int64_t at, int64_t n) {
   std::vector<RowsAdapter> part;
   for (const RowsAdapter& rows : adapters) {
@@ -63,7 +64,7 @@ void HeadLoss::run(const ObjectiveCall& call, const TensorView& memory, DeviceSp
                                               .temperature = temperature,
                                               .step = call.step});
     if (backward) head.backward(gradients, x, dlogits, call.dhidden.slice_rows(at, n), false);
-    gradients.accumulate = true;  // to what the first chunk wrote
+    gradients.accumulate = true;  // later chunks add to the gradients of the first chunk
   }
 }
 

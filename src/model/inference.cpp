@@ -129,8 +129,9 @@ int64_t Inference::planned_bytes(const ModelConfig& config, Options options, con
 
 namespace {
 
-// Rows of the rope table: of the positions below the capacity; with a sliding window also of the rows of a
-// step, whose positions may be anywhere.
+// Returns the maximum number of rows in a rope table, which is the number of positions below the capacity.
+// With a sliding window, each token of a step needs an additional row, because its position has no upper
+// bound.
 int64_t most_rope_rows(const PassShape& shape, bool slide) {
   return shape.max_kv + (slide ? shape.rows : 0);
 }
@@ -156,7 +157,7 @@ void Inference::ensure_rope(int64_t positions) {
     rope_.emplace_back(rope, std::min(std::max(needed, usual), most), planner_.wide(), backend_.device.get());
 }
 
-// The row of the rope tables for the next token of a step.
+// Returns the row of the rope tables for the next token of a step.
 int32_t Inference::rope_row(int64_t position) {
   const int64_t kept = planner_.shape().max_kv;
   if (!options_.slide || position < kept) return static_cast<int32_t>(position);
@@ -166,8 +167,8 @@ int32_t Inference::rope_row(int64_t position) {
   return static_cast<int32_t>(row);
 }
 
-// Within the capacity all that fit. Beyond it no more than the rest of the block, so that a sequence never
-// holds more than its share of blocks.
+// Until the capacity is reached, a step can append all remaining tokens. Beyond the capacity, a step can only
+// fill the current cache page, so that a sequence never holds more than its share of pages.
 int64_t Inference::room(int slot) const {
   const int64_t left = cache_.capacity() - cache_.length(slot);
   if (!options_.slide) return left;
@@ -233,7 +234,8 @@ void Inference::truncate(int slot, int64_t n) {
        length(slot), n);
 }
 
-// The tokens are counted once their keys are computed: other sequences may reuse what the cache holds.
+// The tokens are appended to the cache only after their keys are computed, because other sequences may reuse
+// everything in the cache.
 void Inference::prepare_rows(std::span<const Append> parts) {
   for (const Append& part : parts) {
     const auto n = static_cast<int64_t>(part.ids.size());
@@ -263,7 +265,7 @@ void Inference::prepare_rows(std::span<const Append> parts) {
     place_rows(parts, window_class);
 }
 
-// Adds the places of a step's tokens, and of the keys they see, in the cache of a window class.
+// Adds the cache rows of a step's tokens and the page tables of their sequences, for one window class.
 void Inference::place_rows(std::span<const Append> parts, size_t window_class) {
   int64_t q_start = 0;
   for (const Append& part : parts) {
@@ -292,7 +294,7 @@ SequenceSpans Inference::sequences(DeviceSpan<const AttentionSeq> seqs, std::spa
   return spans;
 }
 
-// For the tokens in ids_, positions_, seqs_ and pages_.
+// Creates a forward context for the tokens in ids_, positions_, seqs_ and pages_.
 ForwardContext Inference::make_pass(const ExecContext& ctx, int64_t rows) {
   ForwardContext pass{.ctx = ctx,
                       .weights = {.views = model_.weights,
@@ -320,7 +322,7 @@ void Inference::write_logits(const ForwardContext& pass, const TensorView& norme
   copy_elements(own, logits);
 }
 
-// Selects the last `wanted` tokens of each part.
+// Selects the last `wanted` tokens of each part as output rows.
 void Inference::choose_output_rows(std::span<const Append> parts) {
   output_rows_.clear();
   output_seqs_.clear();

@@ -14,72 +14,78 @@
 
 namespace gpt {
 
-// What inference with weights of a type computes in, unless told otherwise: activations, and cached keys and
-// values. Quantised weights go with bf16, whose rounding is small beside theirs. Activations beside fp16
-// weights stay fp32, for they may be larger than fp16 can hold.
+// Default dtypes of activations and KV cache for weights of a given dtype. Quantized weights use bf16,
+// because the rounding of bf16 is small compared with the quantization error. fp16 weights use fp32
+// activations, because activations can exceed the range of fp16.
 struct InferenceTypes {
   DType activations, cache;
 };
 InferenceTypes inference_types(DType weights);
 
-// Runs a model over sequences that grow token by token, with cached keys and values. The logits of a
-// token have the same bits however its sequence was cut into calls and whatever ran beside it.
+// Runs a model on sequences that grow token by token, with a KV cache. The logits of a token are
+// bit-identical no matter how its sequence was split into calls and which other sequences are in the same
+// step.
 class Inference {
  public:
   struct Options {
-    int slots = 1;                      // sequences
-    int64_t max_rows = 512;             // tokens of a step, at least the slots
-    int64_t capacity = 0;               // tokens a sequence may have, at most n_ctx (0: n_ctx)
-    int64_t cache_tokens = 0;           // keys and values of all sequences together (0: all slots full)
-    bool slide = false;                 // past the capacity keep the last keys (rotary positions only)
-    DType dtype = DType::f32;           // of activations: any but the quantised ones
-    std::optional<DType> weights = {};  // what products with weights are computed in (dtype)
-    // Matrices stored in that type are read where they are, without a copy; those stored in 16 bits are in
-    // any case, for products in fp32. In bf16 it is slower.
+    int slots = 1;             // number of sequences
+    int64_t max_rows = 512;    // maximum number of tokens in a step; at least `slots`
+    int64_t capacity = 0;      // maximum number of tokens in a sequence, at most n_ctx (0: n_ctx)
+    int64_t cache_tokens = 0;  // size of the KV cache in tokens, for all sequences (0: all slots full)
+    bool slide = false;        // beyond the capacity, keep the latest keys (rotary positions only)
+    DType dtype = DType::f32;  // dtype of activations; not a quantized dtype
+    std::optional<DType> weights = {};  // dtype of matmuls with weights; unset: `dtype`
+    // If a matrix is stored in the dtype of the matmuls, reads it directly instead of making a packed copy.
+    // For matmuls in fp32, 16-bit matrices are always read directly. For matmuls in bf16, direct reads are
+    // slower than packed copies.
     bool in_place = false;
-    // Of cached keys and values: fp32, bf16, fp16, int8 or q4_0 (dtype).
+    // Dtype of the KV cache: fp32, bf16, fp16, int8 or q4_0. If unset, `dtype` is used.
     std::optional<DType> kv_dtype = {};
-    int64_t adapter_rank = 0;  // the largest of any adapter; 0: there are none
+    int64_t adapter_rank = 0;  // largest rank of any adapter; 0: no adapters
     Repack repack = Repack::never;
   };
-  // The model's weights lie in memory of the backend. Throws Error where they are to be repacked at once and
-  // cannot be.
+  // The weights of the model must be in memory of the backend. Throws Error if the weights must be repacked
+  // immediately but cannot be.
   Inference(const Model& model, const Backend& backend, Options options);
 
   struct Append {
     int slot;
-    std::span<const int32_t> ids;  // at least one
-    int64_t wanted = 1;            // the logits after so many of them, the last ones, are
+    std::span<const int32_t> ids;  // at least one token
+    int64_t wanted = 1;            // number of last tokens whose logits are returned
   };
-  // Appends tokens to sequences (each slot at most once per call) and writes the logits that are wanted, in
-  // the order of the tokens, to consecutive rows of logits [wanted,V]. Throws Error, with nothing appended,
-  // for ids out of range, for more than max_rows tokens or more than `room` of a sequence (infer/feed.h cuts
-  // longer batches), or when the cache is short (see reserve). It is one step through the model; once every
-  // slot was used, that allocates nothing.
+  // Appends tokens to sequences in one step of the model. Each slot may occur at most once per call. Writes
+  // the wanted logits to consecutive rows of `logits` [wanted,V], in the order of the tokens. Throws Error
+  // without appending any token if an id is out of range, if there are more than max_rows tokens, if a
+  // sequence gets more than `room` tokens, or if the KV cache is full (see reserve). infer/feed.h splits
+  // longer batches. Once every slot has been used, this function does not allocate memory.
   void append(std::span<const Append> batch, const TensorView& logits);
-  // The same with the hidden states that the head's matrix would read, [wanted,C] of the type of activations,
-  // in place of logits.
+  // Like append, but writes hidden states instead of logits. The hidden states [wanted,C] are the input of
+  // the output matrix and have the dtype of activations.
   void append_hidden(std::span<const Append> batch, const TensorView& hidden);
-  // As above for one sequence, with the logits of every appended token: [ids,V].
+  // Appends tokens to one sequence and writes the logits of every appended token, [ids,V].
   void append_all(int slot, std::span<const int32_t> ids, const TensorView& logits) {
     const Append all{slot, ids, std::ssize(ids)};
     append({&all, 1}, logits);
   }
 
-  // Adds an adapter of the model with a rank of at most adapter_rank and returns its number, which `reset`
-  // takes. Throws Error when there are kMostAdapters.
+  // Adds an adapter for the model with a rank of at most adapter_rank. Returns the adapter number, which is
+  // an argument of `reset`. Throws Error if there are already kMostAdapters adapters.
   int add_adapter(std::shared_ptr<const Adapter> adapter);
   static constexpr int kMostAdapters = (1 << 20) - 1;
-  int adapters() const { return static_cast<int>(adapters_.size()); }  // all numbers are below
-  // Frees an adapter, and what is cached for it. Slots that have it become empty. A later adapter may get its
-  // number.
+  int adapters() const {
+    return static_cast<int>(adapters_.size());
+  }  // exclusive upper bound of adapter numbers
+  // Frees an adapter and the cache pages that were computed with it. Slots that use the adapter become empty.
+  // The number of the adapter may be assigned to a later adapter.
   void free_adapter(int adapter);
-  // Empties a slot. The sequence that it will hold has this adapter (-1: none), which copies share and
-  // `reuse` observes. Sequences share what is cached with others of their salt alone (< kSalts; 0: none).
+  // Empties a slot and sets the adapter of its next sequence (-1: none). Copies of the slot use the same
+  // adapter, and `reuse` only finds prefixes that were computed with it. Sequences share cached prefixes only
+  // with sequences that have the same salt, which must be less than kSalts (0: no salt).
   static constexpr uint64_t kSalts = uint64_t{1} << 40;
   void reset(int slot, int adapter = -1, uint64_t salt = 0);
-  // Takes back all tokens of a sequence but the first n, as if they had never been. Throws Error when a
-  // window has moved past what the next token would see; those of the last step can always be taken back.
+  // Removes all tokens of a sequence except the first n, as if they had never been appended. Throws Error if
+  // a sliding window no longer contains keys that the next token sees. The tokens of the last step can always
+  // be removed.
   void truncate(int slot, int64_t n);
   bool can_truncate(int slot, int64_t n) const { return cache_.can_truncate(slot, n); }
   bool can_roll_back() const { return !cache_.has_states(); }
@@ -91,11 +97,12 @@ class Inference {
   int slots() const { return cache_.slots(); }
   int64_t capacity() const { return cache_.capacity(); }
   int64_t max_rows() const { return options_.max_rows; }
-  // The most tokens that one step can append to a sequence; 0: it is full.
+  // Returns the maximum number of tokens that one step can append to a sequence. 0 means that the sequence is
+  // full.
   int64_t room(int slot) const;
 
-  // The cache's memory, as in KvCache: `reserve` makes sure that the next n tokens (at most `room`) find
-  // room, `reuse` starts a sequence with what is known of its tokens.
+  // Functions of the KV cache (see KvCache). `reserve` ensures that there is memory for the next n tokens (at
+  // most `room`). `reuse` starts a sequence with the longest cached prefix of its tokens.
   bool reserve(int slot, int64_t n) { return cache_.reserve(slot, n); }
   int64_t reuse(int slot, std::span<const int32_t> ids) { return cache_.reuse(slot, ids); }
   KvCache::Prospect prospect(std::span<const int32_t> ids, int adapter = -1, uint64_t salt = 0) const {
@@ -103,30 +110,32 @@ class Inference {
   }
   int64_t available_blocks() const { return cache_.available_blocks(); }
 
-  // Matrices that every step reads as they are stored, in other words those that `repack` is about.
+  // Returns the matrices that every step reads as stored, without a packed copy. These are the matrices that
+  // `repack` applies to.
   static std::vector<TensorView> weights_as_stored(const Model& model, const KernelTable& kernels,
                                                    const Options& options);
 
-  // Whether more steps of so many tokens would copy weights to large pages, or may.
+  // Returns true if further steps with this number of tokens may copy weights to huge pages.
   bool repacks_after(int64_t rows) const;
 
   int64_t bytes() const;
-  // The same before there is one: nothing of that size is allocated.
+  // Returns the number of bytes that an Inference with these options needs, without allocating the memory.
   static int64_t planned_bytes(const ModelConfig& config, Options options, const KernelTable& kernels,
                                int threads);
   const ModelConfig& config() const { return model_.config; }
   const Backend& backend() const { return backend_; }
   DType activations() const { return options_.dtype; }
 
-  // Runs `batch` sequences of equal length without the cache, at most max_rows tokens in all; shows every
-  // result to the observer and writes the logits of all tokens, [ids,V].
+  // Runs `batch` sequences of equal length without the KV cache, with at most max_rows tokens in total.
+  // Passes every intermediate result to the observer and writes the logits of all tokens, [ids,V].
   void observe(std::span<const int32_t> ids, int64_t batch, Observer& observer, const TensorView& logits);
-  // The logit lens (nostalgebraist 2020): the final norm and the head on a residual stream [N,C], N <=
-  // max_rows. Writes logits [N,V].
+  // Applies the final norm and the head to a residual stream [N,C], N <= max_rows, and writes the logits
+  // [N,V]. This is the logit lens (nostalgebraist 2020).
   void read_out(const TensorView& stream, const TensorView& logits);
 
  private:
-  // What sequences with an adapter and a salt share cached blocks under: roots of an adapter are a range.
+  // Returns the root under which sequences with this adapter and salt share cache pages. The roots of one
+  // adapter form a contiguous range.
   static uint64_t root_of(int adapter, uint64_t salt) {
     GPT_ASSERT(adapter < kMostAdapters && salt < kSalts);
     const uint64_t key = static_cast<uint64_t>(adapter + 1) * kSalts + salt;
@@ -170,15 +179,16 @@ class Inference {
   std::vector<int64_t> output_rows_;
   std::vector<AttentionSeq> output_seqs_;
   std::vector<std::shared_ptr<const Adapter>> adapters_;
-  std::vector<int> free_adapters_;  // numbers
-  std::vector<int> slot_adapter_;   // numbers; -1: none
+  std::vector<int> free_adapters_;  // unused adapter numbers
+  std::vector<int> slot_adapter_;   // adapter number of each slot; -1: none
   std::vector<RowsAdapter> row_adapters_, output_adapters_;
-  std::vector<int32_t> pages_;  // the page tables of all sequences of a step
+  std::vector<int32_t> pages_;  // page tables of all sequences in a step
   DeviceArray<int32_t> device_ids_, device_positions_, device_pages_;
   DeviceArray<int64_t> device_cache_rows_, device_output_rows_;
   DeviceArray<AttentionSeq> device_seqs_, device_output_seqs_;
-  std::vector<TensorView> repacked_;  // the weights that are, or shall be; empty: none
-  Buffer logits_;                     // of a step, if the caller's are on the host and ops cannot write them
+  std::vector<TensorView> repacked_;  // weights to copy to huge pages; empty: none
+  // Logits of a step, if the caller's memory is on the host and ops cannot write to it.
+  Buffer logits_;
 };
 
 }  // namespace gpt

@@ -1,6 +1,6 @@
 #pragma once
 
-// Conversion between JSON values and config fields, with errors that name the key.
+// Converts between JSON values and config fields. Error messages name the key.
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@
 
 namespace gpt {
 
-// The names of an enumeration's values, in order.
+// The JSON names of an enumeration's values, in order.
 template <class E>
 struct EnumNames;
 template <>
@@ -56,7 +56,7 @@ inline void from_json_value(const std::string& key, const nlohmann::json& v, int
   if (v.is_number_integer()) {
     out = v.get<int64_t>();
   } else if (v.is_number_float() &&
-             std::abs(v.get<double>()) < 0x1p53 &&  // beyond, neighbours are one number
+             std::abs(v.get<double>()) < 0x1p53 &&  // larger doubles cannot represent every integer
              v.get<double>() == std::trunc(v.get<double>())) {
     out = static_cast<int64_t>(v.get<double>());
   } else {

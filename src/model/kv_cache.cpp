@@ -14,12 +14,12 @@ int64_t blocks_for(int64_t tokens) {
   return (tokens + kBlock - 1) / kBlock;
 }
 
-// Returns the first block that token n sees.
+// Returns the index of the first page that token n sees.
 int64_t first_seen(int64_t n, int64_t window) {
   return std::max<int64_t>(0, n - window) / kBlock;
 }
 
-// Returns the number of blocks of class 0.
+// Returns the number of pages of class 0.
 int64_t pool_blocks(const KvCache::Options& o) {
   int64_t blocks = blocks_for(o.tokens);
   const int64_t one = KvCache::blocks_of_sequence(o.capacity);
@@ -41,7 +41,7 @@ int64_t checked_blocks(const KvCache::Options& o) {
   return blocks;
 }
 
-// Returns the bytes of a layer's keys and values.
+// Returns the size in bytes of a layer's keys and values.
 int64_t layer_bytes(const LayerConfig& layer, int64_t blocks, DType dtype) {
   if (dtype == DType::q4_0 && layer.head_dim % block_size(dtype).elements != 0) {
     fail_usage(
@@ -49,7 +49,7 @@ int64_t layer_bytes(const LayerConfig& layer, int64_t blocks, DType dtype) {
         "found {}; use int8",
         block_size(dtype).elements, layer.head_dim);
   }
-  const int64_t scale_bytes = dtype == DType::i8 ? sizeof(float) : 0;  // per head
+  const int64_t scale_bytes = dtype == DType::i8 ? sizeof(float) : 0;  // one scale per head
   const int64_t head_bytes = row_bytes(dtype, layer.head_dim) + scale_bytes;
   const Shape shape{2, blocks * kBlock, layer.projected_kv_heads(), head_bytes};
   return checked_size(shape, "key/value cache");
@@ -65,17 +65,17 @@ void add_bytes(int64_t& total, int64_t bytes, int64_t tokens, size_t layers) {
 
 }  // namespace
 
-// The classes of a model's layers, and the blocks of their pools.
+// The window classes of a model's layers, and the sizes of their pools.
 struct KvCache::Layout {
   Layout(const std::vector<LayerConfig>& layers, const Options& o, int64_t blocks_of_first);
 
   std::vector<WindowClass> classes;
-  std::vector<size_t> class_of;  // by layer
-  std::vector<int64_t> most;     // blocks of a sequence, by class
-  std::vector<int64_t> blocks;   // by class
+  std::vector<size_t> class_of;  // class of each layer
+  std::vector<int64_t> most;     // maximum number of pages of a sequence, by class
+  std::vector<int64_t> blocks;   // number of pages in the pool, by class
 };
 
-// A layer's keys and values are held as long as the longest window of the layers that read them.
+// The keys and values of a layer are kept for the longest window of all layers that read them.
 KvCache::Layout::Layout(const std::vector<LayerConfig>& layers, const Options& o, int64_t blocks_of_first) {
   std::vector<int64_t> windows(layers.size());
   for (size_t layer = 0; layer < layers.size(); ++layer) {
@@ -95,7 +95,7 @@ KvCache::Layout::Layout(const std::vector<LayerConfig>& layers, const Options& o
   for (const int64_t window : distinct) {
     const bool first = classes.empty();
     classes.push_back({.window = first ? o.capacity : window, .spare = first ? 0 : kBlock});
-    // The last block before a step and the first one after it may both be in part.
+    // The tokens may begin and end in the middle of a page, which takes one extra page.
     most.push_back(first ? blocks_of_sequence(o.capacity)
                          : std::min(most.front(), blocks_for(window + kBlock + step) + 1));
     int64_t all = blocks_of_first;
@@ -110,8 +110,8 @@ KvCache::Layout::Layout(const std::vector<LayerConfig>& layers, const Options& o
   }
 }
 
-// A step starts with the last `capacity` tokens at most and ends at the end of its block at the latest
-// (Inference::room).
+// A step starts with at most the last `capacity` tokens, and ends no later than the end of its current page
+// (see Inference::room).
 int64_t KvCache::blocks_of_sequence(int64_t capacity) {
   return blocks_for(capacity) + 1;
 }
@@ -199,7 +199,7 @@ TensorView KvCache::state(int64_t layer) const {
   return states_[static_cast<size_t>(layer)].slice_rows(0, slots());
 }
 
-// Copies the states of a slot to another slot. Row slots() is the cleared state.
+// Copies the states of a slot to another slot. The row with index slots() contains the cleared state.
 void KvCache::copy_states(int64_t from, int64_t to) {
   for (const TensorView& state : states_) {
     if (state) copy_elements(state.slice_rows(from, 1), state.slice_rows(to, 1));
@@ -210,18 +210,18 @@ int64_t KvCache::row(int slot, int64_t t, size_t window_class) const {
   return int64_t{at(slot).tables[window_class].of(t)} * kBlock + t % kBlock;
 }
 
-// Returns the parent of a block in any class: the serial number of the previous block in class 0, or the
-// root. The parent is thus exact even if the class no longer holds the previous block.
+// Returns the parent of a page in any class: the serial number of the previous page in class 0, or the root
+// for the first page. The parent is exact even if the class no longer holds the previous page.
 uint64_t KvCache::parent_of(const Slot& s, int64_t block) const {
   return block == 0 ? s.root : classes_.front().pool.serial(s.tables.front().of((block - 1) * kBlock));
 }
 
-// Whether the next token goes to a block that others hold too.
+// Returns true if the next token belongs to a page that other slots hold too.
 bool KvCache::last_is_shared(const Slot& s, size_t k) const {
   return s.length % kBlock != 0 && classes_[k].pool.holders(s.tables[k].of(s.length)) > 1;
 }
 
-// Returns how many tokens a slot has memory for after reserve(n).
+// Returns the number of tokens that a slot has memory for after reserve(n).
 int64_t KvCache::most_reserved(const Slot& s, size_t k, int64_t n) const {
   return s.length + (k == 0 ? n : std::min(n, step_));
 }
@@ -238,7 +238,7 @@ bool KvCache::reserve(int slot, int64_t n) {
     Table& table = s.tables[k];
     if (last_is_shared(s, k)) {
       own_last(s, k);
-    } else if (s.length % kBlock != 0) {  // its block may hold tokens that were taken back
+    } else if (s.length % kBlock != 0) {  // the page may contain tokens that were removed
       pool.truncate(table.of(s.length), s.length % kBlock);
     }
     while (table.end() < blocks_for(most_reserved(s, k, n)))
@@ -275,8 +275,8 @@ bool KvCache::truncate(int slot, int64_t n) {
   return true;
 }
 
-// Later blocks first: the beginning of a sequence is what others most likely share, and is of no use
-// without what comes before it.
+// Release later pages first, so that they are reclaimed first. The first pages of a sequence are the most
+// likely to be shared, and later pages are useless without them.
 void KvCache::reset(int slot, uint64_t root) {
   Slot& s = at(slot);
   for (size_t k = 0; k < classes_.size(); ++k) {
@@ -312,8 +312,8 @@ void KvCache::copy(int from, int to) {
   }
 }
 
-// Releases blocks that no later token sees, even if tokens are taken back. The newest token's block always
-// stays: it is the next one's parent.
+// Releases pages that no later token sees, even after a truncation. The page of the latest token is always
+// kept, because it is the parent of the next page.
 void KvCache::release_unseen(Slot& s) {
   for (size_t k = 0; k < classes_.size(); ++k) {
     const WindowClass& c = classes_[k];
@@ -326,7 +326,7 @@ void KvCache::release_unseen(Slot& s) {
   }
 }
 
-// Blocks that no token of the slot is in.
+// Releases pages that contain no token of the slot.
 void KvCache::release_unused(Slot& s) {
   for (size_t k = 0; k < classes_.size(); ++k) {
     Table& table = s.tables[k];
@@ -337,7 +337,7 @@ void KvCache::release_unused(Slot& s) {
   }
 }
 
-// The last tokens of a slot move to a block of its own.
+// Copies the tokens in the last page of a slot to a page that no other slot holds.
 void KvCache::own_last(Slot& s, size_t k) {
   BlockPool& pool = classes_[k].pool;
   int32_t& last = s.tables[k].blocks.back();
@@ -356,13 +356,13 @@ void KvCache::copy_rows(const WindowClass& of, int32_t from, int32_t to, int64_t
   }
 }
 
-// Returns the length of the longest prefix that class 0 holds whole and of which every other class holds the
-// tokens that the next token sees.
+// Returns the length of the longest prefix that can be reused. Class 0 must hold the complete prefix. Every
+// other class must hold the tokens that the next token sees.
 int64_t KvCache::known(std::span<const int32_t> tokens, uint64_t root) const {
   if (!states_.empty()) return 0;
   struct Class {
-    int64_t full_from = 0;  // first of the full blocks in a row up to the current one
-    int64_t tokens = 0;     // of the current block
+    int64_t full_from = 0;  // index of the first page in the current run of full pages
+    int64_t tokens = 0;     // number of matching tokens in the current page
   };
   std::vector<Class> others(classes_.size() - 1);
   int64_t best = 0;
@@ -400,8 +400,8 @@ int64_t KvCache::reuse(int slot, std::span<const int32_t> tokens) {
   return n;
 }
 
-// Fills the tables of an empty slot with the blocks of a known prefix. Returns false when there is no memory
-// for a copy of the last block.
+// Fills the tables of an empty slot with the pages of a known prefix. Returns false if there is no memory for
+// a copy of the last page.
 bool KvCache::take_known(Slot& s, std::span<const int32_t> tokens) {
   const int64_t n = std::ssize(tokens);
   for (size_t k = 0; k < classes_.size(); ++k) {
@@ -420,7 +420,7 @@ bool KvCache::take_known(Slot& s, std::span<const int32_t> tokens) {
   return n % kBlock == 0 || own_known(s, n);
 }
 
-// A block that is not full belongs to the one that writes it.
+// Copies a partially filled last page, because the slot will write to it. Returns false if no page is free.
 bool KvCache::own_known(Slot& s, int64_t n) {
   for (size_t k = 0; k < classes_.size(); ++k) {
     BlockPool& pool = classes_[k].pool;
@@ -442,7 +442,7 @@ KvCache::Prospect KvCache::prospect(std::span<const int32_t> tokens, uint64_t ro
   uint64_t parent = root;
   for (int64_t at = 0; at + kBlock <= result.known; at += kBlock) {
     const int32_t block = pool.find(parent, tokens.subspan(static_cast<size_t>(at), kBlock)).block;
-    if (pool.holders(block) > 0) --result.blocks;  // shared with those that hold it
+    if (pool.holders(block) > 0) --result.blocks;  // the page is shared with its holders
     parent = pool.serial(block);
   }
   return result;

@@ -24,20 +24,21 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
-// Rotary position embedding.
+// Settings of a rotary position embedding (RoPE).
 struct RopeConfig {
   int64_t head_dim;
   double theta = 10000;
   RopeScaling scaling = {};
-  RopeDType dtype = RopeDType::fp32;  // of cos and sin
+  RopeDType dtype = RopeDType::fp32;  // dtype of cos and sin
   RopeLayout layout = RopeLayout::halves;
   int64_t sign = 1;  // +1 Llama, -1 nanochat
   bool operator==(const RopeConfig&) const = default;
 };
 
-// The config of one layer (transformer block). `Block` and its parts read only this, never ModelConfig.
+// The config of one layer (transformer block). `Block` and its modules only read this config, never
+// ModelConfig.
 struct LayerConfig {
-  // Equal in all layers of a model; layer_configs copies them from ModelConfig.
+  // These values are equal in all layers of a model. layer_configs copies them from ModelConfig.
   int64_t n_embd;
   int64_t n_ctx;
   double attn_dropout = 0;
@@ -47,24 +48,24 @@ struct LayerConfig {
   int64_t n_head;
   int64_t n_kv_head;
   int64_t head_dim;
-  // Index of an earlier layer whose keys and values this layer reads; this layer then projects queries only.
-  // That layer must own its keys and values and have the same n_kv_head and head_dim. -1: the layer owns its
-  // keys and values.
+  // Index of an earlier layer whose keys and values this layer reads. This layer then only projects queries.
+  // The earlier layer must own its keys and values and have the same n_kv_head and head_dim. -1: this layer
+  // owns its keys and values.
   int64_t kv_layer = -1;
-  bool kv_shared = false;                      // later layers read its keys and values (set by layer_configs)
-  int64_t window = 0;                          // number of keys that a query sees, including its own; 0: all
-  std::optional<RopeConfig> rope = {};         // absent: queries and keys are not rotated
-  bool qk_norm = false;                        // RMS norm of each head of queries and keys
-  bool qk_norm_gain = false;                   // qk_norm has a learned gain, shared by all heads
+  bool kv_shared = false;  // true if later layers read its keys and values (set by layer_configs)
+  int64_t window = 0;      // number of keys that a query sees, including its own; 0: all
+  std::optional<RopeConfig> rope = {};         // absent: no rotary embedding
+  bool qk_norm = false;                        // RMS norm of each query head and key head
+  bool qk_norm_gain = false;                   // true if qk_norm has a learned gain, which all heads share
   std::optional<double> attention_scale = {};  // factor of the attention scores; absent: 1/sqrt(head_dim)
 
-  // Number of fp32 values that inference stores per sequence in addition to keys and values (KvCache::state).
+  // Number of fp32 values per sequence that inference stores in addition to keys and values (KvCache::state).
   int64_t slot_state = 0;
 
   // MLP
   int64_t d_ff;
   Activation act = Activation::gelu_tanh;
-  bool gated = false;  // act(gate) * up instead of act(up)
+  bool gated = false;  // true: act(gate) * up; false: act(up)
 
   // norms
   NormKind norm = NormKind::layer;
@@ -74,13 +75,13 @@ struct LayerConfig {
   NormPosition norm_position = NormPosition::pre;
 
   // Learned scalars of the residual stream
-  bool scales_input = false;     // the input is input_scale * x + x0_scale * x0, where x0 is the embedding
-  bool scales_branches = false;  // the outputs of attention and MLP are scaled before they are added
+  bool scales_input = false;  // true: the layer input is input_scale * x + x0_scale * x0; x0 is the embedding
+  bool scales_branches = false;  // true: outputs of attention and MLP are scaled before they are added
 
   bool owns_kv() const { return kv_layer < 0; }
   int64_t q_dim() const { return n_head * head_dim; }
   int64_t kv_dim() const { return n_kv_head * head_dim; }
-  // Heads and columns of the layer's own projections.
+  // Numbers of key/value heads and of columns in the layer's own projections.
   int64_t projected_kv_heads() const { return owns_kv() ? n_kv_head : 0; }
   int64_t qk_dim() const { return q_dim() + projected_kv_heads() * head_dim; }
   int64_t qkv_dim() const { return qk_dim() + projected_kv_heads() * head_dim; }
@@ -92,7 +93,7 @@ inline size_t kv_owner(const std::vector<LayerConfig>& layers, size_t layer) {
   return layers[layer].owns_kv() ? layer : static_cast<size_t>(layers[layer].kv_layer);
 }
 
-// Returns the distinct rotary embeddings of a model's layers.
+// Returns the distinct rotary settings of a model's layers.
 inline std::vector<RopeConfig> distinct_ropes(const std::vector<LayerConfig>& layers) {
   std::vector<RopeConfig> ropes;
   for (const LayerConfig& layer : layers) {

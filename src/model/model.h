@@ -10,18 +10,19 @@ namespace gpt {
 
 class WeightPages;
 
-// Everything a model is: its config, its parameter table, its layers, and views of its weights.
+// A model: its config, parameter table, layers, and views of its weights.
 struct Model {
-  // Completes and validates the config; no weights yet. `more`: parameters behind the model's (objective.h).
+  // Completes and validates the config. Does not set the weights. more: parameters that follow those of the
+  // model (objective.h).
   explicit Model(const ModelConfig& config, const std::vector<ParamSpec>& more = {});
 
   ModelConfig config;
   ParamTable table;
   Layers layers;
-  std::vector<TensorView> weights;      // by parameter id; set by whoever owns the memory
-  std::unique_ptr<WeightCache> packed;  // of the weights; never null
-  WeightSource* source = nullptr;       // of weights that are not all in memory
-  std::shared_ptr<WeightPages> pages;   // of the weights in mapped files; null: there are none
+  std::vector<TensorView> weights;      // indexed by parameter id; set by the owner of the memory
+  std::unique_ptr<WeightCache> packed;  // packed copies of the weights; never null
+  WeightSource* source = nullptr;       // loads weights that are not all in memory; null if all are in memory
+  std::shared_ptr<WeightPages> pages;   // memory-mapped weights; null if there are none
 };
 
 }  // namespace gpt

@@ -11,58 +11,62 @@
 
 namespace gpt {
 
-// Parameters of one component. `per_layer` is that of layer 0; 0 outside the blocks.
+// The parameter count of a component. `per_layer` is the count in layer 0, or 0 for a component outside the
+// layers.
 struct ComponentCount {
   Component component;
-  std::string key;    // "token_embedding"
-  std::string label;  // "token embedding"
+  std::string key;    // for example "token_embedding"
+  std::string label;  // for example "token embedding"
   int64_t total = 0;
   int64_t per_layer = 0;
 };
 
-// Floating-point operations of a forward pass per token, by what they are spent on.
+// Floating-point operations of a forward pass per token, by component.
 struct FlopCounts {
-  double attention = 0;  // projections
-  double scores = 0;     // products of queries with keys, and of weights with values
+  double attention = 0;  // projections of queries, keys, values and outputs
+  double scores = 0;     // matmuls of queries with keys, and of attention weights with values
   double mlp = 0;
   double norms = 0;
   double head = 0;
   double total() const { return attention + scores + mlp + norms + head; }
 };
 
-// What can be said about a model from its config alone; nothing of the model's size is allocated.
+// Parameter counts, operation counts and memory sizes of a model. They are computed from the config alone,
+// without allocating memory for the model.
 struct ModelCounts {
-  explicit ModelCounts(const ModelConfig& config);  // a completed config
+  explicit ModelCounts(const ModelConfig& config);  // requires a completed config
 
   ModelConfig config;
-  std::vector<ComponentCount> components;  // in the order of the forward pass, absent ones with 0
+  std::vector<ComponentCount>
+      components;  // in the order of the forward pass; 0 for components that the model lacks
   int64_t total = 0;
   int64_t per_layer = 0;
-  int64_t layers = 0;         // of all blocks
-  int64_t rule_of_thumb = 0;  // 12 L C^2, the usual estimate of the blocks
-  int64_t lookup_only =
-      0;  // tables that are read, not multiplied: positions, and an embedding that is not the head
+  int64_t layers = 0;         // parameters of all layers
+  int64_t rule_of_thumb = 0;  // 12 L C^2, the usual estimate of the parameters in all layers
+  // Parameters of lookup tables that matmuls do not read: positions, and an untied token embedding.
+  int64_t lookup_only = 0;
 
-  // Floating-point operations per token at context T: 2 (N - N_lookup) + 4 L H D T forward, three times that
-  // for training (Kaplan et al. 2020, with attention as nanochat counts it); T no more than the sliding
-  // window.
+  // Returns the floating-point operations per token at context length T: 2 (N - N_lookup) + 4 L H D T for a
+  // forward pass, and three times as many for training (Kaplan et al. 2020, with attention counted as in
+  // nanochat). T is limited to the sliding window.
   double forward_flops(int64_t n_tokens) const;
   double training_flops(int64_t n_tokens) const { return 3 * forward_flops(n_tokens); }
-  // Of one token that is decoded after `cached` others: it attends to those and itself.
+  // Returns the operations for decoding one token after `cached` other tokens. The token attends to all
+  // cached tokens and to itself.
   double decode_flops(int64_t cached) const { return forward_flops(cached + 1); }
-  // Of queries with keys, and of weights with values.
+  // Returns the operations for matmuls of queries with keys and of attention weights with values.
   double score_flops(int64_t n_tokens) const;
-  // The parts of forward_flops.
+  // Returns forward_flops, split by component.
   FlopCounts flop_parts(int64_t n_tokens) const;
 
-  // Bytes of keys and values that a cache holds per token.
+  // Returns the number of bytes per token in the KV cache.
   int64_t cache_bytes_per_token(int64_t element_bytes) const;
-  // Bytes of activations of a training step in a type (the planner's figure); recompute: keep block inputs
-  // only.
+  // Returns the size in bytes of the activations of a training step with this dtype, as computed by the
+  // planner. recompute: keep only the inputs of layers.
   int64_t activation_bytes(int64_t batch, int64_t n_tokens, bool recompute, DType dtype = DType::f32) const;
 };
 
-// How numbers are stored: bits, the largest finite value, bytes of one.
+// A number format: its sign, exponent and mantissa bits, its largest finite value, and its size in bytes.
 struct NumberFormat {
   std::string_view name;
   int sign, exponent, mantissa;
@@ -70,20 +74,21 @@ struct NumberFormat {
   int64_t bytes;
   std::string_view note;
 };
-// fp32, fp16, bf16 and fp8 (E4M3 of Micikevicius et al. 2022).
+// Returns the formats fp32, fp16, bf16 and fp8 (E4M3 of Micikevicius et al. 2022).
 std::span<const NumberFormat> number_formats();
 
-// How training with Adam keeps a parameter: bytes of each of its numbers.
+// A way to store parameters in training with Adam. The sizes are bytes per parameter.
 struct TrainingFormat {
   std::string_view name;
   int64_t weight, gradient, master, moments;
-  int64_t activation;  // bytes of one
+  int64_t activation;  // bytes per activation
 };
-// "fp32"; "autocast", which gpt train does with --dtype bf16 or fp16: fp32 weights, 16-bit activations and
-// products; "mixed": 16-bit weights and gradients with an fp32 master copy (Micikevicius et al. 2018).
+// Returns the formats "fp32", "autocast" and "mixed". "autocast" has fp32 weights with 16-bit activations and
+// matmuls, as in gpt train with --dtype bf16 or fp16. "mixed" has 16-bit weights and gradients with an fp32
+// master copy (Micikevicius et al. 2018).
 std::span<const TrainingFormat> training_formats();
 
-// Bytes of what training keeps besides activations.
+// The memory that training needs in addition to activations, in bytes.
 struct TrainingState {
   int64_t weights = 0, gradients = 0, master = 0, moments = 0;
   int64_t total() const { return weights + gradients + master + moments; }
@@ -91,8 +96,9 @@ struct TrainingState {
 
 inline constexpr int kZeroStages = 4;
 
-// What each of `devices` holds with ZeRO (Rajbhandari et al. 2020): stage 0 a copy of everything; 1 shares
-// out master weights and moments, 2 gradients too, 3 weights too. Shares are rounded up to parameters.
+// Returns the memory of each of `devices` devices with ZeRO (Rajbhandari et al. 2020). Stage 0 stores a full
+// copy on every device. Stage 1 shards master weights and moments, stage 2 also gradients, and stage 3 also
+// weights. Shards are rounded up to whole parameters.
 TrainingState training_state(int64_t parameters, const TrainingFormat& format, int stage = 0,
                              int64_t devices = 1);
 

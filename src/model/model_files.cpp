@@ -32,7 +32,7 @@ bool same_bytes(const TensorInfo& a, const TensorInfo& b) {
           std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0);
 }
 
-// Whether products read the parameter, or the embedding: what may be in blocks.
+// Returns true for parameters that may be quantized: matrices that matmuls read, and the token embedding.
 bool is_product_weight(const ParamSpec& spec) {
   return spec.shape.size() == 2 && spec.role != Role::wpe;
 }
@@ -51,8 +51,8 @@ std::vector<float> dequantized(DType dtype, const std::byte* bytes, int64_t n) {
   return numbers;
 }
 
-// A folder of gpt train without a checkpoint, or of gpt sweep, has no model of its own: says where there is
-// one.
+// Throws Error for a folder of gpt sweep, or of a gpt train run without a checkpoint. The message explains
+// where a model can be found.
 void require_model_in(const fs::path& folder) {
   std::error_code ignored;
   const auto has = [&](const char* name) { return fs::exists(folder / name, ignored); };
@@ -80,7 +80,8 @@ uint64_t bytes_of(const NamedTensor& tensor) {
   return static_cast<uint64_t>(checked_size(tensor.shape, tensor.name)) * dtype_size(tensor.dtype);
 }
 
-// The tensors of each file, in order.
+// Distributes the tensors in order over files of at most `shard_bytes` each. A larger tensor gets its own
+// file.
 std::vector<std::vector<NamedTensor>> cut_shards(std::vector<NamedTensor> tensors, uint64_t shard_bytes) {
   std::vector<std::vector<NamedTensor>> shards(1);
   uint64_t filled = 0;
@@ -118,7 +119,7 @@ void write_tensors(const std::string& folder, std::vector<NamedTensor> tensors, 
   write_file_atomic(folder + "/" + kIndexFile, index.dump(2) + "\n");
 }
 
-// Rows of the parts, as numbers where they are blocks.
+// Emits the rows of the parts. Quantized parts are dequantized first.
 void emit_parts(std::vector<TensorView> parts, bool transposed, DType dtype, const EmitBytes& emit) {
   std::vector<std::vector<float>> numbers;
   for (TensorView& part : parts) {
@@ -130,7 +131,8 @@ void emit_parts(std::vector<TensorView> parts, bool transposed, DType dtype, con
   emit_matrix(parts, transposed, dtype, emit);
 }
 
-// Weights, of any floating type or blocks, as other numbers. to: fp32 where they are blocks.
+// Converts weights of any floating-point or quantized dtype to the dtype of `numbers`. For quantized weights,
+// `numbers` must be fp32.
 void copy_numbers(const TensorView& weight, const TensorView& numbers) {
   const MappedView access(weight, Access::read);
   const TensorView& from = *access;
@@ -152,7 +154,8 @@ void copy_numbers(const TensorView& weight, const TensorView& numbers) {
   convert_matrix(matrix, numbers);
 }
 
-// Where a source describes the shapes of its tensors, as errors say it.
+// Returns where a source specifies its tensor shapes, for error messages: "metadata" or the name of the
+// config file.
 std::string described_in(const ModelSource& source) {
   return source.config_path == source.path ? "metadata" : fs::path(source.config_path).filename().string();
 }
@@ -184,7 +187,7 @@ std::string config_note(const std::string& model) {
     const nlohmann::json object = read_json_file(path);
     const Family* const family = find_family(object.value("model_type", ""));
     return family == nullptr || family->note == nullptr ? "" : family->note(object);
-  } catch (const std::exception&) {  // loading it says what is wrong
+  } catch (const std::exception&) {  // loading the model reports the error
     return "";
   }
 }
@@ -202,7 +205,8 @@ LoadedModel::LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixO
     : source_(std::make_unique<ModelSource>(std::move(source))),
       device_(device != nullptr && device->is_host() ? nullptr : device) {
   const ModelSource& s = *source_;
-  // Before anything grows with the number of layers: every layer has at least six tensors in the file.
+  // Check n_layer before any allocation that grows with n_layer. Every layer has at least six tensors in the
+  // file.
   const auto n_tensors = static_cast<int64_t>(s.tensors->tensors().size());
   if (s.config.n_layer > n_tensors) {
     fail("{}: n_layer = {} does not fit the {} tensors of the file", s.config_path, s.config.n_layer,
@@ -226,7 +230,7 @@ LoadedModel::LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixO
 
 void LoadedModel::map_to_device() {
   for (TensorView& view : model_->weights) {
-    if (view.device == device_) continue;  // converted
+    if (view.device == device_) continue;  // already in device memory, because it was converted
     const std::span<const std::byte> bytes(view.as<const std::byte>(), extent(view));
     view.data = device_->map(bytes);
     view.device = device_;
@@ -363,7 +367,7 @@ bool is_head_tensor(std::string_view name) {
 
 namespace {
 
-// w += scale B A, for the rows of B from `row` on.
+// Computes w += scale B A for the rows of B from `row` on.
 void add_product(const TensorView& w, const Adapter& adapter, const LowRank& p, int64_t row) {
   const MappedView to(w, Access::read_write), a(adapter.a(p), Access::read), b(adapter.b(p), Access::read);
   for (int64_t r = 0; r < w.rows(); ++r) {
@@ -460,11 +464,11 @@ ModelConfig hf_config(ModelConfig config) {
 std::vector<NamedTensor> named_weights(const Model& model, std::span<const TensorView> weights,
                                        const Naming& naming, DType dtype) {
   const ModelConfig& c = model.config;
-  // Fused tensors are written once, from all of their parts.
+  // A fused tensor is written once, from all of its parts.
   std::vector<NamedTensor> tensors;
   for (int id = 0; id < model.table.model_count(); ++id) {
     const FilePlace place = file_place(naming, c, model.table[id]);
-    if (place.first_row > 0) continue;  // a later part of a tensor that is in the list already
+    if (place.first_row > 0) continue;  // a later part of a tensor that is already in the list
     std::vector<TensorView> parts;
     for (int other = id; other < model.table.model_count(); ++other) {
       if (model.table[other].layer != model.table[id].layer) break;

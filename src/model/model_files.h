@@ -16,58 +16,63 @@ class GgufFile;
 struct ModelSource;
 struct TensorInfo;
 
-// What becomes of the matrices that a file stores as [in,out], as GPT-2's do.
+// How to load matrices that a file stores as [in,out], as in GPT-2.
 enum class MatrixOrder : uint8_t {
-  rows,       // copied, as [out,in] like all others
-  as_stored,  // used in place (TensorView::transposed): for products alone, that is for Inference
+  rows,  // copy the matrix to [out,in], the order of all other matrices
+  // Use the matrix without a copy (TensorView::transposed). Only matmuls support this order, so only
+  // Inference can use it.
+  as_stored,
 };
 
-// What a file that has nothing but tensors does not say of its model; 0 and empty: not given.
+// Properties of a model that a file with only tensors does not specify. 0 and an empty string mean "not
+// given".
 struct ShapeHints {
   int64_t n_head = 0;
   std::string act;
 };
 
-// A model read from disk. Weights are used in place where the file has them in the type that is wanted, or in
-// blocks (aligned, and [out,in] unless told otherwise), and copied where not.
+// A model that was loaded from disk. A weight is read directly from the memory-mapped file if it has the
+// requested dtype or is quantized, and if it is aligned and in the requested order. All other weights are
+// copied and converted.
 class LoadedModel {
  public:
-  // path: a model folder (config.json beside safetensors), a run folder of `gpt train` (its last/), a
-  // .safetensors file with a config.json beside it, a .gguf, or any file that
-  // open_model_source reads. dtype: of all weights, widened if need be, except that matrices of a block
-  // format stay what they are beside fp32; or nothing: matrices stay in the type they are stored in, vectors
-  // are fp32. hints: must agree with what the files say. Throws Error for anything wrong: missing or unknown
-  // tensors, wrong shapes or types.
-  // The weights lie in `memory`, null: the host's.
+  // path: a model folder (config.json next to safetensors files), a run folder of `gpt train` (reads its
+  // best/ or last/), a .safetensors file with a config.json next to it, a .gguf file, or any other file that
+  // open_model_source reads. dtype: the dtype of all weights, which are converted if necessary. With fp32,
+  // quantized matrices stay quantized. If dtype is unset, matrices keep the dtype of the file, and vectors
+  // are fp32. hints: must agree with the files. device: the device whose memory holds the weights; null: host
+  // memory. Throws Error for missing or unknown tensors and for wrong shapes or dtypes.
   explicit LoadedModel(const std::string& path, std::optional<DType> dtype = DType::f32,
                        MatrixOrder order = MatrixOrder::rows, const ShapeHints& hints = {},
                        Device* device = nullptr);
-  // From files that are open.
+  // Loads a model from files that are already open.
   LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixOrder order, Device* device = nullptr);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
 
   const Model& model() const { return *model_; }
-  std::vector<std::string> paths() const;  // what is read: the path itself, config and files of tensors
-  const std::string& folder() const;       // where tokenizer.json would be
-  const GgufFile* gguf() const;            // the file, when it is one; its metadata has a tokenizer
+  std::vector<std::string> paths() const;  // model path, config file and tensor files
+  const std::string& folder() const;       // folder that may contain a tokenizer.json
+  const GgufFile* gguf() const;            // the GGUF file, or null; its metadata contains a tokenizer
   const Naming& naming() const { return *naming_; }
   int64_t copied_bytes() const { return copied_bytes_; }
-  // Copies all weights into a buffer of the same table, for training; blocks become numbers. The vocabulary
-  // of the buffer may be larger: its rows for more tokens stay as they are. Of what is mapped no more than
-  // one weight stays in memory. copied: called for each parameter when it is there.
+  // Copies all weights into a buffer with the same parameter table, for training. Quantized weights are
+  // dequantized. The vocabulary of the buffer may be larger; its additional rows stay unchanged. At most one
+  // memory-mapped weight stays in memory. copied: called after each parameter has been copied.
   void copy_to(const ParamBuffer& weights, const std::function<void(int id)>& copied = {}) const;
 
-  // Adds an adapter to the matrices that it is for, which are then fp32 numbers in memory of their own; not
-  // with MatrixOrder::as_stored. Returns how many of them were blocks.
+  // Adds an adapter to its target matrices, which become fp32 matrices in newly allocated memory. Does not
+  // support MatrixOrder::as_stored. Returns the number of target matrices that were quantized.
   int64_t merge(const Adapter& adapter);
 
-  // Makes of each weight the mean of it and the others', in double and rounded once to fp32 (Izmailov et al.
-  // 2018); not with MatrixOrder::as_stored. Throws Error naming one of another shape, and matrices in blocks.
+  // Replaces each weight by its mean over this model and all models in `others` (Izmailov et al. 2018). The
+  // mean is computed in double and rounded once to fp32. Does not support MatrixOrder::as_stored. Throws
+  // Error naming a model with a different config or a quantized weight.
   void average(const std::vector<std::unique_ptr<LoadedModel>>& others);
 
-  // Where each parameter comes from, by id; and the tensors of the files that none comes from.
+  // The tensor that a parameter comes from, and its place in this tensor. `origins` is indexed by parameter
+  // id. `ignored` returns the tensors that no parameter uses.
   struct Origin {
     const TensorInfo* tensor;
     FilePlace place;
@@ -96,60 +101,65 @@ class LoadedModel {
   std::vector<Ignored> ignored_;
   Device* device_;
   std::vector<Buffer> copies_;
-  std::vector<std::pair<std::byte*, std::span<const std::byte>>> mapped_;  // on the device, and of the files
+  std::vector<std::pair<std::byte*, std::span<const std::byte>>>
+      mapped_;  // device memory, and the file data that is mapped to it
   int64_t copied_bytes_ = 0;
 };
 
-// Returns the folder or file that a MODEL argument means: for a run folder DIR, DIR/best if it holds a model,
-// else DIR/last; any other path itself.
+// Returns the folder or file for a MODEL argument. For a run folder DIR, returns DIR/best if it contains a
+// model, else DIR/last. Returns any other path unchanged.
 std::string resolve_model_path(const std::string& path);
 
-// The family of transformers whose config.json can express this config, or our own.
+// Returns the transformers family whose config.json can express this config, or the family of gpt.cpp if
+// there is none.
 const Family& export_family(const ModelConfig& config);
 
-// A GPT-2 that lacks biases is one whose biases are zero.
+// Returns the config with all biases, if it uses LayerNorm. A GPT-2 without biases equals a GPT-2 with zero
+// biases.
 ModelConfig with_biases(ModelConfig config);
-// The config with which a model is written in transformers' layout: heads in halves, and all biases, where
-// that makes it a family of transformers.
+// Returns the config for saving a model in the format of transformers. Uses the rope layout `halves` and
+// enables all biases, if a family of transformers can then express the config.
 ModelConfig hf_config(ModelConfig config);
 
-// All tensors of a model as a naming has them, ready to be written in a type. The weights, of any floating
-// type or in blocks, must live until then.
+// Returns all tensors of a model with the tensor names of `naming`, ready to be written in the given dtype.
+// The weights may have any floating-point dtype or be quantized. They must stay valid until the tensors are
+// written.
 std::vector<NamedTensor> named_weights(const Model& model, std::span<const TensorView> weights,
                                        const Naming& naming, DType dtype);
 
-// The head of a task as transformers' classes have it, which are the family's language model with another
-// head: its tensors, and what config.json says of it.
+// A task head in the format of transformers. The task classes of transformers combine the language model of a
+// family with a different head. Contains the tensors of the head and its keys in config.json.
 struct HeadFiles {
   std::vector<NamedTensor> tensors;
   std::string config;  // JSON object; its keys replace those of the model
 };
-// Whether a tensor is part of such a head.
+// Returns true if a tensor belongs to a task head.
 bool is_head_tensor(std::string_view name);
 
-// How weights are written.
+// Options for writing weights.
 struct WriteOptions {
-  DType dtype = DType::f32;           // or bf16, fp16
-  uint64_t shard_bytes = UINT64_MAX;  // tensors of one file, a larger tensor alone in its file
-  const HeadFiles* head = nullptr;    // of a task: goes into the same files
+  DType dtype = DType::f32;           // fp32, bf16 or fp16
+  uint64_t shard_bytes = UINT64_MAX;  // maximum size of a file; a larger tensor gets its own file
+  const HeadFiles* head = nullptr;    // task head to write to the same files, or null
 };
 
-// Writes config.json, generation_config.json and model.safetensors into an existing folder; with several
-// shards model-00001-of-0000N.safetensors, ... and model.safetensors.index.json instead. Weights: of any
-// floating type.
+// Writes config.json, generation_config.json and model.safetensors to an existing folder. With several
+// shards, writes model-00001-of-0000N.safetensors, ... and model.safetensors.index.json instead of
+// model.safetensors. The weights may have any floating-point dtype.
 void write_model(const std::string& folder, const Model& model, std::span<const TensorView> weights,
                  const WriteOptions& options = {});
-// The names of the files that write_model writes.
+// Returns the names of the files that write_model writes.
 std::vector<std::string> model_file_names(const Model& model, std::span<const TensorView> weights,
                                           const WriteOptions& options);
 
 nlohmann::json export_config(const ModelConfig& config, DType dtype = DType::f32);
-// What a model's config.json leaves to programs, which take it differently, and what is done here: for
-// people, "" if nothing or if it cannot be read.
+// Returns a note for users if other programs interpret a model's config.json differently. The note explains
+// how gpt.cpp interprets the file. Returns "" if there is no note or the file cannot be read.
 std::string config_note(const std::string& model);
-// Reads a config.json of any supported family; eos ids of generation_config.json take part when given.
+// Reads a config.json of any supported family. Token ids in generation_config.json, if present, replace those
+// in config.json.
 ModelConfig read_model_config(const std::string& path);
-// The same from its content; `what` names it in errors.
+// Reads a config from the content of a config.json. `what` names the file in error messages.
 ModelConfig model_config_from_json(const nlohmann::json& object, const std::string& what);
 
 }  // namespace gpt

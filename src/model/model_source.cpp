@@ -30,7 +30,7 @@ std::unique_ptr<TensorFiles> one_file(std::unique_ptr<TensorFile> file) {
   return std::make_unique<TensorFiles>(std::move(files));
 }
 
-// A checkpoint of llama2.c or llm.c.
+// Opens a checkpoint of llama2.c or llm.c.
 template <class File, class ConfigOf>
 void open_c_file(ModelSource& source, ConfigOf config_of, const Naming& naming) {
   auto file = std::make_unique<File>(source.path);
@@ -39,7 +39,8 @@ void open_c_file(ModelSource& source, ConfigOf config_of, const Naming& naming) 
   source.tensors = one_file(std::move(file));
 }
 
-// model_000650.pt of nanochat has its config in meta_000650.json.
+// Returns the path of the config file for a checkpoint of nanochat, or "". The config of model_000650.pt is
+// stored in meta_000650.json.
 std::string meta_path(const ModelSource& source) {
   const std::string stem = fs::path(source.path).stem().string();
   return stem.starts_with("model_") ? source.folder + "/meta_" + stem.substr(6) + ".json" : "";
@@ -73,7 +74,7 @@ void open_torch(ModelSource& source, const ShapeHints& hints) {
   }
 }
 
-// minGPT's and nanoGPT's training leave a folder with one file.
+// Returns the checkpoint file in a training folder of minGPT or nanoGPT. Returns any other folder unchanged.
 std::string checkpoint_in(const std::string& folder) {
   const auto has = [&](const char* name) { return fs::exists(fs::path(folder) / name); };
   if (!has("config.json") && has("ckpt.pt")) return folder + "/ckpt.pt";
@@ -101,7 +102,7 @@ void open_gguf(ModelSource& source) {
   source.tensors = one_file(std::move(file));
 }
 
-// Each of its files is a model of its own.
+// Throws Error for a folder of GGUF files, because each of these files is a separate model.
 void refuse_gguf_folder(const std::string& path) {
   if (!fs::is_directory(path)) return;
   for (const FolderEntry& entry : list_folder(path)) {

@@ -10,23 +10,24 @@
 
 namespace gpt {
 
-// The files of a model, opened but not yet matched with the parameters of an architecture.
+// The open files of a model, before their tensors are matched with the parameters of an architecture.
 struct ModelSource {
-  std::string path;    // as errors name it
-  std::string folder;  // where a tokenizer would be
+  std::string path;    // path in error messages
+  std::string folder;  // folder that may contain a tokenizer
   std::string config_path;
   std::unique_ptr<TensorFiles> tensors;
   ModelConfig config;
-  const Naming* naming = nullptr;  // where the kind of file leaves no choice
-  const GgufFile* gguf = nullptr;  // the only file, when it is one
+  const Naming* naming = nullptr;  // set if the file format allows only one naming
+  const GgufFile* gguf = nullptr;  // the GGUF file, if the model is a GGUF file
 };
 
-// Opens what LoadedModel takes and reads its config: config.json, or what the file itself says, or where it
-// says nothing the shapes of its tensors and the hints. Throws Error, also when these disagree.
+// Opens the files of a model for LoadedModel and reads its config. The config comes from config.json or from
+// the file itself. If neither contains a config, it follows from the tensor shapes and the hints. Throws
+// Error if the files cannot be read or disagree with each other or the hints.
 ModelSource open_model_source(const std::string& path, const ShapeHints& hints);
 
-// The complete config of the model that LoadedModel would load from a MODEL argument, whose weights are not
-// read.
+// Returns the completed config of the model that LoadedModel would load for a MODEL argument. Does not read
+// the weights.
 ModelConfig config_of_model(const std::string& path);
 
 }  // namespace gpt

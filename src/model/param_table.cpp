@@ -10,8 +10,9 @@ namespace {
 
 using Kind = InitRule::Kind;
 
-// PyTorch's nn.Linear: weight and bias uniform in +-1/sqrt(fan_in). nanochat: normal with standard
-// deviation min(1, sqrt(out/in)) / sqrt(in); what writes to the residual stream starts at zero.
+// Init::torch follows nn.Linear of PyTorch: weight and bias are uniform in +-1/sqrt(fan_in). Init::nanochat
+// is normal with standard deviation min(1, sqrt(out/in)) / sqrt(in). With Init::nanochat, matrices that write
+// to the residual stream start at zero.
 InitRule linear_init(const ModelConfig& c, int64_t out, int64_t in, bool residual) {
   const double fan_in = static_cast<double>(in);
   switch (c.init) {
@@ -68,7 +69,7 @@ ParamTable::ParamTable(const ModelConfig& c, const std::vector<ParamSpec>& more)
     add_norm(c.n_embd, c.norm_affine, c.has_norm_bias(), {Role::final_gain, Role::final_bias}, -1,
              "final_norm", Component::final_norm);
   if (!c.tie_embeddings) {
-    // nanochat's head starts at zero, so that the first loss is exactly ln V
+    // The head of nanochat starts at zero, so that the first loss is exactly ln V.
     const InitRule init =
         c.init == Init::nanochat ? InitRule{} : linear_init(c, c.vocab_size, c.n_embd, false);
     add(Role::head_weight, -1, "head.weight", {c.vocab_size, c.n_embd}, init, Component::head);

@@ -11,7 +11,7 @@
 
 namespace gpt {
 
-// What a parameter is for; with the layer it identifies the parameter.
+// The purpose of a parameter. Role, layer and expert together identify a parameter.
 enum class Role : uint8_t {
   wte,
   wpe,
@@ -43,14 +43,14 @@ enum class Role : uint8_t {
   x0_scale,
   attention_scale,
   mlp_scale,
-  middle_scale,  // ModelConfig::middle_layer
+  middle_scale,  // see ModelConfig::middle_layer
   objective      // see model/objective.h
 };
 
-// The role of the bias of a matrix; `objective` if it has none.
+// Returns the role of the bias that belongs to a matrix, or `objective` if the matrix has no bias.
 Role bias_of(Role weight);
 
-// The component that `gpt info` counts a parameter under.
+// The component under which `gpt info` counts a parameter.
 enum class Component : uint8_t {
   token_embedding,
   position_embedding,
@@ -69,47 +69,49 @@ inline const char* component_label(Component c) {
   return kComponentLabels[static_cast<size_t>(c)];
 }
 
-// How a parameter starts.
+// The initialization of a parameter.
 struct InitRule {
   enum class Kind : uint8_t { zeros, ones, normal, uniform };
   Kind kind = Kind::zeros;
-  double scale = 0;  // standard deviation, or half the width of the interval
+  double scale = 0;  // standard deviation, or half the width of the uniform interval
 };
 
-// One row of the single table behind allocation, initialisation, files and optimizer groups.
+// The description of one parameter. The parameter table is the only source for memory allocation,
+// initialization, file contents and optimizer groups.
 struct ParamSpec {
-  std::string name;  // in files of our own: "blocks.0.attn.q.weight"
+  std::string name;  // name in gpt.cpp files, such as "blocks.0.attn.q.weight"
   Role role;
-  int64_t layer;  // -1 outside the blocks
+  int64_t layer;  // -1 outside the layers
   Shape shape;    // matrices are [out,in]
   InitRule init;
-  bool decay;                     // weight decay applies: 2 or more dimensions
-  bool contiguous_with_previous;  // lies directly behind the previous one in memory, so that q, k, v are one
-                                  // matrix
+  bool decay;  // true if weight decay applies (2 or more dimensions)
+  // True if the parameter directly follows the previous one in memory, so that q, k and v form one matrix.
+  bool contiguous_with_previous;
   Component component;
-  bool is_lookup_table = false;  // rows are read by ids or positions, and no product reads it
-  bool trainable = true;         // has a gradient and what an optimizer keeps
-  int64_t expert = -1;           // of a layer's experts; -1: of no one of them
+  bool is_lookup_table = false;  // true if rows are only looked up by id or position, and never multiplied
+  bool trainable = true;         // true if the parameter has a gradient and optimizer state
+  int64_t expert = -1;           // index of the expert in its layer; -1: not part of an expert
 
   int64_t size() const;
 };
 
 class ParamTable {
  public:
-  // For a completed config; `more`: parameters behind the model's.
+  // Creates the table for a completed config. more: parameters that follow those of the model.
   explicit ParamTable(const ModelConfig& config, const std::vector<ParamSpec>& more = {});
 
-  // Of these parameters, no model's.
+  // Creates a table of the given parameters, which do not belong to a model.
   explicit ParamTable(std::vector<ParamSpec> specs);
 
   const std::vector<ParamSpec>& specs() const { return specs_; }
   const ParamSpec& operator[](int id) const { return specs_[static_cast<size_t>(id)]; }
-  // To be said before memory for gradients is made.
+  // Must be called before memory for gradients is allocated.
   void set_trainable(int id, bool trainable) { specs_[static_cast<size_t>(id)].trainable = trainable; }
   int count() const { return static_cast<int>(specs_.size()); }
-  // Those of the model itself, which its files hold, come first.
+  // Returns the number of parameters that belong to the model itself. These parameters come first in the
+  // table. Model files contain no other parameters.
   int model_count() const { return model_count_; }
-  // The id of a parameter, or -1 when this config has none.
+  // Returns the id of a parameter, or -1 if the config has no such parameter.
   int find(Role role, int64_t layer = -1, int64_t expert = -1) const;
   int64_t total() const;
 

@@ -6,7 +6,7 @@
 namespace gpt {
 namespace {
 
-constexpr int64_t kAlign = 16;  // elements: a cache line of floats
+constexpr int64_t kAlign = 16;  // in elements; 16 floats fill one cache line
 
 template <class T>
 void fill(const TensorView& view, const InitRule& rule, uint64_t seed, int id) {
@@ -34,7 +34,7 @@ void fill(const TensorView& view, const InitRule& rule, uint64_t seed, int id) {
 }  // namespace
 
 ParamLayout::ParamLayout(const ParamTable& table) {
-  bool follows = false;  // directly behind the parameter before
+  bool follows = false;  // true if the previous parameter is in the buffer
   for (const ParamSpec& spec : table.specs()) {
     offset.push_back(-1);
     if (!spec.trainable) {
@@ -51,7 +51,7 @@ ParamLayout::ParamLayout(const ParamTable& table) {
 
 namespace {
 
-// What is frozen as what is trained, and the reverse.
+// Returns the table with the trainable parameters frozen and the frozen parameters trainable.
 ParamTable exchanged(ParamTable table) {
   for (int id = 0; id < table.count(); ++id)
     table.set_trainable(id, !table[id].trainable);

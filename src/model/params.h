@@ -9,16 +9,17 @@
 
 namespace gpt {
 
-// Where the parameters that are trained lie in a buffer, in elements; -1: not there.
+// The positions of the trainable parameters in a buffer, in elements. -1 means that the parameter is not in
+// the buffer.
 struct ParamLayout {
   explicit ParamLayout(const ParamTable& table);
-  std::vector<int64_t> offset;  // by parameter id
-  int64_t elements = 0;         // padding included
+  std::vector<int64_t> offset;  // indexed by parameter id
+  int64_t elements = 0;         // total number of elements, including padding
 };
 
-// One aligned buffer with a place for every parameter that is trained, in table order: weights, gradients and
-// moments are each one of these. A range of parameters is a range of the buffer. Those that are frozen may
-// have a buffer beside it: weights that are made or read here.
+// One aligned buffer for all trainable parameters, in the order of the table. Weights, gradients and moments
+// each have their own ParamBuffer. A range of parameters is a contiguous range of the buffer. An optional
+// second buffer holds the frozen parameters, if their weights are initialized or loaded into memory.
 class ParamBuffer {
  public:
   ParamBuffer() = default;
@@ -28,9 +29,10 @@ class ParamBuffer {
   TensorView operator[](int id) const { return views_[static_cast<size_t>(id)]; }
   std::span<const TensorView> views() const { return views_; }
   DType dtype() const { return dtype_; }
-  TensorView range(int64_t begin, int64_t end) const;  // elements of the whole buffer
-  void drop(int64_t begin, int64_t end) const;         // gives their memory back (Buffer::drop)
-  TensorView all() const;  // all that are trained as [elements]; padding between parameters is zero
+  TensorView range(int64_t begin, int64_t end) const;  // elements [begin, end) of the whole buffer
+  void drop(int64_t begin,
+            int64_t end) const;  // returns the memory of these elements to the system (Buffer::drop)
+  TensorView all() const;        // all trainable parameters as [elements]; padding is zero
 
  private:
   Buffer buffer_, frozen_;
@@ -39,21 +41,21 @@ class ParamBuffer {
   std::vector<TensorView> views_;
 };
 
-// The number of elements of such a buffer, padding included, without those that are frozen.
+// Returns the number of elements in a ParamBuffer for the trainable parameters, including padding.
 inline int64_t param_buffer_elements(const ParamTable& table) {
   return ParamLayout(table).elements;
 }
 
-// The number of elements of the frozen ones beside it.
+// Returns the number of elements in the second buffer, for the frozen parameters.
 int64_t frozen_elements(const ParamTable& table);
 
-// Fills the weights that are there with their starting values; element i of a parameter depends on
-// (seed, id, i) alone. Those before first_id stay as they are. filled: called for each when it is there.
+// Fills all allocated weights with their initial values. Element i of a parameter only depends on (seed, id,
+// i). Parameters before first_id stay unchanged. filled: called after each parameter has been filled.
 void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed, int first_id = 0,
                  const std::function<void(int id)>& filled = {});
 
-// The matrix that several contiguous_with_previous parameters form: rows of `first` to rows of `last`, when
-// they lie directly one behind the other in memory; else an empty view.
+// Returns the parameters `first` to `last` as one matrix, stacked by rows. Returns an empty view if they are
+// not contiguous in memory.
 TensorView glued_view(std::span<const TensorView> views, int first, int last);
 
 }  // namespace gpt

@@ -10,48 +10,48 @@
 
 namespace gpt {
 
-// What a pass through the layers is for, and so what they keep of it.
+// The purpose of a pass through the layers. The purpose determines which activations the layers keep.
 enum class PassMode : uint8_t {
-  inference,  // logits of some rows
-  loss,       // losses of all rows
-  training    // these and gradients: what the backward pass reads has its own memory
+  inference,  // computes logits of some rows
+  loss,       // computes losses of all rows
+  training    // computes losses and gradients; activations for the backward pass are kept
 };
 
-// The largest call that memory is planned for.
+// The largest pass that memory is planned for.
 struct PassShape {
   PassMode mode = PassMode::inference;
-  int64_t rows = 0;            // tokens of all sequences
-  int64_t max_q = 0;           // tokens of one sequence
-  int64_t max_kv = 0;          // and its keys
-  DType dtype = DType::f32;    // of activations
-  DType compute = DType::f32;  // of products with weights
-  int64_t adapter_rank = 0;    // the largest of any adapter; 0: there are none
+  int64_t rows = 0;            // total tokens of all sequences
+  int64_t max_q = 0;           // maximum tokens of one sequence
+  int64_t max_kv = 0;          // maximum keys of one sequence
+  DType dtype = DType::f32;    // dtype of activations
+  DType compute = DType::f32;  // dtype of matmuls with weights
+  int64_t adapter_rank = 0;    // largest rank of any adapter; 0: no adapters
   bool adapter_dropout = false;
 };
 
-// Lays out all memory of a pass before its first step: every layer says what it keeps and what scratch memory
-// its ops need. Regions are reserved in order, like a stack: what is reserved after a rewind shares memory
-// with what was reserved since the mark.
+// Plans the memory of a pass before its first step. Every layer reserves memory for its activations and
+// declares the scratch memory of its ops. Regions are reserved in order, as on a stack. After a rewind to a
+// mark, new regions share memory with the regions that were reserved after the mark.
 class Planner {
  public:
-  // For a pass that runs with these kernels.
+  // Plans a pass that runs with these kernels.
   Planner(const PassShape& shape, const KernelTable& kernels) : shape_(shape), kernels_(&kernels) {}
 
   const PassShape& shape() const { return shape_; }
   const KernelTable& kernels() const { return *kernels_; }
   int64_t rows() const { return shape_.rows; }
   bool is_training() const { return shape_.mode == PassMode::training; }
-  // What is meant by no other type is an activation and has the shape's; the residual stream, statistics and
-  // logits are wide: fp32, or fp64 when that is the shape's type.
+  // Returns the dtype of the residual stream, statistics and logits: fp32, or fp64 if activations are fp64.
+  // All other tensors have the dtype of activations, unless they are reserved with a different dtype.
   DType wide() const { return shape_.dtype == DType::f64 ? DType::f64 : DType::f32; }
 
-  // Reserves 64-byte aligned memory for a view, which becomes valid with `commit`. `view` must outlive it.
+  // Reserves 64-byte aligned memory for a view. `commit` sets the view, so the view must live until then.
   void reserve(TensorView& view, const char* name, Shape shape);
   void reserve(TensorView& view, const char* name, Shape shape, DType dtype);
 
   int64_t mark() const { return top_; }
   void rewind(int64_t mark) { top_ = mark; }
-  // reserve(i) for each i below n, all in the same memory.
+  // Calls reserve(i) for each i below n. All of these regions share the same memory.
   template <class F>
   void reserve_alternatives(size_t n, F&& reserve) {
     const int64_t begin = top_;
@@ -64,15 +64,16 @@ class Planner {
     top_ = end;
   }
 
-  // An op of the pass needs this much; one region serves all, one after the other.
+  // Declares the scratch memory of an op. All ops of the pass share one scratch region, one after the other.
   void add_scratch(ScratchNeed need) { scratch_ = max_need(scratch_, need); }
-  // For products of `rows` rows with a matrix [out,in], in training backwards too.
+  // Declares the scratch memory for matmuls of `rows` rows with a matrix [out,in]. In training, this includes
+  // the backward pass.
   void add_linear_scratch(int64_t rows, int64_t out, int64_t in);
   ScratchNeed scratch() const { return scratch_; }
 
-  // Allocates the arena and sets every view.
+  // Allocates the arena and sets all reserved views.
   Buffer commit(const char* what, Device* device);
-  int64_t bytes() const { return peak_; }  // without scratch
+  int64_t bytes() const { return peak_; }  // excluding scratch memory
 
   struct Entry {
     std::string name;

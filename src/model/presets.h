@@ -10,17 +10,17 @@ namespace gpt {
 
 struct Family;
 
-// The model of a preset, not completed. Its vocab_size is 0 if the tokenizer decides. Throws invalid_argument
-// with a suggestion for an unknown name.
+// Returns the model config of a preset. The config is not completed, and its vocab_size is 0 if the tokenizer
+// determines it. Throws invalid_argument with a suggestion if the name is unknown.
 ModelConfig preset_config(const std::string& name);
-// All config keys of a preset: its model's, and training settings where the source has them. Throws
-// invalid_argument like preset_config.
+// Returns all config keys of a preset: its model keys, and the training settings from its original source.
+// Throws invalid_argument like preset_config.
 nlohmann::json preset_keys(const std::string& name);
-// The values of a family for all keys that tell any families apart.
+// Returns a family's values for all keys that differ from the defaults in at least one family.
 nlohmann::json switch_keys(const Family& family);
 bool is_preset(const std::string& name);
 std::vector<std::string> preset_names();
-// What a preset is for, in a few words. Throws invalid_argument for an unknown name.
+// Returns a short description of a preset's purpose. Throws invalid_argument if the name is unknown.
 std::string preset_purpose(const std::string& name);
 
 }  // namespace gpt

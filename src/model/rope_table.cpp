@@ -17,7 +17,8 @@ std::vector<double> rope_frequencies(const RopeConfig& c) {
     double f = std::pow(c.theta, -2.0 * static_cast<double>(i) / static_cast<double>(c.head_dim));
     if (s.type == RopeScaling::Type::linear) f /= s.factor;
     if (s.type == RopeScaling::Type::llama3) {
-      // 1: wavelengths short enough to keep; 0: so long that they are stretched by the whole factor
+      // `keep` is 1 for wavelengths that are short enough to stay unchanged, and 0 for wavelengths that are
+      // stretched by the full factor.
       const double turns = static_cast<double>(s.original_n_ctx) * f / kTwoPi;
       const double keep =
           std::clamp((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor), 0.0, 1.0);
@@ -30,14 +31,14 @@ std::vector<double> rope_frequencies(const RopeConfig& c) {
 
 namespace {
 
-// As the table keeps it: T, or what bf16 has of it.
+// Returns a value as the table stores it: converted to T, after rounding to bf16 if `dtype` is bf16.
 template <class T>
 T stored(double value, RopeDType dtype) {
   return dtype == RopeDType::bf16 ? static_cast<T>(to_float(to_bf16(static_cast<float>(value))))
                                   : static_cast<T>(value);
 }
 
-// Rows for the positions from `first` on.
+// Fills the rows with the values of consecutive positions from `first` on.
 template <class T>
 void fill_as(const TensorView& cos, const TensorView& sin, const std::vector<double>& frequencies,
              RopeDType dtype, int64_t first) {

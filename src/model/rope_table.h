@@ -7,17 +7,18 @@
 
 namespace gpt {
 
-// cos and sin of position * frequency for positions [0, n_positions), computed in double and, with dtype =
-// bf16 in the config, rounded to the nearest bf16 whatever type the table has.
-// Llama-3 scaling as in transformers' "llama3" rope type.
+// Precomputed tables of cos(position * frequency) and sin(position * frequency) for positions [0,
+// n_positions). The values are computed in double. If rope_dtype is bf16, they are rounded to the nearest
+// bf16 value, regardless of the dtype of the table. Llama 3 scaling works like the rope type "llama3" in
+// transformers.
 class RopeTable {
  public:
   RopeTable() = default;
-  RopeTable(const RopeConfig& config, int64_t n_positions, DType dtype,
-            Device* device = nullptr);  // fp32 or fp64
-  TensorView cos, sin;                  // [n_positions, head_dim/2]
+  // dtype: fp32 or fp64.
+  RopeTable(const RopeConfig& config, int64_t n_positions, DType dtype, Device* device = nullptr);
+  TensorView cos, sin;  // [n_positions, head_dim/2]
   int64_t positions() const { return cos ? cos.rows() : 0; }
-  // Replaces a row by that of a position that need not be in the table.
+  // Replaces a row by the values of any position, which may be outside of the table.
   void set_row(int64_t row, int64_t position);
   static int64_t bytes(const RopeConfig& config, int64_t n_positions, DType dtype);
 
@@ -27,7 +28,7 @@ class RopeTable {
   RopeDType rope_dtype_ = {};
 };
 
-// The head_dim/2 angular frequencies, scaling applied.
+// Returns the head_dim/2 angular frequencies after scaling.
 std::vector<double> rope_frequencies(const RopeConfig& config);
 
 }  // namespace gpt

@@ -80,7 +80,8 @@ TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, O
 
 int64_t TrainingGraph::planned_activations(const ModelConfig& c, int64_t batch, int64_t n_ctx,
                                            Options options) {
-  Planner planner(shape(batch, n_ctx, options), kernel_table(Isa::ref));  // with any
+  Planner planner(shape(batch, n_ctx, options),
+                  kernel_table(Isa::ref));  // any kernels, as scratch memory is not counted
   PlannedMemory().plan(planner, c, options);
   return planner.bytes();
 }
@@ -100,7 +101,7 @@ DeviceTargets TrainingGraph::upload_targets(const TrainBatch& batch) {
   return t;
 }
 
-// Without dropout and gradients.
+// Creates a forward context without dropout and gradients.
 ForwardContext TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) {
   const auto n = static_cast<size_t>(rows_);
   const bool packed = batch.positions != nullptr;
@@ -153,8 +154,9 @@ double TrainingGraph::loss(const TrainBatch& batch) {
   return sum;
 }
 
-// -1: the embeddings, n_layer: all that comes behind the blocks; in a block an adapter's part, for layers say
-// themselves when theirs are done. These are ranges of the table.
+// Reports the final gradients of a layer as ranges of the parameter table. Layer -1 means the embeddings, and
+// n_layer means all parameters after the layers. For all other layers, this function only reports adapter
+// parameters, because the modules of a layer report their own parameters.
 void TrainingGraph::announce_layer(const GradReadyHook& ready, int64_t layer) const {
   if (!ready) return;
   const auto layer_of = [&](const ParamSpec& spec) {
@@ -224,7 +226,7 @@ void TrainingGraph::forward_backward(const TrainBatch& batch, const ParamBuffer&
 
 namespace {
 
-// Names the first result of a pass that is not finite.
+// Finds the first result of a pass that contains a NaN or infinity.
 class FirstNonfinite : public Observer {
  public:
   FirstNonfinite(const ExecContext& ctx, int64_t n_layer) : ctx_(ctx), n_layer_(n_layer) {}
@@ -264,7 +266,7 @@ std::string TrainingGraph::first_nonfinite(const TrainBatch& batch, DeviceSpan<c
     const TensorView& weight = model_.weights[static_cast<size_t>(id)];
     if (!is_quantized(weight.dtype) && !all_finite(backend_.context(), weight)) return model_.table[id].name;
   }
-  if (model_.source != nullptr) return "";  // other processes would have to look as far
+  if (model_.source != nullptr) return "";  // otherwise, all ranks would have to run this pass
   const ExecContext ctx = backend_.context(workspace_.scratch());
   ForwardContext pass = make_pass(ctx, batch);
   pass.step = step;

@@ -14,36 +14,39 @@
 
 namespace gpt {
 
-// Forward and backward passes of a model for a fixed batch shape [B,T], in memory planned beforehand.
-// With `gradients` false it computes losses only, in the memory of one block.
+// Runs forward and backward passes of a model for a fixed batch shape [B,T]. All memory is planned in
+// advance. Without `gradients`, the graph only computes losses and needs the memory of one layer.
 class TrainingGraph {
  public:
   struct Options {
     bool gradients = true;
-    bool recompute = false;    // keep only each block's input and compute the rest again in backward
-    DType dtype = DType::f32;  // of activations; the residual stream and logits are fp32 (fp64) at least
-    std::optional<DType> weights = {};  // what products with weights are computed in (dtype)
+    // Keeps only the input of each layer and recomputes all other activations in the backward pass.
+    bool recompute = false;
+    // Dtype of activations. The residual stream and logits are fp32, or fp64 if activations are fp64.
+    DType dtype = DType::f32;
+    std::optional<DType> weights = {};  // dtype of matmuls with weights; unset: `dtype`
     const Objective* objective = &language_modelling();
-    // Used on all rows, and trained: the last parameters of the model are its own.
+    // Adapter that is applied to all rows and trained. The adapter's parameters are the last parameters of
+    // the model.
     const Adapter* adapter = nullptr;
-    // Matrices are packed when they are used and not kept so: for a frozen model, whose memory counts. Those
-    // in blocks then are the numbers that these stand for, in forward products too.
+    // Packs matrices for each use instead of keeping packed copies, which saves memory for a frozen model.
+    // Quantized weights are then dequantized for forward matmuls too.
     bool packs_per_use = false;
   };
   TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options, const Backend& backend);
 
-  // Adds the gradients of the batch to `grads` (or sets them, when `accumulate` is false), times loss_scale
-  // and loss_weight of the step; and the sum of the losses of the rows to its loss. Calls `ready` once for
-  // each parameter as soon as its gradient is final: first the head and the final norm, then the layers from
-  // the last one on, then the embeddings (and a head that shares their matrix).
+  // Adds the gradients of the batch to `grads`, or overwrites `grads` if `accumulate` is false. The gradients
+  // are multiplied by loss_scale and loss_weight of the step. Also adds the losses of all rows to the loss of
+  // the step. Calls `ready` once for each parameter as soon as its gradient is final: first for the head and
+  // the final norm, then for the layers from last to first, then for the embeddings (and a tied head).
   void forward_backward(const TrainBatch& batch, const ParamBuffer& grads, bool accumulate,
                         DeviceSpan<StepState> step, const GradReadyHook& ready = {});
-  // The sum of the rows' losses (nats over the targets that count), without dropout and gradients. In either
-  // mode.
+  // Returns the sum of the losses of all rows, without dropout and gradients. The loss is in nats and
+  // includes only targets other than -1. Works with and without Options::gradients.
   double loss(const TrainBatch& batch);
 
-  // The first weight or activation that holds a NaN or an infinity, in the order of the forward pass of a
-  // training step, which is run once more; "" when all are finite.
+  // Returns the name of the first weight or activation that contains a NaN or infinity, or "" if all are
+  // finite. Runs the forward pass of the training step again and checks the activations in its order.
   std::string first_nonfinite(const TrainBatch& batch, DeviceSpan<const StepState> step);
 
   int64_t batch_size() const { return batch_; }
@@ -51,8 +54,8 @@ class TrainingGraph {
   int64_t bytes() const { return planner_.bytes() + workspace_.bytes(); }
   const Planner& planner() const { return planner_; }
 
-  // What `bytes` of such a graph would be, and its part without scratch memory; nothing of that size is
-  // allocated.
+  // planned_bytes returns the number of bytes that a graph needs. planned_activations returns the number of
+  // bytes without scratch memory. Neither function allocates this memory.
   static int64_t planned_bytes(const ModelConfig& config, int64_t batch, int64_t n_ctx, Options options,
                                const KernelTable& kernels, int threads);
   static int64_t planned_activations(const ModelConfig& config, int64_t batch, int64_t n_ctx,
@@ -60,14 +63,14 @@ class TrainingGraph {
 
  private:
   void announce_layer(const GradReadyHook& ready, int64_t layer) const;
-  // All memory of a graph but the rotary table.
+  // All memory of a graph except the rotary tables.
   struct PlannedMemory {
     Activations acts;
     ResidualGrads d;
-    std::vector<BlockGrads> block_grads;  // one for blocks of the same kind, all in one place
-    std::vector<size_t> grads_of;         // by layer
-    std::vector<SharedKvGrad> kv_grads;   // by layer; absent where no later layer reads keys and values
-    std::vector<size_t> kv_owner;         // by layer
+    std::vector<BlockGrads> block_grads;  // one per distinct layer config, all in the same memory
+    std::vector<size_t> grads_of;         // index in block_grads for each layer
+    std::vector<SharedKvGrad> kv_grads;  // for each layer; absent if no later layer reads its keys and values
+    std::vector<size_t> kv_owner;        // for each layer, the layer that owns its keys and values
     std::deque<TensorView> objective;
     void plan(Planner& planner, const ModelConfig& config, const Options& options);
     BlockGrads grads(size_t layer);

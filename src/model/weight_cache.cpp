@@ -26,12 +26,12 @@ void WeightCache::weights_changed(int id) {
 
 namespace {
 
-// Of the packed form; 0 where there is none.
+// Returns the size of the packed form in bytes, or 0 if there is none.
 int64_t form_bytes(const KernelTable& kernels, std::span<const TensorView> parts, DType dtype,
                    bool transposed) {
   const int64_t out = sum_of(parts, &TensorView::rows);
   const int64_t bytes = kernels.packed_bytes(dtype, out, parts[0].cols(), transposed);
-  // The reference reads plain rows, but in the type of the product.
+  // The reference kernels read plain rows, but only in the dtype of the matmul.
   const bool other_type =
       !is_quantized(dtype) &&
       std::any_of(parts.begin(), parts.end(), [&](const TensorView& part) { return part.dtype != dtype; });
@@ -95,7 +95,7 @@ PackedMatrix WeightCache::pack(const ExecContext& ctx, std::span<const TensorVie
 namespace {
 
 bool reads_as_stored(DType stored, DType compute, bool in_place) {
-  // A packed copy would be twice as long as what is stored, and is no faster to read.
+  // A packed copy would be twice as large as the stored weights, and is not faster to read.
   const bool widens = compute == DType::f32 && (stored == DType::bf16 || stored == DType::f16);
   return is_quantized(stored) || widens || (in_place && stored == compute);
 }
@@ -109,7 +109,7 @@ std::optional<DType> packed_dtype(const KernelTable& kernels, std::span<const Te
   if (compute == DType::f64 || std::ranges::all_of(parts, is_stored_so) ||
       std::ranges::any_of(parts, is_in_blocks))
     return {};
-  // Quantization blocks of 32 do not fit every matrix.
+  // A matrix that does not fit quantization blocks of 32 elements uses fp16.
   const bool fits = !is_quantized(compute) || form_bytes(kernels, parts, compute, transposed) > 0;
   return fits ? compute : DType::f16;
 }
@@ -132,7 +132,7 @@ std::vector<PackedForm> packed_forms(const ParamTable& table, std::span<const Te
     if (table[first].shape.size() != 2 || table[first].is_lookup_table) continue;
     while (last + 1 < table.model_count() && table[last + 1].contiguous_with_previous)
       ++last;
-    // Products of several matrices with one input read one form, if their biases are one vector (Linear).
+    // Several matrices with the same input have one packed form if their biases form one vector (see Linear).
     const bool one_bias = weights.empty() || bias(first) < 0 || glued_view(weights, bias(first), bias(last));
     if (!one_bias || !add(first, last, false)) {
       for (int id = first; id <= last; ++id)

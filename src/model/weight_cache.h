@@ -14,59 +14,62 @@
 
 namespace gpt {
 
-// Returns the type of the packed form that products in `compute` read of these weights, one below the other;
-// nothing if the products read the weights as they are stored. in_place: weights stored in `compute` are not
-// packed.
+// Returns the dtype of the packed form that matmuls in dtype `compute` read. The packed form contains the
+// weights `parts`, stacked by rows. Returns nothing if the matmuls read the weights as stored. in_place:
+// weights that are stored in dtype `compute` are not packed.
 std::optional<DType> packed_dtype(const KernelTable& kernels, std::span<const TensorView> parts,
                                   DType compute, bool in_place, bool transposed);
 
-// The packed form of the parameters `first` to `last`.
+// The packed form of the parameters `first` to `last`, stacked by rows.
 struct PackedForm {
   int first, last;
   bool transposed;
   int64_t bytes;
 };
-// What a model's products read.
+// Properties of matmuls that determine which packed forms a model needs.
 struct PackedUse {
   DType compute = DType::f32;
-  bool in_place = false;   // as in packed_dtype
-  bool gradients = false;  // backward passes too
+  bool in_place = false;   // see packed_dtype
+  bool gradients = false;  // true if backward passes also run
 };
-// Returns the packed forms that a WeightCache holds after passes of a model with these weights; empty:
-// weights in fp32, in one ParamBuffer. All memory plans and claims count these.
+// Returns the packed forms that a WeightCache holds after passes of a model with these weights. If `weights`
+// is empty, the weights are fp32 in one ParamBuffer. All memory estimates and memory claims include these
+// forms.
 std::vector<PackedForm> packed_forms(const ParamTable& table, std::span<const TensorView> weights,
                                      const KernelTable& kernels, const PackedUse& use);
-// The parameters that products read as they are stored: those of the model without a packed form.
+// Returns the ids of the parameters that matmuls read as stored: the model's parameters without a packed
+// form.
 std::vector<int> stored_params(const ParamTable& table, std::span<const PackedForm> forms);
-// The bytes of all of these forms.
+// Returns the total size of all packed forms in bytes.
 int64_t packed_bytes(const ParamTable& table, std::span<const TensorView> weights, const KernelTable& kernels,
                      const PackedUse& use);
 
-// The packed forms of a model's weight matrices. Each is made when it is first asked for, and made anew in
-// the same memory when it is asked for after its weights have changed. Several threads may ask at once,
-// unless the weights change.
+// A cache of the packed forms of a model's weight matrices. A packed form is created on its first use. If its
+// weights have changed since then, the next use packs them again into the same memory. Several threads may
+// use the cache concurrently, as long as no thread changes the weights.
 class WeightCache {
  public:
-  // The packed form of consecutive parameters from `first` on, one below the other, for products in `dtype`:
-  // x w^T, or dy w when `transposed`. Absent if the kernels of ctx have none: then the plain
-  // weights are used. weights: by parameter id.
+  // Returns the packed form of the parameters `first` to `last`, stacked by rows, for matmuls in `dtype`: x
+  // w^T, or dy w if `transposed`. Returns an absent matrix if the kernels of ctx have no packed form. Matmuls
+  // then use the plain weights. weights: by parameter id.
   PackedMatrix get(const ExecContext& ctx, std::span<const TensorView> weights, int first, int last,
                    DType dtype, bool transposed);
 
-  // The same in memory that the next call for another matrix, in the same direction, takes; `weights` may be
-  // rows of blocks. Absent if the weights can be used as they are. For one thread at a time.
+  // Like `get`, but in temporary memory that the next call for a different matrix in the same direction
+  // overwrites. `weights` may be quantized. Returns an absent matrix if matmuls can use the weights as they
+  // are. Only one thread may call this function at a time.
   PackedMatrix pack(const ExecContext& ctx, std::span<const TensorView> weights, int first, int last,
                     DType dtype, bool transposed);
 
-  // Whoever changes the weights of a parameter says so.
+  // Must be called after the weights of a parameter have changed.
   void weights_changed(int id);
 
-  int64_t bytes() const { return bytes_; }  // of what is kept
+  int64_t bytes() const { return bytes_; }  // total bytes of the packed forms that are kept
 
  private:
   struct Entry {
     PackedMatrix matrix;
-    int64_t version = -1;  // the sum of its parameters' versions
+    int64_t version = -1;  // sum of the versions of its parameters
   };
   using Key = std::tuple<int, int, DType, bool, int>;
   struct TransientPack {
@@ -79,13 +82,13 @@ class WeightCache {
 
   std::mutex mutex_;
   std::map<Key, Entry> entries_;
-  // Matrices lie side by side in large pieces: only such memory gets huge pages, without which reading
-  // weights once, as decoding does, is slower by a tenth and more.
+  // Packed matrices are stored next to each other in large pieces of memory, because only large pieces get
+  // huge pages. Without huge pages, reading all weights once, as in decoding, is at least 10% slower.
   std::vector<Buffer> pieces_;
-  int64_t used_ = 0;               // of the last piece
-  std::vector<int64_t> versions_;  // by parameter id; 0 beyond its end
+  int64_t used_ = 0;               // used bytes of the last piece
+  std::vector<int64_t> versions_;  // version by parameter id; 0 for ids beyond the end
   int64_t bytes_ = 0;
-  TransientPack passing_[2];  // by `transposed`
+  TransientPack passing_[2];  // indexed by `transposed`
 };
 
 }  // namespace gpt

@@ -13,14 +13,14 @@
 namespace gpt {
 namespace {
 
-// With more rows, products take longer than reading the weights.
+// With more rows, the matmuls take longer than reading the weights.
 constexpr int64_t kFewRows = 16;
-// A copy costs as much as reading three times, and saves a fourth of each.
+// A copy takes as long as reading the weights three times, and later reads take 25% less time.
 constexpr int64_t kFirstTokens = 16;
-constexpr int64_t kSlices = 16;  // so that no token waits long
+constexpr int64_t kSlices = 16;  // short slices, so that no token is delayed for long
 constexpr int64_t kLeastSlice = 32 << 20;
-constexpr int64_t kPiece = 16 << 20;      // that is in memory twice for a moment
-constexpr ptrdiff_t kBetween = 64 << 10;  // of small tensors and padding
+constexpr int64_t kPiece = 16 << 20;      // bytes that are temporarily in memory twice
+constexpr ptrdiff_t kBetween = 64 << 10;  // maximum gap between weights: small tensors and padding
 constexpr auto kPage = static_cast<int64_t>(kLargePage);
 
 }  // namespace
@@ -48,12 +48,12 @@ int64_t WeightPages::bytes_of(std::span<const Part> parts) {
   return sum_of(parts, [](const Part& part) { return int64_t{part.end - part.begin}; });
 }
 
-// By parts: views of one matrix of a file may overlap.
+// Counts merged ranges, because views of the same matrix in a file may overlap.
 int64_t WeightPages::bytes(std::span<const TensorView> weights) const {
   return bytes_of(parts_of(weights));
 }
 
-// Whole large pages of them, from the last one to the first.
+// Returns the ranges of whole huge pages that the weights fill, in descending order of address.
 std::vector<WeightPages::Part> WeightPages::parts_of(std::span<const TensorView> weights) const {
   std::vector<Part> parts;
   for (const TensorView& weight : weights) {
@@ -78,7 +78,7 @@ std::vector<WeightPages::Part> WeightPages::parts_of(std::span<const TensorView>
   return joined;
 }
 
-// What is left of each above and below what has been moved.
+// Returns the ranges of the parts that have not been moved yet.
 std::vector<WeightPages::Part> WeightPages::not_moved(std::vector<Part> parts) const {
   for (const Part& gone : moved_parts_) {
     std::vector<Part> rest;
@@ -92,25 +92,27 @@ std::vector<WeightPages::Part> WeightPages::not_moved(std::vector<Part> parts) c
   return parts;
 }
 
-// Asked before each slice: others take memory too, and may copy at the same time.
+// Called before each slice, because other processes also allocate memory and may copy weights at the same
+// time.
 bool WeightPages::has_room() const {
   return bytes_of(left_) <= free_memory_() / 2;
 }
 
-// Whether there is anything to copy, most of which is in small pages.
+// Returns true if there are weights to copy and most of them are in small pages.
 bool WeightPages::pays() const {
   if (left_.empty() || !no_large_pages_because().empty()) return false;
   const auto all = transformed(files_, [](const MappedFile* file) { return file->bytes(); });
   return bytes_in_large_pages(all) < bytes_of(left_) / 2;
 }
 
-// Whether the system had large pages for what was moved first: memory may be in too small pieces.
+// Returns true if the first moved part is in huge pages. The system may have no huge pages if memory is
+// fragmented.
 bool WeightPages::are_large() const {
   const std::span<const std::byte> first[] = {{moved_parts_.front().begin, 1}};
   return bytes_in_large_pages(first) > 0;
 }
 
-// False when the system refuses, with something left, or nothing is left.
+// Moves up to `bytes` bytes. Returns false if nothing is left to move, or if the system refuses memory.
 bool WeightPages::move_next(ThreadPool& pool, int64_t bytes) {
   while (bytes > 0 && !left_.empty()) {
     Part& part = left_.back();
@@ -135,7 +137,7 @@ bool WeightPages::waits_for(int64_t rows) const {
 
 void WeightPages::after_step(ThreadPool& pool, std::span<const TensorView> weights, int64_t rows) {
   if (!waits_for(rows)) return;
-  const std::unique_lock lock(mutex_, std::try_to_lock);  // who does not get it is beside one who does it
+  const std::unique_lock lock(mutex_, std::try_to_lock);  // if the lock is taken, another thread is copying
   if (!lock || ++steps_ < kFirstTokens) return;
   const bool first = steps_ == kFirstTokens;
   if (first) {

@@ -17,46 +17,46 @@ namespace gpt {
 class MappedFile;
 class ThreadPool;
 
-// Whether weights that are read where their file has them are copied to memory with large pages: decoding
-// reads them at the speed of memory, for which pages of 4 KiB, scattered over memory as the system's cache of
-// files has them, are too small.
+// Controls whether memory-mapped weights are copied to huge pages. Decoding reads the weights at memory
+// speed. The file cache of the system consists of scattered 4 KiB pages, which are too small for this speed.
 enum class Repack : uint8_t {
-  automatic,  // after the first tokens, where they are in small pages and what is left to copy takes at most
-              // half of the free memory
+  // Copies the weights after the first tokens, if they are in small pages and the rest of the copy takes at
+  // most half of the free memory.
+  automatic,
   never,
-  always  // at once
+  always  // copies the weights immediately
 };
 inline constexpr Repack kRepacks[] = {Repack::automatic, Repack::never, Repack::always};
 inline std::string_view repack_name(Repack repack) {
   constexpr std::string_view kNames[] = {"auto", "never", "always"};
   return kNames[static_cast<size_t>(repack)];
 }
-Repack parse_repack(const std::string& name);  // throws invalid_argument naming the parameter repack
+Repack parse_repack(const std::string& name);  // throws invalid_argument for the parameter repack
 
-// The weights of a model in mapped files, and how they get into large pages. Their addresses and numbers stay
-// what they are, so any number of threads may read them meanwhile.
+// Moves the memory-mapped weights of a model to huge pages. The addresses and values of the weights stay the
+// same, so any number of threads may read them at the same time.
 class WeightPages {
  public:
-  // The files stay open as long as this lives. `free_memory` says how many bytes there are, 0 where it does
-  // not know; tests have one of their own.
+  // The files must stay open for the lifetime of this object. `free_memory` returns the number of free bytes,
+  // or 0 if it is unknown. Tests pass their own function.
   explicit WeightPages(std::vector<const MappedFile*> files, std::function<int64_t()> free_memory = {});
 
-  // Of those of the views that lie in the files, as far as they fill large pages.
+  // Returns the number of bytes of these weights that are in the files and fill whole huge pages.
   int64_t bytes(std::span<const TensorView> weights) const;
 
-  // After a step of `rows` tokens that has read these weights: a part of them is copied, if it is time for
-  // it. Allocates nothing but while it copies.
+  // Called after a step of `rows` tokens that has read these weights. Copies a slice of the weights if it is
+  // time to do so. Allocates memory only while it copies.
   void after_step(ThreadPool& pool, std::span<const TensorView> weights, int64_t rows);
-  // Whether more steps of so many tokens would copy anything, or may.
+  // Returns true if further steps with this number of tokens may copy weights.
   bool waits_for(int64_t rows) const;
-  // Copies all of them that have not been copied. Throws Error where the system has no large pages, or not
-  // the memory for the copy and `besides` bytes that are yet to be used.
+  // Copies all weights that have not been copied yet. Throws Error if the system has no huge pages, or if
+  // there is not enough memory for the copy and for `besides` bytes that will be used later.
   void move_all(ThreadPool& pool, std::span<const TensorView> weights, int64_t besides);
 
-  int64_t moved() const { return moved_; }  // bytes
+  int64_t moved() const { return moved_; }  // number of bytes that have been moved
 
  private:
-  // Whole large pages of weights that lie beside each other in a file.
+  // A range of whole huge pages with weights that are adjacent in a file.
   struct Part {
     const MappedFile* file;
     const std::byte *begin, *end;
@@ -73,11 +73,11 @@ class WeightPages {
   std::vector<const MappedFile*> files_;
   std::function<int64_t()> free_memory_;
   std::mutex mutex_;
-  std::vector<Part> left_;         // the next one last
-  std::vector<Part> moved_parts_;  // in the order in which they were
+  std::vector<Part> left_;         // parts to move; the next part is the last element
+  std::vector<Part> moved_parts_;  // in the order of the moves
   int64_t steps_ = 0, slice_ = 0;
   std::atomic<int64_t> moved_ = 0;
-  std::atomic<bool> done_ = false;  // nothing more is to come by itself
+  std::atomic<bool> done_ = false;  // true if after_step has nothing more to copy
 };
 
 }  // namespace gpt

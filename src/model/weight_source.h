@@ -6,9 +6,10 @@
 
 namespace gpt {
 
-// Weights that are not all in memory. Whoever reads those of a layer says so: a block, kEmbeddings, or
-// n_layer for what comes behind the blocks. They are there until another layer begins, and those of `next`
-// may be on their way then.
+// Provides weights that are not all in memory. Before it reads the weights of a layer, a caller must announce
+// the layer: a layer index, kEmbeddings, or n_layer for the parameters after the layers. The weights of the
+// layer are available until a different layer is announced. The weights of `next` may be loaded in the
+// meantime.
 class WeightSource {
  public:
   static constexpr int64_t kEmbeddings = -1;

@@ -1,5 +1,6 @@
-// gpt_mpi.so: the processes that mpirun or srun has started, over MPI. One thread of each process makes all
-// calls of MPI; it moves messages while the others compute, and watches over the neighbour's signs of life.
+// gpt_mpi.so: the implementation of Communicator with MPI, for processes started by mpirun or srun. One
+// thread per process makes all MPI calls. This thread transfers messages while the other threads compute, and
+// monitors the heartbeats of the previous rank.
 
 #include <fmt/format.h>
 #include <mpi.h>
@@ -24,15 +25,15 @@
 namespace gpt {
 namespace {
 
-std::array<char, 256> overdue = {};  // what on_alarm says; a signal's handler finds nothing else
+// Message that on_alarm prints; a signal handler cannot receive arguments.
+std::array<char, 256> overdue = {};
 
 void on_alarm(int) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, overdue.data(), std::strlen(overdue.data()));
   ::_exit(1);
 }
 
-// Ends the program where the processes take too long to start or to end, when nothing watches them yet, or no
-// more.
+// Ends the program if starting or ending the ranks takes too long. Used while heartbeats are not monitored.
 class Deadline {
  public:
   Deadline(double seconds, const char* what) {
@@ -52,15 +53,16 @@ class Deadline {
   Deadline& operator=(const Deadline&) = delete;
 };
 
-constexpr int kLifeTag = 1, kDataTag = 2;  // and those behind it, one for each channel
-constexpr double kLifeEvery = 1;           // seconds between two signs of life
-constexpr double kOwnPause = 5;            // a thread that did not run for so long was stopped itself
+constexpr int kLifeTag = 1, kDataTag = 2;  // kLifeTag marks heartbeats; channel c uses the tag kDataTag + c
+constexpr double kLifeEvery = 1;           // seconds between two heartbeats
+// If the MPI thread did not run for this many seconds, this process itself was stopped.
+constexpr double kOwnPause = 5;
 constexpr auto kIdle = std::chrono::milliseconds(200);
-// Between two looks at messages: while somebody waits for them, and while all compute, when each look takes
-// time from the computation.
+// Pauses between two tests for messages. kWaitedPause is used while a thread waits for messages. kPause is
+// used while all threads compute, because each test takes time from the computation.
 constexpr auto kWaitedPause = std::chrono::microseconds(50), kPause = std::chrono::microseconds(400);
 
-// One operation: from the thread that asked for it to the one that makes it, and back.
+// Describes an operation. The calling thread passes it to the MPI thread, which executes it and sets `done`.
 struct Job {
   std::vector<std::span<const std::byte>> send;
   std::vector<std::span<std::byte>> receive;
@@ -68,8 +70,8 @@ struct Job {
   int tag;
   Clock::time_point since = Clock::now();
   std::vector<MPI_Request> requests = {};
-  std::vector<int> peers = {};  // by request; those that are sent to as -1
-  bool done = false;            // guarded by the mutex of the queue
+  std::vector<int> peers = {};  // source rank of each request; -1 for requests that send
+  bool done = false;            // guarded by mutex_
 };
 
 class MpiCommunicator : public Communicator {
@@ -125,7 +127,7 @@ class MpiCommunicator : public Communicator {
   class Wait : public Operation {
    public:
     Wait(MpiCommunicator& owner, std::shared_ptr<Job> job) : owner_(owner), job_(std::move(job)) {}
-    ~Wait() override { wait(); }  // what was lent to it is in use until then
+    ~Wait() override { wait(); }  // the operation uses the caller's memory until it has ended
     bool has_ended() override {
       const std::lock_guard lock(owner_.mutex_);
       return job_->done;
@@ -144,7 +146,7 @@ class MpiCommunicator : public Communicator {
     std::shared_ptr<Job> job_;
   };
 
-  // All that follows runs in the thread of this object.
+  // The functions below run on the MPI thread (thread_).
 
   void work() {
     open();
@@ -161,7 +163,7 @@ class MpiCommunicator : public Communicator {
       if (!moved && !active_.empty()) pause();
     }
     const Deadline deadline(std::clamp(patience_.silence, 30.0, 1e6),
-                            "end together");  // all have come this far
+                            "end together");  // every rank reaches this point before it ends
     end_life();
     MPI_Finalize();
   }
@@ -186,7 +188,8 @@ class MpiCommunicator : public Communicator {
       hosts_.emplace_back(names.data() + static_cast<size_t>(r) * name.size());
   }
 
-  bool has_work() const { return !queue_.empty() || ends_ || abort_status_; }  // under the mutex
+  // Requires that mutex_ is locked.
+  bool has_work() const { return !queue_.empty() || ends_ || abort_status_; }
 
   void pause() {
     std::unique_lock lock(mutex_);
@@ -198,7 +201,7 @@ class MpiCommunicator : public Communicator {
     }
   }
 
-  // False when there is nothing more to do.
+  // Returns false when there is no more work to do.
   bool take_jobs() {
     std::unique_lock lock(mutex_);
     if (!has_work() && active_.empty()) changed_.wait_for(lock, kIdle, [this] { return has_work(); });
@@ -214,10 +217,11 @@ class MpiCommunicator : public Communicator {
     return !active_.empty() || !ends_;
   }
 
-  // Messages between two ranks arrive in the order in which both name them, so one tag is enough for a
-  // channel.
+  // MPI delivers messages between two ranks in the order in which both ranks post them, so one tag per
+  // channel is enough.
   void start(Job& job) {
-    constexpr size_t kMost = size_t{1} << 30;  // of bytes in a message: MPI counts in int
+    // Maximum bytes per message, because MPI counts have the type int.
+    constexpr size_t kMost = size_t{1} << 30;
     const auto pieces = [&](auto bytes, int peer, bool sends, auto post) {
       for (size_t at = 0; at < bytes.size(); at += kMost) {
         MPI_Request& request = job.requests.emplace_back(MPI_REQUEST_NULL);
@@ -241,8 +245,9 @@ class MpiCommunicator : public Communicator {
     }
   }
 
-  // Whether one of them has ended. Of each channel up to the first that has not: every test of such a one
-  // moves messages, which costs calls of the system.
+  // Tests the active jobs, and returns true if any job has ended. On each channel, only the jobs up to the
+  // first unfinished job are tested. Each test of an unfinished job makes MPI transfer messages, which costs
+  // system calls.
   bool test_jobs() {
     bool any_done = false;
     std::array<bool, kChannels> waits = {};
@@ -266,7 +271,7 @@ class MpiCommunicator : public Communicator {
     return true;
   }
 
-  // Each process tells the next one that it is alive, and listens to the one before it.
+  // Each rank sends heartbeats to the next rank and receives heartbeats from the previous rank.
   void start_life() {
     heard_ = told_ = ran_ = Clock::now();
     if (size_ > 1) listen();
@@ -295,7 +300,7 @@ class MpiCommunicator : public Communicator {
       end_silent();
     }
     if (seconds_since(told_) < kLifeEvery) return;
-    MPI_Test(&tells_, &done, MPI_STATUS_IGNORE);  // done for the null request too
+    MPI_Test(&tells_, &done, MPI_STATUS_IGNORE);  // also succeeds for the null request
     if (done == 0) return;
     told_ = ran_;
     MPI_Isend(&told_byte_, 1, MPI_BYTE, (rank_ + 1) % size_, kLifeTag, MPI_COMM_WORLD, &tells_);
@@ -340,11 +345,11 @@ class MpiCommunicator : public Communicator {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool ready_ = false, ends_ = false;  // these five guarded by the mutex
+  bool ready_ = false, ends_ = false;  // mutex_ guards the fields from here to queue_
   int waiting_ = 0;
   std::optional<int> abort_status_;
   std::deque<std::shared_ptr<Job>> queue_;
-  std::vector<std::shared_ptr<Job>> active_;  // of the thread
+  std::vector<std::shared_ptr<Job>> active_;  // only used by the MPI thread
 
   MPI_Request hears_ = MPI_REQUEST_NULL, tells_ = MPI_REQUEST_NULL;
   std::byte heard_byte_ = {}, told_byte_ = {};
@@ -359,7 +364,7 @@ extern "C" __attribute__((visibility("default"))) const char* gpt_mpi_build() {
   return GPT_MPI_BUILD;
 }
 
-// Throws Error when MPI cannot be started. The caller owns what comes back.
+// Throws Error if MPI cannot be started. The caller owns the returned object.
 extern "C" __attribute__((visibility("default"))) gpt::Communicator* gpt_open_mpi(
     const gpt::Timeouts& patience) {
   return new gpt::MpiCommunicator(patience);

@@ -9,7 +9,7 @@
 namespace gpt {
 namespace {
 
-// The smallest of 1, 2, 5 times a power of ten that is >= raw.
+// Returns the smallest number >= raw that is 1, 2 or 5 times a power of ten.
 double nice_step(double raw) {
   const double power = std::pow(10.0, std::floor(std::log10(raw)));
   for (const double factor : {1.0, 2.0, 5.0}) {
@@ -18,7 +18,7 @@ double nice_step(double raw) {
   return 10 * power;
 }
 
-// "3e-4" from 3e-04.
+// Formats a value as "3e-4", where fmt writes 3e-04.
 std::string scientific(double value, int decimals) {
   std::string text = fmt::format("{:.{}e}", value, decimals);
   const size_t digits = text.find('e') + 2;
@@ -28,7 +28,8 @@ std::string scientific(double value, int decimals) {
   return text;
 }
 
-// A label exact enough that neighbours `step` apart differ.
+// Returns a label with enough digits to tell it from the labels of neighbouring ticks, which are `step`
+// apart.
 std::string tick_label(double value, double step) {
   const double size = std::abs(value);
   if (size < step * 1e-6) return "0";
@@ -43,7 +44,7 @@ std::string tick_label(double value, double step) {
     scale = size >= 1e9 ? 1e9 : size >= 1e6 ? 1e6 : 1e3;
     unit = size >= 1e9 ? "G" : size >= 1e6 ? "M" : "k";
   }
-  // Only the digits that the value needs: 1.5M beside 2M, but 2.0 beside 2.5.
+  // Write only the digits that the value needs: 1.5M next to 2M, but 2.0 next to 2.5.
   const double scaled_step = step / scale;
   int decimals = std::clamp(static_cast<int>(std::ceil(-std::log10(scaled_step) - 1e-9)), 0, 6);
   if (scale > 1 && std::abs(std::round(value / scale) * scale - value) < step * 1e-6) decimals = 0;
@@ -59,7 +60,7 @@ std::string log_tick_label(double value) {
 }  // namespace
 
 double smoothing_window(double span) {
-  constexpr double kSlider = 0.33;  // where the page's slider stands at first: src/report/page/chart.js
+  constexpr double kSlider = 0.33;  // first position of the page's slider: src/report/page/chart.js
   return 0.15 * kSlider * kSlider * span;
 }
 
@@ -69,7 +70,7 @@ std::vector<double> smoothed(std::span<const double> x, std::span<const double> 
   const auto decay = [&](size_t from, size_t to) {
     return std::exp(std::min(0.0, x[from] - x[to]) / window);
   };
-  // Decaying sums of the values, and of their weights, from the end to each place.
+  // Decaying sums of the values and of their weights, from the end to each index.
   std::vector<double> sums(n + 1, 0), weights(n + 1, 0), out(n);
   for (size_t i = n; i-- > 0;) {
     const bool present = std::isfinite(y[i]);
@@ -77,8 +78,8 @@ std::vector<double> smoothed(std::span<const double> x, std::span<const double> 
     sums[i] = keep * sums[i + 1] + (present ? y[i] : 0);
     weights[i] = keep * weights[i + 1] + (present ? 1 : 0);
   }
-  double sum = 0, weight = 0;  // of what lies before
-  size_t beyond = 0;           // the first place further ahead than the beginning is behind
+  double sum = 0, weight = 0;  // over the values before index i
+  size_t beyond = 0;           // first index that is further from i than index 0 is
   for (size_t i = 0; i < n; ++i) {
     const bool present = std::isfinite(y[i]);
     const double keep = i > 0 ? decay(i - 1, i) : 0;
@@ -96,13 +97,14 @@ std::vector<double> smoothed(std::span<const double> x, std::span<const double> 
 }
 
 std::vector<Tick> linear_ticks(double low, double high, int target, bool integers) {
-  // Below the spacing of doubles there is nothing to tell apart.
+  // A step below the spacing of doubles cannot separate ticks.
   const double resolution = std::max(std::max(std::abs(low), std::abs(high)) * 1e-15, 1e-300);
   double step = nice_step(std::max(high / target - low / target, resolution));
   if (integers) step = std::max(step, 1.0);
   std::vector<Tick> ticks;
   const double first = std::ceil(low / step - 1e-9), last = std::floor(high / step + 1e-9);
-  // Counted, not added up: where step is near the spacing of doubles, adding might never end.
+  // The ticks are counted in advance. If step is near the spacing of doubles, repeated addition might never
+  // end.
   const int count = static_cast<int>(std::clamp(last - first, -1.0, 2.0 * target)) + 1;
   for (int i = 0; i < count; ++i) {
     const double value = (first + i) * step;

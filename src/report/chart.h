@@ -7,17 +7,18 @@
 namespace gpt {
 
 enum class SeriesStyle {
-  raw,     // thin and pale: every measured value
-  line,    // a plain line, e.g. a smoothed one
-  marked,  // thick with dots, its last value written at the right edge
+  raw,     // thin and pale, for every measured value
+  line,    // a plain line, for example for smoothed values
+  marked,  // thick with dots, and the last value is written at the right edge
 };
 
-// Points with a non-finite x or y make a gap. x ascending; x and y of equal length.
+// A line of a chart. x must be ascending, and x and y must have the same length. Points with a non-finite x
+// or y make a gap.
 struct ChartSeries {
-  std::string name;  // empty: not in the legend
+  std::string name;  // name in the legend; empty: not in the legend
   std::vector<double> x, y;
   SeriesStyle style = SeriesStyle::line;
-  int colour = 0;  // which of the palette's six colours; series that belong together share one
+  int colour = 0;  // index in the palette of six colours; related series share a colour
 
   void add(double at, double value) {
     x.push_back(at);
@@ -34,31 +35,33 @@ struct Chart {
   std::string title, x_label, y_label;
   std::vector<ChartSeries> series;
   std::vector<ReferenceLine> reference_lines;
-  bool log_y = false;  // values that are not positive make gaps then
+  bool log_y = false;  // if set, values that are not positive make gaps
   bool log_x = false;
 };
 
-// A moving average that looks back and ahead alike, so that the line does not lag behind: a value at distance
-// d on the x axis weighs exp(-d / window), divided by the sum of the weights; so runs of any length, and
-// logged at any rhythm, are smoothed alike. It looks ahead no further than back: the first values of a
-// training loss fall steeply, and the line starts where they do. Non-finite values are skipped; the result
-// has NaN there. x ascends.
+// Returns a centered moving average, which does not lag behind the values. A value at distance d on the x
+// axis has the weight exp(-d / window), divided by the sum of all weights. The smoothing therefore does not
+// depend on the length of a run or its logging intervals. The average looks ahead no further than back, so
+// that the line begins at the first values of a training loss, which fall steeply. Non-finite values are
+// skipped, and the result is NaN there. x must be ascending.
 std::vector<double> smoothed(std::span<const double> x, std::span<const double> y, double window);
 
-// The window for curves that span so much of the x axis; the longest one decides for all in a chart.
+// Returns the window for curves that cover `span` of the x axis. The longest curve determines the window of a
+// chart.
 double smoothing_window(double span);
 
-// Axis positions and their labels.
+// A position on an axis with its label.
 struct Tick {
   double value;
   std::string label;
 };
 
-// About `target` round positions (1, 2, 5 times a power of ten) inside [low, high]; low < high, both finite.
+// Returns about `target` round positions (1, 2 or 5 times a power of ten) inside [low, high]. Requires low <
+// high, both finite.
 std::vector<Tick> linear_ticks(double low, double high, int target, bool integers);
 
-// The same for a logarithmic axis; 0 < low < high: decades, or 1-2-5, or linear steps where those are too
-// few.
+// Returns positions for a logarithmic axis: decades, or 1-2-5 steps, or linear steps if those would be too
+// few. Requires 0 < low < high.
 std::vector<Tick> log_ticks(double low, double high, int target);
 
 }  // namespace gpt

@@ -25,8 +25,8 @@ Json json_of(const MetricValue& value) {
   return *number;
 }
 
-// False when the line is no JSON object. Nested values are dropped while reading: a tree as deep as the line
-// is long would overflow the stack wherever it is copied.
+// Parses a line. Returns false if the line is not a JSON object. Nested values are dropped while parsing,
+// because copying a very deep tree would overflow the stack.
 bool parse_object(std::string_view line, Json& object) {
   const auto keep = [](int depth, Json::parse_event_t event, Json&) {
     const bool opens =
@@ -69,7 +69,7 @@ std::string lines_up_to(std::string_view content, int64_t last_step) {
   return kept;
 }
 
-// The path of the log in `dir`, after dropping what a resumed run will write again.
+// Returns the path of the log in `dir`. First removes the lines that a resumed run will write again.
 std::string prepared_path(const std::string& dir, std::optional<int64_t> resume_step) {
   std::string path = (std::filesystem::path(dir) / "metrics.jsonl").string();
   if (!resume_step || !std::filesystem::exists(path)) return path;
@@ -79,7 +79,7 @@ std::string prepared_path(const std::string& dir, std::optional<int64_t> resume_
   return path;
 }
 
-// Steps are counted and drawn: others are no run's.
+// Throws Error for an invalid step number, because steps are counted and drawn in charts.
 void require_step(const MetricRecord& record, const std::string& path, int64_t line) {
   constexpr double kMost = 1e15;
   const auto step = metric_number(record, "step");
@@ -128,7 +128,8 @@ std::vector<MetricRecord> read_metrics(const std::string& path) {
   for (const std::string_view line : lines_of(content)) {
     ++number;
     Json object;
-    const bool complete = line.end() != std::string_view(content).end();  // with its newline
+    // True if the line ends with a newline.
+    const bool complete = line.end() != std::string_view(content).end();
     if (parse_object(line, object)) {
       records.push_back(to_record(object));
       require_step(records.back(), path, number);

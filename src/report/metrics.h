@@ -13,36 +13,40 @@
 namespace gpt {
 
 using MetricValue = std::variant<int64_t, double, std::string>;
-using MetricRecord = std::vector<std::pair<std::string, MetricValue>>;  // keys in the order they are written
+// Keys are in the order in which they are written.
+using MetricRecord = std::vector<std::pair<std::string, MetricValue>>;
 
-// One JSON object without the newline. JSON has no NaN or infinity: those numbers are written as the strings
-// "NaN", "Infinity" and "-Infinity". Malformed UTF-8 in texts becomes U+FFFD.
+// Returns a record as one JSON object without a newline. JSON has no NaN or infinity, so these values are
+// written as the strings "NaN", "Infinity" and "-Infinity". Malformed UTF-8 in texts becomes U+FFFD.
 std::string format_metric_line(const MetricRecord& record);
 
-// A number by key; the three strings above count as the numbers they stand for. nullopt when there is none.
+// Returns the number with the given key. The strings "NaN", "Infinity" and "-Infinity" are read as numbers.
+// Returns nullopt if there is no number.
 std::optional<double> metric_number(const MetricRecord& record, std::string_view key);
 
-// The file DIR/metrics.jsonl, open for appending. Every line is one write, so a kill tears at most the last.
+// The file DIR/metrics.jsonl, open for appending. Every line is a single write, so killing the process can
+// damage only the last line.
 class MetricsLog {
  public:
-  // Without resume_step starts an empty file. With it, continues the file there: lines of later steps, which
-  // the resumed run will write again, and lines that are no JSON object are dropped (the rest stays byte for
-  // byte; a line without "step" belongs to the step before it). The change is one atomic rename. A missing
-  // file is empty. Throws Error naming the path.
+  // Without resume_step, starts an empty file. With resume_step, continues the existing file: drops lines of
+  // later steps, which the resumed run will write again, and lines that are not JSON objects. All other lines
+  // stay unchanged. A line without "step" belongs to the step before it. The file is replaced by an atomic
+  // rename. A missing file counts as empty. Throws Error naming the path.
   explicit MetricsLog(const std::string& dir, std::optional<int64_t> resume_step = std::nullopt);
 
-  // Appends one line; on a full disk throws Error and leaves no part of the line behind.
+  // Appends one line. On a full disk, throws Error and leaves no part of the line in the file.
   void append(const MetricRecord& record);
 
-  // Forces all lines to the disk; call before a checkpoint counts as saved.
+  // Flushes all lines to disk. Must be called before a checkpoint counts as saved.
   void sync() { file_.sync(); }
 
  private:
   AppendFile file_;
 };
 
-// All records of a file. A torn last line is ignored; any other line that is no JSON object throws Error
-// with its number. null becomes NaN, booleans 0 and 1; nested arrays and objects are left out.
+// Reads all records of a file. Ignores an incomplete last line. Throws Error with the line number for any
+// other line that is not a JSON object. null becomes NaN, booleans become 0 and 1, and nested arrays and
+// objects are dropped.
 std::vector<MetricRecord> read_metrics(const std::string& path);
 
 }  // namespace gpt

@@ -10,7 +10,7 @@
 namespace gpt {
 namespace {
 
-// Of what no shell changes anywhere in a word.
+// Returns true if the character has no special meaning in any shell.
 bool is_plain(char c) {
   constexpr std::string_view kPlain = "@%+=:,./_-";
   return is_ascii_alnum(c) || kPlain.find(c) != std::string_view::npos;

@@ -20,7 +20,7 @@ namespace gpt {
 namespace {
 
 constexpr int kDefaultWidth = 80, kMinBar = 8, kMaxBar = 24;
-constexpr int kBarRank = 6;  // the bar matters more than segments of this rank and above
+constexpr int kBarRank = 6;  // segments of this rank and above are dropped to make room for the bar
 constexpr const char* kBold = "\x1b[1m";
 constexpr const char* kDim = "\x1b[2m";
 constexpr const char* kRed = "\x1b[1;31m";
@@ -30,7 +30,7 @@ constexpr const char* kReset = "\x1b[0m";
 struct Segment {
   std::string text;
   int rank;            // the segment with the highest rank is left out first
-  const char* colour;  // or null
+  const char* colour;  // may be null
 };
 
 std::string loss_text(double value) {
@@ -42,7 +42,7 @@ double share_done(const Progress& p) {
   return std::clamp(static_cast<double>(p.step) / static_cast<double>(p.total), 0.0, 1.0);
 }
 
-// The segments in reading order.
+// Returns the segments in reading order.
 std::vector<Segment> make_segments(const Progress& p) {
   std::vector<Segment> out;
   const auto add = [&](int rank, const char* colour, std::string text) {
@@ -66,14 +66,14 @@ std::vector<Segment> make_segments(const Progress& p) {
   return out;
 }
 
-// Two spaces between segments.
+// Returns the width of the segments with two spaces between them.
 int joined_width(const std::vector<Segment>& segments) {
   const auto width = [](const Segment& segment) { return display_width(segment.text) + 2; };
   return segments.empty() ? 0 : sum_of(segments, width) - 2;
 }
 
-// Leaves out the segments of the highest ranks, none below `lowest_rank`, until the rest fits; false when it
-// does not.
+// Drops the segments with the highest ranks, but none with a rank below `lowest_rank`, until the rest fits.
+// Returns false if it does not fit.
 bool drop_until_fits(std::vector<Segment>& segments, int width, int lowest_rank) {
   while (joined_width(segments) > width) {
     const auto last = std::ranges::max_element(segments, {}, &Segment::rank);
@@ -147,7 +147,7 @@ TerminalStyle terminal_style(bool is_terminal, const std::function<const char*(c
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     if (!is_set(name)) continue;
     style.unicode = says_utf8(variable(name));
-    break;  // the first one that is set decides, as in setlocale(3)
+    break;  // the first variable that is set decides, as in setlocale(3)
   }
   return style;
 }
@@ -200,7 +200,7 @@ bool ProgressLine::due(double now) const {
 
 void ProgressLine::show(double now) {
   if (output_.style.live) {
-    // The last column stays free: a character there makes some terminals wrap.
+    // The last column stays empty, because a character there makes some terminals wrap.
     const std::string line = format_live_line(*newest_, std::max(output_.width() - 1, 1), output_.style);
     output_.write("\r" + line + "\x1b[K");
     line_open_ = true;

@@ -8,61 +8,61 @@
 
 namespace gpt {
 
-// What the trainer knows after a step. Optional values are left out of the line.
+// The state of training after a step. Optional values that are not set are left out of the line.
 struct Progress {
-  int64_t step = 0;   // steps done
-  int64_t total = 0;  // steps of the whole run; 0 = unknown
+  int64_t step = 0;   // completed steps
+  int64_t total = 0;  // steps of the whole run; 0 if unknown
   double loss = 0;
   std::optional<double> val_loss;
-  std::optional<double> floor;  // the loss that no model can beat, if known
+  std::optional<double> floor;  // lowest possible loss of any model, if known
   std::optional<double> lr;
   std::optional<double> grad_norm;
   std::optional<double> tokens_per_s;
-  std::optional<double> limit_share;  // share of the machine's measured limit, 1 = all of it
+  std::optional<double> limit_share;  // share of the machine's measured peak rate; 1 is all of it
   std::optional<double> eta_s;
 };
 
 struct TerminalStyle {
-  bool live = false;  // rewrite one line in place
+  bool live = false;  // redraw one line in place
   bool colour = false;
-  bool unicode = false;  // bar of block characters instead of # and .
+  bool unicode = false;  // draw the bar with block characters instead of # and .
 };
 
-// How to write to a stream, from whether it is a terminal and from NO_COLOR, TERM, CI, LC_ALL, LC_CTYPE and
-// LANG. `variable` gives an environment variable, or null.
+// Determines how to write to a stream from the kind of the stream and the environment variables NO_COLOR,
+// TERM, CI, LC_ALL, LC_CTYPE and LANG. `variable` returns the value of an environment variable, or null.
 TerminalStyle terminal_style(bool is_terminal, const std::function<const char*(const char*)>& variable);
 
-// One line of at most `width` display columns (colour codes not counted), without a line end. What matters
-// least is left out first; a bar takes the room that remains.
+// Returns a line of at most `width` display columns (without colour codes) and without a newline. The least
+// important values are left out first. A bar fills the remaining columns.
 std::string format_live_line(const Progress& progress, int width, const TerminalStyle& style);
 
-// The same facts for a log file: no bar, no colour, any length.
+// Returns the same values as a line for a log file: without bar or colours, of any length.
 std::string format_plain_line(const Progress& progress);
 
-// Where progress goes. The functions are replaced in tests.
+// The destination of progress output. Tests replace its functions.
 struct ProgressOutput {
   std::function<void(std::string_view)> write;
   std::function<int()> width;     // columns of the terminal
   std::function<double()> now_s;  // a monotonic clock
   TerminalStyle style;
-  bool is_terminal = false;  // which would obey control characters in a text
+  bool is_terminal = false;  // on a terminal, control characters in a text must be made visible
 };
 
-// Writes all of a text as far as that goes: a closed terminal must not stop a run.
+// Writes a text and ignores errors, because a closed terminal must not stop a run.
 void write_ignoring_errors(int fd, std::string_view text);
 
-// Output to a file descriptor (2 = stderr) in the style of the environment. Failing writes are ignored:
-// a closed terminal must not stop a run.
+// Returns the output to a file descriptor (2 = stderr) in the style of the environment. Write errors are
+// ignored, because a closed terminal must not stop a run.
 ProgressOutput progress_output(int fd);
 
 struct ProgressPace {
-  int64_t log_every = 1;      // plain lines: at least this many steps apart ...
-  double plain_seconds = 5;   // ... and this much time
-  double live_seconds = 0.1;  // live line: time between two redraws
+  int64_t log_every = 1;      // plain lines: minimum number of steps between two lines ...
+  double plain_seconds = 5;   // ... and minimum number of seconds
+  double live_seconds = 0.1;  // live line: seconds between two redraws
 };
 
-// Shows a run. Call update after every step, message for anything else that is printed meanwhile, and finish
-// at the end, however the run ends; the destructor only leaves the cursor on a fresh line.
+// Shows the progress of a run. Call update after every step, message for all other output during the run, and
+// finish at the end, also if the run fails. The destructor only moves the cursor to a new line.
 class ProgressLine {
  public:
   explicit ProgressLine(ProgressOutput output, ProgressPace pace = {});
@@ -70,11 +70,11 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  void update(const Progress& progress);  // the first and the last step are always shown
-  void message(std::string_view text);    // whole lines of their own, above the live line
-  // The same for a text that a model wrote: on a terminal its control characters are shown as pictures.
+  void update(const Progress& progress);  // always shows the first and the last step
+  void message(std::string_view text);    // prints whole lines above the live line
+  // Prints a text that a model generated. On a terminal, control characters are shown as visible symbols.
   void model_text(std::string_view text);
-  void finish();  // shows the newest state if it was not shown yet
+  void finish();  // shows the latest state if it was not shown yet
 
  private:
   bool due(double now) const;
@@ -86,7 +86,7 @@ class ProgressLine {
   bool newest_shown_ = true;
   std::optional<double> shown_at_;
   int64_t shown_step_ = 0;
-  bool line_open_ = false;  // the cursor stands on the live line
+  bool line_open_ = false;  // the cursor is on the live line
 };
 
 }  // namespace gpt

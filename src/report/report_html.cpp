@@ -7,7 +7,7 @@
 #include "report/utf8_text.h"
 
 namespace gpt {
-namespace detail {  // from src/report/page
+namespace detail {  // generated from src/report/page
 const char* report_page_style();
 const char* report_page_script();
 }  // namespace detail
@@ -33,7 +33,7 @@ std::string head(const RunReport& report) {
       detail::report_page_style(), chart_css());
 }
 
-// The data of the curves, and what draws them.
+// Returns the data of the curves and the script that draws them.
 std::string scripts(const RunReport& report) {
   if (report.curves.empty()) return "";
   return "<div id=\"live\" class=\"visually-hidden\" aria-live=\"polite\"></div>\n"
@@ -54,7 +54,7 @@ std::string headlines(const RunReport& report) {
   return out + "</div>\n";
 }
 
-// Large charts are drawn for two widths, so that their text keeps its size on a phone.
+// Large charts are drawn in two widths, so that their text keeps its size on a phone.
 std::string charts(const RunReport& report) {
   std::string out = report.curves.empty() ? "" : "<div id=\"curves\"></div>\n<div id=\"plain-charts\">\n";
   const auto add = [&](const Chart& chart, const char* classes) {
@@ -88,14 +88,14 @@ std::string commands(const RunReport& report) {
   if (report.commands.empty()) return "";
   std::string out = "<h2>How to use it</h2>\n<div class=\"card\">\n";
   for (const ReportCommand& item : report.commands) {
-    if (item.command.empty()) continue;  // of a run of a sweep, which nobody typed
+    if (item.command.empty()) continue;  // a run of a sweep has no command line
     out += element("div", "soft", item.purpose);
     out += "<pre class=\"command\">" + escape_markup(item.command, true) + "</pre>\n";
   }
   return out + "</div>\n";
 }
 
-// Long paths may break after a slash.
+// Allows line breaks after the slashes of a long path.
 std::string breakable(std::string_view text) {
   std::string out;
   for (const char c : escape_markup(text)) {

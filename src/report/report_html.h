@@ -14,17 +14,17 @@ struct ReportFact {
   std::string name, value;
 };
 
-// One figure at the top of the page: "validation loss" "1.4697" "best, at step 1,750".
+// A value at the top of the page, such as "validation loss", "1.4697", "best, at step 1,750".
 struct ReportHeadline {
   std::string label, value, note;
 };
 
 struct ReportTable {
   std::string caption;  // may be empty
-  TextTable table;      // numeric columns are set flush right
+  TextTable table;      // numeric columns are right-aligned
 };
 
-// A titled part of the page; what is empty is left out.
+// A section of the page with a title. Empty parts are left out.
 struct ReportSection {
   std::string title;
   std::string text;
@@ -34,32 +34,33 @@ struct ReportSection {
 
 struct ReportSample {
   int64_t step = 0;
-  std::string prompt;  // shown apart from what follows it
-  std::string text;    // any bytes
+  std::string prompt;  // shown in a different style than `text`
+  std::string text;    // generated text, which may have any bytes
 };
 
 struct ReportCommand {
   std::string purpose, command;
 };
 
-// Everything on the page. All texts are plain: the page escapes them.
+// The content of the page. All texts are plain text; the page escapes them.
 struct RunReport {
   std::string title;
-  std::string subtitle;  // one line: model, data, when
+  std::string subtitle;  // one line: model, data, time
   std::vector<ReportHeadline> headlines;
   std::optional<Chart> chart;
-  std::vector<Chart> more_charts;  // below it, as large
+  std::vector<Chart> more_charts;  // below `chart`, in the same size
   std::vector<Chart> small_charts;
   std::vector<ReportSample> samples;  // in order of steps
   std::vector<ReportCommand> commands;
   std::vector<ReportSection> sections;
   std::string footer;
-  std::string curves;  // from curves_json: the page draws them in place of the charts above; may be empty
+  // Result of curves_json. If it is not empty, the page draws these curves instead of the charts above.
+  std::string curves;
 };
 
-// One self-contained HTML page without outside resources (and a policy that forbids them), readable on a
-// phone, on paper and in the dark. Without `curves` it has no scripts either; with them its own scripts
-// replace the charts by ones to look into, which are still there for readers without scripts.
+// Returns a self-contained HTML page. It loads no external resources (and has a policy that forbids them),
+// and can be read on a phone, on paper and in a dark theme. Without `curves`, the page has no scripts. With
+// `curves`, scripts replace the charts with interactive ones. Readers without scripts see the static charts.
 std::string report_html(const RunReport& report);
 
 }  // namespace gpt

@@ -14,9 +14,9 @@
 namespace gpt {
 namespace {
 
-constexpr size_t kFewPoints = 30;  // up to here a smoothed line says nothing new
+constexpr size_t kFewPoints = 30;  // with fewer points, a smoothed line shows nothing new
 
-// `raw` as one line when it is short, else pale with its average on top.
+// Returns a short series as one line, and a long series as a pale line with its average on top.
 std::vector<ChartSeries> with_average(ChartSeries raw, const std::string& average_name) {
   if (raw.x.size() <= kFewPoints) {
     raw.style = SeriesStyle::line;
@@ -53,7 +53,7 @@ void add_bucket(ThinnedCurve& out, std::span<const double> x, std::span<const do
   out.mean_y.push_back(sum_y / static_cast<double>(n));
 }
 
-// Six significant digits: more than a picture shows.
+// Rounds to six significant digits, which is more than a chart can show.
 Json numbers(const std::vector<double>& values) {
   return transformed(values, [](double v) -> Json {
     if (!std::isfinite(v)) return nullptr;

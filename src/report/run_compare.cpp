@@ -21,7 +21,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kMaxConfigBytes = uint64_t{1} << 24;
 
-// Values deeper than a list are left out: no key has such a value.
+// Reads config.json with all values as text. Skips values nested deeper than a list, because no config key
+// has such values.
 std::map<std::string, std::string> read_config(const std::string& path) {
   if (!fs::exists(path)) return {};
   const auto keep = [](int depth, Json::parse_event_t event, Json&) {
@@ -33,7 +34,7 @@ std::map<std::string, std::string> read_config(const std::string& path) {
   if (!object.is_object()) fail("{}: expected a JSON object of config keys; is it a run folder?", path);
   std::map<std::string, std::string> config;
   for (const auto& [key, value] : object.items()) {
-    // Twelve digits: 3e-05, not 2.9999999999999997e-05.
+    // Twelve digits give 3e-05 instead of 2.9999999999999997e-05.
     config[key] = value.is_string()         ? value.get<std::string>()
                   : value.is_number_float() ? fmt::format("{:.12g}", value.get<double>())
                                             : value.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -10,33 +10,37 @@
 
 namespace gpt {
 
-// A training run as its folder tells of it.
+// A training run that was read from its folder.
 struct FinishedRun {
-  std::string path, name;  // the name is the last part of the path that differs from the other runs'
+  // The name is the last part of the path, or the whole path if other runs have the same last part.
+  std::string path, name;
   std::vector<MetricRecord> records;
-  std::map<std::string, std::string> config;  // every key with its value as text; empty without config.json
+  std::map<std::string, std::string> config;  // all keys with their values as text; empty without config.json
 };
 
 // Reads metrics.jsonl and config.json of each folder. Throws Error naming the path when a folder has no
-// metrics.jsonl, or when a file is damaged. Two runs of one name are told apart by their whole paths.
+// metrics.jsonl, or when a file is damaged. Runs with the same name are named by their whole paths.
 std::vector<FinishedRun> read_runs(const std::vector<std::string>& paths);
 
-// The figures of a run; what it did not measure is empty.
+// The results of a run. A value is empty if the run did not measure it.
 struct RunSummary {
   double steps = 0, tokens = 0, seconds = 0;
-  std::optional<double> loss;  // the last one, and of validation the last and the best with its step
+  std::optional<double> loss;  // last training loss
+  // Last and best validation loss, and the step of the best.
   std::optional<double> val_loss, best_val_loss, best_step;
-  std::optional<double> tokens_per_s;  // the median
+  std::optional<double> tokens_per_s;  // median of all records
 };
 RunSummary summarize(const FinishedRun& run);
 
-// One row for each run, one column for each figure.
+// Returns a table with one row per run and one column per result.
 TextTable summary_table(const std::vector<FinishedRun>& runs);
-// One row for each config key whose value is not the same in all runs, one column for each run.
+// Returns a table of the config keys whose values differ between the runs, with one row per key and one
+// column per run.
 TextTable difference_table(const std::vector<FinishedRun>& runs);
-// Both as JSON: {"runs":[{"name","path","steps",...}],"differences":{KEY:[VALUE of each run]}}.
+// Returns both tables as JSON: {"runs":[{"name","path","steps",...}],"differences":{KEY:[VALUE of each
+// run]}}.
 std::string compare_json(const std::vector<FinishedRun>& runs);
-// The page: curves of all runs over one another, and both tables.
+// Returns a page with the curves of all runs in shared charts, and both tables.
 RunReport compare_report(const std::vector<FinishedRun>& runs);
 
 }  // namespace gpt

@@ -16,13 +16,15 @@ namespace gpt {
 namespace {
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
-// Values beyond these count as missing: with padding and logarithms nothing overflows or vanishes.
+// Values beyond these limits count as missing. Padding and logarithms of other values cannot overflow or
+// underflow.
 constexpr double kLargest = 1e100, kSmallest = 1e-100;
 constexpr double kTextHeight = 13, kTitleHeight = 16, kLineHeight = 20;
 constexpr double kLegendSwatch = 22, kLegendGap = 18;
 constexpr int kColours = 6;
 
-// The palette, light and dark, in the order in which colours stay apart best (also for the colour-blind).
+// The palettes for light and dark themes. Neighbouring colours are easy to distinguish, also for the
+// colour-blind.
 constexpr std::array<const char*, kColours> kLight = {"#2a78d6", "#eb6834", "#1baf7a",
                                                       "#4a3aa7", "#eda100", "#e87ba4"};
 constexpr std::array<const char*, kColours> kDark = {"#3987e5", "#d95926", "#199e70",
@@ -37,7 +39,7 @@ struct Range {
   }
 };
 
-// Maps values to pixels, linearly or by logarithm.
+// Maps values to pixels on a linear or logarithmic scale.
 struct Axis {
   double low, high;
   double pixel_low, pixel_high;
@@ -60,7 +62,7 @@ struct Point {
   double x, y;
 };
 
-// False for NaN.
+// Returns true if the point can be drawn. Returns false for NaN.
 bool usable(double x, double y, const Chart& chart) {
   return std::abs(x) <= kLargest && std::abs(y) <= kLargest && (!chart.log_y || y >= kSmallest) &&
          (!chart.log_x || x >= kSmallest);
@@ -70,7 +72,7 @@ bool usable_line(double y, const Chart& chart) {
   return usable(1, y, chart);
 }
 
-// The points of a series in pieces; a missing value ends a piece.
+// Returns the connected pieces of a series. A missing value ends a piece.
 std::vector<std::vector<Point>> pieces_of(const ChartSeries& series, const Chart& chart) {
   std::vector<std::vector<Point>> pieces(1);
   for (size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
@@ -100,7 +102,7 @@ void add_y_values(Range& range, const ChartSeries& series, const Chart& chart) {
   range.add(points[points.size() - 1 - outliers].y);
 }
 
-// A range that is not (nearly) empty, so that dividing by its width is safe.
+// Widens a range that is (nearly) empty, so that dividing by its width is safe.
 Range widened(Range range, double fallback_low, double fallback_high, bool log) {
   if (range.empty()) return {fallback_low, fallback_high};
   const double size = std::max(std::abs(range.low), std::abs(range.high));
@@ -129,7 +131,7 @@ Range x_range(const Chart& chart) {
     const Range wide = widened(range, 1, 10, true);
     return padded(wide, 0.02, 0.02, true);
   }
-  // Steps counted from 1, or from the first logging interval: the axis shows where counting began.
+  // If the steps begin at 1 or at the first logging interval, the axis begins at 0, where counting began.
   if (range.low > 0 && range.low < range.high / 20) range.low = 0;
   return widened(range, 0, 1, false);
 }
@@ -139,7 +141,7 @@ bool has_points(const Chart& chart) {
                              [&](const ChartSeries& series) { return !pieces_of(series, chart).empty(); });
 }
 
-// Room is left at the ends for the label of a reference line that stands there.
+// Leaves room at the ends of the axis for the label of a reference line.
 Range y_range(const Chart& chart, double plot_height) {
   Range data;
   for (const ChartSeries& series : chart.series)
@@ -153,7 +155,7 @@ Range y_range(const Chart& chart, double plot_height) {
   const double below = line_below ? label : margin, above = all.high > data.high ? label : margin;
   const Range wide = widened(all, chart.log_y ? 0.1 : 0, 1, chart.log_y);
   Range result = padded(wide, below, above, chart.log_y);
-  // No negative axis for positive data.
+  // If the data is positive, the axis has no negative part.
   if (!chart.log_y && !line_below && wide.low >= 0) result.low = std::max(result.low, 0.0);
   return result;
 }
@@ -190,9 +192,9 @@ std::string value_label(double value) {
   return fmt::format("{:.4g}", value);
 }
 
-// --- The lines
+// --- Lines of the series
 
-// A piece as a path, of every pixel column the points that matter.
+// Draws a piece as a path. In every pixel column, only the first, lowest, highest and last point are kept.
 std::string path_of(const std::vector<Point>& piece, const Axis& x, const Axis& y) {
   const auto pixels = transformed(piece, [&](const Point& point) {
     return Point{x.pixel(point.x), y.pixel(point.y)};
@@ -206,12 +208,12 @@ std::string path_of(const std::vector<Point>& piece, const Axis& x, const Axis& 
       path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? 'M' : 'L', kept->x, kept->y);
     begin = end;
   }
-  return piece.size() == 1 ? path + "h0" : path;  // a dot, by its round line ends
+  return piece.size() == 1 ? path + "h0" : path;  // round line ends make it a dot
 }
 
 std::string draw_dots(const Chart& chart, const ChartSeries& series, const Axis& x, const Axis& y) {
   const std::vector<Point> points = points_of(series, chart);
-  constexpr double kDotSpacing = 9;  // closer, dots would hide the line
+  constexpr double kDotSpacing = 9;  // at a smaller spacing, dots would hide the line
   if (static_cast<double>(points.size()) * kDotSpacing > std::abs(x.pixel_high - x.pixel_low)) return "";
   std::string out;
   for (const Point& point : points) {
@@ -234,7 +236,7 @@ std::string draw_series(const Chart& chart, const ChartSeries& series, const Axi
   return out;
 }
 
-// The last value of every marked series, from high to low.
+// Returns the last value of every marked series, from high to low.
 std::vector<double> last_values(const Chart& chart) {
   std::vector<double> values;
   for (const ChartSeries& series : chart.series) {
@@ -245,7 +247,7 @@ std::vector<double> last_values(const Chart& chart) {
   return values;
 }
 
-// Right of the plot, moved apart where they would overlap.
+// Draws the last values to the right of the plot. Labels that would overlap are moved apart.
 std::string draw_end_labels(const Chart& chart, const Plot& plot, const Axis& y) {
   std::string out;
   double free_from = plot.top;
@@ -257,7 +259,7 @@ std::string draw_end_labels(const Chart& chart, const Plot& plot, const Axis& y)
   return out;
 }
 
-// --- Around the lines
+// --- Axes, legend and reference lines
 
 std::string draw_reference_lines(const Chart& chart, const Plot& plot, const Axis& y) {
   std::string lines, labels;
@@ -265,7 +267,7 @@ std::string draw_reference_lines(const Chart& chart, const Plot& plot, const Axi
     if (!usable_line(line.y, chart)) continue;
     const double at = y.pixel(line.y);
     lines += line_element(plot.left, at, plot.right, at, "gc-ref");
-    // Outside of the data: under a line in the lower half, above one in the upper half.
+    // The label is away from the data: under a line in the lower half, above a line in the upper half.
     const bool under = at > (plot.top + plot.bottom) / 2 && at + kLineHeight <= plot.bottom + 5;
     const bool above = at - kLineHeight >= plot.top - 5;
     labels += text_element(plot.right - 4, under || !above ? at + 14 : at - 6, "gc-reflabel", line.label);
@@ -279,7 +281,7 @@ struct LegendItem {
   std::string classes;
 };
 
-// Names in rows above the plot; one series needs none, its name is the title's business.
+// Places the names in rows above the plot. A single series needs no legend, because the title names it.
 std::vector<LegendItem> place_legend(const Chart& chart, double top, double width, double left) {
   std::vector<LegendItem> items;
   if (chart.series.size() < 2) return items;
@@ -344,7 +346,7 @@ double widest(const std::vector<Tick>& ticks) {
   return width;
 }
 
-// Room for the last values, and for half of the last number under the axis.
+// Returns the space for the last values and for half of the last label of the x axis.
 double right_margin(const Chart& chart) {
   double margin = 18;
   for (const double value : last_values(chart))

@@ -8,34 +8,33 @@
 namespace gpt {
 
 struct ChartSize {
-  int width = 860;  // in CSS pixels; the picture scales
+  int width = 860;  // in CSS pixels; the image can be scaled
   int height = 400;
-  bool embedded = false;  // inside a page that has chart_css() already: no background, no <style>
+  bool embedded = false;  // for a page that has chart_css(): no background and no <style>
 };
 
-// The style sheet of all charts: light, and dark where the reader prefers that. Its class names start with
-// gc.
+// Returns the style sheet of all charts, with a light theme and a dark theme for readers who prefer it. All
+// class names begin with gc.
 std::string chart_css();
 
-// An SVG document around a body in the classes of chart_css(): with `css` on the ground of charts; with none
-// to be embedded in a page that has both.
+// Returns an SVG document with a body that uses the classes of chart_css(). With `css`, the document has its
+// own style sheet and background. Without `css`, it must be embedded in a page that has both.
 std::string svg_document(const std::string& title, double width, double height, const std::string& css,
                          const std::string& body);
 
-// A line chart as a self-contained SVG document, also valid inside HTML. The legend stands above the plot.
-// Series with more points than pixels keep the first, lowest, highest and last point of every pixel column,
-// so no peak is lost. The y axis covers all values, except the outermost 0.2 % of long raw series, which are
-// drawn at the edge. Any input gives a chart: without points it says so. Texts are escaped.
+// Returns a line chart as a self-contained SVG document, which is also valid inside HTML. The legend is above
+// the plot. Series with more points than pixels keep the first, lowest, highest and last point of every pixel
+// column, so no peak is lost. The y axis covers all values, except the outermost 0.2 % of long raw series,
+// which are drawn at the edge. Every input gives a chart; a chart without points says so. Texts are escaped.
 std::string line_chart_svg(const Chart& chart, const ChartSize& size = {});
 
-// Several charts in one SVG document.
-
-// Charts below each other, each of `panel` size; the title is read out, not drawn.
+// Returns an SVG document with several charts below each other, each with the size `panel`. The title is read
+// by screen readers and is not drawn.
 std::string stacked_charts_svg(const std::string& title, const std::vector<Chart>& charts,
                                const ChartSize& panel);
 
-// A chart drawn twice: where the picture is shown less than 560 px wide (a phone), with letters of twice the
-// size. For files that are looked at anywhere.
+// Returns a chart that is drawn twice in one document. If the image is shown less than 560 px wide (on a
+// phone), the letters have twice the size. Intended for files that are viewed on any device.
 std::string chart_for_any_screen_svg(const Chart& chart);
 
 }  // namespace gpt

@@ -69,7 +69,7 @@ bool looks_numeric(const std::string& cell) {
   if (i >= cell.size() || std::isdigit(static_cast<unsigned char>(cell[i])) == 0) {
     return cell == "nan" || cell == "inf" || cell == "-inf" || cell == "?" || cell == "-";
   }
-  // After the digits at most one unit, a single word: "10.8 M", "87.3 %", "1.50 GiB", "12 tok/s", "3e-4".
+  // After the digits, a single word is allowed as a unit: "10.8 M", "87.3 %", "1.50 GiB", "12 tok/s", "3e-4".
   const size_t end = cell.find_first_not_of("0123456789.,eE+-", i);
   if (end == std::string::npos) return true;
   const size_t unit = cell[end] == ' ' ? end + 1 : end;

@@ -5,24 +5,24 @@
 
 namespace gpt {
 
-// Rows of text under column names. Rows may be shorter than the header; longer ones lose the rest.
+// A table of texts with column names. Rows may be shorter than the header. Longer rows are cut to its length.
 struct TextTable {
-  std::vector<std::string> columns;  // empty = a table without a header line
+  std::vector<std::string> columns;  // empty: a table without a header
   std::vector<std::vector<std::string>> rows;
 };
 
-// A number for a cell, with so many digits behind the point.
+// Formats a number for a cell with the given number of decimals.
 std::string fixed(double value, int digits);
 
-// True for what should be set flush right: numbers with separators, signs, exponents, units or "%".
+// Returns true for cells that are right-aligned: numbers with separators, signs, exponents, units or "%".
 bool looks_numeric(const std::string& cell);
 
-// For each column, whether every non-empty cell in it looks numeric (and there is at least one).
+// Returns true for each column in which all non-empty cells look numeric and at least one cell is non-empty.
 std::vector<bool> numeric_columns(const TextTable& table);
 
-// The table as lines, two spaces between columns, a rule under the header, numeric columns flush right,
-// no trailing spaces. Cells are made visible (utf8_text.h), so names from untrusted files cannot steer the
-// terminal. Ends with a newline unless empty.
+// Formats a table as lines, with two spaces between columns, a rule under the header, right-aligned numeric
+// columns, and no trailing spaces. Control characters in cells are made visible (utf8_text.h), so that names
+// from untrusted files cannot control the terminal. The text ends with a newline unless it is empty.
 std::string format_table(const TextTable& table);
 
 }  // namespace gpt

@@ -15,7 +15,7 @@ namespace gpt {
 namespace {
 
 constexpr std::string_view kFilePrefix = "events.out.tfevents.";
-constexpr uint32_t kCrcPolynomial = 0x82F63B78;  // 0x1EDC6F41, bits reversed
+constexpr uint32_t kCrcPolynomial = 0x82F63B78;  // 0x1EDC6F41 with its bits reversed
 constexpr uint32_t kMaskDelta = 0xA282EAD8;      // tensorflow/core/lib/hash/crc32c.h
 
 // Protobuf wire types and the field numbers of event.proto and summary.proto.
@@ -88,7 +88,7 @@ std::string host_name() {
   return name;
 }
 
-// The start time for a new file: now, or one second after the newest event file in the folder.
+// Returns the time for the name of a new file: now, or one second after the newest event file in the folder.
 int64_t file_time(const std::string& dir, double now) {
   auto time = static_cast<int64_t>(now);
   std::error_code error;
@@ -98,7 +98,7 @@ int64_t file_time(const std::string& dir, double now) {
     int64_t existing = 0;
     const char* first = name.data() + kFilePrefix.size();
     std::from_chars(first, name.data() + name.size(), existing);
-    // A name from the far future is not ours to follow: ten digits keep the order of names.
+    // Ignore times in the far future. File names sort by time only if the time has ten digits.
     if (existing < 9'999'999'999) time = std::max(time, existing + 1);
   }
   return time;

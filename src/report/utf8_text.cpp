@@ -48,10 +48,10 @@ char32_t visible_code_point(char32_t c, bool keep_layout) {
   if (keep_layout && (c == '\n' || c == '\t')) return c;
   if (c < 0x20) return 0x2400 + c;
   if (c == 0x7F) return 0x2421;
-  if (c < 0xA0 && c > 0x7F) return kReplacementChar;        // C1 controls: some terminals obey them
-  if ((c & 0xFFFE) == 0xFFFE) return kReplacementChar;      // noncharacters, illegal in XML
+  if (c < 0xA0 && c > 0x7F) return kReplacementChar;        // C1 controls, which some terminals execute
+  if ((c & 0xFFFE) == 0xFFFE) return kReplacementChar;      // noncharacters, which XML does not allow
   if (c >= 0x202A && c <= 0x202E) return kReplacementChar;  // embeddings and overrides of text direction
-  if (c >= 0x2066 && c <= 0x2069) return kReplacementChar;  // isolates
+  if (c >= 0x2066 && c <= 0x2069) return kReplacementChar;  // isolates of text direction
   return c;
 }
 

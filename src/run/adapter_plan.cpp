@@ -14,7 +14,8 @@
 namespace gpt {
 namespace {
 
-// The weights as they lie in the files, and what had to be converted.
+// Returns the size of the model's tensors as stored in the files, plus the size of all tensors that were
+// converted in memory.
 int64_t stored_bytes(const LoadedModel& base) {
   std::set<const TensorInfo*> tensors;
   int64_t bytes = base.copied_bytes();
@@ -83,10 +84,11 @@ double measure_adapter_step(const PlanSubject& subject, const LoadedModel& base,
       step.finish_gradients();
       step.update();
     }));
-    step.state();  // waits
+    step.state();  // waits for the device
     ++state.step;
   }
-  micro_batches.erase(micro_batches.begin());  // the first to touch its memory
+  // The first micro-batch is slower, because it touches its memory for the first time.
+  micro_batches.erase(micro_batches.begin());
   return typical_seconds(micro_batches) * static_cast<double>(c.batch_size) / static_cast<double>(rows) +
          typical_seconds(updates);
 }

@@ -21,9 +21,10 @@ std::vector<std::string> flag(const char* key, int64_t value) {
   return {flag_of(key), std::to_string(value)};
 }
 
-// Passes over a text after which more of them make a model worse rather than better. Text repeated up to four
-// times is nearly as good as new (Muennighoff et al. 2023); a model that is small for its text stands more,
-// and one with kOptimalTokensPerParameter of it cannot learn it by heart.
+// Returns the number of passes over the training text after which further passes make the model worse. Text
+// repeated up to four times is nearly as good as new text (Muennighoff et al. 2023). A model that is small
+// relative to its training text tolerates more passes. If the text has at least kOptimalTokensPerParameter
+// tokens per parameter, the model cannot memorize the text, and the number of passes is not limited.
 std::optional<double> bearable_passes(const AdviceFacts& f) {
   if (f.train_tokens >= kOptimalTokensPerParameter * f.parameters) return std::nullopt;
   return f.train_tokens < f.parameters ? 4 : 10;
@@ -89,11 +90,12 @@ Line short_documents(const AdviceFacts& f) {
   const int64_t n_ctx = f.config.model.n_ctx, mean = f.train_tokens / f.documents;
   if (2 * mean >= n_ctx) return std::nullopt;
   const int64_t shorter = std::max<int64_t>(16, mean / 16 * 16);
-  return Advice{
-      fmt::format("the {} documents have {} tokens each on average, a window {}: most of it is "
-                  "other documents; `n_ctx` {}",
-                  format_thousands(f.documents), mean, n_ctx, shorter),
-      f.chosen_tokenizer ? flag("n_ctx", shorter) : std::vector<std::string>()};  // else the model has one
+  return Advice{fmt::format("the {} documents have {} tokens each on average, a window {}: most of it is "
+                            "other documents; `n_ctx` {}",
+                            format_thousands(f.documents), mean, n_ctx, shorter),
+                // If the tokenizer was not chosen, the run starts from a model, whose n_ctx cannot be
+                // changed.
+                f.chosen_tokenizer ? flag("n_ctx", shorter) : std::vector<std::string>()};
 }
 
 Line large_vocabulary(const AdviceFacts& f) {
@@ -101,7 +103,8 @@ Line large_vocabulary(const AdviceFacts& f) {
   const int64_t vocab = f.config.model.vocab_size;
   if (!f.chosen_tokenizer || vocab <= kSmall || f.train_tokens / vocab >= kOccurrences) return std::nullopt;
   int64_t better = kSmall / 2;
-  while (f.train_tokens / (2 * better) >= 2 * kOccurrences)  // fewer tokens in the text, the smaller they are
+  // A smaller vocabulary splits the text into more tokens, so this bound is conservative.
+  while (f.train_tokens / (2 * better) >= 2 * kOccurrences)
     better *= 2;
   return Advice{fmt::format(
       "each of {} tokens occurs {} in the text on average, too rarely to be learned: gpt tokenizer "

@@ -8,26 +8,26 @@
 
 namespace gpt {
 
-// Facts about a run before its first step.
+// Collects the facts about a run that are known before its first step.
 struct AdviceFacts {
-  const RunConfig& config;  // complete
+  const RunConfig& config;  // the complete config
   int64_t parameters = 0;
   int64_t train_tokens = 0, val_tokens = 0;
-  int64_t documents = 0;         // of the training text; 0: not known
-  bool chosen_tokenizer = true;  // false: the tokenizer is that of the model that the run starts from
+  int64_t documents = 0;         // number of training documents; 0: unknown
+  bool chosen_tokenizer = true;  // false: the tokenizer comes from the model that the run starts from
 };
 
-// A setting that is likely to be a mistake, and the flags that fix it; no flags if the user must choose.
+// Describes a setting that is likely to be a mistake, and the flags that fix it. `flags` is empty if the user
+// must choose a value.
 struct Advice {
-  std::string text;  // one line
+  std::string text;  // one line of text
   std::vector<std::string> flags = {};
 };
-// Returns advice about settings that are likely mistakes; empty if there are none or if the facts are not
-// known. `gpt plan` and `gpt train` show it before the run.
+// Returns advice about settings that are likely to be mistakes. Returns an empty list if there are no such
+// settings or if the required facts are unknown. `gpt plan` and `gpt train` show the advice before the run.
 std::vector<Advice> run_advice(const AdviceFacts& facts);
 
-// Throws invalid_argument for settings that the data does not allow, such as patience without validation
-// data.
+// Throws invalid_argument if the data does not allow a setting, such as `patience` without validation data.
 void check_run(const TrainConfig& config, bool has_val);
 
 }  // namespace gpt

@@ -73,7 +73,7 @@ std::string folder_line(const RunStart& s) {
                      s.resume_command);
 }
 
-// A finished run that is resumed all the same.
+// Returns true if the user resumes a run that is already finished.
 bool makes_no_step(const RunStart& s) {
   return s.resumed_at && *s.resumed_at >= s.config.train.steps;
 }
@@ -134,7 +134,8 @@ std::string evaluation_line(const EvalLosses& losses, const EvalState& s) {
 
 namespace {
 
-// Returns the loss that `gpt eval` prints for the two models, and the command that repeats it.
+// Reports the loss that `gpt eval` computes for the models in last/ and best/, and the command that computes
+// it again.
 std::string whole_line(const RunEnd& e) {
   if (!e.whole) return "";
   const WholeLosses& w = *e.whole;

@@ -23,9 +23,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kObjectiveFile = "/objective.safetensors";  // the parameters of an objective of its own
+constexpr const char* kObjectiveFile = "/objective.safetensors";  // parameters that belong to the objective
 
-// Whether a run changes any of the model's own parameters, and not only those behind them.
+// Returns true if a run trains any parameter of the model itself, not only parameters of the objective.
 bool trains_model(const Model& model) {
   const std::vector<ParamSpec>& specs = model.table.specs();
   return std::any_of(specs.begin(), specs.begin() + model.table.model_count(),
@@ -55,7 +55,8 @@ Pending pending_of(const std::string& name, const std::string& path) {
   return static_cast<Pending>(found - pending_names.begin());
 }
 
-// Keys of train_state.json but "config" and "pending"; `always`: those that every version has written.
+// Visits the keys of train_state.json except "config" and "pending". `always` is true for keys that every
+// version has written.
 template <class State, class Visit>
 void visit_state(State& s, Visit&& visit) {
   constexpr bool always = true;
@@ -127,7 +128,8 @@ void copy_tensor(const SafetensorsFile& file, const OptimizerState::Part& to) {
               static_cast<size_t>(to.view.size()) * size);
 }
 
-// One file of the optimizer's state: rank 0 makes it in its full size, and all fill in what they keep.
+// Writes the optimizer state of all ranks to one file. Rank 0 creates the file with its full size, and each
+// rank writes the part that it stores.
 void write_together(const std::string& path, const OptimizerState& optimizer, Communicator& processes) {
   if (processes.rank() == 0)
     create_safetensors(path, transformed(optimizer.tensors(), [](const OptimizerState::Tensor& tensor) {
@@ -188,12 +190,13 @@ std::optional<BestModel> read_best(const std::string& folder) {
 
 namespace {
 
-// The step of a part of a run; nothing where it has no model, or none that says.
+// Returns the step recorded in a model folder of a run. Returns nothing if the folder has no such file or if
+// the file has no step.
 std::optional<int64_t> step_of(const std::string& folder, const char* file) {
   try {
     const json record = read_json_file(folder + file);
     return record.at("step").get<int64_t>();
-  } catch (const std::exception&) {  // a model that is there is loaded all the same
+  } catch (const std::exception&) {  // an unreadable record does not prevent loading the model
     return std::nullopt;
   }
 }

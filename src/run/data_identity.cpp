@@ -37,7 +37,7 @@ void add_all_ids(const RunData& data, DataIdentity& identity) {
     ids = mixed(ids, hash_of_all(TokenSpan(*text)));
   }
   for (const CheckedBytes& shard : data.checksums) {
-    if (!shard.checksum) continue;  // of another program
+    if (!shard.checksum) continue;  // written by a different program
     sizes = mixed(sizes, shard.bytes);
     ids = mixed(ids, *shard.checksum);
   }
@@ -71,7 +71,7 @@ std::string data_difference(const DataIdentity& before, const DataIdentity& now)
     return fmt::format("the run was trained on {} tokens, the data now has {}",
                        format_thousands(before.tokens), format_thousands(now.tokens));
   const auto differ = [](const std::string& a, const std::string& b) {
-    return !a.empty() && a != b;  // empty: a checkpoint from before this was recorded
+    return !a.empty() && a != b;  // empty in checkpoints that did not record this hash
   };
   if (differ(before.base, now.base))
     return "the model that the adapter is trained beside (base_hash) has other weights than when the run "

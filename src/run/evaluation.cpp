@@ -77,7 +77,7 @@ std::optional<std::string> sample_text(const Model& model, const Tokenizer& toke
   std::vector<int32_t> prompt = {0};
   try {
     prompt = tokenizer.encode("\n");
-  } catch (const Error&) {  // a vocabulary without newline
+  } catch (const Error&) {  // the vocabulary has no newline
   }
   Inference inference(model, backend, {.slots = 1, .max_rows = 64, .weights = weights});
   CachedModel sequences(inference, false);

@@ -22,29 +22,30 @@ struct EvalLosses {
   std::optional<double> train;  // loss on the training text, with eval_train
 };
 
-// The loss over the held-out text in order, in which each token except the first is predicted once, as in
-// `gpt eval`. EvalLosses use random windows of this text.
+// Stores the loss on the held-out text. As in `gpt eval`, the text is read from its start, and every token
+// except the first is predicted once. In contrast, EvalLosses are computed on random windows of the text.
 struct WholeLosses {
-  int64_t tokens = 0, all = 0;  // predicted tokens, and tokens of the whole text
+  int64_t tokens = 0, all = 0;  // number of predicted tokens, and number of tokens in the whole text
   double last = 0;              // loss of the model in last/, in nats per token
-  std::optional<double> best;   // loss of the model in best/, if it is a different model
+  std::optional<double> best;   // loss of the model in best/, if it differs from last/
 };
 
-// Returns the number of tokens to predict at the end of a run: all validation tokens, but at most as many as
-// the run was trained on. The evaluation of each model then takes at most a third of the training time.
+// Returns the number of tokens to evaluate at the end of a run: all validation tokens, but no more than the
+// number of tokens trained on. The evaluation of a model then takes at most a third of the training time.
 int64_t whole_eval_tokens(int64_t val_tokens, int64_t trained_tokens);
 
-// Evaluates a run on the same batches of the validation text every time, and with eval_train on as many
-// batches of the training text, without dropout. Does not change the state of the training. Ranks share the
-// batches; every rank receives the losses, which do not depend on the number of ranks.
+// Evaluates a model during training. Each evaluation uses the same batches of the validation text. With
+// eval_train, it also uses the same number of batches of the training text, without dropout. Evaluation does
+// not change the training state. The batches are divided among the ranks. Every rank receives the losses,
+// which do not depend on the number of ranks.
 class Evaluator {
  public:
-  // model, data and sharded weights must outlive the evaluator.
+  // `model`, `data` and `sharded` must outlive the evaluator.
   Evaluator(const Model& model, const RunData& data, const TrainConfig& config, const Objective& objective,
             const Backend& backend, Communicator& processes = single_process(),
             ShardedWeights* sharded = nullptr);
-  // Computes the losses. Calls `interrupted` before each micro-batch and returns nothing if it returns true,
-  // which must be on all ranks or none.
+  // Computes the losses. Calls `interrupted` before each micro-batch, and returns nothing if `interrupted`
+  // returns true. `interrupted` must return the same value on all ranks.
   std::optional<EvalLosses> losses(const std::function<bool()>& interrupted);
 
  private:
@@ -67,9 +68,9 @@ struct Backend;
 
 inline constexpr int kSampleTokens = 200;
 
-// Samples a short text from a model in training: the prompt is a newline (or the first token if the
-// vocabulary has none), kSampleTokens tokens, temperature 0.8, top-k 40. Equal weights, seed and step give
-// equal text. Calls `interrupted` after every token and returns nothing if it returns true.
+// Samples a short text of kSampleTokens tokens from a model in training, with temperature 0.8 and top-k 40.
+// The prompt is a newline, or the first token if the vocabulary has no newline. Equal weights, seed and step
+// give equal text. Calls `interrupted` after every token, and returns nothing if `interrupted` returns true.
 std::optional<std::string> sample_text(const Model& model, const Tokenizer& tokenizer, const Backend& backend,
                                        DType weights, uint64_t seed, int64_t step,
                                        const std::function<bool()>& interrupted);

@@ -31,10 +31,11 @@
 namespace gpt {
 namespace {
 
-constexpr int64_t kSampledTokens = 256;  // of the prompt and what follows it
+constexpr int64_t kSampledTokens = 256;  // maximum tokens of a sample, including the prompt
 
-// What comes after the plan: program text that is read when it is first run, records, the pages of reports.
-// Five runs of 0.06 to 0.8 M parameters had 2.6 to 3.5 MiB of it.
+// Memory that is allocated after the plan is computed: code pages that are loaded on first use, metric
+// records, and the pages of reports. Five runs with 0.06 to 0.8 million parameters used 2.6 to 3.5 MiB of
+// such memory.
 constexpr int64_t kLater = int64_t{3} << 20;
 
 std::string fit_flags(const TrainConfig& from, const RunFit& fit) {
@@ -48,10 +49,10 @@ std::string fit_flags(const TrainConfig& from, const RunFit& fit) {
   return flags;
 }
 
-// The parts of a run, each made as the trainer makes it.
+// Builds the parts of a run in the same way as the trainer does, so that they can be timed.
 class Probe {
  public:
-  // rows: of a micro-batch, at most the run's.
+  // `rows` is the number of rows in a micro-batch, at most the number in the run's micro-batch.
   Probe(const PlanSubject& subject, const RunData& data, const Backend& backend, int64_t rows)
       : config_(subject.config.train),
         data_(data),
@@ -81,7 +82,7 @@ class Probe {
     return timed([&] {
       step_.finish_gradients();
       step_.update();
-      step_.state();  // waits
+      step_.state();  // waits for the device
       ++start_.step;
     });
   }
@@ -96,7 +97,7 @@ class Probe {
       times.push_back(timed([&] { graph.loss(batch); }));
     return typical_seconds(times);
   }
-  // Of a whole sample, from as many of its tokens as `seconds` allow.
+  // Estimates the time of a complete sample from the tokens that can be sampled in `seconds`.
   double sample(double seconds) {
     int tokens = 0;
     const auto start = Clock::now();
@@ -123,11 +124,11 @@ class Probe {
   ParamBuffer weights_;
   TrainStep step_;
   BatchLoader loader_;
-  std::vector<int32_t> ids_, targets_;  // of an evaluation
+  std::vector<int32_t> ids_, targets_;  // one batch of an evaluation
   StepInputs start_;
 };
 
-// Saves a folder with one file as checkpoints are, and removes it; returns the seconds.
+// Saves a folder with one file in the same way as a checkpoint, then removes it. Returns the time in seconds.
 double save_probe(const std::string& folder, int64_t bytes) {
   const std::string path = folder + "/.plan-" + std::to_string(Clock::now().time_since_epoch().count());
   const std::string block(static_cast<size_t>(std::min<int64_t>(bytes, 1 << 20)), 'x');
@@ -146,7 +147,7 @@ double save_probe(const std::string& folder, int64_t bytes) {
 
 void measure_saving(const Probe& probe, const std::string& folder, RunRates& rates) {
   constexpr int64_t kMost = int64_t{256} << 20;
-  constexpr double kFiles = 2;  // the manifest is one too
+  constexpr double kFiles = 2;  // the manifest is the second file
   rates.file = save_probe(folder, 1) / kFiles;
   const int64_t bytes = std::min(kMost, probe.checkpoint_bytes());
   rates.bytes_per_second =
@@ -168,7 +169,7 @@ int64_t RunMemory::total() const {
 
 namespace {
 
-// Of what an optimizer keeps, in the process that keeps the most.
+// Returns the bytes of optimizer state on the rank that stores the most.
 int64_t largest_state(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table,
                       const ShardMap& shard_map) {
   int64_t most = shard_map.empty() ? OptimizerState::bytes(buffers, table, DType::f32) : 0;
@@ -177,8 +178,9 @@ int64_t largest_state(const std::vector<OptimizerBuffer>& buffers, const ParamTa
   return most;
 }
 
-// With ZeRO 2 a process has its own pieces, and of the others those that are not sent yet: of a layer, and of
-// a table that the head and the embedding share from the beginning of the backward pass to its end.
+// With ZeRO 2, a rank stores its own gradient pieces and the pieces of other ranks that it has not sent yet.
+// The unsent pieces are those of one layer. If the head and the embedding share a table, the gradient of this
+// table also stays unsent from the start of the backward pass to its end.
 int64_t gradient_bytes(const PlanSubject& s, const ParamTable& table) {
   const int64_t all = 4 * param_buffer_elements(table);
   if (s.config.train.zero < 2 || s.processes == 1) return all;
@@ -196,7 +198,7 @@ int64_t gradient_bytes(const PlanSubject& s, const ParamTable& table) {
   const int64_t unsent =
       s.config.model.tie_embeddings ? embeddings + block : std::max({embeddings, block, head});
   const int64_t own = all / s.processes, others = s.processes - 1;
-  // Whole matrices are put together for the update, from the pieces of all.
+  // To update whole matrices, a rank receives their gradient pieces from all ranks.
   const bool moves = require_optimizer(s.config.train.optimizer).divides == Divides::at_matrices;
   const Buckets buckets(all / 4, s.processes);
   const int64_t sent = 4 * buckets.in_flight() * buckets.bucket(0).size();
@@ -240,7 +242,8 @@ RunMemory plan_memory(const PlanSubject& s) {
   if (s.evaluates) {
     m.evaluation = TrainingGraph::planned_bytes(c, train.micro_batch, c.n_ctx,
                                                 {.gradients = false, .dtype = dtype}, *s.kernels, s.threads);
-    // At the end, in place of that one.
+    // At the end of the run, the evaluation of the whole held-out text replaces the regular evaluation. It
+    // may need more memory.
     const int64_t rows =
         std::clamp<int64_t>(s.val_tokens / c.n_ctx, 1, std::max<int64_t>(1, kEvalRows / c.n_ctx));
     m.evaluation = std::max(
@@ -289,7 +292,8 @@ std::vector<RunFit> find_fits(const PlanSubject& subject, int64_t available) {
       }
     }
   }
-  // Recomputing costs a third more operations: not worth it where it allows no larger micro-batch.
+  // Recomputation adds a third to the operations of a step. It is only worthwhile if it allows a larger
+  // micro-batch.
   const auto needless = [&](const RunFit& fit) {
     return fit.recompute && std::ranges::any_of(fits, [&](const RunFit& other) {
              return !other.recompute && other.dtype == fit.dtype && other.micro_batch >= fit.micro_batch;
@@ -308,7 +312,8 @@ double typical_seconds(std::vector<double> seconds) {
 }
 
 double relative_spread(std::vector<double> seconds) {
-  constexpr double kNormal = 1.4826;  // standard deviations in the median distance of normal numbers
+  // For a normal distribution, this is the standard deviation divided by the median absolute deviation.
+  constexpr double kNormal = 1.4826;
   const double typical = typical_seconds(seconds);
   for (double& x : seconds)
     x = std::abs(x - typical);
@@ -317,7 +322,7 @@ double relative_spread(std::vector<double> seconds) {
 
 namespace {
 
-// The computation of a step in one process.
+// Returns the computation time of a step on one rank, without messages.
 double step_computation(const PlanSubject& s, const RunRates& r) {
   const TrainConfig& c = s.config.train;
   const int64_t count = c.batch_size / c.micro_batch / s.processes;
@@ -325,8 +330,8 @@ double step_computation(const PlanSubject& s, const RunRates& r) {
   return r.micro_batch + (micro_batches - 1) * r.accumulated + r.update;
 }
 
-// By how many standard deviations the largest of n normal numbers is above their mean, on average (Cramer
-// 1946, section 28.6); for two it is 0.2 too high, for eight 0.1.
+// Returns the expected maximum of n standard normal values (Cramer 1946, section 28.6). The approximation is
+// 0.2 too high for n = 2 and 0.1 too high for n = 8.
 double largest_of(int n) {
   const double u = std::sqrt(2 * std::log(n));
   return u - (std::log(std::log(n)) + std::log(4 * std::numbers::pi)) / (2 * u) + std::numbers::egamma / u;
@@ -334,12 +339,13 @@ double largest_of(int n) {
 
 }  // namespace
 
-// Gradients are sent while the backward pass of a shard's last micro-batch runs, in the last round their sums
-// too; weights (ZeRO) after the update.
+// Gradients are sent during the backward pass of a shard's last micro-batch. In the last round, the gradient
+// sums are sent during the same backward pass. With ZeRO, the weights are sent after the update.
 ExchangePlan plan_exchange(const PlanSubject& s, const RunRates& r) {
-  constexpr double kBackwardShare = 2.0 / 3;  // of a micro-batch
-  constexpr double kHides = 0.65;             // of the backward pass, as measured (docs/scaling.md)
-  constexpr double kMessageSeconds = 20e-6;   // to begin one
+  constexpr double kBackwardShare = 2.0 / 3;  // fraction of a micro-batch's time
+  // Messages can overlap with this fraction of the backward pass, as measured (docs/scaling.md).
+  constexpr double kHides = 0.65;
+  constexpr double kMessageSeconds = 20e-6;  // latency of a message
   ExchangePlan plan;
   if (s.processes == 1) return plan;
   const TrainConfig& c = s.config.train;
@@ -360,7 +366,7 @@ ExchangePlan plan_exchange(const PlanSubject& s, const RunRates& r) {
   const auto rounds = static_cast<double>(sent.rounds);
   const auto beyond = [](double message, double pass) { return std::max(0.0, message - pass); };
   plan.seconds = rounds * gradients + static_cast<double>(sent.times) * results + moved;
-  if (c.zero > 2) {  // weights come during both passes
+  if (c.zero > 2) {  // weights are gathered during both passes
     plan.exposed = rounds * (beyond(results, hidden / 2) + beyond(gradients + results, hidden));
   } else if (c.zero > 0) {
     plan.exposed = rounds * beyond(gradients, hidden) + results;
@@ -396,7 +402,7 @@ RunTime plan_time(const PlanSubject& s, const RunRates& r, int64_t parameters) {
       t.evaluation += static_cast<double>(whole) / static_cast<double>(c.micro_batch * n_ctx * s.processes) *
                       r.evaluation;
     }
-    // Each is the best so far, as a rule.
+    // Assumes that each evaluation finds a new best model, which is then saved.
     t.saving = static_cast<double>(evaluations(c, n)) * save(weights, kFilesOfModel);
   }
   t.sampling = due(c.sample_every) * r.sample;
@@ -406,7 +412,8 @@ RunTime plan_time(const PlanSubject& s, const RunRates& r, int64_t parameters) {
 }
 
 int64_t measured_rows(const PlanSubject& subject, double seconds, double row_seconds) {
-  constexpr double kPasses = 6;  // over a micro-batch: a first one, two or more that count, evaluation
+  // Number of passes over a micro-batch: one warm-up, two or more measured passes, and evaluation.
+  constexpr double kPasses = 6;
   const double rows = seconds / (kPasses * std::max(row_seconds, 1e-9));
   const int64_t all = subject.config.train.micro_batch;
   return rows >= static_cast<double>(all) ? all : std::max<int64_t>(1, static_cast<int64_t>(rows));

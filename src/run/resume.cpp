@@ -24,7 +24,8 @@ namespace {
 
 using nlohmann::json;
 
-// Where text and tokenizer lie is free: what is in them is compared.
+// Returns true if changing the config key prevents a run from being resumed. The paths of texts and
+// tokenizers may change, because their contents are compared instead.
 bool is_compared(const std::string& key) {
   const std::vector<std::string>& free = resumable_keys();
   return key != "data" && key != "val_data" && key != "model" && key != "tokenizer" && key != "device" &&
@@ -35,8 +36,9 @@ bool is_exact(const json& config) {
   return config.value("reduce", "exact") == "exact";
 }
 
-// before: {} in checkpoints of older versions. Keys that only one of them has came with another version.
-// Where numbers depend on the processes anyway, micro-batches may be those of another number of them.
+// `before` is {} in checkpoints of older versions. Keys that only one of the configs contains were added or
+// removed between versions and are ignored. With a `reduce` other than exact, results depend on the number of
+// ranks anyway, so `micro_batch` may change with the number of ranks.
 void check_same_config(const std::string& path, const json& before, const json& now) {
   const bool is_fast = !is_exact(before) || !is_exact(now);
   for (const auto& [key, value] : before.items()) {
@@ -78,8 +80,9 @@ bool is_empty_file(const std::string& path) {
   return std::filesystem::is_regular_file(path, error) && std::filesystem::file_size(path, error) == 0;
 }
 
-// What the run would replace in a folder that is no run's: a plan is there for it, and a run that was killed
-// at once left empty metrics.
+// Throws Error if the run would replace files in a folder that does not belong to a run. Two files are
+// accepted: a plan.json that `gpt plan` wrote for the new run, and an empty metrics.jsonl from a run that was
+// killed immediately.
 void refuse_files_of_others(const std::string& folder) {
   for (const std::string name : {"best", "metrics.jsonl", "loss.svg", "report.html", "plan.json"}) {
     const std::string path = fmt::format("{}/{}", folder, name);
@@ -175,7 +178,7 @@ void require_shape(const ModelConfig& asked, const ModelConfig& model) {
 }
 
 void require_tokenizer(const std::string& name, const Tokenizer& model) {
-  if (name == "char" && model.kind() == "char") return;  // those characters
+  if (name == "char" && model.kind() == "char") return;  // the characters of the model's tokenizer are used
   bool same = false;
   if (name != "char") {
     const auto asked = name.ends_with(".gguf") ? gguf_tokenizer(name) : open_tokenizer(name, {});
@@ -216,7 +219,8 @@ void open_run_folder(Communicator& processes, const std::string& folder, const T
     if (!resume) {
       refuse_output_among_texts(folder, source_paths(config));
       require_free_folder(folder, again);
-      if (path_exists(folder + "/metrics.jsonl")) remove_event_files(folder);  // of a run that saved nothing
+      // An earlier run that saved no checkpoint may have left event files.
+      if (path_exists(folder + "/metrics.jsonl")) remove_event_files(folder);
     }
     for (const char* part : {"/last", "/best"})
       recover_directory(folder + part);

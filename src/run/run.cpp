@@ -73,7 +73,8 @@ void Run::start_weights() {
                                 begins, state_.tuning});
 }
 
-// What cannot be saved need not be trained.
+// Opens the log and writes the config files. First checks that the disk has enough space for the checkpoints,
+// so that a run does not train a model that it cannot save.
 void Run::start_files() {
   RunFacts facts = task_.facts(*this);
   facts.command_line = options_.command_line;
@@ -92,7 +93,8 @@ void Run::start_files() {
   log_ = std::make_unique<RunLog>(options_.out, options_.resume ? std::optional(state_.step) : std::nullopt,
                                   config(), std::move(facts), output);
   if (options_.resume) return keep_changes(options_.out, parts_.config);
-  // After the log: a config without metrics would be a model (resume.h), and no new run might begin.
+  // The config files are written after metrics.jsonl. A folder with a config.json but without metrics.jsonl
+  // counts as a model folder, and no new run can start in it (resume.h).
   if (parts_.tuning != "{}")
     write_file_atomic(options_.out + "/finetune.json", nlohmann::json::parse(parts_.tuning).dump(2) + "\n");
   write_file_atomic(options_.out + "/config.json", run_config_json(parts_.config).dump(2) + "\n");
@@ -115,7 +117,7 @@ void Run::step() {
   read_steps(is_anything_due(step + 1) ? 0 : queue_.late());
 }
 
-// Reports all steps but the newest `late`.
+// Reads and reports the queued steps, except the newest `late` steps.
 void Run::read_steps(size_t late) {
   while (const std::optional<StepState> state = queue_.read(late)) {
     const double seconds = seconds_since(reported_);
@@ -170,7 +172,7 @@ void Run::report_step(const StepState& s, double seconds) {
   if (state_.step == 1 || is_due(config().log_every, state_.step)) log_newest_step();
 }
 
-// Also where a run stops between two lines of the log.
+// Logs the newest step if it is not logged yet. Also called when a run stops between two logged steps.
 void Run::log_newest_step() {
   if (unlogged_ && config().log_every > 0) {
     log_->step(*unlogged_);
@@ -179,13 +181,14 @@ void Run::log_newest_step() {
   unlogged_.reset();
 }
 
-// A run that was shortened to the steps it has made.
+// Returns true if a resumed run has no steps left and its newest step was not evaluated, which happens when
+// `steps` was reduced to the completed steps.
 bool Run::ends_unevaluated() const {
   return options_.resume && state_.step >= config().steps && evaluates(state_.step) &&
          state_.pending == Pending::nothing && log_->val_step() != state_.step;
 }
 
-// False when it was interrupted.
+// Returns false if the evaluation was interrupted.
 bool Run::evaluate() {
   const std::optional<RunEvaluation> evaluation = task_.evaluate(*this);
   if (!evaluation) return false;
@@ -195,7 +198,8 @@ bool Run::evaluate() {
   const std::pair score(evaluation->criterion, evaluation->tie);
   const bool better = std::isfinite(score.first) &&
                       (state_.best_step < 0 || score < std::pair(state_.best_val_loss, state_.best_tie_loss));
-  // What a kill left in best/ stays while it is better.
+  // After a kill, best/ may contain a model from a lost step. The model stays in best/ until a better model
+  // is found.
   const bool has_lost_best = best_ && best_->step != state_.best_step;
   const bool best = better && !(has_lost_best && best_->val_loss <= score.first);
   state_.stale_evaluations = better ? 0 : state_.stale_evaluations + 1;
@@ -214,10 +218,10 @@ void Run::save_best(double criterion) {
   if (!is_first()) return;
   const double seconds = timed([&] { save_model(best(), parts_.model, task_.beside(), *best_); });
   state_.save_seconds += seconds;
-  state_.eval_seconds -= seconds;  // which counts all that happens in evaluate()
+  state_.eval_seconds -= seconds;  // eval_seconds includes all time spent in evaluate()
 }
 
-// False when it was interrupted.
+// Returns false if sampling was interrupted.
 bool Run::sample() {
   bool done = false;
   {
@@ -237,17 +241,19 @@ void Run::save() {
   saved_step_ = state_.step;
 }
 
-// A step that fails changes no weights. Several processes might no longer be at the same step.
+// Saves a checkpoint before an error ends the run. This is possible because a failed step does not change the
+// weights. With several processes nothing is saved, because they might be at different steps.
 void Run::save_before_error() {
   if (!task_.saves_before_error() || processes_.size() > 1) return;
   try {
     read_steps(0);
     if (state_.step > 0 && saved_step_ != state_.step) save();
-  } catch (const Error&) {  // the first error says more
+  } catch (const Error&) {  // the original error is more informative
   }
 }
 
-// A part of the run that an interruption leaves pending.
+// Runs an evaluation or a sample. If it is interrupted, it is recorded as pending, so that the resumed run
+// repeats it.
 void Run::perform(Pending part, double& seconds, bool (Run::*work)()) {
   bool done = true;
   seconds += timed([&] {
@@ -265,7 +271,8 @@ void Run::compare_processes() {
       sent_in_step(config(), param_buffer_elements(parts_.model.table), processes_.size()).total());
 }
 
-// What is due after a step, or what is left of it. Where an interrupt cuts it short, the state says so.
+// Does the work that is due after a step, starting with `from`. If an interrupt cuts the work short, the
+// state records the rest as pending.
 void Run::after_step(Pending from) {
   const int64_t step = steps_queued();
   const bool evaluated = evaluates(step) && from <= Pending::evaluation;

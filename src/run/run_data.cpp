@@ -24,7 +24,7 @@ namespace {
 
 constexpr int64_t kTalesBytes = int64_t{4} << 20;
 
-// "tales" or "tales:BYTES"; 0 when the name is something else.
+// Parses "tales" or "tales:BYTES" and returns the number of bytes. Returns 0 for any other name.
 int64_t tales_bytes(const std::string& name) {
   if (name == "tales") return kTalesBytes;
   constexpr std::string_view kPrefix = "tales:";
@@ -34,12 +34,12 @@ int64_t tales_bytes(const std::string& name) {
   return *bytes;
 }
 
-// One entry of the config key data.
+// Describes an entry of the config key "data".
 struct Source {
   std::string name;
   std::optional<double> weight;
-  ShardSet shards;  // if it is tokens already
-  Corpus text;      // else
+  ShardSet shards;  // set if the entry consists of token shards
+  Corpus text;      // set otherwise
 
   bool is_tokens() const { return !shards.shards.empty(); }
   const std::string& notes() const { return is_tokens() ? shards.notes : text.notes; }
@@ -50,8 +50,8 @@ struct SourceOptions {
   CorpusOptions corpus;
 };
 
-// A corpus from paths, or the built-in one ("tales", "tales:BYTES"). first_story: see generate_tales;
-// updated.
+// Loads a corpus from paths, or generates the built-in corpus ("tales", "tales:BYTES"). first_story is the
+// index of the first generated story (generate_tales); it is advanced past the last one.
 Corpus load_named_corpus(const std::vector<std::string>& names, const SourceOptions& options,
                          int64_t& first_story, std::optional<double>& floor) {
   if (names.size() != 1 || tales_bytes(names[0]) == 0) return load_corpus(names, options.corpus);
@@ -62,7 +62,7 @@ Corpus load_named_corpus(const std::vector<std::string>& names, const SourceOpti
   return corpus_from_text("tales", std::move(tales.text));
 }
 
-// Leaves out the shards that were named before.
+// Removes the shards that an earlier entry of "data" has already named.
 void take_once(ShardSet& set, NamedFiles& named) {
   ShardSet kept{.shards = {}, .checksums = {}, .notes = std::move(set.notes)};
   for (size_t i = 0; i < set.shards.size(); ++i) {
@@ -74,7 +74,7 @@ void take_once(ShardSet& set, NamedFiles& named) {
   set = std::move(kept);
 }
 
-// Whether nothing is left of a source, as all of it was named before.
+// Returns true if a source is empty because earlier entries named all of its files.
 bool is_repeated(const Source& source, std::string& notes) {
   if (source.is_tokens() || !source.text.text.empty()) return false;
   if (source.weight) fail_usage("data: {} is named twice; name it once, with one weight", source.name);
@@ -82,8 +82,8 @@ bool is_repeated(const Source& source, std::string& notes) {
   return true;
 }
 
-// The sources of a run: text without weights is one of them. What is named twice is taken once; `notes` says
-// what is left out because of that.
+// Opens all entries of "data". Texts without weights are combined into a single source. Files that are named
+// twice are used once, and `notes` reports the omitted files.
 std::vector<Source> find_sources(const std::vector<std::string>& entries, SourceOptions options,
                                  int64_t& story, std::optional<double>& floor, std::string& notes) {
   std::vector<Source> sources;
@@ -109,7 +109,7 @@ std::vector<Source> find_sources(const std::vector<std::string>& entries, Source
     sources.push_back({.name = entries.front(), .weight = {}, .shards = {}, .text = std::move(text)});
     return sources;
   }
-  std::optional<double> ignored;  // a mixture has no known floor
+  std::optional<double> ignored;  // the entropy of a mixture is unknown
   for (Source& source : sources) {
     if (!source.is_tokens()) source.text = load_named_corpus({source.name}, options, story, ignored);
   }
@@ -117,7 +117,7 @@ std::vector<Source> find_sources(const std::vector<std::string>& entries, Source
   return sources;
 }
 
-// The files of sources, those of the built-in corpus excepted.
+// Returns the files of all sources. The built-in corpus has no files.
 std::vector<std::string> files_of(const std::vector<Source>& sources) {
   std::vector<std::string> files;
   for (const Source& source : sources) {
@@ -129,7 +129,7 @@ std::vector<std::string> files_of(const std::vector<Source>& sources) {
   return files;
 }
 
-// What training and validation have in common, in a line.
+// Returns a line that names the files used for both training and validation, or "" if there are none.
 std::string note_common(const std::vector<Source>& train, const std::vector<Source>& val) {
   NamedFiles named;
   for (const std::string& file : files_of(train))
@@ -143,7 +143,8 @@ std::string note_common(const std::vector<Source>& train, const std::vector<Sour
       format_list(common, 1));
 }
 
-// The tokenizer that is named; null for "char", which the text decides.
+// Loads the tokenizer that the config or the model folder specifies. Returns null for "char", whose
+// vocabulary depends on the text.
 std::unique_ptr<Tokenizer> find_tokenizer(const TrainConfig& config, const std::string& folder) {
   if (folder.ends_with(".gguf")) {
     if (const auto vocab = gguf_vocab(GgufFile(folder))) return tokenizer_of(*vocab, folder);
@@ -184,7 +185,7 @@ CheckedBytes check_of(const ShardSet& set, size_t i) {
   return {shard.name(), shard.ids_offset(), shard.ids().size(), set.checksums[i], shard.stamp()};
 }
 
-// Of the shards that have ids behind the first `held_in`.
+// Adds the checksums of the shards that contain ids after the first `held_in` ids.
 void add_val_checks(const ShardSet& set, int64_t held_in, RunData& data) {
   int64_t end = 0;
   for (size_t i = 0; i < set.shards.size(); ++i) {
@@ -193,7 +194,7 @@ void add_val_checks(const ShardSet& set, int64_t held_in, RunData& data) {
   }
 }
 
-// All parts, one after the other; a single one as it is.
+// Concatenates all parts. A single part is returned without a copy.
 TokenSpan joined(std::span<const TokenSpan> parts, RunData& data) {
   if (parts.size() == 1) return parts[0];
   data.tokens.push_back(std::make_unique<TokenData>(*data.tokenizer));
@@ -202,7 +203,7 @@ TokenSpan joined(std::span<const TokenSpan> parts, RunData& data) {
   return TokenSpan(*data.tokens.back());
 }
 
-// What there is to say of a source, and to check.
+// Adds the notes and the checksums of a source.
 void add_facts(const Source& source, const Tokenizer& tokenizer, RunData& data) {
   data.notes += source.notes();
   const ShardSet& set = source.shards;
@@ -224,19 +225,21 @@ void add_facts(const Source& source, const Tokenizer& tokenizer, RunData& data) 
   }
 }
 
-// Which end of a text of several files is held out; a line, or "".
+// Returns a line that says where the held-out text starts if a text consists of several files. Otherwise
+// returns "".
 std::string note_held_out(const Corpus& text, const TokenSpan& val) {
   if (text.files.size() < 2 || val.size() == 0) return "";
   const int64_t begin = std::max<int64_t>(text.bytes() - val.text_bytes(), 0);
   const auto first =
       std::ranges::find_if(text.documents, [&](const Document& d) { return d.offset + d.bytes > begin; });
-  if (first == text.documents.end()) return "";  // tokens without text, such as the end of a document
+  // The held-out tokens have no text, such as an end-of-document token.
+  if (first == text.documents.end()) return "";
   return fmt::format(
       "note: the held-out text is the end of all files together: {} bytes from byte {} of {} on\n",
       format_thousands(text.bytes() - begin), format_thousands(begin - first->offset), text.name(*first));
 }
 
-// Encodes and splits the sources.
+// Encodes all sources and splits off the held-out text.
 void add_sources(const std::vector<Source>& sources, double val_fraction, RunData& data) {
   std::vector<TokenSpan> train, val;
   for (const Source& source : sources) {
@@ -252,7 +255,8 @@ void add_sources(const std::vector<Source>& sources, double val_fraction, RunDat
   if (data.sources.empty()) data.sources = {{data.train, 1}};
 }
 
-// Of the texts that were encoded here. `gpt data pack` reports that of shards.
+// Reports unknown tokens in the texts that this run encoded. For shards, `gpt data pack` reports unknown
+// tokens.
 std::string note_unknown_tokens(const RunData& data) {
   UnknownTokens unknown(*data.tokenizer);
   for (const TokenData* text : data.texts)
@@ -272,8 +276,8 @@ std::string preview_sources(const std::vector<Source>& sources, const RunData& d
   return text;
 }
 
-// The token that ends a document. The text must have one early on: without any, each window would silently be
-// one document.
+// Returns the token that ends a document. Throws invalid_argument if the token does not occur near the start
+// of the text, because every window would then silently be a single document.
 int32_t document_end(const Tokenizer& tokenizer, const TokenSpan& text) {
   constexpr int64_t kLookedAt = int64_t{1} << 24;
   const int32_t end = usual_document_token(tokenizer);
@@ -402,7 +406,7 @@ RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::strin
   require_context(data.train, n_ctx, n_ctx == 1 ? "the text" : "the training text");
   if (config.pack_documents) data.document_end = document_end(*data.tokenizer, data.train);
   if (config.eval_every > 0 && data.val.size() > 0) require_context(data.val, n_ctx, "the validation text");
-  // The floor counts bytes; a token of another size has another one.
+  // The entropy floor is known per byte and is converted to nats per token.
   if (data.floor && data.tokenizer->vocab_size() > 0 && data.train.text_bytes() != data.train.size()) {
     *data.floor *= static_cast<double>(data.train.text_bytes()) / static_cast<double>(data.train.size());
   }

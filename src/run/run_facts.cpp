@@ -43,7 +43,7 @@ ReportSection config_section(const RunConfig& config) {
 }
 
 std::string cpu_name() {
-  std::ifstream file("/proc/cpuinfo");  // stat gives it no size
+  std::ifstream file("/proc/cpuinfo");  // a pseudo-file whose reported size is 0
   const std::string info(std::istreambuf_iterator<char>(file), {});
   const size_t at = info.find("model name");
   if (at == std::string::npos) return "unknown CPU";
@@ -64,7 +64,8 @@ RunFacts collect_facts(const RunConfig& config, const Model& model, const RunDat
   RunFacts facts;
   facts.vocab_size = model.config.vocab_size;
   facts.floor = data.floor;
-  constexpr int64_t kSample = int64_t{16} << 20;  // tokens: shards need not be read completely
+  // Only the first 16 Mi tokens are used, so that shards need not be read completely.
+  constexpr int64_t kSample = int64_t{16} << 20;
   const TokenSpan& all = data.has_val() ? data.val : data.train;
   const TokenSpan text = all.part(0, std::min(all.size(), kSample));
   facts.bytes_per_token = static_cast<double>(text.text_bytes()) / static_cast<double>(text.size());

@@ -10,14 +10,15 @@ namespace gpt {
 
 struct Backend;
 
-// Collects the sections of a run's report: configuration, parameters by component, data, machine.
+// Collects the sections of a run's report: configuration, parameters by component, data and machine.
 RunFacts collect_facts(const RunConfig& config, const Model& model, const RunData& data,
                        const std::string& optimizer, const std::string& machine);
 
-// Returns "AMD EPYC ..., 2 threads, avx512", and the number of NUMA nodes if there are several.
+// Returns a description such as "AMD EPYC ..., 2 threads, avx512". Includes the number of NUMA nodes if there
+// are several.
 std::string machine_description(int threads, std::string_view isa);
 
-// Measures the peak matmul throughput in `dtype`, in FLOP/s. Takes a few hundredths of a second.
+// Measures the peak matmul throughput for `dtype`, in FLOP/s. Takes a few hundredths of a second.
 double measure_peak_flops(const Backend& backend, DType dtype);
 
 }  // namespace gpt

@@ -21,8 +21,10 @@ namespace {
 constexpr std::string_view kSampleKey = "sample";
 constexpr const char *kWholeLossKey = "whole_val_loss", *kWholeBestKey = "whole_val_loss_best",
                      *kWholeTokensKey = "whole_val_tokens", *kHeldOutTokensKey = "val_tokens";
-constexpr double kReportPause = 10;   // seconds between two reports of a running run, at least ...
-constexpr double kReportShare = 250;  // ... and so many times what writing one takes
+// While a run is running, the pause between two reports is at least kReportPause seconds, and at least
+// kReportShare times the time that writing a report takes.
+constexpr double kReportPause = 10;
+constexpr double kReportShare = 250;
 
 std::vector<MetricRecord> earlier_records(const std::string& folder, std::optional<int64_t> resume_step) {
   const std::string path = folder + "/metrics.jsonl";
@@ -150,7 +152,8 @@ std::optional<double> RunLog::first_loss() const {
 }
 
 std::string RunLog::divergence_note(const TrainConfig& config) const {
-  constexpr double kRise = 1;  // nats: no run that learns ends so far above its first loss
+  // A run that learns does not end more than 1 nat above its first loss.
+  constexpr double kRise = 1;
   const std::vector<double> losses = values(kLossKey);
   if (losses.size() < 2) return "";
   const auto last = static_cast<std::ptrdiff_t>(std::max<size_t>(1, losses.size() / 4));

@@ -17,9 +17,9 @@
 
 namespace gpt {
 
-// The metrics of one step.
+// Stores the metrics of one step.
 struct StepMetrics {
-  int64_t step = 0;    // completed steps, including this one
+  int64_t step = 0;    // completed steps, including this step
   int64_t tokens = 0;  // tokens trained on so far
   double loss = 0, lr = 0, grad_norm = 0;
   double tokens_per_s = 0;
@@ -29,51 +29,57 @@ struct StepMetrics {
   NamedValues more = {};                  // additional metrics, logged as a separate record
 };
 
-// Facts of a run that do not change, for its report.
+// Stores facts for the report that do not change during a run.
 struct RunFacts {
   std::string title, subtitle;
-  std::string command_line, resume_command;  // the command of the run, and the command that resumes it
+  // The command that started the run, and the command that resumes it.
+  std::string command_line, resume_command;
   int64_t vocab_size = 0;
-  bool nats = true;             // the loss is a cross-entropy of tokens, so perplexity is meaningful
+  bool nats = true;             // the loss is a cross-entropy per token, so perplexity is meaningful
   std::optional<double> floor;  // entropy of the text in nats per token
   double bytes_per_token = 1;
-  std::vector<ReportCommand> commands = {};                 // suggested commands for the model
-  std::vector<ReportSection> sections;                      // config, parameters, data, machine
-  std::function<ReportSection()> plan;                      // estimate vs. actual so far; may be empty
-  std::function<ReportSection()> processes = {};            // the ranks of the run; may be empty
-  std::function<std::string(std::string_view)> shown = {};  // formats a message for people; none: unchanged
+  std::vector<ReportCommand> commands = {};  // suggested commands for using the model
+  std::vector<ReportSection> sections;       // config, parameters, data and machine
+  // Returns the section that compares estimate and actual run; may be empty.
+  std::function<ReportSection()> plan;
+  std::function<ReportSection()> processes = {};  // returns the section about the ranks; may be empty
+  // Formats a message for the terminal; empty: unchanged.
+  std::function<std::string(std::string_view)> shown = {};
 };
 
-// All output of a run: the progress line, metrics.jsonl, TensorBoard events, loss.svg, report.html.
+// Writes all output of a run: the progress line, metrics.jsonl, TensorBoard events, loss.svg and report.html.
 class RunLog {
  public:
-  // The log of a rank other than 0: writes nothing, but keeps the records it receives.
+  // Creates the log of a rank other than 0. Such a log writes nothing, but stores the records that it
+  // receives.
   explicit RunLog(RunFacts facts) : facts_(std::move(facts)) {}
   RunLog(const std::string& folder, std::optional<int64_t> resume_step, const TrainConfig& config,
          RunFacts facts, const ProgressOutput& output = progress_output(2));
 
   void progress(const Progress& progress);
-  void message(const std::string& text);     // prints lines; nothing if empty
-  void model_text(const std::string& text);  // ProgressLine::model_text
+  void message(const std::string& text);     // prints the text, if it is not empty
+  void model_text(const std::string& text);  // calls ProgressLine::model_text
   void finish();
   void step(const StepMetrics& m);
   void evaluation(int64_t step, const EvalLosses& losses);
   void whole_evaluation(int64_t step, const WholeLosses& losses);
-  std::optional<WholeLosses> whole_losses(int64_t step) const;  // the record logged for this step
-  // Logs additional metrics, such as norms by part of the model: "grad_norm/block 0" (run_charts.h).
+  std::optional<WholeLosses> whole_losses(int64_t step) const;  // returns the record logged for this step
+  // Logs additional metrics, such as the gradient norm of each part of the model: "grad_norm/block 0"
+  // (run_charts.h).
   void metrics(int64_t step, const NamedValues& values);
   void sample(int64_t step, const std::string& text);
-  std::vector<double> values(std::string_view key) const;  // the values of a metric, in step order
-  // Returns a line with advice if the training loss ends far above the first loss; else "".
+  // Returns all logged values of a metric, in step order.
+  std::vector<double> values(std::string_view key) const;
+  // Returns a line with advice if the training loss ends far above the first loss. Otherwise returns "".
   std::string divergence_note(const TrainConfig& config) const;
-  std::optional<double> first_loss() const;  // the training loss of step 1, if it was logged
-  std::optional<double> val_loss() const;    // the newest validation loss
-  std::optional<int64_t> val_step() const;   // the step of val_loss
+  std::optional<double> first_loss() const;  // returns the training loss of step 1, if it was logged
+  std::optional<double> val_loss() const;    // returns the newest validation loss
+  std::optional<int64_t> val_step() const;   // returns the step of the newest validation loss
   void sync();
-  // Adds to the top of the report why the run ended before its last step.
+  // Adds the reason why the run ended before its last step to the top of the report.
   void ended(const std::string& why) { facts_.subtitle += "; " + why; }
-  // Rewrites loss.svg and report.html. The page refreshes itself while the run is running. step() also calls
-  // this, rarely enough to take less than 1/250 of the training time.
+  // Rewrites loss.svg and report.html. While the run is running, the report page refreshes itself in the
+  // browser. step() also writes the report, in intervals that keep the cost below 1/250 of the training time.
   void write_report(double seconds, bool running = false);
 
  private:
@@ -93,7 +99,7 @@ class RunLog {
   int64_t steps_ = 0;
   std::vector<MetricRecord> records_;
   std::unique_ptr<Outputs> outputs_;  // null on ranks other than 0
-  double next_report_s_ = 10;         // training time of the next report, in seconds
+  double next_report_s_ = 10;         // training time at which the next report is written, in seconds
 };
 
 }  // namespace gpt

@@ -10,7 +10,8 @@
 namespace gpt {
 namespace {
 
-// The config of the model to train: the given one, or that of --init-from with the given dropout.
+// Returns the config of the model to train. It is the given config, or the config of the --init-from model
+// with the given dropout.
 ModelConfig choose_model(const TrainRequest& request, const LoadedModel* init, const RunData& data) {
   ModelConfig config = request.config.model;
   if (init != nullptr) {
@@ -20,7 +21,7 @@ ModelConfig choose_model(const TrainRequest& request, const LoadedModel* init, c
     copy_dropout(request.config.model, config);
   }
   config.vocab_size = vocabulary_size(config.vocab_size, *data.tokenizer);
-  if (request.resume) {  // the run's config has no ids
+  if (request.resume) {  // config.json of the run does not contain token ids
     const ModelConfig before = read_model_config(request.out + "/last/config.json");
     config.bos_token_id = before.bos_token_id;
     config.eos_token_ids = before.eos_token_ids;

@@ -10,22 +10,23 @@ namespace gpt {
 
 class LoadedModel;
 
-// Returns the folder of a run's tokenizer if the run resumes or starts from a model; "" if the config names
-// the tokenizer.
+// Returns the folder that contains the tokenizer of a run that resumes or starts from a model. Returns "" if
+// the config names the tokenizer.
 std::string tokenizer_folder_of_run(const TrainRequest& request, const LoadedModel* init);
 
-// Returns the chat templates of the model that a run resumes or starts from. The run's models keep them.
+// Returns the chat templates of the model that a run resumes or starts from. All models that the run saves
+// keep these templates.
 ChatTemplates chat_templates_of_run(const TrainRequest& request, const LoadedModel* init);
 
-// Builds the model of a run, without weights, from the request's config or from the model that the run starts
-// from with the config's dropout. Its vocabulary is that of the tokenizer, unless the config has a larger
-// one. Throws invalid_argument if config, model and tokenizer do not match.
+// Builds the model of a run without weights. The model's config is the request's config, or the config of the
+// initial model with the request's dropout. The vocabulary has the size of the tokenizer, unless the config
+// has a larger vocabulary. Throws invalid_argument if config, model and tokenizer do not match.
 Model model_of_run(const TrainRequest& request, const LoadedModel* init, const RunData& data);
 
 void copy_dropout(const ModelConfig& from, ModelConfig& to);
 
-// Returns the options of a run's TrainStep. Throws invalid_argument if micro-batches would split groups of
-// the objective.
+// Returns the TrainStep options of a run. Throws invalid_argument if a micro-batch would split a group of
+// samples that the objective needs together.
 TrainStep::Options step_options_of_run(const TrainConfig& config, const ParamTable& table, int64_t n_ctx,
                                        const Objective& objective, Communicator& processes);
 

@@ -93,8 +93,8 @@ void take(const json& object, const char* key, const std::string&, std::string& 
   if (found != object.end() && found->is_string()) found->get_to(text);
 }
 
-// Keys that an older version did not know keep their defaults. stop_after and patience say where to end, not
-// what the run is.
+// Fills in default values for keys that older versions did not write. Removes stop_after and patience,
+// because they only determine when a run ends.
 json without_end(const json& config) {
   json all = run_config_json(RunConfig{});
   all.update(config);
@@ -104,10 +104,10 @@ json without_end(const json& config) {
 }
 
 constexpr size_t kFewestSteps = 3, kMostSteps = 50;
-constexpr double kSeconds = 2;  // of first steps that are enough
+constexpr double kSeconds = 2;  // the first steps are measured for at least this many seconds
 
-// Rates from whole steps. A forward pass, all that an evaluation needs, has a third of a step's operations.
-// Samples and checkpoints come later: nothing is known of their time yet.
+// Computes the rates from whole steps. An evaluation only needs the forward pass, which has a third of a
+// step's operations. The times of samples and checkpoints are still unknown, because they come later.
 RunRates rates_of(const std::vector<double>& steps, const TrainConfig& c, double setup) {
   const double step = typical_seconds({steps.begin() + 1, steps.end()});
   const double micro = step * static_cast<double>(c.micro_batch) / static_cast<double>(c.batch_size);
@@ -124,7 +124,8 @@ struct Rows {
   TextTable table;
   bool finished;
 
-  // How the fact stands to the plan: the difference at the end, the share that is reached before it.
+  // Compares an actual value with the plan. Values that grow during the run are shown as a fraction of the
+  // plan until the run is finished. All other values are shown as a relative difference.
   std::string ratio(double plan, double fact, bool grows) const {
     if (!(plan > 0) || !std::isfinite(fact)) return "";
     if (grows && !finished) return format_percent(fact / plan);
@@ -283,7 +284,7 @@ PlanKeeper::PlanKeeper(std::string folder, RunPlan plan, std::string& note)
   try {
     if (!take_plan(plan_, read_json_file(path_), path_))
       note = fmt::format("{} is for other settings: a new plan is made", path_);
-  } catch (const Error& error) {  // a run does not depend on it
+  } catch (const Error& error) {  // a run does not depend on its plan
     note = error.what();
   }
 }

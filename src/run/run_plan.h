@@ -11,30 +11,31 @@
 
 namespace gpt {
 
-// The validation loss predicted for a run by a law fitted to other runs (gpt sweep), in nats per token.
+// Stores the predicted validation loss of a run in nats per token. The prediction comes from a scaling law
+// fitted to other runs (gpt sweep).
 struct LossForecast {
-  double parameters = 0, tokens = 0;  // of the run
-  double loss = 0;                    // predicted
-  // The size and tokens with the lowest predicted loss for the compute of the run; 0: unknown.
+  double parameters = 0, tokens = 0;  // size and training tokens of the run
+  double loss = 0;                    // predicted loss
+  // Model size and tokens with the lowest predicted loss for the compute of the run. 0: unknown.
   double best_parameters = 0, best_tokens = 0, best_loss = 0;
-  std::string best_flags;  // flags for a shape of about that size, and its steps
+  std::string best_flags;  // flags for a model of about that size, and for its steps
   std::string warning;     // reason why the prediction is unreliable, or ""
 };
 
-// The estimates for a run, as shown by `gpt plan` and stored in plan.json of the run folder.
+// Stores the estimates for a run, as shown by `gpt plan` and saved in plan.json of the run folder.
 struct RunPlan {
   RunPlan(const PlanSubject& subject, int64_t train_tokens);
   bool fits() const { return memory.total() <= available; }
 
   PlanSubject subject;
   ModelCounts counts;
-  int64_t tokens, step_tokens;  // tokens of the run, and of a step
+  int64_t tokens, step_tokens;  // tokens of the run and of a step
   int64_t train_tokens;         // tokens of the training text
   RunMemory memory;
   int64_t available = 0;  // available memory in bytes
   std::vector<RunFit> fits_with;
   double peak_flops = 0;          // peak matmul throughput in FLOP/s
-  std::optional<RunRates> rates;  // measured, if the run fits into memory
+  std::optional<RunRates> rates;  // measured rates, if the run fits into memory
   std::optional<LossForecast> forecast;
   std::optional<AdapterPlan> adapter;  // estimate for training an adapter instead
 
@@ -47,27 +48,29 @@ struct RunPlan {
 
 nlohmann::json run_plan_json(const RunPlan& plan);
 
-// Copies rates and forecast from a plan that run_plan_json wrote for the same config (stop_after may differ).
-// Returns false if the config differs. Throws Error naming `source` if `written` is not a plan.
+// Copies the rates and the forecast from a plan that run_plan_json wrote for the same config. stop_after and
+// patience may differ. Returns false if the config differs. Throws Error naming `source` if `written` is not
+// a plan.
 bool take_plan(RunPlan& plan, const nlohmann::json& written, const std::string& source);
 
-// The actual values of a run so far.
+// Stores the actual values of a run so far.
 struct RunFact {
   int64_t steps = 0, tokens = 0;
   RunTime time = {};  // time of each part; `step` is not used
   int64_t peak_bytes = 0;
-  std::optional<double> first_loss, val_loss;  // training loss of step 1; newest validation loss
+  std::optional<double> first_loss, val_loss;  // training loss of step 1, and newest validation loss
 };
 
-// Maintains the plan of a running run: plan.json in its folder, and the section of its report.
+// Maintains the plan while a run is running: plan.json in the run folder, and the plan section of the report.
 class PlanKeeper {
  public:
-  // Reads measured values from plan.json in the folder, if `gpt plan` or an earlier part of the same run
-  // wrote it. note: set to the reason if plan.json cannot be used.
+  // Reads measured rates from plan.json in the folder, if `gpt plan` or an earlier part of the same run wrote
+  // it. If plan.json cannot be used, `note` is set to the reason.
   PlanKeeper(std::string folder, RunPlan plan, std::string& note);
 
-  // Called after every step of this process. Without earlier measurements, the first few steps after step 1
-  // determine the rates (step 1 touches all memory first). setup: seconds before the first step.
+  // Called after every step of this process. If no rates were measured before, the first steps determine the
+  // rates. Step 1 is excluded, because it touches all memory for the first time. `setup` is the time in
+  // seconds before the first step.
   void step(double seconds, double setup);
 
   const RunPlan& plan() const { return plan_; }
@@ -79,8 +82,8 @@ class PlanKeeper {
   std::vector<double> first_steps_;
 };
 
-// Returns the report section that compares estimate and actual run: parameters, tokens, operations, memory,
-// times, losses.
+// Returns the report section that compares the estimate with the actual run: parameters, tokens, operations,
+// memory, times and losses.
 ReportSection plan_section(const RunPlan& plan, const RunFact& fact);
 
 }  // namespace gpt

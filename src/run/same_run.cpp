@@ -44,7 +44,8 @@ std::string weights_hash(const Model& model) {
 }
 
 std::string start_of_run(bool resumes, const std::string& last, const Model* begun) {
-  if (resumes) return hex_hash(read_file(last + "/manifest.json"));  // it has the sums of all files
+  // The manifest contains the checksums of all files.
+  if (resumes) return hex_hash(read_file(last + "/manifest.json"));
   return begun == nullptr ? "" : weights_hash(*begun);
 }
 

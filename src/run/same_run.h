@@ -9,7 +9,7 @@
 
 namespace gpt {
 
-// The facts that all ranks of a run must agree on, besides the program itself.
+// Contains the facts that all ranks of a run must agree on, in addition to the program itself.
 struct RunIdentity {
   const DataIdentity& data;
   const std::string& config;  // as JSON; "threads" may differ
@@ -18,12 +18,13 @@ struct RunIdentity {
   std::string begins = {};    // hash of the initial state (start_of_run)
   std::string settings = {};  // additional settings as JSON, or ""
 };
-// Returns a hash of a model's weights as stored.
+// Returns a hash of the weights of a model in their stored form.
 std::string weights_hash(const Model& model);
-// Returns a hash of the state that a run starts with: the checkpoint in `last` if it resumes, else the
-// weights of `begun`. Returns "" for random weights (`begun` is null).
+// Returns a hash of the state in which a run starts. If the run resumes, this is the hash of the checkpoint
+// in `last`, otherwise the hash of the weights of `begun`. Returns "" for random weights (`begun` is null).
 std::string start_of_run(bool resumes, const std::string& last, const Model* begun);
-// Throws Error on all ranks if they disagree; names the first rank that differs, and the fact.
+// Throws Error on all ranks if the ranks disagree on a fact. The message names the fact and the first rank
+// that differs.
 void require_same_run(Communicator& processes, const RunIdentity& run);
 
 }  // namespace gpt

@@ -28,7 +28,8 @@ Names identities(const std::vector<std::string>& entries, int64_t seed) {
   return names;
 }
 
-// Whether the run's sources were split one by one, and not as one text.
+// Returns true if the sources of the run were split into training and held-out text separately. Otherwise
+// they were split as one text.
 bool split_apart(const TrainConfig& run) {
   return std::ranges::any_of(run.data, [](const std::string& entry) {
     const std::string name = source_name(entry);
@@ -40,7 +41,8 @@ bool lies_in(const std::string& path, const std::string& folder) {
   return path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/';
 }
 
-// Two lengths of the tales of one seed: one begins with the other.
+// Returns true if both names are the built-in corpus with the same seed. The shorter corpus is then a prefix
+// of the longer one.
 bool same_tales(const std::string& a, const std::string& b) {
   return a.starts_with("tales:") && b.starts_with("tales:") &&
          a.substr(a.rfind(':')) == b.substr(b.rfind(':'));
@@ -54,7 +56,8 @@ bool overlaps(const Names& a, const Names& b) {
   });
 }
 
-// The bytes of all texts together; -1 where that is not known without reading them.
+// Returns the total size of all texts in bytes. Returns -1 if the size cannot be determined without reading
+// the texts.
 int64_t bytes_of(const std::vector<std::string>& names) {
   int64_t sum = 0;
   for (const std::string& name : names) {
@@ -69,7 +72,7 @@ int64_t bytes_of(const std::vector<std::string>& names) {
   return sum;
 }
 
-// So that a large text need not be encoded only to find out that it is another one.
+// Compares only the sizes, so that a large text need not be encoded if it differs from the text of the run.
 bool differ_in_size(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   const int64_t x = bytes_of(a), y = bytes_of(b);
   return x >= 0 && y >= 0 && x != y;
@@ -82,7 +85,7 @@ RunData bytes_as_tokens(const TrainConfig& run, const std::vector<std::string>& 
   c.seed = seed;
   c.tokenizer = "byte";
   c.val_fraction = 0;
-  c.eval_every = 0;  // any length will do
+  c.eval_every = 0;  // allows texts of any length
   return load_run_data(c, 1, "");
 }
 
@@ -105,7 +108,7 @@ bool all_readable(const std::vector<std::string>& entries) {
   });
 }
 
-// The same bytes under other names.
+// Returns true if both texts have the same bytes.
 bool same_text(const TrainConfig& run, const std::vector<std::string>& names, int64_t seed) {
   const RunData trained = bytes_as_tokens(run, run.data, run.seed), asked = bytes_as_tokens(run, names, seed);
   return same_tokens(trained.train, asked.train);
@@ -115,7 +118,8 @@ bool is_known(const std::string& hash) {
   return !hash.empty();
 }
 
-// Whether what was loaded with the run's settings is what the run read. `has_val`: its held-out text, too.
+// Compares the data that was loaded with the run's settings with the data that the run read. `has_val` is
+// true if the loaded data includes the run's held-out text.
 void compare(const DataIdentity& before, bool has_val, TrainedText& text) {
   const DataIdentity now = identity_of(*text.loaded);
   const bool val_differs = has_val && is_known(before.val) && before.val != now.val;
@@ -125,7 +129,7 @@ void compare(const DataIdentity& before, bool has_val, TrainedText& text) {
   text.val_changed = val_differs;
 }
 
-// Texts read as the run read its own, and whether they are that.
+// Loads texts with the settings of the run, and compares them with the data that the run read.
 TrainedText compared_text(const std::string& run_folder, const TrainConfig& run,
                           const std::vector<std::string>& data) {
   TrainedText text{.role = TextRole::trained, .data = data};
@@ -133,7 +137,7 @@ TrainedText compared_text(const std::string& run_folder, const TrainConfig& run,
   if (!before) return text;
   TrainConfig config = run;
   config.data = data;
-  config.eval_every = 0;  // any length will do
+  config.eval_every = 0;  // allows texts of any length
   const bool has_val = all_readable(run.val_data);
   if (!run.val_data.empty()) config.val_fraction = 0;
   if (!has_val) config.val_data.clear();
@@ -149,7 +153,8 @@ TrainedText own_text(const std::string& run_folder, const TrainConfig& run) {
   return text;
 }
 
-// Some of the sources that were split one by one: they are known by name, unless the text has changed.
+// Returns the result for a subset of the sources of a run whose sources were split separately. The sources
+// are recognized by name, unless the text has changed.
 TrainedText some_sources(const std::string& run_folder, const TrainConfig& run, const Names& wanted) {
   TrainedText text{.role = TextRole::trained};
   std::ranges::copy_if(run.data, std::back_inserter(text.data), [&](const std::string& entry) {
@@ -159,17 +164,19 @@ TrainedText some_sources(const std::string& run_folder, const TrainConfig& run, 
   return text;
 }
 
-// The run's text under another name: it encodes to what the run read.
+// Returns the result for a text that may be the text of the run under a different name. The text is
+// recognized if it encodes to the same tokens.
 TrainedText renamed_text(const std::string& run_folder, const TrainConfig& run,
                          const std::vector<std::string>& names, int64_t seed) {
   try {
     TrainConfig config = run;
-    config.seed = seed;  // of tales
+    config.seed = seed;  // seed of the built-in corpus
     TrainedText text = compared_text(run_folder, config, names);
     if (text.changed || text.val_changed) return {};
     if (!all_readable(run.val_data)) return {.role = TextRole::part};
     return text;
-  } catch (const Error&) {  // the tokenizer has no tokens for it, say: the run cannot have read it
+  } catch (const Error&) {
+    // If the tokenizer cannot encode the text, for example, the run cannot have read it.
     return {};
   }
 }

@@ -10,12 +10,12 @@ namespace gpt {
 namespace {
 
 constexpr int64_t kSamples = 16;
-constexpr int64_t kLength = 200;  // tokens: so much text is seldom written twice
-constexpr int64_t kLeast = 32;    // shorter samples are found by chance
+constexpr int64_t kLength = 200;  // tokens; such a long text is rarely written twice
+constexpr int64_t kLeast = 32;    // shorter samples occur in the training text by chance
 constexpr int64_t kBlock = int64_t{1} << 16;
 constexpr int64_t kMostRead = int64_t{1} << 28;
 
-// Samples by their first two ids.
+// Stores the samples, indexed by their first two token ids.
 class Samples {
  public:
   Samples(const TokenSpan& text, int64_t length) : found_(kSamples, false) {
@@ -27,7 +27,7 @@ class Samples {
     }
   }
 
-  // Marks the samples that begin at any of the first `n` of these ids.
+  // Marks the samples that start at one of the first `n` positions of `ids`.
   void look_in(const std::vector<int32_t>& ids, int64_t n) {
     for (int64_t at = 0; at < n; ++at) {
       const auto candidates = places_.find(key(ids.data() + at));

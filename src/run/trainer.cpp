@@ -86,10 +86,10 @@ class Pretraining : public RunTask {
   std::unique_ptr<PlanKeeper> plan_;
   int64_t base_bytes_ = 0;
   double peak_flops_ = 0, flops_per_token_ = 0;
-  std::optional<WholeLosses> whole_;  // known to rank 0
-  NamedValues part_norms_;            // of the newest step's gradients, if it is evaluated
-  bool updated_ = false;              // whether the newest step changed the weights
-  std::optional<double> norm_;        // of its gradients
+  std::optional<WholeLosses> whole_;  // set on rank 0 if the losses are known
+  NamedValues part_norms_;            // norms of the newest step's gradients, if the step is evaluated
+  bool updated_ = false;              // true if the newest step changed the weights
+  std::optional<double> norm_;        // gradient norm of the newest step
 };
 
 Pretraining::Pretraining(const TrainRequest& request)
@@ -158,11 +158,11 @@ RunFacts Pretraining::facts(const Run& run) {
   return facts;
 }
 
-// What `gpt plan` would say, without measuring: the run's own first steps tell how long they take. Returns a
-// note for people, or "".
+// Computes the estimates that `gpt plan` shows, without its measurements. The first steps of the run measure
+// the step time instead. Returns a note for the terminal, or "".
 std::string Pretraining::start_plan() {
   RunConfig whole = config_;
-  whole.train.stop_after = 0;  // a pause
+  whole.train.stop_after = 0;  // stop_after only pauses the run
   RunPlan plan({.config = whole,
                 .evaluates = evaluates(),
                 .val_tokens = request_.brief ? 0 : data_.val.size(),
@@ -211,7 +211,7 @@ void Pretraining::on_step(const Run& run, const StepState& step, double seconds,
   norm_ = step.norm;
   if (plan_) plan_->step(seconds, run.state().setup_seconds);
   const double flops = *progress.tokens_per_s * flops_per_token_;
-  peak_flops_ = std::max(peak_flops_, flops);  // if it was measured too low
+  peak_flops_ = std::max(peak_flops_, flops);  // raises the peak if it was measured too low
   progress.limit_share = flops / peak_flops_;
   progress.floor = data_.floor;
 }
@@ -222,7 +222,7 @@ std::string Pretraining::step_text(const StepMetrics& step) const {
                      model_.config.vocab_size, std::log(static_cast<double>(model_.config.vocab_size)));
 }
 
-// The ratios are those of the weights, and not of their average.
+// Computes the update ratios before the weights are replaced by their average.
 void Pretraining::before_evaluation() {
   if (!updated_) return;
   const NamedValues ratios = update_ratios(step_);
@@ -239,7 +239,7 @@ std::optional<RunEvaluation> Pretraining::evaluate(Run& run) {
 std::string Pretraining::evaluation_text(Run& run, const RunEvaluation& evaluation, bool best) {
   if (request_.brief) return "";
   const int64_t step = run.state().step;
-  if (evaluation.losses.train && step == 0)  // that of the first step
+  if (evaluation.losses.train && step == 0)  // shows the gradient norm of the first step
     norm_ = step_.try_gradients(inputs_of(config(), step), batch(step)).norm;
   return evaluation_line(
       evaluation.losses,
@@ -261,10 +261,11 @@ bool Pretraining::sample(Run& run) {
   return true;
 }
 
-// Ends the run if the data has changed, before a model trained on it replaces a checkpoint.
+// Ends the run if the data has changed, before a checkpoint is replaced by a model that was trained on
+// changed data.
 void Pretraining::check_data(const Run& run, bool saves) {
   if (!is_first()) return;
-  constexpr double kLastWait = 10;  // seconds, for a run so short that its data were not read yet
+  constexpr double kLastWait = 10;  // seconds; a short run may end before all of its data is checked
   const int64_t step = run.state().step;
   const bool last = step >= config().steps || step == config().stop_after;
   try {
@@ -275,7 +276,7 @@ void Pretraining::check_data(const Run& run, bool saves) {
   }
 }
 
-// Nothing where it was interrupted.
+// Returns nothing if the evaluation was interrupted.
 std::optional<double> Pretraining::whole_loss(const Run& run, const TokenSpan& text) {
   EvalOptions options{.dtype = dtype_, .processes = &processes_, .stop = run.interrupted()};
   if (step_.sharded() != nullptr) options.idle = [this] { step_.sharded()->walk(); };
@@ -283,14 +284,14 @@ std::optional<double> Pretraining::whole_loss(const Run& run, const TokenSpan& t
   return result.stopped ? std::nullopt : std::optional(result.loss());
 }
 
-// Computes the losses that `gpt eval` computes for last/ and best/, once. A run that was ended before them
-// computes them when it is resumed.
+// Computes the losses that `gpt eval` computes for last/ and best/. They are computed only once per run. If
+// the run is interrupted before they are complete, they are computed when the run is resumed.
 bool Pretraining::finish(Run& run) {
   if (!evaluator_ || request_.brief || request_.objective != &language_modelling() || !run.is_complete())
     return true;
   whole_ = run.log().whole_losses(run.state().step);
   if (of_first(processes_, whole_.has_value(), "the evaluation at the end")) return true;
-  evaluator_.reset();  // its memory is used again
+  evaluator_.reset();  // frees its memory for the evaluation
   WholeLosses losses{.all = data_.val.size() - 1};
   losses.tokens =
       whole_eval_tokens(data_.val.size(), run.state().step * config().batch_size * model_.config.n_ctx);
@@ -310,9 +311,10 @@ bool Pretraining::finish(Run& run) {
   return true;
 }
 
-// Replaces the newest weights, which are saved in last/ and no longer needed.
+// Loads the best model into the weights of the run. The newest weights are no longer needed, because they are
+// saved in last/.
 void Pretraining::load_best_model(const std::string& folder) {
-  if (step_.sharded() != nullptr) step_.sharded()->drop();  // no layer counts as gathered
+  if (step_.sharded() != nullptr) step_.sharded()->drop();  // marks all layers as not gathered
   const LoadedModel loaded(folder, std::nullopt, MatrixOrder::as_stored);
   loaded.copy_to(weights_, [&](int id) {
     model_.packed->weights_changed(id);
@@ -322,7 +324,7 @@ void Pretraining::load_best_model(const std::string& folder) {
 
 std::string Pretraining::end_text(const Run& run, const RunOutcome& outcome) {
   const RunState& s = run.state();
-  // What is in best/, which may be better than all that this run knows of (Run::evaluate).
+  // best/ may contain a better model than the best evaluation that this run knows of (Run::evaluate).
   const std::optional<BestModel>& best = run.best_model();
   const bool lost = best && (s.best_step < 0 || best->val_loss < s.best_val_loss);
   return end_lines({.step = s.step,

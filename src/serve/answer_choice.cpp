@@ -33,7 +33,7 @@ AnswerPiece AnswerChoice::push(const Event& event) {
   return piece;
 }
 
-// Characters of the answer so far, an unfinished one included.
+// Returns the number of characters in the response so far, including an unfinished one.
 int64_t AnswerChoice::begun_chars() const {
   return stream_ ? stream_->read_chars() + (stream_->inside_char() ? 1 : 0) : 0;
 }
@@ -58,7 +58,8 @@ void AnswerChoice::end(AnswerPiece& piece, const char* reason) {
   if (called_ && finish_ == std::string_view("stop")) finish_ = "tool_calls";
 }
 
-// Tokens whose text is out; at the end all of them, but for those that are part of a stop string alone.
+// Releases the tokens whose text has been returned. At the end, releases all tokens except those that belong
+// entirely to a stop string.
 void AnswerChoice::release(AnswerPiece& piece, bool all) {
   const int64_t shown = stream_ ? stream_->shown_chars() : 0;
   const auto is_out = [&](const Waiting& w) {

@@ -10,44 +10,47 @@
 
 namespace gpt::serve {
 
-// A token of an answer with its log-probabilities.
+// A response token and its log-probabilities.
 struct TokenEntry {
   int32_t id;
   Logprobs logprobs;
-  int64_t offset =
-      0;  // characters of the text before it; of one that goes on inside a character, that one too
+  // Number of characters before the token, including a character that the token continues.
+  int64_t offset = 0;
 };
 
-// What became ready of a choice.
+// The part of a choice that is ready to be sent.
 struct AnswerPiece {
   std::string text;
-  std::vector<TokenEntry> tokens;  // where log-probabilities are wanted
+  std::vector<TokenEntry> tokens;  // only if log-probabilities were requested
   std::vector<ToolCall> calls;
 
   bool empty() const { return text.empty() && tokens.empty() && calls.empty(); }
 };
 
-// One of the answers to a request, as its tokens arrive. Text comes out as whole characters, without the stop
-// string that ends it; a token's log-probabilities come out with its last byte.
+// Converts the tokens of one response to text as they arrive. Returns whole characters, without the stop
+// string that ends the response. The log-probabilities of a token are returned together with its last byte.
 class AnswerChoice {
  public:
   struct Options {
     std::vector<std::string> stops = {};
-    bool drop_blank = false;  // as TextStream
-    bool keep_end = false;    // the log-probabilities of a token that ends the answer are part of it
+    bool drop_blank = false;  // see TextStream
+    bool keep_end = false;    // include the log-probabilities of the token that ends the response
     std::optional<ToolCallOptions> tools = {};
-    int64_t first_char = 0;  // characters of the text in front of the answer
+    int64_t first_char = 0;  // number of characters before the response
   };
-  // tokenizer: null where the answer is ids alone; it outlives the object.
+  // `tokenizer` may be null if the response consists of token ids only. The tokenizer must outlive the
+  // object.
   AnswerChoice(const Tokenizer* tokenizer, const Options& options);
 
-  // Takes a token in. After the last one, or a stop string, `finish` says why the answer ended.
+  // Adds a token. After the last token or a stop string, `finish` returns the finish reason.
   AnswerPiece push(const Event& event);
 
-  // "stop", "length" or "tool_calls"; null while the answer goes on.
+  // Returns "stop", "length" or "tool_calls", or null until the response has ended.
   const char* finish() const { return finish_; }
-  int64_t tokens() const { return tokens_; }           // that were generated, the ending one included
-  double logprob_sum() const { return logprob_sum_; }  // where they are known
+  int64_t tokens() const {
+    return tokens_;
+  }  // number of generated tokens, including the one that ended the response
+  double logprob_sum() const { return logprob_sum_; }  // sum over all tokens whose log-probability is known
   const std::vector<int32_t>& ids() const { return ids_; }
 
  private:
@@ -62,7 +65,7 @@ class AnswerChoice {
   std::optional<ToolCallParser> tools_;
   struct Waiting {
     TokenEntry entry;
-    int64_t begin, end;  // its characters in the answer, stop strings included
+    int64_t begin, end;  // range of the token's characters in the response, stop strings included
   };
   std::vector<Waiting> waiting_;
   std::vector<int32_t> ids_;

@@ -74,7 +74,7 @@ void AnswerFormat::role_chunk(std::string& out, size_t index) const {
   close(out, nullptr);
 }
 
-// Content and the finish are chunks of their own in a chat: the last one has an empty delta.
+// In a chat, the finish reason is sent in a separate chunk with an empty delta.
 void AnswerFormat::chunk(std::string& out, Progress& progress, const AnswerPiece& piece,
                          const char* finish) const {
   if (!piece.empty() || (!options_.chat && finish != nullptr)) {
@@ -113,7 +113,7 @@ void AnswerFormat::usage_chunk(std::string& out, const Usage& usage) const {
 }
 
 // -------------------------------------------------------------------------------------------------------
-// Whole answers.
+// Whole responses.
 
 std::string AnswerFormat::choice(size_t index, const AnswerPiece& all, const char* finish) const {
   std::string out = fmt::format("{{\"index\":{},", index);
@@ -176,7 +176,7 @@ void AnswerFormat::logprobs(std::string& out, const std::vector<TokenEntry>& tok
   }
 }
 
-// {"token","logprob","bytes"}, without the closing brace.
+// Writes {"token","logprob","bytes"} without the closing brace.
 void AnswerFormat::token(std::string& out, const TokenLogprob& token) const {
   const std::string bytes =
       options_.tokenizer == nullptr ? std::to_string(token.id) : bytes_of(*options_.tokenizer, token.id);
@@ -206,8 +206,9 @@ void AnswerFormat::chat_logprobs(std::string& out, const std::vector<TokenEntry>
   out += "],\"refusal\":null}";
 }
 
-// A token that is no whole characters is named by its bytes, as OpenAI does: "bytes:\xe2\x82". No text is
-// taken for the name that another token has by its id.
+// Returns the name of a token. A token that does not consist of whole characters is named by its bytes, as in
+// OpenAI's API: "bytes:\xe2\x82". A token whose text starts with "token_id:" is named by its id, so that its
+// text cannot be mistaken for the id of another token.
 std::string AnswerFormat::token_text(int32_t id) const {
   if (options_.tokenizer == nullptr) return std::to_string(id);
   const std::string bytes = bytes_of(*options_.tokenizer, id);
@@ -219,9 +220,9 @@ std::string AnswerFormat::token_text(int32_t id) const {
   return name;
 }
 
-// Returns the most likely tokens of a position; as in OpenAI's API, the sampled token is always among them.
-// Every token has a key of its own: one whose text is the key of another token is named by its id, as in
-// vLLM. The chosen token has the name that it has in the list of tokens.
+// Writes the most likely tokens of a position. As in OpenAI's API, the sampled token is always included. All
+// keys are distinct: a token whose text equals the key of another token is named by its id, as in vLLM. The
+// sampled token has the same name as in the list of tokens.
 void AnswerFormat::text_top(std::string& out, const Logprobs& logprobs) const {
   const TokenLogprob& chosen = logprobs.chosen;
   std::set<std::string> names = {token_text(chosen.id)};

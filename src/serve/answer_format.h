@@ -8,33 +8,33 @@
 namespace gpt::serve {
 
 struct Usage {
-  int64_t prompt = 0, completion = 0, cached = 0;  // tokens
+  int64_t prompt = 0, completion = 0, cached = 0;  // number of tokens
 };
 
-// Writes answers as OpenAI's clients read them: whole ones, and the events of a stream.
+// Writes responses in the format of OpenAI's API, either whole or as the events of a stream.
 class AnswerFormat {
  public:
   struct Options {
-    bool chat = true;  // chat completions, else completions
+    bool chat = true;  // true: chat completions; false: completions
     std::string id, model;
-    int64_t created = 0;  // seconds since 1970
+    int64_t created = 0;  // Unix time in seconds
     bool logprobs = false, include_usage = false;
-    const Tokenizer* tokenizer = nullptr;  // null: answers are ids alone
+    const Tokenizer* tokenizer = nullptr;  // null: responses consist of token ids
   };
   explicit AnswerFormat(const Options& options);
 
-  // The state of a choice between its chunks.
+  // The state of a choice between two chunks.
   struct Progress {
-    size_t index = 0;  // among all choices
+    size_t index = 0;  // index among all choices
     int64_t calls = 0;
   };
-  // Each is one event, "data: ...\n\n". finish: null while the choice goes on.
-  void role_chunk(std::string& out, size_t index) const;  // chat only
+  // Each of these functions appends one event, "data: ...\n\n". `finish` is null until the choice has ended.
+  void role_chunk(std::string& out, size_t index) const;  // only for chat completions
   void chunk(std::string& out, Progress& progress, const AnswerPiece& piece, const char* finish) const;
   void usage_chunk(std::string& out, const Usage& usage) const;
   static constexpr const char* kDone = "data: [DONE]\n\n";
 
-  // A choice of a whole answer, and the answer.
+  // `choice` returns one choice of a whole response as JSON. `whole` returns the complete response.
   std::string choice(size_t index, const AnswerPiece& all, const char* finish) const;
   std::string whole(const std::vector<std::string>& choices, const Usage& usage) const;
 
@@ -50,12 +50,12 @@ class AnswerFormat {
   static void calls(std::string& out, const std::vector<ToolCall>& calls, int64_t first, bool indexed);
 
   Options options_;
-  std::string prefix_;  // of every chunk
+  std::string prefix_;  // JSON members at the start of every chunk
 };
 
-// The members of "usage".
+// Appends the JSON object of "usage".
 void append_usage(std::string& out, const Usage& usage);
-// A name for an answer that no other one has: "chatcmpl-..." of "chatcmpl-".
+// Returns a unique id for a response: `prefix` followed by random hex digits, such as "chatcmpl-...".
 std::string new_id(const std::string& prefix);
 
 inline constexpr const char* kFingerprint = "gptcpp";

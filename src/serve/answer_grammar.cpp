@@ -16,7 +16,7 @@ using Ordered = nlohmann::ordered_json;
 using grammar::GrammarSource;
 using Kind = GrammarSource::Kind;
 
-// One of these texts, as GBNF.
+// Returns a GBNF grammar that accepts one of the given texts.
 std::string choice_grammar(const json& choices, const std::string& field) {
   if (!choices.is_array() || choices.empty()) fail_field(field, "expected a list of texts");
   std::string gbnf = "root ::= ";
@@ -40,7 +40,7 @@ std::string text_of(const json& value, const std::string& field) {
   return value.get<std::string>();
 }
 
-// A schema: an object, or, as some clients have it, its text.
+// Reads a schema, which is a JSON object or, as some clients send it, a string of JSON.
 GrammarSource schema_source(const Ordered& schema, const std::string& field) {
   if (schema.is_string()) return {Kind::json_schema, schema.get<std::string>()};
   if (!schema.is_object() && !schema.is_boolean()) fail_field(field, "expected a JSON schema");
@@ -64,7 +64,7 @@ AnswerGrammar format_grammar(const Fields& format, const Ordered& value) {
   return {schema_source(value["json_schema"]["schema"], field + ".schema"), field + ".schema"};
 }
 
-// One of the fields that name a kind of grammar, by the kind's word.
+// Reads a field that names a kind of grammar. `kind` is one of kKinds.
 AnswerGrammar named_grammar(std::string_view kind, const json& value, const Ordered& ordered,
                             const std::string& field) {
   if (kind == "json") return {schema_source(ordered, field), field};
@@ -75,13 +75,13 @@ AnswerGrammar named_grammar(std::string_view kind, const json& value, const Orde
   return {{Kind::json_object}, field};
 }
 
-// Fields of llama.cpp's server and of older vLLM.
+// Fields of llama.cpp's server and of older vLLM versions.
 constexpr std::pair<const char*, const char*> kNamed[] = {
     {"json_schema", "json"},   {"grammar", "grammar"},      {"guided_json", "json"},
     {"guided_regex", "regex"}, {"guided_choice", "choice"}, {"guided_grammar", "grammar"}};
 constexpr const char* kKinds[] = {"json", "regex", "choice", "grammar", "json_object"};
 
-// vLLM's {"json": ...} and the like.
+// Reads vLLM's "structured_outputs", such as {"json": ...}.
 AnswerGrammar structured_grammar(const Fields& fields, const json& value, const Ordered& ordered) {
   const std::string field = "structured_outputs";
   if (!value.is_object()) fields.fail(field.c_str(), "an object", value);
@@ -98,7 +98,8 @@ AnswerGrammar structured_grammar(const Fields& fields, const json& value, const 
   return *found;
 }
 
-// A tool's parameters inside of a larger schema: what it refers to by "#/..." is further down there.
+// Moves the parameters of a tool into a larger schema. References of the form "#/..." are changed to start at
+// `place`.
 void move_references(Ordered& schema, const std::string& place) {
   if (schema.is_array()) {
     for (Ordered& part : schema)
@@ -167,7 +168,8 @@ AnswerGrammar tool_call_grammar(const Ordered& tools, ToolFormat format, bool se
 
 namespace {
 
-// Returns the field whose grammar cannot be compiled: that of the form, unless the form alone compiles.
+// Returns the field whose grammar cannot be compiled. This is "tools" if the grammar compiles without the
+// tool calls, and the field of the grammar otherwise.
 std::string field_at_fault(AnswerGrammar grammar) {
   if (grammar.source.others.empty()) return grammar.field;
   grammar.source.others.clear();

@@ -13,23 +13,24 @@
 
 namespace gpt::serve {
 
-// What the answer to a request has to be, and the field that says so.
+// A grammar that constrains the response, and the request field that specifies it.
 struct AnswerGrammar {
   grammar::GrammarSource source;
   std::string field;
 };
 
-// Reads "response_format" and what vLLM and llama.cpp have in its place; nothing where the answer may be any
-// text. body: the same request as its bytes, for the order of keys. Throws ApiError for what is malformed,
-// and for more than one of them.
+// Reads "response_format" and the equivalent fields of vLLM and llama.cpp. Returns nullopt if the response
+// may be any text. `body` is the raw request, which preserves the order of keys. Throws ApiError if a field
+// is malformed or more than one of the fields is set.
 std::optional<AnswerGrammar> read_answer_grammar(const Fields& fields, std::string_view body);
 
-// Calls of some of these tools, each {"type", "function": {"name", "parameters"}}. several: more than one
-// call may follow, where the format has that.
+// Returns a grammar for calls of the given tools, each {"type", "function": {"name", "parameters"}}. If
+// `several` is true and the format allows several calls, the response may contain more than one call.
 AnswerGrammar tool_call_grammar(const nlohmann::ordered_json& tools, ToolFormat format, bool several);
 
-// Holds requests to a grammar; their max_tokens are known. May take a quarter of a second. Throws ApiError
-// (400) for a grammar that cannot be compiled, and where no answer has so few tokens.
+// Constrains requests by a grammar. The max_tokens of each request must be set. May take a quarter of a
+// second. Throws ApiError (400) if the grammar cannot be compiled or if no valid response fits into
+// max_tokens.
 void constrain(std::span<Request> requests, const AnswerGrammar& grammar, const ServedModel& model);
 
 }  // namespace gpt::serve

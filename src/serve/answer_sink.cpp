@@ -34,7 +34,7 @@ AnswerSink::AnswerSink(AnswerPlan plan, const Tokenizer* tokenizer, std::shared_
   }
 }
 
-// The head of a stream, with what comes before the first token.
+// Starts the stream and sends the chunks that come before the first token.
 void AnswerSink::begin() {
   begun_stream_ = true;
   std::string first;
@@ -119,7 +119,8 @@ void AnswerSink::end_whole() {
   responder_->send({.body = format_.whole(texts, usage())});
 }
 
-// The choices of a prompt, those with the highest log-probability per token first where there are others.
+// Returns the choices of a prompt. If there are more samples than choices, returns those with the highest
+// log-probability per token, best first.
 std::vector<size_t> AnswerSink::best_of(size_t prompt) const {
   const auto samples = static_cast<size_t>(plan_.samples), n = static_cast<size_t>(plan_.choices);
   std::vector<size_t> order(samples);
@@ -134,7 +135,8 @@ std::vector<size_t> AnswerSink::best_of(size_t prompt) const {
   return order;
 }
 
-// A prompt counts once, however many answers it has; of its answers the one that found most of it known.
+// Counts each prompt once, even if it has several responses. The cached tokens are those of the prompt's
+// first response.
 Usage AnswerSink::usage() const {
   Usage u;
   for (size_t i = 0; i < choices_.size(); ++i)

@@ -13,24 +13,26 @@
 
 namespace gpt::serve {
 
-// What an answer consists of: for each prompt `samples` sequences, of which the best `choices` are given.
+// Describes a response. For each prompt, `samples` sequences are generated and the best `choices` of them are
+// returned.
 struct AnswerPlan {
   bool stream = false;
   int64_t samples = 1, choices = 1;
   AnswerChoice::Options choice = {};
   AnswerFormat::Options format = {};
-  std::vector<int64_t> prompt_tokens;  // by prompt
-  std::vector<AnswerPiece> echo;       // what comes in front of each prompt's answers; or none
+  std::vector<int64_t> prompt_tokens;  // number of tokens in each prompt
+  std::vector<AnswerPiece> echo;       // text before the responses to each prompt; may be empty
 };
 
-// Makes the answer to a request of what the engine gives, and sends it: as it comes, or when it is complete.
+// Builds the response to a request from the engine's tokens and sends it, either as a stream or when it is
+// complete.
 class AnswerSink : public TokenSink {
  public:
-  // done: called with what it took, just before the last of the answer is sent.
+  // `done` is called with the token counts just before the end of the response is sent.
   AnswerSink(AnswerPlan plan, const Tokenizer* tokenizer, std::shared_ptr<Responder> responder,
              Metrics& metrics, std::function<void(const Usage&)> done);
 
-  void finish_without_tokens();  // an answer that is its echo alone
+  void finish_without_tokens();  // sends a response that consists only of the echoed prompt
   bool take(size_t sequence, const Event& event) override;
   void end_step(bool all_ended) override;
   void fail(const std::exception& error) override;
@@ -38,7 +40,7 @@ class AnswerSink : public TokenSink {
  private:
   struct Choice {
     AnswerChoice text;
-    AnswerPiece all;  // so far, of an answer that is sent whole
+    AnswerPiece all;  // collected so far, if the response is sent whole
     AnswerFormat::Progress progress;
     int64_t cached = 0;
     Clock::time_point last = {};

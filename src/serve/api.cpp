@@ -15,7 +15,7 @@ const char* serve_page_script();
 namespace gpt::serve {
 namespace {
 
-// Requests that wait for each of the threads.
+// Maximum number of queued requests for each thread.
 constexpr size_t kMostPreparing = 1024, kMostCompiling = 256, kMostLoading = 16, kMostTracing = 8,
                  kMostWatching = 64;
 

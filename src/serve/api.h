@@ -17,29 +17,29 @@ namespace gpt::serve {
 struct ApiOptions {
   RequestLimits limits = {};
   KeyRing keys{{}};
-  std::vector<std::string> hosts = {};  // that a request's Host may name; none: any
+  std::vector<std::string> hosts = {};  // hosts that the Host header may name; empty: any
   ModelFolder folder = {};
-  int64_t per_minute = 0;                                 // requests of a key, or without keys of an address
-  bool log_bodies = false;                                // requests with their text
-  std::function<void(const std::string& line)> log = {};  // takes JSON lines, on any thread
-  std::function<int64_t()> connections = {};              // for the metrics
-  std::vector<WatchedRun> runs = {};                      // shown beside the models that are runs
-  bool has_chat = true;                                   // false: there is never a model, only runs
+  int64_t per_minute = 0;   // maximum requests per key, or per address if there are no keys; 0: unlimited
+  bool log_bodies = false;  // log the text of requests
+  std::function<void(const std::string& line)> log = {};  // receives JSON lines, on any thread
+  std::function<int64_t()> connections = {};              // returns the number of connections for the metrics
+  std::vector<WatchedRun> runs = {};  // shown in addition to models that are training runs
+  bool has_chat = true;               // false: the server has no models, only runs
 };
 
-// Everything behind HTTP: guards every request, finds its endpoint and runs it, counts and logs it. What
-// takes a while, reading and tokenizing a body, happens on a thread of its own.
+// Implements the API on top of HTTP. Checks every request, runs its endpoint, and counts and logs it. Slow
+// work, such as parsing and tokenizing a body, runs on separate threads.
 class Api {
  public:
-  // Refers to the models, which outlive it.
+  // Keeps a reference to the models, which must outlive the object.
   Api(ModelSet& models, ApiOptions options);
 
-  // Answers a request. Called on the server's thread; does not block.
+  // Handles a request. Called on the server thread; does not block.
   void handle(HttpRequest request, std::shared_ptr<Responder> responder);
 
-  // From now on new work gets 503, as GET /health says. Any thread.
+  // Rejects new work with status 503 from now on; GET /health then reports 503 too. Thread-safe.
   void drain() { draining_ = true; }
-  int64_t in_flight() const { return in_flight_; }  // calls without a complete answer
+  int64_t in_flight() const { return in_flight_; }  // number of calls without a complete response
   const Router& router() const { return router_; }
 
  private:
@@ -59,10 +59,10 @@ class Api {
   RunList runs_;
   Service service_;
   Router router_;
-  RateLimit rate_;  // of the server's thread
+  RateLimit rate_;  // used only on the server thread
   std::atomic<bool> draining_ = false;
   std::atomic<int64_t> in_flight_ = 0;
-  // End first, and the last of them before the others.
+  // These threads are declared last, so they end first, in reverse order.
   WorkThread compiling_, tracing_, watching_, loading_, preparing_;
 };
 

@@ -51,7 +51,7 @@ ApiError failure_of(const std::exception& error) {
   return ApiError(500, std::string("internal error: ") + error.what(), {}, "internal_error");
 }
 
-// By its code. Fields of requests that are wrong and what a request names are its own fault.
+// Maps an error to a status by its code. Invalid fields and invalid names in a request are client errors.
 ApiError api_error_of(const Error& error, const std::string& param) {
   const bool names_field = error.code() == ErrorCode::invalid_argument && !error.object().empty();
   if (error.code() == ErrorCode::out_of_memory) return ApiError(503, error.what(), {}, "overloaded");

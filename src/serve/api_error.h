@@ -10,11 +10,11 @@
 
 namespace gpt::serve {
 
-// What a client is told when its request cannot be answered, in the form that OpenAI's clients read.
+// An error response in the format of OpenAI's API.
 class ApiError : public std::runtime_error {
  public:
-  // param: the field of the request that is at fault; code: a word for programs. Both may be empty.
-  // retry_seconds: after which it is worth trying again, with 429 and 503.
+  // `param` is the invalid field of the request. `code` is a machine-readable error code. Both may be empty.
+  // `retry_seconds` is sent in the Retry-After header with status 429 and 503.
   ApiError(int status, const std::string& message, std::string param = {}, std::string code = {},
            int64_t retry_seconds = 1)
       : std::runtime_error(message),
@@ -24,9 +24,9 @@ class ApiError : public std::runtime_error {
         retry_seconds_(retry_seconds) {}
 
   int status() const { return status_; }
-  // {"error":{"message","type","param","code"}}, one line. Invalid UTF-8 is replaced.
+  // Returns {"error":{"message","type","param","code"}} in one line. Invalid UTF-8 is replaced.
   std::string body() const;
-  HttpReply reply() const;  // with Retry-After where it is worth trying again
+  HttpReply reply() const;  // adds a Retry-After header for status 429 and 503
 
  private:
   int status_;
@@ -34,16 +34,18 @@ class ApiError : public std::runtime_error {
   int64_t retry_seconds_;
 };
 
-// A 400 that names a field of the request.
+// Throws ApiError (400) that names a field of the request.
 template <class... A>
 [[noreturn]] void fail_field(const std::string& param, fmt::format_string<A...> format, A&&... args) {
   throw ApiError(400, param + ": " + fmt::format(format, std::forward<A>(args)...), param);
 }
 
-// What is being handled, as a client is told of it: an Error of ours is its own fault (400, naming `param`),
-// everything else is the server's.
+// Converts the exception that is being handled to an ApiError. A gpt::Error is a client error (400, naming
+// `param`), except for the codes out_of_memory (503) and internal (500). Other exceptions are converted by
+// failure_of.
 ApiError current_error(const std::string& param = {});
-// What went wrong with a request that was found to be right.
+// Converts an exception from the processing of a valid request to an ApiError: 503 for std::bad_alloc,
+// otherwise 500. An ApiError is returned unchanged.
 ApiError failure_of(const std::exception& error);
 
 }  // namespace gpt::serve

@@ -9,7 +9,8 @@ namespace {
 
 constexpr int kClientGone = 499;
 
-// W3C Trace Context: "00-" 32 hex digits "-" 16 "-" 2.
+// Checks for the format of W3C Trace Context: a version, 32 hex digits, 16 hex digits and flags, separated by
+// "-".
 bool is_traceparent(const std::string& text) {
   constexpr std::string_view kForm = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
   if (text.size() != kForm.size()) return false;
@@ -37,7 +38,7 @@ Call::~Call() {
   try {
     responder_->send(ApiError(500, "the request got no answer", {}, "internal_error").reply());
     end_with(500);
-  } catch (const std::exception&) {  // out of memory: the client sees the end of the connection
+  } catch (const std::exception&) {  // out of memory: the client only sees that the connection closes
   }
 }
 
@@ -74,7 +75,8 @@ void Call::add_headers(HttpReply& reply) {
   if (!record_.traceparent.empty()) reply.headers.emplace_back("traceparent", record_.traceparent);
 }
 
-// Counted before it is sent, so that whoever has the answer finds it counted.
+// Counts the call before the response is sent, so that a client with a response always finds its call
+// counted.
 void Call::send(HttpReply reply) {
   if (reply.body.size() > responder_->most_bytes())
     reply = ApiError(400,

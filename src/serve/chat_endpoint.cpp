@@ -8,7 +8,7 @@
 namespace gpt::serve {
 namespace {
 
-// -1: none; else the number of alternatives.
+// Returns the number of alternatives per token, or -1 if no log-probabilities are requested.
 int64_t read_logprobs(const Fields& fields, const RequestLimits& limits) {
   const bool wanted = fields.boolean("logprobs").value_or(false);
   const auto top = fields.integer("top_logprobs", 0, limits.top_logprobs);
@@ -16,8 +16,8 @@ int64_t read_logprobs(const Fields& fields, const RequestLimits& limits) {
   return wanted ? top.value_or(0) : -1;
 }
 
-// What the answer must be: calls of tools, or a message of the form that the request demands; where both are
-// possible, one of the two. A form says nothing about calls.
+// Returns the grammar of the response: tool calls, or a message in the requested format. If both are
+// possible, the grammar accepts either of them. A requested format does not restrict tool calls.
 std::optional<AnswerGrammar> answer_grammar(const Fields& fields, std::string_view body,
                                             const ChatPrompt& prompt) {
   auto grammar = read_answer_grammar(fields, body);
@@ -26,7 +26,7 @@ std::optional<AnswerGrammar> answer_grammar(const Fields& fields, std::string_vi
   return grammar;
 }
 
-// How calls are found in an answer of this grammar.
+// Returns the options for finding tool calls in a response with this grammar.
 std::optional<ToolCallOptions> tool_options(const ChatPrompt& prompt,
                                             const std::optional<AnswerGrammar>& grammar) {
   std::optional<ToolCallOptions> options = prompt.tools;

@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 using Ordered = nlohmann::ordered_json;
 
-// A content is a string, or a list of parts that are texts.
+// Checks that the content of a message is a string or a list of text parts.
 void check_content(const Ordered& content, const std::string& place) {
   if (content.is_string()) return;
   if (!content.is_array()) fail_field(place, "expected a string or a list of parts");
@@ -25,7 +25,8 @@ void check_content(const Ordered& content, const std::string& place) {
   }
 }
 
-// Arguments come as JSON in a string; templates write them as an object.
+// Parses the arguments of tool calls. Clients send them as a string of JSON, but templates write them as an
+// object.
 void open_arguments(Ordered& message) {
   if (!message.contains("tool_calls") || !message["tool_calls"].is_array()) return;
   for (Ordered& call : message["tool_calls"]) {
@@ -36,7 +37,7 @@ void open_arguments(Ordered& message) {
     try {
       Ordered arguments = parse_json_document(text, "arguments");
       if (arguments.is_object()) function["arguments"] = std::move(arguments);
-    } catch (const Error&) {  // stays the text that it is
+    } catch (const Error&) {  // the string is kept
     }
   }
 }
@@ -63,7 +64,7 @@ Ordered read_messages(const Ordered& messages, std::string_view jinja) {
   return list;
 }
 
-// Further names that a template knows. What it has from elsewhere stays out of reach.
+// Adds the variables of "chat_template_kwargs". Variables that the server itself sets cannot be changed.
 void add_template_names(const Fields& fields, const Ordered& body, Ordered& conversation) {
   const json* names = fields.find("chat_template_kwargs");
   if (names == nullptr) return;
@@ -75,10 +76,10 @@ void add_template_names(const Fields& fields, const Ordered& body, Ordered& conv
   }
 }
 
-// Which tools the answer may or must call.
+// Describes the tools that the response may or must call.
 struct ToolChoice {
   bool none = false, required = false;
-  std::string name = {};  // of the one that must be; none: any
+  std::string name = {};  // name of the tool that must be called; empty: any
 };
 
 ToolChoice read_tool_choice(const Fields& fields) {
@@ -117,7 +118,7 @@ void check_tools(const json& tools, const Fields& fields) {
   }
 }
 
-// The calls that an answer may consist of.
+// Returns the grammar of the calls that the response may contain.
 AnswerGrammar allowed_calls(const ToolChoice& choice, const Ordered& tools, ToolFormat format, bool several) {
   Ordered allowed = Ordered::array();
   for (const Ordered& tool : tools) {
@@ -129,7 +130,7 @@ AnswerGrammar allowed_calls(const ToolChoice& choice, const Ordered& tools, Tool
   return tool_call_grammar(allowed, format, several);
 }
 
-// Says whether the answer may, or must, call tools; they go to the template then.
+// Determines whether the response may or must call tools. If so, passes the tools to the template.
 void add_tools(const Fields& fields, const Ordered& body, const ChatTemplate& format, Ordered& conversation,
                ChatPrompt& prompt) {
   const ToolChoice choice = read_tool_choice(fields);

@@ -13,9 +13,9 @@
 namespace gpt::serve {
 namespace {
 
-constexpr int64_t kUsualTokens = 16;  // of a completion, as OpenAI has it
+constexpr int64_t kUsualTokens = 16;  // default max_tokens of a completion in OpenAI's API
 
-// A completion request, checked.
+// A validated completion request.
 struct Completion {
   ModelSet::Found found;
   GenerationParams params;
@@ -38,7 +38,8 @@ void read_counts(const Fields& fields, const RequestLimits& limits, Completion& 
                limits.sequences, std::ssize(c.prompts) * c.samples);
 }
 
-// "truncation": "auto": prompts that fill the context lose their oldest tokens, but not BOS.
+// Implements "truncation": "auto". Removes the oldest tokens, but not BOS, from prompts that fill the
+// context.
 void truncate_prompts(Completion& c, const Fields& fields, Call& call) {
   const auto truncation = Truncation::read(fields, c.found.model->n_ctx());
   if (!truncation) return;
@@ -63,7 +64,8 @@ Completion read_completion(const Service& service, Call& call, const Fields& fie
   read_counts(fields, service.limits, c);
   c.logprobs = fields.integer("logprobs", 0, service.limits.top_logprobs).value_or(-1);
   c.echoes = fields.boolean("echo").value_or(false);
-  const auto most = fields.number("max_tokens", 0, INFINITY);  // a whole number, as parse_generation has seen
+  // parse_generation has already checked that this is a whole number.
+  const auto most = fields.number("max_tokens", 0, INFINITY);
   c.generates = !most || *most > 0;
   if (!c.generates && !c.echoes)
     fail_field("max_tokens", "expected 1 or more without \"echo\": true, found 0");
@@ -92,7 +94,7 @@ std::vector<Request> requests_of(Completion& c) {
   return requests;
 }
 
-// The text of a prompt, as bytes where it came as ids.
+// Returns the text of a prompt. A prompt of token ids is decoded.
 std::string text_of(const TextInput& prompt, const Tokenizer* tokenizer) {
   std::string text = prompt.text;
   if (!text.empty() || tokenizer == nullptr) return text;
@@ -101,7 +103,7 @@ std::string text_of(const TextInput& prompt, const Tokenizer* tokenizer) {
   return text;
 }
 
-// The prompts as the beginning of their answers; nothing is known of a first token.
+// Returns the prompts as the start of their responses. The first token has no log-probability.
 std::vector<AnswerPiece> echoes_of(const Completion& c) {
   return transformed(c.prompts, [&](const TextInput& prompt) {
     AnswerPiece piece{.text = replace_invalid_utf8(text_of(prompt, c.found.model->tokenizer_if_any()))};
@@ -111,8 +113,8 @@ std::vector<AnswerPiece> echoes_of(const Completion& c) {
   });
 }
 
-// Where the tokens of an echoed prompt begin in its text. A BOS that was put in front, and the blank that
-// SentencePiece puts there, are no part of it.
+// Sets the offsets of the tokens in the text of an echoed prompt. An added BOS token and the leading space
+// that SentencePiece adds are not part of the text.
 void place_tokens(std::vector<TokenEntry>& tokens, std::string_view text, const ServedModel& model) {
   const Tokenizer* tokenizer = model.tokenizer_if_any();
   if (tokenizer == nullptr) return;
@@ -133,7 +135,8 @@ void place_tokens(std::vector<TokenEntry>& tokens, std::string_view text, const 
   }
 }
 
-// The answer's log-probabilities, those of echoed prompts once for each of their answers.
+// Checks the number of log-probabilities in the response. Log-probabilities of an echoed prompt count once
+// per response.
 void check_size(const Completion& c, const std::vector<Request>& requests, const RequestLimits& limits) {
   int64_t tokens = 0;
   if (c.echoes) tokens += c.samples * sum_of(c.prompts, [](const TextInput& p) { return std::ssize(p.ids); });

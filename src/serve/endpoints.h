@@ -13,19 +13,20 @@
 
 namespace gpt::serve {
 
-// What endpoints work with; it outlives every call.
+// The objects that endpoints use. These objects outlive every call.
 struct Service {
   ModelSet& models;
   RequestLimits limits;
   Metrics& metrics;
   PrefixSalts& salts;
   ModelFolder folder;
-  RunList& runs;  // of the watching thread
-  // For what takes long beside what is preparing: grammars, traces, folders of runs.
+  RunList& runs;  // used only on the watching thread
+  // Threads for slow work other than preparing requests: compiling grammars, traces, reading run folders.
   WorkThread &compiling, &tracing, &watching;
 };
 
-// Each answers one call, now or later, or throws what the client is told (current_error).
+// Each endpoint responds to one call, immediately or later. An exception from an endpoint is sent to the
+// client (see current_error).
 void chat_completions(const Service& service, const std::shared_ptr<Call>& call);
 void completions(const Service& service, const std::shared_ptr<Call>& call);
 void embeddings(const Service& service, const std::shared_ptr<Call>& call);

@@ -31,7 +31,7 @@ EngineWorker::~EngineWorker() {
 }
 
 // -------------------------------------------------------------------------------------------------------
-// By any thread.
+// Functions for any thread.
 
 int64_t EngineWorker::submit(Job job) {
   const int64_t n = std::ssize(job.requests);
@@ -55,7 +55,7 @@ void EngineWorker::cancel(int64_t job) {
   wake_.notify_one();
 }
 
-// For sequences or tasks, in the queue. With the lock.
+// Throws if the queue has no room for n sequences or side tasks. The caller must hold the lock.
 void EngineWorker::require_places(size_t client, int64_t n) {
   if (waiting_ + n > options_.max_waiting || waiting_of_[client] + n > options_.max_of_client)
     throw ApiError(429, "the queue of requests is full; try again in a moment", {}, "rate_limit_exceeded");
@@ -127,24 +127,25 @@ EngineWorker::Facts EngineWorker::facts() const {
 }
 
 // -------------------------------------------------------------------------------------------------------
-// On the thread.
+// Functions of the worker thread.
 
 void EngineWorker::loop() {
   while (receive()) {
     try {
       hand_over();
       step();
-    } catch (const std::exception& error) {  // out of memory, say: the others' requests go on with the next
+    } catch (const std::exception& error) {  // for example out of memory; the worker continues with new jobs
       fail_all(error);
     }
     run_side_task();
     publish();
   }
-  receive();  // what came in the last moment
+  receive();  // receives the jobs that were submitted last
   fail_all(shutting_down());
 }
 
-// Takes what was sent; waits for it where there is nothing to do. False: stopped.
+// Receives new jobs, tasks and cancellations. Waits for them if the worker is idle. Returns false after
+// `stop`.
 bool EngineWorker::receive() {
   Mail mail;
   {
@@ -184,13 +185,14 @@ void EngineWorker::drop(int64_t id) {
   jobs_.erase(found);
 }
 
-// As many as there are slots for: what waits in the engine waits for memory, or for a prompt like its own.
+// Submits as many sequences to the engine as it has slots. A sequence that waits inside the engine only waits
+// for memory or for a prompt with the same prefix.
 void EngineWorker::hand_over() {
   while (!queues_.empty() && engine_.running() + engine_.waiting() < model_.slots())
     start_next();
 }
 
-// The next sequence of the client whose turn it is.
+// Starts the next sequence of the client whose turn it is.
 void EngineWorker::start_next() {
   auto queue = queues_.upper_bound(last_client_);
   if (queue == queues_.end()) queue = queues_.begin();
@@ -212,7 +214,7 @@ void EngineWorker::start_next() {
   }
 }
 
-// A pass through the model, with all tokens that it brings.
+// Runs one forward call and delivers all tokens that result from it.
 void EngineWorker::step() {
   if (engine_.idle()) return;
   const auto begin = Clock::now();
@@ -228,7 +230,7 @@ void EngineWorker::step() {
 
 void EngineWorker::deliver(const Event& event) {
   const auto found = sequences_.find(event.request);
-  if (found == sequences_.end()) return;  // of a job that was dropped in this step
+  if (found == sequences_.end()) return;  // its job was dropped in this step
   const auto [id, number] = found->second;
   Active& active = jobs_.at(id);
   const bool goes_on = active.job.sink->take(number, event);

@@ -18,7 +18,7 @@ void EventReader::push(std::string_view piece) {
     fail("an event of the server is longer than {} bytes", kLongest);
 }
 
-// Fields other than data are of no use here, and so are comments.
+// Ignores comments and all fields except data.
 void EventReader::take_line(std::string_view line) {
   constexpr std::string_view kField = "data:";
   if (line.empty()) {

@@ -6,13 +6,14 @@
 
 namespace gpt::serve {
 
-// Reads a stream of server-sent events (HTML standard, section 9.2) piece by piece.
+// Parses a stream of server-sent events (HTML standard, section 9.2) piece by piece.
 class EventReader {
  public:
-  // take: is called with the data of each event, its lines joined by line ends.
+  // `take` is called with the data of each event. Several data lines are joined by newlines.
   explicit EventReader(std::function<void(const std::string& data)> take) : take_(std::move(take)) {}
   void push(std::string_view piece);
-  static constexpr size_t kLongest = size_t{16} << 20;  // of an event; Error beyond it
+  static constexpr size_t kLongest = size_t{16}
+                                     << 20;  // maximum bytes of an event; a longer event throws Error
 
  private:
   void take_line(std::string_view line);

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMaxTokens = int64_t{1} << 40;
-constexpr int64_t kMostTopK = INT32_MAX;  // more than the vocabulary means all of it
+constexpr int64_t kMostTopK = INT32_MAX;  // a top_k above the vocabulary size selects the whole vocabulary
 
 SamplingParams parse_sampling(const Fields& fields, const ServedModel& model) {
   SamplingParams s;
@@ -22,7 +22,7 @@ SamplingParams parse_sampling(const Fields& fields, const ServedModel& model) {
   };
   number("temperature", 0, 2, s.temperature);
   number("top_p", 0, 1, s.top_p);
-  if (s.top_p == 0) {  // the likeliest alone, as OpenAI takes it
+  if (s.top_p == 0) {  // OpenAI's API treats top_p 0 as greedy
     s.top_p = 1;
     s.temperature = 0;
   }
@@ -67,12 +67,12 @@ uint64_t any_seed() {
   return (uint64_t{device()} << 21) ^ device();  // below 2^53
 }
 
-// What would change the answer, and is not there (yet).
+// Rejects fields that would change the response but are not supported.
 void refuse_unsupported(const Fields& fields) {
   fields.refuse({"audio", "modalities", "prediction", "functions", "function_call", "web_search_options",
                  "beam_width", "prompt_logprobs", "bad_words", "stop_token_ids", "allowed_token_ids",
                  "truncate_prompt_tokens", "samplers"});
-  // Those that clients also send with the value that changes nothing.
+  // Clients also send these fields with a neutral value, which is accepted.
   for (const auto& [name, neutral] : {std::pair{"min_tokens", 0.0},
                                       {"typical_p", 1.0},
                                       {"mirostat", 0.0},

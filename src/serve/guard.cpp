@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kMostFileBytes = uint64_t{1} << 20;
 
-// Whether two texts of at most kMost bytes are the same, looking at kMost bytes of both.
+// Compares two texts of at most kMost bytes in constant time. Always reads kMost bytes of both.
 bool same_key(std::string_view a, std::string_view b) {
   unsigned difference = a.size() != b.size() ? 1 : 0;
   for (size_t i = 0; i < KeyRing::kMost; ++i) {
@@ -24,7 +24,7 @@ bool same_key(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-// The host without its port: "localhost" of "localhost:8080", "[::1]" of "[::1]:8080".
+// Returns the host without its port: "localhost" for "localhost:8080", "[::1]" for "[::1]:8080".
 std::string_view host_of(std::string_view host) {
   const size_t bracket = host.rfind(']');
   const size_t colon = host.rfind(':');

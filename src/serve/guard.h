@@ -9,30 +9,32 @@
 
 namespace gpt::serve {
 
-// The keys that clients must have one of. Comparing takes as long for a wrong key as for a right one,
-// wherever they differ.
+// The API keys of the server. The time of a comparison does not depend on the key that the client sent.
 class KeyRing {
  public:
-  // No keys: nobody needs one.
+  // If `keys` is empty, clients need no key.
   explicit KeyRing(std::vector<std::string> keys);
-  // One key a line; blank lines and those that begin with # do not count. Throws Error for a file without
-  // keys, or with one that is shorter than 16 characters, or longer than 256.
+  // Reads a file with one key per line. Blank lines and lines that start with # are ignored. Throws Error if
+  // the file has no keys, or if a key has fewer than 16 or more than 256 characters.
   static KeyRing read(const std::string& path);
 
   bool empty() const { return keys_.empty(); }
-  // Which key a header "Authorization: Bearer KEY" has; nothing for none of them.
+  // Returns the index of the key in a header "Authorization: Bearer KEY", or nullopt if the key is missing or
+  // unknown.
   std::optional<size_t> find(const std::string* authorization) const;
-  static constexpr size_t kMost = 256, kFewest = 16;  // characters of a key
+  static constexpr size_t kMost = 256, kFewest = 16;  // number of characters in a key
 
  private:
   std::vector<std::string> keys_;
 };
 
-// Throws ApiError (421) unless a request's Host names one of `hosts`, with any port. A page of another site
-// that a browser was made to take for this server names that site (DNS rebinding).
+// Throws ApiError (421) unless the Host header names one of `hosts`, with any port. This check prevents DNS
+// rebinding: if a browser is tricked into sending a page's requests to this server, the Host header names the
+// site of the page.
 void check_host(const HttpRequest& request, const std::vector<std::string>& hosts);
 
-// Throws ApiError (415) unless the body is declared as JSON. A page of another site cannot say so unasked.
+// Throws ApiError (415) unless the Content-Type is JSON. A browser does not send this type for a page of
+// another site without a CORS preflight request.
 void check_content_type(const HttpRequest& request);
 
 }  // namespace gpt::serve

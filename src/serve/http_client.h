@@ -8,13 +8,13 @@
 
 namespace gpt::serve {
 
-// Requests to one server, each over a connection of its own. All of it throws Error, which names the server,
-// where it cannot be reached or does not speak HTTP.
+// Sends requests to one server. Each request uses a new connection. All functions throw Error that names the
+// server if the server cannot be reached or does not speak HTTP.
 class HttpClient {
  public:
-  // url: http://HOST[:PORT][/PATH]; without a path it is /v1. key: for "Authorization: Bearer"; "": none.
-  // most_bytes: of the body of an answer; Error beyond it. Throws invalid_argument for what is no such
-  // address; https is refused by name.
+  // `url` is http://HOST[:PORT][/PATH]; the default path is /v1. `key` is sent as "Authorization: Bearer"; ""
+  // sends no key. `most_bytes` limits the body of a response; a larger body throws Error. Throws
+  // invalid_argument for other URLs, including https.
   HttpClient(const std::string& url, std::string key, uint64_t most_bytes = uint64_t{256} << 20);
   ~HttpClient();
 
@@ -25,10 +25,11 @@ class HttpClient {
     std::string body;
   };
   Answer get(const std::string& path);
-  // Sends JSON, and calls `take` with the status and pieces of the body as they come; returns the status.
+  // Sends JSON and calls `take` with the status and each piece of the body as it arrives. Returns the status.
   int post(const std::string& path, const std::string& body,
            const std::function<void(int status, std::string_view piece)>& take);
-  // Ends what another thread, or the one that a signal interrupts, is waiting for. Async-signal-safe.
+  // Aborts a request that is in flight on another thread or on the thread that a signal interrupted.
+  // Async-signal-safe.
   void cancel();
 
  private:

@@ -21,7 +21,7 @@ void HttpExchange::append(std::string_view bytes) {
   count_unsent(std::ssize(bytes));
 }
 
-// Adds to the unsent bytes, or with a negative number subtracts from them.
+// Adds `bytes` to the count of unsent bytes. The number may be negative.
 void HttpExchange::count_unsent(int64_t bytes) {
   unsent_ += static_cast<size_t>(bytes);
   if (options_.total_unsent != nullptr) *options_.total_unsent += bytes;
@@ -36,7 +36,7 @@ void HttpExchange::send(HttpReply reply) {
   schedule();
 }
 
-// Without chunks, which HTTP/1.0 does not know, the end of the connection is that of the stream.
+// HTTP/1.0 does not support chunked encoding, so a stream ends when the connection closes.
 void HttpExchange::begin_stream(HttpReply head) {
   const std::lock_guard lock(mutex_);
   if (state_ != State::waiting) return;
@@ -72,7 +72,7 @@ void HttpExchange::end() {
   schedule();
 }
 
-// One call for whatever comes until it is taken.
+// Calls wake_ at most once before the connection takes the queued bytes.
 void HttpExchange::schedule() {
   if (scheduled_ || !wake_) return;
   scheduled_ = true;
@@ -127,7 +127,7 @@ void HttpExchange::close() {
     state_ = State::closed;
     count_unsent(-static_cast<int64_t>(unsent_));
     pending_ = {};
-    wake = std::exchange(wake_, nullptr);  // which holds the connection: released without the lock
+    wake = std::exchange(wake_, nullptr);  // holds the connection, so it is destroyed without the lock
     on_closed_ = nullptr;
   }
   if (then) then();

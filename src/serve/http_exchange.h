@@ -11,18 +11,19 @@
 
 namespace gpt::serve {
 
-// The answer to one request, on its way from any thread to the connection that sends it: bytes of HTTP/1.1
-// that wait to be taken.
+// The response to one request. Any thread may write it. The connection takes the resulting HTTP/1.1 bytes and
+// sends them.
 class HttpExchange : public Responder {
  public:
   struct Options {
-    bool http11 = true;      // else a stream ends with its connection
-    bool keep_alive = true;  // whether the client wants to go on
-    bool head_only = false;  // HEAD: no body
+    bool http11 = true;      // false: a stream ends when the connection closes
+    bool keep_alive = true;  // true if the client wants to keep the connection open
+    bool head_only = false;  // HEAD request: send no body
     size_t most_unsent = size_t{128} << 20;
-    std::atomic<int64_t>* total_unsent = nullptr;  // the unsent bytes of all exchanges, or null; outlives it
+    // Counter of the unsent bytes of all exchanges. May be null. Must outlive the exchange.
+    std::atomic<int64_t>* total_unsent = nullptr;
   };
-  // `wake` is called, by any thread, when there is something to take that was not there before.
+  // `wake` is called when there are new bytes to take. Any thread may call `wake`.
   HttpExchange(const Options& options, std::function<void()> wake)
       : options_(options), wake_(std::move(wake)) {}
 
@@ -33,16 +34,18 @@ class HttpExchange : public Responder {
   void on_closed(std::function<void()> then) override;
   size_t most_bytes() const override { return options_.most_unsent; }
 
-  // For the connection. What there is to send, into `bytes`, and whether nothing will follow; false: nothing.
+  // The functions below are for the connection. `take` moves the queued bytes to `bytes` and sets `ended` if
+  // no more bytes will follow. Returns false if there is nothing to send.
   bool take(std::string& bytes, bool& ended);
   void sent(size_t bytes);
-  bool too_slow();    // more is unsent of a stream than is allowed
-  size_t unsent();    // bytes queued, or taken and not yet sent
-  bool keep_alive();  // once ended: whether another request may follow
-  // The client has gone, or has all of the answer. Nothing is called or taken from now on.
+  bool too_slow();    // returns true if a stream has more unsent bytes than allowed
+  size_t unsent();    // returns the number of bytes that are queued, or taken and not yet sent
+  bool keep_alive();  // returns true if another request may follow after the end of the response
+  // Called when the client has disconnected or received the whole response. Afterwards no callback is called
+  // and no bytes can be taken.
   void close();
-  // Tells whoever answers that the client has gone, and the client, in the last words of its stream or with
-  // 504, why there is no more.
+  // Ends a response that takes too long. The sender is notified as if the client had disconnected. The client
+  // receives `last_words` at the end of its stream, or status 504 if nothing was sent yet.
   void time_out(const std::string& last_words);
 
  private:
@@ -58,7 +61,7 @@ class HttpExchange : public Responder {
   std::function<void()> wake_, on_closed_;
   State state_ = State::waiting;
   std::string pending_;
-  size_t unsent_ = 0;  // pending, or taken and not yet sent
+  size_t unsent_ = 0;  // bytes that are queued, or taken and not yet sent
   bool streams_ = false, scheduled_ = false;
 };
 

@@ -6,16 +6,18 @@
 
 namespace gpt::serve {
 
-// Beast's parser of a request. Also notices folded Transfer-Encoding headers, which Beast unfolds.
+// Beast's request parser. Also detects a folded Transfer-Encoding header, which Beast unfolds.
 class RequestParser : public boost::beast::http::request_parser<boost::beast::http::string_body> {
  public:
-  // Whether the Transfer-Encoding header extends over several lines (obs-fold of RFC 9112, section 5.2).
+  // Returns true if the Transfer-Encoding header extends over several lines (obs-fold of RFC 9112, section
+  // 5.2).
   bool folded_encoding() const { return folded_encoding_; }
 
  private:
   using Text = boost::beast::string_view;
 
-  // The name and an unfolded value are parts of the same input, separated by a colon and white space.
+  // The name and a value that was not unfolded point into the same input, separated by a colon and white
+  // space.
   void on_field_impl(boost::beast::http::field field, Text name, Text value,
                      boost::beast::error_code& error) override {
     error = {};

@@ -26,12 +26,13 @@ namespace http = boost::beast::http;
 using net::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
-constexpr double kSweep = 0.2;         // between two looks at the deadlines
-constexpr double kAcceptPause = 0.02;  // when the machine has no descriptor left
-constexpr double kLinger = 2;          // for a client to read an answer to what it has not sent in full
-constexpr double kNewReader = 1;       // seconds without a judgement of how fast a client reads
+constexpr double kSweep = 0.2;         // seconds between two checks of the deadlines
+constexpr double kAcceptPause = 0.02;  // seconds to wait if no file descriptor is available
+// Seconds for a client to read the response to a request that it has not sent completely.
+constexpr double kLinger = 2;
+constexpr double kNewReader = 1;  // seconds before the reading rate of a client is measured
 constexpr size_t kReadSize = 4096;
-constexpr size_t kKeptBuffer = 65536;  // a larger one is freed when its bytes are sent
+constexpr size_t kKeptBuffer = 65536;  // a larger buffer is freed after its bytes were sent
 
 Clock::time_point in_seconds(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -66,11 +67,11 @@ struct HttpServer::Impl {
 
 namespace {
 
-// A client's connection; all of it happens on the server's thread.
+// A client's connection. All functions run on the server thread.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // The parser limits what stands in the head and the body; trailers and the extensions of chunks only find
-  // no room in the buffer.
+  // The parser limits the size of the headers and the body. Trailers and chunk extensions are only limited by
+  // the size of the buffer.
   Connection(HttpServer::Impl& server, tcp::socket socket)
       : server_(server),
         socket_(std::move(socket)),
@@ -87,13 +88,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send_pending(uint64_t exchange);
   void close();
   bool busy() const;
-  // Since when it has been without a complete request; nothing while it is being answered.
+  // Returns the time since which the connection has waited for a request. Returns nullopt while a body is
+  // received or a request is being answered.
   std::optional<Clock::time_point> silent_since() const {
     const bool silent = phase_ == Phase::idle || phase_ == Phase::head || phase_ == Phase::lingering;
     return silent ? std::optional(since_) : std::nullopt;
   }
-  // Returns the client's reading rate of the current response in bytes per second: infinity if sending has
-  // just started, nothing if no bytes are left to send.
+  // Returns the rate in bytes per second at which the client reads the current response. The rate is infinite
+  // if sending has just started. Returns nullopt if no bytes are left to send.
   std::optional<double> read_rate(Clock::time_point now) const;
 
  private:
@@ -125,13 +127,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Phase phase_ = Phase::idle;
   Clock::time_point since_ = {}, deadline_ = {}, answer_by_ = {};
   bool watching_ = false, timed_out_ = false;
-  size_t discarded_ = 0;                    // while lingering
-  std::shared_ptr<HttpExchange> exchange_;  // while answering
+  size_t discarded_ = 0;                    // number of bytes discarded while lingering
+  std::shared_ptr<HttpExchange> exchange_;  // set while a request is being answered
   uint64_t exchange_number_ = 0;
   std::string writing_;
   size_t written_ = 0;
   bool last_write_ = false;
-  Clock::time_point write_since_ = {}, write_by_ = {};  // of the bytes that are being written
+  Clock::time_point write_since_ = {}, write_by_ = {};  // for the bytes that are being written
 };
 
 bool Connection::busy() const {
@@ -156,8 +158,8 @@ void Connection::await_request() {
   watch();
 }
 
-// Waits for bytes: of the next request, or while one is being answered for the end of the connection. Not
-// behind bytes of a next request that are here already: then client_gone looks for it.
+// Waits for bytes of the next request or, while a request is being answered, for the end of the connection.
+// If bytes of a next request have already arrived, client_gone checks for the end of the connection instead.
 void Connection::watch() {
   if (watching_ || buffer_.size() > 0 || phase_ == Phase::closed) return;
   watching_ = true;
@@ -197,7 +199,7 @@ void Connection::on_head(ErrorCode error) {
   if (accept_head()) read_body();
 }
 
-// What Beast's parser lets pass.
+// Checks properties of the headers that Beast's parser does not check.
 bool Connection::accept_head() {
   const auto& head = parser_->get();
   const auto refused = [&](int status, const char* message) {
@@ -215,8 +217,8 @@ bool Connection::accept_head() {
   return true;
 }
 
-// RFC 9112, section 6: HTTP/1.1 has Transfer-Encoding, and a request that has Content-Length as well may be
-// an attempt to smuggle in another one. Of the codings this server decodes "chunked" alone.
+// RFC 9112, section 6: Transfer-Encoding requires HTTP/1.1. A request that also has Content-Length may be an
+// attempt at request smuggling. This server only decodes "chunked".
 bool Connection::accept_encoding() {
   const auto& head = parser_->get();
   if (head.count(http::field::content_length) > 0) {
@@ -271,7 +273,7 @@ HttpRequest Connection::request() {
   return out;
 }
 
-// A request that is no HTTP, or exceeds a limit, and what happens to it.
+// Handles a request that is not valid HTTP or exceeds a limit.
 void Connection::refuse_for(ErrorCode error, const char* part) {
   if (timed_out_) return refuse(408, fmt::format("the {} of the request took too long to come", part));
   if (error == http::error::header_limit || error == http::error::buffer_overflow)
@@ -380,7 +382,7 @@ void Connection::close() {
   --server_.connection_count;
 }
 
-// Whether the client has closed its side, behind whatever has not been read.
+// Returns true if the client has closed its side of the connection, even if there are unread bytes.
 bool Connection::client_gone() {
   pollfd end{.fd = socket_.native_handle(), .events = POLLRDHUP, .revents = 0};
   return ::poll(&end, 1, 0) > 0;
@@ -397,7 +399,7 @@ void Connection::check_deadlines(Clock::time_point now) {
   if ((phase_ == Phase::head || phase_ == Phase::body) && !timed_out_) {
     timed_out_ = true;
     ErrorCode ignored;
-    socket_.cancel(ignored);  // the read under way ends, and answers with 408
+    socket_.cancel(ignored);  // ends the pending read, which then sends status 408
     return;
   }
   close();
@@ -434,7 +436,8 @@ void HttpServer::Impl::accept() {
   });
 }
 
-// No descriptor or no memory for one more, and none to be had: those who wait stay in the system's queue.
+// Called if there is no file descriptor or memory for another connection and no idle connection to close. New
+// clients stay in the queue of the operating system.
 void HttpServer::Impl::pause_accepting() {
   accept_timer.expires_at(in_seconds(kAcceptPause));
   accept_timer.async_wait([this](ErrorCode error) {
@@ -451,8 +454,8 @@ void HttpServer::Impl::take_client(tcp::socket socket) {
   connection->refuse(503, "the server has as many connections as it allows");
 }
 
-// Closes the connection that has been silent for longest. False where none is: one that came just now may
-// have a request on its way.
+// Closes the connection that has been idle for the longest time. Returns false if there is none. A new
+// connection does not count as idle because its request may be on the way.
 bool HttpServer::Impl::make_room() {
   const Clock::time_point latest = in_seconds(-limits.silence);
   std::shared_ptr<Connection> oldest;
@@ -501,11 +504,11 @@ HttpServer::HttpServer(const std::string& host, int port, const ServerLimits& li
 HttpServer::~HttpServer() {
   try {
     stop();
-    for (int round = 0; round < 2; ++round) {  // what was cancelled lets go of its connection
+    for (int round = 0; round < 2; ++round) {  // cancelled operations release their connections
       impl_->context.restart();
       impl_->context.poll();
     }
-  } catch (const std::exception&) {  // what is left ends with the context
+  } catch (const std::exception&) {  // the context ends the remaining operations
   }
 }
 

@@ -17,19 +17,19 @@ namespace {
 
 using nlohmann::json;
 
-// A value as messages show it.
+// Returns a value as text for an error message.
 std::string shown(const json& value) {
   if (!value.is_primitive()) return std::string(json_kind(value));
   return printable_text(json_text(value), 40);
 }
 
 JsonLimits limits_of(std::string_view body) {
-  return {.max_bytes = body.size() + 1,  // the server has limited it
+  return {.max_bytes = body.size() + 1,  // the server has already limited the body
           .max_depth = 64,
           .max_string_bytes = body.size() + 1};
 }
 
-// The int64 that a value is, 3.0 included.
+// Returns the value as int64 if it is a whole number, including 3.0.
 std::optional<int64_t> whole_number(const json& value) {
   if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX}) return std::nullopt;
   if (value.is_number_integer()) return value.get<int64_t>();
@@ -43,7 +43,7 @@ std::optional<int64_t> whole_number(const json& value) {
 json parse_body(std::string_view body) {
   json parsed;
   try {
-    parsed = parse_body_document(body);  // a number beyond 64 bits is none of those that fields take
+    parsed = parse_body_document(body);  // numbers beyond 64 bits are out of range for every field
   } catch (const Error& error) {
     throw ApiError(400, error.what(), {}, "invalid_json");
   }

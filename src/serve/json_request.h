@@ -10,31 +10,35 @@
 
 namespace gpt::serve {
 
-// The body of a request: strict JSON, an object, at most 64 levels deep. Throws ApiError (400).
+// Parses the body of a request as strict JSON. The body must be an object with at most 64 levels. Throws
+// ApiError (400).
 nlohmann::json parse_body(std::string_view body);
-// The same body for templates and grammars: parse_json_document keeps its keys in order and its integers'
-// digits.
+// Parses the body for templates and grammars. Like parse_json_document, the function preserves the order of
+// keys and the digits of integers.
 nlohmann::ordered_json parse_body_document(std::string_view body);
 
-// The fields of an object in a request, each with its type and range. What does not fit is an ApiError (400)
-// that names the field. null stands for a field that is not given, as OpenAI's clients send it.
+// Reads the fields of an object in a request, with a type and a range for each field. An invalid value throws
+// ApiError (400) that names the field. A null value counts as a missing field, because OpenAI's clients send
+// null.
 class Fields {
  public:
-  // The object must outlive it. prefix: where it stands in the request, such as "stream_options.".
+  // `object` must outlive this object. `prefix` is the path of the object in the request, such as
+  // "stream_options.".
   explicit Fields(const nlohmann::json& object, std::string prefix = {});
 
   std::optional<bool> boolean(const char* name) const;
-  // Whole numbers within [low, high]; 3.0 is one.
+  // Returns a whole number within [low, high]. 3.0 counts as a whole number.
   std::optional<int64_t> integer(const char* name, int64_t low, int64_t high) const;
-  // Finite numbers within [low, high].
+  // Returns a finite number within [low, high].
   std::optional<double> number(const char* name, double low, double high) const;
   std::optional<std::string> text(const char* name) const;
-  // One of a few words.
+  // Returns a string, which must be one of `words`.
   std::optional<std::string> choice(const char* name, std::initializer_list<const char*> words) const;
-  // The value, whatever it is; null where it is not given.
+  // Returns the value without checking its type, or null if the field is missing.
   const nlohmann::json* find(const char* name) const;
 
-  // Throws for a field that is given and would change the answer in a way that there is none of here.
+  // Throws ApiError if one of the fields is set. These fields would change the response in a way that is not
+  // supported.
   void refuse(std::initializer_list<const char*> names) const;
   [[noreturn]] void fail(const char* name, const std::string& expected, const nlohmann::json& found) const;
 

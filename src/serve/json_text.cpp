@@ -9,7 +9,7 @@ namespace gpt::serve {
 
 void append_json(std::string& out, std::string_view text) {
   out += '"';
-  size_t clean = 0;  // the beginning of what is copied as it is
+  size_t clean = 0;  // start of the text that is copied unchanged
   for (size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
     if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) continue;

@@ -5,9 +5,9 @@
 
 namespace gpt::serve {
 
-// Appends a JSON string, quotes included. The text is valid UTF-8.
+// Appends a JSON string with quotes. The text must be valid UTF-8.
 void append_json(std::string& out, std::string_view text);
-// Appends a number that parses back as the same one; null where it is not finite.
+// Appends a number that parses back to the same value. Appends null if the value is not finite.
 void append_json(std::string& out, double value);
 
 std::string base64(std::string_view bytes);

@@ -13,8 +13,8 @@
 namespace gpt::serve {
 namespace {
 
-constexpr size_t kMostWaiting = 4096;  // lines
-constexpr int kLook = 100;             // milliseconds between two looks whether the server ends
+constexpr size_t kMostWaiting = 4096;  // maximum number of queued lines
+constexpr int kLook = 100;             // milliseconds between two checks for a shutdown
 
 }  // namespace
 
@@ -38,11 +38,11 @@ void LineLog::write(const std::string& line) {
   writing_.add([this, text = line + "\n"] { put(text); });
 }
 
-// In pieces that a pipe takes without waiting once it takes anything.
+// Writes in pieces of PIPE_BUF bytes, which a pipe that is ready accepts without blocking.
 void LineLog::put(std::string_view text) {
   const int fd = ::fileno(file_.get());
   std::string whole;
-  if (torn_) text = whole = "\n" + std::string(text);  // the line before has no end
+  if (torn_) text = whole = "\n" + std::string(text);  // the previous line is incomplete
   while (!text.empty() && wait_until_ready(fd)) {
     const ssize_t n = ::write(fd, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
     if (n < 0 && errno != EINTR && errno != EAGAIN) return lose(std::strerror(errno));
@@ -53,7 +53,7 @@ void LineLog::put(std::string_view text) {
   losing_ = false;
 }
 
-// False where the server ends and nobody reads.
+// Returns false if the server shuts down and nobody reads.
 bool LineLog::wait_until_ready(int fd) {
   pollfd ready{.fd = fd, .events = POLLOUT, .revents = 0};
   while (!given_up_ && ::poll(&ready, 1, kLook) == 0)

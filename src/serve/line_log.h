@@ -11,18 +11,18 @@
 
 namespace gpt::serve {
 
-// Lines that go to a file, or to standard error, without keeping whoever writes them waiting: a reader who
-// does not keep up loses lines, and so does a disk that is full.
+// Writes lines to a file or to standard error without blocking the caller. Lines are lost if a reader is too
+// slow or the disk is full.
 class LineLog {
  public:
-  // path: appended to; "": standard error. note: told, on a thread of the log's own, when lines begin to be
-  // lost since the file takes none. Throws Error where the file cannot be opened.
+  // `path` is the file to append to; "" means standard error. `note` is called on the log's thread when lines
+  // start to get lost because the file cannot be written. Throws Error if the file cannot be opened.
   explicit LineLog(const std::string& path, std::function<void(const std::string& text)> note = {});
-  ~LineLog();  // without waiting for a reader who does not read
+  ~LineLog();  // does not wait for a reader that has stopped reading
   LineLog(const LineLog&) = delete;
   LineLog& operator=(const LineLog&) = delete;
 
-  void write(const std::string& line);  // any thread
+  void write(const std::string& line);  // thread-safe
 
  private:
   struct Close {
@@ -36,7 +36,7 @@ class LineLog {
   std::unique_ptr<std::FILE, Close> file_;
   std::function<void(const std::string& text)> note_;
   std::atomic<bool> ending_ = false;
-  bool given_up_ = false, torn_ = false, losing_ = false;  // of the log's thread
+  bool given_up_ = false, torn_ = false, losing_ = false;  // used only on the log's thread
   WorkThread writing_;
 };
 

@@ -18,7 +18,7 @@ void write_one(std::string& out, const char* name, const char* type, const char*
   out += fmt::format("gptcpp_{} {}\n", name, value);
 }
 
-// A label's value, in quotes.
+// Returns the value of a label in quotes.
 std::string label(const std::string& value) {
   std::string out = "\"";
   for (const char c : value) {

@@ -12,13 +12,13 @@ namespace gpt::serve {
 
 class ModelSet;
 
-// Counts values in ranges. Any thread.
+// Counts values in buckets. Thread-safe.
 class Histogram {
  public:
   static constexpr std::array<double, 14> kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                                      0.25,  0.5,    1,     2.5,  5,     10,   30};
   void add(double value);
-  // In Prometheus' text format.
+  // Writes the histogram in Prometheus' text format.
   void write(std::string& out, const char* name, const char* help) const;
 
  private:
@@ -26,13 +26,13 @@ class Histogram {
   std::atomic<double> sum_ = 0;
 };
 
-// What the server has done, for GET /metrics. Any thread.
+// The counters of the server for GET /metrics. Thread-safe.
 struct Metrics {
   void count_request(const std::string& endpoint, int status);
-  // The whole page: requests by endpoint and status, tokens, times, and the state of every model.
+  // Returns the whole page: requests by endpoint and status, tokens, times, and the state of every model.
   std::string page(const ModelSet& models, int64_t connections) const;
 
-  Histogram first_token_time, token_time, request_time;  // seconds
+  Histogram first_token_time, token_time, request_time;  // in seconds
   std::atomic<int64_t> prompt_tokens = 0, generated_tokens = 0, cached_tokens = 0;
 
  private:

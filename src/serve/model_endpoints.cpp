@@ -39,7 +39,7 @@ std::string path_in(const ModelFolder& folder, const std::string& name, const ch
 
 namespace {
 
-constexpr double kPatience = 30;  // seconds for requests that use what is unloaded
+constexpr double kPatience = 30;  // seconds to wait for requests that use an unloaded model or adapter
 
 std::string need_text(const Fields& fields, const char* name) {
   const auto text = fields.text(name);
@@ -47,7 +47,7 @@ std::string need_text(const Fields& fields, const char* name) {
   return *text;
 }
 
-// Whether nobody else holds it, after a while.
+// Waits until nobody else holds the object. Returns false if it is still held after kPatience seconds.
 template <class T>
 bool is_left_alone(const std::shared_ptr<T>& held) {
   const auto begin = Clock::now();
@@ -62,7 +62,7 @@ void send_success(Call& call, const std::string& name) {
 
 }  // namespace
 
-// {"model": NAME}
+// The body is {"model": NAME}.
 void load_model(const Service& service, const std::shared_ptr<Call>& call) {
   const nlohmann::json body = parse_body(call->request().body);
   const std::string name = need_text(Fields(body), "model");
@@ -82,7 +82,7 @@ void load_model(const Service& service, const std::shared_ptr<Call>& call) {
   send_success(*call, name);
 }
 
-// {"model": NAME}. Requests under way get half a minute to end, and an error then.
+// The body is {"model": NAME}. Requests in flight have half a minute to finish and then fail with an error.
 void unload_model(const Service& service, const std::shared_ptr<Call>& call) {
   const nlohmann::json body = parse_body(call->request().body);
   const std::string name = need_text(Fields(body), "model");
@@ -92,11 +92,11 @@ void unload_model(const Service& service, const std::shared_ptr<Call>& call) {
     model->worker().stop();
     is_left_alone(model);
   }
-  model.reset();  // its memory is free when the client is told
+  model.reset();  // frees the memory before the response is sent
   send_success(*call, name);
 }
 
-// {"lora_name", "lora_path", "model"}
+// The body is {"lora_name", "lora_path", "model"}.
 void load_adapter(const Service& service, const std::shared_ptr<Call>& call) {
   const nlohmann::json body = parse_body(call->request().body);
   const Fields fields(body);
@@ -116,7 +116,7 @@ void load_adapter(const Service& service, const std::shared_ptr<Call>& call) {
 
 namespace {
 
-// The model that a request names, or else the only one with this adapter.
+// Returns the model that the request names. Without a name, returns the only model that has this adapter.
 ModelSet::Found model_with_adapter(const Service& service, Call& call, const Fields& fields,
                                    const std::string& name) {
   std::vector<ModelSet::Handle> having = service.models.all();
@@ -131,7 +131,7 @@ ModelSet::Found model_with_adapter(const Service& service, Call& call, const Fie
 
 }  // namespace
 
-// {"lora_name", "model"}
+// The body is {"lora_name", "model"}.
 void unload_adapter(const Service& service, const std::shared_ptr<Call>& call) {
   const nlohmann::json body = parse_body(call->request().body);
   const Fields fields(body);
@@ -146,7 +146,7 @@ void unload_adapter(const Service& service, const std::shared_ptr<Call>& call) {
     throw ApiError(
         404, fmt::format("the model {} has no adapter {}", found.model->name(), printable_text(name, 64)),
         "lora_name", "model_not_found");
-  // One that is still in use keeps its memory until the model goes.
+  // An adapter that is still in use keeps its memory until the model is unloaded.
   if (is_left_alone(adapter)) found.model->free_adapter(adapter->number);
   send_success(*call, found.model->name() + ":" + name);
 }

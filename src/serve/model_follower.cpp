@@ -15,7 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The version of the model that a run folder stands for: its manifest is written last. "" for anything else.
+// Returns the version of the newest checkpoint in a run folder, or "" for other models. A checkpoint is
+// identified by its manifest, which is written last.
 std::string checkpoint_of(const ServedModel& model) {
   const std::string& path = model.options().path;
   std::error_code error;
@@ -23,7 +24,7 @@ std::string checkpoint_of(const ServedModel& model) {
   try {
     const std::string folder = resolve_model_path(path), version = file_version(folder + "/manifest.json");
     return version.empty() ? "" : folder + " " + version;
-  } catch (const Error&) {  // no checkpoint yet
+  } catch (const Error&) {  // there is no checkpoint yet
     return "";
   }
 }
@@ -67,13 +68,13 @@ void ModelFollower::look() {
   models_.drop_replaced();
 }
 
-// Whatever is wrong with a checkpoint, the model before it goes on answering.
+// If the new checkpoint cannot be loaded, the server keeps using the old model.
 void ModelFollower::load(const ServedModel& model) {
   std::string line;
   try {
     const std::lock_guard lock(models_.adapter_changes());
     ServedModelOptions options = model.options();
-    options.note = {};  // the model before it has told everything
+    options.note = {};  // the old model has already reported these messages
     options.adapters = transformed(model.adapters(), [](const auto& adapter) { return *adapter; });
     models_.replace(std::make_shared<ServedModel>(options));
     line = fmt::format("{}: answers with the newest checkpoint from now on", model.name());

@@ -11,15 +11,17 @@
 
 namespace gpt::serve {
 
-// Loads the newest checkpoint of models that are the folders of runs, in a thread of its own, and puts it in
-// the place of the one before. Models that come from elsewhere stay what they are.
+// Watches the models that are run folders. When a run writes a new checkpoint, a separate thread loads it and
+// replaces the served model. Other models are not changed.
 class ModelFollower {
  public:
   struct Options {
-    double pause = 2;                                        // seconds between two looks
-    std::function<void(const std::string& line)> note = {};  // what was loaded, and what could not be
+    double pause = 2;  // seconds between two checks
+    // Receives messages about loaded checkpoints and failed loads.
+    std::function<void(const std::string& line)> note = {};
   };
-  // Refers to the models, which outlive it. What they have now is the newest.
+  // Keeps a reference to the models, which must outlive the object. Assumes that their current checkpoints
+  // are the newest.
   ModelFollower(ModelSet& models, Options options);
   ~ModelFollower();
   ModelFollower(const ModelFollower&) = delete;
@@ -32,7 +34,8 @@ class ModelFollower {
 
   ModelSet& models_;
   const Options options_;
-  std::map<std::string, std::string> versions_;  // of the checkpoint that was loaded, or tried, by model
+  std::map<std::string, std::string>
+      versions_;  // by model: version of the checkpoint that was last loaded or tried
   std::mutex mutex_;
   std::condition_variable wake_;
   bool ending_ = false;

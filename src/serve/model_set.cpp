@@ -37,9 +37,9 @@ void ModelSet::replace(Handle model) {
 }
 
 void ModelSet::drop_replaced() {
-  std::vector<Handle> unused;  // ends without the lock
+  std::vector<Handle> unused;  // destroyed after the lock is released
   const std::lock_guard lock(mutex_);
-  // Nobody can get hold of one that is not among models_, so that a count of 1 stays 1.
+  // A replaced model cannot be found any more, so its use count of 1 cannot increase.
   std::erase_if(replaced_, [&](Handle& model) {
     if (model.use_count() > 1) return false;
     unused.push_back(std::move(model));

@@ -9,40 +9,42 @@
 
 namespace gpt::serve {
 
-// The models of a server, by name. Any thread.
+// The models of a server, by name. Thread-safe.
 class ModelSet {
  public:
   using Handle = std::shared_ptr<ServedModel>;
 
-  // Throws invalid_argument where a name is taken.
+  // Throws invalid_argument if the name is already in use.
   void add(Handle model);
-  // Puts a model in the place of the one of its name, which goes on for those who have it already.
+  // Replaces the model of the same name. Requests that already hold the old model can keep using it.
   void replace(Handle model);
-  // Ends replaced models that nobody has any more. Not on the thread of a model.
+  // Destroys replaced models that are no longer in use. Must not be called on the worker thread of a model.
   void drop_replaced();
-  // No request finds it any more; those under way hold it. Throws ApiError (404).
+  // Removes a model so that new requests do not find it. Requests in flight keep it alive. Throws ApiError
+  // (404) if there is no such model.
   Handle remove(const std::string& name);
 
   struct Found {
     Handle model;
-    std::shared_ptr<const NamedAdapter> named = nullptr;  // holds the adapter
-    int adapter = -1;                                     // its number; -1: none
-    std::string name;                                     // as the answer names it
-    uint64_t salt = 0;                                    // of the request, as Request has it
+    std::shared_ptr<const NamedAdapter> named = nullptr;  // keeps the adapter alive
+    int adapter = -1;                                     // number of the adapter; -1: none
+    std::string name;                                     // name of the model in the response
+    uint64_t salt = 0;                                    // see Request::salt
   };
-  // What the field "model" of a request means: a model, "MODEL:ADAPTER", or an adapter that only one model
-  // has; "": the first model. Throws ApiError (404).
+  // Resolves the field "model" of a request: a model, "MODEL:ADAPTER", or an adapter that only one model has.
+  // "" means the first model. Throws ApiError (404) if there is no match.
   Found find(const std::string& name) const;
   std::vector<Handle> all() const;
-  // Held from the look at a model's adapters to the change that follows from it, so that none is lost.
+  // Must be locked while a caller reads a model's adapters and changes them, so that no concurrent change is
+  // lost.
   std::mutex& adapter_changes() { return adapter_changes_; }
-  void stop();  // all workers
+  void stop();  // stops all workers
 
  private:
   std::mutex adapter_changes_;
   mutable std::mutex mutex_;
   std::vector<Handle> models_;
-  std::vector<Handle> replaced_;  // so that the last one who has a model is never its own thread
+  std::vector<Handle> replaced_;  // kept so that a model is never destroyed on its own worker thread
 };
 
 }  // namespace gpt::serve

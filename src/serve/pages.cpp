@@ -5,7 +5,7 @@
 #include "serve/call.h"
 #include "serve/json_text.h"
 
-namespace gpt::detail {  // from src/serve/page and src/trace/page
+namespace gpt::detail {  // generated from src/serve/page and src/trace/page
 const char* chat_page_html();
 const char* chat_page_style();
 const char* chat_page_script();
@@ -35,7 +35,7 @@ constexpr PageFile kFiles[] = {{"/", kHtml, detail::chat_page_html},
                                {"/training.css", kStyle, detail::training_page_style},
                                {"/training.js", kScript, detail::training_page_script}};
 
-// A digest in hex as a policy names it.
+// Returns a hex digest in the notation of a content security policy.
 std::string allowed_script(std::string_view hex) {
   const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
   std::string bytes;
@@ -44,7 +44,7 @@ std::string allowed_script(std::string_view hex) {
   return "'sha256-" + base64(bytes) + "'";
 }
 
-// Styles may be inline, as those of the traces are: they come from the program's scripts alone.
+// Inline styles are allowed because the trace pages use them. They come only from the program's own scripts.
 const std::string& policy() {
   static const std::string text = fmt::format(
       "default-src 'none'; script-src 'self' {}; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
@@ -55,15 +55,16 @@ const std::string& policy() {
 
 HttpReply file_reply(const PageFile& file) {
   HttpReply reply{.body = file.text(), .content_type = file.content_type, .headers = page_headers()};
-  reply.headers.emplace_back("Cache-Control", "no-cache");  // another version of the program has other files
+  // A different version of the program has different files.
+  reply.headers.emplace_back("Cache-Control", "no-cache");
   return reply;
 }
 
 HttpReply redirect_to(const char* path) {
   HttpReply reply{.status = 302, .content_type = kHtml, .headers = page_headers()};
   reply.headers.emplace_back("Location", path);
-  reply.headers.emplace_back("Cache-Control",
-                             "no-store");  // a server with a model may have this address later
+  // A server with a model may use this address later.
+  reply.headers.emplace_back("Cache-Control", "no-store");
   return reply;
 }
 

@@ -5,16 +5,18 @@
 
 namespace gpt::serve {
 
-// The files of the web pages, each at a path of its own, open and without anything of a model: "/" to chat,
-// "/training" to look at runs. What they show they ask for, as any client does.
-// has_chat: else "/" leads to "/training".
+// Registers the files of the web pages, each at its own path: "/" is the chat page and "/training" shows
+// training runs. The files need no key and contain no model data. The pages request their data like any other
+// client. If has_chat is false, "/" redirects to "/training".
 void add_pages(Router& router, bool has_chat);
 
-// The headers of a page or of a file of one. Scripts are the server's own files, and that of trace pages by
-// its digest: a page that is opened from a blob has the policy of the page that made it.
+// Returns the headers of a page or of one of its files. The content security policy allows scripts of this
+// server, and the script of trace pages by its digest. The digest is needed because a page that is opened
+// from a blob inherits the policy of the page that created it.
 HttpHeaders page_headers();
 
-// A page that the server made for one client: what is made of a model is not kept by anybody.
+// Returns a page that was generated for one client. The page must not be cached because it contains data of a
+// model.
 HttpReply made_page(std::string html);
 
 }  // namespace gpt::serve

@@ -44,7 +44,7 @@ void PromptChain::next() {
   }
 }
 
-// The task refers to the chain, so that the chain must not keep it.
+// The task holds a reference to the chain, so the chain must not keep the task.
 std::shared_ptr<PromptTask> PromptChain::release() {
   const std::lock_guard lock(mutex_);
   return std::exchange(task_, nullptr);

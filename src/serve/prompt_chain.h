@@ -10,18 +10,19 @@
 
 namespace gpt::serve {
 
-// Reads several prompts of a call, one after another, beside the engine's work. A client that goes away ends
-// it; what goes wrong is what the client is told.
+// Processes several prompts of a call one after another, in side tasks of the engine. The chain ends if the
+// client disconnects. Errors are sent to the client.
 class PromptChain : public std::enable_shared_from_this<PromptChain> {
  public:
   using OnFail = PromptTask::OnFail;
-  // The task for prompt i, which calls `next` when it is done.
+  // Creates the task for prompt i. The task must call `next` when it is done.
   using Make =
       std::function<std::shared_ptr<PromptTask>(size_t i, std::function<void()> next, OnFail on_fail)>;
-  // finish: after the last prompt, on the worker's thread; what it throws is the call's answer.
+  // `finish` is called on the worker thread after the last prompt. An exception from it is sent as the
+  // response.
   PromptChain(EngineWorker& worker, std::shared_ptr<Call> call, size_t count, Make make,
               std::function<void()> finish);
-  void start();  // throws as EngineWorker::submit_side
+  void start();  // throws like EngineWorker::submit_side
 
  private:
   void next();

@@ -6,8 +6,9 @@
 namespace gpt::serve {
 
 void PromptPace::note(const Step& step) {
-  constexpr double kNew = 0.25;                // weight of the last step among those before
-  constexpr double kWithin = 2, kClose = 1.6;  // times a step without prompts: at most, and near enough to it
+  constexpr double kNew = 0.25;                // weight of the last step in the running average
+  constexpr double kWithin = 2, kClose = 1.6;  // time relative to a step without prompts: the maximum, and
+                                               // the value below which the rows are increased
   if (step.generating == 0) return;
   if (step.prompt_rows == 0) {
     alone_ = alone_ == 0 ? step.seconds : (1 - kNew) * alone_ + kNew * step.seconds;

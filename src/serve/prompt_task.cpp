@@ -15,7 +15,8 @@ bool PromptTask::run(int64_t rows) {
   const auto left = std::ssize(ids_) - read_;
   const int64_t n = std::min({rows, left, most_rows(), inference_.room(slot_)});
   if (!cancelled_) {
-    if (!inference_.reserve(slot_, n)) return false;  // sequences of the engine have the memory now
+    if (!inference_.reserve(slot_, n))
+      return false;  // sequences of the engine currently use the memory; the task tries again later
     read({slot_, std::span(ids_).subspan(static_cast<size_t>(read_), static_cast<size_t>(n)), n}, read_);
     read_ += n;
     if (n < left) return false;
@@ -36,7 +37,7 @@ ScoreTask::ScoreTask(Inference& inference, int slot, Prompt prompt, int64_t k, O
       on_done_(std::move(on_done)),
       selector_(inference.backend(), inference.config().vocab_size) {}
 
-// Of logits 64 MiB.
+// Limits the logits of a part to 64 MiB.
 int64_t ScoreTask::most_rows() const {
   return std::max<int64_t>(1, (int64_t{1} << 24) / inference_.config().vocab_size);
 }
@@ -47,7 +48,7 @@ void ScoreTask::read(const SequenceModel::Append& part, int64_t first) {
   const TensorView logits =
       logits_.grow(DType::f32, shape, "logits of a prompt", inference_.backend().device.get());
   inference_.append({&part, 1}, logits);
-  const int64_t scored = std::min(n, std::ssize(ids_) - next);  // nothing follows the last id
+  const int64_t scored = std::min(n, std::ssize(ids_) - next);  // no id follows the last id
   selector_.rows.clear();
   std::vector<Selector::Token> tokens;
   for (int64_t i = 0; i < scored; ++i) {

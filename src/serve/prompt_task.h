@@ -11,7 +11,7 @@
 
 namespace gpt::serve {
 
-// Reads a prompt part by part, in a slot of its own beside the engine's.
+// Processes a prompt in parts, in a slot that the engine does not use.
 class PromptTask : public SideTask {
  public:
   using OnFail = std::function<void(const std::exception& error)>;
@@ -20,7 +20,8 @@ class PromptTask : public SideTask {
     int adapter = -1;
     uint64_t salt = 0;
   };
-  // slot: empty between tasks. The prompt fits into the context. Refers to `inference`.
+  // The slot must be empty between tasks. The prompt must fit into the context. Keeps a reference to
+  // `inference`.
   PromptTask(Inference& inference, int slot, Prompt prompt, OnFail on_fail)
       : inference_(inference),
         slot_(slot),
@@ -30,11 +31,11 @@ class PromptTask : public SideTask {
         on_fail_(std::move(on_fail)) {}
   bool run(int64_t rows) override;
   void fail(const std::exception& error) override;
-  void cancel() { cancelled_ = true; }  // any thread: the task ends with its next part
+  void cancel() { cancelled_ = true; }  // thread-safe; the task ends with its next part
 
  protected:
-  virtual int64_t most_rows() const { return INT64_MAX; }  // of a part
-  // Appends ids [first, first + n) to the slot, and keeps what is wanted of the result.
+  virtual int64_t most_rows() const { return INT64_MAX; }  // maximum rows of a part
+  // Appends ids [first, first + n) to the slot and stores the required results.
   virtual void read(const SequenceModel::Append& part, int64_t first) = 0;
   virtual void done() = 0;
 
@@ -50,8 +51,8 @@ class PromptTask : public SideTask {
   std::atomic<bool> cancelled_ = false;
 };
 
-// The log-probability of every id of a prompt after those before it, from the second id on, with the k
-// likeliest ids in its place.
+// Computes the log-probability of each prompt id given the ids before it, starting with the second id. Also
+// returns the k most likely ids at each position.
 class ScoreTask : public PromptTask {
  public:
   using OnDone = std::function<void(std::vector<Logprobs> scores)>;  // [ids - 1]
@@ -70,7 +71,8 @@ class ScoreTask : public PromptTask {
   std::vector<Logprobs> scores_;
 };
 
-// The mean over all ids of the hidden states that the model's head reads, scaled to the length 1.
+// Computes the mean of the final hidden states (the input of the output head) over all ids, scaled to length
+// 1.
 class EmbedTask : public PromptTask {
  public:
   using OnDone = std::function<void(std::vector<float> embedding)>;  // [C]

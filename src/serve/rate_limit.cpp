@@ -20,7 +20,8 @@ double RateLimit::requests(const Bucket& bucket, Clock::time_point now) const {
   return std::min(per_minute_, bucket.requests + per_minute_ * minutes);
 }
 
-// Those that have all their requests again are like new ones. Where that is nobody all begin anew.
+// Forgets clients with a full bucket, because they are equivalent to new clients. If there are none, forgets
+// all clients.
 void RateLimit::forget(Clock::time_point now) {
   std::erase_if(clients_, [&](const auto& c) { return requests(c.second, now) >= per_minute_; });
   if (clients_.size() >= kMostClients) clients_.clear();

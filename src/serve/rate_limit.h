@@ -7,15 +7,15 @@
 
 namespace gpt::serve {
 
-// How many requests each client may begin in a minute: a minute's share at once, and then as they come back
-// (token bucket). Not for several threads.
+// Limits the number of requests per client and minute with a token bucket. A client may send the requests of
+// a minute all at once; the bucket then refills continuously. Not thread-safe.
 class RateLimit {
  public:
-  explicit RateLimit(int64_t per_minute) : per_minute_(static_cast<double>(per_minute)) {}  // 0: any number
+  explicit RateLimit(int64_t per_minute) : per_minute_(static_cast<double>(per_minute)) {}  // 0: unlimited
 
-  // Takes one of a client's requests: 0, or the seconds until there is one.
+  // Takes one request from a client's bucket. Returns 0, or the seconds until the next request is allowed.
   double take(const std::string& client, Clock::time_point now);
-  static constexpr size_t kMostClients = size_t{1} << 16;  // that are remembered
+  static constexpr size_t kMostClients = size_t{1} << 16;  // maximum number of remembered clients
 
  private:
   struct Bucket {

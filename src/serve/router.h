@@ -10,11 +10,11 @@ namespace gpt::serve {
 
 class Call;
 
-// What answers a kind of request.
+// An endpoint of the API.
 struct Endpoint {
-  std::string method, path;  // a path that ends in "/*" stands for all below it
-  bool prepares = false;     // reads a body, and may take a while: not on the server's thread
-  bool loads = false;        // and may take minutes
+  std::string method, path;  // a path that ends in "/*" matches all paths below it
+  bool prepares = false;     // reads a body and may take a while, so it must not run on the server thread
+  bool loads = false;        // may even take minutes
   bool open = false;         // needs no key
   std::function<void(const std::shared_ptr<Call>&)> run;
 };
@@ -23,9 +23,9 @@ struct Endpoint {
 class Router {
  public:
   void add(Endpoint endpoint) { endpoints_.push_back(std::move(endpoint)); }
-  // Throws ApiError: 404 for an unknown path, 405 for one with other methods. HEAD is GET.
+  // Throws ApiError: 404 for an unknown path, 405 if the path only has other methods. HEAD is treated as GET.
   const Endpoint& find(std::string_view method, std::string_view path) const;
-  // The methods of a path, "GET, POST"; "" where there are none.
+  // Returns the methods of a path, such as "GET, POST", or "" if the path is unknown.
   std::string allowed(std::string_view path) const;
   const std::vector<Endpoint>& all() const { return endpoints_; }
 

@@ -19,20 +19,21 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr uint64_t kMostReport = uint64_t{64} << 20;  // bytes
+constexpr uint64_t kMostReport = uint64_t{64} << 20;  // in bytes
 constexpr size_t kMostSamples = 10;
-constexpr int64_t kPaceRecords = 32;        // that say how fast the run is
-constexpr double kQuiet = 60, kBeats = 20;  // silent: no record for so many seconds and so many records' time
-constexpr double kReadShare = 50;           // reading takes at most 1/50 of the time
+constexpr int64_t kPaceRecords = 32;  // number of records for estimating the speed of the run
+// A run is silent after kQuiet seconds plus the time of kBeats records without a new record.
+constexpr double kQuiet = 60, kBeats = 20;
+constexpr double kReadShare = 50;  // at most 1/50 of the time is spent reading
 
-// Seconds since a file was written.
+// Returns the number of seconds since a file was written.
 double age_of(const std::string& path) {
   std::error_code error;
   const auto time = fs::last_write_time(path, error);
   return error ? 0 : std::chrono::duration<double>(fs::file_time_type::clock::now() - time).count();
 }
 
-// Numbers that JSON has none for become null.
+// Non-finite numbers become null, because JSON cannot represent them.
 json number_of(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? json(*value) : json(nullptr);
 }
@@ -44,12 +45,12 @@ std::optional<double> newest(const std::vector<MetricRecord>& records, std::stri
   return std::nullopt;
 }
 
-// Seconds for a step, and between two records, of the last ones with a time.
+// The time per step and per record in seconds, averaged over the last records that contain a time.
 struct Pace {
-  double step = 0, record = 0;  // 0: not known
+  double step = 0, record = 0;  // 0: unknown
 };
 Pace pace_of(const std::vector<MetricRecord>& records) {
-  std::vector<std::pair<double, double>> times;  // step, seconds; the newest first
+  std::vector<std::pair<double, double>> times;  // (step, seconds), newest first
   for (auto r = records.rbegin(); r != records.rend() && std::ssize(times) < kPaceRecords; ++r) {
     const auto seconds = metric_number(*r, "seconds"), step = metric_number(*r, kStepKey);
     if (seconds && step) times.emplace_back(*step, *seconds);
@@ -64,7 +65,7 @@ Pace pace_of(const std::vector<MetricRecord>& records) {
 int64_t steps_of(const std::string& folder) {
   try {
     return read_json_file(folder + "/config.json").value("steps", int64_t{0});
-  } catch (const std::exception&) {  // the page then says nothing of the end
+  } catch (const std::exception&) {  // the page then shows no estimated end of the run
     return 0;
   }
 }
@@ -98,8 +99,9 @@ void RunWatch::refresh() {
   const std::string path = run_.folder + "/metrics.jsonl", version = file_version(path);
   if (version == version_ || seconds_since(read_at_) < kReadShare * read_took_) return;
   const auto begin = Clock::now();
-  records_ =
-      is_run(run_.folder) ? read_metrics(path) : std::vector<MetricRecord>();  // none before its first step
+  records_ = is_run(run_.folder)
+                 ? read_metrics(path)
+                 : std::vector<MetricRecord>();  // the file does not exist before the first step
   steps_ = steps_of(run_.folder);
   version_ = version;
   read_at_ = Clock::now();

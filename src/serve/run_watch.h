@@ -10,29 +10,31 @@
 
 namespace gpt::serve {
 
-// A run whose training can be watched: a folder with metrics.jsonl, which may still be written.
+// A training run that can be watched: a folder with metrics.jsonl, which may still be written.
 struct WatchedRun {
   std::string name, folder;
   bool operator==(const WatchedRun&) const = default;
 };
-// Whether a path is the folder of a run.
+// Returns true if a path is the folder of a run.
 bool is_run(const std::string& path);
-// Another text whenever a file has been written; "" where there is none.
+// Returns a text that changes whenever the file is written, or "" if there is no file.
 std::string file_version(const std::string& path);
 
-// What the folder of a run says of it, read again when its files have changed. One thread.
+// Reads the state of a run from its folder. The files are read again if they have changed. Not thread-safe.
 class RunWatch {
  public:
   explicit RunWatch(WatchedRun run) : run_(std::move(run)) {}
   const WatchedRun& run() const { return run_; }
   const std::string& name() const { return run_.name; }
 
-  // {"name","version","report_version","step","steps","loss","val_loss","tok_per_s","seconds","eta_seconds","state"},
-  // state "running", "finished" or "silent"; what is not known is null. Throws Error for a damaged file.
+  // Returns {"name", "version", "report_version", "step", "steps", "loss", "val_loss", "tok_per_s",
+  // "seconds", "eta_seconds", "state"}. The state is "running", "finished" or "silent". Unknown values are
+  // null. Throws Error for a damaged file.
   std::string summary();
-  // The same with "curves", as curves_json, and "samples", the newest texts as {"step","text"}.
+  // Returns the summary with two more members: "curves", as in curves_json, and "samples", the newest samples
+  // as {"step","text"}.
   std::string details();
-  // The page that the run writes now and then; throws Error where it has none yet.
+  // Returns the report page that the run writes from time to time. Throws Error if there is none yet.
   std::string report() const;
 
  private:
@@ -40,23 +42,23 @@ class RunWatch {
   std::string facts() const;
 
   WatchedRun run_;
-  std::string version_;  // of the file that was read
+  std::string version_;  // version of the file that was last read
   std::vector<MetricRecord> records_;
-  int64_t steps_ = 0;  // of the whole run; 0: not known
+  int64_t steps_ = 0;  // total steps of the run; 0: unknown
   Clock::time_point read_at_ = {};
-  double read_took_ = 0;  // seconds
+  double read_took_ = 0;  // duration of the last read in seconds
 };
 
-// The runs that can be watched: those it is made with, and the models that are folders of runs, as they come
-// and go. One thread; refers to the models.
+// The runs that can be watched: those passed to the constructor, and the models that are run folders as they
+// are loaded and unloaded. Not thread-safe. Keeps a reference to the models.
 class RunList {
  public:
   RunList(const ModelSet& models, std::vector<WatchedRun> always)
       : models_(models), always_(std::move(always)) {}
 
-  // Those there are now, which keep what they have read as long as they are there.
+  // Returns the current runs. A run keeps the data that it has read as long as it is in the list.
   std::list<RunWatch>& now();
-  // One of them; null where there is none of this name.
+  // Returns the run of this name, or null if there is none.
   RunWatch* find(std::string_view name);
 
  private:

@@ -13,7 +13,7 @@
 namespace gpt::serve {
 namespace {
 
-constexpr int64_t kUsualContext = 8192;  // a cache for more is made only where somebody asks
+constexpr int64_t kUsualContext = 8192;  // a larger cache is only allocated if requested
 
 ServedModelOptions with_threads(ServedModelOptions options) {
   if (options.threads == nullptr) options.threads = std::make_shared<ThreadPool>(1);
@@ -63,8 +63,8 @@ void ServedModel::note(const std::string& text) const {
   if (!text.empty() && options_.note) options_.note("note: " + text);
 }
 
-// The cache has room for a sequence of the spare slot besides one of the engine's, which may thus never wait
-// for the other.
+// The cache can hold a sequence of the spare slot and one sequence of the engine at the same time. Therefore
+// neither has to wait for the other.
 Inference::Options ServedModel::inference_options() const {
   const ModelConfig& c = config();
   if (options_.n_ctx < 0 || options_.n_ctx > c.n_ctx)
@@ -105,7 +105,7 @@ ServedModel::Draft::Draft(const std::string& path, const Backend& backend, Infer
                 }()),
       cached(inference, false) {}
 
-// The same types and as many tokens as the model has.
+// Loads the draft model with the same dtypes and the same number of cache tokens as the model.
 void ServedModel::load_draft() {
   if (options_.draft.empty()) return;
   Inference::Options o = inference_options();

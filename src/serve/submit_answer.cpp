@@ -38,7 +38,7 @@ namespace {
 
 void submit_now(const Service& service, const std::shared_ptr<Call>& call, const ModelSet::Found& found,
                 AnswerPlan plan, std::vector<Request> requests) {
-  const auto done = [&metrics = service.metrics, call, found](  // which holds the model
+  const auto done = [&metrics = service.metrics, call, found](  // `found` keeps the model alive
                         const Usage& usage) {
     call->set_usage(usage);
     metrics.prompt_tokens += usage.prompt;

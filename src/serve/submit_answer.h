@@ -10,21 +10,21 @@
 
 namespace gpt::serve {
 
-// The part of a plan that both kinds of completions have in common.
+// Returns the part of a plan that chat completions and completions have in common.
 AnswerPlan plan_of(const GenerationParams& params, const ModelSet::Found& found,
                    const std::string& id_prefix);
 
-// Gives sequences to the model's engine and their answer to the client; a client that goes away ends them.
-// With a grammar that happens when it is compiled, on a thread of its own: others do not wait for that.
-// Throws as EngineWorker::submit.
+// Submits sequences to the model's engine and sends the response to the client. If the client disconnects,
+// the sequences end. A grammar is compiled first, on a separate thread, so that other requests do not wait
+// for it. Throws like EngineWorker::submit.
 void submit_answer(const Service& service, const std::shared_ptr<Call>& call, const ModelSet::Found& found,
                    AnswerPlan plan, std::vector<Request> requests,
                    const std::optional<AnswerGrammar>& grammar);
 
-// The sequences of a prompt: the same request, with numbers from 0 on.
+// Appends `samples` copies of a request with numbers from 0.
 void add_samples(std::vector<Request>& requests, const Request& request, int64_t samples);
 
-// The model that a request names, with its adapter.
+// Returns the model that a request names, with its adapter.
 ModelSet::Found model_of(const Service& service, Call& call, const Fields& fields);
 
 }  // namespace gpt::serve

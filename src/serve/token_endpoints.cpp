@@ -54,8 +54,8 @@ void show_model(const Service& service, const std::shared_ptr<Call>& call) {
   send_json(*call, description(*found.model, found.name, found.adapter < 0 ? "" : found.model->name()));
 }
 
-// {"content" or "prompt": text, "add_special": whether BOS goes in front, "parse_special"} -> {"tokens",
-// "count", ...}
+// Reads {"content" or "prompt": text, "add_special": true to add BOS, "parse_special"} and responds with
+// {"tokens", "count", ...}.
 void tokenize(const Service& service, const std::shared_ptr<Call>& call) {
   const json body = parse_body(call->request().body);
   const Fields fields(body);

@@ -52,7 +52,7 @@ TextReading read_text_reading(const Fields& fields) {
 std::vector<int32_t> text_ids(const std::string& text, const ServedModel& model, const TextReading& reading,
                               Call& call) {
   const Tokenizer* tokenizer = model.tokenizer_if_any();
-  if (!text.empty() && tokenizer == nullptr) model.tokenizer();  // says why
+  if (!text.empty() && tokenizer == nullptr) model.tokenizer();  // throws with the reason
   std::vector<int32_t> ids = prompt_ids(text, tokenizer, model.config(), !reading.bos, reading.special);
   for (const std::string& warning :
        prompt_warnings(text, ids, tokenizer, reading.special, "\"parse_special\": true"))

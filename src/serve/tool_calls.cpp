@@ -19,7 +19,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, end == std::string_view::npos ? 0 : end + 1 - begin);
 }
 
-// The call that an object describes; its arguments are under one of two names.
+// Parses a tool call. Its arguments are stored under one of two keys.
 std::optional<ToolCall> read_call(std::string_view text) {
   try {
     const nlohmann::ordered_json call = parse_json_document(text, "a tool call");
@@ -28,12 +28,12 @@ std::optional<ToolCall> read_call(std::string_view text) {
       if (call.contains(key) && call[key].is_object())
         return ToolCall{call["name"].get<std::string>(), json_text(call[key])};
     }
-  } catch (const Error&) {  // no JSON
+  } catch (const Error&) {  // not JSON
   }
   return std::nullopt;
 }
 
-// How many bytes at the end of a text may begin a marker.
+// Returns the number of bytes at the end of the text that may be the start of a marker.
 size_t beginning_of(std::string_view marker, std::string_view text) {
   for (size_t n = std::min(marker.size() - 1, text.size()); n > 0; --n) {
     if (text.ends_with(marker.substr(0, n))) return n;
@@ -89,8 +89,8 @@ void ToolCallParser::push_llama3(Found& found) {
   if (!in_call_) std::swap(found.text, held_);
 }
 
-// Text up to the next call, or to what may be the beginning of its marker; true where a call begins. Blanks
-// behind a call are the format's.
+// Takes the text up to the next call, or up to a possible start of the call's marker. Returns true if a call
+// begins. White space after a call belongs to the format and is removed.
 bool ToolCallParser::take_text(Found& found) {
   if (behind_call_) held_.erase(0, std::min(held_.find_first_not_of(kBlanks), held_.size()));
   if (options_.from_start && !begun_ && !held_.empty()) {
@@ -110,7 +110,8 @@ bool ToolCallParser::take_text(Found& found) {
   return in_call_;
 }
 
-// The call, or the text that it was meant to be; true where its end is there.
+// Takes a complete call. An invalid call is returned as text. Returns false if the end of the call has not
+// arrived yet.
 bool ToolCallParser::take_call(Found& found) {
   const size_t close = held_.find(kClose);
   if (close == std::string::npos) return false;

@@ -8,31 +8,32 @@
 
 namespace gpt::serve {
 
-// How a model writes that it wants a tool called.
+// The format in which a model writes tool calls.
 enum class ToolFormat : unsigned char {
-  hermes,  // <tool_call>{"name": ..., "arguments": {...}}</tool_call>, any number of times, beside text
-  llama3,  // the whole answer is {"name": ..., "parameters": {...}}, perhaps behind <|python_tag|>
+  hermes,  // <tool_call>{"name": ..., "arguments": {...}}</tool_call>, any number of times, mixed with text
+  llama3,  // the whole response is {"name": ..., "parameters": {...}}, possibly after <|python_tag|>
 };
-// The format that a chat template tells its model to use; nothing where it tells of none known here.
+// Returns the format that a chat template describes to its model, or nullopt if the template describes no
+// known format.
 std::optional<ToolFormat> tool_format_of(std::string_view jinja);
-// Whether a template says anything about tools.
+// Returns true if a template mentions tools.
 bool takes_tools(std::string_view jinja);
 
 struct ToolCall {
   std::string name;
-  std::string arguments;  // a JSON object, as the model wrote it
+  std::string arguments;  // a JSON object as the model wrote it
 };
 
 struct ToolCallOptions {
   ToolFormat format;
-  bool one_call = false;  // the answer ends after its first call
-  bool from_start =
-      false;  // an answer that does not begin with a call has none: it may be JSON that quotes one
-  std::vector<std::string> names = {};  // of the tools; none: a call may have any name
+  bool one_call = false;    // the response ends after its first call
+  bool from_start = false;  // a response that does not begin with a call contains no calls, because it may be
+                            // JSON that quotes one
+  std::vector<std::string> names = {};  // names of the tools; empty: a call may have any name
 };
 
-// Finds calls in an answer that arrives piece by piece. Text that is no part of a call leaves as soon as that
-// is certain; what looks like a call and is none, such as damaged JSON, stays text.
+// Finds tool calls in a response that arrives piece by piece. Text is returned as soon as it cannot belong to
+// a call. Text that looks like a call but is invalid, such as damaged JSON, is returned as text.
 class ToolCallParser {
  public:
   explicit ToolCallParser(ToolCallOptions options) : options_(std::move(options)) {}
@@ -43,8 +44,8 @@ class ToolCallParser {
     std::vector<ToolCall> calls;
   };
   Found push(std::string_view piece);
-  Found finish();                        // the end of the answer
-  bool ended() const { return ended_; }  // the one call that there may be has come
+  Found finish();                        // must be called at the end of the response
+  bool ended() const { return ended_; }  // returns true if only one call is allowed and it is complete
 
  private:
   void push_llama3(Found& found);

@@ -13,7 +13,7 @@
 namespace gpt::serve {
 namespace {
 
-// What a request asks to look at: a conversation, or one text or list of ids.
+// Returns the ids to trace: a conversation, a text or a list of ids.
 std::vector<int32_t> traced_ids(const Fields& fields, const ServedModel& model, Call& call) {
   if (fields.find("messages") != nullptr) {
     if (fields.find("prompt") != nullptr)
@@ -26,14 +26,15 @@ std::vector<int32_t> traced_ids(const Fields& fields, const ServedModel& model, 
   return std::move(read_inputs(*prompt, "prompt", model, read_text_reading(fields), 1, call).front().ids);
 }
 
-// A pass over the tokens, and the head once more for the stream before and behind every block.
+// Returns the number of operations of a trace: one forward pass over the tokens, and the output head on the
+// residual stream before the first layer and after every layer.
 double work_of(const ModelConfig& config, int64_t tokens) {
   const ModelCounts counts(config);
   const double lens = static_cast<double>(config.n_layer + 1) * counts.flop_parts(tokens).head;
   return static_cast<double>(tokens) * (counts.forward_flops(tokens) + lens);
 }
 
-// Throws ApiError for what would keep the machine for too long, or make a page that is too large.
+// Throws ApiError if the trace would take too long or the page would be too large.
 void check_size(const ModelConfig& config, int64_t tokens, const RequestLimits& limits) {
   const auto refuse = [&](const std::string& why) {
     throw ApiError(
@@ -53,7 +54,7 @@ void check_size(const ModelConfig& config, int64_t tokens, const RequestLimits& 
   if (work_of(config, tokens) > limits.trace_flops)
     refuse(fmt::format("a trace of {} tokens of this model takes more computation than is allowed for one",
                        tokens));
-  // Queries and keys are most of the page: two bytes each, four thirds of that as text.
+  // Queries and keys take most of the page. Each value has two bytes, and base64 adds one third.
   if (tokens * (config.q_dim() + config.kv_dim()) * config.n_layer * 8 / 3 > limits.trace_bytes)
     refuse(fmt::format("the page of {} tokens of this model would have more than {} MiB", tokens,
                        limits.trace_bytes >> 20));

@@ -10,7 +10,7 @@
 namespace gpt::serve {
 namespace {
 
-// Answers on the watching thread: files may be large, and disks slow.
+// Responds on the watching thread, because files may be large and disks may be slow.
 template <class F>
 void answer_later(const Service& service, const std::shared_ptr<Call>& call, F make) {
   const bool taken = run_later(service.watching, call, [call, make] { call->send(make()); });
@@ -24,7 +24,8 @@ RunWatch& run_of(const Service& service, const Call& call, std::string_view pref
                                   printable_text(name, 64)));
 }
 
-// One that cannot be read does not hide the others; what is wrong is said where it is asked for alone.
+// A run that cannot be read does not hide the other runs. Its error is reported when the run is requested
+// alone.
 std::string summary_of(RunWatch& run) {
   try {
     return run.summary();

@@ -13,8 +13,8 @@ bool has_role(const Ordered& message, const char* role) {
   return message["role"] == role;
 }
 
-// Returns the indices at which turns begin: the first message after the system messages, and each message of
-// the user that follows a message of a different role.
+// Returns the indices at which turns begin: the first message after the system messages, and each user
+// message that follows a message of a different role.
 std::vector<size_t> turn_starts(const Ordered& messages) {
   size_t first = 0;
   while (first < messages.size() &&
@@ -38,7 +38,7 @@ std::optional<Truncation> Truncation::read(const Fields& fields, int64_t n_ctx) 
   return Truncation(n_ctx, static_cast<int64_t>(room));
 }
 
-// Bisection: the number of ids falls with the number of removed turns.
+// Uses bisection, because the number of ids decreases with the number of removed turns.
 ShorterConversation forget_turns(const Ordered& conversation, const Truncation& truncation,
                                  const std::function<std::vector<int32_t>(const Ordered&)>& encode) {
   const std::vector<size_t> starts = turn_starts(conversation["messages"]);

@@ -35,7 +35,7 @@ void WorkThread::loop() {
     waiting_.pop_front();
     lock.unlock();
     work();
-    work = nullptr;  // what it holds is released without the lock
+    work = nullptr;  // releases captured objects without holding the lock
     lock.lock();
   }
 }

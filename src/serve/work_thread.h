@@ -8,16 +8,16 @@
 
 namespace gpt::serve {
 
-// A thread that does what it is given, in order.
+// A thread that runs queued functions in order.
 class WorkThread {
  public:
-  // At most so many wait; more are not taken.
+  // `most_waiting` is the maximum number of queued functions.
   explicit WorkThread(size_t most_waiting);
-  ~WorkThread();  // does what it has been given, then ends
+  ~WorkThread();  // runs the queued functions, then ends
   WorkThread(const WorkThread&) = delete;
   WorkThread& operator=(const WorkThread&) = delete;
 
-  // Any thread; false where too many wait. The work must not throw.
+  // Queues a function, which must not throw. Returns false if the queue is full. Thread-safe.
   bool add(std::function<void()> work);
 
  private:

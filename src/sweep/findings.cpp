@@ -13,9 +13,9 @@
 namespace gpt {
 namespace {
 
-constexpr double kEqualFlops = 0.01;  // so far apart they count as equal
+constexpr double kEqualFlops = 0.01;  // budgets whose FLOPs differ by at most this fraction count as equal
 
-using Key = std::pair<double, SweepPoint>;  // budget and values
+using Key = std::pair<double, SweepPoint>;  // FLOP budget and values of the swept keys
 
 struct Group {
   size_t run = 0;
@@ -49,7 +49,8 @@ std::optional<double> noise_of(const std::map<Key, Group>& groups) {
   return std::sqrt(squares / static_cast<double>(freedom));
 }
 
-// Losses by everything but `key`, then by its value. Learning rates are chosen: the best one counts.
+// Groups the mean losses by budget and all values except the value of `key`, and then by the value of `key`.
+// If several learning rates were swept, only the loss with the best learning rate is used.
 std::map<Key, std::map<std::string, double>> by_value(const std::map<Key, Group>& groups,
                                                       const std::string& key) {
   std::map<Key, std::map<std::string, double>> out;
@@ -71,7 +72,7 @@ struct Comparison {
   int pairs = 0;
 };
 
-// What the compared runs have in common.
+// Describes what the compared runs have in common: equal steps or similar FLOPs.
 std::string basis_of(const Sweep& sweep, double difference) {
   if (!(sweep.runs.front().budget > 0)) return " after equal steps";
   if (difference <= kEqualFlops) return " at equal FLOPs";
@@ -96,7 +97,7 @@ std::string sentence(const std::string& key, const std::string& a, const std::st
   return text;
 }
 
-// Every value against the one of the best run.
+// Compares each value of a key with the value of the best run.
 void compare_key(const std::string& key, const std::map<Key, Group>& groups, const Sweep& sweep, bool many_lr,
                  Findings& findings) {
   std::map<std::pair<std::string, std::string>, Comparison> pairs;
@@ -122,7 +123,7 @@ void compare_key(const std::string& key, const std::map<Key, Group>& groups, con
   }
 }
 
-// The best run of every size and number of tokens.
+// Returns the best loss for each combination of model size and number of tokens.
 std::vector<LossPoint> fit_points(const Sweep& sweep, const std::vector<SweepMean>& means) {
   std::map<std::pair<double, double>, double> best;
   for (const SweepMean& mean : means) {
@@ -154,7 +155,8 @@ void recommend(const Sweep& sweep, Findings& findings) {
     budget = std::max(budget, sweep.runs[mean.run].budget);
   for (const SweepMean& mean : findings.means) {
     const SweepRun& run = sweep.runs[mean.run];
-    // Of several budgets, what is best for the largest; runs of equal steps have none, and differ in FLOPs.
+    // With several budgets, the recommendation is for the largest budget. Runs with equal steps have no
+    // budget, and their FLOPs differ.
     if (run.budget < budget) continue;
     const std::string spent =
         run.budget > 0
@@ -194,7 +196,7 @@ std::map<std::string, std::set<std::string>> swept_keys(const Sweep& sweep) {
 }
 
 double flops_difference(const std::vector<SweepRun>& runs) {
-  std::map<double, std::pair<double, double>> ranges;  // by budget
+  std::map<double, std::pair<double, double>> ranges;  // range of FLOPs for each budget
   for (const SweepRun& run : runs) {
     if (!(run.budget > 0)) continue;
     auto& [low, high] = ranges.emplace(run.budget, std::pair{run.flops, run.flops}).first->second;

@@ -16,45 +16,46 @@ struct CurvePoint {
   double flops = 0, loss = 0;
 };
 
-// What became of a run.
+// Stores the result of a run of the sweep.
 struct SweepResult {
   enum class State : uint8_t { waiting, done, failed };
   State state = State::waiting;
-  double loss = 0;                // validation, after the last step; nats per token
-  double seconds = 0;             // of training
-  std::vector<CurvePoint> curve;  // all validations
-  std::string error;              // of a failed one
+  double loss = 0;                // validation loss after the last step, in nats per token
+  double seconds = 0;             // training time
+  std::vector<CurvePoint> curve;  // losses of all evaluations
+  std::string error;              // error message of a failed run
 };
 
 struct Sweep {
   std::vector<SweepRun> runs;
-  std::vector<SweepResult> results;  // of each run
-  std::optional<double> floor;       // entropy of the text, nats per token
+  std::vector<SweepResult> results;  // one result per run
+  std::optional<double> floor;       // entropy of the text in nats per token
   std::string command_line;
 };
 
-// The mean over the seeds of a point at a budget.
+// Stores the mean loss over the seeds of a point at a budget.
 struct SweepMean {
-  size_t run = 0;  // one of its runs
+  size_t run = 0;  // index of one of the averaged runs
   double loss = 0;
   int seeds = 0;
 };
 
-// How far the FLOPs of runs of one budget are apart, the largest over all budgets: 0.12 is 12 %. Runs have
-// whole steps, so that few of them make no equal FLOPs. 0 for runs of equal steps.
+// Returns the largest relative difference between the FLOPs of runs with the same budget: 0.12 means 12 %.
+// The FLOPs differ because the number of steps is an integer. Returns 0 for runs with equal steps.
 double flops_difference(const std::vector<SweepRun>& runs);
 
 struct Findings {
-  std::vector<SweepMean> means;  // of finished points, best first
-  std::optional<double> noise;   // standard deviation between seeds, pooled over points
-  std::vector<std::string>
-      sentences;  // each value of a swept key against the best run's, then the recommendation
+  std::vector<SweepMean> means;  // one entry per point with finished runs, best first
+  std::optional<double> noise;   // standard deviation between seeds, pooled over all points
+  // Sentences that compare each value of a swept key with the value of the best run. The last sentence is the
+  // recommendation.
+  std::vector<std::string> sentences;
   std::optional<LossFit> fit;
-  std::string fit_note;  // what the fit says, or why there is none
+  std::string fit_note;  // description of the fit, or the reason why there is none
   double flops_difference = 0;
 };
 
-// The swept keys, each with its values.
+// Returns the swept keys with their values.
 std::map<std::string, std::set<std::string>> swept_keys(const Sweep& sweep);
 
 Findings find_out(const Sweep& sweep);

@@ -31,7 +31,7 @@ using Function = std::function<double(const std::vector<double>&)>;
 
 struct Vertex {
   std::vector<double> x;
-  double value = 0;  // the largest number where it is not finite
+  double value = 0;  // the largest double if the function value is not finite
 };
 
 Vertex vertex_at(const Function& f, std::vector<double> x) {
@@ -39,7 +39,8 @@ Vertex vertex_at(const Function& f, std::vector<double> x) {
   return {std::move(x), std::isfinite(value) ? value : std::numeric_limits<double>::max()};
 }
 
-// The last vertex moved through the middle of the others by `factor` (-1: mirrored).
+// Moves the worst vertex along the line through the centroid of the other vertices. With factor -1, the
+// vertex is reflected.
 Vertex moved(const Function& f, const std::vector<Vertex>& simplex, double factor) {
   const size_t n = simplex.size() - 1;
   std::vector<double> x(n);
@@ -52,7 +53,7 @@ Vertex moved(const Function& f, const std::vector<Vertex>& simplex, double facto
   return vertex_at(f, std::move(x));
 }
 
-// One step of a simplex whose vertices are sorted, the best first.
+// Performs one step of the simplex method. The vertices must be sorted by value, best first.
 void improve(const Function& f, std::vector<Vertex>& simplex) {
   Vertex& worst = simplex.back();
   const double best = simplex.front().value, second = simplex[simplex.size() - 2].value;
@@ -79,8 +80,9 @@ void improve(const Function& f, std::vector<Vertex>& simplex) {
   }
 }
 
-// The minimum of a function of a few variables near `start`, by the simplex method of Nelder and Mead (1965),
-// started afresh from its own result until that no longer helps. `scale` is the size of the first steps.
+// Returns the minimum of a function of a few variables near `start`. Uses the simplex method of Nelder and
+// Mead (1965), and restarts it from its own result as long as that improves the value. `scale` is the size of
+// the first steps.
 std::vector<double> minimise(const Function& f, std::vector<double> start, double scale) {
   constexpr int kSteps = 3000, kRestarts = 6;
   constexpr double kTolerance = 1e-13;
@@ -106,8 +108,8 @@ std::vector<double> minimise(const Function& f, std::vector<double> start, doubl
   return start;
 }
 
-// The variables of the search. With N0 and D0 in the middle of the points, A / N^a = e^p0 (N / N0)^-p1, so
-// that size and slope of a term hardly depend on each other.
+// Defines the variables of the search. With N0 and D0 as the geometric means of the points, A / N^a = e^p0 (N
+// / N0)^-p1. In this form, the size and the slope of a term are almost independent of each other.
 class Search {
  public:
   Search(const std::vector<LossPoint>& points, std::optional<double> floor) : points_(points), floor_(floor) {
@@ -138,7 +140,7 @@ class Search {
                           std::exp(x[2] - x[3] * (std::log(p.tokens) - log_d0_));
       sum += huber(std::log(loss) - std::log(p.loss));
     }
-    for (const size_t slope : {size_t{1}, size_t{3}}) {  // losses do not rise with size or tokens
+    for (const size_t slope : {size_t{1}, size_t{3}}) {  // penalty: losses must not rise with size or tokens
       sum += std::max(0.0, -x[slope]) + std::max(0.0, x[slope] - 3);
     }
     return sum;
@@ -179,7 +181,8 @@ void widen(Extent& interval, double value) {
   interval.high = std::max(interval.high, value);
 }
 
-// The exponents without each point in turn, searched from the solution.
+// Refits the law without each point in turn, starting from the complete solution. Stores the ranges of the
+// exponents in `fit`.
 void leave_one_out(LossFit& fit, const std::vector<LossPoint>& points, std::optional<double> floor,
                    const std::vector<double>& solution) {
   fit.a = {fit.law.a, fit.law.a};
@@ -187,7 +190,8 @@ void leave_one_out(LossFit& fit, const std::vector<LossPoint>& points, std::opti
   for (size_t i = 0; i < points.size(); ++i) {
     std::vector<LossPoint> rest = points;
     rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(i));
-    // The search is about the middle of all points: shift the solution to that of the rest.
+    // The variables of a search are relative to the mean of its points. Convert the solution to the mean of
+    // the remaining points.
     const Search search(rest, floor), all(points, floor);
     std::vector<double> start = solution;
     const LossLaw law = all.law(solution);
@@ -203,7 +207,7 @@ void leave_one_out(LossFit& fit, const std::vector<LossPoint>& points, std::opti
 size_t distinct(const std::vector<LossPoint>& points, double LossPoint::*field) {
   std::set<double> values;
   for (const LossPoint& p : points)
-    values.insert(std::round(std::log(p.*field) * 50));  // the same within two percent
+    values.insert(std::round(std::log(p.*field) * 50));  // values within two percent count as equal
   return values.size();
 }
 
@@ -233,9 +237,9 @@ nlohmann::json interval_json(const Extent& i) {
 
 using nlohmann::json;
 
-constexpr double kSmallestExponent = 1e-3;  // below it the law names no best size
+constexpr double kSmallestExponent = 1e-3;  // with a smaller exponent, the law has no best size
 
-// Reads fields of a fit, naming the file in what it throws.
+// Reads fields of a fit from JSON. Errors name the file.
 class FitReader {
  public:
   FitReader(const json& fit, const std::string& path) : fit_(fit), path_(path) {}
@@ -284,7 +288,8 @@ class FitReader {
   const std::string& path_;
 };
 
-// "10.8 M parameters are 12 times the largest of the sweep"; "" inside the range.
+// Returns a sentence such as "10.8 M parameters are 12 times the largest of the sweep". Returns "" if the
+// value is within the range of the sweep.
 std::string outside(double value, const Extent& seen, const char* what) {
   constexpr double kSlack = 1.1;
   if (value > kSlack * seen.high)
@@ -310,7 +315,8 @@ std::string warning_for(const LossFit& fit, double parameters, double tokens) {
   return text;
 }
 
-// The planned model with another width, of about so many parameters, and the steps for so many operations.
+// Returns flags for the planned model with a width that gives about `parameters` parameters, and for the
+// number of steps that needs the same FLOPs as the plan.
 std::string flags_for(const RunPlan& plan, double parameters) {
   if (!(parameters < 1e15)) return "";
   const ModelConfig& planned = plan.subject.config.model;
@@ -331,7 +337,7 @@ double LossLaw::loss(double parameters, double tokens) const {
 
 double LossLaw::best_parameters(double flops, double flops_per_parameter) const {
   const double product = flops / flops_per_parameter;  // N D
-  // d/dN of A N^-a + B (N / product)^b vanishes
+  // The optimum is where the derivative of A N^-a + B (N / product)^b with respect to N is 0.
   return std::pow(a * A / (b * B), 1 / (a + b)) * std::pow(product, b / (a + b));
 }
 

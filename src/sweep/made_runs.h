@@ -8,29 +8,30 @@
 
 namespace gpt {
 
-// Who makes each of some runs of these FLOPs: the largest come first, each to the process that has the least
-// so far.
+// Assigns runs with these FLOPs to processes, and returns the rank for each run. The runs are assigned in
+// order of decreasing FLOPs. Each run goes to the rank with the fewest FLOPs so far.
 std::vector<int> deal_runs(const std::vector<double>& flops, int processes);
-// How long the process is at work that has most of them, by the seconds of each run.
+// Returns the time until the last process has finished its runs. `seconds` has the duration of each run.
 double longest_share(const std::vector<double>& flops, const std::vector<double>& seconds, int processes);
 
-// Of the runs that wait those that this process makes, by their numbers: all of them where it is alone, else
-// about as many FLOPs as every other process.
+// Returns the indices of the waiting runs that this process makes. A single process makes all of them.
+// Several processes each get about the same number of FLOPs.
 std::vector<size_t> own_runs(const Sweep& sweep, const Communicator& processes);
 
-// What a process has made of its runs so far.
+// Lists the runs that a process has made so far.
 struct MadeRuns {
-  std::vector<std::string> done;                            // their names
-  std::vector<std::pair<std::string, std::string>> failed;  // their names and errors
-  bool ended = false;                                       // no more will come
-  bool interrupted = false;                                 // and some of its runs wait
+  std::vector<std::string> done;                            // names of the finished runs
+  std::vector<std::pair<std::string, std::string>> failed;  // names and errors of the failed runs
+  bool ended = false;                                       // the process makes no further runs
+  bool interrupted = false;  // the process was interrupted before it made all of its runs
 };
 
-// The processes read it in FOLDER/.rank-R.json. It is no message, which one would have to wait for: a run may
-// take longer than any message. Nothing where there is no such file yet.
+// write_made_runs writes FOLDER/.rank-R.json, which the other processes read with read_made_runs. A file is
+// used instead of a message because a run may take longer than the timeout of a message. read_made_runs
+// returns an empty result if the file does not exist yet.
 void write_made_runs(const std::string& folder, int rank, const MadeRuns& made);
 MadeRuns read_made_runs(const std::string& folder, int rank);
-// Of all ranks, also of an earlier command.
+// Removes the files of all ranks, including files that an earlier command left.
 void remove_made_runs(const std::string& folder);
 
 }  // namespace gpt

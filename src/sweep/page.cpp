@@ -27,7 +27,8 @@ std::set<double> budgets_of(const Sweep& sweep) {
   return budgets;
 }
 
-// The law along one budget, over the measured sizes; the legend names the first.
+// Returns the losses of the fitted law for one budget at the measured sizes. Only the first budget has a
+// legend entry.
 ChartSeries law_series(const Sweep& sweep, const LossFit& fit, double budget, int colour) {
   ChartSeries series{
       budget == *budgets_of(sweep).begin() ? "fitted law" : "", {}, {}, SeriesStyle::raw, colour};
@@ -48,14 +49,14 @@ std::string series_name(const SweepRun& run, size_t budgets) {
   return run.budget > 0 ? format_count(run.budget) + " FLOPs" : "equal steps";
 }
 
-// A positive number that the whole text is.
+// Returns the number if the whole text is a positive number.
 std::optional<double> number_of(const std::string& text) {
   const auto value = parse_number<double>(text);
   return value && *value > 0 ? value : std::nullopt;
 }
 
-// The swept key to draw losses against where models of about one size differ in one number; nothing: their
-// parameters.
+// Returns the swept key to use as the x axis if all models have about the same size and differ in a single
+// numeric key. Otherwise returns nothing, and the x axis shows the number of parameters.
 std::optional<std::string> key_at_equal_size(const Sweep& sweep) {
   const auto [low, high] = std::ranges::minmax(transformed(sweep.runs, &SweepRun::parameters));
   std::map<std::string, std::set<std::string>> keys = swept_keys(sweep);
@@ -82,7 +83,8 @@ Chart size_chart(const Sweep& sweep, const Findings& findings) {
     const SweepRun& run = sweep.runs[mean.run];
     const std::string name = key && budgets.size() == 1 ? "" : series_name(run, budgets.size());
     const double x = key ? *number_of(run.point.at(*key)) : run.parameters;
-    lines[{run.budget, name}].emplace(x, mean.loss);  // best comes first
+    // Keeps the best loss, because the best mean comes first.
+    lines[{run.budget, name}].emplace(x, mean.loss);
   }
   int colour = 0;
   for (const auto& [place, points] : lines) {

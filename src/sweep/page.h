@@ -8,15 +8,17 @@
 
 namespace gpt {
 
-// Best loss of every size, one line per budget (of one budget: per depth, where depths differ), with the law.
-// Where models of about one size differ in one number (--iso-params), of every value of that.
+// Charts the best loss of each model size, together with the fitted law. There is one line per budget, or
+// with a single budget, one line per number of layers. If all models have about the same size and differ in a
+// single numeric key (--iso-params), the chart shows the loss for each value of the key.
 Chart size_chart(const Sweep& sweep, const Findings& findings);
-// Every run's validations against the FLOPs spent, and the lowest loss reached for so many.
+// Charts the validation losses of all runs against the FLOPs spent, and the lowest loss reached with each
+// number of FLOPs.
 Chart flops_chart(const Sweep& sweep);
 
-TextTable result_table(const Sweep& sweep, const Findings& findings);  // best first, failed runs last
+TextTable result_table(const Sweep& sweep, const Findings& findings);  // best run first, failed runs last
 
-// The self-contained page.
+// Returns the self-contained HTML page of the sweep.
 std::string sweep_page(const Sweep& sweep, const Findings& findings);
 
 }  // namespace gpt

@@ -134,7 +134,7 @@ int64_t width_for(const ModelConfig& config, int64_t parameters, int64_t unit) {
   return (std::abs(count(low) - target) <= std::abs(count(high) - target) ? low : high) * unit;
 }
 
-// All but the config, which says more than its fields.
+// The config is excluded, because run_json writes it with run_config_json.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SweepRun, name, point, seed, parameters, flops_per_token, tokens, flops,
                                    budget)
 

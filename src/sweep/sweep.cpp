@@ -34,7 +34,7 @@ std::string run_folder(const std::string& folder, const SweepRun& run) {
   return folder + "/runs/" + run.name;
 }
 
-// Steps of the run's last checkpoint; -1 without one.
+// Returns the completed steps of the run's last checkpoint. Returns -1 if there is no checkpoint.
 int64_t checkpoint_step(const std::string& folder) {
   const std::string last = folder + "/last";
   if (!std::filesystem::exists(folder)) return -1;
@@ -47,7 +47,8 @@ int64_t checkpoint_step(const std::string& folder) {
   return state["step"].get<int64_t>();
 }
 
-// What a run's metrics say; waiting unless it made all its steps and was validated after the last.
+// Reads the result of a run from its metrics. The state is `waiting` unless the run has completed all steps
+// and was evaluated after the last step.
 SweepResult result_of(const std::string& folder, const SweepRun& run) {
   SweepResult result;
   const int64_t steps = run.config.train.steps;
@@ -66,7 +67,7 @@ SweepResult result_of(const std::string& folder, const SweepRun& run) {
   return result;
 }
 
-// 0: all CPUs.
+// Returns the number of threads for a run. 0 means all CPUs.
 int64_t threads_of(const SweepRun& run, const Communicator& processes) {
   const int64_t threads = run.config.train.threads;
   return processes.size() > 1 ? thread_count(threads, processes) : threads;
@@ -97,7 +98,8 @@ void make_run(const SweepRun& run, SweepResult& result, const SweepWay& way, boo
   result = result_of(folder, run);
 }
 
-// What a run reads: runs of several seeds read one text, but not the same tales.
+// Returns a key that identifies the data of a run. Runs with different seeds read the same text, but generate
+// different "tales".
 std::string data_key(const SweepRun& run) {
   const TrainConfig& t = run.config.train;
   nlohmann::json key = {t.data, t.val_data, t.val_fraction, t.tokenizer};
@@ -108,8 +110,8 @@ std::string data_key(const SweepRun& run) {
   return key.dump();
 }
 
-// Runs on other data than those that are made now would not be comparable with them. Where all are made,
-// nothing is read.
+// Throws Error if the data has changed since the finished runs were made, because the remaining runs would
+// not be comparable with them. Reads no data if all runs are finished.
 void check_same_data(const Sweep& sweep, const std::string& folder) {
   const auto state_is = [&](SweepResult::State state) {
     return std::ranges::any_of(sweep.results, [&](const SweepResult& r) { return r.state == state; });
@@ -142,20 +144,20 @@ void write_sweep(const std::string& folder, const Sweep& sweep) {
 
 namespace {
 
-// The runs that this process makes, and what it sees of those of the others.
+// Makes this process's share of the runs of a sweep, and collects the results of the other processes.
 class SharedSweep {
  public:
   SharedSweep(Sweep& sweep, const SweepWay& way)
       : sweep_(sweep), way_(way), processes_(*way.processes), own_(own_runs(sweep, processes_)) {
     if (is_first()) remove_made_runs(way.folder);
-    std::string names;  // once all have told them, all have read what there was
+    std::string names;  // all ranks have read the sweep when require_same returns
     for (const size_t i : own_runs(sweep, single_process()))
       names += sweep.runs[i].name + " ";
     require_same(processes_, "list of runs to make", names);
     if (is_first()) write_sweep(way.folder, sweep);
   }
 
-  // False where they were interrupted.
+  // Returns false if the runs were interrupted.
   bool make_own_runs() {
     for (const size_t i : own_) {
       made_.interrupted = way_.interrupted();
@@ -168,14 +170,14 @@ class SharedSweep {
     return processes_.size() > 1 || !made_.interrupted;
   }
 
-  // False where the runs of any process were interrupted.
+  // Returns false if the runs of any process were interrupted.
   bool wait_for_others() {
     if (processes_.size() == 1) return true;
     constexpr auto kPause = std::chrono::milliseconds(200);
     while (!look()) {
       std::this_thread::sleep_for(kPause);
     }
-    barrier(processes_, "the end of the sweep");  // all have read what is removed
+    barrier(processes_, "the end of the sweep");  // all ranks have read the files that are removed next
     if (is_first()) remove_made_runs(way_.folder);
     return !interrupted_;
   }
@@ -208,7 +210,8 @@ class SharedSweep {
     if (processes_.size() > 1) write_made_runs(way_.folder, processes_.rank(), made_);
   }
 
-  // Takes over what the others have made since; whether all have ended.
+  // Reads the results that other processes have written since the last call. Returns true if all processes
+  // have finished their runs.
   bool look() {
     bool ended = made_.ended, news = false;
     interrupted_ = made_.interrupted;
@@ -224,7 +227,7 @@ class SharedSweep {
     return ended;
   }
 
-  // Whether a run that waited has been made by that process.
+  // Updates run i if it was waiting and the other process has made it. Returns true if the run was updated.
   bool take_over(size_t i, int rank, const MadeRuns& made) {
     SweepResult& result = sweep_.results[i];
     const SweepRun& run = sweep_.runs[i];
@@ -247,7 +250,7 @@ class SharedSweep {
   Communicator& processes_;
   std::vector<size_t> own_;
   MadeRuns made_;
-  bool interrupted_ = false;  // some process
+  bool interrupted_ = false;  // true if any process was interrupted
 };
 
 }  // namespace

@@ -9,21 +9,23 @@
 
 namespace gpt {
 
-// Seconds that one training step of a run takes here, measured on a few steps with made-up data, with the
-// threads that one of the processes has.
+// Measures the duration of a training step of a run on this machine, in seconds. Runs a few steps with
+// generated data, and uses as many threads as a single process of the sweep has.
 double measure_step_seconds(const SweepRun& run, Isa isa, const Communicator& processes = single_process());
 
-// Reads FOLDER/sweep.json, with results of the runs that are finished. Throws Error.
+// Reads FOLDER/sweep.json and the results of all finished runs. Throws Error.
 Sweep read_sweep(const std::string& folder);
 // Writes sweep.json, fit.json, sweep.svg and sweep.html.
 void write_sweep(const std::string& folder, const Sweep& sweep);
 
-// Makes every run that waits, in a folder whose FolderLock the caller holds: each in FOLDER/runs/NAME; a
-// begun one goes on from its checkpoint. A run whose loss becomes NaN is marked as failed and the others go
-// on. Before the first and after each run sweep.json, fit.json, sweep.svg and sweep.html are written. `note`
-// gets a line before and after each run. Returns false when `interrupted` said so.
-// Several processes that have read the same sweep.json share the runs: each makes its part of them by itself,
-// and that of rank 0 holds the lock, writes and in the end knows all results.
+// Options of run_sweep, which makes all waiting runs of a sweep, each in FOLDER/runs/NAME. A run that was
+// started before is resumed from its checkpoint. A run whose loss becomes NaN is marked as failed, and the
+// sweep continues. Before the first run and after each run, sweep.json, fit.json, sweep.svg and sweep.html
+// are written. `note` is called with a line before and after each run. run_sweep returns false if
+// `interrupted` returned true. The caller must hold the FolderLock of the folder.
+//  Several processes that have read the same sweep.json divide the runs among them, and each makes its own
+// runs independently. Only rank 0 holds the lock and writes the sweep's files. At the end, rank 0 knows all
+// results.
 struct SweepWay {
   std::string folder;
   Isa isa = best_isa();

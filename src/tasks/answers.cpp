@@ -35,7 +35,7 @@ std::string mapped(const FilterStep& step, const std::string& text) {
   return *step.default_value;
 }
 
-// The text that is there most often, of equally many the first.
+// Returns the most frequent text. If several texts are equally frequent, returns the first of them.
 std::string majority(const std::vector<std::string>& texts) {
   std::map<std::string, int64_t> counts;
   for (const std::string& text : texts)
@@ -67,11 +67,11 @@ double brier(std::span<const double> logprobs, int64_t gold) {
   return sum;
 }
 
-// The metrics of multiple choice see this of a document.
+// The data about one document that the metrics of multiple-choice tasks read.
 struct ChoiceView {
   const TaskPrompt& prompt;
   std::span<const Score> scores;
-  std::vector<double> logprobs;  // of the choices
+  std::vector<double> logprobs;  // log-probabilities of the choices
   bool multiple_targets;
 
   template <class Length>
@@ -115,7 +115,7 @@ MetricItem choice_item(const std::string& metric, const ChoiceView& view) {
   const int64_t chosen = arg_max(view.logprobs);
   if (metric == "f1" && (gold > 1 || chosen > 1))
     fail("f1: expected the choices 0 and 1, found {}", std::max(gold, chosen));
-  return {static_cast<double>(gold), static_cast<double>(chosen)};  // f1, mcc
+  return {static_cast<double>(gold), static_cast<double>(chosen)};  // for f1 and mcc
 }
 
 std::string plain(const MetricRule& rule, std::string text, Patterns& patterns) {
@@ -184,7 +184,8 @@ std::vector<MetricItem> rolling_items(const TaskConfig& config, const std::strin
 
 std::vector<MetricItem> answer_items(const TaskConfig& config, const TaskPrompt& prompt,
                                      const std::string& answer, Patterns& patterns) {
-  return transformed(config.metrics, [&](const MetricRule& metric) {  // exact_match, all of them
+  // All metrics of generation tasks are exact_match.
+  return transformed(config.metrics, [&](const MetricRule& metric) {
     const std::string said = plain(metric, answer, patterns);
     const bool hit = std::any_of(prompt.targets.begin(), prompt.targets.end(),
                                  [&](const auto& target) { return plain(metric, target, patterns) == said; });

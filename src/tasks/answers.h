@@ -12,7 +12,7 @@
 
 namespace gpt {
 
-// A task's regular expressions, compiled once.
+// Caches the compiled regular expressions of a task.
 class Patterns {
  public:
   const PythonRegex& of(const std::string& pattern);
@@ -21,11 +21,12 @@ class Patterns {
   std::map<std::string, PythonRegex> compiled_;
 };
 
-// What a filter leaves of the texts that the model wrote for a document. Throws Error where it is not one.
+// Applies a filter to the texts that the model generated for a document. Throws Error unless the result is a
+// single text.
 std::string filtered_answer(const FilterRule& filter, std::vector<std::string> texts, Patterns& patterns);
 
-// The items of a document for each metric of a task, in their order. Source: ConfigurableTask.process_results
-// of lm-evaluation-harness 0.4.13.
+// Return one item per metric of a task for a document, in the order of the metrics. Source:
+// ConfigurableTask.process_results of lm-evaluation-harness 0.4.13.
 std::vector<MetricItem> choice_items(const TaskConfig& config, const TaskPrompt& prompt,
                                      std::span<const Score> scores, bool multiple_targets);
 std::vector<MetricItem> likelihood_items(const TaskConfig& config, const Score& score);

@@ -24,7 +24,7 @@ using Ids = std::vector<int32_t>;
 
 constexpr uint64_t kShuffleSeed = 1337, kExampleSeed = 1234;
 
-// The fields of a line of CSV: between commas, in quotes where they have commas or quotes themselves.
+// Splits a line of CSV into fields at its commas. Fields that contain commas or quotes are quoted.
 std::vector<std::string> csv_fields(std::string_view line) {
   std::vector<std::string> fields(1);
   bool quoted = false;
@@ -76,7 +76,7 @@ CoreTask::Kind kind_of(const TaskFile& file, const std::string& name) {
   file.refuse("icl_tasks", "the icl_task_type multiple_choice, schema or language_modeling", name);
 }
 
-// What a field of an example is in a prompt.
+// Returns a field of an example as text for a prompt.
 std::string field(const json& item, const char* name) {
   const auto value = item.find(name);
   if (value == item.end() || value->is_null()) fail("the field {} is missing", name);
@@ -99,7 +99,7 @@ size_t gold_of(const json& item, size_t choices) {
   return value->get<size_t>();
 }
 
-// An example with its answer, and an empty line.
+// Returns an example with its answer, followed by an empty line.
 std::string shot(const CoreTask& task, const json& item) {
   std::string question, answer;
   if (task.kind == CoreTask::Kind::multiple_choice) {
@@ -132,7 +132,7 @@ std::vector<std::string> prompts_of(const CoreTask& task, const json& item, cons
   return prompts;
 }
 
-// How many ids all have in common, from the front or the back.
+// Returns the number of ids that all sequences have in common, counted from the front or from the back.
 int64_t common_length(const std::vector<Ids>& all, bool front) {
   int64_t n = 0;
   const auto at = [&](const Ids& ids) {
@@ -146,7 +146,7 @@ int64_t common_length(const std::vector<Ids>& all, bool front) {
   return n;
 }
 
-// One task's requests: those of a document follow each other.
+// Scores the documents of one task. The requests of the same document are consecutive.
 class CoreRun {
  public:
   CoreRun(const CoreTask& task, TaskModel& model, const TaskOptions& options)
@@ -173,7 +173,7 @@ class CoreRun {
       std::vector<double> losses;
       bool greedy = true;
       for (const int64_t scored : scored_[i]) {
-        double loss = std::nan("");  // of no ids
+        double loss = std::nan("");  // the prompt has no ids to score
         if (scored > 0) {
           loss = -scores[at].logprob / static_cast<double>(scored);
           greedy = scores[at].greedy;
@@ -198,7 +198,7 @@ class CoreRun {
   int64_t of_documents() const { return static_cast<int64_t>(documents_.size()); }
 
  private:
-  // The first of the least losses, as Python's min finds it among numbers that may be none.
+  // Returns the index of the smallest loss, or the first of several. NaN compares as in Python's min.
   static size_t best(const std::vector<double>& losses) {
     size_t least = 0;
     for (size_t i = 1; i < losses.size(); ++i)
@@ -253,7 +253,7 @@ class CoreRun {
   Documents documents_;
   std::vector<size_t> order_;
   std::vector<ScoreRequest> requests_;
-  std::vector<std::vector<int64_t>> scored_;  // by document and prompt
+  std::vector<std::vector<int64_t>> scored_;  // number of scored ids, by document and prompt
   std::vector<size_t> gold_;
 };
 

@@ -37,7 +37,7 @@ Kind kind_of(const Value& value, TextTypes texts) {
   return dated ? Kind::datetime : Kind::text;
 }
 
-// The kind of a column with values of two kinds.
+// Returns the kind of a column that has values of two kinds.
 Kind common_kind(Kind a, Kind b) {
   if (a == b || b == Kind::null) return a;
   if (a == Kind::null) return b;
@@ -47,10 +47,12 @@ Kind common_kind(Kind a, Kind b) {
   return Kind::mixed;
 }
 
-// The type of a column, of a list's elements (one unnamed field) or of an object's fields.
+// The type of a column. A list type has the type of its elements as one unnamed field, and an object type has
+// the types of its fields.
 class Type {
  public:
-  // `unite`: objects of different fields are objects with all of these fields, otherwise they are mixed.
+  // Extends the type to include `value`. If `unite` is set, objects with different fields form an object type
+  // with all of their fields. Otherwise, they make the type mixed.
   void add(const Value& value, TextTypes texts, bool unite) {
     if (value.is_null() || kind_ == Kind::mixed) return;
     const bool first = kind_ == Kind::null;
@@ -69,7 +71,8 @@ class Type {
            std::ranges::any_of(fields_, [](const auto& field) { return field.second.has_mixed(); });
   }
 
-  // Whether values of this type may be read as the type of an earlier file.
+  // Returns true if values of this type can be converted to `first`, the type of the same column in an
+  // earlier file.
   bool fits(const Type& first) const {
     if (kind_ == Kind::null || first.kind_ == Kind::mixed) return true;
     if (kind_ == Kind::integer && first.kind_ == Kind::fraction) return true;
@@ -80,7 +83,7 @@ class Type {
            });
   }
 
-  // `rewritten`: ujson has written the documents before.
+  // Converts a value to this type. `rewritten` is true if ujson has written and read the documents before.
   void apply(Value& value, bool rewritten) const {
     if (value.is_null()) return;
     switch (kind_) {
@@ -146,7 +149,7 @@ class Type {
     if (is_big_integer(value)) return std::strtod(number_text(value).c_str(), nullptr);
     if (rewritten && value.is_number_float())
       return std::strtod(ujson_text(value.get<double>()).c_str(), nullptr);
-    // The parser reads -0 as an integer with a sign.
+    // The JSON parser reads -0 as a signed integer.
     const bool minus_zero =
         !rewritten && value == 0 && value.is_number_integer() && !value.is_number_unsigned();
     return minus_zero ? -0.0 : value.get<double>();
@@ -164,7 +167,7 @@ class Type {
     if (!decoded.is_discarded()) text = std::move(decoded);
   }
 
-  // Replaces a value by the one that ujson reads after it has written it.
+  // Replaces a value with the result of writing and reading it with ujson.
   static void rewrite(Value& value) {
     if (value.is_number_float()) value = *ujson_scalar(ujson_text(value.get<double>()));
     if (!value.is_structured()) return;
@@ -181,7 +184,7 @@ bool has_big_integer(const Value& value) {
          (value.is_structured() && std::any_of(value.begin(), value.end(), has_big_integer));
 }
 
-// The columns of a file, in order.
+// The columns of a file in the order of their first occurrence.
 struct Columns {
   std::vector<std::string> names;
   std::map<std::string, Type> types;
@@ -206,8 +209,8 @@ Columns columns_of(std::span<const Value> docs, TextTypes texts, bool unite) {
   return columns;
 }
 
-// `datasets` rewrites columns of different kinds with ujson, which reads no integer beyond 64 bits and no
-// blank line.
+// `datasets` rewrites mixed columns with ujson, which can read neither integers beyond 64 bits nor blank
+// lines.
 void check_mixed(const Columns& columns, const std::vector<Value>& docs,
                  const std::vector<DocumentFile>& files) {
   const std::string* const mixed = columns.mixed();
@@ -225,7 +228,7 @@ void check_mixed(const Columns& columns, const std::vector<Value>& docs,
   }
 }
 
-// `datasets` converts later files to the types of the first one.
+// `datasets` converts the values of later files to the types of the first file.
 void check_later_file(const Columns& columns, const Columns& first) {
   for (const auto& [name, type] : columns.types) {
     const auto known = first.types.find(name);
@@ -245,7 +248,7 @@ void type_documents(std::vector<nlohmann::ordered_json>& docs, TextTypes texts,
   for (size_t i = 0; i < files.size(); ++i) {
     const size_t end = i + 1 < files.size() ? files[i + 1].begin : docs.size();
     const auto part = all.subspan(files[i].begin, end - files[i].begin);
-    // Only in the first file are objects of different fields looked for.
+    // In later files, objects with different fields do not make a column mixed.
     Columns columns = columns_of(part, texts, files[i].has_blank_line || i > 0);
     if (i > 0) {
       check_later_file(columns, first);

@@ -8,25 +8,30 @@
 namespace gpt {
 
 enum class TextTypes : uint8_t {
-  text,       // texts stay texts
-  datetimes,  // a column of ISO 8601 dates and times becomes datetimes, as pyarrow reads JSON
+  text,  // strings stay strings
+  // A column of ISO 8601 dates and times becomes datetimes, as when pyarrow reads JSON.
+  datetimes,
 };
 
-// One of the files that documents come from.
+// A file from which documents were read.
 struct DocumentFile {
-  size_t begin = 0;  // the index of its first document
+  size_t begin = 0;  // index of its first document
   bool has_blank_line = false;
 };
 
-// Types the columns of objects as `datasets` 5.2 does: a field that other objects have is null where it is
-// missing; whole numbers beside fractions, or beyond 64 bits, become fractions, in lists and objects too;
-// objects of a column get their keys in the order of the first. A column of values of different kinds, or of
-// objects with different keys, keeps its values, except that texts with JSON in them are parsed;
-// then fractions are rounded to 10 decimals. If a file has a blank line, objects with different keys get all
-// of these keys instead. `files`: in order, at least one; the first one determines the types. Throws Error
-// for a column of different kinds if there are blank lines or integers beyond 64 bits, as `datasets` does for
-// most, and for a file whose types are not those of the first one. Not followed: lists and objects in texts
-// are read as strict JSON.
+// Assigns types to the columns of objects in the same way as `datasets` 5.2:
+// - A field that only other objects have becomes null.
+// - Whole numbers become fractions if the column also has fractions, and integers beyond 64 bits always do.
+// This
+//   also applies to numbers in lists and objects.
+// - The objects of a column get their keys in the order of the first object.
+// - A mixed column has values of different kinds, or objects with different keys. It keeps its values, but
+//   strings that contain JSON are parsed. If there is a mixed column, fractions are rounded to 10 decimals.
+// - If a file has a blank line, objects with different keys get the keys of all objects instead.
+// `files` lists the files in order. There is at least one file, and the first one determines the types.
+// Throws Error for a mixed column if there are blank lines or integers beyond 64 bits, where `datasets`
+// usually fails too. Throws Error for a file whose types differ from those of the first file. Unlike
+// `datasets`, reads lists and objects in strings as strict JSON.
 void type_documents(std::vector<nlohmann::ordered_json>& docs, TextTypes texts,
                     const std::vector<DocumentFile>& files);
 

@@ -21,7 +21,7 @@ using json = nlohmann::ordered_json;
 
 constexpr uint64_t kMaxFile = uint64_t{4} << 30;
 
-// Returns whether there is a blank line.
+// Reads the documents of a JSONL file. Returns true if the file has a blank line.
 bool read_lines(const std::string& path, std::vector<json>& docs, std::vector<std::string>& places) {
   bool has_blank_line = false;
   const std::string text = read_file(path, kMaxFile);
@@ -140,7 +140,7 @@ std::vector<std::string> TaskData::files_of(const std::string& split) const {
 const Documents& TaskData::split(const std::string& name) {
   const auto known = splits_.find(name);
   if (known != splits_.end()) return known->second;
-  // The types of other data sets are not known from their JSONL.
+  // A JSONL copy of another data set does not tell which strings are dates, so strings stay strings.
   const TextTypes texts = config_.dataset_path == "json" ? TextTypes::datetimes : TextTypes::text;
   Documents docs = read_documents(files_of(name), texts);
   if (!config_.process_docs.empty()) docs = processed(docs, config_.process_docs);

@@ -12,31 +12,33 @@
 
 namespace gpt {
 
-// The examples of a split, and where each stands.
+// The examples of a split, with the file and line of each example.
 struct Documents {
   std::shared_ptr<const std::vector<nlohmann::ordered_json>> docs;
-  std::vector<std::string> places;  // "FILE, line N"
+  std::vector<std::string> places;  // "FILE, line N" for each example
 
   size_t size() const { return places.size(); }
 };
 
-// Reads JSONL files, one object a line, one after the other, and types their columns unless `texts` is empty.
-// Throws Error naming file and line.
+// Reads JSONL files one after the other, with one object per line. Assigns types to the columns unless
+// `texts` is empty. Throws Error naming file and line.
 Documents read_documents(const std::vector<std::string>& paths, std::optional<TextTypes> texts);
 
 // Returns a document with JSON types only: datetimes become strings.
 nlohmann::ordered_json plain_document(const nlohmann::ordered_json& value);
 
-// Finds and reads the splits of a task, each once. Nothing is fetched: dataset_path json names its files in
-// dataset_kwargs.data_files, looked for in the data folder, where gpt runs and beside the YAML; of other
-// data sets the files are DIR/NAME/SPLIT.jsonl with the task's or the data set's name, or DIR/SPLIT.jsonl.
+// Finds and reads the splits of a task, each of them once. Never downloads data. A task with the dataset_path
+// json names its files in dataset_kwargs.data_files. These files are searched in the data folder, in the
+// working directory and next to the YAML file. For other data sets, the files are DIR/NAME/SPLIT.jsonl or
+// DIR/SPLIT.jsonl, where NAME is the name of the task or of the data set.
 class TaskData {
  public:
-  // data_dir may be "".
+  // `data_dir` is the data folder, or "" if there is none.
   TaskData(const TaskConfig& config, std::string data_dir)
       : config_(config), data_dir_(std::move(data_dir)) {}
 
-  // After the task's process_docs. Throws Error naming the task and what was looked for.
+  // Returns a split, processed by the task's process_docs. Throws Error naming the task and the searched
+  // paths.
   const Documents& split(const std::string& name);
 
  private:

@@ -26,7 +26,7 @@ std::string text_field(const json& doc, const char* name) {
   return field->get<std::string>();
 }
 
-// HellaSwag: marks of WikiHow's headings are removed.
+// Removes the markup of WikiHow headings from a text of HellaSwag.
 std::string hellaswag_text(const std::string& text) {
   static const PythonRegex brackets("\\[.*?\\]");
   const std::string plain = replace_all(strip(text), " [title]", ". ");
@@ -53,7 +53,8 @@ json hellaswag_document(const json& doc) {
   return out;
 }
 
-// Winogrande: the sentence up to the blank with each option, and what follows the blank.
+// A Winogrande sentence contains a blank (_). The contexts are the text before the blank with each option,
+// and the target is the text after the blank.
 size_t blank_of(const std::string& sentence) {
   const size_t at = sentence.find('_');
   if (at == std::string::npos) fail("the field sentence: expected a blank (_), found none");
@@ -80,8 +81,9 @@ json winogrande_choice(const json& doc) {
 struct Native {
   std::string name;
   NativeUse use;
-  const char* task;  // whose name or data has this in it, where names of functions are too common
-  uint64_t source;   // FNV-1a of the Python file
+  // Must occur in the task's name or dataset path, because some function names alone are too common.
+  const char* task;
+  uint64_t source;  // FNV-1a hash of the Python file
   json (*call)(const json&);
 };
 

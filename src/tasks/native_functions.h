@@ -7,21 +7,23 @@ namespace gpt {
 
 class TaskFile;
 
-// The Python functions that lm-evaluation-harness 0.4.13's tasks HellaSwag and Winogrande name with
-// !function, written again here; Python itself is never run.
+// Python functions that the tasks HellaSwag and Winogrande of lm-evaluation-harness 0.4.13 name with
+// !function. They are reimplemented here, because Python itself is never run.
 
 enum class NativeUse { process_docs, value };
 
-// Throws Error naming the function unless it is one of these. A Python file of that name beside the YAML must
-// be the harness's own, byte for byte: another one may mean something else.
+// Throws Error unless `name` is one of these functions. A Python file with the name of the module next to the
+// YAML file must be byte-identical to the harness's file, because a different file may define a different
+// function.
 void require_native_function(const std::string& name, NativeUse use, const TaskFile& file,
                              const std::string& key);
 
-// A document as a process_docs function leaves it. Throws Error naming a field that is missing or of the
-// wrong kind.
+// Returns the document that a process_docs function makes from `doc`. Throws Error naming a field that is
+// missing or has the wrong type.
 nlohmann::ordered_json native_document(const std::string& function, const nlohmann::ordered_json& doc);
 
-// What a doc_to_... function makes of a document; throws as above.
+// Returns the value that a doc_to_... function computes from a document. Throws the errors of
+// native_document.
 nlohmann::ordered_json native_value(const std::string& function, const nlohmann::ordered_json& doc);
 
 }  // namespace gpt

@@ -12,7 +12,7 @@ PrefixTree::PrefixTree(std::span<const std::span<const int32_t>> sequences) : no
     return std::lexicographical_compare(sequences[a].begin(), sequences[a].end(), sequences[b].begin(),
                                         sequences[b].end());
   });
-  std::vector<size_t> open = {kRoot};  // nodes on the way to the last leaf
+  std::vector<size_t> open = {kRoot};  // inner nodes on the path to the last leaf
   size_t leaf = kRoot;
   for (const size_t i : order) {
     const std::span<const int32_t> ids = sequences[i];
@@ -36,7 +36,7 @@ size_t PrefixTree::add_leaf(size_t sequence, int64_t length) {
   return nodes_.size() - 1;
 }
 
-// Ends the nodes that are longer than what the next leaf shares with the last one.
+// Closes the open nodes that are longer than the common prefix of the last leaf and the next one.
 void PrefixTree::close(std::vector<size_t>& open, size_t leaf, int64_t length) {
   size_t child = leaf;
   while (nodes_[open.back()].length > length) {

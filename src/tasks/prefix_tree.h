@@ -6,21 +6,21 @@
 
 namespace gpt {
 
-// Sequences ordered by what they begin with in common: the leaves of a tree are the different sequences, the
-// nodes inside of it where they part.
+// A tree of sequences that is ordered by their common prefixes. A leaf is a distinct sequence. An inner node
+// is a common prefix after which sequences differ.
 class PrefixTree {
  public:
   struct Node {
-    int64_t length = 0;             // of the sequence that it stands for
-    size_t sequence = 0;            // one that begins with it
-    std::vector<size_t> sequences;  // of a leaf: those that are equal to it
+    int64_t length = 0;             // number of ids in the node's prefix
+    size_t sequence = 0;            // index of a sequence that begins with the prefix
+    std::vector<size_t> sequences;  // for a leaf: indices of the sequences equal to it
     std::vector<size_t> children;
   };
 
   explicit PrefixTree(std::span<const std::span<const int32_t>> sequences);
 
   const Node& node(size_t i) const { return nodes_[i]; }
-  static constexpr size_t kRoot = 0;  // the empty beginning
+  static constexpr size_t kRoot = 0;  // the empty prefix
 
  private:
   size_t add_leaf(size_t sequence, int64_t length);

@@ -17,7 +17,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Joined by a blank, unless there is white space at the seam.
+// Joins two texts with a space, unless there is already white space between them.
 std::string delimited(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty() || ends_with_space(a) || starts_with_space(b)) return a + b;
   return a + " " + b;
@@ -38,7 +38,8 @@ std::vector<std::string> texts_of(const json& list, const char* what) {
 size_t index_of(int64_t number, size_t count, const char* what) {
   const auto n = static_cast<int64_t>(count);
   if (number < -n || number >= n) fail("{}: expected one of {} choices, found number {}", what, n, number);
-  return static_cast<size_t>(number < 0 ? number + n : number);  // as Python counts
+  // Negative indices count from the end, as in Python.
+  return static_cast<size_t>(number < 0 ? number + n : number);
 }
 
 }  // namespace
@@ -114,7 +115,8 @@ const std::string& eval_split(const TaskConfig& config) {
   return config.test_split ? *config.test_split : *config.validation_split;
 }
 
-// The few-shot split, else training, else validation, else the documents themselves.
+// Returns the documents from which examples are taken: the few-shot split, else the given samples, else the
+// training split, else the validation split, else the split that is evaluated.
 Documents shot_documents(const TaskConfig& config, TaskData& data) {
   const FewshotRule& rule = config.fewshot;
   if (rule.split) return data.split(*rule.split);
@@ -177,7 +179,7 @@ std::vector<const json*> Prompts::examples(const json& doc) {
   for (const size_t i : random_.sample(pool.size(), drawn))
     take(pool[i]);
   if (chosen.size() == n) return chosen;
-  // Several copies of the document were drawn: again, from the others.
+  // The sample contained the document several times, so sample again from the other documents.
   std::vector<const json*> others;
   for (const json& example : pool) {
     if (example != doc) others.push_back(&example);
@@ -264,7 +266,7 @@ TaskPrompt Prompts::make(const json& doc) {
   return prompt;
 }
 
-// The question, with what the answer begins with.
+// Returns the question, followed by the beginning of the answer.
 std::string Prompts::turn(const json& doc) {
   const std::string q = question(rules_.text(config_.text, doc));
   const std::string prefix = rules_.plain(config_.gen_prefix, doc);
@@ -314,7 +316,8 @@ std::vector<int64_t> Prompts::gold_of(const json& value, const std::vector<std::
     if (multiple_target_) fail("doc_to_target: expected a list as for the first document");
     golds = {one(value)};
   }
-  // The harness counts such a document as wrong, whatever the model says.
+  // If no right answer is among the choices, the harness counts the document as wrong, regardless of the
+  // model's response.
   if (std::ranges::all_of(golds, [](int64_t gold) { return gold < 0; })) {
     fail(
         "doc_to_target: expected one of the choices or its number, 0 to {}, found {}; mend the document or "

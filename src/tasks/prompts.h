@@ -14,17 +14,18 @@
 
 namespace gpt {
 
-// A task's templates, compiled once: what its rules make of a document, as Python values in JSON.
+// Applies the rules of a task to a document and returns Python values as JSON. Caches the compiled templates.
 class DocRules {
  public:
   DocRules(const TaskConfig& config, const nlohmann::ordered_json& first_document);
 
-  // A text; a number of a choice where digits came out and the task has choices; or what the field has.
+  // Returns a text, or the index of a choice if the template renders digits and the task has choices, or the
+  // value of the field that the rule names.
   nlohmann::ordered_json text(const DocRule& rule, const nlohmann::ordered_json& doc);
-  // A text, a number or a list.
+  // Returns a text, a number or a list.
   nlohmann::ordered_json target(const DocRule& rule, const nlohmann::ordered_json& doc);
   std::vector<std::string> choices(const DocRule& rule, const nlohmann::ordered_json& doc);
-  // gen_prefix and description, which may name a field. "" where there is none.
+  // Evaluates gen_prefix or description, which may also name a field. Returns "" if there is no rule.
   std::string plain(const DocRule& rule, const nlohmann::ordered_json& doc);
 
  private:
@@ -36,36 +37,39 @@ class DocRules {
   std::map<std::string, JinjaTemplate> templates_;
 };
 
-// What the model is asked about one document.
+// The requests to the model for one document.
 struct TaskPrompt {
-  // The contexts and continuations whose likelihoods are wanted; of acc_mutual_info also the choices behind
-  // no context at all, after the others. For generation one context, for a rolling likelihood one
-  // continuation.
+  // Contexts and continuations to be scored. For acc_mutual_info, the choices with an empty context follow
+  // the other pairs. A generation task has one context, and a rolling likelihood has one continuation.
   struct Pair {
     std::string context, continuation;
   };
   std::vector<Pair> pairs;
-  std::vector<std::string> choices;  // of multiple choice and of generation with doc_to_choice
-  std::vector<int64_t> gold;         // of multiple choice: numbers of choices, -100: another, of several
-  std::vector<std::string> targets;  // of the other types; several where the task has several right answers
+  // choices of a multiple-choice task, or of a generation task with doc_to_choice
+  std::vector<std::string> choices;
+  // Indices of the right choices of a multiple-choice task. The index -100 stands for a right answer that is
+  // not among the choices. At least one right answer is among the choices.
+  std::vector<int64_t> gold;
+  // Right answers of the other task types.
+  std::vector<std::string> targets;
 };
 
-// How many examples stand in front of a question: a task that says 0 means it.
+// Returns the number of examples before each question. A task with num_fewshot 0 always has none.
 int64_t shots_of(const TaskConfig& config, std::optional<int64_t> asked);
 
-// Writes the prompts of a task as lm-evaluation-harness 0.4.13 does, without a chat template: description,
-// examples, question. Examples are drawn with its default seed, 1234, by one generator for all documents, so
-// prompts are made in order.
+// Builds the prompts of a task as lm-evaluation-harness 0.4.13 does without a chat template: description,
+// examples, question. One generator with the harness's default seed, 1234, samples the examples of all
+// documents, so the prompts must be built in order.
 class Prompts {
  public:
-  // num_fewshot: instead of the task's own number. Throws Error naming the task.
+  // `num_fewshot` overrides the task's own number of examples. Throws Error naming the task.
   Prompts(const TaskConfig& config, TaskData& data, std::optional<int64_t> num_fewshot);
 
   const Documents& documents() const { return *documents_; }
   int64_t num_fewshot() const { return num_fewshot_; }
   bool multiple_targets() const { return multiple_target_; }
 
-  // The next document's. Throws Error naming it.
+  // Returns the prompt for the next document. Throws Error naming the document.
   TaskPrompt next();
 
  private:
@@ -84,7 +88,7 @@ class Prompts {
   DocRules rules_;
   int64_t num_fewshot_;
   bool multiple_input_ = false, multiple_target_ = false, mutual_info_ = false;
-  bool excludes_document_ = false;  // from its own examples
+  bool excludes_document_ = false;  // a document is not an example for itself
   PythonRandom random_{1234};
   size_t at_ = 0;
 };

@@ -10,8 +10,8 @@
 namespace gpt {
 namespace {
 
-// Lower-case letters that Python takes for equal though their upper case differs from each other: `re`'s
-// table of characters with a common upper case.
+// Groups of different lower-case letters that have the same upper case. Python's `re` has this table, and
+// treats the letters of a group as equal when it ignores case.
 constexpr char32_t kSameUpper[][3] = {
     {0x69, 0x131},   {0x73, 0x17f},    {0xb5, 0x3bc},    {0x345, 0x3b9, 0x1fbe},  {0x390, 0x1fd3},
     {0x3b0, 0x1fe3}, {0x3b2, 0x3d0},   {0x3b5, 0x3f5},   {0x3b8, 0x3d1},          {0x3ba, 0x3f0},
@@ -19,7 +19,7 @@ constexpr char32_t kSameUpper[][3] = {
     {0x434, 0x1c81}, {0x43e, 0x1c82},  {0x441, 0x1c83},  {0x442, 0x1c84, 0x1c85}, {0x44a, 0x1c86},
     {0x463, 0x1c87}, {0x1c88, 0xa64b}, {0x1e61, 0x1e9b}, {0xfb05, 0xfb06}};
 
-// Every character that differs from its lower case or has one that does, with all that match it.
+// Maps each character that has case variants to all characters that match it when case is ignored.
 std::map<char32_t, std::vector<char32_t>> make_same_case() {
   std::map<char32_t, std::vector<char32_t>> by_lower;
   for (char32_t code = 0; code < 0x110000; ++code) {
@@ -63,7 +63,7 @@ std::string code_text(char32_t code) {
 }  // namespace
 
 void PythonClass::add(Category category, bool negated, bool ascii) {
-  // str.isspace, in ASCII the six of bytes.isspace, which re.ASCII means.
+  // The characters of str.isspace, or for re.ASCII the six characters of bytes.isspace.
   const std::string space = ascii ? "\\x{9}-\\x{d}\\x{20}"
                                   : "\\x{9}-\\x{d}\\x{1c}-\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}"
                                     "\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
@@ -119,7 +119,7 @@ std::string PythonClass::pcre2() const {
   }
   std::string inside;
   for (Range range : merged) {
-    // UTF-8 has no surrogates.
+    // UTF-8 cannot encode surrogates, so ranges must not begin or end with one.
     if (range.first >= 0xd800 && range.first <= 0xdfff) range.first = 0xe000;
     if (range.last >= 0xd800 && range.last <= 0xdfff) range.last = 0xd7ff;
     if (range.first > range.last) continue;

@@ -6,20 +6,21 @@
 
 namespace gpt {
 
-// A class of characters in a regular expression of Python, written for PCRE2.
+// A character class of a Python regular expression, translated to PCRE2.
 class PythonClass {
  public:
   enum class Category : uint8_t { digit, space, word };
 
-  // Code points first .. last.
+  // Adds the code points first .. last.
   void add(char32_t first, char32_t last) { ranges_.push_back({first, last}); }
-  // \d, \s, \w; negated \D, \S, \W. ascii: of ASCII characters alone.
+  // Adds \d, \s or \w, or if `negated` \D, \S or \W. If `ascii`, only ASCII characters belong to the
+  // category.
   void add(Category category, bool negated, bool ascii);
   void negate() { negated_ = true; }
-  // Adds the characters that re.IGNORECASE matches with those that were added.
+  // Adds the characters that re.IGNORECASE treats as equal to the characters added so far.
   void ignore_case(bool ascii);
 
-  // An item that matches one character and can be repeated.
+  // Returns a PCRE2 item that matches one character and can be repeated.
   std::string pcre2() const;
 
  private:
@@ -28,8 +29,8 @@ class PythonClass {
   };
 
   std::vector<Range> ranges_;
-  std::string properties_;                 // within brackets
-  std::vector<std::string> alternatives_;  // classes of their own
+  std::string properties_;                 // content for one bracket expression
+  std::vector<std::string> alternatives_;  // complete bracket expressions
   bool negated_ = false;
 };
 

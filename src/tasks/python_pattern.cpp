@@ -18,21 +18,21 @@ namespace gpt {
 namespace {
 
 constexpr int kMaxGroupDepth = 100;
-constexpr int64_t kMaxRepeat = 65535;                      // of PCRE2
-constexpr int64_t kUnbounded = int64_t{1} << 32;           // of Python
-constexpr std::string_view kVerboseSpace = " \t\n\r\v\f";  // that re.VERBOSE skips
+constexpr int64_t kMaxRepeat = 65535;                      // limit of PCRE2
+constexpr int64_t kUnbounded = int64_t{1} << 32;           // Python's value for no limit
+constexpr std::string_view kVerboseSpace = " \t\n\r\v\f";  // characters that re.VERBOSE skips
 
 struct Flags {
   bool ignore_case = false, multiline = false, dot_all = false, verbose = false, ascii = false;
 };
 
-// A part of a pattern in PCRE2's syntax. It matches least to most characters.
+// A part of a pattern in PCRE2 syntax. It matches between `least` and `most` characters.
 struct PatternPart {
   enum class Kind { item, anchor, repeat };
   std::string text;
   int64_t least = 0, most = 0;
   Kind kind = Kind::item;
-  bool single = false;  // an item of one character, which is repeated without a group
+  bool single = false;  // an item that matches one character and can be repeated without a group
 };
 
 int64_t times(int64_t width, int64_t count) {
@@ -96,7 +96,7 @@ class PatternTranslator {
     return all;
   }
 
-  // first: whether flags for the whole pattern may stand here.
+  // `first` is true if flags for the whole pattern are allowed here.
   PatternPart sequence(int depth, bool first) {
     if (depth > kMaxGroupDepth) refuse(fmt::format("groups nested deeper than {}", kMaxGroupDepth));
     std::vector<PatternPart> parts;
@@ -169,7 +169,7 @@ class PatternTranslator {
     }
   }
 
-  // Whether a brace begins a repetition: {}, {a} and the like stand for themselves.
+  // Returns true if a brace begins a repetition. Otherwise the brace is literal, as in {} and {a}.
   bool is_repeat() const {
     if (sees("{}")) return false;
     size_t at = in_.find_first_not_of("0123456789", at_ + 1);
@@ -200,7 +200,7 @@ class PatternTranslator {
     if (parts.empty() || parts.back().kind == PatternPart::Kind::anchor) refuse("nothing to repeat");
     PatternPart& part = parts.back();
     if (part.kind == PatternPart::Kind::repeat) refuse("multiple repeat");
-    // After an iteration with an empty match, Python continues after the repetition, PCRE2 with the next
+    // After an iteration with an empty match, Python leaves the repetition, but PCRE2 tries the next
     // iteration.
     if (part.least == 0 && most > std::max<int64_t>(least, 1) && most != kUnbounded)
       refuse("a part that can be empty up to a number of times, which is not supported; repeat it with *");
@@ -218,7 +218,8 @@ class PatternTranslator {
     part.single = false;
   }
 
-  // The code of \x, \u, \U, an octal or a control escape whose letter was read; nothing for others.
+  // Returns the character of a \x, \u, \U or control escape whose letter was read. Returns nothing for other
+  // escapes.
   std::optional<char32_t> code_escape(char c) {
     constexpr std::string_view kNames = "afnrtv\\", kCodes = "\a\f\n\r\t\v\\";
     if (const size_t i = kNames.find(c); i != std::string_view::npos) return static_cast<char32_t>(kCodes[i]);
@@ -243,7 +244,7 @@ class PatternTranslator {
     return at_ + ahead < in_.size() && in_[at_ + ahead] >= '0' && in_[at_ + ahead] <= '7';
   }
 
-  // Octal digits from the current place, up to `most`.
+  // Reads up to `most` octal digits.
   char32_t octal(int most) {
     char32_t code = 0;
     for (int i = 0; i < most && sees_octal(); ++i)
@@ -278,14 +279,14 @@ class PatternTranslator {
     if (c == 'Z') return anchor("\\z");
     const std::string w = word();
     if (c == 'b') return anchor(fmt::format("(?:(?<={0})(?!{0})|(?<!{0})(?={0}))", w));
-    // In an empty text neither \b nor \B matches.
+    // In an empty text, neither \b nor \B matches.
     if (c == 'B') return anchor(fmt::format("(?!\\A\\z)(?:(?<={0})(?={0})|(?<!{0})(?!{0}))", w));
     if (const auto code = code_escape(c)) return literal(*code);
     if (is_ascii_letter(c)) refuse(fmt::format("bad escape \\{}", c));
     return literal(static_cast<unsigned char>(c));
   }
 
-  // \0 and three octal digits are characters, others groups.
+  // \0 and escapes with three octal digits are characters. Other numbers refer to groups.
   PatternPart number_escape() {
     if (peek() == '0') return literal(octal(3));
     const bool two = at_ + 1 < in_.size() && in_[at_ + 1] >= '0' && in_[at_ + 1] <= '9';
@@ -310,7 +311,8 @@ class PatternTranslator {
       refuse("cannot refer to group defined in the same lookbehind subpattern");
   }
 
-  // One end of a range, or a category, which is added and gives nothing.
+  // Reads one end of a range and returns its character. A category such as \d is added to the set instead,
+  // and nothing is returned.
   std::optional<char32_t> set_member(PythonClass& set) {
     if (!take("\\")) return next_character();
     if (ends()) refuse("bad escape (end of pattern)");
@@ -325,7 +327,7 @@ class PatternTranslator {
     return static_cast<char32_t>(c);
   }
 
-  // After the opening bracket.
+  // Reads a character set after its opening bracket.
   PatternPart set() {
     PythonClass set;
     if (take("^")) set.negate();
@@ -372,7 +374,7 @@ class PatternTranslator {
     return known->second;
   }
 
-  // The number in a condition.
+  // Returns the number of the group that a condition names.
   int64_t condition_group(const std::string& name) {
     if (is_name(name)) return named_group(name);
     int64_t number = 0;
@@ -383,7 +385,7 @@ class PatternTranslator {
     return number;
   }
 
-  // A group, an assertion or, without a part, flags or a comment.
+  // Reads a group or an assertion. Returns nothing for flags and comments.
   std::optional<PatternPart> group(int depth, bool may_set_flags) {
     take("(");
     if (!take("?")) return capture("", depth);
@@ -429,7 +431,7 @@ class PatternTranslator {
     return part;
   }
 
-  // What it encloses has flags of its own.
+  // Flags that are set inside the parentheses do not apply after them.
   PatternPart enclosed(const std::string& open, int depth) {
     const Flags outside = flags_;
     PatternPart part = alternatives(depth + 1);
@@ -493,7 +495,7 @@ class PatternTranslator {
     }
   }
 
-  // (?flags) and (?flags-flags:...), after the first letter.
+  // Reads (?flags) or (?flags-flags:...) after the first letter.
   std::optional<PatternPart> flag_group(char c, int depth, bool may_set_flags) {
     Flags flags = flags_;
     std::string on, off;
@@ -530,8 +532,8 @@ class PatternTranslator {
   Flags flags_;
   std::vector<Group> groups_;
   std::map<std::string, int64_t> names_;
-  std::vector<int64_t> later_groups_;  // numbers in conditions
-  std::optional<int64_t> lookbehind_;  // groups before the outermost lookbehind that is open
+  std::vector<int64_t> later_groups_;  // group numbers in conditions, which may refer to later groups
+  std::optional<int64_t> lookbehind_;  // number of groups before the outermost open lookbehind
 };
 
 }  // namespace

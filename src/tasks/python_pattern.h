@@ -5,10 +5,11 @@
 
 namespace gpt {
 
-// Writes a regular expression of Python 3.11's `re`, for texts, in PCRE2's syntax: every character class,
-// anchor and letter case is spelt out, so that PCRE2's options and its Unicode rules for letter case do not
-// matter. Groups keep their numbers; names are dropped. Throws Error, naming the byte, for what Python
-// refuses and for \N{...}, backreferences where letter case is ignored, and repetitions above 65535.
+// Translates a regular expression of Python 3.11's `re` for strings to PCRE2 syntax. Every character class,
+// anchor and letter case is written out, so that the result does not depend on PCRE2's options or its Unicode
+// rules for letter case. Groups keep their numbers, but lose their names. Throws Error naming the byte for
+// patterns that Python rejects, for \N{...}, for backreferences when case is ignored, for repetitions above
+// 65535, and for other constructs that PCRE2 matches differently.
 std::string pcre2_of_python(std::string_view pattern);
 
 }  // namespace gpt

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kWords = 624, kShift = 397;
 
-// init_by_array of the reference implementation, after init_genrand(19650218).
+// init_by_array of the reference implementation, which starts with init_genrand(19650218).
 void seed_by_array(std::array<uint32_t, kWords>& s, const std::vector<uint32_t>& key) {
   s[0] = 19650218;
   for (uint32_t i = 1; i < kWords; ++i)
@@ -35,7 +35,8 @@ void seed_by_array(std::array<uint32_t, kWords>& s, const std::vector<uint32_t>&
   s[0] = 0x80000000U;
 }
 
-// From so many elements on, sample remembers what it has chosen instead of copying the population.
+// Returns the largest population size for which sample() copies the population. For larger populations,
+// sample() stores the chosen elements in a set.
 double sample_set_size(size_t k) {
   return k > 5 ? 21 + std::pow(4.0, std::ceil(std::log(3.0 * static_cast<double>(k)) / std::log(4.0))) : 21;
 }

@@ -7,20 +7,21 @@
 
 namespace gpt {
 
-// Python's random.Random(seed): the same numbers and choices as CPython 3.11 and 3.12. Mersenne Twister 19937
-// (Matsumoto and Nishimura 1998), seeded by the 32-bit words of the seed. Other programs' benchmarks draw
-// their examples by it; our own randomness is RandomStream.
+// Generates the same numbers and choices as Python's random.Random(seed) in CPython 3.11 and 3.12. The
+// algorithm is Mersenne Twister 19937 (Matsumoto and Nishimura 1998), seeded with the 32-bit words of the
+// seed. Used to sample the same examples as other benchmark programs. All other random numbers come from
+// RandomStream.
 class PythonRandom {
  public:
   explicit PythonRandom(uint64_t seed);
 
   uint32_t next_u32();
-  double random();             // [0, 1), 53 bits
+  double random();             // uniform in [0, 1), 53 bits
   uint64_t below(uint64_t n);  // uniform in [0, n), 1 <= n < 2^32
 
-  // The positions that sample(range(n), k) gives, k <= n.
+  // Returns the indices that sample(range(n), k) chooses. Requires k <= n.
   std::vector<size_t> sample(size_t n, size_t k);
-  // The order that shuffle(range(n)) leaves.
+  // Returns range(n) in the order that shuffle leaves.
   std::vector<size_t> shuffled(size_t n);
 
  private:

@@ -13,9 +13,9 @@ namespace gpt {
 namespace {
 
 constexpr size_t kMaxPattern = 4096;
-// For all matches in a text: items tried.
+// Maximum number of pattern items that PCRE2 may try for all matches in a text.
 constexpr int64_t kMaxItems = 100'000'000;
-// For one match: steps of backtracking, nested ones, and KiB of memory for their state.
+// Limits for one match: steps of backtracking, nested steps, and KiB of memory for the state of the match.
 constexpr uint32_t kMaxSteps = 2'000'000, kMaxNestedSteps = 200'000, kMaxKib = 65536;
 
 std::string message_of(int code) {
@@ -39,7 +39,7 @@ struct PythonRegex::Code {
     pcre2_code_free_8(code);
   }
 
-  // Whether there is a match at or behind `at`. The text is valid UTF-8.
+  // Returns true if there is a match at or after `at`. The text must be valid UTF-8.
   bool search(std::string_view text, size_t at, uint32_t options) const {
     const int rc = pcre2_match_8(code, reinterpret_cast<PCRE2_SPTR8>(text.data()), text.size(), at,
                                  options | PCRE2_NO_UTF_CHECK, match, context);
@@ -50,13 +50,13 @@ struct PythonRegex::Code {
     return true;
   }
 
-  // Called before each item that is tried.
+  // Called by PCRE2 before each pattern item that it tries.
   static int count_item(pcre2_callout_block_8*, void* left) {
     return --*static_cast<int64_t*>(left) < 0 ? PCRE2_ERROR_MATCHLIMIT : 0;
   }
 
-  // Calls f after each match. As in Python, a match may be empty behind one that is not, but not twice at
-  // the same place.
+  // Calls f after each match. As in Python, an empty match can directly follow a non-empty match, but there
+  // is at most one empty match at each position.
   void for_each(std::string_view text, const std::function<void(const PCRE2_SIZE*, uint32_t)>& f) const {
     int64_t items = kMaxItems;
     pcre2_set_callout_8(context, count_item, &items);
@@ -89,13 +89,14 @@ PythonRegex::PythonRegex(const std::string& pattern) : code_(std::make_unique<Co
   } catch (const Error& e) {
     refuse(e.what());
   }
-  constexpr uint32_t kNestedGroups = 1000;  // the translation's, of at most 100 in the pattern
+  // Limit for the translated pattern. The original pattern nests at most 100 groups.
+  constexpr uint32_t kNestedGroups = 1000;
   pcre2_compile_context_8* const context = pcre2_compile_context_create_8(nullptr);
   GPT_ASSERT(context != nullptr);
   pcre2_set_parens_nest_limit_8(context, kNestedGroups);
   int error = 0;
   PCRE2_SIZE at = 0;
-  // PCRE2 10.42's optimizations of the start miss "a" for (?=a)a*a.
+  // The start optimizations of PCRE2 10.42 do not find the match of (?=a)a*a in the text "a".
   constexpr uint32_t kOptions = PCRE2_UTF | PCRE2_AUTO_CALLOUT | PCRE2_NO_START_OPTIMIZE;
   code_->code = pcre2_compile_8(reinterpret_cast<PCRE2_SPTR8>(translated.data()), translated.size(), kOptions,
                                 &error, &at, context);

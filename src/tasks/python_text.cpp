@@ -20,7 +20,7 @@ bool is_space(char32_t code) {
   return (code >= 0x1c && code <= 0x1f) || is_white_space(code);
 }
 
-// The last character of a text that is not empty: its code and where it begins.
+// Returns the last character of a non-empty text and the offset where the character begins.
 std::pair<char32_t, size_t> last_character(std::string_view text) {
   size_t at = text.size() - 1;
   while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80)
@@ -28,7 +28,7 @@ std::pair<char32_t, size_t> last_character(std::string_view text) {
   return {decode_utf8(text, at).code, at};
 }
 
-// Reads Python's literals. Every function leaves `ok_` false where the text is none.
+// Parses Python literals. A function sets `ok_` to false if the text is not a literal.
 class Literal {
  public:
   explicit Literal(std::string_view text) : text_(text) {}
@@ -87,7 +87,7 @@ class Literal {
       skip();
       comma = take(',');
     }
-    // One value in parentheses is that value.
+    // A single value in parentheses is that value, not a tuple.
     if (end == ')' && list.size() == 1 && !comma) return json(list[0]);
     return list;
   }
@@ -124,7 +124,7 @@ class Literal {
     return refuse();
   }
 
-  json read_strings() {  // those that follow each other are one
+  json read_strings() {  // adjacent string literals are concatenated
     std::string out;
     while (ok_ && (peek() == '\'' || peek() == '"')) {
       read_string(out);
@@ -162,7 +162,7 @@ class Literal {
       ++at_;
       read_code(out, c == 'x' ? 2 : c == 'u' ? 4 : 8);
     } else if (c >= '0' && c <= '7') {
-      ok_ = false;  // octal: nothing writes it
+      ok_ = false;  // octal escapes are not supported; repr never writes them
     } else {
       out += '\\';
     }

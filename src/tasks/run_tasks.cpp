@@ -15,7 +15,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// The documents of a task while it runs.
+// Runs one task: builds its prompts, sends them to the model, and judges the responses.
 class Run {
  public:
   Run(const TaskConfig& config, const TaskOptions& options)
@@ -107,7 +107,7 @@ class Run {
     if (options_.on_sample) options_.on_sample(sample(i, scores, answers));
   }
 
-  // What happened to a document, as a line.
+  // Returns a line of JSON with the prompts, the responses and the scores of a document.
   std::string sample(size_t i, std::span<const Score> scores, const json& answers) const {
     const TaskPrompt& prompt = asked_[i];
     json out = {{"doc_id", i},
@@ -141,13 +141,13 @@ class Run {
   Prompts prompts_;
   Patterns patterns_;
   std::vector<TaskPrompt> asked_;
-  std::vector<Score> scores_;                    // of all pairs of all documents
-  std::vector<std::string> sent_;                // of generation: the prompts as the model read them
-  std::vector<std::vector<std::string>> texts_;  // and what it wrote
+  std::vector<Score> scores_;                    // scores of all pairs of all documents
+  std::vector<std::string> sent_;                // generation tasks: prompts that the model received
+  std::vector<std::vector<std::string>> texts_;  // generation tasks: generated texts of each document
   std::vector<MetricResult> metrics_;
 };
 
-// The tasks' results for one metric and filter.
+// The result of one task for a metric and a filter.
 struct Part {
   double value, size;
   std::optional<double> standard_error;
@@ -164,7 +164,8 @@ GroupScore combined(const std::vector<Part>& parts, bool weight_by_size) {
     sizes += part.size;
     known = known && part.standard_error.has_value();
     const double error = part.standard_error.value_or(0);
-    // Pooled variance of the samples, or that of a mean of independent means.
+    // With weights, this is the pooled variance of the samples. Without weights, it is the variance of a mean
+    // of independent means.
     variance += error * error * (weight_by_size ? (part.size - 1) * part.size : 1);
   }
   score.value /= weights;

@@ -15,13 +15,15 @@
 namespace gpt {
 
 struct TaskOptions {
-  std::string data_dir;                // where data sets that are no files of the task lie as JSONL
-  std::optional<int64_t> num_fewshot;  // instead of the tasks' own, but for those that say 0
-  std::optional<int64_t> limit;        // the first documents of each task only
-  uint64_t seed = 1234;                // of sampled answers
-  std::function<void(const std::string& line)>
-      on_sample;  // gets a JSON object for each document, doc_id first
-  // What is done of a task.
+  // Folder with the JSONL files of data sets for which the task names no files.
+  std::string data_dir;
+  // Overrides the number of examples of all tasks, except of tasks that set it to 0.
+  std::optional<int64_t> num_fewshot;
+  std::optional<int64_t> limit;  // evaluate only the first documents of each task
+  uint64_t seed = 1234;          // seed for sampled responses
+  // Called with a JSON object for each document. The first key is doc_id.
+  std::function<void(const std::string& line)> on_sample;
+  // Called with the number of completed requests of a task and their total.
   std::function<void(const std::string& task, int64_t done, int64_t total)> progress;
 };
 
@@ -30,31 +32,32 @@ struct MetricResult {
   std::string aggregation;
   bool higher_is_better = true;
   Estimate estimate;
-  std::vector<MetricItem> items;  // by document
+  std::vector<MetricItem> items;  // one item per document
 };
 
 struct TaskResult {
   std::string name, alias;
-  int64_t documents = 0, of_documents = 0;  // evaluated, and in all
+  int64_t documents = 0, of_documents = 0;  // evaluated documents, and all documents of the task
   int64_t num_fewshot = 0;
   std::vector<MetricResult> metrics;
 };
 
-// Throws Error naming the task where it cannot be asked through a chat template, as one message of the
-// user's; what run_task throws too, before any task has run.
+// Throws Error naming the task if it cannot be sent through a chat template as a single user message.
+// run_task makes the same check. Call this function to check all tasks before the first one runs.
 void check_chat_task(const TaskConfig& config, const TaskOptions& options);
 
-// Runs one task. Throws Error naming the task, and the document where there is one.
+// Runs one task. Throws Error naming the task, and the document if the error concerns one.
 TaskResult run_task(const TaskConfig& config, TaskModel& model, const TaskOptions& options, ThreadPool& pool);
 
-// A metric over the tasks of a group: their mean, weighted by documents where the group says so.
+// The mean of a metric over the tasks of a group, weighted by the number of documents if weight_by_size is
+// set.
 struct GroupScore {
   std::string name, filter;
   double value = 0;
   std::optional<double> standard_error;
   int64_t documents = 0;
 };
-// Of one group; results: of all tasks of its set.
+// Returns the scores of one group. `results` must have the results of all tasks in the set.
 std::vector<GroupScore> group_scores(const TaskGroup& group, const std::vector<TaskResult>& results);
 
 }  // namespace gpt

@@ -8,9 +8,9 @@
 namespace gpt {
 namespace {
 
-// A beginning that saves fewer ids is computed with each sequence.
+// A common prefix that saves fewer ids than this is computed separately for each sequence.
 constexpr int64_t kWorthSharing = 8;
-// Numbers in the buffer of logits, unless one row is more: 64 MiB.
+// Number of values in the logits buffer (64 MiB). The buffer is larger if a single row has more values.
 constexpr int64_t kLogits = int64_t{1} << 24;
 
 }  // namespace
@@ -55,7 +55,8 @@ std::vector<Score> Scorer::score(std::span<const ScoreRequest> requests,
   return std::move(scores_);
 }
 
-// The nodes behind one whose ids are known so far.
+// Adds the nodes below `node` that can be computed next. The first `known` ids of their prefixes are already
+// computed.
 void Scorer::open(const PrefixTree& tree, size_t node, int64_t known) {
   std::vector<size_t> left(tree.node(node).children.rbegin(), tree.node(node).children.rend());
   std::vector<size_t> next;
@@ -72,7 +73,8 @@ void Scorer::open(const PrefixTree& tree, size_t node, int64_t known) {
   ready_.insert(ready_.end(), next.rbegin(), next.rend());
 }
 
-// Fills an empty slot with what is known of the job. False when memory is short.
+// Fills a free slot with the ids of the job that are already in the KV cache. Returns false if there is not
+// enough memory.
 bool Scorer::start(Job& job) {
   const int slot = free_slots_.back();
   const int64_t first_scored = std::ssize(job.ids) - std::max<int64_t>(job.scored, 1);
@@ -111,7 +113,8 @@ void Scorer::step(const PrefixTree& tree) {
   int64_t rows_left = step_rows_, row = 0;
   for (Job& job : jobs_) {
     const int64_t left = std::ssize(job.ids) - job.done;
-    // Ids before those whose logits are wanted; of these as many as have room.
+    // The first `before` ids need no logits. Of the ids after them, take as many as there are free rows of
+    // logits.
     const int64_t before = std::max<int64_t>(0, left - job.scored);
     const int64_t most = job.scored == 0 ? left : before + std::min(left - before, logit_rows_ - row);
     job.appended = std::min(most, rows_left);
@@ -145,7 +148,8 @@ void Scorer::step(const PrefixTree& tree) {
   std::erase_if(jobs_, [](const Job& job) { return job.done == std::ssize(job.ids); });
 }
 
-// Calls fn(row, request, id) for each scored id of a step, with the row of logits that predicts it.
+// Calls fn(row, request, id) for each id that this step scores. `row` is the row of logits that predicts the
+// id.
 template <class F>
 void Scorer::for_scored(const PrefixTree& tree, F&& fn) const {
   for (const Job& job : jobs_) {
@@ -160,7 +164,7 @@ void Scorer::for_scored(const PrefixTree& tree, F&& fn) const {
   }
 }
 
-// Adds the log-probabilities of the scored ids of a step to the scores of their requests.
+// Adds the log-probabilities of the ids that this step scores to the scores of their requests.
 void Scorer::read(const PrefixTree& tree) {
   scored_tokens_.clear();
   for_scored(tree, [&](size_t row, size_t, int32_t id) { scored_tokens_.push_back({row, id}); });

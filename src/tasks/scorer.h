@@ -11,49 +11,49 @@
 
 namespace gpt {
 
-// Ids of which the last `scored` ones are to be predicted: 1 <= scored < ids.size() <= n_ctx + 1.
+// A sequence of ids whose last `scored` ids are predicted. Requires 1 <= scored < ids.size() <= n_ctx + 1.
 struct ScoreRequest {
   std::vector<int32_t> ids;
   int64_t scored = 0;
 };
 
 struct Score {
-  double logprob = 0;  // natural, summed over the scored ids
-  bool greedy = true;  // whether each is the likeliest one, ties to the lowest id
+  double logprob = 0;  // natural logarithm, summed over the scored ids
+  bool greedy = true;  // true if every scored id is the most likely one (ties: lowest id)
 };
 
-// Log-probabilities of the ends of sequences. Beginnings that several have in common are computed once: a
-// question for all its answers, a description for all questions. A score depends on the model and its own
-// request alone.
+// Computes the log-probabilities of the last ids of sequences. A prefix that several sequences share is
+// computed once, such as a question for all its answers, or a description for all questions. A score depends
+// only on the model and its own request.
 class Scorer {
  public:
   struct Counts {
-    int64_t computed = 0;  // ids that went through the model
-    int64_t asked = 0;     // ids that would have without common beginnings
+    int64_t computed = 0;  // ids that the model computed
+    int64_t asked = 0;     // ids that the model would compute without shared prefixes
   };
 
-  // Refers to the model, which outlives it; uses all its slots. step_rows: most ids in one forward call,
-  // >= 1.
+  // The model must outlive the scorer. The scorer uses all slots of the model. step_rows is the maximum
+  // number of ids in a forward call, at least 1.
   Scorer(SequenceModel& model, int64_t step_rows);
 
-  // The scores in the order of the requests. progress: requests done and in all. Throws Error for ids outside
-  // the vocabulary and logits that are not finite.
+  // Returns the scores in the order of the requests. Calls `progress` with the number of completed requests
+  // and the number of all requests. Throws Error for ids outside the vocabulary and for non-finite logits.
   std::vector<Score> score(std::span<const ScoreRequest> requests,
                            const std::function<void(int64_t, int64_t)>& progress = {});
 
   const Counts& counts() const { return counts_; }
 
  private:
-  // A node of the tree on its way through the model.
+  // A node of the prefix tree that is being computed.
   struct Job {
     size_t node;
     std::span<const int32_t> ids;
-    int64_t scored;  // the most of any request; 0: nothing is
+    int64_t scored;  // maximum over the requests of the node; 0 if no id is scored
     int slot = -1;
-    int64_t done = 0;       // ids in the slot
-    int64_t appended = 0;   // in this step
+    int64_t done = 0;       // ids already in the slot
+    int64_t appended = 0;   // ids appended in this step
     int64_t wanted = 0;     // rows of logits in this step
-    int64_t first_row = 0;  // of these
+    int64_t first_row = 0;  // first of these rows in the buffer
   };
   void open(const PrefixTree& tree, size_t node, int64_t known);
   bool start(Job& job);
@@ -67,12 +67,12 @@ class Scorer {
   int64_t step_rows_, logit_rows_;
   Buffer logits_;  // [logit_rows, V]
   Selector selector_;
-  std::vector<Selector::Token> scored_tokens_;  // of a step
+  std::vector<Selector::Token> scored_tokens_;  // ids scored in the current step
   Counts counts_;
-  // Of the run.
+  // State of the current call to score().
   std::span<const ScoreRequest> requests_;
   std::vector<Score> scores_;
-  std::vector<size_t> ready_;  // nodes whose beginning is computed, the next one last
+  std::vector<size_t> ready_;  // nodes whose parent is computed; the last one is next
   std::vector<Job> jobs_;
   std::vector<int> free_slots_;
   int64_t finished_ = 0;

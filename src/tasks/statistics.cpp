@@ -36,7 +36,8 @@ double median(std::span<const MetricItem> items, std::span<const uint32_t> chose
   return *middle;
 }
 
-// Of answer 1 among 0 and 1; 0 where neither is right nor chosen.
+// Returns the F1 score of answer 1 among the answers 0 and 1. Returns 0 if answer 1 is never right and never
+// chosen.
 double f1(std::span<const MetricItem> items, std::span<const uint32_t> chosen) {
   double both = 0, right = 0, said = 0;
   for (const uint32_t i : chosen) {
@@ -47,7 +48,7 @@ double f1(std::span<const MetricItem> items, std::span<const uint32_t> chosen) {
   return right + said == 0 ? 0 : 2 * both / (right + said);
 }
 
-// Gorodkin's form for any number of answers.
+// Returns the Matthews correlation coefficient, in Gorodkin's form for any number of different answers.
 double matthews(std::span<const MetricItem> items, std::span<const uint32_t> chosen) {
   std::map<double, double> right, said;
   double same = 0;

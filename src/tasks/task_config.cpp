@@ -48,7 +48,7 @@ const std::vector<std::string> kKeys = {"task",
                                         "generation_kwargs",
                                         "doc_to_decontamination_query"};
 
-// Keys of the harness that ask for what is not there.
+// Keys of the harness for unsupported features.
 const std::map<std::string, std::string> kRefused = {
     {"class", "tasks written in Python are not run"},
     {"custom_dataset", "functions that make data are not run; name JSONL files in dataset_kwargs.data_files"},
@@ -78,7 +78,7 @@ OutputType output_type(const TaskFile& file) {
   file.refuse("output_type", "multiple_choice, loglikelihood, loglikelihood_rolling or generate_until", name);
 }
 
-// data_files of dataset_kwargs: a file, a list of files, or these by split.
+// Reads data_files of dataset_kwargs, which is a file, a list of files, or a map from splits to files.
 void read_data_files(const TaskFile& file, TaskConfig& config) {
   const ordered_json* kwargs = file.find("dataset_kwargs");
   if (kwargs == nullptr) return;
@@ -90,7 +90,8 @@ void read_data_files(const TaskFile& file, TaskConfig& config) {
     }
   };
   for (const auto& [key, value] : kwargs->items()) {
-    if (key == "trust_remote_code" || key == "streaming") continue;  // nothing is fetched or run
+    // No effect, because nothing is downloaded or run.
+    if (key == "trust_remote_code" || key == "streaming") continue;
     if (key != "data_files")
       file.refuse("dataset_kwargs", "data_files", shown_value(ordered_json{{key, value}}));
     if (value.is_object()) {
@@ -157,7 +158,7 @@ GenerationRule read_generation(const TaskFile& file, const std::string& fewshot_
   return rule;
 }
 
-// The tasks' own function names are for the few that we know.
+// Reads the name of a process_docs function. Throws Error unless the function is known (native_functions.h).
 std::string read_process_docs(const TaskFile& file, const std::string& key, const ordered_json* value) {
   if (value == nullptr) return "";
   if (!value->is_object() || !value->contains(kYamlFunction))
@@ -217,7 +218,7 @@ FewshotRule read_fewshot(const TaskFile& file, const TaskConfig& task) {
   return rule;
 }
 
-// What goes beyond what a task of this type may have.
+// Checks that the keys satisfy the requirements of the task type.
 void check_task(const TaskFile& file, const TaskConfig& c) {
   if (!c.test_split && !c.validation_split)
     fail("{}: expected a test_split or a validation_split, found neither", c.file);

@@ -12,22 +12,22 @@
 
 namespace gpt {
 
-// What is asked of the model for a document.
+// The output of the model that a task needs for each document.
 enum class OutputType {
-  multiple_choice,        // which of several continuations is likeliest
-  loglikelihood,          // how likely one continuation is, and whether it is the greedy one
-  loglikelihood_rolling,  // how likely a text is
+  multiple_choice,        // the most likely of several continuations
+  loglikelihood,          // the likelihood of a continuation, and whether it is the greedy one
+  loglikelihood_rolling,  // the likelihood of a whole text
   generate_until,         // a greedy or sampled continuation
 };
 std::string_view output_type_name(OutputType type);
 
-// How a task makes a value of a document (doc_to_text and the like).
+// Describes how a task computes a value from a document (doc_to_text and similar keys).
 struct DocRule {
   enum class Kind { none, text, number, list, function };
   Kind kind = Kind::none;
-  std::string text;               // a field's name, else a Jinja template; or the name of a function
-  int64_t number = 0;             // itself the value
-  std::vector<std::string> list;  // itself the value
+  std::string text;               // name of a field or function, or a Jinja template
+  int64_t number = 0;             // value of the kind `number`
+  std::vector<std::string> list;  // value of the kind `list`
 
   explicit operator bool() const { return kind != Kind::none; }
 };
@@ -36,21 +36,23 @@ struct MetricRule {
   std::string name;
   std::string aggregation;
   bool higher_is_better = true;
-  // Of exact_match.
+  // Options of exact_match.
   std::vector<std::string> regexes_to_ignore = {};
   bool ignore_case = false, ignore_punctuation = false, ignore_numbers = false;
 };
 
 struct FilterStep {
   std::string function;
-  std::string regex_pattern = {}, fallback = "[invalid]";  // of regex
-  int64_t group_select = 0;                                // of regex: which match, from the end if negative
-  int64_t k = 0;                                           // of take_first_k
-  std::map<std::string, std::string> mapping = {};         // of map
-  std::optional<std::string> default_value = {};           // of map
+  std::string regex_pattern = {}, fallback = "[invalid]";  // options of regex
+  // Option of regex: the index of the match, counted from the end if negative.
+  int64_t group_select = 0;
+  int64_t k = 0;                                    // option of take_first_k
+  std::map<std::string, std::string> mapping = {};  // option of map
+  std::optional<std::string> default_value = {};    // option of map
 };
 
-// Filters make the answers that metrics see of what the model wrote, one after the other.
+// A sequence of filters. The filters turn the texts that the model generated into the answers that metrics
+// judge.
 struct FilterRule {
   std::string name;
   std::vector<FilterStep> steps;
@@ -64,26 +66,27 @@ struct GenerationRule {
   int64_t top_k = 0;
 };
 
-// Where examples in front of the question come from and how they are written.
+// Source and format of the examples before the question.
 struct FewshotRule {
-  bool first_n = false;  // the first ones of the split, else drawn anew for each document
+  bool first_n = false;  // use the first examples of the split instead of a sample per document
   std::optional<std::string> split = {};
-  std::shared_ptr<const nlohmann::ordered_json> samples = {};  // a list of documents instead of a split
+  // A list of documents to use instead of a split.
+  std::shared_ptr<const nlohmann::ordered_json> samples = {};
   DocRule text = {}, target = {}, choice = {}, gen_prefix = {};
   std::string delimiter = {}, target_delimiter = {};
 };
 
-// A task of lm-evaluation-harness 0.4.13, as far as it can be run without Python.
+// A task of lm-evaluation-harness 0.4.13 that can run without Python.
 struct TaskConfig {
   std::string name, alias;
   std::vector<std::string> tags;
-  std::string file;  // its YAML
+  std::string file;  // path of its YAML file
   OutputType output = OutputType::generate_until;
 
-  std::string dataset_path, dataset_name;  // dataset_path "json": data_files
+  std::string dataset_path, dataset_name;  // for dataset_path "json", see data_files
   std::map<std::string, std::vector<std::string>> data_files;
   std::optional<std::string> training_split, validation_split, test_split;
-  std::string process_docs;  // a function that we know, "": none
+  std::string process_docs;  // name of a function in native_functions.h, or ""
 
   DocRule text, target, choice, description, gen_prefix;
   std::string target_delimiter = " ";
@@ -96,9 +99,9 @@ struct TaskConfig {
   std::vector<MetricRule> metrics;
 };
 
-// Reads the keys of a task. What cannot be done the same way is refused by name: Python functions other than
-// those of native_functions.h, images and sound, prompts of promptsource, metrics and filters that are not
-// known. Throws Error naming file, line and key.
+// Reads the keys of a task. Rejects features that cannot be reproduced, naming them: Python functions other
+// than those of native_functions.h, images and sound, prompts of promptsource, and unknown metrics and
+// filters. Throws Error naming file, line and key.
 TaskConfig read_task_config(const TaskFile& file);
 
 }  // namespace gpt

@@ -19,7 +19,7 @@ constexpr size_t kShown = 60;
 
 }  // namespace
 
-// Not ordered_json{value}, which is a copy with some compilers.
+// With some compilers, ordered_json{value} is a copy of the value instead of a list that contains it.
 ordered_json as_list(const ordered_json& value) {
   if (value.is_array()) return value;
   ordered_json list = ordered_json::array();
@@ -63,7 +63,7 @@ void TaskFile::read(const std::string& path, std::vector<std::string>& seen) {
       const std::filesystem::path folder = std::filesystem::path(path).parent_path();
       read((folder / name.get<std::string>()).string(), seen);
     }
-    keys_->erase("task_list");  // the included file's own
+    keys_->erase("task_list");  // an included task_list applies only to the included file
     own.erase("include");
   }
   for (const auto& [key, value] : own.items()) {

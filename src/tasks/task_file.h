@@ -13,11 +13,11 @@
 
 namespace gpt {
 
-// A task's or group's YAML with everything that it includes, each key with the place where it stands.
+// The YAML file of a task or group, merged with all its includes. Stores the file and line of each key.
 class TaskFile {
  public:
-  // Reads the file and its `include`s as lm-evaluation-harness does: included keys first, those of the file
-  // win. Throws Error naming file and line, for a file that includes itself too.
+  // Reads the file and its `include`s as lm-evaluation-harness does: keys of the file override included keys.
+  // Throws Error naming file and line, also for a file that includes itself.
   explicit TaskFile(const std::string& path);
   ~TaskFile();
   TaskFile(const TaskFile& other);
@@ -25,19 +25,20 @@ class TaskFile {
 
   const std::string& path() const { return path_; }
   const nlohmann::ordered_json& keys() const { return *keys_; }
-  // Null values count as missing.
+  // Keys with a null value count as missing.
   bool has(const std::string& key) const;
   const nlohmann::ordered_json* find(const std::string& key) const;
 
-  // The value of a key; nothing where it is missing. Throws Error, naming the place, for another kind.
+  // Return the value of a key, or nothing if the key is missing. Throw Error naming file and line if the
+  // value has a different type.
   std::optional<std::string> text(const std::string& key) const;
   std::optional<int64_t> integer(const std::string& key) const;
-  std::vector<std::string> texts(const std::string& key) const;  // one text is a list of one
+  std::vector<std::string> texts(const std::string& key) const;  // a single text becomes a list of one text
 
-  // Replaces keys, as a group does with those of its tasks.
+  // Replaces keys. A group overrides keys of its tasks in this way.
   void override_with(const nlohmann::ordered_json& keys);
 
-  // "FILE, line N: KEY", for messages.
+  // Returns "FILE, line N: KEY" for error messages.
   std::string place(const std::string& key) const;
   [[noreturn]] void refuse(const std::string& key, const std::string& expected,
                            const std::string& found) const;
@@ -50,10 +51,10 @@ class TaskFile {
   std::map<std::string, std::string> places_;
 };
 
-// A list as it is, anything else as a list of one.
+// Returns a list unchanged, and any other value as a list of one element.
 nlohmann::ordered_json as_list(const nlohmann::ordered_json& value);
 
-// A value in a message: short, on one line.
+// Returns a value as short text on one line for error messages.
 std::string shown_value(const nlohmann::ordered_json& value);
 
 }  // namespace gpt

@@ -15,14 +15,15 @@ namespace gpt {
 namespace {
 
 constexpr size_t kShownText = 60;
-// Questions of a process between two meetings with the others: few enough that these do not wait for long.
+// Maximum number of questions that a rank computes before the ranks exchange their results. The limit is
+// small, so that no rank waits long for the other ranks.
 constexpr int64_t kMostAtOnce = 1024;
 
 std::string shown(const std::string& text) {
   return printable_text(text.substr(text.size() - std::min(text.size(), kShownText)), kShownText);
 }
 
-// Where the first of the stops begins; npos: there is none.
+// Returns the position of the first stop sequence, or npos if there is none.
 size_t find_stop(const std::string& text, const std::vector<std::string>& stops) {
   size_t first = std::string::npos;
   for (const std::string& stop : stops)
@@ -62,14 +63,15 @@ TaskModel::TaskModel(SequenceModel& model, const Tokenizer& tokenizer, const Mod
   if (prefix_ >= 0 && prefix_ < tokenizer.vocab_size()) prefix_text_ = tokenizer.token_bytes(prefix_);
 }
 
-// Computes `count` questions a part at a time: `of` gets the first of a part, their number, and whom to tell
-// how many of them are done.
+// Computes `count` questions in parts that are distributed over the ranks. Calls `of` with the index of the
+// first question of a part, the number of its questions, and a callback that reports how many of them are
+// completed.
 template <class Of>
 auto TaskModel::shared(int64_t count, const TaskProgress& progress, Of of) {
   const int64_t size = share_size(processes_, count, kMostAtOnce);
   const auto of_part = [&](int64_t part) {
     const int64_t first = part * size, begun = part / processes_.size() * processes_.size() * size;
-    const TaskProgress of_all = [&](int64_t done, int64_t) {  // the others are as far
+    const TaskProgress of_all = [&](int64_t done, int64_t) {  // assumes equal progress of all ranks
       if (progress) progress(std::min(begun + done * processes_.size(), count), count);
     };
     return of(first, std::min(size, count - first), of_all);
@@ -115,7 +117,7 @@ int32_t TaskModel::required_prefix() const {
 
 ScoreRequest TaskModel::encode_pair(const TaskPrompt::Pair& pair) const {
   ScoreRequest request;
-  size_t context = 0;  // ids
+  size_t context = 0;  // number of ids of the context
   if (pair.context.empty()) {
     request.ids = tokenizer_.encode_special(pair.continuation);
     context = 1;
@@ -169,8 +171,9 @@ Scorer::Counts TaskModel::counts() const {
   return {.computed = of_all(scorer_.counts().computed), .asked = of_all(scorer_.counts().asked)};
 }
 
-// Each id is predicted once; all windows but the first see one id before those that they predict, and as
-// many more as make them full.
+// Divides the ids into windows so that each id is predicted once. Every window except the first begins with
+// one id of context before the ids that it predicts. A short last window has more context, which makes it
+// full.
 void TaskModel::add_windows(const std::vector<int32_t>& ids, std::vector<ScoreRequest>& windows) const {
   const int64_t n = std::ssize(ids), length = model_.n_ctx();
   for (int64_t done = 0; done < n;) {

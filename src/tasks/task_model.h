@@ -18,39 +18,44 @@ namespace gpt {
 
 using TaskProgress = std::function<void(int64_t done, int64_t total)>;
 
-// A model as tasks see it: texts in, log-probabilities and texts out. Texts become ids as in the `hf` model
-// of lm-evaluation-harness 0.4.13: names of special tokens are those tokens, BOS stands in front where the
-// tokenizer says so and the text does not begin with it, and what does not fit is cut off on the left.
+// A model that takes texts and returns log-probabilities and texts. Texts are encoded in the same way as by
+// the `hf` model of lm-evaluation-harness 0.4.13. The names of special tokens are encoded as these tokens.
+// BOS precedes a text if the tokenizer asks for it and the text does not begin with BOS. Text that does not
+// fit into the context is cut off on the left.
 class TaskModel {
  public:
-  // All of them outlive it. step_rows: most ids in one forward call. chat: what is asked is a user's message
-  // by this template, and the model writes the assistant's; null: it writes on. processes: that share what is
-  // asked. Each of them asks the same and knows all answers, which are those of one.
+  // All arguments must outlive this object. step_rows is the maximum number of ids in a forward call. `chat`
+  // is a template that makes each context a user message to which the model writes a reply; if null, the
+  // model continues the context. `processes` are the ranks that share the work. Every rank must make the same
+  // requests and receives all results, which are identical to those of a single process.
   TaskModel(SequenceModel& model, const Tokenizer& tokenizer, const ModelConfig& config, int64_t step_rows,
             const ChatTemplate* chat = nullptr, Communicator& processes = single_process());
 
-  // Of the continuations behind their contexts, encoded together: white space at the end of a context goes
-  // to the continuation. An empty context is the BOS, or where there is none the EOS. Throws Error for a
-  // continuation without ids of its own or of more than the context's length.
+  // Scores continuations that follow their contexts. A context and its continuation are encoded together, and
+  // white space at the end of the context counts as part of the continuation. An empty context is replaced by
+  // BOS, or by EOS if there is no BOS. Throws Error if a continuation adds no ids or is longer than the
+  // model's context.
   std::vector<Score> scores(std::span<const TaskPrompt::Pair> pairs, const TaskProgress& progress = {});
-  // Of whole texts, in windows that begin with BOS (or EOS), or with the last id before them.
+  // Returns the log-probabilities of whole texts. The first window of a text begins with BOS (or EOS). Later
+  // windows begin with ids that precede the scored ids.
   std::vector<double> rolling(std::span<const std::string> texts, const TaskProgress& progress = {});
-  // `repeats` continuations of each context, up to the first of rule.until, without special tokens. Throws
-  // Error where rule.max_tokens leaves no room for a context.
+  // Generates `repeats` continuations of each context. A continuation ends before the first stop sequence of
+  // rule.until and has no special tokens. Throws Error if rule.max_tokens leaves no room for a context.
   std::vector<std::vector<std::string>> generate(std::span<const std::string> contexts,
                                                  const GenerationRule& rule, int64_t repeats, uint64_t seed,
                                                  const TaskProgress& progress = {});
 
-  // What generate() gives the model to go on with: the context, by the chat template where there is one.
+  // Returns the text that generate() sends to the model: the context, formatted by the chat template if there
+  // is one.
   std::string question_text(const std::string& context) const;
 
   std::vector<Score> score_ids(std::span<const ScoreRequest> requests, const TaskProgress& progress = {});
   const Tokenizer& tokenizer() const { return tokenizer_; }
   bool chats() const { return chat_ != nullptr; }
   int64_t n_ctx() const { return model_.n_ctx(); }
-  // The BOS, or where there is none the EOS; -1: neither.
+  // Returns BOS, or EOS if there is no BOS, or -1 if there is neither.
   int32_t prefix_id() const { return prefix_; }
-  // Of all processes.
+  // Returns the sum of the counts of all ranks.
   Scorer::Counts counts() const;
 
  private:
@@ -65,7 +70,8 @@ class TaskModel {
   void require_same_questions(const std::vector<std::vector<int32_t>>& questions) const;
   std::vector<std::vector<int32_t>> encode_questions(std::span<const std::string> contexts,
                                                      int64_t room) const;
-  // Of questions of which the first has the number `first`: `repeats` texts of each, one behind the other.
+  // Generates `repeats` texts for each question, one after the other. `first` is the number of the first
+  // question.
   std::vector<std::string> write_answers(std::span<const std::vector<int32_t>> questions, int64_t first,
                                          const GenerationRule& rule, int64_t repeats, uint64_t seed,
                                          const TaskProgress& progress);

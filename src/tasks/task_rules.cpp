@@ -174,7 +174,7 @@ DocRule read_doc_rule(const TaskFile& file, const std::string& key, const ordere
   } else if (value.is_object() && value.contains(kYamlFunction)) {
     rule = {.kind = DocRule::Kind::function, .text = value[kYamlFunction].get<std::string>()};
     require_native_function(rule.text, NativeUse::value, file, key);
-  } else if (value.is_array() || value.is_object()) {  // of a map the values, in their order
+  } else if (value.is_array() || value.is_object()) {  // a map is read as the list of its values
     rule.kind = DocRule::Kind::list;
     for (const auto& [name, element] : value.items())
       rule.list.push_back(text_of(file, key.c_str(), "what it lists", element));

@@ -25,8 +25,8 @@ const std::vector<std::string> kGroupMetricKeys = {"metric", "aggregation", "wei
 const std::vector<std::string> kGroupKeys = {"group", "group_alias", "task", "aggregate_metric_list",
                                              "metadata"};
 
-// The tasks, groups and tags of a folder by name. Files that cannot be read are nobody's, until they are
-// named.
+// An index of the tasks, groups and tags in a folder by name. A file that cannot be read is skipped. Its
+// error is reported when a name is not found.
 class Index {
  public:
   explicit Index(const std::string& folder) { scan(folder, 0); }
@@ -100,7 +100,8 @@ class Reader {
     return set_.tasks.size() - 1;
   }
 
-  // keys: of the group, which may stand inside of another one. Returns its tasks.
+  // Adds a group and returns its tasks. `keys` are the keys of the group, which may be nested in another
+  // group.
   std::vector<size_t> add_group(const TaskFile& file, const std::string& name, const ordered_json& keys,
                                 const ordered_json& outer, const Index& index, int depth) {
     if (depth > kMaxDepth) fail("{}: the group {} is inside of itself", file.path(), name);
@@ -154,7 +155,7 @@ class Reader {
     return outer;
   }
 
-  // A task that is written out in its group.
+  // Adds a task that is written inside its group.
   size_t add_inline(const TaskFile& group, const std::string& name, const ordered_json& keys) {
     TaskFile file(group);
     ordered_json own = keys;

@@ -7,29 +7,31 @@
 
 namespace gpt {
 
-// A score over the tasks of a group.
+// A metric that is aggregated over the tasks of a group.
 struct GroupMetric {
   std::string metric;
-  std::vector<std::string> filters;  // none: all that its tasks have
+  std::vector<std::string> filters;  // empty: all filters of its tasks
   bool weight_by_size = true;
 };
 
 struct TaskGroup {
   std::string name, alias;
-  std::vector<size_t> tasks;  // those of its groups too, each once
+  std::vector<size_t> tasks;  // without duplicates, and including those of nested groups
   std::vector<GroupMetric> metrics;
-  int depth = 0;  // groups around it
+  int depth = 0;  // number of enclosing groups
 };
 
-// Tasks to run, each name once, and the groups that they were named by, outer ones first.
+// The tasks to run, without duplicates, and the groups that contain them. Outer groups come before their
+// inner groups.
 struct TaskSet {
   std::vector<TaskConfig> tasks;
   std::vector<TaskGroup> groups;
 };
 
-// Reads tasks and groups of lm-evaluation-harness. What a group names is looked for in all .yaml files of the
-// folder of its file and those below: tasks, groups, and tags for all tasks that have them. Throws Error
-// naming file, line and key; for names that are not found; for groups inside themselves.
+// Reads tasks and groups of lm-evaluation-harness. A group names tasks, groups, or tags that stand for all
+// tasks with the tag. The names are searched in all .yaml files of the group's folder and its subfolders.
+// Throws Error naming file, line and key, also for names that are not found and for groups that contain
+// themselves.
 TaskSet read_task_set(const std::vector<std::string>& paths);
 
 }  // namespace gpt

@@ -26,7 +26,7 @@ class NumberReader {
     uint64_t whole = 0;
     while (sees_digit()) {
       const uint64_t before = whole;
-      whole = whole * 10 + digit();  // which wraps around
+      whole = whole * 10 + digit();  // wraps around on overflow
       if (negative_ ? whole > uint64_t{1} << 63 : before > whole) return std::nullopt;
     }
     const bool has_fraction = take('.');

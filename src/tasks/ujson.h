@@ -7,15 +7,15 @@
 
 namespace gpt {
 
-// The JSON of pandas' ujson, with which `datasets` rewrites columns of different kinds. Source:
+// Numbers in the JSON of pandas' ujson. `datasets` rewrites mixed columns with ujson. Source:
 // pandas/_libs/src/vendored/ujson.
 
-// A finite number as ujson writes it: fractions have at most 10 decimals.
+// Writes a finite number like ujson, with at most 10 decimals.
 std::string ujson_text(double value);
 
-// The number or constant that ujson reads from a text; nothing where it raises an error or the text is a
-// string, list or object. It takes "007", "-", "5." and "1e" for numbers and NaN for null, and its fractions
-// may differ from the nearest double.
+// Returns the number or constant that ujson reads from a text. Returns nothing if ujson raises an error, or
+// if the text is a string, a list or an object. Like ujson, accepts "007", "-", "5." and "1e" as numbers and
+// NaN as null, and may read a fraction as a double that is not the nearest one.
 std::optional<nlohmann::ordered_json> ujson_scalar(std::string_view text);
 
 }  // namespace gpt

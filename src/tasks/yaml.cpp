@@ -23,7 +23,7 @@ using Value = nlohmann::ordered_json;
 
 constexpr std::string_view kCoreTag = "tag:yaml.org,2002:";
 
-// What PyYAML's reader refuses, and the line ends that it knows and yaml-cpp does not.
+// Rejects characters that PyYAML's reader rejects, and line ends that PyYAML knows but yaml-cpp does not.
 void require_yaml_characters(std::string_view text, const std::string& what) {
   int64_t line = 1;
   for (size_t at = 0; at < text.size();) {
@@ -44,7 +44,7 @@ void require_yaml_characters(std::string_view text, const std::string& what) {
   }
 }
 
-// The text with \n as its only line end, without a byte order mark.
+// Returns the text without a byte order mark and with \n as its only line end.
 std::string with_plain_line_ends(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   std::string out;
@@ -59,7 +59,7 @@ std::string with_plain_line_ends(std::string_view text) {
   return out;
 }
 
-// Builds the value from yaml-cpp's events.
+// Builds a JSON value from the events of yaml-cpp's parser.
 class Builder : public YAML::EventHandler {
  public:
   Builder(const std::string& what, std::string_view source, const YamlLimits& limits,
@@ -109,7 +109,7 @@ class Builder : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
  private:
-  // What a value counts for in the limits.
+  // The size of a value, as counted for the limits.
   struct Size {
     int64_t values = 0, bytes = 0;
   };
@@ -117,12 +117,12 @@ class Builder : public YAML::EventHandler {
     Value value;
     YAML::Mark mark;
     YAML::anchor_t anchor;
-    Size before;                                 // of everything read before it
-    int indent;                                  // the column of the innermost block collection
-    std::unordered_set<std::string> names = {};  // keys so far
+    Size before;                                 // size of everything read before it
+    int indent;                                  // column of the innermost block collection
+    std::unordered_set<std::string> names = {};  // keys read so far
     std::optional<std::string> key = {};
-    bool merges = false;             // the key is a merge key
-    std::vector<Value> merged = {};  // maps of merge keys
+    bool merges = false;             // the current key is a merge key
+    std::vector<Value> merged = {};  // values of the merge keys
   };
   struct Anchored {
     Value value;
@@ -191,13 +191,14 @@ class Builder : public YAML::EventHandler {
     if (anchor != 0) anchors_[anchor] = {value, size};
   }
 
-  // Of a map that does not have the key, which an ordered_json would look for in all of them.
+  // Appends a member to a map that does not have the key. The operator[] of ordered_json would search all
+  // members.
   static void append_member(Value& map, const std::string& key, Value value) {
     map.get_ref<Value::object_t&>().emplace_back(key, std::move(value));
   }
 
-  // The members of merged maps, of which the first with a key counts, and then those of the map itself, which
-  // replace them.
+  // Returns the members of the merged maps, followed by the members of the map itself. If several merged maps
+  // have a key, the first of them counts. Members of the map itself replace merged members.
   static Value united(const std::vector<Value>& merged, Value own) {
     Value out = Value::object();
     auto& members = out.get_ref<Value::object_t&>();

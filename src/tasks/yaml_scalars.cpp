@@ -21,14 +21,14 @@ bool is_blank(char c) {
   return c == ' ' || c == '\t';
 }
 
-// The text without white space, by which two readings of a scalar are compared.
+// Removes white space, so that two readings of a scalar can be compared.
 std::string without_space(std::string_view text) {
   std::string out(text);
   std::erase_if(out, [](char c) { return is_blank(c) || c == '\n' || c == '\r'; });
   return out;
 }
 
-// What a line end between two words becomes: a space, or one line end fewer than there were.
+// Folds the line ends between two words. A single line end becomes a space, and n > 1 line ends become n - 1.
 void append_folded(std::string& out, size_t line_ends) {
   if (line_ends == 1) {
     out += ' ';
@@ -41,7 +41,7 @@ bool is_only(std::string_view text, std::string_view characters) {
   return text.find_first_not_of(characters) == std::string_view::npos;
 }
 
-// Removes a prefix of the text where it has it.
+// Removes a prefix from the text. Returns false if the text does not have the prefix.
 bool take(std::string_view& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return false;
   text.remove_prefix(prefix.size());
@@ -54,7 +54,7 @@ bool take_sign(std::string_view& text) {
   return negative;
 }
 
-// "1:30:00": groups of up to two digits below 60 after the first.
+// Matches numbers such as "1:30:00". The groups after the first one have up to two digits and are below 60.
 bool is_sexagesimal(std::string_view text) {
   size_t at = text.find(':');
   if (at == std::string_view::npos || at == 0 || !is_only(text.substr(0, at), "0123456789_") ||
@@ -115,7 +115,7 @@ std::optional<int64_t> integer_of(const std::string& text) {
   return std::nullopt;
 }
 
-// [0-9][0-9_]*.[0-9_]* or .[0-9][0-9_]*, each with an exponent that has a sign.
+// Matches [0-9][0-9_]*.[0-9_]* or .[0-9][0-9_]*. An exponent is optional and must have a sign.
 bool is_fraction(std::string_view text, bool has_sign) {
   const size_t exponent = text.find_first_of("eE");
   if (exponent != std::string_view::npos) {
@@ -169,7 +169,7 @@ std::optional<double> fraction_of(const std::string& text) {
   return sign * *value;
 }
 
-// A date with a time: YYYY-M-D, then T or blanks, then H:MM.
+// Matches a date with a time: YYYY-M-D, then T or blanks, then H:MM:SS.
 bool is_timestamp(std::string_view text) {
   const auto digits = [&](size_t least, size_t most) {
     const size_t n = std::min(text.find_first_not_of(kYamlDigits), text.size());
@@ -233,7 +233,7 @@ int YamlScalars::column(size_t at) const {
   return static_cast<int>(std::ranges::count_if(before, [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
-// Properties on a line of their own belong to the collection, others to its first node.
+// Tags and anchors on a line of their own belong to the collection. Others belong to its first node.
 int YamlScalars::column_of_collection(size_t at) const {
   const size_t content = after_properties(at);
   const bool other_line = source_.substr(at, content - at).find('\n') != std::string_view::npos;
@@ -251,7 +251,8 @@ std::optional<std::string> YamlScalars::text(size_t at, const std::string& parse
   return read;
 }
 
-// Line ends with the blanks around them. Returns false where a line begins like a mark between documents.
+// Reads line ends with the blanks around them. Returns false if a line begins with a document marker (--- or
+// ...).
 bool YamlScalars::skip_breaks(size_t& at, std::string& breaks) const {
   for (;;) {
     const std::string_view rest = source_.substr(at);
@@ -265,7 +266,8 @@ bool YamlScalars::skip_breaks(size_t& at, std::string& breaks) const {
   }
 }
 
-// White space within quotes: blanks stay, a line end with the blanks around it is folded.
+// Reads white space within quotes. Blanks are kept, but a line end is folded together with the blanks around
+// it.
 bool YamlScalars::fold_quoted(size_t& at, std::string& out) const {
   const size_t end = std::min(source_.find_first_not_of(" \t", at), source_.size());
   if (end == source_.size()) return false;
@@ -313,7 +315,7 @@ std::optional<std::string> YamlScalars::double_quoted(size_t at) const {
   return std::nullopt;
 }
 
-// After a backslash.
+// Reads an escape after its backslash.
 bool YamlScalars::escape(size_t& at, std::string& out) const {
   constexpr std::string_view kNames = "abtnvfre\"\\/ \t", kBytes = "\a\b\t\n\v\f\r\x1b\"\\/ \t";
   const char c = at < source_.size() ? source_[at++] : '\0';
@@ -353,7 +355,7 @@ bool YamlScalars::escape(size_t& at, std::string& out) const {
   return true;
 }
 
-// The words that yaml-cpp found, with the white space between them read again.
+// Returns the words that yaml-cpp found, with the white space between them read from the source again.
 std::optional<std::string> YamlScalars::plain(size_t at, const std::string& parsed) const {
   std::string out;
   for (const char c : parsed) {
@@ -367,7 +369,7 @@ std::optional<std::string> YamlScalars::plain(size_t at, const std::string& pars
     } else {
       append_folded(out, line_ends);
     }
-    // PyYAML knows no tabs in plain scalars.
+    // PyYAML does not accept tabs in plain scalars.
     if (at == source_.size() || source_[at] != c || c == '\t') return std::nullopt;
     out += c;
     ++at;

@@ -8,19 +8,20 @@
 
 namespace gpt {
 
-// The scalars of a YAML text as PyYAML reads them. yaml-cpp finds where nodes begin, but loses line ends of
-// quoted and block scalars, so their text is read from the source again.
+// Reads the scalars of a YAML text like PyYAML. yaml-cpp finds the beginning of each node, but it loses line
+// ends of quoted and block scalars. The text of a scalar is therefore read from the source again.
 class YamlScalars {
  public:
-  // The source must be valid UTF-8 with \n as the only line end, and outlive this.
+  // The source must be valid UTF-8 with \n as the only line end, and must outlive this object.
   explicit YamlScalars(std::string_view source) : source_(source) {}
 
-  // The text of the scalar whose node, tag and anchor included, begins at byte `at`. `parsed` is the text
-  // that yaml-cpp found. `indent` is the column of the innermost block collection, -1 outside of all. Returns
-  // nothing where PyYAML refuses the scalar or finds a different extent.
+  // Returns the text of a scalar. `at` is the byte where the node of the scalar begins, including its tag and
+  // anchor. `parsed` is the text that yaml-cpp found. `indent` is the column of the innermost block
+  // collection, or -1 outside of all collections. Returns nothing if PyYAML rejects the scalar or finds a
+  // different extent.
   std::optional<std::string> text(size_t at, const std::string& parsed, int indent) const;
 
-  // The column in characters of a block collection whose node begins at byte `at`.
+  // Returns the column, in characters, of a block collection whose node begins at byte `at`.
   int column_of_collection(size_t at) const;
 
  private:
@@ -37,13 +38,13 @@ class YamlScalars {
   std::string_view source_;
 };
 
-// The value of a plain scalar without a tag: YAML 1.1's nulls, booleans, integers and fractions, else text.
-// Throws Error for an integer beyond 64 bits, for a date with a time and for "=", which PyYAML does not read
-// as text either.
+// Returns the value of a plain scalar without a tag: a null, boolean, integer or fraction of YAML 1.1, or
+// else text. Throws Error for an integer beyond 64 bits, and for a date with a time, "=" and "<<", which
+// PyYAML does not read as text either.
 nlohmann::ordered_json yaml_plain_value(const std::string& text);
 
-// The value of a scalar with the tag !!int, !!float, !!bool or !!null; `kind` is the tag's last word. Throws
-// Error for other tags and for a text that is no such value.
+// Returns the value of a scalar with the tag !!int, !!float, !!bool or !!null. `kind` is the last word of the
+// tag. Throws Error for other tags, and for a text that does not match the tag.
 nlohmann::ordered_json yaml_tagged_value(const std::string& kind, const std::string& text);
 
 }  // namespace gpt

@@ -6,12 +6,12 @@
 
 namespace gpt {
 
-// Page-aligned, zeroed memory of the host or of a device; move-only. Throws Error naming `what` if memory is
-// short.
+// Page-aligned, zero-initialized memory on the host or on a device. Move-only. The constructor throws Error
+// naming `what` if there is not enough memory.
 class Buffer {
  public:
   Buffer() = default;
-  // device: null for the host. It must outlive the buffer.
+  // device: the device that owns the memory, or null for the host. The device must outlive the buffer.
   Buffer(size_t bytes, const char* what, Device* device = nullptr);
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
@@ -19,13 +19,13 @@ class Buffer {
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
-  // Returns a view of the elements that are stored from byte `offset` on.
+  // Returns a view of the elements that start at byte `offset`.
   TensorView view(int64_t offset, DType dtype, std::span<const int64_t> shape) const;
-  // Returns a view that starts at the first byte. Reallocates if the buffer is too small; then its content is
-  // lost.
+  // Returns a view that starts at the first byte. If the buffer is too small, it is reallocated and its
+  // content is lost.
   TensorView grow(DType dtype, std::span<const int64_t> shape, const char* what, Device* device);
-  // Returns the whole pages in a range to the system; they read as zero when used again. Has no effect on
-  // device memory.
+  // Returns all complete memory pages in a range to the operating system. The pages read as zero when they
+  // are used again. Has no effect on device memory.
   void drop(int64_t offset, int64_t bytes) const;
   template <class T>
   T* as() const {

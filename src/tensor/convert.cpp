@@ -11,10 +11,10 @@
 namespace gpt {
 namespace {
 
-// Columns or rows of a matrix that are transposed together: a cache line of the narrowest type.
+// Number of rows or columns that are transposed together: 32 elements of 2 bytes fill one 64-byte cache line.
 constexpr int64_t kBlock = 32;
 
-// fn(T{}) for the element type of a file or view.
+// Calls fn(T{}), where T is the C++ element type of a floating-point dtype.
 template <class F>
 void with_float_type(DType dtype, F&& fn) {
   switch (dtype) {
@@ -31,7 +31,7 @@ void with_float_type(DType dtype, F&& fn) {
   }
 }
 
-// Element `index` of numbers at any address.
+// Reads the element at an index of an array whose address may be unaligned.
 template <class T>
 T load(const std::byte* p, int64_t index) {
   T x;
@@ -92,7 +92,7 @@ void emit_columns(const std::vector<TensorView>& parts,
                   const std::function<void(std::span<const std::byte>)>& emit) {
   const int64_t cols = parts[0].cols();
   const int64_t height = sum_of(parts, &TensorView::rows);
-  std::vector<To> block(static_cast<size_t>(kBlock * height));  // [columns of the matrix, height]
+  std::vector<To> block(static_cast<size_t>(kBlock * height));  // [kBlock, height]
   for (int64_t first = 0; first < cols; first += kBlock) {
     const int64_t n = std::min(kBlock, cols - first);
     int64_t at = 0;

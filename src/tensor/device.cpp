@@ -10,7 +10,8 @@
 namespace gpt {
 namespace {
 
-// Linux grants more than there is; asking for more than the machine has can only end in a kill.
+// Returns the physical memory of this machine in bytes. Linux grants allocations beyond this size, but kills
+// the process when it uses the memory.
 size_t physical_memory() {
   return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
@@ -56,7 +57,7 @@ std::byte* HostDevice::allocate(size_t bytes, const char* what) {
         "says what fits)",
         what, format_bytes(static_cast<double>(bytes)));
   }
-  if (bytes >= 2 * kLargePage) madvise(p, bytes, MADV_HUGEPAGE);  // fewer TLB misses; a hint only
+  if (bytes >= 2 * kLargePage) madvise(p, bytes, MADV_HUGEPAGE);  // fewer TLB misses; only a hint
   return static_cast<std::byte*>(p);
 }
 
@@ -77,7 +78,8 @@ size_t extent(const TensorView& view) {
 
 namespace {
 
-// A view as rows of bytes, in the order of memory.
+// The memory layout of a view: `count` contiguous lines of `width` bytes. A line is a row, or a column of a
+// transposed view.
 struct Lines {
   size_t count, width, pitch;
 };

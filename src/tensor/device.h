@@ -17,25 +17,27 @@ namespace gpt {
 // How the host accesses device data.
 enum class Access : uint8_t { read, write, read_write };
 
-// The size of a 2D copy in bytes: `rows` rows of `width` bytes, with the row strides of both sides.
+// The size of a 2D copy: `rows` rows of `width` bytes. The pitch is the distance in bytes between the starts
+// of two rows.
 struct Rows2d {
   size_t width = 0, rows = 0;
   size_t to_pitch = 0, from_pitch = 0;
 };
 
-// A position in the op queue of a device, after everything enqueued so far.
+// A position in the op queue of a device. The event completes after all work that was enqueued before it.
 struct DeviceEvent {
   uint64_t ticket = 0;
 };
 
-// The first failure of an op. Ops cannot throw, because they may run long after the call.
+// The first op that failed on a device. The error is stored instead of thrown, because an op may run long
+// after its call has returned.
 struct OpError {
-  const char* op = nullptr;    // "linear_forward"
-  const char* what = nullptr;  // the condition that did not hold
+  const char* op = nullptr;    // name of the op, such as "linear_forward"
+  const char* what = nullptr;  // the condition that was violated
 };
 
-// A device that runs ops. Owns memory and an op queue, in which transfers and ops run in the order of the
-// calls. Thread-safe; calls of one thread keep their order.
+// A device that runs ops. It owns its memory and an op queue. Transfers and ops run in the order in which
+// they were enqueued. Thread-safe: the calls of each thread keep their order.
 class Device {
  public:
   Device() = default;
@@ -43,41 +45,43 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // Returns whether ops access host memory directly and are complete when they return, so that no transfers
-  // are needed.
+  // Returns true if ops access host memory directly and are complete when they return. Such a device needs no
+  // transfers.
   virtual bool is_host() const { return false; }
 
-  // Returns zeroed, page-aligned memory. Throws Error naming `what` if memory is short.
+  // Returns zero-initialized, page-aligned memory. Throws Error naming `what` if there is not enough memory.
   virtual std::byte* allocate(size_t bytes, const char* what) = 0;
-  // Frees memory once everything in the queue has run.
+  // Frees memory after all work in the queue has run.
   virtual void release(std::byte* data, size_t bytes) noexcept = 0;
-  // Makes host data, such as a mapped file, readable for ops. Returns a copy, or the data itself if the
-  // device can read it directly. `host` must not change until `unmap`.
+  // Makes host data, such as a memory-mapped file, readable for ops. Returns a copy of the data on the
+  // device, or the data itself if the device can read host memory. `host` must not change until `unmap` is
+  // called.
   virtual std::byte* map(std::span<const std::byte> host);
   virtual void unmap(std::byte* data, std::span<const std::byte> host) noexcept {
     release(data, host.size());
   }
 
-  // Queues a copy of host data to the device. `from` may change once the call has returned.
+  // Enqueues a copy of host data to the device. The caller may modify `from` as soon as the call returns.
   virtual void upload(std::byte* to, const std::byte* from, const Rows2d& rows) = 0;
-  // Queues a copy of device data to the host. An event recorded after the call marks its completion. Until
-  // then, `to` must stay valid and must not be accessed.
+  // Enqueues a copy of device data to the host. An event recorded after this call marks the completion of the
+  // copy. Until then, `to` must stay valid and must not be accessed.
   virtual void enqueue_download(std::byte* to, const std::byte* from, const Rows2d& rows) = 0;
-  // Copies device data to the host and waits for the copy. Throws Error if an op has failed.
+  // Copies device data to the host and waits for the copy to complete. Throws Error if an op has failed.
   void download(std::byte* to, const std::byte* from, const Rows2d& rows);
-  // Queues a copy between two non-overlapping regions of the device.
+  // Enqueues a copy between two non-overlapping regions of device memory.
   virtual void copy(std::byte* to, const std::byte* from, const Rows2d& rows) = 0;
-  // Returns an event at the end of the queue.
+  // Returns an event that marks the current end of the queue.
   virtual DeviceEvent record() = 0;
-  // Waits until everything before the event has run. Throws Error if an op has failed.
+  // Waits until all work enqueued before the event has run. Throws Error if an op has failed.
   void wait(const DeviceEvent& event);
   void synchronize() { wait(record()); }
 
-  // Sets the sticky error; keeps the first one. Called by ops.
+  // Called by an op that fails. Stores the error permanently; later errors are ignored.
   void set_error(const OpError& error) noexcept;
   // Throws Error if an op has failed.
   void require_no_error() const;
-  // Called by an op that runs its scalar reference because no kernel supports its arguments. Tests count it.
+  // Called by an op that falls back to its scalar reference because no kernel supports its arguments. Tests
+  // count these calls.
   virtual void on_fallback(const char* /*op*/) noexcept {}
 
  protected:
@@ -87,7 +91,7 @@ class Device {
   std::atomic<const char*> failed_op_ = nullptr, failed_condition_ = nullptr;
 };
 
-// The host as a device. Needs no queue: ops and copies are complete when they return.
+// The host as a device. It has no queue, because ops and copies are complete when they return.
 class HostDevice : public Device {
  public:
   bool is_host() const override { return true; }
@@ -106,12 +110,12 @@ class HostDevice : public Device {
   void do_wait(const DeviceEvent&) override {}
 };
 
-// Returns the bytes from the first element of a view to the end of its last element.
+// Returns the number of bytes from the first element of a view to the end of its last element.
 size_t extent(const TensorView& view);
 
-// Maps a view into host memory while it lives. A view in host memory is used directly. For device memory, the
-// constructor downloads a copy and the destructor uploads it, as `access` requires. Rows of the copy are
-// dense.
+// Provides host access to a tensor view for the lifetime of this object. If the view is already in host
+// memory, it is used directly. For device memory, the constructor downloads a copy for reading and the
+// destructor uploads the copy after writing, as `access` requires. The rows of the copy are dense.
 class MappedView {
  public:
   MappedView(const TensorView& view, Access access);
@@ -128,36 +132,36 @@ class MappedView {
   std::unique_ptr<std::byte[]> copy_;
 };
 
-// Copies a view to a view of the same dtype, rows and columns. Each may be on the host or on a device. The
-// host waits if `to` is on the host and `from` is not.
+// Copies the elements of a view to a view with the same dtype, rows and columns. Each view may be on the host
+// or on a device. A copy from a device to the host waits for its completion.
 void copy_elements(const TensorView& from, const TensorView& to);
-// The same without waiting (see Device::enqueue_download).
+// Enqueues the same copy as copy_elements without waiting for it (see Device::enqueue_download).
 void enqueue_copy(const TensorView& from, const TensorView& to);
 
-// Makes a host array accessible to ops: the array itself if ops read host memory, else a copy on the device.
-// Reuses its memory: only an array longer than all before allocates.
+// Makes a host array accessible to ops. Ops that can read host memory use the array itself. All other ops use
+// a copy in device memory, which is reused and only grows for a longer array.
 template <class T>
 class DeviceArray {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  // device: null for the host.
+  // device: the device that runs the ops, or null for the host.
   explicit DeviceArray(Device* device = nullptr) : device_(on_device(device)) {}
 
-  // Allocates memory for a copy of n elements, if the device needs a copy.
+  // Allocates device memory for a copy of n elements. Does nothing on the host.
   void reserve(size_t n) {
     if (device_ != nullptr && n * sizeof(T) > copy_.size())
       copy_ = Buffer(n * sizeof(T), "a copy for ops", device_);
   }
-  // Uploads the array. `host` must stay valid, and on the host device unchanged, until the ops that read it
-  // have run.
+  // Uploads the array to the device. `host` must stay valid until all ops that read the array have run. On
+  // the host device, it must also stay unchanged.
   DeviceSpan<const T> upload(std::span<const T> host) {
     if (device_ == nullptr) return {host.data(), host.size()};
     reserve(host.size());
     device_->upload(copy_.data(), reinterpret_cast<const std::byte*>(host.data()), rows(host.size()));
     return {copy_.template as<T>(), host.size()};
   }
-  // The same for an array that ops also write. With Access::write, nothing is uploaded.
+  // Makes an array available to ops that write it. Uploads the array first unless `access` is Access::write.
   DeviceSpan<T> share(std::span<T> host, Access access = Access::read_write) {
     if (device_ == nullptr) return {host.data(), host.size()};
     reserve(host.size());
@@ -165,13 +169,13 @@ class DeviceArray {
       device_->upload(copy_.data(), reinterpret_cast<const std::byte*>(host.data()), rows(host.size()));
     return {copy_.template as<T>(), host.size()};
   }
-  // Queues a copy of the last shared array to the host (Device::enqueue_download). Does nothing on the host
-  // device, where ops wrote the array itself.
+  // Enqueues a copy of the last shared array back to the host (see Device::enqueue_download). Does nothing on
+  // the host device, because ops wrote directly to the array.
   void enqueue_download(std::span<T> host) const {
     if (device_ == nullptr) return;
     device_->enqueue_download(reinterpret_cast<std::byte*>(host.data()), copy_.data(), rows(host.size()));
   }
-  // The same, and waits for the copy.
+  // Copies the last shared array back to the host and waits for the copy.
   void download(std::span<T> host) const {
     if (device_ == nullptr) return;
     device_->download(reinterpret_cast<std::byte*>(host.data()), copy_.data(), rows(host.size()));

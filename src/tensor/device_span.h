@@ -8,8 +8,8 @@
 
 namespace gpt {
 
-// An array in device memory. Only ops can access its elements (kernels/unwrap.h). A span without data is
-// "absent".
+// An array in device memory. Only ops can access its elements (kernels/unwrap.h). A span with a null pointer
+// represents an absent array.
 template <class T>
 class DeviceSpan {
  public:
@@ -33,14 +33,14 @@ class DeviceSpan {
   size_t size_ = 0;
 };
 
-// Returns the elements of a dense view as an array.
+// Returns the elements of a dense view as a one-dimensional span.
 template <class T>
 DeviceSpan<T> device_span(const TensorView& view) {
   GPT_ASSERT(view.dtype == dtype_of<std::remove_const_t<T>>() && view.dense());
   return {view.as<T>(), static_cast<size_t>(view.size())};
 }
 
-// A host array that an op reads before it returns.
+// A host array. Ops read it before they return, so the caller may free it after the call.
 template <class T>
 using HostSpan = std::span<const T>;
 

@@ -6,8 +6,8 @@
 
 namespace gpt {
 
-// From q8_0 on, these are ggml's block formats (kernels/quant.h), whose elements cannot be addressed
-// individually.
+// The element type of a tensor. The types from q8_0 on are the quantized formats of ggml (kernels/quant.h).
+// They store elements in quantization blocks, so single elements cannot be addressed.
 enum class DType : uint8_t {
   f32,
   f64,
@@ -28,8 +28,8 @@ enum class DType : uint8_t {
   q6_k
 };
 
-// The storage of a dtype: blocks of `elements` consecutive elements of a row, stored in `bytes` bytes. For
-// plain dtypes, a block is one element.
+// The storage layout of a dtype: a quantization block holds `elements` consecutive elements of a row in
+// `bytes` bytes. For dtypes without quantization, a block is one element.
 struct BlockSize {
   int64_t elements, bytes;
 };
@@ -37,7 +37,7 @@ struct DTypeFacts {
   std::string_view name;
   BlockSize block;
 };
-// At namespace scope, because the function would copy the whole table on every call.
+// The table is at namespace scope, because a table inside the function would be copied on every call.
 inline constexpr DTypeFacts kDTypeFacts[] = {
     {"fp32", {1, 4}},     {"fp64", {1, 8}},    {"bf16", {1, 2}},   {"fp16", {1, 2}},     {"int64", {1, 8}},
     {"int32", {1, 4}},    {"int8", {1, 1}},    {"uint8", {1, 1}},  {"q8_0", {32, 34}},   {"q4_0", {32, 18}},
@@ -58,17 +58,18 @@ constexpr bool is_quantized(DType t) {
   return t >= DType::q8_0;
 }
 
-// Returns whether elements are d q + m, with an m for each block, instead of d q.
+// Returns true if the dtype stores a minimum m in each quantization block. An element is then d q + m instead
+// of d q, where d is the scale of the block and q is the stored integer.
 constexpr bool has_minimum(DType t) {
   return t == DType::q4_1 || t == DType::q5_1 || t == DType::q4_k || t == DType::q5_k;
 }
 
-// Returns the bytes of an element; 0 for block formats.
+// Returns the size of one element in bytes, or 0 for quantized dtypes.
 constexpr size_t dtype_size(DType t) {
   return is_quantized(t) ? 0 : static_cast<size_t>(block_size(t).bytes);
 }
 
-// Returns the bytes of a row of n elements. n must be a multiple of the elements of a block.
+// Returns the size in bytes of a row of n elements. n must be a multiple of the quantization block size.
 constexpr int64_t row_bytes(DType t, int64_t n) {
   return n / block_size(t).elements * block_size(t).bytes;
 }

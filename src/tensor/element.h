@@ -8,7 +8,7 @@
 
 namespace gpt {
 
-// Returns element (r,c) of a matrix of any floating-point dtype, transposed or not.
+// Returns element (r,c) of a matrix as double. The matrix has any floating-point dtype and may be transposed.
 inline double element(const TensorView& v, int64_t r, int64_t c) {
   switch (v.dtype) {
     case DType::f64:

@@ -7,7 +7,7 @@
 
 namespace gpt {
 
-// 16-bit floating-point storage types; arithmetic is done in float.
+// These 16-bit floating-point types are for storage only. Arithmetic is done in float.
 
 // bfloat16: the upper half of an IEEE 754 single.
 struct bf16 {
@@ -36,7 +36,7 @@ inline float to_float(f16 x) {
   return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
 
-// Round to nearest, ties to even. NaN stays NaN; values out of range become infinity.
+// Rounds to the nearest value, with ties to even. NaN stays NaN, and values out of range become infinity.
 inline bf16 to_bf16(float x) {
   const auto u = std::bit_cast<uint32_t>(x);
   if ((u & 0x7fffffffu) > 0x7f800000u) return {static_cast<uint16_t>(u >> 16 | 0x40u)};
@@ -48,9 +48,9 @@ inline f16 to_f16(float x) {
   const uint32_t a = u & 0x7fffffffu;
   const auto with_sign = [&](uint32_t bits) { return f16{static_cast<uint16_t>(sign | bits)}; };
   if (a > 0x7f800000u) return with_sign(0x7e00u | (a >> 13 & 0x3ffu));
-  if (a >= 0x477ff000u) return with_sign(0x7c00u);  // 65520 and more
+  if (a >= 0x477ff000u) return with_sign(0x7c00u);  // values from 65520 on become infinity
   if (a < 0x38800000u) {                            // below 2^-14: subnormal, a multiple of 2^-24
-    const float magic = 0.5f;                       // its last place is 2^-24
+    const float magic = 0.5f;                       // the last mantissa bit of 0.5f is worth 2^-24
     const float sum = std::bit_cast<float>(a) + magic;
     return with_sign(std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(magic));
   }

@@ -14,23 +14,25 @@ namespace gpt {
 class Device;
 using Shape = std::vector<int64_t>;
 
-// Returns the number of elements. Throws Error naming `what` if a dimension is negative or the product
-// overflows int64.
+// Returns the number of elements of a shape. Throws Error naming `what` if a dimension is negative or the
+// product overflows int64.
 int64_t checked_size(std::span<const int64_t> shape, const std::string& what);
-std::string shape_string(std::span<const int64_t> shape);  // "[2,3]"
+std::string shape_string(std::span<const int64_t> shape);  // for example "[2,3]"
 
-// A non-owning view of up to 4 dimensions, row-major, with a dense last dimension. As a matrix, it has
-// `rows()` rows (all dimensions except the last, collapsed) of `cols()` elements with row stride `ld`. ld >
-// cols() means a column slice of a wider matrix.
+// A non-owning view of a tensor with up to 4 dimensions in row-major order. The last dimension is dense. As a
+// matrix, the view has `rows()` rows, which are all dimensions except the last collapsed into one. Each row
+// has `cols()` elements, and the row stride is `ld`. If ld > cols(), the view is a column slice of a wider
+// matrix.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::f32;
-  Device* device = nullptr;  // owner of the memory; null: host memory
+  Device* device = nullptr;  // owner of the memory; null for host memory
   int rank = 0;
   int64_t shape[4] = {0, 0, 0, 0};
   int64_t ld = 0;
-  // Set for weight matrices that a file stores column by column: still rows() x cols(), with column stride
-  // `ld`. Only products and packing read such views (kernels/ops.h); row() does not support them.
+  // True for a weight matrix that is stored in column-major order. The logical shape is still rows() x
+  // cols(), and `ld` is the column stride. Only matmuls and weight packing accept such views (kernels/ops.h).
+  // row() does not support them.
   bool transposed = false;
 
   explicit operator bool() const { return data != nullptr; }
@@ -46,7 +48,7 @@ struct TensorView {
   bool dense() const { return ld == cols() || rows() <= 1; }
   std::span<const int64_t> dims() const { return {shape, static_cast<size_t>(rank)}; }
 
-  // Returns the elements as T, which must match dtype.
+  // Returns a pointer to the elements. T must match the dtype.
   template <class T>
   T* as() const {
     return static_cast<T*>(data);
@@ -56,18 +58,18 @@ struct TensorView {
     return static_cast<T*>(data) + r * ld;
   }
 
-  // Returns the offset of element (r,c) of a matrix, in elements from data.
+  // Returns the offset of element (r,c) of a matrix from `data`, in elements.
   int64_t offset(int64_t r, int64_t c) const { return transposed ? c * ld + r : r * ld + c; }
 
   // Returns columns [from, from + n) of every row, as a matrix [rows, n].
   TensorView slice_cols(int64_t from, int64_t n) const;
   // Returns rows [from, from + n), as a matrix [n, cols].
   TensorView slice_rows(int64_t from, int64_t n) const;
-  // Elements [from, from + n) of a dense view, as [n].
+  // Returns elements [from, from + n) of a dense view as a vector [n].
   TensorView slice_flat(int64_t from, int64_t n) const;
 };
 
-// Returns a dense view of host memory, or of device memory.
+// Returns a dense view of host memory, or of device memory if `device` is set.
 TensorView make_view(void* data, DType dtype, std::initializer_list<int64_t> shape, Device* device = nullptr);
 TensorView make_view(void* data, DType dtype, std::span<const int64_t> shape, Device* device = nullptr);
 template <class T>

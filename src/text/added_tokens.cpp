@@ -10,14 +10,13 @@
 namespace gpt::detail {
 namespace {
 
-constexpr size_t kLongest =
-    4096;  // bytes; so that no file makes every byte of a text be looked at a million times
+constexpr size_t kLongest = 4096;  // in bytes; bounds the work per byte of text if a file is malicious
 
 bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
 }
 
-// The character that ends at byte `end` > 0.
+// Returns the character that ends at byte `end` > 0.
 Utf8Char last_char(std::string_view text, size_t end) {
   size_t at = end - 1;
   while (at > 0 && end - at < 4 && is_continuation(text[at]))
@@ -29,8 +28,8 @@ bool is_space(const Utf8Char& c) {
   return c.status == Utf8Status::valid && is_white_space(c.code);
 }
 
-// \w of regular expressions: letters, marks, digits, connectors, what joins characters (UTS 18, annex C);
-// circled and squared letters are letters too.
+// Returns true for \w of regular expressions: letters, marks, digits, connectors and join controls (UTS 18,
+// annex C). Circled and squared letters also count as letters.
 bool is_word(const Utf8Char& c) {
   const Category k = c.status == Utf8Status::valid ? category(c.code) : Category::Cn;
   const auto within = [&](char32_t first, char32_t last) { return c.code >= first && c.code <= last; };
@@ -68,8 +67,8 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
   std::ranges::stable_sort(sorted_, {}, &AddedToken::text);
 }
 
-// Tokens that begin with the same bytes stand together: each byte of the text narrows the range of those that
-// are still possible, of which the one that ends there is the first.
+// Tokens with a common prefix are adjacent in sorted_. Each byte of the text narrows the range of tokens that
+// can still match. If a token ends at the current byte, that token is the first one in the range.
 const AddedToken* AddedTokens::longest(std::string_view text) const {
   const AddedToken* found = nullptr;
   auto begin = sorted_.begin(), end = sorted_.end();
@@ -93,8 +92,8 @@ bool covers(std::span<const TextRange> ranges, size_t begin, size_t end) {
 
 namespace {
 
-// Returns where the search continues after a special token that does not count: after the token, but not past
-// the start of trusted text, whose tokens must not be hidden by untrusted text.
+// Returns the position at which the search continues after a rejected special token: the end of the token or,
+// if earlier, the start of the next trusted range. Untrusted text must not hide the tokens of trusted text.
 size_t behind_refused(std::span<const TextRange> trusted, size_t begin, size_t end) {
   const auto range = std::ranges::upper_bound(trusted, begin, {}, &TextRange::end);
   if (range == trusted.end() || range->begin >= end) return end;
@@ -135,7 +134,7 @@ std::optional<AddedTokens::Match> AddedTokens::next(std::string_view text, size_
     for (; token->rstrip && match.end < text.size() && is_space(decode_utf8(text, match.end));)
       match.end += static_cast<size_t>(decode_utf8(text, match.end).length);
     if (match.begin < match.end) return match;
-    at = end;  // nothing is left of white space that the token before has taken
+    at = end;  // the previous token has already consumed the white space
   }
   return std::nullopt;
 }

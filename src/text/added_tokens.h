@@ -13,25 +13,26 @@
 
 namespace gpt::detail {
 
-// A token that is found in a text as it stands, before anything is split or merged.
+// A token that is matched in the original text, before the text is split and merged.
 struct AddedToken {
   int32_t id;
   std::string text;
-  bool special;                         // found only where the caller asks for special tokens
-  bool unused = false;                  // never found: its id has a name and nothing else
-  bool single_word = false;             // not inside of a word
-  bool lstrip = false, rstrip = false;  // takes the white space around it
-  bool normalized = false;              // found after all others, and in what a normalizer makes of the text
+  bool special;                         // only matched if the caller allows special tokens
+  bool unused = false;                  // never matched, because the id only has a name
+  bool single_word = false;             // not matched inside a word
+  bool lstrip = false, rstrip = false;  // also consumes the white space on this side
+  bool normalized = false;              // matched after all other tokens, in the normalized text
 };
 
-// Whether bytes [begin, end) are inside of one of the ranges, which are in order and apart.
+// Returns true if bytes [begin, end) are inside one of the ranges. The ranges must be sorted and must not
+// overlap.
 bool covers(std::span<const TextRange> ranges, size_t begin, size_t end);
 
-// The one range of a text that is trusted or not as a whole.
+// A list with one range, the whole text, if the text is trusted. Otherwise, the list is empty.
 class WholeText {
  public:
   WholeText(std::string_view text, bool trusted) : range_{0, text.size()}, trusted_(trusted) {}
-  // NOLINTNEXTLINE(google-explicit-constructor): it stands for the ranges
+  // NOLINTNEXTLINE(google-explicit-constructor): passed as a list of ranges
   operator std::span<const TextRange>() const { return {&range_, trusted_ ? size_t{1} : size_t{0}}; }
 
  private:
@@ -39,29 +40,30 @@ class WholeText {
   bool trusted_;
 };
 
-// Finds added tokens in texts, but for normalized ones, as tokenizers does: matches do not overlap, the
-// longest one counts where several begin at the same place, and a match that does not count, because the
-// token is special or a part of a word, hides what begins inside of it.
+// Finds the added tokens in a text by the rules of Hugging Face tokenizers, except for normalized tokens.
+// Matches do not overlap. If several tokens begin at the same byte, the longest token matches. A match is
+// rejected if the token is special and not allowed, or if the token is part of a word. A rejected match still
+// hides all matches that begin inside it.
 class AddedTokens {
  public:
   AddedTokens() = default;
   AddedTokens(AddedTokens&&) = default;
   AddedTokens& operator=(AddedTokens&&) = default;
-  // Throws Error for a token without text or with more than 4 KiB of it.
+  // Throws Error for a token that is empty or longer than 4 KiB.
   explicit AddedTokens(std::vector<AddedToken> tokens);
 
   struct Match {
-    size_t begin, end;  // with the white space that the token takes
-    size_t resume;      // where the next match may begin: that white space may have tokens in it
+    size_t begin, end;  // includes the white space that the token consumes
+    size_t resume;      // position at which the search continues; the consumed white space may contain tokens
     int32_t id;
   };
-  // The first token from byte `from` on; special ones only inside of a range of `trusted`. White space before
-  // byte `floor` belongs to the token before it.
+  // Returns the first match that begins at or after byte `from`. Special tokens only match inside a range of
+  // `trusted`. White space before byte `floor` belongs to the previous token.
   std::optional<Match> next(std::string_view text, size_t from, size_t floor,
                             std::span<const TextRange> trusted) const;
 
-  // plain(part, where it begins) for what lies before, between and behind the tokens of a text, which may be
-  // nothing; token(id) for each of them; in the order of the text.
+  // Splits a text at its added tokens. Calls token(id) for each token, and plain(part, begin) for the text
+  // before, between and after the tokens, in the order of the text. A part may be empty.
   template <class Plain, class Token>
   void divide(std::string_view text, std::span<const TextRange> trusted, Plain&& plain, Token&& token) const {
     size_t begin = 0, from = 0;
@@ -74,18 +76,19 @@ class AddedTokens {
     plain(text.substr(begin), begin);
   }
 
-  const std::vector<AddedToken>& tokens() const { return tokens_; }  // in order of their ids
-  // The token with this id, or null.
+  const std::vector<AddedToken>& tokens() const { return tokens_; }  // sorted by id
+  // Returns the token with this id, or null.
   const AddedToken* find(int32_t id) const {
     const auto at = std::ranges::lower_bound(tokens_, id, {}, &AddedToken::id);
     return at != tokens_.end() && at->id == id ? &*at : nullptr;
   }
-  // Whether one of them has this id and is special or unused.
+  // Returns true if the token with this id is special or unused.
   bool is_no_text(int32_t id) const {
     const AddedToken* token = find(id);
     return token != nullptr && (token->special || token->unused);
   }
-  // The normalized ones alone, to be found too; `write` says what becomes of their texts.
+  // Returns the normalized tokens with their text in normalized form, so that they match like other tokens.
+  // `write` normalizes a text.
   template <class Write>
   AddedTokens normalized(Write&& write) const {
     std::vector<AddedToken> found;
@@ -98,17 +101,18 @@ class AddedTokens {
     return AddedTokens(std::move(found));
   }
 
-  // Whether a text may be cut before a blank behind something else: no token would notice.
+  // Returns true if the text can be cut before any space that follows another character, because no token can
+  // match across such a cut.
   bool blanks_divide() const { return blanks_divide_; }
 
  private:
   const AddedToken* longest(std::string_view text) const;
 
   std::vector<AddedToken> tokens_;
-  std::vector<const AddedToken*> sorted_;  // those that are found, by text
+  std::vector<const AddedToken*> sorted_;  // tokens that can match, sorted by text
   std::bitset<256> first_bytes_;
-  int only_first_byte_ = -1;  // if there is but one
-  bool special_only_ = true;  // all that are found are special
+  int only_first_byte_ = -1;  // common first byte of all tokens; -1 if they differ
+  bool special_only_ = true;  // true if all tokens that can match are special
   bool blanks_divide_ = true;
 };
 

@@ -46,16 +46,18 @@ void Bpe::find_joints() {
   has_joints_ = true;
 }
 
-// A pair is merged when nothing within its bytes can be merged any more with a lower rank. What the bytes of
-// a token become with all lower ranks is therefore the only pair that can become that token, if it is a pair.
-// Otherwise the token has parts of higher ranks, and any two tokens that give it count.
+// A pair of symbols is only merged when no pair inside its bytes can be merged with a lower rank. Suppose
+// that the bytes of a token are encoded with all lower ranks. If two symbols remain, these symbols are the
+// only pair that can become the token. Otherwise, parts of the token have higher ranks, and any two tokens
+// whose concatenation is the token are merged.
 Bpe Bpe::of_ranks(std::vector<std::string> tokens) {
   Bpe bpe(std::move(tokens));
   for (int b = 0; b < 256; ++b) {
     if (bpe.byte_ids_[b] < 0) fail("the vocabulary has no token for the byte {:#04x}", b);
   }
   bpe.table_ = MergeTable(bpe.tokens_.size());
-  size_t budget = size_t{1} << 20;  // of ways to cut such tokens: no published vocabulary has one
+  // Limits the work for such tokens. Published vocabularies contain no such tokens.
+  size_t budget = size_t{1} << 20;
   std::vector<int32_t> symbols;
   for (size_t id = 0; id < bpe.tokens_.size(); ++id) {
     const std::string_view token = bpe.tokens_[id];
@@ -119,7 +121,8 @@ MergeTable merge_table(const std::vector<Bpe::Merge>& merges, const std::vector<
   return table;
 }
 
-// Merges that give different tokens are different, so that there is little to compare.
+// Two merges with different results cannot be duplicates. Duplicates are therefore only searched for if a
+// result occurs twice.
 void keep_last_of_equal(std::vector<Bpe::Merge>& merges) {
   std::vector<bool> given;
   bool twice = false;

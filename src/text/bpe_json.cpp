@@ -54,7 +54,7 @@ class Reader {
  private:
   void read_pre_tokenizer() {
     Json pre_tokenizer = member(root_, "pre_tokenizer");
-    // Where nothing is merged, it makes no difference how text is split.
+    // If there are no merges, the way in which text is split does not affect the ids.
     const bool merges = !unused(member(model_, "merges")) || parts_.ignore_merges;
     if (!merges && has_type(pre_tokenizer, "ByteLevel") && pre_tokenizer.is_object())
       pre_tokenizer["use_regex"] = true;
@@ -75,7 +75,7 @@ class Reader {
     const AlphabetReader alphabet;
     visit_vocab(model_, name_, [&](const std::string& token, int64_t id) {
       if (const auto found = added_ids_.find(id); found != added_ids_.end()) {
-        // An added token may be listed here too, and even be what merges make.
+        // The vocabulary may also list an added token, and a merge may even produce it.
         const auto bytes = alphabet.bytes_of(token);
         if (found->second != token && found->second != bytes)
           fail("cannot read {}: the id {} is given to two tokens", name_, id);
@@ -90,7 +90,7 @@ class Reader {
     });
   }
 
-  // Only a vocabulary that lacks bytes needs it.
+  // The unknown token is only needed if the vocabulary lacks some bytes.
   void read_unknown() {
     const Json& unk = member(model_, "unk_token");
     if (!unk.is_string()) return;
@@ -128,8 +128,9 @@ int64_t read_token_id(const Json& value, const std::string& token, const std::st
 
 namespace {
 
-// tokenizers gives an added token the id of the vocabulary, else the next one behind it, whatever the file
-// says.
+// Checks that an added token has the id that Hugging Face tokenizers would assign. The library ignores the id
+// in the file. It uses the id in the vocabulary, or the next free id if the vocabulary does not contain the
+// token.
 void check_added_id(const std::string& text, int64_t id, const Json& vocab, int64_t next,
                     const std::string& name) {
   const auto known = vocab.is_object() ? vocab.find(text) : vocab.end();
@@ -162,7 +163,7 @@ std::vector<AddedToken> read_added_tokens(const Json& root, const std::string& n
     const std::string& text = entry["content"].get_ref<const std::string&>();
     const int64_t id = read_token_id(member(entry, "id"), text, name);
     if (!ids.insert(id).second) fail("cannot read {}: the id {} is given to two tokens", name, id);
-    if (!text.empty()) {  // else it is an error of its own
+    if (!text.empty()) {  // an empty text is reported by AddedTokens
       if (!texts.insert(text).second)
         fail("cannot read {}: the added token {} is listed twice", name, printable_text(text, 40));
       check_added_id(text, id, vocab, next, name);
@@ -180,7 +181,7 @@ std::vector<AddedToken> read_added_tokens(const Json& root, const std::string& n
 }
 
 Json added_token_json(const AddedToken& token) {
-  const auto id = static_cast<uint32_t>(token.id);  // which JSON keeps as a number without sign
+  const auto id = static_cast<uint32_t>(token.id);  // a JSON number without a sign
   return {{"id", id},
           {"content", token.text},
           {"single_word", token.single_word},
@@ -230,7 +231,8 @@ BpeParts read_bpe_json(const Json& root, const std::string& name) {
 
 namespace {
 
-// The tokenizer.json that the tokenizer class of a folder stands for, without vocabulary and merges.
+// Returns the tokenizer.json that corresponds to the tokenizer class of a folder, without vocabulary and
+// merges.
 Json json_of_class(const FolderTokens& more, const std::string& name) {
   Json root = json_without_merges(Json::object(), byte_level_json(true), byte_level_json(true));
   const std::string& of = more.tokenizer_class;
@@ -269,7 +271,7 @@ Json json_of_vocab_and_merges(std::string_view vocab, std::string_view merges, c
   Json root = json_of_class(more, name);
   root["model"]["vocab"] = std::move(tokens);
   root["model"]["merges"] = std::move(lines);
-  // The files do not say so, but this one stands between GPT-2's documents.
+  // The files do not list <|endoftext|>, but GPT-2 separates documents with it.
   const std::string end_of_text = "<|endoftext|>";
   const Json& id = member(root["model"]["vocab"], end_of_text.c_str());
   if (!id.is_null())

@@ -10,27 +10,27 @@
 
 namespace gpt::detail {
 
-// The parts of a byte-level BPE as Hugging Face tokenizers writes it; `name` stands for the file in messages.
-// Throws Error, naming what it is, for anything that would change ids and is not supported.
+// Reads a byte-level BPE from a Hugging Face tokenizer.json. `name` is the file name for messages. Throws
+// Error with the name of the setting for every unsupported setting that would change ids.
 BpeParts read_bpe_json(const nlohmann::json& root, const std::string& name);
 
-// Parts that all kinds of BPE have in common.
+// The following functions are shared by all kinds of BPE.
 
 int64_t read_token_id(const nlohmann::json& value, const std::string& token, const std::string& name);
 std::vector<AddedToken> read_added_tokens(const nlohmann::json& root, const std::string& name);
 nlohmann::json added_token_json(const AddedToken& token);
-// The vocabulary of a model, an object of tokens and ids.
+// Returns the vocabulary of a model, an object of tokens and ids.
 const nlohmann::json& vocab_of(const nlohmann::json& model, const std::string& name);
-// Its tokens with their ids, one after the other; none is empty.
+// Calls `visit` with each token of the vocabulary and its id. Throws Error for an empty token.
 void visit_vocab(const nlohmann::json& model, const std::string& name,
                  const std::function<void(const std::string& token, int64_t id)>& visit);
-// The merges of a model: ["a", "b"] or, in older files, "a b".
+// Reads the merges of a model, which are written as ["a", "b"] or, in older files, as "a b".
 std::vector<Bpe::Merge> read_merges(const nlohmann::json& model, const TokenIndex& index,
                                     const std::string& name);
 
-// The tokenizer.json for vocab.json, an object of tokens and ids, and merges.txt, a merge on each line. The
-// files do not say how text is split: the tokenizer class does, without one GPT-1 or GPT-2. Throws Error for
-// other classes.
+// Creates a tokenizer.json from vocab.json (an object of tokens and ids) and merges.txt (one merge per line).
+// These files do not define how text is split, so the tokenizer class decides. Without a class, GPT-1 or
+// GPT-2 is assumed. Throws Error for other classes.
 nlohmann::json json_of_vocab_and_merges(std::string_view vocab, std::string_view merges,
                                         const FolderTokens& more, const std::string& name);
 

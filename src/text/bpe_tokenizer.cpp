@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Takes away added tokens that no bytes and no merges give.
+// Removes added tokens from the vocabulary if they are neither single bytes nor part of a merge.
 BpeParts without_unreachable(BpeParts parts) {
   std::vector<bool> merged(parts.tokens.size());
   for (const Bpe::Merge& merge : parts.merges) {
@@ -69,8 +69,9 @@ class BpeTokenizer final : public Tokenizer {
 
   std::vector<int32_t> encode(std::string_view text) const override { return encode_trusted(text, {}); }
 
-  // A blank behind something else always begins a piece, and whatever stands before it is split as if the
-  // text ended there: no pattern looks further than over white space.
+  // A text can be cut before a space that follows another character, because such a space always begins a
+  // piece. The text before the space is split as if the text ended there, because no pattern looks ahead
+  // further than across white space.
   std::vector<int32_t> encode_parallel(std::string_view text, ThreadPool& pool) const override {
     if (pool.size() == 1 || steps_ || !added_.blanks_divide()) return encode(text);
     const auto may_cut = [](char last) { return last > ' ' && last < 0x7F; };
@@ -98,7 +99,7 @@ class BpeTokenizer final : public Tokenizer {
     using enum VocabData::TokenType;
     VocabData data{.model = "gpt2", .special = special_};
     data.pre = steps_ ? gguf_name_of_steps(steps_->steps()) : gguf_name(pattern_);
-    // Of two names for one pattern one means form C too.
+    // The names qwen2 and stablelm2 have the same pattern, but only qwen2 implies NFC.
     if (!nfc_ && data.pre == "qwen2") data.pre = "stablelm2";
     if (bpe_.unknown() >= 0) fail("a GGUF file cannot say which token stands for bytes without one");
     if (data.pre.empty() || (nfc_ && data.pre != "qwen2"))
@@ -164,7 +165,8 @@ class BpeTokenizer final : public Tokenizer {
   }
 
  private:
-  // tokenizers numbers added tokens behind the vocabulary, unless they are in it too.
+  // Adds the added tokens to the vocabulary if Hugging Face tokenizers would otherwise change their ids.
+  // Tokens that are not in the vocabulary would be numbered after the vocabulary.
   void name_ids_that_would_change(Json& vocab) const {
     int64_t next = std::ssize(vocab);
     bool changes = false;
@@ -178,7 +180,7 @@ class BpeTokenizer final : public Tokenizer {
     }
   }
 
-  // Whether some token is not what merges make of its bytes.
+  // Returns true if there is a token whose bytes do not merge into the token itself.
   bool merges_decide() const {
     std::vector<int32_t> ids;
     for (size_t id = 0; id < bpe_.tokens().size(); ++id) {
@@ -187,14 +189,14 @@ class BpeTokenizer final : public Tokenizer {
     return false;
   }
 
-  // Whether merges make the token of its bytes; `ids` is memory for that.
+  // Returns true if the bytes of a token merge into the token itself. `ids` is scratch space.
   bool is_made(size_t id, std::vector<int32_t>& ids) const {
     ids.clear();
     bpe_.encode(bpe_.tokens()[id], ids);
     return ids.size() == 1 && ids[0] == static_cast<int32_t>(id);
   }
 
-  // How tokenizer.json spells a token.
+  // Returns the spelling of a token in tokenizer.json.
   std::string name_of(int32_t id) const {
     const auto at = static_cast<size_t>(id);
     const bool plain = at < bpe_.tokens().size() && !bpe_.tokens()[at].empty();
@@ -222,7 +224,7 @@ class BpeTokenizer final : public Tokenizer {
     run.split(text, add);
   }
 
-  // What PieceEncoder asks for.
+  // The callbacks of PieceEncoder for encoding a piece.
   struct EncodePiece {
     const BpeTokenizer& tokenizer;
 
@@ -243,7 +245,7 @@ class BpeTokenizer final : public Tokenizer {
     }
   };
 
-  // The token of a piece that is one token; -1 if only merges can tell.
+  // Returns the token of a piece that is a single token, or -1 if the piece must be merged.
   int32_t find_whole(std::string_view piece) const {
     const int32_t made = made_.find(piece);
     if (made >= 0 || unmade_.empty()) return made;
@@ -251,7 +253,7 @@ class BpeTokenizer final : public Tokenizer {
     return found == unmade_.end() ? -1 : found->second;
   }
 
-  // Tells tokens that merges make of their bytes from others.
+  // Sorts the tokens into made_ and unmade_.
   void sort_tokens() {
     std::vector<int32_t> ids;
     const std::vector<std::string>& tokens = bpe_.tokens();
@@ -270,12 +272,12 @@ class BpeTokenizer final : public Tokenizer {
   }
 
   Bpe bpe_;
-  TokenTable made_;                                       // tokens that are what becomes of their own bytes
-  std::unordered_map<std::string_view, int32_t> unmade_;  // the others, where pieces that are one stay whole
-  std::vector<bool> is_unmade_;                           // by id; empty if none is
+  TokenTable made_;                                       // tokens whose bytes merge into the token itself
+  std::unordered_map<std::string_view, int32_t> unmade_;  // all other tokens, if ignore_merges_ is true
+  std::vector<bool> is_unmade_;                           // by id; empty if there are no unmade tokens
   AddedTokens added_, normalized_;
   SplitPattern pattern_;
-  std::unique_ptr<PreTokenizer> steps_;  // instead of the pattern, if there are any
+  std::unique_ptr<PreTokenizer> steps_;  // if set, used instead of pattern_
   SpecialIds special_;
   bool ignore_merges_;
   bool nfc_;

@@ -9,19 +9,21 @@
 namespace gpt::detail {
 
 struct BpeParts {
-  std::vector<std::string> tokens;  // bytes by id; empty: none. Added ones count if bytes or merges give them
+  // The bytes of each token, by id. The entry of an unused id is empty. An added token has an entry only if
+  // it is a byte or if a merge produces it.
+  std::vector<std::string> tokens;
   std::vector<Bpe::Merge> merges;
-  bool ranks = false;  // no merges are given: ids are ranks, as tiktoken has them
+  bool ranks = false;  // true if ids are ranks, as in tiktoken; `merges` is empty
   std::vector<AddedToken> added;
   SplitPattern pattern = SplitPattern::gpt2;
-  std::vector<SplitStep> steps;  // if there are any, text is split by them instead
+  std::vector<SplitStep> steps;  // used instead of `pattern` if not empty
   SpecialIds special;
-  int32_t unknown = -1;        // of bytes that are no tokens; -1: they are left out
-  bool nfc = false;            // text is brought into normalization form C first
-  bool ignore_merges = false;  // a piece that is a token is that token, whatever merges would make of it
+  int32_t unknown = -1;        // replaces bytes that are not tokens; -1: such bytes are dropped
+  bool nfc = false;            // true if text is first converted to normalization form C (NFC)
+  bool ignore_merges = false;  // true if a piece that is a token is not merged
 };
 
-// Throws Error for contradictions between the parts.
+// Throws Error if the parts contradict each other.
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(BpeParts parts);
 
 }  // namespace gpt::detail

@@ -10,7 +10,7 @@
 namespace gpt {
 namespace {
 
-// How far ahead of its use memory is asked for.
+// Prefetch distance, in elements.
 constexpr size_t kAhead = 8;
 
 uint64_t key_of(int32_t left, int32_t right) {
@@ -23,12 +23,12 @@ int32_t right_of(uint64_t key) {
   return static_cast<int32_t>(key & 0xffffffffu);
 }
 
-// Pairs, numbered as they come, with their counts. A hash table with open addresses.
+// Counts pairs of tokens and numbers them in the order of insertion. A hash table with open addressing.
 class PairCounts {
  public:
   PairCounts() : slots_(size_t{1} << 16) {}
 
-  // The number of a pair; a pair that is new has the count 0.
+  // Returns the number of a pair. A new pair has the count 0.
   uint32_t find_or_add(uint64_t key) {
     if (2 * (counts_.size() + 1) > slots_.size()) grow();
     Slot& slot = find(slots_, key);
@@ -43,7 +43,7 @@ class PairCounts {
   size_t size() const { return counts_.size(); }
 
  private:
-  static constexpr uint64_t kFree = ~uint64_t{0};  // no pair: ids are not negative
+  static constexpr uint64_t kFree = ~uint64_t{0};  // not a valid pair, because ids are not negative
   struct Slot {
     uint64_t key = kFree;
     uint32_t number = 0;
@@ -72,18 +72,19 @@ class PairCounts {
   std::vector<int64_t> counts_;
 };
 
-// A pair to be merged and the words where it arose at one time. A pair that arises again later, because two
-// other tokens joined to the same one, is another candidate with words of its own.
+// A pair that may be merged, with the words in which it appeared in one round. The pair may appear again in a
+// later round, because two other tokens are joined to the same token. The pair then becomes a new candidate
+// with its own words.
 struct Candidate {
   uint64_t key;
-  uint64_t words;  // where they begin in the list of places
-  uint32_t count;  // how many
-  uint32_t pair;   // its number
+  uint64_t words;  // index of the first word in places_
+  uint32_t count;  // number of words
+  uint32_t pair;   // number of the pair
 };
 
-// Candidates with the count of their pair when they were last looked at: the largest count, then the smallest
-// pair first. Most pairs are rare and never get their turn: those below a floor that sinks as it has to are
-// kept without order.
+// A priority queue of candidates. The candidate with the largest count at the time of its last check is
+// first; ties go to the smallest pair. Most pairs are rare and are never merged. Candidates with a count
+// below a floor are therefore not sorted, and the floor is lowered when the heap is empty.
 class Queue {
  public:
   struct Entry {
@@ -103,7 +104,7 @@ class Queue {
     heap_.push_back(entry);
     std::push_heap(heap_.begin(), heap_.end());
   }
-  // False when there is none left.
+  // Returns false if the queue is empty.
   bool pop(Entry& entry) {
     while (heap_.empty()) {
       if (low_.empty()) return false;
@@ -132,8 +133,8 @@ class Queue {
   std::vector<Entry> heap_, low_;
 };
 
-// Tokens that were found on one side of the merged pair in a round, with the sum of the counts of their words
-// and with these words.
+// The tokens that were found on one side of the merged pair in one round. Stores their words and the sum of
+// the counts of these words.
 class Neighbours {
  public:
   void start_round(size_t vocab_size) {
@@ -159,7 +160,7 @@ class Neighbours {
 
   struct Token {
     int32_t id;
-    uint32_t last = ~uint32_t{0};  // the word where it was seen last
+    uint32_t last = ~uint32_t{0};  // the word in which the token was last seen
     uint32_t words = 0;
     int64_t sum = 0;
     uint64_t begin = 0;
@@ -171,7 +172,7 @@ class Neighbours {
   };
   const std::vector<Place>& places() const { return places_; }
 
-  // Appends the words of each token to `list`, those of one token together.
+  // Appends the words of each token to `list`. The words of one token are contiguous.
   void append_words(std::vector<uint32_t>& list) {
     uint64_t end = list.size();
     for (Token& t : tokens_) {
@@ -188,7 +189,7 @@ class Neighbours {
 
  private:
   uint32_t round_ = 0;
-  std::vector<uint64_t> slot_of_;  // by id: round and slot
+  std::vector<uint64_t> slot_of_;  // by id: round in the upper half, slot in the lower half
   std::vector<Token> tokens_;
   std::vector<Place> places_;
 };
@@ -207,8 +208,8 @@ void WordList::add(uint64_t count, const std::vector<int32_t>& ids) {
   ++size_;
 }
 
-// The pair that is merged keeps its count, as Hugging Face's trainer has it: should it arise again, it has
-// the old count on top of the new one, and its rank is that of its last merge.
+// A merged pair keeps its count, as in Hugging Face's trainer. If the pair appears again later, the new count
+// is added to the old count. The pair then has the rank of its last merge.
 class BpeTrainer {
  public:
   explicit BpeTrainer(BpeTrainInput input)
@@ -259,8 +260,8 @@ class BpeTrainer {
   void count_pairs() {
     for (uint32_t place = 0; place < words_.size(); place = next_place(place))
       text_tokens_ += word_at(place).count * words_[place];
-    // First the number of words of every pair, then the words themselves.
-    std::vector<uint32_t> last;  // by pair: the word where it was seen last
+    // The first pass counts the words of every pair, the second pass stores the words.
+    std::vector<uint32_t> last;  // by pair: the word in which the pair was last seen
     for_each_adjacent([&](uint64_t key, uint32_t place, int64_t count) {
       const uint32_t pair = pairs_.find_or_add(key);
       if (pair == candidates_.size()) {
@@ -288,7 +289,7 @@ class BpeTrainer {
       queue_.push({pairs_[c.pair], c.key, c.pair});
   }
 
-  // Before anything was merged.
+  // Calls f for all pairs of adjacent symbols. Must only be used before the first merge.
   template <class F>
   void for_each_adjacent(F&& f) {
     for (uint32_t place = 0; place < words_.size(); place = next_place(place)) {
@@ -347,7 +348,8 @@ class BpeTrainer {
     words_[place] = static_cast<uint32_t>(out - word.begin);
   }
 
-  // A neighbour's pair with its half of the merged pair has become a pair with the new token.
+  // Before the merge, a neighbor of the merged pair formed a pair with one half of it. A pair with the new
+  // token replaces that pair.
   void update_counts(int32_t left, int32_t right, int32_t joined) {
     changes_.clear();
     for (const auto& t : before_.tokens()) {
@@ -369,7 +371,7 @@ class BpeTrainer {
   }
 
   void add_candidates(int32_t joined) {
-    // All pairs (joined, joined) belong together.
+    // all pairs (joined, joined) form one candidate
     for (const auto& place : twins_.places())
       behind_.see(joined, 0, place.word);
     for (const bool in_front : {true, false}) {
@@ -390,12 +392,13 @@ class BpeTrainer {
   std::vector<uint32_t> words_;
   PairCounts pairs_;
   std::vector<Candidate> candidates_;
-  std::vector<uint32_t> places_;  // of the words of candidates
+  std::vector<uint32_t> places_;  // words of the candidates
   Queue queue_;
   std::vector<Bpe::Merge> merges_;
   int64_t text_tokens_ = 0;
 
-  // Of the current round: tokens before and behind the pair; the new token before the pair.
+  // Neighbors in the current round: tokens before the pair, tokens after the pair, and the new token itself
+  // before the pair.
   Neighbours before_, behind_, twins_;
   struct Change {
     uint64_t key;

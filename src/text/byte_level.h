@@ -8,18 +8,19 @@
 
 namespace gpt::detail {
 
-// The character that stands for each byte in byte-level vocabularies: printable Latin-1 is itself, the
-// other 68 bytes are U+0100 onwards in order. Source: GPT-2's encoder.py, bytes_to_unicode.
+// Returns the character that represents each byte in byte-level vocabularies. Printable Latin-1 characters
+// represent themselves. The other 68 bytes are represented by U+0100 and the following characters, in order.
+// Source: GPT-2's encoder.py, bytes_to_unicode.
 const std::array<char32_t, 256>& byte_level_alphabet();
 
-// Bytes in that alphabet.
+// Converts bytes to the byte-level alphabet.
 std::string in_alphabet(std::string_view bytes);
 
-// The way back.
+// Converts text in the byte-level alphabet back to bytes.
 class AlphabetReader {
  public:
   AlphabetReader();
-  // The bytes that the characters of a token stand for; nothing if one of them stands for no byte.
+  // Returns the bytes of a token, or nullopt if one of its characters represents no byte.
   std::optional<std::string> bytes_of(std::string_view token) const;
 
  private:

@@ -22,12 +22,12 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr uint32_t kLlmcMagic = 20240328;
 constexpr size_t kLlmcHeader = 256 * sizeof(uint32_t);
-constexpr uint32_t kGpt2End = 50256;      // which version 1 means without saying so
-constexpr uint32_t kLongestPiece = 4096;  // bytes; published ones have up to 48
+constexpr uint32_t kGpt2End = 50256;      // end-of-text id; not stored in files of version 1
+constexpr uint32_t kLongestPiece = 4096;  // in bytes; published vocabularies have up to 48
 
-// llama2.c spells the beginning and the end of a text so.
+// The texts of the begin and end tokens in llama2.c.
 constexpr std::string_view kBegin = "\n<s>\n", kEnd = "\n</s>\n";
-constexpr int kFirstByte = 3;  // where its program expects <0x00>
+constexpr int kFirstByte = 3;  // id at which llama2.c's program expects <0x00>
 
 template <class T>
 T number_at(std::string_view bytes, size_t at) {
@@ -53,7 +53,7 @@ uint32_t llmc_end(std::string_view bytes, uint32_t count, const std::string& nam
   return end;
 }
 
-// The next piece of a tokenizer.bin, at byte `at`.
+// One piece of a tokenizer.bin. piece_at() reads the piece that begins at byte `at`.
 struct Llama2cPiece {
   float score;
   std::string_view text;
@@ -117,7 +117,7 @@ std::unique_ptr<Tokenizer> read_llmc_tokenizer(std::string_view bytes, const std
   }
   const uint32_t end = llmc_end(bytes, count, name);
   BpeParts parts{.ranks = true};
-  parts.ignore_merges = true;  // as in tiktoken's files
+  parts.ignore_merges = true;  // as for tiktoken files
   parts.special = {.bos = end, .eos = end};
   size_t at = kLlmcHeader;
   for (uint32_t id = 0; id < count; ++id) {
@@ -159,7 +159,7 @@ std::unique_ptr<Tokenizer> read_llama2c_tokenizer(std::string_view bytes, const 
 }  // namespace detail
 
 std::string llmc_tokenizer(const Tokenizer& tokenizer, int64_t vocab_size) {
-  std::vector<int32_t> end;  // a tokenizer of characters may not even have the letters
+  std::vector<int32_t> end;  // only for BPE, because a char tokenizer may lack these letters
   if (tokenizer.kind() == "bpe") end = tokenizer.encode_special("<|endoftext|>");
   if (end.size() != 1)
     fail("llm.c's tokenizers are byte-level ones with <|endoftext|>, this one is of kind {}",

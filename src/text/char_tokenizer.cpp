@@ -20,7 +20,7 @@ constexpr auto kUnused = static_cast<int32_t>(VocabData::TokenType::unused);
        static_cast<unsigned>(static_cast<unsigned char>(text[at])));
 }
 
-// RWKV's spelling: backslashes and controls escaped.
+// Escapes backslashes and control characters in the style of RWKV vocabularies.
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -41,7 +41,7 @@ int hex_digit(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// The reverse; nothing where an escape is not complete.
+// Reverses escaped(). Returns nullopt for an invalid escape.
 std::optional<std::string> unescaped(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -101,7 +101,8 @@ class CharTokenizer final : public Tokenizer {
     return out;
   }
 
-  // As the kind of GGUF that takes the longest token at each place and has no special tokens of its own.
+  // Writes the tokenizer as a GGUF vocabulary in which the longest token at each position wins. This kind of
+  // vocabulary has no special tokens.
   VocabData vocab_data() const override {
     VocabData data{.model = "rwkv"};
     for (int32_t id = 0; id < vocab_size(); ++id)
@@ -119,7 +120,7 @@ class CharTokenizer final : public Tokenizer {
 
  private:
   std::vector<char32_t> codes_;
-  std::vector<int32_t> ids_;  // by code; -1: none
+  std::vector<int32_t> ids_;  // ids by code point; -1: no token
 };
 
 class ByteTokenizer final : public Tokenizer {
@@ -139,7 +140,8 @@ class ByteTokenizer final : public Tokenizer {
     return std::string(1, static_cast<char>(id));
   }
 
-  // As a byte-level BPE without merges, in which every byte is its own id.
+  // Writes the tokenizer as a byte-level BPE without merges, in which the id of each byte is the value of the
+  // byte.
   VocabData vocab_data() const override {
     VocabData data{.model = "gpt2", .pre = "gpt-2"};
     for (int32_t id = 0; id < vocab_size(); ++id)
@@ -169,7 +171,7 @@ std::unique_ptr<Tokenizer> detail::make_char_tokenizer_from_codes(std::vector<ch
 std::unique_ptr<Tokenizer> detail::char_tokenizer_of(const VocabData& data, const std::string& name) {
   std::vector<char32_t> codes;
   std::unordered_set<char32_t> seen;
-  size_t count = data.tokens.size();  // without the fillers of a larger model
+  size_t count = data.tokens.size();  // without the padding at the end of the vocabulary of a larger model
   while (count > 0 && !data.types.empty() && data.types[count - 1] == kUnused)
     --count;
   for (const std::string& token : std::span(data.tokens).first(count)) {

@@ -90,7 +90,8 @@ const Format& format_of(ChatFormat format) {
   return formats()[static_cast<size_t>(format)];
 }
 
-// The templates of a tokenizer_config.json: a string is the default one.
+// Reads the templates of a tokenizer_config.json. If "chat_template" is a string, the string is the default
+// template.
 ChatTemplates templates_of_config(const std::string& path) {
   const nlohmann::json config = detail::parse_limited_json(read_file(path, kMaxFileBytes), path);
   const nlohmann::json found =
@@ -120,7 +121,7 @@ ChatTemplates templates_of_config(const std::string& path) {
   return templates;
 }
 
-// A special token as Hugging Face's files name it: a string, or an object with its content.
+// Reads a special token of a Hugging Face file, which is a string or an object with a "content".
 std::optional<std::string> token_of(const nlohmann::json& value) {
   if (value.is_string()) return value;
   const nlohmann::json content =

@@ -17,7 +17,8 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// One id where the tokenizer has the token; a tokenizer of characters may not even have its letters.
+// Returns true if the tokenizer has the special token `name`. encode_special() throws for a char tokenizer
+// that lacks the letters of the name.
 bool has_special(const Tokenizer& tokenizer, const std::string& name) {
   try {
     return tokenizer.encode_special(name).size() == 1;
@@ -26,7 +27,7 @@ bool has_special(const Tokenizer& tokenizer, const std::string& name) {
   }
 }
 
-// How a model gets the special tokens of a built-in format.
+// Returns a hint on how to give a model the special tokens of a built-in format.
 std::string way_to_tokens(const std::string& format, const Tokenizer& tokenizer) {
   if (tokenizer.kind() != "byte" && tokenizer.kind() != "char")
     return fmt::format("gpt finetune --task chat --template {} adds it to the model", format);
@@ -57,7 +58,7 @@ void check_messages(const OrderedJson& conversation) {
   }
 }
 
-// Newer names for what a model thinks, as transformers fills them in.
+// Copies the reasoning text of a message to the newer key names, as transformers does.
 void add_reasoning_names(OrderedJson& message) {
   for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
     const auto found = message.find(name);
@@ -69,8 +70,8 @@ void add_reasoning_names(OrderedJson& message) {
   }
 }
 
-// Gives messages of the assistant without content, as beside calls of tools, an empty one. False where none
-// lacks it.
+// Sets missing contents of assistant messages to empty strings. A message with tool calls often has no
+// content. Returns false if no content was missing.
 bool fill_content(OrderedJson& messages) {
   bool filled = false;
   for (OrderedJson& message : messages) {
@@ -88,7 +89,7 @@ OrderedJson conversation_of(std::span<const ChatMessage> messages) {
   return {{"messages", std::move(list)}};
 }
 
-// The bytes of a message in a text: from its first one to behind its last one.
+// Returns the range from the first to the last byte of a message in a rendered text.
 std::optional<TextRange> range_of(const JinjaText& text, size_t message) {
   std::optional<TextRange> range;
   for (const JinjaSpan& span : text.spans) {
@@ -98,7 +99,7 @@ std::optional<TextRange> range_of(const JinjaText& text, size_t message) {
   return range;
 }
 
-// The end of the last bytes before `limit` that are of the first `messages` messages.
+// Returns the end of the last bytes before `limit` that belong to one of the first `messages` messages.
 size_t end_of_messages(const JinjaText& text, size_t messages, size_t limit) {
   size_t end = 0;
   for (const JinjaSpan& span : text.spans) {
@@ -107,18 +108,18 @@ size_t end_of_messages(const JinjaText& text, size_t messages, size_t limit) {
   return end;
 }
 
-// Bytes of generation blocks, and the assistant's message that they belong to.
+// A byte range in generation blocks, and the index of the assistant message that it belongs to.
 struct GeneratedRange {
   TextRange bytes;
   size_t message;
 };
 
-// A block belongs to the message that it writes; one without any of a message's bytes to the next message of
-// the assistant.
+// A generation block belongs to the message that it renders. A block without bytes of a message belongs to
+// the next assistant message.
 std::vector<GeneratedRange> generated_ranges(const JinjaText& text, const OrderedJson& messages) {
   const auto is_assistant = [&](size_t message) { return messages[message]["role"] == "assistant"; };
   std::vector<GeneratedRange> ranges;
-  size_t next = 0;  // the first message that has no byte so far
+  size_t next = 0;  // the first message that has no bytes yet
   for (const JinjaSpan& span : text.spans) {
     if (span.origin >= 0) next = std::max(next, static_cast<size_t>(span.origin) + 1);
     if (!span.generated) continue;
@@ -145,8 +146,8 @@ void count(ChatExample& example, size_t begin, size_t end) {
 constexpr const char* kQuestion = "question";
 constexpr const char* kAnswer = "answer";
 
-// Returns the text that ends the last message: its content or its last part with a text; null if it has no
-// text.
+// Returns the text at the end of the last message. This is the content, or the text of the last content part
+// that has a text. Returns null if the message has no text.
 OrderedJson* last_text(OrderedJson& messages) {
   if (messages.empty() || !messages.back().contains("content")) return nullptr;
   OrderedJson& content = messages.back()["content"];
@@ -163,7 +164,7 @@ OrderedJson parts_of_text(const std::string& text) {
   return OrderedJson::array({{{"type", "text"}, {"text", text}}});
 }
 
-// Gives a message the kind of content that its template reads.
+// Converts the content of a message to the type that the template supports.
 void fit_content(OrderedJson& message, bool as_text, bool as_parts, size_t index) {
   const auto content = message.find("content");
   if (content == message.end()) return;
@@ -173,7 +174,7 @@ void fit_content(OrderedJson& message, bool as_text, bool as_parts, size_t index
 
 }  // namespace
 
-// As llama.cpp and vLLM join the parts of templates that read texts only.
+// Joins content parts as llama.cpp and vLLM do for templates that only support strings.
 std::string joined_parts(const OrderedJson& parts, const std::string& place) {
   std::string text;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -226,7 +227,8 @@ ChatTemplate::Runner ChatTemplate::runner_of(const std::string& jinja) const {
   return {std::move(program), contents};
 }
 
-// Tries both kinds of content with a conversation of one message.
+// Renders a conversation of one message with each type of content. This shows which types the template
+// supports.
 ChatTemplate::Contents ChatTemplate::contents_of(const JinjaTemplate& jinja) const {
   const auto writes = [&](const OrderedJson& content) {
     const OrderedJson conversation = {
@@ -256,7 +258,7 @@ JinjaText ChatTemplate::render(const OrderedJson& conversation, bool generate) c
   if (expects_content_) fill_content(messages);
   try {
     return runner.jinja.render_marked(context);
-  } catch (const Error&) {  // a template that expects every content to be a string
+  } catch (const Error&) {  // maybe the template requires every content to be a string
     if (!fill_content(messages)) throw;
   }
   return runner.jinja.render_marked(context);
@@ -318,7 +320,8 @@ std::vector<int32_t> ChatTemplate::encode_to_continue(const OrderedJson& convers
   return ids_of(text.substr(0, trims ? python_strip(before, false, true).size() : at));
 }
 
-// A token that no text gives, or one that is spelled as markers are.
+// Returns true for a token that plain text cannot produce, and for a token that is spelled like a marker,
+// such as <|im_end|>.
 bool ChatTemplate::is_special(int32_t id) const {
   const std::string bytes = tokenizer_.token_bytes(id);
   const std::vector<int32_t> alone{id};
@@ -327,13 +330,15 @@ bool ChatTemplate::is_special(int32_t id) const {
          tokenizer_.encode(bytes) != alone;
 }
 
-// How many of a text's ids stand for its bytes before `byte`; a token over the border is behind it.
+// Returns the number of ids of the text before `byte`. A token that extends past this position does not
+// count.
 size_t ChatTemplate::ids_before(const JinjaText& text, size_t byte, std::span<const int32_t> ids) const {
   return byte >= text.text.size() ? ids.size() : common_prefix(ids, ids_of(text.substr(0, byte)));
 }
 
-// The number of ids up to and including the end token after a message's last byte, or else the first special
-// token there, if the template writes one before anything else of the conversation.
+// Returns the number of ids up to and including the end token of a message, which follows the last byte of
+// the message. If there is no end token, the first special token there is used. Both must come before the
+// next content of the conversation.
 size_t ChatTemplate::answer_end(const JinjaText& text, size_t byte, std::span<const int32_t> ids) const {
   const size_t begin = ids_before(text, byte, ids);
   const auto next = std::ranges::find_if(text.spans, [&](const JinjaSpan& span) {
@@ -341,16 +346,16 @@ size_t ChatTemplate::answer_end(const JinjaText& text, size_t byte, std::span<co
   });
   const size_t end =
       next == text.spans.end() ? ids.size() : ids_before(text, std::max(next->begin, byte), ids);
-  // Before the end token there may be others, as those that close a call of a tool.
+  // Other special tokens may precede the end token, such as a token that closes a tool call.
   const auto tail = ids.subspan(begin, end - begin);
   auto last = std::ranges::find(tail, end_id_);
   if (last == tail.end()) last = std::ranges::find_if(tail, [&](int32_t id) { return is_special(id); });
   return last == tail.end() ? begin : begin + static_cast<size_t>(last - tail.begin()) + 1;
 }
 
-// Where an assistant's message starts: where the ids of the prompt for it end. A template may write something
-// else after the last message of a prompt than before a response, and a token may join the two; then the
-// message starts where they differ.
+// Returns the position of an assistant message. The message starts where the ids of its prompt end. However,
+// a template may write different text at the end of a prompt than before a response, or a token may cross the
+// boundary. The message then starts at the first difference.
 std::optional<ChatTemplate::AnswerPlace> ChatTemplate::answer_place(const OrderedJson& conversation,
                                                                     const JinjaText& text, size_t message,
                                                                     std::span<const int32_t> ids) const {
@@ -371,8 +376,8 @@ std::optional<ChatTemplate::AnswerPlace> ChatTemplate::answer_place(const Ordere
     const size_t first = ids_before(text, std::min(written + same, own->begin), ids);
     const bool same_before = text.text.compare(0, written, prompt.text, 0, asked) == 0;
     return AnswerPlace{same_before ? std::min(first, common_prefix(ids, ids_of(prompt))) : first, own->end};
-  } catch (
-      const Error&) {  // a prefix that the template does not take: only the message's own bytes are known
+    // The template rejects the shortened conversation, so only the message's own bytes are known.
+  } catch (const Error&) {
     if (!own) return std::nullopt;
     return AnswerPlace{ids_before(text, own->begin, ids), own->end};
   }

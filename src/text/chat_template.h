@@ -14,8 +14,8 @@
 
 namespace gpt {
 
-// The texts of a list of parts of the type "text", one per line. Throws Error, naming the place, for other
-// parts.
+// Joins the texts of content parts with newlines. Throws Error for a part whose type is not "text". The error
+// message begins with `place`.
 std::string joined_parts(const nlohmann::ordered_json& parts, const std::string& place);
 
 struct ChatMessage {
@@ -23,73 +23,79 @@ struct ChatMessage {
   std::string content;
 };
 
-// A conversation to be trained on: its ids, and which of them count.
+// A training example: the ids of a conversation and their weights in the loss.
 struct ChatExample {
   std::vector<int32_t> ids;
-  std::vector<uint8_t> weights;  // 1 for what the assistant says, and for the token that ends it
+  std::vector<uint8_t> weights;  // 1 for the assistant's tokens, including end tokens; otherwise 0
 };
 
-// Conversations as token ids, by a template that is run. What the template itself writes may be special
-// tokens; everything else, contents, roles and tools, is text and never becomes one, whatever it says. All
-// ids of a conversation come from here: those to train on, those of a chat, those that are served.
+// Converts conversations to token ids with a chat template. Only text that is part of the template can become
+// special tokens. Message contents, roles and tools are always encoded as plain text. Training, chat and the
+// server all use this class.
 class ChatTemplate {
  public:
-  // The tokenizer must outlive the object. Throws Error for a template that cannot be run, when the tokenizer
-  // lacks one of its special tokens, or when it writes none behind an assistant's message.
+  // The tokenizer must outlive this object. Throws Error if the template cannot be run, if the tokenizer
+  // lacks a special token of the template, or if the template writes no special token after an assistant
+  // message.
   ChatTemplate(const ChatSource& source, const Tokenizer& tokenizer);
   ChatTemplate(ChatFormat format, const Tokenizer& tokenizer)
       : ChatTemplate(chat_source(format), tokenizer) {}
 
-  // The ids of a conversation; with `generate`, up to where the assistant's next message begins. The same as
-  // transformers' apply_chat_template gives for contents that name no special token. Throws Error for roles
-  // that the format does not have or not in that order, and where the tokenizer does.
+  // Returns the ids of a conversation. If `generate` is true, the ids end where the assistant's next message
+  // begins. The result equals the result of apply_chat_template in transformers if no content contains the
+  // name of a special token. Throws Error if the template rejects the roles or their order, or if the
+  // tokenizer cannot encode the text.
   std::vector<int32_t> encode(std::span<const ChatMessage> messages, bool generate) const;
 
-  // The same for an object with "messages", as OpenAI's programming interface has them, with "tool_calls",
-  // "name", "tool_call_id" and "reasoning_content", and with "tools" and other names that the template knows.
-  // A content may be a list of parts of the type "text". Conversations with "tools" are written by the
-  // template for tools if the model has one.
+  // Returns the ids of a conversation in the format of OpenAI's API. The object has "messages", which may
+  // contain "tool_calls", "name", "tool_call_id" and "reasoning_content". It may also have "tools" and other
+  // variables of the template. The content of a message may be a list of parts of the type "text". If the
+  // model has a template for tools, conversations with "tools" use that template. Throws the errors of
+  // `encode`.
   std::vector<int32_t> encode_conversation(const nlohmann::ordered_json& conversation, bool generate) const;
 
-  // The ids of a conversation up to the end of what its last message says, which is to be continued: the rest
-  // that the template writes is cut off, and white space there that the template trims, as
-  // continue_final_message of transformers does. Throws Error as `encode`, and where the last message has no
-  // text or the template does not write it.
+  // Returns the ids of a conversation up to the end of the text in its last message, so that the model
+  // continues this message. The template's output after that text is dropped. White space that the template
+  // trims is also dropped, as with continue_final_message of transformers. Throws the errors of `encode`.
+  // Also throws Error if the last message has no text or if the template does not write its text.
   std::vector<int32_t> encode_to_continue(const nlohmann::ordered_json& conversation) const;
 
-  // A conversation with the assistant's messages in it. The counted tokens of a message start where the
-  // prompt for it ends and include its end token; in a template with generation blocks they are those of the
-  // blocks. Messages of "weight" 0 do not count. Throws Error as `encode`.
+  // Returns a training example. In each assistant message, the tokens from the end of the prompt to the end
+  // token have weight 1. If the template has generation blocks, only the tokens in these blocks have weight
+  // 1. Messages with "weight" 0 do not count. Throws the errors of `encode`.
   ChatExample example(const nlohmann::ordered_json& conversation) const;
-  // A response and its prompt: the same where only the last message counts, which is the assistant's.
-  // Generation blocks have no effect: its tokens are compared with those sampled after the prompt.
+  // Returns an example of a prompt and its response, in which only the last message counts. The last message
+  // must be the assistant's. Generation blocks have no effect, because the tokens of the response are
+  // compared with tokens sampled after the prompt.
   ChatExample response(const nlohmann::ordered_json& conversation) const;
 
-  // What comes behind the token that ends an assistant's message: the user's next one, up to where the
-  // assistant's next message begins. `before`: the conversation, whose last message is the assistant's.
-  // Nothing where the template then writes something else for what was before. Throws Error as `encode`.
+  // Returns the ids that follow the end token of an assistant message: the next user message, up to the
+  // beginning of the next assistant message. `before` is the conversation so far, and its last message is the
+  // assistant's. Returns nullopt if the template would change the ids of the conversation so far. Throws the
+  // errors of `encode`.
   std::optional<std::vector<int32_t>> encode_turn(std::span<const ChatMessage> before,
                                                   const std::string& user) const;
-  std::vector<int32_t> encode_turn(const std::string& user) const;  // for a short conversation
+  // Returns the ids that follow a short example conversation.
+  std::vector<int32_t> encode_turn(const std::string& user) const;
 
-  // The token that ends the assistant's message.
+  // Returns the token that ends an assistant message.
   int32_t end_id() const { return end_id_; }
-  // Whether the template writes a blank in front of answers, which is no part of them.
+  // Returns true if the template writes a space before responses. The space is not part of the response.
   bool blank_before_answers() const { return blank_before_answers_; }
-  // Of a built-in format, or of the template.
+  // Returns the name of the built-in format or of the template.
   const std::string& name() const { return source_.name; }
   bool built_in() const { return source_.built_in; }
   const std::string& jinja() const { return source_.jinja; }
-  // The template that writes conversations with tools.
+  // Returns the template that writes conversations with tools.
   const std::string& tool_jinja() const;
-  // All templates of the model, which a fine-tuned one keeps.
+  // Returns all templates of the model, so that a fine-tuned model can keep them.
   ChatTemplates templates() const;
   const Tokenizer& tokenizer() const { return tokenizer_; }
 
  private:
-  // How a template reads contents: as texts, as lists of parts, or both.
+  // The types of content that a template supports: strings, lists of parts, or both.
   enum class Contents : uint8_t { texts, parts, both };
-  // A template that is run.
+  // A compiled template.
   struct Runner {
     JinjaTemplate jinja;
     Contents contents;
@@ -104,8 +110,8 @@ class ChatTemplate {
   void count_message(const nlohmann::ordered_json& conversation, const JinjaText& text, size_t message,
                      ChatExample& example) const;
   struct AnswerPlace {
-    size_t first_id;  // the index of its first id
-    size_t end;       // the end of its last byte
+    size_t first_id;  // index of the first id of the message
+    size_t end;       // end of the last byte of the message
   };
   std::optional<AnswerPlace> answer_place(const nlohmann::ordered_json& conversation, const JinjaText& text,
                                           size_t message, std::span<const int32_t> ids) const;
@@ -113,7 +119,7 @@ class ChatTemplate {
   void find_end();
 
   ChatSource source_;
-  bool expects_content_;  // known to write no content as an error or as "None"
+  bool expects_content_;  // the template fails, or writes "None", for missing content
   const Tokenizer& tokenizer_;
   std::optional<Runner> runner_, tool_runner_;
   int32_t end_id_ = -1;

@@ -28,7 +28,8 @@ constexpr uint64_t kMaxFileBytes = uint64_t{16} << 20;
 constexpr std::array<std::string_view, 7> kStandardNames = {
     "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 
-// Keeps the order of keys, in which tokens are numbered. Null where the folder does not have the file.
+// Reads a JSON object. The keys keep their order, because tokens are numbered in this order. Returns null if
+// the file does not exist.
 OrderedJson read_object(const std::string& folder, const char* name) {
   const std::string path = folder + "/" + name;
   std::error_code ignored;
@@ -45,7 +46,7 @@ bool flag(const OrderedJson& value, const char* key, bool other) {
   return found != value.end() && found->is_boolean() ? found->get<bool>() : other;
 }
 
-// A token as files name it: its text, or an object with its content and flags.
+// Reads a token of a Hugging Face file, which is a string or an object with a "content" and flags.
 std::optional<AddedToken> token_of(const OrderedJson& value, bool special) {
   AddedToken token = {.id = -1, .text = "", .special = true};
   if (value.is_string()) {
@@ -74,7 +75,7 @@ bool same_flags(const AddedToken& a, const AddedToken& b) {
          a.rstrip == b.rstrip && a.normalized == b.normalized;
 }
 
-// The special tokens that a tokenizer class of transformers has where no file names one.
+// The special tokens of a tokenizer class in transformers. They apply to names that no file sets.
 struct ClassDefault {
   std::string_view tokenizer_class;
   const char *name, *text;
@@ -87,8 +88,8 @@ constexpr ClassDefault kDefaults[] = {
     {"LlamaTokenizer", "unk_token", "<unk>"},         {"OpenAIGPTTokenizer", "unk_token", "<unk>"},
 };
 
-// The class of a model that reads vocab.json and merges.txt, where no file names one. Source:
-// TOKENIZER_MAPPING_NAMES of transformers.
+// The tokenizer class for models of a model_type that have vocab.json and merges.txt. Used if no file names a
+// class. Source: TOKENIZER_MAPPING_NAMES of transformers.
 struct ModelClass {
   std::string_view model_type;
   const char* tokenizer_class;
@@ -144,7 +145,8 @@ class FolderReader {
     tokens_.add_eos = flag(config_, "add_eos_token", false);
   }
 
-  // The class that AutoTokenizer of transformers chooses, without "Fast"; "" if it is not known.
+  // Returns the class that AutoTokenizer of transformers chooses, without the suffix "Fast", or "" if the
+  // class is not known.
   std::string tokenizer_class() {
     const OrderedJson model = read_object(folder_, "config.json");
     const std::string type = tokens_.model_type = string_in(model, "model_type");
@@ -157,7 +159,7 @@ class FolderReader {
         vocabulary_ == VocabularyFile::vocab_and_merges || !config_.is_null() || !map_.is_null();
     if (name.empty() && has_files && type == "gpt2") return "GPT2Tokenizer";
     if (name.empty() && has_files && type == "openai-gpt") return "OpenAIGPTTokenizer";
-    // transformers does not trust what folders of this model name.
+    // For this model_type, transformers ignores the class named in the files.
     if ((!name.empty() || has_files) && type == "qwen2") return "Qwen2Tokenizer";
     if (name.empty() && vocabulary_ == VocabularyFile::vocab_and_merges) {
       const ModelClass* const known = find_by(kModelClasses, &ModelClass::model_type, type);
@@ -194,7 +196,7 @@ class FolderReader {
     }
   }
 
-  // Tokens of this old file are special if the configuration names them.
+  // The tokens in this legacy file are special if the configuration names them.
   void read_added_tokens_file() {
     const OrderedJson file = read_object(folder_, "added_tokens.json");
     for (const auto& [text, id] : file.items()) {
@@ -229,13 +231,14 @@ class FolderReader {
       extra_ = *extra;
       take_extra_names();
     }
-    // Next to a SentencePiece model transformers replaces these by the control pieces of the model.
+    // Next to a SentencePiece model, transformers replaces these tokens with the control pieces of the model.
     const auto additional = map_.find("additional_special_tokens");
     if (extra_.is_null() && additional != map_.end() && vocabulary_ != VocabularyFile::sentencepiece)
       extra_ = *additional;
   }
 
-  // Values of names like "pad_token"; those that only some models have go to `others`.
+  // Collects the values of names like "pad_token". Names that only exist for some models are stored in
+  // `others`.
   void take_names(const OrderedJson& object, OrderedJson& others) {
     for (const auto& [name, value] : object.items()) {
       if (is_standard(name)) names_[name] = value;
@@ -245,7 +248,7 @@ class FolderReader {
     }
   }
 
-  // An object of extra tokens has names for them.
+  // If the extra tokens are an object, the keys are the names of the tokens.
   void take_extra_names() {
     if (!extra_.is_object()) return;
     specific_.update(extra_);
@@ -273,7 +276,8 @@ class FolderReader {
   const std::string& folder_;
   const VocabularyFile vocabulary_;
   OrderedJson config_, map_, extra_;
-  // Names of transformers' own, names in tokenizer_config.json for some models, and such names elsewhere.
+  // Tokens by name. names_ has the names shared by all models, specific_ the names of specific models in
+  // tokenizer_config.json, and unlisted_ such names in other places.
   OrderedJson names_ = OrderedJson::object(), specific_ = OrderedJson::object(),
               unlisted_ = OrderedJson::object();
   FolderTokens tokens_;
@@ -316,7 +320,7 @@ std::vector<AddedToken> with_folder_tokens(std::vector<AddedToken> own, const Fo
   std::unordered_set<std::string> known;
   for (const AddedToken& token : own)
     known.insert(token.text);
-  for (const AddedToken& token : more.named) {  // of two with the same text the last one counts
+  for (const AddedToken& token : more.named) {  // of two tokens with the same text, the last one is used
     if (!known.contains(token.text)) add(token);
   }
   std::ranges::stable_sort(own, {}, &AddedToken::id);

@@ -12,53 +12,53 @@
 
 namespace gpt {
 
-// load_tokenizer for a folder, without the added tokens that have ids from `vocab_size` on: the model of the
-// folder has no embeddings for them.
+// Loads the tokenizer of a folder like load_tokenizer, but without added tokens with ids >= `vocab_size`,
+// because the model in the folder has no embeddings for these ids.
 std::unique_ptr<Tokenizer> load_model_tokenizer(const std::string& folder, int64_t vocab_size);
 
 namespace detail {
 
-// The tokens that the files of transformers in a model's folder add to its vocabulary: tokenizer_config.json,
-// and added_tokens.json and special_tokens_map.json where the first lists no added tokens; and those of the
-// tokenizer class that the files name. `id` is -1 where a file does not give one. Source: AutoTokenizer and
-// PreTrainedTokenizerBase._from_pretrained of transformers 5.
+// The tokens that the transformers files in a model's folder add to the vocabulary. The main file is
+// tokenizer_config.json. If this file lists no added tokens, added_tokens.json and special_tokens_map.json
+// are used too. The tokens of the tokenizer class that the files name are included. `id` is -1 if a file
+// gives no id. Source: AutoTokenizer and PreTrainedTokenizerBase._from_pretrained of transformers 5.
 struct FolderTokens {
-  std::vector<AddedToken> listed;  // by id; they replace the flags of tokens with the same text
-  std::vector<AddedToken> named;   // special tokens, only added if no token has their text
-  std::unordered_set<std::string>
-      names;  // texts of tokens with names like "pad_token", which are always special
+  std::vector<AddedToken> listed;         // by id; these flags replace the flags of tokens with the same text
+  std::vector<AddedToken> named;          // special tokens, only added if no token has the same text
+  std::unordered_set<std::string> names;  // texts of tokens named like "pad_token", which are always special
 
-  // The class that AutoTokenizer chooses, without "Fast", and the model_type of config.json; "": not given.
+  // The class that AutoTokenizer chooses, without the suffix "Fast", and the model_type in config.json. Empty
+  // if unknown.
   std::string tokenizer_class, model_type;
 
-  std::optional<bool> prefix_space;       // whether a ByteLevel puts a space in front of texts
-  bool add_bos = false, add_eos = false;  // of files other than tokenizer.json, which has a post_processor
-  std::optional<std::string> bos, eos;    // their texts, "": none
+  std::optional<bool> prefix_space;       // true if a ByteLevel prepends a space to texts
+  bool add_bos = false, add_eos = false;  // not set for tokenizer.json, which has a post_processor
+  std::optional<std::string> bos, eos;    // texts of the begin and end token; "" means none
 
   bool empty() const { return listed.empty() && named.empty(); }
 };
 enum class VocabularyFile : uint8_t { json, byte_level_json, vocab_and_merges, sentencepiece, ranks };
-// Throws Error for damaged files.
+// Throws Error for invalid files.
 FolderTokens read_folder_tokens(const std::string& folder, VocabularyFile vocabulary);
 
 // A vocabulary to which tokens are added.
 struct VocabularyView {
-  std::function<int64_t(const std::string&)> id_of;  // -1: no token has the text
-  int64_t size;                                      // ids from here on are free
-  bool keeps_ids = false;  // listed tokens keep the ids that the files give them, as for tiktoken's ranks
+  std::function<int64_t(const std::string&)> id_of;  // returns the id of a text, or -1 if there is none
+  int64_t size;                                      // the first free id
+  bool keeps_ids = false;  // true if listed tokens keep the ids in the files, as for tiktoken ranks
 };
 
-// The added tokens of a tokenizer together with those of its folder, by id. As in tokenizers, a token of the
-// vocabulary keeps its id and others are numbered from the end. Leaves out tokens whose ids would be `limit`
-// or more: a model has no embeddings for them.
+// Combines the added tokens of a tokenizer with the added tokens of its folder, sorted by id. As in Hugging
+// Face tokenizers, a token in the vocabulary keeps its id, and other tokens are numbered from the end of the
+// vocabulary. Tokens with ids >= `limit` are dropped, because the model has no embeddings for them.
 std::vector<AddedToken> with_folder_tokens(std::vector<AddedToken> own, const FolderTokens& more,
                                            const VocabularyView& vocabulary, int64_t limit);
 
-// The same for a tokenizer.json; `name` stands for it in messages.
+// Adds the tokens of a folder to a tokenizer.json. `name` is the name of the file in messages.
 void add_folder_tokens(nlohmann::json& root, const FolderTokens& more, int64_t limit,
                        const std::string& name);
 
-// Lets texts begin and end with the tokens that the folder says: vocab.json and merges.txt say nothing of it.
+// Adds the begin and end tokens of the folder, because vocab.json and merges.txt do not define them.
 void add_folder_ends(nlohmann::json& root, const FolderTokens& more);
 
 }  // namespace detail

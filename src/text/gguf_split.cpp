@@ -12,7 +12,7 @@ SplitStep regex(const char* pattern) {
 }
 
 struct Named {
-  std::vector<std::string_view> names;  // the one that we write first
+  std::vector<std::string_view> names;  // the first name is used when writing files
   std::vector<SplitStep> steps;
 };
 
@@ -39,7 +39,7 @@ const std::vector<Named>& all_named() {
   return all;
 }
 
-// Hugging Face's own words for what llama.cpp says with a regular expression.
+// Converts a step of a Hugging Face pre-tokenizer to the equivalent regular expression of llama.cpp.
 SplitStep plain(SplitStep step) {
   if (step.kind == Kind::digits && step.each_digit && !step.in_alphabet) return regex(R"(\p{N})");
   return step;

@@ -67,7 +67,7 @@ class Gpt1Tokenizer final : public Tokenizer {
     return ends_word(text) ? text.substr(0, text.size() - kEnd.size()) + " " : text;
   }
 
-  // The end of the last word is no blank.
+  // A </w> at the end of the text does not decode to a space.
   std::string decode(std::span<const int32_t> ids) const override {
     std::string out = Tokenizer::decode(ids);
     if (!ids.empty() && ends_word(text_of(ids.back()))) out.pop_back();
@@ -85,7 +85,7 @@ class Gpt1Tokenizer final : public Tokenizer {
     return parts_.tokens[static_cast<size_t>(id)];
   }
 
-  // Tokens of a single character, with or without </w>, are what words are made of.
+  // Words are first split into single-character tokens, with or without </w>.
   void add_character(const std::string& token, int32_t id) {
     if (token.empty()) return;
     if (first_invalid_utf8(token)) fail("the token {} is not valid UTF-8", id);
@@ -95,7 +95,7 @@ class Gpt1Tokenizer final : public Tokenizer {
     if (rest == kEnd) last_.emplace(c.code, id);
   }
 
-  // Normalized added tokens are found in the normalized text.
+  // Normalized added tokens are matched in the normalized text.
   void encode_part(std::string_view text, bool special, std::vector<int32_t>& ids) const {
     if (normalized_.tokens().empty()) return encode_plain(text, ids);
     const std::string clean = gpt1_normalized(text);
@@ -133,18 +133,19 @@ class Gpt1Tokenizer final : public Tokenizer {
 struct Range {
   char32_t first, last;
 };
-// Each step-th character from first to last moves to where `image` is for the first one.
+// Maps every step-th character from first to last to a character at a fixed distance. The character `first`
+// becomes `image`.
 struct Moved {
   char32_t first, last, step, image;
 };
 
 #include "text/gpt1_table.inc"
 
-// What BertNormalizer calls Chinese characters.
+// The characters that BertNormalizer calls Chinese characters.
 constexpr Range kHan[] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},  {0x20000, 0x2A6DF},
                           {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF}, {0x2F800, 0x2FA1F}};
 
-// The entry of a sorted table whose range may hold the code, or null.
+// Returns the entry of a sorted table with a range that contains the code, or null if there is none.
 template <class Entry, size_t N>
 const Entry* entry_before(const Entry (&table)[N], char32_t code) {
   const auto behind = std::ranges::upper_bound(table, code, {}, &Entry::first);
@@ -161,9 +162,10 @@ bool is_dropped(char32_t code) {
   return unseen != (entry_before(kDroppedOtherwise, code) != nullptr);
 }
 
-// The canonical decomposition without marks, in lower case: both are stable between versions of Unicode.
+// Appends the canonical decomposition of a character, without marks and in lower case. Decomposition and
+// lower case do not change between versions of Unicode.
 void append_normalized(std::u32string& out, char32_t code) {
-  if (code > ' ' && code < 0x7F) {  // the usual ones, at once
+  if (code > ' ' && code < 0x7F) {  // fast path for ASCII
     out += code >= 'A' && code <= 'Z' ? code - 'A' + 'a' : code;
     return;
   }
@@ -177,7 +179,7 @@ void append_normalized(std::u32string& out, char32_t code) {
     out += ' ';
     return;
   }
-  utf8proc_int32_t parts[4];  // of a single character (Unicode 16: U+1F82)
+  utf8proc_int32_t parts[4];  // enough parts for any single character (Unicode 16: U+1F82)
   const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), parts, std::ssize(parts),
                                              UTF8PROC_DECOMPOSE, nullptr);
   GPT_ASSERT(count >= 0 && count <= std::ssize(parts));
@@ -239,8 +241,8 @@ bool is_gpt1_punctuation(char32_t code) {
   return apart != (entry_before(kPunctuationOtherwise, code) != nullptr);
 }
 
-// Calls code(c) for each character of the cleaned text, and apart() before and after each Han character,
-// which is a word of its own.
+// Calls code(c) for each character of the normalized text. Calls apart() before and after each Han character,
+// because a Han character is a separate word.
 template <class Code, class Apart>
 void for_each_normalized(std::string_view text, Code&& code, Apart&& apart) {
   std::u32string image;
@@ -310,7 +312,7 @@ Json gpt1_json_of_vocab_and_merges(Json vocab, Json merges) {
   Json& model = root["model"];
   model["end_of_word_suffix"] = kEnd.data();
   model["merges"] = std::move(merges);
-  // The files do not say so, but this one stands for characters that the vocabulary lacks.
+  // The files do not list <unk>, which replaces characters that are not in the vocabulary.
   const Json& id = member(model["vocab"], "<unk>");
   if (id.is_null()) return root;
   model["unk_token"] = "<unk>";

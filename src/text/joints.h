@@ -10,14 +10,14 @@
 
 namespace gpt::detail {
 
-// Between which bytes of a text merges may join two tokens. In front of a character beyond ASCII, or behind
-// one, that is often nowhere, for a merge needs a token whose last bytes stand there and one with the next
-// bytes. What lies between such places is merged as if it stood alone. Between ASCII characters and inside of
-// others anything may be joined.
+// Determines the byte positions at which merges can join two tokens. Next to a non-ASCII character, a merge
+// is often impossible, because no token ends with the bytes before the position or no token begins with the
+// bytes after it. The text between two such positions can be merged independently. Between two ASCII
+// characters and inside a multi-byte character, a merge is always assumed to be possible.
 class Joints {
  public:
-  Joints() = default;  // nothing is joined
-  // Of merges of tokens with these bytes; no token may be empty.
+  Joints() = default;  // without merges
+  // `merges` contains the bytes of the left and right token of each merge. No token may be empty.
   explicit Joints(const std::vector<std::pair<std::string_view, std::string_view>>& merges)
       : bytes_(kPairs / 64),
         texts_(std::bit_ceil(count(merges) + 1)),
@@ -29,7 +29,8 @@ class Joints {
     }
   }
 
-  // The end of what stands alone, from byte `from` < text.size() on.
+  // Returns the end of the part of the text that begins at byte `from` < text.size() and can be merged
+  // independently.
   size_t end_of_part(std::string_view text, size_t from) const {
     for (size_t at = from + 1; at < text.size(); ++at) {
       if (!may_cut(text[at - 1], text[at])) continue;
@@ -43,14 +44,15 @@ class Joints {
 
  private:
   using Bits = std::vector<uint64_t>;
-  static constexpr size_t kPairs = size_t{1} << 16;  // of bytes
-  static constexpr size_t kNear = 3;  // bytes of tokens that are compared: a character of most scripts
+  static constexpr size_t kPairs = size_t{1} << 16;  // number of pairs of bytes
+  static constexpr size_t kNear = 3;  // number of bytes compared on each side; enough for most characters
 
   static bool may_cut(char left, char right) {
     const auto l = static_cast<unsigned char>(left), r = static_cast<unsigned char>(right);
     return ((l | r) & 0x80) != 0 && (r & 0xC0) != 0x80;
   }
-  // As many words, so that at most one bit in 64 is set.
+  // Returns the number of merges that set a bit. texts_ has at least this many words, so at most one bit in
+  // 64 is set.
   static size_t count(const std::vector<std::pair<std::string_view, std::string_view>>& merges) {
     return static_cast<size_t>(std::ranges::count_if(
         merges, [](const auto& m) { return may_cut(m.first.back(), m.second.front()); }));
@@ -60,9 +62,9 @@ class Joints {
   static size_t pair_of(char left, char right) {
     return size_t{static_cast<unsigned char>(left)} << 8 | static_cast<unsigned char>(right);
   }
-  // The last bytes of what stands on the left and the first bytes of what stands on the right, up to kNear.
+  // The bytes before and after a position in a text, up to kNear on each side.
   struct Near {
-    uint64_t left = 0, right = 0;  // the nearest byte is the lowest one
+    uint64_t left = 0, right = 0;  // the byte next to the position is the least significant byte
 
     Near(std::string_view before, std::string_view behind) {
       for (size_t i = 0; i < std::min(kNear, before.size()); ++i)
@@ -71,7 +73,7 @@ class Joints {
         right |= uint64_t{static_cast<unsigned char>(behind[i])} << 8 * i;
     }
   };
-  // Of so many of these bytes.
+  // Returns the index of a bit in texts_, for `left` bytes before and `right` bytes after the position.
   size_t index_of(const Near& near, size_t left, size_t right) const {
     const auto low = [](uint64_t bytes, size_t n) { return bytes & ((uint64_t{1} << 8 * n) - 1); };
     const uint64_t key = low(near.left, left) | low(near.right, right) << 24 | left << 48 | right << 52;
@@ -88,9 +90,11 @@ class Joints {
     return false;
   }
 
-  Bits bytes_;     // pairs of the last byte of one token and the first byte of the next one
-  Bits texts_;     // the same for their last and first kNear bytes, or all if they are shorter; by a hash
-  int shift_ = 0;  // from a hash to its bit
+  Bits bytes_;  // bit for each pair of the last byte of a left token and the first byte of a right token
+  // Bit set of hashes. A hash covers the last bytes of a left token and the first bytes of a right token, up
+  // to kNear each.
+  Bits texts_;
+  int shift_ = 0;  // shift from a hash to a bit index
 };
 
 }  // namespace gpt::detail

@@ -10,8 +10,9 @@
 namespace gpt::detail {
 namespace {
 
-// A tokenizer.json nests about six deep. A vocabulary of 256k tokens with its merges has about two
-// million values; the limit keeps a hostile file of short values from growing sixteenfold in memory.
+// A tokenizer.json has a nesting depth of about six. A vocabulary of 256k tokens with its merges has about
+// two million values. The limit prevents a malicious file of short values from using sixteen times its size
+// in memory.
 constexpr JsonLimits kLimits{.max_bytes = UINT64_MAX, .max_depth = 32, .max_elements = 8'000'000};
 
 }  // namespace
@@ -45,7 +46,8 @@ void fail_kind(const std::string& name, const std::string& found) {
 
 namespace {
 
-// The type of a step, for a Sequence those of its steps too; "" for what has none.
+// Returns the type of a step. For a Sequence, the types of its steps are included. Returns "" for a step
+// without a type.
 std::string types_of(const Json& step) {
   if (!step.is_object()) return "";
   const Json& type = member(step, "type");

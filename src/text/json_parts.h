@@ -6,19 +6,19 @@
 
 namespace gpt::detail {
 
-// Reading a tokenizer.json: `name` stands for the file in messages.
+// Helpers for reading a tokenizer.json. `name` is the file name for messages.
 
-// A member of an object, or null.
+// Returns a member of an object, or null if it is missing.
 const nlohmann::json& member(const nlohmann::json& object, const char* key);
-// Absent, null, false, "" and [] all mean that a feature is not used.
+// Returns true if a feature is not used, which a missing value, null, false, 0, "" and [] all mean.
 bool unused(const nlohmann::json& value);
-// Whether the value, or the member "type" of an object, is this string.
+// Returns true if the value, or the member "type" of an object, is equal to `type`.
 bool has_type(const nlohmann::json& value, const char* type);
 [[noreturn]] void fail_kind(const std::string& name, const std::string& found);
-// Throws Error where one of the members is used.
+// Throws Error if one of the members `keys` is used.
 void require_unused(const nlohmann::json& object, std::initializer_list<const char*> keys,
                     const std::string& name);
-// Replaces a Sequence of one step in the member `key` by that step. `list`: the name of the list of steps.
+// Replaces a Sequence in the member `key` by its only step. `list` is the key of the list of steps.
 void unwrap_sequence(nlohmann::json& root, const char* key, const char* list);
 
 }  // namespace gpt::detail

@@ -13,7 +13,7 @@ namespace {
 
 constexpr char32_t kSigma = 0x3a3, kFinalSigma = 0x3c2, kSmallSigma = 0x3c3;
 
-// A character with more than one in a case; zeros at the ends.
+// A character that becomes several characters in at least one letter case. Unused array elements are 0.
 struct SpecialCase {
   char32_t code;
   char32_t lower[3], title[3], upper[3];
@@ -27,7 +27,8 @@ constexpr SpecialCase kSpecial[] = {
 struct CodeRange {
   char32_t first, last;
 };
-// Beyond the categories Ll and Lu, and what is passed over on the way to the letter beside a sigma.
+// Characters that are lowercase or uppercase in addition to the categories Ll and Lu. kIgnorable lists the
+// characters that are skipped when the letter next to a sigma is searched for.
 constexpr CodeRange kLowercase[] = {
 #define GPT_OTHER_LOWERCASE
 #include "text/case_table.inc"
@@ -59,7 +60,8 @@ bool is_ignorable(char32_t code) {
          c == Category::Sk || is_in(std::begin(kIgnorable), std::end(kIgnorable), code);
 }
 
-// Whether the nearest character of a text that is not passed over is cased, from its beginning or its end.
+// begins_cased() and ends_cased() skip ignorable characters, and return true if the first or last remaining
+// character is cased.
 bool begins_cased(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const Utf8Char c = decode_utf8(text, at);

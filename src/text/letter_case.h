@@ -8,17 +8,18 @@
 
 namespace gpt {
 
-// Letter case as Python's str has it: one character may become several ("ß", "SS"), and a capital sigma at
-// the end of a word becomes "ς". Texts are UTF-8; bytes that are none stay.
+// Letter case conversions as in Python's str. One character may become several characters ("ß" becomes "SS").
+// A capital sigma at the end of a word becomes "ς". Texts are UTF-8, and invalid bytes are not changed.
 enum class LetterCase : uint8_t { lower, upper, title, capitalize, swap };
 
-// str.lower, upper, title, capitalize and swapcase.
+// Equivalent to str.lower, upper, title, capitalize and swapcase.
 std::string in_case(std::string_view text, LetterCase to);
-// The same piece by piece: calls f with the place of each character and with what replaces it.
+// Converts the letter case character by character. Calls f with the position of each character and the
+// replacement.
 void change_case(std::string_view text, LetterCase to,
                  const std::function<void(size_t at, std::string_view changed)>& f);
 
-// str.islower, isupper and istitle of one character.
+// Equivalent to str.islower, isupper and istitle for one character.
 bool is_lowercase(char32_t code);
 bool is_uppercase(char32_t code);
 bool is_titlecase(char32_t code);

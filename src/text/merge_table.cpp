@@ -10,24 +10,26 @@
 namespace gpt {
 namespace {
 
-// Symbols; beyond that a heap costs less than looking at a part of the pairs for each merge.
+// Up to this number of symbols, scanning the pairs for each merge is cheaper than a heap.
 constexpr size_t kShort = 128;
-// Symbols; from here on a list per rank costs less than one heap.
+// From this number of symbols on, a list per rank is cheaper than a single heap.
 constexpr size_t kHuge = 4096;
 
-// A pair that may be merged, by the place of its left symbol. It is out of date when the pair that stands
-// there now has another rank.
+// A pair of symbols that may be merged, identified by the position of the left symbol. The candidate is
+// outdated if the pair at this position now has a different rank.
 struct MergeCandidate {
   int32_t rank = 0;
   uint32_t at = 0;
 };
 
-// The pairs of a short list that may be merged, each as its rank and its place in one number, so that the
-// lowest one is the next one; also the lowest one of each group of them.
+// The pairs of a short list of symbols that may be merged. A pair is stored as a number that combines its
+// rank and position. The smallest number is therefore the next merge. The smallest number of each group of
+// pairs is cached.
 class ShortRanks {
  public:
   static constexpr int32_t kNone = std::numeric_limits<int32_t>::max();
-  static constexpr int32_t kRanks = kNone / static_cast<int32_t>(kShort);  // as many as the numbers hold
+  // The numbers can hold ranks below this value.
+  static constexpr int32_t kRanks = kNone / static_cast<int32_t>(kShort);
 
   explicit ShortRanks(size_t n) : groups_((n + kGroup - 1) / kGroup) {
     std::fill_n(pairs_, groups_ * kGroup, kNone);
@@ -37,7 +39,7 @@ class ShortRanks {
     pairs_[at] =
         rank == MergeTable::kNoRank ? kNone : static_cast<int32_t>(static_cast<size_t>(rank) * kShort + at);
   }
-  // To be called after pairs from `first` to `last` were set.
+  // Must be called after setting the pairs from `first` to `last`.
   void update(size_t first, size_t last) {
     for (size_t group = first / kGroup; group <= last / kGroup; ++group)
       least_[group] = least_of(pairs_ + group * kGroup, kGroup);
@@ -65,7 +67,8 @@ class ShortRanks {
   int32_t least_[kShort / kGroup];
 };
 
-// Gives candidates in order of rank, then of place.
+// Returns candidates in the order of their ranks. Candidates with the same rank are returned in the order of
+// their positions.
 class HeapQueue {
  public:
   void push(MergeCandidate c) { heap_.push(uint64_t{static_cast<uint32_t>(c.rank)} << 32 | c.at); }
@@ -80,8 +83,9 @@ class HeapQueue {
   std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> heap_;
 };
 
-// The same for many candidates of few ranks, which mostly come in order of place: a list per rank, and a heap
-// of the ranks that have one.
+// Returns candidates in the same order as HeapQueue. Designed for many candidates with few distinct ranks
+// that mostly arrive in the order of their positions. Stores a list for each rank and a heap of the ranks
+// with non-empty lists.
 class RankQueue {
  public:
   explicit RankQueue(int32_t last_rank) : of_rank_(static_cast<size_t>(last_rank) + 1, -1) {}
@@ -128,13 +132,13 @@ class RankQueue {
       if (in_places) at = places[next++];
       return in_places;
     }
-    std::vector<uint32_t> places;  // sorted once the first one is taken
+    std::vector<uint32_t> places;  // sorted when the first position is taken
     size_t next = 0;
-    Places late;  // that came after that
+    Places late;  // positions that were added after sorting
     bool started = false, waits = false;
   };
 
-  std::vector<int32_t> of_rank_;  // -1: no bucket
+  std::vector<int32_t> of_rank_;  // index of the bucket of each rank; -1: no bucket
   std::vector<Bucket> buckets_;
   std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> ranks_;
 };
@@ -182,8 +186,8 @@ void MergeTable::merge(std::vector<int32_t>& symbols, size_t from) const {
 
 size_t MergeTable::merge_short(int32_t* symbols, size_t n) const {
   ShortRanks ranks(n);
-  int32_t results[kShort];                 // of a symbol and the next one
-  uint8_t next[kShort], previous[kShort];  // places; n or more: none
+  int32_t results[kShort];                 // result of merging a symbol with the next one
+  uint8_t next[kShort], previous[kShort];  // positions; a value >= n means none
   const auto look = [&](size_t left) {
     const Entry entry = next[left] < n ? find(symbols[left], symbols[next[left]]) : Entry{};
     ranks.set(left, entry.rank);
@@ -223,11 +227,11 @@ size_t MergeTable::merge_long(int32_t* symbols, size_t n) const {
 
 template <class Queue>
 size_t MergeTable::merge_with(Queue& queue, int32_t* symbols, size_t n) const {
-  // Symbols are a list; what has been merged into the symbol before it has no rank any more.
+  // The symbols form a linked list. A symbol that has been merged into the previous symbol has no rank.
   struct Symbol {
     int32_t id;
     uint32_t previous, next;
-    Entry entry;  // of this and the next one
+    Entry entry;  // merge of this symbol and the next one
   };
   constexpr uint32_t kNone = UINT32_MAX;
   std::vector<Symbol> list(n);

@@ -7,8 +7,8 @@
 
 namespace gpt {
 
-// Which neighbouring symbols are merged into which, and in what order: the heart of every byte-pair encoding,
-// whether its symbols are bytes or characters.
+// Maps a pair of adjacent symbols to the merged symbol and the rank of the merge. All byte-pair encodings use
+// this table, for bytes and for characters.
 class MergeTable {
  public:
   static constexpr int32_t kNoRank = std::numeric_limits<int32_t>::max();
@@ -18,13 +18,14 @@ class MergeTable {
     int32_t result = -1;
   };
 
-  // Room for so many pairs; the table grows where there are more.
+  // Reserves space for `pairs` pairs. The table grows if it needs more space.
   explicit MergeTable(size_t pairs = 0);
 
-  // Symbols may be any numbers but -1. Of two merges of a pair the one added first counts. Rank >= 0.
+  // Adds a merge. The rank must be >= 0, and a symbol may be any number except -1. If a pair is added twice,
+  // the first merge is kept.
   void add(int32_t left, int32_t right, Entry entry);
 
-  // What becomes of a pair; kNoRank if nothing.
+  // Returns the merge of a pair. The rank is kNoRank if the pair cannot be merged.
   Entry find(int32_t left, int32_t right) const {
     if (is_low(left, right)) return low_[low_index(left, right)];
     const uint64_t pair = pair_of(left, right);
@@ -34,13 +35,14 @@ class MergeTable {
     }
   }
 
-  // Of the symbols from `from` on, merges the pair with the lowest rank, the first one where there are
-  // several, until no pair can be merged. O(n log n).
+  // Merges the symbols from index `from` on. Merges the pair of adjacent symbols with the lowest rank until
+  // no pair can be merged. If the pair occurs several times, its first occurrence is merged first. O(n log
+  // n).
   void merge(std::vector<int32_t>& symbols, size_t from) const;
 
  private:
   static constexpr uint64_t kEmpty = ~uint64_t{0};
-  // Open addresses; one cache line holds four.
+  // Open addressing. A cache line holds four slots.
   struct Slot {
     uint64_t pair = kEmpty;
     Entry entry;
@@ -50,7 +52,7 @@ class MergeTable {
   }
   static size_t hash_of(uint64_t pair) { return static_cast<size_t>((pair * 0x9E3779B97F4A7C15u) >> 20); }
 
-  // Most pairs that are looked for are of bytes, whose ids are mostly the lowest ones.
+  // Most lookups are for pairs of byte tokens, and these usually have the lowest ids.
   static constexpr uint32_t kLow = 256;
   static bool is_low(int32_t left, int32_t right) { return static_cast<uint32_t>(left | right) < kLow; }
   static size_t low_index(int32_t left, int32_t right) {

@@ -14,7 +14,8 @@ namespace gpt {
 
 namespace detail {
 
-// Runs work(i, thread) for i in [0, n) on all threads; throws what the lowest i throws.
+// Runs work(i, thread) for i in [0, n) on all threads. If several calls throw, rethrows the exception of the
+// lowest i.
 template <class Work>
 void parallel_try(int64_t n, ThreadPool& pool, Work&& work) {
   std::vector<std::exception_ptr> errors(static_cast<size_t>(n));
@@ -30,12 +31,13 @@ void parallel_try(int64_t n, ThreadPool& pool, Work&& work) {
   }
 }
 
-// The ids of a text cut before blanks behind something else, where may_cut(last byte) agrees. encode(part,
-// begins) are the ids of a part, which may be the one with which the text begins.
+// Encodes the parts of a text in parallel. The text may be cut before a space if may_cut() is true for the
+// byte before the space. encode(part, begins) returns the ids of a part; `begins` is true for the first part
+// of the text.
 template <class MayCut, class Encode>
 std::vector<int32_t> encode_parts(std::string_view text, ThreadPool& pool, MayCut&& may_cut,
                                   Encode&& encode) {
-  constexpr size_t kPart = size_t{1} << 18;  // bytes; depends on nothing, but no result depends on it either
+  constexpr size_t kPart = size_t{1} << 18;  // in bytes; the size does not affect the ids
   std::vector<std::string_view> parts;
   for (size_t begin = 0; begin < text.size();) {
     size_t end = text.find(' ', begin + kPart);
@@ -55,8 +57,8 @@ std::vector<int32_t> encode_parts(std::string_view text, ThreadPool& pool, MayCu
 
 }  // namespace detail
 
-// The ids of many texts, as encode gives them, computed by many threads. Throws what the first of them
-// throws.
+// Encodes many texts in parallel and returns the ids of Tokenizer::encode. If several texts cause errors,
+// throws the error of the first one.
 inline std::vector<std::vector<int32_t>> encode_all(const Tokenizer& tokenizer,
                                                     std::span<const std::string_view> texts,
                                                     ThreadPool& pool) {

@@ -15,7 +15,8 @@
 
 namespace gpt::detail {
 
-// A piece of up to 15 bytes as two numbers: its bytes, zeros, and its length in the last byte.
+// A piece of up to 15 bytes, packed into two integers. The integers contain the bytes of the piece, zero
+// padding, and the length of the piece in the last byte.
 struct PieceKey {
   static constexpr size_t kLongest = 15;
 
@@ -24,7 +25,8 @@ struct PieceKey {
   bool operator==(const PieceKey&) const = default;
   uint64_t hash() const { return (low ^ std::rotl(high, 29)) * 0x9E3779B97F4A7C15u; }
 
-  // `readable`: the bytes from the beginning of the piece on that may be read, at least its own.
+  // `readable` is the number of bytes that may be read from the beginning of the piece on, and is at least
+  // the size of the piece.
   static PieceKey of(std::string_view piece, size_t readable) {
     uint64_t words[2] = {0, 0};
     const size_t n = piece.size();
@@ -40,7 +42,7 @@ struct PieceKey {
 
  private:
   static_assert(std::endian::native == std::endian::little);
-  // Masks for the two words of a piece, by its length.
+  // Masks for the two words of a PieceKey, by the length of the piece.
   static constexpr auto kOwnBytes = [] {
     std::array<std::array<uint64_t, 2>, kLongest + 1> masks{};
     for (size_t byte = 0; byte < kLongest; ++byte) {
@@ -51,9 +53,9 @@ struct PieceKey {
   }();
 };
 
-// A table for what may be forgotten. Entries have a hash() and say whether they are used(); they are looked
-// for in lines of two, the last ones that came there first, and then in the lines beside theirs. Where many
-// are driven out it grows, up to a limit.
+// A hash table that may evict entries. An entry type has the functions hash() and used(). An entry is first
+// searched for in its own line, which has two entries, most recent first, and then in the neighboring lines.
+// If many entries are evicted, the table grows, up to a limit.
 template <class Entry>
 class ForgetfulTable {
  public:
@@ -61,13 +63,13 @@ class ForgetfulTable {
     Entry entries[2];
   };
 
-  // With 2^bits lines.
+  // Creates a table of 2^bits lines that can grow to 2^most_bits lines.
   ForgetfulTable(int bits, int most_bits)
       : bits_(bits), most_bits_(most_bits), lines_(std::make_unique<Line[]>(size_t{1} << bits)) {}
 
   const Line& line_of(uint64_t hash) const { return lines_[hash >> (64 - bits_)]; }
 
-  // The entry of this hash of which is(entry) holds; null if there is none.
+  // Returns the entry with this hash for which is(entry) is true, or null if there is no such entry.
   template <class Is>
   const Entry* find(uint64_t hash, Is&& is) {
     Entry* const own = own_line(hash).entries;
@@ -91,7 +93,7 @@ class ForgetfulTable {
     }
   }
 
-  // Adds what is not there.
+  // Adds an entry, which must not be in the table yet.
   void insert(const Entry& entry) {
     const uint64_t hash = entry.hash();
     Entry* const own = own_line(hash).entries;
@@ -104,14 +106,14 @@ class ForgetfulTable {
   }
 
  private:
-  static constexpr size_t kSet = 8;  // entries, of neighbouring lines
+  static constexpr size_t kSet = 8;  // number of entries in neighboring lines that are searched
 
   Line& own_line(uint64_t hash) { return lines_[hash >> (64 - bits_)]; }
   Entry& in_set(uint64_t hash, size_t i) {
     return lines_[(hash >> (64 - bits_) & ~(kSet / 2 - 1)) + i / 2].entries[i % 2];
   }
 
-  // Where the second entry of its line may go.
+  // Returns a slot for the second entry of the line, which makes room for a new entry.
   Entry& place_for_second(uint64_t hash) {
     Line& own = own_line(hash);
     if (!own.entries[1].used()) return own.entries[1];
@@ -122,7 +124,7 @@ class ForgetfulTable {
     return &entry == own.entries ? own.entries[1] : entry;
   }
 
-  // Twice the room.
+  // Doubles the number of lines in the table.
   void grow() {
     const size_t size = size_t{1} << bits_;
     std::unique_ptr<Line[]> old = std::make_unique<Line[]>(2 * size);
@@ -137,30 +139,32 @@ class ForgetfulTable {
   }
 
   int bits_, most_bits_;
-  size_t driven_out_ = 0;  // since it has this size
+  size_t driven_out_ = 0;  // number of evictions since the table last grew
   std::unique_ptr<Line[]> lines_;
 };
 
-// The ids of pieces that were met before: most of a text is a few thousand words. Pieces of up to 15 bytes
-// and 4 ids have a table of small entries. More ids, and longer pieces with theirs, are in a list that grows
-// up to a limit, where all of it is forgotten; entries say where.
+// Caches the ids of pieces, because most of a text consists of a few thousand distinct words. A piece of up
+// to 15 bytes with at most 4 ids is stored in a table of small entries. Longer lists of ids are stored in a
+// separate list, to which the entries refer. For a piece of more than 15 bytes, this list also stores the
+// bytes of the piece. The list is cleared when it reaches its maximum size.
 class PieceCache {
  public:
-  static constexpr size_t kFew = 4;        // ids in an entry
-  static constexpr size_t kSome = 16;      // more ids than a short piece may have
-  static constexpr size_t kLongest = 256;  // bytes, and ids, of what is kept
+  static constexpr size_t kFew = 4;        // number of ids that fit into an entry
+  static constexpr size_t kSome = 16;      // a short piece must have fewer ids than this to be cached
+  static constexpr size_t kLongest = 256;  // limit for the bytes and for the ids of a cached piece
 
-  // A piece that is looked for, and where.
+  // A piece to be looked up, with its hash.
   struct Query {
-    const char* data;  // the piece
+    const char* data;  // the bytes of the piece
     size_t size;
-    PieceKey key;   // of a long piece its hash, and what no short one has
-    uint64_t hash;  // of a short piece
+    PieceKey key;   // for a long piece, the hash of the piece and a value that no short piece has
+    uint64_t hash;  // hash of a short piece
 
     std::string_view piece() const { return {data, size}; }
     bool is_short() const { return size <= PieceKey::kLongest; }
   };
-  // `readable` as for PieceKey. What is read first is on its way to the caches of the processor.
+  // Prepares the lookup of a piece and prefetches the memory that is read first. `readable` is described at
+  // PieceKey::of.
   Query query(std::string_view piece, size_t readable) const {
     if (piece.size() > PieceKey::kLongest) {
       const Query query{piece.data(), piece.size(), {hash_of(piece), 1}, 0};
@@ -173,8 +177,8 @@ class PieceCache {
     return query;
   }
 
-  // Writes kSome ids, of which the first are those of the piece, and says how many; kSome if only find can
-  // tell.
+  // Writes kSome ids, the first of which are the ids of the piece, and returns the number of ids of the
+  // piece. Returns kSome if the piece must be looked up with find().
   size_t copy_some(const Query& query, int32_t* ids) const {
     const auto& line = short_.line_of(query.hash);
     const Short& entry = line.entries[line.entries[0].is(query.key) ? 0 : 1];
@@ -184,7 +188,7 @@ class PieceCache {
     return count;
   }
 
-  // The ids of any piece, if they are known. They hold until the next call.
+  // Returns the ids of a piece if the piece is cached. The ids are valid until the next call.
   std::optional<std::span<const int32_t>> find(const Query& query) {
     if (!query.is_short()) {
       const Long* const entry = find_long(query);
@@ -196,7 +200,7 @@ class PieceCache {
     return std::span(entry->count() > kFew ? &list_[entry->place()] : entry->ids, entry->count());
   }
 
-  // Keeps the ids of a piece that find did not find, unless there are too many.
+  // Caches the ids of a piece that find() did not find, unless the piece has too many ids.
   void keep(const Query& query, std::span<const int32_t> ids) {
     if (query.size > kLongest || ids.size() > (query.is_short() ? kSome - 1 : kLongest)) return;
     if (!query.is_short()) {
@@ -209,7 +213,7 @@ class PieceCache {
     }
   }
 
-  // Whether this was asked of the same piece before, most likely.
+  // Returns true if this function was probably called for the same piece before.
   bool was_asked_before(const Query& query) {
     const uint64_t hash = query.is_short() ? query.hash : query.key.low;
     const auto tag = static_cast<uint16_t>(hash >> 32);
@@ -220,9 +224,9 @@ class PieceCache {
   static constexpr int kAskedBits = 16;
 
   struct Short {
-    // That of no piece has the length 0; the upper half of the last byte is the number of ids.
+    // An empty entry has length 0. The upper half of the last byte of the key is the number of ids.
     PieceKey key{};
-    int32_t ids[kFew] = {};  // or where they are
+    int32_t ids[kFew] = {};  // the ids, or the index of the ids in list_
 
     Short() = default;
     Short(const PieceKey& k, uint64_t count, std::span<const int32_t> some)
@@ -235,7 +239,7 @@ class PieceCache {
     size_t place() const { return static_cast<size_t>(ids[0]); }
     uint64_t hash() const { return PieceKey{key.low, key.high << 4 >> 4}.hash(); }
   };
-  // Its ids, and behind them its bytes, are in the list.
+  // A long piece, whose ids and bytes are stored in list_.
   struct Long {
     uint64_t of_piece = 0;
     uint32_t place = 0;
@@ -254,7 +258,7 @@ class PieceCache {
     });
   }
 
-  // The place of the ids.
+  // Appends ids, followed by the bytes of a long piece, to list_. Returns the index of the ids.
   size_t add_to_list(std::span<const int32_t> ids, std::string_view piece) {
     const size_t words = ids.size() + (piece.size() + 3) / 4;
     if (used_ + words + kSome > kMostWords) {
@@ -271,7 +275,7 @@ class PieceCache {
     return place;
   }
 
-  // Of long pieces.
+  // Returns the hash of a long piece.
   __attribute__((noinline)) static uint64_t hash_of(std::string_view piece) {
     uint64_t hash = piece.size();
     const auto add = [&](size_t at) {
@@ -287,20 +291,21 @@ class PieceCache {
 
   ForgetfulTable<Short> short_{13, 17};                  // 0.5 to 8 MiB
   ForgetfulTable<Long> long_{10, 17};                    // up to 4 MiB
-  static constexpr size_t kMostWords = size_t{2} << 20;  // of the list: 8 MiB
+  static constexpr size_t kMostWords = size_t{2} << 20;  // maximum size of list_: 8 MiB
   std::vector<int32_t> list_;
-  size_t used_ = 0;                                // words of the list
-  std::array<uint16_t, 1 << kAskedBits> asked_{};  // a part of the hash of the last piece at each place
+  size_t used_ = 0;                                // number of used words in list_
+  std::array<uint16_t, 1 << kAskedBits> asked_{};  // by hash: part of the hash of the last piece
 
   friend class PieceCaches;
-  std::unique_ptr<PieceCache> next_;  // in a list of idle ones
+  std::unique_ptr<PieceCache> next_;  // next cache in the list of idle caches
 };
 
-// The caches of a tokenizer: as many as threads have encoded at once, each used by one of them at a time.
-// What they hold changes no result, only how soon it is there.
+// The caches of a tokenizer. Each thread that encodes at the same time has its own cache. The caches affect
+// speed, but not results.
 class PieceCaches {
  public:
-  // A cache for a text; null as long as little text has come.
+  // Returns a cache for encoding a text. Returns null until enough text has been encoded to make a cache
+  // worthwhile.
   std::unique_ptr<PieceCache> take(size_t text_bytes) {
     {
       const std::lock_guard lock(mutex_);
@@ -321,18 +326,19 @@ class PieceCaches {
   }
 
  private:
-  static constexpr size_t kWorthIt = 16384;  // bytes of text: making a cache takes as long as encoding them
+  static constexpr size_t kWorthIt = 16384;  // in bytes of text; encoding this much takes as long as creating
+                                             // a cache
 
   std::mutex mutex_;
-  std::unique_ptr<PieceCache> idle_;  // a list
-  size_t without_ = 0;                // bytes of text that found none
+  std::unique_ptr<PieceCache> idle_;  // list of idle caches
+  size_t without_ = 0;                // number of bytes encoded without a cache
 };
 
-// The ids of the pieces of one text, which are added in order: encode(piece, ids) appends those of a piece
-// that no earlier text had. Many pieces are looked up at once, so that one does not wait for the memory of
-// the other. If encode also has end_of_part(piece, from), as Bpe does, a new piece is looked up part by part.
-// A part that would be one token as a piece, for which is_same_in_parts(id) is false, is left to
-// encode_part(part, ids).
+// Encodes the pieces of one text in order. encode(piece, ids) appends the ids of a piece that is not cached.
+// Pieces are looked up in batches, so that memory latencies overlap. If `encode` has the function
+// end_of_part(piece, from), like Bpe, a piece that is not cached is looked up part by part.
+// is_same_in_parts(id) returns false for a token that a whole piece can become, but a part of a piece cannot.
+// encode_part(part, ids) then encodes that part.
 template <class Encode>
 class PieceEncoder {
  public:
@@ -349,7 +355,8 @@ class PieceEncoder {
   PieceEncoder(const PieceEncoder&) = delete;
   PieceEncoder& operator=(const PieceEncoder&) = delete;
 
-  // `readable` as for PieceKey. The piece must stay until end_part or all.
+  // Adds a piece, which must stay valid until end_part() or all() is called. `readable` is described at
+  // PieceKey::of.
   void add(std::string_view piece, size_t readable) {
     if (cache_ == nullptr) return encode_(piece, ids_);
     queries_[waiting_++] = cache_->query(piece, readable);
@@ -362,7 +369,7 @@ class PieceEncoder {
     look_up();
     append({&id, 1});
   }
-  // The ids of everything that was added; more may be appended.
+  // Returns the ids of all pieces that were added. More pieces may be added afterwards.
   std::vector<int32_t>& all() {
     look_up();
     flush();
@@ -381,7 +388,7 @@ class PieceEncoder {
     waiting_ = 0;
   }
 
-  // Adds the ids of a short piece that came last to its line of the cache.
+  // Appends the ids of a short piece if the piece is in its own line of the table. Returns false otherwise.
   bool find(const PieceCache::Query& query) {
     const size_t count = cache_->copy_some(query, buffer_ + filled_);
     if (count == PieceCache::kSome) return false;
@@ -389,7 +396,7 @@ class PieceEncoder {
     return true;
   }
 
-  // A piece that `find` did not find.
+  // Encodes a piece that find() did not find.
   __attribute__((noinline)) void add_rare(const PieceCache::Query& query) {
     if (const auto known = cache_->find(query)) return append(*known);
     if constexpr (requires { encode_.end_of_part(query.piece(), 0); }) {
@@ -406,7 +413,7 @@ class PieceEncoder {
     return made_;
   }
 
-  // Most such pieces come once: only those that come again are kept.
+  // Most pieces with several parts occur only once, so a piece is cached when it occurs for the second time.
   void add_parts(const PieceCache::Query& query, size_t end) {
     const std::string_view piece = query.piece();
     const bool keeps = query.size <= PieceCache::kLongest && cache_->was_asked_before(query);
@@ -436,7 +443,7 @@ class PieceEncoder {
     append(made_);
   }
 
-  // Leaves room for what look_up writes.
+  // Appends ids, and leaves enough space for the ids that look_up() writes.
   void append(std::span<const int32_t> ids) {
     if (filled_ + ids.size() > kBuffer - kRoom) flush();
     if (ids.size() > kBuffer - kRoom) {
@@ -449,11 +456,11 @@ class PieceEncoder {
 
   void flush() {
     const size_t size = ids_.size() + filled_;
-    if (size > ids_.capacity()) {  // as many as if the text goes on as it began, and some more
+    if (size > ids_.capacity()) {  // reserve space for the rest of the text, based on the ids per byte so far
       const size_t left = text_bytes_ - std::min(bytes_, text_bytes_);
       const double per_byte = static_cast<double>(size) / static_cast<double>(std::max<size_t>(bytes_, 1));
       const auto more = static_cast<size_t>(std::min(1.0, 1.1 * per_byte) * static_cast<double>(left));
-      ids_.reserve(size + std::max(more, size / 2));  // the rest of a long piece is not in `left`
+      ids_.reserve(size + std::max(more, size / 2));  // `left` does not include the rest of a long piece
     }
     ids_.insert(ids_.end(), buffer_, buffer_ + filled_);
     filled_ = 0;
@@ -462,20 +469,20 @@ class PieceEncoder {
   PieceCaches& caches_;
   std::unique_ptr<PieceCache> cache_;
   Encode encode_;
-  size_t text_bytes_, bytes_ = 0;  // of all pieces, and of those that were looked up
+  size_t text_bytes_, bytes_ = 0;  // bytes of the whole text, and bytes of the pieces that were looked up
   std::vector<int32_t> ids_, made_;
-  const char* readable_end_ = nullptr;  // of the pieces that wait
+  const char* readable_end_ = nullptr;  // end of the readable bytes of the pending pieces
   size_t waiting_ = 0, filled_ = 0;
   PieceCache::Query queries_[kAtOnce];
   int32_t buffer_[kBuffer];
 };
 
-// Pieces of up to 15 bytes that are one token.
+// A hash table of the tokens with up to 15 bytes, by their bytes.
 class TokenTable {
  public:
   explicit TokenTable(size_t tokens = 0) : slots_(std::bit_ceil(2 * tokens + 2)), mask_(slots_.size() - 1) {}
 
-  // Room must be for it; a token of more bytes is left out.
+  // Adds a token, for which the table must have a free slot. Tokens of more than 15 bytes are ignored.
   void add(std::string_view bytes, int32_t id) {
     if (bytes.empty() || bytes.size() > PieceKey::kLongest) return;
     const PieceKey key = PieceKey::of(bytes, bytes.size());
@@ -485,7 +492,7 @@ class TokenTable {
     slots_[at] = {key, id};
   }
 
-  // The token with these bytes, or -1.
+  // Returns the token with these bytes, or -1.
   int32_t find(std::string_view piece) const {
     if (piece.size() > PieceKey::kLongest) return -1;
     const PieceKey key = PieceKey::of(piece, piece.size());

@@ -117,8 +117,8 @@ void check_settings(const Json& root, const std::string& name) {
     if (std::ranges::find(kKnown, key) == std::end(kKnown))
       fail_kind(name, "one with the key \"" + printable_text(key, 40) + "\"");
   }
-  // How texts were cut and filled when the file was saved. transformers sets both anew for every call, by
-  // default to nothing; so it is here.
+  // These settings describe the truncation and padding at the time the file was saved. transformers resets
+  // both in every call, by default to none. Both are therefore ignored here.
   for (const char* key : {"truncation", "padding"}) {
     const Json& value = member(root, key);
     if (!value.is_null() && !value.is_object())

@@ -8,17 +8,19 @@
 
 namespace gpt::detail {
 
-// The tokens that a tokenizer.json puts in front of and behind a text when special tokens are asked for, as
-// BOS and EOS with add_bos and add_eos; nothing for a ByteLevel, which only moves offsets. Throws Error for
-// processors of other kinds and for more than one token at an end.
+// Reads the tokens that a tokenizer.json adds before and after a text if special tokens are requested. The
+// result contains these tokens as BOS and EOS, with add_bos and add_eos. A ByteLevel post-processor adds no
+// tokens, because it only moves offsets. Throws Error for other kinds of post-processors, and for more than
+// one token at the beginning or end.
 SpecialIds read_post_processor(const nlohmann::json& root, const std::string& name);
 
-// The reverse: null unless add_bos or add_eos is true; name_of gives the text of a token.
+// Returns the post_processor that adds the special tokens. Returns null if neither add_bos nor add_eos is
+// true. name_of returns the text of a token.
 nlohmann::json post_processor_json(const SpecialIds& special,
                                    const std::function<std::string(int64_t)>& name_of);
 
-// Settings of a tokenizer.json that change what its texts become for everybody who reads it: throws Error
-// where it is of another version or has keys that tokenizers does not know.
+// Checks the general settings of a tokenizer.json. Throws Error for an unknown version and for keys that
+// Hugging Face tokenizers does not know.
 void check_settings(const nlohmann::json& root, const std::string& name);
 
 }  // namespace gpt::detail

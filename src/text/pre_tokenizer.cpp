@@ -29,7 +29,7 @@ std::string escaped(std::string_view literal) {
   return out;
 }
 
-// Calls add(begin, end) for each character that the step is about.
+// Calls add(begin, end) for each character that matches the step.
 template <class Add>
 void find_characters(const SplitStep& step, std::string_view text, Add&& add) {
   for (size_t at = 0; at < text.size();) {
@@ -42,12 +42,13 @@ void find_characters(const SplitStep& step, std::string_view text, Add&& add) {
   }
 }
 
-// Where the characters of the alphabet begin that stand for bytes, as numbers of bytes.
+// Converts positions in the byte-level spelling of a text to byte positions in the text.
 class AlphabetPlaces {
  public:
   explicit AlphabetPlaces(std::string_view bytes) : characters_(in_alphabet(bytes)) {}
   std::string_view characters() const { return characters_; }
-  // The number of characters before a place; places must not go down.
+  // Returns the number of characters before a position. In each call, the position must not be smaller than
+  // in the previous call.
   size_t byte_at(size_t place) {
     for (; at_ < place; ++count_)
       at_ += static_cast<unsigned char>(characters_[at_]) < 0x80 ? 1 : 2;
@@ -61,7 +62,7 @@ class AlphabetPlaces {
 
 using Json = nlohmann::json;
 
-// In the order of Behavior.
+// names of the values of Behavior, in the same order
 constexpr const char* kBehaviors[] = {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext",
                                       "Contiguous"};
 
@@ -82,7 +83,8 @@ SplitStep read_split(const Json& json, const std::string& name) {
   step.regex = (step.literal ? literal : regex).get<std::string>();
   step.behavior = read_behavior(member(json, "behavior"), name);
   step.invert = !unused(member(json, "invert"));
-  // A pattern that covers every text gives the same pieces whether matches are cut out or kept alone.
+  // The pattern matches the whole text. Isolating the matches and removing the text between the matches
+  // therefore give the same pieces.
   const bool keeps_matches =
       step.invert ? step.behavior == Behavior::removed : step.behavior == Behavior::isolated;
   const auto known = step.literal ? std::nullopt : find_split_pattern(step.regex);
@@ -112,7 +114,7 @@ PreTokenizer::Run::Run(const PreTokenizer& pre_tokenizer) : steps_(pre_tokenizer
 
 void PreTokenizer::Run::cut(size_t index, std::string_view text, std::vector<Piece>& pieces) {
   const SplitStep& step = steps_[index];
-  if (step.kind == Kind::pattern) {  // which covers the text
+  if (step.kind == Kind::pattern) {  // the pattern matches the whole text
     return split_all(step.pattern, text, [&](std::string_view piece) {
       const auto begin = static_cast<size_t>(piece.data() - text.data());
       pieces.push_back({begin, begin + piece.size(), true});
@@ -163,7 +165,7 @@ void PreTokenizer::Run::apply(Behavior behavior, const std::vector<Piece>& found
     if (behavior == Behavior::removed && p.match) continue;
     if (behavior == Behavior::merged_with_previous) joins = last != nullptr && p.match && !previous_match;
     if (behavior == Behavior::contiguous) joins = last != nullptr && p.match == previous_match;
-    // A match goes to what follows it, unless that is a match too.
+    // A match is joined with the text after it, unless that text is also a match.
     if (behavior == Behavior::merged_with_next) joins = last != nullptr && !p.match && previous_match;
     if (joins) {
       last->end = p.end;
@@ -171,7 +173,7 @@ void PreTokenizer::Run::apply(Behavior behavior, const std::vector<Piece>& found
       pieces.push_back(p);
     }
   }
-  std::erase_if(pieces, [](const Piece& p) { return p.begin == p.end; });  // of empty matches
+  std::erase_if(pieces, [](const Piece& p) { return p.begin == p.end; });  // left by empty matches
 }
 
 std::vector<SplitStep> read_split_steps(const Json& pre_tokenizer, const std::string& name) {
@@ -204,7 +206,7 @@ std::vector<SplitStep> read_split_steps(const Json& pre_tokenizer, const std::st
       const Json& type = json.is_object() ? member(json, "type") : json;
       fail_kind(name, "the pre_tokenizer " + printable_text(type.dump(), 40));
     }
-    // A pattern of split.h would have to be one over the alphabet too.
+    // The hand-written patterns of split.h do not support text in the byte-level alphabet.
     if (in_alphabet && steps.back().kind == Kind::pattern)
       fail_kind(name, "a split pattern behind ByteLevel");
     steps.back().in_alphabet = in_alphabet;
@@ -235,7 +237,8 @@ Json split_steps_json(const std::vector<SplitStep>& steps) {
   Json list = Json::array();
   bool alphabet = false;
   for (size_t i = 0; i < steps.size(); ++i) {
-    // GPT-2's pattern right before the alphabet is ByteLevel's own.
+    // If GPT-2's pattern is the last step before the byte-level alphabet, ByteLevel itself applies the
+    // pattern.
     const bool last = i + 1 == steps.size() || steps[i + 1].in_alphabet;
     const bool own =
         last && !alphabet && steps[i].kind == Kind::pattern && steps[i].pattern == SplitPattern::gpt2;

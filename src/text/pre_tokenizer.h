@@ -11,43 +11,43 @@
 
 namespace gpt::detail {
 
-// One way to cut text into pieces, which are cut further by the next one.
+// A step that splits text into pieces. The next step splits each of these pieces.
 struct SplitStep {
   enum class Kind : uint8_t {
     pattern,      // a pattern of split.h
-    regex,        // matches of a regular expression, and what is between them
-    digits,       // runs of numbers, and what is between them
-    punctuation,  // characters of punctuation, and what is between them
+    regex,        // matches of a regular expression, and the text between them
+    digits,       // runs of digits, and the text between them
+    punctuation,  // punctuation characters, and the text between them
   };
-  // What becomes of matches. Source: Hugging Face tokenizers, SplitDelimiterBehavior.
+  // The treatment of matches in a text. Source: Hugging Face tokenizers, SplitDelimiterBehavior.
   enum class Behavior : uint8_t { isolated, removed, merged_with_previous, merged_with_next, contiguous };
 
   Kind kind = Kind::pattern;
   SplitPattern pattern = SplitPattern::gpt2;
-  std::string regex;     // as its publisher spells it
-  bool literal = false;  // the regex is plain text
+  std::string regex;     // the regular expression in the spelling of its publisher
+  bool literal = false;  // true if `regex` is a plain string
   Behavior behavior = Behavior::isolated;
-  bool invert = false;       // what is between the matches counts as matches
-  bool each_digit = false;   // every number is a match of its own
-  bool in_alphabet = false;  // what is cut are the characters that stand for bytes: byte_level.h
+  bool invert = false;       // true if the matches and the text between them are swapped
+  bool each_digit = false;   // true if each digit is a separate match
+  bool in_alphabet = false;  // true if the step splits the byte-level spelling of the text, see byte_level.h
 
   bool operator==(const SplitStep&) const = default;
 };
 
-// Several steps, one after the other. Immutable: safe to share between threads.
+// Splits text in several steps. Immutable and safe to share between threads.
 class PreTokenizer {
  public:
-  // Throws Error for patterns that are not supported and for more than 16 steps.
+  // Throws Error for unsupported patterns and for more than 16 steps.
   explicit PreTokenizer(std::vector<SplitStep> steps);
 
   const std::vector<SplitStep>& steps() const { return steps_; }
 
-  // What one thread needs for cutting texts.
+  // The state that one thread needs to split texts.
   class Run {
    public:
     explicit Run(const PreTokenizer& pre_tokenizer);
 
-    // Calls use(piece) for every piece of a text, in order. Throws Error where a regular expression takes too
+    // Calls use(piece) for every piece of a text, in order. Throws Error if a regular expression takes too
     // long.
     template <class Use>
     void split(std::string_view text, Use&& use) {
@@ -59,7 +59,7 @@ class PreTokenizer {
       size_t begin, end;
       bool match;
     };
-    // A piece that is cut by step i, and what is left of it.
+    // Splits a piece with step number `step` and all following steps.
     template <class Use>
     void split_from(size_t step, std::string_view text, Use&& use) {
       if (step == steps_.size()) return use(text);
@@ -82,20 +82,20 @@ class PreTokenizer {
   std::vector<std::unique_ptr<Regex>> regexes_;  // by step
 };
 
-// The steps that stand for a name in GGUF files (tokenizer.ggml.pre), where it is no pattern of split.h;
-// empty for unknown ones. Source: llama.cpp.
+// Returns the split steps for a name in GGUF files (tokenizer.ggml.pre) that does not belong to a pattern of
+// split.h. Returns an empty list for unknown names. Source: llama.cpp.
 std::vector<SplitStep> steps_of_gguf_name(std::string_view name);
-// The reverse: empty where no name means these steps.
+// Returns the name for these split steps in GGUF files, or "" if there is no such name.
 std::string_view gguf_name_of_steps(const std::vector<SplitStep>& steps);
 
-// All names that a GGUF file may have, those of the patterns of split.h included.
+// Returns all names of split patterns in GGUF files, including the names of the patterns of split.h.
 std::vector<std::string_view> gguf_split_names();
 
-// The steps of a pre_tokenizer of a byte-level tokenizer.json; `name` stands for the file. Throws Error,
-// naming what it is, for anything that would change ids and is not supported.
+// Reads the pre_tokenizer of a byte-level tokenizer.json. `name` is the file name for messages. Throws Error
+// with the name of the setting for unsupported settings that would change ids.
 std::vector<SplitStep> read_split_steps(const nlohmann::json& pre_tokenizer, const std::string& name);
 
-// The reverse.
+// Returns the steps as the pre_tokenizer of a tokenizer.json.
 nlohmann::json split_steps_json(const std::vector<SplitStep>& steps);
 
 }  // namespace gpt::detail

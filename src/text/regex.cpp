@@ -15,8 +15,9 @@
 namespace gpt::detail {
 namespace {
 
-// For one match: far more than any of a sensible pattern takes, and a second or so.
-constexpr uint32_t kMatchLimit = 20'000'000, kDepthLimit = 1'000'000, kHeapLimit = 65536;  // the last in KiB
+// Limits for a single match, which allow about a second of work. Any reasonable pattern needs far less.
+// kHeapLimit is in KiB.
+constexpr uint32_t kMatchLimit = 20'000'000, kDepthLimit = 1'000'000, kHeapLimit = 65536;
 constexpr size_t kJitStack = size_t{1} << 20;
 
 template <auto free>
@@ -40,7 +41,7 @@ CodePtr compile(const std::string& pattern) {
   if (context == nullptr) throw std::bad_alloc();
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   pcre2_set_parens_nest_limit(context.get(), 100);
-  // Oniguruma's $ and ^ stand at the ends of lines.
+  // In Oniguruma, $ and ^ match at the ends of lines.
   const uint32_t options =
       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C;
   CodePtr code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), options, &error,
@@ -49,13 +50,13 @@ CodePtr compile(const std::string& pattern) {
     fail("the regular expression \"{}\" is not valid at byte {}: {}", printable_text(pattern, 80), offset,
          error_text(error));
   }
-  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // without it matching works, slower
+  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // if JIT compilation fails, matching is only slower
   return code;
 }
 
-// Characters that PCRE2 would take for something else than unicode.h says, for its version of Unicode is
-// another: each has a stand-in near to it of the same category and length. One byte of the text is one byte
-// of what is searched.
+// Replaces characters that PCRE2 and unicode.h classify differently, because the two use different versions
+// of Unicode. The replacement is a nearby character with the same category and the same length in UTF-8, so
+// that byte positions do not change.
 class StandIns {
  public:
   StandIns() {
@@ -67,13 +68,13 @@ class StandIns {
     std::vector<bool> wrong(0x110000, false);
     for (size_t c = 0; c < by_category.size(); ++c)
       find_wrong(kNames[c], by_category[c], wrong);
-    wrong[0x180E] = true;  // which counts as white space in PCRE2, and did in old versions of Unicode
+    wrong[0x180E] = true;  // PCRE2 and old versions of Unicode classify U+180E as white space
     for (char32_t code = 0x80; code < 0x110000; ++code) {
       if (wrong[code]) codes_.push_back({code, nearest(code, wrong)});
     }
   }
 
-  // What is searched instead of the text; the text itself where it is the same.
+  // Returns the text to search, which is `text` itself if no character must be replaced.
   std::string_view searched(std::string_view text, std::string& copy) const {
     bool same = true;
     for (size_t at = 0; at < text.size();) {
@@ -140,7 +141,7 @@ class StandIns {
     return found != codes_.end() && found->code == code ? found->instead : code;
   }
 
-  std::vector<StandIn> codes_;  // in order
+  std::vector<StandIn> codes_;  // sorted
 };
 
 const StandIns& stand_ins() {
@@ -148,8 +149,8 @@ const StandIns& stand_ins() {
   return all;
 }
 
-// Walks over a pattern of Oniguruma and writes one of PCRE2. Known are the parts that tokenizers use;
-// everything else is an error, for a difference would be a tokenizer with other ids.
+// Translates a pattern from Oniguruma's syntax to PCRE2's syntax. Only supports the syntax that tokenizers
+// use. Throws Error for other syntax, because a different meaning would change token ids.
 class Translator {
  public:
   explicit Translator(std::string_view pattern) : in_(pattern) {}
@@ -194,8 +195,8 @@ class Translator {
     copy(1);
   }
 
-  // {n}, {n,}, {n,m}, lazy ones too. Oniguruma repeats {n}+ again and makes {n}? optional, which PCRE2 does
-  // not.
+  // Copies {n}, {n,} and {n,m}, also in lazy form. Rejects {n}+ and {n}?. In Oniguruma, {n}+ is a repetition
+  // and {n}? is optional, but not in PCRE2.
   void interval() {
     const size_t end = in_.find('}', at_);
     if (end == std::string_view::npos) unsupported(2);
@@ -223,7 +224,7 @@ class Translator {
         if (end == std::string_view::npos) unsupported(3);
         return copy(end + 1 - at_);
       }
-      // Bytes above ASCII would be parts of characters.
+      // Bytes above 0x7F would be parts of characters.
       if (at_ + 2 >= in_.size() || in_[at_ + 2] > '7') unsupported(4);
       return hexadecimal(2, 2);
     }
@@ -248,7 +249,8 @@ class Translator {
     at_ += skip + digits;
   }
 
-  // General categories mean the same; scripts are those of the property Script.
+  // General categories have the same meaning in Oniguruma and PCRE2. A script name refers to the property
+  // Script.
   void property() {
     const size_t end = in_.find('}', at_);
     if (!(sees("\\p{") || sees("\\P{")) || end == std::string_view::npos) unsupported(3);
@@ -265,7 +267,8 @@ class Translator {
     at_ = end + 1;
   }
 
-  // Behind the [ of a set. A set within a set adds its characters, which PCRE2 writes without brackets.
+  // Translates a character set after its '['. A nested set adds its characters to the outer set, so PCRE2
+  // needs no inner brackets.
   void set(int depth) {
     bool first = true;
     if (sees("^")) copy(1);
@@ -324,8 +327,8 @@ struct Regex::Search::State {
   std::unique_ptr<pcre2_jit_stack, Free<pcre2_jit_stack_free>> stack;
   std::string copy;
   std::string_view text;
-  size_t at = 0;                   // where the search continues; behind the end of the text: nowhere
-  std::optional<size_t> last_end;  // of the last match
+  size_t at = 0;                   // position at which the search continues; past the end: finished
+  std::optional<size_t> last_end;  // end of the previous match
 
   void skip_character() { at += at < text.size() ? static_cast<size_t>(decode_utf8(text, at).length) : 1; }
 };

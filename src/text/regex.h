@@ -9,26 +9,26 @@
 
 namespace gpt::detail {
 
-// A regular expression of a tokenizer.json, in Oniguruma's spelling, as far as it means the same to PCRE2.
-// Classes of characters are those of unicode.h, whatever version PCRE2 knows. Immutable: safe to share
+// A regular expression of a tokenizer.json in Oniguruma's syntax. Only supports syntax with the same meaning
+// in PCRE2. Character classes follow unicode.h, not PCRE2's version of Unicode. Immutable and safe to share
 // between threads.
 class Regex {
  public:
-  // Throws Error naming what is not supported, or what is wrong.
+  // Throws Error for an unsupported or invalid pattern, with the part of the pattern that causes the error.
   explicit Regex(const std::string& pattern);
   ~Regex();
 
-  // Searches texts for it, one at a time; for one thread.
+  // Searches texts for matches, one text at a time. Not thread-safe.
   class Search {
    public:
     explicit Search(const Regex& regex);
     ~Search();
 
-    // The next matches are those of this text, which must stay. Bytes that belong to no valid character count
-    // as characters that are no letter, number or white space.
+    // Starts a search in `text`, which must stay valid during the search. Invalid UTF-8 bytes count as
+    // characters that are neither letters, numbers nor white space.
     void begin(std::string_view text);
-    // Returns the begin and end of the next match. A match may be empty, unless it begins where the match
-    // before it ends. Throws Error where that takes too long. Source: Rust's onig, FindMatches.
+    // Returns the begin and end of the next match. A match may be empty, unless it begins at the end of the
+    // previous match. Throws Error if matching takes too long. Source: Rust's onig, FindMatches.
     std::optional<std::pair<size_t, size_t>> next();
 
    private:
@@ -41,7 +41,7 @@ class Regex {
   std::unique_ptr<Code> code_;
 };
 
-// The pattern in PCRE2's spelling. Throws Error for what would mean something else there.
+// Converts a pattern to PCRE2's syntax. Throws Error for syntax with a different meaning in PCRE2.
 std::string pcre2_pattern(std::string_view pattern);
 
 }  // namespace gpt::detail

@@ -11,7 +11,7 @@ struct GgufName {
   std::string_view name;
 };
 
-// The name that we write first.
+// The first name of each pattern is used when writing files.
 constexpr GgufName kGgufNames[] = {
     {SplitPattern::gpt2, "gpt-2"},        {SplitPattern::gpt2, ""},
     {SplitPattern::gpt2, "phi-2"},        {SplitPattern::gpt2, "mpt"},
@@ -28,8 +28,9 @@ struct Spelling {
   std::string_view regex;
 };
 
-// The spelling that we write first: the publisher's, but for cl100k's \p{N}{1,3}+, where Oniguruma, and so
-// tokenizer.json, takes the + for more repetitions and tiktoken for one that gives nothing back.
+// The first spelling of each pattern is used when writing files. This is the publisher's spelling, except for
+// \p{N}{1,3}+ in cl100k. Oniguruma reads the + as a repetition, and so does tokenizer.json, but tiktoken
+// reads {1,3}+ as a possessive quantifier.
 constexpr Spelling kSpellings[] = {
     {SplitPattern::gpt2, R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
     {SplitPattern::gpt2, R"('s|'t|'re|'ve|'m|'ll|'d| ?[\p{L}]+| ?[\p{N}]+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},

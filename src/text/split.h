@@ -8,30 +8,34 @@
 
 namespace gpt {
 
-// How a byte-level BPE cuts a text into pieces before any merge: the published regular expressions, by hand.
+// The regular expressions with which byte-level BPE tokenizers split a text into pieces before merging. Each
+// regular expression is implemented in hand-written code.
 enum class SplitPattern : uint8_t {
   gpt2,      // GPT-2, GPT-3
-  cl100k,    // GPT-4, as tiktoken has it: white space at the end of a text stays whole
-  llama3,    // the same, but white space is cut after its last newline there too
-  nanochat,  // that with numbers of up to two digits
-  qwen2,     // that with single digits
-  o200k,     // GPT-4o: words are cut where case says so
+  cl100k,    // GPT-4 in tiktoken: white space at the end of a text is one piece
+  llama3,    // like cl100k, but white space at the end of a text is also split after its last newline
+  nanochat,  // like llama3, with numbers of up to two digits
+  qwen2,     // like llama3, with single digits
+  o200k,     // GPT-4o: words are also split at changes of letter case
 };
 
-// The regular expression that a pattern implements, in the spelling of its publisher.
+// Returns the regular expression of a pattern in the spelling of its publisher.
 std::string_view split_regex(SplitPattern pattern);
-// The pattern that a regular expression stands for, in any spelling that is known; nothing for all others.
+// Returns the pattern that a regular expression describes, in any known spelling. Returns nullopt for other
+// regular expressions.
 std::optional<SplitPattern> find_split_pattern(std::string_view regex);
 
-// The name of a pattern in GGUF files (tokenizer.ggml.pre), and the pattern of a name; nothing for unknown
-// ones. Source: llama.cpp, where cl100k and nanochat have no name of their own.
+// gguf_name() returns the name of a pattern in GGUF files (tokenizer.ggml.pre). pattern_of_gguf_name()
+// returns the pattern of a name, or nullopt if the name is unknown. Source: llama.cpp, which has no name for
+// cl100k and nanochat.
 std::string_view gguf_name(SplitPattern pattern);
 std::optional<SplitPattern> pattern_of_gguf_name(std::string_view name);
-std::vector<std::string_view> gguf_names();  // of all patterns
+std::vector<std::string_view> gguf_names();  // names of all patterns
 
-// The end of the piece that begins at byte `at` < text.size(). Pieces cover the text; what is left of a text
-// cut at the end of a piece is split in the same way. Works through the text once, without recursion. A byte
-// that belongs to no valid character counts as a character that is no letter, number or white space.
+// Returns the end of the piece that begins at byte `at` < text.size(). The pieces cover the whole text. If a
+// text is cut at the end of a piece, the rest of the text is split in the same way. Reads the text once,
+// without recursion. An invalid UTF-8 byte counts as a character that is neither a letter, a number nor white
+// space.
 size_t split_end(SplitPattern pattern, std::string_view text, size_t at);
 
 }  // namespace gpt

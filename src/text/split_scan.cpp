@@ -27,7 +27,7 @@ uint8_t class_of(char32_t code) {
 
 using Bytes = uint8_t __attribute__((vector_size(16)));
 
-// The highest bit of every byte.
+// Returns the highest bit of every byte.
 uint64_t high_bits(Bytes bytes) {
 #ifdef __SSE2__
   return static_cast<uint64_t>(_mm_movemask_epi8(reinterpret_cast<__m128i>(bytes)));
@@ -70,15 +70,15 @@ uint64_t first_bits(size_t n) {
   return n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
 }
 
-// Finds characters beyond ASCII, which begin or go on at the bits of `bytes`; there is one. The first byte
-// that is left to split_end; as many as there are if there is none.
+// Classifies non-ASCII characters. `bytes` is not 0 and has a bit for each byte of these characters. Returns
+// the index of the first byte that split_end must handle, or kWindow if there is no such byte.
 template <bool kCased>
 size_t find_beyond_ascii(const SplitText& t, uint64_t bytes, SplitWindow& w) {
   uint64_t starts = 0, caseless = 0;
   size_t end = kWindow;
   for (auto at = static_cast<size_t>(std::countr_zero(bytes)); at < kWindow;) {
     const SplitText::Char c = t.beyond_ascii(w.begin + at);
-    const bool in_word = kCased && (c.bits & (kUpper | kLower)) != 0;  // also as a mark
+    const bool in_word = kCased && (c.bits & (kUpper | kLower)) != 0;  // marks also count as part of a word
     const bool behind_letter = at > 0 && (w.letter >> (at - 1) & 1) != 0;
     const bool alone = in_word && (c.bits & kLetter) == 0 && !behind_letter;
     if (at + c.length > kWindow || alone || (c.bits & (kSpace | kNumber)) != 0) {
@@ -99,7 +99,7 @@ size_t find_beyond_ascii(const SplitText& t, uint64_t bytes, SplitWindow& w) {
     if (at < kWindow && (bytes >> at & 1) == 0)
       at = static_cast<size_t>(std::countr_zero(bytes & ~first_bits(at)));
   }
-  w.inside = bytes & ~starts;  // up to the end
+  w.inside = bytes & ~starts;  // only valid up to `end`
   const uint64_t capitals = w.upper & (caseless << 1);
   return std::min(end, static_cast<size_t>(std::countr_zero(capitals)));
 }

@@ -9,11 +9,11 @@
 #include "base/utf8.h"
 #include "text/split.h"
 
-// The patterns of split.h for loops over whole texts: as numbers whose bits are 64 bytes of text, and, for
-// what these cannot tell, as functions of one piece.
+// Implements the patterns of split.h for whole texts. Processes 64 bytes of text at a time as bit masks. If
+// the bit masks do not suffice, a function finds the end of a single piece.
 namespace gpt::detail {
 
-// What the patterns tell characters apart by.
+// The character classes that the patterns distinguish.
 enum : uint8_t {
   kLetter = 1,
   kNumber = 2,
@@ -24,11 +24,11 @@ enum : uint8_t {
 };
 constexpr uint8_t kNotOther = kLetter | kNumber | kSpace;
 
-// Of every code point.
+// The character classes of every code point.
 using CharClasses = std::array<uint8_t, 0x110000>;
 const CharClasses& char_classes();
 
-// A text with the characters that begin at given bytes.
+// A text in which the class and length of the character at any byte can be looked up.
 class SplitText {
  public:
   explicit SplitText(std::string_view text) : text_(text), classes_(char_classes().data()) {}
@@ -37,7 +37,7 @@ class SplitText {
 
   struct Char {
     uint8_t bits = 0;
-    uint8_t length = 0;  // 0: the text has ended
+    uint8_t length = 0;  // 0: end of the text
   };
   Char at(size_t i) const {
     if (i >= text_.size()) return {};
@@ -45,8 +45,8 @@ class SplitText {
     if (byte < 0x80) return {classes_[byte], 1};
     return beyond_ascii(i);
   }
-  // The same for a byte that is not ASCII; most characters there have two or three bytes, and text behind
-  // them.
+  // Returns the class and length of the character that begins with a non-ASCII byte. The fast path is for
+  // characters of two or three bytes that are not at the end of the text.
   Char beyond_ascii(size_t i) const {
     if (text_.size() - i < 4) return any(i);
     uint32_t bytes;
@@ -68,13 +68,14 @@ class SplitText {
     const Char c = at(i);
     return c.length > 0 && (c.bits & kNotOther) == 0;
   }
-  // Behind the characters from i on that have one of the bits, at most `most` of them.
+  // Returns the end of a run of characters, from i on, that have one of the bits. The run has at most `most`
+  // characters.
   size_t run(size_t i, uint8_t bits, size_t most = SIZE_MAX) const {
     for (Char c = at(i); most > 0 && (c.bits & bits) != 0; c = at(i), --most)
       i += c.length;
     return i;
   }
-  // The same for letters, eight ASCII bytes at once.
+  // Returns the end of a run of letters. Checks eight ASCII bytes at a time.
   size_t run_of_letters(size_t i) const {
     for (;;) {
       while (i + 8 <= text_.size()) {
@@ -93,8 +94,8 @@ class SplitText {
     return i;
   }
 
-  // 's, 'd, 'm, 't, 'll, 've, 're, in either case if `fold` says so; the long s is an s then. i where there
-  // is none.
+  // Returns the end of a contraction at i ('s, 'd, 'm, 't, 'll, 've or 're), or i if there is no contraction.
+  // If `fold` is true, upper case letters and the long s also match.
   size_t contraction(size_t i, bool fold) const {
     if (!is(i, '\'')) return i;
     const auto letter = [&](size_t k) { return k < text_.size() ? lower(text_[k], fold) : '\0'; };
@@ -105,7 +106,8 @@ class SplitText {
     return i;
   }
 
-  // The rest of all patterns: white space from i on, some of which stays with the word behind it.
+  // Matches white space from i on, as the last alternatives of all patterns do. The last white space
+  // character may be left for the next word.
   size_t white_space(size_t i, bool cut_after_newline, bool whole_at_end) const {
     size_t end = i, last = i, behind_newline = i;
     for (Char c = at(i); (c.bits & kSpace) != 0; c = at(end)) {
@@ -123,9 +125,9 @@ class SplitText {
     return fold && c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   }
 
-  // How many of eight bytes are ASCII letters before the first that is none. The highest bit of each byte of
-  // a sum says whether the byte reached a bound; no carry leaves a byte, for its own highest bit is taken
-  // away before.
+  // Returns the number of ASCII letters at the beginning of eight bytes. After a constant is added to each
+  // byte, the highest bit of the byte shows if the byte has reached a bound. The additions do not carry into
+  // the next byte, because the highest bits are cleared first.
   static int ascii_letters(const char* bytes) {
     constexpr uint64_t kEach = 0x0101010101010101u, kHigh = 0x80 * kEach;
     uint64_t word;
@@ -157,13 +159,13 @@ inline size_t gpt2_end(const SplitText& t, size_t at) {
   return t.run_of_others(word + c.length);
 }
 
-// [^\r\n\p{L}\p{N}]? : where what follows it begins; `at` if there is no such character.
+// Matches [^\r\n\p{L}\p{N}]? and returns the position after it, or `at` if there is no such character.
 inline size_t behind_prefix(const SplitText& t, size_t at) {
   const SplitText::Char c = t.at(at);
   return (c.bits & (kNewline | kLetter | kNumber)) != 0 ? at : at + c.length;
 }
 
-//  ?[^\s\p{L}\p{N}]+[\r\n]* : `at` if it does not match.
+// Matches " ?[^\s\p{L}\p{N}]+[\r\n]*" and returns the position after it, or `at` if it does not match.
 inline size_t symbols_end(const SplitText& t, size_t at, bool slashes) {
   size_t end = at + (t.is(at, ' ') ? 1 : 0);
   if (!t.is_other(end)) return at;
@@ -182,8 +184,9 @@ inline size_t gpt4_end(const SplitText& t, size_t at, size_t digits, bool whole_
   return t.white_space(at, true, whole_at_end);
 }
 
-// [upper]*[lower]+ : `at` if it does not match. Characters without case are both, so upper ones give back the
-// last of them when no lower one follows.
+// Matches [upper]*[lower]+ and returns the position after it, or `at` if it does not match. Characters
+// without case belong to both classes. If no lower case letter follows, [upper]* backtracks, so that [lower]+
+// matches the last character without case.
 inline size_t capitalized_end(const SplitText& t, size_t at) {
   size_t i = at, behind_caseless = at;
   for (SplitText::Char c = t.at(i); (c.bits & kUpper) != 0; c = t.at(i)) {
@@ -199,7 +202,8 @@ inline size_t o200k_end(const SplitText& t, size_t at) {
   for (const size_t from : {word, at}) {
     if (const size_t end = capitalized_end(t, from); end > from) return t.contraction(end, true);
   }
-  for (const size_t from : {word, at}) {  // [upper]+, for lower ones would have matched above
+  // Matches [upper]+, because lower case letters would have matched above.
+  for (const size_t from : {word, at}) {
     if (const size_t end = t.run(from, kUpper); end > from) return t.contraction(end, true);
   }
   if (const size_t end = t.run(at, kNumber, 3); end > at) return end;
@@ -207,32 +211,33 @@ inline size_t o200k_end(const SplitText& t, size_t at) {
   return t.white_space(at, true, false);
 }
 
-// What stands in up to 64 bytes of a text from the beginning of a piece on: bit i of each number is about
-// byte i, and all bytes of a character have its bits.
+// Bit masks of the character classes in up to 64 bytes of a text, beginning at a piece. Bit i of each mask is
+// for byte i. All bytes of a character have the same class bits.
 struct SplitWindow {
-  size_t begin;    // in the text
-  uint64_t valid;  // the bytes that it is about: the first ones
+  size_t begin;    // position of the window in the text
+  uint64_t valid;  // bits of the bytes that are in the window, which are the lowest bits
   uint64_t letter = 0, number = 0, space = 0, newline = 0, blank = 0, apostrophe = 0;
-  uint64_t inside = 0;                       // bytes of characters other than their first ones
-  uint64_t upper = 0, lower = 0, slash = 0;  // only where case matters; letters without case are lower ones
+  uint64_t inside = 0;                       // bytes of characters other than the first byte of each
+  uint64_t upper = 0, lower = 0, slash = 0;  // only set if case matters; lower includes caseless letters
 
   uint64_t other() const { return valid & ~(letter | number | space); }
 };
 
-// The window from byte `begin` < size of the text on. It ends before the first character that only split_end
-// can tell how to treat: white space and numbers beyond ASCII, and where `cased` says that case matters, also
-// marks behind anything but letters, and capitals behind letters without case.
+// Returns the window that begins at byte `begin` < size of the text. The window ends before the first
+// character that only split_end can handle, which is non-ASCII white space or a non-ASCII number. If `cased`
+// is true, split_end must also handle marks that do not follow a letter, and capitals after letters without
+// case.
 SplitWindow split_window(const SplitText& t, size_t begin, bool cased);
 
-// The bits of `starts`, with a contraction at each apostrophe of `from` that begins one: one piece on its
-// own, or the end of one if `to_word` says so.
+// Updates the piece starts for the contractions that begin at the apostrophes in `from`. A contraction is a
+// separate piece. If `to_word` is true, a contraction is the end of a piece instead.
 inline uint64_t with_contractions(const SplitText& t, const SplitWindow& w, uint64_t starts, uint64_t from,
                                   bool fold, bool to_word) {
   for (size_t behind = 0; from != 0; from &= from - 1) {
     const auto at = static_cast<size_t>(std::countr_zero(from));
     const size_t end = t.contraction(w.begin + at, fold) - w.begin;
     if (end == at || (to_word && at == behind)) continue;
-    const uint64_t pattern = to_word ? 7 : 6;  // of bits from `at` to `end`
+    const uint64_t pattern = to_word ? 7 : 6;  // the bits from `at` to `end`
     starts &= ~((end - at == 2 ? pattern & 3 : pattern) << at);
     if (end < 64) starts |= uint64_t{1} << end;
     behind = end;
@@ -240,7 +245,8 @@ inline uint64_t with_contractions(const SplitText& t, const SplitWindow& w, uint
   return starts;
 }
 
-// Where white space begins, and the last character of it that may stay with what follows.
+// Returns the start of each run of white space. Also returns the last character of the run if this character
+// may belong to the next piece.
 inline uint64_t space_starts(const SplitWindow& w, uint64_t space, uint64_t may_stay) {
   return (space & ~(space << 1)) | (may_stay & ~(w.space >> 1) & (w.valid >> 1));
 }
@@ -253,9 +259,9 @@ inline uint64_t gpt2_starts(const SplitText& t, const SplitWindow& w) {
   return with_contractions(t, w, starts, symbols & w.apostrophe, false, false);
 }
 
-// Every `digits`-th digit of a number.
+// Returns the start of each group of `digits` digits in a number.
 inline uint64_t number_starts(uint64_t number, size_t digits) {
-  uint64_t inside = number << 1;  // behind `digits` digits or more, as far as those belong to one number
+  uint64_t inside = number << 1;  // positions that follow at least `digits` digits of the same number
   for (size_t i = 1; i < digits; ++i)
     inside &= number << (i + 1);
   uint64_t starts = number & ~(number << 1);
@@ -264,7 +270,8 @@ inline uint64_t number_starts(uint64_t number, size_t digits) {
   return starts;
 }
 
-// White space behind the last newline of white space, of which `newline` is part.
+// Returns the start of the white space that follows the last newline in each run of `space`. `newline` is a
+// subset of `space`.
 inline uint64_t behind_last_newlines(uint64_t space, uint64_t newline) {
   const uint64_t line = space & ~newline;
   uint64_t starts = line & (newline << 1);
@@ -276,14 +283,14 @@ inline uint64_t behind_last_newlines(uint64_t space, uint64_t newline) {
   return starts;
 }
 
-// The bits of `from`, which are in `runs`, and those of `runs` that follow them with none between. A sum
-// carries through them.
+// Returns the bits of `from` and all bits of `runs` that directly follow them. `from` is a subset of `runs`.
+// The carry of an addition passes through each run of bits.
 inline uint64_t with_following(uint64_t from, uint64_t runs) {
   return (((runs + from) ^ runs) | from) & runs;
 }
 
 inline uint64_t gpt4_starts(const SplitText& t, const SplitWindow& w, size_t digits, bool cased) {
-  // Newlines behind symbols belong to them, and so do slashes behind those.
+  // Newlines after symbols belong to the symbols, and so do slashes after these newlines.
   const uint64_t taken = with_following((w.other() << 1) & w.newline, w.newline | w.slash);
   const uint64_t other = w.other() & ~taken, symbols = other & ~(other << 1) & ~(w.blank << 1);
   const uint64_t space = w.space & ~taken, newline = w.newline & ~taken, gap = space & ~newline;
@@ -295,15 +302,17 @@ inline uint64_t gpt4_starts(const SplitText& t, const SplitWindow& w, size_t dig
   return with_contractions(t, w, starts, w.apostrophe & (w.letter << 1), true, true);
 }
 
-// The bits of `starts` that hold whatever follows the window: not those inside of white space at its end.
+// Returns the bits of `starts` that are correct whatever text follows the window. A start inside the white
+// space at the end of the window may be wrong.
 inline uint64_t certain_starts(const SplitWindow& w, uint64_t starts) {
   const uint64_t before = w.valid & ~w.space;
   const uint64_t first_of_space = before == 0 ? 1 : std::bit_floor(before) << 1;
   return starts & w.valid & (first_of_space | (first_of_space - 1));
 }
 
-// Calls use(piece) for every piece of a text, in order. starts(window) says where pieces begin, end(at) where
-// the piece at `at` ends; it is asked for what reaches beyond its window.
+// Calls use(piece) for every piece of a text, in order. starts(window) returns the piece starts in a window.
+// end(at) returns the end of the piece that begins at `at`, and is only called for pieces that extend beyond
+// the window.
 template <class Starts, class End, class Use>
 void split_in_windows(const SplitText& t, bool cased, Starts&& starts, End&& end, Use&& use) {
   const std::string_view text = t.text();
@@ -323,7 +332,7 @@ void split_in_windows(const SplitText& t, bool cased, Starts&& starts, End&& end
   }
 }
 
-// Calls use(starts, end, cased) with what split_in_windows asks for.
+// Calls use(starts, end, cased) with the arguments that split_in_windows needs for a pattern.
 template <class Use>
 auto with_split(SplitPattern pattern, const SplitText& t, Use&& use) {
   const auto gpt4 = [&](size_t digits, bool whole_at_end) {

@@ -27,7 +27,8 @@ Json replace_json(const std::string& from, const std::string& to) {
   return {{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
 }
 
-// The steps of a normalizer, pre_tokenizer or decoder: those of a Sequence, or itself.
+// Returns the steps of a normalizer, pre_tokenizer or decoder. These are the steps of a Sequence, or the
+// value itself.
 std::vector<Json> steps_of(const Json& value, const char* list) {
   if (value.is_null()) return {};
   if (!has_type(value, "Sequence")) return {value};
@@ -41,8 +42,9 @@ bool is_replace(const Json& step, const std::string& from, const std::string& to
          member(step, "content") == to;
 }
 
-// The two steps of SentencePiece's remove_extra_whitespaces. In the regular expressions of tokenizers, ^ and
-// $ match at every line. SentencePiece also removes U+2581 at the end of a text.
+// The regular expressions of the two steps that implement SentencePiece's remove_extra_whitespaces. They use
+// \A and \z, because ^ and $ match at every line in Hugging Face tokenizers. SentencePiece also removes
+// U+2581 at the end of a text.
 const std::string kSpacesAtEnds = "\\A +|[ \xE2\x96\x81]+\\z", kRepeatedSpaces = " {2,}";
 
 Json replace_regex_json(const std::string& pattern, const std::string& to) {
@@ -54,7 +56,8 @@ std::string type_of(const Json& step) {
   return type.is_string() ? printable_text(type.get_ref<const std::string&>(), 40) : "(none)";
 }
 
-// A SentencePiece model may merge characters that are no pieces of it.
+// Throws Error if a merge uses characters that are not pieces. SentencePiece models allow such merges, but
+// tokenizer.json cannot represent them.
 void require_pieces(const SpmParts& parts, const std::vector<Bpe::Merge>& merges) {
   for (const Bpe::Merge& m : merges) {
     if (std::cmp_greater_equal(std::max(m.left, m.right), parts.pieces.size()))
@@ -96,7 +99,7 @@ class SpmReader {
     }
     for (const Json& step : steps) {
       const bool prepends = has_type(step, "Prepend") && (member(step, "prepend") == kBlankText);
-      // A blank in front is one whether it is written before or after blanks become U+2581.
+      // The result is the same if a space is prepended before or after spaces become U+2581.
       if (prepends && !has_blanks_) {
         parts_.prefix = Prefix::every_part;
       } else if (is_replace(step, " ", kBlankText)) {
@@ -110,7 +113,8 @@ class SpmReader {
   void read_pre_tokenizer() {
     for (const Json& step : steps_of(member(root_, "pre_tokenizer"), "pretokenizers")) {
       const Json& pattern = member(step, "pattern");
-      // Gemma's: blanks have become U+2581 by then, so that there is nothing to split at.
+      // Gemma's tokenizer.json has this step, which splits nothing, because spaces have already become
+      // U+2581.
       if (has_blanks_ && has_type(step, "Split") && pattern.is_object() && member(pattern, "String") == " ")
         continue;
       if (!has_type(step, "Metaspace") || parts_.collapse_blanks)
@@ -131,7 +135,7 @@ class SpmReader {
     if (scheme == "first") return Prefix::at_begin;
     if (scheme == "never") return Prefix::never;
     if (!scheme.is_null()) fail_kind(name_, "the prepend_scheme " + printable_text(scheme.dump(), 40));
-    const Json& old = member(metaspace, "add_prefix_space");  // files before 2024
+    const Json& old = member(metaspace, "add_prefix_space");  // files from before 2024
     return old.is_null() || !unused(old) ? Prefix::every_part : Prefix::never;
   }
 
@@ -174,9 +178,11 @@ class SpmReader {
       SpmParts::Piece& piece = piece_at(token.id);
       if (!piece.text.empty() && piece.text != token.text)
         fail("cannot read {}: the id {} is given to two tokens", name_, token.id);
-      // Added tokens are found before blanks are written; what the vocabulary calls them plays no part.
+      // The spelling of an added token in the vocabulary is ignored, because added tokens are matched before
+      // spaces become U+2581.
       const auto type = piece.text.empty() ? SpmParts::Type::user_defined : piece.type;
-      // Where a special token is only a character or a byte of the text, the model still has it.
+      // If a special token is a single character or a byte of ordinary text, the token stays a normal piece
+      // of the model.
       const bool is_of_text =
           !piece.text.empty() && (is_one_character(token.text) || type == SpmParts::Type::byte);
       piece = {token.text, 0, token.special && !is_of_text ? SpmParts::Type::control : type};
@@ -201,8 +207,9 @@ class SpmReader {
   bool has_blanks_ = false;
 };
 
-// The number of ids before the added tokens at the end, which are not in the vocabulary of the model:
-// tokenizers would also give their ids to characters.
+// Returns the number of ids without the added tokens at the end, which are not in the vocabulary of the
+// model. If added tokens were in the vocabulary, Hugging Face tokenizers would also use their ids for
+// characters.
 size_t model_size(const SpmParts& parts, const std::vector<Bpe::Merge>& merges) {
   using Type = SpmParts::Type;
   size_t size = parts.pieces.size();
@@ -213,7 +220,7 @@ size_t model_size(const SpmParts& parts, const std::vector<Bpe::Merge>& merges) 
     --size;
   for (const Bpe::Merge& m : merges)
     size = std::max(size, static_cast<size_t>(std::max({m.left, m.right, m.result})) + 1);
-  // tokenizers numbers added tokens by the size of the vocabulary.
+  // The Hugging Face library numbers added tokens from the vocabulary size on, so unused ids must be counted.
   const bool has_holes =
       std::any_of(parts.pieces.begin(), parts.pieces.begin() + static_cast<std::ptrdiff_t>(size),
                   [](const SpmParts::Piece& piece) { return piece.text.empty(); });

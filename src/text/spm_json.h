@@ -7,10 +7,12 @@
 
 namespace gpt::detail {
 
-// Whether a tokenizer.json is a BPE over characters with U+2581 for blanks, as those of Llama 2 and Mistral.
+// Returns true if a tokenizer.json is a BPE over characters that writes spaces as U+2581, like those of Llama
+// 2 and Mistral.
 bool is_spm_json(const nlohmann::json& root);
 
-// Its parts. Throws Error, naming what it is, for anything that would change ids and is not supported.
+// Reads the parts of a SentencePiece tokenizer.json. Throws Error with the name of the setting for
+// unsupported settings that would change ids.
 SpmParts read_spm_json(const nlohmann::json& root, const std::string& name);
 
 }  // namespace gpt::detail

@@ -13,15 +13,15 @@ namespace {
 using Pieces = std::vector<SpmParts::Piece>;
 using Type = SpmParts::Type;
 
-// Finding the halves of a piece takes time that grows with the square of its length; real ones have 16
-// characters, or as many blanks.
+// Maximum length of a piece in bytes. Finding the halves of a piece takes quadratic time in the length.
+// Published pieces have at most 16 characters or 16 spaces.
 constexpr size_t kLongestPiece = 256;
 
 bool merges_into(const SpmParts::Piece& piece) {
   return !piece.text.empty() && (piece.type == Type::normal || piece.type == Type::unused);
 }
 
-// Where characters begin, and the end.
+// Fills `bounds` with the positions at which characters begin and the end of the text.
 void find_character_bounds(const std::string& text, std::vector<size_t>& bounds) {
   bounds.clear();
   for (size_t at = 0; at < text.size(); at += static_cast<size_t>(decode_utf8(text, at).length))
@@ -109,7 +109,7 @@ void SpmMerges::add_characters(const Pieces& pieces, bool parts_too) {
 }
 
 void SpmMerges::merge_by_score(const Pieces& pieces, const Index& index) {
-  std::vector<float> ranks;  // distinct scores, the highest first
+  std::vector<float> ranks;  // distinct scores in descending order
   std::vector<size_t> bounds;
   const auto symbol = [&](std::string_view text) {
     const Utf8Char c = decode_utf8(text, 0);

@@ -9,13 +9,15 @@
 
 namespace gpt::detail {
 
-// What a SentencePiece BPE merges. A symbol is the id of a piece; or, from the size of the vocabulary on, a
-// character that is no piece but a part of one; or below -1 any other character.
+// The merges of a SentencePiece BPE. A symbol from 0 to the vocabulary size - 1 is the id of a piece. A
+// larger symbol is a character that is part of a piece, but not a piece itself. A symbol below -1 is any
+// other character.
 class SpmMerges {
  public:
-  // By score: two pieces are merged if they make a piece, those first whose piece has the highest score.
-  // Otherwise as the list says. Throws Error for equal pieces, pieces of more than 256 bytes that would have
-  // to be merged, scores that are not finite, and lists that contradict the pieces.
+  // If `by_score` is true, two pieces are merged if their concatenation is a piece, in descending order of
+  // the score of that piece. Otherwise, `list` contains the merges. Throws Error for duplicate pieces,
+  // non-finite scores, and lists that contradict the pieces. Also throws Error for a piece of more than 256
+  // bytes that would have to be merged.
   SpmMerges(const std::vector<SpmParts::Piece>& pieces, bool by_score, const std::vector<Bpe::Merge>& list);
 
   const MergeTable& table() const { return table_; }
@@ -23,25 +25,26 @@ class SpmMerges {
   bool is_token(int32_t symbol) const {
     return symbol >= 0 && symbol < std::ssize(used_) && used_[static_cast<size_t>(symbol)];
   }
-  // The character of a symbol that is no piece.
+  // Returns the character that a symbol represents. The symbol must not be a piece.
   char32_t code_of(int32_t symbol) const;
   bool is_piece(int32_t symbol) const { return symbol >= 0 && symbol < std::ssize(used_); }
-  // The halves of a piece that takes part in merges, but must not be in a result; false if there are none.
+  // Splits a piece into the two halves from which it is merged. Only possible for pieces that must not be in
+  // the result; returns false for other pieces.
   bool divide(int32_t symbol, std::vector<int32_t>& halves) const;
 
-  // The end of what begins at byte `at` < text.size() and is merged on its own: no piece has the two
-  // characters on both sides of it next to each other. A blank after something else is such a place in any
-  // usual vocabulary.
+  // Returns the end of the chunk that begins at byte `at` < text.size() and can be merged independently. A
+  // chunk ends between two characters that are not adjacent in any piece. With a typical vocabulary, a chunk
+  // ends before every space that follows a character other than a space.
   size_t chunk_end(std::string_view text, size_t at) const;
 
-  // Whether a blank behind this ASCII character is such a place.
+  // Returns true if a chunk ends before a space that follows this ASCII character.
   bool blank_divides(char last) const {
     return adjacent_[static_cast<unsigned char>(last) * kClasses + kBlankClass] == 0;
   }
 
   // All merges, in order of rank.
   const std::vector<Bpe::Merge>& list() const { return list_; }
-  // Scores from which the same merges come. Throws Error if there are none.
+  // Returns scores that lead to the same merges. Throws Error if there are no such scores.
   std::vector<float> scores(const std::vector<SpmParts::Piece>& pieces) const;
 
  private:
@@ -54,11 +57,12 @@ class SpmMerges {
   MergeTable table_;
   std::vector<Bpe::Merge> list_;
   std::vector<int32_t> by_code_;
-  std::vector<char32_t> parts_;  // characters that are no pieces, by symbol
-  std::vector<bool> used_;       // by id: may be in a result
+  std::vector<char32_t> parts_;  // by symbol: characters that are part of pieces, but not pieces
+  std::vector<bool> used_;       // by id: true if the piece can be in the result
   std::unordered_map<int32_t, Bpe::Merge> unused_;
   bool by_score_ = true;
-  // Whether a piece has characters of two classes next to each other: ASCII, U+2581, and all others.
+  // adjacent_[a, b] is 1 if some piece has a character of class a followed by a character of class b. The
+  // classes are the ASCII characters, U+2581, and all other characters.
   static constexpr size_t kClasses = 130, kBlankClass = 128;
   static size_t class_of(std::string_view text, size_t at);
   std::vector<uint8_t> adjacent_;  // [kClasses, kClasses]

@@ -11,12 +11,12 @@
 namespace gpt::detail {
 namespace {
 
-// The fields of one message of a protocol buffer, one after the other.
+// Iterates over the fields of a protocol buffer message.
 class Fields {
  public:
   Fields(std::string_view bytes, const std::string& name) : rest_(bytes), name_(name) {}
 
-  // Goes to the next field; false at the end of the message.
+  // Reads the next field of the message. Returns false at the end of the message.
   bool next() {
     if (rest_.empty()) return false;
     const uint64_t key = varint();
@@ -85,9 +85,9 @@ class Fields {
   int wire_ = 0;
 };
 
-// The numbers below are those of sentencepiece_model.proto.
+// The field numbers below are those of sentencepiece_model.proto.
 struct Trainer {
-  int64_t model_type = 1;  // unigram
+  int64_t model_type = 1;  // the default, unigram
   bool blank_as_suffix = false;
   bool byte_fallback = false;
   std::string bos = "<s>", eos = "</s>", pad = "<pad>";
@@ -108,7 +108,7 @@ void read_piece(Fields piece, VocabData& data) {
   data.types.push_back(type >= 1 && type <= 6 ? static_cast<int32_t>(type) : 0);
 }
 
-using Unsupported = std::vector<std::string>;  // what a model needs and does not get, for people
+using Unsupported = std::vector<std::string>;  // features that are not supported, for messages
 
 Trainer read_trainer(Fields spec) {
   Trainer t;
@@ -124,7 +124,7 @@ Trainer read_trainer(Fields spec) {
   return t;
 }
 
-// Reads a normalizer, and adds what it does that is not supported.
+// Reads the settings of a normalizer. Adds unsupported settings to `unsupported`.
 void read_normalizer(Fields spec, VocabData& data, Unsupported& unsupported) {
   std::string rules = "(no name)";
   bool rewrites = false;
@@ -162,7 +162,7 @@ void check_kind(const Trainer& t, const VocabData& data, const std::string& name
          has_bytes ? "" : "no ");
 }
 
-// The ids of control pieces by their names.
+// Finds the ids of the control pieces by name.
 void find_special(const Trainer& t, VocabData& data, const std::string& name) {
   for (size_t id = 0; id < data.tokens.size(); ++id) {
     const auto n = static_cast<int64_t>(id);

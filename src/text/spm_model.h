@@ -7,9 +7,9 @@
 
 namespace gpt::detail {
 
-// The content of a SentencePiece file (tokenizer.model), a protocol buffer (sentencepiece_model.proto).
-// Throws Error, naming the file, for what is malformed and for models that are not BPE or that rewrite
-// characters.
+// Parses a SentencePiece file (tokenizer.model), which is a protocol buffer (sentencepiece_model.proto).
+// Throws Error with the file name if the file is malformed, if the model is not a BPE, or if the model
+// rewrites characters.
 VocabData parse_spm_model(std::string_view bytes, const std::string& name);
 
 }  // namespace gpt::detail

@@ -32,7 +32,8 @@ class SpmTokenizer final : public Tokenizer {
         user.push_back({.id = static_cast<int32_t>(id), .text = piece.text, .special = false});
     }
     if (parts_.collapse_blanks) kept_ = AddedTokens(user);
-    // A Metaspace is not a normalizer: normalized tokens are found after unnormalized ones, in the same text.
+    // A Metaspace is not a normalizer. If the tokenizer has a Metaspace, normalized tokens are matched in the
+    // original text, after all other tokens.
     AddedTokens normalized = added_.normalized([&](const std::string& text) {
       return parts_.prefix_once ? text : normalize(text, parts_.prefix == SpmParts::Prefix::every_part);
     });
@@ -42,7 +43,8 @@ class SpmTokenizer final : public Tokenizer {
       user.insert(user.end(), normalized.tokens().begin(), normalized.tokens().end());
     }
     for (const AddedToken& token : user) {
-      // Only runs of blanks may have blanks behind something.
+      // A token with a space after another character may match across a cut before a space. Tokens that only
+      // consist of spaces are not affected.
       const std::string bytes = with_blanks(token.text);
       if (bytes.find(' ', 1) != std::string::npos && bytes.find_first_not_of(' ') != std::string::npos)
         blanks_divide_ = false;
@@ -95,12 +97,13 @@ class SpmTokenizer final : public Tokenizer {
     for (const int32_t id : ids) {
       std::string bytes = token_bytes(id);
       const Type type = piece_of(id).type;
-      // A space in a user-defined piece is no U+2581.
+      // A space in a user-defined piece is an actual space, not U+2581.
       const bool strip = first && type != Type::unknown && type != Type::byte && type != Type::control &&
                          piece_of(id).text.starts_with(kBlank);
       if (strip) bytes.erase(0, 1);
       out += bytes;
-      // Where blanks at the beginning of texts are taken away, all tokens that are only a blank go.
+      // If leading spaces are removed from texts, all leading tokens that only consist of a space are
+      // removed.
       if (type != Type::control && (!bytes.empty() || (strip && !parts_.collapse_blanks))) first = false;
     }
     return out;
@@ -129,13 +132,13 @@ class SpmTokenizer final : public Tokenizer {
     std::string out;
     for (const int32_t& id : ids) {
       const SpmParts::Piece& piece = piece_of(id);
-      // The decoder writes U+2581 as a space, also that of a special token.
+      // The decoder replaces U+2581 with a space, even in special tokens.
       std::string bytes = piece.type == Type::control ? with_blanks(piece.text) : token_bytes(id);
-      // Normalized added tokens decode to their normalized text, with the leading space.
+      // A normalized added token decodes to its normalized text, including the leading space.
       const AddedToken* added = parts_.prefix_once ? nullptr : added_.find(id);
       if (added != nullptr && added->normalized)
         bytes = with_blanks(normalize(added->text, parts_.prefix == SpmParts::Prefix::every_part));
-      // Only U+2581 of the vocabulary: a blank of an added token stays.
+      // Only U+2581 from the vocabulary is removed. A space in the text of an added token is kept.
       const bool first = &id == ids.data() && parts_.strip == SpmParts::Strip::first_token;
       if (first && piece.type != Type::byte) bytes = replaced(piece.text, kBlank, "");
       out += bytes;
@@ -155,13 +158,13 @@ class SpmTokenizer final : public Tokenizer {
     if (byte < 0)
       fail("piece {} is of type byte: expected <0x00> to <0xFF>, found \"{}\"", id, printable_text(text, 40));
     byte_ids_[byte] = static_cast<int32_t>(id);
-    ++bytes_found_;  // pieces are distinct
+    ++bytes_found_;  // pieces are distinct, so no byte is counted twice
   }
 
-  // `begins`: the text is one, and not what follows a blank of one.
+  // `begins` is false if the text follows a cut before a space.
   std::vector<int32_t> encode(std::string_view text, std::span<const TextRange> trusted, bool begins) const {
-    // Unknown characters in a row may be one token, which pieces alone do not tell: then all are encoded at
-    // once, and this is where the ids of the part begin.
+    // Consecutive unknown characters may become a single token. This requires encoding the whole part at once
+    // instead of piece by piece. first_id is the index of the first id of the part.
     size_t first_id = 0;
     PieceEncoder encoder(
         caches_, has_bytes_ ? text.size() : 0,
@@ -187,7 +190,7 @@ class SpmTokenizer final : public Tokenizer {
     return std::move(encoder.all());
   }
 
-  // The characters that are merged: with U+2581 for blanks, and U+FFFD for each byte that belongs to none.
+  // Returns the characters to be merged. A space becomes U+2581, and an invalid byte becomes U+FFFD.
   std::string normalize(std::string_view text, bool prefix) const {
     std::string out;
     if (text.empty()) return out;
@@ -203,7 +206,7 @@ class SpmTokenizer final : public Tokenizer {
     return out;
   }
 
-  // `after_blank`: a space at the beginning is removed.
+  // If `after_blank` is true, a space at the beginning of the text is removed.
   void append_characters(std::string_view text, std::string& out, bool& after_blank) const {
     for (size_t at = 0; at < text.size();) {
       if (text[at] == ' ') {
@@ -229,7 +232,7 @@ class SpmTokenizer final : public Tokenizer {
     }
   }
 
-  // As SentencePiece does, keeps the spaces in a user-defined piece, except those that follow a space.
+  // Keeps the spaces in a user-defined piece, except spaces that follow a space, like SentencePiece.
   static void append_kept(std::string_view piece, std::string& out, bool& after_blank) {
     if (after_blank) piece.remove_prefix(std::min(piece.find_first_not_of(' '), piece.size()));
     if (piece.empty()) return;
@@ -251,7 +254,7 @@ class SpmTokenizer final : public Tokenizer {
     encoder.end_part();
   }
 
-  // What can be merged with nothing around it is encoded on its own.
+  // Chunks that can be merged independently are encoded separately.
   void encode_words(std::string_view text, auto& encoder) const {
     for (size_t at = 0; at < text.size();) {
       std::string_view chunk = text.substr(at, merges_.chunk_end(text, at) - at);
@@ -281,12 +284,12 @@ class SpmTokenizer final : public Tokenizer {
   void append_symbol(int32_t symbol, size_t first_id, std::vector<int32_t>& ids) const {
     if (merges_.is_token(symbol)) return ids.push_back(symbol);
     std::vector<int32_t> halves;
-    if (merges_.divide(symbol, halves)) {  // of a piece that may be merged, but not used
+    if (merges_.divide(symbol, halves)) {  // the piece can be merged, but must not be in the result
       for (const int32_t half : halves)
         append_symbol(half, first_id, ids);
       return;
     }
-    if (merges_.is_piece(symbol)) return ids.push_back(symbol);  // an unused one that has no halves
+    if (merges_.is_piece(symbol)) return ids.push_back(symbol);  // an unused piece without halves
     const char32_t code = merges_.code_of(symbol);
     std::string bytes;
     append_utf8(bytes, code);
@@ -311,7 +314,7 @@ class SpmTokenizer final : public Tokenizer {
   int32_t byte_ids_[256] = {};
   int bytes_found_ = 0;
   bool has_bytes_ = false;
-  bool blanks_divide_ = true;  // as far as user-defined pieces are concerned
+  bool blanks_divide_ = true;  // false if a user-defined piece prevents cutting the text before spaces
   mutable PieceCaches caches_;
 };
 
@@ -348,7 +351,7 @@ SpmParts spm_parts(const VocabData& data, const std::string& name) {
   if (data.scores.empty()) fail("cannot read {}: a SentencePiece vocabulary needs scores, found none", name);
   SpmParts parts;
   parts.special = data.special;
-  if (!parts.special.add_bos) parts.special.add_bos = true;  // as llama.cpp and llama2.c
+  if (!parts.special.add_bos) parts.special.add_bos = true;  // default of llama.cpp and llama2.c
   parts.prefix =
       data.add_space_prefix.value_or(true) ? SpmParts::Prefix::every_part : SpmParts::Prefix::never;
   parts.collapse_blanks = data.remove_extra_whitespaces.value_or(false);
@@ -356,7 +359,7 @@ SpmParts spm_parts(const VocabData& data, const std::string& name) {
   const bool strips = parts.prefix != SpmParts::Prefix::never || parts.collapse_blanks;
   parts.strip = strips ? SpmParts::Strip::sentencepiece : SpmParts::Strip::none;
   for (size_t id = 0; id < data.tokens.size(); ++id) {
-    // Without types, bytes are known by their spelling.
+    // without types, byte pieces are recognized by their text
     auto type = data.types.empty() ? normal : static_cast<VocabData::TokenType>(data.types[id]);
     const auto n = static_cast<int64_t>(id);
     if (data.types.empty()) {

@@ -11,61 +11,64 @@
 
 namespace gpt::detail {
 
-// The character that stands for a blank in SentencePiece's vocabularies, U+2581.
+// The character that represents a space in SentencePiece vocabularies, U+2581.
 inline constexpr std::string_view kBlank = "\xE2\x96\x81";
 
-// A BPE over characters in which U+2581 stands for a blank, with bytes for characters that it does not know:
-// SentencePiece's own and what Hugging Face makes of it.
+// The parts of a BPE over characters in which U+2581 represents a space. Unknown characters can be encoded as
+// bytes. The format covers SentencePiece models and their Hugging Face conversions.
 struct SpmParts {
   using Type = VocabData::TokenType;
   struct Piece {
-    std::string text;  // empty: no token has this id
+    std::string text;  // empty for an unused id
     float score = 0;
     Type type = Type::normal;
   };
-  // Where a blank is put in front: SentencePiece has one text only, Hugging Face many between added tokens.
+  // The texts to which a space is prepended. SentencePiece has a single text. In Hugging Face tokenizers,
+  // there may be several parts between added tokens.
   enum class Prefix : uint8_t { never, at_begin, every_part };
-  // The blank at the beginning that `decode` takes away.
+  // The leading space that `decode` removes.
   enum class Strip : uint8_t {
     none,
-    sentencepiece,  // of the first piece that is not a control piece
-    first_byte,     // of the whole text
-    first_token,    // all blanks of the first token
+    sentencepiece,  // a space at the beginning of the first piece that is not a control piece
+    first_byte,     // a space at the beginning of the decoded text
+    first_token,    // all spaces in the first token
   };
 
   std::vector<Piece> pieces;  // by id
-  // Tokens found in a text before anything else. User-defined pieces are none of them: they are found
-  // afterwards, among the characters with U+2581 for blanks, and never merged.
+  // Tokens that are matched in the original text, before anything else. User-defined pieces are not included.
+  // They are matched later, after spaces have become U+2581, and are never merged.
   std::vector<AddedToken> added;
-  bool by_score = true;                     // what merges and when: pieces by their scores, or a list
-  std::vector<Bpe::Merge> merges;           // that list
-  SpecialIds special;                       // unk: what stands for unknown characters without bytes
-  std::optional<std::string> unknown_text;  // what unk decodes to; its own text if there is none
+  bool by_score = true;                     // true: merges are derived from scores; false: `merges` is used
+  std::vector<Bpe::Merge> merges;           // merges in order of rank, if by_score is false
+  SpecialIds special;                       // unk replaces unknown characters if there are no byte pieces
+  std::optional<std::string> unknown_text;  // decoded text of unk; by default the text of its piece
   Prefix prefix = Prefix::every_part;
-  bool prefix_once = false;      // not where a part begins with a blank anyway
-  bool collapse_blanks = false;  // blanks at both ends and repeated ones go
-  bool fuse_unknown = true;      // one token for unknown characters in a row
-  // Whether all pieces <0x00> to <0xFF> decode to bytes; if unset, those of type byte do.
+  bool prefix_once = false;      // true if no space is prepended to a part that begins with a space
+  bool collapse_blanks = false;  // true if spaces at both ends and repeated spaces are removed
+  bool fuse_unknown = true;      // true if consecutive unknown characters become one token
+  // True if all pieces <0x00> to <0xFF> decode to bytes. If the value is not set, pieces of type byte decode
+  // to bytes.
   std::optional<bool> byte_decoder;
-  bool split_words = false;  // nothing is merged across the beginning of a blank
+  bool split_words = false;  // true if no merge crosses the position before a space
   Strip strip = Strip::sentencepiece;
 };
 
-// Throws Error for contradictions between the parts.
+// Throws Error if the parts contradict each other.
 std::unique_ptr<Tokenizer> make_spm_tokenizer(SpmParts parts);
 
-// The parts that a vocabulary of model "llama" stands for. Throws Error naming the file.
+// Returns the parts of a vocabulary whose model is "llama". Throws Error with the file name.
 SpmParts spm_parts(const VocabData& data, const std::string& name);
 
-// A text with `to` wherever it has `from`.
+// Returns a copy of the text in which each `from` is replaced by `to`.
 std::string replaced(std::string_view text, std::string_view from, std::string_view to);
 
-// The byte of a piece <0x00> to <0xFF>, otherwise -1.
+// Returns the byte of a piece <0x00> to <0xFF>, or -1 for other pieces.
 int byte_of_piece(std::string_view piece);
 
 bool is_one_character(std::string_view text);
 
-// SpmParts as Hugging Face's tokenizer.json for Llama. Throws Error where it has no way to say the same.
+// Returns SpmParts as a Hugging Face tokenizer.json in the style of Llama. Throws Error if a tokenizer.json
+// cannot represent the parts.
 std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merges);
 
 }  // namespace gpt::detail

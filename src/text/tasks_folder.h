@@ -1,8 +1,8 @@
-// Where tasks of an array job keep what they made of their parts of a text until it is merged.
+// The folder in which the tasks of an array job store their partial results until the results are merged.
 #pragma once
 
 namespace gpt {
 
-inline constexpr const char* kTasksFolder = ".tasks";  // in the folder of the tokenizer or of the shards
+inline constexpr const char* kTasksFolder = ".tasks";  // relative to the tokenizer or shard folder
 
 }  // namespace gpt

@@ -11,7 +11,7 @@ bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
 }
 
-// Whether a character that is no white space ends at `end` > begin.
+// Returns true if a valid character other than white space ends at byte `end` > begin.
 bool solid_before(std::string_view text, size_t begin, size_t end) {
   size_t at = end - 1;
   while (at > begin && end - at < 4 && is_continuation(text[at]))

@@ -12,9 +12,9 @@
 namespace gpt::detail {
 namespace {
 
-constexpr size_t kLongestToken = 1024;  // bytes; published ones have up to 128
+constexpr size_t kLongestToken = 1024;  // in bytes; published tokens have up to 128
 
-// The value of a base64 digit (RFC 4648), or -1.
+// Returns the value of a base64 digit (RFC 4648), or -1.
 int digit_of(char c) {
   if (c >= 'A' && c <= 'Z') return c - 'A';
   if (c >= 'a' && c <= 'z') return c - 'a' + 26;
@@ -38,7 +38,7 @@ std::optional<std::string> decode_base64(std::string_view text) {
     count -= 8;
     out += static_cast<char>(bits >> count & 0xFF);
   }
-  // What is left over is less than a byte and zero.
+  // The remaining bits must all be 0, and there must be fewer than 6 of them.
   if ((bits & ((1u << count) - 1)) != 0 || count >= 6) return std::nullopt;
   return out;
 }
@@ -96,7 +96,7 @@ const std::vector<Published>& published() {
   return all;
 }
 
-// Llama 3 numbers the special tokens that have no name of their own, up to id 128255.
+// Adds the reserved special tokens of Llama 3, which use the remaining ids up to 128255.
 void add_reserved(std::vector<AddedToken>& added) {
   constexpr int32_t kFirst = 128000, kEnd = 128256;
   for (int32_t id = kFirst, n = 0; id < kEnd; ++id) {
@@ -149,7 +149,7 @@ bool is_rank_file(std::string_view content) {
 
 BpeParts read_rank_file(std::string_view content, const std::string& name) {
   BpeParts parts{.ranks = true};
-  parts.ignore_merges = true;  // tiktoken looks for whole pieces first
+  parts.ignore_merges = true;  // tiktoken does not merge a piece that is a token
   size_t count = 0;
   size_t number = 0;
   for (const std::string_view text : lines_of(content)) {

@@ -7,13 +7,15 @@
 
 namespace gpt::detail {
 
-// Whether a file looks like tiktoken's ranks: lines of a token in base64, a blank and its rank.
+// Returns true if a file looks like tiktoken ranks. A line of such a file has a token in base64, a space, and
+// the rank of the token.
 bool is_rank_file(std::string_view content);
 
-// Such a file. It says neither how text is split nor which special tokens there are. A published vocabulary
-// (r50k_base, p50k_base, cl100k_base, o200k_base, Llama 3) is known by its number of ranks; for others the
-// file's name must hold that of a pattern (gpt2, cl100k, llama3, nanochat, qwen2, o200k), and there are no
-// special tokens. Throws Error, naming the file and the line.
+// Reads a file of tiktoken ranks. The file does not define how text is split or which special tokens exist. A
+// published vocabulary (r50k_base, p50k_base, cl100k_base, o200k_base, Llama 3) is recognized by its number
+// of ranks. For any other vocabulary, the file name must contain the name of a split pattern (gpt2, cl100k,
+// llama3, nanochat, qwen2, o200k), and there are no special tokens. Throws Error with the file name and the
+// line number.
 BpeParts read_rank_file(std::string_view content, const std::string& name);
 
 }  // namespace gpt::detail

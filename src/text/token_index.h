@@ -9,22 +9,24 @@
 
 namespace gpt::detail {
 
-// Vocabularies have holes where ids are reserved, but a few ids must not ask for memory for billions.
+// Upper limit for token ids. Vocabularies may have unused ids, but a file with a few huge ids must not cause
+// an allocation for billions of tokens.
 inline constexpr int64_t kMaxVocab = 4 << 20;
 
-// The tokens of a vocabulary as a file spells them, for finding the ids that merges name.
+// Maps the tokens of a vocabulary file to their ids, in order to look up the tokens in merges.
 class TokenIndex {
  public:
-  explicit TokenIndex(const std::string& name) : name_(name) {}  // of the file, for messages; must stay
+  // `name` is the file name for messages. It must outlive this object.
+  explicit TokenIndex(const std::string& name) : name_(name) {}
 
-  // False if the token is already there.
+  // Returns false if the token already exists.
   bool add(std::string token, int32_t id) { return ids_.emplace(std::move(token), id).second; }
-  // -1: no such token.
+  // Returns -1 if there is no such token.
   int32_t find(const std::string& token) const;
-  // The merge of two tokens. Throws Error, naming merge `at`, where one of the three is not in the
-  // vocabulary.
+  // Returns the merge of two tokens. Throws Error if the two tokens or their concatenation are not in the
+  // vocabulary. The error message contains the index `at` of the merge.
   Bpe::Merge merge(const std::string& left, const std::string& right, size_t at) const;
-  // The same for "left right".
+  // Returns the merge for a line of the form "left right".
   Bpe::Merge merge(std::string_view line, size_t at) const;
 
  private:

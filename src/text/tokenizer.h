@@ -13,19 +13,19 @@ namespace gpt {
 class ThreadPool;
 struct VocabData;
 
-// The tokens with a task of their own, as far as a tokenizer's file names them; -1: none.
+// The ids of special tokens. An id is -1 if the files of the tokenizer do not name the token.
 struct SpecialIds {
   int64_t bos = -1, eos = -1, unk = -1, pad = -1;
   std::optional<bool> add_bos,
-      add_eos;  // whether texts are meant to begin or end with these; `encode` adds none
+      add_eos;  // true if texts are meant to begin or end with these tokens; `encode` does not add them
 };
 
-// Bytes [begin, end) of a text.
+// The bytes [begin, end) of a text.
 struct TextRange {
   size_t begin, end;
 };
 
-// Turns text into token ids and back. Immutable: safe to share between threads.
+// Converts text to token ids and back. Immutable and safe to share between threads.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -33,69 +33,72 @@ class Tokenizer {
   virtual std::string_view kind() const = 0;  // "byte", "char", "bpe", "sentencepiece", "gpt1"
   virtual int64_t vocab_size() const = 0;     // ids are 0 .. vocab_size() - 1
 
-  // The ids of a text. Throws Error when the text cannot be represented (a character outside the
-  // vocabulary, invalid UTF-8 where characters are needed), naming the place.
+  // Encodes a text. Throws Error with the byte position if the text cannot be encoded. Possible reasons are a
+  // character outside the vocabulary, and invalid UTF-8 if the tokenizer needs characters.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
 
-  // The same, with the names of special tokens in the text read as those tokens: only for text from
-  // templates, never for a user's. The same as `encode` where there are no special tokens.
+  // Encodes a text in which the names of special tokens are read as these tokens. Must only be used for text
+  // from templates, never for text from users. Equals `encode` if the tokenizer has no special tokens.
   std::vector<int32_t> encode_special(std::string_view text) const {
     const TextRange all{0, text.size()};
     return encode_trusted(text, {&all, 1});
   }
 
-  // The same, where a special token is found only inside of one of the ranges, which are in order and apart:
-  // the parts of a conversation that its template wrote.
+  // Encodes a text in which special tokens only match inside the given ranges, such as the parts of a
+  // conversation that a template wrote. The ranges must be sorted and must not overlap.
   virtual std::vector<int32_t> encode_trusted(std::string_view text, std::span<const TextRange>) const {
     return encode(text);
   }
 
-  // The ids of `encode`, computed by many threads where the kind of tokenizer has places at which a long text
-  // can be cut without changing them.
+  // Encodes a text like `encode`, with several threads if the tokenizer can cut a long text without changing
+  // the ids.
   virtual std::vector<int32_t> encode_parallel(std::string_view text, ThreadPool&) const {
     return encode(text);
   }
 
-  // The bytes that a token stands for; they need not be whole characters. Throws Error when the id is
-  // not in the vocabulary.
+  // Returns the bytes of a token, which may be a part of a character. Throws Error if the id is not in the
+  // vocabulary.
   virtual std::string token_bytes(int32_t id) const = 0;
 
-  // Whether a token is part of texts: special, unknown and unused ones are not, nor ids without a token.
+  // Returns true if a token can be part of text. Special, unknown and unused tokens cannot be part of text,
+  // nor can ids without a token.
   virtual bool is_text(int32_t id) const { return id >= 0 && id < vocab_size(); }
 
-  // The bytes of a sequence, unchanged: for showing, pass them through Utf8Stream. Throws Error when
-  // an id is not in the vocabulary.
+  // Returns the unmodified bytes of a token sequence. For display, the bytes must be passed through
+  // Utf8Stream. Throws Error if an id is not in the vocabulary.
   virtual std::string decode(std::span<const int32_t> ids) const;
 
-  // The tokenizer as a Hugging Face tokenizer.json, from which `tokenizers` gives the same ids and
-  // load_tokenizer an equal tokenizer.
+  // Returns the tokenizer as a Hugging Face tokenizer.json. With this file, the `tokenizers` library computes
+  // the same ids, and load_tokenizer creates an equal tokenizer.
   virtual std::string to_json() const = 0;
 
-  // The tokenizer as metadata of a GGUF file: text/vocab_data.h. Throws Error where the format has no such
-  // kind.
+  // Returns the tokenizer as the metadata of a GGUF file, see text/vocab_data.h. Throws Error if GGUF files
+  // do not support this kind of tokenizer.
   virtual VocabData vocab_data() const;
 
   virtual SpecialIds special_ids() const { return {}; }
 };
 
-// Every byte is a token and its value the id.
+// Creates a tokenizer in which every byte is a token. The id of a token is the value of the byte.
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
 
-// The sorted distinct code points of all texts, numbered from 0. Throws Error when a text is not valid
-// UTF-8 (naming the byte offset) or when there is no character at all.
+// Creates a tokenizer whose tokens are the distinct code points of all texts. The sorted code points have the
+// ids 0, 1, and so on. Throws Error with the byte offset if a text is not valid UTF-8. Throws Error if there
+// are no characters.
 std::unique_ptr<Tokenizer> make_char_tokenizer(std::span<const std::string_view> texts);
 std::unique_ptr<Tokenizer> make_char_tokenizer(std::string_view text);
 
-// Whether a model directory has files that load_tokenizer would try to read.
+// Returns true if a model folder has files that load_tokenizer would try to read.
 bool has_tokenizer(const std::string& folder);
 
-// Reads a tokenizer.json, a SentencePiece model (*.model), tiktoken's ranks, a *.bin (c_vocab.h); or what a
-// folder has of tokenizer.json, vocab.json and merges.txt, tokenizer.model (with the tokens of
-// folder_tokens.h), tokenizer.bin, gpt2_tokenizer.bin, in this order, or its last/ where it is a run. Throws
-// Error when it is missing, malformed or of a kind that cannot be read.
+// Loads a tokenizer from a file or a folder. A file may be a tokenizer.json, a SentencePiece model (*.model),
+// tiktoken ranks, or a *.bin (c_vocab.h). A folder may contain tokenizer.json, vocab.json and merges.txt,
+// tokenizer.model, tokenizer.bin, or gpt2_tokenizer.bin; the first one in this order is used. The added
+// tokens of the folder (folder_tokens.h) are included. In the folder of a training run, the tokenizer of the
+// subfolder last/ is used. Throws Error if the tokenizer is missing, malformed or of an unsupported kind.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
-// The same for content already in memory; `name` stands for it in messages.
+// Parses the content of a tokenizer.json. `name` is the name of the file in messages.
 std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::string& name);
 
 }  // namespace gpt

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The regular expression of a tokenizer.json's pre_tokenizer, or "".
+// Returns the regular expression of the pre_tokenizer in a tokenizer.json, or "" if there is none.
 std::string pattern_of(const Json& root) {
   const Json& pre = detail::member(root, "pre_tokenizer");
   if (detail::has_type(pre, "ByteLevel") && !detail::member(pre, "use_regex").is_null() &&
@@ -29,7 +29,8 @@ std::string pattern_of(const Json& root) {
   return regex.is_string() ? regex.get<std::string>() : "";
 }
 
-// Whether `encode` finds a token across a cut, or looks at what surrounds it.
+// Returns true if a token may match across a cut of the text, or if matching the token depends on the text
+// around it.
 bool sees_cuts(const Json& token) {
   const auto used = [&](const char* key) { return !detail::unused(detail::member(token, key)); };
   if (used("special")) return false;

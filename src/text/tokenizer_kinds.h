@@ -7,26 +7,28 @@
 #include "base/error.h"
 #include "text/tokenizer.h"
 
-// Shared by the files of this folder only.
+// The functions in this file are internal to the folder.
 namespace gpt::detail {
 
-// The characters in order of their ids, distinct.
+// Creates a char tokenizer. `codes` are distinct characters in the order of their ids.
 std::unique_ptr<Tokenizer> make_char_tokenizer_from_codes(std::vector<char32_t> codes);
 
-// The same of a vocabulary of kind "rwkv" whose tokens are single characters; throws Error for any other.
+// Creates a char tokenizer from a vocabulary of kind "rwkv" whose tokens are single characters. Throws Error
+// for other vocabularies.
 std::unique_ptr<Tokenizer> char_tokenizer_of(const VocabData& data, const std::string& name);
 
-// A tokenizer.json around a BPE model without merges, which splits text into single characters.
+// Returns a tokenizer.json with a BPE model without merges, which splits text into single characters.
 nlohmann::json json_without_merges(nlohmann::json vocab, nlohmann::json pre_tokenizer,
                                    nlohmann::json decoder);
 
-// The ByteLevel that stands in a tokenizer.json as pre_tokenizer and as decoder.
+// Returns the ByteLevel object that a tokenizer.json has as pre_tokenizer and as decoder.
 nlohmann::json byte_level_json(bool use_regex);
 
-// Parses JSON with limits on nesting and on the number of values; duplicate keys are an error.
+// Parses JSON with limits on the nesting depth and on the number of values. Duplicate keys are an error.
 nlohmann::json parse_limited_json(std::string_view text, const std::string& name);
 
-// What make() gives; its errors, which tell of contradictions between parts, then name the file.
+// Returns the result of make(). If make() throws an Error because the parts of a tokenizer contradict each
+// other, the file name is added to the message.
 template <class Make>
 auto naming_file(const std::string& name, Make&& make) {
   try {

@@ -25,13 +25,14 @@
 namespace gpt {
 namespace {
 
-using namespace detail;  // NOLINT(google-build-using-namespace): this file makes its tokenizers
+using namespace detail;  // NOLINT(google-build-using-namespace): this file creates all tokenizers
 using Json = nlohmann::json;
 
 // The largest published tokenizer.json files are about 35 MB.
 constexpr uint64_t kMaxTokenizerBytes = uint64_t{64} << 20;
 
-// The single characters of the vocabulary in order of their ids. Ids must be 0 .. n-1, each once.
+// Returns the characters of a vocabulary in the order of their ids. Every token must be a single character,
+// and the ids must be 0 to n-1, each exactly once.
 std::vector<char32_t> read_vocab(const Json& vocab, const std::string& name) {
   const size_t size = vocab.size();
   std::vector<std::optional<char32_t>> codes(size);
@@ -48,8 +49,8 @@ std::vector<char32_t> read_vocab(const Json& vocab, const std::string& name) {
     if (code) fail("cannot read {}: the id {} is given to two tokens", name, value.get<size_t>());
     code = c.code;
   }
-  return transformed(codes,
-                     [](const auto& code) { return *code; });  // n distinct ids below n: none is missing
+  // No id is missing, because there are n distinct ids below n.
+  return transformed(codes, [](const auto& code) { return *code; });
 }
 
 }  // namespace
@@ -109,7 +110,8 @@ void add_to_ranks(BpeParts& parts, const FolderTokens& more, int64_t limit) {
   parts.added = with_folder_tokens(std::move(parts.added), more, vocabulary, limit);
 }
 
-// As transformers does, a listed token renames the piece with its id unless another piece keeps that text.
+// A listed token renames the piece with its id, as in transformers, unless a different piece keeps the same
+// text.
 void rename_pieces(SpmParts& parts, const FolderTokens& more) {
   std::unordered_map<std::string, int64_t> kept;
   for (size_t id = 0; id < parts.pieces.size(); ++id)
@@ -129,7 +131,7 @@ void add_to_pieces(SpmParts& parts, FolderTokens more, int64_t limit) {
   parts.special.add_bos = more.add_bos;
   parts.special.add_eos = more.add_eos;
   if (more.empty()) return;
-  // Listed tokens are found in the text as it is, so that each part between them gets a blank in front.
+  // Listed tokens are matched in the original text, so that each part between them gets a leading space.
   for (AddedToken& token : more.listed)
     token.normalized = token.normalized && parts.prefix == SpmParts::Prefix::never;
   rename_pieces(parts, more);
@@ -158,8 +160,8 @@ void add_to_pieces(SpmParts& parts, FolderTokens more, int64_t limit) {
   if (more.eos && !more.eos->empty()) parts.special.eos = id_of(*more.eos);
 }
 
-// A tokenizer.model is a SentencePiece model, which begins with the field 1, or tiktoken's ranks. `folder`:
-// that of the file, if its other files count.
+// Parses a tokenizer.model, which is a SentencePiece model (it begins with field 1) or a file of tiktoken
+// ranks. `folder` is the folder of the file if the other files in the folder are used too.
 std::unique_ptr<Tokenizer> parse_model(std::string_view bytes, const std::string& name,
                                        const std::string& folder = "", int64_t limit = INT64_MAX) {
   const auto more = [&](VocabularyFile kind) {
@@ -186,8 +188,8 @@ std::unique_ptr<Tokenizer> parse_bin(std::string_view bytes, const std::string& 
       path);
 }
 
-// Byte-level BPE without merges that still splits text or has added tokens, which the byte tokenizer cannot
-// do.
+// Returns true for a byte-level BPE that has no merges, but splits text or has added tokens. The byte
+// tokenizer supports neither.
 bool is_bpe_without_merges(const Json& root) {
   const Json& pre_tokenizer = member(root, "pre_tokenizer");
   if (!has_type(member(root, "decoder"), "ByteLevel") || !pre_tokenizer.is_object()) return false;
@@ -204,7 +206,7 @@ Json parse_root(std::string_view json, const std::string& name) {
   return root;
 }
 
-// For kinds that know no special tokens.
+// For tokenizers without special tokens: throws Error if the post_processor adds tokens.
 void require_no_ends(const Json& root, const std::string& name) {
   const SpecialIds ends = read_post_processor(root, name);
   if (ends.add_bos || ends.add_eos) fail_kind(name, "a post_processor that adds tokens");
@@ -277,7 +279,7 @@ std::unique_ptr<Tokenizer> load_model_tokenizer(const std::string& path, int64_t
     const bool is_model = path.ends_with(".model") || is_rank_file(content);
     return is_model ? parse_model(content, path) : parse_tokenizer(content, path);
   }
-  // A run has its models, and the tokenizer with them, in folders of its own.
+  // A training run stores its models and their tokenizers in subfolders.
   const std::string last = (fs::path(path) / "last").string();
   if (!has_tokenizer(path) && has_tokenizer(last)) return load_model_tokenizer(last, vocab_size);
   const auto file = [&](const char* name) { return (fs::path(path) / name).string(); };

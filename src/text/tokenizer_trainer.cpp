@@ -16,7 +16,7 @@
 namespace gpt {
 namespace {
 
-constexpr int64_t kMaxVocabSize = 4 << 20;  // what the reader of tokenizer.json allows
+constexpr int64_t kMaxVocabSize = 4 << 20;  // limit of the tokenizer.json reader
 constexpr const char* kUnknown = "<unk>";
 
 constexpr TrainPattern kPatterns[] = {
@@ -28,7 +28,8 @@ constexpr TrainPattern kPatterns[] = {
     {"gpt1", "GPT-1's words in lower case", std::nullopt},
 };
 
-// Bytes in order of the ids that byte-level tokenizers give them: by the character that stands for each.
+// Returns the bytes in the order of their ids in byte-level tokenizers. The ids follow the order of the
+// characters that represent the bytes.
 std::vector<unsigned char> bytes_by_id() {
   std::vector<unsigned char> bytes(256);
   std::iota(bytes.begin(), bytes.end(), 0);
@@ -37,7 +38,8 @@ std::vector<unsigned char> bytes_by_id() {
   return bytes;
 }
 
-// Other programs find tokens by the spelling in the file, hence both must differ.
+// Throws Error if a special token equals the bytes or the spelling of another token, because other programs
+// look up tokens by their spelling in the file.
 void check_special_tokens(const std::vector<std::string>& names, const std::vector<std::string>& tokens) {
   std::unordered_set<std::string> ordinary;
   for (const std::string& token : tokens) {

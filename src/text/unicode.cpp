@@ -20,7 +20,7 @@ constexpr char32_t kCodes = 0x110000;
 using enum Category;
 static_assert(static_cast<int>(Lo) == UTF8PROC_CATEGORY_LO && static_cast<int>(Co) == UTF8PROC_CATEGORY_CO);
 
-// What utf8proc is too old to know.
+// Characters that are newer than the Unicode version of utf8proc.
 struct Newer {
   char32_t first, last;
   Category category;
@@ -31,7 +31,7 @@ constexpr Newer kNewer[] = {
 
 using Table = std::array<Category, kCodes>;
 
-// One byte per code point: 1.1 MB, of which a text touches few pages.
+// One byte per code point: 1.1 MB. A text touches only a few pages of it.
 const Table& table() {
   static const std::unique_ptr<const Table> all = [] {
     auto t = std::make_unique<Table>();
@@ -71,16 +71,16 @@ bool is_white_space(char32_t code) {
 namespace gpt::detail {
 namespace {
 
-// All characters below U+0300 are composed and end what comes before them.
+// Characters below U+0300 are already composed and never combine with the character before them.
 constexpr unsigned char kFirstByte = 0xCC;
 
 struct CategoryRange {
   char32_t first, last;
 };
 
-// Marks that Unicode got after version 9, and characters that have been the first half of another one since:
-// Hugging Face's normalizer leaves them where they are and composes nothing across them (tokenizers 0.23.3,
-// by trying all).
+// Characters that Hugging Face's normalizer neither reorders nor composes. These are marks that were added
+// after Unicode 9, and characters that have since become the first half of a composition. The list was
+// determined by testing all characters with tokenizers 0.23.3.
 constexpr CategoryRange kAlone[] = {
     {0x5C8, 0x5C9},     {0x7FD, 0x7FD},     {0x897, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},
     {0xC3C, 0xC3C},     {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},   {0x1ABF, 0x1AF0},
@@ -120,7 +120,7 @@ std::string_view nfc(std::string_view text, std::string& copy) {
   if (std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) >= kFirstByte; }))
     return text;
   copy.clear();
-  size_t begin = 0;  // of what is composed together
+  size_t begin = 0;  // start of the text that is composed next
   for (size_t at = 0; at < text.size();) {
     const Utf8Char c = decode_utf8(text, at);
     if (c.status != Utf8Status::valid || stands_alone(c.code)) {

@@ -13,23 +13,24 @@ enum class Category : uint8_t {
 };
 // clang-format on
 
-// The category of a code point; Cn (not assigned) above U+10FFFF. O(1).
+// Returns the category of a code point, or Cn (not assigned) above U+10FFFF. O(1).
 Category category(char32_t code);
 
-// \p{L}, \p{M} and \p{N} of regular expressions.
+// Equivalent to \p{L}, \p{M} and \p{N} in regular expressions.
 bool is_letter(Category c);
 bool is_mark(Category c);
 bool is_number(Category c);
 
-// The property White_Space, which \s stands for.
+// Returns true for characters with the property White_Space, which \s matches in regular expressions.
 bool is_white_space(char32_t code);
 
 }  // namespace gpt
 
 namespace gpt::detail {
 
-// The text in Unicode's normalization form C: characters composed with their accents (UAX #15). Bytes that
-// belong to no valid character stay. `copy` holds it where it is not the text itself.
+// Returns the text in Unicode's normalization form C, in which characters are composed with their accents
+// (UAX #15). Invalid bytes are not changed. If the result differs from the text, the result is stored in
+// `copy`.
 std::string_view nfc(std::string_view text, std::string& copy);
 
 }  // namespace gpt::detail

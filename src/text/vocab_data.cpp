@@ -63,14 +63,14 @@ BpeParts bpe_parts(const VocabData& data, const std::string& name) {
   parts.pattern = pattern.value_or(SplitPattern::gpt2);
   parts.ignore_merges = pattern == SplitPattern::llama3 || data.pre == "tekken";
   parts.special = data.special;
-  parts.nfc = data.pre == "qwen2";  // as in its tokenizer.json
+  parts.nfc = data.pre == "qwen2";  // Qwen2's tokenizer.json also has NFC
   parts.tokens.resize(data.tokens.size());
   const detail::AlphabetReader alphabet;
   detail::TokenIndex index(name);
   for (size_t id = 0; id < data.tokens.size(); ++id) {
     const std::string& token = data.tokens[id];
     const TokenType type = type_of(data, id);
-    // Without types a token that no merge makes and that has a task of its own is a special one.
+    // Without types, tokens with a special id are special tokens.
     if (type == TokenType::normal && !(data.types.empty() && is_special_id(data, id))) {
       auto bytes = alphabet.bytes_of(token);
       if (!bytes || bytes->empty()) {
@@ -80,7 +80,7 @@ BpeParts bpe_parts(const VocabData& data, const std::string& name) {
       parts.tokens[id] = *std::move(bytes);
       index.add(token, static_cast<int32_t>(id));
     } else {
-      // Merges may make a token that is found in the text as it stands, too.
+      // A merge may also produce a user-defined token.
       if (auto bytes = alphabet.bytes_of(token); bytes && type == TokenType::user_defined) {
         parts.tokens[id] = *std::move(bytes);
         index.add(token, static_cast<int32_t>(id));

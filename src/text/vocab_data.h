@@ -10,32 +10,35 @@
 
 namespace gpt {
 
-// A vocabulary as the metadata of a GGUF file describes it (keys tokenizer.ggml.*). A plain copy of what a
-// file says: nothing of it is checked before tokenizer_of.
+// A vocabulary in the metadata of a GGUF file (keys tokenizer.ggml.*). The values are unchecked copies of the
+// values in the file; tokenizer_of checks them.
 struct VocabData {
   enum class TokenType : int32_t { normal = 1, unknown, control, user_defined, unused, byte };
 
-  std::string model;  // "gpt2": byte-level BPE; "llama": SentencePiece BPE; "rwkv": the longest
-                      // token wins, read for single characters alone
-  std::string pre;    // how a byte-level BPE splits text: "gpt-2", "llama-bpe", ...; empty: default
-  std::vector<std::string> tokens;  // by id, as the file spells them: byte-level alphabet, or with U+2581
-  std::vector<float> scores;        // empty or one per token; SentencePiece needs them
+  // "gpt2" is byte-level BPE, "llama" is SentencePiece BPE. "rwkv" uses the longest token at each position
+  // and is only supported for tokens of a single character.
+  std::string model;
+  std::string pre;  // split pattern of a byte-level BPE, such as "gpt-2" or "llama-bpe"; empty: default
+  // Tokens by id, as spelled in the file: in the byte-level alphabet or with U+2581 for spaces.
+  std::vector<std::string> tokens;
+  std::vector<float> scores;        // empty or one per token; SentencePiece requires scores
   std::vector<int32_t> types;       // TokenType; empty (all normal) or one per token
   std::vector<std::string> merges;  // "left right", in order of rank
   SpecialIds special;
-  // SentencePiece: whether a blank is put in front of texts (absent: yes), and whether blanks at both ends
-  // and repeated ones are taken away (absent: no).
+  // For SentencePiece only. add_space_prefix is true if a space is prepended to texts (default true).
+  // remove_extra_whitespaces is true if repeated spaces and spaces at both ends are removed (default false).
   std::optional<bool> add_space_prefix, remove_extra_whitespaces;
-  // SentencePiece: what the unknown token decodes to, its own text if none. A GGUF file cannot say it.
+  // For SentencePiece only. The decoded text of the unknown token; if unset, the text of the token. A GGUF
+  // file cannot store this value.
   std::optional<std::string> unknown_text = " \xE2\x81\x87 ";
 };
 
-// The tokenizer that a vocabulary stands for; `name` is its file, for messages. Throws Error for what is
-// malformed (lists of unequal length, ids out of range, two equal tokens, merges of unknown tokens) or of a
-// kind that cannot be read.
+// Creates the tokenizer of a vocabulary. `name` is the file name for messages. Throws Error if the vocabulary
+// is malformed (lists of unequal length, ids out of range, duplicate tokens, merges of unknown tokens) or of
+// an unsupported kind.
 std::unique_ptr<Tokenizer> tokenizer_of(const VocabData& data, const std::string& name);
 
-// The reverse is Tokenizer::vocab_data(), from which tokenizer_of makes an equal tokenizer; ids without a
-// token become unused ones.
+// Tokenizer::vocab_data() is the inverse of tokenizer_of: tokenizer_of creates an equal tokenizer from its
+// result. Ids without a token become unused tokens.
 
 }  // namespace gpt

@@ -17,7 +17,8 @@ constexpr size_t kBatchBytes = size_t{64} << 20;
 constexpr size_t kPartBytes = size_t{256} << 10;
 constexpr size_t kMaxWordBytes = size_t{16} << 20;
 
-// Where the part of a text that begins at `begin` ends; `begin` if that cannot be known before there is more.
+// Returns the end of the part that begins at `begin`. Returns `begin` if more text is needed to determine the
+// end.
 size_t part_end(std::string_view text, size_t begin, bool complete) {
   for (size_t size = kPartBytes; size < text.size() - begin; size *= 2) {
     const size_t cut = last_safe_cut(text, begin, begin + size);
@@ -34,7 +35,7 @@ uint64_t CountTable::hash_of(std::string_view word) {
 }
 
 CountTable::Slot& CountTable::find(std::string_view word, uint64_t hash) {
-  size_t at = (hash >> 8) & (slots_.size() - 1);  // the lowest bits are the same in all of a table
+  size_t at = (hash >> 8) & (slots_.size() - 1);  // the lowest bits are equal for all words of a table
   for (;; at = (at + 1) & (slots_.size() - 1)) {
     Slot& s = slots_[at];
     if (s.count == 0) return s;
@@ -118,7 +119,7 @@ void WordCounter::finish() {
   sinks_.clear();
 }
 
-// The parts that can be counted now; `done` is where they end.
+// Returns the parts that can be counted now. Sets `done` to the end of the last part.
 std::vector<std::string_view> WordCounter::cut_into_parts(bool all, size_t& done) const {
   std::vector<std::string_view> parts;
   done = 0;

@@ -10,17 +10,18 @@
 
 namespace gpt {
 
-// Strings with 64-bit counts: a hash table with open addresses, the bytes of all strings in one place.
+// A hash table of strings with 64-bit counts. Uses open addressing and stores the bytes of all strings
+// contiguously.
 class CountTable {
  public:
   static uint64_t hash_of(std::string_view word);
   void add(std::string_view word, uint64_t hash, uint64_t count);
 
   int64_t size() const { return size_; }
-  void clear();                     // keeps the memory
-  void drop_below(uint64_t least);  // forgets words with smaller counts
+  void clear();                     // keeps the allocated memory
+  void drop_below(uint64_t least);  // removes words with a count below `least`
 
-  // f(word, hash, count) for every word, in no particular order.
+  // Calls f(word, hash, count) for every word, in no particular order.
   template <class F>
   void for_each(F&& f) const {
     for (const Slot& s : slots_) {
@@ -41,7 +42,7 @@ class CountTable {
   int64_t size_ = 0;
 };
 
-// Receives words of a text, counted in tables by hash.
+// Receives the words of a text and counts them in several tables. The hash of a word selects the table.
 class WordSink {
  public:
   static constexpr size_t kTables = 64;
@@ -59,39 +60,41 @@ class WordSink {
   int64_t total_ = 0;
 };
 
-// Gives the words of a text to a sink. Called by several threads at a time. What it does must not change when
-// a text is cut at the places of text_cut.h.
+// A function that adds the words of a text to a sink. Several threads may call the function at the same time.
+// The words must not change if the text is cut at the positions of text_cut.h.
 using WordSplitter = std::function<void(std::string_view text, WordSink& sink)>;
 
 struct WordCountOptions {
-  // When there are more distinct words than this, the rarest half is forgotten. A word takes about 50 bytes.
+  // If there are more distinct words than this, the rarest half of the words is dropped. A word takes about
+  // 50 bytes.
   int64_t max_words = int64_t{16} << 20;
 };
 
-// Counts the words of texts of any length with all threads. The counts depend on the texts alone. Memory: two
-// batches of 64 MiB of text, the distinct words, and those of a batch once more for every thread.
+// Counts the words of texts of any length with all threads. The counts only depend on the texts. The memory
+// usage is two batches of 64 MiB of text, the distinct words of all texts, and the distinct words of one
+// batch for every thread.
 class WordCounter {
  public:
-  // Throws invalid_argument for a max_words below 1000.
+  // Throws invalid_argument if `max_words` is below 1000.
   WordCounter(WordSplitter splitter, ThreadPool& pool, WordCountOptions options = {});
 
-  // The next part of a document, which may end anywhere. Words longer than 16 MiB may be cut.
+  // Adds the next part of a document. A part may end anywhere. Words longer than 16 MiB may be cut.
   void add(std::string_view text);
-  // A word and bytes of text that were counted elsewhere.
+  // Adds a word, or a number of bytes, that was counted elsewhere.
   void add_counted(std::string_view word, uint64_t count);
   void add_counted_bytes(int64_t bytes) { bytes_ += bytes; }
-  void end_document();  // no word goes on in the next document
-  void finish();        // after this the results are complete, and nothing may be added
+  void end_document();  // words do not continue in the next document
+  void finish();        // completes the results; nothing may be added afterwards
 
   struct Word {
-    std::string_view text;  // valid as long as the counter
+    std::string_view text;  // valid during the lifetime of the counter
     uint64_t count;
   };
   std::vector<Word> words() const;  // in no particular order
 
-  int64_t bytes() const { return bytes_; }                   // of all texts
-  int64_t total() const { return total_; }                   // words, each as often as it occurred
-  uint64_t dropped_below() const { return dropped_below_; }  // words rarer than this may be missing
+  int64_t bytes() const { return bytes_; }                   // number of bytes in all texts
+  int64_t total() const { return total_; }                   // number of words, including repetitions
+  uint64_t dropped_below() const { return dropped_below_; }  // words with smaller counts may be missing
 
  private:
   void count_batch(bool all);
@@ -102,8 +105,8 @@ class WordCounter {
   WordSplitter splitter_;
   ThreadPool& pool_;
   WordCountOptions options_;
-  std::string text_;                   // not counted yet
-  std::vector<size_t> document_ends_;  // in text_
+  std::string text_;                   // text that is not counted yet
+  std::vector<size_t> document_ends_;  // positions in text_
   std::vector<CountTable> all_;
   std::vector<WordSink> sinks_;  // by thread
   int64_t bytes_ = 0, total_ = 0;

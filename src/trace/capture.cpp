@@ -97,7 +97,8 @@ void Capture::plan() {
   }
 }
 
-// Where a result of the pass is kept; absent if it is not.
+// Returns the view that stores a named result of the forward pass, or an absent view if the result is not
+// kept.
 TensorView Capture::place(int64_t layer, std::string_view name) const {
   if (name == "in") return residual(layer);
   if (name == "final_norm.in") return residual_.back();
@@ -109,7 +110,7 @@ TensorView Capture::place(int64_t layer, std::string_view name) const {
   return {};
 }
 
-// Ops write the weights of one layer after the other to the same memory.
+// Ops on a device write the attention weights of all layers to the same buffer, one layer after the other.
 TensorView Capture::attention_weights(int64_t layer) {
   const TensorView& kept = block(layer).weights;
   if (backend_.view_device() == nullptr) return kept;

@@ -9,37 +9,40 @@
 
 namespace gpt {
 
-// One intermediate result under the name that files and pages use for it: "blocks.0.norm1.out".
+// An intermediate result and its name in files and pages, such as "blocks.0.norm1.out".
 struct NamedActivation {
   std::string name;
-  TensorView view;  // [T,...]; a column slice where it lies beside others
-  Shape shape;      // with heads apart: queries are [T,H,D]
+  TensorView view;  // [T,...]; a column slice if the memory also holds other results
+  Shape shape;      // shape with a separate head dimension: queries are [T,H,D]
 };
 
-// What one block computes. With pre-norm: in, norm1_out, qkv, heads, mid = in + attention_out, norm2_out,
-// mlp, out = mid + mlp_out. With post-norm: in, qkv, heads, mid, norm1_out, mlp, sum = norm1_out + mlp_out,
-// out.
+// The intermediate results of one layer. With pre-norm, the order is: in, norm1_out, qkv, heads, mid = in +
+// attention_out, norm2_out, mlp, out = mid + mlp_out. With post-norm, the order is: in, qkv, heads, mid,
+// norm1_out, mlp, sum = norm1_out + mlp_out, out.
 struct BlockTrace {
-  TensorView in, out, mid;                 // [T,C] the residual stream
-  TensorView norm1_out, norm2_out;         // [T,C] the latter with pre-norm only
-  TensorView qkv_projected, qk_rotated;    // [T,(H+2Hkv)D]; [T,(H+Hkv)D] before QK norm, only with it
-  TensorView qkv;                          // [T,(H+2Hkv)D] what attention reads
-  TensorView weights;                      // [1,H,T,T] attention weights
-  TensorView heads, attention_out;         // [T,H*D], [T,C]
-  TensorView mlp_fc, mlp_hidden, mlp_out;  // [T,F] or [T,2F], the gate first; [T,F]; [T,C]
-  TensorView sum;                          // [T,C] post-norm only
+  TensorView in, out, mid;          // [T,C] residual stream
+  TensorView norm1_out, norm2_out;  // [T,C]; norm2_out exists with pre-norm only
+  // qkv_projected is [T,(H+2Hkv)D]. qk_rotated is [T,(H+Hkv)D] before QK norm, and exists only with QK norm.
+  TensorView qkv_projected, qk_rotated;
+  TensorView qkv;                   // [T,(H+2Hkv)D] input of attention
+  TensorView weights;               // [1,H,T,T]
+  TensorView heads, attention_out;  // [T,H*D], [T,C]
+  // mlp_fc is [T,F], or [T,2F] with the gate first. mlp_hidden is [T,F] and mlp_out is [T,C].
+  TensorView mlp_fc, mlp_hidden, mlp_out;
+  TensorView sum;  // [T,C]; exists with post-norm only
 };
 
-// One forward pass over a prompt with every intermediate result kept: an observer of inference, so the logits
-// and attention weights have the bits that inference gives.
+// Runs one forward pass over a prompt and keeps every intermediate result. Capture observes a regular
+// inference pass, so its logits and attention weights are bit-identical to those of inference.
 class Capture : private Observer {
  public:
   struct Options {
-    DType dtype = DType::f32;           // of activations: fp32, or fp64 with reference kernels
-    std::optional<DType> weights = {};  // what products with weights are computed in (dtype)
+    DType dtype = DType::f32;           // dtype of activations: fp32, or fp64 with reference kernels
+    std::optional<DType> weights = {};  // dtype of matmuls with weights; unset: `dtype`
   };
-  // Runs the pass. Throws Error for no ids, ids out of range, more than n_ctx of them, or a prompt whose
-  // results need more memory than kMaxBytes. `model` and the pool must outlive it.
+  // Runs the forward pass. Throws Error if there are no ids, if an id is out of range, if there are more than
+  // n_ctx ids, or if the results need more than kMaxBytes of memory. `model` and the thread pool of the
+  // backend must outlive this object.
   Capture(const Model& model, const Backend& backend, std::span<const int32_t> ids, Options options);
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
@@ -53,20 +56,21 @@ class Capture : private Observer {
   int64_t n_layer() const { return model_.config.n_layer; }
   int64_t bytes() const { return planner_.bytes(); }
 
-  TensorView token_rows() const { return token_rows_; }        // [T,C] what the ids alone look up
-  TensorView position_rows() const { return position_rows_; }  // [T,C] learned positions, or absent
-  // What goes into the first block is residual(0), what leaves block i is residual(i + 1).
+  TensorView token_rows() const { return token_rows_; }        // [T,C] token embeddings without positions
+  TensorView position_rows() const { return position_rows_; }  // [T,C] learned position embeddings, or absent
+  // residual(0) is the input of the first layer, and residual(i + 1) is the output of layer i.
   TensorView residual(int64_t i) const { return residual_[static_cast<size_t>(i)]; }  // [T,C]
-  TensorView embedding_sum() const { return embedding_sum_; }  // [T,C] before the embedding norm, or absent
+  TensorView embedding_sum() const { return embedding_sum_; }  // [T,C] input of the embedding norm, or absent
   const BlockTrace& block(int64_t layer) const { return blocks_[static_cast<size_t>(layer)]; }
-  TensorView normed() const { return normed_; }  // [T,C] absent without a final norm
-  TensorView logits() const { return logits_; }  // [T,V] softcapped
+  TensorView normed() const { return normed_; }  // [T,C] output of the final norm, or absent
+  TensorView logits() const { return logits_; }  // [T,V] after the softcap
 
-  // Everything above by name, in the order of the pass; attention weights too, as [H,T,T].
+  // Returns all intermediate results with their names, in the order of the forward pass. Attention weights
+  // are included as [H,T,T].
   std::vector<NamedActivation> activations() const;
 
-  // The logit lens (nostalgebraist 2020): the model's own final norm and head on a residual stream [T,C].
-  // Writes logits [T,V].
+  // Applies the model's final norm and head to a residual stream [T,C] and writes the logits [T,V]. This is
+  // the logit lens (nostalgebraist 2020).
   void read_out(const TensorView& stream, const TensorView& logits);
 
  private:
@@ -88,7 +92,7 @@ class Capture : private Observer {
   std::optional<Inference> inference_;
   std::vector<TensorView> residual_;  // [n_layer + 1]
   std::vector<BlockTrace> blocks_;
-  Buffer attention_;  // the weights of a layer, where ops cannot write those that are kept
+  Buffer attention_;  // attention weights of one layer on a device whose ops cannot write host memory
   TensorView token_rows_, position_rows_, embedding_sum_, normed_, logits_;
 };
 

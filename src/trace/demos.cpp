@@ -84,7 +84,7 @@ Matrix rows_of(std::span<const double> values, size_t rows) {
   return out;
 }
 
-// torch.randn(rows, cols)
+// Returns the values of torch.randn(rows, cols).
 Matrix torch_matrix(TorchRandom& random, size_t rows, size_t cols) {
   std::vector<float> values(rows * cols);
   random.normal(values);
@@ -148,7 +148,7 @@ Matrix product(const Matrix& w, const Matrix& v) {
   return out;
 }
 
-// numpy.random.seed(42), then 0.5 * randn(5, 5): scores as they are.
+// Unscaled attention scores: the values of 0.5 * randn(5, 5) after numpy.random.seed(42).
 constexpr double kScores[] = {0.2483571,  -0.06913215, 0.3238443, 0.7615149,  -0.1170767,
                               -0.1170685, 0.7896064,   0.3837174, -0.2347372, 0.27128,
                               -0.2317088, -0.2328649,  0.1209811, -0.9566401, -0.8624589,
@@ -191,10 +191,11 @@ std::string picture_attention(const DemoContext&) {
 
 namespace {
 
-// What random queries make of random keys of width d, without (0) and with (1) the division by sqrt(d).
+// Statistics of the attention of random queries to random keys of width d. Index 0 is without and index 1
+// with the division of scores by sqrt(d).
 struct ScaleRow {
   size_t d = 0;
-  double variance = 0;  // of q.k
+  double variance = 0;  // variance of q.k
   double peak[2] = {0, 0}, entropy[2] = {0, 0};
 };
 

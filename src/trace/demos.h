@@ -10,7 +10,7 @@
 
 namespace gpt {
 
-// A model and a prompt, for the demonstrations that need one.
+// A model and a prompt for demonstrations that need them.
 struct DemoModel {
   const Model& model;
   std::span<const int32_t> ids;
@@ -18,22 +18,24 @@ struct DemoModel {
 };
 
 struct DemoContext {
-  Backend backend;  // of host memory, for passes through models; single ops run as the fp64 reference
+  Backend backend;  // host backend for model forward passes; single ops run as the fp64 reference
   const DemoModel* model = nullptr;
   bool unicode = false;
 };
 
-// The demonstrations: small experiments whose every number is computed here, by the ops that models run on.
+// A demonstration: a small experiment that computes all of its numbers when it runs, with the same ops as the
+// models.
 struct Demo {
   const char* name;
   const char* title;
   bool needs_model;
   std::string (*run)(const DemoContext& context);
-  std::string (*picture)(const DemoContext& context) = nullptr;  // an SVG document, where there is one
+  std::string (*picture)(const DemoContext& context) =
+      nullptr;  // returns an SVG document; null if there is no picture
 };
 std::span<const Demo> demos();
 
-// Parts of the list, by file.
+// The functions behind the list of demonstrations, grouped by source file.
 namespace detail {
 std::string demo_skeleton(const DemoContext& context);
 std::string demo_identity(const DemoContext& context);
@@ -54,10 +56,10 @@ std::string picture_rope(const DemoContext& context);
 
 inline constexpr ChartSize kDemoChart = {.width = 640, .height = 360};
 
-// The completed config of a preset; keys of training are left alone.
+// Returns the completed model config of a preset. Training keys of the preset are ignored.
 ModelConfig complete_preset(const std::string& name);
 
-// "0.3607  -0.2859", each `width` wide.
+// Formats values as a row of numbers, each `width` characters wide: "0.3607  -0.2859".
 std::string number_row(std::span<const double> values, int width, int digits);
 
 double dot(std::span<const double> a, std::span<const double> b);

@@ -24,7 +24,7 @@ namespace {
 
 constexpr uint32_t kSeed = 100;
 constexpr int64_t kBatch = 2, kTokens = 4;
-// "Every effort moves you" and "Every day holds a" in GPT-2's tokens.
+// Token ids of "Every effort moves you" and "Every day holds a" in the GPT-2 vocabulary.
 constexpr int32_t kIds[kBatch * kTokens] = {6109, 3626, 6100, 345, 6109, 1110, 6622, 257};
 
 ModelConfig skeleton_config() {
@@ -34,7 +34,8 @@ ModelConfig skeleton_config() {
   return config;
 }
 
-// Embedding and head of the skeleton with PyTorch's starting values, and what they make of the batch.
+// A model that consists only of embedding and head, with the initial weights of PyTorch. Computes the logits
+// of the batch.
 class Skeleton {
  public:
   explicit Skeleton(const DemoContext& context)
@@ -52,7 +53,8 @@ class Skeleton {
   int64_t vocabulary() const { return model_.config.vocab_size; }
   int64_t parameters() const { return model_.table.total(); }
 
-  // The first and the last three logits of every token; dropout draws on.
+  // Returns a table with the first three and the last three logits of every token. The dropout mask uses the
+  // next numbers of the random generator that created the weights.
   std::string logit_rows(bool dropout) {
     TextTable table{.columns = {"", "token", "first three", "", "", "last three", "", ""}};
     for (int64_t text = 0; text < kBatch; ++text) {
@@ -187,7 +189,8 @@ std::string demo_cache(const DemoContext& context) {
 
 namespace {
 
-// What follows the prompt's first `given` tokens when every prediction is fed back.
+// Returns the greedy continuation of the first `given` prompt tokens, up to the length of the prompt. Each
+// predicted token is the input of the next step.
 std::vector<int32_t> run_free(const DemoContext& context, size_t given) {
   const DemoModel& m = *context.model;
   Inference inference(m.model, context.backend, {.slots = 1, .max_rows = std::ssize(m.ids)});

@@ -29,7 +29,7 @@ double activation(const DemoContext& context, Activation act, double x) {
 constexpr Activation kActs[] = {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::relu2,
                                 Activation::silu};
 
-// Columns from -4 to 4; a mark per activation.
+// Plots the activation functions for x from -4 to 4 as text. Each function has its own letter.
 std::string plot(const DemoContext& context) {
   constexpr int kWidth = 81, kHeight = 17;
   constexpr double kLow = -0.5, kHigh = 3.5;
@@ -57,7 +57,7 @@ std::string plot(const DemoContext& context) {
 constexpr int64_t kLossBatch = 2, kLossTokens = 5, kVocab = 10, kRows = kLossBatch * kLossTokens;
 constexpr int32_t kTargets[kRows] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
 
-// Mean over the targets that count, by the op that training uses.
+// Returns the mean loss over all targets that are not negative. Uses the reference kernel of the loss op.
 double mean_loss(const DemoContext& context, std::vector<double> logits, std::span<const int32_t> targets) {
   const auto rows = static_cast<int64_t>(targets.size()), columns = std::ssize(logits) / rows;
   const ExecContext ctx{*context.backend.device, context.backend.pool, reference(), {}};
@@ -75,7 +75,7 @@ double mean_loss(const DemoContext& context, std::vector<double> logits, std::sp
   return sum / static_cast<double>(count);
 }
 
-// Logits that are `height` at the target and 0 elsewhere.
+// Returns logits that are `height` at the target and 0 elsewhere.
 std::vector<double> peaked(double height) {
   std::vector<double> logits(kRows * kVocab);
   for (int64_t n = 0; n < kRows; ++n)
@@ -121,13 +121,14 @@ std::string demo_activations(const DemoContext& context) {
 
 namespace {
 
-// 300 points between -4 and 4; none of them is 0.
+// Returns the curve of an activation function at 300 points from -4 to 4. With `gate`, the curve is f(x) / x.
+// No point is exactly 0, so this division is safe.
 ChartSeries activation_curve(const DemoContext& context, const char* name, Activation act, int colour,
                              bool gate) {
   ChartSeries series{name, {}, {}, SeriesStyle::line, colour};
   for (int i = 0; i < 300; ++i) {
     const double x = -4 + 8.0 * i / 299, y = activation(context, act, x);
-    if (y > 4) break;  // ReLU^2 leaves the picture at x = 2
+    if (y > 4) break;  // ReLU^2 exceeds the plotted range at x = 2
     series.add(x, gate ? y / x : y);
   }
   return series;
@@ -152,7 +153,7 @@ std::string picture_activations(const DemoContext& context) {
 
 namespace {
 
-// A head of width D at a position: rotated by the op that models use.
+// Returns a head vector after RoPE at the given position. Uses the reference kernel of the rope op.
 std::vector<double> rotated(const DemoContext& context, const RopeTable& table, std::vector<double> x,
                             int32_t position, int sign) {
   const auto D = static_cast<int64_t>(x.size());
@@ -247,7 +248,7 @@ std::vector<double> normed(const DemoContext& context, NormKind kind, double eps
 }
 
 struct Moments {
-  double mean = 0, variance = 0;  // over n
+  double mean = 0, variance = 0;  // population variance (divided by n)
 };
 Moments moments(std::span<const double> x) {
   Moments m;
@@ -282,7 +283,7 @@ std::string demo_norms(const DemoContext& context) {
   std::string out;
   TorchRandom torch(100);
   std::vector<float> examples(10);
-  torch.normal(examples);  // randn(2, 5)
+  torch.normal(examples);  // the values of torch.randn(2, 5)
   for (size_t row = 0; row < 2; ++row)
     out += norm_example(context, {&examples[5 * row], &examples[5 * row] + 5}) + "\n";
   out += norm_example(context, {100.0, 200.0, 150.0, 175.0}) + "\n";

@@ -1,4 +1,5 @@
-// The architecture as boxes and wires: what `page/diagram.js` draws on the page, here as a picture.
+// Draws the model architecture as boxes and wires in an SVG picture. `page/diagram.js` draws the same diagram
+// on the HTML page.
 
 #include <fmt/format.h>
 
@@ -13,14 +14,14 @@
 namespace gpt {
 namespace {
 
-// One link of a vertical chain: a box, a sum with the wire that left at `mark`, or only a wire.
+// One element of a vertical chain: a box, a plain wire, or a sum that joins the residual wire.
 struct Link {
   enum class Kind { wire, box, sum };
   Ink ink = Ink::plain;
   std::string label = {}, note = {};
-  std::string wire = {};  // the shape of what leaves it
+  std::string wire = {};  // shape of the tensor on the wire after this element
   Kind kind = Kind::box;
-  bool branches = false;  // the residual wire of the next sum starts behind it
+  bool branches = false;  // true if the next residual connection starts after this element
 };
 using Chain = std::vector<Link>;
 
@@ -138,7 +139,7 @@ void draw_chain(Picture& picture, const Chain& chain, double x) {
     if (link.kind == Link::Kind::box) {
       draw_box(picture, link, x, y);
     } else if (link.kind == Link::Kind::sum) {
-      // The residual connection: around everything since the branch.
+      // The residual wire runs around all elements since the last branch.
       const double at = y + kRadius;
       picture.path(fmt::format("M{0:.1f} {1:.1f}H{2:.1f}V{3:.1f}H{4:.1f}", middle, branch, x - kDetour, at,
                                middle - kRadius),
@@ -157,9 +158,9 @@ void draw_chain(Picture& picture, const Chain& chain, double x) {
                Ink::plain);
 }
 
-// How far a chain and the shapes on its wires go to the right.
+// Returns the horizontal extent of a chain, including the shape labels on its wires.
 double reach_of(const Chain& chain) {
-  constexpr double kLetter = 7.2;  // widest mean of the fonts that may be used
+  constexpr double kLetter = 7.2;  // mean letter width in pixels of the widest font
   double reach = kBoxWidth;
   for (const Link& link : chain)
     reach = std::max(reach, kBoxWidth / 2 + 9 + kLetter * display_width(link.wire));

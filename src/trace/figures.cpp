@@ -14,10 +14,10 @@ namespace gpt {
 namespace {
 
 constexpr double kEdge = 16, kTitleRoom = 40;
-constexpr int64_t kMaxSmall = 32, kMaxLarge = 40;  // tokens of a small map and of a large one
-constexpr size_t kLevels = 12;                     // shades of a small map
+constexpr int64_t kMaxSmall = 32, kMaxLarge = 40;  // maximum number of tokens in a small and in a large map
+constexpr size_t kLevels = 12;                     // number of shades in a small map
 
-// The square root lets small weights be seen.
+// Returns the opacity for an attention weight. The square root makes small weights visible.
 double shade(double weight) {
   return std::sqrt(std::clamp(weight, 0.0, 1.0));
 }
@@ -34,13 +34,13 @@ std::string token(const Capture& capture, const TokenNames& names, int64_t t) {
   return names.short_name(capture.ids()[static_cast<size_t>(t)], 10);
 }
 
-// How much of the prompt a picture shows.
+// Returns a caption with the number of tokens that a picture shows.
 std::string extent(const Capture& capture, int64_t tokens) {
   return tokens < capture.n_tokens() ? fmt::format("the first {} of {} tokens", tokens, capture.n_tokens())
                                      : fmt::format("{} tokens", tokens);
 }
 
-// A scale of the shades from 0 to 1, at most 250 wide.
+// Draws a legend of the shades for weights from 0 to 1. The legend is at most 250 pixels wide.
 void draw_scale(Picture& picture, double x, double y) {
   picture.text(x, y + 11, "gc-text", "weight 0");
   double at = x + 60;
@@ -51,7 +51,8 @@ void draw_scale(Picture& picture, double x, double y) {
   picture.text(at + 6, y + 11, "gc-text", "1");
 }
 
-// One head as squares of `cell` pixels; equal shades are one path.
+// Draws the attention map of one head with squares of `cell` pixels. Squares of the same shade share one SVG
+// path.
 void draw_small(Picture& picture, const Capture& capture, int64_t layer, int64_t head, double x, double y,
                 int64_t tokens, double cell) {
   std::array<std::vector<std::pair<double, double>>, kLevels + 1> places;

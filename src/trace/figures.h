@@ -9,28 +9,30 @@
 
 namespace gpt {
 
-// Single pictures of a pass, as SVG documents that need nothing else: for texts, slides and lessons. The page
-// (page.h) shows the same with more to look into.
+// Functions that draw parts of a trace as self-contained SVG documents, for texts, slides and lessons. The
+// HTML page (page.h) shows the same data interactively.
 
-// A matrix of attention weights or of scores as coloured squares: a row per query, a column per key.
+// A matrix of attention weights or scores to draw as coloured squares. Rows are queries and columns are keys.
 struct HeatMap {
   std::string title;
-  std::vector<std::vector<double>> values;  // NaN: masked
-  bool diverging = false;                   // scores: blue above 0, orange below; else weights 0...1
+  std::vector<std::vector<double>> values;  // NaN marks a masked entry
+  // True for scores, which are blue above 0 and orange below. False for weights from 0 to 1.
+  bool diverging = false;
 };
-// Maps beside each other, all of one size, with their numbers written into the squares.
+// Draws heat maps of equal size side by side. Each square shows its value as text.
 std::string heat_maps_svg(const std::string& title, const std::vector<HeatMap>& maps);
 
-// Attention of every head of every block as small maps, or, with layer and head >= 0, of one head with the
-// tokens at its sides. The first tokens of a long prompt.
+// Draws the attention weights of every head in every layer as small maps. If layer and head are >= 0, draws
+// only that head and labels its rows and columns with tokens. A long prompt is cut to the first 32 tokens in
+// small maps and to the first 40 tokens for a single head.
 std::string attention_svg(const Capture& capture, const TokenNames& names, int64_t layer = -1,
                           int64_t head = -1);
 
-// The residual stream from the embedding to the last block: its length per token, and how far every
-// sub-layer moves it.
+// Draws the length of the residual stream (root mean square over tokens) after the embedding and after each
+// sub-layer, and the distance by which each sub-layer moves the stream.
 std::string residual_svg(const Capture& capture);
 
-// The model and one of its blocks as the config builds them, with the shapes of what flows there.
+// Draws the model and one of its layers according to the config, with the shapes of the intermediate tensors.
 std::string architecture_svg(const ModelConfig& config, const std::string& name);
 
 }  // namespace gpt

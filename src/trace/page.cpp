@@ -23,9 +23,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kExactQk = int64_t{12} << 20;    // bytes of queries and keys that go in as fp32
-constexpr int64_t kResults = int64_t{8} << 20;     // bytes of all other results
-constexpr int64_t kParameters = int64_t{1} << 20;  // parameters of a model small enough to show them
+// Queries and keys are stored as fp32 if they need at most this many bytes, else as fp16.
+constexpr int64_t kExactQk = int64_t{12} << 20;
+constexpr int64_t kResults = int64_t{8} << 20;  // maximum total bytes of all other results
+constexpr int64_t kParameters = int64_t{1}
+                                << 20;  // maximum parameter count of a model whose parameters are included
 
 void append_base64(std::string& out, std::string_view bytes) {
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -39,7 +41,7 @@ void append_base64(std::string& out, std::string_view bytes) {
   }
 }
 
-// Numbers of any floating type, or of blocks, as fp32.
+// Returns all elements of a tensor as fp32. The dtype is a floating-point or quantized type.
 std::vector<float> numbers(const TensorView& v) {
   std::vector<float> out(static_cast<size_t>(v.size()));
   for (int64_t r = 0; r < v.rows(); ++r) {
@@ -54,7 +56,8 @@ std::vector<float> numbers(const TensorView& v) {
   return out;
 }
 
-// The tensors that the page carries: a list of them, and a script element with the numbers of each.
+// Collects the tensors of the page: a JSON list of their descriptions, and one script element with the values
+// of each tensor.
 class PageTensors {
  public:
   void add(const std::string& name, const TensorView& view, const Shape& shape, const char* group,
@@ -95,7 +98,8 @@ void add_results(PageTensors& tensors, const Capture& capture, bool half) {
   for (const NamedActivation& a : all)
     bytes += is_query_or_key(a.name) ? 0 : a.view.size() * static_cast<int64_t>(sizeof(float));
   for (const NamedActivation& a : all) {
-    // Attention is computed in the page; the rest is there in full or not at all.
+    // The page recomputes attention weights from queries and keys. All other results are included together or
+    // not at all.
     const bool weights = a.shape.size() == 3 && a.name.find(".attention") != std::string::npos;
     if (is_query_or_key(a.name)) {
       tensors.add(a.name, a.view, a.shape, "activation", half);
@@ -113,7 +117,7 @@ void add_parameters(PageTensors& tensors, const Model& model) {
   }
 }
 
-// What stands where "@@NAME@@" does in the page's frame.
+// Replaces the placeholder "@@NAME@@" in the page template with the content.
 void fill_in(std::string& page, const std::string& name, std::string_view content) {
   const std::string mark = "@@" + name + "@@";
   const size_t at = page.find(mark);
@@ -122,10 +126,10 @@ void fill_in(std::string& page, const std::string& name, std::string_view conten
 }
 
 constexpr int64_t kTopTokens = 12, kTopNeurons = 6;
-constexpr double kNegligible = -40;  // exp of it, times any vocabulary, changes no digit
+constexpr double kNegligible = -40;  // exp(-40) is too small to change any digit of the sum
 constexpr int kTemperatures = 20;    // 0.1, 0.2, ... 2.0
 
-// Six significant digits are more than the page shows.
+// Rounds a value to six significant digits, more than the page shows. Non-finite values become 0.
 double brief(double x) {
   return std::isfinite(x) ? std::strtod(fmt::format("{:.6g}", x).c_str(), nullptr) : 0;
 }
@@ -224,12 +228,13 @@ class PageMeta {
     return {{"active", brief(s.active)}, {"never", brief(s.never)}, {"top", top}};
   }
 
-  // Of every row.
+  // Returns the Euclidean norm of every row.
   json norms_of(const TensorView& x) const {
     return transformed_indices(x.rows(), [&](int64_t t) { return brief(row_norm(x, t)); });
   }
 
-  // The length of the stream after the embedding and every sub-layer, and how far each moves it, per token.
+  // Adds the norm of the residual stream per token after the embedding and after every sub-layer, and the
+  // distance by which each sub-layer moves it.
   void add_stream(json& out) const {
     const bool post = capture_.config().norm_position == NormPosition::post;
     std::vector<TensorView> stages = {capture_.residual(0)};
@@ -248,10 +253,10 @@ class PageMeta {
     }
   }
 
-  // log of the sum of exp(logit / temperature) over all tokens but the likeliest ones.
+  // Returns the log of the sum of exp(logit / temperature) over all tokens outside the top candidates.
   double rest_log_sum(int64_t t, const Prediction& p, double temperature) const {
     const TensorView logits = capture_.logits();
-    const double floor = p.top.back().logit;  // none of the rest is above
+    const double floor = p.top.back().logit;  // upper bound of the remaining logits
     const auto is_top = [&](int64_t v) {
       return std::ranges::any_of(p.top, [v](const Candidate& c) { return c.id == v; });
     };
@@ -299,7 +304,7 @@ class PageMeta {
 
   Capture& capture_;
   const TokenNames& names_;
-  std::set<int32_t> shown_;  // tokens whose text the page needs
+  std::set<int32_t> shown_;  // ids of the tokens whose text the page needs
 };
 
 }  // namespace
@@ -308,7 +313,7 @@ std::string trace_page(Capture& capture, const TokenNames& names, const PageRequ
   const ModelConfig& c = capture.config();
   const int64_t qk = capture.n_tokens() * (c.q_dim() + c.kv_dim()) * c.n_layer;
   const bool half = qk * static_cast<int64_t>(sizeof(float)) > kExactQk;
-  if (qk * 3 > kMaxPageBytes) {  // two bytes each, four thirds of that in base64
+  if (qk * 3 > kMaxPageBytes) {  // each value takes 2 bytes, or 8/3 bytes in base64
     fail("a page of {} tokens and {} blocks would need more than {} MiB; give a shorter prompt",
          capture.n_tokens(), c.n_layer, kMaxPageBytes >> 20);
   }

@@ -7,21 +7,22 @@
 
 namespace gpt {
 
-// What a trace page says of its model.
+// Text for the header of a trace page.
 struct PageRequest {
-  std::string model;     // as named by the user
-  std::string computed;  // "fp32, avx512"
+  std::string model;     // model name as given by the user
+  std::string computed;  // dtype and instruction set, for example "fp32, avx512"
 };
 
-// The trace as one HTML page that needs no network and no server. Texts from models go in as JSON with every
-// "<" escaped and are shown as text only; a policy in the page forbids everything from outside. Queries and
-// keys go in as fp32, or as fp16 where there are many; other results, and the parameters of small models,
-// where they fit. Throws Error when the page would be larger than kMaxPageBytes.
+// Returns the trace as one HTML page that needs no network and no server. Text from the model is embedded as
+// JSON with every "<" escaped, and the page inserts it only as plain text. A content security policy in the
+// page blocks all external resources. Queries and keys are stored as fp32, or as fp16 if they are large.
+// Other results and the parameters of small models are included if they fit. Throws Error if the page would
+// be larger than kMaxPageBytes.
 std::string trace_page(Capture& capture, const TokenNames& names, const PageRequest& request);
 
 inline constexpr int64_t kMaxPageBytes = int64_t{256} << 20;
 
-// The pieces of the page, from src/trace/page.
+// The source files of the page from src/trace/page, embedded as strings.
 namespace detail {
 const char* trace_page_html();
 const char* trace_page_style();

@@ -13,7 +13,8 @@ const char* ink_class(Ink ink) {
   return kClasses[static_cast<size_t>(ink)];
 }
 
-// The palette's blue, orange, green, yellow and a grey, as strokes of lines and fills of areas.
+// Returns the CSS rules for the colour of each ink: blue, orange, green, yellow and grey. The colour applies
+// to the stroke of lines and to the fill of areas.
 std::string ink_rules(const char* surface, const char* embedding, const char* attention, const char* mlp,
                       const char* norm, const char* plain) {
   std::string css = fmt::format(".gc .gt-box{{fill:{}}}", surface);

@@ -7,26 +7,30 @@
 
 namespace gpt {
 
-// Colours of a picture's parts, the same on light and dark ground.
+// The colour roles of a picture. Each role has one colour for light themes and one for dark themes.
 enum class Ink { embedding, attention, mlp, norm, plain };
 
-// Builds a self-contained SVG document in the look of the charts (report/svg.h). Lengths are CSS pixels; the
-// picture scales. Texts may come from anywhere: they are escaped.
+// Builds a self-contained SVG document in the style of the charts (report/svg.h). Lengths are in CSS pixels,
+// and viewers can scale the picture. All text is escaped, so it may come from untrusted sources.
 class Picture {
  public:
   Picture(double width, double height, std::string title)
       : width_(width), height_(height), title_(std::move(title)) {}
 
-  // `classes`: gc-title, gc-text or gc-tick, and gc-right or gc-middle, of chart_css().
+  // `classes` are CSS classes of chart_css(): one of gc-title, gc-text and gc-tick, plus gc-right or
+  // gc-middle.
   void text(double x, double y, std::string_view classes, std::string_view text);
-  void turned_text(double x, double y, std::string_view classes, std::string_view text);  // reads upwards
+  void turned_text(double x, double y, std::string_view classes,
+                   std::string_view text);  // rotated by 60 degrees
   void line(double x1, double y1, double x2, double y2);
-  void path(const std::string& d, Ink ink);                            // an open line
-  void box(double x, double y, double width, double height, Ink ink);  // an outline with a coloured edge
-  // A filled area; share 0...1 is how strong it is. `hover` is shown by a pointer that rests on it.
+  void path(const std::string& d, Ink ink);  // draws an open line from SVG path data
+  void box(double x, double y, double width, double height,
+           Ink ink);  // draws an outline in the colour of `ink`
+  // Draws a filled rectangle. `share` is its opacity from 0 to 1, and `hover` is its tooltip.
   void area(double x, double y, double width, double height, Ink ink, double share,
             std::string_view hover = {});
-  // Many equal squares of one strength: places are "x y" of their corners.
+  // Draws many squares of the same size and opacity as one path. `places` contains the (x, y) corner of each
+  // square.
   void squares(std::span<const std::pair<double, double>> places, double size, Ink ink, double share);
   void circle(double x, double y, double radius, Ink ink);
 

@@ -26,7 +26,7 @@ std::string heading(const std::string& title, const TraceRequest& request) {
   return request.colour ? "\n\x1b[1m" + title + "\x1b[0m\n" : "\n" + title + "\n";
 }
 
-constexpr int64_t kMaxHeat = 40;  // tokens of a heat map: 80 columns
+constexpr int64_t kMaxHeat = 40;  // maximum number of tokens in a heat map: 80 columns
 
 std::string steps_table(const Capture& capture, int64_t layer) {
   TextTable table{.columns = {"step", "shape", "|x| per token", "rms", "min", "max", ""}};
@@ -38,7 +38,7 @@ std::string steps_table(const Capture& capture, int64_t layer) {
   return format_table(table);
 }
 
-// The keys that a query gives most weight.
+// Returns the three keys with the largest attention weights for a query.
 std::string looks_at(const Capture& capture, const TokenNames& names, int64_t layer, int64_t head,
                      int64_t query) {
   const TensorView weights = capture.block(layer).weights;
@@ -100,7 +100,8 @@ std::string head_map(const Capture& capture, const TokenNames& names, const Trac
   return T > shown ? out + fmt::format("the first {} of {} tokens\n", shown, T) : out;
 }
 
-// Dot product, scale, mask, softmax: one row of a head.
+// Returns a table of one attention row with the dot product, the scaled score, the mask and the softmax
+// weight.
 std::string score_table(const Capture& capture, const TokenNames& names, const TraceRequest& r,
                         int64_t layer) {
   const int64_t query = chosen_query(capture, r), D = capture.config().head_dim;
@@ -108,7 +109,7 @@ std::string score_table(const Capture& capture, const TokenNames& names, const T
   TextTable table{
       .columns = {"key", "token", "q.k", fmt::format("x 1/sqrt({})", D), "masked", "softmax", ""}};
   const auto T = static_cast<int64_t>(row.size());
-  // Rows around the query, and of those before it the last ones.
+  // The table has at most 30 keys before the query and 2 keys after it.
   for (int64_t t = std::max<int64_t>(0, query - 30); t < std::min(T, query + 3); ++t) {
     const AttentionScore& s = row[static_cast<size_t>(t)];
     table.rows.push_back({std::to_string(t), names.quoted(capture.ids()[static_cast<size_t>(t)], 16),
@@ -147,7 +148,7 @@ std::string block_text(const Capture& capture, const TokenNames& names, const Tr
 }
 
 constexpr int64_t kMaxPositions = 64;
-constexpr size_t kLensTokens = 6;  // columns of the lens table
+constexpr size_t kLensTokens = 6;  // maximum number of token columns in the logit lens table
 
 std::string candidate(const TokenNames& names, const Candidate& c, int width) {
   return fmt::format("{} {:.1f}%", names.short_name(c.id, width), 100 * c.probability);
@@ -186,7 +187,7 @@ std::string ranking(const Prediction& last, const TokenNames& names, const Trace
   return out;
 }
 
-// What every block would say, for the last tokens of the prompt.
+// Returns a table of the top predictions after every layer, for the last tokens of the prompt.
 std::string lens_text(const LogitLens& lens, const Capture& capture, const TokenNames& names,
                       const TraceRequest& r) {
   const size_t T = capture.ids().size(), first = T > kLensTokens ? T - kLensTokens : 0;
@@ -213,7 +214,7 @@ std::string predictions_text(Capture& capture, const TokenNames& names, const Tr
          ranking(all.back(), names, r);
 }
 
-constexpr int64_t kMaxRows = 64;  // of a table with a line per token
+constexpr int64_t kMaxRows = 64;  // maximum number of rows in a table with one row per token
 
 void check(const Capture& capture, const TraceRequest& r) {
   const auto in_range = [](const char* key, int64_t value, int64_t count, const char* what) {
@@ -238,7 +239,8 @@ std::string facts(const Capture& capture, const TraceRequest& r) {
                      capture.n_tokens() == 1 ? "token" : "tokens", r.computed, format_bytes(capture.bytes()));
 }
 
-// Tokens and what they become before the first block, a line each.
+// Returns a table of the tokens and the norms of their embeddings before the first layer. Each token has one
+// row.
 std::string tokens_text(const Capture& capture, const TokenNames& names, const TraceRequest& r) {
   const TensorView positions = capture.position_rows();
   const TensorView sum = capture.residual(0);
@@ -292,7 +294,7 @@ std::string rope_text(const Capture& capture, const TraceRequest& r) {
          format_table(table);
 }
 
-// One line per sub-layer: how far it moves the stream.
+// Returns a table of the distance by which each sub-layer moves the residual stream.
 std::string changes_text(const Capture& capture, const TraceRequest& r) {
   TextTable table{.columns = {"", "shape", "|stream|", "|change|", "relative", "cosine", ""}};
   const std::string shape = fmt::format("[{},{}]", capture.n_tokens(), capture.config().n_embd);
@@ -389,7 +391,7 @@ std::string heat_rows(const std::vector<std::vector<double>>& values, const std:
         continue;
       }
       const double x = std::min(v, 1.0);
-      // The square root lets small weights be seen.
+      // The square root makes small weights visible.
       const size_t levels = unicode ? 5 : 10;
       const auto level = static_cast<size_t>(std::lround(std::sqrt(x) * static_cast<double>(levels - 1)));
       const char* cell = unicode ? kShades[level] : kAscii[level];

@@ -7,20 +7,22 @@
 
 namespace gpt {
 
-// Token ids as a reader sees them. Bytes come from outside and may be anything; what this gives is safe to
-// show.
+// Converts token ids to text for display. The bytes of a token may be arbitrary. All results except raw() are
+// safe to show.
 class TokenNames {
  public:
-  // `bytes` gives the bytes of an id; empty function: there is no tokenizer.
+  // `bytes` returns the bytes of a token id. An empty function means that there is no tokenizer.
   explicit TokenNames(std::function<std::string(int32_t)> bytes = {}) : bytes_(std::move(bytes)) {}
 
   bool known() const { return static_cast<bool>(bytes_); }
   std::string raw(int32_t id) const { return bytes_ ? bytes_(id) : std::string(); }
-  // In quotes, so that spaces show, at most `width` columns; "#17" without a tokenizer.
+  // Returns the token text in quotes, cut to `width` columns. Without a tokenizer, returns the id, such as
+  // "#17".
   std::string quoted(int32_t id, int width) const;
-  // Without quotes, spaces as "·" so that words are told from their continuations.
+  // Returns the token text without quotes, cut to `width` columns. Spaces are shown as "·", so that the start
+  // of a word is visible.
   std::string short_name(int32_t id, int width) const;
-  // "e2 96 81 61", at most `count` bytes.
+  // Returns the first `count` bytes of the token as hexadecimal text, such as "e2 96 81 61".
   std::string hex(int32_t id, size_t count) const;
 
  private:

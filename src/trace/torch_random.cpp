@@ -17,7 +17,7 @@ float TorchRandom::uniform_float() {
 }
 
 double TorchRandom::uniform_double() {
-  const uint64_t high = engine_();  // drawn first
+  const uint64_t high = engine_();  // the first draw is the high half
   const uint64_t low = engine_();
   return static_cast<double>((high << 32 | low) & ((uint64_t{1} << 53) - 1)) * 0x1p-53;
 }
@@ -27,7 +27,8 @@ void TorchRandom::uniform(std::span<float> out, float low, float high) {
     x = uniform_float() * (high - low) + low;
 }
 
-// Box and Muller 1958: the first eight numbers give radii, the last eight angles.
+// Converts 16 uniform numbers to normal numbers (Box and Muller 1958). The first eight numbers determine the
+// radii, and the last eight numbers determine the angles.
 void TorchRandom::fill_sixteen(std::span<float> out) {
   constexpr size_t kHalf = kSixteen / 2;
   for (size_t i = 0; i < kHalf; ++i) {
@@ -61,7 +62,8 @@ void TorchRandom::normal(std::span<float> out) {
   for (size_t at = 0; at + kSixteen <= out.size(); at += kSixteen)
     fill_sixteen(out.subspan(at, kSixteen));
   if (rest == 0) return;
-  // The last sixteen are drawn anew, those among them that were finished too.
+  // Like PyTorch, draw the last 16 values again, including those that were already finished in the previous
+  // group.
   const std::span<float> last = out.last(kSixteen);
   uniform(last, 0, 1);
   fill_sixteen(last);

@@ -7,27 +7,30 @@
 
 namespace gpt {
 
-// The random numbers of PyTorch on a CPU after torch.manual_seed(seed), in the order in which they are asked
-// for. Texts that print numbers from a seed can be followed with it; everything else here draws from the
-// counter-based numbers of base/rng.h.
-// A Mersenne twister (Matsumoto and Nishimura 1998) gives 32 bits a draw. Normal numbers agree to rounding:
-// logarithm, sine and cosine are those of this machine's library.
+// Reproduces the random numbers of PyTorch on a CPU after torch.manual_seed(seed), if they are requested in
+// the same order as in PyTorch. This class reproduces published examples that print numbers for a seed. All
+// other code uses the counter-based generator in base/rng.h.
+//
+// The generator is a Mersenne Twister (Matsumoto and Nishimura 1998) that produces 32 bits per draw. Normal
+// numbers agree with PyTorch up to rounding, because logarithm, sine and cosine come from the math library of
+// this machine.
 class TorchRandom {
  public:
   explicit TorchRandom(uint32_t seed) : engine_(seed) {}
 
-  // torch.randn, nn.Embedding: mean 0, standard deviation 1. Sixteen numbers and more are made in sixteens,
-  // fewer in pairs in double, of which one may be left for the next call.
+  // Generates normal numbers like torch.randn and nn.Embedding, with mean 0 and standard deviation 1. 16 or
+  // more values are generated in groups of 16. Fewer values are generated in pairs in double precision, and
+  // an unused second value is kept for the next call.
   void normal(std::span<float> out);
-  // nn.Linear's weights with low = -1/sqrt(fan_in), high = 1/sqrt(fan_in): from low up to, not including,
-  // high.
+  // Generates uniform numbers in [low, high). nn.Linear initializes its weights with low = -1/sqrt(fan_in)
+  // and high = 1/sqrt(fan_in).
   void uniform(std::span<float> out, float low, float high);
-  // nn.Dropout(1 - keep): true for what is kept.
+  // Returns the mask of nn.Dropout(1 - keep). True means that the element is kept.
   std::vector<bool> bernoulli(int64_t count, double keep);
 
  private:
-  float uniform_float();    // 24 bits
-  double uniform_double();  // 53 bits
+  float uniform_float();    // 24 random bits
+  double uniform_double();  // 53 random bits
   void fill_sixteen(std::span<float> out);
   double pair_normal();
 

@@ -8,18 +8,18 @@
 
 namespace gpt {
 
-// What is read off a Capture: plain numbers, computed in double.
+// Functions that compute statistics of a Capture. All of them calculate in double.
 
-double frobenius(const TensorView& x);  // root of the sum of squares
+double frobenius(const TensorView& x);  // square root of the sum of squares
 double row_norm(const TensorView& x, int64_t r);
-double mean_row_norm(const TensorView& x);  // mean over tokens of the Euclidean norm
+double mean_row_norm(const TensorView& x);  // mean of the Euclidean norms of all rows (tokens)
 
-// What a sub-layer does to the residual stream.
+// The effect of a sub-layer or layer on the residual stream.
 struct Change {
-  double added = 0;     // |branch|, Frobenius: what the sub-layer itself gives
-  double absolute = 0;  // |after - before|; equal to `added` unless a norm comes behind the sum
+  double added = 0;     // |branch| (Frobenius norm), the output of the sub-layer
+  double absolute = 0;  // |after - before|; equals `added` unless a norm follows the sum
   double relative = 0;  // |after - before| / |before|
-  double cosine = 0;    // between before and after, all tokens together
+  double cosine = 0;    // cosine between before and after, over all tokens
   double norm = 0;      // |after|
 };
 Change change(const TensorView& before, const TensorView& branch, const TensorView& after);
@@ -28,71 +28,77 @@ struct BlockChange {
 };
 BlockChange block_change(const Capture& capture, int64_t layer);
 
-// One query's way to its attention weights, recomputed in double from the captured queries and keys.
+// The attention of one query to one key, from dot product to weight. Recomputed in double from the captured
+// queries and keys.
 struct AttentionScore {
   double dot = 0;       // q . k
   double scaled = 0;    // q . k / sqrt(D)
-  bool masked = false;  // a later key, or one outside the sliding window: -inf
-  double weight = 0;    // softmax over the keys that are not masked
+  bool masked = false;  // true for a later key or a key outside the sliding window; its score is -inf
+  double weight = 0;    // softmax over all keys that are not masked
 };
-// A later key, or one outside the sliding window.
+// Returns true if the key comes after the query or is outside the sliding window.
 bool is_masked(const ModelConfig& config, int64_t query, int64_t key);
 std::vector<AttentionScore> score_row(const Capture& capture, int64_t layer, int64_t head, int64_t query);
 
-// How a head spreads its attention, as means over queries. Shares are of attention weight.
+// Statistics of the attention weights of a head, as means over queries. `self`, `previous` and `first` are
+// the weights on the token itself, the previous token and the first token.
 struct HeadSummary {
-  double entropy = 0;  // bits; 0 = one key, log2(n) = n keys alike
+  double entropy = 0;  // in bits: 0 for a single key, log2(n) for n equal weights
   double self = 0, previous = 0, first = 0;
-  double distance = 0;  // tokens back, weighted
+  double distance = 0;  // weighted mean distance of the keys in tokens
 };
 HeadSummary head_summary(const Capture& capture, int64_t layer, int64_t head);
-// "previous token", "first token", "itself", or "spread": what takes more than half of a head's weight.
+// Returns the key that receives more than half of a head's weight: "previous token", "first token" or
+// "itself". Returns "spread" if there is no such key.
 const char* head_habit(const HeadSummary& summary);
 
 struct Neuron {
   int64_t index;
-  double value;  // after the activation
+  double value;  // output of the activation function
 };
+// A neuron is active if the input of its activation function is positive. In a gated MLP, this input is the
+// gate.
 struct MlpSummary {
-  double active =
-      0;  // share of (token, neuron) with a positive argument of the activation (the gate's, if gated)
-  double never = 0;  // share of neurons that are active for no token of the prompt
+  double active = 0;  // fraction of active (token, neuron) pairs
+  double never = 0;   // fraction of neurons that are active for no token of the prompt
 };
 MlpSummary mlp_summary(const Capture& capture, int64_t layer);
-// The neurons of largest |value| for a token, largest first.
+// Returns the n neurons with the largest |value| for a token, in descending order.
 std::vector<Neuron> top_neurons(const Capture& capture, int64_t layer, int64_t token, int64_t n);
 
-// A distribution over next tokens, from a row of logits.
+// A candidate for the next token.
 struct Candidate {
   int32_t id;
   double logit, probability;
 };
+// The predicted distribution of the next token, computed from one row of logits.
 struct Prediction {
-  std::vector<Candidate> top;  // likeliest first; equal ones by id
-  double log_sum = 0;          // log of the sum of exp(logit)
-  double entropy = 0;          // bits
-  int32_t next = -1;           // the token that came, or -1 behind the last one
+  std::vector<Candidate> top;  // most likely first; ties are sorted by id
+  double log_sum = 0;          // log of the sum of exp(logit) over the vocabulary
+  double entropy = 0;          // in bits
+  int32_t next = -1;           // the actual next token, or -1 after the last position
   double next_probability = 0;
-  int64_t next_rank = 0;  // 1 = likeliest
+  int64_t next_rank = 0;  // rank of the actual next token; 1 is the most likely
 };
 Prediction predict(const TensorView& logits, int64_t row, int32_t next, int64_t top_k);
-// At every position of the prompt.
+// Returns the prediction at every position of the prompt.
 std::vector<Prediction> predictions(const Capture& capture, int64_t top_k);
 
-// [n_layer + 1][T]: what the model would say if it stopped after the embedding, after block 0, ...
+// [n_layer + 1][T] The predictions of the model if it stopped after the embedding, after layer 0, after layer
+// 1, and so on.
 using LogitLens = std::vector<std::vector<Prediction>>;
 LogitLens logit_lens(Capture& capture, int64_t top_k);
 
-// One step of a block as readers see it.
+// One step of a layer, prepared for display.
 struct BlockStep {
-  std::string name;  // "norm1.out"; the activation's name is "blocks.N." + this
+  std::string name;  // for example "norm1.out"; the activation is named "blocks.N." + name
   TensorView view;
   Shape shape;
-  const char* about;  // in a few words
+  const char* about;  // short description
   double rms, low, high;
 };
 
-// The steps of a block in their order.
+// Returns the steps of a layer in the order of computation.
 std::vector<BlockStep> block_steps(const Capture& capture, int64_t layer);
 
 }  // namespace gpt

@@ -15,8 +15,8 @@ AdamWRule rule_of(const ParamTable& table, const OptimizerSettings& settings, in
   return rule;
 }
 
-// Neighbours with the same rule form one range. Padding belongs to the range before it: it is zero,
-// and stays zero.
+// Merges adjacent parameters that have the same rule into one range. A range includes the padding after its
+// parameters; the update leaves the padding at zero.
 std::vector<AdamWRange> ranges_of(const ParamTable& table, const OptimizerSettings& settings) {
   const ParamLayout layout(table);
   std::vector<AdamWRange> ranges;
@@ -31,7 +31,7 @@ std::vector<AdamWRange> ranges_of(const ParamTable& table, const OptimizerSettin
   return ranges;
 }
 
-// Their parts in a slice, as elements of that.
+// Returns the parts of `ranges` that overlap `slice`, as element indices relative to the start of the slice.
 std::vector<AdamWRange> ranges_in(const ElementRange& slice, const std::vector<AdamWRange>& ranges) {
   std::vector<AdamWRange> inside;
   for (AdamWRange range : ranges) {

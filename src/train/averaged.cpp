@@ -7,7 +7,8 @@
 namespace gpt {
 namespace {
 
-// Another optimizer, and an average of the weights after its updates in a buffer behind its own.
+// Wraps another optimizer and keeps a moving average of the weights in one extra buffer, which follows the
+// buffers of the wrapped optimizer.
 class Averaged : public Optimizer {
  public:
   Averaged(std::unique_ptr<Optimizer> inner, double decay) : inner_(std::move(inner)), decay_(decay) {}

@@ -11,11 +11,11 @@ namespace gpt {
 namespace {
 
 constexpr int64_t kBucketBlocks = 16;  // 262,144 elements
-constexpr int64_t kPieceBlocks = 4;    // 65,536: shorter messages cost more to begin than to send
-constexpr int64_t kBuckets = 16;       // that a long backward pass should have to send one by one
+constexpr int64_t kPieceBlocks = 4;    // 65,536 elements; shorter messages are dominated by latency
+constexpr int64_t kBuckets = 16;       // number of buckets for the gradients of a large model
 
-// With more than four processes buckets grow with their number, so that a process sends as many messages to
-// 1,000 as to 4, as far as the model is large enough.
+// Returns the size of a bucket in blocks. With more than four ranks, buckets grow with the number of ranks if
+// the model is large enough. A rank then sends as many messages with 1,000 ranks as with 4.
 int64_t blocks_of_bucket(int64_t blocks, int processes) {
   const int64_t least = std::max<int64_t>(kBucketBlocks, processes);
   return std::clamp(blocks / kBuckets, least, std::max(least, kPieceBlocks * processes));
@@ -86,7 +86,8 @@ double muon_flops(const Shape& shape) {
 
 namespace {
 
-// To the process that has the least so far; the largest first.
+// Assigns the matrices to ranks in order of decreasing work. Each matrix goes to the rank with the least work
+// so far.
 void deal_matrices(const ParamTable& table, const ParamLayout& layout, std::vector<int> ids,
                    ShardMap& parts) {
   const auto work = [&](int id) { return muon_flops(table[id].shape); };
@@ -100,7 +101,8 @@ void deal_matrices(const ParamTable& table, const ParamLayout& layout, std::vect
   }
 }
 
-// In equal parts that begin at cache lines.
+// Splits a range into equal parts, one for each rank. Each part starts at a multiple of 16 elements (a cache
+// line).
 void cut(const ElementRange& whole, ShardMap& parts) {
   constexpr int64_t kLine = 16;
   const auto n = std::ssize(parts);
@@ -116,7 +118,7 @@ void cut(const ElementRange& whole, ShardMap& parts) {
 ShardMap shard_by_matrix(const ParamTable& table, int processes) {
   constexpr int64_t kLarge = int64_t{1} << 16;
   const ParamLayout layout(table);
-  ShardMap parts(static_cast<size_t>(processes), {{0, 0}});  // a process without any has an empty range
+  ShardMap parts(static_cast<size_t>(processes), {{0, 0}});  // a rank without parameters has one empty range
   std::vector<int> matrices;
   size_t next = 0;
   for (int id = 0; id < table.count(); ++id) {

@@ -11,8 +11,10 @@
 namespace gpt {
 namespace {
 
-// Of rounded buckets. Who sends one has got from all others the one that was sent when as many were under
-// way, and these had added the one as far before that: its sums are on their way, and its place is soon free.
+// Returns the number of slots for rounded buckets. When a rank sends bucket n, it has received bucket n -
+// in_flight from all other ranks. These ranks had already summed bucket n - 2 * in_flight before they sent
+// bucket n - in_flight. The sums of the bucket that previously used the slot are therefore already in
+// transit, and the wait for the slot is short.
 int64_t places(const Buckets& buckets) {
   return 2 * buckets.in_flight();
 }
@@ -32,8 +34,9 @@ size_t most_ranges(const ShardMap& shard_map) {
   return most;
 }
 
-// Calls work(part) for views of so many elements in rows, which are what threads share: part(x) has the rows
-// of x, [n,4096], and then the rest, [1,rest].
+// Calls `work(part)` with a function `part` that reshapes a flat tensor into rows, so that threads can share
+// the rows. The first call views the full rows of the tensor, [n,4096]. The second call views the remaining
+// elements, [1,rest].
 template <class Work>
 void in_rows(int64_t size, const Work& work) {
   constexpr int64_t kRow = 4096;
@@ -94,7 +97,7 @@ GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, in
   pending_ = parameters_;
 }
 
-// Whether a bucket holds a part of a parameter's gradient.
+// Returns true if the bucket contains a part of the gradient of parameter `id`.
 bool GradientSums::overlaps(int id, int64_t bucket) const {
   const int64_t begin = layout_.offset[static_cast<size_t>(id)];
   return begin >= 0 && common(buckets_.bucket(bucket), {begin, begin + table_[id].size()}).size() > 0;
@@ -109,7 +112,7 @@ GradReadyHook GradientSums::sending(int64_t round) {
   };
 }
 
-// Events of one queue are reached in order: the last one of a bucket is enough.
+// Events of a queue complete in order, so it is enough to wait for the last event of a bucket.
 void GradientSums::done(int id, const DeviceEvent& event) {
   for (int64_t i = 0; i < buckets_.count(); ++i) {
     if (!overlaps(id, i) || --pending_[static_cast<size_t>(i)] > 0) continue;
@@ -118,13 +121,14 @@ void GradientSums::done(int id, const DeviceEvent& event) {
   }
 }
 
-// To each process its piece, and from each the own one.
+// Sends each rank its piece of the bucket, and receives this rank's own piece from every other rank.
 void GradientSums::send(int64_t bucket) {
   while (completed_ < sent_.size() &&
          (sent_.size() - completed_ == in_flight_ || has_ended(sent_[completed_].handle)))
     complete_next();
   const size_t place = sent_.size();
-  while (rounds_messages() && taken_ < gathered_.size() && taken_ + places_ <= place)  // it is not free yet
+  // Wait until the slot for the rounded bucket is free.
+  while (rounds_messages() && taken_ < gathered_.size() && taken_ + places_ <= place)
     take_next();
   std::vector<std::span<const std::byte>> to;
   std::vector<std::span<std::byte>> from;
@@ -136,8 +140,8 @@ void GradientSums::send(int64_t bucket) {
   sent_.push_back({bucket, processes_.exchange(to, from, "sending gradients", Communicator::Channel::main)});
 }
 
-// Adds the first of the buckets that are under way, once it has arrived. Sums have a channel of their own,
-// for others may have come less far.
+// Waits for the oldest bucket in flight and adds its pieces. The sums are sent on a separate channel, because
+// other ranks may have completed fewer buckets.
 void GradientSums::complete_next() {
   Sent& next = sent_[completed_];
   waited_ += timed([&] { finish(next.handle); });
@@ -170,7 +174,8 @@ TensorView GradientSums::total(int64_t bucket) const {
                      Shape{buckets_.shard(bucket, processes_.rank()).size()});
 }
 
-// The own piece from another rank, of the bucket that was sent after so many.
+// Returns the memory into which this rank's own piece of `bucket` is received from `rank`. `place` is the
+// number of buckets that were sent before `bucket`.
 TensorView GradientSums::received(size_t place, int64_t bucket, int rank) const {
   const auto size = static_cast<int64_t>(dtype_size(message_type_));
   const int64_t row = static_cast<int64_t>(place % in_flight_) * (processes_.size() - 1) +
@@ -179,7 +184,7 @@ TensorView GradientSums::received(size_t place, int64_t bucket, int rank) const 
                         Shape{buckets_.shard(bucket, processes_.rank()).size()});
 }
 
-// Where a part of a bucket lies when it is sent to others or comes from them.
+// Returns the memory from which a range of a bucket is sent, and into which its sums are received.
 TensorView GradientSums::message(size_t place, int64_t bucket, const ElementRange& range) const {
   if (!rounds_messages()) return grads_.range(range.begin, range.end);
   const int64_t at = static_cast<int64_t>(place % places_) * buckets_.bucket(0).size() + range.begin -
@@ -188,7 +193,7 @@ TensorView GradientSums::message(size_t place, int64_t bucket, const ElementRang
                         Shape{range.size()});
 }
 
-// A piece of the gradients, as a message.
+// Rounds a rank's piece of the gradients to the dtype of messages and returns the rounded piece.
 TensorView GradientSums::rounded(size_t place, int64_t bucket, int rank) {
   const ElementRange piece = buckets_.shard(bucket, rank);
   const TensorView sent = message(place, bucket, piece);
@@ -219,12 +224,13 @@ void GradientSums::add(int64_t bucket, int64_t round) {
   if (round > 0) parts.push_back(total(bucket));
   for (int rank = 0; rank < processes_.size(); ++rank)
     parts.push_back(rank == processes_.rank() ? own(bucket) : received(completed_, bucket, rank));
-  if (rounds_messages())  // the own part first: the sum begins with fp32
+  if (rounds_messages())  // this rank's own part comes first, so that the sum starts from fp32 values
     std::rotate(parts.begin(), parts.begin() + processes_.rank(), parts.begin() + processes_.rank() + 1);
   add_parts(parts, round == rounds_ - 1 ? own(bucket) : total(bucket));
 }
 
-// sum = ((parts[0] + parts[1]) + parts[2]) ..., which may be one of them. The others are written to as well.
+// Computes sum = ((parts[0] + parts[1]) + parts[2]) ... `sum` may be one of the parts. The parts are
+// overwritten with partial sums.
 void GradientSums::add_parts(const std::vector<TensorView>& parts, const TensorView& sum) {
   TensorView so_far = parts.front();
   if (parts.size() == 1 && so_far.data != sum.data) copy_elements(so_far, sum);
@@ -255,7 +261,7 @@ void GradientSums::wait_for(std::vector<Communicator::Handle>& handles) {
   handles.clear();
 }
 
-// Every process gets the others' pieces of a bucket.
+// Sends this rank's sums of a bucket to all ranks, and receives the sums of the other pieces.
 Communicator::Handle GradientSums::share_sums(int64_t bucket) {
   const size_t place = gathered_.size();
   std::vector<std::span<std::byte>> all;
@@ -265,8 +271,8 @@ Communicator::Handle GradientSums::share_sums(int64_t bucket) {
   return gpt::gather(processes_, all, "gathering gradients", Communicator::Channel::second);
 }
 
-// Waits for the first sums that are on their way. Where they were rounded the own ones become what the others
-// have of them.
+// Waits until the oldest sums in transit have arrived. If messages are rounded, also replaces this rank's own
+// sums with their rounded values, so that all ranks have the same sums.
 void GradientSums::take_next() {
   waited_ += timed([&] { finish(gathered_[taken_]); });
   gathered_[taken_].reset();
@@ -302,7 +308,8 @@ void GradientSums::move_to(const ShardMap& shard_map) {
   wait_for(handles);
 }
 
-// What is in a bucket of the range with that number of each process; null where none is.
+// For each rank, moves the part of its i-th range that overlaps the bucket to that rank. Returns null if no
+// range overlaps the bucket.
 Communicator::Handle GradientSums::move_part(const ShardMap& shard_map, size_t i, int64_t bucket) {
   const auto count = static_cast<size_t>(processes_.size()), own = static_cast<size_t>(processes_.rank());
   std::vector<std::span<const std::byte>> to(count);

@@ -11,43 +11,47 @@
 
 namespace gpt {
 
-// Adds the gradients of the shards of a batch (all-reduce or reduce-scatter). A shard is a range of samples
-// whose gradients are accumulated from zero. Rank r of R computes the shards r, r + R, ...; in round j the
-// ranks compute the shards j R to j R + R - 1. Each rank sends every piece to its owner as soon as the
-// backward pass has finished the piece. The owner adds the shards in order, in fp32, as they arrive. The sums
-// therefore depend on the number of shards and not on the number of ranks. The sums of the last round are
-// sent to all ranks, also during the backward pass.
+// Sums the gradients of a batch over all ranks (all-reduce or reduce-scatter). A batch is divided into
+// shards, and the gradients of each shard are accumulated from zero. With R ranks, rank r computes the shards
+// r, r + R, r + 2R, ... In round j, the ranks together compute the shards j R to j R + R - 1. Each rank sends
+// a piece of the gradients to the rank that owns the piece as soon as the backward pass has computed it. The
+// owner adds the shards in order, in fp32, as they arrive. The sums therefore depend on the number of shards
+// and not on the number of ranks. The sums of the last round are sent to all ranks, also during the backward
+// pass.
 //
-// With a single round, messages may have a narrower dtype than the gradients. Then pieces are rounded for
-// sending and added to the owner's own part, which is not rounded. Sums that are sent to all ranks are
-// rounded on every rank, including the owner.
+// With a single round, messages may have a narrower dtype than the gradients. Each rank then rounds the
+// pieces that it sends, and the owner adds the received pieces to its own unrounded gradients. If the sums
+// are sent to all ranks, every rank uses the rounded sums, including the owner.
 class GradientSums {
  public:
-  // The sums that a rank receives. all: all sums; own: the sums of its own pieces; own_memory: as own, and
-  // the memory of other pieces is freed once they are sent, if each backward pass starts a new shard.
+  // Selects the sums that a rank keeps. `all`: the sums of all pieces. `own`: only the sums of the rank's own
+  // pieces. `own_memory`: like `own`, and the memory of all other pieces is freed after they are sent;
+  // requires that each backward pass starts a new shard.
   enum class Keeps : uint8_t { all, own, own_memory };
-  // rounds: shards of each rank. message_type: the dtype of grads, or bf16. All references must outlive this
-  // object.
+  // `rounds` is the number of shards per rank. `message_type` is the dtype of `grads` or bf16. All references
+  // must outlive this object.
   GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds, Keeps keeps,
                DType message_type, Communicator& processes, const Backend& backend);
 
-  // Returns the hook for the backward pass that completes the shard of a round; empty for a single process.
+  // Returns the hook for the backward pass that completes the shard of a round. The hook is empty if there is
+  // only one process.
   GradReadyHook sending(int64_t round);
-  // Waits for the messages of a round and adds its shards. After the last round the gradients are the sums.
+  // Waits for the messages of a round and adds the gradients of its shards. After the last round, the
+  // gradient buffer contains the sums.
   void finish_round(int64_t round);
 
   const ShardMap& shard_map() const { return shard_map_; }  // the pieces of all ranks
   const ParamLayout& layout() const { return layout_; }
-  // All-gathers x, which has one value for each element of the gradients, or one for each `block` elements.
+  // All-gathers x, which has one value per gradient element, or one value per `block` gradient elements.
   void gather(const TensorView& x, int64_t block, const ShardMap& shard_map, const char* what);
-  // Moves gradient sums from the owners of the pieces to the ranks that `shard_map` assigns them to.
+  // Sends the gradient sums from the owners of the pieces to the ranks that own the elements in `shard_map`.
   void move_to(const ShardMap& shard_map);
-  // Frees the memory of all pieces except the rank's own pieces.
+  // Frees the memory of all pieces that this rank does not own.
   void drop_others() const;
 
   double waited_seconds() const { return waited_; }  // total time spent waiting for messages
 
-  // Returns the bytes of memory used in addition to the gradients.
+  // Returns the number of bytes allocated in addition to the gradients.
   static int64_t bytes(int64_t elements, DType dtype, DType message_type, int64_t rounds, int processes,
                        int rank);
 
@@ -80,26 +84,29 @@ class GradientSums {
   Communicator& processes_;
   Backend backend_;
   Buckets buckets_;
-  size_t in_flight_;  // the most buckets in flight
-  size_t places_;     // buckets for which messages_ has room
+  size_t in_flight_;  // maximum number of buckets in flight
+  size_t places_;     // number of buckets that fit into messages_
   ShardMap shard_map_;
   ParamLayout layout_;
   int64_t own_elements_ = 0;
-  std::vector<int64_t> own_offset_;  // offset of each own piece in total_, by bucket
-  std::vector<int> parameters_;      // number of parameters with a part in each bucket ...
-  std::vector<int> pending_;         // ... and the number of these whose gradients are pending
+  std::vector<int64_t> own_offset_;  // offset of each of this rank's pieces in total_, by bucket
+  std::vector<int> parameters_;      // number of parameters that overlap each bucket
+  std::vector<int> pending_;  // number of these parameters whose gradients are not ready yet, by bucket
   int64_t round_ = 0;
   struct Sent {
     int64_t bucket;
     Communicator::Handle handle;
   };
   std::vector<Sent> sent_;                      // buckets sent in this round, in the same order on all ranks
-  size_t completed_ = 0;                        // number of sent_ whose shards are added
-  std::vector<Communicator::Handle> gathered_;  // transfers of sums to all ranks
-  size_t taken_ = 0;                            // number of gathered_ whose sums are stored in the gradients
-  Buffer received_;  // own pieces received from other ranks; buckets reuse its places in turn
-  Buffer messages_;  // rounded buckets for sending, then their rounded sums; places are reused in turn
-  Buffer total_;     // [own elements], with several rounds
+  size_t completed_ = 0;                        // number of buckets in sent_ that are summed
+  std::vector<Communicator::Handle> gathered_;  // transfers that send sums to all ranks
+  size_t taken_ = 0;  // number of transfers in gathered_ whose sums are stored in the gradients
+  // This rank's own pieces as received from the other ranks. Buckets reuse its slots in turn.
+  Buffer received_;
+  // Rounded buckets to be sent, which are later overwritten by their rounded sums. Buckets reuse its slots in
+  // turn.
+  Buffer messages_;
+  Buffer total_;  // [own elements]; used with several rounds
   double waited_ = 0;
 };
 

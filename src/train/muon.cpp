@@ -11,7 +11,7 @@
 namespace gpt {
 namespace {
 
-// torch.optim.Muon's adjust_lr_fn.
+// Returns the factor of the learning rate for a matrix shape (adjust_lr_fn of torch.optim.Muon).
 double adjustment(MuonAdjust adjust, const Shape& shape) {
   const auto rows = static_cast<double>(shape[0]), cols = static_cast<double>(shape[1]);
   switch (adjust) {
@@ -38,7 +38,7 @@ MuonMomentum momentum_of(MuonForm form, const OptimizerSettings& s) {
           .steps = s.steps};
 }
 
-// nanochat's AdamW groups.
+// Returns the AdamW settings that nanochat uses for a parameter group.
 AdamWRule nanochat_rule(ParamGroup group) {
   if (group == ParamGroup::head) return {.beta1 = 0.8, .beta2 = 0.96, .eps = 1e-10, .weight_decay = 0.01};
   if (group == ParamGroup::embedding)
@@ -88,7 +88,7 @@ class Muon : public Optimizer {
     return flops;
   }
 
-  // A slice may hold many parameters: whole matrices, and other parameters whole or in part.
+  // A slice may contain several parameters. Matrices are always complete; other parameters may be partial.
   void bind(std::vector<ParamSlice> slices, const OptimizerState& state) override {
     const ParamLayout layout(table_);
     changes_ = state[kChange];
@@ -173,18 +173,18 @@ class Muon : public Optimizer {
   static constexpr size_t kMoment = 0, kChange = 1;
   struct Part {
     bool is_matrix = false;
-    int64_t change = 0;  // where in the buffer of changes
-    size_t v = 0;        // the buffer
+    int64_t change = 0;  // index into the buffer "change"
+    size_t v = 0;        // index of the second-moment buffer in buffers_
   };
 
-  // Elements of a parameter that AdamW updates.
+  // Stores the elements of a parameter that AdamW updates.
   struct Other {
     int id;
     AdamWRange range;
     TensorView weight, grad, m, v;
   };
 
-  // The matrices in a slice, in elements of it.
+  // Stores the element ranges of the matrices in a slice, relative to the start of the slice.
   struct Matrices {
     TensorView weight;
     std::vector<ElementRange> ranges = {};

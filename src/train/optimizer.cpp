@@ -12,7 +12,8 @@ bool is_of_all(const OptimizerBuffer& buffer) {
   return buffer.shape.empty() && buffer.params.empty();
 }
 
-// What a process has of a parameter, in elements of it.
+// Returns the range of a parameter that this rank owns, as element indices relative to the start of the
+// parameter.
 ElementRange own_part(const ParamTable& table, const ParamLayout& layout, int id,
                       const std::vector<ElementRange>& own) {
   const int64_t at = layout.offset[static_cast<size_t>(id)], size = table[id].size();
@@ -24,7 +25,8 @@ ElementRange own_part(const ParamTable& table, const ParamLayout& layout, int id
   return {};
 }
 
-// The shape of what is kept of a buffer that is not of all parameters.
+// Returns the shape of the part of a buffer that this rank stores. Requires that the buffer has its own shape
+// or its own list of parameters.
 Shape kept_shape(const OptimizerBuffer& buffer, const ParamTable& table, const ParamLayout& layout,
                  const std::vector<ElementRange>& own) {
   if (buffer.params.size() != 1) return buffer.shape;
@@ -108,7 +110,7 @@ void OptimizerState::add_shaped(const OptimizerBuffer& buffer, const ParamTable&
   }
 }
 
-// at: where the parameter lies among all.
+// `at` is the offset of the parameter in the buffer of all trainable parameters.
 void OptimizerState::add_parts(const ParamTable& table, size_t i, const std::string& name, int id,
                                int64_t at) {
   for (size_t k = 0; k < own_.size(); ++k) {

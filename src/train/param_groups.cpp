@@ -15,7 +15,8 @@
 namespace gpt {
 namespace {
 
-// Ids whose names a shell pattern matches; a dot is like any other character.
+// Returns the ids of the parameters whose names match a shell pattern. A dot in the pattern has no special
+// meaning.
 std::vector<int> matches(const char* key, const std::string& pattern, const ParamTable& table) {
   std::vector<int> ids;
   for (int id = 0; id < table.count(); ++id) {
@@ -41,8 +42,9 @@ std::pair<std::string, double> pattern_and_factor(const std::string& text) {
   return {text.substr(0, at), *factor};
 }
 
-// How far from the top a parameter is: 0 above the blocks, 1 in the last one, and the most at the embeddings
-// (ELECTRA's layer-wise decay, Clark et al. 2020).
+// Returns the distance of a parameter from the output: 0 for parameters after the layers, 1 for the last
+// layer, and the largest distance for the embeddings (ELECTRA's layer-wise learning rate decay, Clark et al.
+// 2020).
 int64_t depth(const ParamTable& table, int id) {
   int64_t layers = 0;
   for (const ParamSpec& spec : table.specs())
@@ -52,7 +54,7 @@ int64_t depth(const ParamTable& table, int id) {
   return role == Role::wte || role == Role::wpe ? layers + 1 : 0;
 }
 
-// Of a group, as a part of the config's lr.
+// Returns the learning rate of a parameter group divided by the config's `lr`.
 double group_scale(const TrainConfig& c, const ParamTable& table, ParamGroup group) {
   const bool muon = c.optimizer.starts_with("muon");
   const double rate = group == ParamGroup::embedding ? c.embedding_lr

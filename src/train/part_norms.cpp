@@ -11,7 +11,7 @@
 namespace gpt {
 namespace {
 
-// The entry of the part that a parameter belongs to.
+// Returns the entry for the part of the model that contains a parameter. Adds an entry if there is none.
 template <class Entry>
 Entry& entry_of(std::vector<Entry>& all, const ParamSpec& spec) {
   const std::string part =

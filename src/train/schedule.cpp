@@ -7,7 +7,7 @@
 namespace gpt {
 namespace {
 
-// The share of the way from `begin` to `end` at `step`, between 0 and 1.
+// Returns the progress from step `begin` to step `end`, between 0 and 1.
 double share(int64_t step, int64_t begin, int64_t end) {
   if (end <= begin) return 1;
   return std::clamp(static_cast<double>(step - begin) / static_cast<double>(end - begin), 0.0, 1.0);
@@ -15,19 +15,20 @@ double share(int64_t step, int64_t begin, int64_t end) {
 
 constexpr int64_t kMostEvaluations = 20, kMostBatches = 50;
 constexpr int64_t kOpen = -1;
-constexpr double kForward = 1.0 / 3;  // of the operations of a training step on as many tokens
+// Cost of a forward pass as a fraction of the cost of a training step with the same number of tokens.
+constexpr double kForward = 1.0 / 3;
 
 int64_t splits(const TrainConfig& c) {
   return c.eval_train ? 2 : 1;
 }
 
-// Batches of all evaluations together that take the share.
+// Returns the total number of evaluation batches that use kEvaluationShare of the run.
 int64_t batches_in_all(const TrainConfig& c) {
   const double steps = static_cast<double>(c.steps) * kEvaluationShare / (1 - kEvaluationShare) / kForward;
   return static_cast<int64_t>(steps) / splits(c);
 }
 
-// The next of 1, 2, 5, 10, 20, 25, 50, 100, 200, 250, ...
+// Returns the smallest round number >= n: 1, 2, 5, 10, 20, 25, 50, 100, 200, 250, ...
 int64_t round_number(int64_t n) {
   for (int64_t power = 1;; power *= 10) {
     for (const int64_t quarters : {4, 8, 10, 20}) {
@@ -36,9 +37,9 @@ int64_t round_number(int64_t n) {
   }
 }
 
-// Steps between evaluations of so many batches.
+// Returns the number of steps between evaluations if each evaluation reads `eval_batches` batches.
 int64_t interval(const TrainConfig& c, int64_t eval_batches) {
-  const int64_t before = c.eval_train ? 1 : 0;  // the first step
+  const int64_t before = c.eval_train ? 1 : 0;  // the evaluation before the first step
   const int64_t times = std::clamp<int64_t>(batches_in_all(c) / eval_batches - before, 1, kMostEvaluations);
   return std::min(c.steps, round_number((c.steps + times - 1) / times));
 }
@@ -74,7 +75,7 @@ std::vector<int64_t> schedule_steps(const TrainConfig& c) {
 
 std::string schedule_bar(const TrainConfig& c, int64_t step, int width) {
   if (c.lr <= 0) return "";
-  constexpr double kRounding = 1e-9;  // the peak itself is a full bar
+  constexpr double kRounding = 1e-9;  // ensures that the peak learning rate gives a full bar
   const double parts = std::floor(width * learning_rate(c, step) / c.lr + kRounding);
   return std::string(static_cast<size_t>(std::clamp(parts, 0.0, static_cast<double>(width))), '=');
 }

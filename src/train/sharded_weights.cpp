@@ -10,7 +10,7 @@
 namespace gpt {
 namespace {
 
-// What each process has of some elements, added to what it has of others.
+// Adds the parts of `elements` that each rank owns to the shard map `to`.
 void add_part(const ElementRange& elements, const ShardMap& shard_map, ShardMap& to) {
   to.resize(shard_map.size());
   for (size_t rank = 0; rank < shard_map.size(); ++rank) {
@@ -21,11 +21,11 @@ void add_part(const ElementRange& elements, const ShardMap& shard_map, ShardMap&
   }
 }
 
-// By layer, the embeddings first.
+// Splits a shard map by layer. The embeddings come first.
 std::vector<ShardMap> divide_layers(const ParamTable& table, int64_t n_layer, const ShardMap& shard_map) {
   const ParamLayout layout(table);
-  std::vector<ShardMap> layers(static_cast<size_t>(n_layer) + 2,
-                               ShardMap(shard_map.size()));  // a frozen one stays so
+  // A layer whose parameters are all frozen keeps an empty shard map.
+  std::vector<ShardMap> layers(static_cast<size_t>(n_layer) + 2, ShardMap(shard_map.size()));
   for (int id = 0; id < table.count(); ++id) {
     const int64_t at = layout.offset[static_cast<size_t>(id)];
     if (at < 0) continue;
@@ -35,7 +35,8 @@ std::vector<ShardMap> divide_layers(const ParamTable& table, int64_t n_layer, co
   return layers;
 }
 
-// Those whose weights are read where a layer is; then also the one whose weights will be.
+// layers_read returns the layers whose weights are read while `layer` is computed. layers_in_memory also
+// includes the next layer, whose weights are prefetched.
 std::vector<int64_t> layers_read(int64_t layer, const ModelConfig& config) {
   if (layer == config.n_layer && config.tie_embeddings) return {layer, WeightSource::kEmbeddings};
   return {layer};
@@ -76,7 +77,8 @@ int64_t ShardedWeights::bytes(const ParamTable& table, const ModelConfig& config
   return most * static_cast<int64_t>(sizeof(float));
 }
 
-// Forward; the last block stays for the backward pass.
+// Returns the steps of a forward pass. The last step keeps the last layer in memory, because the backward
+// pass starts with it.
 std::vector<ShardedWeights::Step> ShardedWeights::steps_of_pass(int64_t n_layer) {
   std::vector<Step> steps;
   for (int64_t layer = kEmbeddings; layer < n_layer; ++layer)
@@ -142,7 +144,7 @@ void ShardedWeights::begin(int64_t layer, int64_t next) {
     wait_for(at(each));
 }
 
-// Every process gets the step of rank 0.
+// Broadcasts the step of rank 0 to all ranks.
 ShardedWeights::Step ShardedWeights::tell(Step step) {
   broadcast(processes_, std::as_writable_bytes(std::span(&step, 1)), "the layer that rank 0 reads");
   return step;

@@ -12,10 +12,10 @@ namespace gpt {
 
 struct Model;
 
-// Weights sharded over ranks (ZeRO 3, Rajbhandari et al. 2020, section 5.3). The weights of a layer are
-// gathered before they are read and dropped afterwards, while the weights of the next layer are in flight.
-// Weights keep their offsets in the buffer; the pages of dropped weights are freed. All ranks call the same
-// functions in the same order.
+// Shards the weights over ranks (ZeRO 3, Rajbhandari et al. 2020, section 5.3). The weights of a layer are
+// gathered before they are read and dropped afterwards, while the weights of the next layer are being
+// gathered. Weights keep their offsets in the buffer; the memory pages of dropped weights are freed. All
+// ranks must call the same functions in the same order.
 class ShardedWeights : public WeightSource {
  public:
   // All references must outlive this object.
@@ -23,23 +23,24 @@ class ShardedWeights : public WeightSource {
                  Communicator& processes);
 
   void begin(int64_t layer, int64_t next) override;
-  // Takes part in the gathers of a forward pass, for a rank that has nothing to compute.
+  // Participates in the gathers of a forward pass on a rank that has nothing to compute.
   void walk();
-  // Drops all weights except this rank's part. Call it after the weights have changed.
+  // Frees the memory of all weights that other ranks own. Call it after the weights have changed.
   void drop();
-  // The same for one parameter, which every rank has filled.
+  // Frees the memory of the elements of parameter `id` that other ranks own. Call it after every rank has
+  // filled the parameter.
   void drop(int id);
 
   double waited_seconds() const { return waited_; }
-  // Returns the peak bytes of weights during a pass, on the rank with the most.
+  // Returns the peak number of bytes of weights in memory during a pass, on the rank with the highest peak.
   static int64_t bytes(const ParamTable& table, const ModelConfig& config, const ShardMap& shard_map);
 
  private:
   friend class LedWeights;
   struct Layer {
-    ShardMap ranges;  // parameter ranges of the layer
+    ShardMap ranges;  // the parameter elements of the layer that each rank owns
     std::vector<Communicator::Handle> arriving = {};
-    bool asked = false;  // whether the weights are here or in flight
+    bool asked = false;  // true if the weights are in memory or in flight
   };
   struct Step {
     int64_t layer, next;
@@ -60,15 +61,15 @@ class ShardedWeights : public WeightSource {
   const ParamBuffer& weights_;
   Communicator& processes_;
   ParamLayout layout_;
-  std::vector<Layer> layers_;  // the embeddings first
+  std::vector<Layer> layers_;  // one entry per layer; the embeddings come first
   Step current_ = kNoStep;
-  bool leads_ = false;  // on rank 0: whether it announces every step to the other ranks
+  bool leads_ = false;  // true on rank 0 while rank 0 announces every step to the other ranks
   double waited_ = 0;
 };
 
-// While it lives, only rank 0 reads weights, with layers in any order, to save a model or to sample. The
-// other ranks send their parts; their constructor returns when rank 0 is done. Does nothing if `weights` is
-// null.
+// While an object of this class exists, only rank 0 reads the weights, and may read the layers in any order.
+// This is used to save a model or to sample. The other ranks send their parts of the weights, and their
+// constructor returns when rank 0 is done. Does nothing if `weights` is null.
 class LedWeights {
  public:
   explicit LedWeights(ShardedWeights* weights);

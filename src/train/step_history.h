@@ -7,20 +7,22 @@
 
 namespace gpt {
 
-// The step state of a run in a checkpoint, besides weights and optimizer state.
+// Stores the step state of a run for checkpoints, in addition to the weights and the optimizer state.
 struct StepHistory {
-  int64_t updates = 0;  // completed updates: steps that were not skipped
+  int64_t updates = 0;  // number of completed optimizer updates, without skipped steps
   LossScale loss_scale;
-  std::vector<double> losses, norms;  // of the last steps that were not skipped, oldest first; with outlier_z
+  // Losses and gradient norms of the most recent steps that were not skipped, oldest first. Used if
+  // `outlier_z` is set.
+  std::vector<double> losses, norms;
 };
 
-// Returns the initial loss scale of a run in this dtype.
+// Returns the initial loss scale for this dtype.
 LossScale initial_loss_scale(DType dtype);
 
 StepState state_of(const StepHistory& history, const TrainConfig& config);
 StepHistory history_of(const StepState& state);
 
-// Returns the inputs of a step: its number, the seed and the learning rate.
+// Returns the inputs of a step: the step number, the seed and the learning rate.
 StepInputs inputs_of(const TrainConfig& config, int64_t step);
 
 }  // namespace gpt

@@ -18,7 +18,9 @@ std::optional<StepState> StepQueue::read(size_t late) {
   if (unread_.size() <= late) return std::nullopt;
   const StepState state = step_.read(unread_.front());
   unread_.pop_front();
-  if (state.halted) {  // so are all later steps; the search for the tensor needs this step's batch
+  // After a halted step, all later steps are halted too. Finding the tensor with non-finite values requires
+  // the batch of the halted step, so its gradients are computed again.
+  if (state.halted) {
     unread_.clear();
     step_.compute_gradients(inputs_of(config_, state.step), batch_(state.step));
     require_not_halted(step_);

@@ -68,16 +68,16 @@ void set_key(RunConfig& config, const std::string& key, const json& value) {
     from_json_value(key, value, field);
     found = true;
   });
-  // -1 means "not set" in a ModelConfig; nobody can write it.
+  // In a ModelConfig, -1 means "not set". Users cannot set this value.
   if (key.ends_with("dropout") && value.is_number() && value < 0)
     fail_usage("config key \"{}\": expected 0 up to, not including, 1, found {}", key, value.dump());
   if (!found) fail_usage("unknown config key \"{}\"{}", key.substr(0, 64), did_you_mean(key, all_names()));
 }
 
-// Keys with a wrong value keep their default.
+// Keys with an invalid value keep their default.
 RunConfig complete_config(const json& object, Problems& problems) {
   RunConfig config;
-  for (const auto& item : object.items())  // clang 14 lets no lambda capture structured bindings
+  for (const auto& item : object.items())  // clang 14 cannot capture structured bindings in lambdas
     problems.collect([&] { set_key(config, item.key(), item.value()); });
   problems.collect([&] { complete(config.model, false); });
   problems.collect([&] { complete(config.train); });
@@ -96,7 +96,7 @@ void check(const char* key, double value, double low, double high) {
     fail_usage("config key \"{}\": expected {} to {}, found {}", key, low, high, value);
 }
 
-// A key and the range of its values.
+// A config key, its value, and the range of allowed values.
 struct Range {
   const char* key;
   double value, low, high;
@@ -221,7 +221,8 @@ void Settings::add_json(const json& object, const std::string& source) {
   begin_source();
   json keys = object;
   if (keys.contains("model_type")) {
-    // A model's config.json: its family's switches come first. Training keys beside them stay.
+    // `keys` come from a model's config.json. The switches of the model's family are applied first. The file
+    // may also contain training keys.
     const json& type = keys["model_type"];
     const Family* family = type.is_string() ? find_family(type.get<std::string>()) : nullptr;
     if (family == nullptr) {
@@ -247,7 +248,7 @@ void Settings::add_model(const ModelConfig& config) {
 
 namespace {
 
-// Numbers that JSON writes otherwise: .3, 3., +3. Finite ones only.
+// Parses finite numbers in forms that JSON does not allow: .3, 3., +3.
 std::optional<json> number_of(const std::string& text) {
   std::string_view digits = text;
   if (text.starts_with('+') && !text.starts_with("+-")) digits.remove_prefix(1);
@@ -257,7 +258,7 @@ std::optional<json> number_of(const std::string& text) {
   return number && std::isfinite(*number) ? std::optional<json>(*number) : std::nullopt;
 }
 
-// A value as JSON or as a number that JSON writes otherwise; nothing for other text.
+// Parses a value as JSON, or as a number in a form that JSON does not allow. Returns nothing for other text.
 std::optional<json> parsed_value(const std::string& text) {
   try {
     return parse_json(text, "the value");
@@ -293,7 +294,7 @@ RunConfig Settings::resolve() const {
 
 RunConfig Settings::resolve(Problems& problems) const {
   RunConfig config = complete_config(*merged_, problems);
-  // A preset's warm-up is made for long runs: it leaves a short one three quarters of its steps.
+  // A preset's warm-up is intended for long runs. In a short run it is limited to a quarter of the steps.
   if (comes_from_preset("warmup"))
     config.train.warmup = std::min(config.train.warmup, config.train.steps / 4);
   return config;
@@ -301,7 +302,7 @@ RunConfig Settings::resolve(Problems& problems) const {
 
 namespace {
 
-// The learning rates and the momentum that were not given.
+// Sets the learning rates and the momentum to their defaults if they are not set.
 void complete_rates(TrainConfig& c) {
   const bool nanochat = c.optimizer == "muon-nanochat";
   const auto fill = [](double& value, double fallback) {
@@ -339,7 +340,7 @@ void check_zero(const TrainConfig& c) {
 
 namespace {
 
-// Values whose range does not depend on other keys, nor on what is derived from them.
+// Checks the values whose allowed range does not depend on other keys or on derived values.
 void check_independent(const TrainConfig& c) {
   Problems problems;
   problems.collect([&] {

@@ -21,10 +21,12 @@ enum class DeviceKind : uint8_t { cpu };
 enum class Reduce : uint8_t { exact, fast, fast_bf16 };
 enum class MuonAdjust : uint8_t { original, match_rms_adamw, spectral_unclamped };
 
-// All settings of a training run except those of the model. Field names are the config keys.
+// Stores all settings of a training run except the settings of the model. The field names are the config
+// keys.
 struct TrainConfig {
-  std::vector<std::string> data;      // files, folders, token shards, "tales" / "tales:BYTES"; or NAME=WEIGHT
-  std::vector<std::string> val_data;  // empty: split off data
+  // Files, folders, token shards, "tales" or "tales:BYTES". NAME=WEIGHT mixes several texts by weight.
+  std::vector<std::string> data;
+  std::vector<std::string> val_data;          // empty: split the validation text off `data`
   std::vector<std::string> include, exclude;  // file patterns for folders (FolderFilter)
   std::string field = "text";                 // name of the text field in JSON lines
   double val_fraction = 0.1;
@@ -36,8 +38,8 @@ struct TrainConfig {
   int64_t steps = 1000;
   int64_t stop_after = 0;  // 0: run to the end
   int64_t batch_size = 16;
-  int64_t micro_batch = 0;  // 0: batch_size, or the samples of a shard
-  int64_t grad_shards = 0;  // 0: one for each rank
+  int64_t micro_batch = 0;  // 0: batch_size, or the samples of a shard if that is less
+  int64_t grad_shards = 0;  // 0: one shard per rank
   Reduce reduce = Reduce::exact;
   int64_t zero = 0;
   std::string optimizer = "adamw";
@@ -46,7 +48,7 @@ struct TrainConfig {
   int64_t warmup = 100;
   ScheduleKind schedule = ScheduleKind::cosine;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
-  double embedding_lr = -1, head_lr = -1, vector_lr = -1;  // -1: lr, or the rates of nanochat
+  double embedding_lr = -1, head_lr = -1, vector_lr = -1;  // -1: `lr`, or nanochat's learning rates
   double muon_lr = -1, muon_momentum = -1;
   MuonAdjust muon_adjust = MuonAdjust::original;
   std::vector<std::string> freeze;    // patterns of parameter names
@@ -55,11 +57,13 @@ struct TrainConfig {
   double ema = 0;          // 0: off
   double clip_norm = 1.0;  // 0: off
   double clip_value = 0;   // 0: off
-  double outlier_z = 0;    // skip steps whose loss or gradient norm is this unusual; 0: off
+  // Skip a step if its loss or gradient norm is more than this many standard deviations above the mean; 0:
+  // off.
+  double outlier_z = 0;
   TrainDType dtype = TrainDType::fp32;
   bool recompute = false;
 
-  int64_t eval_every = -1, eval_batches = -1;  // -1: at most 5 % of the run (schedule.h)
+  int64_t eval_every = -1, eval_batches = -1;  // -1: limit evaluation to 5 % of the run (schedule.h)
   bool eval_train = false;
   int64_t patience = 0;  // 0: off
   int64_t sample_every = 0, save_every = 500, log_every = 10;
@@ -169,10 +173,10 @@ void visit_train_keys(Config& c, Visit&& visit) {
 }
 
 DType tensor_dtype(TrainDType t);
-// Returns the dtype of gradients in messages.
+// Returns the dtype in which gradients are sent between ranks.
 DType message_dtype(Reduce reduce);
 
-// A run's complete configuration.
+// Stores the complete configuration of a run.
 struct RunConfig {
   ModelConfig model;
   TrainConfig train;
@@ -181,12 +185,14 @@ struct RunConfig {
 // Throws invalid_argument with a suggestion if `name` is not a preset.
 void require_preset(const std::string& name);
 
-// Throws invalid_argument if this build lacks the device. where: the flag or config key, for the message.
+// Throws invalid_argument if this build does not support the device. `where` is the flag or config key for
+// the error message.
 void require_device(const std::string& where, const std::string& device);
 
-// Merges config keys from several sources: preset, file, environment, flags. Later sources override earlier
-// ones. Values are JSON; key names of other projects are translated. "dropout" overrides the embd, attn and
-// resid dropout of earlier sources; within one source the specific key wins, in any order.
+// Merges config keys from several sources: preset, file, environment and flags. Later sources override
+// earlier sources. Values are JSON. The key names of other projects are translated. "dropout" overrides the
+// embedding, attention and residual dropout of earlier sources. Within one source, the specific dropout keys
+// override "dropout" regardless of their order.
 class Settings {
  public:
   Settings();
@@ -195,66 +201,72 @@ class Settings {
   Settings& operator=(const Settings&) = delete;
 
   void add_preset(const std::string& name);
-  // Adds a file with a JSON object of config keys. Unless a preset or model was added before, a file that
-  // uses the key names of other projects for its shape must name its family (require_family).
+  // Adds a file that contains a JSON object of config keys. If no preset or model was added before, a file
+  // that describes the model's shape with the key names of another project must name its model family
+  // (require_family).
   void add_file(const std::string& path);
   void add_json(const nlohmann::json& object, const std::string& source);
   void add_model(const ModelConfig& config);  // adds all keys of a model
-  // Starts a new source. The methods above call it; values of add_text belong to the current source.
+  // Starts a new source. add_preset, add_file, add_json, add_model and add_defaults call it. Values from
+  // add_text belong to the current source.
   void begin_source() { ++source_; }
-  // Adds a command's defaults for keys that no source sets.
+  // Adds a command's default values for keys that no other source sets.
   void add_defaults(const nlohmann::json& object);
-  // Adds a value in command-line syntax: text for strings and lists of strings, else JSON.
+  // Adds a value in command-line syntax: plain text for strings and lists of strings, otherwise JSON.
   void add_text(const std::string& key, const std::string& text, const std::string& source);
 
-  // Returns whether a file, the environment or a flag has set a key.
+  // Returns true if a file, the environment or a flag has set the key.
   bool is_given(const std::string& key) const;
-  // Returns whether a key's value comes from a preset or from add_defaults.
+  // Returns true if the value of the key comes from a preset or from add_defaults.
   bool comes_from_preset(const std::string& key) const;
-  // Removes a value that comes from a preset.
+  // Removes the value of the key if it comes from a preset or from add_defaults.
   void forget_preset(const std::string& key);
 
-  // Returns the merged config. Throws invalid_argument naming unknown keys ("did you mean"), wrong types and
-  // values. The model's vocab_size may still be 0; the tokenizer decides it later. The warm-up of a preset is
-  // limited to a quarter of the steps.
+  // Returns the merged config. Throws invalid_argument naming unknown keys (with "did you mean"), wrong types
+  // and invalid values. The model's vocab_size may still be 0, because the tokenizer determines it later. A
+  // warm-up that comes from a preset is limited to a quarter of the steps.
   RunConfig resolve() const;
-  // The same, but adds errors to `problems`; invalid keys keep their defaults.
+  // Like `resolve()`, but adds errors to `problems` instead of throwing. Invalid keys keep their default
+  // values.
   RunConfig resolve(Problems& problems) const;
 
  private:
   void set(const nlohmann::json& keys);
 
   std::unique_ptr<nlohmann::json> merged_;
-  std::set<std::string> from_preset_;  // keys set only by a preset or add_defaults
-  std::map<std::string, int> set_by_;  // the source of each key
-  int source_ = 0;                     // the current one
-  bool has_family_ = false;            // a preset or a model has set the switches of a family
+  std::set<std::string> from_preset_;  // keys set only by a preset or by add_defaults
+  std::map<std::string, int> set_by_;  // maps each key to the number of the source that set it
+  int source_ = 0;                     // number of the current source
+  bool has_family_ = false;            // true if a preset or a model has set the family's switches
 };
 
-// Returns "; did you mean gpt3-small, ...?" if `name` is a prefix of preset names or similar to one; else "".
+// Returns "; did you mean gpt3-small, ...?" if `name` is a prefix of preset names or similar to one of them.
+// Otherwise returns "".
 std::string suggest_preset(std::string_view name);
 
-// Name, group and help of a config key.
+// Describes a config key with its name, group and help text.
 struct KeyInfo {
   std::string name, group, help;
   bool is_list = false, is_bool = false, is_string = false;
-  bool is_model = false;                  // a key of ModelConfig
-  std::vector<std::string> choices = {};  // allowed values; empty: any
+  bool is_model = false;                  // true for a key of ModelConfig
+  std::vector<std::string> choices = {};  // allowed values; empty: any value
 };
-// Returns all config keys, of the model and of training, in the order of the documentation.
+// Returns all config keys of the model and of training, in the order of the documentation.
 std::vector<KeyInfo> config_keys();
 
-// Fills in derived training values and checks all values. Throws Error naming the key.
+// Fills in the derived training values and checks all values. Throws Error naming the config key.
 void complete(TrainConfig& config);
-// Returns the number of gradient shards of a batch: grad_shards, or one for each rank with a fast `reduce`.
+// Returns the number of gradient shards of a batch. This is grad_shards if `reduce` is exact, otherwise one
+// shard per rank.
 int64_t shard_count(const TrainConfig& config, int processes);
-// Sets grad_shards to the number of ranks if it is not set, and limits micro_batch to the samples of a shard.
-// Throws invalid_argument if batch, shards and ranks do not divide each other.
+// Sets grad_shards to the number of ranks if it is not set, and reduces micro_batch to a divisor of the
+// samples in a shard. Throws invalid_argument if the number of shards is not a multiple of the number of
+// ranks, or if the batch size is not a multiple of the number of shards.
 void share_among(TrainConfig& config, int processes);
 
-nlohmann::json run_config_json(const RunConfig& config);  // every key with its final value
-RunConfig read_run_config(const std::string& path);       // reads the output of run_config_json
-// Formats values of keys, one line for each group; group names are padded to `columns`.
+nlohmann::json run_config_json(const RunConfig& config);  // returns every key with its final value
+RunConfig read_run_config(const std::string& path);       // reads a file written with run_config_json
+// Formats the values of config keys with one line per group. Group names are padded to `columns` characters.
 std::string describe_keys(const nlohmann::json& values, int columns);
 
 }  // namespace gpt

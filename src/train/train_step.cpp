@@ -60,16 +60,17 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
 TrainStep::~TrainStep() {
   try {
     backend_.device->synchronize();
-  } catch (const Error&) {  // an op failed; an earlier wait has already reported it
+  } catch (const Error&) {  // an op failed; an earlier wait has already reported the error
   }
 }
 
-// The first sample in the batch of the shard that this process computes in a round.
+// Returns the index, within the batch, of the first sample of the shard that this rank computes in a round.
 int64_t TrainStep::first_of_round(int64_t round) const {
   return (round * options_.communicator->size() + options_.communicator->rank()) * shard_samples();
 }
 
-// own: a number of each shard of this process.
+// Sums the values of all shards over all ranks, in the order of the shards. `own` has one value per shard of
+// this rank.
 double TrainStep::sum_of_shards(const std::vector<double>& own, const char* what) {
   double sum = 0;
   for (const double x : own) {
@@ -99,7 +100,7 @@ const StepState& TrainStep::state() const {
 
 TrainStep::Snapshot TrainStep::snapshot() {
   const size_t slot = next_slot_++ % kSnapshots;
-  snapshots_[slot] = state_;  // of the newest step if ops write to host memory
+  snapshots_[slot] = state_;  // the state of the newest step, if ops write to host memory
   device_state_.enqueue_download({&snapshots_[slot], 1});
   return {.slot = slot, .event = backend_.device->record()};
 }
@@ -134,7 +135,8 @@ void TrainStep::begin(const StepInputs& start, const FillBatch& fill) {
   is_stale_ = true;
 }
 
-// The part of this process's samples that begins with `first`, valid until the next call.
+// Returns the micro-batch that starts at sample `first` of this rank. The result is valid until the next call
+// of `batch`.
 TrainBatch TrainStep::batch(int64_t first) {
   const int64_t at = first * options_.n_ctx, rows = options_.micro_batch * options_.n_ctx;
   TrainBatch batch{.ids = ids_.data() + at,
@@ -155,7 +157,8 @@ void TrainStep::micro_batch(int64_t first, bool accumulate, bool completes) {
   if (completes) finish_shard(first / shard_samples());
 }
 
-// Its loss is taken out of the step's, so that losses are added as gradients are.
+// Moves the shard's loss out of the step state, so that the losses of shards are added in the same order as
+// their gradients.
 void TrainStep::finish_shard(int64_t round) {
   sums_.finish_round(round);
   if (options_.shards == 1) return;
@@ -168,7 +171,7 @@ void TrainStep::finish_shard(int64_t round) {
   set_state(now);
 }
 
-// The norm of the gradients, and what follows from it.
+// Computes the gradient norm and the values that depend on it.
 void TrainStep::finalize_grad_norm(bool clamped) {
   const ExecContext ctx = backend_.context();
   const auto blocks_in = [](int64_t elements) { return (elements + kSumBlock - 1) / kSumBlock; };
@@ -184,7 +187,7 @@ void TrainStep::finalize_grad_norm(bool clamped) {
   is_stale_ = true;
 }
 
-// Where the sums of gradients are, in this process.
+// Returns the element ranges whose gradient sums this rank stores.
 std::vector<ElementRange> TrainStep::summed() const {
   if (!is_sharded()) return {{0, grads_.all().size()}};
   std::vector<ElementRange> pieces = sums_.shard_map()[static_cast<size_t>(options_.communicator->rank())];
@@ -243,7 +246,7 @@ StepState TrainStep::try_gradients(const StepInputs& inputs, const FillBatch& fi
   return after;
 }
 
-// The norm for clipping is that of the gradients after single values were clamped.
+// If single gradient values are clamped, the norm for clipping is computed after clamping.
 void TrainStep::update() {
   const ExecContext ctx = backend_.context();
   if (options_.clip_value > 0) {
@@ -260,7 +263,7 @@ void TrainStep::update() {
   tell_changed();
 }
 
-// After each process has changed its part.
+// Called after each rank has updated its part of the weights.
 void TrainStep::share_weights() {
   if (sharded_) return sharded_->drop();
   if (is_sharded()) sums_.gather(weights_.all(), 1, options_.shard_map, "gathering weights");
@@ -337,7 +340,7 @@ AverageInModel::AverageInModel(Model& model, TrainStep& step, bool use)
 }
 
 AverageInModel::~AverageInModel() noexcept(false) {
-  // After an error, which ends the run, other processes may not be there.
+  // After an error, which ends the run, the other ranks may have exited.
   if (swapped_ && std::uncaught_exceptions() == exceptions_) step_.swap_average();
   for (int id = 0; id < model_.table.count(); ++id) {
     TensorView& weight = model_.weights[static_cast<size_t>(id)];

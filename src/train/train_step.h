@@ -16,30 +16,33 @@
 
 namespace gpt {
 
-// One training step: forward and backward passes over the micro-batches of a batch, gradient norm, clipping
-// and optimizer update. Used by training and by everything that measures or verifies it. A batch is split
-// into shards, whose gradients are added in order. With several ranks, each rank computes some of the shards,
-// gradients are exchanged during the backward pass, and all ranks make the same update.
+// Runs one training step: forward and backward passes over the micro-batches of a batch, gradient norm,
+// clipping and optimizer update. The class is used by training and by all code that measures or verifies
+// training. A batch is split into shards, whose gradients are added in order. With several ranks, each rank
+// computes some of the shards, gradients are exchanged during the backward pass, and all ranks apply the same
+// update.
 class TrainStep {
  public:
   struct Options {
-    // Samples of all ranks together, and of a micro-batch, which must divide a shard.
+    // The batch size counts the samples of all ranks. The size of a micro-batch must divide the size of a
+    // shard.
     int64_t batch_size = 1, micro_batch = 1;
-    int64_t shards = 1;  // shards of a batch, a multiple of the number of ranks
-    // shard_map: the elements that each rank updates and whose optimizer state it stores (ZeRO 1); empty: no
-    // sharding. The optimizer must be made with this rank's part. divides_gradients: each rank keeps memory
-    // only for its own gradient sums (ZeRO 2); then a micro-batch must be a whole shard.
+    int64_t shards = 1;  // number of shards per batch; must be a multiple of the number of ranks
+    // shard_map lists the elements that each rank updates and whose optimizer state it stores (ZeRO 1). An
+    // empty shard_map disables sharding. The optimizer must be created with this rank's part. If
+    // divides_gradients is true, each rank only keeps memory for its own gradient sums (ZeRO 2), and a
+    // micro-batch must be a whole shard.
     ShardMap shard_map = {};
     bool divides_gradients = false;
-    bool divides_weights = false;  // each rank keeps only its part of the weights between passes (ZeRO 3)
+    bool divides_weights = false;  // each rank only keeps its part of the weights between passes (ZeRO 3)
     bool sends_bf16 = false;       // send gradients and their sums as bf16
-    int64_t n_ctx = 0;             // tokens of a sample
+    int64_t n_ctx = 0;             // number of tokens per sample
     TrainingGraph::Options graph = {};
     double clip_norm = 0, clip_value = 0;  // 0: off
     Communicator* communicator = &single_process();
   };
-  // weights: the trainable weights of the model, in memory of the backend. model and weights must outlive the
-  // object.
+  // `weights` are the trainable weights of the model, in memory of the backend. `model` and `weights` must
+  // outlive this object.
   TrainStep(const Model& model, const ParamBuffer& weights, std::unique_ptr<Optimizer> optimizer,
             const Backend& backend, const Options& options);
 
@@ -47,42 +50,46 @@ class TrainStep {
   TrainStep(const TrainStep&) = delete;  // queued ops refer to the address of the state
   TrainStep& operator=(const TrainStep&) = delete;
 
-  // Memory for samples [rows,n_ctx] and labels [rows]. Initially weights are 1, starts and labels 0.
+  // Pointers to the buffers for samples [rows,n_ctx] and labels [rows]. Initially the weights are 1, and
+  // starts and labels are 0.
   struct Samples {
     int32_t *ids, *targets;
     float* weights;
-    uint8_t* starts;  // 1: a sequence starts here; each sample starts one in any case
-    float* labels;    // one value of each sample, for objectives that use labels
+    uint8_t* starts;  // 1: a sequence starts at this token; samples always start a new sequence
+    float* labels;    // one value per sample, for objectives that use labels
   };
-  // Writes samples [first, first + rows) of the step's batch.
+  // Fills the samples [first, first + rows) of the step's batch.
   using FillBatch = std::function<void(int64_t first, int64_t rows, const Samples& samples)>;
 
-  // Replaces the step state, at the start of a run or when it is resumed.
+  // Replaces the step state at the start of a run or when a run is resumed.
   void set_state(const StepState& state);
 
-  // Computes the gradients of the weighted mean loss over the targets of the batch, times loss_scale, and the
-  // scalars of the update, see state(). Sets loss_weight and clip_norm of `inputs` itself. Calls before_each
-  // before each micro-batch; if it throws, the weights are unchanged.
+  // Computes the gradients of the weighted mean loss over the targets of the batch, times loss_scale. Also
+  // computes the scalars of the update, which `state()` returns. Sets loss_weight and clip_norm, so their
+  // values in `inputs` are ignored. Calls `before_each` before each micro-batch. If `before_each` throws, the
+  // weights are unchanged.
   void compute_gradients(const StepInputs& inputs, const FillBatch& fill,
                          const std::function<void()>& before_each = {});
-  // The same, but returns the resulting state and restores the previous one.
+  // Like compute_gradients, but returns the resulting state and restores the previous state.
   StepState try_gradients(const StepInputs& inputs, const FillBatch& fill);
-  // Clips gradients and updates the weights, unless the step is skipped.
+  // Clips the gradients and updates the weights, unless the step is skipped.
   void update();
-  // Swaps the weights with their average (make_averaged). All ranks call it.
+  // Swaps the weights with their moving average (make_averaged). All ranks must call it.
   void swap_average();
 
-  // The parts of compute_gradients, for measurements.
+  // begin, micro_batch and finish_gradients are the parts of compute_gradients. They are public so that each
+  // part can be timed.
   void begin(const StepInputs& inputs, const FillBatch& fill);
-  // first: index of the first sample among the samples of this rank. completes: the micro-batch is the last
-  // one of a shard.
+  // `first` is the index of the micro-batch's first sample among the samples of this rank. `completes` is
+  // true for the last micro-batch of a shard.
   void micro_batch(int64_t first, bool accumulate, bool completes);
   void finish_gradients();
 
   // Returns the state of the newest step. Waits for the device.
   const StepState& state() const;
-  // A copy of the state after the newest update, to be read later. `read` waits for that step, but not for
-  // work queued after it. The result is valid until kSnapshots more snapshots are taken.
+  // A snapshot is a copy of the state after the newest update, to be read later. `read` waits for that
+  // update, but not for work queued after it. The result of `read` is valid until kSnapshots more snapshots
+  // are taken.
   struct Snapshot {
     size_t slot = 0;
     DeviceEvent event;
@@ -91,11 +98,11 @@ class TrainStep {
   Snapshot snapshot();
   const StepState& read(const Snapshot& snapshot) const;
   bool is_skipped() const { return state().grad_scale == 0; }
-  // Returns the name of the first weight, activation or gradient of the step that is NaN or infinite; "" if
-  // there is none.
+  // Returns the name of the first weight, activation or gradient of the step that is NaN or infinite. Returns
+  // "" if all values are finite.
   std::string first_nonfinite();
   // Throws Error naming a trained weight that is NaN or infinite, so that such weights are not saved. All
-  // ranks call it, since each may store only a part of the weights.
+  // ranks must call it, because each rank may store only a part of the weights.
   void require_finite_weights() const;
 
   const Model& model() const { return model_; }
@@ -103,21 +110,22 @@ class TrainStep {
   const ParamBuffer& grads() const { return grads_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   const OptimizerState& optimizer_state() const { return optimizer_state_; }
-  // Return the sums of squares of ranges of the gradients, and of the last update (Optimizer::last_update).
-  // Both wait for the device.
+  // range_squares returns the sums of squares of ranges of the gradients. last_update returns the sums of
+  // squares of the last update (Optimizer::last_update). Both functions wait for the device.
   std::vector<double> range_squares(std::span<const ElementRange> ranges) const;
   std::vector<UpdateSquares> last_update() const;
-  // own_ranges: the elements of a parameter whose gradient sums this rank has: its pieces if the optimizer
-  // state is sharded, else all. sum_over_processes: the sum of a value over these parts of all ranks.
+  // own_ranges returns the elements of a parameter whose gradient sums this rank stores. These are the rank's
+  // pieces if the optimizer state is sharded, otherwise all elements. sum_over_processes adds a value that
+  // each rank has computed from its own ranges.
   std::vector<ElementRange> own_ranges(int id) const;
   double sum_over_processes(double own) const;
-  // Returns the time that this rank has waited for other ranks in its steps so far.
+  // Returns the total time in seconds that this rank has waited for other ranks during steps.
   double waited_seconds() const { return waited_ + sums_.waited_seconds(); }
-  // Returns the source of sharded weights for other passes; null if all weights are here.
+  // Returns the source of sharded weights for other passes. Returns null if this rank stores all weights.
   ShardedWeights* sharded() const { return sharded_.get(); }
-  // Returns whether steps run on a device without the host waiting for each step.
+  // Returns true if steps run on a device without the host waiting for each step.
   bool runs_ahead() const { return !backend_.device->is_host() && options_.communicator->size() == 1; }
-  // Returns the bytes of gradients, optimizer state, activations and communication buffers.
+  // Returns the number of bytes of gradients, optimizer state, activations and communication buffers.
   int64_t bytes() const;
 
  private:
@@ -146,30 +154,31 @@ class TrainStep {
   Workspace update_scratch_;
   std::unique_ptr<ShardedWeights> sharded_;
   TrainingGraph graph_;
-  mutable StepState state_;  // if it is not stale
+  mutable StepState state_;  // valid if is_stale_ is false
   mutable bool is_stale_ = false;
   DeviceArray<StepState> device_state_;
-  DeviceSpan<StepState> shared_;  // the state as ops see it
+  DeviceSpan<StepState> shared_;  // the state in memory that ops can access
   std::array<StepState, kSnapshots> snapshots_;
   size_t next_slot_ = 0;
   Buffer block_sums_;                   // fp64
-  int64_t samples_;                     // samples of this rank
+  int64_t samples_;                     // number of samples of this rank
   std::vector<int32_t> ids_, targets_;  // [samples,n_ctx]
   std::vector<float> target_weights_;
   std::vector<uint8_t> starts_;
   std::vector<float> labels_;  // [samples]
-  PackedDocuments documents_;  // of a micro-batch
+  PackedDocuments documents_;  // documents of a micro-batch
   GradientSums sums_;
   std::vector<double> losses_;  // losses of this rank's shards so far
-  double waited_ = 0;           // time spent waiting for scalars of other ranks
+  double waited_ = 0;           // seconds spent waiting for scalars of other ranks
 };
 
-// Throws Error, naming the first offending tensor, if the newest step halted the run (StepState::halted).
+// Throws Error naming the first tensor with non-finite values if the newest step halted the run
+// (StepState::halted).
 void require_not_halted(TrainStep& step);
 
-// While it lives, the weights of a step's model are replaced by their average (make_averaged), if `use` is
-// true. The destructor throws if ranks cannot exchange their weights, unless a different exception is in
-// flight.
+// Replaces the weights of a step's model by their moving average (make_averaged) while the object exists, if
+// `use` is true. The destructor restores the weights. It throws if ranks cannot exchange their weights,
+// unless another exception is already being handled.
 class AverageInModel {
  public:
   AverageInModel(Model& model, TrainStep& step, bool use);
@@ -185,11 +194,11 @@ class AverageInModel {
   int exceptions_ = 0;
 };
 
-// Returns the options of a run's steps, from its config.
+// Returns the options of TrainStep for a training config.
 TrainStep::Options step_options(const TrainConfig& config, const ParamTable& table, int64_t n_ctx,
                                 Communicator& processes = single_process());
 std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const ParamTable& table);
-// Returns the shard map of the optimizer state for `processes` ranks; empty without ZeRO.
+// Returns the shard map of the optimizer state for `processes` ranks. The shard map is empty without ZeRO.
 ShardMap shard_map_of(const TrainConfig& config, const ParamTable& table, int processes);
 
 }  // namespace gpt

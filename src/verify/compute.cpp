@@ -11,7 +11,7 @@
 namespace gpt {
 namespace {
 
-// The optimizer settings that golden files are made with.
+// Golden files are created with these optimizer settings.
 constexpr OptimizerSettings kAdamW = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
 constexpr double kLearningRate = 1e-3;
 constexpr double kClip = 1.0;
@@ -33,7 +33,7 @@ Computed scalars(const std::vector<double>& values) {
   return {{static_cast<int64_t>(values.size())}, values, false};
 }
 
-// Parameters under the names and in the layout of the model's own files.
+// Adds parameters to the result, with the tensor names and the layout of the model's own files.
 void add_params(ComputedSet& out, const std::string& prefix, const LoadedModel& loaded,
                 std::span<const TensorView> values) {
   const Model& model = loaded.model();
@@ -218,8 +218,8 @@ class Run {
   Backend backend_;
   LoadedModel loaded_;
   const GoldenInputs& inputs_;
-  DType compute_;  // of products, and of activations in training
-  DType dtype_;    // of everything else: fp32 or fp64
+  DType compute_;  // dtype of matmuls, and of activations in training
+  DType dtype_;    // dtype of all other values: fp32 or fp64
   ComputedSet out_;
 };
 

@@ -14,12 +14,13 @@ namespace gpt {
 struct GoldenInputs {
   int64_t batch = 0, n_tokens = 0;
   std::vector<int32_t> ids;      // [B,T]
-  std::vector<int32_t> targets;  // [B,T], or empty: no loss, no gradients
-  int64_t prompt = 4;            // ids of row 0 that the greedy continuation starts from
-  int64_t greedy = 20;           // length of the greedy continuation
+  std::vector<int32_t> targets;  // [B,T]; empty if the file has no loss and no gradients
+  int64_t prompt = 4;            // number of ids of row 0 that form the prompt of the greedy continuation
+  int64_t greedy = 20;           // length of the greedy continuation in tokens
 };
 
-// A computed tensor, in double so that fp32 and fp64 runs are treated alike.
+// The values of a computed tensor. The values are stored as double so that fp32 and fp64 runs share their
+// code.
 struct Computed {
   Shape shape;
   std::vector<double> values;
@@ -27,8 +28,9 @@ struct Computed {
 };
 using ComputedSet = std::map<std::string, Computed>;
 
-// Runs the production layers in the given dtype (fp32, fp64, bf16, fp16) with the given kernels; names as in
-// a golden file. `incremental_equal` is set to whether chunks through the cache gave the bits of the full
+// Computes all tensors that a golden file may contain, with the production layers in the given dtype (fp32,
+// fp64, bf16, fp16) and the given instruction set. The tensors have the same names as in a golden file. Sets
+// `incremental_equal` to true if evaluation in chunks through the KV cache is bit-identical to a full
 // evaluation.
 ComputedSet compute_golden(const std::string& model_path, const GoldenInputs& inputs, DType dtype, Isa isa,
                            int threads, bool& incremental_equal, MakeBackend make_backend = host_backend);

@@ -15,7 +15,8 @@
 namespace gpt {
 namespace {
 
-// Above this many multiplications the golden values are not recomputed in fp64 (seconds of scalar code).
+// Maximum number of multiplications for which the golden values are recomputed in fp64. At this limit, the
+// scalar code takes a few seconds.
 constexpr double kExactLimit = 3e9;
 
 std::vector<double> read_values(const TensorInfo& tensor) {
@@ -69,7 +70,7 @@ GoldenInputs read_inputs(const SafetensorsFile& golden) {
   if (const TensorInfo* greedy = golden.find("greedy")) {
     const std::vector<double> ids = read_values(*greedy);
     inputs.greedy = static_cast<int64_t>(ids.size());
-    // Where row 0 is itself the continuation of its first id, that id is the prompt.
+    // If row 0 is the greedy continuation of its own first id, only that id is the prompt.
     const bool continuation =
         ids.size() + 1 > static_cast<size_t>(inputs.n_tokens) &&
         std::equal(inputs.ids.begin() + 1, inputs.ids.begin() + inputs.n_tokens, ids.begin());
@@ -85,7 +86,7 @@ double largest(const std::vector<double>& values) {
   return top;
 }
 
-// The allowed difference of one entry, in fp32. See docs/golden.md for where the numbers come from.
+// The allowed difference of each entry of a tensor in fp32. docs/golden.md explains the constants.
 class Tolerance {
  public:
   Tolerance(const std::string& name, const std::vector<double>& expected, const SafetensorsFile& golden,
@@ -108,7 +109,7 @@ class Tolerance {
       case Kind::grad:
       case Kind::grad_norm:
         return 5e-5 * floor_;
-      case Kind::adamw_param:  // where the true gradient is nearly zero, Adam moves by rounding noise
+      case Kind::adamw_param:  // Adam amplifies rounding noise if the true gradient is nearly zero
         return i < grad_.size() && std::abs(grad_[i]) >= 1e-5 ? 1e-4 : 4e-3;
       case Kind::logits:
         return norm_eps_ < 5e-7 ? 3e-5 : 1e-4;
@@ -135,8 +136,9 @@ class Tolerance {
   std::vector<double> grad_;
 };
 
-// What 16-bit products may be off, by kind of tensor: twice what PyTorch in bf16 is off on the same model, as
-// its golden_bf16.json says; or general bounds, in units of the tensor's largest entry for logits.
+// Tolerances for 16-bit matmuls, by kind of tensor. A tolerance is twice the error of PyTorch in bf16 on the
+// same model, as listed in golden_bf16.json. Without that file, general bounds apply. The bounds for logits
+// and gradients are relative to the largest entry of the tensor.
 class HalfTolerance {
  public:
   explicit HalfTolerance(const std::string& path) {
@@ -149,27 +151,29 @@ class HalfTolerance {
     }
   }
 
-  // Greedy ids may differ: near-ties flip.
+  // Returns false for greedy ids. Greedy ids may differ, because rounding can reorder logits that are nearly
+  // equal.
   static bool compares(const std::string& name) { return name != "greedy"; }
 
   double at(const std::string& name, const std::vector<double>& expected) const {
     const double top = std::max(1e-3, largest(expected));
     const std::string kind = kind_of(name);
     const double unit = kind == "grad" || kind == "adamw.grad_norm" ? top : 1;
-    // Errors of many gradients cancel in their norm by chance: no norm is held to less than 1/64.
+    // Errors of many gradients can cancel in the gradient norm by chance, so the measured error may be too
+    // small. The tolerance of a norm is therefore at least 1/64 of its value.
     const double least = kind == "adamw.grad_norm" ? top / 64 : 0;
     if (const auto error = errors_.find(kind); error != errors_.end())
       return std::max(least, 2 * error->second * unit);
     if (kind == "logits" || kind == "incremental_logits") return top / 32;
     if (kind == "attention") return 1.0 / 32;
     if (kind == "grad" || kind == "adamw.grad_norm") return top / 16;
-    if (kind == "adamw.param") return 8e-3;  // four steps of lr, in the wrong direction
+    if (kind == "adamw.param") return 8e-3;  // four steps of size lr in the wrong direction: 2 * 4 * 1e-3
     return 1.0 / 64;
   }
 
  private:
-  // The four losses before AdamW steps and the first one alone are of one kind: a single number may be close
-  // by chance.
+  // Returns the kind of a tensor, which selects the measured error. The loss before the first step uses the
+  // error of the four AdamW losses, because the error of a single number may be small by chance.
   std::string kind_of(const std::string& name) const {
     if (name == "loss" && errors_.count("adamw.loss") > 0) return "adamw.loss";
     const size_t first = name.find('.');
@@ -179,8 +183,9 @@ class HalfTolerance {
   std::map<std::string, double> errors_;
 };
 
-// The true gradient of a key bias is zero, so what is left is the rounding of its neighbours: where q, k and
-// v are separate tensors, it is measured against the largest entry of the three, as in the fused families.
+// Returns the reference magnitude for the error of each key bias gradient. The true gradient of a key bias is
+// zero, so the computed gradient consists only of rounding errors. If q, k and v are separate tensors, the
+// reference is the largest entry of all three gradients, as in families with a fused qkv tensor.
 std::map<std::string, double> key_bias_floors(const LoadedModel& loaded, const SafetensorsFile& golden) {
   std::map<std::string, double> floors;
   const Model& model = loaded.model();
@@ -200,7 +205,7 @@ std::map<std::string, double> key_bias_floors(const LoadedModel& loaded, const S
   return floors;
 }
 
-// fp64 differs from the golden by the rounding of the file's fp32 values only.
+// Golden values differ from fp64 results only because the file stores them in fp32.
 double exact_tolerance(const std::string& name, double expected) {
   if (name == "greedy") return 0;
   return 1e-6 * std::max(1e-3, std::abs(expected));
@@ -232,8 +237,9 @@ bool is_input(const std::string& name) {
   return name == "input_ids" || name == "targets";
 }
 
-// Whether a golden file was computed in fp64: then nearly all of its values agree with ours in fp64 to their
-// last bit, and one that does not is wrong. Values computed in fp32 differ here and there everywhere.
+// Returns true if a golden file was computed in fp64. In that case, nearly all golden values agree with the
+// fp64 results of this program to the last bit, and a value that does not agree is wrong. Golden values
+// computed in fp32 have small differences throughout.
 bool is_exact_golden(const SafetensorsFile& golden, const ComputedSet& exact) {
   constexpr double kShare = 0.9;
   constexpr double kLastBit = 1.2e-7;  // 2^-23
@@ -243,7 +249,8 @@ bool is_exact_golden(const SafetensorsFile& golden, const ComputedSet& exact) {
     if (is_input(tensor.name) || found == exact.end() || found->second.shape != tensor.shape) continue;
     const std::vector<double> expected = read_values(tensor);
     for (size_t i = 0; i < expected.size(); ++i) {
-      if (expected[i] == 0 && found->second.values[i] == 0) continue;  // masked weights say nothing
+      if (expected[i] == 0 && found->second.values[i] == 0)
+        continue;  // masked attention weights are zero in any precision
       const double difference = std::abs(expected[i] - found->second.values[i]);
       agreeing += difference <= kLastBit * std::abs(expected[i]) + 1e-15;
       ++values;

@@ -1,5 +1,5 @@
-// Two thousand damaged models, end to end: each is refused with a one-line gpt::Error or loads and
-// generates. Never a crash, another exception, a hang, or memory without limit.
+// Loads two thousand damaged models end to end. Each model must either be refused with a one-line gpt::Error,
+// or load and generate. It must never cause a crash, a different exception, a hang or unbounded memory use.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -32,13 +32,13 @@ using nlohmann::json;
 const std::string kFamilies[] = {"gpt1",         "gpt1-preln", "gpt2",         "gpt2-scratch",
                                  "mini-gpt",     "nanochat",   "nanochat-mqa", "nanochat-notebook",
                                  "nanochat-doc", "llama",      "llama3-rope",  "mistral"};
-constexpr int kPerFamily = 160;  // 12 of these and two times kBinCases make 2,000 and some
+constexpr int kPerFamily = 160;  // 12 families and two times kBinCases make 2,120 cases
 constexpr int kBinCases = 100;
-constexpr int kGgufCases = 150;   // of each kind of file
-constexpr int kHangSeconds = 60;  // a case takes milliseconds; this much on the busiest machine is a hang
+constexpr int kGgufCases = 150;   // per kind of file
+constexpr int kHangSeconds = 60;  // a case takes milliseconds, and less than this on the busiest machine
 constexpr int64_t kMaxMemoryKb = 300 << 10;
 
-// A line of /proc/self/status in kB.
+// Returns the value of a line of /proc/self/status in kB.
 int64_t status_kb(const std::string& key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -47,7 +47,7 @@ int64_t status_kb(const std::string& key) {
   return 0;
 }
 
-// What the alarm says before it ends the process.
+// The message that the alarm handler prints before it ends the process.
 char current_case[256];
 void on_alarm(int) {
   const ssize_t written = write(STDERR_FILENO, current_case, std::strlen(current_case));
@@ -85,7 +85,8 @@ void use(const std::string& path) {
   }
 }
 
-// Whether the model was refused; everything but success and an honest error fails the test.
+// Returns true if the model was refused. Any outcome other than success or a one-line gpt::Error fails the
+// test.
 bool refused(const std::string& path, const std::string& what) {
   const Watch watch(what);
   try {
@@ -103,7 +104,7 @@ bool refused(const std::string& path, const std::string& what) {
 }
 
 // ---------------------------------------------------------------------------------------------------
-// Mutations. Half of them know what they change.
+// Mutations. Half of them are aware of the file structure.
 
 class Mutator {
  public:
@@ -115,7 +116,7 @@ class Mutator {
     return *std::next(std::begin(list), static_cast<std::ptrdiff_t>(below(std::size(list))));
   }
 
-  // Bits, runs, truncation, repetition: somewhere in the first `region` bytes.
+  // Changes bits, changes runs of bytes, truncates or repeats somewhere in the first `region` bytes.
   std::string bytes(std::string s, size_t region) {
     region = std::min(region, s.size());
     if (region == 0) return s;
@@ -143,7 +144,7 @@ class Mutator {
     return s;
   }
 
-  // What stands where a number or a name was expected.
+  // Returns an unexpected JSON value for a place where a number or a name is expected.
   json strange() {
     static const json values[] = {0,
                                   1,
@@ -183,7 +184,7 @@ class Mutator {
     return pick(values);
   }
 
-  // Changes one entry of an object, or the entry of an entry.
+  // Changes an entry of an object or of a nested object.
   void object(json& o) {
     if (!o.is_object() || o.empty()) return;
     auto entry = std::next(o.begin(), static_cast<std::ptrdiff_t>(below(o.size())));
@@ -286,7 +287,7 @@ std::string mutated_safetensors(const std::string& file, Mutator& m) {
       std::memcpy(out.data(), &m.pick(lengths), sizeof n);
       return out;
     }
-    case 1: {  // a name twice
+    case 1: {  // a duplicate name
       const size_t at = text.find('"', 1);
       return with_header(file, "{" + text.substr(1, text.find('}', at) - 1 + 1) + "," + text.substr(1), true);
     }
@@ -323,7 +324,7 @@ TEST_P(HostileModel, IsRefusedOrRuns) {
   write_plain_file(dir.file("config.json"), config);
   write_plain_file(dir.file("model.safetensors"), weights);
   EXPECT_FALSE(refused(dir.path(), "the unchanged model"));
-  std::ofstream("/proc/self/clear_refs") << "5";  // forget the peak so far
+  std::ofstream("/proc/self/clear_refs") << "5";  // reset the peak
   const int64_t before = status_kb("VmRSS");
   int errors = 0;
   for (int i = 0; i < kPerFamily; ++i) {
@@ -336,7 +337,7 @@ TEST_P(HostileModel, IsRefusedOrRuns) {
     write_plain_file(dir.file(name), change_config ? config : weights);
     if (testing::Test::HasFailure()) break;
   }
-  // Some changes are harmless (a note, a tie, an eps), most are not.
+  // Some changes are harmless (a comment, a tied head, an epsilon), but most are not.
   EXPECT_GT(errors, kPerFamily / 3);
   if (!kAddressSanitizer) {
     EXPECT_LT(status_kb("VmHWM") - before, kMaxMemoryKb) << "kB of memory at the peak";
@@ -347,7 +348,7 @@ TEST_P(HostileModel, IsRefusedOrRuns) {
 INSTANTIATE_TEST_SUITE_P(Families, HostileModel, testing::ValuesIn(kFamilies),
                          [](const auto& param) { return test_name(param.param); });
 
-// The smallest llama2.c checkpoint: one layer, four tokens of context.
+// Returns the smallest llama2.c checkpoint: one layer and four tokens of context.
 std::string small_bin() {
   const int32_t header[] = {8, 12, 1, 2, 1, 11, 4};
   const size_t dim = 8, hidden = 12, kv = 4, vocab = 11, tables = 4 * 4;
@@ -389,8 +390,8 @@ TEST(HostileLlama2c, IsRefusedOrRuns) {
   }
 }
 
-// GGUF files of both architectures, of numbers and of blocks, with a tokenizer: damage to header and
-// metadata, numbers made extreme among it.
+// Damages the header and metadata of GGUF files, for example with extreme numbers. Covers both architectures,
+// float and quantized weights, and a tokenizer.
 TEST(HostileGguf, IsRefusedOrRuns) {
   const auto tokenizer = load_tokenizer(GPT_SOURCE_DIR "/tests/data/bpe.tokenizer.json");
   TempDir dir;
@@ -414,7 +415,8 @@ TEST(HostileGguf, IsRefusedOrRuns) {
         const uint64_t values[] = {0,   1,     ~uint64_t{0}, uint64_t{1} << 32, uint64_t{1} << 63,
                                    255, 65536, 1 << 24};
         const size_t size = i % 4 == 0 ? 8 : 4;
-        // Most of the header is the vocabulary; what is around it gets its share.
+        // Most of the header is the vocabulary. The changes are distributed so that the parts before and
+        // after the vocabulary also get their share.
         const size_t at = i % 3 == 0   ? m.below(header - 8)
                           : i % 3 == 1 ? m.below(600)
                                        : header - 8 - m.below(600);
@@ -429,7 +431,7 @@ TEST(HostileGguf, IsRefusedOrRuns) {
   EXPECT_GT(errors, kGgufCases);
 }
 
-// Damage to a checkpoint of torch.save, mostly to its pickle and its directory.
+// Damages a torch.save checkpoint, mostly its pickle and its zip directory.
 TEST(HostileTorch, IsRefusedOrRuns) {
   const std::string original = read_file(GPT_SOURCE_DIR "/tests/data/torch/nanogpt.pt");
   const size_t pickle = original.find("data.pkl"), tensors = original.find("/data/0"),
@@ -481,7 +483,7 @@ TEST(HostileFolders, AreErrors) {
   EXPECT_TRUE(refused(dir.path(), "deep nesting"));
 }
 
-// Names from files are quoted, never printed raw.
+// Names from files are quoted in messages, and never printed without escaping.
 TEST(HostileFolders, NamesCannotForgeLines) {
   const std::string original = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
   const json config = json::parse(read_file(original + "/config.json"));
@@ -515,7 +517,7 @@ TEST(HostileFolders, NamesCannotForgeLines) {
   check(config, with_header(weights, header.dump(), true), "a tensor name");
 }
 
-// The index of a sharded model may not point elsewhere.
+// The index of a sharded model must not refer to files outside the model folder.
 TEST(HostileFolders, ShardsStayInside) {
   const std::string original = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
   TempDir dir;

@@ -1,5 +1,5 @@
-// What keys of a transformers config.json do here, against what they do there: the committed choice of the
-// variants that scripts/golden/config_variants.py compares.
+// Compares the effect of keys in a transformers config.json here and in transformers. These variants are the
+// committed selection of those that scripts/golden/config_variants.py compares.
 
 #include <gtest/gtest.h>
 
@@ -22,14 +22,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kTolerance = 3e-4;  // the script's
+constexpr double kTolerance = 3e-4;  // as in the script
 constexpr size_t kFewest = 120;
 
 json read_cases() {
   return json::parse(read_file(GPT_SOURCE_DIR "/tests/golden/config_variants.json"));
 }
 
-// The folder of a case: its base model with other keys.
+// Creates the folder of a case: its base model with different config keys.
 class Variant {
  public:
   explicit Variant(const json& c)
@@ -42,7 +42,7 @@ class Variant {
     std::filesystem::create_symlink(base_ + "/model.safetensors", dir_.file("model.safetensors"));
   }
 
-  // Of all positions, as far as the context goes.
+  // Returns the logits of all positions within the context.
   std::vector<double> logits() const {
     const SafetensorsFile golden(base_ + "/golden.safetensors");
     const TensorInfo& ids = *golden.find("input_ids");
@@ -84,7 +84,7 @@ class Variant {
   mutable int64_t last_row_ = 0;
 };
 
-// Keys of the change, and those in their values.
+// Collects the keys of a JSON object, including those of nested objects.
 void add_keys(const json& object, std::vector<std::string>& keys) {
   if (!object.is_object()) return;
   for (const auto& item : object.items()) {

@@ -1,5 +1,6 @@
-// Every model family against its golden vectors, with every instruction set; and the comparison itself:
-// it must fail when anything in a golden file is off, and write what was computed.
+// Compares every model family with its golden vectors on every instruction set. Also tests the comparison
+// itself: it must fail if any value in a golden file is wrong, and must be able to write the computed values
+// to a file.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -21,11 +22,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a run must have compared. A family that is missing from the folder is a failure, not a skip.
+// The families that a test run must compare. A missing family is a failure, not a skip.
 const std::string kFamilies[] = {"gpt1",         "gpt1-preln", "gpt2",         "gpt2-scratch",
                                  "mini-gpt",     "nanochat",   "nanochat-mqa", "nanochat-notebook",
                                  "nanochat-doc", "llama",      "llama3-rope"};
-const std::string kSmallOnly[] = {"qwen2", "mistral"};  // without larger reference models
+const std::string kSmallOnly[] = {"qwen2", "mistral"};  // have no larger reference models
 
 std::string committed(const std::string& family) {
   return GPT_SOURCE_DIR "/tests/golden/data/" + family;
@@ -58,7 +59,7 @@ void expect_passes_everywhere(const std::string& folder) {
     expect_passes(folder, DType::f32, isa);
 }
 
-// In bf16: at most twice as far off as PyTorch on the same model.
+// The errors in bf16 may be at most twice the errors of PyTorch on the same model.
 void expect_passes_in_bf16(const std::string& folder, const std::string& bf16_errors) {
   ASSERT_TRUE(fs::exists(bf16_errors)) << "scripts/golden/bf16_errors.py writes it";
   for (Isa isa : available_isas()) {
@@ -83,8 +84,8 @@ TEST_P(CommittedGolden, InBf16IsNotMuchFurtherOffThanPyTorch) {
   expect_passes_in_bf16(folder, folder + "/golden_bf16.json");
 }
 
-// Logits, loss, attention, gradients, optimizer steps and greedy ids: a golden file without one of them
-// would let that part go unchecked.
+// A golden file without one of these tensors would leave that part unchecked: logits, loss, attention,
+// gradients, optimizer steps and greedy ids.
 TEST_P(CommittedGolden, HasEveryKindOfTensor) {
   const SafetensorsFile golden(committed(GetParam()) + "/golden.safetensors");
   for (const char* name : {"input_ids", "targets", "logits", "incremental_logits", "loss", "attention.0",
@@ -106,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(Families, CommittedGolden, testing::ValuesIn(kFamilies)
 INSTANTIATE_TEST_SUITE_P(SmallOnly, CommittedGolden, testing::ValuesIn(kSmallOnly),
                          [](const auto& param) { return test_name(param.param); });
 
-// The larger reference models.
+// Tests the larger reference models.
 class ReferenceGolden : public testing::TestWithParam<std::string> {};
 
 TEST_P(ReferenceGolden, AgreesInEveryDtypeAndInstructionSet) {
@@ -134,7 +135,7 @@ TEST(ReferenceGolden, Stories260k) {
 }
 
 // ---------------------------------------------------------------------------------------------------
-// The comparison must notice.
+// Tests that the comparison detects errors.
 
 class Perturbed {
  public:
@@ -145,7 +146,7 @@ class Perturbed {
     return {std::as_bytes(std::span(original_.data(), original_.size())), "golden"};
   }
 
-  // Whether verify fails after the given value has been changed.
+  // Returns true if verify fails after the given value has been changed.
   bool noticed(const TensorInfo& tensor, int64_t index) {
     std::string changed = original_;
     char* at = changed.data() + (reinterpret_cast<const char*>(tensor.bytes.data()) - original_.data()) +
@@ -166,7 +167,7 @@ class Perturbed {
     try {
       return !verify_model(folder_, options(path, best_isa())).passed();
     } catch (const Error&) {
-      return true;  // an id that no vocabulary has
+      return true;  // an id outside every vocabulary
     }
   }
 
@@ -182,7 +183,7 @@ class Perturbed {
 
 class GoldenPerturbed : public testing::TestWithParam<std::string> {};
 
-// First, middle and last value of every tensor.
+// Changes the first, middle and last value of every tensor.
 TEST_P(GoldenPerturbed, EveryTensorIsCompared) {
   Perturbed perturbed(GetParam());
   const SafetensorsFile golden = perturbed.golden();
@@ -205,20 +206,21 @@ TEST(GoldenWritten, IsWhatWasComputedAndNotWhatWasRead) {
     const std::string changed = p.dir().file("golden.safetensors");
     verify_model(p.folder(), options(p.folder() + "/golden.safetensors", best_isa(), DType::f32, plain));
 
-    // Change every float of the golden file; inputs stay.
+    // Changes every float of the golden file and keeps the inputs.
     std::string bytes = p.bytes();
     const SafetensorsFile golden = p.golden();
     for (const TensorInfo& tensor : golden.tensors()) {
       if (tensor.name == "input_ids" || tensor.name == "targets" || tensor.name == "greedy") continue;
       char* at = bytes.data() + (reinterpret_cast<const char*>(tensor.bytes.data()) - p.bytes().data());
-      std::memset(at, 0x3f, tensor.bytes.size());  // 0.747 each
+      std::memset(at, 0x3f, tensor.bytes.size());  // each float becomes 0.747
     }
     write_plain_file(changed, bytes);
     const VerifyResult result = verify_model(p.folder(), options(changed, best_isa(), DType::f32, other));
     EXPECT_FALSE(result.passed());
     EXPECT_EQ(read_file(plain), read_file(other)) << family << ": what is written follows the golden file";
 
-    // And it is complete and right: used as golden file, together with the inputs, nothing is missing.
+    // The written file must also be complete and correct, so that with the inputs it can serve as a golden
+    // file.
     const SafetensorsFile written(plain);
     for (const TensorInfo& tensor : golden.tensors()) {
       if (tensor.name == "input_ids" || tensor.name == "targets") continue;
@@ -243,7 +245,7 @@ TEST(GoldenFiles, BrokenOnesAreErrors) {
   EXPECT_THROW(verify_model(folder, options(dir.file("none.safetensors"), Isa::ref)), Error);
   write_plain_file(dir.file("short.safetensors"), read_file(folder + "/golden.safetensors").substr(0, 1000));
   EXPECT_THROW(verify_model(folder, options(dir.file("short.safetensors"), Isa::ref)), Error);
-  // Another model's golden file: shapes and names differ.
+  // The golden file of a different model has different shapes and names.
   try {
     EXPECT_FALSE(
         verify_model(folder, options(committed("llama") + "/golden.safetensors", Isa::ref)).passed());

@@ -1,5 +1,5 @@
-// What `gpt trace` shows is what `gpt verify` compares: logits and attention of every family against its
-// golden vectors, and each score's way to its weight against the attention.
+// Checks that `gpt trace` shows the values that `gpt verify` compares. Compares logits and attention of every
+// family with its golden vectors. Also recomputes attention weights from the traced scores.
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,8 @@ class TraceGolden : public testing::TestWithParam<std::string> {
     return out;
   }
 
-  // Largest errors of logits, attention and recomputed attention over all sequences of the golden file.
+  // Compares logits, attention and recomputed attention of all sequences of the golden file with their
+  // tolerances.
   void compare(DType dtype, Isa isa, double logit_tolerance, double weight_tolerance) {
     const SafetensorsFile golden(folder() + "/golden.safetensors");
     const LoadedModel loaded(folder(), dtype, MatrixOrder::rows, {}, device());
@@ -72,7 +73,7 @@ class TraceGolden : public testing::TestWithParam<std::string> {
   }
 };
 
-// Pages and tables show four decimals.
+// Pages and tables show four decimals, so the tolerance is half a unit of the fourth decimal.
 TEST_P(TraceGolden, EqualsToTheDigitsShown) {
   for (const Isa isa : available_isas())
     compare(DType::f32, isa, 5e-5, 5e-5);

@@ -2,11 +2,12 @@
 
 // Compares analytic gradients with central differences (f(x+h) - f(x-h)) / 2h in double.
 //
-// The error of such a difference is h^2/6 |f'''| + eps |f| / h, eps being the relative error with which f
-// is computed. With h = 1e-5, third derivatives of order ten (all functions here are smooth, with inputs
-// of order one) and eps = 1e-15 (sums of a few thousand products) that is 2e-10 + 1e-10 |f|. A gradient
-// entry that is wrong differs by about its own size, so 1e-6 of the tensor's largest entry, plus
-// 1e-8 (1 + |f|) for tensors whose gradients all vanish, tells right from wrong with room on both sides.
+// The error of a central difference is h^2/6 |f'''| + eps |f| / h, where eps is the relative error of f. The
+// step is h = 1e-5. All functions here are smooth and have inputs of order one, so third derivatives are of
+// order ten. For sums of a few thousand products, eps is 1e-15. The error is then 2e-10 + 1e-10 |f|. A wrong
+// gradient element is off by about its own size. The tolerance is 1e-6 of the largest element of the tensor,
+// plus 1e-8 (1 + |f|) for tensors whose gradients all vanish. This tolerance is far from both the numerical
+// error and the error of a wrong gradient.
 
 #include <gtest/gtest.h>
 
@@ -23,8 +24,8 @@ namespace gpt::test {
 
 struct Variable {
   std::string name;
-  TensorView value;          // fp64; the loss reads it
-  std::vector<double> grad;  // row by row, dense
+  TensorView value;          // fp64; read by the loss
+  std::vector<double> grad;  // dense, row-major
 };
 
 inline std::vector<double> copy_values(const TensorView& v) {
@@ -43,8 +44,8 @@ class GradientCheck {
     base_ = std::abs(loss_());
   }
 
-  // Every element of small variables, `sampled` random ones of larger ones, and one direction in which
-  // all elements of all variables move at once.
+  // Checks every element of small variables and `sampled` random elements of larger ones. Then checks the
+  // derivative along one random direction in the space of all variables.
   void run(const std::vector<Variable>& variables, int64_t sampled = 48) {
     for (const Variable& v : variables) {
       ASSERT_EQ(v.value.size(), static_cast<int64_t>(v.grad.size())) << v.name;
@@ -92,7 +93,8 @@ class GradientCheck {
         scale += std::abs(g * direction.back());
       }
     }
-    // Moving everything at once is a longer step; divide by its length's order.
+    // The direction changes all elements together, which makes a longer step. Dividing h by sqrt(n) restores
+    // its length.
     const double h = kStep / std::sqrt(static_cast<double>(direction.size()));
     const auto move = [&](double by) {
       size_t at = 0;

@@ -1,5 +1,5 @@
-// Every layer class alone, in double, against finite differences: the gradients of its parameters and of
-// its input. A header in src/model/layers without a case fails the last test.
+// Tests each layer class separately in double. Compares the gradients of its parameters and of its input with
+// finite differences. The last test fails if a header in src/model/layers has no case.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace gpt::test {
 namespace {
 
-// A model in double and what a ForwardContext over two sequences of it needs.
+// A model in double with the data that a ForwardContext needs for two sequences.
 class LayerBench : public OpBench {
  public:
   explicit LayerBench(const ModelConfig& c)
@@ -65,7 +65,7 @@ class LayerBench : public OpBench {
   }
   LayerConfig layer() const { return layer_configs(config())[0]; }
 
-  // The parameters that belong to the layer under test, with their gradients.
+  // Returns the parameters of the layer under test with their gradients.
   std::vector<Variable> params(const std::function<bool(const ParamSpec&)>& wanted) const {
     std::vector<Variable> variables;
     for (int id = 0; id < table().count(); ++id) {
@@ -97,7 +97,8 @@ bool is_mlp(const ParamSpec& s) {
                                      Role::up_proj_bias, Role::down_proj_weight, Role::down_proj_bias});
 }
 
-// q, k and v side by side: as one matrix, as three, and with k frozen.
+// Checks adjacent q, k and v matrices in three variants: stored as one matrix, stored as three, and with k
+// frozen.
 void check_linear(const ModelConfig& c) {
   for (const bool contiguous_with_previous : {true, false}) {
     for (const bool frozen : {false, true}) {
@@ -134,7 +135,7 @@ void check_linear(const ModelConfig& c) {
       }
       GradientCheck(loss, 1).run(variables);
 
-      // Accumulation of the input's gradient adds exactly once.
+      // In accumulate mode, the gradient of the input is added exactly once.
       const TensorView twice = b.copy(dx);
       linear.backward(pass, x, dy, twice, true);
       for (int64_t i = 0; i < dx.size(); ++i)
@@ -185,7 +186,7 @@ Layer make_layer(const LayerBench& b) {
     return Layer(b.layer(), b.table(), 0);
 }
 
-// A layer with acts, grads, and forward and backward.
+// Checks a layer that has acts, grads, and forward and backward functions.
 template <class Layer, class Acts, class Grads, class Wanted>
 void check_branch(const ModelConfig& c, Wanted wanted) {
   LayerBench b(c);
@@ -264,7 +265,7 @@ void check_embedding(const ModelConfig& c) {
   GradientCheck(loss, 5).run(b.params([](const ParamSpec& s) { return in(s.role, {Role::wte, Role::wpe}); }));
 }
 
-// The logits in chunks of five rows, so that the last chunk is shorter.
+// Computes the logits in chunks of five rows, so that the last chunk is shorter.
 void check_head(const ModelConfig& c) {
   LayerBench b(c);
   const Head head(c, b.table());
@@ -321,7 +322,7 @@ void check_head(const ModelConfig& c) {
 }
 
 struct LayerCase {
-  const char* header;  // of src/model/layers
+  const char* header;  // a header in src/model/layers
   void (*check)(const ModelConfig&);
 };
 std::ostream& operator<<(std::ostream& out, const LayerCase& c) {
@@ -343,7 +344,8 @@ TEST_P(LayerGradient, AgreesWithFiniteDifferences) {
   std::get<0>(GetParam()).check(make_config(std::get<1>(GetParam())));
 }
 
-// Each layer in each config that has it: without blocks these are the embedding and the head.
+// Returns each layer with each config that uses it. Configs without layers only use the embedding and the
+// head.
 std::vector<std::tuple<LayerCase, SmallConfig>> layers_of_configs() {
   std::vector<std::tuple<LayerCase, SmallConfig>> all;
   for (const LayerCase& layer : layer_cases()) {

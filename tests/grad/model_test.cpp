@@ -1,5 +1,6 @@
-// Whole models: TrainingGraph in double against finite differences of its own loss, for every family and
-// every switch; recomputation and micro-batches against the plain pass.
+// Tests the gradients of whole models. Compares TrainingGraph in double with finite differences of its loss,
+// for every family and every config option. Also compares recomputation and micro-batches with a single plain
+// pass.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +17,7 @@ constexpr int64_t kTokens = 9;
 constexpr double kScale = 0.1;
 constexpr StepState kStep = {.step = 5, .seed = 7, .loss_weight = kScale};
 
-// A model, a batch, and the gradients that a graph computes from it.
+// A model, a batch, and the gradients that a training graph computes for them.
 class Trainee {
  public:
   Trainee(const ModelConfig& c, int64_t batch, DType dtype, Isa isa)
@@ -31,7 +32,7 @@ class Trainee {
   RandomModel random;
   ParamBuffer grads;
 
-  // All samples in micro-batches of the given size.
+  // Runs all samples in micro-batches of the given size.
   double run(int64_t micro_batch, bool recompute) {
     TrainingGraph graph(random.model, micro_batch, kTokens, {.recompute = recompute, .dtype = dtype_},
                         backend());
@@ -68,7 +69,7 @@ class Trainee {
   DType dtype_;
   Isa isa_;
   std::vector<int32_t> ids_, targets_;
-  ThreadPool pool_{1};  // threads have tests of their own, and cost much on a busy machine
+  ThreadPool pool_{1};  // single-threaded: slow on busy machines otherwise, and threads have separate tests
 };
 
 class ModelGradient : public testing::TestWithParam<SmallConfig> {};
@@ -100,7 +101,8 @@ TEST_P(ModelGradient, RecomputationGivesTheSameBits) {
   }
 }
 
-// In double the sums differ by rounding alone, whatever the masks: they belong to the sample.
+// In double, the sums differ only by rounding. Dropout does not matter, because the masks depend on the
+// sample and not on the micro-batch.
 TEST_P(ModelGradient, MicroBatchesAddUpToTheBatch) {
   const ModelConfig c = make_config(GetParam());
   for (int64_t micro_batch : {1, 2}) {
@@ -119,7 +121,7 @@ TEST_P(ModelGradient, MicroBatchesAddUpToTheBatch) {
 INSTANTIATE_TEST_SUITE_P(All, ModelGradient, testing::ValuesIn(all_configs()),
                          [](const auto& param) { return test_name(param.param.name); });
 
-// The numbers that a key takes over all configs, as JSON texts.
+// Returns the values of a key in all configs, as JSON text.
 std::set<std::string> values_of(const std::string& key) {
   std::set<std::string> values;
   for (const SmallConfig& c : small_configs())
@@ -127,7 +129,7 @@ std::set<std::string> values_of(const std::string& key) {
   return values;
 }
 
-// The names of an enumeration, as the error for an impossible value lists them.
+// Checks that every value of every enumeration and of every bool option occurs in a config.
 TEST(ModelGradientRegistry, EverySwitchTakesEveryValue) {
   ModelConfig config;
   visit_model_keys(config, [&](const char* name, auto& field, const char* group, const char*) {
@@ -136,7 +138,7 @@ TEST(ModelGradientRegistry, EverySwitchTakesEveryValue) {
     using T = std::remove_reference_t<decltype(field)>;
     const std::set<std::string> found = values_of(name);
     if constexpr (std::is_enum_v<T>) {
-      // As many values as JSON can express: read them until one is refused.
+      // Counts the values that the JSON key accepts, by trying the names of all enumerations.
       size_t count = 0;
       for (const char* value : {"layer", "rms", "pre", "post", "learned", "rope", "halves", "interleaved",
                                 "fp32", "bf16", "gelu_tanh", "gelu", "relu", "relu2", "swiglu"}) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the gradient cases of ops share: tensors in double and a kernel table that counts its calls.
+// Shared code of the gradient tests of ops: tensors in double and a kernel table that counts its calls.
 
 #include <deque>
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace gpt::test {
 
-// Calls of each op since the start of the process.
+// Returns the number of calls of each op since the start of the process.
 inline std::map<std::string, int>& op_calls() {
   static std::map<std::string, int> calls;
   return calls;
@@ -32,7 +32,7 @@ inline const KernelTable& plain_table() {
 GPT_FOR_EACH_OP(GPT_TEST_COUNTED)
 #undef GPT_TEST_COUNTED
 
-// The reference ops, counted.
+// Returns the reference ops with call counting.
 inline const KernelTable& counted_table() {
   static const KernelTable table = [] {
     KernelTable t = plain_table();
@@ -81,12 +81,13 @@ class OpBench {
 
  private:
   RandomStream random_;
-  ThreadPool pool_{1};  // threads have tests of their own, and cost much on a busy machine
+  ThreadPool pool_{1};  // single-threaded: slow on busy machines otherwise, and threads have separate tests
   Workspace workspace_;
   std::deque<std::vector<double>> memory_;
 };
 
-// The sum of the products of all elements: turns a tensor into a loss with gradient `weights`.
+// Returns the sum of the products of corresponding elements. This is a scalar loss of the tensor `a` whose
+// gradient is `weights`.
 inline double dot(const TensorView& a, const TensorView& weights) {
   double sum = 0;
   for (int64_t r = 0; r < a.rows(); ++r) {

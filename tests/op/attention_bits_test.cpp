@@ -1,5 +1,5 @@
-// The promise of inference: the bits of a row of attention depend on its query, its position and the keys
-// and values up to it, and on nothing else.
+// Checks that attention is bit-identical during inference, whatever else is in the batch. The output of a row
+// depends only on its query, its position, and the keys and values up to that position.
 
 #include <gtest/gtest.h>
 
@@ -40,16 +40,16 @@ struct Setting {
   Isa isa;
   int64_t n_kv_head;
   int64_t window;
-  DType cache;  // the type of keys and values
+  DType cache;  // dtype of the KV cache
 
-  int64_t width() const { return cache == DType::q4_0 ? 2 * kQuantBlock : 40; }  // of a head
+  int64_t width() const { return cache == DType::q4_0 ? 2 * kQuantBlock : 40; }  // width of a head
 };
 std::ostream& operator<<(std::ostream& out, const Setting& s) {
   return out << isa_name(s.isa) << "_kv_heads_" << s.n_kv_head << "_window_" << s.window << "_"
              << dtype_name(s.cache);
 }
 
-// Keys or values as a cache of some type holds them; int8 with a scale for every row and head.
+// Keys or values converted to the dtype of the KV cache. int8 has one scale per row and head.
 struct Stored {
   int64_t width;
   std::vector<std::byte> bytes;
@@ -87,7 +87,7 @@ struct Stored {
   }
 };
 
-// One sequence of queries, keys and values.
+// Random queries, keys and values of one sequence.
 struct Sequence {
   std::vector<float> q, k, v;
 
@@ -183,7 +183,8 @@ TEST_P(AttentionBits, ChunksOfAnySizeOverACacheThatFillsUp) {
 TEST_P(AttentionBits, InABatchInPagesInAnyOrder) {
   Sequence a(GetParam(), 1), b(GetParam(), 5, 90);
   const Result want = whole(a);
-  // b first, 60 of its queries; both in blocks of 16 that lie backwards, the rest of the cache NaN.
+  // The batch contains the last 60 queries of b, then all of a. Both sequences use cache pages of 16 tokens
+  // in a nonsequential order. The rest of the cache is NaN.
   constexpr int64_t kBlock = 16, kBlocks = 40;
   std::vector<int32_t> table_a(13), table_b(6);
   for (size_t i = 0; i < table_a.size(); ++i)

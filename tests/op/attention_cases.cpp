@@ -23,10 +23,10 @@ struct Case {
   int64_t n_head, n_kv_head, head_dim;
   std::vector<Lengths> lengths;
   int64_t window = 0;
-  int64_t page_size = 0;  // 0: contiguous
+  int64_t page_size = 0;  // 0: contiguous cache
   double dropout = 0;
   bool weights = false;
-  std::optional<DType> cache = {};  // the type of keys and values; else that of the activations
+  std::optional<DType> cache = {};  // dtype of the KV cache, by default that of the activations
 
   std::string name() const {
     std::string s = fmt::format("H{} Hkv{} D{}", n_head, n_kv_head, head_dim);
@@ -69,15 +69,15 @@ struct Case {
             .max_q = max_q(),
             .max_kv = max_kv()};
   }
-  // Rounding errors add up like a random walk, over the width in the scores and over the keys or queries
-  // in the sums; values are of size 1 and rarely above 4.
+  // Rounding errors grow like a random walk, with the head width for the scores and with the number of keys
+  // or queries for the sums. Values are of order one and rarely above 4.
   Tolerance tolerance() const {
     const double steps =
         8 + std::sqrt(static_cast<double>(head_dim)) + std::sqrt(static_cast<double>(max_kv()));
     return {.absolute = 4 * 4 * kEpsilon * steps / (1 - dropout), .relative = 16 * kEpsilon};
   }
-  // Weights may be rounded to the type of the activations: a mean of values of up to 4 is off by no more
-  // than 4 roundings.
+  // Attention weights may be rounded to the dtype of the activations. The weighted mean of values of up to 4
+  // is then off by at most 4 roundings.
   Tolerance out_tolerance(DType act) const {
     Tolerance t = tolerance();
     t.absolute += 4 * rounding(act) / (1 - dropout);
@@ -86,8 +86,8 @@ struct Case {
   static double rounding(DType act) { return act == DType::bf16 ? 0x1p-9 : act == DType::f16 ? 0x1p-12 : 0; }
 };
 
-// Where the keys of every sequence are, and how many rows the cache has. Rows that no sequence owns, and
-// the pages before a window, hold NaN.
+// The position of the keys of each sequence in the cache, and the number of cache rows. Rows that belong to
+// no sequence and pages before a sliding window contain NaN.
 struct Cache {
   std::vector<AttentionSeq> seqs;
   std::vector<int32_t> pages;
@@ -98,7 +98,7 @@ Cache make_cache(const Case& c) {
   Cache cache;
   const int64_t page = c.page_size > 0 ? c.page_size : 1;
   int64_t q_row = 0;
-  int64_t next = 3;  // in pages; the first ones belong to no sequence
+  int64_t next = 3;  // page number; the first pages belong to no sequence
   for (const Lengths& l : c.lengths) {
     const AttentionSeq seq{.q_start = q_row,
                            .q_len = l.q,
@@ -130,7 +130,7 @@ Fill values_where(const std::vector<bool>& used, int64_t cols) {
   };
 }
 
-// Keys or values of a type that is not the frame's, with the scales of int8 rows.
+// Keys or values in a dtype that differs from the activations of the frame, with the scales of int8 rows.
 struct StoredRows {
   std::vector<std::byte> bytes;
   std::vector<float> scales;
@@ -174,7 +174,7 @@ struct StoredRows {
   }
 };
 
-// Inference: queries at the end of a cache.
+// Adds an inference case: the queries are the last tokens of the cache.
 void forward_case(OpCaseList& list, const Case& c) {
   list.add(c.name(), [c](OpFrame& f) {
     const Cache cache = make_cache(c);
@@ -227,13 +227,13 @@ GPT_OP_CASES(attention_forward) {
   forward_case(list, {4, 2, 16, {{70, 70}, {9, 75}}, 20, 16, 0, true});
   forward_case(list, {3, 3, 16, {{70, 70}, {9, 75}}, 0, 0, 0.5, true});
   forward_case(list, {2, 1, 16, {}});
-  // more keys than a segment has
+  // There are more keys than a segment has.
   for (int64_t window : {0, 3000}) {
     forward_case(list, {4, 2, 16, {{1, 4100}}, window});
     forward_case(list, {4, 2, 16, {{1, 2049}, {1, 2048}, {1, 4100}}, window, 16});
     forward_case(list, {4, 2, 16, {{3, 4100}, {1, 7}}, window});
   }
-  // whole tile registers
+  // These shapes fill whole tile registers.
   forward_case(list, {6, 3, 32, {{1, 1}, {2, 65}, {33, 64}, {140, 140}, {66, 131}}});
   forward_case(list, {4, 2, 64, {{100, 200}, {9, 190}, {70, 70}}, 40, 16, 0.3});
   for (int64_t d : {32, 64, 96, 128, 160}) {
@@ -253,13 +253,13 @@ GPT_OP_CASES(attention_forward) {
     for (int64_t kv_heads : {1, 6})
       cached({6, kv_heads, 40, {{1, 1}, {1, 65}, {5, 70}, {1, 140}}, 0, 16});
     cached({4, 2, 24, {{1, 200}, {9, 90}}, 64, 16});
-    for (int64_t heads : {5, 12, 13})  // of one group
+    for (int64_t heads : {5, 12, 13})  // all heads in one group
       cached({heads, 1, 40, {{1, 66}, {2, 31}}});
     cached({4, 2, 16, {{70, 70}, {9, 75}}, 20, 16, 0.3, true});
   }
 }
 
-// Training: q, k and v side by side in one buffer, and their gradients in another.
+// Adds a training case: q, k and v are adjacent in one buffer, and their gradients in another.
 void backward_case(OpCaseList& list, const Case& c) {
   list.add(c.name(), [c](OpFrame& f) {
     const int64_t n = c.queries();
@@ -271,8 +271,9 @@ void backward_case(OpCaseList& list, const Case& c) {
       row += l.q;
     }
     const TensorView qkv = f.act_input({n, q_cols + 2 * kv_cols}, normal_values(), 1);
-    Tolerance sums = c.tolerance();  // gradients of keys and values are sums over a group's queries
-    sums.absolute += 16 * Case::rounding(f.act()) / (1 - c.dropout);  // of out, weights and their gradients
+    Tolerance sums = c.tolerance();  // gradients of keys and values are summed over the queries of a group
+    // Covers the rounding of out, of the weights and of their gradients.
+    sums.absolute += 16 * Case::rounding(f.act()) / (1 - c.dropout);
     sums.absolute *= 4 * static_cast<double>(c.n_head) / static_cast<double>(c.n_kv_head);
     const TensorView dqkv = f.act_output({n, q_cols + 2 * kv_cols}, sums, 2);
     const TensorView out = f.act_output({n, q_cols}, c.out_tolerance(f.act()));
@@ -319,7 +320,7 @@ GPT_OP_CASES(attention_backward) {
         backward_case(list, {heads, kv_heads, 4, {{4, 4}, {7, 7}}, window, 0, dropout});
     }
   }
-  // whole tile registers
+  // These shapes fill whole tile registers.
   backward_case(list, {6, 3, 32, {{1, 1}, {64, 64}, {33, 33}, {17, 17}, {146, 146}}});
   backward_case(list, {4, 2, 64, {{150, 150}, {40, 40}}, 40, 0, 0.3});
 }

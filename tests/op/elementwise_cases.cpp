@@ -37,7 +37,7 @@ GPT_OP_CASES(add) {
   });
 }
 
-// Two products and their sum.
+// Computes one scaled term, or the sum of two.
 GPT_OP_CASES(scaled_sum) {
   for (int64_t cols : {1, 17, 100}) {
     for (bool two : {false, true}) {
@@ -109,7 +109,8 @@ GPT_OP_CASES(clamp) {
   });
 }
 
-// Pairs in and out of order, far beyond what exp takes, smoothed, with rows that do not count.
+// Pairs in the preferred and the opposite order, scores far outside the range of exp, label smoothing, and
+// ignored rows.
 GPT_OP_CASES(preference) {
   for (const double scale : {0.3, 900.0}) {
     for (const double smoothing : {0.0, 0.1}) {
@@ -149,7 +150,8 @@ GPT_OP_CASES(sum_losses) {
   }
 }
 
-// Applied, clipped, beyond its limits and after clamp. The sums are the same doubles in every run.
+// A plain update, clipping, values above the limits, and a second call with `clamped`. The sums are the same
+// doubles in every run.
 GPT_OP_CASES(finalize_grad_norm) {
   constexpr double kBad = HUGE_VAL;
   for (const StepState& start :
@@ -179,7 +181,7 @@ GPT_OP_CASES(finalize_grad_norm) {
   }
 }
 
-// Limits from windows that are not full, full, and full of one value.
+// Checks the limits for windows that are partially filled, filled, and filled with one constant.
 GPT_OP_CASES(begin_step) {
   for (const int64_t count :
        {int64_t{0}, ScalarWindow::kSize - 1, ScalarWindow::kSize, 3 * ScalarWindow::kSize + 7}) {
@@ -226,7 +228,8 @@ GPT_OP_CASES(begin_step) {
   }
 }
 
-// What the end of a step leaves to the next: the loss scale, the windows, and whether the run is halted.
+// Checks the state that finalize_grad_norm leaves for the next step: the loss scale, the windows, and whether
+// the run is halted.
 TEST(FinalizeGradNorm, ChangesTheStateOfTheRun) {
   const auto end_of = [](StepState step, double squares) {
     std::vector<double> sums = {squares};
@@ -263,7 +266,7 @@ TEST(FinalizeGradNorm, ChangesTheStateOfTheRun) {
   EXPECT_EQ(end_of(after, 16).grad_scale, 0) << "nothing is updated any more";
 }
 
-// Squares are exact in double and all positive: only the roundings of the double sum remain.
+// Squares are exact in double and never negative, so the only rounding errors are those of the double sum.
 GPT_OP_CASES(sum_squares) {
   for (int64_t n : {int64_t{0}, int64_t{1}, int64_t{31}, kSumBlock - 1, kSumBlock, 3 * kSumBlock + 5}) {
     list.add(fmt::format("{}", n), [=](OpFrame& f) {
@@ -279,8 +282,8 @@ GPT_OP_CASES(sum_squares) {
   });
 }
 
-// Ranges that begin anywhere, empty ones, and more than one run. The reference sums runs in the type of the
-// call.
+// Ranges with arbitrary start positions, empty ranges, and ranges of more than one run. The reference sums
+// each run in the dtype of the call.
 GPT_OP_CASES(range_squares) {
   static const std::vector<ElementRange> kRanges = {{0, 0},      {0, 1},       {3, 40},
                                                     {100, 1124}, {1124, 4000}, {7, 9000}};
@@ -316,7 +319,8 @@ GPT_OP_CASES(swap) {
   }
 }
 
-// The first of several, in the order of memory; none; column slices and transposed matrices.
+// Finds the first of several non-finite values in memory order, or none. Covers column slices and transposed
+// matrices.
 GPT_OP_CASES(find_nonfinite) {
   for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
     for (const int64_t first : {int64_t{-1}, int64_t{0}, int64_t{401}, int64_t{999}}) {
@@ -349,7 +353,7 @@ AdamWRange adamw_range(int64_t begin, int64_t end, double decay, double lr_scale
   return {begin, end, {.beta2 = beta2, .weight_decay = decay, .lr_scale = lr_scale}};
 }
 
-// In fp32 whatever the run: the same bits.
+// The op computes in fp32 for every dtype, so results are bit-identical.
 GPT_OP_CASES(update_squares) {
   static const std::vector<AdamWRange> kRanges = {adamw_range(0, 0, 0.1), adamw_range(0, 5, 0),
                                                   adamw_range(5, 3000, 0.1, 0.5, 0.8),
@@ -383,7 +387,8 @@ DropoutKey dropout_of(double p, int64_t first_row) {
           .step = array_of(kStep)};
 }
 
-// Two roundings: the scale and the product. The mask has to be exactly that of the reference.
+// There are two roundings, of the scale and of the product. The dropout mask must match the reference
+// exactly.
 GPT_OP_CASES(dropout) {
   for (int64_t cols : {1, 3, 16, 31, 66, 130, 1000}) {
     for (double p : {0.0, 0.1, 0.5, 0.999}) {
@@ -394,13 +399,14 @@ GPT_OP_CASES(dropout) {
       });
     }
   }
-  // A gradient of the residual stream becomes one of a branch.
+  // The fp32 gradient of the residual stream becomes the gradient of a branch.
   list.add("from fp32", [](OpFrame& f) {
     const TensorView x = f.input({30, 77}, with_specials(normal_values()), 1);
     f.run(&KernelTable::dropout,
           {.out = f.act_output({30, 77}, relative(2)), .x = x, .dropout = dropout_of(0.2, 0)});
   });
-  // Element numbers just below and above 2^34: the lower word of the counter wraps around inside a vector.
+  // Element indices just below and above 2^34, where the lower word of the counter wraps around within one
+  // vector.
   for (int64_t cols : {1, 150}) {
     list.add(fmt::format("counter wraps, cols {}", cols), [=](OpFrame& f) {
       const TensorView x = f.act_inout({100, cols}, normal_values(), relative(2));
@@ -416,7 +422,7 @@ std::vector<int64_t> backwards(int64_t rows) {
   return where;
 }
 
-// Rows of three groups. Row 0 has a group of zeros, row 7 one of NaN, row 9 one with infinity.
+// Rows of three groups. Row 0 has a group of zeros, row 7 a group of NaN, and row 9 a group with infinity.
 Fill three_groups(int64_t width) {
   return [=](int64_t i, RandomStream& random) {
     const double x = 3 * random.normal();
@@ -447,8 +453,8 @@ GPT_OP_CASES(scatter_rows) {
     const TensorView dst = f.act_inout({60, 500}, normal_values(), {}, 3);
     f.run(&KernelTable::scatter_rows, {.dst = dst, .src = src, .rows = f.longs(backwards(40))});
   });
-  // int8 and q4_0: the reference rounds in float in a run in double too, so that values agree exactly. Row r
-  // goes to r.
+  // int8 and q4_0: the reference rounds in float even in a run in double, so values match exactly. Row r is
+  // stored in row r.
   for (int64_t rows : {0, 1, 70}) {
     std::vector<int64_t> where(static_cast<size_t>(rows));
     std::iota(where.begin(), where.end(), 0);
@@ -472,7 +478,7 @@ GPT_OP_CASES(scatter_rows) {
   }
 }
 
-// Rows that are not kept, behind those that are, stay as they were.
+// Rows after the kept ones remain unchanged.
 GPT_OP_CASES(compact_rows) {
   using Rows = std::vector<int64_t>;
   for (const Rows& kept :
@@ -486,13 +492,14 @@ GPT_OP_CASES(compact_rows) {
   }
 }
 
-// m and v: the difference, its product and the sum (relative to terms of size 1). The update divides by
-// sqrt(v), some ten roundings; lr bounds its absolute size as far as |m| / sqrt(v) is of order one.
+// The tolerance of m and v covers the difference, the product and the sum, relative to terms of size 1. The
+// update divides by sqrt(v), which takes about ten roundings. Its absolute error is proportional to lr, as
+// long as |m| / sqrt(v) is of order one.
 struct Update {
   int64_t n, t;
   double scale = 1, lr = 0.01;
   std::vector<AdamWRange> ranges;
-  bool from_zero = false;  // m and v
+  bool from_zero = false;  // applies to m and v
 };
 void adamw_case(OpCaseList& list, const char* name, const Update& u) {
   list.add(fmt::format("{} n {}", name, u.n), [u](OpFrame& f) {
@@ -516,7 +523,7 @@ GPT_OP_CASES(adamw) {
   adamw_case(list, "no decay", {.n = 40000, .t = 10, .ranges = {adamw_range(0, 40000, 0)}});
   adamw_case(list, "skipped step", {.n = 100, .t = 10, .scale = 0, .ranges = {adamw_range(0, 100, 0.1)}});
   adamw_case(list, "empty", {.n = 0, .t = 1, .ranges = {adamw_range(0, 0, 0.1)}});
-  // Ranges within a piece, across pieces and with gaps between them, where nothing may change.
+  // Ranges within a chunk, ranges across chunks, and gaps between ranges whose elements must not change.
   adamw_case(list, "ranges",
              {.n = 60000,
               .t = 4,

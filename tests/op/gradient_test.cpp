@@ -1,6 +1,6 @@
-// The gradients of ops against finite differences. The cases are those of this folder: each case of a
-// backward op, and of ops that are their own, is also played in double on a table that checks what the op
-// computes for the very arguments of the case.
+// Checks the gradients of ops against finite differences, with the op cases of this folder. For each case of
+// a backward op, a kernel table runs the case in double and checks the result for the arguments of that case.
+// Ops that are their own backward op are checked in the same way.
 
 #include <gtest/gtest.h>
 
@@ -19,16 +19,17 @@ using test::dot;
 using test::minus;
 using test::OpBench;
 
-// Larger cases would take minutes.
+// The largest case that is checked. Larger cases would take minutes.
 constexpr int64_t kMostElements = 4096;
 
-// Whether a case with these views, of which the first is always there, is to be checked.
+// Returns true if a case with these views is small enough to check. The first view must not be empty; the
+// others are optional.
 template <class... View>
 bool checkable(const TensorView& first, const View&... views) {
   return first.size() > 0 && ((views ? views.size() : 0) + ... + first.size()) <= kMostElements;
 }
 
-// What a backward op writes into a view, or adds to it.
+// Records the gradient that a backward op writes to a view or adds to it.
 class Gradient {
  public:
   Gradient(const TensorView& view, bool accumulate) : view_(view) {
@@ -44,7 +45,7 @@ class Gradient {
   std::vector<double> before_;
 };
 
-// One call of an op: its memory, the loss, and the variables with their gradients.
+// A single call of an op, with its memory, its loss, and its variables and their gradients.
 class Check : public OpBench {
  public:
   Check() = default;
@@ -62,7 +63,8 @@ class Check : public OpBench {
   TensorView normal_like(const TensorView& v) {
     return v ? make_view(normal({v.size()}).data, v.dtype, v.dims()) : TensorView{};
   }
-  // A dense copy of an input without the numbers that have no derivative: NaN, infinities, the kink of relu.
+  // Returns a dense copy of an input and replaces values at which there is no derivative: NaN, infinities and
+  // the kink of relu.
   TensorView smooth_copy(const TensorView& v) {
     const TensorView to = copy(v);
     for (int64_t i = 0; i < to.size(); ++i) {
@@ -71,7 +73,7 @@ class Check : public OpBench {
     }
     return to;
   }
-  // Of checks so far.
+  // Counts the checks.
   static int& count() {
     static int n = 0;
     return n;
@@ -98,7 +100,7 @@ void embedding_backward(const ExecContext&, const EmbeddingBackwardArgs& a) noex
   c.variable("wpe", wpe, dwpe);
 }
 
-// x of the case is the sum of x and add, where there is a residual.
+// In cases with a residual, the x of the case is the sum of x and add.
 void norm_backward(const ExecContext&, const NormBackwardArgs& a) noexcept {
   if (!checkable(a.dx)) return;
   Check c;
@@ -120,7 +122,7 @@ void norm_backward(const ExecContext&, const NormBackwardArgs& a) noexcept {
     c.ops().norm_forward(c.ctx(), forward);
     return dot(forward.out, dout) + (add ? dot(forward.sum, dresidual) : 0);
   };
-  c.loss();  // for mean and rstd
+  c.loss();  // computes mean and rstd
   NormBackwardArgs args = a;
   if (add) args.x = forward.sum;
   const Gradient dx(a.dx, false), dgain(a.dgain, a.accumulate), dbias(a.dbias, a.accumulate);
@@ -131,7 +133,7 @@ void norm_backward(const ExecContext&, const NormBackwardArgs& a) noexcept {
   c.variable("bias", forward.bias, dbias);
 }
 
-// With an activation the input of the product is act(pre), and dx the gradient of pre.
+// With an activation, the input of the matmul is act(pre), and dx is the gradient of pre.
 void linear_backward_input(const ExecContext&, const LinearBackwardInputArgs& a) noexcept {
   if (a.packed || !checkable(a.dx, a.dy, a.w)) return;
   Check c;
@@ -182,7 +184,8 @@ void act_backward(const ExecContext&, const ActBackwardArgs& a) noexcept {
   c.variable("gate", gate, dgate);
 }
 
-// An op in place whose backward pass is the same op: `forward` runs it on a view, `backward` on a gradient.
+// Checks an in-place op that is its own backward op. `forward` runs the op on a view, `backward` on a
+// gradient.
 template <class F, class B>
 void check_in_place(const TensorView& values, F forward, B backward) {
   Check c;
@@ -361,7 +364,7 @@ void scaled_sum_backward(const ExecContext&, const ScaledSumBackwardArgs& a) noe
   c.variable("scale", a.scale, dscale);
 }
 
-// X(op with a check, the op whose gradient it computes)
+// Each line is X(op with a check, the forward op whose gradient it computes).
 #define GPT_FOR_EACH_CHECK(X)               \
   X(embedding_backward, embedding_forward)  \
   X(norm_backward, norm_forward)            \
@@ -392,7 +395,7 @@ const std::vector<CheckedOp>& checked_ops() {
   return ops;
 }
 
-// The reference, with the checks in place of the ops that have one.
+// Returns the reference table, in which each op that has a check is replaced by that check.
 KernelTable checking_table() {
   KernelTable table = test::plain_table();
 #define GPT_ENTER_CHECK(op, forward) table.op = op;
@@ -401,7 +404,7 @@ KernelTable checking_table() {
   return table;
 }
 
-// Ops that nothing is differentiated through, and why.
+// Returns the ops that have no gradient, with the reason for each.
 const std::map<std::string, std::string>& ops_without_gradient() {
   static const std::map<std::string, std::string> list = {
       {"pack_matrix", "rearranges weights; products with packed ones have their own op tests"},

@@ -11,15 +11,18 @@ struct LinearShape {
   int64_t rows, out, in;
 };
 
-// Tails of every tile (12 and 6 rows, 32 and 16 columns, blocks of k), both ways of packing, and nothing.
+// Covers partial tiles of every size (12 and 6 rows, 32 and 16 columns, blocks of k), both packing methods,
+// and zero rows.
 constexpr LinearShape kShapes[] = {{0, 5, 7},     {1, 1, 1},     {11, 7, 5},    {1, 70, 33},
                                    {3, 17, 50},   {5, 65, 128},  {13, 31, 321}, {48, 64, 40},
                                    {49, 100, 67}, {64, 96, 16},  {200, 3, 130}, {97, 7, 1},
                                    {70, 4, 650},  {30, 650, 20}, {2050, 8, 11}, {120, 130, 97}};
-// More than one panel of packed weights, along k and along the outputs; more than one block of few rows.
+// Covers more than one panel of packed weights along k and along the outputs, and more than one block for few
+// rows.
 constexpr LinearShape kLargeShapes[] = {{49, 580, 2100}, {2, 50, 2600}, {2100, 60, 580}};
 
-// Blocks of 32: tails of the strips of 32 outputs and of tiles of 2 and 6 rows, more than one task.
+// Covers quantization blocks of 32: partial strips of 32 outputs, partial tiles of 2 and 6 rows, and more
+// than one task.
 constexpr LinearShape kBlockShapes[] = {{0, 5, 32},  {1, 1, 32},   {1, 70, 64},    {2, 33, 96}, {3, 32, 0},
                                         {6, 31, 32}, {13, 65, 64}, {97, 100, 320}, {200, 9, 96}};
 
@@ -27,8 +30,8 @@ std::string name(const LinearShape& s, const char* what) {
   return fmt::format("{}x{} from {}{}", s.rows, s.out, s.in, what);
 }
 
-// A weight matrix as an op takes it: packed from two parts for products in `dtype`, where there is such a
-// form, else plain (which means fp32).
+// A weight matrix in the form that an op takes. If a packed form exists for matmuls in `dtype`, it is packed
+// from two parts. Otherwise it is a plain matrix, which means fp32.
 struct Weights {
   TensorView plain;
   Buffer memory;
@@ -49,7 +52,7 @@ Weights pack(OpFrame& f, const LinearShape& s, DType dtype, bool transposed, con
   return result;
 }
 
-// A matrix [out,in] that is stored as [in,out], a column slice of a wider one.
+// Returns a matrix [out,in] that is stored as [in,out] in a column slice of a wider matrix.
 TensorView transposed_input(OpFrame& f, const LinearShape& s) {
   TensorView w = f.input({s.in, s.out}, normal_values(), 3);
   w.transposed = true;
@@ -57,18 +60,18 @@ TensorView transposed_input(OpFrame& f, const LinearShape& s) {
   return w;
 }
 
-// An activation of a sum s of `terms` products, |s| < 6 sqrt(terms): the error of the sum times the largest
-// slope, and a few roundings of numbers of the size of the result.
+// Returns the tolerance of an activation of a sum s of `terms` products, where |s| < 6 sqrt(terms). It is the
+// error of the sum times the largest slope, plus a few roundings of values as large as the result.
 Tolerance after(Activation act, int64_t terms) {
   const double size = 6 * std::sqrt(static_cast<double>(terms));
   const double slope = act == Activation::relu2 ? 2 * size : 1.2;
   return {.absolute = slope * sum_of(terms).absolute + 8 * kEpsilon * size, .relative = 16 * kEpsilon};
 }
 
-// What a case has besides its shape. Views are column slices of wider matrices.
+// Optional properties of a case. Views are column slices of wider matrices.
 struct Has {
   bool bias = false, stored_transposed = false, accumulate = false, row_invariant = false;
-  std::optional<DType> packed = {};  // what a packed matrix holds shows in its products alone
+  std::optional<DType> packed = {};  // checked only through matmuls, because the packed format is opaque
   std::optional<Activation> act = {};
 };
 
@@ -100,7 +103,8 @@ void forward(OpFrame& f, const LinearShape& s, const Has& has) {
         scratch(f, s, has, false));
 }
 
-// With an activation slopes err by a few roundings of their size, which is that of a normal number.
+// With an activation, slopes are off by a few roundings relative to their size. Their inputs are normally
+// distributed.
 void backward_input(OpFrame& f, const LinearShape& s, const Has& has) {
   Tolerance tolerance = sum_of(s.out);
   if (has.act) {
@@ -142,7 +146,7 @@ void backward_weight(OpFrame& f, const LinearShape& s, bool accumulate, bool bia
 }
 
 constexpr DType kComputes[] = {DType::f32, DType::bf16, DType::f16};
-// Tails of tiles in both directions; one block of k, whole and odd, and more than one.
+// Covers partial tiles in both directions, one block of k of even and odd size, and several blocks of k.
 constexpr LinearShape kActShapes[] = {{1, 70, 34}, {13, 31, 321}, {49, 100, 66}, {25, 40, 1100}};
 
 std::string name(const LinearShape& s, DType compute, std::string_view what = "") {
@@ -223,7 +227,7 @@ GPT_OP_CASES(linear_backward_weight) {
     }
     list.add(name({1100, 50, 40}, t), [=](OpFrame& f) { backward_weight(f, {1100, 50, 40}, true, true, t); });
   }
-  // Small outputs with a long inner dimension: where a library would cut the sum by the thread count.
+  // Small outputs with a long inner dimension. A BLAS library would split this sum by the number of threads.
   for (const LinearShape& s : {LinearShape{4096, 64, 64}, LinearShape{8192, 16, 64}, LinearShape{40000, 2, 3},
                                LinearShape{4096, 65, 128}}) {
     list.add(name(s, ", long"), [=](OpFrame& f) { backward_weight(f, s, false, true); });

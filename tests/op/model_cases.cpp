@@ -40,7 +40,7 @@ GPT_OP_CASES(embedding_forward) {
       }
     }
   }
-  // Tables as a file has them.
+  // Embedding tables in the dtype of a model file.
   for (bool positions : {false, true}) {
     for (bool narrow_out : {false, true}) {
       list.add(fmt::format("narrow tables {} {}", positions, narrow_out), [=](OpFrame& f) {
@@ -57,7 +57,7 @@ GPT_OP_CASES(embedding_forward) {
   }
 }
 
-// Rows are added one after another to an entry: as many roundings as rows.
+// Rows are added to a table entry one by one, so there are as many roundings as rows.
 GPT_OP_CASES(embedding_backward) {
   for (int64_t cols : {1, 16, 63, 64, 65, 300}) {
     for (int64_t rows : {0, 1, 90}) {
@@ -84,8 +84,9 @@ GPT_OP_CASES(embedding_backward) {
   }
 }
 
-// vec_math.h: e^x, the logistic function and Phi have relative errors of some 5 epsilon (8 in Phi's tail,
-// hence the absolute part); the argument of e^x adds |argument| epsilon, at most 20 where the result counts.
+// In vec_math.h, e^x, the logistic function and Phi have relative errors of about 5 epsilon. Phi's tail has 8
+// epsilon, which requires the absolute tolerance. The argument x of e^x adds |x| epsilon, and |x| is at most
+// 20 where the result matters.
 constexpr Tolerance kActTolerance = {16 * kEpsilon, 16 * kEpsilon};
 
 GPT_OP_CASES(act_forward) {
@@ -136,7 +137,7 @@ GPT_OP_CASES(act_backward) {
                    const TensorView x = f.act_input({25, cols}, fill, 2);
                    const TensorView gate = gated ? f.act_input({25, cols}, fill, 1) : TensorView{};
                    const TensorView dx = f.act_inout({25, cols}, normal_values(), kActTolerance);
-                   // Products of three numbers of up to 10.
+                   // Gradients are products of three values of up to 10.
                    const Tolerance dgate_tolerance = {64 * kEpsilon, 16 * kEpsilon};
                    f.run(&KernelTable::act_backward,
                          {.act = act,
@@ -164,7 +165,7 @@ GPT_OP_CASES(act_backward) {
   }
 }
 
-// Two products of numbers of order one (values reach 5) and their sum.
+// The result is the sum of two products of values of order one (values reach 5).
 GPT_OP_CASES(rope) {
   for (int64_t dim : {2, 4, 6, 16, 30, 34, 64, 128}) {
     for (bool interleaved : {false, true}) {
@@ -195,7 +196,7 @@ GPT_OP_CASES(rope) {
   }
 }
 
-// tanh: 3 ulp on an argument off by 1.5; its slope is at most one.
+// tanh has an error of 3 ulp, for an argument that is off by 1.5 ulp. Its slope is at most one.
 GPT_OP_CASES(softcap) {
   for (int64_t cols : {1, 16, 21, 5000}) {
     for (double cap : {0.5, 15.0}) {
@@ -210,18 +211,18 @@ GPT_OP_CASES(softcap) {
   });
 }
 
-// How a cross-entropy case varies.
+// The parameters of a cross-entropy case.
 struct LossShape {
   int64_t rows, vocab;
-  double spread = 3;  // of the logits
+  double spread = 3;  // standard deviation of the logits
   double softcap = 0;
   double temperature = 1;
   bool gradient = true, in_place = false, weighted = false;
 };
 
-// The loss is a difference of numbers of up to |z|, whose softcapped values are off by some ulp of the cap.
-// A probability has a relative error of |z - top| epsilon from the argument of e^x plus that of z, and at
-// |z - top| > 16 it is below epsilon itself.
+// The loss is a difference of values of up to |z|, and softcapped logits are off by a few ulp of the cap. The
+// relative error of a probability is |z - top| epsilon from the argument of e^x, plus the error of z. For |z
+// - top| > 16 the probability itself is below epsilon.
 void loss_case(OpCaseList& list, const LossShape& s) {
   list.add(fmt::format("{}x{} spread {} softcap {} temperature {} gradient {}{}{}", s.rows, s.vocab, s.spread,
                        s.softcap, s.temperature, s.gradient, s.in_place ? " in place" : "",
@@ -229,7 +230,8 @@ void loss_case(OpCaseList& list, const LossShape& s) {
            [=](OpFrame& f) {
              static constexpr StepState kStep = {.loss_scale = 0.5, .loss_weight = 0.25};
              const double scale = kStep.loss_scale * kStep.loss_weight / s.temperature;
-             // A division by the temperature rounds z, of at most five standard deviations, once more.
+             // Logits z are within five standard deviations. Division by the temperature rounds them once
+             // more.
              const double largest = s.softcap > 0 ? s.softcap : 5 * s.spread;
              const double z_error = (8 + 8 * s.softcap) / s.temperature * kEpsilon +
                                     (s.temperature == 1 ? 0 : 2 * largest / s.temperature * kEpsilon);
@@ -252,7 +254,8 @@ void loss_case(OpCaseList& list, const LossShape& s) {
            });
 }
 
-// The gradient over its logits, each row from where the row of logits begins.
+// Adds a case that overwrites the logits with the gradient. Each gradient row begins at the start of its row
+// of logits.
 void loss_over_logits_case(OpCaseList& list, int64_t vocab, double softcap) {
   list.add(fmt::format("over the logits, {} softcap {}", vocab, softcap), [=](OpFrame& f) {
     const int64_t rows = 9;
@@ -303,7 +306,7 @@ GPT_OP_CASES(cross_entropy) {
   }
   loss_case(list, {.rows = 6, .vocab = 9, .spread = 2, .softcap = 3});
   loss_over_logits_case(list, 9, 3);
-  // Vectors, chunks and whole rows of -inf, NaN, +inf.
+  // Vectors, chunks and whole rows contain -inf, NaN or +inf.
   for (int64_t bad_from : {0, 2048, 5000}) {
     for (double bad : {-HUGE_VAL, HUGE_VAL, std::nan("")}) {
       list.add(fmt::format("{} from {}", bad, bad_from), [=](OpFrame& f) {

@@ -10,7 +10,7 @@ namespace {
 void syrk_case(OpCaseList& list, int64_t m, int64_t n, DType compute) {
   list.add(fmt::format("{}x{} {}", m, n, dtype_name(compute)), [=](OpFrame& f) {
     const TensorView x = f.input({m, n}, normal_values(), 3);
-    // On the diagonal terms have one sign, and partial sums grow.
+    // All terms of a diagonal sum are positive, so the partial sums grow.
     const Tolerance sums = {sum_of(n).absolute, 2 * std::sqrt(static_cast<double>(n)) * kEpsilon};
     const TensorView y = f.output({m, m}, sums, 2);
     f.run(&KernelTable::syrk, {.y = y, .x = x, .compute = compute},
@@ -18,7 +18,7 @@ void syrk_case(OpCaseList& list, int64_t m, int64_t n, DType compute) {
   });
 }
 
-// One row, tails of every kernel's micro-tile, several tasks, several blocks of k.
+// Covers a single row, partial micro-tiles of every kernel, several tasks, and several blocks of k.
 GPT_OP_CASES(syrk) {
   for (const DType compute : {DType::f32, DType::bf16}) {
     for (const auto& [m, n] : {std::pair<int64_t, int64_t>{0, 3},
@@ -36,7 +36,8 @@ GPT_OP_CASES(syrk) {
   }
 }
 
-// The iterations multiply an error in X, which is at most 1, by their five slopes at zero at most.
+// Returns the factor by which the iterations amplify an error in X. X is at most 1, and the factor is at most
+// the product of the slopes at zero of the five iterations.
 double slopes(MuonForm form) {
   return form == MuonForm::torch ? 485 : 990;
 }
@@ -44,14 +45,14 @@ double slopes(MuonForm form) {
 struct Matrix {
   MuonForm form;
   int64_t rows, cols;
-  double scale = 0.5;  // of gradients; 0: a skipped step
+  double scale = 0.5;  // of the gradients; 0: a skipped step
   double decay = 0.1;
   int64_t step = 3;
   DType compute = DType::f32;
-  int count = 1;  // of such matrices; many have a thread each
+  int count = 1;  // number of such matrices; with many, each matrix runs on one thread
 };
-// Truly normal: how far bf16 may be off depends on the least singular values of square matrices of these
-// draws.
+// Uses a true normal distribution. The bf16 error depends on the smallest singular values of these random
+// square matrices.
 Fill gaussian(double std = 1) {
   return [=](int64_t, RandomStream& random) { return std * random.normal(); };
 }
@@ -62,7 +63,8 @@ void muon_case(OpCaseList& list, const Matrix& t) {
       fmt::format("{} {} {}x{} {} scale {} step {}", nanochat ? "nanochat" : "torch", t.count, t.rows, t.cols,
                   dtype_name(t.compute), t.scale, t.step),
       [=](OpFrame& f) {
-        // bf16: 2^-9 from every rounding, and the matrices are not small in X's least directions.
+        // In bf16 each rounding has an error of 2^-9. X is not small along the directions of its smallest
+        // singular values.
         const double one = t.compute == DType::f32 ? kEpsilon * slopes(t.form) : 0x1p-9 * 32;
         const Tolerance of_param = {2 * one, 3 * kEpsilon}, of_mean = {4 * one, 4 * one};
         const int64_t longer = std::max(t.rows, t.cols);
@@ -101,14 +103,14 @@ GPT_OP_CASES(muon) {
     muon_case(list, {.form = form, .rows = 40, .cols = 50, .scale = 0});
     for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{20, 70}, {70, 20}})
       muon_case(list, {.form = form, .rows = rows, .cols = cols, .count = 9});
-    for (const int64_t step : {0, 7, 14, 30})  // of the momentum's schedule
+    for (const int64_t step : {0, 7, 14, 30})  // step of the momentum schedule
       muon_case(list, {.form = form, .rows = 20, .cols = 9, .scale = 2, .step = step});
     for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{64, 64}, {50, 90}, {90, 50}})
       muon_case(list, {.form = form, .rows = rows, .cols = cols, .compute = DType::bf16});
   }
 }
 
-// At the first update, while 1 / t is the weight, later, and in a skipped step.
+// Covers the first update, updates with the weight 1 / t, later updates, and a skipped step.
 GPT_OP_CASES(ema) {
   for (const int64_t n : {0, 1, 33, 9000}) {
     for (const int64_t updates : {1, 7, 5000}) {

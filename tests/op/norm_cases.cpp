@@ -10,10 +10,10 @@ namespace {
 constexpr NormKind kKinds[] = {NormKind::layer, NormKind::rms};
 constexpr int64_t kColumns[] = {1, 2, 15, 16, 17, 64, 65, 127, 768, 1601};
 
-// A normalised value is of order one. Its errors: rstd, from a sum of squares of which all terms are positive
-// (a relative error of a few epsilons thanks to partial sums), the difference to the mean and three more
-// roundings. However far the mean is from zero: the difference to a float near it is exact, and what that
-// float lacks is made up for.
+// A normalized value is of order one. Its errors come from rstd, from the difference to the mean, and from
+// three more roundings. rstd comes from a sum of positive squares, whose relative error is a few epsilons
+// thanks to partial sums. The error does not depend on the distance of the mean from zero: kernels subtract a
+// float close to the mean, which is exact, and correct for the remainder of the mean.
 constexpr Tolerance kNormed = {12 * kEpsilon, 12 * kEpsilon};
 
 void forward_case(OpCaseList& list, NormKind kind, int64_t rows, int64_t cols, double offset, bool all) {
@@ -39,7 +39,7 @@ void forward_case(OpCaseList& list, NormKind kind, int64_t rows, int64_t cols, d
 GPT_OP_CASES(norm_forward) {
   for (NormKind kind : kKinds) {
     for (int64_t cols : kColumns) {
-      // With one channel x - mean is pure rounding error, which rstd = 1/sqrt(eps) blows up.
+      // With one channel, x - mean is pure rounding error, which rstd = 1/sqrt(eps) amplifies.
       const double offset = kind == NormKind::layer && cols > 2 ? 100 : 0;
       forward_case(list, kind, 3, cols, 0, true);
       forward_case(list, kind, 1, cols, offset, false);
@@ -61,7 +61,7 @@ GPT_OP_CASES(norm_forward) {
         f.run(&KernelTable::norm_forward, a);
       });
     }
-    // Small whole numbers: their sums are exact in every type.
+    // The values are small integers, whose sums are exact in every dtype.
     list.add(fmt::format("{} add, one type", static_cast<int>(kind)), [=](OpFrame& f) {
       const Fill whole = [](int64_t, RandomStream& random) { return std::round(3 * random.normal()); };
       f.run(&KernelTable::norm_forward, {.kind = kind,
@@ -90,13 +90,13 @@ GPT_OP_CASES(norm_forward) {
   }
 }
 
-// Which optional arguments a case has.
+// The optional arguments of a case.
 struct Optional {
   bool gain, bias, residual;
 };
 constexpr Optional kBare = {false, false, false}, kAll = {true, true, true};
 
-// stream: x, dx and dresidual belong to the residual stream in fp32, only dout is an activation.
+// If `stream`, then x, dx and dresidual belong to the fp32 residual stream, and only dout is an activation.
 void backward_case(OpCaseList& list, NormKind kind, int64_t rows, int64_t cols, Optional has,
                    bool stream = false) {
   list.add(fmt::format("{} {}x{} gain {} bias {} residual {}{}", static_cast<int>(kind), rows, cols, has.gain,
@@ -110,8 +110,9 @@ void backward_case(OpCaseList& list, NormKind kind, int64_t rows, int64_t cols, 
              const bool layer = kind == NormKind::layer;
              NormBackwardArgs a{};
              a.kind = kind;
-             // The sums over a row are of terms g and g y of order one and are divided by cols: their errors
-             // shrink with it. rstd is at most 2 here; the rest are roundings of terms of a few units.
+             // The sums over a row have terms g and g y of order one and are divided by cols, so their errors
+             // shrink with cols. rstd is at most 2 in these cases. The remaining errors are roundings of
+             // terms of order one.
              const Tolerance tolerance = {64 * kEpsilon, 8 * kEpsilon};
              a.dx = stream ? f.output({rows, cols}, tolerance) : f.act_output({rows, cols}, tolerance, all);
              a.dout = f.act_input({rows, cols}, normal_values(), all ? 2 : 0);
@@ -136,7 +137,7 @@ GPT_OP_CASES(norm_backward) {
       backward_case(list, kind, rows, 129, kAll);
       backward_case(list, kind, rows, 100, kAll, true);
     }
-    // More rows than one partial sum has.
+    // There are more rows than fit into one partial sum.
     for (const bool residual : {false, true}) {
       for (const Optional has :
            {Optional{false, false, residual}, {true, false, residual}, {true, true, residual}})

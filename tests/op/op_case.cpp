@@ -50,7 +50,7 @@ double rounded(float x, DType dtype) {
   return x;
 }
 
-// With the rounding of a result to the type it is stored as.
+// Adds the error of rounding a result to the dtype that it is stored in.
 Tolerance stored_as(DType dtype, Tolerance t) {
   if (dtype == DType::bf16) return {t.absolute, t.relative + 0x1p-8};
   if (dtype == DType::f16) return {t.absolute + 0x1p-24, t.relative + 0x1p-11};
@@ -63,8 +63,8 @@ bool close(double got, double want, Tolerance t) {
   return std::abs(got - want) <= t.absolute + t.relative * std::abs(want);
 }
 
-// What the tensors of a case are filled with. Drawing takes longer than most ops, and a case is run a dozen
-// times, one after another: so the numbers of the latest one are kept.
+// Caches the random input tensors of the latest case. Random generation takes longer than most ops, and a
+// case runs a dozen times in succession.
 struct Drawn {
   std::string seed;
   std::map<size_t, std::vector<float>> tensors;
@@ -165,7 +165,7 @@ TensorView OpFrame::make(Role role, DType dtype, std::initializer_list<int64_t> 
           rounded(values[static_cast<size_t>(i)], precision));
   }
   t.original = t.memory;
-  // An empty tensor is there all the same: its address must not be null.
+  // An empty tensor still counts as present, so its address must not be null.
   static double nowhere;
   void* data = t.memory.empty() ? static_cast<void*>(&nowhere) : t.memory.data() + t.first;
   TensorView v = make_view(data, dtype, shape);

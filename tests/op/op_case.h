@@ -14,9 +14,10 @@
 #include "support/isas.h"
 #include "support/shadow_device.h"
 
-// Tests of single ops. One declaration per op, a function that adds cases, is run for every instruction set
-// against the scalar reference in double: results within a tolerance, inputs and the memory around every
-// tensor untouched, unaligned memory, and equal bits for 1, 2, 3 and 7 threads.
+// Tests of single ops. Each op has one declaration: a function that adds cases. Every case runs on every
+// instruction set and is compared with the scalar reference in double. Tests check that results are within
+// the tolerance, that inputs and the memory around each tensor are unchanged, that unaligned memory works,
+// and that results are bit-identical for 1, 2, 3 and 7 threads.
 //
 //   GPT_OP_CASES(add) {
 //     for (int64_t n : {0, 1, 17})
@@ -28,70 +29,72 @@
 
 namespace gpt::testing {
 
-// What a tensor is filled with: value(i, stream) for element i. Values are rounded to float, so that the
-// run in double starts from the same numbers.
+// Fills a tensor: value(i, stream) returns element i. Values are rounded to float, so that the run in double
+// starts from the same values.
 using Fill = std::function<double(int64_t, RandomStream&)>;
 Fill normal_values(double std = 1, double mean = 0);
 Fill uniform_values(double low, double high);
 Fill constant_values(double value);
-// `fill` with NaN and both infinities strewn in: a kernel must pass them on like the reference.
+// Inserts NaN and both infinities into the values of `fill`. A kernel must propagate them like the reference.
 Fill with_specials(Fill fill);
 
-// |got - want| <= absolute + relative |want|; NaN and infinities must agree.
+// Two values match if |got - want| <= absolute + relative |want|. NaN and infinities must match exactly.
 struct Tolerance {
   double absolute = 0;
   double relative = 0;
 };
 inline constexpr double kEpsilon = 0x1p-24;  // half a unit in the last place of 1.0f: one rounding
-// n roundings of the result itself.
+// Returns the tolerance for n roundings of the result.
 Tolerance relative(double n);
-// A float sum of `terms` products of size about `size`: roundings add up like a random walk, sqrt(terms) of
-// them on partial sums of up to sqrt(terms) size, so terms * size * epsilon; the factor 4 covers the maximum
-// over many outputs.
+// Returns the tolerance for a float sum of `terms` products of about `size`. Roundings add up like a random
+// walk: sqrt(terms) roundings of partial sums of up to sqrt(terms) * size. Their product is
+// terms * size * epsilon, and the factor 4 covers the maximum over many outputs.
 Tolerance sum_of(int64_t terms, double size = 1);
 
 using test::array_of;
 using test::CaseArray;
 
-// The memory of one run of one case. A case asks for its tensors, always in the same order, and calls
-// run(); the frame plays that in float or in double. Tensor i of a case is filled from a stream of its own.
+// The memory for one run of one case. A case creates its tensors, always in the same order, and calls run().
+// The frame executes the case in float or in double. Each tensor of a case is filled from a separate random
+// stream.
 class OpFrame {
  public:
   struct Setup {
     const KernelTable& kernels;
     DType dtype = DType::f32;
-    DType act = DType::f32;  // what activations are stored as, and rounded to in a run in double
+    DType act = DType::f32;  // storage dtype of activations; a run in double rounds them to it
     int threads = 1;
     int64_t misalign = 0;  // elements between an aligned address and the first element
-    bool guards = true;    // without them overruns hit the heap's own, for the address sanitizer
-    int calls = 1;         // of the op, one after another: bench/micro has more
+    bool guards = true;    // without guards, AddressSanitizer detects heap overruns
+    int calls = 1;         // number of consecutive calls of the op; bench/micro uses more
   };
   OpFrame(const Setup& setup, const std::string& seed);
 
-  // Tensors with ld = cols + ld_extra. Inputs must come back unchanged; outputs start as NaN.
+  // Create tensors with ld = cols + ld_extra. Inputs must remain unchanged; outputs start as NaN.
   TensorView input(std::initializer_list<int64_t> shape, const Fill& fill, int64_t ld_extra = 0);
   TensorView output(std::initializer_list<int64_t> shape, Tolerance tolerance, int64_t ld_extra = 0);
   TensorView inout(std::initializer_list<int64_t> shape, const Fill& fill, Tolerance tolerance,
                    int64_t ld_extra = 0);
-  // The same for activations. A tolerance does not count the rounding to the stored type.
+  // Create activation tensors in the same way. A tolerance does not include the rounding to the storage
+  // dtype.
   TensorView act_input(std::initializer_list<int64_t> shape, const Fill& fill, int64_t ld_extra = 0);
   TensorView act_output(std::initializer_list<int64_t> shape, Tolerance tolerance, int64_t ld_extra = 0);
   TensorView act_inout(std::initializer_list<int64_t> shape, const Fill& fill, Tolerance tolerance,
                        int64_t ld_extra = 0);
-  // Outputs of one type whatever the run's.
+  // Create outputs with a fixed dtype, independent of the dtype of the run.
   TensorView output_of(DType dtype, std::initializer_list<int64_t> shape, Tolerance tolerance,
                        int64_t ld_extra = 0);
   CaseArray<double> output_doubles(int64_t n, Tolerance tolerance);
-  // Random integers in [low, high]; the caller may overwrite them.
+  // Creates random integers in [low, high], which the caller may overwrite.
   CaseArray<int32_t> ints(int64_t n, int64_t low, int64_t high);
   CaseArray<int64_t> longs(std::vector<int64_t> values);
 
   const KernelTable& kernels() const { return setup_.kernels; }
   DType dtype() const { return setup_.dtype; }
   DType act() const { return setup_.dtype == DType::f64 ? DType::f64 : setup_.act; }
-  bool has_activations() const { return has_activations_; }  // that were asked for so far
+  bool has_activations() const { return has_activations_; }  // true if the case has created any so far
 
-  // Calls the op; the scratch memory starts out as NaN.
+  // Calls the op. Its scratch memory starts out as NaN.
   template <class Args>
   void run(void (*KernelTable::*op)(const ExecContext&, const Args&) noexcept,
            const std::type_identity_t<Args>& args, ScratchNeed need = {}) {
@@ -103,11 +106,13 @@ class OpFrame {
       (setup_.kernels.*op)(ExecContext{*device_, pool, setup_.kernels, workspace.scratch()}, args);
   }
 
-  // Empty when all memory that must not change is as it was, else what changed.
+  // Returns a description of the first change to memory that must not change, or an empty string.
   std::string damage() const;
-  // Empty when every output is within its tolerance of the same output of `want`, else the first that is not.
+  // Compares the outputs with those of `want`. Returns a description of the first output that is out of
+  // tolerance, or an empty string.
   std::string difference(const OpFrame& want) const;
-  // Empty when every output has the bits of the same output of `other`.
+  // Compares the outputs with those of `other` bit by bit. Returns a description of the first difference, or
+  // an empty string.
   std::string bit_difference(const OpFrame& other) const;
 
  private:

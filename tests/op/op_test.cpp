@@ -48,10 +48,10 @@ class OpTest : public ::testing::TestWithParam<OpOnIsa> {
     return play(c, {.kernels = kernel_table(Isa::ref), .dtype = DType::f64, .act = GetParam().act});
   }
   bool narrow() const { return GetParam().act != DType::f32; }
-  // Narrow activations go the same ways through memory and threads as fp32, and scalar code knows no
-  // alignment.
+  // Fewer runs suffice in two cases. Narrow activations take the same paths through memory and threads as
+  // fp32, and scalar code does not depend on alignment.
   bool needs_few() const { return narrow() || GetParam().isa == Isa::ref; }
-  // A case without activations says nothing new about a narrow type.
+  // Returns true if the case has no activations, because a narrow dtype then repeats the fp32 run.
   bool repeats_f32(const OpFrame& frame) const { return narrow() && !frame.has_activations(); }
 
   OpCaseList list_;

@@ -1,5 +1,6 @@
-// Products with quantised weights, packed or rows of blocks as files have them: the bits of the reference on
-// every instruction set, whatever the number of rows, the types of the activations and the number of threads.
+// Tests matmuls with quantized weights, both packed and in the row format of model files. Results are
+// bit-identical to the reference on every instruction set, for any number of rows, activation dtype and
+// number of threads.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +31,7 @@ std::vector<float> random_values(int64_t n, uint64_t seed) {
   return values;
 }
 
-// Memory of a floating type with `values` rounded to it.
+// A tensor of a floating-point dtype that contains `values` rounded to this dtype.
 struct Stored {
   std::vector<std::byte> bytes;
   TensorView view;
@@ -46,7 +47,7 @@ struct Stored {
   }
 };
 
-// The same number, or NaN both.
+// Returns true if all elements are bit-identical or both NaN.
 bool same(const TensorView& a, const TensorView& b) {
   for (int64_t i = 0; i < a.size(); ++i) {
     uint32_t x = 0, y = 0;
@@ -78,7 +79,7 @@ void PrintTo(const Form& f, std::ostream* out) {
   *out << dtype_name(f.dtype) << (f.packed ? ", packed" : ", rows of blocks");
 }
 
-// Where the fp16 numbers of a block are.
+// Returns the byte offsets of the fp16 scales within a quantization block.
 std::vector<size_t> scales(DType type) {
   if (type == DType::q6_k) return {208};
   return has_minimum(type) ? std::vector<size_t>{0, 2} : std::vector<size_t>{0};
@@ -90,7 +91,8 @@ std::vector<uint8_t> quantized(DType type, int64_t out, int64_t in, const std::v
     quantize_row(type, w.data() + r * in, in, blocks.data() + r * row_bytes(type, in));
   return blocks;
 }
-// What quantising never makes: -128, scales of any sign, below 2.
+// Returns random quantization blocks with values that quantization never produces: -128, scales of either
+// sign, and scales below 2.
 std::vector<uint8_t> random_blocks(DType type, int64_t out, int64_t in) {
   std::vector<uint8_t> blocks(static_cast<size_t>(out * row_bytes(type, in)));
   RandomStream random(11, RandomSite::test);
@@ -103,7 +105,8 @@ std::vector<uint8_t> random_blocks(DType type, int64_t out, int64_t in) {
   return blocks;
 }
 
-// Rows of blocks, or a matrix that a table has packed from two parts of them.
+// Quantized weights as rows of quantization blocks, or as a matrix that a kernel table has packed from two
+// parts.
 struct Weights {
   Weights(const KernelTable& kernels, const Form& form, int64_t out, int64_t in,
           const std::vector<uint8_t>& blocks)
@@ -122,7 +125,7 @@ struct Weights {
   PackedMatrix matrix = {};
 };
 
-// args: what is not the weights.
+// `args` contains all arguments except the weights.
 void multiply(const KernelTable& kernels, const Weights& w, LinearArgs args, int threads = 1) {
   ThreadPool pool(threads);
   Workspace workspace(
@@ -175,7 +178,7 @@ TEST_P(Quantized, HasTheBitsOfTheReference) {
   }
 }
 
-// The products are those of the dequantised weights, but for the rounding of the activations.
+// The results must match matmuls with the dequantized weights, apart from the rounding of the activations.
 TEST_P(Quantized, AreProductsOfTheDequantisedWeights) {
   constexpr int64_t kRows = 3, kOut = 37, kIn = 512;
   const std::vector<float> x = random_values(kRows * kIn, 2);
@@ -192,7 +195,7 @@ TEST_P(Quantized, AreProductsOfTheDequantisedWeights) {
           want += double{row[static_cast<size_t>(j)]} * x[static_cast<size_t>(r * kIn + j)];
           bound += std::abs(row[static_cast<size_t>(j)]);
         }
-        // Half a step of int8, of blocks whose largest value is below 5.
+        // The tolerance is half a step of int8, for blocks whose largest value is below 5.
         EXPECT_NEAR(y.view.row<float>(r)[o], want, bound * 5 / 127 / 2) << ::testing::PrintToString(form);
       }
     }
@@ -217,7 +220,8 @@ TEST_P(Quantized, BitsOfARowDoNotDependOnTheOthers) {
   }
 }
 
-// dy w with rows of blocks: the bits of the product with the fp32 numbers that they stand for.
+// Computes dy w from rows of quantization blocks. Must be bit-identical to dy times the dequantized fp32
+// matrix.
 TEST_P(Quantized, GradientsAreThoseOfTheDequantisedMatrix) {
   for (const Form& form : kForms) {
     if (form.packed) continue;
@@ -260,7 +264,8 @@ TEST_P(Quantized, GradientsAreThoseOfTheDequantisedMatrix) {
   }
 }
 
-// Kernels read on past the end of a row whose last span is not full: what is there has no part in its sums.
+// If the last span of a row is not full, kernels read past the end of the row. The values there must not
+// affect the sums.
 TEST_P(Quantized, ScalesOfTheNextRowThatAreNoNumbers) {
   constexpr int64_t kOut = 5;
   const std::vector<float> values = random_values(1024, 1);
@@ -272,7 +277,7 @@ TEST_P(Quantized, ScalesOfTheNextRowThatAreNoNumbers) {
       std::vector<uint8_t> w = random_blocks(form.dtype, kOut, in);
       const Stored want = product(kernels(), Weights(kernels(), form, kOut, in, w), x.view);
       for (const size_t scale : scales(form.dtype))
-        w[static_cast<size_t>(row) * (kOut - 1) + scale + 1] |= 0x7c;  // infinity or no number
+        w[static_cast<size_t>(row) * (kOut - 1) + scale + 1] |= 0x7c;  // infinity or NaN
       const Stored got = product(kernels(), Weights(kernels(), form, kOut, in, w), x.view);
       EXPECT_TRUE(same(got.view.slice_cols(0, kOut - 1), want.view.slice_cols(0, kOut - 1)))
           << ::testing::PrintToString(form) << ", " << blocks << " blocks";

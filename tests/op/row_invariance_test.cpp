@@ -12,8 +12,8 @@
 #include "support/random.h"
 #include "tensor/half.h"
 
-// A row of a row-invariant linear layer has the same bits alone and among any others, for any number of
-// threads and wherever it lies in memory.
+// Tests row-invariant linear layers. A row has bit-identical results alone and in any batch, for any number
+// of threads and at any memory address.
 
 namespace gpt {
 namespace {
@@ -50,7 +50,7 @@ TEST_P(RowInvariance, BitsOfARowDoNotDependOnTheOthers) {
     const auto make_context = [&](ThreadPool& pool, const Workspace& workspace) {
       return ExecContext{test::host(), pool, kernels, workspace.scratch()};
     };
-    // fp32 weights are taken plain, and but 4-byte aligned.
+    // fp32 weights are not packed and only 4-byte aligned.
     TensorView plain = make_view(w.data() + 1, {layer.out, layer.in});
     PackedMatrix packed{.dtype = kind.compute, .out = layer.out, .in = layer.in};
     Buffer memory;
@@ -87,7 +87,7 @@ TEST_P(RowInvariance, BitsOfARowDoNotDependOnTheOthers) {
   }
 }
 
-// A matrix of numbers that fp32, bf16 and fp16 all have, row by row and column by column.
+// A matrix whose values are exact in fp32, bf16 and fp16, stored both row-major and column-major.
 struct Forms {
   std::vector<float> rows, columns;
   std::vector<bf16> bf16_rows, bf16_columns;
@@ -145,7 +145,7 @@ TEST_P(RowInvariance, AllFormsOfAMatrixGiveTheSameBits) {
       };
       for (const TensorView& w : forms.all()) {
         compare(w, {});
-        if (bytes == 0) continue;  // the reference has no packed form of its own type
+        if (bytes == 0) continue;  // the reference has no packed form of its own dtype
         kernels.pack_matrix(ctx, {.dst = packed, .parts = {&w, 1}});
         compare(TensorView{}, packed);
       }

@@ -1,4 +1,4 @@
-// Ops take the scratch that their table asks for, and refuse to run with less.
+// Tests that ops run with the scratch memory that their kernel table requests, and refuse to run with less.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ class ScratchTest : public ::testing::TestWithParam<Isa> {
     return make_view(memory_.back().data(), DType::f32, shape);
   }
 
-  // With the need, and with a byte less of either region.
+  // Runs the op with exactly the requested scratch memory, and with one byte less in each of the two regions.
   void check(const char* op, ScratchNeed need, const Run& run) {
     SCOPED_TRACE(op);
     const Workspace workspace(need, pool_.size());
@@ -69,7 +69,7 @@ TEST_P(ScratchTest, IsAsLargeAsTheTableSays) {
   check("linear_forward with blocks", linear(DType::q8_0, false), [&](const ExecContext& ctx) {
     k.linear_forward(ctx, {.y = y, .x = x, .w = make_view(blocks.data(), DType::q8_0, {kOut, kIn})});
   });
-  // The gradients share what the larger of both needs.
+  // The two gradients share one scratch request, which is the larger of their needs.
   const Workspace both(linear(DType::f32, true), 1);
   const Run input = [&](const ExecContext& ctx) { k.linear_backward_input(ctx, {.dx = x, .dy = y, .w = w}); };
   const Run weight = [&](const ExecContext& ctx) {
@@ -90,7 +90,7 @@ struct Types {
   DType compute, activations;
 };
 
-// The three products of a shape, each in the scratch memory that is planned for it.
+// Runs the three matmuls of a shape, each with the scratch memory that is planned for it.
 class Products {
  public:
   Products(const KernelTable& k, Types types, int64_t rows, int64_t out, int64_t in, std::byte* zeros)
@@ -139,11 +139,11 @@ class Products {
   ThreadPool pool_{1};
   Types types_;
   int64_t rows_, out_, in_;
-  std::byte* zeros_;  // of all operands: what is computed does not matter
+  std::byte* zeros_;  // shared by all operands, because the results do not matter
 };
 
-// What a product needs follows from the rows of a micro-tile, the blocks of k and the columns of a task:
-// never more than was planned.
+// The scratch memory of a matmul depends on the rows of a micro-tile, the blocks of k and the columns of a
+// task. It must never exceed the planned size.
 TEST_P(ScratchTest, IsEnoughForProductsOfAnyShape) {
   if (GetParam() == Isa::ref) GTEST_SKIP() << "the reference kernels need no scratch memory";
   struct Shape {
@@ -152,7 +152,8 @@ TEST_P(ScratchTest, IsEnoughForProductsOfAnyShape) {
   };
   const std::vector<int64_t> any = {1,  4,  5,  9,  13, 16, 17, 24, 25,  28,  31,  32,  33, 36,
                                     37, 48, 60, 61, 64, 65, 96, 97, 157, 160, 161, 192, 193};
-  // Whole blocks of k, the longest for few rows; the widest have tasks of as many columns as there may be.
+  // The shapes use whole blocks of k. For few rows these are the longest blocks. The widest shapes have tasks
+  // with the maximum number of columns.
   const Shape shapes[] = {{8, 96, any},          {384, 1024, any},           {1024, 384, any},
                           {8, 17000, {1, 2, 4}}, {6144, 1024, {28, 32, 64}}, {8192, 2048, {32, 64, 160}}};
   constexpr Types kTypes[] = {{DType::f32, DType::f32},

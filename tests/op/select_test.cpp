@@ -11,7 +11,7 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// Rows of logits with many ties, and what each row asks.
+// Rows of logits with many ties, and the selection request for each row.
 struct Call {
   int64_t vocab_size;
   std::vector<float> logits;
@@ -43,7 +43,7 @@ Call make_call(int64_t vocab_size, int64_t k, uint64_t seed) {
     if (row != 2) r.scores_row = row;
     call.rows.push_back(r);
   }
-  call.rows.push_back({.row = 4, .k = k, .log_sum = true});  // a row may be asked for twice
+  call.rows.push_back({.row = 4, .k = k, .log_sum = true});  // a row may have several requests
   for (int64_t word = 0; word < 2 * words; ++word)
     call.allowed.push_back(random.next_u64());
   return call;
@@ -100,7 +100,7 @@ Found run(const Call& call, Isa isa, int threads) {
   return found;
 }
 
-// An impossible row fails the op: nothing throws through it.
+// An invalid row sets the error of the device, and no exception propagates through the op.
 TEST(SelectCandidates, ImpossibleCountsSetTheErrorOfTheDevice) {
   for (const int64_t k : {-1, 66}) {
     Call call = make_call(65, 3, 1);
@@ -169,7 +169,8 @@ TEST(SelectCandidates, NamesTheFirstLogitThatIsNotFinite) {
 
 }  // namespace
 
-// Against the reference of the table; AgreesWithSorting has what the reference must give.
+// Compares with the reference of the kernel table. The test AgreesWithSorting defines what the reference must
+// return.
 GPT_OP_CASES(select_candidates) {
   for (const int64_t k : {0, 7, 200}) {
     list.add(fmt::format("{} of 200", k), [=](OpFrame& f) {

@@ -1,4 +1,4 @@
-// Ops of task heads.
+// Cases for the ops of task heads.
 
 #include <fmt/core.h>
 
@@ -16,7 +16,7 @@ std::string name(const Shape& s) {
   return fmt::format("{} samples of {} rows, {} together, {} wide", s.samples, s.length, s.group, s.cols);
 }
 
-// Token 7 is in the middle of some samples, twice in others, and nowhere in the rest.
+// Token 7 occurs twice in two of three samples, and nowhere in the others.
 PickedRows picked(OpFrame& f, const Shape& s) {
   const CaseArray<int32_t> ids = f.ints(s.samples * s.length, 0, 6);
   for (int64_t b = 0; b < s.samples; ++b) {
@@ -52,8 +52,8 @@ GPT_OP_CASES(pick_rows_backward) {
   }
 }
 
-// Logits of order one, whose exponentials have some ten roundings. Of every seven labels one is no class, of
-// every five weights one is 0.
+// Logits are of order one, and their exponentials have about ten roundings. One in seven labels is not a
+// class, and one in five weights is 0.
 void add_loss(OpCaseList& list, const Shape& s, LabelLoss loss, bool weighted) {
   const int64_t classes = loss == LabelLoss::cross_entropy ? s.cols : 1, rows = s.samples / s.group;
   list.add(fmt::format("{}, {}{}", name(s), loss == LabelLoss::cross_entropy ? "classes" : "numbers",

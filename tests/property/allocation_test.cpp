@@ -1,5 +1,5 @@
-// Steps of inference allocate nothing once everything was used before. The program's `new` is counted
-// here, for all tests of this binary.
+// Tests that inference steps allocate no memory after warm-up. This file replaces `operator new` to count the
+// allocations of all tests in this binary.
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ TEST(Allocations, NoneInAStepOfTheEngine) {
                         {.slots = 6, .max_rows = 64, .kv_dtype = cache});
     CachedModel model(inference, false);
     Engine engine(model, {.step_rows = 64});
-    for (uint64_t round = 0; round < 2; ++round) {  // the first makes what the second uses again
+    for (uint64_t round = 0; round < 2; ++round) {  // the second round reuses the memory of the first
       for (uint64_t i = 0; i < 6; ++i) {
         Request request;
         request.prompt = random_ids(20 + 50 * static_cast<int64_t>(i), config.vocab_size, 10 * round + i);
@@ -70,7 +70,7 @@ TEST(Allocations, NoneInAStepOfTheEngine) {
   }
 }
 
-// A window that slides over many times its capacity.
+// The window slides past many times its capacity.
 TEST(Allocations, NoneInAWindowThatSlides) {
   if (is_shadow()) GTEST_SKIP() << "the queue of the shadow device allocates";
   const ModelConfig config = make_config({"", "llama", R"({"n_ctx": 70, "n_layer": 1})"});
@@ -95,7 +95,7 @@ TEST(Allocations, NoneInAWindowThatSlides) {
   EXPECT_EQ(allocations, 0);
 }
 
-// Every character of a piece is a part with one id.
+// An encoder in which every character of a piece is a part with one id.
 struct EncodeCharacters {
   void operator()(std::string_view, std::vector<int32_t>& ids) const { ids.push_back(7); }
   void encode_part(std::string_view, std::vector<int32_t>& ids) const { ids.push_back(7); }

@@ -1,4 +1,4 @@
-// Conversions: what one format says, another says too.
+// Tests that conversions between file formats preserve the model.
 
 #include "convert/conversion.h"
 
@@ -24,7 +24,7 @@ std::string convert(const std::string& from, const std::string& to, const Conver
   return to;
 }
 
-// The logits of some ids, one row per id.
+// Returns the logits of a fixed list of ids, one row per id.
 std::vector<float> logits_of(const std::string& path) {
   const LoadedModel loaded(path, DType::f32, MatrixOrder::rows, {}, device());
   ThreadPool pool(1);
@@ -56,7 +56,7 @@ std::string refusal(const ModelConfig& c, const ConversionOptions& options) {
 
 class Converted : public testing::TestWithParam<SmallConfig> {};
 
-// Every architecture to the layout of transformers, whole and in shards of any size.
+// Converts every architecture to the layout of transformers, as one file and in shards of any size.
 TEST_P(Converted, ToTransformersAndBack) {
   const RandomModel random(make_config(GetParam()), DType::f32);
   TempDir from, whole, shards;
@@ -149,7 +149,7 @@ TEST(Conversion, SaysWhatAFormatCannotHold) {
   EXPECT_TRUE(test::names(refusal(gpt2(R"({"d_ff": 64, "n_layer": 0})"), llmc), {"n_layer"}));
 }
 
-// What nanoGPT saves: block matrices [out,in], a tied head, masks, prefixes of torch.compile.
+// The format of nanoGPT checkpoints: layer matrices [out,in], a tied head, masks, and torch.compile prefixes.
 TEST(Conversion, NanoGptCheckpoint) {
   const std::string data = GPT_SOURCE_DIR "/tests/data/torch/";
   const LoadedModel loaded(data + "nanogpt.pt");
@@ -183,7 +183,7 @@ TEST(Conversion, NanochatCheckpoint) {
 }
 
 // ---------------------------------------------------------------------------------------------------
-// 16-bit weights used as they are stored.
+// 16-bit weights that are used in their stored dtype.
 
 std::vector<float> stored_logits(const LoadedModel& loaded, Isa isa, DType weights, bool in_place) {
   ThreadPool pool(2);

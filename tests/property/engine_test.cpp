@@ -1,5 +1,5 @@
-// A request gets the same tokens and the same log-probabilities, bit for bit, whatever runs beside it, in
-// steps of any size, with any memory, after anything that ran before; and steps allocate nothing.
+// Tests that a request always gets bit-identical tokens and log-probabilities. They must not depend on
+// concurrent requests, on the step size, on the cache size, or on earlier requests.
 
 #include "infer/engine.h"
 
@@ -86,7 +86,7 @@ class Engines : public testing::TestWithParam<Setting> {
     return {random_model_.model, backend(pool, GetParam().isa), options};
   }
 
-  // From the definition: one sequence, every token by itself or all at once.
+  // Generates the expected result directly: one sequence that is fed token by token or all at once.
   Result alone(const Request& r) const {
     ThreadPool pool(1);
     Inference inference = make(pool, 1, 512);
@@ -126,7 +126,8 @@ class Engines : public testing::TestWithParam<Setting> {
     };
     Request r;
     r.context = static_cast<ContextPolicy>(below(slides_ ? 3 : 2));
-    // Two texts, each with a few continuations, cut somewhere: short ones that grow, and long ones.
+    // Prompts start with one of two shared texts, followed by one of three continuations. Some prompts are
+    // short and grow, others are long.
     const bool brief = below(2) == 0;
     r.prompt =
         random_ids(below(brief ? 40 : config_.n_ctx * 3 / 4), config_.vocab_size, 50 + random.below(2));
@@ -180,7 +181,7 @@ TEST_P(Engines, CompanyChangesNothing) {
     for (size_t submitted = 0; submitted < requests.size() || !engine.idle();) {
       for (uint64_t n = random.below(3); n > 0 && submitted < requests.size(); --n, ++submitted)
         which[engine.submit(requests[submitted])] = submitted;
-      if (random.below(4) == 0) {  // one that comes only to leave
+      if (random.below(4) == 0) {  // submits a request only to cancel it
         const int64_t id = engine.submit(random_request(random));
         if (random.below(2) == 0) step();
         engine.cancel(id);
@@ -199,7 +200,7 @@ TEST_P(Engines, CompanyChangesNothing) {
   EXPECT_GT(reused, 0);
 }
 
-// Sequences that start small and outgrow the memory together.
+// The sequences start small and together outgrow the cache.
 TEST_P(Engines, ThoseWhoGiveWayComeBackAsTheyWere) {
   ThreadPool pool(1);
   Inference inference = make(pool, 6, 64, 6 * kBlock);

@@ -1,4 +1,5 @@
-// Training and generation run kernels, and not the scalar reference, on every instruction set but `ref`.
+// Tests that training and generation use optimized kernels instead of the scalar reference, on every
+// instruction set except `ref`.
 
 #include <gtest/gtest.h>
 
@@ -15,13 +16,13 @@
 namespace gpt::test {
 namespace {
 
-// Ops with one implementation, which is that of the reference: they touch a few values, or are called rarely.
+// Ops whose only implementation is the reference. They process a few values or are called rarely.
 const std::set<std::string> kOneImplementation = {
     "begin_step", "compact_rows", "find_nonfinite",     "finalize_grad_norm", "scale",
     "scaled_sum", "sum_losses",   "update_squares",     "select_candidates",  "range_squares",
     "muon",       "ema",          "scaled_sum_backward"};
 
-// Records the ops that run the reference.
+// A device that records the ops that fall back to the reference.
 class FallbackRecorder : public HostDevice {
  public:
   void on_fallback(const char* op) noexcept override {
@@ -35,7 +36,7 @@ class FallbackRecorder : public HostDevice {
   std::set<std::string> ops_;
 };
 
-// A table whose entries that are those of the reference tell the device.
+// Returns a kernel table whose reference entries report each call to the device.
 KernelTable with_recorded_references(Isa isa) {
   static const KernelTable reference = kernel_table(Isa::ref);
   KernelTable table = kernel_table(isa);

@@ -10,12 +10,12 @@
 #include "support/small_models.h"
 #include "support/temp_dir.h"
 
-// Weights that a file has in a type that products can read need no memory of this process.
+// Tests that weights need no private memory if kernels can read them in the dtype of the file.
 
 namespace gpt::test {
 namespace {
 
-// What inference copies of the weights: on loading, and packed.
+// Returns the bytes of weights that inference copies while loading and packing.
 int64_t bytes_copied(const LoadedModel& loaded, DType weights, Isa isa, bool in_place = true) {
   ThreadPool pool(1);
   const int64_t before = loaded.model().packed->bytes();
@@ -52,24 +52,24 @@ TEST(InPlace, GgufFilesOfAllTypesAreNotCopied) {
 }
 
 TEST(InPlace, MatricesOfSafetensorsAreNotCopied) {
-  for (const char* family : {"llama", "gpt2", "openai-gpt"}) {  // the last two have them as [in,out]
+  for (const char* family : {"llama", "gpt2", "openai-gpt"}) {  // the last two store matrices as [in,out]
     const RandomModel random(make_config(with_whole_blocks(family)), DType::f32);
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       TempDir dir;
       write_model(dir.path(), random.model, random.model.weights, {.dtype = dtype});
       const LoadedModel loaded(dir.path(), std::nullopt, MatrixOrder::as_stored, {}, device());
-      int64_t vectors = 0;  // they are fp32 in memory
+      int64_t vectors = 0;  // vectors are converted to fp32 in memory
       for (const ParamSpec& spec : loaded.model().table.specs())
         vectors += spec.shape.size() == 1 ? spec.size() * int64_t{sizeof(float)} : 0;
       const int64_t expected = dtype == DType::f32 ? 0 : vectors;
       EXPECT_EQ(bytes_copied(loaded, dtype, best_isa()), expected) << family;
-      if (dtype == DType::f32) continue;  // without in_place it is packed
+      if (dtype == DType::f32) continue;  // fp32 is packed without in_place
       EXPECT_EQ(bytes_copied(loaded, DType::f32, best_isa(), false), expected) << family;
     }
   }
 }
 
-// Private memory of this process, in bytes; -1: the system does not say.
+// Returns the private memory of this process in bytes, or -1 if the system does not report it.
 int64_t private_memory() {
   std::ifstream file("/proc/self/smaps_rollup");
   for (std::string word; file >> word;) {

@@ -1,5 +1,5 @@
-// The logits of a token have the same bits however its sequence was fed: at once, in chunks, alone or
-// beside others, after a copy, after others were reset, with any number of threads.
+// Tests that the logits of a token are bit-identical however its sequence was fed: at once or in chunks,
+// alone or in a batch, after a copy, after resets of other slots, and with any number of threads.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,8 @@ const SmallConfig kConfigs[] = {
     {"toy_middle_last", "llama", R"({"n_ctx": 131, "n_kv_head": 2})", nullptr, 1},
 };
 
-// With matrices that fit blocks of 32 and matrices that do not.
+// Configs with matrices whose sizes are multiples of the quantization block of 32, and matrices whose sizes
+// are not.
 const SmallConfig kWiderConfigs[] = {
     {"gpt2", "gpt2", R"({"n_ctx": 150, "n_embd": 32, "d_ff": 40, "vocab_size": 67})"},
     {"llama", "llama", R"({"n_ctx": 150, "n_embd": 64, "n_kv_head": 2, "head_dim": 32, "d_ff": 96})"},
@@ -48,7 +49,7 @@ class Logits {
   TensorView view;
 };
 
-// Appends of any length, cut into steps.
+// Appends sequences of any length, in as many steps as needed.
 void append(Inference& inference, std::span<const Inference::Append> batch, const TensorView& logits) {
   cut_batch(
       batch, inference.max_rows(), [&](int slot) { return inference.room(slot); },
@@ -61,7 +62,7 @@ void append_all(Inference& inference, int slot, std::span<const int32_t> ids, co
   append(inference, {&all, 1}, logits);
 }
 
-using Case = std::tuple<SmallConfig, Isa, DType>;  // of the products with weights
+using Case = std::tuple<SmallConfig, Isa, DType>;  // weight dtype of matmuls
 
 class Feeding : public testing::TestWithParam<Case> {
  protected:
@@ -85,7 +86,7 @@ class Feeding : public testing::TestWithParam<Case> {
   std::span<const int32_t> ids(size_t from, size_t n) const { return std::span(ids_).subspan(from, n); }
   size_t size() const { return ids_.size(); }
 
-  // The logits after every token, from one call.
+  // Returns the logits after every token, computed in one call.
   Logits all_at_once() const {
     ThreadPool pool(1);
     Inference inference = make(pool, 1);
@@ -94,7 +95,7 @@ class Feeding : public testing::TestWithParam<Case> {
     return logits;
   }
 
-  // Feeds slot 0 to the end of the ids and compares after each piece.
+  // Feeds the remaining ids to a slot in pieces, and compares the logits after each piece.
   void expect_same(Inference& inference, int slot, const std::vector<size_t>& pieces, const Logits& expected,
                    const std::string& what) const {
     Logits logits(1, config_.vocab_size);
@@ -135,7 +136,7 @@ TEST_P(Feeding, ChunksThreadsAndStepSizeDoNotMatter) {
   }
 }
 
-// Sixteen sequences at different places of the same text, in random order, together.
+// Sixteen sequences are in the same batch, in random order, each at a different position of the same text.
 TEST_P(Feeding, CompanyDoesNotMatter) {
   const Logits expected = all_at_once();
   ThreadPool pool(1);
@@ -180,7 +181,7 @@ TEST_P(Feeding, CopiesAndResetsDoNotMatter) {
   Logits logits(1, config_.vocab_size);
   const Inference::Append first{0, ids(0, 70)}, other{2, ids(30, 60)};
   append(inference, {&first, 1}, logits.view);
-  append(inference, {&other, 1}, logits.view);  // something that the copy must replace
+  append(inference, {&other, 1}, logits.view);  // the copy must replace these tokens
   inference.copy(0, 2);
   EXPECT_EQ(inference.length(2), 70);
   inference.reset(0);
@@ -194,8 +195,8 @@ TEST_P(Feeding, CopiesAndResetsDoNotMatter) {
   EXPECT_EQ(inference.length(2), static_cast<int64_t>(size()));
 }
 
-// Random growth, taking back, copies, resets and reuse of slots, in memory that is short: the logits are
-// those of a sequence that was never anything else.
+// Slots randomly grow, are truncated, copied, reset and reused, with little cache memory. The logits must
+// match those of a sequence that was fed once.
 TEST_P(Feeding, WhatWasTakenBackNeverWas) {
   const Logits expected = all_at_once();
   ThreadPool pool(1);
@@ -216,7 +217,7 @@ TEST_P(Feeding, WhatWasTakenBackNeverWas) {
     append_all(plain, 0, ids_, want.view);
     RandomStream random(12, RandomSite::test);
     const auto below = [&](size_t n) { return static_cast<size_t>(random.below(n)); };
-    std::vector<size_t> right(kSlots);  // how many of the slot's first tokens are those of ids_
+    std::vector<size_t> right(kSlots);  // length of the prefix of each slot that matches ids_
     for (int round = 0; round < 60; ++round) {
       const auto slot = static_cast<int>(below(kSlots));
       size_t& known = right[static_cast<size_t>(slot)];
@@ -232,7 +233,7 @@ TEST_P(Feeding, WhatWasTakenBackNeverWas) {
           break;
         }
         case 2:
-        case 3: {  // other tokens
+        case 3: {  // append different tokens
           const size_t n =
               std::min<size_t>(1 + below(70), size() - static_cast<size_t>(inference.length(slot)));
           if (n == 0 || !inference.reserve(slot, static_cast<int64_t>(n))) break;
@@ -308,11 +309,11 @@ INSTANTIATE_TEST_SUITE_P(Types, Feeding,
                          case_name);
 
 // ---------------------------------------------------------------------------------------------------
-// Past the context.
+// Sequences that are longer than the context.
 
 class Sliding : public testing::TestWithParam<Isa> {};
 
-// Three times the context, in any pieces, copied in the middle.
+// Feeds three times the context length, in pieces of any size, with a copy halfway.
 TEST_P(Sliding, PiecesDoNotMatterPastTheContext) {
   for (const auto& [n_ctx, family] :
        {std::pair<int, const char*>{16, "llama"}, {70, "llama"}, {64, "nanochat"}}) {
@@ -350,8 +351,9 @@ TEST_P(Sliding, PiecesDoNotMatterPastTheContext) {
   }
 }
 
-// With one layer, keys depend on their own token alone, and rotary positions are relative: a token that
-// sees the last n_ctx keys has the logits of the end of a fresh sequence of those n_ctx tokens.
+// With one layer, keys depend only on their own token, and rotary positions are relative. The logits of a
+// token that sees the last n_ctx keys therefore match the logits at the end of a new sequence of those n_ctx
+// tokens.
 TEST(SlidingWindow, EqualsAFreshSequenceOfTheLastTokensInOneLayer) {
   const ModelConfig c = make_config({"slide", "llama", R"({"n_ctx": 40, "n_layer": 1, "n_kv_head": 2})"});
   const RandomModel random(c, DType::f64);
@@ -367,13 +369,15 @@ TEST(SlidingWindow, EqualsAFreshSequenceOfTheLastTokensInOneLayer) {
         0, std::span(ids).subspan(static_cast<size_t>(end - c.n_ctx), static_cast<size_t>(c.n_ctx))};
     append(window, {&part, 1}, fresh.view);
     for (int64_t v = 0; v < c.vocab_size; ++v) {
-      // Angles of up to 120 radians lose seven bits: 1e-14 times a few products.
+      // The angles are up to 120 radians and lose seven bits, which gives errors of 1e-14 times a few
+      // products.
       EXPECT_NEAR(get(fresh.view, 0, v), get(all.view, end - 1, v), 1e-11) << "token " << end;
     }
   }
 }
 
-// Layers with short windows, within the context and past it; the beginning of a sequence is used again.
+// Some layers have short windows. Sequences stay within the context or exceed it, and a new sequence reuses
+// the prefix of an earlier one.
 TEST_P(Sliding, ShortWindowsDoNotMatter) {
   const ModelConfig c =
       make_config({"windows", "llama", R"({"n_ctx": 300, "n_layer": 7, "n_kv_head": 2})", toy_shared_kv});
@@ -424,7 +428,7 @@ TEST_P(Sliding, AStepTakesNoMoreThanTheRoom) {
   EXPECT_EQ(inference.length(0), 0);
 }
 
-// What the last step appended can be taken back, and what the window still has; the rest cannot.
+// Tokens of the last step and tokens that are still in the window can be truncated. Earlier tokens cannot.
 TEST_P(Sliding, TakesBackWhatTheWindowHas) {
   const ModelConfig c = make_config({"slide", "llama", R"({"n_ctx": 70, "n_kv_head": 2})"});
   const RandomModel random(c, DType::f32);
@@ -466,7 +470,7 @@ TEST(SlidingWindow, NeedsRotaryPositions) {
 INSTANTIATE_TEST_SUITE_P(Isas, Sliding, testing::ValuesIn(available_isas()),
                          [](const auto& param) { return std::string(isa_name(param.param)); });
 
-// Training and inference are two ways through the same layers.
+// Training and inference use the same layers.
 TEST(TrainingAndInference, GiveTheSameLoss) {
   for (const SmallConfig& small : all_configs()) {
     const ModelConfig c = make_config(small);

@@ -1,4 +1,4 @@
-// How parameters start, and how many there are.
+// Tests the initial values and the number of parameters.
 
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ ModelConfig wide(const std::string& family, const std::string& keys) {
   return make_config({family, family, all.dump()});
 }
 
-// A sample of n has a deviation within 5 standard errors, sigma / sqrt(2n), of the true one.
+// The standard deviation of n samples is within 5 standard errors, sigma / sqrt(2n), of the true one.
 void expect_normal(const TensorView& w, double deviation, const char* what) {
   const Moments m = moments(w);
   const auto n = static_cast<double>(w.size());
@@ -60,7 +60,8 @@ void expect_normal(const TensorView& w, double deviation, const char* what) {
   EXPECT_GT(m.largest, 2.5 * deviation) << what << ": no tails";
 }
 
-// Uniform in +-1/sqrt(in): inside the bounds, and reaching near them.
+// The distribution is uniform in +-1/sqrt(in). All values are within these bounds, and some come close to
+// them.
 void expect_uniform(const TensorView& w, int64_t in, const char* what) {
   const double bound = 1 / std::sqrt(static_cast<double>(in));
   const Moments m = moments(w);
@@ -124,7 +125,7 @@ TEST(Init, NanochatStartsAtLogV) {
     for (Isa isa : available_isas()) {
       TrainingGraph graph(m.model, 2, 16, {.gradients = false, .dtype = DType::f32}, backend(pool, isa));
       const double loss = graph.loss({.ids = ids.data(), .targets = targets.data()}) / 32;
-      // Zero logits: exact but for the rounding of one exponential sum.
+      // All logits are zero, so the only error is the rounding of one sum of exponentials.
       EXPECT_NEAR(loss, std::log(static_cast<double>(c.vocab_size)), isa == Isa::ref ? 1e-14 : 1e-6)
           << isa_name(isa);
     }
@@ -136,13 +137,13 @@ TEST(Init, DependsOnTheSeedAlone) {
   const Started a(c, 1), b(c, 1), other(c, 2);
   EXPECT_TRUE(same_bytes(a.weights.all(), b.weights.all()));
   EXPECT_FALSE(same_bytes(a(Role::wte), other(Role::wte)));
-  // No two parameters share their numbers.
+  // No two parameters have the same values.
   EXPECT_FALSE(same_bytes(a(Role::q_weight, 0), a(Role::q_weight, 1)));
   EXPECT_FALSE(same_bytes(a(Role::q_weight, 0), a(Role::k_weight, 0)));
 }
 
 // ---------------------------------------------------------------------------------------------------
-// Counts: exact, by hand and by each program's own calculator.
+// Exact parameter counts, computed by hand and with the calculator of each original project.
 
 ModelConfig complete_preset(const std::string& name, const std::string& keys = "{}") {
   ModelConfig c = preset_config(name);

@@ -1,5 +1,5 @@
-// What is written is what is read: every family and config to disk and back, and weights under the names
-// of every other program.
+// Tests that models survive a round trip through files: every family and config, and weights with the tensor
+// names of every supported program.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@
 namespace gpt::test {
 namespace {
 
-// What config.json of a transformers family does not record: how the model was started and trained.
+// Resets the keys that a transformers config.json does not record: initialization and dropout.
 ModelConfig without_training_keys(ModelConfig c) {
   const ModelConfig defaults;
   c.init = defaults.init;
@@ -61,14 +61,14 @@ TEST_P(Written, ComesBackEqual) {
   }
   EXPECT_EQ(&loaded.naming(), export_family(c).namings[0]);
 
-  // Once more: the second writing gives the same bytes.
+  // Writing the loaded model again gives the same bytes.
   TempDir again;
   write_model(again.path(), loaded.model(), loaded.model().weights);
   for (const char* name : {"config.json", "model.safetensors", "generation_config.json"}) {
     EXPECT_EQ(read_file(dir.file(name)), read_file(again.file(name))) << name;
   }
 
-  // A copy for training, and fp64, have the same numbers.
+  // A copy for training and an fp64 copy have the same values.
   const ParamBuffer copy(loaded.model().table, DType::f32, "copy");
   loaded.copy_to(copy);
   const LoadedModel wide(dir.path(), DType::f64);
@@ -96,17 +96,17 @@ TEST(WrittenFamilies, AreThoseOfTransformersWhereTheyCanBe) {
                                                                        {"gpt.cpp", "gpt2"}}) {
     EXPECT_EQ(export_family(make_config(small_config(name))).name, family) << name;
   }
-  // GPT-1 has no width of its own for the MLP.
+  // GPT-1 has no separate key for the MLP width.
   EXPECT_EQ(export_family(make_config({"gpt1", "openai-gpt", R"({"d_ff": 64})"})).name, "openai-gpt");
-  // No file has blocks that differ.
+  // No file format supports layers that differ.
   EXPECT_THROW(export_family(make_config({"toy", "llama", R"({"n_layer": 4, "n_kv_head": 2})", toy_layers})),
                Error);
-  // transformers has rotary tables in fp32.
+  // transformers computes its RoPE tables in fp32.
   EXPECT_EQ(export_family(make_config(small_config("nanochat_bf16_rope"))).name, "gpt.cpp");
 }
 
 // ---------------------------------------------------------------------------------------------------
-// The five systems' own modules.
+// Tensor names of the PyTorch modules of the five supported projects.
 
 TEST(ModelFiles, OnlyMasksAreBuffers) {
   EXPECT_TRUE(is_buffer_name("transformer.h.0.attn.bias"));
@@ -116,8 +116,8 @@ TEST(ModelFiles, OnlyMasksAreBuffers) {
 
 struct Foreign {
   const char* model_type;
-  std::vector<std::string> buffers;  // what their state_dicts hold besides
-  const char* tied_head;             // the alias that a tied state_dict has
+  std::vector<std::string> buffers;  // other entries of their state_dicts
+  const char* tied_head;             // the alias in a tied state_dict
 };
 
 const Foreign kForeign[] = {
@@ -130,7 +130,8 @@ const Foreign kForeign[] = {
     {"openai-gpt", {"transformer.h.0.attn.bias"}, "lm_head.weight"},
 };
 
-// The tensors of a model under foreign names, fused and transposed as that program has them.
+// Returns the tensors of a model under the names of another program, fused and transposed like in that
+// program.
 std::vector<NamedTensor> foreign_tensors(const Model& model, const Naming& naming, bool strip_prefix,
                                          std::deque<std::vector<float>>& memory) {
   std::map<std::string, std::pair<Shape, std::vector<float>>> tensors;
@@ -193,7 +194,7 @@ TEST(ForeignNames, LoadWithBuffersAndTiedHeads) {
       expect_same_weights(random.model, loaded.model(), f.model_type);
 
       if (f.tied_head == nullptr) continue;
-      // An alias that says something else is not an alias.
+      // A tensor with the name of the alias but different values is not an alias.
       std::vector<float> other(static_cast<size_t>(wte.size()));
       tensors.back() = named_tensor(f.tied_head, make_view(other.data(), {wte.rows(), wte.cols()}));
       write_safetensors(dir.file("model.safetensors"), tensors);
@@ -225,7 +226,8 @@ TEST(ForeignNames, MissingExtraAndMisshapenTensorsAreNamed) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     std::vector<NamedTensor> changed = tensors;
     changed.erase(changed.begin() + static_cast<std::ptrdiff_t>(i));
-    // Without the tensors that tell the family the message is about that, and names one that would.
+    // Without the tensors that identify the family, the error is about the unknown family. It names a tensor
+    // or file that would identify it.
     const std::string error = message(changed);
     EXPECT_TRUE(test::names(error, {tensors[i].name}) || test::names(error, {"config.json", "wte.weight"}))
         << tensors[i].name << ": " << error;
@@ -238,7 +240,7 @@ TEST(ForeignNames, MissingExtraAndMisshapenTensorsAreNamed) {
   EXPECT_TRUE(test::names(message(extra), {"surprise.weight"}));
 }
 
-// A llama2.c checkpoint is our interleaved Llama.
+// A llama2.c checkpoint corresponds to a Llama with interleaved RoPE.
 TEST(Llama2c, LoadsAndComputesTheSame) {
   for (bool tied : {true, false}) {
     const ModelConfig c = make_config({"llama2c", "llama",

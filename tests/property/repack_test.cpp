@@ -1,4 +1,4 @@
-// Weights of mapped files that get into large pages while they are read (model/weight_pages.h).
+// Tests the promotion of memory-mapped weights to huge pages during inference (model/weight_pages.h).
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kTokens = 48;  // all slices are moved after 32
 
-// Models with some MB of weights, one of them in blocks; tied, so that the embedding is the head.
+// Models with a few MB of weights, one of them quantized. The embedding and the head are tied.
 class RepackTest : public testing::TestWithParam<const char*> {
  protected:
   RepackTest()
@@ -68,7 +68,8 @@ TEST_P(RepackTest, ChangesNoBit) {
   EXPECT_EQ(always.model().pages->moved(), moved);
 }
 
-// A copy for training gives memory of the file back, but not of what was moved.
+// Copying weights for training releases the mapped pages of the file, but not the weights that were moved to
+// huge pages.
 TEST_P(RepackTest, LeavesWeightsForOtherUses) {
   if (const std::string why = no_large_pages_because(); !why.empty()) GTEST_SKIP() << why;
   write_model(dir_.path(), random_.model, random_.model.weights);
@@ -85,7 +86,7 @@ TEST_P(RepackTest, LeavesWeightsForOtherUses) {
   }
 }
 
-// fp32 weights that are packed as bf16 are not read where they are.
+// fp32 weights that are packed as bf16 are not read from the mapped file.
 TEST_P(RepackTest, MovesOnlyWhatIsRead) {
   write_model(dir_.path(), random_.model, random_.model.weights);
   const LoadedModel loaded(dir_.path(), std::nullopt, MatrixOrder::as_stored);
@@ -98,7 +99,8 @@ TEST_P(RepackTest, MovesOnlyWhatIsRead) {
   EXPECT_EQ(bytes(DType::q8_0), 0);
 }
 
-// A file of zeros, a matrix from its begin to its end, and as much free memory as a test says.
+// A file of zeros that is mapped as one matrix. The test sets the amount of free memory that WeightPages
+// sees.
 struct Zeros {
   static constexpr int64_t kMiB = 1 << 20;
   explicit Zeros(int64_t size) {
@@ -121,7 +123,7 @@ struct Zeros {
   WeightPages pages{{&file}, [this] { return free; }};
 };
 
-// Others take memory while weights are copied.
+// Other processes use up memory while weights are copied.
 TEST(WeightPages, StopWhereMemoryRunsShort) {
   if (const std::string why = no_large_pages_because(); !why.empty()) GTEST_SKIP() << why;
   Zeros zeros(130 * Zeros::kMiB);

@@ -1,5 +1,6 @@
-// With speculation a request gets the tokens and log-probabilities that it gets without, bit for bit,
-// whatever the proposals are worth, alone and in company, with little memory, in every policy.
+// Tests that speculative decoding gives bit-identical tokens and log-probabilities to plain decoding. This
+// holds for drafts of any quality, for single and concurrent requests, with little cache memory, and for
+// every context policy.
 
 #include "infer/speculation.h"
 
@@ -102,8 +103,8 @@ class Speculations : public testing::TestWithParam<Shape> {
     return results;
   }
 
-  // Greedy ones and drawn ones, short ones and ones that outgrow the context, of a text that repeats itself.
-  // Guarded memory, which is slow, needs each kind once.
+  // Returns greedy and sampled requests for repetitive text, some short and some longer than the context.
+  // Guarded memory is slow, so the shadow device runs only one request of each kind.
   std::vector<Request> requests() const {
     std::vector<Request> all;
     for (uint64_t i = 0; i < (is_shadow() ? 8 : 18); ++i) {
@@ -155,7 +156,7 @@ TEST_P(Speculations, ChangeNothing) {
 INSTANTIATE_TEST_SUITE_P(Shapes, Speculations, testing::ValuesIn(shapes()),
                          [](const auto& param) { return param.param.name; });
 
-// The draft model is the model itself, so that greedy requests get what was proposed.
+// The draft model is the model itself, so all draft tokens of a greedy request are accepted.
 TEST_P(Speculations, OfTheModelItselfAllAreAccepted) {
   Request r;
   r.prompt = random_ids(10, config_.vocab_size, 1);

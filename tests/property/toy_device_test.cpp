@@ -1,5 +1,5 @@
-// The tiny preset on a device that nothing above the kernels has ever heard of (support/toy_device.h):
-// trained and sampled from to the same bits as on the CPU.
+// Trains and samples from the tiny preset on the toy device (support/toy_device.h). Results must be
+// bit-identical to the CPU. Only the kernel layer has code for this device.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Training gives the same bits for any number of threads.
+// Tests that training is bit-identical for any number of threads.
 
 #include <gtest/gtest.h>
 
@@ -14,9 +14,9 @@ struct Shape2 {
   int64_t batch, n_tokens;
 };
 
-// Small outputs with a long inner dimension are where a matrix product is tempted to split the sum: the
-// weight gradients of 64x64 over 16*256 rows, or of four columns. The reference gets fewer rows, since it
-// has no such temptation and takes its time.
+// Matmuls with small outputs and a long inner dimension are where a library would split the sum by thread.
+// Such matmuls are weight gradients of 64x64 over 16*256 rows, or with four columns. The reference never
+// splits sums and is slow, so it gets fewer rows.
 std::vector<Shape2> shapes(Isa isa) {
   const int64_t batch = isa == Isa::ref ? 2 : 16, n_tokens = isa == Isa::ref ? 40 : 256;
   return {
@@ -58,7 +58,7 @@ Outcome train(const Shape2& shape, Isa isa, int threads, bool recompute, DType d
   const std::vector<int32_t> ids = random_ids(shape.batch * shape.n_tokens, c.vocab_size, 1);
   const std::vector<int32_t> targets = random_targets(shape.batch * shape.n_tokens, c.vocab_size, 2);
   Outcome outcome;
-  for (int round = 0; round < 2; ++round) {  // sets, then accumulates
+  for (int round = 0; round < 2; ++round) {  // the first round sets gradients, the second accumulates
     StepState step{.step = round, .seed = 3, .loss_weight = 1};
     DeviceArray<StepState> state(device());
     graph.forward_backward({.ids = ids.data(), .targets = targets.data()}, grads, round > 0,
@@ -71,7 +71,7 @@ Outcome train(const Shape2& shape, Isa isa, int threads, bool recompute, DType d
   return outcome;
 }
 
-// Gradients do not change after the event of their hook, which is called once for each parameter.
+// Each parameter has one hook call with an event. Its gradient must not change after that event.
 TEST(GradReadyHooks, EventsMarkFinalGradients) {
   for (const char* name : {"gpt2", "llama", "nanochat"}) {
     const ModelConfig c = make_config(small_config(name));
@@ -118,7 +118,7 @@ TEST_P(Threads, TrainingBitsDoNotDependOnTheirNumber) {
   }
 }
 
-// Instruction sets need not agree in bits, but they compute the same function.
+// Instruction sets may differ in their bits, but must compute the same function.
 TEST(InstructionSets, AgreeToRounding) {
   for (const SmallConfig& small : all_configs()) {
     const Shape2 shape{small, 2, 12};
@@ -138,9 +138,10 @@ TEST(InstructionSets, AgreeToRounding) {
   }
 }
 
-// 16-bit training computes the same function, to the rounding of 16 bits. Rounding in bf16 is 8 times coarser
-// than in fp16, so that the squared angle to the gradient in fp32 is about 64 times larger, and up to 256
-// times for one set of roundings: a deep model may amplify what in fp16 is still a small angle.
+// 16-bit training must compute the same function as fp32, up to 16-bit rounding. The measure is the angle
+// between the 16-bit and the fp32 gradient. bf16 rounding is 8 times coarser than fp16 rounding, so the
+// squared angle is about 64 times larger. It may be 256 times larger for a single set of roundings, because a
+// deep model can amplify an angle that is still small in fp16.
 TEST(HalfPrecision, GradientsAreThoseOfFp32) {
   for (const SmallConfig& small : all_configs()) {
     const Shape2 shape{small, 2, 12};
@@ -158,7 +159,8 @@ TEST(HalfPrecision, GradientsAreThoseOfFp32) {
           aa += double{a[i]} * a[i];
           bb += double{b[i]} * b[i];
         }
-        // 1 - cos of an angle is half of its square; an error of the same size may lie along the gradient.
+        // 1 - cos of an angle is half of its square. An error of the same size may be parallel to the
+        // gradient.
         const double error = 1 - dot / std::sqrt(aa * bb);
         EXPECT_LT(error, bound) << small.name << " " << isa_name(isa);
         EXPECT_NEAR(std::sqrt(bb / aa), 1, std::sqrt(2 * bound)) << small.name << " " << isa_name(isa);

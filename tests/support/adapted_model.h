@@ -8,7 +8,7 @@
 
 namespace gpt::test {
 
-// Every matrix of a block, or q and v alone.
+// Returns the roles of all weight matrices of a layer.
 inline std::vector<Role> all_matrices() {
   return {Role::q_weight,         Role::k_weight,       Role::v_weight,        Role::out_weight,
           Role::gate_proj_weight, Role::up_proj_weight, Role::down_proj_weight};
@@ -21,7 +21,8 @@ inline void fill_normal(const TensorView& view, double scale, RandomStream& rand
   }
 }
 
-// A product for each matrix with one of these roles; `fused`: queries, keys and values have one together.
+// Returns one low-rank product for each matrix with one of these roles. If `fused`, the query, key and value
+// matrices of a layer share one product.
 inline std::vector<LowRank> products_for(const ParamTable& model, const std::vector<Role>& roles,
                                          int64_t rank, bool fused = false) {
   std::vector<LowRank> products;
@@ -37,7 +38,7 @@ inline std::vector<LowRank> products_for(const ParamTable& model, const std::vec
   return products;
 }
 
-// An adapter of a model with random numbers.
+// An adapter for `model` with random weights.
 struct RandomAdapter {
   RandomAdapter(const Model& model, DType dtype, uint64_t seed,
                 const std::vector<Role>& roles = all_matrices(), int64_t rank = 3)
@@ -51,7 +52,7 @@ struct RandomAdapter {
   std::shared_ptr<Adapter> adapter;
 };
 
-// A frozen model with a random adapter that is trained.
+// A frozen model with a trainable adapter whose weights are random.
 struct RandomAdaptedModel : AdaptedModel {
   RandomAdaptedModel(const Model& base, DType dtype, uint64_t seed,
                      const std::vector<Role>& roles = all_matrices(), bool fused = false, double dropout = 0)

@@ -1,6 +1,6 @@
 #pragma once
 
-// Arrays of tests as ops see them.
+// Arrays that tests pass to ops.
 
 #include <type_traits>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace gpt::test {
 
-// An array that a test fills and ops see as an array of the device.
+// An array that the test fills and that ops read as an array in device memory.
 template <class T>
 struct CaseArray {
   T* data;
@@ -32,7 +32,7 @@ CaseArray<T> array_of(T& value) {
   return {&value, 1};
 }
 
-// The host, for ops that succeed.
+// Returns a host device for ops that are expected to succeed.
 inline HostDevice& host() {
   static HostDevice device;
   return device;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where tests run models: the program's own backend, or with GPT_SHADOW=1 in the environment the shadow
-// device (shadow_device.h).
+// Selects the backend that tests run models on. The default is the CPU backend of the program. With
+// GPT_SHADOW=1 in the environment, it is the shadow device (shadow_device.h).
 
 #include "kernels/backend.h"
 #include "support/isas.h"
@@ -9,7 +9,7 @@
 
 namespace gpt::test {
 
-// The device of the tests; null: host memory.
+// Returns the device that tests run on. A null pointer means host memory.
 inline Device* device() {
   return is_shadow() ? &shadow_device() : nullptr;
 }

@@ -8,7 +8,7 @@
 
 namespace gpt::test {
 
-// A text as a gzip file.
+// Returns the text compressed as a gzip file.
 inline std::string gzip(const std::string& text) {
   z_stream state{};
   constexpr int kGzip = 16;  // added to the window bits: see zlib.h
@@ -26,7 +26,7 @@ inline std::string gzip(const std::string& text) {
   return out;
 }
 
-// A text as a zstd file with a checksum.
+// Returns the text compressed as a zstd file with a checksum.
 inline std::string zstd(const std::string& text) {
   ZSTD_CCtx* context = ZSTD_createCCtx();
   ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);

@@ -6,7 +6,7 @@
 
 namespace gpt::test {
 
-// The message of the Error that an action throws; "no error" when it throws none.
+// Runs the action and returns the message of the gpt::Error that it throws, or "no error" if it throws none.
 template <class F>
 std::string error_of(F&& action) {
   try {

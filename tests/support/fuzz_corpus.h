@@ -12,8 +12,8 @@
 
 namespace gpt::test {
 
-// The committed inputs of a fuzzer are accepted, and what becomes of them after a few changes is accepted or
-// refused.
+// Runs a fuzz target on the committed inputs of a fuzzer and on mutations of them. Checks that the target
+// accepts each committed input. It may accept or reject the mutations, but must not crash.
 inline void try_corpus(const char* name, int (*target)(const uint8_t*, size_t)) {
   RandomStream random(14, RandomSite::test);
   int accepted = 0;

@@ -9,8 +9,8 @@
 
 namespace gpt {
 
-// What parameters of tests are called in their names. Without them GoogleTest prints bytes, which differ from
-// build to build where they are pointers.
+// Prints parameters of tests by name. Without these functions GoogleTest prints the bytes of a parameter. If
+// the parameter contains a pointer, its bytes differ between builds.
 inline void PrintTo(Isa isa, std::ostream* out) {
   *out << isa_name(isa);
 }
@@ -23,9 +23,10 @@ inline bool is_shadow() {
   return shadow;
 }
 
-// The instruction sets of this machine and build that a test goes through. With sanitizers, where a test
-// takes ten times as long, the reference, the narrowest and the widest: those between run the same sources.
-// On the shadow device (support/shadow_device.h) the widest alone.
+// Returns the instruction sets that a test iterates over, which are those of this machine and build. Tests
+// take ten times as long with sanitizers, so sanitizer builds only use the reference kernels, the narrowest
+// set and the widest set. The sets in between are compiled from the same sources. The shadow device
+// (support/shadow_device.h) uses only the widest set.
 inline std::vector<Isa> available_isas() {
   if (is_shadow()) return {best_isa()};
   std::vector<Isa> isas;

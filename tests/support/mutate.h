@@ -12,7 +12,7 @@
 
 namespace gpt::test {
 
-// The fuzzers' committed inputs by file name.
+// Returns the committed inputs of a fuzzer by file name.
 inline std::map<std::string, std::string> corpus(const std::string& name) {
   std::map<std::string, std::string> files;
   for (const auto& file : std::filesystem::directory_iterator(GPT_SOURCE_DIR "/fuzz/corpus/" + name)) {
@@ -22,7 +22,8 @@ inline std::map<std::string, std::string> corpus(const std::string& name) {
   return files;
 }
 
-// One to four changes: a bit, a byte, a cut, a repeated part, a number made extreme.
+// Makes one to four random changes: flips a bit, changes a byte, cuts the text, repeats a part or replaces a
+// number by an extreme value.
 inline std::string mutate(std::string s, RandomStream& random) {
   const uint64_t changes = 1 + random.below(4);
   for (uint64_t i = 0; i < changes && !s.empty(); ++i) {

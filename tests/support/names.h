@@ -12,12 +12,11 @@
 
 #include "base/error.h"
 
-// Assertions on what a message names: files, flags, keys, values and numbers. They hold when its prose is
-// rewritten.
+// Assertions on the facts in an error message: files, flags, keys, values and numbers. Rewording the message
+// does not break these assertions.
 namespace gpt::test {
 
-// A name or a number that a message must contain. An integer matches with and without separators of
-// thousands.
+// A name or a number that a message must contain. An integer matches with or without thousands separators.
 class Fact {
  public:
   Fact(std::string_view text) : text_(text) {}
@@ -42,13 +41,15 @@ class Fact {
     return number;
   }
 
-  // Whether `found`, which ends or begins with `edge`, goes on with `next` (and then `after`).
+  // Returns true if the match continues into a longer word or number. `edge` is the first or last character
+  // of the match, `next` is the character adjacent to it, and `after` is the character beyond `next`.
   static bool goes_on(char edge, char next, char after) {
     if (letter(edge) && letter(next)) return true;
     return digit(edge) && (next == '.' || next == ',') && digit(after);
   }
 
-  // As a whole word or number: not 12 in 512, 12.5 or 1,012, nor n_head in n_head_kv.
+  // Matches whole words and numbers only. 12 does not match in 512, 12.5 or 1,012, and n_head does not match
+  // in n_head_kv.
   static bool contains(std::string_view message, std::string_view fact) {
     const auto at = [&](size_t i) { return i < message.size() ? message[i] : '\0'; };
     for (size_t begin = message.find(fact); begin != message.npos; begin = message.find(fact, begin + 1)) {
@@ -64,7 +65,7 @@ class Fact {
   std::string text_, with_thousands_;
 };
 
-// Whether a message contains every fact.
+// Succeeds if the message contains every fact.
 inline testing::AssertionResult names(std::string_view message, std::span<const Fact> facts) {
   for (const Fact& fact : facts)
     if (!fact.is_in(message))
@@ -75,8 +76,8 @@ inline testing::AssertionResult names(std::string_view message, std::initializer
   return names(message, std::span(facts.begin(), facts.size()));
 }
 
-// Whether an action throws an Error whose message begins with its object (a file, a flag, a key) and contains
-// every fact. As in every message of ours, the object ends before ": ", ", " or " ".
+// Succeeds if the action throws a gpt::Error whose message begins with its object (a file, a flag or a key)
+// and contains every fact. In every message of this project, the object ends before ": ", ", " or " ".
 template <class F>
 testing::AssertionResult refused(F&& action, std::string_view object,
                                  std::initializer_list<Fact> facts = {}) {
@@ -92,7 +93,7 @@ testing::AssertionResult refused(F&& action, std::string_view object,
   return testing::AssertionFailure() << "expected an error about \"" << object << "\", found none";
 }
 
-// Whether an action throws an Error of this code.
+// Succeeds if the action throws a gpt::Error with this code.
 template <class F>
 testing::AssertionResult fails_with(F&& action, ErrorCode code) {
   try {
@@ -106,7 +107,7 @@ testing::AssertionResult fails_with(F&& action, ErrorCode code) {
 }
 #define EXPECT_ERROR(statement, code) EXPECT_TRUE(::gpt::test::fails_with([&] { statement; }, code))
 
-// Whether an action throws invalid_argument for a parameter.
+// Succeeds if the action throws an invalid_argument error for this parameter.
 template <class F>
 testing::AssertionResult refused_parameter(F&& action, std::string_view parameter,
                                            std::initializer_list<Fact> facts = {}) {

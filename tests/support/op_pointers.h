@@ -1,6 +1,6 @@
 #pragma once
 
-// The pointers in the arguments of an op.
+// Functions to visit and replace the pointers in the arguments of an op.
 
 #include <map>
 #include <memory>
@@ -13,7 +13,7 @@
 namespace gpt::test {
 
 // Calls fn(name, view) for each TensorView, fn(name, span) for each DeviceSpan and fn(name, matrix) for each
-// PackedMatrix of an argument struct, also inside of other structs.
+// PackedMatrix of an argument struct, including those in nested structs.
 template <class F>
 void for_each_pointer(std::string_view name, TensorView& view, F&& fn) {
   fn(name, view);
@@ -46,7 +46,7 @@ void for_each_pointer(std::string_view name, MuonMatrix& m, F&& fn) {
 template <class Other, class F>
 void for_each_pointer(std::string_view, Other&, F&&) {}
 
-// A copy of the arguments of an op, with its host arrays.
+// A copy of the arguments of an op that owns copies of their host arrays.
 template <class Args>
 class OwnedArgs {
  public:
@@ -84,13 +84,13 @@ class OwnedArgs {
   std::vector<std::shared_ptr<void>> arrays_;
 };
 
-// The bytes of a packed matrix.
+// Returns the size of a packed matrix in bytes.
 inline size_t bytes_of(const KernelTable& kernels, const PackedMatrix& m) {
   const int64_t packed = kernels.packed_bytes(m.dtype, m.out, m.in, m.transposed);
   return static_cast<size_t>(packed > 0 ? packed : m.out * row_bytes(m.dtype, m.in));
 }
 
-// The bytes that a pointer of an argument struct reaches.
+// Returns the number of bytes that are reachable through a pointer of an argument struct.
 inline size_t reach(const KernelTable&, const TensorView& view) {
   return extent(view);
 }
@@ -101,7 +101,7 @@ template <class T>
 size_t reach(const KernelTable&, const DeviceSpan<T>& span) {
   return span ? span.size() * sizeof(T) : 0;
 }
-// Whether an op may write there.
+// Returns true if an op may write through this pointer.
 template <class Pointer>
 bool is_writable(const Pointer&) {
   return true;
@@ -131,8 +131,9 @@ void set_address(DeviceSpan<T>& span, std::byte* p) {
   span = {reinterpret_cast<T*>(p), span.size()};
 }
 
-// Calls `call` with arguments whose pointers lead to copies in the memory of `device` (null: the host) of all
-// that the given ones reach, and copies it back. Memory that views share stays shared.
+// Runs `call` on a copy of the arguments. First copies all memory that the arguments point to into the memory
+// of `device` (null: the host). After the call, copies the writable memory back. Views that share memory also
+// share it in the copy.
 template <class Args, class CopyIn, class CopyOut, class Call>
 void run_on_copies(const KernelTable& kernels, const Args& args, Device* device, const CopyIn& copy_in,
                    const CopyOut& copy_out, const Call& call) {
@@ -141,7 +142,7 @@ void run_on_copies(const KernelTable& kernels, const Args& args, Device* device,
     std::byte* end;
     bool writable;
   };
-  std::map<std::byte*, End> ranges;  // by the first byte
+  std::map<std::byte*, End> ranges;  // maps the first byte of a range to its end
   own.for_each([&](std::string_view, auto& pointer) {
     std::byte *begin = address_of(pointer), *end = begin + reach(kernels, pointer);
     bool writable = is_writable(pointer);

@@ -8,8 +8,9 @@
 
 namespace gpt::test {
 
-// How long tests wait for something that always happens: a bound, so that a defect fails its test instead of
-// running into the time limit of the whole binary. Far more than a sanitizer build on a busy machine needs.
+// The timeout for events that always happen unless there is a bug. With this timeout, a bug fails its own
+// test before the time limit of the whole test binary. It is much longer than a sanitizer build on a busy
+// machine needs.
 inline constexpr std::chrono::seconds kPatience{300};
 
 // Waits until a condition holds. Returns false if it still does not after kPatience.
@@ -22,7 +23,7 @@ inline bool wait_until(const std::function<bool()>& holds) {
   return true;
 }
 
-// The value that a promise will give. Throws if it does not within kPatience.
+// Waits for the value of a promise and returns it. Throws if the promise has no value after kPatience.
 template <class T>
 T value_of(std::promise<T>& promise) {
   std::future<T> future = promise.get_future();

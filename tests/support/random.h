@@ -4,8 +4,9 @@
 
 namespace gpt::test {
 
-// Of mean 0 and variance 1 and nearly normal: the sum of four uniform numbers. A test draws more numbers than
-// an op computes, and this takes a tenth of the time of RandomStream::normal.
+// Returns an approximately normal random number with mean 0 and variance 1: the sum of four uniform numbers.
+// Tests draw more random numbers than an op computes values, and this function takes a tenth of the time of
+// RandomStream::normal.
 inline double bell(RandomStream& random) {
   const uint64_t bits = random.next_u64();
   const auto part = [&](int i) { return static_cast<double>(bits >> 16 * i & 0xFFFF) + 0.5; };

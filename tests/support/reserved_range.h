@@ -7,7 +7,7 @@
 
 namespace gpt::test {
 
-// A range of addresses that no code can access: the memory of a device.
+// A range of addresses that code cannot access. Simulates the memory of a device.
 class ReservedRange {
  public:
   explicit ReservedRange(size_t bytes) : bytes_(bytes) {

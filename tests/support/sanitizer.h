@@ -2,7 +2,8 @@
 
 namespace gpt::test {
 
-// Whether this build runs with AddressSanitizer or ThreadSanitizer. gcc defines macros, clang __has_feature.
+// True if this build runs with AddressSanitizer or ThreadSanitizer. gcc defines macros for them, clang has
+// __has_feature.
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kAddressSanitizer = true;
 #elif defined(__has_feature)

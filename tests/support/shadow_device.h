@@ -1,10 +1,10 @@
 #pragma once
 
-// A device that shows mistakes in the use of devices without a GPU. Its memory is a range of its own that
-// only queued ops and transfers can touch: anything else that reads or writes it ends in a segmentation
-// fault. Ops are queued with copies of their arguments and run later, in order, so that an argument that does
-// not live long enough or that the host reads too early shows as a wrong result. Every pointer of an argument
-// must be in memory that is allocated.
+// A simulated device that exposes incorrect use of devices without a GPU. Only queued ops and transfers can
+// access its memory, which is a separate address range. Any other read or write causes a segmentation fault.
+// Ops are queued with copies of their arguments and run later, in order. An argument that is freed too early,
+// or a result that the host reads too early, therefore shows up as a wrong result. Every pointer in the
+// arguments of an op must point to allocated device memory.
 
 #include <sys/mman.h>
 
@@ -26,7 +26,8 @@ namespace gpt::test {
 class ShadowDevice final : public Device {
  public:
   std::byte* allocate(size_t bytes, const char*) override {
-    // A page more, so that no two allocations touch: they are not one.
+    // The additional page keeps adjacent allocations apart, so that an access past the end of one is an
+    // error.
     const size_t size = (bytes + kPage - 1) / kPage * kPage + kPage;
     const std::lock_guard lock(mutex_);
     const uintptr_t begin = gap_of(size);
@@ -61,13 +62,15 @@ class ShadowDevice final : public Device {
     return {completed_ + queue_.size()};
   }
 
-  // Runs `work` after everything that is queued, at the latest when the host waits for a later event.
+  // Queues `work`, which runs after all work that is already queued. It runs when the host waits for a later
+  // event or when the queue is full.
   void enqueue(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(work));
     if (queue_.size() >= kLongest) run_until(completed_ + queue_.size());
   }
-  // The number of queued transfers and ops that have not run, and of waits for one that had not.
+  // Return the number of queued ops and transfers that have not run yet, and the number of waits for work
+  // that had not run yet.
   size_t pending() const {
     const std::lock_guard lock(mutex_);
     return queue_.size();
@@ -76,7 +79,7 @@ class ShadowDevice final : public Device {
     const std::lock_guard lock(mutex_);
     return waits_;
   }
-  // Aborts where [p, p + bytes) is not in memory that is allocated.
+  // Aborts if [p, p + bytes) is not in allocated memory.
   void require(const char* op, std::string_view field, const void* p, size_t bytes) const {
     if (p == nullptr || bytes == 0) return;
     const std::lock_guard lock(mutex_);
@@ -93,7 +96,7 @@ class ShadowDevice final : public Device {
 
  private:
   static constexpr uintptr_t kPage = 4096;
-  static constexpr size_t kLongest = 512;  // entries of the queue
+  static constexpr size_t kLongest = 512;  // maximum number of queued entries
 
   static uintptr_t address(const void* p) { return reinterpret_cast<uintptr_t>(p); }
   static void* pointer(uintptr_t p) { return reinterpret_cast<void*>(p); }
@@ -103,7 +106,8 @@ class ShadowDevice final : public Device {
     if (completed_ < event.ticket) ++waits_;
     run_until(event.ticket);
   }
-  // A ticket counts all work up to that of the event.
+  // Runs the queued work up to the event with this ticket. A ticket is the number of entries queued before
+  // the event.
   void run_until(uint64_t ticket) {
     mprotect(pointer(begin_), end_ - begin_, PROT_READ | PROT_WRITE);
     for (; completed_ < ticket; ++completed_) {
@@ -113,7 +117,7 @@ class ShadowDevice final : public Device {
     mprotect(pointer(begin_), end_ - begin_, PROT_NONE);
   }
 
-  // The first place of that size between the regions.
+  // Returns the lowest address where `size` bytes fit between the allocated regions.
   uintptr_t gap_of(size_t size) const {
     uintptr_t begin = begin_;
     for (auto at = regions_.lower_bound(begin_); at != regions_.end() && at->first < begin + size; ++at)
@@ -124,19 +128,19 @@ class ShadowDevice final : public Device {
   mutable std::recursive_mutex mutex_;
   std::map<uintptr_t, size_t> regions_;
   std::deque<std::function<void()>> queue_;
-  uint64_t completed_ = 0;  // entries of the queue that have run
+  uint64_t completed_ = 0;  // number of queued entries that have run
   size_t waits_ = 0;
   ReservedRange range_{size_t{1} << 38};
-  uintptr_t begin_ = address(range_.begin()), end_ = begin_;  // the part of the range that was used
-  ThreadPool pool_{1};  // the scratch memory of a call is for one thread at least
+  uintptr_t begin_ = address(range_.begin()), end_ = begin_;  // the range of addresses used so far
+  ThreadPool pool_{1};  // scratch memory is sized for at least one thread
 };
 
 inline ShadowDevice& shadow_device() {
-  static auto* const device = new ShadowDevice;  // outlives static objects that hold its memory
+  static auto* const device = new ShadowDevice;  // never destroyed: static objects may still hold its memory
   return *device;
 }
 
-// The entries of another table, queued on the shadow device.
+// A kernel table that queues the ops of another table on the shadow device.
 struct ShadowKernels : KernelTable {
   explicit ShadowKernels(const KernelTable& table) : KernelTable(table), inner(table) {
 #define GPT_SHADOW_OP(op, Args)                                                      \
@@ -162,8 +166,8 @@ struct ShadowKernels : KernelTable {
   }
 };
 
-// Runs an op, whose arguments are in host memory, on the shadow device: everything that its pointers reach is
-// copied to the device before and back afterwards.
+// Runs an op with arguments in host memory on the shadow device. Copies the memory that is
+// reachable from the arguments to the device before the op, and back afterwards.
 template <class Args>
 void run_on_shadow(const KernelTable& kernels,
                    void (*KernelTable::*op)(const ExecContext&, const Args&) noexcept, const Args& args,

@@ -1,7 +1,7 @@
 #pragma once
 
-// Small models for tests: a zoo of configs that covers every switch of the decoder, and models with
-// random weights.
+// Small models for tests: a list of configs that covers every option of the decoder, and models with random
+// weights.
 
 #include <cmath>
 #include <cstring>
@@ -21,10 +21,10 @@
 
 namespace gpt::test {
 
-// A family and the keys that differ from it.
+// A small model config: a family and the keys that override its defaults.
 struct SmallConfig {
   std::string name, family, keys;
-  void (*set_layers)(std::vector<LayerConfig>&) = nullptr;  // makes the blocks differ
+  void (*set_layers)(std::vector<LayerConfig>&) = nullptr;  // makes the layers differ
   int64_t middle_layer = -1;                                // as in ModelConfig
 };
 inline std::ostream& operator<<(std::ostream& out, const SmallConfig& c) {
@@ -50,8 +50,8 @@ inline ModelConfig make_config(const SmallConfig& c) {
   return config;
 }
 
-// A toy family: windows, two rotary tables, a block without positions, blocks of different widths, scaled
-// input and branches.
+// A toy family whose layers have sliding windows, two RoPE tables, one layer without positions, different
+// widths, and scaled inputs and branches.
 inline void toy_layers(std::vector<LayerConfig>& layers) {
   layers[0].window = 3;
   layers[0].rope->theta = 100;
@@ -71,7 +71,8 @@ inline void toy_layers(std::vector<LayerConfig>& layers) {
   layers[3].attention_scale = 0.3;
 }
 
-// Norms before and behind, with the first block scaled.
+// A toy family that mixes pre-norm and post-norm layers and LayerNorm and RMSNorm. The input of its first
+// layer is scaled.
 inline void toy_norms(std::vector<LayerConfig>& layers) {
   layers[0].scales_input = true;
   layers[0].norm_position = NormPosition::post;
@@ -80,8 +81,8 @@ inline void toy_norms(std::vector<LayerConfig>& layers) {
   layers[2].scales_branches = true;
 }
 
-// Layers that read the keys and values of earlier layers: one layer has two readers, of which one has other
-// numbers of heads and a longer window than its own.
+// A toy family in which layers share the KV cache of earlier layers. Layer 1 has two readers. One of them has
+// a different number of heads, and one has a longer window than layer 1.
 inline void toy_shared_kv(std::vector<LayerConfig>& layers) {
   layers[0].window = 4;
   layers[1].window = 3;
@@ -98,8 +99,8 @@ inline void toy_shared_kv(std::vector<LayerConfig>& layers) {
   layers[6].kv_layer = 2;
 }
 
-// Every family, then variants so that every value of every switch occurs (grad/switches_test.cpp checks
-// that).
+// Returns one config per family, and variants so that every value of every option occurs.
+// ModelGradientRegistry in grad/model_test.cpp checks this.
 inline const std::vector<SmallConfig>& small_configs() {
   static const std::vector<SmallConfig> list = [] {
     std::vector<SmallConfig> all;
@@ -146,7 +147,8 @@ inline const std::vector<SmallConfig>& small_configs() {
   return list;
 }
 
-// These, and models whose blocks differ, which no family has a file for.
+// Returns small_configs() and models whose layers differ from each other. No family can store such models in
+// a file.
 inline const std::vector<SmallConfig>& all_configs() {
   static const std::vector<SmallConfig> list = [] {
     std::vector<SmallConfig> all = small_configs();
@@ -170,7 +172,7 @@ inline const SmallConfig& small_config(const std::string& name) {
   throw std::logic_error("no small config " + name);
 }
 
-// A name that GoogleTest accepts.
+// Replaces characters that GoogleTest does not accept in test names.
 inline std::string test_name(std::string name) {
   for (char& c : name) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
@@ -192,14 +194,14 @@ inline void set(const TensorView& v, int64_t row, int64_t col, double x) {
   }
 }
 
-// The numbers of a dense fp32 view.
+// Returns the elements of a dense fp32 view.
 inline std::vector<float> floats(const TensorView& v) {
   const MappedView host(v, Access::read);
   return {host->as<float>(), host->as<float>() + v.size()};
 }
 
-// A model with random weights of a size that keeps every nonlinearity busy. The numbers are fp32 numbers
-// in either dtype, and the same for both.
+// A model with random weights that are large enough to exercise the nonlinearities. The weights are fp32
+// values for either dtype, and both dtypes have the same weights.
 class RandomModel {
  public:
   RandomModel(const ModelConfig& config, DType dtype, uint64_t seed = 1)
@@ -238,7 +240,7 @@ inline std::vector<int32_t> random_ids(int64_t n, int64_t vocab, uint64_t seed) 
   return ids;
 }
 
-// Targets of which about one in eight does not count.
+// Returns random targets, of which about one in eight is ignored.
 inline std::vector<int32_t> random_targets(int64_t n, int64_t vocab, uint64_t seed) {
   std::vector<int32_t> ids = random_ids(n, vocab, seed + 1000);
   for (size_t i = 3; i < ids.size(); i += 8)

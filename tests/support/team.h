@@ -14,12 +14,12 @@
 
 namespace gpt::test {
 
-// Threads that play processes.
+// Simulates distributed ranks with threads.
 class Team {
  public:
   explicit Team(int size) : size_(size) {}
 
-  // Runs `work` as each of them.
+  // Runs `work` concurrently on every rank.
   void run(const std::function<void(Communicator&)>& work) {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < size_; ++rank) {
@@ -32,7 +32,7 @@ class Team {
 
  private:
   using Channel = Communicator::Channel;
-  using Key = std::tuple<int, int, Channel, int64_t>;  // from, to, and which message of that channel
+  using Key = std::tuple<int, int, Channel, int64_t>;  // sender, receiver, channel, message number
 
   class Member : public Communicator {
    public:
@@ -81,7 +81,7 @@ class Team {
     std::map<Key, std::span<std::byte>> wanted;
 
    private:
-    // Whether all has come.
+    // Copies the messages that have arrived. Returns true if no message is missing.
     bool take() {
       std::erase_if(wanted, [this](const auto& entry) {
         const auto found = team_.messages_.find(entry.first);
@@ -101,7 +101,7 @@ class Team {
   int size_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<Key, std::vector<std::byte>> messages_;  // sent, and not yet taken
+  std::map<Key, std::vector<std::byte>> messages_;  // sent but not yet received
 };
 
 }  // namespace gpt::test

@@ -9,7 +9,7 @@
 
 namespace gpt::test {
 
-// A folder of its own that disappears with the object.
+// Creates a temporary folder and deletes it in the destructor.
 class TempDir {
  public:
   TempDir() {
@@ -31,7 +31,7 @@ class TempDir {
   std::string path_;
 };
 
-// Without fsync: tests write thousands of files.
+// Writes a file without fsync, because tests write thousands of files.
 inline void write_plain_file(const std::string& path, const std::string& bytes) {
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));

@@ -1,7 +1,7 @@
 #pragma once
 
-// A second device, as small as a backend can be: it has memory of its own, computes three ops itself and runs
-// all others by download, CPU kernel and upload.
+// A second device with a minimal backend: it has separate memory and implements three ops. For all other ops
+// it downloads the arguments, calls the CPU kernel and uploads the results.
 
 #include <cstring>
 #include <mutex>
@@ -14,7 +14,7 @@
 
 namespace gpt::test {
 
-// Its addresses are those of a range that nobody can read; the bytes are elsewhere.
+// Allocations return addresses in a range that the host cannot access. The bytes are stored elsewhere.
 class ToyDevice final : public Device {
  public:
   std::byte* allocate(size_t bytes, const char*) override {
@@ -39,7 +39,7 @@ class ToyDevice final : public Device {
   }
   DeviceEvent record() override { return {}; }
 
-  // For its own ops: element i of a view, or of an array.
+  // Return element i of a view or an array, for the ops that this device implements.
   template <class T>
   T* at(const TensorView& view, int64_t i) {
     return reinterpret_cast<T*>(at(view.as<std::byte>())) + i;
@@ -49,7 +49,7 @@ class ToyDevice final : public Device {
     using Bytes = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
     return reinterpret_cast<T*>(at(reinterpret_cast<Bytes*>(unwrap(span))))[i];
   }
-  int own_ops = 0;  // calls of the ops that it computes itself
+  int own_ops = 0;  // number of calls of the ops that this device implements
 
  private:
   void do_wait(const DeviceEvent&) override {}
@@ -60,7 +60,7 @@ class ToyDevice final : public Device {
   std::vector<std::byte> bytes_;
 };
 
-// Its ops: three of its own, the CPU's for the rest.
+// The kernel table of the toy device: three native ops, the CPU kernels for the rest.
 struct ToyKernels : KernelTable {
   ToyKernels(ToyDevice& toy, const KernelTable& cpu) : KernelTable(cpu), device(toy), inner(cpu) {
 #define GPT_TOY_OP(op, Args)                                                                      \

@@ -1,7 +1,7 @@
 #pragma once
 
-// Shared by all attention implementations: the keys that a query sees, the row of a key, and the index of a
-// weight in the dropout mask.
+// This header contains functions that all attention implementations share. They compute the range of keys
+// that a query attends to, the row of a key, and the index of an attention weight in the dropout mask.
 
 #include <algorithm>
 
@@ -14,19 +14,20 @@ struct KeyRange {
   int64_t begin, end;
 };
 
-// Returns the range of keys that query i of a sequence sees.
+// Returns the range of keys that query i of a sequence attends to.
 inline KeyRange visible_keys(const AttentionShape& shape, const AttentionSeq& seq, int64_t i) {
   const int64_t end = seq.kv_len - seq.q_len + i + 1;
   const int64_t begin = shape.window > 0 ? std::max<int64_t>(0, end - shape.window) : 0;
   return {begin, end};
 }
 
-// Returns the maximum number of keys that a query of a call sees.
+// Returns the maximum number of keys that any query of a call attends to.
 inline int64_t most_visible_keys(const AttentionShape& shape) {
   return shape.window > 0 ? std::min(shape.max_kv, shape.window) : shape.max_kv;
 }
 
-// Returns the row of key t. pages: page tables of the call; null if keys are consecutive rows.
+// Returns the index of the row of k and v that stores key t. pages: page tables of the call; null if keys are
+// stored in consecutive rows.
 inline int64_t kv_row(const AttentionShape& shape, const AttentionSeq& seq, const int32_t* pages, int64_t t) {
   if (pages == nullptr) return seq.kv_start + t;
   return int64_t{pages[seq.first_page + t / shape.page_size]} * shape.page_size + t % shape.page_size;
@@ -36,7 +37,7 @@ inline int64_t attention_element(const AttentionShape& shape, int64_t row, int64
   return ((shape.dropout.first_row + row) * shape.n_head + head) * shape.dropout_stride + key;
 }
 
-// Computes the dropout factor of an element: 0 if dropped, else 1/(1-p).
+// Computes the dropout factor of an element: 0 if the element is dropped, else 1/(1-p).
 class DropoutMask {
  public:
   explicit DropoutMask(const DropoutKey& dropout)

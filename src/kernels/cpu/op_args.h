@@ -1,13 +1,13 @@
 #pragma once
 
-// Helpers of CPU ops for reading op arguments.
+// Helper functions that read the arguments of CPU ops.
 
 #include "kernels/kernel_table.h"
 #include "kernels/unwrap.h"
 
 namespace gpt {
 
-// Runs the scalar reference of an op whose kernels do not support these arguments.
+// Runs the scalar reference of an op whose kernels do not support the given arguments.
 template <class Args>
 void fall_back(const ExecContext& ctx, const char* op, void (*reference)(const ExecContext&, const Args&),
                const Args& args) noexcept {
@@ -22,7 +22,7 @@ inline uint64_t key_of(const DropoutKey& dropout) {
                      dropout.layer);
 }
 
-// Returns the scale of d loss / d logits.
+// Returns the factor by which the gradient of the logits is multiplied.
 inline double loss_factor(DeviceSpan<const StepState> step) {
   return step ? unwrap(step)->loss_scale * unwrap(step)->loss_weight : 1;
 }

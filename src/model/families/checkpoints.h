@@ -8,7 +8,7 @@
 #include "io/tensor_file.h"
 #include "model/families/tensor_names.h"
 
-// What the files of other programs say of the models in them.
+// Functions that read model configs from the checkpoint files of other programs.
 
 namespace gpt {
 
@@ -20,24 +20,26 @@ ModelConfig llama2c_config(const Llama2cHeader& header);
 extern const Naming kLlmcNaming;
 ModelConfig llmc_config(const LlmcHeader& header);
 
-// nanoGPT's "model_args"; `what` names the file in errors.
+// Reads the config from nanoGPT's "model_args". `what` names the file in error messages.
 extern const Naming kNanoGptNaming;
 ModelConfig nanogpt_config(const nlohmann::json& args, const std::string& what);
 
-// Whether the tensors have GPT-2's names, with or without "transformer." in front.
+// Returns true if the tensors have the names of GPT-2, with or without the prefix "transformer.".
 bool has_gpt2_names(const TensorFiles& tensors);
 
-// Whether a config.json is minGPT's: its model's settings, alone or as "model" beside those of its trainer.
+// Returns true if a config.json was written by minGPT. Such a file contains the model settings directly, or
+// as "model" next to the settings of the trainer.
 bool is_mingpt_config(const nlohmann::json& root);
 
-// The config of a model under GPT-2's names whose file has nothing but tensors. Their shapes tell all but the
-// number of heads and, where the head is tied, which GELU it is: these come from `mingpt`, a config.json that
-// may be null, or from `hints`. Throws Error that asks for what is missing, or names what disagrees. `what`
-// names the file.
+// Returns the config of a model with GPT-2's tensor names whose file contains only tensors. The tensor shapes
+// determine everything except the number of heads and, if the head is tied, the GELU variant. These values
+// come from `mingpt`, a config.json that may be null, or from `hints`. Throws Error if a value is missing or
+// contradicts the tensors. `what` names the file in error messages.
 ModelConfig gpt2_shape(const TensorFiles& tensors, const nlohmann::json& mingpt, const ShapeHints& hints,
                        const std::string& what);
 
-// The file `meta` beside a checkpoint of nanochat at `path`. Throws Error for those of a newer nanochat.
+// Reads the config of a nanochat checkpoint at `path` from the file `meta` next to it. Throws Error for
+// checkpoints of newer nanochat versions.
 ModelConfig nanochat_config(const std::string& meta, const TensorFiles& tensors, const std::string& path);
 
 }  // namespace gpt

@@ -41,7 +41,8 @@ json our_size(const ConfigKey& key, const json& value) {
   return value;
 }
 
-// A value of theirs as the switch has it; null: the switch keeps what it has, to be found from others.
+// Converts a value of another program to the value of a field. The result is 0 if the value is derived from
+// other fields.
 json our_value(const ConfigKey& key, const json& value) {
   switch (key.means) {
     case Means::value:
@@ -82,7 +83,7 @@ bool in_word(char c) {
   return c == '_' || (std::isalnum(static_cast<unsigned char>(c)) != 0);
 }
 
-// A message of `complete` with the names that the file has.
+// Rewrites an error message of `complete` with the key names of the file.
 std::string in_their_words(const Family& family, const json& object, const std::string& message) {
   std::string out;
   for (size_t at = 0; at < message.size();) {
@@ -101,7 +102,8 @@ std::string in_their_words(const Family& family, const json& object, const std::
   return out;
 }
 
-// The value of the field as the key has it; nothing where it has no name for it.
+// Returns the value of a field as it is written under a key. Returns nothing if the key has no name for the
+// value.
 std::optional<json> their_value(const ConfigKey& key, const ModelConfig& c) {
   const json value = std::visit([&](auto field) { return to_json_value(c.*field); }, key.field);
   if (key.means == Means::derived || key.means == Means::derived_or_zero)
@@ -113,7 +115,7 @@ std::optional<json> their_value(const ConfigKey& key, const ModelConfig& c) {
   return {};
 }
 
-// The keys that results depend on.
+// Returns the keys that affect the results of a model.
 json result_keys(const ModelConfig& c) {
   json keys = model_keys_json(c);
   for (const char* key : {"init", "init_std", "residual_init_scale", "dropout", "embd_dropout",
@@ -128,7 +130,7 @@ json result_keys(const ModelConfig& c) {
 bool reads_back(const Family& family, const json& object, const ModelConfig& c) {
   try {
     ModelConfig back = read_config_keys(family, object);
-    // as long as the context it is none, which not every family writes
+    // A window as long as the context has no effect, and some families do not write it.
     if (object.contains("sliding_window") && c.sliding_window >= c.n_ctx)
       back.sliding_window = c.sliding_window;
     return result_keys(back) == result_keys(c);

@@ -19,26 +19,26 @@ struct Family;
 // The field of ModelConfig that a key sets.
 using ConfigField =
     std::variant<int64_t ModelConfig::*, double ModelConfig::*, bool ModelConfig::*, Act ModelConfig::*>;
-// Its name in our files.
+// Returns the name of the field in gpt.cpp files.
 const char* field_name(const ConfigField& field);
 
-// How a value of a key is converted.
+// How the value of a key is converted to the value of its field.
 enum class Means : uint8_t {
-  value,            // the field's own values
+  value,            // the value is used unchanged
   size,             // a number above 0
-  derived,          // the same; null: none, or found from other keys
-  derived_or_zero,  // the same, and 0 is like null
-  dropout,          // null: none
-  act               // one of a list
+  derived,          // a number above 0; null: not set, or derived from other keys
+  derived_or_zero,  // like `derived`, but 0 means the same as null
+  dropout,          // null: no dropout
+  act               // the name of an activation from a list
 };
 
-// A name of an activation; of several for one the first is written.
+// The name of an activation in another program. If an activation has several names, the first one is written.
 struct ActName {
   const char* theirs;
   Act ours;
 };
 inline constexpr ActName kPlainActs[] = {
-    // of an MLP of two matrices
+    // for MLPs with two matrices
     {"gelu_new", Act::gelu_tanh},
     {"gelu_pytorch_tanh", Act::gelu_tanh},
     {"gelu_python_tanh", Act::gelu_tanh},
@@ -49,18 +49,19 @@ inline constexpr ActName kPlainActs[] = {
     {"relu", Act::relu},
     {"relu2", Act::relu2},
 };
-inline constexpr ActName kGatedActs[] = {{"silu", Act::swiglu}, {"swish", Act::swiglu}};  // of three
+inline constexpr ActName kGatedActs[] = {{"silu", Act::swiglu},
+                                         {"swish", Act::swiglu}};  // for MLPs with three matrices
 
 // A key of config.json and the field that it sets.
 struct ConfigKey {
   const char* theirs;
   ConfigField field;
   Means means = Means::value;
-  const char* other_name = nullptr;  // goes before `theirs` where both are there
+  const char* other_name = nullptr;  // takes precedence over `theirs` if both are present
   std::span<const ActName> acts = {};
 };
 
-// Keys that GPT-1 and GPT-2 have, and those of Llama and its relatives.
+// The keys of GPT-1 and GPT-2 (kGptKeys), and the keys of Llama and similar families (kLlamaKeys).
 inline constexpr ConfigKey kGptKeys[] = {
     {"vocab_size", &ModelConfig::vocab_size, Means::size},
     {"n_positions", &ModelConfig::n_ctx, Means::size, "max_position_embeddings"},
@@ -92,8 +93,8 @@ struct EmptyObject {};
 void to_json(nlohmann::json& out, EmptyObject value);
 using Literal = std::variant<std::nullptr_t, bool, const char*, std::array<const char*, 1>, EmptyObject>;
 
-// A setting that changes the result and that the decoder does not have: the values that change nothing. The
-// first one is what the error expects.
+// A setting that changes results and that the decoder does not support, with the allowed values that have no
+// effect. The error message names the first allowed value as the expected value.
 struct FixedKey {
   const char* key;
   std::initializer_list<Literal> allowed;
@@ -101,35 +102,39 @@ struct FixedKey {
 inline constexpr FixedKey kDecoderOnly[] = {{"is_causal", {true, nullptr}},
                                             {"attribute_map", {EmptyObject{}}}};
 
-// Reads a config.json of such a family. Each key means what transformers 5 makes of it, missing keys
-// included; keys that have no effect there, ours among them, have none here; a setting that the decoder lacks
-// is an error that names the key, what is expected and what was found. The result is complete, but for the
-// token ids. docs/config-variants.md has every key compared. Throws Error.
+// Reads a config.json in the format of a transformers family. Each key, including a missing one, has the same
+// meaning as in transformers 5. Keys that have no effect in transformers are ignored, even if they are
+// gpt.cpp keys. A setting that the decoder does not support is an error that names the key, the expected
+// value and the found value. The result is complete except for the token ids. docs/config-variants.md
+// compares all keys. Throws Error if the config is invalid.
 ModelConfig read_config_keys(const Family& family, const nlohmann::json& object);
 
-// The reverse; nothing where the family cannot express the config, that is where what is written would not
-// read back as the same model.
+// Converts a config to keys of the family. Returns nothing if the family cannot express the config. To check
+// this, the written keys are read back and compared with the config.
 std::optional<nlohmann::json> write_config_keys(const Family& family, const ModelConfig& config);
 
-// For the families' own reading and writing of what is more than a value.
+// Helper functions for settings that the families cannot express as a single key.
 
-// Reads the rotary positions like transformers 5: "rope_scaling" takes precedence over "rope_parameters", and
-// keys inside the object, such as "rope_theta", over the same keys outside. The config is complete otherwise.
-// Throws invalid_argument that names the key for kinds that the decoder lacks.
+// Reads the rotary settings like transformers 5. "rope_scaling" takes precedence over "rope_parameters". A
+// key inside the object, such as "rope_theta", takes precedence over the same key outside. All other fields
+// of the config must be complete. Throws invalid_argument naming the key if the decoder does not support the
+// rope type.
 void read_rope(const nlohmann::json& object, ModelConfig& config);
 void write_rope(const ModelConfig& config, nlohmann::json& object);
 
-// The object of rotary settings and the key that it was found under.
+// Returns the object with the rotary settings, and the key under which it was found.
 std::pair<nlohmann::json, std::string> rope_object(const nlohmann::json& object);
 
-// How many layers a list of their kinds lets slide.
+// Returns the number of layers with a sliding window in a list of layer types.
 int64_t sliding_layers(const nlohmann::json& layers, const ModelConfig& config);
 
-// Here all layers slide or none does; a window that is no shorter than the context is none.
+// Sets the sliding window of a config. Throws invalid_argument if only some of the layers use the window. A
+// window that is at least as long as the context is ignored.
 void set_window(const char* key, int64_t sliding, int64_t window, ModelConfig& config);
 
-// These models have no window, but transformers' cache takes one from the file, and then continues a text
-// otherwise than it reads it at once.
+// Throws invalid_argument if the file sets a sliding window for a model that has none. The KV cache of
+// transformers would apply this window during generation but not when a whole text is evaluated at once, so
+// the results would differ.
 void check_no_window(const nlohmann::json& object, const ModelConfig& config);
 
 }  // namespace gpt

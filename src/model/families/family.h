@@ -12,12 +12,12 @@
 
 namespace gpt {
 
-// Sizes of a model; the defaults are those of ModelConfig.
+// The sizes of a model. The defaults are those of ModelConfig.
 struct ModelShape {
   int64_t vocab_size = 0, n_ctx = 1024, n_layer = 12, n_head = 12, n_kv_head = 0, n_embd = 768, d_ff = 0;
 };
 
-// Training settings that the source of a preset states. The other settings keep the program's defaults.
+// Training settings from the original source of a preset. All other settings keep the defaults of gpt.cpp.
 struct PresetTraining {
   const char* tokenizer = nullptr;
   const char* sampling = nullptr;
@@ -27,19 +27,19 @@ struct PresetTraining {
   std::optional<bool> eval_train = {};
 };
 
-// A named model of a family.
+// A named model config of a family.
 struct Preset {
   const char* name;
-  const char* purpose;  // a few words
+  const char* purpose;  // short description
   ModelShape shape;
-  void (*more)(ModelConfig& config) = nullptr;  // sets what differs from the family besides the shape
+  void (*more)(ModelConfig& config) = nullptr;  // sets further options that differ from the family
   PresetTraining training = {};
 };
 
-// Names that a program has for settings, next to those of its config.json.
+// The names that another program uses for settings, in addition to the keys of its config.json.
 struct ForeignNames {
-  // A file of settings with one of these keys and no "model_type" is refused: the error says that the key is
-  // a name of `program` and that `remedy` gives the switches that the file leaves open.
+  // A settings file with one of these keys but without "model_type" is rejected. The error message says that
+  // the key is a name used by `program`. It recommends `remedy`, which specifies the missing options.
   std::span<const char* const> telling = {};
   const char* program = nullptr;
   const char* remedy = nullptr;
@@ -50,47 +50,52 @@ struct ForeignNames {
   std::span<const Training> training = {};
 };
 
-// Its models in GGUF files.
+// Properties of a family's models in GGUF files.
 struct Gguf {
-  const char* architecture = nullptr;  // "general.architecture"; null: none of its own
+  const char* architecture = nullptr;  // "general.architecture"; null: the family has none
   const Naming* naming = nullptr;
   RopeLayout rope_layout = RopeLayout::halves;
-  bool optional_biases = false;  // whether there are some the tensors tell; else they are as in `switches`
+  // True if the tensors of the file determine which biases exist. Otherwise, `switches` determines the
+  // biases.
+  bool optional_biases = false;
 };
 
-// All that is known of one family of models, as the file families/NAME.cpp says it.
+// The complete description of a model family, defined in the file families/NAME.cpp.
 struct Family {
   std::string_view name;                            // "model_type" in config.json
-  void (*switches)(ModelConfig& config) = nullptr;  // sets what tells it from a default ModelConfig
+  void (*switches)(ModelConfig& config) = nullptr;  // sets options that differ from a default ModelConfig
   std::span<const Preset> presets = {};
 
-  // Tensors of its checkpoints; the first naming is written.
+  // Tensor names of the family's checkpoints. The first naming is used for writing.
   std::array<const Naming*, 2> namings = {};
 
-  // Its config.json as transformers has it; without `keys` it is of ours, with our keys.
+  // Keys of the family's config.json in transformers. A family without `keys` is a gpt.cpp family with
+  // gpt.cpp keys.
   std::span<const ConfigKey> keys = {};
   std::span<const ConfigKey> more_keys = {};
-  // What keys are that are missing.
+  // Values of keys that a config.json does not contain.
   ModelShape missing = {};
-  double missing_dropout = -1;                   // -1: as in `switches`
-  int64_t bos_token_id = -1, eos_token_id = -1;  // -1: none
+  double missing_dropout = -1;                   // -1: the value in `switches`
+  int64_t bos_token_id = -1, eos_token_id = -1;  // -1: the family has no such token
   std::span<const FixedKey> fixed = {};
-  void (*read)(const nlohmann::json& object, ModelConfig& config) = nullptr;   // what is not in the lists,
-  void (*write)(const ModelConfig& config, nlohmann::json& object) = nullptr;  // and back
-  // On files that programs read differently: for people, or "".
+  // Read and write the settings that the lists of keys do not cover.
+  void (*read)(const nlohmann::json& object, ModelConfig& config) = nullptr;
+  void (*write)(const ModelConfig& config, nlohmann::json& object) = nullptr;
+  // Returns a note for users about a file that programs interpret differently, or "".
   std::string (*note)(const nlohmann::json& object) = nullptr;
   bool no_window = false;                              // see check_no_window
-  bool (*holds)(const ModelConfig& config) = nullptr;  // false: a config that its program does not take
-  const char* causal_lm = nullptr;                     // transformers' classes
+  bool (*holds)(const ModelConfig& config) = nullptr;  // false: the family's program rejects the config
+  const char* causal_lm = nullptr;                     // class name in transformers
   const char* sequence_classification = nullptr;
-  const char* double_heads = nullptr;   // for multiple choice
-  const char* chat_template = nullptr;  // what its chat models are trained with: a --template of gpt chat
+  const char* double_heads = nullptr;  // class name for multiple choice
+  // Chat template of the family's chat models, as in gpt chat --template.
+  const char* chat_template = nullptr;
 
   Gguf gguf = {};
   std::span<const ForeignNames> foreign_names = {};
 };
 
-// Their files, in the order in which they are tried.
+// The families, which have one file each, in the order in which they are tried.
 #define GPT_FOR_EACH_FAMILY(X) \
   X(own)                       \
   X(gpt2)                      \
@@ -111,7 +116,7 @@ GPT_FOR_EACH_FAMILY(GPT_DECLARE_FAMILY)
 #undef GPT_DECLARE_FAMILY
 }  // namespace family
 
-// What several families have.
+// Definitions that several families share.
 // clang-format off
 inline constexpr PresetTraining kGpt1Training = {.sampling = "epoch", .batch_size = 64, .warmup = 2000,
                                                  .lr = 2.5e-4, .min_lr = 0, .weight_decay = 0.01};
@@ -120,17 +125,18 @@ void set_llama_switches(ModelConfig& config);
 void set_nanochat_switches(ModelConfig& config);
 extern const Naming kLlamaNaming, kGgufNaming, kGgufFusedNaming;
 
-// All families: these, then those that were added.
+// Returns all families: those in the list above, then those added with AddFamily.
 const std::vector<const Family*>& families();
-// The family of a model_type, or null.
+// Returns the family with a model_type, or null if there is none.
 const Family* find_family(std::string_view name);
-// The config of a family before anything else is known of the model.
+// Returns the default config of a family.
 ModelConfig family_config(const Family& family);
 std::vector<ConfigKey> all_keys(const Family& family);
 
 void set_shape(ModelConfig& config, const ModelShape& shape);
 
-// Adds a family that is not in the list, as an object outside of all functions: before main.
+// Adds a family that is not in the list above. Define an object of this type at namespace scope, so that the
+// family is added before main starts.
 struct AddFamily {
   explicit AddFamily(const Family& family);
 };

@@ -16,7 +16,8 @@ namespace {
 
 constexpr const char* kArchitectureKey = "general.architecture";
 
-// Keys behind the name of the architecture. Those that are read, and those that change nothing here.
+// Metadata keys without the prefix of the architecture. The keys in kRead are read; the keys in kHarmless
+// have no effect.
 constexpr std::string_view kRead[] = {"context_length",
                                       "embedding_length",
                                       "block_count",
@@ -36,11 +37,11 @@ constexpr std::string_view kRead[] = {"context_length",
                                       "rope.scale_linear",
                                       "expert_count",
                                       "expert_used_count"};
-// llama.cpp knows no sliding window in these architectures.
+// llama.cpp does not use sliding windows in these architectures.
 constexpr std::string_view kHarmless[] = {"rope.scaling.finetuned", "tensor_data_layout",
                                           "attention.sliding_window"};
 
-// Those that some other model of the architecture needs, and the value with which they change nothing.
+// A key that other models of the architecture need, and the value for which it has no effect.
 struct Neutral {
   std::string_view key;
   double value;
@@ -103,7 +104,7 @@ class ConfigReader {
   void check_key(const GgufEntry& e, std::string_view rest) const {
     const auto is = [&](std::string_view known) { return rest == known; };
     if (std::ranges::any_of(kRead, is) || std::ranges::any_of(kHarmless, is)) return;
-    if (rest.starts_with("expert_")) return;  // of how many experts, and these are none
+    if (rest.starts_with("expert_")) return;  // settings of experts, which this model does not have
     const auto neutral = std::ranges::find_if(kNeutral, [&](const Neutral& n) { return n.key == rest; });
     if (neutral == std::end(kNeutral))
       fail_unsupported("{}: the setting {} is not supported", file_.path(), printable(e.key));
@@ -126,7 +127,8 @@ class ConfigReader {
     c_.vocab_size = embedding->shape[0];
   }
 
-  // A number, or one for each layer that is the same for all.
+  // Returns an integer that is stored as one number, or as one number per layer. The numbers of all layers
+  // must be equal.
   int64_t same_in_all_layers(const char* what) const {
     const GgufEntry* e = file_.entry(key(what));
     if (e == nullptr || !e->is_array) return file_.need_integer(key(what));
@@ -141,7 +143,7 @@ class ConfigReader {
     c_.n_head = same_in_all_layers("attention.head_count");
     c_.n_kv_head =
         file_.has(key("attention.head_count_kv")) ? same_in_all_layers("attention.head_count_kv") : c_.n_head;
-    // 0 elsewhere means "not given"; here it would be a model without attention.
+    // In a config, 0 means "not given". In a GGUF file, 0 would mean a model without attention.
     if (c_.n_head < 1 || c_.n_kv_head < 1) {
       const char* const what = c_.n_head < 1 ? "attention.head_count" : "attention.head_count_kv";
       fail("{}: {}: expected at least one head, found {}", file_.path(), key(what),
@@ -172,7 +174,8 @@ class ConfigReader {
     if (const TensorInfo* factors = file_.find(kRopeFactors)) read_rope_factors(*factors);
   }
 
-  // As llama.cpp has it: a factor without a type is linear, one of 0 is none, and the new name goes first.
+  // As in llama.cpp, a factor without a type is linear, a factor of 0 means no scaling, and the newer key
+  // takes precedence.
   void read_rope_scaling() {
     const std::string_view type = file_.string(key("rope.scaling.type")).value_or("linear");
     if (type != "none" && type != "linear") {
@@ -188,15 +191,16 @@ class ConfigReader {
     c_.rope_scaling = {.type = RopeScaling::Type::linear, .factor = factor};
   }
 
-  // The file has the factors themselves; they are those of Llama 3's rule for some length of its original
-  // context.
+  // The file contains the resulting scaling factors, but not always the original context length. The length
+  // is found by trying all plausible values until the formula of Llama 3 gives these factors.
   void read_rope_factors(const TensorInfo& tensor) {
     if (tensor.dtype != DType::f32 || tensor.shape != Shape{c_.head_dim / 2} || c_.head_dim % 2 != 0) {
       fail("{}: expected {} to be {} fp32 numbers", file_.path(), kRopeFactors, c_.head_dim / 2);
     }
     std::vector<float> factors(tensor.bytes.size() / sizeof(float));
     std::memcpy(factors.data(), tensor.bytes.data(), tensor.bytes.size());
-    // Where no wavelength is long enough for the whole factor, only the own key tells it.
+    // The tensor does not contain the full factor if all wavelengths are too short for it. In that case, only
+    // the gpt.cpp key specifies the factor.
     const double factor = file_.number(kRopeFactorKey).value_or(*std::ranges::max_element(factors));
     RopeScaling scaling{.type = RopeScaling::Type::llama3, .factor = factor};
     scaling.low_freq_factor = file_.number(kRopeLowKey).value_or(scaling.low_freq_factor);
@@ -233,7 +237,7 @@ class ConfigReader {
   }
 
   void read_special_ids() {
-    // A value beyond the vocabulary is common for "none".
+    // Ids beyond the vocabulary are commonly used for "none".
     const auto known = [&](int64_t id) { return id < c_.vocab_size ? id : -1; };
     const auto add_end = [&](int64_t id) {
       if (known(id) >= 0 && std::ranges::count(c_.eos_token_ids, id) == 0) c_.eos_token_ids.push_back(id);

@@ -6,21 +6,23 @@
 
 namespace gpt {
 
-// The family whose architecture a GGUF file has. Throws Error for another one, naming it.
+// Returns the family with the architecture of a GGUF file. Throws Error naming the architecture if no family
+// has it.
 const Family& gguf_family(const GgufFile& file);
 
-// What the metadata of a GGUF file say about its model. Throws Error for a setting of the architecture that
-// would change results and that no switch here stands for.
+// Returns the model config from the metadata of a GGUF file. Throws Error for a setting that changes results
+// and that the decoder does not support.
 ModelConfig gguf_config(const GgufFile& file);
 
-// The keys of tokens that end a text, in the order in which they are filled. llama.cpp stops at each of them.
+// Metadata keys for tokens that end a text, in the order in which they are written. llama.cpp stops at each
+// of them.
 inline constexpr const char* kEndKeys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                            "tokenizer.ggml.eom_token_id"};
-// A key of this program for models with more than three end tokens; llama.cpp does not read it.
+// A metadata key of gpt.cpp for models with more than three end tokens. llama.cpp does not read it.
 inline constexpr const char* kAllEndsKey = "gpt.eos_token_ids";
 
-// Llama 3's stretched rotary frequencies are a tensor of factors by which frequencies are divided. The
-// parameters that they come from are written under keys of our own.
+// The rotary scaling of Llama 3 is stored as a tensor of factors that divide the frequencies. The parameters
+// of the scaling are written under metadata keys of gpt.cpp.
 inline constexpr const char* kRopeFactors = "rope_freqs.weight";
 inline constexpr const char* kRopeFactorKey = "gpt.rope_scaling.factor";
 inline constexpr const char* kRopeLowKey = "gpt.rope_scaling.low_freq_factor";

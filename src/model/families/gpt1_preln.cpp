@@ -1,4 +1,4 @@
-// The GPT-1 notebook's model: norms before the layers.
+// The model of the GPT-1 notebook, with a norm before each sub-layer (pre-norm).
 
 #include "model/families/family.h"
 

@@ -1,4 +1,4 @@
-// GPT-2 (Radford et al. 2019), and the programs that write it: transformers, llm.c, minGPT, nanoGPT.
+// The GPT-2 family (Radford et al. 2019), including checkpoints of transformers, llm.c, minGPT and nanoGPT.
 
 #include <algorithm>
 
@@ -21,7 +21,7 @@ constexpr Naming transformers_naming(bool transposed_blocks) {
 }
 constexpr Naming kNaming = transformers_naming(true);
 
-// Its GELU is the exact one, and one switch takes all biases away.
+// nanoGPT uses the exact GELU, and one option removes all biases.
 static void set_nanogpt_switches(ModelConfig& c, bool bias) {
   c.act = Act::gelu;
   c.norm_bias = c.qkv_bias = c.out_bias = c.mlp_bias = bias;

@@ -1,4 +1,4 @@
-// Llama (Touvron et al. 2023), and llama2.c's files of it.
+// The Llama family (Touvron et al. 2023), including checkpoints of llama2.c.
 
 #include "model/families/checkpoints.h"
 #include "model/families/family.h"
@@ -31,7 +31,7 @@ constexpr Preset kPresets[] = {
     {"llama-1b", "for measuring: the widths of Llama 3.2 1B",
      {.vocab_size = 50257, .n_ctx = 2048, .n_layer = 16, .n_head = 32, .n_kv_head = 8, .n_embd = 2048, .d_ff = 8192},
      set_llama3},
-    // the demo: learns the built-in tales in about a minute on two cores
+    // The demo model learns the built-in tales in about a minute on two cores.
     {"tiny", "a first model: learns the tales in about a minute",
      {.vocab_size = 256, .n_ctx = 192, .n_layer = 4, .n_head = 4, .n_kv_head = 2, .n_embd = 128, .d_ff = 352},
      [](ModelConfig& c) {
@@ -78,7 +78,7 @@ ModelConfig llama2c_config(const Llama2cHeader& h) {
   c.vocab_size = h.vocab_size;
   c.n_ctx = h.seq_len;
   c.tie_embeddings = h.tied;
-  if (c.vocab_size > 2) {  // SentencePiece's convention, which run.c relies on
+  if (c.vocab_size > 2) {  // convention of SentencePiece, which run.c relies on
     c.bos_token_id = 1;
     c.eos_token_ids = {2};
   }
@@ -105,7 +105,7 @@ constinit const Family family::llama = {
     .read = read_rope,
     .write = write_rope,
     .no_window = true,
-    // transformers' Llama, unlike its Mistral, wants a width that is a multiple of its heads.
+    // Llama in transformers, unlike Mistral, requires n_embd to be a multiple of n_head.
     .holds = [](const ModelConfig& c) { return c.n_embd % c.n_head == 0; },
     .causal_lm = "LlamaForCausalLM",
     .sequence_classification = "LlamaForSequenceClassification",

@@ -1,4 +1,5 @@
-// Mistral (Jiang et al. 2023): Llama with a sliding window in all layers. Ministral: in those that it names.
+// Mistral (Jiang et al. 2023) is Llama with a sliding window in all layers. Ministral has the window only in
+// the layers that its config lists.
 
 #include <fmt/format.h>
 
@@ -19,7 +20,8 @@ constexpr ConfigKey kKeys[] = {
     {"sliding_window", &ModelConfig::sliding_window, Means::derived},
 };
 
-// A Ministral names the layers that have the window; without a list all of them have it.
+// A Ministral config lists the layers that have a sliding window. Without such a list, all layers have the
+// window.
 void read_ministral(const json& object, ModelConfig& c) {
   read_rope(object, c);
   const json layers = object.value("layer_types", json());
@@ -35,8 +37,9 @@ bool is_ministral_class(const json& object) {
          classes[0].get_ref<const std::string&>().starts_with("Ministral");
 }
 
-// transformers' Mistral has its window in all layers: it checks layer_types and does not use it. Its
-// AutoModel loads a "mistral" with layer_types as a Ministral; here the class that the file names decides.
+// Mistral in transformers has its window in all layers. It validates layer_types but does not use them.
+// AutoModel of transformers loads a "mistral" file with layer_types as a Ministral. Here, the class name in
+// the file decides.
 void read_mistral(const json& object, ModelConfig& c) {
   if (is_ministral_class(object)) return read_ministral(object, c);
   read_rope(object, c);
@@ -101,7 +104,8 @@ constexpr Family kMinistral = {
     .sequence_classification = "MinistralForSequenceClassification",
 };
 
-// Behind all families of the list: a model that both can express is written as a Mistral.
+// Ministral is added after all families of the list, so that a model that fits both families is written as a
+// Mistral.
 const AddFamily kAddMinistral(kMinistral);
 
 }  // namespace gpt

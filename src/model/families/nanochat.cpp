@@ -1,4 +1,4 @@
-// nanochat as it was when transformers took it over.
+// The version of nanochat that was ported to transformers.
 
 #include <algorithm>
 
@@ -20,7 +20,7 @@ constexpr Naming kNaming = {
     .linear = {"self_attn.o_proj.{1}", "mlp.fc1.{1}", "mlp.fc2.{1}"},
 };
 
-// Depth sets everything else: width 64 N, heads of 128.
+// The depth N determines all other sizes: the width is 64 N, and a head has 128 channels.
 // clang-format off
 #define GPT_NANOCHAT(N)                                                                               \
   {"nanochat-d" #N, "nanochat of depth " #N ", which sets width and heads",                           \
@@ -40,7 +40,7 @@ constexpr ConfigKey kKeys[] = {
     {"final_logit_softcapping", &ModelConfig::logit_softcap, Means::derived},
 };
 
-// What nanochat's newer models have and this architecture does not.
+// Throws Error for tensors of newer nanochat models, whose architecture is not supported.
 void refuse_newer(const TensorFiles& tensors, const std::string& path) {
   for (const TensorInfo* tensor : tensors.tensors()) {
     for (const char* part : {"value_embed", "ve_gate", "resid_lambdas", "x0_lambdas", "smear", "backout"}) {
@@ -54,7 +54,7 @@ void refuse_newer(const TensorFiles& tensors, const std::string& path) {
 
 }  // namespace
 
-// The norms of that time used fp32's machine epsilon.
+// The norms of this nanochat version used the machine epsilon of fp32.
 ModelConfig nanochat_config(const std::string& meta, const TensorFiles& tensors, const std::string& path) {
   refuse_newer(tensors, path);
   const nlohmann::json root = read_json_file(meta);

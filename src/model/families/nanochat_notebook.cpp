@@ -1,4 +1,4 @@
-// The nanochat notebook's model.
+// The model of the nanochat notebook.
 
 #include "model/families/family.h"
 

@@ -1,4 +1,5 @@
-// GPT-1 (Radford et al. 2018), as transformers has it: norms behind the layers, none before the head.
+// GPT-1 (Radford et al. 2018) as in transformers: a norm after each sub-layer (post-norm), and none before
+// the head.
 
 #include "model/families/family.h"
 

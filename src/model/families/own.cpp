@@ -1,4 +1,4 @@
-// gpt.cpp's own: every switch, under our names.
+// The native model family of gpt.cpp. It supports every option under its gpt.cpp name.
 
 #include "model/families/family.h"
 

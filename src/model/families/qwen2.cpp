@@ -1,4 +1,4 @@
-// Qwen2 (Yang et al. 2024): Llama with biases of queries, keys and values.
+// Qwen2 (Yang et al. 2024) is Llama with biases for queries, keys and values.
 
 #include <algorithm>
 
@@ -15,7 +15,8 @@ constexpr ConfigKey kKeys[] = {
     {"hidden_act", &ModelConfig::act, Means::act, nullptr, kGatedActs},
 };
 
-// Qwen2 looks through its window in the layers from max_window_layers on, or as a list says.
+// Qwen2 uses its sliding window in the layers from max_window_layers on, or in the layers that layer_types
+// lists.
 void read_window(const json& object, ModelConfig& c) {
   bool use = false;
   int64_t window = 4096, first = 28;

@@ -1,4 +1,4 @@
-// Rotary positions in a config.json of transformers.
+// Reads and writes the rotary settings in a config.json of transformers.
 
 #include <cmath>
 
@@ -12,7 +12,7 @@ using nlohmann::json;
 
 constexpr double kDefaultTheta = 10000;
 
-// What Python takes for false.
+// Returns true for values that Python treats as false.
 bool is_empty(const json& v) {
   return v.is_null() || v == false || v == 0 || (v.is_string() && v.get_ref<const std::string&>().empty()) ||
          ((v.is_object() || v.is_array()) && v.empty());
@@ -20,11 +20,11 @@ bool is_empty(const json& v) {
 
 struct Rope {
   json keys;
-  std::string name;  // of the object that they are in
+  std::string name;  // name of the object that contains the keys
 
   std::string path(const char* key) const { return name + "." + key; }
 
-  // Whether it has the key.
+  // Reads the value of a key if the key exists, and returns true in that case.
   template <class T>
   bool read(const char* key, T& out) const {
     if (!keys.contains(key)) return false;
@@ -45,7 +45,7 @@ double read_theta(const Rope& rope, const json& object) {
   return theta;
 }
 
-// All of the head has to turn.
+// Throws invalid_argument unless the rotation covers the whole head.
 void check_whole_head(const Rope& rope, const json& object, int64_t head_dim) {
   constexpr const char* kKey = "partial_rotary_factor";
   double share = 1;
@@ -61,12 +61,12 @@ RopeScaling read_scaling(const Rope& rope, const json& object, const ModelConfig
   const char* type_key = rope.keys.contains("rope_type") ? "rope_type" : "type";
   rope.read(type_key, type);
   RopeScaling scaling;
-  if (type == "default") return scaling;  // and whatever else is there means nothing
+  if (type == "default") return scaling;  // all other keys have no effect
   if (type != "linear" && type != "dynamic" && type != "llama3")
     wrong_value(rope.path(type_key), "default, linear, dynamic or llama3", type);
   check_whole_head(rope, object, c.head_dim);
   rope.need("factor", scaling.factor);
-  if (type == "dynamic") return {};  // it begins beyond max_position_embeddings, where our context ends
+  if (type == "dynamic") return {};  // only affects positions beyond the context
   scaling.type = type == "linear" ? RopeScaling::Type::linear : RopeScaling::Type::llama3;
   if (type == "linear") return scaling;
   rope.need("low_freq_factor", scaling.low_freq_factor);
@@ -96,7 +96,7 @@ void read_rope(const json& object, ModelConfig& c) {
   c.rope_scaling = read_scaling(rope, object, c);
   try {
     complete(c);
-  } catch (const Error& error) {  // it speaks of rope_scaling
+  } catch (const Error& error) {  // the message names rope_scaling
     std::string message = error.what();
     if (const size_t at = message.find("rope_scaling"); at != std::string::npos)
       message.replace(at, std::string_view("rope_scaling").size(), rope.name);

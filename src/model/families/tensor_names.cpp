@@ -12,10 +12,10 @@ namespace {
 struct Part {
   LayerNames Naming::*layers;
   size_t layer;
-  size_t word;  // weight or bias
+  size_t word;  // 0: weight, 1: bias
 };
 
-// By role.
+// Indexed by role.
 constexpr Part kParts[] = {
     {&Naming::outside, 0, 0}, {&Naming::outside, 1, 0}, {&Naming::norms, 0, 0},   {&Naming::norms, 0, 1},
     {&Naming::qkv, 0, 0},     {&Naming::qkv, 1, 0},     {&Naming::qkv, 2, 0},     {&Naming::qkv, 0, 1},
@@ -39,7 +39,8 @@ std::string tensor_name(const Naming& naming, Role role, int64_t block, int64_t 
   return fmt::format(fmt::runtime(full), block, word, expert);
 }
 
-// What tells the families apart: one that all have and two of the first block; without blocks all there is.
+// Returns the parameters that distinguish the families: the token embedding and two matrices of the first
+// layer. For a model without layers, returns all parameters.
 std::vector<const ParamSpec*> telling_specs(const ParamTable& table, const ModelConfig& c) {
   std::vector<const ParamSpec*> telling = {&table[table.find(Role::wte)]};
   for (const ParamSpec& spec : table.specs()) {
@@ -88,7 +89,8 @@ const Naming* detect_naming(const ParamTable& table, const ModelConfig& c,
     if (!std::ranges::all_of(telling, [&](const auto* spec) { return tensor(*spec) != nullptr; }))
       return false;
     if (by_name == nullptr) by_name = &naming;
-    // Under GPT-2's names transformers has matrices [in,out], minGPT and nanoGPT have [out,in].
+    // With the names of GPT-2, transformers stores matrices as [in,out], while minGPT and nanoGPT store them
+    // as [out,in].
     return q < 0 || tensor(table[q])->shape == file_place(naming, c, table[q]).file_shape;
   };
   for (const bool missing : {false, true}) {

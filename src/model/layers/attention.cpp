@@ -10,8 +10,9 @@ struct Qkv {
   TensorView q, k, v, qk;
 };
 
-// Queries are the first columns of qkv, keys and values the last columns of kv, which is qkv itself or that
-// of another layer. qk: the columns of qkv that are rotated.
+// Returns views of queries, keys and values. Queries are the first columns of qkv. Keys and values are the
+// last columns of kv, which is qkv itself or the qkv of another layer. The field qk of the result contains
+// the columns that are rotated.
 Qkv split(const LayerConfig& c, const TensorView& qkv, const TensorView& kv) {
   const int64_t k = kv.cols() - 2 * c.kv_dim();
   return {.q = qkv.slice_cols(0, c.q_dim()),
@@ -28,13 +29,14 @@ struct Heads {
   TensorView q, k;
 };
 
-// Of [N,(H+Hkv)D] or [N,H*D], or of nothing.
+// Splits [N,(H+Hkv)D] or [N,H*D] into queries and keys. If the input is absent, both results are absent.
 Heads split_heads(const LayerConfig& c, const TensorView& qk) {
   if (!qk) return {};
   return {qk.slice_cols(0, c.q_dim()), qk.slice_cols(c.q_dim(), c.qk_dim() - c.q_dim())};
 }
 
-// How many keys a query sees; 0: all. A cache holds no more than its capacity.
+// Returns the number of keys that a query sees; 0 means all keys. If there is a KV cache, its capacity is an
+// upper limit.
 int64_t window(const ForwardContext& pass, int64_t sliding) {
   const int64_t capacity = pass.kv.cache ? pass.kv.cache->capacity() : 0;
   return capacity > 0 && sliding > 0 ? std::min(capacity, sliding) : std::max(capacity, sliding);
@@ -55,7 +57,8 @@ void AttentionActs::plan(Planner& planner, const LayerConfig& c) {
   };
   add_scratch(false);
   if (planner.is_training()) add_scratch(true);
-  for (const int64_t out : {c.qkv_dim(), c.q_dim(), c.kv_dim()})  // together, or one by one
+  for (const int64_t out :
+       {c.qkv_dim(), c.q_dim(), c.kv_dim()})  // computed as one matmul or as separate matmuls
     planner.add_linear_scratch(rows, out, c.n_embd);
   planner.add_linear_scratch(rows, c.n_embd, c.q_dim());
   if (!c.kv_shared) planner.reserve(qkv, "qkv", {rows, c.qkv_dim()});
@@ -187,7 +190,8 @@ void SelfAttention::attend(const ForwardContext& pass, AttentionActs& acts, cons
   out_.forward(pass, acts.mixed, out);
 }
 
-// A reader adds its gradient to the sum. The owner, whose backward pass comes last, adds the sum to its own.
+// A layer that reads shared keys and values adds its gradient to the sum. The owner of the keys and values,
+// whose backward pass runs last, adds the sum to its own gradient.
 void SelfAttention::add_shared_gradient(const BackwardContext& pass, const AttentionGrads& grads) const {
   SharedKvGrad& shared = *grads.shared;
   const LayerConfig& c = config_;
@@ -220,7 +224,7 @@ void SelfAttention::backward(const BackwardContext& pass, const AttentionActs& a
                                                  .lse = acts.lse});
   if (grads.shared != nullptr) add_shared_gradient(pass, grads);
   if (c.qk_norm) {
-    // Without a gain the normalised values are those that attention has read.
+    // Without a gain, attention reads the normalized values themselves.
     const Heads normed = acts.qk_normed ? split_heads(c, acts.qk_normed) : Heads{parts.q, parts.k};
     const auto backward = [&](const TensorView& dx, const TensorView& y, const TensorView& rstd,
                               int64_t n_head, int gain) {

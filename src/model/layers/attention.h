@@ -5,45 +5,49 @@
 
 namespace gpt {
 
-// Activations that training saves for the backward pass. In inference, layers reuse them.
+// Activations that training saves for the backward pass. In inference, all layers share the same memory for
+// activations.
 struct AttentionActs {
-  // [N,(H+2Hkv)D] queries, keys and values after rotation and QK norm; [N,H*D] queries alone if the layer
-  // reads another layer's keys and values. If kv_shared, the caller allocates it, since later layers read it.
+  // Queries, keys and values after rotation and QK norm, [N,(H+2Hkv)D]. If the layer reads the keys and
+  // values of another layer, contains only queries, [N,H*D]. If kv_shared is set, the caller allocates this
+  // view, because later layers read it.
   TensorView qkv;
   TensorView kv_source;       // qkv of the layer whose keys and values are read (kv_layer)
-  TensorView q_rstd, k_rstd;  // [N,H], [N,Hkv] with qk_norm
-  TensorView qk_normed;       // [N,(H+Hkv)D] or [N,H*D] before the gain; only with qk_norm_gain
+  TensorView q_rstd, k_rstd;  // [N,H] and [N,Hkv]; only with qk_norm
+  TensorView qk_normed;       // [N,(H+Hkv)D] or [N,H*D], before the gain; only with qk_norm_gain
   TensorView mixed;           // [N,H*D] input of the output projection
   TensorView lse;             // [N,H] log of the softmax denominator
   TensorView queries() const { return qkv.slice_cols(0, mixed.cols()); }
   void plan(Planner& planner, const LayerConfig& config);
 };
 
-// Gradient of shared keys and values, summed over the layers that read them, without their owner.
+// The gradient of shared keys and values, summed over all layers that read them, except the layer that owns
+// them.
 struct SharedKvGrad {
   TensorView dkv;        // [N,2Hkv*D]
-  bool written = false;  // false: dkv counts as zero
+  bool written = false;  // false: dkv is treated as zero
 };
 
-// Gradients inside the module. Layers with equal configs share one set.
+// Gradients inside the attention module. Layers with equal configs share one set of these views.
 struct AttentionGrads {
   TensorView dmixed;               // [N,H*D]
   TensorView dqkv;                 // [N,(H+2Hkv)D] or [N,H*D]
-  TensorView dkv;                  // [N,2Hkv*D] only if the layer reads another layer's keys and values
+  TensorView dkv;                  // [N,2Hkv*D]; only if the layer reads keys and values of another layer
   SharedKvGrad* shared = nullptr;  // set by the caller if the keys and values are shared
   void plan(Planner& planner, const LayerConfig& config);
 };
 
-// Causal self-attention: project, rotate, normalise, attend, project.
+// Causal self-attention: projects to queries, keys and values, rotates and normalizes them, computes
+// attention, and projects the output.
 class SelfAttention {
  public:
-  // rope: index in ForwardContext::rope_tables; -1: no rotary embedding.
+  // rope: index in ForwardContext::rope_tables, or -1 without rotary embedding.
   SelfAttention(const LayerConfig& config, const ParamTable& table, int64_t layer, int rope);
 
-  // First half of the forward pass, in [N,C]: computes queries, keys and values, and writes keys and values
-  // to the KV cache if there is one.
+  // Runs the first part of the forward pass on `in` [N,C]. Computes queries, keys and values, and writes keys
+  // and values to the KV cache if there is one.
   void project(const ForwardContext& pass, AttentionActs& acts, const TensorView& in) const;
-  // Second half, out [N,C]: attention and output projection.
+  // Runs the second part of the forward pass: attention and output projection. Writes `out` [N,C].
   void attend(const ForwardContext& pass, AttentionActs& acts, const TensorView& out) const;
   void backward(const BackwardContext& pass, const AttentionActs& acts, AttentionGrads& grads,
                 const TensorView& in, const TensorView& dout, const TensorView& din,
@@ -58,8 +62,8 @@ class SelfAttention {
   LayerConfig config_;
   int64_t layer_;
   int rope_;
-  int q_gain_, k_gain_;  // parameter ids of the QK norm gains; -1: none
-  int64_t kv_layer_;     // the layer whose keys and values are read
+  int q_gain_, k_gain_;  // parameter ids of the QK norm gains, or -1
+  int64_t kv_layer_;     // layer whose keys and values are read
   Linear qkv_, out_;
 };
 

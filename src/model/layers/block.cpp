@@ -4,7 +4,7 @@ namespace gpt {
 
 void BlockActs::plan(Planner& planner, const LayerConfig& c) {
   const Shape stream{planner.rows(), c.n_embd};
-  // With post-norm the norm's output is the residual stream.
+  // With post-norm, the output of the norm is the residual stream.
   const bool post = c.norm_position == NormPosition::post;
   if (post) {
     planner.reserve(norm1_out, "norm1 output", stream, planner.wide());
@@ -40,7 +40,7 @@ void BlockGrads::plan(Planner& planner, const LayerConfig& c) {
   const Shape stream{planner.rows(), c.n_embd};
   planner.reserve(dnorm, "d norm output", stream);
   if (c.resid_dropout > 0 || c.scales_branches) planner.reserve(dbranch, "d branch", stream, planner.wide());
-  const int64_t mark = planner.mark();  // the two sub-layers take turns
+  const int64_t mark = planner.mark();  // attention and MLP share this memory
   attention.plan(planner, c);
   planner.rewind(mark);
   mlp.plan(planner, c);
@@ -119,7 +119,7 @@ void Block::project(const ForwardContext& pass, BlockActs& a, const Residual& in
   Residual stream = in;
   if (!in.branch) {
     a.x_in = in.x;
-  } else if (!pre_ || input_scale_ >= 0) {  // else the norm adds them up
+  } else if (!pre_ || input_scale_ >= 0) {  // otherwise, the norm computes the sum
     pass.ctx.kernels.add(pass.ctx, {.out = a.x_in, .a = in.x, .b = in.branch});
     stream = {a.x_in};
   }
@@ -172,7 +172,7 @@ void Block::recompute(const ForwardContext& pass, BlockActs& a) const {
     finish(pass, a);
     return;
   }
-  // What the block adds in the end is not read, so that its last product is left out.
+  // The backward pass does not read the output of the MLP, so the last matmul of the MLP is skipped.
   attend(pass, a);
   norm2_.forward(pass, a.norm2, {a.stream(), a.attention_out}, a.norm2_out, a.x_mid);
   mlp_.forward_hidden(pass, a.mlp, a.norm2_out);

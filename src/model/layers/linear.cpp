@@ -36,7 +36,7 @@ TensorView Linear::biases(std::span<const TensorView> views, const Columns& c) c
   return first < 0 ? TensorView{} : glued_view(views, first, parts_[static_cast<size_t>(c.last)].bias);
 }
 
-// fn(Columns) for one product over all parts, or for each part.
+// Calls fn(Columns) once for all parts if `together` is true, else once for each part.
 template <class F>
 void Linear::for_products(bool together, F&& fn) const {
   if (together) return fn(all());
@@ -70,7 +70,7 @@ DropoutKey adapter_dropout(const ForwardContext& pass, const RowsAdapter& rows, 
 
 }  // namespace
 
-// fn(rows, product, its columns of y): every product of an adapter with its rows.
+// Calls fn(rows, product, columns of y) for every low-rank product of every adapter.
 template <class F>
 void Linear::for_adapters(const ForwardContext& pass, const TensorView& y, F&& fn) const {
   for (const RowsAdapter& rows : pass.batch.adapters) {
@@ -87,7 +87,7 @@ void Linear::for_adapters(const ForwardContext& pass, const TensorView& y, F&& f
 
 namespace {
 
-// What an adapter's A reads: x, of which training drops some.
+// Returns the input of an adapter's matrix A, which is x after dropout in training.
 TensorView adapter_input(const ForwardContext& pass, const RowsAdapter& rows, const LowRank& product,
                          const TensorView& x) {
   const DropoutKey dropout = adapter_dropout(pass, rows, product);
@@ -97,7 +97,7 @@ TensorView adapter_input(const ForwardContext& pass, const RowsAdapter& rows, co
   return dropped;
 }
 
-// scale x A^T [n,r], in the first columns of what adapters work in.
+// Computes scale x A^T [n,r] in the first columns of the scratch memory of adapters.
 TensorView low_rank_product(const ForwardContext& pass, const RowsAdapter& rows, const LowRank& product,
                             const TensorView& input) {
   const KernelTable& k = pass.ctx.kernels;
@@ -114,7 +114,7 @@ TensorView transposed(TensorView v) {
   return v;
 }
 
-// dx += dt A, of what was not dropped.
+// Computes dx += dt A. With dropout, applies the dropout mask to the product dt A first.
 void add_input_gradient(const ForwardContext& pass, const RowsAdapter& rows, const LowRank& product,
                         const TensorView& dt, const TensorView& dx) {
   const KernelTable& k = pass.ctx.kernels;
@@ -167,7 +167,8 @@ void Linear::forward(const ForwardContext& pass, const TensorView& x, const Tens
     multiply(pass, x, y, {});
     return add_adapters(pass, x, y);
   }
-  // Rows with an adapter of this matrix get their activation afterwards, the others as ever.
+  // Rows with an adapter for this matrix get their activation after the adapter product. Other rows use the
+  // fused activation.
   RowsAdapter all{x.rows(), 0, nullptr};
   int64_t with = 0;
   for (const RowsAdapter& rows : pass.batch.adapters) {
@@ -208,7 +209,7 @@ void Linear::backward(const BackwardContext& pass, const TensorView& x, const Te
   const KernelTable& k = pass.ctx.kernels;
   const bool one_grad = weights(pass.grads, all()) && (parts_.front().bias < 0 || biases(pass.grads, all()));
   for_products(one_grad, [&](const Columns& c) {
-    if (!pass.grad(parts_[static_cast<size_t>(c.first)].weight)) return;  // frozen
+    if (!pass.grad(parts_[static_cast<size_t>(c.first)].weight)) return;  // the weights are frozen
     k.linear_backward_weight(pass.ctx, {.dw = weights(pass.grads, c),
                                         .dbias = biases(pass.grads, c),
                                         .dy = dy.slice_cols(c.begin, c.n),

@@ -8,13 +8,14 @@
 
 namespace gpt {
 
-// One linear layer, or several with the same input whose outputs are adjacent columns of y (q|k|v, gate|up).
-// If their weights are packed, or contiguous in memory, they are computed as one matrix product.
+// One linear layer, or several linear layers with the same input whose outputs are adjacent columns of y
+// (q|k|v, gate|up). If the weights are packed or contiguous in memory, all of these layers are computed as
+// one matmul.
 class Linear {
  public:
   struct Part {
     int weight;
-    int bias;  // -1: none
+    int bias;  // -1: no bias
   };
   Linear() = default;
   Linear(const ParamTable& table, std::vector<Part> parts);
@@ -22,21 +23,23 @@ class Linear {
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
 
-  // An activation applied to the result, in the same pass over memory.
+  // An activation that is fused with the matmul.
   struct Epilogue {
     std::optional<Activation> act = {};
-    // Input of the activation. `forward` writes the one of y [N,out]; `backward` reads the one of x [N,in].
+    // Input of the activation. `forward` writes the input of the activation that produces y, [N,out].
+    // `backward` reads the input of the activation that produced x, [N,in].
     TensorView pre = {};
   };
-  // y [N,out] = act(x [N,in] w^T + bias). Adapters of rows add their product before act. With adapters and an
-  // activation, act.pre is required.
+  // Computes y [N,out] = act(x [N,in] w^T + bias). Adapters add their low-rank product before the activation.
+  // With adapters and an activation, act.pre is required.
   void forward(const ForwardContext& pass, const TensorView& x, const TensorView& y,
                const Epilogue& act) const;
   void forward(const ForwardContext& pass, const TensorView& x, const TensorView& y) const {
     forward(pass, x, y, {});
   }
-  // Computes the gradients of the parameters, including those of an adapter, and the gradient dx of x (+=
-  // with accumulate_dx), unless dx is absent. With an activation, x = act(pre) and dx is the gradient of pre.
+  // Computes the gradients of the parameters, including adapter parameters. Unless dx is absent, also
+  // computes the gradient dx of x, or adds it to dx with accumulate_dx. With an activation, x = act(pre) and
+  // dx is the gradient of pre.
   void backward(const BackwardContext& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
                 bool accumulate_dx, const Epilogue& act) const;
   void backward(const BackwardContext& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
@@ -46,10 +49,10 @@ class Linear {
 
  private:
   struct Columns {
-    int first, last;   // parts
-    int64_t begin, n;  // columns of y
+    int first, last;   // indices of the first and the last part
+    int64_t begin, n;  // first column of y, and number of columns
   };
-  // y = act(x w^T + bias), without adapters.
+  // Computes y = act(x w^T + bias) without adapters.
   void multiply(const ForwardContext& pass, const TensorView& x, const TensorView& y,
                 const Epilogue& act) const;
   bool is_adapted(const RowsAdapter& rows) const;
@@ -61,9 +64,10 @@ class Linear {
                          const TensorView& dx) const;
   int last() const { return static_cast<int>(parts_.size()) - 1; }
   Columns all() const { return {0, last(), 0, out_}; }
-  // Returns the packed matrix of parts `first` to `last`; absent if they have none.
+  // Returns the packed matrix of the parts `first` to `last`, or an absent matrix if there is none.
   PackedMatrix packed(const ForwardContext& pass, int first, int last, bool transposed) const;
-  // Return the matrix or vector of some parts as one view; absent if they are not contiguous in memory.
+  // Return the matrix or bias vector of some parts as one view, or an absent view if they are not contiguous
+  // in memory.
   TensorView weights(std::span<const TensorView> views, const Columns& c) const;
   TensorView biases(std::span<const TensorView> views, const Columns& c) const;
   template <class F>

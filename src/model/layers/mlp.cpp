@@ -7,7 +7,7 @@ struct Halves {
   TensorView gate, up;
 };
 
-// The columns of [N,2F]: the gate comes first.
+// Splits the columns of [N,2F] into gate and up. The gate comes first.
 Halves split_gated(int64_t width, const TensorView& up) {
   return {.gate = up.slice_cols(0, width), .up = up.slice_cols(width, width)};
 }

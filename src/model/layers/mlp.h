@@ -6,25 +6,26 @@
 namespace gpt {
 
 struct MlpActs {
-  TensorView up;      // [N,F] before the activation; with a gate [N,2F]: gate, then up
-  TensorView hidden;  // [N,F] after the activation
+  TensorView up;      // [N,F] input of the activation; with a gate [N,2F]: gate, then up
+  TensorView hidden;  // [N,F] output of the activation
   void plan(Planner& planner, const LayerConfig& config);
 };
 
 struct MlpGrads {
-  TensorView dhidden;  // [N,F], only with a gate
+  TensorView dhidden;  // [N,F]; only with a gate
   TensorView dup;      // [N,F] or [N,2F]
   void plan(Planner& planner, const LayerConfig& config);
 };
 
-// down(act(up(x))), or down(act(gate(x)) * up(x)).
+// The MLP of a layer. Computes down(act(up(x))), or down(act(gate(x)) * up(x)) with a gate.
 class Mlp {
  public:
   Mlp(const LayerConfig& config, const ParamTable& table, int64_t layer);
 
-  // in, out [N,C]
+  // `in` and `out` are [N,C].
   void forward(const ForwardContext& pass, MlpActs& acts, const TensorView& in, const TensorView& out) const;
-  // The part of `forward` up to acts.hidden; recomputes the activations that `backward` reads.
+  // Runs the part of `forward` up to acts.hidden. Also used to recompute the activations that `backward`
+  // reads.
   void forward_hidden(const ForwardContext& pass, MlpActs& acts, const TensorView& in) const;
   void backward(const BackwardContext& pass, const MlpActs& acts, MlpGrads& grads, const TensorView& in,
                 const TensorView& dout, const TensorView& din, bool accumulate_din) const;

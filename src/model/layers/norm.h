@@ -14,13 +14,13 @@ struct NormStats {
 
 class Norm {
  public:
-  Norm(NormKind kind, double eps) : kind_(kind), eps_(eps) {}  // without parameters
+  Norm(NormKind kind, double eps) : kind_(kind), eps_(eps) {}  // a norm without parameters
   Norm(NormKind kind, double eps, const ParamTable& table, Role gain, Role bias, int64_t layer);
 
-  // out = norm(in.x); with a branch: sum = in.x + in.branch, out = norm(sum).
+  // Computes out = norm(in.x). With a branch, computes sum = in.x + in.branch and out = norm(sum).
   void forward(const ForwardContext& pass, NormStats& stats, const Residual& in, const TensorView& out,
                const TensorView& sum) const;
-  // dx = d(norm)/dx dout (+ dresidual); x is the input of the norm.
+  // Computes dx = d(norm)/dx dout, plus dresidual if it is given. x is the input of the norm.
   void backward(const BackwardContext& pass, const NormStats& stats, const TensorView& x,
                 const TensorView& dout, const TensorView& dx, const TensorView& dresidual = {}) const;
 

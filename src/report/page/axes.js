@@ -1,6 +1,6 @@
-// Axes: from values to pixels, round positions, short numbers, smoothing.
+// Axes: maps values to pixels, chooses round tick positions, formats numbers and smooths curves.
 
-// Three to five significant digits, without zeros that say nothing.
+// Formats a number with three to five significant digits and without trailing zeros.
 function short(v) {
   if (!Number.isFinite(v)) return '–';
   const size = Math.abs(v);
@@ -29,7 +29,7 @@ function logTicks(low, high, target) {
   return out;
 }
 
-// A scale from [low, high] to pixels and back.
+// Returns a scale that maps [low, high] to pixels and back.
 function axis(low, high, from, to, log) {
   const f = log ? Math.log : x => x, g = log ? Math.exp : x => x;
   const a = f(low), b = f(high);
@@ -41,8 +41,9 @@ function axis(low, high, from, to, log) {
   };
 }
 
-// A moving average, the same as in src/report/chart.h: values at distance d weigh exp(-d / window), and it looks ahead
-// no further than back, so that the line starts where the values do. x ascends; the window is in units of x.
+// Returns a moving average, the same as in src/report/chart.h. Values at distance d have the weight exp(-d /
+// window). The average looks ahead no further than back, so that the line begins at the first values. x must
+// be ascending. The window is in units of x.
 function smooth(x, y, window) {
   if (!(window > 0)) return y;
   const n = y.length, sums = new Float64Array(n + 1), weights = new Float64Array(n + 1);
@@ -66,7 +67,7 @@ function smooth(x, y, window) {
   });
 }
 
-// The index of the point nearest to x; the x ascend.
+// Returns the index of the point nearest to x. xs must be ascending.
 function nearest(xs, x) {
   let low = 0, high = xs.length - 1;
   while (low < high) {

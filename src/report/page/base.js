@@ -1,13 +1,14 @@
 'use strict';
-// What all pages share: elements, numbers, the note at the pointer, light and dark.
+// Code for all pages: elements, number formats, the tooltip, light and dark themes.
 
-// Elements are made here and nowhere else: text is always text, never markup.
+// All elements are created by this function, which inserts text only as text and never as markup.
 function make(tag, attributes, ...children) {
   const svg = ['svg', 'g', 'rect', 'path', 'line', 'text', 'circle', 'polyline', 'title'].includes(tag);
   const node = svg ? document.createElementNS('http://www.w3.org/2000/svg', tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value === null || value === undefined) continue;
-    if (name.startsWith('aria-')) node.setAttribute(name, String(value));  // which say "true" and "false"
+    // These attributes need the strings "true" and "false".
+    if (name.startsWith('aria-')) node.setAttribute(name, String(value));
     else if (value === false) continue;
     else if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
     else if (name === 'text') node.textContent = value;
@@ -18,7 +19,7 @@ function make(tag, attributes, ...children) {
 }
 const clear = (node, ...children) => { node.replaceChildren(...children); return node; };
 
-// Numbers: three or four significant digits, fixed where they stand in columns.
+// Number formats. The number of decimals is fixed, so that columns align.
 const fix = (x, digits = 3) => Number.isFinite(x) ? x.toFixed(digits) : x < 0 ? '−∞' : String(x);
 const percent = (p, digits = 1) => (100 * p).toFixed(digits) + ' %';
 const thousands = n => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
@@ -26,10 +27,10 @@ const thousands = n => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 // Colours of the current theme.
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const dark = () => document.documentElement.dataset.theme === 'dark';
-const themed = [];  // redraws of canvases
-const printed = [];  // what must be done before the page goes to paper
+const themed = [];  // functions that redraw canvases
+const printed = [];  // functions that prepare the page for printing
 
-// The note that follows the pointer.
+// The tooltip, which follows the pointer.
 const tip = document.getElementById('tip');
 function showTip(event, text) {
   tip.textContent = text;
@@ -47,18 +48,18 @@ const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 function setTheme(name, keep) {
   document.documentElement.dataset.theme = name;
   document.getElementById('theme').textContent = name === 'dark' ? '☀ light' : '☾ dark';
-  if (keep) { try { localStorage.setItem('gpt-theme', name); } catch (e) { /* a file may have no storage */ } }
+  if (keep) { try { localStorage.setItem('gpt-theme', name); } catch (e) { /* pages opened from a file may have no storage */ } }
   for (const redraw of themed) redraw();
 }
 
 function startTheme() {
   const media = matchMedia('(prefers-color-scheme: dark)');
   let kept = null;
-  try { kept = localStorage.getItem('gpt-theme'); } catch (e) { /* see above */ }
+  try { kept = localStorage.getItem('gpt-theme'); } catch (e) { /* no storage */ }
   setTheme(kept || (media.matches ? 'dark' : 'light'));
   media.addEventListener('change', () => setTheme(media.matches ? 'dark' : 'light'));
   document.getElementById('theme').addEventListener('click', () => setTheme(dark() ? 'light' : 'dark', true));
-  let screen = null;  // paper is light
+  let screen = null;  // the theme on screen; printed pages use the light theme
   addEventListener('beforeprint', () => {
     screen = document.documentElement.dataset.theme;
     setTheme('light');

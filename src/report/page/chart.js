@@ -1,5 +1,5 @@
-// One chart: lines over the step, a read-out under the pointer, zoom by dragging or by keys. All charts share
-// the part of the x axis that is shown, its scale, the smoothing and which lines are hidden.
+// A line chart over the step. It shows values at the pointer, and zooms by dragging or keys. All charts share
+// the visible part of the x axis, its scale, the smoothing and the set of hidden lines.
 
 const shared = {zoom: null, logX: false, smoothing: 0.33, hidden: [], logY: {}, paused: false, scroll: 0};
 const charts = [];
@@ -33,7 +33,7 @@ class LineChart {
 
   shown() { return this.o.series.filter(s => !shared.hidden.includes(s.name)); }
 
-  // The points of a series as they are drawn: all of them, and the smoothed line where there is one.
+  // Returns the points of a series to draw: all points, and the smoothed line if there is one.
   lines(s) {
     const c = s.curve;
     if (!s.strength || shared.smoothing <= 0 || c.y.length < 8) return {full: c, smoothed: null};
@@ -43,7 +43,8 @@ class LineChart {
     return {full: c, smoothed: s.cache};
   }
 
-  // Steps that the smoothed lines of the chart reach over: one number for all of its runs, whatever their length.
+  // Returns the smoothing window in steps. All runs of the chart have the same window, regardless of their
+  // length.
   window() {
     const spans = this.o.series.map(s => s.curve.x[s.curve.x.length - 1] - s.curve.x[0]);
     return Math.max(...spans) * 0.15 * shared.smoothing ** 2;
@@ -70,7 +71,7 @@ class LineChart {
     }
     if (!values.length) return this.logY ? [0.1, 1] : [0, 1];
     values.sort((a, b) => a - b);
-    // The few outermost values of a long curve are drawn at the edge.
+    // The few largest values of a long curve are drawn at the edge.
     const cut = values.length > 500 ? Math.floor(values.length * 0.004) : 0;
     let low = values[0], high = values[values.length - 1 - cut];
     for (const line of this.o.lines || []) if (!shared.zoom) { low = Math.min(low, line.y); high = Math.max(high, line.y); }
@@ -93,7 +94,7 @@ class LineChart {
     this.drawLegend();
   }
 
-  // A label every 85 px or so; where that leaves one or two, closer ones.
+  // Returns positions for about one label per 85 px. If these are fewer than three, returns closer positions.
   xTicks(x) {
     const room = (this.box.right - this.box.left) / 85;
     const ticks = n => this.x.ticks(n).filter(v => v >= x[0] && v <= x[1]);
@@ -124,7 +125,7 @@ class LineChart {
     return g;
   }
 
-  // Lines that leave the part shown end at its edges.
+  // Lines that leave the visible range end at its edges.
   path(c, xs) {
     const b = this.box, out = [];
     let open = false;
@@ -175,7 +176,7 @@ class LineChart {
     });
   }
 
-  // Shows the values at the step nearest to `step`, in all charts that have it.
+  // Shows the values of all visible series at the step nearest to `step`.
   point(step, spoken) {
     this.at = step;
     const parts = [], b = this.box;

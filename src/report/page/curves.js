@@ -1,4 +1,5 @@
-// Which charts there are: of one run its training and validation loss together, of several runs one line each.
+// Chooses the charts of the page. The training and validation loss of a single run share a chart. Several
+// runs have one line each in every chart.
 
 let data = null, many = false;
 function setData(next) {
@@ -11,7 +12,7 @@ const known = [
 
 const curveOf = (run, key) => run.curves[key] && run.curves[key].x.length ? run.curves[key] : null;
 
-// One line of `key` for each run that has it.
+// Returns one line for each run that has the metric `key`.
 function perRun(key, strength, marks) {
   return data.runs.map((run, i) => ({name: run.name, colour: i, curve: curveOf(run, key), strength, marks})).filter(s => s.curve);
 }
@@ -24,8 +25,8 @@ function lossCharts() {
   return [{title: 'Loss', unit: 'nats per token', tall: true, lines: data.lines, series: series.filter(s => s.curve)}];
 }
 
-// "grad_norm/blocks.0" and its like: one chart of each kind, one line for each part of the model. With several
-// runs only the parts of the first are drawn: lines of many runs and parts could not be told apart.
+// Makes charts of metrics such as "grad_norm/blocks.0": one chart per kind, with one line for each part of
+// the model. With several runs there are no such charts, because their lines could not be told apart.
 function layerCharts() {
   if (many) return [];
   return [['grad_norm/', 'Gradient norm by part'], ['update_ratio/', 'Update to weight ratio by part']].map(([prefix, title]) => {
@@ -63,7 +64,8 @@ function drawCurves() {
   for (const chart of list) chart.draw();
 }
 
-// New data in the charts that are there, which keep what is shown of them; new charts where there are other lines.
+// Updates the charts with new data. Existing charts keep their zoom and scales. If there are other lines than
+// before, all charts are created again.
 function updateCurves() {
   const {main, small} = chartOptions(), all = [...main, ...small];
   const lines = o => [o.title, ...o.series.map(s => s.name)].join('\n');

@@ -1,4 +1,4 @@
-// Puts the page together.
+// Initializes the page.
 
 document.getElementById('bar').append(make('button', {id: 'theme', type: 'button', 'aria-label': 'Switch between light and dark'}));
 if (location.hash !== '#selftest') takeView();

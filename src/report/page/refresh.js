@@ -1,4 +1,5 @@
-// While the run goes on the page loads itself again and stays as it was: zoom, scales, place on the page.
+// While the run is in progress, the page reloads itself. It keeps the zoom, the scales and the scroll
+// position.
 
 const place = 'gpt-report ' + location.pathname;
 const kEverySeconds = 10, kStoppedSeconds = 1800;
@@ -7,13 +8,13 @@ const touched = () => { touchedAt = performance.now(); };
 
 function keepView() {
   shared.scroll = scrollY;
-  try { sessionStorage.setItem(place, JSON.stringify(shared)); } catch (e) { /* a file may have no storage */ }
+  try { sessionStorage.setItem(place, JSON.stringify(shared)); } catch (e) { /* pages opened from a file may have no storage */ }
 }
 function takeView() {
   try {
     const kept = JSON.parse(sessionStorage.getItem(place) || '{}');
     for (const key of Object.keys(shared)) if (typeof kept[key] === typeof shared[key]) shared[key] = kept[key];
-  } catch (e) { /* see above */ }
+  } catch (e) { /* no storage */ }
 }
 
 function startRefresh() {

@@ -1,5 +1,5 @@
-// Opened as report.html#selftest the page goes through all of its charts and writes what it found into
-// <pre id="selftest">: "PASS n checks", or FAIL and the reasons. No part of a visitor's way through the page.
+// Opened as report.html#selftest, the page tests all of its charts and writes the result to <pre
+// id="selftest">: "PASS n checks", or FAIL and the reasons. The code does not run for normal visitors.
 
 const problems = [];
 addEventListener('error', event => problems.push('error: ' + event.message));
@@ -35,7 +35,7 @@ function testAxes(check) {
   check(nearest([0, 10, 20], 14) === 1 && nearest([0, 10, 20], 16) === 2, 'nearest');
 }
 
-// A button that switches something says whether it is on, and looks so.
+// Checks that a toggle button reports its state and shows it.
 function testSwitch(button, on, name, check) {
   const look = () => getComputedStyle(button).backgroundColor, pressed = () => button.getAttribute('aria-pressed');
   for (let twice = 0; twice < 2; ++twice) {

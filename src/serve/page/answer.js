@@ -1,12 +1,13 @@
-// Asking the model: a conversation in a chat, or a text to be continued where the model has no chat template.
+// Sends requests to the model: a chat conversation, or a text to continue if the model has no chat template.
 
 const kAlternatives = 5;
-const kTextTokens = 200;  // that continue a text, unless the settings say otherwise
-let answering = null;  // {abort, conversation, message} while an answer is on its way
+const kTextTokens = 200;  // default max_tokens for continuing a text
+let answering = null;  // {abort, conversation, message} while a response is in flight
 
 const chats = () => Boolean(chosenModel() && chosenModel().chat_template);
 
-// The defaults and the settings that are not empty, as numbers. A text that is not a number is sent as it is: the server says what is wrong.
+// Returns the defaults and the non-empty settings as numbers. A text that is not a number is sent unchanged,
+// and the server reports the error.
 function samplingFields() {
   const fields = {...kDefaults};
   for (const name of ['temperature', 'top_p', 'top_k', 'seed', 'max_tokens']) {
@@ -16,34 +17,38 @@ function samplingFields() {
   return fields;
 }
 
-// The messages of a chat as the server reads them. A last one of the assistant's is continued.
+// Returns the messages of a chat in the format of the API. If the last message is the assistant's, the server
+// continues it.
 function chatMessages(messages) {
   const list = messages.map(({role, content}) => ({role, content}));
   return settings.system.trim() ? [{role: 'system', content: settings.system}, ...list] : list;
 }
 const joined = messages => messages.map(m => m.content).join('');
 
-// What the model reads before it answers. messages: the last one is the answer so far, which may be empty.
+// Returns the context of the next response. The last of `messages` is the response so far, which may be
+// empty.
 function context(messages) {
   const last = messages[messages.length - 1], used = last.content ? messages : messages.slice(0, -1);
   return chats() ? {messages: chatMessages(used)} : {prompt: joined(used)};
 }
 
-// The server limits max_tokens to the room in the context and drops the oldest messages of a full one.
+// The server limits max_tokens to the room in the context and drops the oldest messages if the context is
+// full.
 function requestOf(messages) {
   const common = {model: chosenModel().id, ...context(messages), ...samplingFields(), truncation: 'auto', stream: true, stream_options: {include_usage: true}};
   if (chats()) return ['/v1/chat/completions', {...common, logprobs: true, top_logprobs: kAlternatives}];
   return ['/v1/completions', {max_tokens: kTextTokens, ...common, logprobs: kAlternatives}];
 }
 
-// An answer keeps the name of its model whichever is chosen later, or of both where another one goes on with it.
+// Stores the name of the model that wrote a response. If a different model continues the response, both names
+// are stored.
 function nameAuthor(message, name) {
   const all = message.content && message.model ? message.model.split(', ') : [];
   message.model = all.at(-1) === name ? message.model : [...all, name].join(', ');
 }
 
-// Appends what comes to the last message, which is the assistant's. Whatever happens to an answer that has begun is
-// written there; where nothing came, `undo` removes the turn.
+// Appends the response to the last message, which is the assistant's. Errors after the response has started
+// are stored in that message. If no text arrived, `undo` removes the turn.
 async function answer(conversation, undo) {
   const message = conversation.messages[conversation.messages.length - 1], abort = new AbortController();
   answering = {abort, conversation, message};
@@ -68,14 +73,14 @@ async function answer(conversation, undo) {
     }
   }
   answering = null;
-  if (conversations.includes(conversation)) {  // it may have been deleted meanwhile
+  if (conversations.includes(conversation)) {  // it may have been deleted in the meantime
     if (conversation.messages.length) keep(conversation); else forgetConversation(conversation);
   }
   drawMessages();
   say(message.problem ? message.problem : `The answer: ${message.content}`);
 }
 
-// What of the conversation the context has no room for any more.
+// Describes the part of the conversation that no longer fits into the context.
 function leftOut(response) {
   const messages = response.headers.get('X-Truncated-Messages'), tokens = response.headers.get('X-Truncated-Tokens');
   if (messages) return `the oldest ${messages} messages no longer fit into the context`;
@@ -96,7 +101,7 @@ async function readAnswer(message, response) {
     finish = choice.finish_reason || finish;
     drawLater(message);
   }
-  // In a completion the token that ends the text is the last one, and no part of it.
+  // In a completion, the last token ends the text and is not part of it.
   if (finish === 'stop' && completes) message.tokens.pop();
   const rest = tokens.rest(), final = message.tokens[message.tokens.length - 1];
   if (rest && final) final[0] += rest;
@@ -131,7 +136,7 @@ function send(text) {
   answer(conversation, () => takeBack(conversation, before, text));
 }
 
-// A turn without an answer is no part of the conversation: its message goes back to the text field.
+// Removes a turn without a response from the conversation. The user's message returns to the text field.
 function takeBack(conversation, before, text) {
   conversation.messages = before;
   const last = before[before.length - 1], unanswered = !text && last && last.role === 'user' ? before.pop().content : text;
@@ -147,7 +152,7 @@ function again(conversation) {
   answer(conversation, () => { conversation.messages[last] = before; });
 }
 
-// From a token of an answer on with another one: what came after it is gone.
+// Continues a response with a different token at `tokenIndex`. The text after this token is removed.
 function continueWith(conversation, index, tokenIndex, alternative) {
   if (answering) return;
   const message = conversation.messages[index], place = placesOf(message)[tokenIndex];

@@ -1,4 +1,4 @@
-// Settings, and the page that looks inside.
+// The settings dialog, and the dialog for inspecting the model.
 
 const settings = readSettings();
 
@@ -15,10 +15,11 @@ function startSettings() {
   });
 }
 
-let inside = null;  // {fields} of the context that is looked at; null: the text that is typed
-let making = null;  // aborts the request
+let inside = null;  // {fields} of the context to inspect; null: the text in the dialog
+let making = null;  // AbortController of the request in flight
 
-// messages: what came before; text: how far the answer goes, or nothing of it.
+// Opens the dialog. `messages` are the messages before the response; `text` is the response up to the
+// inspected position, or empty.
 function lookInside(messages, text) {
   const all = text ? [...messages, {role: 'assistant', content: text}] : messages;
   inside = chats() ? {messages: chatMessages(all)} : {prompt: joined(all)};
@@ -50,7 +51,7 @@ async function makeInside() {
   }
 }
 
-// The page opens in a tab of its own. A browser that does not let it gets a link to press.
+// Opens the page in a new tab. If the browser blocks the tab, the user can click the link.
 function showInside(blob) {
   const address = URL.createObjectURL(blob);
   const open = make('a', {href: address, target: '_blank', id: 'inside-open', text: 'Open the page'});

@@ -1,4 +1,4 @@
-// Asks for a key of the server where it wants one.
+// Asks for an API key if the server requires one.
 
 const field = id => document.getElementById(id);
 

@@ -1,4 +1,4 @@
-// The conversations of this browser, and which one is shown.
+// The list of conversations that are stored in this browser, and the current conversation.
 
 let conversations = readConversations(), current = null;
 const listBox = document.getElementById('list'), listButton = document.getElementById('open-list');
@@ -15,7 +15,7 @@ function keep(conversation) {
   drawList();
 }
 
-// One without messages is not kept.
+// Removes a conversation from the list and from storage. Conversations without messages are not stored.
 function forgetConversation(conversation) {
   conversations = conversations.filter(c => c !== conversation);
   dropConversation(conversation);
@@ -40,7 +40,7 @@ function remove(conversation) {
   if (current === conversation) show(conversations[0] || newConversation());
 }
 
-// Asks in its own place: a second press deletes.
+// Asks for confirmation in place: a second click deletes the conversation.
 function removeButton(conversation) {
   const name = conversation.title || 'without a title';
   const button = make('button', {type: 'button', class: 'small', text: '×', title: 'Delete', 'aria-label': `Delete the conversation ${name}`});

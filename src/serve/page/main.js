@@ -1,4 +1,4 @@
-// Puts the page together: models, the text field, a server that goes away and comes back.
+// Sets up the page: models, the text field, and reconnecting to a server that was unavailable.
 
 let models = [], modelsKnown = false;
 const modelList = document.getElementById('model'), banner = document.getElementById('banner'), asked = document.getElementById('ask');
@@ -13,7 +13,7 @@ function showBanner(text, seconds) {
   if (seconds) bannerTimer = setTimeout(() => { banner.hidden = true; }, seconds * 1000);
 }
 
-// What went wrong with a turn that was taken back.
+// Shows the error of a turn that was removed.
 function showProblem(text) {
   const problem = document.getElementById('problem');
   problem.textContent = text;
@@ -42,10 +42,10 @@ async function loadRuns() {
   try {
     const {runs} = await (await ask('GET', '/training/runs')).json();
     document.getElementById('training').hidden = !runs.length;
-  } catch (error) { /* the link stays hidden; whatever is wrong shows elsewhere */ }
+  } catch (error) { /* the link stays hidden; other requests report the error */ }
 }
 
-// Asks again and again, ever more slowly, until the server is there.
+// Retries at growing intervals until the server responds.
 let gone = false;
 async function serverIsGone() {
   if (gone) return;

@@ -1,8 +1,9 @@
-// Markdown as elements. Text from a model becomes text nodes and nothing else: no markup of its own ever reaches the page.
+// Renders Markdown as elements. Text from a model only becomes text nodes, so no HTML in it ever reaches the
+// page.
 
-const kDeepest = 6;  // lists and quotes within each other; more is shown as text
+const kDeepest = 6;  // maximum nesting of lists and quotes; deeper levels are shown as text
 
-// `code`, **strong**, *emphasis* and [links](https://...) of a line; an address alone is a link as well.
+// Parses `code`, **strong**, *emphasis* and [links](https://...) in a line. A plain URL becomes a link too.
 const kInline = /(`+)([^`]|[^`][\s\S]{0,2000}?[^`])\1(?!`)|\*\*(?=\S)([^*]+?)\*\*|__(?=\S)([^_]+?)__(?!\w)|\*(?=\S)([^*\n]+?)\*|(?<!\w)_(?=\S)([^_\n]+?)_(?!\w)|\[([^\]\n]{1,500})\]\((\S{1,2000}?)\)|(https?:\/\/[^\s<>"')\]]+)/g;
 
 function safeAddress(text) {
@@ -53,7 +54,8 @@ function table(head, rows) {
   return make('div', {class: 'scroll', tabindex: 0}, make('table', null, make('thead', null, row(head, 'th')), make('tbody', null, ...rows.map(line => row(line, 'td')))));
 }
 
-// Reads blocks from lines; each `take` returns how many lines it used, and appends to `out`.
+// Parses blocks from lines. Each method for a block returns the number of lines that it used and appends to
+// `out`.
 class BlockReader {
   constructor(lines, depth) {
     this.lines = lines;
@@ -81,7 +83,7 @@ class BlockReader {
     return this.paragraph(i);
   }
 
-  // A fence that is not closed yet reaches to the end: the answer is still on its way.
+  // A code fence that is not closed extends to the last line, because the response may still be in flight.
   fence(i) {
     const [, indent, mark, language] = kFence.exec(this.lines[i]);
     const closes = line => line.trim().length >= mark.length && line.trim() === mark[0].repeat(line.trim().length);
@@ -100,7 +102,7 @@ class BlockReader {
     return end - i;
   }
 
-  // Items of one indentation; what is indented more belongs to the item above.
+  // Parses a list of items with the same indentation. Lines with more indentation belong to the item above.
   list(i) {
     const [, indent, mark] = kItem.exec(this.lines[i]), ordered = /\d/.test(mark), items = [];
     let end = i;

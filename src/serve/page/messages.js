@@ -1,4 +1,4 @@
-// The conversation that is shown.
+// Shows the current conversation.
 
 const list = document.getElementById('messages');
 let showsTokens = stored(local, 'gpt-tokens') === 'yes', editing = -1;
@@ -31,7 +31,8 @@ function actionsOf(conversation, index) {
     act('Look inside', () => lookInside(conversation.messages.slice(0, index + (mine ? 1 : 0)), mine ? '' : message.content)));
 }
 
-// A message of the user's that is changed ends the conversation there and is answered anew.
+// Returns the editor of a message. Saving removes all later messages; after a user message, a new response is
+// requested.
 function editorOf(conversation, index) {
   const message = conversation.messages[index], mine = message.role === 'user';
   const field = make('textarea', {rows: clamp(message.content.split('\n').length + 1, 3, 12), 'aria-label': 'Edited text'});
@@ -77,13 +78,13 @@ function drawMessages() {
   const conversation = currentConversation(), end = atEnd();
   closeAlternatives();
   hideTip();
-  if (list.contains(document.activeElement)) list.focus({preventScroll: true});  // what had the focus goes
+  if (list.contains(document.activeElement)) list.focus({preventScroll: true});  // the focused element is about to be removed
   clear(list, ...(conversation.messages.length ? conversation.messages.map((_, i) => messageNode(conversation, i)) : [emptyNode()]));
   drawControls();
   if (end) toEnd();
 }
 
-// While an answer comes only its own part is drawn, once per frame.
+// While a response arrives, only its message is redrawn, once per frame.
 let drawing = false;
 function drawLater(message) {
   if (drawing) return;

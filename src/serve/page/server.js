@@ -1,6 +1,6 @@
-// The server's programming interface, with its errors as a reader understands them.
+// A client of the server's API with readable error messages.
 
-// What the server said against a request. status 0: there is no server.
+// An error response of the server. Status 0 means that the server cannot be reached.
 class ServerError extends Error {
   constructor(status, message) {
     super(message);
@@ -14,7 +14,7 @@ function useKey(text) {
   store(session, kKey, text);
 }
 
-// The answer to a request; throws ServerError. An aborted one throws AbortError.
+// Sends a request and returns the response. Throws ServerError, or AbortError if the request was aborted.
 async function ask(method, path, body, signal) {
   const headers = {};
   if (key) headers.Authorization = 'Bearer ' + key;
@@ -30,7 +30,8 @@ async function ask(method, path, body, signal) {
   throw new ServerError(response.status, error && error.error && typeof error.error.message === 'string' ? error.error.message : `The server answered with status ${response.status}.`);
 }
 
-// The objects of a stream of events, until "[DONE]". An error event throws, and so does a stream that breaks off.
+// Yields the objects of an event stream until "[DONE]". Throws on an error event and if the stream ends
+// early.
 async function* eventsOf(response) {
   const reader = response.body.getReader(), decoder = new TextDecoder();
   let text = '';
@@ -52,9 +53,10 @@ async function* eventsOf(response) {
   }
 }
 
-// A token that a completion names by its id has the text of another one that is there too.
+// A completion names a token by its id if its text is already the name of another token.
 const isNamedById = name => /^token_id:\d+$/.test(name);
-// The bytes of a token that a completion names: "bytes:\xe2\x82" is no whole character.
+// Returns the bytes of a token from its name. A token that does not consist of whole characters is named by
+// its bytes: "bytes:\xe2\x82".
 function bytesOfName(name) {
   if (!/^bytes:(\\x[0-9a-f]{2})+$/.test(name)) return new TextEncoder().encode(name);
   return Uint8Array.from(name.slice(8).split('\\x'), hex => parseInt(hex, 16));
@@ -63,15 +65,15 @@ function wholeText(bytes) {
   try { return new TextDecoder('utf-8', {fatal: true, ignoreBOM: true}).decode(bytes); } catch (e) { return null; }
 }
 
-// Tokens of an answer as they arrive, from either kind of log-probabilities. A character that several tokens make
-// belongs to the last of them.
+// Reads the tokens of a response as they arrive, from both formats of log-probabilities. A character that
+// consists of several tokens belongs to the last of them.
 class TokenReader {
   constructor() { this.decoder = new TextDecoder('utf-8', {ignoreBOM: true}); }
 
   token(bytes, logprob, alternatives) {
     return [this.decoder.decode(bytes, {stream: true}), logprob, alternatives.sort((a, b) => b[1] - a[1])];
   }
-  // What is left of a character that never became whole: as in the server's text, one sign for it.
+  // Returns a replacement character for an incomplete character at the end, as in the server's text.
   rest() { return this.decoder.decode(); }
   read(logprobs) {
     if (!logprobs) return [];

@@ -1,17 +1,20 @@
-// What the browser keeps: conversations and settings in localStorage, the key of the server until the tab is closed.
+// Browser storage. Conversations and settings are stored in localStorage, the API key in sessionStorage until
+// the tab is closed.
 //
-// A conversation: {id, title, time, messages}. A message: {role: 'user' or 'assistant', content, model, tokens, note, problem},
-// model: who wrote the answer.
-// A token: [text, log-probability, [[text or null, log-probability], ...]], the likeliest alternatives; null is no whole character,
-// or the text of another token in the list; then the token's name follows.
+// A conversation is {id, title, time, messages}. A message is {role: 'user' or 'assistant', content, model,
+// tokens, note, problem}, where `model` is the name of the model that wrote the message.
+//
+// A token is [text, log-probability, alternatives]. An alternative is [text or null, log-probability], and
+// the most likely one comes first. The text is null if the token is not a whole character, or if another
+// token in the list has the same text. In the second case, the name of the token is the third element.
 
 const kConversation = 'gpt-chat ', kSettings = 'gpt-settings', kKey = 'gpt-key';
 const kSettingNames = ['system', 'temperature', 'top_p', 'top_k', 'seed', 'max_tokens'];
 
-// Those of gpt chat. For other settings that are empty the server has defaults.
+// The defaults of gpt chat. For other empty settings, the server's defaults apply.
 const kDefaults = {temperature: 0.8, top_k: 40};
 
-// A browser may forbid storage: then everything lasts as long as the page.
+// A browser may forbid storage. All data then lasts only as long as the page.
 function stored(storage, name) {
   try { return storage().getItem(name); } catch (e) { return null; }
 }
@@ -19,7 +22,7 @@ function store(storage, name, text) {
   try { storage().setItem(name, text); return true; } catch (e) { return false; }
 }
 function forget(storage, name) {
-  try { storage().removeItem(name); } catch (e) { /* nothing was kept */ }
+  try { storage().removeItem(name); } catch (e) { /* nothing was stored */ }
 }
 const local = () => localStorage, session = () => sessionStorage;
 
@@ -30,7 +33,7 @@ function parsed(text) {
 const isConversation = c => c && typeof c.id === 'string' && Array.isArray(c.messages) &&
   c.messages.every(m => m && typeof m.content === 'string' && (m.role === 'user' || m.role === 'assistant'));
 
-// All conversations, the newest first.
+// Returns all conversations, newest first.
 function readConversations() {
   const names = [];
   try {
@@ -40,7 +43,8 @@ function readConversations() {
   return all.sort((a, b) => b.time - a.time);
 }
 
-// Where there is no more room, probabilities go first: of the others, then of this one. False: it was not kept.
+// Stores a conversation. If storage is full, deletes token probabilities, first of other conversations, then
+// of this one. Returns false if the conversation could not be stored.
 function keepConversation(conversation, others) {
   const write = c => store(local, kConversation + c.id, JSON.stringify(c));
   if (write(conversation)) return true;
@@ -64,7 +68,7 @@ function readSettings() {
 }
 const keepSettings = settings => store(local, kSettings, JSON.stringify(settings));
 
-// A conversation as a file to read.
+// Returns a conversation as a Markdown document.
 function asMarkdown(conversation) {
   const parts = conversation.messages.map(m => `## ${m.role === 'user' ? 'You' : m.model || 'Model'}\n\n${m.content}\n`);
   return `# ${conversation.title || 'Conversation'}\n\n${parts.join('\n')}`;

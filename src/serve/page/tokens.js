@@ -1,7 +1,9 @@
-// An answer token by token: coloured by probability, with the alternatives of each and what to do from there.
+// Shows a response token by token: colored by probability, with the alternatives of each token and the
+// available actions.
 
-// Where each token lies in the text, [start, end). A template may drop blanks in front of an answer, and an edited answer
-// has tokens of its end alone: they are laid against the end of the text.
+// Returns the range [start, end) of each token in the text. A template may drop leading spaces of a response,
+// and an edited response only has tokens for its end. Positions are therefore counted from the end of the
+// text.
 function placesOf(message) {
   const shift = message.content.length - message.tokens.reduce((n, t) => n + t[0].length, 0), inside = n => clamp(n, 0, message.content.length);
   let at = shift;
@@ -14,7 +16,7 @@ function placesOf(message) {
 
 const shownToken = (text, name) => text === null ? name || '(part of a character)' : text === '' ? '(nothing yet)' : text.replace(/ /g, '·').replace(/\n/g, '↵').replace(/\t/g, '⇥');
 const chance = logprob => Math.exp(Math.min(0, logprob));
-// Four steps, told apart by the line below as well as by colour.
+// The four levels of probability differ in the underline as well as in the color.
 const levelOf = p => p >= 0.8 ? 'sure' : p >= 0.4 ? 'likely' : p >= 0.1 ? 'open' : 'rare';
 
 function noteOfToken(token) {
@@ -22,7 +24,7 @@ function noteOfToken(token) {
   return [`${shownToken(token[0])}  ${percent(chance(token[1]), 2)}`, ...lines].join('\n');
 }
 
-// The tokens of a message as one stop of the Tab key; arrows move among them.
+// The tokens of a message form a single tab stop. The arrow keys move between tokens.
 function tokenView(conversation, index) {
   const message = conversation.messages[index], places = placesOf(message), first = places.length ? places[0].start : message.content.length;
   const spans = message.tokens.map((token, i) => make('span', {

@@ -1,7 +1,8 @@
-// A run while it goes on: asks for its newest figures every few seconds, and for curves and report when they changed.
+// Shows a training run while it runs. Polls the newest values every few seconds, and loads the curves and the
+// report again if they have changed.
 
 const kEvery = 3, kSlowest = 15;  // seconds
-const touched = () => {}, keepView = () => {};  // of the charts: nothing is reloaded here, so nothing is lost
+const touched = () => {}, keepView = () => {};  // hooks of the chart scripts that are not needed, because this page is never reloaded
 const shownOf = {name: null, version: null, report: null};
 
 function duration(seconds) {
@@ -36,27 +37,27 @@ function drawSamples(samples) {
     make('div', {class: 'step', text: `after step ${thousands(s.step)}`}), make('pre', {text: s.text}))))] : []));
 }
 
-// Read out when it changes, and not every few seconds.
+// Changes the text only if it differs, because a screen reader announces every change.
 function tell(text) {
   if (field('state').textContent !== text) field('state').textContent = text;
 }
 
 const kReportTags = new Set('H2 H3 P DIV SPAN PRE CODE DL DT DD TABLE CAPTION THEAD TBODY TR TH TD UL OL LI WBR BR'.split(' '));
 
-// An element of the report as it may stand here: of these kinds, with a class and nothing else. The file is the run's, and
-// may come from anywhere.
+// Copies an element of the report, keeping only allowed tags and the class attribute. The file was written by
+// the run and is untrusted.
 function copied(node) {
   if (node.nodeType === Node.TEXT_NODE) return node.textContent;
   if (!kReportTags.has(node.tagName)) return null;
   return make(node.tagName.toLowerCase(), {class: node.getAttribute('class')}, ...[...node.childNodes].map(copied));
 }
 
-// The rest of the report that the run itself writes: its tables and commands.
+// Shows the other parts of the report that the run writes: its tables and commands.
 function drawReport(html) {
   const main = new DOMParser().parseFromString(html, 'text/html').querySelector('main');
   if (!main) return;
   const parts = [];
-  let drop = false;  // its samples are shown above, newer
+  let drop = false;  // newer samples are shown above
   for (const node of main.children) {
     if (node.tagName === 'H2') drop = node.textContent === 'What it wrote';
     if (!drop && !node.matches('.heads, #curves, #plain-charts')) parts.push(copied(node));
@@ -78,7 +79,7 @@ async function drawRun(run) {
     drawReport(await (await ask('GET', `/training/reports/${path}`)).text());
     shownOf.report = run.report_version;
   } else if (!run.report_version) {
-    clear(field('report'));  // not another run's
+    clear(field('report'));  // removes the report of a previously shown run
     shownOf.report = null;
   }
 }
@@ -91,7 +92,8 @@ function drawChoice(runs) {
   field('run-label').hidden = names.length < 2;
 }
 
-// What went wrong is said, and all is asked for again later.
+// Updates the page and returns the seconds until the next update. Errors are shown, and the update is
+// repeated later.
 async function look() {
   try {
     const {runs} = await (await ask('GET', '/training/runs')).json();
@@ -106,12 +108,12 @@ async function look() {
   }
 }
 
-// `gpt train --serve` has no model to chat with.
+// A server started by `gpt train --serve` has no model to chat with.
 async function findModels() {
   try {
     const {data} = await (await ask('GET', '/v1/models')).json();
     field('chat').hidden = !data.length;
-  } catch (error) { /* the link stays hidden; whatever is wrong shows elsewhere */ }
+  } catch (error) { /* the link stays hidden; other requests report the error */ }
 }
 
 let looking = false;

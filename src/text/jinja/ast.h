@@ -20,16 +20,16 @@ enum class ExprKind : uint8_t {
   name,
   attribute,    // parts[0].name
   subscript,    // parts[0][parts[1]]
-  slice,        // parts[0][parts[1]:parts[2]:parts[3]], null where left out
-  call,         // parts[0](parts[1..], named); "**" names a dict of arguments
+  slice,        // parts[0][parts[1]:parts[2]:parts[3]], null if omitted
+  call,         // parts[0](parts[1..], named); the name "**" marks a dict of arguments
   filter,       // parts[0] | name(parts[1..], named)
   test,         // parts[0] is name(parts[1..])
   negation,     // not parts[0]
-  unary,        // name is "-" or "+"; "*" for an argument that is a list of them
+  unary,        // name is "-" or "+"; "*" for an argument that is unpacked
   binary,       // parts[0] name parts[1]
   concat,       // parts[0] ~ parts[1] ~ ...
   comparison,   // parts[0] ops[0] parts[1] ops[1] ...
-  conditional,  // parts[1] if parts[0] else parts[2], null where left out
+  conditional,  // parts[1] if parts[0] else parts[2], null if omitted
   logical_and,
   logical_or,
   list,
@@ -51,19 +51,19 @@ struct Expr {
 enum class StmtKind : uint8_t {
   text,
   output,     // {{ value }}
-  condition,  // blocks[i] where values[i]; one more block for else
+  condition,  // if values[i]: blocks[i]; one more block for else
   loop,       // for target in values[0] if values[1]: blocks[0], else blocks[1]
   set,        // target = values[0]
-  set_block,  // target = blocks[0] | values[0], null without a filter
-  macro,      // name(parameters): blocks[0]; the last of them have the defaults in values
-  call,       // target, a call, with the macro caller(parameters): blocks[0]
+  set_block,  // target = blocks[0] | values[0]; values[0] is null without a filter
+  macro,      // name(parameters): blocks[0]; `values` contains the defaults of the last parameters
+  call,       // calls target with the macro caller(parameters): blocks[0]
   with,       // names = values: blocks[0]
   generation,
   break_loop,
   continue_loop,
 };
 
-// Which of the special names the body of a macro reads.
+// The special names that the body of a macro uses.
 struct MacroNames {
   bool caller = false, kwargs = false, varargs = false;
 };
@@ -86,13 +86,14 @@ struct Program {
   Block body;
 };
 
-// Throws Error that begins with the line. Source: jinja2/parser.py of Jinja 3.1.
+// Parses a template. An Error message begins with the line number. Source: jinja2/parser.py of Jinja 3.1.
 Block parse(std::string_view source, const JinjaOptions& options);
 
-// Checks what Jinja's compiler checks before a template runs, and sets Stmt::special of all macros. Throws
-// Error that begins with the line for a filter or test without a definition. As in Jinja, such a name is an
-// error only when it is used at run time if it is inside an if statement or inline if, unless a loop, macro
-// or block is between the two. Source: CodeGenerator in jinja2/compiler.py of Jinja 3.1.
+// Performs the checks of Jinja's compiler, and sets Stmt::special of all macros. Throws Error for an
+// undefined filter or test; the message begins with the line number. Inside an if statement or inline if, an
+// undefined filter or test is only an error when it is used at run time, as in Jinja. This exception does not
+// apply if a loop, macro or block is between the conditional and the undefined name. Source: CodeGenerator in
+// jinja2/compiler.py of Jinja 3.1.
 void check_names(Block& body);
 
 }  // namespace gpt::jinja

@@ -128,7 +128,8 @@ Value range(Runtime& rt, const Value&, const Bound& a) {
   return make_list(std::move(items), ListKind::view);
 }
 
-// "Unix seconds" as the date and time that they are.
+// Converts a time in seconds since 1970 to a date and time in UTC. Without a time, returns the current local
+// time.
 std::tm broken_down(const std::optional<int64_t>& fixed) {
   const std::time_t now = fixed ? static_cast<std::time_t>(*fixed) : std::time(nullptr);
   std::tm out{};
@@ -161,7 +162,8 @@ constexpr Builtin kFunctions[] = {{"range", "start stop step", 1, range},
                                   {"strftime_now", "format", 1, strftime_now},
                                   {"raise_exception", "message", 1, raise_exception}};
 
-// dict(...) and namespace(...): pairs of a mapping or of a list, and what is named.
+// Returns the items of dict(...) and namespace(...). These are the pairs of a mapping or list, and the named
+// arguments.
 std::vector<std::pair<Value, Value>> pairs_of(Runtime& rt, const Arguments& arguments) {
   std::vector<std::pair<Value, Value>> items;
   if (arguments.positional.size() > 1) fail("expected one mapping and named values");
@@ -220,7 +222,7 @@ bool is_integer(const Value& value) {
 bool has_rest(Runtime& rt, const Value& value, const Value& divisor, int64_t rest) {
   return equals(rt.limits, binary(rt, "%", value, divisor), Value(rest));
 }
-// Whether one of Jinja's tables has the value as a name.
+// Returns true if the value is the name of a known filter or test.
 bool is_name(const Value& value, bool (*is_known)(std::string_view)) {
   require_hashable(value);
   return value.text() != nullptr && is_known(value.text()->text);

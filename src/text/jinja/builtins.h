@@ -12,7 +12,7 @@
 
 namespace gpt::jinja {
 
-// One rendering.
+// The state of a single rendering of a template.
 struct Runtime {
   const JinjaOptions& options;
   Limits limits{};
@@ -23,20 +23,20 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named;
 };
 
-// Arguments in the order of a builtin's parameters; null where one was left out.
+// Arguments in the order of the parameters of a builtin. An argument is null if it is omitted.
 using Bound = std::vector<const Value*>;
 using BuiltinFunction = Value (*)(Runtime& rt, const Value& self, const Bound& arguments);
 struct Builtin {
   std::string_view name;
-  std::string_view parameters;  // their names, separated by blanks
-  size_t required;              // of them
+  std::string_view parameters;  // parameter names, separated by spaces
+  size_t required;              // number of required parameters
   BuiltinFunction function;
 };
 const Builtin* find_builtin(std::span<const Builtin> all, std::string_view name);
-// Throws Error that names the builtin for arguments that it does not have or that are missing.
+// Calls a builtin. Throws Error with the name of the builtin for unknown or missing arguments.
 Value call_builtin(Runtime& rt, const Builtin& builtin, const Value& self, const Arguments& arguments);
 
-// Filters, tests, methods and functions by their names. Throw Error for arguments of the wrong types.
+// Filters, tests, methods and functions by name. A call throws Error if an argument has the wrong type.
 bool is_filter(std::string_view name);
 Value apply_filter(Runtime& rt, std::string_view name, const Value& self, const Arguments& arguments);
 bool is_test(std::string_view name);
@@ -50,27 +50,29 @@ std::span<const Builtin> text_filters();
 std::span<const Builtin> list_filters();
 std::span<const Builtin> text_methods();
 
-// bool(value), its items, the text of str(value). Throw Error where Python does.
+// truthy() returns bool(value), iterate() the items of a value, and to_text() str(value). These functions
+// throw Error if Python raises an exception.
 bool truthy(Runtime& rt, const Value& value);
 std::vector<Value> iterate(Runtime& rt, const Value& value);
 JinjaText to_text(Runtime& rt, const Value& value);
 int64_t length_of(Runtime& rt, const Value& value);
 bool contains(Runtime& rt, const Value& container, const Value& item);
 
-// value.name and value[key] by Jinja's rules: undefined where there is none.
+// Returns value.name or value[key] by Jinja's rules. The result is undefined if the attribute or item does
+// not exist.
 Value get_attribute(Runtime& rt, const Value& value, const std::string& name);
 Value get_item(Runtime& rt, const Value& value, const Value& key);
 Value get_slice(Runtime& rt, const Value& value, const Value& begin, const Value& end, const Value& step);
 
-// "+", "-", "*", "/", "//", "%" and "**".
+// Implements the operators "+", "-", "*", "/", "//", "%" and "**".
 Value binary(Runtime& rt, std::string_view op, const Value& left, const Value& right);
 Value negative(const Value& value);
 
-// text % values and text.format(...).
+// Implements the expressions text % values and text.format(...).
 Value percent_format(Runtime& rt, const JinjaText& text, const Value& values);
 Value brace_format(Runtime& rt, const JinjaText& text, const Arguments& arguments);
 
-// Text methods that filters share.
+// Text operations that filters and methods share.
 Value split_text(Runtime& rt, const JinjaText& text, const JinjaText* separator, int64_t most);
 Value replace_text(Runtime& rt, const JinjaText& text, const JinjaText& from, const JinjaText& to,
                    int64_t most);
@@ -78,10 +80,11 @@ JinjaText strip_text(const JinjaText& text, const JinjaText* chars, bool left, b
 std::vector<JinjaText> text_lines(const JinjaText& text, bool keep_ends);
 JinjaText pad_text(Runtime& rt, const JinjaText& text, int64_t width, std::string_view fill, char align);
 
-// The value as what a builtin needs; `what` names the argument.
+// Returns the value as the type that a builtin needs. Throws Error for other types; `what` names the argument
+// in the message.
 const JinjaText& need_text(const Value& value, const char* what);
 int64_t need_integer(const Value& value, const char* what);
-// The same for arguments that may be left out.
+// Returns the value of an optional argument. `other` is the default value.
 int64_t integer_or(const Value* value, const char* what, int64_t other);
 bool flag_or(Runtime& rt, const Value* value, bool other);
 std::string text_or(const Value* value, const char* what, const char* other);

@@ -9,7 +9,8 @@
 namespace gpt::jinja {
 namespace {
 
-// Filters of Jinja that are refused when they are used: they compile in Jinja wherever they stand.
+// Filters of Jinja that are not supported. Jinja compiles them anywhere in a template, so they only cause an
+// error when they are used.
 constexpr std::array<std::string_view, 8> kRefusedFilters = {
     "filesizeformat", "pprint", "random", "striptags", "urlencode", "urlize", "wordwrap", "xmlattr"};
 
@@ -33,12 +34,13 @@ void check(const ExprPtr& expr, bool conditional) {
 
 enum class NameUse : uint8_t { load, store, parameter };
 
-// Visits the names of statements and expressions in the order in which Jinja's compiler visits them.
+// Visits the names in statements and expressions in the order of Jinja's compiler.
 template <class Visit>
 void visit_names(const ExprPtr& expr, NameUse use, Visit& visit) {
   if (expr == nullptr) return;
   if (expr->kind == ExprKind::name) visit(expr->name, use);
-  if (use == NameUse::store && expr->kind == ExprKind::attribute) return;  // of a namespace: sets no name
+  if (use == NameUse::store && expr->kind == ExprKind::attribute)
+    return;  // setting an attribute of a namespace sets no variable
   for (const ExprPtr& part : expr->parts)
     visit_names(part, use, visit);
   for (const auto& argument : expr->named)
@@ -58,7 +60,7 @@ void visit_names(const Stmt& stmt, Visit& visit) {
   }
 }
 
-// A name is special where the body reads it before it sets it.
+// A name is special if the body of the macro reads the name before setting it.
 MacroNames special_names(const Stmt& macro) {
   MacroNames found;
   const std::pair<const char*, bool*> names[] = {

@@ -9,7 +9,7 @@
 namespace gpt {
 namespace {
 
-constexpr uint64_t kSubtype = 0x44;  // of our binary values
+constexpr uint64_t kSubtype = 0x44;  // subtype of JSON binary values that store a PythonDatetime
 
 PythonDatetime of_seconds(std::chrono::sys_seconds time) {
   const auto day = std::chrono::floor<std::chrono::days>(time);
@@ -23,7 +23,7 @@ PythonDatetime of_seconds(std::chrono::sys_seconds time) {
           .second = clock.seconds().count()};
 }
 
-// Reads fields of digits from the front of a text.
+// Reads numeric fields from the beginning of a text.
 class DateFields {
  public:
   explicit DateFields(std::string_view text) : rest_(text) {}
@@ -34,7 +34,7 @@ class DateFields {
     rest_.remove_prefix(1);
     return true;
   }
-  // Reads a number of `digits` digits that is at most `most`; returns -1 if there is no such number.
+  // Reads a number with `digits` digits that is at most `most`. Returns -1 if there is no such number.
   int64_t number(size_t digits, int64_t most) {
     if (rest_.size() < digits) return -1;
     int64_t value = 0;
@@ -50,7 +50,8 @@ class DateFields {
   std::string_view rest_;
 };
 
-// Z, +HH, +HHMM or +HH:MM in minutes; nothing for others.
+// Parses a time zone offset of the form Z, +HH, +HHMM or +HH:MM. Returns the offset in minutes, or nullopt
+// for other text.
 std::optional<int64_t> offset_minutes(DateFields& in) {
   if (in.ends()) return 0;
   if (in.take('Z')) return in.ends() ? std::optional<int64_t>(0) : std::nullopt;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMostWidth = 1000;
 
-// A conversion of Python's % operator: %(name)-08.3f
+// A conversion specifier of Python's % operator, such as %(name)-08.3f.
 struct Conversion {
   std::string name;
   bool named = false, left = false, zero = false, plus = false, blank = false;
@@ -83,7 +83,7 @@ class PercentFormat {
       if (values_.dict() == nullptr) fail("a format with names needs a dict");
       const Value* found = find_item(rt_.limits, *values_.dict(), c.name);
       if (found == nullptr) fail("the format names a value that is not there");
-      next_ = count();  // as in CPython, no conversion without a name may follow
+      next_ = count();  // as in CPython, an unnamed conversion must not follow
       return *found;
     }
     if (next_ >= count()) fail("not enough values for the format");

@@ -29,9 +29,9 @@ void Scope::set(const std::string& name, Value value) {
 namespace {
 
 using ScopePtr = std::shared_ptr<Scope>;
-enum class Flow : uint8_t { on, stop, next };  // what a loop does behind a statement
+enum class Flow : uint8_t { on, stop, next };  // continue, leave the loop, or start the next iteration
 
-// Runs a program once.
+// Renders a template once.
 class Interpreter {
  public:
   Interpreter(const Program& program, std::vector<std::pair<std::string, Value>> context)
@@ -53,7 +53,7 @@ class Interpreter {
   }
 
  private:
-  // Macros that call each other must end before the stack does.
+  // Limits the depth of recursion, so that recursive macros cannot overflow the stack.
   class Level {
    public:
     explicit Level(int& level) : level_(level) {
@@ -210,7 +210,7 @@ class Interpreter {
     const Value object = eval(*target.parts[0], scope);
     auto* space = dynamic_cast<Namespace*>(object.object());
     if (space == nullptr) fail("attributes can be set of a namespace only, found a {}", type_name(object));
-    if (value.object() != nullptr) make_list({value});  // refuses what could hold the namespace itself
+    if (value.object() != nullptr) make_list({value});  // throws if the value could contain the namespace
     const auto found = std::ranges::find(space->names, target.name, &std::pair<std::string, Value>::first);
     if (found != space->names.end()) {
       found->second = std::move(value);
@@ -284,7 +284,7 @@ class Interpreter {
     }
   }
 
-  // The value of a part; errors of what follows are the whole expression's.
+  // Evaluates a part of an expression. Later errors are reported at the line of the whole expression.
   Value part(const Expr& expr, size_t i, const ScopePtr& scope) {
     Value value = eval(*expr.parts[i], scope);
     line_ = expr.line;
@@ -417,7 +417,7 @@ class Interpreter {
     return Value(apply_test(rt_, expr.name, value, arguments(expr, scope)));
   }
 
-  // `caller`: the macro of a call block.
+  // `caller` is the macro that a call block defines.
   Value called(const Expr& expr, const ScopePtr& scope, const Value* caller = nullptr) {
     const Expr& callee = *expr.parts[0];
     const auto all_arguments = [&] {
@@ -457,7 +457,7 @@ class Interpreter {
     return given.positional[loop.index % given.positional.size()];
   }
 
-  // Binds the parameters and special names of a macro as Macro.__call__ of Jinja does.
+  // Assigns arguments to the parameters and special names of a macro, like Macro.__call__ of Jinja.
   void bind_arguments(const Stmt& stmt, const Arguments& given, Scope& body) {
     const size_t n = stmt.parameters.size(), positional = std::min(given.positional.size(), n);
     for (size_t i = 0; i < positional; ++i)

@@ -11,39 +11,43 @@
 
 namespace gpt {
 
-// As jinja2.Environment has them; the defaults are those that transformers gives to chat templates.
+// Options of jinja2.Environment. The default values are those that transformers uses for chat templates.
 struct JinjaOptions {
-  bool trim_blocks = true;             // a line end right behind a block or comment is not written
-  bool lstrip_blocks = true;           // nor blanks between a line's beginning and a block or comment
-  bool keep_trailing_newline = false;  // of the template
-  bool strict_undefined = false;       // StrictUndefined: whatever uses a name that is not defined fails
-  std::optional<int64_t> now;          // seconds since 1970 for strftime_now, in UTC; else this moment, local
+  bool trim_blocks = true;             // remove a newline that directly follows a block or comment
+  bool lstrip_blocks = true;           // remove spaces between the start of a line and a block or comment
+  bool keep_trailing_newline = false;  // keep the newline at the end of the template source
+  bool strict_undefined = false;       // StrictUndefined: using an undefined variable is an error
+  // The time for strftime_now as seconds since 1970, formatted in UTC. By default the current local time.
+  std::optional<int64_t> now;
 };
 
 namespace jinja {
 struct Program;
 }
 
-// A template in the part of Jinja's language that chat templates and task files use: every expression, the
-// statements for, if, set, macro, with, break, continue, raw and generation, Jinja's filters and tests but
-// those for HTML, the methods of Python's str, dict and list that change nothing. What is left out is refused
-// by name. Steps, nesting and sizes are limited, so that any template of any origin may be run. The text is
-// that of jinja2 3.1 with transformers' ImmutableSandboxedEnvironment and its tojson. Immutable: safe to
-// share between threads. Source: Jinja's "Template Designer Documentation".
+// A template in the subset of Jinja that chat templates and task files use. The subset contains all
+// expressions, the statements for, if, set, macro, with, break, continue, raw and generation, and all filters
+// and tests of Jinja except those for HTML. It also contains the methods of Python's str, dict and list that
+// do not modify the object. Other features are rejected by name. Steps, nesting and sizes are limited, so
+// that templates from untrusted sources can be run. The output equals that of jinja2 3.1 with the
+// ImmutableSandboxedEnvironment and tojson of transformers. Immutable and safe to share between threads.
+// Source: Jinja's "Template Designer Documentation".
 class JinjaTemplate {
  public:
-  // Throws Error with the line for a template that is malformed or uses what is left out; `name` stands for
-  // it in messages.
+  // Throws Error with the line number if the template is malformed or uses an unsupported feature. `name` is
+  // the name of the template in error messages.
   explicit JinjaTemplate(std::string_view source, const JinjaOptions& options = {},
                          std::string name = "template");
 
-  // The text for the names of an object, whose order of keys is kept. Throws Error with the line where the
-  // template fails, raises an exception or exceeds a limit.
+  // Renders the template. The members of the object `context` are the variables of the template. The order of
+  // keys is kept. Throws Error with the line number if the template fails, raises an exception or exceeds a
+  // limit.
   std::string render(const nlohmann::ordered_json& context) const;
   std::string render(const nlohmann::json& context) const;
 
-  // The same, with what each byte came from: element i of "messages" but for its role, name and tool_call_id,
-  // the context otherwise, or the template, which names ending in "_token" count as.
+  // Renders the template and records the origin of each byte. The origin is an element of "messages", another
+  // part of the context, or the template. The role, name and tool_call_id of a message count as another part
+  // of the context. Variables whose names end in "_token" count as the template.
   JinjaText render_marked(const nlohmann::ordered_json& context) const;
 
  private:

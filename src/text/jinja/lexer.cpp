@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostTokens = size_t{1} << 20;
 
-// Line ends as "\n"; the last one goes where Jinja drops it.
+// Converts line ends to "\n". Drops the last line end unless keep_trailing_newline is true.
 std::string normalized(std::string_view source, bool keep_trailing_newline) {
   std::string out;
   for (size_t i = 0; i < source.size(); ++i) {
@@ -62,7 +62,7 @@ class Lexer {
     while (at_ < source_.size() && is_blank(source_[at_]))
       advance(1);
   }
-  // Behind "-%}" all white space goes, that of Unicode too.
+  // Skips all white space after "-%}", including Unicode white space.
   void skip_white_space() {
     const std::string_view rest = std::string_view(source_).substr(at_);
     advance(rest.size() - python_strip(rest, true, false).size());
@@ -73,8 +73,8 @@ class Lexer {
     tokens_.push_back({kind, std::move(text), line_});
   }
 
-  // Text as it is written in front of a tag of this sign: "-" takes all white space, lstrip_blocks the blanks
-  // of the tag's own line.
+  // Returns the text before a tag as it will be written. The sign "-" removes all white space at the end of
+  // the text. With lstrip_blocks, the spaces before the tag in the same line are removed.
   std::string before_tag(std::string_view text, char sign, bool variable) const {
     if (sign == '-') return std::string(python_strip(text, false, true));
     if (sign == '+' || !options_.lstrip_blocks || variable) return std::string(text);
@@ -110,7 +110,7 @@ class Lexer {
     tag_inside(kind == '{');
   }
 
-  // What ends a block or comment, with the white space that goes with it.
+  // Reads the end of a block or comment, and skips the white space that this end removes.
   bool take_end(std::string_view close) {
     const bool strips = peek() == '-', keeps = peek() == '+';
     if (!std::string_view(source_)
@@ -132,7 +132,7 @@ class Lexer {
     take_end("#}");
   }
 
-  // {% raw %}, behind its "{%"; the "%}" may have a "-".
+  // Reads the rest of a {% raw %} tag after "{%". A "-" is allowed before the "%}".
   bool is_raw_begin() {
     const size_t start = at_;
     size_t i = at_;
@@ -214,7 +214,8 @@ class Lexer {
     op();
   }
 
-  // Digits with single underscores between them, written without; nothing where there is none.
+  // Reads digits that may have single underscores between them. Returns the digits without underscores, or ""
+  // if there are no digits.
   std::string digits(size_t& n, const char* allowed) const {
     std::string out;
     while (true) {
@@ -277,7 +278,8 @@ class Lexer {
     advance(i + 1 - at_);
   }
 
-  // The escape sequence whose character behind "\" is at i, as Python's unicode-escape has it; where it ends.
+  // Decodes an escape sequence like Python's unicode-escape. `i` is the position after the backslash. Returns
+  // the end of the escape sequence.
   size_t escape(size_t i, std::string& out) {
     constexpr std::string_view kNames = "ntrabfv0\\'\"", kMeaning = "\n\t\r\a\b\f\v\0\\'\"";
     if (i >= source_.size()) return i;
@@ -339,7 +341,7 @@ class Lexer {
   size_t at_ = 0;
   int line_ = 1;
   bool line_starting_ = true;
-  std::string closers_;  // what ends the brackets that are open
+  std::string closers_;  // closing brackets for all open brackets
   std::vector<Token> tokens_;
 };
 

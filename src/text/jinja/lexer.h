@@ -9,13 +9,13 @@
 namespace gpt::jinja {
 
 enum class TokenKind : uint8_t {
-  data,  // text outside of tags, as it will be written
+  data,  // text outside tags, as it is written
   variable_begin,
   variable_end,
   block_begin,
   block_end,
   name,
-  string,  // without quotes and escapes
+  string,  // content of a string, without quotes and escapes
   integer,
   real,
   op,
@@ -28,7 +28,8 @@ struct Token {
   int line;
 };
 
-// A template's tokens, after the rules of blanks. Throws Error that begins with the line.
+// Splits a template into tokens and applies the rules for white space. An Error message begins with the line
+// number.
 // Source: jinja2/lexer.py of Jinja 3.1.
 std::vector<Token> lex(std::string_view source, const JinjaOptions& options);
 

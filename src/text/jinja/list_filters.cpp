@@ -10,8 +10,8 @@
 namespace gpt::jinja {
 namespace {
 
-// The value of an attribute like "function.name" or 0; the value itself without one. `other` stands for what
-// is undefined on the way.
+// Returns the value of an attribute path like "function.name" or 0. Returns `value` itself if `path` is null.
+// `other` replaces undefined values along the path.
 Value attribute_path(Runtime& rt, const Value& value, const Value* path, const Value* other = nullptr) {
   if (path == nullptr || path->is_none()) return value;
   const auto step = [&](const Value& from, const Value& key) {
@@ -27,7 +27,8 @@ Value attribute_path(Runtime& rt, const Value& value, const Value* path, const V
   return at;
 }
 
-// What values are compared by where upper and lower case are no difference.
+// Returns the value that is used for comparisons. Text is converted to lower case unless `case_sensitive` is
+// true.
 Value folded(const Value& value, bool case_sensitive) {
   return case_sensitive || value.text() == nullptr
              ? value
@@ -42,7 +43,7 @@ std::vector<Value> keys_of(Runtime& rt, const std::vector<Value>& items, const V
   return keys;
 }
 
-// The items in the order of their keys; equal ones stay in theirs.
+// Returns the items sorted by their keys. The sort is stable.
 std::vector<Value> sorted(Runtime& rt, const std::vector<Value>& items, const std::vector<Value>& keys,
                           bool reverse) {
   std::vector<size_t> order(items.size());
@@ -58,7 +59,7 @@ std::vector<Value> sorted(Runtime& rt, const std::vector<Value>& items, const st
   return out;
 }
 
-// By several attributes where commas separate them.
+// Implements the sort filter. An attribute with commas lists several sort keys.
 Value sort(Runtime& rt, const Value& self, const Bound& a) {
   const std::vector<Value> items = iterate(rt, self);
   const bool case_sensitive = flag_or(rt, a[1], false);
@@ -215,7 +216,7 @@ Value group_of(const Value& key, std::vector<Value> items) {
   return Value(std::make_shared<const List>(std::move(group)));
 }
 
-// [(key, items), ...] by the order of keys.
+// Implements the groupby filter. Returns [(key, items), ...] sorted by key.
 Value groupby(Runtime& rt, const Value& self, const Bound& a) {
   const std::vector<Value> items = iterate(rt, self);
   const bool case_sensitive = flag_or(rt, a[2], false);
@@ -279,7 +280,7 @@ const std::string& name_at(const Arguments& arguments, size_t at, std::string_vi
   return need_text(arguments.positional[at], "the name of a filter or test").text;
 }
 
-// Like Jinja's generator, does not look at the arguments if there is nothing to go through.
+// Implements the map filter. Like Jinja's generator, does not check the arguments if there are no items.
 Value map(Runtime& rt, const Value& self, const Arguments& arguments) {
   std::vector<Value> out;
   if (!truthy(rt, self)) return make_list(std::move(out), ListKind::generator);
@@ -302,7 +303,7 @@ Value map(Runtime& rt, const Value& self, const Arguments& arguments) {
   return make_list(std::move(out), ListKind::generator);
 }
 
-// select, reject, selectattr and rejectattr.
+// Implements the filters select, reject, selectattr and rejectattr.
 Value select(Runtime& rt, std::string_view filter, const Value& self, const Arguments& arguments) {
   if (!truthy(rt, self)) return make_list({}, ListKind::generator);
   const bool by_attribute = filter.ends_with("attr"), wanted = filter.starts_with("select");

@@ -11,7 +11,7 @@
 
 namespace gpt::jinja {
 
-// The names of one scope of a template: those of the scope around it are seen too.
+// The variables of one scope of a template. The variables of enclosing scopes are visible too.
 struct Scope {
   std::shared_ptr<Scope> parent;
   std::vector<std::pair<std::string, Value>> names;
@@ -29,18 +29,18 @@ struct Namespace : Object {
 struct Loop : Object {
   std::vector<Value> items;
   size_t index = 0;
-  std::optional<Value> last_changed;  // the arguments of the last call of loop.changed
+  std::optional<Value> last_changed;  // arguments of the last call of loop.changed
   const char* kind() const override { return "loop"; }
 };
 
-// A macro sees the scope that it was defined in, as long as that lives.
+// A macro, which can access the scope where it was defined as long as that scope exists.
 struct Macro : Object {
   const Stmt* definition = nullptr;
   std::weak_ptr<Scope> scope;
   const char* kind() const override { return "macro"; }
 };
 
-// A function of Jinja or a method, as a value.
+// A function or method of Jinja, used as a value.
 struct Function : Object {
   explicit Function(std::string called) : name(std::move(called)) {}
   std::string name;

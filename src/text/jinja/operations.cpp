@@ -87,7 +87,7 @@ Value no_attribute(const Value& value, const std::string& name) {
 
 Value attribute_of(const Macro& macro, const std::string& name) {
   const Stmt& definition = *macro.definition;
-  const bool has_name = definition.kind == StmtKind::macro;  // the macro of a call block has none
+  const bool has_name = definition.kind == StmtKind::macro;  // the macro of a call block has no name
   const std::vector<std::string>& parameters = definition.parameters;
   if (name == "name") return has_name ? Value(std::string_view(definition.name)) : Value();
   if (name == "arguments") {
@@ -122,7 +122,7 @@ Value attribute_of(const Object& object, const std::string& name) {
   if (name == "first") return Value(i == 0);
   if (name == "last") return Value(i + 1 == n);
   if (name == "length") return Value(n);
-  if (name == "depth") return Value(int64_t{1});  // counts recursion, which there is none of
+  if (name == "depth") return Value(int64_t{1});  // always 1, because recursive loops are not supported
   if (name == "depth0") return Value(int64_t{0});
   if (name == "previtem")
     return i > 0 ? loop->items[loop->index - 1] : Value::undefined("there is no previous item");
@@ -132,7 +132,7 @@ Value attribute_of(const Object& object, const std::string& name) {
   return Value::undefined(fmt::format("the loop has no attribute '{}'", printable_text(name, 64)));
 }
 
-// The named items of a group.
+// Returns an item of a groupby result by its name.
 const Value* group_item(const Value& value, std::string_view name) {
   if (value.list() == nullptr || !value.list()->group) return nullptr;
   if (name == "grouper") return &value.list()->items[0];
@@ -143,7 +143,8 @@ std::shared_ptr<Object> method(const std::string& name) {
   return std::make_shared<Function>("." + name);
 }
 
-// The index as Python counts it, from the end where it is negative; nothing outside of [0, n).
+// Returns an index as in Python, where a negative index counts from the end. Returns nullopt if the index is
+// outside [0, n).
 std::optional<size_t> index_in(int64_t index, int64_t n) {
   if (index < 0) index += n;
   return index >= 0 && index < n ? std::optional(static_cast<size_t>(index)) : std::nullopt;
@@ -197,7 +198,7 @@ namespace {
 struct Range {
   int64_t begin, end, step;
 };
-// slice.indices(n) of Python.
+// Equivalent to slice.indices(n) in Python.
 Range slice_range(const Value& begin, const Value& end, const Value& step, int64_t n) {
   Range range{0, n, step.is_none() ? 1 : need_integer(step, "the step of a slice")};
   if (range.step == 0) fail("the step of a slice must not be 0");
@@ -218,7 +219,7 @@ void for_slice(Runtime& rt, const Range& range, Take&& take) {
   for (int64_t i = range.begin; range.step < 0 ? i > range.end : i < range.end; i += range.step) {
     rt.limits.step();
     take(static_cast<size_t>(i));
-    if (range.step > range.end - i && range.step > 0) break;  // the sum could overflow
+    if (range.step > range.end - i && range.step > 0) break;  // i + range.step could overflow
     if (range.step < range.end - i && range.step < 0) break;
   }
 }

@@ -11,7 +11,7 @@
 namespace gpt::jinja {
 namespace {
 
-constexpr int kMostNesting = 100;  // of blocks, and of expressions
+constexpr int kMostNesting = 100;  // maximum nesting depth of blocks and of expressions
 
 template <class... P>
 std::vector<ExprPtr> parts_of(P... parts) {
@@ -27,7 +27,7 @@ class Parser {
   Block run() { return statements({}); }
 
  private:
-  // Counts what is open, so that hostile nesting ends before the stack does.
+  // Limits the nesting depth, so that a malicious template cannot overflow the stack.
   class Nesting {
    public:
     explicit Nesting(Parser& parser) : parser_(parser) {
@@ -81,7 +81,8 @@ class Parser {
 
   // ---- statements ----
 
-  // Up to a block tag that begins with one of `ends`, which is left for the caller (its "{%" is taken).
+  // Parses statements up to a block tag that begins with one of `ends`. The "{%" of this tag is consumed, but
+  // its name is not.
   Block statements(std::initializer_list<std::string_view> ends) {
     const Nesting nesting(*this);
     Block body;
@@ -112,7 +113,7 @@ class Parser {
   static Stmt make_stmt(StmtKind kind, int line) { return {kind, line, "", {}, {}, {}, {}, {}}; }
   void block_end() { expect_kind(TokenKind::block_end, "\"%}\""); }
 
-  // What follows "{%", the end of the block's own tag included.
+  // Parses the rest of a tag after "{%", and the statements up to the tag that ends the block.
   Block body(std::initializer_list<std::string_view> ends) {
     block_end();
     return statements(ends);
@@ -225,7 +226,7 @@ class Parser {
     return stmt;
   }
 
-  // Behind "(".
+  // Parses the parameters of a macro after "(".
   void parameters(Stmt& stmt) {
     while (!take_op(")")) {
       if (!stmt.parameters.empty()) expect_op(",");
@@ -255,7 +256,8 @@ class Parser {
     return stmt;
   }
 
-  // What for and set give values to: names, tuples of them, for set also an attribute of a namespace.
+  // Parses the target of a for or set statement, which is a name or a tuple of names. The target of set may
+  // also be an attribute of a namespace.
   ExprPtr target(bool with_namespace) {
     const int line = current().line;
     if (with_namespace && current().kind == TokenKind::name && peek().kind == TokenKind::op &&
@@ -291,7 +293,7 @@ class Parser {
     return current().kind == TokenKind::variable_end || current().kind == TokenKind::block_end ||
            is_op(")") || is_word("recursive");
   }
-  // One expression, or a tuple of them without brackets.
+  // Parses one expression, or a tuple of expressions without parentheses.
   ExprPtr tuple(bool conditional, bool may_be_empty = false) {
     const int line = current().line;
     std::vector<ExprPtr> parts;
@@ -366,7 +368,7 @@ class Parser {
     return expr;
   }
 
-  // Operators of one strength, from left to right.
+  // Parses left-associative operators of the same precedence.
   template <class Operand>
   ExprPtr chain(std::initializer_list<std::string_view> ops, Operand operand) {
     ExprPtr left = (this->*operand)();
@@ -511,7 +513,7 @@ class Parser {
                 parts_of(std::move(value), std::move(bounds[0]), std::move(bounds[1]), std::move(bounds[2])));
   }
 
-  // The arguments of a call, filter or test, behind their "(".
+  // Parses the arguments of a call, filter or test after "(".
   ExprPtr call(ExprKind kind, int line, ExprPtr operand, std::string name) {
     std::vector<ExprPtr> parts = parts_of(std::move(operand));
     std::vector<std::pair<std::string, ExprPtr>> named;
@@ -540,7 +542,8 @@ class Parser {
     return expr;
   }
 
-  // Filters, tests and calls of what they give; without a value for the filters of a block.
+  // Parses the filters, tests and calls that are applied to `value`. `value` is null for the filters of a
+  // block.
   ExprPtr filters(ExprPtr value) {
     while (true) {
       const int line = current().line;

@@ -9,20 +9,20 @@
 
 namespace gpt {
 
-// What Python's str.strip takes away.
+// Returns true for characters that Python's str.strip removes.
 bool is_python_space(char32_t c);
-// str.lstrip, rstrip and strip.
+// Equivalent to str.lstrip, rstrip and strip.
 std::string_view python_strip(std::string_view text, bool left, bool right);
 
 namespace jinja {
 
-// Where the characters of a text begin, and its end.
+// Returns the byte positions at which characters begin, and the size of the text.
 std::vector<size_t> char_offsets(std::string_view text);
 
-// in_case with the origin of each character.
+// Changes the letter case like in_case(), and keeps the origin of each character.
 JinjaText change_case(const JinjaText& text, LetterCase to);
 
-// Whether there is a character and all are of a kind.
+// Returns true if the text is not empty and is(c) is true for every character c.
 bool all_chars(std::string_view text, bool (*is)(char32_t));
 
 }  // namespace jinja

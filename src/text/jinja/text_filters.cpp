@@ -21,7 +21,7 @@ Value cased(Runtime& rt, const Value& self, const Bound&) {
   return Value(change_case(text, kTo));
 }
 
-// Jinja's title: words begin behind blanks, "-" and opening brackets alone.
+// Implements the title filter of Jinja. Words only begin after white space, "-" and opening brackets.
 Value title(Runtime& rt, const Value& self, const Bound&) {
   const JinjaText text = to_text(rt, self);
   rt.limits.use(text.text.size());
@@ -71,7 +71,7 @@ Value escape(Runtime& rt, const Value& self, const Bound&) {
 
 Value attribute(Runtime& rt, const Value& self, const Bound& a) {
   const std::string name = need_text(*a[0], "attr").text;
-  const bool item = self.dict() != nullptr && !has_method(self, name);  // attr does not look at items
+  const bool item = self.dict() != nullptr && !has_method(self, name);  // attr does not look up dict items
   return item ? Value::undefined(fmt::format("a dict has no attribute '{}'", printable_text(name, 64)))
               : get_attribute(rt, self, name);
 }
@@ -92,7 +92,7 @@ Value indent(Runtime& rt, const Value& self, const Bound& a) {
     margin.append(std::string(static_cast<size_t>(std::max<int64_t>(width, 0)), ' '));
   }
   const bool first = flag_or(rt, a[1], false), blank = flag_or(rt, a[2], false);
-  JinjaText ended = text;  // as Jinja has it, which adds a line end and takes the lines
+  JinjaText ended = text;  // like Jinja, append a newline and then split the text into lines
   ended.append("\n");
   TextBuilder out(rt.limits);
   const std::vector<JinjaText> lines = text_lines(ended, false);
@@ -163,7 +163,8 @@ Value tojson(Runtime& rt, const Value& self, const Bound& a) {
 
 // ---- numbers ----
 
-// int(text) of Python in base 10: blanks around it, a sign, single underscores between digits.
+// Converts the input of int(text) in Python to plain digits, for base 10. Surrounding white space, a sign,
+// and single underscores between digits are allowed.
 std::optional<std::string> plain_number(std::string_view text) {
   text = python_strip(text, true, true);
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
@@ -181,7 +182,8 @@ std::optional<Number> number_of(std::string_view text) {
   return plain ? parse_number<Number>(*plain) : std::nullopt;
 }
 
-// float(text) of Python: infinite or 0 where a number exceeds the doubles' range.
+// Equivalent to float(text) of Python. The result is infinite or 0 if the number exceeds the range of a
+// double.
 std::optional<double> real_of(std::string_view text) {
   const auto plain = plain_number(text);
   if (!plain) return std::nullopt;
@@ -227,7 +229,7 @@ Value absolute(Runtime&, const Value& self, const Bound&) {
   return self.real() != nullptr ? Value(std::fabs(*self.real())) : self;
 }
 
-// Python rounds what the double exactly is, halves to even; so does printf.
+// Python rounds the exact value of a double and rounds halves to even, as printf does.
 double rounded(double value, int64_t digits) {
   if (digits >= 0) return parse_number<double>(fmt::format("{:.{}f}", value, digits)).value_or(value);
   const double unit = std::pow(10.0, static_cast<double>(-digits));

@@ -33,7 +33,7 @@ JinjaText strip_text(const JinjaText& text, const JinjaText* chars, bool left, b
 
 namespace {
 
-// str.split() without a separator: the words between white space.
+// Equivalent to str.split() without a separator. Returns the words between white space.
 std::vector<Value> words(Runtime& rt, const JinjaText& text, int64_t most) {
   std::vector<Value> parts;
   const std::string_view bytes = text.text;
@@ -80,7 +80,7 @@ Value replace_text(Runtime& rt, const JinjaText& text, const JinjaText& from, co
   size_t begin = 0;
   int64_t done = 0;
   const auto may = [&] { return most < 0 || done < most; };
-  if (from.text.empty()) {  // in front of each character and behind the last
+  if (from.text.empty()) {  // insert `to` before each character and after the last character
     const std::vector<size_t> offsets = char_offsets(text.text);
     for (size_t i = 0; i < offsets.size(); ++i) {
       if (may()) out.add(to);
@@ -120,7 +120,7 @@ std::vector<JinjaText> text_lines(const JinjaText& text, bool keep_ends) {
 JinjaText pad_text(Runtime& rt, const JinjaText& text, int64_t width, std::string_view fill, char align) {
   const int64_t missing = width - count_chars(text.text);
   if (missing > 0) rt.limits.use(static_cast<size_t>(missing) * fill.size());
-  // Python's str.center puts the odd one to the left where the width is odd.
+  // If both the padding and the width are odd, Python's str.center adds the extra character on the left.
   const int64_t left = align == '<' ? 0 : (align == '>' ? missing : missing / 2 + (missing & width & 1));
   TextBuilder out(rt.limits);
   for (int64_t i = 0; i < left; ++i)
@@ -184,7 +184,7 @@ Value splitlines(Runtime& rt, const Value& self, const Bound& a) {
   return make_list(std::move(lines));
 }
 
-// The part of a text between two character indices, with the first one's index.
+// A part of a text, and the index of its first character.
 struct TextPart {
   std::string_view text;
   int64_t begin;
@@ -320,7 +320,7 @@ Value all_are(Runtime&, const Value& self, const Bound&) {
 bool is_alnum(char32_t c) {
   return is_digit(c) || is_letter(c);
 }
-// Some letters, all of them in one case.
+// Returns true if the text contains cased characters, and all of them have the required case.
 template <bool kUpper>
 Value one_case(Runtime&, const Value& self, const Bound&) {
   bool some = false;

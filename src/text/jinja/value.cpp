@@ -96,7 +96,7 @@ Value make_dict(Limits& limits, std::vector<std::pair<Value, Value>>&& items) {
     require_hashable(key);
     depth = std::max({depth, depth_of(value), depth_of(key)});
     if (const Value* found = find_item(limits, dict, key)) {
-      *const_cast<Value*>(found) = std::move(value);  // `dict` is our own
+      *const_cast<Value*>(found) = std::move(value);  // `dict` is a local variable of this function
     } else {
       dict.items.emplace_back(std::move(key), std::move(value));
     }
@@ -136,7 +136,7 @@ std::string type_name(const Value& value) {
 
 namespace {
 
-// The whole part of a number, in digits.
+// Returns the digits of the integer part of a number.
 std::string whole_digits(const Value& number) {
   if (number.big_integer() != nullptr) return *number.big_integer();
   int64_t room = 0;
@@ -144,8 +144,8 @@ std::string whole_digits(const Value& number) {
   return integer != nullptr ? std::to_string(*integer) : fmt::format("{:.0f}", std::trunc(*number.real()));
 }
 
-// Compares two numbers of which one is beyond 64 bits. A double of that size has no fraction; NaN compares as
-// smaller, so that it is equal to none.
+// Compares two numbers of which at least one needs more than 64 bits. A double of that size has no fraction.
+// NaN compares as smaller than any number, so that NaN is equal to no number.
 int compare_big(const Value& a, const Value& b) {
   for (const Value* value : {&a, &b}) {
     if (value->real() == nullptr || std::isfinite(*value->real())) continue;
@@ -200,7 +200,7 @@ int compare(Limits& limits, const Value& a, const Value& b) {
     if (a.big_integer() != nullptr || b.big_integer() != nullptr) return compare_big(a, b);
     return a.as_double() < b.as_double() ? -1 : (a.as_double() > b.as_double() ? 1 : 0);
   }
-  if (a.text() != nullptr && b.text() != nullptr) {  // UTF-8 is in the order of code points
+  if (a.text() != nullptr && b.text() != nullptr) {  // the byte order of UTF-8 is the order of code points
     limits.step(static_cast<int64_t>(a.text()->text.size() / 64));
     return a.text()->text.compare(b.text()->text);
   }
@@ -218,13 +218,14 @@ int compare(Limits& limits, const Value& a, const Value& b) {
 
 namespace {
 
-// str.isprintable of a character.
+// Equivalent to str.isprintable for one character.
 bool is_printable(char32_t c) {
   const Category kind = category(c);
   return c == ' ' || !(kind == Category::Cn || kind >= Category::Zs);
 }
 
-// repr(str): single quotes unless only the text has those; what is not printable escaped.
+// Equivalent to repr(str). Uses single quotes, unless the text contains single quotes but no double quotes.
+// Characters that are not printable are escaped.
 void append_quoted(TextBuilder& out, const JinjaText& text) {
   const std::string& bytes = text.text;
   const bool double_quotes = bytes.find('\'') != std::string::npos && bytes.find('"') == std::string::npos;

@@ -18,15 +18,17 @@ struct Dict;
 struct Object;
 
 struct Undefined {
-  std::string what;      // "'x' is undefined"
-  bool lenient = false;  // never an error to write: the else that an inline if lacks
+  std::string what;  // message, such as "'x' is undefined"
+  // True for the missing else branch of an inline if, which can be written without an error.
+  bool lenient = false;
 };
 struct None {};
-struct BigInteger {  // beyond 64 bits
+struct BigInteger {  // an integer that needs more than 64 bits
   std::string digits;
 };
 
-// A Python value of a template. Lists and dicts never change, so there are no cycles; copies share them.
+// A Python value in a template. Lists and dicts are immutable, so there are no cycles. Copies of a Value
+// share the list or dict.
 class Value {
  public:
   using Text = std::shared_ptr<const JinjaText>;
@@ -36,17 +38,18 @@ class Value {
   explicit Value(int64_t value) : data_(value) {}
   explicit Value(double value) : data_(value) {}
   explicit Value(JinjaText text) : data_(std::make_shared<const JinjaText>(std::move(text))) {}
-  explicit Value(std::string_view text);  // the template's
+  explicit Value(std::string_view text);  // the origin of the text is the template
   explicit Value(const char* text) : Value(std::string_view(text)) {}
   explicit Value(std::shared_ptr<const List> list) : data_(std::move(list)) {}
   explicit Value(std::shared_ptr<const Dict> dict) : data_(std::move(dict)) {}
   explicit Value(std::shared_ptr<Object> object) : data_(std::move(object)) {}
   static Value undefined(std::string what, bool lenient = false);
-  // A whole number of any size, as JSON and Python write it.
+  // Converts an integer of any size that is written as in JSON and Python.
   static Value of_digits(const std::string& digits);
 
   bool is_undefined() const { return std::holds_alternative<std::shared_ptr<const Undefined>>(data_); }
-  // Where undefined values are errors, whether this is one.
+  // Returns true if using the value is an error because it is undefined. `strict` is
+  // JinjaOptions::strict_undefined.
   bool is_refused(bool strict) const {
     return strict && is_undefined() && !std::get<std::shared_ptr<const Undefined>>(data_)->lenient;
   }
@@ -69,9 +72,10 @@ class Value {
   bool is_number() const {
     return boolean() != nullptr || integer() != nullptr || real() != nullptr || big_integer() != nullptr;
   }
-  // A bool is 0 or 1, as in Python; null for whole numbers beyond 64 bits and for everything else.
+  // Returns a pointer to the integer, or null for other types and for integers beyond 64 bits. A bool counts
+  // as 0 or 1, as in Python.
   const int64_t* as_integer(int64_t& room) const;
-  double as_double() const;  // of a number
+  double as_double() const;  // the value must be a number
 
  private:
   template <class P>
@@ -85,41 +89,38 @@ class Value {
       data_;
 };
 
-enum class ListKind : uint8_t {
-  list,
-  tuple,
-  view,
-  generator
-};  // view: range, keys, values and items of a dict
+// A view is the result of range(), or of keys(), values() or items() of a dict.
+enum class ListKind : uint8_t { list, tuple, view, generator };
 struct List {
   std::vector<Value> items;
   ListKind kind;
-  int depth;                      // lists and dicts inside of each other, this one counted
-  mutable bool consumed = false;  // a generator gives its items once
-  bool group = false;             // a result of groupby: a tuple whose items are also .grouper and .list
+  int depth;                      // nesting depth, including this list
+  mutable bool consumed = false;  // a generator can only be iterated once
+  bool group = false;             // true for a tuple from groupby, with the attributes .grouper and .list
 };
 struct Dict {
-  std::vector<std::pair<Value, Value>> items;  // in the order they came in
+  std::vector<std::pair<Value, Value>> items;  // items in the order of insertion
   int depth;
 };
 
-// What has a state or can be called.
+// A value that has a state or can be called.
 struct Object {
   virtual ~Object() = default;
   virtual const char* kind() const = 0;
 };
 
-// What a rendering may still do.
+// The number of steps and bytes that a rendering may still use.
 struct Limits {
   static constexpr int64_t most_steps = 5'000'000;
-  static constexpr int64_t most_bytes = int64_t{64} << 20;  // of all texts and sums of lists on the way
+  // Limit for the total size of all texts and concatenated lists, including temporary ones.
+  static constexpr int64_t most_bytes = int64_t{64} << 20;
   int64_t steps = most_steps, bytes = most_bytes;
 
   void step(int64_t n = 1);
   void use(size_t n);
 };
 
-// A text that is put together within the limits.
+// Builds a text and counts its bytes against the limits.
 class TextBuilder {
  public:
   explicit TextBuilder(Limits& limits) : limits_(limits) {}
@@ -144,10 +145,10 @@ class TextBuilder {
   JinjaText out_;
 };
 
-// Throw Error where lists are nested too deep, or hold what has a state.
+// Creates a list or dict. Throws Error if the nesting is too deep, or if an item is an object with a state.
 Value make_list(std::vector<Value> items, ListKind kind = ListKind::list);
-Value make_dict(Limits& limits,
-                std::vector<std::pair<Value, Value>>&& items);  // a later one of equal keys counts
+// If a key occurs several times, the last value is used.
+Value make_dict(Limits& limits, std::vector<std::pair<Value, Value>>&& items);
 
 // Throws Error for lists and dicts, which cannot be keys of a dict.
 void require_hashable(const Value& key);
@@ -155,27 +156,29 @@ void require_hashable(const Value& key);
 const Value* find_item(Limits& limits, const Dict& dict, const Value& key);
 const Value* find_item(Limits& limits, const Dict& dict, std::string_view key);
 
-// The Python type's name: "str", "int", "dict", ...
+// Returns the name of the Python type: "str", "int", "dict", ...
 std::string type_name(const Value& value);
 
 bool equals(Limits& limits, const Value& a, const Value& b);
-// Below 0, 0 or above as a is less than, equal to or more than b. Throws Error for values without an order.
+// Compares two values. The result is < 0, 0 or > 0 if a is less than, equal to or greater than b. Throws
+// Error if the values have no order.
 int compare(Limits& limits, const Value& a, const Value& b);
 
-// str(value) and repr(value).
+// append_str() appends str(value), append_repr() appends repr(value).
 void append_str(TextBuilder& out, const Value& value);
 void append_repr(TextBuilder& out, const Value& value);
 
-// The names of a context and their values, marked as JinjaTemplate::render_marked says.
+// Returns the variables of a context, by name. The origin of their texts is described at
+// JinjaTemplate::render_marked.
 template <class Json>
 std::vector<std::pair<std::string, Value>> context_of(const Json& json);
 
 struct JsonStyle {
-  int64_t indent = -1;  // negative: all on one line
+  int64_t indent = -1;  // spaces per level; negative: everything on one line
   std::string item_separator = ", ", key_separator = ": ";
   bool ensure_ascii = false, sort_keys = false;
 };
-// json.dumps of Python. Throws Error for values that JSON has none for.
+// Equivalent to json.dumps of Python. Throws Error for values that JSON cannot represent.
 void append_json(TextBuilder& out, const Value& value, const JsonStyle& style, int64_t level = 0);
 
 }  // namespace gpt::jinja

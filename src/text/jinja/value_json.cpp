@@ -36,7 +36,7 @@ Value json_value(const Json& json, int32_t origin, int level = 0) {
   if (!json.is_object()) fail("the context has a value that JSON has none for");
   std::vector<std::pair<Value, Value>> items;
   int depth = 0;
-  for (const auto& [key, value] : json.items()) {  // its keys are distinct
+  for (const auto& [key, value] : json.items()) {  // the keys of an nlohmann::json object are distinct
     items.emplace_back(text(key), json_value(value, origin, level + 1));
     const Value& made = items.back().second;
     depth = std::max(depth, made.list() != nullptr ? made.list()->depth
@@ -106,7 +106,7 @@ void append_json_text(TextBuilder& out, const JinjaText& text, bool ensure_ascii
   out.add("\"");
 }
 
-// A key of an object: text, or what json.dumps makes of a number, a bool or None.
+// Returns a dict key as the key of a JSON object. A number, bool or None is converted as in json.dumps.
 JinjaText json_key(Limits& limits, const Value& key) {
   if (key.text() != nullptr) return *key.text();
   TextBuilder out(limits);

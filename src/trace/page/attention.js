@@ -1,5 +1,5 @@
-// Attention: all heads as small pictures, one of them opened, and one score's way to its weight.
-// Weights are computed here from the queries and keys that the page carries.
+// The attention view. The view shows thumbnails of all heads, one head in detail, and the steps from one
+// score to its attention weight. The weights are computed here from the queries and keys in the page.
 
 const scale = 1 / Math.sqrt(D);
 const masked = (i, j) => j > i || (C.sliding_window > 0 && j <= i - C.sliding_window);
@@ -17,7 +17,8 @@ function dotProduct(layer, head, i, j) {
   return sum;
 }
 
-// Row i of a head: dot products, scaled, masked, weights.
+// Returns the dot products and attention weights of query i in a head, and the intermediate values of the
+// softmax.
 function scoreRow(layer, head, i) {
   const dots = [], weights = new Float64Array(T);
   let most = -Infinity, sum = 0;
@@ -30,7 +31,7 @@ function scoreRow(layer, head, i) {
   return {dots, weights, most, sum};
 }
 
-// All weights of a head, [T,T]; the last few heads are kept.
+// Returns all attention weights of a head [T,T]. The weights of the most recently computed heads are cached.
 const kept = new Map();
 function headWeights(layer, head) {
   const name = layer * H + head;
@@ -54,7 +55,8 @@ function headWeights(layer, head) {
   return out;
 }
 
-// Small pictures hold at most 96 cells a side; of many cells the largest weight is shown.
+// Draws the thumbnail of a head with at most 96 cells per side. If a cell covers several weights, it shows
+// the largest one.
 function drawThumb(canvas, layer, head) {
   const w = headWeights(layer, head), n = Math.min(T, 96), step = T / n;
   const small = new Float32Array(n * n);
@@ -100,7 +102,7 @@ function headGrid() {
   return make('div', {class: 'scroll'}, grid);
 }
 
-// One head: queries down, keys across.
+// The attention map of one head. Rows are queries and columns are keys.
 class HeadMap {
   constructor() {
     this.canvas = make('canvas', {tabindex: 0, role: 'img', style: 'cursor:crosshair'});
@@ -152,7 +154,7 @@ class HeadMap {
       (masked(state.token, state.key) ? 'masked, weight 0' : 'weight ' + fix(weight, 4));
     canvas.setAttribute('aria-label', `Attention of block ${state.layer}, head ${state.head}, queries down, keys across; arrow keys move. ${this.read.textContent}`);
   }
-  // The picture itself stays while only the marks move.
+  // Returns the image of all weights. The image is cached while only the selection changes.
   cells(w) {
     const name = [state.layer, state.head, dark()].join();
     if (this.drawn !== name) {
@@ -181,7 +183,7 @@ class HeadMap {
   }
 }
 
-// The products of the channels of q and k, whose sum is the score.
+// Draws the product of query and key for each channel. The sum of the products is the score.
 function productBars(layer, head, i, j) {
   const {q, k, qAt, kAt} = queryKey(layer, head);
   const products = Array.from({length: D}, (_, d) => q[qAt(i) + d] * k[kAt(j) + d]);
@@ -218,7 +220,7 @@ function rowTable(row, i, chosen) {
     make('thead', null, make('tr', null, ...['key', 'q·k', '× 1/√' + D, 'masked', 'weight'].map(t => make('th', {text: t})))), body)));
 }
 
-// The prompt coloured by how much the chosen query looks at each token.
+// Shows the prompt. The background colour of each token is the attention weight from the selected query.
 function lookText() {
   const weights = scoreRow(state.layer, state.head, state.token).weights;
   return make('p', {class: 'mono', style: 'white-space:pre-wrap;overflow-wrap:anywhere;line-height:1.9;margin:10px 0 0', 'aria-label': 'The prompt, coloured where the query looks'},

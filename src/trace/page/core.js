@@ -1,9 +1,9 @@
-// What all views share: the data of the page, the choice of token, block and head, and small helpers.
+// Code that all views share: the data of the page, the selected token, layer and head, and small helpers.
 
 const meta = JSON.parse(document.getElementById('meta').textContent);
 const C = meta.config, T = meta.tokens.length, L = C.n_layer, H = C.n_head, D = C.head_dim;
 
-// The choices that all views follow. `key` is the key looked at in the attention view.
+// The current selection, which all views follow. `key` is the selected key in the attention view.
 const state = {token: T - 1, layer: 0, head: 0, key: Math.max(0, T - 2)};
 const watchers = [];
 const watch = f => { watchers.push(f); f(Object.keys(state)); };
@@ -14,7 +14,7 @@ function select(changes) {
   for (const f of watchers) f(changed);
 }
 
-// A view: a section with its title, the sentence that says what one sees, and its content.
+// Creates a view: a section with a title, a sentence that explains the view, and the content.
 function view(id, title, about, ...children) {
   const section = make('section', {id, 'aria-labelledby': id + '-title'},
     make('h2', {id: id + '-title', text: title}), make('p', {class: 'about', text: about}), ...children);
@@ -33,11 +33,11 @@ function bytes(n) {
 
 const nameOf = id => meta.texts[id] === undefined ? '#' + id : meta.texts[id];
 const token = t => nameOf(meta.tokens[t].id);
-// Spaces and line ends that can be seen.
+// Replaces the symbols for line end and tab with arrows. `shown` also makes spaces visible.
 const lineEnds = text => text.replace(/\u240a/g, '↵').replace(/\u2409/g, '⇥');
 const shown = text => lineEnds(text).replace(/ /g, '·');
 
-// Tensors lie in the page as base64 and are unpacked when somebody looks at them.
+// Tensors are stored in the page as base64 text. They are decoded on first use.
 const unpacked = new Map();
 let halfTable = null;
 function halfValue(h) {
@@ -70,12 +70,14 @@ function tensor(name) {
 }
 
 function mix(a, b, x) { return [0, 1, 2].map(i => Math.round(a[i] + (b[i] - a[i]) * x)); }
-// From the card's colour to full: what is zero is empty. The square root lets small weights be seen.
+// Returns the colour of an attention weight, from the card background for 0 to the full colour for 1. The
+// square root makes small weights visible.
 function weightColour(w) {
   const x = Math.sqrt(Math.min(Math.max(w, 0), 1));
   return dark() ? mix([30, 36, 46], [190, 220, 255], x) : mix([240, 243, 248], [10, 60, 150], x);
 }
-// Negative, zero, positive: blue, empty, orange (told apart by all kinds of colour vision).
+// Returns the colour of a signed value: blue for negative, background for zero, orange for positive. These
+// colours are distinguishable with all types of colour vision.
 function signedColour(x) {
   const zero = dark() ? [28, 33, 41] : [246, 247, 249];
   const end = x < 0 ? (dark() ? [90, 165, 255] : [25, 90, 190]) : (dark() ? [255, 160, 80] : [190, 80, 10]);
@@ -83,7 +85,7 @@ function signedColour(x) {
 }
 const rgb = c => 'rgb(' + c.join(',') + ')';
 
-// One pixel per cell; the style sheet scales it.
+// Draws one pixel per cell. The style sheet scales the canvas.
 function paint(canvas, rows, cols, colour) {
   canvas.width = Math.max(cols, 1);
   canvas.height = Math.max(rows, 1);
@@ -98,7 +100,7 @@ function paint(canvas, rows, cols, colour) {
   context.putImageData(image, 0, 0);
 }
 
-// Draws when the node comes into sight, and again when the theme changes.
+// Draws a node when it first becomes visible, and again when the theme changes.
 const waiting = new Map();
 const seen = 'IntersectionObserver' in window ? new IntersectionObserver(entries => {
   for (const entry of entries) {
@@ -117,7 +119,7 @@ function whenSeen(node, draw) {
   waiting.set(node, run);
   seen.observe(node);
 }
-// One piece of work between two frames, so that scrolling stays smooth.
+// Runs queued work in time slices of 12 ms so that scrolling stays smooth.
 const queue = [];
 let busy = false;
 function later(work) {
@@ -132,7 +134,8 @@ function later(work) {
   setTimeout(next, 0);
 }
 
-// Everything at once, also what has not been in sight yet: for paper, and for the page's own test.
+// Draws all nodes immediately, including those that have not been visible yet. Used for printing and by the
+// self-test.
 function drawAll() {
   for (const [node, draw] of [...waiting]) {
     waiting.delete(node);
@@ -143,7 +146,7 @@ function drawAll() {
 }
 printed.push(drawAll);
 
-// Arrow keys on a grid: calls move(rows, columns).
+// Handles arrow keys on a grid: calls move(rows, columns).
 function arrows(node, move) {
   const steps = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
   node.addEventListener('keydown', event => {

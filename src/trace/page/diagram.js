@@ -1,4 +1,4 @@
-// The architecture, drawn from the config: every box stands for a switch or a size of this model.
+// Draws the architecture from the config. Every box represents a switch or a size of this model.
 
 const NORMS = {layer: 'LayerNorm', rms: 'RMSNorm'};
 const ACTS = {gelu_tanh: 'GELU (tanh)', gelu: 'GELU', relu: 'ReLU', relu2: 'ReLU²', swiglu: 'SiLU(gate) × fc'};
@@ -7,7 +7,8 @@ function normBox(label) {
   return {kind: 'norm', label: NORMS[C.norm], note: label + (C.norm_affine ? (C.norm === 'layer' && C.norm_bias ? ', gain and bias' : ', gain') : ', no parameters')};
 }
 
-// A vertical chain. Entries: a box, a sum that joins the wire left at `mark`, or a wire with a shape.
+// A vertical chain of entries. Each entry is a box, a sum that joins the wire that left at `mark`, or a wire
+// with the shape of its tensor.
 function modelChain() {
   const stream = shape([T, C.n_embd]);
   const chain = [{wire: `${T} ids`}, {kind: 'embed', label: 'Token embedding', note: shape([C.vocab_size, C.n_embd]), wire: stream}];
@@ -96,7 +97,7 @@ function drawChain(title, chain) {
   return make('div', {class: 'card'}, make('h3', {text: title}), svg);
 }
 
-// The same in words, for those who read rather than look.
+// Describes the architecture in words, for readers who prefer text to a diagram.
 function inWords() {
   const pre = C.norm_position === 'pre', list = [
     `Every id looks up its row of ${C.n_embd} numbers${C.position === 'learned' ? ', and a learned row for its position is added' : ''}${C.embd_norm ? '; a norm follows' : ''}.`,

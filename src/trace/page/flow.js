@@ -1,4 +1,4 @@
-// One block, step by step, for the chosen token.
+// The view of one layer. The view shows every step of the layer for the selected token.
 
 function stepKind(name) {
   if (name.startsWith('norm')) return 'norm';
@@ -6,14 +6,15 @@ function stepKind(name) {
   return ['in', 'mid', 'out', 'sum'].includes(name) ? 'stream' : 'attention';
 }
 
-// Strips are made anew with every choice; those that are still there follow the theme.
+// Every new selection creates new strips. Strips that are still on the page are redrawn when the theme
+// changes.
 let strips = [];
 themed.push(() => {
   strips = strips.filter(([canvas]) => canvas.isConnected);
   for (const [, draw] of strips) draw();
 });
 
-// The chosen token's vector as a strip of cells.
+// Draws the vector of the selected token as a strip of cells.
 function vectorStrip(name) {
   const t = tensor(name);
   return t ? rowStrip(t) : null;

@@ -1,11 +1,11 @@
-// Puts the views together.
+// Creates all views and starts the page.
 
 function start() {
   drawOverview();
   drawStrip();
   diagramView();
   positionView();
-  if (L > 0) {  // of a model without blocks there is nothing that these could show
+  if (L > 0) {  // these views are empty for a model without layers
     streamView();
     attentionView();
     flowView();

@@ -1,7 +1,8 @@
-// Where a number of a matrix comes from: the two rows whose products it sums, or the two numbers it adds.
+// Shows how an element of a matrix was computed: as the sum of products of two rows, or as the sum of two
+// values.
 
 const post = C.norm_position === 'post';
-// A result of a block, what goes in, and the matrix it is multiplied with.
+// Each entry contains a result of a layer, its input, and the matrix that the input is multiplied with.
 const products = [
   ['q.projected', post ? 'in' : 'norm1.out', 'attn.q'], ['k.projected', post ? 'in' : 'norm1.out', 'attn.k'],
   ['q', post ? 'in' : 'norm1.out', 'attn.q'], ['k', post ? 'in' : 'norm1.out', 'attn.k'],
@@ -12,7 +13,8 @@ const products = [
 const sums = [['mid', 'in', 'attention.out'], ['out', 'mid', 'mlp.out'], ['sum', 'norm1.out', 'mlp.out']];
 const carried = name => meta.tensors.some(t => t.name === name);
 
-// {input, weight, bias} of a product, {parts} of a sum; null where the page does not have them.
+// Returns {input, weight, bias} for a product and {parts} for a sum. Returns null if the page does not
+// contain these tensors.
 function originOf(name) {
   if (name === 'logits') return C.logit_softcap ? null : wholeProduct('final_norm.out', C.tie_embeddings ? 'wte.weight' : 'head.weight', 'head.bias');
   const match = name.match(/^(blocks\.\d+\.)(.+)$/);
@@ -31,7 +33,7 @@ function wholeProduct(input, weight, bias) {
   return carried(input) && carried(weight) ? {input, weight, bias: carried(bias) ? bias : null} : null;
 }
 
-// The terms of the number in row r, column c.
+// Returns the terms whose sum is the value in row r and column c.
 function termsOf(origin, r, c) {
   if (origin.parts) return {terms: origin.parts.map(p => { const t = tensor(p); return t.data[r * t.cols + c]; }), bias: 0};
   const x = tensor(origin.input), w = tensor(origin.weight);
@@ -39,7 +41,8 @@ function termsOf(origin, r, c) {
   return {terms, bias: origin.bias ? tensor(origin.bias).data[c] : 0};
 }
 
-// A bar for every term: orange up, blue down.
+// Draws one bar for every term. Positive terms are orange and point up; negative terms are blue and point
+// down.
 function termBars(terms, label, tell) {
   const most = Math.max(...terms.map(Math.abs), 1e-9), width = 320, height = 56, bar = width / terms.length;
   const svg = make('svg', {viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label, style: 'width:100%;max-width:420px;height:56px', preserveAspectRatio: 'none'});

@@ -1,4 +1,5 @@
-// The header: what the model is, the tokens of the prompt, light and dark.
+// The header of the page: facts about the model, the tokens of the prompt, and the switch between light and
+// dark.
 
 function facts(list) {
   return make('dl', {class: 'facts'}, ...list.map(([name, value]) =>

@@ -1,8 +1,10 @@
-// Where the parameters are, and their numbers where the model is small enough to carry them.
+// The parameters view. The view shows the parameter count of each model part, and the parameter values of
+// small models.
 
 const COMPONENT_COLOUR = {token_embedding: '--embed', position_embedding: '--embed', head: '--embed', attention: '--attention', mlp: '--mlp', norm: '--norm', final_norm: '--norm'};
 
-// Squarified treemap (Bruls, Huizing & van Wijk 2000): items with a size, largest first, into a rectangle.
+// Squarified treemap (Bruls, Huizing & van Wijk 2000). Divides a rectangle among items in proportion to their
+// sizes. The items must be sorted from largest to smallest.
 function treemap(items, x, y, width, height) {
   const out = [], total = items.reduce((s, i) => s + i.size, 0);
   let rest = items.map(i => ({...i, area: i.size / total * width * height}));
@@ -29,7 +31,7 @@ function treemap(items, x, y, width, height) {
   return out;
 }
 
-// The parameters of one block or of none, in boxes of what they are for.
+// Returns the parameters of one layer. Layer -1 stands for the parameters outside the layers.
 function itemsOf(layer) {
   return meta.params.filter(p => p.layer === layer && p.size > 0).map(p => ({...p, label: p.name.replace(/^blocks\.\d+\./, '')}));
 }
@@ -87,7 +89,7 @@ function cacheTable() {
     make('div', {class: 'scroll'}, make('table', null, make('thead', null, make('tr', null, ...['tokens', 'fp32', 'bf16', 'int8'].map(t => make('th', {text: t})))), make('tbody', null, ...rows))));
 }
 
-// Any matrix as a heat map.
+// The matrix view. The view shows any matrix as a heat map.
 let openMatrix = () => {};
 function matrixView() {
   if (!meta.tensors.length) return;

@@ -1,4 +1,5 @@
-// What the chosen token is before the first block, and how its position gets in.
+// The embedding view. The view shows the selected token before the first layer, and how its position is
+// encoded.
 
 function dial(angle, other, label, note) {
   const at = a => [44 + 34 * Math.cos(a), 44 - 34 * Math.sin(a)], [x, y] = at(angle), [u, v] = at(other);

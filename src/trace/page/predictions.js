@@ -1,4 +1,4 @@
-// What the model would say after every block, and what it says in the end.
+// The logit lens with the top predictions after every layer, and the final predictions of the model.
 
 const LENS_MODES = {
   top: 'likeliest token', p: 'probability of the token that came', rank: 'rank of the token that came',
@@ -45,8 +45,9 @@ function lensView() {
   watch(changed => { if (started && changed.includes('token')) draw(); });
 }
 
-// Probabilities at a temperature: the logits of the likeliest tokens are here, and for all others the log of
-// the sum of exp(logit / temperature) at every position of the slider, so no approximation is made.
+// Computes exact probabilities at a temperature. The page contains the logits of the most likely tokens. For
+// all other tokens, the page contains the log of the sum of exp(logit / temperature) at every slider
+// position.
 function probabilities(t, step) {
   const p = meta.predictions[t], tau = meta.temperatures[step];
   const scaled = p.top.map(([, z]) => z / tau), most = Math.max(...scaled, p.rest[step]);

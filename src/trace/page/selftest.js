@@ -1,5 +1,6 @@
-// Opened as page.html#selftest the page goes through all of its views and writes what it found into
-// <pre id="selftest">: "PASS n checks", or FAIL and the reasons. No part of a visitor's way through the page.
+// The self-test of the page. Opened as page.html#selftest, the page operates all of its views and writes the
+// result to <pre id="selftest">: "PASS n checks", or FAIL and the reasons. The self-test is not part of
+// normal use.
 
 const problems = [];
 addEventListener('error', event => problems.push('error: ' + event.message));
@@ -30,7 +31,7 @@ function selfTest() {
   document.body.append(make('pre', {id: 'selftest', text}));
 }
 
-// What the page computes from queries and keys is what the program computed.
+// Checks that the attention weights computed by the page agree with the statistics computed by the program.
 function testHeads(check, near) {
   const tolerance = meta.half ? 2e-2 : 1e-4;
   for (let l = 0; l < L; ++l) {
@@ -48,7 +49,7 @@ function testHeads(check, near) {
         near(sum, 1, 1e-4, `row ${i} of block ${l}, head ${h}`);
         self += w[i * T + i] / T;
       }
-      // The way of a single score ends at the same weight.
+      // scoreRow computes a single row and must return the same weights as headWeights.
       for (const i of [0, T >> 1, T - 1]) {
         const row = scoreRow(l, h, i).weights;
         for (let j = 0; j < T; ++j) near(row[j], w[i * T + j], 1e-5, `score ${i}, ${j} of block ${l}, head ${h}`);
@@ -59,7 +60,8 @@ function testHeads(check, near) {
   }
 }
 
-// Rows and columns of every matrix that has an origin give its numbers (weights are in half precision here).
+// Checks that the terms of every matrix with a known origin sum to its values. The tolerance allows for
+// weights in half precision.
 function testOrigins(near) {
   for (const entry of meta.tensors) {
     const origin = originOf(entry.name);

@@ -1,9 +1,9 @@
-// The residual stream: how long it is, and what every sub-layer makes of it.
+// The residual stream view. The view shows the norm of the stream and the change made by every sub-layer.
 
 const STAGES = ['embedding'];
 for (let i = 0; i < L; ++i) STAGES.push(`block ${i} attention`, `block ${i} MLP`);
 
-// Length of the stream and relative change per stage, of the chosen token or of all.
+// Draws the norm of the stream after each sub-layer and the change by each sub-layer, for the selected token.
 function streamChart() {
   const width = 1100, height = 300, left = 46, bottom = 44, top = 14;
   const one = t => meta.stream.map(row => row[t]);
@@ -32,7 +32,7 @@ function streamChart() {
   return svg;
 }
 
-// Tokens × sub-layers: relative change.
+// Draws the relative change of every token by every sub-layer as a heat map.
 function moveMap() {
   const canvas = make('canvas', {tabindex: 0, role: 'img', 'aria-label': 'Relative change of every token by every sub-layer; arrow keys move', style: 'width:100%;height:' + clamp(2 * L * 14, 60, 340) + 'px;border-radius:4px'});
   const value = (stage, t) => meta.moves[stage][t] / Math.max(meta.stream[stage][t], 1e-12);

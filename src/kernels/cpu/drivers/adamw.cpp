@@ -21,7 +21,8 @@ AdamWStep step_of(const StepState& step, const AdamWRule& rule) {
 
 }  // namespace
 
-// One region for the whole buffer: a piece of it may hold the end of one range and the start of the next.
+// Runs one parallel loop over the whole buffer. A task may span the end of one parameter range and the start
+// of the next.
 void adamw(const RowKernels& kernels, const ExecContext& ctx, const AdamWArgs& a) noexcept {
   if (a.param.dtype != DType::f32) return fall_back(ctx, "adamw", ref::adamw, a);
   if (unwrap(a.step)->grad_scale == 0) return;

@@ -10,14 +10,16 @@
 namespace gpt {
 namespace {
 
-// What one task computes: some queries of one sequence, with all query heads of some key/value heads.
+// The part of an attention forward pass that one task computes. It consists of some queries of one sequence,
+// with all query heads of some key/value heads.
 struct ForwardPart {
   int64_t first_query, queries;
   int64_t first_head, heads;
 };
 
-// Rows are in order (query, head of the group), so positions never decrease; the state of one key/value
-// head follows that of the one before.
+// Computes one task of the attention forward pass. Rows are ordered by query first and by query head second,
+// so the positions of consecutive rows never decrease. Scratch memory stores the state of one key/value head
+// after another.
 class ForwardTask {
  public:
   ForwardTask(const AttentionKernels& kernels, const AttentionTiles& tiles, const AttentionArgs& a,
@@ -33,7 +35,7 @@ class ForwardTask {
         pieces_(scratch),
         m_(a.shape, pieces_) {}
 
-  // All keys.
+  // Computes the attention outputs of the task over all keys.
   void run() {
     pack_queries();
     const KeyRange segments = segments_of(keys());
@@ -48,7 +50,8 @@ class ForwardTask {
       finish(h, of_head(m_.all, h));
   }
 
-  // One of the segments, the first that is seen being 0, and what is left when all of them are done.
+  // Computes the sums of one segment of keys, where segment 0 is the first one that contains visible keys.
+  // finish_segments() merges the segments once all of them are computed.
   template <class SumsOf>
   void run_segment(int64_t segment, SumsOf sums_of) {
     const KeyRange segments = segments_of(keys());
@@ -70,19 +73,20 @@ class ForwardTask {
 
  private:
   int64_t group() const { return group_size(s_); }
-  int64_t rows() const { return part_.queries * group(); }  // of one key/value head
+  int64_t rows() const { return part_.queries * group(); }  // rows of one key/value head
   int64_t padded() const { return (s_.head_dim + kernels_.lanes - 1) / kernels_.lanes * kernels_.lanes; }
   int64_t first_row() const { return seq_.q_start + part_.first_query; }
   int64_t query_head(int64_t h) const { return (part_.first_head + h) * group(); }
 
-  // A single query, shared by too few heads for packing keys to pay.
+  // True for a single query with so few query heads per key/value head that packing the keys would cost more
+  // than it saves.
   bool in_place() const {
     return tiles_.decode_tile != nullptr && part_.queries == 1 && group() <= kInPlaceRows;
   }
 
   float* q(int64_t h) const { return m_.q + h * rows() * padded(); }
 
-  // Those that some of the queries see.
+  // Returns the range of keys that at least one query of the task attends to.
   KeyRange keys() const {
     return {visible_keys(s_, seq_, part_.first_query).begin,
             visible_keys(s_, seq_, part_.first_query + part_.queries - 1).end};
@@ -156,7 +160,8 @@ class ForwardTask {
 
   PackRows slice(const TensorView& from, int64_t h) const {
     const int64_t d = s_.head_dim, column = (part_.first_head + h) * d;
-    const bool last = h + 1 == part_.heads;  // then the next tile follows, from the first head on
+    const bool last = h + 1 == part_.heads;  // after the last head, the next rows to read belong to the next
+                                             // tile and the first head
     return {stored(from),
             element_address(from, 0, column),
             from.ld,
@@ -167,7 +172,7 @@ class ForwardTask {
             last ? -h * d : d};
   }
 
-  // The scales of the tile's keys or values; null when there are none.
+  // Copies the scales of the tile's keys or values to `to`. Returns null if there are no scales.
   const float* scales(const TensorView& from, int64_t h, float* to) const {
     if (!from) return nullptr;
     for (int64_t t = 0; t < kKeyTile; ++t)
@@ -232,23 +237,24 @@ int64_t parts(int64_t n, int64_t size) {
   return (n + size - 1) / size;
 }
 
-// Neighbouring key/value heads of a task: decoding reaches the bandwidth of memory only with longer reads
-// from every cache row.
+// Returns the number of adjacent key/value heads that a task processes together. Decoding reaches the full
+// memory bandwidth only if each read from a row of the KV cache is long enough.
 int64_t heads_together(const AttentionShape& s, int64_t queries) {
   constexpr int64_t kDecodeRows = 32;
   return std::clamp<int64_t>(kDecodeRows / (queries * group_size(s)), 1, s.n_kv_head);
 }
 
-// In which as many keys may lie: a window begins anywhere. 1: too few keys to be shared.
+// Returns the maximum number of segments that a range of `keys` keys can overlap, given that a sliding window
+// may start in the middle of a segment. Returns 1 if there are too few keys to split between tasks.
 int64_t most_segments(int64_t keys) {
   return keys <= kSegmentKeys ? 1 : parts(keys, kSegmentKeys) + 1;
 }
 
-// The tasks of a call; no bit of the result depends on them.
+// Splits an attention call into tasks. The split does not affect the bits of the result.
 struct ForwardGrid {
-  int64_t queries, heads;  // per task
+  int64_t queries, heads;  // number of queries and of key/value heads per task
   int64_t query_parts, head_parts;
-  int64_t segments;  // of keys that are tasks of their own; 1: a task has all keys
+  int64_t segments;  // number of segments of keys that run as separate tasks; 1: each task processes all keys
 
   ForwardGrid(const AttentionArgs& a, int threads) {
     const int64_t group = group_size(a.shape);
@@ -270,8 +276,8 @@ struct ForwardGrid {
   }
 };
 
-// The sums of segments of keys that are tasks of their own, in the scratch of all threads behind what
-// a task needs.
+// Stores the partial sums of key segments that run as separate tasks. The scratch memory of each thread holds
+// some of these partial sums, after the memory of the task itself.
 class SegmentSums {
  public:
   SegmentSums(const ExecContext& ctx, const AttentionShape& shape, int64_t segments)
@@ -284,7 +290,8 @@ class SegmentSums {
     return {group_size(shape_), shape_.head_dim, pieces};
   }
 
-  // Of a thread: sequences times groups of heads are less than twice the threads.
+  // Returns the number of bytes per thread. Keys are only split into segments if the number of sequences
+  // times the number of head groups is less than twice the number of threads.
   static int64_t bytes(const AttentionShape& shape, int64_t max_kv) {
     const int64_t segments = most_segments(max_kv);
     return segments == 1 ? 0 : 2 * heads_together(shape, 1) * segments * one_bytes(shape);
@@ -320,7 +327,8 @@ AttentionTiles attention_tiles(Isa isa, bool bf16, bool training, int64_t head_d
   return tiles;
 }
 
-// The reference is called for fp64, and for weights that are looked at.
+// The result also covers the reference implementation, which runs for fp64 and when the attention weights are
+// requested.
 ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
                               DType dtype) {
   const ScratchNeed reference = ref::attention_scratch(shape, max_q, max_kv, backward, dtype);
@@ -350,7 +358,8 @@ void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept 
   const int64_t columns = static_cast<int64_t>(a.seqs.size()) * grid.head_parts;
   if (grid.segments == 1) {
     ctx.pool.parallel_for(columns * grid.query_parts, [&](int64_t i, int thread) {
-      // The last queries see the most keys: they go first, so that the threads end together.
+      // The last queries of a sequence attend to the most keys. Their tasks start first, so that all threads
+      // finish at about the same time.
       const int64_t seq = i % columns / grid.head_parts;
       const int64_t query = (grid.query_parts - 1 - i / columns) * grid.queries;
       const int64_t left = unwrap(a.seqs)[seq].q_len - query;

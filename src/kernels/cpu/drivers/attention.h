@@ -1,6 +1,7 @@
 #pragma once
 
-// The drivers of fused attention, their scratch layout and the rows of a tile.
+// Declares the drivers of fused attention, the layout of their scratch memory, and functions that map tiles
+// of keys to rows of k and v.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,31 +13,33 @@
 
 namespace gpt {
 
-// Fused attention on tiles of keys, which never stores more than one tile of the [q,kv] weights. Arithmetic
-// is in fp32 for activations of any dtype, except that AVX512_BF16 multiplies bf16 activations in bf16; the
-// reference computes fp64. With `weights`, the reference fills the weights; the bits of out and lse do not
-// change. Defined for all instruction sets except ref.
+// Computes fused attention on tiles of keys, so that only one tile of the [q,kv] matrix of attention weights
+// is stored at a time. Arithmetic is in fp32 for activations of any dtype, except that AVX512_BF16 multiplies
+// bf16 activations in bf16. Calls with fp64 views run the reference. If `weights` is requested, the reference
+// computes the attention weights; the bits of out and lse do not change. The template is instantiated for all
+// instruction sets except ref.
 template <Isa isa>
 void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept;
 
-// Uses one task for each sequence and key/value head, so that dk and dv have a single writer.
+// Computes the backward pass with one task for each sequence and key/value head, so that each row of dk and
+// dv is written by a single task.
 template <Isa isa>
 void attention_backward(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept;
 
 ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
                               DType dtype);
 
-// Returns the tile kernels of a call. Training uses AMX tiles for bf16 operands if available. Inference does
-// not, because their sums have a different order than those of the decode tile, whose bits inference must
-// reproduce.
+// Returns the tile kernels for an attention call. Training uses AMX tiles for bf16 operands if the CPU has
+// AMX. Inference never uses AMX tiles, because AMX adds products in a different order than the decode kernel,
+// and prefill and decoding must give bit-identical results.
 AttentionTiles attention_tiles(Isa isa, bool bf16, bool training, int64_t head_dim);
 
-// Query rows of a forward task, counting all heads of a group. With this many rows, packing a tile of keys
-// costs a few percent of its products.
+// Number of query rows per task of the forward pass, where each query head of a group counts as a row. With
+// this many rows, packing a tile of keys takes only a few percent of the time of the matrix products.
 inline constexpr int64_t kQueryRows = 128;
 
-// Sums over keys are computed in segments that start at multiples of this, and the segments are added in
-// order. Segments can therefore run as separate tasks without changing the bits.
+// Sums over keys are computed in segments that start at multiples of this number of keys, and the segments
+// are added in order. Segments can therefore run as separate tasks without changing the bits of the result.
 inline constexpr int64_t kSegmentKeys = 2048;
 
 inline int64_t round_to_16(int64_t n) {
@@ -55,7 +58,7 @@ inline uint32_t dropout_threshold(const AttentionShape& s) {
   return static_cast<uint32_t>(s.dropout.p * 0x1p32);
 }
 
-// The kernels compute softmax to base 2.
+// The kernels compute softmax with powers of 2 instead of e.
 inline constexpr double kLog2E = 1.4426950408889634;
 inline constexpr double kLn2 = 0.6931471805599453;
 
@@ -75,13 +78,14 @@ inline Stored stored(const TensorView& v) {
   }
 }
 
-// Returns the address of element (r,c), which must be the first one of a block, for any dtype.
+// Returns the address of element (r,c) of a view of any dtype. For quantized dtypes, (r,c) must be the first
+// element of a quantization block.
 inline std::byte* element_address(const TensorView& v, int64_t r, int64_t c) {
   return static_cast<std::byte*>(v.data) + row_bytes(v.dtype, r * v.ld + c);
 }
 
-// Splits scratch memory into pieces, each 64-byte aligned if the whole is. Without memory, only counts the
-// bytes.
+// Splits scratch memory into pieces. Each piece is 64-byte aligned if the base address is. If the base is
+// null, ScratchPieces only counts the bytes.
 class ScratchPieces {
  public:
   explicit ScratchPieces(std::byte* base) : base_(base) {}
@@ -98,11 +102,12 @@ class ScratchPieces {
   int64_t bytes_ = 0;
 };
 
-// Partial softmax of some query rows of one key/value head over a subset of the keys, to base 2.
+// The partial softmax of some query rows of one key/value head over a subset of the keys. Exponents are to
+// base 2.
 struct RowSums {
   float* max;  // [rows]
-  float* sum;  // [rows,lanes], denominators
-  float* out;  // [rows,dp], numerators
+  float* sum;  // [rows,lanes]: denominators
+  float* out;  // [rows,dp]: numerators
 
   RowSums(int64_t rows, int64_t head_dim, ScratchPieces& pieces)
       : max(pieces.take(rows)), sum(pieces.take(rows * 16)), out(pieces.take(rows * round_to_16(head_dim))) {}
@@ -136,8 +141,8 @@ struct ForwardScratch {
 };
 
 struct BackwardScratch {
-  float *kt, *vt, *k, *p, *ds, *dk, *dv, *lse, *keep;  // of one tile
-  float *q, *dout, *delta, *dq;                        // of all queries of a key/value head
+  float *kt, *vt, *k, *p, *ds, *dk, *dv, *lse, *keep;  // buffers of one tile
+  float *q, *dout, *delta, *dq;                        // buffers of all queries of a key/value head
   int32_t *begin, *end;
   int64_t *rows, *next_rows;
 
@@ -160,8 +165,8 @@ struct BackwardScratch {
   }
 };
 
-// Computes the rows of keys [first, first + kKeyTile) of a sequence; -1 for keys outside of [from, to), which
-// are not read.
+// Computes the indices of the rows of k and v that store keys [first, first + kKeyTile) of a sequence. The
+// index is -1 for keys outside of [from, to), which are not read.
 inline void tile_rows(const AttentionShape& s, const AttentionSeq& seq, const int32_t* pages, int64_t first,
                       int64_t from, int64_t to, int64_t* rows) {
   const int64_t begin = std::max(first, from);
@@ -175,8 +180,8 @@ inline void tile_rows(const AttentionShape& s, const AttentionSeq& seq, const in
   std::fill(rows + (end - first), rows + kKeyTile, int64_t{-1});
 }
 
-// Returns the part of the tile at `first` that query i sees, relative to the tile. Empty ranges are clamped,
-// so ranges stay non-decreasing.
+// Returns the range of keys in the tile at `first` that query i attends to, relative to the start of the
+// tile. Empty ranges are clamped to the tile, so the bounds never decrease from one query to the next.
 struct TileRange {
   int32_t begin, end;
 };
@@ -186,7 +191,7 @@ inline TileRange tile_range(const AttentionShape& s, const AttentionSeq& seq, in
           static_cast<int32_t>(std::clamp<int64_t>(range.end - first, 0, kKeyTile))};
 }
 
-// Computes the dropout factors of one row of weights for the tile of keys at `first`.
+// Computes the dropout factors of one row of attention weights for the tile of keys at `first`.
 inline void tile_factors(const AttentionKernels& kernels, const AttentionShape& s, uint64_t key, int64_t row,
                          int64_t head, int64_t first, float* factors) {
   const auto element = static_cast<uint64_t>(attention_element(s, row, head, first));

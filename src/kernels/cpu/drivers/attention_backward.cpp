@@ -8,9 +8,9 @@
 namespace gpt {
 namespace {
 
-// One task of the backward pass: one sequence and one key/value head. All its queries are packed first; then
-// tiles of keys outside, tiles of queries inside: dk and dv of a tile, and dq of all queries, are summed in
-// scratch.
+// Computes one task of the attention backward pass, which covers one sequence and one key/value head. The
+// task first packs all queries. Then it loops over tiles of keys and, for each of them, over tiles of
+// queries. dk and dv of a tile of keys, and dq of all queries, are accumulated in scratch memory.
 class BackwardTask {
  public:
   BackwardTask(const AttentionKernels& kernels, const AttentionTiles& tiles, const AttentionBackwardArgs& a,
@@ -48,7 +48,9 @@ class BackwardTask {
   int64_t query_head(int64_t g) const { return kv_head_ * group() + g; }
   int64_t packed_row(int64_t g, int64_t i) const { return g * round_to_32(seq_.q_len) + i; }
 
-  // Queries packed as operands A and, unless that is the same, as operands B after all of those.
+  // Return a pointer to row i of query head g in `packed`, packed as operand A or as operand B of a matrix
+  // product. If the two layouts differ, all rows packed as operand B are stored after all rows packed as
+  // operand A.
   std::byte* rows_at(float* packed, int64_t g, int64_t i) const {
     return reinterpret_cast<std::byte*>(packed) + packed_row(g, i) * padded() * tiles_.element;
   }
@@ -70,7 +72,7 @@ class BackwardTask {
     kernels_.dots(rows(a_.dout), rows(a_.out), m_.delta + packed_row(g, 0));
   }
 
-  // k-packs of two rows, zeros after the last.
+  // Packs rows as k-packs of two rows, and fills the rest of the last tile with zeros.
   void pack_b(const PackRows& rows, std::byte* to) const {
     tiles_.pack_b(rows, to, padded());
     const int64_t bytes = 2 * padded() * tiles_.element;
@@ -102,7 +104,7 @@ class BackwardTask {
                      s_.head_dim, from, padded(), static_cast<float>(scale)});
   }
 
-  // Queries [first, first + n) of a head against the packed keys.
+  // Processes queries [first, first + n) of head g against the packed tile of keys.
   void query_tile(int64_t tile, int64_t g, int64_t first, int64_t n) {
     const KeyRange oldest = visible_keys(s_, seq_, first);
     const KeyRange newest = visible_keys(s_, seq_, first + n - 1);

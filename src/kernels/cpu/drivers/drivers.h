@@ -1,6 +1,7 @@
 #pragma once
 
-// Common code of the row-kernel drivers: kernels, the reference as fallback, splitting of rows into tasks.
+// This header contains code that all row-kernel drivers share: kernel lookup, the fallback to the reference,
+// and splitting rows into tasks.
 
 #include <algorithm>
 
@@ -9,7 +10,7 @@
 
 namespace gpt::drivers {
 
-// The ops implemented with row kernels; X(name, ArgsType) as in ops.h.
+// Calls X(name, ArgsType), as in ops.h, for every op that is implemented with row kernels.
 #define GPT_FOR_EACH_ROW_OP(X)                 \
   X(embedding_forward, EmbeddingArgs)          \
   X(embedding_backward, EmbeddingBackwardArgs) \
@@ -30,15 +31,15 @@ namespace gpt::drivers {
   X(convert, ConvertArgs)                      \
   X(adamw, AdamWArgs)
 
-// Each implements its op with the given kernels, and calls the reference for dtypes that these do not
-// support.
+// Each driver implements its op with the given kernels, and falls back to the reference for dtypes that the
+// kernels do not support.
 #define GPT_DECLARE_DRIVER(name, Args) \
   void name(const RowKernels& kernels, const ExecContext& ctx, const Args& a) noexcept;
 GPT_FOR_EACH_ROW_OP(GPT_DECLARE_DRIVER)
 #undef GPT_DECLARE_DRIVER
 ScratchNeed norm_backward_scratch(int64_t rows, int64_t cols, DType dtype);
 
-// Returns whether all present views have dtype `t`.
+// Returns true if every view that is present has dtype `t`.
 template <class... View>
 bool all(DType t, const View&... views) {
   return ((!views || views.dtype == t) && ...);
@@ -48,7 +49,8 @@ bool all_f32(const View&... views) {
   return all(DType::f32, views...);
 }
 
-// Return whether `t` is a dtype of activations, and its Stored value for kernels.
+// is_activation() returns true if `t` is a dtype of activations. stored_type() converts such a dtype to the
+// Stored value that kernels expect.
 inline bool is_activation(DType t) {
   return t == DType::f32 || t == DType::bf16 || t == DType::f16;
 }
@@ -56,7 +58,7 @@ inline Stored stored_type(DType t) {
   return t == DType::bf16 ? Stored::bf16 : t == DType::f16 ? Stored::f16 : Stored::f32;
 }
 
-// Returns the kernels for rows of one dtype; null if there are none.
+// Returns the kernels for rows of one dtype, or null if there are none.
 inline const OneTypeKernels* kernels_of(const RowKernels& kernels, DType t) {
   return t == DType::f32    ? &kernels.f32
          : t == DType::bf16 ? &kernels.bf16
@@ -65,11 +67,13 @@ inline const OneTypeKernels* kernels_of(const RowKernels& kernels, DType t) {
 }
 const ActKernels& act_kernels(const OneTypeKernels& kernels, Activation act);
 
-// Elements of a task: large enough that scheduling overhead is small (64 KiB take about 5 us), small enough
-// to balance a batch over 16 threads. Work of at most one task runs on the calling thread.
+// Number of elements of a task. It is large enough that scheduling overhead is small (64 KiB take about 5
+// us), and small enough to balance a batch over 16 threads. A loop over at most this many elements runs on
+// the calling thread.
 inline constexpr int64_t kTaskElements = 16384;
 
-// Calls fn(task) for every task in [0, n_tasks), in the thread pool unless the total work is tiny.
+// Calls fn(task) for every task in [0, n_tasks). The tasks run on the calling thread if there are at most
+// kTaskElements elements in total, otherwise in the thread pool.
 template <class F>
 void for_tasks(const ExecContext& ctx, int64_t n_tasks, int64_t elements, F&& fn) {
   if (elements <= kTaskElements) {
@@ -80,7 +84,7 @@ void for_tasks(const ExecContext& ctx, int64_t n_tasks, int64_t elements, F&& fn
   }
 }
 
-// Calls fn(row) for all rows of `cols` elements, in tasks whose size depends only on the shape.
+// Calls fn(row) for all rows of `cols` elements. The size of the tasks depends only on the shape.
 template <class F>
 void for_rows(const ExecContext& ctx, int64_t rows, int64_t cols, F&& fn) {
   const int64_t per_task = std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, cols));
@@ -91,7 +95,7 @@ void for_rows(const ExecContext& ctx, int64_t rows, int64_t cols, F&& fn) {
   });
 }
 
-// Calls fn(begin, count) for pieces of [0, size).
+// Splits [0, size) into pieces of at most kTaskElements elements and calls fn(begin, count) for each piece.
 template <class F>
 void for_pieces(const ExecContext& ctx, int64_t size, F&& fn) {
   for_tasks(ctx, (size + kTaskElements - 1) / kTaskElements, size, [&](int64_t task) {
@@ -100,7 +104,7 @@ void for_pieces(const ExecContext& ctx, int64_t size, F&& fn) {
   });
 }
 
-// Returns row r of a view of any dtype; null if the view is absent.
+// Returns a pointer to row r of a view of any dtype, or null if the view is absent.
 inline void* row_at(const TensorView& v, int64_t r) {
   return v ? static_cast<char*>(v.data) + r * v.ld * static_cast<int64_t>(dtype_size(v.dtype)) : nullptr;
 }

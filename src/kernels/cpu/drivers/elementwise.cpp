@@ -15,7 +15,7 @@ void add(const RowKernels& kernels, const ExecContext& ctx, const AddArgs& a) no
 void clamp(const RowKernels& kernels, const ExecContext& ctx, const ClampArgs& a) noexcept {
   if (a.x.dtype != DType::f32) return fall_back(ctx, "clamp", ref::clamp, a);
   const auto limit = static_cast<float>(a.step ? a.limit * unwrap(a.step)->loss_scale : a.limit);
-  if (a.x.dense()) {  // a whole gradient buffer may come as one long row
+  if (a.x.dense()) {  // a whole gradient buffer may be passed as a single long row
     float* x = a.x.as<float>();
     for_pieces(ctx, a.x.size(), [&](int64_t begin, int64_t n) { kernels.clamp(x + begin, n, limit); });
   } else {
@@ -43,7 +43,7 @@ void sum_squares(const RowKernels& kernels, const ExecContext& ctx, const SumSqu
 }
 
 void dropout(const RowKernels& kernels, const ExecContext& ctx, const DropoutArgs& a) noexcept {
-  // As the reference has it: below 2^-32 nothing is dropped.
+  // As in the reference, probabilities below 2^-32 drop nothing.
   const auto threshold = static_cast<uint64_t>(a.dropout.p * 0x1p32);
   const DType t = a.out.dtype;
   const bool has = is_activation(t) && (a.x.dtype == t || all_f32(a.x));

@@ -27,7 +27,8 @@ void clear_columns(const TensorView& d, int64_t begin, int64_t width) {
 
 }  // namespace
 
-// One task per slice of channels: every table entry is summed by one task, in the order of the rows.
+// Each task processes a slice of channels. Every element of the embedding tables is therefore summed by a
+// single task, in row order.
 void embedding_backward(const RowKernels& kernels, const ExecContext& ctx,
                         const EmbeddingBackwardArgs& a) noexcept {
   const DType t = a.dout.dtype;

@@ -34,7 +34,8 @@ void backward_block(const RowKernels& kernels, const NormBackwardArgs& a, int64_
   }
 }
 
-// dgain and dbias (+)= the blocks' partial sums, in the order of the blocks; slices of both in one region.
+// Adds the partial sums of all blocks, in order, to dgain and dbias. Without `accumulate`, overwrites dgain
+// and dbias instead. One parallel loop processes column slices of both gradients.
 void add_blocks(const RowKernels& kernels, const ExecContext& ctx, const NormBackwardArgs& a,
                 const float* partials, int64_t blocks) {
   constexpr int64_t kSlice = 64;
@@ -50,7 +51,7 @@ void add_blocks(const RowKernels& kernels, const ExecContext& ctx, const NormBac
   });
 }
 
-// Head h of a row.
+// Returns a pointer to head h of row n.
 void* head_at(const TensorView& v, int64_t n, int64_t h, int64_t head_dim) {
   return static_cast<char*>(row_at(v, n)) + h * head_dim * static_cast<int64_t>(dtype_size(v.dtype));
 }
@@ -77,7 +78,7 @@ void norm_forward(const RowKernels& kernels, const ExecContext& ctx, const NormA
   });
 }
 
-// Partial sums of dgain and dbias.
+// The scratch memory holds the partial sums of dgain and dbias.
 ScratchNeed norm_backward_scratch(int64_t rows, int64_t cols, DType dtype) {
   if (dtype == DType::f64) return {};
   return {.shared = blocks_of(rows) * 2 * cols * static_cast<int64_t>(sizeof(float))};
@@ -89,7 +90,8 @@ void norm_backward(const RowKernels& kernels, const ExecContext& ctx, const Norm
   const int64_t cols = a.x.cols(), blocks = blocks_of(a.x.rows());
   GPT_OP_REQUIRE(ctx, ctx.scratch.fits(norm_backward_scratch(a.x.rows(), cols, a.x.dtype)));
   auto* partials = ctx.scratch.all<float>();
-  // A block of rows is one task: it leaves the block's sums of dgain and dbias in its part of the scratch.
+  // Each task processes a block of rows and stores the block's sums of dgain and dbias in its part of the
+  // scratch memory.
   for_tasks(ctx, blocks, a.x.size(),
             [&](int64_t block) { backward_block(kernels, a, block, partials + block * 2 * cols); });
   if (a.dgain || a.dbias) add_blocks(kernels, ctx, a, partials, blocks);

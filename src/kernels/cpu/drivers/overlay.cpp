@@ -7,7 +7,7 @@ namespace {
 
 using KernelSet = const RowKernels& (*)() noexcept;
 
-// A table entry: the driver with the kernels of one instruction set.
+// An entry of the kernel table that calls the driver with the kernels of one instruction set.
 template <auto driver, KernelSet kernels, class Args>
 void entry(const ExecContext& ctx, const Args& a) noexcept {
   driver(kernels(), ctx, a);

@@ -20,7 +20,7 @@ void scatter_rows(const RowKernels& kernels, const ExecContext& ctx, const Scatt
             kernels.quantize(a.dst.row<int8_t>(unwrap(a.rows)[n]) + g * width,
                              row_at(a.src.slice_cols(g * width, width), n), from, width);
       }
-    } else if (a.dst.dtype == a.src.dtype) {  // the C library has the fastest copies there are
+    } else if (a.dst.dtype == a.src.dtype) {  // the C library's memcpy is the fastest way to copy
       std::memcpy(row_at(a.dst, unwrap(a.rows)[n]), row_at(a.src, n), bytes);
     } else {
       kernels.convert(row_at(a.dst, unwrap(a.rows)[n]), stored_type(a.dst.dtype), row_at(a.src, n), from,

@@ -1,6 +1,7 @@
-// The kernels of products in bf16 with AMX: tdpbf16ps multiplies a tile of A, 16 rows of 16 words, with a
-// tile of B, 16 words of k by 16 columns. Panels are those of bf16.bf16.cc; only the micro-kernel differs,
-// and with it A, whose rows must be contiguous. A block of C is 2 x 2 tiles (amx.h):
+// Kernels for matrix products in bf16 with AMX. tdpbf16ps multiplies a tile of A (16 rows of 16 words) by a
+// tile of B (16 words of k by 16 columns). Packed panels have the layout of bf16.bf16.cc. The micro-kernel
+// differs, and so does the packing of A, because AMX requires contiguous rows of A. A block of C consists of
+// 2 x 2 tiles (amx.h):
 //
 //                      B[16 words, 16]   B[16 words, 16]
 //     A[16, 16 words]      C tile 0          C tile 1
@@ -14,14 +15,14 @@
 namespace gpt::gemm {
 namespace {
 
-using namespace GPT_SIMD_NAMESPACE;  // NOLINT(google-build-using-namespace): the layer this unit is written
-                                     // on
+using namespace GPT_SIMD_NAMESPACE;  // NOLINT(google-build-using-namespace): used by the whole file
 
-constexpr int64_t kTileWords = 16;  // words of k in a tile
+constexpr int64_t kTileWords = 16;  // number of words of k in a tile
 constexpr int64_t kTileRows = amx::kTileRows, kBlockRows = amx::kBlockRows, kBlockCols = amx::kBlockCols;
 constexpr int64_t kWord = sizeof(uint32_t);
 
-// The last words of k, fewer than a tile holds: copied, with zeros behind them.
+// Adds the products of the last words of k, which do not fill a tile. These words are first copied to
+// zero-padded buffers.
 template <bool kLower>
 void add_last_products(const MicroKernelArgs& t, const uint32_t* a, const uint32_t* b, int64_t words) {
   alignas(64) uint32_t last_a[kBlockRows * kTileWords];
@@ -40,7 +41,7 @@ void add_last_products(const MicroKernelArgs& t, const uint32_t* a, const uint32
   add_products<kLower>(last_a, kTileWords * kWord, last_b, kBlockCols * kWord);
 }
 
-// acc [rows,kBlockCols] (+ C) (+ bias) to C.
+// Adds the old C (with `accumulate`) and the bias to acc [rows,kBlockCols], and stores the result to C.
 void finish(const MicroKernelArgs& t, const float* acc) {
   for (int64_t v = 0; v < t.cols; v += kLanes) {
     const int64_t n = t.cols - v < kLanes ? t.cols - v : kLanes;
@@ -55,7 +56,7 @@ void finish(const MicroKernelArgs& t, const float* acc) {
   }
 }
 
-// Prefetches the B of one iteration, `distance` bytes ahead.
+// Prefetches the part of B that one iteration reads, `distance` bytes ahead.
 void prefetch(const uint32_t* b, int64_t distance) {
   const char* p = reinterpret_cast<const char*>(b) + distance;
   for (int64_t line = 0; line < kTileWords * kBlockCols * kWord; line += 64)
@@ -89,7 +90,8 @@ void micro_kernel(const MicroKernelArgs& t) {
   t.rows > kTileRows ? block<true>(t) : block<false>(t);
 }
 
-// Columns of the source become rows of words: sixteen columns and sixteen pairs of their elements at a time.
+// Packs columns of the source matrix as rows of words, sixteen columns and sixteen pairs of elements at a
+// time.
 template <class T>
 void pack_transposed_as(const PackPanelArgs& p, int64_t first) {
   const auto* src = static_cast<const T*>(p.src) + first;

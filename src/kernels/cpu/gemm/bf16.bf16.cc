@@ -1,5 +1,5 @@
-// The kernels of products in bf16 (k_pack 2) with AVX512_BF16: vdpbf16ps multiplies the k-packs of two words
-// and adds both products to an fp32 accumulator.
+// Kernels for matrix products in bf16 (k_pack 2) with AVX512_BF16. vdpbf16ps multiplies two words, that is
+// two pairs of bf16 values, and adds both products to an fp32 accumulator.
 
 #include "kernels/cpu/gemm/kernels.h"
 #include "kernels/cpu/gemm/micro_kernel.h"
@@ -9,8 +9,7 @@
 namespace gpt::gemm {
 namespace {
 
-using namespace GPT_SIMD_NAMESPACE;  // NOLINT(google-build-using-namespace): the layer this unit is written
-                                     // on
+using namespace GPT_SIMD_NAMESPACE;  // NOLINT(google-build-using-namespace): used by the whole file
 
 struct Bf16Pairs {
   static constexpr int64_t kPack = 2;

@@ -1,5 +1,6 @@
-// The kernels of products in fp32 (k_pack 1): operands are fp32, or bf16 and fp16 numbers kept as fp32 words.
-// Compiled once per instruction set, with GPT_SIMD_AVX2 or GPT_SIMD_AVX512 (see simd/README.md).
+// Kernels for matrix products in fp32 (k_pack 1). Operands are fp32 values, or bf16 and fp16 values that are
+// stored as fp32 words. Compiled once for each instruction set, with GPT_SIMD_AVX2 or GPT_SIMD_AVX512 (see
+// simd/README.md).
 
 #include "kernels/cpu/gemm/kernels.h"
 #include "kernels/cpu/gemm/micro_kernel.h"
@@ -9,14 +10,13 @@
 namespace gpt::gemm {
 namespace {
 
-using namespace GPT_SIMD_NAMESPACE;  // NOLINT(google-build-using-namespace): the layer this unit is written
-                                     // on
+using namespace GPT_SIMD_NAMESPACE;  // NOLINT(google-build-using-namespace): used by the whole file
 
 struct Fma {
   GPT_INLINE Vec multiply_add(Vec acc, IVec x, IVec w) { return fma(as_floats(x), as_floats(w), acc); }
 };
 
-// fn(words) with the word type of a format.
+// Calls fn(words) with the word type of a pack format.
 template <class F>
 GPT_INLINE void for_format(PackFormat format, F fn) {
   switch (format) {
@@ -37,7 +37,8 @@ void pack_rows(PackFormat format, const PackRowsArgs& p) {
   for_format(format, [&]<class Words>(Words) { pack_rows_as<Words>(p); });
 }
 
-// For few rows and a panel of 16-bit elements: widening in registers is faster than through memory.
+// Runs a micro-kernel for few rows and a panel of 16-bit elements. With few rows, widening the elements in
+// registers is faster than widening them in memory.
 template <class Half>
 void widening_kernel(const MicroKernelArgs& t) {
   pick_micro_kernel<Fma, Half, kFewRows>(t.rows, (t.cols + kLanes - 1) / kLanes)(t);

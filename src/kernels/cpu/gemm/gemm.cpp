@@ -5,45 +5,50 @@
 #include "kernels/cpu/streaming.h"
 #include "kernels/quant.h"
 
-// Y = A B with few or many rows of A, B packed or not, bias and activation included:
+// Computes Y = A B for few or many rows of A, with B packed or not, including bias and activation:
 //
 //   for tasks of mc rows and nc columns of Y        in parallel
 //     for blocks of kc words along k
 //       pack A [mc,kc] by rows, unless it can be read in place
 //       for panels of nr columns
-//         B [kc,nr]: a packed panel; or 16-bit elements, widened into scratch; or packed into scratch,
-//                    dequantised before if it is rows of blocks
+//         get B [kc,nr]: a packed panel is used directly, or widened into scratch if its elements are 16-bit;
+//                        unpacked B is packed into scratch, after dequantization if it is quantized
 //         for mr rows
 //           micro-kernel: C[mr,nr] += A[mr,kc] B[kc,nr]
 //           after the last block of k: bias, activation, conversion to Y
 //
 //            kc                   nr nr nr ...             nc
 //         +------+---            +--+--+--                +-----+---
-//     mr  |      |             kc|  |  |              mc  |     |        C is Y itself where that is fp32 and
-//     mr  |  A   |               |  B  |                  |  C  |        there is no activation, else scratch
+//     mr  |      |             kc|  |  |              mc  |     |        C is Y itself if Y is fp32 and there
+//     mr  |  A   |               |  B  |                  |  C  |        is no activation, else scratch
 //     ... |      |               |  |  |                  |     |
 //         +------+---            +--+--+--                +-----+---
 //
-// With up to kFewRows rows, and with a B that is not packed and contiguous along k, reading B takes the time:
-// panels are then the outer and blocks of k the inner loop, so that B is read in the order of memory.
+// Reading B dominates in two cases: for up to kFewRows rows of A with a packed B, and for an unpacked B that
+// is contiguous along k. In these cases, the loop over panels is the outer loop and the loop over blocks of k
+// is the inner loop, so that B is read in memory order.
 
 namespace gpt::gemm {
 namespace {
 
-constexpr int64_t kMc = 192;            // by kc: 384 KiB of A in the second-level cache
-constexpr int64_t kMinMc = 48;          // fewer would read B more often than it is worth
-constexpr int64_t kNc = 384;            // where C of several blocks of k must be kept in scratch
-constexpr int64_t kMinTasks = 16;       // so that 2 threads end together, and 7 nearly so
-constexpr int64_t kBytesOfB = 2 << 20;  // that stay in the third-level cache while the rows of A pass
+constexpr int64_t kMc = 192;            // a block [kMc,kc] of A takes 384 KiB of L2 cache
+constexpr int64_t kMinMc = 48;          // with fewer rows per task, reading B repeatedly would cost too much
+constexpr int64_t kNc = 384;            // columns of a task; C is kept in scratch if there are several blocks
+                                        // of k
+constexpr int64_t kMinTasks = 16;       // enough tasks for 2 threads (and nearly for 7) to finish at the same
+                                        // time
+constexpr int64_t kBytesOfB = 2 << 20;  // bytes of B that stay in L3 cache while all rows of A are processed
 constexpr int64_t kPrefetchTiles = 4;
-constexpr int64_t kL2Words = 1 << 20;  // of A, B and C together: what second-level caches hold anyway
-constexpr int64_t kPackedAWords = kMaxMr * (kMaxKc + kRowPadding);  // in the scratch of a thread
-constexpr int64_t kBlockRows = 64;     // of rows of blocks that are dequantised at a time
-constexpr int64_t kTaskCycles = 8192;  // at least, about: handing out a task costs some 200
-// Of a micro-tile's C, at most.
+constexpr int64_t kL2Words = 1 << 20;  // up to this total size, A, B and C fit in L2 cache and are not
+                                       // prefetched
+constexpr int64_t kPackedAWords = kMaxMr * (kMaxKc + kRowPadding);  // words of packed A in a thread's scratch
+constexpr int64_t kBlockRows = 64;     // number of quantized rows that are dequantized at a time
+constexpr int64_t kTaskCycles = 8192;  // minimum cost of a task; scheduling it takes about 200 cycles
+// Maximum number of words of C in a micro-tile.
 constexpr int64_t kTileWords = std::max(kMaxMr * kMaxNr, kUnpackedRows* kUnpackedColumns);
 
-// The blocks of C [mc, nc_panels * nr] that are tasks; of the shape alone.
+// Splits C into tasks, which are blocks of mc rows and nc_panels * nr columns. The split depends only on the
+// shape.
 struct TaskGrid {
   int64_t mc, m_tasks;
   int64_t nc_panels, n_tasks;
@@ -51,7 +56,7 @@ struct TaskGrid {
   TaskGrid(const Layout& layout, int64_t m, int64_t n, int64_t k_words) {
     const int64_t panels = layout.panels(n);
     const int64_t bytes = panels * layout.kernels.nr * k_words * kWordBytes;
-    const int64_t widest = ceil_div(n, kNc);  // narrower ones would read A too often
+    const int64_t widest = ceil_div(n, kNc);  // narrower tasks would read A too often
     int64_t across = k_words > layout.kc(k_words) ? widest : std::min(ceil_div(bytes, kBytesOfB), widest);
     int64_t down = ceil_div(m, kMc);
     if (down * across < kMinTasks) down = std::min(ceil_div(m, kMinMc), ceil_div(kMinTasks, across));
@@ -100,7 +105,7 @@ class Gemm {
   void run() const {
     GPT_OP_REQUIRE(ctx_, scratch_words() * kWordBytes <= ctx_.scratch.per_thread_bytes);
     const auto task = [this](int64_t task, int thread) {
-      // The lower rows of a triangle have most to do: they come first.
+      // In a lower triangle, the last rows have the most work, so their tasks start first.
       const int64_t down = task % grid_.m_tasks;
       const int64_t row = (p_.lower ? grid_.m_tasks - 1 - down : down) * grid_.mc;
       const int64_t panel = task / grid_.m_tasks * grid_.nc_panels;
@@ -108,7 +113,7 @@ class Gemm {
                std::min(grid_.nc_panels, layout_.panels(p_.y.cols()) - panel)},
               memory(thread));
     };
-    if (grid_.m_tasks == 1) {  // reading B may be what takes the time
+    if (grid_.m_tasks == 1) {  // reading B may limit the speed
       ctx_.pool.parallel_streams(grid_.n_tasks, task);
     } else {
       ctx_.pool.parallel_for(grid_.m_tasks * grid_.n_tasks, task);
@@ -121,16 +126,16 @@ class Gemm {
     int64_t panel, panels;
   };
   struct KBlock {
-    int64_t from, words;  // of k
+    int64_t from, words;  // range of words along k
     bool first, last;
-    bool a_in_place;    // the micro-kernel reads A itself, else packed rows
-    int64_t packed_at;  // where the block is in a packed row
+    bool a_in_place;    // true: the micro-kernel reads A directly; false: packed rows of A
+    int64_t packed_at;  // offset of the block in a packed row, in words
   };
   struct Memory {
-    uint32_t* a;  // packed A of a block [mc,kc], or of few rows [m,k]
-    uint32_t* b;  // packed or widened B of a panel [kc,nr]
+    uint32_t* a;  // packed A: a block [mc,kc], or all of k for few rows [m,k]
+    uint32_t* b;  // packed or widened panel of B [kc,nr]
     float* pre;   // pre-activations of a micro-tile
-    float* c;     // C of a micro-tile; of the whole block where there are several blocks of k
+    float* c;     // C of a micro-tile; C of the whole task if there are several blocks of k
   };
 
   int64_t a_words() const {
@@ -178,13 +183,15 @@ class Gemm {
     }
   }
 
-  // The first micro-tile of a panel that is wanted.
+  // Returns the first row of a panel that must be computed, rounded down to a multiple of mr. Returns 0
+  // unless only the lower triangle of C is needed.
   int64_t first_tile(const CBlock& c, int64_t s, int64_t mr) const {
     const int64_t above = (c.panel + s) * kernels_.nr - c.row;
     return p_.lower && above > 0 ? above / mr * mr : 0;
   }
 
-  // Reads B in the order of memory: panels outside, blocks of k inside.
+  // Computes a block of C with the loop over panels outside and the loop over k inside, so that B is read in
+  // memory order.
   void c_block_of_few_rows(const CBlock& c, const Memory& memory) const {
     const bool a_in_place = k_block(k_blocks_ - 1).a_in_place;
     if (!a_in_place) pack_a(c, {0, k_words_, true, true, false, 0}, memory.a);
@@ -199,16 +206,17 @@ class Gemm {
     }
   }
 
-  // Rows of a micro-tile: few rows are cut evenly where B is packed, because a micro-tile of two or three
-  // rows is slow; many into mr rows each.
+  // Returns the number of rows of a micro-tile. With a packed B, few rows are split evenly, because a
+  // micro-tile of two or three rows is slow; many rows are split into micro-tiles of mr rows.
   int64_t micro_rows(const CBlock& c) const {
     if (unpacked_b_) return c.rows;
     const int64_t tiles = ceil_div(c.rows, kernels_.mr);
     return prefetches_panel(c) ? ceil_div(c.rows, tiles) : kernels_.mr;
   }
 
-  // Whether so few micro-tiles share a panel of packed B that memory bandwidth is the limit: they then
-  // prefetch the next panel. With a single micro-tile the hardware prefetcher does better.
+  // True if so few micro-tiles share a panel of packed B that memory bandwidth is the limit. Each of these
+  // micro-tiles prefetches a part of the next panel. A single micro-tile does not prefetch, because the
+  // hardware prefetcher does better.
   bool prefetches_panel(const CBlock& c) const {
     return p_.packed != nullptr && c.rows > kernels_.mr && c.rows <= kPrefetchTiles * kernels_.mr;
   }
@@ -218,7 +226,7 @@ class Gemm {
   }
 
   bool can_read_a_in_place() const {
-    // Rows this far apart all map to one set of the first-level cache, which has eight ways.
+    // Rows at this distance all map to the same set of the L1 cache, which has eight ways.
     constexpr int64_t kSetStride = 4096;
     if (p_.a.ld * static_cast<int64_t>(dtype_size(p_.a.dtype)) % kSetStride == 0) return false;
     if (layout_.format == PackFormat::bf16_pairs) return p_.a.dtype == DType::bf16 && p_.a.ld % 2 == 0;
@@ -243,7 +251,7 @@ class Gemm {
     return p.b_transposed == p.b.transposed;
   }
 
-  // Of the panel that a micro-kernel reads.
+  // Returns the dtype of the panel that the micro-kernel reads.
   DType b_type(const CBlock& c) const {
     if (unpacked_b_) return p_.b.dtype;
     return p_.packed && c.rows <= kFewRows ? layout_.stored : DType::f32;
@@ -282,10 +290,10 @@ class Gemm {
     return scratch;
   }
 
-  // A panel at column `col` of rows of blocks.
+  // Dequantizes the quantized rows of B and packs the panel that starts at column `col`.
   void pack_blocks(int64_t col, const KBlock& block, uint32_t* dst) const {
     static_assert(kMaxNr <= kQuantBlock);
-    constexpr int64_t kColumns = 2 * kQuantBlock;  // that nr columns may lie in
+    constexpr int64_t kColumns = 2 * kQuantBlock;  // nr columns may span two quantization blocks
     float rows[kBlockRows * kColumns];
     const int64_t count = std::min(kernels_.nr, p_.y.cols() - col), first = col / kQuantBlock;
     const auto* b = static_cast<const std::byte*>(p_.b.data);
@@ -307,8 +315,8 @@ class Gemm {
     }
   }
 
-  // What the micro-tiles of a panel share: made once, since clearing it takes as long as some rows of a short
-  // k.
+  // Returns the arguments that all micro-tiles of a panel share. They are built once per panel, because
+  // initializing the struct takes as long as some rows with a short k.
   MicroKernelArgs panel_args(const CBlock& c, const KBlock& block, int64_t s, const void* panel) const {
     const int64_t col = (c.panel + s) * kernels_.nr;
     const int64_t a_row = block.a_in_place ? p_.a.ld / kernels_.k_pack : a_row_words_;
@@ -332,7 +340,8 @@ class Gemm {
             .accumulate = (c_is_y_ && p_.accumulate) || !block.first};
   }
 
-  // `rows` rows from row i of the block on; the arguments of its panel are given.
+  // Computes one micro-tile, which consists of `rows` rows of C starting at row i of the block. `t` already
+  // contains the arguments of the panel.
   void micro_tile(const CBlock& c, const KBlock& block, int64_t s, int64_t i, int64_t rows,
                   MicroKernelArgs& t, const Memory& memory) const {
     const int64_t row = c.row + i, col = (c.panel + s) * kernels_.nr;
@@ -363,7 +372,7 @@ class Gemm {
     if (!c_is_y_ && block.last) finish(t, row, col, memory.pre);
   }
 
-  // C of the micro-tile below, and this one's share of the next panel.
+  // Sets up prefetching of C of the micro-tile below, and of this micro-tile's share of the next panel of B.
   void prefetch_next(const CBlock& c, const KBlock& block, int64_t i, const void* panel,
                      MicroKernelArgs& t) const {
     const int64_t tiles = ceil_div(c.rows, kernels_.mr), lines = block.words * kernels_.nr / kLineWords;
@@ -373,7 +382,7 @@ class Gemm {
                    i / kernels_.mr * lines / tiles * kLineWords;
   }
 
-  // What finish() will read and store to, where it is elsewhere than C.
+  // Prefetches the memory that finish() reads and writes, if it is not C itself.
   void prefetch_result(const MicroKernelArgs& t, int64_t row, int64_t col) const {
     for (int64_t i = row; i < row + t.rows; ++i) {
       __builtin_prefetch(element(p_.y, i, col), 1);
@@ -381,7 +390,7 @@ class Gemm {
     }
   }
 
-  // From C of a micro-tile to a view.
+  // Returns the arguments that convert C of a micro-tile to the corresponding part of a view.
   ConvertArgs to_view(const MicroKernelArgs& t, const TensorView& view, int64_t row, int64_t col) const {
     return {.rows = t.rows,
             .cols = t.cols,
@@ -393,7 +402,7 @@ class Gemm {
             .dst_ld = view.ld};
   }
 
-  // Activation and conversion of a micro-tile.
+  // Applies the activation to a micro-tile and converts the result to Y.
   void finish(const MicroKernelArgs& t, int64_t row, int64_t col, float* pre) const {
     if (p_.act && p_.backward) {
       kernels_.convert({.rows = t.rows,
@@ -414,7 +423,8 @@ class Gemm {
     kernels_.convert(result);
   }
 
-  // fn(first element, elements): C of a micro-tile in as few contiguous runs as there are.
+  // Calls fn(first element, number of elements) for C of a micro-tile, split into as few contiguous runs as
+  // possible.
   template <class F>
   static void for_runs(const MicroKernelArgs& t, F&& fn) {
     if (t.cols == t.ldc) return fn(0, t.rows * t.ldc);
@@ -422,7 +432,7 @@ class Gemm {
       fn(i * t.ldc, t.cols);
   }
 
-  // Few rows with a B that is not packed.
+  // True if A has few rows and B can be read without packing.
   static bool reads_unpacked_b(Isa isa, const GemmArgs& p) {
     return p.packed == nullptr && !is_quantized(p.b.dtype) && p.y.rows() <= kUnpackedRows &&
            (p.compute == DType::f32 || p.compute == p.b.dtype) &&
@@ -439,12 +449,12 @@ class Gemm {
 
   const ExecContext& ctx_;
   const GemmArgs& p_;
-  bool unpacked_b_;  // a panel is nr columns of B where they are
+  bool unpacked_b_;  // true: panels are read directly from B, nr columns at a time
   Layout layout_;
   const Kernels& kernels_;
   int64_t k_, k_words_, kc_, k_blocks_;
-  bool streams_b_;       // few rows: panels are the outer loop
-  int64_t a_row_words_;  // from row to row of packed A
+  bool streams_b_;       // true: few rows, so the loop over panels is the outer loop
+  int64_t a_row_words_;  // row stride of packed A, in words
   bool a_in_place_;
   bool c_is_y_;
   bool prefetches_next_;
@@ -461,7 +471,8 @@ void gemm(const ExecContext& ctx, Isa isa, const GemmArgs& p) {
   Gemm(ctx, isa, p).run();
 }
 
-// For every layout, and for fewer rows too. A task has up to kMc rows, rounded up to those of a micro-tile.
+// Returns enough scratch memory for every packed layout and for any smaller number of rows. A task has up to
+// kMc rows, rounded up to a multiple of the rows of a micro-tile.
 ScratchNeed gemm_scratch(int64_t m, int64_t n, int64_t k) {
   const int64_t rows = std::min(kMc, m) + kMaxMr - 1;
   const int64_t block = std::min(kMaxKc, round_up(k, 16));

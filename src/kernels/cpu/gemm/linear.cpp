@@ -4,7 +4,7 @@
 #include "kernels/cpu/gemm/layout.h"
 #include "kernels/cpu/quant/quant.h"
 
-// The linear ops of the kernel table; fp64 goes to the reference.
+// Implements the linear ops of the kernel table. Calls with fp64 views run the reference.
 
 namespace gpt {
 namespace {
@@ -14,12 +14,12 @@ const KernelTable& reference() {
   return table;
 }
 
-// The type that a product is computed in.
+// Returns the dtype in which a product is computed.
 DType compute_type(const TensorView& w, const PackedMatrix& packed, std::optional<DType> wanted = {}) {
   return packed ? packed.dtype : wanted.value_or(w.dtype);
 }
 
-// This kernel keeps row_invariant without being asked.
+// The kernel always guarantees row_invariant, so it does not check the flag.
 template <Isa isa>
 void linear_forward(const ExecContext& ctx, const LinearArgs& args) noexcept {
   if (args.packed && is_quantized(args.packed.dtype)) return quant::linear_forward(ctx, args);

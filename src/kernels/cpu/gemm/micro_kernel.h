@@ -3,7 +3,7 @@
 #include "kernels/cpu/gemm/kernels.h"
 #include "kernels/cpu/simd/vec.h"
 
-// The micro-kernel: C[mr,nr] += A[mr,kc] B[kc,nr], the whole of C[mr,nr] in accumulator registers.
+// The micro-kernel computes C[mr,nr] += A[mr,kc] B[kc,nr] and keeps all of C[mr,nr] in accumulator registers.
 //
 //   for l in kc:                     a rank-1 update (of k-packs)
 //     w[0..V) = B[l][0..nr)          V vectors of the micro-panel
@@ -11,24 +11,25 @@
 //       x = A[r][l], broadcast
 //       acc[r][0..V) += x * w[0..V)
 //
-// Included only by sources that are compiled once for each instruction set.
+// This header is only included by sources that are compiled once for each instruction set.
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 namespace {
 
 using gemm::MicroKernelArgs;
 
-// A multiply-add has a latency of 4 to 6 cycles and issues once (512 bits) or twice (256 bits) a cycle, so
-// at least 8 independent accumulators are needed; beyond that the micro-tile should be as square as the
-// register file allows, for the fewest loads per multiply-add. 12 x 2 accumulators + 2 of B leave 6 of 32
-// registers, 6 x 2 + 2 of B + 1 of A leave 1 of 16; 4 x 3 would read B more often, and few widths of models
-// are multiples of 24.
+// A multiply-add has a latency of 4 to 6 cycles, and one (512 bits) or two (256 bits) start per cycle, so a
+// micro-kernel needs at least 8 independent accumulators. Beyond that, the micro-tile should be as square as
+// the register file allows, which minimizes the loads per multiply-add. With AVX-512, 12 x 2 accumulators and
+// 2 vectors of B leave 6 of 32 registers. With AVX2, 6 x 2 accumulators, 2 vectors of B and 1 vector of A
+// leave 1 of 16 registers. A tile of 4 x 3 accumulators would read B more often, and few model widths are
+// multiples of 24.
 constexpr int kNrVecs = 2;
 #if defined(GPT_SIMD_AVX512)
 constexpr int kMr = 12;
 GPT_INLINE IVec broadcast_word(const uint32_t* p) {
   int word;
-  __builtin_memcpy(&word, p, sizeof word);  // rows of 16-bit elements need not be aligned to words
+  __builtin_memcpy(&word, p, sizeof word);  // rows of 16-bit elements are not always word-aligned
   return _mm512_set1_epi32(word);
 }
 #else
@@ -48,7 +49,8 @@ GPT_INLINE IVec load_words(const Half* p) {
   return bits_of(load(p));
 }
 
-// Stores acc (+ C) (+ bias) to C: one vector of a row.
+// Adds the old C (with `accumulate`) and the bias to acc, and stores the result to C. Each call handles one
+// vector of a row.
 template <class Lanes>
 GPT_INLINE void finish_vector(const MicroKernelArgs& t, Vec acc, float* c, int64_t col, Lanes lanes) {
   if (t.accumulate) acc = load(c + col, lanes) + acc;
@@ -69,7 +71,8 @@ GPT_INLINE void finish_row(const MicroKernelArgs& t, const Vec* acc, float* c) {
   }
 }
 
-// Prefetches MicroKernelArgs::prefetch, one line at a time, alternating between its rows.
+// Prefetches the memory described by MicroKernelArgs::prefetch. Each call prefetches one cache line,
+// alternating between the rows.
 struct Prefetcher {
   static constexpr int64_t kLineWords = 64 / sizeof(uint32_t);
   const uint32_t* at;
@@ -91,9 +94,9 @@ struct Prefetcher {
   }
 };
 
-// R rows, V vectors of columns of a micro-panel of T: words, or 16-bit elements to widen.
-// Product::multiply_add adds the products of the k-packs of x and w. kPrefetchNext: see
-// MicroKernelArgs::prefetch_b.
+// A micro-kernel for R rows and V vectors of columns. T is the element type of the micro-panel: 32-bit words,
+// or 16-bit elements that the kernel widens. Product::multiply_add adds the products of the k-packs of x and
+// w. For kPrefetchNext, see MicroKernelArgs::prefetch_b.
 template <class Product, class T, int R, int V, bool kPrefetchNext = false>
 void micro_kernel(const MicroKernelArgs& t) {
   Vec acc[R][V];
@@ -163,7 +166,7 @@ GPT_INLINE MicroKernel pick_vecs(int64_t vecs) {
   return vecs == 1 ? micro_kernel<Product, T, R, 1> : micro_kernel<Product, T, R, kNrVecs>;
 }
 
-// Runs the micro-kernel for 1 to R rows.
+// Returns the micro-kernel for `rows` rows, where 1 <= rows <= R.
 template <class Product, class T, int R>
 GPT_INLINE MicroKernel pick_micro_kernel(int64_t rows, int64_t vecs) {
   if constexpr (R > 1) {

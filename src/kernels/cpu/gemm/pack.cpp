@@ -5,10 +5,10 @@
 namespace gpt::gemm {
 namespace {
 
-constexpr int64_t kPackRows = 64;  // elements of k at a time
+constexpr int64_t kPackRows = 64;  // number of elements of k that are packed at a time
 
-// Packs a weight matrix into micro-panels (layout.h), kPackRows elements of k of one panel at a time. Where
-// such a piece lies in several parts, their elements are first gathered.
+// Packs a weight matrix into micro-panels (layout.h), kPackRows elements of k of one panel at a time. If such
+// a piece spans several parts of the matrix, its elements are first copied to one buffer.
 class Packer {
  public:
   Packer(const ExecContext& ctx, Isa isa, const PackMatrixArgs& args)
@@ -31,7 +31,7 @@ class Packer {
   void piece(int64_t panel, int64_t l, int64_t k) const {
     const int64_t col = panel * nr_;
     const int64_t count = std::min(nr_, n_ - col);
-    // The piece as rows and columns of the matrix [out,in].
+    // Rows and columns of the piece in the matrix [out,in].
     const int64_t row = m_.transposed ? l : col, rows = m_.transposed ? k : count;
     const int64_t first = m_.transposed ? col : l, cols = m_.transposed ? count : k;
     float gathered[kPackRows * kPackRows];
@@ -51,7 +51,7 @@ class Packer {
     write(p, (panel * layout_.k_words(k_) + l / layout_.kernels.k_pack) * nr_);
   }
 
-  // Rows [row, row + rows) where one part has them all.
+  // Returns rows [row, row + rows) if a single part contains all of them, else an absent view.
   TensorView part_with(int64_t row, int64_t rows) const {
     for (const TensorView& part : args_.parts) {
       if (row < part.rows()) return row + rows <= part.rows() ? part.slice_rows(row, rows) : TensorView{};
@@ -91,9 +91,10 @@ class Packer {
     }
   }
 
-  // The numbers that rows of blocks stand for.
+  // Dequantizes a rectangle of a quantized part to dst.
   void gather_blocks(const TensorView& part, const Rectangle& r, float* dst) const {
-    constexpr int64_t kAhead = 8;  // rows to prefetch, of which a piece has a block or two each
+    constexpr int64_t kAhead = 8;  // prefetch distance in rows; each row has only one or two blocks in a
+                                   // piece
     const int64_t block = block_size(part.dtype).elements;
     const auto* rows = part.slice_rows(r.row, r.rows).as<const std::byte>();
     const int64_t stride = row_bytes(part.dtype, part.ld),
@@ -137,7 +138,7 @@ class Packer {
   const PackedMatrix& m_;
   Layout layout_;
   int64_t nr_;
-  int64_t n_, k_;  // of B
+  int64_t n_, k_;  // dimensions of B
 };
 
 }  // namespace
@@ -157,14 +158,14 @@ Layout layout_of([[maybe_unused]] Isa isa, [[maybe_unused]] DType compute) {
     return {bf16_kernels_avx512(), PackFormat::bf16_pairs};
   Kernels kernels = isa >= Isa::avx512 ? fp32_kernels_avx512() : fp32_kernels_avx2();
   if (isa == Isa::amx) {
-    kernels.max_kc = 256;  // a block [kc,nr] of B then stays in 48 KiB of first-level cache
+    kernels.max_kc = 256;  // a block [kc,nr] of B then stays in a 48 KiB L1 cache
     kernels.prefetch_next = true;
   }
   if (compute == DType::bf16) return {kernels, PackFormat::f32_of_bf16, DType::bf16};
   if (compute == DType::f16) return {kernels, PackFormat::f32_of_f16, DType::f16};
   return {kernels, PackFormat::f32};
 #else
-  return {};  // never called: without SIMD the table holds the reference
+  return {};  // never called, because without SIMD the kernel table contains the reference
 #endif
 }
 

@@ -4,18 +4,19 @@
 #include "kernels/cpu/simd/vec.h"
 #include "kernels/quant.h"
 
-// Packs micro-panels of words (kernels.h shows the layout) and converts rows. Included only by sources that
-// are compiled once for each instruction set.
+// Packs micro-panels of words (kernels.h shows the layout) and converts rows between dtypes. This header is
+// only included by sources that are compiled once for each instruction set. There are two ways to pack a
+// panel:
 //
 //   source contiguous along k                        source contiguous along the panel's columns
 //     four columns x kLanes words are loaded,          k_pack rows x kLanes columns are loaded,
-//     transposed in registers in 4 x 4 words,          interleaved to words where k_pack is 2,
+//     transposed in registers in 4 x 4 words,          interleaved to words if k_pack is 2,
 //     and stored four columns at a time                and stored kLanes columns at a time
 //
-// The word type Words provides: kPack, the number of elements of a word; from_row(), which returns kLanes
-// consecutive words along k of elements p[0], p[1], ..., or of the first n elements padded with zeros; and
-// from_columns(), which returns one word of each of kLanes columns, from row `low` and, if kPack is 2, row
-// `high` (null: zeros).
+// The word type `Words` provides three members. kPack is the number of elements in a word. from_row() returns
+// kLanes consecutive words along k from elements p[0], p[1], ..., or from the first n elements padded with
+// zeros. from_columns() returns one word for each of kLanes columns, from row `low` and, if kPack is 2, from
+// row `high` (null: zeros).
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 namespace {
@@ -27,7 +28,8 @@ using gemm::PackRowsArgs;
 GPT_INLINE void store_words(uint32_t* p, IVec v) {
   store(reinterpret_cast<float*>(p), as_floats(v));
 }
-// Stores the first n <= kLanes lanes; n is a multiple of four. (Masked stores take several times as long.)
+// Stores the first n <= kLanes lanes, where n is a multiple of four. Avoids masked stores, which take several
+// times as long.
 GPT_INLINE void store_words(uint32_t* p, IVec v, int64_t n) {
 #if defined(GPT_SIMD_AVX512)
   if (n == 16) return store_words(p, v);
@@ -74,7 +76,7 @@ struct Fp32Words {
   }
 };
 
-// Stores the first n groups of four lanes, `step` words apart.
+// Stores the first n groups of four lanes; consecutive groups are stored `step` words apart.
 GPT_INLINE void store_groups(uint32_t* p, int64_t step, IVec v, int64_t n) {
   const auto put = [&](int64_t i, __m128i group) {
     if (i < n) _mm_storeu_si128(reinterpret_cast<__m128i*>(p + i * step), group);
@@ -90,10 +92,12 @@ GPT_INLINE void store_groups(uint32_t* p, int64_t step, IVec v, int64_t n) {
 #endif
 }
 
-// Packs columns [row, row + 4) of the panel, which are rows of the source, kLanes words of each at a time.
+// Packs columns [row, row + 4) of the panel, kLanes words of each at a time. These columns are rows of the
+// source.
 template <class Words, class T>
 void transpose_four_rows(const PackPanelArgs& p, int64_t row) {
-  constexpr int64_t kAhead = 8;  // rows to prefetch: the hardware prefetcher stops at the end of a row
+  constexpr int64_t kAhead = 8;  // prefetch distance in rows: the hardware prefetcher stops at the end of a
+                                 // row
   const auto* src = static_cast<const T*>(p.src) + row * p.ld;
   uint32_t* dst = p.dst + row;
   const int64_t rows = p.count - row;
@@ -116,7 +120,7 @@ void transpose_four_rows(const PackPanelArgs& p, int64_t row) {
                  rows > 3 ? Words::from_row(src + 3 * p.ld, n) : zero_words()};
     transpose4(v);
     const int64_t words = (n + Words::kPack - 1) / Words::kPack;
-    for (int64_t j = 0; j < 4; ++j)  // lane group i of v[j] is word 4 i + j of the four columns
+    for (int64_t j = 0; j < 4; ++j)  // group i of v[j] is word 4 i + j of the four columns
       store_groups(dst + j * p.width, 4 * p.width, v[j], (words - j + 3) / 4);
   }
 }
@@ -133,10 +137,11 @@ void pack_panel_transposing(const PackPanelArgs& p) {
   }
 }
 
-// Packs up to kLanes columns of a panel from a source with rows along k: all of them, or `count` of `width`.
+// Packs up to kLanes columns of a panel from a source that is contiguous along the panel's columns. If
+// kWhole, packs kLanes columns; otherwise packs `count` columns and pads them with zeros to `width`.
 template <class Words, class T, bool kWhole, bool kSums>
 void pack_panel_columns(const PackPanelArgs& p, int64_t first) {
-  constexpr int64_t kAhead = 64;  // rows to prefetch, which may be pages apart
+  constexpr int64_t kAhead = 64;  // prefetch distance in rows, which may be in different memory pages
   const auto* src = static_cast<const T*>(p.src) + first;
   uint32_t* dst = p.dst + first;
   const int64_t count = p.count - first < 0 ? 0 : p.count - first < kLanes ? p.count - first : kLanes;
@@ -200,7 +205,7 @@ void pack_rows_as(const PackRowsArgs& p) {
 }
 
 template <class To, class From>
-void convert_rows(ConvertArgs p) {  // by value, so that stores to dst cannot alias it
+void convert_rows(ConvertArgs p) {  // passed by value, so that stores to dst cannot alias it
   for (int64_t r = 0; r < p.rows; ++r) {
     const auto* src = static_cast<const From*>(p.src) + r * p.src_ld;
     auto* dst = static_cast<To*>(p.dst) + r * p.dst_ld;

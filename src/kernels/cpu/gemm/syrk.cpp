@@ -1,12 +1,13 @@
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/layout.h"
 
-// y = x x^T as a product with packed x that leaves out the micro-tiles above the diagonal.
+// Computes y = x x^T as a product with packed x that skips the micro-tiles above the diagonal.
 
 namespace gpt::gemm {
 namespace {
 
-// The part above the diagonal becomes that below it. Tasks write only above it and read only below it.
+// Copies the elements below the diagonal to their mirrored positions above it. Tasks only write above the
+// diagonal and only read below it, so they do not conflict.
 void mirror(const ExecContext& ctx, const TensorView& y) {
   constexpr int64_t kTile = 16;
   const int64_t n = y.rows();

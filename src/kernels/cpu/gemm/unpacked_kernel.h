@@ -5,8 +5,8 @@
 #include "kernels/cpu/gemm/micro_kernel.h"
 #include "kernels/cpu/gemm/pack_panels.h"
 
-// Micro-kernels for few rows of A that read an unpacked B once, in place, because packing would take longer
-// than the products. Sums have the order of the packed micro-kernel.
+// Micro-kernels for few rows of A that read an unpacked B once, in place, because packing B would take longer
+// than the products. These micro-kernels add products in the same order as the packed micro-kernel.
 //
 //   B [k,n], contiguous along n                  B [n,k], contiguous along k
 //     for l in k:                                  for kLanes elements of k:
@@ -14,18 +14,18 @@
 //       acc[r][columns] += A[r][l] * w               transposed in registers: w[j] = B[columns][l + j]
 //                                                    acc[r][columns] += A[r][l + j] * w[j]
 //
-// Included only by sources that are compiled once for each instruction set.
+// This header is only included by sources that are compiled once for each instruction set.
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 namespace {
 
 using ExactWords = Fp32Words<Exact>;
 
-// B is [k,n]: V vectors of neighbouring columns.
+// Multiplies A with a B of shape [k,n], V vectors of adjacent columns at a time.
 template <class Product, class T, int R, int V, bool kWhole>
 void kernel_n_contiguous(const MicroKernelArgs& t) {
   constexpr int64_t kAhead =
-      32;  // rows of B to prefetch: the hardware prefetcher stops at the end of the columns
+      32;  // prefetch distance in rows of B: the hardware prefetcher stops at the end of the columns
   Vec acc[R][V];
   clear(acc);
   const auto* a = static_cast<const uint32_t*>(t.a);
@@ -51,7 +51,7 @@ void kernel_n_contiguous(const MicroKernelArgs& t) {
     finish_row<V>(t, acc[r], t.c + r * t.ldc);
 }
 
-// B is [n,k]: kLanes columns, one in every lane.
+// Multiplies A with a B of shape [n,k], kLanes columns at a time, with one column in each lane.
 template <class Product, class T, int R, bool kWhole>
 void kernel_k_contiguous(const MicroKernelArgs& t) {
   const T* b = static_cast<const T*>(t.b);
@@ -69,7 +69,7 @@ void kernel_k_contiguous(const MicroKernelArgs& t) {
       } else {
         w[i] = as_floats(n >= kLanes ? ExactWords::from_row(row) : ExactWords::from_row(row, n));
       }
-      __builtin_prefetch(row + kLanes * t.b_ld, 0, 2);  // the next columns
+      __builtin_prefetch(row + kLanes * t.b_ld, 0, 2);  // the same elements of the next columns
     }
     transpose(w);
     const auto add = [&](int64_t j) GPT_ALWAYS_INLINE {
@@ -92,7 +92,8 @@ void kernel_k_contiguous(const MicroKernelArgs& t) {
     finish_row<1>(t, acc[r], t.c + r * t.ldc);
 }
 
-// Calls fn(args, R) for the rows of t: eight, four, two or one at a time, at most kMost.
+// Splits the rows of t into groups of 8 (if kMost >= 8), 4, 2 and 1 rows, and calls fn(args, R) for each
+// group of R rows.
 template <int kMost, class F>
 GPT_INLINE void for_row_groups(MicroKernelArgs t, F fn) {
   int64_t left = t.rows;
@@ -110,14 +111,16 @@ GPT_INLINE void for_row_groups(MicroKernelArgs t, F fn) {
 }
 
 #if defined(GPT_SIMD_AVX512)
-constexpr int kTransposedRows = 8;  // rows that fit into registers next to a transposed block of B
-constexpr int kVecsForTwoRows = 8;  // vectors of columns, with accumulators for two rows
+constexpr int kTransposedRows = 8;  // number of rows whose accumulators fit in registers next to a transposed
+                                    // block of B
+constexpr int kVecsForTwoRows = 8;  // number of column vectors whose accumulators fit in registers for two
+                                    // rows
 #else
 constexpr int kTransposedRows = 4;
 constexpr int kVecsForTwoRows = 4;
 #endif
 
-// Moves t to the next columns.
+// Advances t to the next columns.
 template <class T>
 GPT_INLINE void advance(MicroKernelArgs& t) {
   t.b = static_cast<const T*>(t.b) + t.cols * (t.b_k_contiguous ? t.b_ld : 1);
@@ -145,7 +148,7 @@ template <class Product, class T>
 void unpacked_n_contiguous(MicroKernelArgs t) {
   const int64_t cols = t.cols;
   int64_t at = 0;
-  // V vectors of columns at a time, for groups of rows whose accumulators fit into the registers.
+  // Processes V vectors of columns at a time, for groups of rows whose accumulators fit in registers.
   const auto wide = [&]<int V>(std::integral_constant<int, V>) {
     for (t.cols = V * kLanes; at + t.cols <= cols; at += t.cols, advance<T>(t)) {
       for_row_groups<4>(t, [](const MicroKernelArgs& rows, auto count) {

@@ -5,39 +5,43 @@
 
 #include "kernels/cpu/gemm/layout.h"
 
-// dw[m,n] = A B with A = dy^T [m,k] and B = x [k,n]; k counts the rows of both, n the inputs.
+// Computes dw[m,n] = A B with A = dy^T [m,k] and B = x [k,n]. k is the number of rows of dy and x, and n is
+// the number of inputs.
 //
-//   for chunks of k, as many blocks as fit into kPackedXWords
-//     for blocks of kc words along k         in parallel: tasks of the first kind
+//   for chunks of k, with as many blocks as fit into kPackedXWords
+//     for blocks of kc words along k         in parallel: tasks that pack x
 //       pack x [kc,n] into micro-panels
-//     for tasks of mc rows and nc columns    in parallel: tasks of the second kind, which wait for the first
+//     for tasks of mc rows and nc columns    in parallel: tasks that multiply, after all packing
 //       for blocks of kc words along k
-//         pack dy^T [mc,kc] into micro-panels of mr rows, or by rows; sum it to dbias
+//         pack dy^T [mc,kc] into micro-panels of mr rows, or by rows; add its row sums to dbias
 //         for panels of nr columns
 //           for mr rows
 //             micro-kernel: dw[mr,nr] += dy^T[mr,kc] x[kc,nr]
 //
-//   packed x       blocks of k | panels | [kc words][nr]        shared, in chunks of kPackedXWords
-//   packed dy^T    micro-panels | [kc words][mr, rounded up to 4]   of a task, in the scratch of its thread
+//   packed x       blocks of k | panels | [kc words][nr]        shared scratch, in chunks of kPackedXWords
+//   packed dy^T    micro-panels | [kc words][mr, rounded up to 4]   scratch of the task's thread
 
 namespace gpt::gemm {
 namespace {
 
-constexpr int64_t kPackedXWords = 2 << 20;  // at a time: 8 MiB, for the third-level cache
-constexpr int64_t kMc = 96;                 // by kc: 192 KiB of dy in the second-level cache
+constexpr int64_t kPackedXWords = 2 << 20;  // 8 MiB of x are packed at a time, to fit in L3 cache
+constexpr int64_t kMc = 96;                 // a block [kMc,kc] of dy takes 192 KiB of L2 cache
 constexpr int64_t kNc = 384;
-constexpr int64_t kWideNc = 1536;  // where the products take less time than packing dy again
+constexpr int64_t kWideNc = 1536;  // used with AMX, where packing dy again would take longer than the
+                                   // products
 constexpr int64_t kMinTasks = 8;
 constexpr int64_t kPackRows =
-    64;  // of x or dy packed at a time for all panels, while the next are prefetched
-constexpr int64_t kPackTask = 128;  // rows of x
+    64;  // rows of x or dy that are packed at a time for all panels, while the next rows are prefetched
+constexpr int64_t kPackTask = 128;  // rows of x in a packing task
 
-// Panels are packed four columns at a time, whatever number of rows a micro-kernel has (6: a third more).
+// Returns the width of a packed panel. Panels are packed four columns at a time, whatever the number of rows
+// of the micro-kernel. With 6 rows, panels are therefore a third wider than necessary.
 int64_t panel_width(int64_t rows) {
   return round_up(rows, 4);
 }
 
-// Counts down the tasks that others wait for: those with lower numbers, which ThreadPool has started before.
+// Lets multiplication tasks wait until all packing tasks are done. Waiting cannot deadlock, because packing
+// tasks have lower numbers, so ThreadPool has already started them.
 class Latch {
  public:
   Latch(int64_t* count, int64_t tasks) : count_(*count), tasks_(tasks) { count_.store(0); }
@@ -84,17 +88,17 @@ class WeightGradient {
   }
 
  private:
-  // Whether the micro-kernel wants A by rows, not in micro-panels.
+  // True if the micro-kernel requires A by rows instead of in micro-panels.
   bool a_by_rows() const { return kernels_.pack_rows_transposed != nullptr; }
   int64_t a_row_words() const { return kc_ + kRowPadding; }
-  // Where rows from i on, a multiple of mr, begin in the packed dy^T of a block of `words`.
+  // Returns the offset of row i in the packed dy^T of a block of `words` words. i must be a multiple of mr.
   int64_t a_offset(int64_t i, int64_t words) const {
     return a_by_rows() ? i * a_row_words() : i / kernels_.mr * panel_width(kernels_.mr) * words;
   }
 
   struct KBlock {
-    int64_t from, words;  // of k
-    int64_t row, rows;    // of x and dy
+    int64_t from, words;  // range of words along k
+    int64_t row, rows;    // rows of x and dy
   };
   KBlock k_block(int64_t index) const {
     const int64_t from = index * kc_;
@@ -103,9 +107,9 @@ class WeightGradient {
     return {from, words, row, std::min(words * kernels_.k_pack, k_ - row)};
   }
 
-  uint32_t* packed_x() const { return ctx_.scratch.all<uint32_t>() + 16; }  // behind the latch's counter
+  uint32_t* packed_x() const { return ctx_.scratch.all<uint32_t>() + 16; }  // after the counter of the latch
 
-  // `slot`: the block of k among those packed.
+  // slot: index of the block of k among the packed blocks.
   uint32_t* x_panel(int64_t slot, int64_t words, int64_t panel) const {
     return packed_x() + (slot * kc_ * panels_ + panel * words) * kernels_.nr;
   }
@@ -125,7 +129,7 @@ class WeightGradient {
     });
   }
 
-  // Rows [from, from + kPackTask) of a block of k.
+  // Packs rows [from, from + kPackTask) of a block of k.
   void pack_x(int64_t index, int64_t slot, int64_t from) const {
     const KBlock b = k_block(index);
     const int64_t end = std::min(b.rows, from + kPackTask);
@@ -182,7 +186,8 @@ class WeightGradient {
       t.rows = std::min(kernels_.mr, rows - i);
       t.a = a + a_offset(i, b.words);
       if (!a_by_rows()) t.a_k = panel_width(t.rows);
-      // Two micro-tiles prefetch the next panel, a line per word of k each.
+      // Two consecutive micro-tiles together prefetch the next panel; each of them prefetches one line per
+      // word of k.
       const int64_t half = i / kernels_.mr % 2 * (kernels_.nr / 2);
       t.prefetch = x + b.words * (kernels_.nr + half);
       t.c = args_.dw.row<float>(row + i) + col;
@@ -190,7 +195,7 @@ class WeightGradient {
     }
   }
 
-  // Columns of dy become rows of A; their sums over the block go to dbias.
+  // Packs columns of dy as rows of A, and adds their sums over the block to dbias.
   void pack_dy(const KBlock& b, int64_t row, int64_t rows, uint32_t* dst, bool bias, bool accumulate) const {
     float sums[kMc] = {};
     for (int64_t l = 0; l < b.rows; l += kPackRows) {
@@ -225,9 +230,9 @@ class WeightGradient {
   Layout layout_;
   const Kernels& kernels_;
   int64_t k_, k_words_, kc_;
-  int64_t panels_;               // of x
-  int64_t mc_, m_tasks_;         // rows of a task; tasks down dw
-  int64_t nc_panels_, n_tasks_;  // panels of a task; tasks across dw
+  int64_t panels_;               // number of panels of x
+  int64_t mc_, m_tasks_;         // rows of a task; number of tasks along the rows of dw
+  int64_t nc_panels_, n_tasks_;  // panels of a task; number of tasks along the columns of dw
 };
 
 }  // namespace

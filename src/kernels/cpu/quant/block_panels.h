@@ -3,10 +3,10 @@
 #include "kernels/cpu/quant/block_rows.h"
 #include "kernels/cpu/quant/packed_kernel.h"
 
-// Products of many rows of x with quantized rows. kNr rows of w are first unpacked to bytes in memory, once
-// for all rows of x. A lane then holds values of a single output, and dot products need no sums across lanes.
-// The partial sums are those of block_rows.h, so the bits are identical: blocks of the same partial sum are
-// adjacent, and a partial sum is finished before the next one starts.
+// Computes products of many rows of x with quantized rows. kNr rows of w are first unpacked to bytes in
+// memory, once for all rows of x. A vector lane then holds values of a single output, so dot products need no
+// sums across lanes. The partial sums are the same as in block_rows.h, so the results are bit-identical:
+// blocks of the same partial sum are adjacent, and each partial sum is finished before the next one starts.
 //
 //   expand kNr rows of w
 //   for tiles of rows of x and outputs
@@ -16,13 +16,13 @@
 //         t[mr][nr] += d_w d_x * s (+ m_w * (d_x * sum of q_x))
 //       y[mr][nr] += t
 //
-//   a block of a panel:               | d of every output | m of every output |      fp32; m if any
-//                                     | scale of half 0 of every output | of half 1 |      int32; Q6_K
+//   a block of a panel:               | d of every output | m of every output |      fp32; m is optional
+//                                     | scale of half 0 of every output | of half 1 |      int32; Q6_K only
 //                                     | k-pack 0 of every output | ... | k-pack 7 |
-//   a block of a row of activations:  | d | d * sum of q | start | start of half 1 | 32 numbers |
-//                                     start = -zero point * sum of q; in Q6_K of each half
+//   a block of a row of activations:  | d | d * sum of q | start | start of half 1 | 32 values |
+//                                     start = -zero point * sum of q; in Q6_K for each half
 //
-// Included only by sources that are compiled once for each instruction set.
+// This header is only included by sources that are compiled once for each instruction set.
 
 namespace gpt::quant {
 namespace {
@@ -30,7 +30,8 @@ namespace {
 constexpr int kRowOffset = 4, kRowStart = 8, kRowData = 16;  // byte offsets in a block
 static_assert(kRowData + 32 == kPanelActBlock);
 
-// The micro-tile: as many accumulators as fit into registers. Q6_K needs integer sums of both halves.
+// The micro-tile has as many accumulators as fit into registers. Q6_K has fewer rows, because it needs
+// integer sums of both halves of a block.
 template <DType dtype>
 constexpr int kTileRows = kLanes == 8            ? 2
                           : dtype == DType::q6_k ? 4
@@ -46,7 +47,7 @@ constexpr int kPanelBlock = kPanelData<dtype> + 32 * static_cast<int>(kNr);
 static_assert(kPanelBlock<DType::q6_k> == kExpandedBlockBytes &&
               kPanelBlock<DType::q4_k> < kExpandedBlockBytes);
 
-// The blocks of a row, ordered by their partial sums.
+// Orders the blocks of a row by partial sum, then by position.
 struct BlockOrder {
   int64_t blocks;
 
@@ -72,17 +73,18 @@ void quantize_for_panels(const QuantizeArgs& a) {
   }
 }
 
-// kLanes rows of w, and the address of their part of a panel.
+// Points to kLanes rows of w, and to the part of a panel to which these rows are expanded.
 template <DType dtype>
 struct PanelRows {
-  // Pointers to every fourth row; a pointer for each row would not fit into registers.
+  // Pointers to every fourth row. A pointer for each row would not fit into registers.
   const uint8_t* quads[kLanes / 4];
   int64_t stride;
   uint8_t* panel;
   BlockOrder order;
 
   GPT_ALWAYS_INLINE const uint8_t* row(int r) const { return quads[r / 4] + r % 4 * stride; }
-  // Loads 16 bytes from offset `at`: register i receives bytes 4 i to 4 i + 3 of every row.
+  // Loads 16 bytes from offset `at` of every row. Register i of the result holds bytes 4 i to 4 i + 3 of
+  // every row.
   GPT_ALWAYS_INLINE void load(int64_t at, IVec (&v)[4]) const {
     GPT_UNROLL
     for (int i = 0; i < 4; ++i)
@@ -102,7 +104,7 @@ inline Vec negative(Vec v) {
   return as_floats(xor_i(bits_of(v), set1_i(0x80000000u)));
 }
 
-// Stores four k-packs, values 16 h to 16 h + 15 of a block of a panel.
+// Stores four k-packs, which are values 16 h to 16 h + 15 of a block of a panel.
 template <DType dtype>
 GPT_INLINE void put_packs(uint8_t* block, int h, const IVec (&v)[4]) {
   GPT_UNROLL
@@ -119,13 +121,13 @@ template <int n>
 GPT_INLINE IVec shift_right_signed(IVec v) {
   return GPT_MM(srai_epi32)(v, n);
 }
-// Shift right or left by n bits.
+// Shifts right by n bits, or left if n is negative.
 template <int n>
 GPT_INLINE IVec shifted(IVec v) {
   if constexpr (n < 0) return shift_left_i<-n>(v);
   return shift_right_i<(n < 0 ? 0 : n)>(v);
 }
-// Returns the low or the high halves of bytes, combined with the shifted bits of `high` under `mask`.
+// Combines the low or high 4 bits of each byte of `low` with the shifted bits of `high` under `mask`.
 template <bool upper, int shift, int mask>
 GPT_INLINE void join_bits(const IVec (&low)[4], const IVec (&high)[4], IVec (&v)[4]) {
   GPT_UNROLL
@@ -135,19 +137,19 @@ GPT_INLINE void join_bits(const IVec (&low)[4], const IVec (&high)[4], IVec (&v)
   }
 }
 
-// Expands block b of the dtypes without super-blocks, at byte offset `at` of the rows.
+// Expands block b of a dtype without super-blocks. In each row, the block starts at byte offset `at`.
 template <DType dtype>
 GPT_INLINE void expand_block(const PanelRows<dtype>& rows, int64_t b, int64_t at) {
   constexpr int64_t kData = block_size(dtype).bytes - (dtype == DType::q8_0 ? 32 : 16);
   uint8_t* block = rows.block(b);
   IVec fifth = set1_i(0);
   if constexpr (has_minimum(dtype)) {
-    IVec header[4];  // d and min, fifth bits in Q5_1
+    IVec header[4];  // d and min; in Q5_1 also the fifth bits
     rows.load(at, header);
     fifth = header[1];
     put_scales<dtype>(block, low_f16(header[0]), low_f16(shift_right_i<16>(header[0])));
   } else if constexpr (dtype == DType::q5_0) {
-    IVec header[4];  // d, fifth bits
+    IVec header[4];  // d and the fifth bits
     rows.load(at, header);
     fifth = or_i(shift_right_i<16>(header[0]), shift_left_i<16>(header[1]));
     put_scales<dtype>(block, low_f16(header[0]), zero());
@@ -179,7 +181,7 @@ GPT_INLINE void expand_block(const PanelRows<dtype>& rows, int64_t b, int64_t at
     if constexpr (dtype == DType::q5_0 || dtype == DType::q5_1) {
       GPT_UNROLL
       for (IVec& pack : v) {
-        // bits 0 to 3 become bit 4 of bytes 0 to 3
+        // The multiplication moves bits 0 to 3 to bit 4 of bytes 0 to 3.
         pack = or_masked(pack, mul_i(and_i(fifth, set1_i(15)), set1_i(0x02040810)), 16);
         fifth = shift_right_i<4>(fifth);
       }
@@ -191,10 +193,10 @@ GPT_INLINE void expand_block(const PanelRows<dtype>& rows, int64_t b, int64_t at
   }
 }
 
-// The scales and minimums of Q4_K and Q5_K.
+// Expands the scales and minimums of a super-block of Q4_K or Q5_K.
 template <DType dtype>
 GPT_INLINE void expand_super_block_scales(const PanelRows<dtype>& rows, int64_t b, int64_t at) {
-  IVec header[4];  // d and min; three times four bytes with 6 bits each (kernels/quant.h)
+  IVec header[4];  // d and min, then three groups of four bytes that pack 6-bit values (kernels/quant.h)
   rows.load(at, header);
   const Vec d = low_f16(header[0]), min = negative(low_f16(shift_right_i<16>(header[0])));
   const auto above = [&](IVec low, IVec high) GPT_ALWAYS_INLINE {
@@ -214,7 +216,7 @@ GPT_INLINE void expand_super_block_scales(const PanelRows<dtype>& rows, int64_t 
   }
 }
 
-// Expands the super-block of Q4_K or Q5_K with blocks b to b + 7.
+// Expands the super-block of Q4_K or Q5_K that consists of blocks b to b + 7.
 template <DType dtype>
 GPT_INLINE void expand_k_block(const PanelRows<dtype>& rows, int64_t b, int64_t at) {
   constexpr int kFifth = dtype == DType::q5_k ? 16 : 0;
@@ -238,10 +240,10 @@ GPT_INLINE void expand_k_block(const PanelRows<dtype>& rows, int64_t b, int64_t 
   }
 }
 
-// The same for Q6_K.
+// Expands the super-block of Q6_K that consists of blocks b to b + 7.
 GPT_INLINE void expand_q6_block(const PanelRows<DType::q6_k>& rows, int64_t b, int64_t at) {
   constexpr DType kType = DType::q6_k;
-  IVec scales[4];  // scales of half blocks, one byte each
+  IVec scales[4];  // scales of the half blocks, one byte each
   rows.load(at + 192, scales);
   const Vec d = rows.load_f16s(at + 208);
   GPT_UNROLL
@@ -275,7 +277,7 @@ GPT_INLINE void expand_q6_block(const PanelRows<DType::q6_k>& rows, int64_t b, i
   }
 }
 
-// Expands blocks [b, end) of kLanes rows. w: the start of block b.
+// Expands blocks [b, end) of kLanes rows. w: start of block b in the first row.
 template <DType dtype>
 __attribute__((noinline)) void expand_blocks(const uint8_t* w, int64_t stride, uint8_t* panel,
                                              BlockOrder order, int64_t b, int64_t end) {
@@ -285,7 +287,7 @@ __attribute__((noinline)) void expand_blocks(const uint8_t* w, int64_t stride, u
     rows.quads[r / 4] = w + r * stride;
   int64_t fetched = 0;
   for (int64_t at = 0; b < end; b += kBlocks, at += kBytes) {
-    // Hardware prefetching stops at the end of each short row.
+    // Hardware prefetching stops at the end of each short row, so the next rows are prefetched here.
     for (; fetched < at + kBytes; fetched += 64) {
       GPT_UNROLL
       for (int r = 0; r < kLanes; ++r)
@@ -301,7 +303,7 @@ __attribute__((noinline)) void expand_blocks(const uint8_t* w, int64_t stride, u
   }
 }
 
-// Returns kLanes rows of w from row `first` on; repeats the last row past the end.
+// Expands kLanes rows of w, starting at row `first`. If there are fewer rows, the last row is repeated.
 template <DType dtype>
 void expand_rows(const ExpandArgs& a, int64_t first) {
   constexpr int64_t kBytes = block_size(dtype).bytes, kBlocks = block_size(dtype).elements / 32;
@@ -324,12 +326,13 @@ void expand_panel(const ExpandArgs& a) {
   });
 }
 
-// The number of k-packs whose pairwise products can be added in 16 bits; 1: none.
+// Returns the number of k-packs whose pairwise products can be added in 16 bits without overflow. Returns 1
+// if 16-bit sums are not used.
 constexpr int packs_in_16_bits([[maybe_unused]] DType dtype) {
 #if defined(GPT_SIMD_BF16)
   return 1;
 #else
-  // 2 * 4 * 31 * 127 and 2 * 2 * 63 * 127 are less than 2^15
+  // 2 * 4 * 31 * 127 and 2 * 2 * 63 * 127 are less than 2^15.
   return has_signs(dtype) ? 1 : dtype == DType::q6_k ? 2 : 4;
 #endif
 }
@@ -337,7 +340,8 @@ constexpr int packs_in_16_bits([[maybe_unused]] DType dtype) {
 template <int R>
 using TileSums = IVec[R][kTileVecs];
 
-// Adds the exact products of k-packs [first, end) of a block. x: its activations.
+// Computes the exact dot products over k-packs [first, end) of a block. The sums start at the zero-point
+// correction that is stored with the activations. x: the activations of the block.
 template <DType dtype, int R, int first, int end>
 GPT_INLINE void panel_products(const PanelArgs& a, const uint8_t* x, const uint8_t* w, TileSums<R>& sums) {
   GPT_UNROLL
@@ -349,7 +353,7 @@ GPT_INLINE void panel_products(const PanelArgs& a, const uint8_t* x, const uint8
   constexpr int n = packs_in_16_bits(dtype);
   GPT_UNROLL
   for (int g = first; g < end; g += n) {
-    TileSums<R> pairs;  // sums of n k-packs
+    TileSums<R> pairs;  // 16-bit sums of n k-packs
     GPT_UNROLL
     for (int k = g; k < g + n; ++k) {
       IVec q[kTileVecs];
@@ -398,7 +402,7 @@ GPT_INLINE void panel_block_sums(const PanelArgs& a, const uint8_t* x, const uin
   }
 }
 
-// Adds the products of a block.
+// Adds the products of a block to the accumulators.
 template <DType dtype, int R>
 GPT_INLINE void add_panel_block(const PanelArgs& a, const uint8_t* x, const uint8_t* w,
                                 Vec (&acc)[R][kTileVecs]) {
@@ -417,7 +421,7 @@ GPT_INLINE void add_panel_block(const PanelArgs& a, const uint8_t* x, const uint
   }
 }
 
-// Multiplies R rows of x with kTileVecs vectors of outputs from vector `first` on.
+// Multiplies R rows of x with kTileVecs vectors of outputs, starting at vector `first`.
 template <DType dtype, int R>
 void multiply_tile(const PanelArgs& a, const uint8_t* x, uint8_t* y, int first) {
   const uint8_t* w = a.w + first * kLanes * 4;
@@ -453,7 +457,8 @@ void multiply_expanded(const PanelArgs& a) {
   with_block_type(a.dtype, [&]<DType dtype>() {
     const int64_t tiles = (a.rows + kTileRows<dtype> - 1) / kTileRows<dtype>;
     for (int64_t t = 0, r = 0; t < tiles; ++t) {
-      const int64_t rows = (a.rows - r + tiles - t - 1) / (tiles - t);  // balanced: 8 are 4 + 4, not 6 + 2
+      const int64_t rows = (a.rows - r + tiles - t - 1) / (tiles - t);  // balanced: 8 rows are split into 4 +
+                                                                        // 4, not 6 + 2
       for (int first = 0; first < kPanelVecs; first += kTileVecs)
         multiply_tile_of<dtype>(rows, a, a.x + r * a.x_stride, a.y + r * a.y_stride, first);
       r += rows;

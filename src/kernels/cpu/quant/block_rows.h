@@ -3,13 +3,14 @@
 #include "kernels/cpu/quant/block_vec.h"
 #include "kernels/cpu/quant/kernels.h"
 
-// Products of up to kRowsAtOnce rows of x with quantized rows in file layout (defined in kernels/quant.h):
+// Computes products of up to kRowsAtOnce rows of x with quantized rows in file layout. kernels/quant.h
+// defines the exact result.
 //
 //   for every output, a row of w
 //     for spans of kSpan blocks, unpacked to bytes in 8 registers
 //       for rows of x
-//         s = dot products of each block, exact; lane b has block b
-//         acc[row] += d_w d_x * s (+ m_w * (d_x * sum of q_x))    lane c has partial sum c of the definition
+//         s = dot products of each block, exact; lane b holds the sum of block b
+//         acc[row] += d_w d_x * s (+ m_w * (d_x * sum of q_x))    lane c holds partial sum c
 //   for 8 outputs together
 //     y = the partial sums added in order
 //
@@ -17,20 +18,20 @@
 //                            | sums of half blocks |               in the order of half_block()
 //                            | values of block 0 | values of block 1 | ...   or in halves: block_vec.h
 //
-// Included only by sources that are compiled once for each instruction set.
+// This header is only included by sources that are compiled once for each instruction set.
 
 namespace gpt::quant {
 namespace {
 
 constexpr int kPartialSums = 16;
-constexpr int kParts = kPartialSums / kLanes;  // vectors that hold a partial sum per lane
+constexpr int kParts = kPartialSums / kLanes;  // number of vectors that hold the partial sums, one per lane
 
 // Byte offsets in a span of activations.
 constexpr int kSpanScales = 0, kSpanOffsets = 4 * kSpan, kSpanSums = 8 * kSpan, kSpanHalfSums = 12 * kSpan;
 constexpr int kSpanData = 20 * kSpan, kSpanBytes = kSpanData + 32 * kSpan;
 static_assert(kSpanBytes * kParts == kRowActGroupBytes);
 
-// Stores d, d * sum of q and the sum of q of a block in a span.
+// Stores d, d * sum of q, and the sum of q of a block in a span.
 inline void store_scales(const QuantizedBlock& q, uint8_t* span, int block) {
   const int32_t sum = q.sum();
   const float offset = q.d * static_cast<float>(sum);
@@ -39,7 +40,8 @@ inline void store_scales(const QuantizedBlock& q, uint8_t* span, int block) {
   __builtin_memcpy(span + kSpanSums + 4 * block, &sum, 4);
 }
 
-// Returns the offset of value j of a block in a span, from kSpanData, for products with w (block_vec.h).
+// Returns the offset of value j of a block in a span, relative to kSpanData. The order of values depends on
+// the dtype of w (block_vec.h).
 inline int64_t number_at(DType w, int block, int64_t j) {
   if (!has_halves(w)) return block * 32 + j;
   const bool pairs = has_super_blocks(w);
@@ -83,7 +85,7 @@ inline SpanScales load_scales(const uint8_t* p) {
   };
   if constexpr (dtype == DType::q6_k) {
     constexpr int64_t kBlock = block_size(dtype).bytes;
-    const uint8_t* next = kSpan == 16 ? p + kBlock : p;  // the second super-block of a span
+    const uint8_t* next = kSpan == 16 ? p + kBlock : p;  // the second super-block of the span
     return {per_super_block(f16_at(p + 208), f16_at(next + 208)), zero()};
   } else if constexpr (dtype == DType::q4_k || dtype == DType::q5_k) {
     return super_block_scales<dtype>(p);
@@ -94,7 +96,8 @@ inline SpanScales load_scales(const uint8_t* p) {
   }
 }
 
-// Returns the base-2 logarithm of the zero point of a dtype with unsigned values; -1: no zero point.
+// Returns the base-2 logarithm of the zero point that is added to make the values of w unsigned; -1 if there
+// is no zero point.
 constexpr int zero_point_bits(DType dtype) {
   switch (dtype) {
     case DType::q8_0:
@@ -123,7 +126,7 @@ GPT_INLINE IVec without_zero_points(IVec sums, const uint8_t* x) {
   return sums;
 }
 
-// block_sums() for dtypes in halves.
+// Implements block_sums() for dtypes that are unpacked in halves.
 template <DType dtype, int used>
 GPT_INLINE IVec block_sums_of_halves(const IVec (&w)[kRegisters], const uint8_t* x) {
   constexpr bool kSigned = has_signs(dtype);
@@ -140,7 +143,7 @@ GPT_INLINE IVec block_sums_of_halves(const IVec (&w)[kRegisters], const uint8_t*
       halves_in_order<has_super_blocks(dtype)>(sum_quads(p[0], p[1], p[2], p[3])), x);
 }
 
-// Computes the exact products of the blocks in the first `used` registers with the activations at x.
+// Computes the exact dot products of the blocks in the first `used` registers with the activations at x.
 template <DType dtype, int used>
 GPT_INLINE IVec block_sums(const IVec (&w)[kRegisters], const IVec (&sub)[2], const uint8_t* x) {
   if constexpr (has_halves(dtype)) return block_sums_of_halves<dtype, used>(w, x);
@@ -162,8 +165,8 @@ GPT_INLINE IVec block_sums(const IVec (&w)[kRegisters], const IVec (&sub)[2], co
   }
 }
 
-// L2 prefetch distance in w, in bytes. Also prefetches past the end of a row, because the next row follows.
-// The hardware prefetcher stops at page boundaries, and mapped files have small pages.
+// L2 prefetch distance in w, in bytes. Prefetching past the end of a row is useful, because the next row
+// follows. The hardware prefetcher would stop at page boundaries, and memory-mapped files have small pages.
 template <DType dtype>
 constexpr int kAhead = has_super_blocks(dtype) ? 9216 : 6144;
 template <DType dtype, int64_t bytes = bytes_of<dtype>(kSpan)>
@@ -173,8 +176,8 @@ GPT_INLINE void prefetch_ahead(const uint8_t* p) {
     __builtin_prefetch(p + kAhead<dtype> + i, 0, 2);
 }
 
-// Adds the products with the span of w at p, whose blocks are in the first `used` registers, to the
-// accumulators of R rows.
+// Adds the products with the span of w at p to the accumulators of R rows. The blocks of the span are in the
+// first `used` registers.
 template <DType dtype, int R, int used = kRegisters>
 GPT_INLINE void add_span(const uint8_t* p, const SpanScales& scales, const uint8_t* x, int64_t x_stride,
                          Vec (&acc)[R]) {
@@ -204,8 +207,8 @@ GPT_INLINE void add_span(const uint8_t* p, const SpanScales& scales, const uint8
   }
 }
 
-// Adds the last `rest` blocks of a row, fewer than a span. Memory after them, up to `end`, is read but has no
-// effect: its activations are 0 and its scales are set to 0.
+// Adds the last `rest` blocks of a row, which are fewer than a span. Memory after these blocks, up to `end`,
+// is read but has no effect, because its activations are 0 and its scales are set to 0.
 template <DType dtype, int R>
 GPT_INLINE void add_rest(const uint8_t* w, const uint8_t* end, int64_t rest, const uint8_t* x,
                          int64_t x_stride, Vec (&acc)[R]) {
@@ -224,7 +227,8 @@ GPT_INLINE void add_rest(const uint8_t* w, const uint8_t* end, int64_t rest, con
   add_span<dtype, R>(w, scales, x, x_stride, acc);
 }
 
-// Computes the partial sums of one row of w with R rows of x. Memory up to `end` must be readable.
+// Computes the partial sums of the dot products of one row of w with R rows of x. Memory up to `end` must be
+// readable.
 template <DType dtype, int R>
 inline void multiply_row(const BlockRowsArgs& a, const uint8_t* w, const uint8_t* end,
                          Vec (&acc)[kParts][R]) {
@@ -254,7 +258,7 @@ inline void multiply_row(const BlockRowsArgs& a, const uint8_t* w, const uint8_t
   }
 }
 
-// The partial sums of 8 outputs are added together.
+// Multiplies R rows of x with all rows of w. The partial sums of 8 outputs are reduced together.
 template <DType dtype, int R>
 void multiply_rows(const BlockRowsArgs& a) {
   const uint8_t *w = a.w, *end = w + (a.outputs - 1) * a.w_stride + bytes_of<dtype>(a.blocks);
@@ -286,7 +290,7 @@ void multiply_up_to(const BlockRowsArgs& a) {
   multiply_rows<dtype, R>(a);
 }
 
-// Calls fn.operator()<dtype>() with the quantized dtype as a constant.
+// Calls fn.operator()<dtype>() with the quantized dtype as a template argument.
 template <class F>
 inline void with_block_type(DType dtype, F fn) {
   switch (dtype) {

@@ -3,8 +3,8 @@
 #include "kernels/cpu/quant/quantize.h"
 #include "kernels/quant.h"
 
-// Reads rows of ggml's blocks for the kernels of block_rows.h and block_panels.h: spans of kSpan blocks of
-// 32, as bytes in 8 registers.
+// Loads quantized rows in ggml's block formats for the kernels of block_rows.h and block_panels.h. A row is
+// read in spans of kSpan blocks of 32 values, which are unpacked to bytes in 8 registers:
 //
 //                  AVX2, kSpan = 8             AVX-512, kSpan = 16
 //   register 0   | block 0, 32 bytes |       | block 0, 32 bytes | block 1, 32 bytes |
@@ -12,8 +12,8 @@
 //   ...                                      ...
 //   register 7   | block 7           |       | block 14          | block 15          |
 //
-// A span is one or two super-blocks of 256. Included only by sources that are compiled once for each
-// instruction set.
+// A span covers one super-block of 256 values with AVX2 and two with AVX-512. This header is only included by
+// sources that are compiled once for each instruction set.
 
 namespace gpt::quant {
 namespace {
@@ -21,26 +21,28 @@ namespace {
 constexpr int kRegisters = 8;
 constexpr int kSpan = kRegisters * kLanes / 8;
 
-// Returns whether a row is stored in super-blocks of 256 elements. Uses a comparison instead of block_size(),
-// whose table would become a weak symbol of these objects if dtype is not a constant.
+// Returns true if rows of this dtype consist of super-blocks of 256 elements. The function compares enum
+// values instead of calling block_size(), whose table would become a weak symbol in these object files if
+// dtype is not a constant.
 constexpr bool has_super_blocks(DType dtype) {
   return dtype >= DType::q4_k;
 }
 static_assert(block_size(DType::iq4_nl).elements == 32 && block_size(DType::q4_k).elements == 256);
 
-// Returns whether values are signed bytes. Values of other dtypes are stored unsigned, with fewer bits.
+// Returns true if the values of this dtype are signed bytes. Values of all other dtypes are stored unsigned,
+// with fewer bits.
 constexpr bool has_signs(DType dtype) {
   return dtype == DType::q8_0 || dtype == DType::iq4_nl;
 }
 
-// Returns the bytes of `blocks` blocks of 32, which may form super-blocks.
+// Returns the size in bytes of `blocks` blocks of 32 values, which may form super-blocks.
 template <DType dtype>
 constexpr int64_t bytes_of(int64_t blocks) {
   return blocks * 32 / block_size(dtype).elements * block_size(dtype).bytes;
 }
 
-// For few rows of x, dtypes with has_halves() are unpacked differently: low and high halves stay in separate
-// registers, so a register holds halves of more blocks:
+// For few rows of x, dtypes with has_halves() are unpacked differently. The low and high halves of a block
+// stay in separate registers, so a register holds halves of more blocks:
 //
 //                  AVX2                        AVX-512
 //   register 0   | first half of blocks 0, 1 | | first half of blocks 0, 1, 2, 3 |
@@ -48,7 +50,8 @@ constexpr int64_t bytes_of(int64_t blocks) {
 //   register 2   | first half of blocks 2, 3 | | first half of blocks 4, 5, 6, 7 |
 //   ...
 //
-// In super-blocks, two consecutive blocks share bytes. Blocks 0, 2, ... come first, then 1, 3, ...:
+// In super-blocks, two consecutive blocks share bytes. Even blocks (0, 2, ...) come first, then odd blocks
+// (1, 3, ...):
 //
 //   register 0   | first half of blocks 0, 2 | | first half of blocks 0, 2, 4, 6 |
 //   register 1   | second half               | | second half                     |
@@ -56,7 +59,7 @@ constexpr int64_t bytes_of(int64_t blocks) {
 //   ...
 constexpr int kHalvesPerRegister = kLanes / 4;
 
-// The scales and minimums of a span's blocks.
+// Scales and minimums of the blocks of a span.
 struct SpanScales {
   Vec d, m;
 };
@@ -76,27 +79,29 @@ inline float f16_at(const uint8_t* p) {
   return _cvtsh_ss(load_as<uint16_t>(p));
 }
 
-// Returns, in every group of four lanes, the sums of these four lanes of a, b, c and d.
+// For every group of four lanes, returns four values: the sum of that group's lanes in a, in b, in c and in
+// d.
 GPT_INLINE IVec sum_quads(IVec a, IVec b, IVec c, IVec d) {
   const IVec ab = add_i(unpack_low32(a, b), unpack_high32(a, b));
   const IVec cd = add_i(unpack_low32(c, d), unpack_high32(c, d));
   return add_i(unpack_low64(ab, cd), unpack_high64(ab, cd));
 }
-// Computes the sums of dot4() over half blocks of 16 values, in the order of half_block().
+// Computes the sums of the results of dot4() over half blocks of 16 values, in the order of half_block().
 GPT_INLINE void sum_half_blocks(const IVec (&p)[kRegisters], IVec (&t)[2]) {
   t[0] = sum_quads(p[0], p[1], p[2], p[3]);
   t[1] = sum_quads(p[4], p[5], p[6], p[7]);
 }
 
-// The bytes of a super-block's header (kernels/quant.h) with the low bits of s[0] to s[7] and m[0] to m[7],
-// and the bytes whose two highest bits are the high bits of s[4] to s[7] and m[4] to m[7].
+// Indices of bytes in a super-block's header (kernels/quant.h). low_scale_bytes() selects the bytes with the
+// low bits of s[0] to s[7] and m[0] to m[7]. high_scale_bytes() selects the bytes whose two highest bits are
+// the high bits of s[4] to s[7] and m[4] to m[7].
 inline __m128i low_scale_bytes() {
   return _mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15);
 }
 inline __m128i high_scale_bytes() {
   return _mm_setr_epi8(-1, -1, -1, -1, 4, 5, 6, 7, -1, -1, -1, -1, 8, 9, 10, 11);
 }
-// Right shifts of the low bits, and their masks.
+// Right shifts that move the low bits into place, and masks that select them.
 inline __m128i scale_shifts() {
   return _mm_setr_epi32(0, 0, 0, 4);
 }
@@ -107,12 +112,13 @@ inline __m128i scale_masks() {
 inline IVec add_i16(IVec a, IVec b) {
   return GPT_MM(add_epi16)(a, b);
 }
-// Adds the products of two neighbouring bytes in 16 bits; bytes of w are unsigned.
+// Adds the products of two adjacent bytes in 16 bits. The bytes of w are unsigned.
 inline IVec dot2(IVec w, IVec q) {
   return GPT_MM(maddubs_epi16)(w, q);
 }
 
-// Converts signed bytes to the format of the products: q + 128 if they are multiplied unsigned.
+// Converts signed bytes to the format that products expect: q + 128 if the instruction set multiplies them as
+// unsigned bytes, otherwise q.
 inline IVec signed_numbers(IVec q) {
 #if defined(GPT_SIMD_BF16)
   return xor_i(q, set1_i8(0x80));
@@ -120,7 +126,7 @@ inline IVec signed_numbers(IVec q) {
   return q;
 #endif
 }
-// The same for IQ4_NL: looks up the values with the indices in the bytes of q.
+// Looks up the IQ4_NL values whose indices are the bytes of q, in the same format as signed_numbers().
 inline IVec iq4_numbers(IVec q) {
 #if defined(GPT_SIMD_AVX512)
   const IVec table = _mm512_broadcast_i32x4(load128(kIq4Numbers));
@@ -132,7 +138,7 @@ inline IVec iq4_numbers(IVec q) {
 
 #if defined(GPT_SIMD_AVX512)
 
-// Loads the 16 bytes at at(0), at(1), ... into groups of four lanes.
+// Loads 16 bytes at each of the addresses at(0), at(1), ... into one group of four lanes each.
 template <class At>
 GPT_INLINE IVec quarters(At at) {
   const auto pair = [&](int i) {
@@ -140,32 +146,32 @@ GPT_INLINE IVec quarters(At at) {
   };
   return _mm512_inserti64x4(_mm512_castsi256_si512(pair(0)), pair(2), 1);
 }
-// Loads the fp16 values at at(0), at(1), ... (A gather takes three times as long.)
+// Loads the fp16 values at addresses at(0), at(1), ... A gather instruction would take three times as long.
 template <class At>
 GPT_INLINE Vec f16s(At at) {
   const auto d = [&](int i) { return load_as<int16_t>(at(i)); };
   return _mm512_cvtph_ps(_mm256_setr_epi16(d(0), d(1), d(2), d(3), d(4), d(5), d(6), d(7), d(8), d(9), d(10),
                                            d(11), d(12), d(13), d(14), d(15)));
 }
-// Converts the lower 16 bits of every lane from fp16.
+// Converts the lower 16 bits of every lane from fp16 to fp32.
 inline Vec low_f16(IVec v) {
   return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
 }
 
-// Combines a in the lower and b in the upper half.
+// Returns a register with a in the lower half and b in the upper half.
 inline IVec concat(__m256i a, __m256i b) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
 }
 inline IVec broadcast256(const uint8_t* p) {
   return _mm512_broadcast_i64x4(load256(p));
 }
-// Shifts the lower half of the register right by `low` bits and the upper half by `high`. The caller masks
-// off bits that cross bytes.
+// Rotates the 64-bit elements right, by `low` bits in the lower half of the register and by `high` bits in
+// the upper half. The caller masks off bits that cross bytes.
 inline IVec shift_halves_right(IVec v, int low, int high) {
   const int64_t l = low & 63, h = high & 63;
   return _mm512_rorv_epi64(v, _mm512_setr_epi64(l, l, l, l, h, h, h, h));
 }
-// Returns v + (bits & mask). The bits of mask must be zero in v.
+// Returns v | (bits & mask), where the mask applies to every byte.
 inline IVec or_masked(IVec v, IVec bits, int mask) {
   return _mm512_ternarylogic_epi64(v, bits, set1_i8(mask), 0xf8);
 }
@@ -182,7 +188,7 @@ GPT_INLINE IVec unpack(const uint8_t* p, int i) {
   return or_masked(and_bytes(shift_right_i16<4>(low), 15), shift_halves_right(high, 0, 2), 48);
 }
 
-// Loads registers 2 i and 2 i + 1 of the span at p, in halves, for super-blocks.
+// Loads registers 2 i and 2 i + 1 of the span at p in halves, for super-blocks.
 template <DType dtype>
 GPT_INLINE void unpack_paired_halves(const uint8_t* p, int i, IVec& first, IVec& second) {
   constexpr int64_t kBlock = block_size(dtype).bytes;
@@ -204,7 +210,7 @@ GPT_INLINE void unpack_paired_halves(const uint8_t* p, int i, IVec& first, IVec&
     second = or_masked(second, fifth(p + 32), 16);
   }
 }
-// The same for single blocks.
+// Loads registers 2 i and 2 i + 1 of the span at p in halves, for any dtype with has_halves().
 template <DType dtype>
 GPT_INLINE void unpack_halves(const uint8_t* p, int i, IVec& first, IVec& second) {
   if constexpr (has_super_blocks(dtype)) return unpack_paired_halves<dtype>(p, i, first, second);
@@ -227,7 +233,7 @@ GPT_INLINE void unpack_halves(const uint8_t* p, int i, IVec& first, IVec& second
     second = _mm512_mask_add_epi8(second, fifth(1), second, set1_i8(16));
   }
 }
-// Returns the sums of sum_quads() over registers of halves, one for each block, in order.
+// Reorders the result of sum_quads() over registers of halves, so that lane b holds the sum of block b.
 template <bool paired>
 GPT_INLINE IVec halves_in_order(IVec v) {
   if (paired)
@@ -236,7 +242,7 @@ GPT_INLINE IVec halves_in_order(IVec v) {
   return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), v);
 }
 
-// Every lane is the sum of 4 neighbouring products.
+// Returns in every lane the sum of 4 adjacent products.
 template <bool is_signed>
 inline IVec dot4(IVec w, IVec q) {
 #if defined(GPT_SIMD_BF16)
@@ -252,22 +258,23 @@ inline IVec dot4(IVec w, IVec q) {
 #endif
 }
 
-// Lane l of t[k] in sum_half_blocks() is half block 2 b + half.
+// Returns the half block whose sum is in lane l of t[k] after sum_half_blocks(). Half block 2 b + h is half h
+// of block b.
 inline int half_block(int k, int l) {
   return 2 * (8 * k + 2 * (l % 4) + l / 8) + l / 4 % 2;
 }
-// Computes the sums of whole blocks, in order.
+// Computes the sums of whole blocks from the sums of half blocks, in the order of blocks.
 inline IVec sum_blocks(IVec a, IVec b) {
   const IVec sum = add_i(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
   return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15),
                                   sum);
 }
 
-// One value for the first super-block, one for the second.
+// Returns a vector with `a` in the lanes of the first super-block and `b` in the lanes of the second one.
 inline Vec per_super_block(float a, float b) {
   return _mm512_insertf32x8(_mm512_set1_ps(a), _mm256_set1_ps(b), 1);
 }
-// Loads the 6-bit scales and minimums of Q4_K and Q5_K.
+// Loads the scales and minimums of a span of Q4_K or Q5_K, which are stored in 6 bits.
 template <DType dtype>
 GPT_INLINE SpanScales super_block_scales(const uint8_t* p) {
   const __m128i first = load128(p), second = load128(p + block_size(dtype).bytes);
@@ -295,7 +302,7 @@ inline IVec half_block_scales(const uint8_t* p, int k) {
   return _mm512_cvtepi8_epi32(_mm_shuffle_epi8(load128(p + k * block_size(DType::q6_k).bytes + 192), order));
 }
 
-// Transposes a span: register g receives k-pack g (4 bytes) of every block, with block b in lane
+// Transposes a span. Register g receives k-pack g (4 bytes) of every block; block b is in lane
 // transposed_lane(b).
 __attribute__((always_inline)) inline void transpose_span(IVec (&v)[kRegisters]) {
   IVec t[2][4];
@@ -312,17 +319,18 @@ __attribute__((always_inline)) inline void transpose_span(IVec (&v)[kRegisters])
     v[i + 4] = _mm512_shuffle_i32x4(t[0][i], t[1][i], 0xdd);
   }
 }
-// Returns the lane of sum i after transpose_and_sum().
+// Returns the lane that holds sum i after transpose_and_sum().
 inline int transposed_lane(int i) {
   return i / 4 * 8 + i % 4;
 }
-// Computes the sums of the 16 lanes of 8 accumulators, each from the first lane to the last.
+// Computes the sum of the 16 lanes of each of 8 accumulators, in order from the first lane to the last.
 __attribute__((always_inline)) inline Vec transpose_and_sum(const Vec (&acc)[1][kRegisters]) {
   IVec t[kRegisters];
   GPT_UNROLL
   for (int i = 0; i < kRegisters; ++i)
     t[i] = bits_of(acc[0][i]);
-  transpose_span(t);  // lanes 0 to 7 are now in lanes 0 to 3 and 8 to 11, lanes 8 to 15 in the others
+  transpose_span(t);  // now lanes 0 to 3 and 8 to 11 hold input lanes 0 to 7; all other lanes hold input
+                      // lanes 8 to 15
   Vec sum = as_floats(t[0]);
   GPT_UNROLL
   for (int i = 1; i < kRegisters; ++i)
@@ -332,7 +340,7 @@ __attribute__((always_inline)) inline Vec transpose_and_sum(const Vec (&acc)[1][
     sum = sum + as_floats(_mm512_shuffle_i32x4(t[i], t[i], 0xf5));
   return sum;
 }
-// Returns sum + 4 neighbouring products, in every lane.
+// Adds 4 adjacent products to every lane of `sum`.
 template <bool is_signed>
 inline IVec accumulate_dot4(IVec sum, IVec w, IVec q) {
 #if defined(GPT_SIMD_BF16)
@@ -361,7 +369,7 @@ inline Vec low_f16(IVec v) {
 inline IVec or_masked(IVec v, IVec bits, int mask) {
   return or_i(v, and_bytes(bits, mask));
 }
-// Returns 16 in every byte whose bit is set.
+// Returns a vector whose byte i is 16 if bit i is set, else 0.
 inline IVec fifth_bits(uint32_t bits) {
   const IVec bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int32_t>(bits)),
                                          _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2,
@@ -445,7 +453,7 @@ inline IVec sum_blocks(IVec a, IVec b) {
   return add_i(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
 }
 
-// A span is one super-block.
+// With AVX2, a span is one super-block.
 inline Vec per_super_block(float a, float) {
   return _mm256_set1_ps(a);
 }

@@ -1,5 +1,5 @@
-// Compiled once per instruction set, with GPT_SIMD_AVX2 or GPT_SIMD_AVX512 (see simd/README.md), and by
-// kernels.bf16.cc.
+// Compiled once for each instruction set, with GPT_SIMD_AVX2 or GPT_SIMD_AVX512 (see simd/README.md), and
+// included by kernels.bf16.cc.
 
 #include "kernels/cpu/quant/block_panels.h"
 

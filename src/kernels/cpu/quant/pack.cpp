@@ -5,12 +5,13 @@
 #include "kernels/cpu/quant/quant.h"
 #include "kernels/cpu/quant/source_rows.h"
 
-// Packing: rows, quantised or not yet, become panels (drawn in kernels.h).
+// Packs weights for products: source rows, quantized or not, are stored as panels (kernels.h shows the
+// layout).
 
 namespace gpt::quant {
 namespace {
 
-// Output `o` of the block at dst.
+// Stores a quantization block as output `o` of the panel block at dst.
 void place(const BlockQ8& block, int64_t o, uint8_t* dst) {
   std::memcpy(dst + 2 * o, &block.d, 2);
   uint8_t bytes[kQuantBlock];

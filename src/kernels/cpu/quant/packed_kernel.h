@@ -3,8 +3,8 @@
 #include "kernels/cpu/quant/kernels.h"
 #include "kernels/cpu/quant/quantize.h"
 
-// The micro-kernel of products with packed q8_0 and q4_0 weights (kernels.h shows the panel layout), and the
-// quantization of its activations.
+// Implements the micro-kernel for products with packed q8_0 and q4_0 weights (kernels.h shows the panel
+// layout), and quantizes its activations.
 //
 //   for b in blocks of 32 inputs
 //     s[mr][nr] = start of the row's block             int32 accumulators
@@ -14,15 +14,16 @@
 //
 //   a block of a row of activations:   | d_x | start | 8 k-packs |     start = -zero point * sum of q
 //
-// Included only by sources that are compiled once for each instruction set.
+// This header is only included by sources that are compiled once for each instruction set.
 
 namespace gpt::quant {
 namespace {
 
-// A k-pack of 4 weights (unsigned bytes) in every lane, and one of 4 activations, the same in every lane.
+// `Weights` holds a k-pack of 4 weights (unsigned bytes) in every lane. `Activations` holds a k-pack of 4
+// activations, the same in every lane.
 #if defined(GPT_SIMD_BF16)
 
-// AVX512_VNNI multiplies and adds four bytes in one instruction; activations are stored as bytes.
+// AVX512_VNNI multiplies and adds four bytes per lane in one instruction. Activations are stored as bytes.
 struct Weights {
   IVec bytes;
 };
@@ -34,7 +35,7 @@ constexpr int kActPackBytes = 4;  // bytes of a k-pack of activations in memory
 inline Weights load_q8(const uint8_t* p) {
   return {load_i(p)};
 }
-// Both halves of the bytes at p.
+// Loads the bytes at p and separates their low and high halves.
 inline void load_q4(const uint8_t* p, Weights& low, Weights& high) {
   const IVec bytes = load_i(p), mask = set1_i8(15);
   low = {and_i(bytes, mask)};
@@ -52,8 +53,8 @@ inline void store_activations(uint8_t* p, IVec q) {
 
 #else
 
-// Without VNNI, bytes are widened to 16 bits, with even and odd bytes of a k-pack separated; activations are
-// stored in 16 bits in that order.
+// Without VNNI, bytes are widened to 16 bits, and the even and odd bytes of a k-pack are separated.
+// Activations are stored in 16 bits in that order.
 struct Weights {
   IVec even, odd;
 };
@@ -95,9 +96,10 @@ constexpr int kPacks = 8;                                  // k-packs of a block
 constexpr int kActBlock = kActData + kPacks * kActPackBytes;
 static_assert(kActBlock <= kMaxActBlockBytes);
 
-// The micro-tile: an int32 and an fp32 accumulator for each of kMr x kVecs vectors. A multiplication has a
-// latency of 4 to 5 cycles and issues once (512 bits) or twice (256 bits) a cycle, so about 8 independent
-// accumulators are needed; beyond that, as many as fit into registers next to the weights of a k-pack.
+// The micro-tile has an int32 and an fp32 accumulator for each of kMr x kVecs vectors. A multiplication has a
+// latency of 4 to 5 cycles, and one (512 bits) or two (256 bits) start per cycle, so about 8 independent
+// accumulators are needed. Beyond that, the micro-tile has as many accumulators as fit into registers next to
+// the weights of a k-pack.
 #if defined(GPT_SIMD_BF16)
 constexpr int kMr = 6, kVecs = 2;
 #else
@@ -121,7 +123,7 @@ void quantize(const QuantizeArgs& a) {
 template <int R, int V>
 using IntAccumulators = IVec[R][V];
 
-// Adds the products of k-pack g of the activations at x with w.
+// Adds the products of k-pack g of the activations at x with the weights w.
 template <int R, int V>
 inline void add_pack(const PanelArgs& a, const uint8_t* x, int g, const Weights (&w)[V],
                      IntAccumulators<R, V>& sum) {
@@ -134,7 +136,7 @@ inline void add_pack(const PanelArgs& a, const uint8_t* x, int g, const Weights 
   }
 }
 
-// Adds the products of the 32 inputs of a block. w: its first k-pack.
+// Adds the products of the 32 inputs of a block. w: first k-pack of the block.
 template <DType dtype, int R, int V>
 inline void add_block(const PanelArgs& a, const uint8_t* x, const uint8_t* w, IntAccumulators<R, V>& sum) {
   if constexpr (dtype == DType::q8_0) {
@@ -205,8 +207,8 @@ inline void finish_row(const PanelArgs& a, Vec (&sum)[V], uint8_t* y, int first)
   store_first<V>(sum, a.cols - from, y + from * size_of(a.y_dtype), a.y_dtype);
 }
 
-// Prefetches the lines of y that a micro-tile will write, while it is computed: a store miss delays later
-// stores.
+// Prefetches the lines of y that a micro-tile will write, while the tile is computed, because a store miss
+// would delay later stores.
 template <int R, int V>
 inline void prefetch_result(const PanelArgs& a, const uint8_t* y, int first) {
   constexpr int64_t kLine = 64;
@@ -218,8 +220,8 @@ inline void prefetch_result(const PanelArgs& a, const uint8_t* y, int first) {
   }
 }
 
-// The lines that a micro-tile prefetches into L2: every `step`-th cache line from `first` on, `distance`
-// bytes ahead; none if distance is 0.
+// The cache lines that a micro-tile prefetches into L2: every `step`-th line starting at `first`, `distance`
+// bytes ahead. A distance of 0 means no prefetch.
 struct Prefetch {
   int64_t distance, first, step;
 };
@@ -228,7 +230,7 @@ inline Vec load_f16(const uint8_t* p) {
   return load(reinterpret_cast<const F16*>(p));
 }
 
-// Computes vectors [first, first + V) of R rows.
+// Computes vectors [first, first + V) of R rows of y.
 template <DType dtype, int R, int V>
 void micro_kernel(const PanelArgs& a, const uint8_t* x, uint8_t* y, int first, const Prefetch& prefetch) {
   constexpr int64_t kBlockBytes = panel_block_bytes(dtype);
@@ -268,7 +270,7 @@ void micro_kernel(const PanelArgs& a, const uint8_t* x, uint8_t* y, int first, c
 
 using MicroKernel = void (*)(const PanelArgs&, const uint8_t* x, uint8_t* y, int first, const Prefetch&);
 
-// Runs the micro-kernel for 1 to R rows.
+// Returns the micro-kernel for `rows` rows, where 1 <= rows <= R.
 template <DType dtype, int R>
 MicroKernel pick_micro_kernel(int64_t rows) {
   if constexpr (R > 1) {
@@ -277,8 +279,8 @@ MicroKernel pick_micro_kernel(int64_t rows) {
   return micro_kernel<dtype, R, kVecs>;
 }
 
-// If several micro-tiles share a panel, each prefetches its share of the next panel. With a single
-// micro-tile, the caller provides the prefetch distance.
+// Multiplies all rows of x with a panel. If several micro-tiles share the panel, each of them prefetches its
+// share of the next panel. With a single micro-tile, the caller provides the prefetch distance.
 void multiply_panel(const PanelArgs& a) {
   constexpr int64_t kLine = 64;
   const int64_t tiles = (a.rows + kMr - 1) / kMr * (kPanelVecs / kVecs);

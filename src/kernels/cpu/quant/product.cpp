@@ -6,11 +6,11 @@
 #include "kernels/cpu/streaming.h"
 #include "kernels/quant.h"
 
-// Cuts products with quantised weights into tasks, by shape alone, and runs the kernels:
+// Splits products with quantized weights into tasks, which depend only on the shape, and runs the kernels:
 //
-//   quantise x to blocks of int8
+//   quantize x to blocks of int8
 //   for tasks of kRowsPerTask rows and some panels of 32 outputs     in parallel
-//     for panels                                                     read once, in order
+//     for panels                                                     each read once, in order
 //       kernel: y[rows, 32]; then bias, activation and conversion
 
 namespace gpt::quant {
@@ -27,7 +27,7 @@ Kernels kernels_of([[maybe_unused]] Isa isa) {
   if (isa == Isa::avx512) return {quant_kernel_avx512(), &avx512_row_kernels()};
   return {quant_kernel_avx512bf16(), &avx512_row_kernels()};
 #else
-  return {};  // never called: without SIMD the table holds the reference
+  return {};  // never called, because without SIMD the kernel table contains the reference
 #endif
 }
 
@@ -39,27 +39,28 @@ uint8_t* element(const TensorView& v, int64_t row, int64_t col) {
   return static_cast<uint8_t*>(v.data) + (row * v.ld + col) * static_cast<int64_t>(dtype_size(v.dtype));
 }
 
-// Rows of a task: their activations, 40 bytes for every 32 inputs, stay in the second-level cache while the
-// panels of the weights are read. A multiple of any kernel's mr.
+// Number of rows per task. The quantized activations of these rows, 40 bytes for every 32 inputs, stay in L2
+// cache while the panels of the weights are read. The number must be a multiple of the mr of every kernel.
 constexpr int64_t kRowsPerTask = 96;
-// Rows of blocks are expanded again for so many rows of activations.
+// Number of rows of activations that share one expansion of quantized rows to a panel.
 constexpr int64_t kRowsPerExpansion = 512;
-// So many rows of activations pay for expanding blocks.
+// Minimum number of rows of activations for which expanding quantized rows pays off.
 constexpr int64_t kManyRows = 8;
 
-// Panels of 32 outputs that a task takes, of `panels` with `panel_bytes` each: enough that a new place in
-// memory costs little, few enough that they stay in the second-level cache and that threads end together.
+// Returns the number of panels of 32 outputs per task, given the number of panels and the size of a panel.
+// Tasks must be long enough that jumping to a new memory location costs little. They must be short enough
+// that their panels stay in L2 cache and that all threads finish at about the same time.
 int64_t panels_per_task(int64_t panels, int64_t panel_bytes) {
   constexpr int64_t kTaskBytes = 128 << 10, kMinTasks = 16;
   const int64_t most = std::max<int64_t>(1, kTaskBytes / std::max<int64_t>(1, panel_bytes));
   return std::clamp<int64_t>(panels / kMinTasks, 1, most);
 }
 
-// All rows of x, n elements each, for products with w, to blocks at dst that are `stride` bytes apart; `row`
-// quantises one.
+// Quantizes all rows of x, n elements each, for products with weights of dtype w. `row` quantizes one row.
+// The quantized rows are stored at dst, `stride` bytes apart.
 void quantize(const ExecContext& ctx, const TensorView& x, int64_t n, DType w,
               void (*row)(const QuantizeArgs&), uint8_t* dst, int64_t stride) {
-  constexpr int64_t kElements = 8192;  // of a task; that few are not worth waking a thread for
+  constexpr int64_t kElements = 8192;  // elements of a task; fewer are not worth waking a thread
   const int64_t rows = x.rows(), per_task = std::max<int64_t>(1, kElements / std::max<int64_t>(1, n));
   ctx.pool.parallel_for(ceil_div(rows, per_task), [&](int64_t task, int) {
     for (int64_t r = task * per_task; r < std::min(rows, (task + 1) * per_task); ++r)
@@ -67,12 +68,13 @@ void quantize(const ExecContext& ctx, const TensorView& x, int64_t n, DType w,
   });
 }
 
-// Part of y: rows from `row`, kNr columns from `col`, of which only some may be there.
+// Describes a part of y: rows [row, row + rows) and kNr columns starting at `col`. Columns past the end of y
+// are skipped.
 struct Part {
   int64_t row, rows, col;
 };
 
-// What both kinds of products have in common.
+// The base class of the products with packed weights and with quantized rows.
 class Product {
  public:
   Product(const ExecContext& ctx, const LinearArgs& a, int64_t in, int64_t out)
@@ -91,7 +93,8 @@ class Product {
   int64_t columns(int64_t col) const { return std::min(kNr, out_ - col); }
   const float* bias(int64_t col) const { return a_.bias ? a_.bias.as<float>() + col : nullptr; }
 
-  // A part of y by a kernel for panels, with the panel at w; sums [rows,kNr] are needed for an activation.
+  // Computes a part of y with a kernel for panels. w: the panel. sums: buffer [rows,kNr], used only if there
+  // is an activation.
   void multiply_panel(void (*kernel)(const PanelArgs&), DType dtype, const uint8_t* w, int64_t x_stride,
                       Part p, float* sums) const {
     PanelArgs s{.dtype = dtype,
@@ -114,7 +117,8 @@ class Product {
     finish(p, sums);
   }
 
-  // Products [rows,kNr] to their part of y, through the activation if there is one; overwrites them.
+  // Stores products [rows,kNr] to their part of y, after applying the activation, if there is one. Overwrites
+  // `sums`.
   void finish(Part p, float* sums) const {
     const int64_t cols = columns(p.col);
     for (int64_t r = p.row; r < p.row + p.rows; ++r, sums += kNr) {
@@ -135,7 +139,7 @@ class Product {
   const int64_t in_, out_;
 };
 
-// With packed weights.
+// Computes products with packed weights.
 class PackedProduct : Product {
  public:
   PackedProduct(const ExecContext& ctx, const LinearArgs& a)
@@ -162,7 +166,8 @@ class PackedProduct : Product {
   const int64_t panel_bytes_, x_stride_;
 };
 
-// With rows of blocks where they are, in a mapped file say. A "panel" is kNr of these rows.
+// Computes products with quantized rows that are read in place, for example from a memory-mapped file. A
+// "panel" consists of kNr of these rows.
 class BlockRowProduct : Product {
  public:
   BlockRowProduct(const ExecContext& ctx, const LinearArgs& a)

@@ -4,20 +4,23 @@
 
 namespace gpt::quant {
 
-// Products with quantized weights, defined in kernels/quant.h, with the kernels of the context's instruction
-// set (except `ref`, whose packed matrices are plain rows of blocks).
+// Products with quantized weights, as defined in kernels/quant.h. They use the kernels of the context's
+// instruction set. The scalar reference (`ref`) has its own implementation, whose packed matrices are plain
+// quantized rows.
 
-// LinearArgs with a quantized `packed`. Needs scratch_need() of scratch memory.
+// Computes linear_forward with a quantized `packed`. Requires the scratch memory that scratch_need() returns.
 void linear_forward(const ExecContext& ctx, const LinearArgs& args);
 
-// LinearArgs with quantized rows in `w`, which are read in place.
+// Computes linear_forward with quantized rows in `w`, which are read in place. Requires the scratch memory
+// that scratch_need() returns.
 void linear_forward_rows(const ExecContext& ctx, const LinearArgs& args);
 
-// Packs a quantized matrix. Parts are fp32, bf16 or fp16 and are quantized here, or are already quantized in
-// the dtype of the packed matrix.
+// Packs a quantized matrix. Parts in fp32, bf16 or fp16 are quantized first. Parts that are already quantized
+// must have the dtype of the packed matrix.
 void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& args);
 
-// Returns the bytes of a packed matrix; 0 if it is not supported, since `in` must be a multiple of 32.
+// Returns the size of a packed matrix in bytes. Returns 0 if `in` is not a multiple of 32, which is not
+// supported.
 int64_t packed_bytes(DType dtype, int64_t out, int64_t in);
 
 // Returns the scratch memory of either product with up to `rows` rows, for any instruction set.

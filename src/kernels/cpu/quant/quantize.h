@@ -3,16 +3,16 @@
 #include "kernels/cpu/simd/vec.h"
 #include "tensor/dtype.h"
 
-// Quantizes activations to blocks of 32 int8 values (kernels/quant.h); loads and stores any floating-point
-// dtype. Included only by sources that are compiled once for each instruction set.
+// Quantizes activations to blocks of 32 int8 values (kernels/quant.h), and loads and stores vectors of any
+// floating-point dtype. This header is only included by sources that are compiled once for each instruction
+// set.
 
 namespace gpt::quant {
 namespace {
 
-using namespace GPT_SIMD_NAMESPACE;  // NOLINT(google-build-using-namespace): the layer this unit is written
-                                     // on
+using namespace GPT_SIMD_NAMESPACE;  // NOLINT(google-build-using-namespace): used by the whole file
 
-// Loads by value, without assuming alignment.
+// Loads a value from an address that may be unaligned.
 template <class T>
 inline T load_as(const void* p) {
   T x;
@@ -34,16 +34,16 @@ inline void store_float(uint8_t* p, DType dtype, Vec v) {
   store(reinterpret_cast<float*>(p), v);
 }
 
-constexpr float kLeastScale = 0x1p-126f;  // the smallest normal number
+constexpr float kLeastScale = 0x1p-126f;  // the smallest normal float
 
 struct QuantizedBlock {
   float d;
-  int32_t half_sum[2];  // sums of the first and the last 16 values
+  int32_t half_sum[2];  // sums of the first 16 and of the last 16 values
 
   int32_t sum() const { return half_sum[0] + half_sum[1]; }
 };
 
-// Quantizes 32 activations. store(i, q) receives values i to i + kLanes - 1.
+// Quantizes 32 activations. Calls store(i, q) with values i to i + kLanes - 1.
 template <class Store>
 inline QuantizedBlock quantize_block(const uint8_t* x, DType dtype, Store store) {
   constexpr int kVecs = 32 / kLanes;

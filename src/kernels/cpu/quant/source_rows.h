@@ -10,13 +10,13 @@
 
 namespace gpt::quant {
 
-// A row of a part of a matrix to pack.
+// A row of one of the parts of a matrix that is being packed.
 struct SourceRow {
   const std::byte* data;
   DType dtype;       // a floating-point dtype, or the quantized dtype of the packed matrix
   int64_t step = 1;  // stride between elements
 
-  // Returns block b of the row, and quantizes it if necessary.
+  // Returns quantization block b of the row. Quantizes the values first if they are floating-point.
   template <class Block>
   Block block(int64_t b) const {
     Block block;
@@ -48,7 +48,8 @@ struct SourceRow {
   }
 };
 
-// Returns row `r` of the concatenated parts. Quantized rows also have a row stride of `ld` elements.
+// Returns row `r` of the concatenated parts. The row stride `ld` of a part is in elements, also for quantized
+// rows.
 inline SourceRow source_row(std::span<const TensorView> parts, int64_t r) {
   for (const TensorView& part : parts) {
     if (r >= part.rows()) {
@@ -60,7 +61,7 @@ inline SourceRow source_row(std::span<const TensorView> parts, int64_t r) {
     return {data + part.offset(r, 0) * static_cast<int64_t>(dtype_size(part.dtype)), part.dtype,
             part.offset(0, 1)};
   }
-  __builtin_unreachable();  // the parts have all rows
+  __builtin_unreachable();  // r is less than the total number of rows
 }
 
 }  // namespace gpt::quant

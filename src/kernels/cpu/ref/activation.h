@@ -4,7 +4,7 @@
 
 namespace gpt::ref {
 
-// Return an activation and its derivative at x.
+// Return the value and the derivative of an activation function at x.
 double act_value(Activation act, double x);
 double act_slope(Activation act, double x);
 

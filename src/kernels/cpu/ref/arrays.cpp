@@ -34,7 +34,7 @@ void scaled_sum(const ExecContext& ctx, const ScaledSumArgs& a) noexcept {
 }
 
 void scaled_sum_backward(const ExecContext& ctx, const ScaledSumBackwardArgs& a) noexcept {
-  constexpr int64_t kBlocks = 64;  // of rows, whatever the number of threads
+  constexpr int64_t kBlocks = 64;  // number of blocks of rows, independent of the number of threads
   const double scale = a.factor * get(a.scale, 0, 0);
   const int64_t rows = a.dout.rows(), blocks = std::min(rows, kBlocks);
   double sums[kBlocks] = {};
@@ -72,7 +72,7 @@ void swap(const ExecContext& ctx, const SwapArgs& a) noexcept {
 void find_nonfinite(const ExecContext& ctx, const FindNonfiniteArgs& a) noexcept {
   const int64_t lines = a.x.transposed ? a.x.cols() : a.x.rows();
   const int64_t width = lines > 0 ? a.x.size() / lines : 0;
-  TensorView x = make_view(a.x.data, a.x.dtype, {lines, width});  // in the order of memory
+  TensorView x = make_view(a.x.data, a.x.dtype, {lines, width});  // in memory order
   x.ld = a.x.ld;
   std::atomic<int64_t> first = INT64_MAX;
   for_rows(ctx, lines, [&](int64_t n) {

@@ -8,10 +8,10 @@
 namespace gpt::ref {
 namespace {
 
-// Columns of a key/value head, of any type.
+// The columns of k or v that belong to one key/value head, for any dtype.
 struct HeadRows {
   const TensorView& view;
-  const TensorView& scale;  // of int8 rows, else absent
+  const TensorView& scale;  // scales of int8 rows, else absent
   int64_t head, width;
 
   double at(int64_t row, int64_t d) const {
@@ -34,8 +34,8 @@ double dot(const TensorView& q, int64_t row, int64_t head, const HeadRows& keys,
   return sum;
 }
 
-// Scores of one query against the keys it may see, then their softmax, in w from the first of these on.
-// Returns log(sum exp(score)).
+// Computes the attention weights of one query: w receives the softmax of the query's scores over the keys in
+// `range`, starting with the first of these keys. Returns log(sum exp(score)).
 double attention_weights(const AttentionShape& s, const AttentionSeq& seq, const TensorView& q, int64_t row,
                          int64_t head, const HeadRows& keys, const int32_t* pages, KeyRange range,
                          double* w) {
@@ -55,7 +55,7 @@ double attention_weights(const AttentionShape& s, const AttentionSeq& seq, const
   return lse;
 }
 
-// The task that computes row i of a head: weights, optional dropout, weighted sum of the values.
+// Computes row i of a head: attention weights, optional dropout, and the weighted sum of the values.
 void forward_row(const AttentionArgs& a, int64_t seq_index, int64_t head, int64_t i, double* w) {
   const AttentionShape& s = a.shape;
   const AttentionSeq& seq = unwrap(a.seqs)[seq_index];
@@ -83,11 +83,12 @@ void forward_row(const AttentionArgs& a, int64_t seq_index, int64_t head, int64_
     set(a.weights, kept, t, t >= range.begin && t < range.end ? w[t - range.begin] : 0);
 }
 
-// The gradients of all query heads that share one key/value head of one sequence, so that dk and dv have
-// one writer. Every sum is complete before it is rounded to what its view holds.
+// Computes the gradients of all query heads that share one key/value head of one sequence, so that every
+// element of dk and dv is written by a single task. Every sum is completed before it is rounded to the dtype
+// of its view.
 class BackwardGroup {
  public:
-  // scratch: 2 head_dim doubles.
+  // scratch: 2 * head_dim doubles.
   BackwardGroup(const AttentionBackwardArgs& a, const AttentionSeq& seq, int64_t kv_head, double* scratch)
       : a_(a),
         s_(a.shape),
@@ -110,13 +111,13 @@ class BackwardGroup {
 
  private:
   struct Weight {
-    double dropped;  // after dropout
-    double dscore;   // gradient of q . k
+    double dropped;  // attention weight after dropout
+    double dscore;   // gradient of the dot product of query and key
   };
 
   int64_t group() const { return s_.n_head / s_.n_kv_head; }
 
-  // sum over keys of dL/dw * w, which equals dout . out
+  // Returns the sum of dL/dw * w over the keys, which equals the dot product of dout and out.
   double delta(int64_t head, int64_t row) const {
     double sum = 0;
     for (int64_t c = head * s_.head_dim; c < (head + 1) * s_.head_dim; ++c)
@@ -178,7 +179,8 @@ class BackwardGroup {
 
 }  // namespace
 
-// Forwards the weights of a query, backwards two rows of a head.
+// The scratch memory holds the attention weights of one query in the forward pass, and two rows of a head in
+// the backward pass.
 ScratchNeed attention_scratch(const AttentionShape& shape, int64_t, int64_t max_kv, bool backward, DType) {
   const int64_t numbers = backward ? 2 * shape.head_dim : max_kv;
   return {.per_thread = numbers * static_cast<int64_t>(sizeof(double))};

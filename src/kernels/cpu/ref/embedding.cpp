@@ -4,7 +4,7 @@
 namespace gpt::ref {
 namespace {
 
-// Rows of blocks, 32 elements at a time.
+// Embeds tokens with a quantized embedding table wte, 32 elements at a time.
 void embed_blocks(const ExecContext& ctx, const EmbeddingArgs& a) {
   for_rows(ctx, a.out.rows(), [&](int64_t n) {
     const void* row = a.wte.slice_rows(unwrap(a.ids)[n], 1).data;
@@ -38,7 +38,8 @@ void embedding_forward(const ExecContext& ctx, const EmbeddingArgs& a) noexcept 
   });
 }
 
-// One task per slice of channels: every table entry is summed by one task, in the order of the rows.
+// Each task processes a slice of channels. Every element of the embedding tables is therefore summed by a
+// single task, in row order.
 void embedding_backward(const ExecContext& ctx, const EmbeddingBackwardArgs& a) noexcept {
   constexpr int64_t kSlice = 64;
   const int64_t cols = a.dout.cols();

@@ -6,10 +6,11 @@
 namespace gpt::ref {
 namespace {
 
-// The weights of a product, plain or packed: the reference packs into plain rows of the same meaning.
+// The weights of a product, either plain or packed. In the reference, packed matrices consist of plain rows
+// too.
 struct Weights {
   TensorView w;
-  DType compute;  // what operands are rounded to
+  DType compute;  // dtype to which the operands are rounded
 };
 
 Weights weights_of(const TensorView& w, const PackedMatrix& packed, std::optional<DType> compute = {}) {
@@ -17,7 +18,7 @@ Weights weights_of(const TensorView& w, const PackedMatrix& packed, std::optiona
   return {make_view(packed.data, packed.dtype, {packed.out, packed.in}), packed.dtype};
 }
 
-// A row or a column of a matrix, its elements rounded to `compute`.
+// A row or a column of a matrix, whose elements are rounded to `compute`.
 template <class T>
 struct Line {
   const TensorView& m;
@@ -25,7 +26,7 @@ struct Line {
   bool is_row;
   DType compute;
 
-  // Elements [from, from + n), with one look at their types for all of them.
+  // Reads elements [from, from + n). Checks the dtype once for all elements.
   void read(int64_t from, int64_t n, T* to) const {
     if (is_quantized(m.dtype)) return read_blocks(from, n, to);
     if (m.dtype == DType::f64) copy<double>(from, n, to);
@@ -38,7 +39,7 @@ struct Line {
   }
 
  private:
-  // A column of rows of blocks.
+  // Reads elements of a column of a quantized matrix.
   void read_blocks(int64_t from, int64_t n, T* to) const {
     for (int64_t i = 0; i < n; ++i) {
       float block[kQuantBlock];
@@ -61,7 +62,7 @@ struct Line {
   }
 };
 
-// sum + a . b, in order.
+// Returns sum + the dot product of a and b, added in order.
 template <class T>
 double add_dot(double sum, const Line<T>& a, const Line<T>& b, int64_t n) {
   constexpr int64_t kPiece = 256;
@@ -130,7 +131,7 @@ void linear_backward_weight(const ExecContext& ctx, const LinearBackwardWeightAr
 
 namespace {
 
-// A row of blocks as numbers.
+// Dequantizes row r of a part to row `row` of dst.
 void unpack_row(const TensorView& part, int64_t r, const TensorView& dst, int64_t row) {
   for (int64_t b = 0; b < part.cols() / kQuantBlock; ++b) {
     float values[kQuantBlock];

@@ -31,7 +31,8 @@ void cross_entropy_row(const CrossEntropyArgs& a, int64_t n) {
   unwrap(a.losses)[n] = weight * (lse - capped(target));
   if (!a.dlogits) return;
   const double scale = weight * loss_factor(a.step);
-  // In this order a narrower gradient never overwrites a logit that is still to be read.
+  // dlogits may share the memory of logits. Because elements are written in ascending order, a narrower
+  // gradient never overwrites a logit that is still needed.
   for (int64_t v = 0; v < vocab; ++v) {
     const double z = capped(v);
     const double t = a.softcap > 0 ? z / (sharpness * a.softcap) : 0;

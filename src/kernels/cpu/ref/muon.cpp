@@ -2,7 +2,8 @@
 
 #include "kernels/cpu/ref/ref.h"
 
-// Muon for matrices. Its products are ops of the table in use, so this is the op of every table.
+// The Muon optimizer. It calls the matrix product ops of the given kernel table, so all kernel tables share
+// this implementation.
 
 namespace gpt {
 namespace {
@@ -13,7 +14,7 @@ struct Quintic {
 constexpr int kIterations = 5;
 // https://kellerjordan.github.io/posts/muon/
 constexpr Quintic kJordan = {3.4445, -4.7750, 2.0315};
-// Amsel et al. 2025 (arXiv 2505.16932), for five iterations, safety factor 2e-2, cushion 2.
+// Coefficients of Amsel et al. 2025 (arXiv 2505.16932), for five iterations, safety factor 2e-2, cushion 2.
 constexpr Quintic kPolarExpress[kIterations] = {
     {8.156554524902461, -22.48329292557795, 15.878769915207462},
     {4.042929935166739, -2.808917465908714, 0.5000178451051316},
@@ -26,9 +27,10 @@ int64_t aligned(int64_t bytes) {
   return (bytes + kAlign - 1) / kAlign * kAlign;
 }
 
-// Where the working memory of a matrix lies in scratch. X is turned so that it has no more rows than columns.
+// The layout of the scratch memory for one matrix. X is stored transposed if the matrix has more rows than
+// columns, so X never has more rows than columns.
 struct Plan {
-  int64_t m, n;  // of X
+  int64_t m, n;  // shape of X
   int64_t x_bytes, a_bytes, row_bytes, col_bytes;
 
   Plan(int64_t rows, int64_t cols, DType dtype) : m(std::min(rows, cols)), n(std::max(rows, cols)) {
@@ -84,16 +86,17 @@ class Muon {
   }
 
  private:
-  static constexpr int64_t kTile = 16;     // rows or columns of a task; a cache line of fp32
-  static constexpr int64_t kColumns = 64;  // of a tile
+  static constexpr int64_t kTile = 16;     // rows or columns of a task; one cache line of fp32
+  static constexpr int64_t kColumns = 64;  // columns of a tile
 
   bool is_torch() const { return a_.form == MuonForm::torch; }
-  // Square ones too, so that their rows are columns of X and get the factors of its columns.
+  // True if X is the transposed matrix. Square matrices are transposed too, so that their rows are columns of
+  // X and are scaled by the factors of X's columns.
   bool turned() const { return rows_ >= cols_; }
 
-  // fn(row, first column, number of columns, their elements of `x`): all of the matrix in tiles, so that X is
-  // also read and written by lines where it is turned. A row belongs to one task, which sees its pieces in
-  // order.
+  // Calls fn(row, first column, number of columns, their elements of `x`) for the whole matrix, one tile at a
+  // time. Tiles allow a transposed X to be read and written by whole cache lines. Each row belongs to one
+  // task, which processes the pieces of the row in order.
   enum class Use : uint8_t { read, write, change };
   template <class F>
   void for_tiles(const TensorView& x, Use use, F&& fn) const {
@@ -109,7 +112,8 @@ class Muon {
       }
     });
   }
-  // A tile [rows,cols] of the matrix from or to X, which has it as [cols,rows].
+  // Copies a tile [rows,cols] of the matrix from X, or to X if `store`. X stores the tile transposed, as
+  // [cols,rows].
   static void turn(const TensorView& x, int64_t first, int64_t rows, int64_t from, int64_t cols, T* tile,
                    bool store) {
     for (int64_t c = 0; c < cols; ++c) {
@@ -125,7 +129,7 @@ class Muon {
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
 
-  // M, U, and the sums of squares of U's rows.
+  // Computes the momentum buffer M, the update U, and the sums of squares of the rows of U.
   void momentum() const {
     const auto scale = static_cast<T>(unwrap(a_.step)->grad_scale);
     const auto mu = static_cast<T>(a_.momentum.at(unwrap(a_.step)->step));
@@ -143,7 +147,7 @@ class Muon {
     });
   }
 
-  // A factor for every row of U.
+  // Normalizes U: computes a factor for every row of U and multiplies the row by it.
   void normalise() const {
     double squares = 0;
     for (int64_t r = 0; r < rows_; ++r)
@@ -169,7 +173,7 @@ class Muon {
     });
   }
 
-  // y = a x + (b A + c A A) x
+  // Computes y = a x + (b A + c A A) x, one iteration of the orthogonalization.
   void iterate(const Quintic& q, const TensorView& x, const TensorView& y) const {
     const ExecContext ctx{ctx_.device, ctx_.pool, ctx_.kernels, rest_};
     const DType compute = x.dtype == DType::f64 ? DType::f64 : a_.compute;
@@ -188,7 +192,8 @@ class Muon {
         ctx, {.dw = y, .dy = polynomial_, .x = x, .accumulate = true, .compute = compute});
   }
 
-  // A factor for every column of X: the norm sqrt(m), then that of the running mean of squares.
+  // Computes a factor for every column of X. The factor combines two steps: scaling X to the norm sqrt(m),
+  // and division by the square root of the running mean of squares.
   void reduce_variance() const {
     constexpr double kBeta2 = 0.9, kLeast = 1e-10;
     ctx_.pool.parallel_for((plan_.n + kTile - 1) / kTile, [&](int64_t task, int) {
@@ -205,7 +210,7 @@ class Muon {
     const auto m = static_cast<double>(plan_.m);
     const double scale = std::sqrt(m) / std::max(std::sqrt(squares), 1e-6);
     T* const v = matrix_.v.template as<T>();
-    double before = 0, after = 0;  // squares of the norms without and with the factors
+    double before = 0, after = 0;  // squared norms without and with the factors
     for (int64_t c = 0; c < plan_.n; ++c) {
       const double square = scale * scale * col_values_[c];
       v[c] += static_cast<T>((1 - kBeta2) * (square / m - v[c]));
@@ -237,7 +242,8 @@ class Muon {
         x[c] =
             turned() ? static_cast<T>(col_values_[r]) * y[c] : static_cast<T>(col_values_[from + c]) * y[c];
       for (int64_t c = 0; c < n; ++c) {
-        const auto decays = static_cast<T>(is_torch() || x[c] * p[c] >= 0);  // no branch: signs are random
+        const auto decays = static_cast<T>(is_torch() || x[c] * p[c] >= 0);  // no branch, because the signs
+                                                                             // are random
         change[c] = rate * x[c] + decays * decay * p[c];
         p[c] -= change[c];
       }
@@ -255,11 +261,11 @@ class Muon {
   int64_t rows_, cols_;
   Plan plan_;
   TensorView x_, y_, gram_, polynomial_;
-  double *row_values_, *col_values_;  // [rows], [n]: sums, then factors
-  Scratch rest_;                      // for the products
+  double *row_values_, *col_values_;  // [rows] and [n]: sums of squares, later factors
+  Scratch rest_;                      // scratch memory for the products
 };
 
-// Of one matrix: `per_thread` is what its products ask for.
+// Returns the scratch memory for one matrix. `per_thread` is the memory that the products need per thread.
 ScratchNeed scratch_of(const KernelTable& table, int64_t rows, int64_t cols, DType dtype, DType compute) {
   const Plan plan(rows, cols, dtype);
   const DType product = dtype == DType::f64 ? DType::f64 : compute;
@@ -268,7 +274,7 @@ ScratchNeed scratch_of(const KernelTable& table, int64_t rows, int64_t cols, DTy
   return {.shared = aligned(need.shared + plan.bytes()), .per_thread = aligned(need.per_thread)};
 }
 
-// With memory for one matrix from `begin` on.
+// Updates one matrix, with scratch memory that starts at `begin`.
 void run(const ExecContext& ctx, ThreadPool& pool, std::byte* begin, const MuonArgs& a,
          const MuonMatrix& matrix) {
   const TensorView& p = matrix.param;
@@ -288,8 +294,9 @@ void run(const ExecContext& ctx, ThreadPool& pool, std::byte* begin, const MuonA
 
 namespace ref {
 
-// A thread has a matrix to itself, whose products then stay in its caches; few matrices have all threads, one
-// after the other.
+// If there are many matrices, each thread updates one matrix at a time, so the products of a matrix stay in
+// the caches of one core. If there are few matrices, all threads work on the same matrix, one matrix after
+// another.
 void muon(const ExecContext& ctx, const MuonArgs& a) noexcept {
   if (unwrap(a.step)->grad_scale == 0) return;
   for (const MuonMatrix& matrix : a.matrices) {

@@ -9,7 +9,7 @@ void norm_row(const NormArgs& a, int64_t n) {
   const int64_t cols = a.x.cols();
   for (int64_t c = 0; a.add && c < cols; ++c)
     set(a.sum, n, c, get(a.x, n, c) + get(a.add, n, c));
-  // What is normalised is the sum as it is stored: that is what the backward pass will see.
+  // The norm uses the sum as stored, rounded to its dtype, because the backward pass reads the stored sum.
   const TensorView& x = a.add ? a.sum : a.x;
   double mean = 0;
   if (a.kind == NormKind::layer) {
@@ -31,7 +31,7 @@ void norm_row(const NormArgs& a, int64_t n) {
   if (a.rstd) set(a.rstd, 0, n, rstd);
 }
 
-// With y = (x - mean) rstd and g = dout * gain:
+// With y = (x - mean) rstd and g = dout * gain, the gradient is
 //   dx = rstd (g - mean(g) - y mean(g y)), without the mean(g) term for RMSNorm.
 void norm_backward_row(const NormBackwardArgs& a, int64_t n) {
   const int64_t cols = a.x.cols();
@@ -75,7 +75,7 @@ void norm_forward(const ExecContext& ctx, const NormArgs& a) noexcept {
 }
 
 void norm_backward(const ExecContext& ctx, const NormBackwardArgs& a) noexcept {
-  // Gain and bias first, since dx may overwrite dout.
+  // The gradients of gain and bias are computed first, because dx may overwrite dout.
   for_rows(ctx, a.dgain || a.dbias ? a.x.cols() : 0, [&](int64_t c) { norm_backward_column(a, c); });
   for_rows(ctx, a.x.rows(), [&](int64_t n) { norm_backward_row(a, n); });
 }

@@ -12,7 +12,7 @@
 namespace gpt::ref {
 namespace {
 
-// 32 activations.
+// A quantized block of 32 activations.
 struct QuantizedBlock {
   float d;
   int8_t q[kQuantBlock];
@@ -35,7 +35,7 @@ QuantizedBlock quantize_activations(const float* x) {
   return block;
 }
 
-// Row n of the activations.
+// Quantizes row n of the activations.
 template <class T>
 void quantize_activations(const TensorView& from, int64_t n, int64_t blocks, QuantizedBlock* x) {
   for (int64_t b = 0; b < blocks; ++b) {
@@ -46,7 +46,7 @@ void quantize_activations(const TensorView& from, int64_t n, int64_t blocks, Qua
   }
 }
 
-// The scale of a block of weights, and its exact product with a block of activations.
+// The scale of a block of weights, and the exact dot product of that block with a block of activations.
 struct BlockProduct {
   float d;
   int32_t sum = 0;
@@ -90,7 +90,7 @@ void forward(const ExecContext& ctx, const LinearArgs& a) {
   });
 }
 
-// f[b] of kernels/quant.h, and the sum of the activations.
+// The exact sum f[b] defined in kernels/quant.h, and the sum of the quantized activations of block b.
 struct ExactSums {
   int32_t product = 0, x = 0;
 };
@@ -103,7 +103,8 @@ ExactSums multiply(const UnpackedBlock& w, const QuantizedBlock& x) {
   return sums;
 }
 
-// The partial sums of one output.
+// Returns the dot product of a quantized row with the activations, using the partial sums defined in
+// kernels/quant.h.
 template <class T>
 T dot_rows(DType dtype, const void* row, const QuantizedBlock* x, int64_t blocks) {
   constexpr int64_t kPartialSums = 16;

@@ -4,14 +4,14 @@
 
 namespace gpt::ref {
 
-// Reference ops for quantized matrices, whose packed form is plain rows of blocks: LinearArgs with a
-// quantized `packed`, and PackMatrixArgs.
+// Reference implementations of the ops for quantized matrices. Their packed form consists of plain quantized
+// rows. quantized_linear_forward requires a quantized `packed`.
 void quantized_linear_forward(const ExecContext& ctx, const LinearArgs& a);
-// LinearArgs with quantized rows in `w`.
+// Reference implementation of linear_forward with quantized rows in `w`.
 void quantized_rows_forward(const ExecContext& ctx, const LinearArgs& a);
 void quantized_pack_matrix(const ExecContext& ctx, const PackMatrixArgs& a);
 
-// Returns the scratch memory of both products, for the quantized activations.
+// Returns the scratch memory of both products, which holds the quantized activations.
 ScratchNeed quantized_scratch(int64_t rows, int64_t in);
 
 }  // namespace gpt::ref

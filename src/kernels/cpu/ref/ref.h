@@ -1,6 +1,7 @@
 #pragma once
 
-// Shared by the reference ops: dispatch on float or double, and the functions of the table.
+// This header contains code that all reference ops share: dispatch on float or double, access to elements,
+// and the functions of the kernel table.
 
 #include <algorithm>
 #include <cstring>
@@ -13,7 +14,8 @@
 
 namespace gpt::ref {
 
-// Calls f with a value of the type that an op computes in: double for fp64 activations, else float.
+// Calls f with a value of the type that the op uses for its arithmetic: double for fp64 activations, else
+// float.
 template <class F>
 void dispatch(const ExecContext& ctx, DType dtype, F&& f, const char* op = __builtin_FUNCTION()) {
   if (dtype == DType::f64) {
@@ -25,8 +27,8 @@ void dispatch(const ExecContext& ctx, DType dtype, F&& f, const char* op = __bui
   }
 }
 
-// Returns element (r,c) of an activation of any dtype. Uses memcpy, because views of different dtypes may
-// share memory (cross_entropy).
+// Returns element (r,c) of an activation. Uses memcpy, because views of different dtypes may share memory
+// (cross_entropy).
 template <class Stored>
 Stored stored(const TensorView& v, int64_t r, int64_t c) {
   Stored x;
@@ -67,13 +69,13 @@ T rounded(T x, DType t) {
   return x;
 }
 
-// Returns element i of an optional vector, or `absent`.
+// Returns element i of a vector, or the value `absent` if the vector is absent.
 template <class T = double>
 T at_or(const TensorView& v, int64_t i, std::type_identity_t<T> absent) {
   return v ? get<T>(v, 0, i) : absent;
 }
 
-// Calls fn(row) for all rows, with several rows in a task to reduce overhead.
+// Calls fn(row) for all rows. Each task processes several rows, to reduce the scheduling overhead.
 template <class F>
 void for_rows(const ExecContext& ctx, int64_t rows, F&& fn) {
   constexpr int64_t kRowsPerTask = 8;
@@ -88,7 +90,7 @@ void for_rows(const ExecContext& ctx, int64_t rows, F&& fn) {
 GPT_FOR_EACH_OP(GPT_REF_DECLARE)
 #undef GPT_REF_DECLARE
 
-// Functions of the kernel table. A packed matrix consists of plain rows.
+// Functions of the kernel table. In the reference, a packed matrix consists of plain rows.
 ScratchNeed linear_scratch(int64_t rows, int64_t out, int64_t in, DType dtype, bool backward);
 ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
                               DType dtype);

@@ -40,7 +40,7 @@ void qk_norm_forward(const ExecContext& ctx, const QkNormArgs& a) noexcept {
 }
 
 void qk_norm_backward(const ExecContext& ctx, const QkNormBackwardArgs& a) noexcept {
-  // The gain first, since dx overwrites dy.
+  // The gradient of the gain is computed first, because dx overwrites dy.
   for_rows(ctx, a.dgain ? a.head_dim : 0, [&](int64_t i) {
     double sum = a.accumulate ? get(a.dgain, 0, i) : 0;
     for (int64_t n = 0; n < a.dx.rows(); ++n) {

@@ -9,7 +9,8 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// Narrows without the undefined behaviour of a finite double outside float's range; infinities stay.
+// Converts a double to float. Finite values outside the range of float are clamped, because converting them
+// would be undefined behavior. Infinities are kept.
 float to_float(double x) {
   constexpr double kLargest = std::numeric_limits<float>::max();
   return static_cast<float>(std::isinf(x) ? x : std::clamp(x, -kLargest, kLargest));
@@ -35,7 +36,8 @@ std::span<const float> make_scores(const SelectCandidatesArgs& a, const SelectRo
   if (r.allowed_row >= 0) {
     const uint64_t* const allowed = unwrap(a.allowed) + r.allowed_row * ((std::ssize(logits) + 63) / 64);
     for (size_t id = 0; id < logits.size(); ++id) {
-      if (id % 64 == 0 && allowed[id / 64] == ~uint64_t{0}) {  // all of the word: mostly so inside of a text
+      if (id % 64 == 0 && allowed[id / 64] == ~uint64_t{0}) {  // all 64 tokens are allowed; the most common
+                                                               // case within a text
         id += 63;
       } else if ((allowed[id / 64] >> (id % 64) & 1) == 0) {
         scores[id] = -kInf;
@@ -66,7 +68,7 @@ void select(const ExecContext& ctx, const SelectCandidatesArgs& a, int64_t i, fl
 
 }  // namespace
 
-// Maxima of blocks; values; ids.
+// The scratch memory holds the block maxima, a copy of the values, and the token ids.
 ScratchNeed select_candidates_scratch(int64_t vocab_size) {
   return {.per_thread = 4 * (2 * vocab_size + select_blocks(vocab_size) + kSelectBlock)};
 }

@@ -16,7 +16,8 @@ void preference(const ExecContext&, const PreferenceArgs& a) noexcept {
   const auto softplus = [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); };
   for (int64_t sample = 0; sample < std::ssize(unwrap_span(a.losses)) / a.n_ctx; sample += 2) {
     const double margin = a.beta * (beyond_reference(sample) - beyond_reference(sample + 1));
-    const double slope = a.beta * (1 / (1 + std::exp(margin)) - a.smoothing);  // of the chosen one's nll
+    const double slope = a.beta * (1 / (1 + std::exp(margin)) - a.smoothing);  // gradient of the nll of the
+                                                                               // chosen sample
     const int64_t first = sample * a.n_ctx, second = first + a.n_ctx;
     for (int64_t n = first; n < second + a.n_ctx; ++n) {
       unwrap(a.losses)[n] = 0;
@@ -35,7 +36,8 @@ void sum_losses(const ExecContext&, const SumLossesArgs& a) noexcept {
 
 namespace {
 
-// The mean and z standard deviations; infinity until the window is full, or if all values are equal.
+// Returns the mean of the window plus z standard deviations. Returns infinity if the window is not full or
+// all its values are equal.
 double limit_of(const ScalarWindow& window, double z) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   if (z <= 0 || window.count < ScalarWindow::kSize) return kNone;
@@ -95,7 +97,7 @@ void finalize_grad_norm(const ExecContext&, const FinalizeGradNormArgs& a) noexc
     const bool finite = std::isfinite(step.loss) && std::isfinite(norm);
     const bool overflow = step.scaling.dynamic && std::isfinite(step.loss) && !std::isfinite(norm);
     if (step.scaling.dynamic) update_scale(step.scaling, overflow);
-    // Gradients that overflow although they were not even multiplied are not the fault of the scale.
+    // Loss scaling cannot be the cause of an overflow if the loss scale was at most 1.
     step.halted = step.halted || (!finite && !(overflow && step.scaling.scale >= 1));
     skipped = step.halted || !finite || step.loss > step.max_loss || norm > step.max_norm;
     if (!skipped) {

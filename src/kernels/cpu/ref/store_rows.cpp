@@ -8,8 +8,9 @@
 namespace gpt::ref {
 namespace {
 
-// One group of a row as int8, in float whatever the type of src, so that the rounding is the same everywhere.
-// A group with NaN or infinity has the scale NaN and zeros: products with it are NaN.
+// Quantizes one group of a row to int8 and returns its scale. Computes in float for any dtype of src, so that
+// all backends round in the same way. If the group contains a NaN or an infinity, the scale is NaN and the
+// values are zero, so that all products with the group are NaN.
 float store_group(const ScatterRowsArgs& a, int64_t n, int64_t begin, int64_t end) {
   float top = 0;
   for (int64_t c = begin; c < end; ++c) {
@@ -19,7 +20,7 @@ float store_group(const ScatterRowsArgs& a, int64_t n, int64_t begin, int64_t en
   const float scale = top / 127;
   int8_t* dst = a.dst.row<int8_t>(unwrap(a.rows)[n]);
   for (int64_t c = begin; c < end; ++c) {
-    // A subnormal scale may be so far off that the quotient is not in range.
+    // A subnormal scale may be so inaccurate that the quotient is out of range, so the quotient is clamped.
     const float whole = scale > 0 ? std::nearbyint(get<float>(a.src, n, c) / scale) : 0;
     dst[c] = static_cast<int8_t>(std::clamp(whole, -127.0f, 127.0f));
   }
@@ -34,7 +35,7 @@ void store_blocks(const ScatterRowsArgs& a, int64_t n) {
       x[j] = get<float>(a.src, n, c + j);
     BlockQ4 block;
     quantize_block(x, block);
-    std::memcpy(bytes, &block, sizeof block);  // rows may begin at odd addresses
+    std::memcpy(bytes, &block, sizeof block);  // rows may start at unaligned addresses
   }
 }
 

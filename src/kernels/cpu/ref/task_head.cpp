@@ -39,7 +39,8 @@ void pick_rows_backward(const ExecContext& ctx, const PickRowsBackwardArgs& a) n
 
 namespace {
 
-// Writes what the loss has as its gradient, times scale, and returns it.
+// squared_error() and class_error() return the loss of row i. They also store its gradient, multiplied by
+// `scale`, in dlogits.
 double squared_error(const LabelLossArgs& a, int64_t i, double label, double scale) {
   const double error = get(a.logits, i, 0) - label;
   if (a.dlogits) set(a.dlogits, i, 0, scale * 2 * error);

@@ -3,13 +3,15 @@
 namespace gpt::GPT_SIMD_NAMESPACE {
 namespace {
 
-// Value and slope of an activation; what a caller does not use, the compiler drops.
+// The value and the derivative of an activation function. The compiler removes the computation of a result
+// that the caller does not use.
 struct ValueSlope {
   Vec value;
   Vec slope;
 };
 
-// x/2 (1 + tanh u) = x sigmoid(2u) with 2u = 2 sqrt(2/pi) (x + 0.044715 x^3): no cancellation for x < 0.
+// Uses x/2 (1 + tanh u) = x sigmoid(2u) with 2u = 2 sqrt(2/pi) (x + 0.044715 x^3), which has no cancellation
+// for x < 0.
 struct GeluTanh {
   GPT_INLINE ValueSlope at(Vec x) {
     constexpr float kScale = 1.5957691216f;  // 2 sqrt(2/pi)
@@ -46,7 +48,7 @@ struct Silu {
   }
 };
 
-// The entries of the kernel table: rows of E behind void*.
+// These functions are the entries of the kernel table. Their void pointers point to rows of type E.
 template <class F, class E>
 void forward(void* out_row, const void* x_row, int64_t n) {
   auto* const out = static_cast<E*>(out_row);

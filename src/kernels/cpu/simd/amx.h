@@ -6,11 +6,12 @@
 #include "kernels/cpu/simd/amx_emulated.h"
 #endif
 
-// Matrix products in AMX tile registers, for the *.amx.cc sources.
+// Functions for matrix products in AMX tile registers, for the *.amx.cc sources.
 
-// The tile registers hold up to 16 rows of 64 bytes (Intel SDM volume 1, chapter 18). All kernels use the
-// same assignment: a block of C of up to 32 x 32 uses tiles 0 and 1 above 2 and 3, A uses 4 above 5, B uses 6
-// next to 7.
+// A tile register holds up to 16 rows of 64 bytes (Intel SDM volume 1, chapter 18). All kernels assign the
+// registers in the same way. A block of C of up to 32 x 32 uses tiles 0 and 1 for its upper rows and tiles 2
+// and 3 for its lower rows. A uses tiles 4 (upper rows) and 5 (lower rows). B uses tiles 6 (left columns) and
+// 7 (right columns).
 namespace gpt::amx {
 
 inline constexpr int64_t kTileRows = 16;
@@ -18,15 +19,16 @@ inline constexpr int64_t kTileBytes = 64;
 inline constexpr int64_t kBlockRows = 2 * kTileRows;  // rows of a block of C
 inline constexpr int64_t kBlockCols = 2 * kTileRows;  // columns of a block of C
 
-// Configures this thread's tiles for blocks of `rows` <= kBlockRows rows: the upper rows in tiles 0, 1 and 4,
-// the rest in 2, 3 and 5. Free if the tiles already have this configuration.
+// Configures the tiles of the calling thread for blocks of `rows` <= kBlockRows rows. Tiles 0, 1 and 4 hold
+// the upper rows, tiles 2, 3 and 5 the rest. The call is almost free if the tiles already have this
+// configuration.
 void configure(int64_t rows) noexcept;
 
 }  // namespace gpt::amx
 
-// Operations on a block of C. Strides are in bytes. Without kLower, C has only the rows of the upper tiles.
-// The compiler does not know that tile loads read memory, so see_stores() must be called between stores and
-// tile loads.
+// These functions operate on a block of C. Strides are in bytes. If kLower is false, C only has the rows of
+// the upper tiles. The compiler does not know that tile loads read memory, so see_stores() must be called
+// between stores and tile loads.
 namespace gpt::GPT_SIMD_NAMESPACE {
 
 GPT_INLINE void see_stores() {
@@ -62,7 +64,7 @@ GPT_INLINE void store_sums(float* c, int64_t c_row) {
   if (kLower) _tile_stored(3, lower_rows(c, c_row) + amx::kTileRows, c_row);
 }
 
-// Adds the products of 32 bf16 values of each row of A with 16 rows of pairs of B.
+// Adds to C the products of 32 bf16 values of each row of A with 16 rows of bf16 pairs of B.
 template <bool kLower>
 GPT_INLINE void add_products(const uint32_t* a, int64_t a_row, const uint32_t* b, int64_t b_row) {
   _tile_loadd(6, b, b_row);
@@ -75,8 +77,9 @@ GPT_INLINE void add_products(const uint32_t* a, int64_t a_row, const uint32_t* b
   if (kLower) _tile_dpbf16ps(3, 5, 7);
 }
 
-// C [rows,cols] (+)= A B, with bf16 values A [rows, 32 steps] and words of pairs B [16 steps, cols]; rows <=
-// 32, cols a multiple of 32. lda, ldb, ldc: row strides in words.
+// Arguments of the product C [rows,cols] = A B, or C += A B if `add` is set. A is a matrix [rows, 32 steps]
+// of bf16 values; B is a matrix [16 steps, cols] of words that hold bf16 pairs. rows must be at most 32 and
+// cols must be a multiple of 32. lda, ldb, ldc: row strides in words.
 struct TileProduct {
   int64_t rows, cols, steps;
   const uint32_t* a;
@@ -110,7 +113,7 @@ GPT_INLINE void multiply_tiles(const TileProduct& p) {
   }
 }
 
-// Elements along the inner dimension in one step of a product.
+// Number of elements along the inner dimension in one step of a product.
 static constexpr int64_t kStepElements = 32;
 
 GPT_INLINE int64_t whole_steps(int64_t n) {

@@ -5,19 +5,19 @@
 #include <cstdint>
 #include <cstring>
 
-// AMX instructions in software, to test tile kernels on a CPU with AVX512_BF16 but without AMX
-// (-DGPT_EMULATE_AMX=ON). Follows Intel SDM volume 2, TILELOADD to TDPBUSD, except for the order in which the
-// terms of a product are added, which may also differ between CPUs.
+// Emulates AMX instructions in software, to test tile kernels on a CPU with AVX512_BF16 but without AMX
+// (-DGPT_EMULATE_AMX=ON). The emulation follows Intel SDM volume 2, TILELOADD to TDPBUSD, except for the
+// order in which the terms of a product are added. That order may also differ between CPUs.
 namespace gpt::amx {
 
 struct Tile {
-  int64_t rows;  // 0: not configured; the CPU would raise #UD
+  int64_t rows;  // 0: the tile is not configured; a real CPU would raise #UD
   alignas(64) uint32_t words[16][16];
 };
 
 extern thread_local Tile tiles[8];
 
-// Returns the tile, which must be configured.
+// Returns tile i, which must be configured.
 inline Tile& emulated_tile(int i) noexcept {
   if (tiles[i].rows == 0) __builtin_trap();
   return tiles[i];
@@ -35,7 +35,7 @@ inline void emulated_zero(int i) noexcept {
   std::memset(emulated_tile(i).words, 0, sizeof tiles[i].words);
 }
 
-// Rows after the configured ones become zero.
+// Loads a tile. Rows past the configured number of rows become zero.
 inline void emulated_load(int i, const void* from, int64_t stride) noexcept {
   emulated_zero(i);
   for (int64_t r = 0; r < tiles[i].rows; ++r)
@@ -48,7 +48,7 @@ inline void emulated_store(int i, void* to, int64_t stride) noexcept {
     std::memcpy(static_cast<char*>(to) + r * stride, t.words[r], sizeof t.words[r]);
 }
 
-// c += a b. Calls multiply_add(sums, words of a, words of b) for each row of c.
+// Computes c += a b. Calls multiply_add(sums, words of a, words of b) for each row of c.
 template <class MultiplyAdd>
 void emulated_product(int c, int a, int b, const MultiplyAdd& multiply_add) noexcept {
   Tile& sums = emulated_tile(c);

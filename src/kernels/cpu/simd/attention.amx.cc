@@ -1,11 +1,12 @@
-// Fused attention on bf16 operands with AMX, forward: what attention.bf16.cc computes, in blocks of 32
-// queries. Widths of a head are multiples of 32.
+// Forward pass of fused attention on bf16 operands with AMX. Computes the same as attention.bf16.cc, in
+// blocks of 32 queries. The head width must be a multiple of 32.
 #include "kernels/cpu/simd/amx.h"
 #include "kernels/cpu/simd/attention_bf16.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// P of a block of rows from S; O is scaled to the new maxima.
+// Computes the attention weights P of a block of rows from the scores S, and rescales the output O to the new
+// maxima.
 GPT_INLINE void softmax_rows(const AttentionForwardTile& t, int64_t first, int64_t rows, int64_t begin,
                              int64_t to, const float* s, uint16_t* p) {
   alignas(64) float alpha[kLanes];

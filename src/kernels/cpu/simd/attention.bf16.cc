@@ -1,10 +1,11 @@
-// Fused attention on bf16 queries, keys and values, forward: one tile of keys at a time, P rounded to bf16,
-// everything else in fp32 (see attention_kernels.h).
+// Forward pass of fused attention on bf16 queries, keys and values. Processes one tile of keys at a time. The
+// attention weights P are rounded to bf16, and all other values are fp32 (see attention_kernels.h).
 #include "kernels/cpu/simd/attention_bf16.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// P, and V as it is: k-packs are made when rows are read.
+// The attention weights P and the unpacked values V as operands. Pairs of rows of V are combined into k-packs
+// when they are read.
 struct ValueRows {
   const uint32_t* a;
   PackRows v;
@@ -35,7 +36,7 @@ GPT_INLINE void accumulate(Vec (&c)[R][NV], ValueRows x, int64_t from, int64_t t
   }
 }
 
-// The operands P and V, from a column of V on.
+// Return the operands P (attention weights) and V (values), starting at a column of V.
 GPT_INLINE Bf16Operands operands(const void* v, int64_t dp, const uint16_t* p, int64_t column) {
   return {words(p), kKeyTile / 2, 1, words(v) + column, dp};
 }
@@ -43,18 +44,18 @@ GPT_INLINE ValueRows operands(const PackRows& v, int64_t, const uint16_t* p, int
   return {words(p), v, column};
 }
 
-// O = alpha O + P V of a block of rows.
+// Arguments of O = alpha O + P V for a block of rows.
 template <class X>
 struct WeightedSum {
   float* out;
   int64_t dp;
-  const float* alpha;  // [R], what the running numerators are multiplied with first
-  X x;                 // P and V
+  const float* alpha;  // [R]: factors of the running numerators
+  X x;                 // operands P and V
 };
 
 template <int R, int NV, class X>
 static void weighted_sum(const WeightedSum<X>& sum, int64_t from, int64_t to) {
-  const WeightedSum<X> w = sum;  // a copy: stores to out could alias the original
+  const WeightedSum<X> w = sum;  // a copy, because stores to out could alias the original
   Vec c[R][NV];
   load_scaled(c, w.out, w.dp, w.alpha);
   accumulate(c, w.x, from, to);
@@ -99,7 +100,7 @@ static void forward_tile(const AttentionForwardTile& t) {
     forward_block(t, r, least(kMr, t.rows - r), t.v);
 }
 
-// Only the keys up to the last visible one are packed, and values are read as they are.
+// Packs the keys up to the last visible one, and reads values unpacked.
 void decode_tile(const AttentionForwardTile& t, const PackRows& k, const PackRows& v, float* keys) {
   PackRows visible = k;
   visible.n = t.end[0];

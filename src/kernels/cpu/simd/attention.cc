@@ -1,21 +1,21 @@
-// Fused attention, forward: one tile of keys at a time (see attention_kernels.h).
+// Forward pass of fused attention. Processes one tile of keys at a time (see attention_kernels.h).
 #include "kernels/cpu/simd/attention_micro_kernel.h"
 #include "kernels/cpu/simd/attention_softmax.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// O = alpha O + P V of a block of rows.
+// Arguments of O = alpha O + P V for a block of rows.
 struct WeightedSum {
   float* out;
   int64_t dp;
-  const float* alpha;    // [R], what the running numerators are multiplied with first
+  const float* alpha;    // [R]: factors of the running numerators
   const int32_t* begin;  // [R]
   const int32_t* end;
-  Operands x;  // P and V
+  Operands x;  // operands P and V
 };
 
-// Keys that only some of the rows see: rows outside their range are not touched, so that not even a NaN
-// in a value that a row must not see reaches it.
+// Adds the contribution of keys that only some of the rows attend to. All other rows are left unchanged, so
+// that even a NaN in the value of a key cannot reach a row that does not attend to the key.
 template <int R, int NV>
 GPT_INLINE void multiply_edge(Vec (&c)[R][NV], const WeightedSum& w, int64_t from, int64_t to) {
   for (int64_t k = from; k < to; ++k) {
@@ -36,10 +36,10 @@ GPT_INLINE void multiply_edge(Vec (&c)[R][NV], const WeightedSum& w, int64_t fro
 
 template <int R, int NV>
 static void weighted_sum(const WeightedSum& sum) {
-  const WeightedSum w = sum;  // a copy: stores to out could alias the original
+  const WeightedSum w = sum;  // a copy, because stores to out could alias the original
   Vec c[R][NV];
   load_scaled(c, w.out, w.dp, w.alpha);
-  const int64_t from = w.begin[R - 1];  // [from, to): seen by every row
+  const int64_t from = w.begin[R - 1];  // every row attends to keys [from, to)
   const int64_t to = w.end[0];
   if (from >= to) {
     multiply_edge<R, NV>(c, w, w.begin[0], w.end[R - 1]);

@@ -1,29 +1,30 @@
-// Fused attention on bf16 operands with AMX, backward: what attention_backward.bf16.cc computes, in blocks of
-// 32 queries and 32 keys.
+// Backward pass of fused attention on bf16 operands with AMX. Computes the same as
+// attention_backward.bf16.cc, in blocks of 32 queries and 32 keys.
 #include "kernels/cpu/simd/amx.h"
 #include "kernels/cpu/simd/attention_bf16.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
 static constexpr int64_t kBlock = amx::kBlockRows;
-static constexpr int64_t kPairs = kKeyTile / 2;  // of queries in a tile
+static constexpr int64_t kPairs = kKeyTile / 2;  // number of pairs of queries in a tile
 
-// P^T and dS^T of the whole tile as operands A: [kKeyTile,kPairs] words, a row for every key, of k-packs of
-// two queries.
+// The transposed attention weights P^T and score gradients dS^T of a whole tile, as operands A. Each of them
+// is a matrix [kKeyTile,kPairs] of words. A row belongs to a key and consists of k-packs of two queries.
 struct KeyRows {
   uint32_t* p;
   uint32_t* ds;
 };
 
-// Sixteen pairs of queries by sixteen keys, transposed.
+// Transposes and stores a matrix of sixteen pairs of queries by sixteen keys.
 GPT_INLINE void store_key_rows(Vec (&pairs)[kLanes], uint32_t* to) {
   transpose(pairs);
   for (int64_t i = 0; i < kLanes; ++i)
     _mm512_store_ps(to + i * kPairs, pairs[i]);
 }
 
-// P and dS of keys [at, at + 16) and up to 32 queries, zeros where there are no queries; ds [kBlock,kKeyTile]
-// gets dS too, as an operand A of dS K.
+// Computes the attention weights P and the score gradients dS of keys [at, at + 16) and up to 32 queries,
+// with zeros for missing queries. ds [kBlock,kKeyTile] receives a second copy of dS, as operand A of the
+// product dS K.
 GPT_INLINE void softmax_keys(const AttentionBackwardTile& t, int64_t first, int64_t rows, int64_t at,
                              const float* s, const float* dw, uint16_t* ds, const KeyRows& to) {
   Vec p_pairs[kLanes], ds_pairs[kLanes];
@@ -42,7 +43,7 @@ GPT_INLINE void softmax_keys(const AttentionBackwardTile& t, int64_t first, int6
   store_key_rows(ds_pairs, to.ds + at * kPairs + first / 2);
 }
 
-// p, ds and dq of a block of queries.
+// Computes p, ds and dq of a block of queries.
 GPT_INLINE void query_rows(const AttentionBackwardTile& t, const KeyRows& w, int64_t first, int64_t rows) {
   alignas(64) float s[kBlock * kKeyTile];
   alignas(64) float dw[kBlock * kKeyTile];
@@ -77,7 +78,7 @@ GPT_INLINE void query_rows(const AttentionBackwardTile& t, const KeyRows& w, int
                   .add = !t.first});
 }
 
-// dk and dv of a block of keys, from the queries that see any of them.
+// Computes dk and dv of a block of keys from the queries that attend to any of these keys.
 GPT_INLINE void key_rows(const AttentionBackwardTile& t, const KeyRows& w, int64_t key) {
   int64_t from = 0;
   while (from < t.rows && t.end[least(from + kBlock, t.rows) - 1] <= key)

@@ -1,17 +1,18 @@
-// Fused attention on bf16 operands, backward: one tile of keys against one tile of queries, P and dS rounded
-// to bf16, everything else in fp32 (see attention_kernels.h).
+// Backward pass of fused attention on bf16 operands, for one tile of keys and one tile of queries. The
+// attention weights P and the score gradients dS are rounded to bf16, and all other values are fp32 (see
+// attention_kernels.h).
 #include "kernels/cpu/simd/attention_bf16.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// P and dS of a whole tile as operands A of P^T dO and dS^T Q: [kKeyTile/2,kKeyTile] words of k-packs of two
-// queries.
+// The attention weights P and the score gradients dS of a whole tile, as operands A of P^T dO and dS^T Q.
+// Each of them is a matrix [kKeyTile/2,kKeyTile] of words, which are k-packs of two queries.
 struct QueryPairs {
   uint32_t* p;
   uint32_t* ds;
 };
 
-// p, ds and dq of a block of rows; with kMr even, pairs of queries do not cross blocks.
+// Computes p, ds and dq of a block of rows. Pairs of queries do not cross blocks, because kMr is even.
 GPT_INLINE void query_block(const AttentionBackwardTile& t, const QueryPairs& w, int64_t first,
                             int64_t rows) {
   alignas(64) float s[kMr * kKeyTile];
@@ -53,7 +54,7 @@ void backward_tile(const AttentionBackwardTile& t) {
   auto* ds = reinterpret_cast<uint32_t*>(t.ds);
   for (int64_t r = 0; r < t.rows; r += kMr)
     query_block(t, {p, ds}, r, least(kMr, t.rows - r));
-  int64_t from = 0;  // the first row that sees a key of the block: later blocks are seen later
+  int64_t from = 0;  // first row that attends to a key of the block; increases from block to block
   for (int64_t key = 0; key < kKeyTile; key += kMr) {
     while (from < t.rows && t.end[from] <= key)
       ++from;

@@ -1,11 +1,11 @@
-// Fused attention, backward: one tile of keys against one tile of queries (see attention_kernels.h).
+// Backward pass of fused attention, for one tile of keys and one tile of queries (see attention_kernels.h).
 #include "kernels/cpu/simd/attention_micro_kernel.h"
 #include "kernels/cpu/simd/attention_softmax.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// Row i of p (S on entry, P after dropout on return) and of ds (dP on entry, dS on return), zeros where the
-// row does not see the key.
+// Converts row i of p from scores S to attention weights P after dropout, and row i of ds from dP to dS.
+// Elements are zero if the row does not attend to the key.
 GPT_INLINE void softmax_row(const AttentionBackwardTile& t, int64_t i, int64_t computed) {
   float* p_row = t.p + i * kKeyTile;
   float* ds_row = t.ds + i * kKeyTile;
@@ -30,7 +30,7 @@ GPT_INLINE void softmax_row(const AttentionBackwardTile& t, int64_t i, int64_t c
   }
 }
 
-// p, ds and dq of a block of rows.
+// Computes p, ds and dq of a block of rows.
 GPT_INLINE void query_block(const AttentionBackwardTile& t, int64_t first, int64_t rows) {
   const int64_t end = t.end[first + rows - 1];
   const int64_t cols = (end + kLanes - 1) / kLanes * kLanes;
@@ -52,7 +52,7 @@ GPT_INLINE void query_block(const AttentionBackwardTile& t, int64_t first, int64
 void backward_tile(const AttentionBackwardTile& t) {
   for (int64_t r = 0; r < t.rows; r += kMr)
     query_block(t, r, least(kMr, t.rows - r));
-  int64_t from = 0;  // the first row that sees a key of the block: later blocks are seen later
+  int64_t from = 0;  // first row that attends to a key of the block; increases from block to block
   for (int64_t key = 0; key < kKeyTile; key += kMr) {
     while (from < t.rows && t.end[from] <= key)
       ++from;

@@ -4,12 +4,13 @@
 #include "kernels/cpu/simd/attention_softmax.h"
 #include "kernels/cpu/simd/bf16_pairs.h"
 
-// Attention in bf16: operands are words of k-packs of 2, and P and dS are rounded to bf16 before they are
-// multiplied.
+// Functions for attention in bf16. Operands are 32-bit words of two bf16 values. The attention weights P and
+// the score gradients dS are rounded to bf16 before they are multiplied.
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// Operands of the micro-kernel: A [.., k] with any strides, and B [k, vectors of words]; k counts words.
+// The operands of the micro-kernel: A [.., k] with any strides, and B [k, vectors of words]. The inner
+// dimension k is counted in words.
 struct Bf16Operands {
   const uint32_t* a;
   int64_t a_row, a_k;
@@ -36,8 +37,8 @@ GPT_INLINE void accumulate(Vec (&c)[R][NV], Bf16Operands x, int64_t from, int64_
   }
 }
 
-// Converts scores of a row to bf16 weights in columns [from, to), whole vectors, and returns their lane-wise
-// sum.
+// Converts the scores of row i to bf16 attention weights in columns [from, to), which must be whole vectors.
+// Returns the sum of the weights per vector lane.
 GPT_INLINE Vec row_weights(const AttentionForwardTile& t, int64_t i, const float* s, int64_t from, int64_t to,
                            uint16_t* p) {
   const Vec scale = set1(t.scale), top = set1(t.max[i]);
@@ -51,11 +52,11 @@ GPT_INLINE Vec row_weights(const AttentionForwardTile& t, int64_t i, const float
 }
 
 struct WeightAndGradient {
-  Vec weight;    // after dropout
+  Vec weight;    // attention weight after dropout
   Vec gradient;  // gradient of the score
 };
 
-// Computes vector `at` of row i of the tile, from its scores and the gradients of its weights.
+// Computes the vector at column `at` of row i of the tile from its scores and the gradients of its weights.
 GPT_INLINE WeightAndGradient weight_and_gradient(const AttentionBackwardTile& t, int64_t i, int64_t at,
                                                  const float* s, const float* dw) {
   const Vec p = weights_of(load(s + at), set1(t.scale), set1(t.lse[i]), t.begin[i], t.end[i], at / kLanes);

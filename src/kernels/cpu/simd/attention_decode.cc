@@ -1,12 +1,14 @@
-// Fused attention of few queries (see attention_kernels.h): packing a tile in fp32 would cost as much as a
-// dozen queries do with it. Keys are transposed in the type that they have, as words of k-packs that are
-// widened in registers, and values are read as they are. Every sum runs in the order of forward_tile.
+// Fused attention for few queries (see attention_kernels.h). Packing a tile in fp32 would take as long as
+// processing a dozen queries, so this kernel reads the KV cache directly. Keys are transposed in their
+// storage dtype, as words of k-packs, and widened in registers. Values are read unpacked. Every sum has the
+// same order as in forward_tile.
 #include "kernels/cpu/simd/attention_micro_kernel.h"
 #include "kernels/cpu/simd/attention_softmax.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// Rows of four vectors each, with as many vectors of keys before and after widening, fill 32 registers.
+// Maximum number of rows in a block. Accumulators for four rows of four vectors, four vectors of packed keys
+// and four vectors of widened keys fill most of the 32 registers.
 static constexpr int kDecodeRows = 4;
 
 template <int n>
@@ -18,13 +20,13 @@ GPT_INLINE void with_count(int64_t n, F f) {  // n <= kNrVecs
   if constexpr (kNrVecs > 2) return n == 3 ? f(Count<3>{}) : f(Count<4>{});
 }
 
-// One vector of a row holds kLanes words of kPack elements each. Transposing words and widening them
+// One vector of a row holds kLanes words of kPack elements each. Transposing words first and widening them
 // afterwards takes fewer shuffles than transposing floats.
 #if defined(GPT_SIMD_AVX512)
 template <class E>
 static constexpr int kPack = 4 / sizeof(E);
 template <>
-constexpr int kPack<Q4> = 8;  // those of four bytes of a block: elements i, ..., i + 3, i + 16, ..., i + 19
+constexpr int kPack<Q4> = 8;  // elements in four bytes of a block: i, ..., i + 3, i + 16, ..., i + 19
 
 GPT_INLINE Vec load_words(const float* p, int64_t n) {
   return n < 16 ? load(p, first_lanes(n)) : load(p);
@@ -41,7 +43,8 @@ GPT_INLINE Vec load_words(const E* p, int64_t n) {
   }
   return _mm512_castsi512_ps(words);
 }
-// Without the scales of the blocks; n is a multiple of the elements of one.
+// Loads words, without applying the scales of the quantization blocks. n must be a multiple of the block
+// size.
 GPT_INLINE Vec load_words(Q4Row row, int64_t n) {
   const auto block = [=](int64_t b) {
     return b * kQ4Block < n ? q4_bytes(block_of(row + b * kQ4Block)) : _mm_setzero_si128();
@@ -50,7 +53,7 @@ GPT_INLINE Vec load_words(Q4Row row, int64_t n) {
   return _mm512_castsi512_ps(_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
 }
 
-// Element j of every word.
+// Returns element j of every word as a float.
 template <int j>
 GPT_INLINE Vec widen_word(const float*, Vec word) {
   return word;
@@ -77,7 +80,8 @@ GPT_INLINE Vec widen_word(const Q4*, Vec word) {
   return look_up(q4_values(), _mm512_srli_epi32(_mm512_castps_si512(word), kShift));
 }
 
-// The scales of the blocks of kLanes rows, [blocks,kKeyTile] behind the words.
+// Transposes the scales of the quantization blocks of kLanes rows. They are stored after the words, as
+// [blocks,kKeyTile].
 template <class E>
 static constexpr bool kHasScales = false;
 template <>
@@ -117,8 +121,8 @@ GPT_INLINE P* scales_of(P* words, int64_t cols) {
   return words + cols / kPack<E> * kKeyTile;
 }
 
-// Packs the keys of all vectors that have one in [begin,end) as columns of words, [words,kKeyTile]. Keys
-// outside of [begin,end) are copies of another key.
+// Packs keys as columns of words, [words,kKeyTile]. Packs every vector that contains a key in [begin,end). In
+// these vectors, keys outside of [begin,end) are replaced by copies of a key inside.
 template <class E>
 GPT_INLINE void transpose_words(const PackRows& k, int64_t begin, int64_t end, float* to) {
   constexpr int64_t kWidth = kLanes * kPack<E>;
@@ -143,7 +147,7 @@ GPT_INLINE void transpose_words(const PackRows& k, int64_t begin, int64_t end, f
   }
 }
 
-// s[r][v] += q[r][0] * element j of every word, and so on for all elements before `end`.
+// Computes s[r][v] += q[r][i - j] * element i of every word, for i from j to end - 1.
 template <int j, int end, class E, int R, int NV>
 GPT_INLINE void add_words(Vec (&s)[R][NV], const float* q, int64_t dp, const Vec (&words)[NV],
                           const float* scales) {
@@ -165,7 +169,7 @@ GPT_INLINE void add_words(Vec (&s)[R][NV], const float* q, int64_t dp, const Vec
   }
 }
 
-// The same for so many words below each other.
+// Calls add_words() for n consecutive rows of words.
 template <int j, int end, class E, int R, int NV>
 GPT_INLINE void add_columns(Vec (&s)[R][NV], const float* q, int64_t dp, const float* keys, int64_t n,
                             const float* scales) {
@@ -178,7 +182,8 @@ GPT_INLINE void add_columns(Vec (&s)[R][NV], const float* q, int64_t dp, const f
   }
 }
 
-// Past the width q is zero, and so are the elements that fill up the last words.
+// Computes the scores of R rows for NV vectors of keys. Elements past the head width are zero, both in q and
+// in the last words.
 template <class E, int R, int NV>
 GPT_INLINE void score_words(const float* keys, const float* q, int64_t dp, int64_t d, float* scores) {
   Vec s[R][NV];
@@ -196,18 +201,18 @@ GPT_INLINE void score_words(const float* keys, const float* q, int64_t dp, int64
   store_block<true>(s, scores, kKeyTile, first_lanes(kLanes));
 }
 
-// O = alpha O + P V of a block of rows and some vectors of the width.
+// Arguments of O = alpha O + P V for a block of rows and some vectors of the head width.
 struct DecodeSum {
   float* out;
   int64_t dp;
-  const float* alpha;    // [R], what the running numerators are multiplied with first
+  const float* alpha;    // [R]: factors of the running numerators
   const float* weights;  // [R,kKeyTile]
   const PackRows* v;
   int64_t column;
   int64_t begin, end;
 };
 
-// The next vectors of a row of which `cols` elements are left.
+// Loads the next NV vectors of a row that has `cols` elements left.
 template <bool whole, class From, int NV>
 GPT_INLINE void load_vecs(From from, int64_t cols, Vec (&row)[NV]) {
   GPT_UNROLL
@@ -217,7 +222,8 @@ GPT_INLINE void load_vecs(From from, int64_t cols, Vec (&row)[NV]) {
   row[NV - 1] = whole ? load(last) : load_n(last, cols - (NV - 1) * kLanes);
 }
 #if defined(GPT_SIMD_AVX512)
-// Whole blocks: an even number of vectors never begins in the middle of one (vecs_per_pass).
+// Loads whole quantization blocks. An even number of vectors never starts in the middle of a block
+// (vecs_per_pass).
 template <bool whole, int NV>
 requires(NV % 2 == 0) GPT_INLINE void load_vecs(Q4Row from, int64_t, Vec (&row)[NV]) {
   GPT_UNROLL
@@ -233,7 +239,7 @@ requires(NV % 2 == 0) GPT_INLINE void load_vecs(Q4Row from, int64_t, Vec (&row)[
 
 template <bool whole, class E, int R, int NV>
 GPT_INLINE void decode_sum(const DecodeSum& sum) {
-  const DecodeSum w = sum;  // a copy: stores to out could alias the original
+  const DecodeSum w = sum;  // a copy, because stores to out could alias the original
   Vec c[R][NV];
   load_scaled(c, w.out, w.dp, w.alpha);
   for (int64_t k = w.begin; k < w.end; ++k) {

@@ -1,6 +1,7 @@
 #pragma once
 
-// Shared by the attention sources: their list of kernels, and access to rows of any dtype.
+// This header contains code that all attention sources share: declarations of their kernels, and access to
+// rows of any dtype.
 #include "kernels/cpu/simd/attention_kernels.h"
 #include "kernels/cpu/simd/vec.h"
 
@@ -27,11 +28,11 @@ void dropout_factors(uint64_t key, uint64_t first, int64_t n, uint32_t threshold
 void decode_tile(const AttentionForwardTile& tile, const PackRows& k, const PackRows& v, float* keys);
 void backward_tile(const AttentionBackwardTile& tile);
 
-// Tag type of elements of Q4_0 rows (kernels/quant.h).
+// Tag type for the elements of Q4_0 rows (kernels/quant.h).
 struct Q4 {};
-inline constexpr int64_t kQ4Block = 32, kQ4BlockBytes = 18;  // fp16 d, 16 bytes
+inline constexpr int64_t kQ4Block = 32, kQ4BlockBytes = 18;  // fp16 d and 16 bytes of values
 
-// Calls f with p cast to the element type of `type`; i8 and q4_0 only for reading rows.
+// Calls f with p cast to the element type of `type`. i8 and q4_0 are only supported for reading.
 template <class F>
 GPT_INLINE void with_type(Stored type, const void* p, F f) {
   if (type == Stored::i8) return f(static_cast<const int8_t*>(p));
@@ -43,7 +44,7 @@ GPT_INLINE void with_type(Stored type, void* p, F f) {
   with_float_type(type, p, f);
 }
 
-// dst = src * factor for n elements. May read src up to a whole vector.
+// Computes dst = src * factor for n elements. May read src up to the end of a whole vector.
 template <class E>
 GPT_INLINE void store_row(E* dst, const float* src, Vec factor, int64_t n) {
   const int64_t full = full_lanes(n);
@@ -52,10 +53,10 @@ GPT_INLINE void store_row(E* dst, const float* src, Vec factor, int64_t n) {
   if (full < n) store_n(dst + full, load(src + full) * factor, n - full);
 }
 
-// Pointer-like access to the elements of a quantized row: row + c, load(row + c).
+// A pointer-like type for the elements of a quantized row. Supports row + c and load(row + c).
 struct Q4Row {
   const uint8_t* blocks = nullptr;  // null: no row
-  int64_t column = 0;               // must be a multiple of kLanes for reads
+  int64_t column = 0;               // must be a multiple of kLanes to read
 };
 GPT_INLINE Q4Row operator+(Q4Row row, int64_t columns) {
   return {row.blocks, row.column + columns};
@@ -72,7 +73,8 @@ GPT_INLINE float load_scale(const uint8_t* block) {
 GPT_INLINE __m128i q4_bytes(const uint8_t* block) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 2));
 }
-// q - 8 for the low four bits q of every word, as a table lookup that ignores the other bits.
+// Returns a lookup table for q - 8, where q is the low four bits of a word. Lookups ignore all other bits of
+// the word.
 GPT_INLINE Vec q4_values() {
   return _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
 }
@@ -95,12 +97,12 @@ GPT_INLINE Vec load(Q4Row row) {
 #endif
   return whole * set1(load_scale(block));
 }
-// Never called: rows are whole blocks.
+// Never called, because quantized rows consist of whole blocks.
 GPT_INLINE Vec load_n(Q4Row row, int64_t) {
   return load(row);
 }
 
-// Returns the first element of a row that starts `elements` elements after base.
+// Returns the first element of a row that starts `elements` elements after `base`.
 template <class E>
 GPT_INLINE const E* row_at(const E*, const void* base, int64_t elements) {
   return static_cast<const E*>(base) + elements;
@@ -128,18 +130,18 @@ GPT_INLINE Row<E> source_row(const PackRows& src, int64_t i) {
   return src.rows[i] < 0 ? Row<E>{} : row_at<E>(src.base, src.rows[i] * src.ld);
 }
 
-// Elements of a cache line, rounded down.
+// Number of elements in a cache line, rounded down.
 template <class E>
 inline constexpr int64_t kLine = 64 / sizeof(E);
 template <>
 inline constexpr int64_t kLine<Q4> = 64 / kQ4BlockBytes* kQ4Block;
 
-// Prefetches columns [from, to) of a row that is needed some rows after row i. The hardware prefetcher does
-// not handle rows of a head, which are short and far apart.
+// Prefetches columns [from, to) of a row that will be read after row i. The hardware prefetcher does not
+// handle the rows of a head, because they are short and far apart.
 template <class E>
 GPT_INLINE void prefetch(const PackRows& src, int64_t i, int64_t from, int64_t to) {
   constexpr int64_t kAhead = 16;
-  int64_t elements = 0;  // elements from src.base to the row
+  int64_t elements = 0;  // offset of the row from src.base, in elements
   if (src.next != nullptr && src.next[i] >= 0) {
     elements = src.next[i] * src.ld + src.next_column;
   } else if (src.rows == nullptr && i + kAhead < src.n) {

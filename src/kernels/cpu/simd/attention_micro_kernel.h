@@ -2,18 +2,20 @@
 
 #include "kernels/cpu/simd/attention_internal.h"
 
-// The micro-kernel of attention: C[mr,nr] (+)= A B over k in [from, to), C in accumulator registers.
+// The micro-kernel of attention computes C[mr,nr] = A B or C += A B over k in [from, to), with C in
+// accumulator registers.
 //
 //   for k in [from, to)
 //     b[0..NV) = B[k][0..nr)
 //     for r in mr:  C[r][0..NV) += A(r,k), broadcast, * b[0..NV)
 //
-// Included by attention*.cc. Operands are fp32 (Operands) or words of k-packs of 2 bf16 values
-// (Bf16Operands); then k counts words.
+// This header is only included by attention*.cc. Operands are fp32 (Operands), or 32-bit words of two bf16
+// values (Bf16Operands). For Bf16Operands, k counts words.
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// Six rows of four vectors leave room for the vectors of B among 32 registers, six of two among 16.
+// Number of rows of a micro-tile. With 32 registers, six rows of four vectors leave room for the vectors of
+// B. With 16 registers, six rows of two vectors leave room for them.
 inline constexpr int kMr = 6;
 #if defined(GPT_SIMD_AVX512)
 inline constexpr int kNrVecs = 4;
@@ -21,13 +23,15 @@ inline constexpr int kNrVecs = 4;
 inline constexpr int kNrVecs = 2;
 #endif
 
-// Returns the number of vectors to process together, for the fewest, evenly filled passes over n vectors.
+// Returns the number of vectors to process per pass, so that n vectors take the fewest passes and all passes
+// are about equally full.
 GPT_INLINE int64_t vecs_per_pass(int64_t n) {
   const int64_t passes = (n + kNrVecs - 1) / kNrVecs;
   return (n + passes - 1) / passes;
 }
 
-// A [.., k] with any strides, and B [k, vectors] from row 0 on.
+// The fp32 operands of the micro-kernel: A [.., k] with any strides, and B [k, vectors], where b points to
+// row 0 of B.
 struct Operands {
   const float* a;
   int64_t a_row, a_k;
@@ -54,7 +58,7 @@ GPT_INLINE void accumulate(Vec (&c)[R][NV], Operands x, int64_t from, int64_t to
   }
 }
 
-// C, and the number of floats in its last vector.
+// The output C of the micro-kernel. `last` is the number of floats in its last vector.
 struct Output {
   float* c;
   int64_t ldc;
@@ -62,7 +66,8 @@ struct Output {
   int64_t last;
 };
 
-// Moves C between memory and registers, with a masked last vector unless `whole`.
+// load_block() and store_block() move C between memory and registers. The last vector is masked unless
+// `whole`.
 template <bool whole, int R, int NV>
 GPT_INLINE void load_block(Vec (&c)[R][NV], const float* from, int64_t ld, Mask last) {
   GPT_UNROLL
@@ -90,7 +95,7 @@ GPT_INLINE void store_block(const Vec (&c)[R][NV], float* to, int64_t ld, Mask l
   }
 }
 
-// alpha C: rows of `ld` floats, each times its factor.
+// Loads rows of `ld` floats and multiplies each row by its factor alpha.
 template <int R, int NV>
 GPT_INLINE void load_scaled(Vec (&c)[R][NV], const float* from, int64_t ld, const float* alpha) {
   GPT_UNROLL
@@ -146,7 +151,7 @@ using MicroKernel = void (*)(const Output&, const X&, int64_t, int64_t);
 template <class X>
 static constexpr MicroKernel<X> kMicroKernels[kMr][kNrVecs] = GPT_MICRO_KERNELS(micro_kernel);
 
-// C [rows <= kMr, cols] (+)= A B over k in [from, to).
+// Computes C [rows,cols] = A B, or C += A B with `accumulate`, over k in [from, to). rows <= kMr.
 template <class X>
 GPT_INLINE void multiply_rows(float* c, int64_t ldc, bool accumulate, int64_t rows, int64_t cols, const X& x,
                               int64_t from, int64_t to) {

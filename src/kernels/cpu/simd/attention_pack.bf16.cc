@@ -1,10 +1,10 @@
-// Packing of operands in bf16: words of k-packs of 2 (see attention_kernels.h).
+// Packs operands in bf16, as 32-bit words of two values (see attention_kernels.h).
 #include "kernels/cpu/simd/attention_internal.h"
 #include "kernels/cpu/simd/bf16_pairs.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// Rows as they are, ld apart.
+// Copies rows unchanged, `ld` elements apart.
 void pack_a(const PackRows& src, void* dst, int64_t ld) {
   auto* to = static_cast<Bf16*>(dst);
   for (int64_t i = 0; i < src.n; ++i, to += ld) {
@@ -19,8 +19,8 @@ void pack_a(const PackRows& src, void* dst, int64_t ld) {
   }
 }
 
-// dst [ceil(cols/2),kKeyTile] words: elements 2c and 2c + 1 of every row; nothing for whole vectors of rows
-// past n.
+// Packs to dst [ceil(cols/2),kKeyTile] words: word c of a column holds elements 2c and 2c + 1 of a row.
+// Vectors that only contain rows past n are not written.
 void pack_b_transposed(const PackRows& src, void* dst) {
   auto* to = static_cast<uint32_t*>(dst);
   const int64_t words = (src.cols + 1) / 2;
@@ -40,7 +40,7 @@ void pack_b_transposed(const PackRows& src, void* dst) {
   }
 }
 
-// dst [ceil(n/2),dp] words: elements c of rows 2i and 2i + 1.
+// Packs to dst [ceil(n/2),dp] words: word c of row i holds elements c of source rows 2i and 2i + 1.
 void pack_b(const PackRows& src, void* dst, int64_t dp) {
   auto* to = static_cast<uint32_t*>(dst);
   for (int64_t i = 0; i < src.n; i += 2, to += dp) {

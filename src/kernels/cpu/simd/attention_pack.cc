@@ -1,4 +1,4 @@
-// Packing of operands in fp32 (see attention_kernels.h), and the dropout mask of attention weights.
+// Packs operands in fp32 (see attention_kernels.h), and computes the dropout mask of attention weights.
 #include "kernels/cpu/simd/attention_internal.h"
 #include "kernels/cpu/simd/philox.h"
 
@@ -96,7 +96,8 @@ void unpack(const UnpackRows& r) {
 void dropout_factors(uint64_t key, uint64_t first, int64_t n, uint32_t threshold, float scale, float* dst) {
   constexpr int64_t kGroup = 4 * kLanes;
   float factors[kGroup];
-  auto skip = static_cast<int64_t>(first % 4);  // words of the first counter that belong to earlier elements
+  auto skip = static_cast<int64_t>(first % 4);  // number of words of the first counter that belong to earlier
+                                                // elements
   for (uint64_t counter = first / 4; n > 0; counter += kLanes, skip = 0) {
     philox_factors(counter, key, threshold - 1, scale, factors);
     const int64_t take = n < kGroup - skip ? n : kGroup - skip;

@@ -2,8 +2,8 @@
 
 #include "kernels/cpu/simd/attention_internal.h"
 
-// Online softmax of a tile of scores S = Q K^T (Milakov & Gimelshein 2018), to base 2: log2(e) is part of the
-// factor of the scores.
+// Computes the online softmax of a tile of scores S = Q K^T (Milakov & Gimelshein 2018). It uses powers of 2,
+// because the factor of the scores includes log2(e).
 //
 //   m' = max(m, row maximum of S)      alpha = 2^(m - m')
 //   P = 2^(S - m')                     l = alpha l + row sum of P, kept per vector lane
@@ -11,9 +11,8 @@
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// 2^x within 1 ulp for x <= 128; 0 below -150. NaN stays NaN.
-// x = n + r with |r| <= 1/2; 2^r = 1 + r P(r), P of degree 5 (minimax over that interval, relative error
-// 2e-9).
+// Returns 2^x within 1 ulp for x <= 128, and 0 below -150. NaN stays NaN. Uses x = n + r with |r| <= 1/2 and
+// 2^r = 1 + r P(r), where P has degree 5 (minimax over that interval, relative error 2e-9).
 GPT_INLINE Vec exp2(Vec x) {
   x = max(set1(-150.0f), x);
   const Vec n = round(x);
@@ -27,7 +26,7 @@ GPT_INLINE Vec exp2(Vec x) {
   return scale2(fma(p, r, set1(1.0f)), n);
 }
 
-// Returns vector v of a tile row with the lanes outside of [begin, end) replaced.
+// Returns vector v of a tile row, with `other` in the lanes outside of [begin, end).
 GPT_INLINE Vec within(Vec x, int64_t begin, int64_t end, int64_t v, Vec other) {
   const int64_t at = v * kLanes;
   if (begin <= at && at + kLanes <= end) return x;
@@ -50,7 +49,8 @@ GPT_INLINE void multiply_row(float* s, int64_t begin, int64_t end, const float* 
     store(s + v * kLanes, load(s + v * kLanes) * load(factors + v * kLanes));
 }
 
-// Updates the running maxima of a block of rows; alpha [kLanes] receives the factors of all earlier sums.
+// Updates the running maxima of a block of rows. alpha [kLanes] receives the factors that rescale all earlier
+// sums.
 GPT_INLINE void raise_maxima(const AttentionForwardTile& t, int64_t first, int64_t rows, const float* s,
                              float* alpha) {
   for (int64_t r = 0; r < kLanes; ++r)
@@ -66,13 +66,14 @@ GPT_INLINE void raise_maxima(const AttentionForwardTile& t, int64_t first, int64
   store(alpha, exp2(load(alpha)));
 }
 
-// Returns vector v of a row of scores as weights relative to `top`; zero for keys that the row does not see.
+// Converts vector v of a row of scores to weights relative to the maximum `top`. Weights of keys that the row
+// does not attend to are zero.
 GPT_INLINE Vec weights_of(Vec scores, Vec scale, Vec top, int64_t begin, int64_t end, int64_t v) {
   return within(exp2(fma(scores, scale, zero() - top)), begin, end, v, zero());
 }
 
-// Converts scores of a block of rows to weights, in place; updates denominators and alpha [kLanes] of the
-// rows.
+// Converts the scores of a block of rows to weights, in place. Updates the running maxima and denominators of
+// the rows, and sets alpha [kLanes].
 GPT_INLINE void softmax_block(const AttentionForwardTile& t, int64_t first, int64_t rows, float* s,
                               float* alpha) {
   for (int64_t r = 0; t.k_scale != nullptr && r < rows; ++r)

@@ -2,16 +2,17 @@
 
 #include "kernels/cpu/simd/vec.h"
 
-// Packing and products of bf16 values: a 32-bit word holds a k-pack of 2, the format of AVX512_BF16 and AMX.
+// Packs and multiplies bf16 values. A 32-bit word holds two values that are adjacent along k, which is the
+// format of AVX512_BF16 and AMX.
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// c + the products of the k-packs of a and b, in every lane.
+// Returns c plus the products of the k-packs of a and b, in every lane.
 GPT_INLINE Vec dot_pairs(__m512i a, __m512i b, Vec c) {
   return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b);
 }
 
-// low_0 high_0 low_1 high_1 ... of the 16 values in each half of the register.
+// Interleaves the 16 values in each half of the register to low_0 high_0 low_1 high_1 ...
 GPT_INLINE __m512i interleave_halves(__m512i halves) {
   const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
                                          22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
@@ -21,7 +22,7 @@ GPT_INLINE __m512i interleave_halves(__m512i halves) {
 GPT_INLINE __m512i narrow_two(Vec low, Vec high) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
-// Words (low_i, high_i).
+// Converts two vectors to bf16 and returns the words (low_i, high_i).
 GPT_INLINE __m512i interleave(Vec low, Vec high) {
   return interleave_halves(narrow_two(low, high));
 }
@@ -31,7 +32,8 @@ GPT_INLINE void store_bf16(uint16_t* p, Vec v) {
 
 static constexpr int64_t kBf16Lanes = 2 * kLanes;
 
-// Returns elements [c, c + kBf16Lanes) of a row; zeros past its end and for an absent row.
+// Returns elements [c, c + kBf16Lanes) of a row. Elements past the end of the row, or of a null row, are
+// zero.
 GPT_INLINE __m512i load_row(const Bf16* row, int64_t c, int64_t cols) {
   if (row == nullptr) return _mm512_setzero_si512();
   if (c + kBf16Lanes <= cols) return _mm512_loadu_si512(row + c);
@@ -39,7 +41,7 @@ GPT_INLINE __m512i load_row(const Bf16* row, int64_t c, int64_t cols) {
   return _mm512_maskz_loadu_epi16(mask, row + c);
 }
 
-// Words (even_i, odd_i) of two rows, for the first and the second half of the registers.
+// Return the words (even_i, odd_i) of two rows, for the first and for the second half of the registers.
 GPT_INLINE __m512i interleave_low(__m512i even, __m512i odd) {
   const __m512i order = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7,
                                          38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);

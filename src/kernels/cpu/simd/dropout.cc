@@ -8,8 +8,8 @@ template <class Out, class In>
 void drop(Out* out, const In* x, int64_t n, const DropoutSpan& span) {
   constexpr int64_t kGroup = 4 * kLanes;
   float factors[kGroup];
-  auto skip =
-      static_cast<int64_t>(span.first % 4);  // words of the first counter that belong to earlier elements
+  auto skip = static_cast<int64_t>(span.first % 4);  // number of words of the first counter that belong to
+                                                     // earlier elements
   uint64_t counter = span.first / 4;
   for (int64_t done = 0; done < n; counter += kLanes) {
     philox_factors(counter, span.key, span.last_dropped, span.scale, factors);
@@ -17,7 +17,7 @@ void drop(Out* out, const In* x, int64_t n, const DropoutSpan& span) {
     const int64_t count = n - done < kGroup - skip ? n - done : kGroup - skip;
     Out* const to = out + done;
     const In* const from = x + done;
-    // A product, not a selection: a dropped NaN stays NaN.
+    // Multiplies instead of selecting, so that a dropped NaN stays NaN.
     for_vectors(count, [=](int64_t i, auto lanes) {
       store(to + i, load(from + i, lanes) * load(factor + i, lanes), lanes);
     });

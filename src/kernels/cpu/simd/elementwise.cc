@@ -27,14 +27,14 @@ void convert(void* out_row, Stored out_type, const void* x_row, Stored x_type, i
   });
 }
 
-// The largest |x|; NaN when one is NaN or infinite.
+// Returns the largest |x|, or NaN if any x is NaN or infinite.
 template <class E>
 float largest(const E* x, int64_t n) {
   Vec top = zero(), odd = zero();
   for_vectors(n, [&](int64_t i, auto lanes) {
     const Vec v = load(x + i, lanes);
     top = max(abs(v), top);
-    odd += v - v;  // zero, or NaN where x is not finite
+    odd += v - v;  // adds zero, or NaN if x is not finite
   });
   return reduce_max(top) + reduce_add(odd);
 }
@@ -47,7 +47,7 @@ float quantize(int8_t* out, const void* x_row, Stored x_type, int64_t n) {
       __builtin_memset(out, 0, static_cast<size_t>(n));
       return;
     }
-    // A subnormal scale may be so far off that the quotient is not.
+    // A subnormal scale may be so inaccurate that the quotient is out of range, so the quotient is clamped.
     const Vec divisor = set1(scale), low = set1(-127.0f), high = set1(127.0f);
     for_vectors(n, [=](int64_t i, auto lanes) {
       store(out + i, min(high, max(low, load(x + i, lanes) / divisor)), lanes);
@@ -58,7 +58,7 @@ float quantize(int8_t* out, const void* x_row, Stored x_type, int64_t n) {
 
 void clamp(float* x, int64_t n, float limit) {
   const Vec high = set1(limit), low = set1(-limit);
-  // The bounds come first: where x is NaN, min and max give their second operand.
+  // The bounds are the first operands, because min and max return their second operand if x is NaN.
   for_vectors(n,
               [=](int64_t i, auto lanes) { store(x + i, min(high, max(low, load(x + i, lanes))), lanes); });
 }
@@ -81,8 +81,8 @@ void adamw(float* param, const float* grad, float* m, float* v, int64_t n, const
   const Vec eps = set1(step.eps), decay = set1(step.decay);
   for_vectors(n, [=](int64_t i, auto lanes) {
     const Vec g = grad_scale * load(grad + i, lanes);
-    // beta v + (1-beta) g^2 with beta rounded to float would be off by 1e-5 in the long run (0.999); this is
-    // not.
+    // With beta rounded to float, beta v + (1-beta) g^2 would have an error of 1e-5 in the long run (beta =
+    // 0.999). The form used here avoids this error.
     const Vec old_m = load(m + i, lanes), old_v = load(v + i, lanes);
     const Vec new_m = fma(rate1, g - old_m, old_m);
     const Vec new_v = fma(rate2, fma(g, g, zero() - old_v), old_v);

@@ -5,17 +5,18 @@ namespace {
 
 constexpr float kInfinity = __builtin_inff();
 
-// z = sharpness cap tanh(x / cap), sharpness x, or x itself.
+// Computes the logit z = sharpness cap tanh(x / cap). Without a cap, z = sharpness x, or z = x if sharpness
+// is 1.
 struct Cap {
   bool on, bends;
-  Vec top, reciprocal;    // sharpness cap and 1 / cap; or sharpness and 0
-  Vec reciprocal_of_top;  // t = z times this is the tanh; 0: dz/dx is sharpness everywhere
+  Vec top, reciprocal;    // `sharpness cap` and `1 / cap`; without a cap, `sharpness` and 0
+  Vec reciprocal_of_top;  // z times this is the tanh; 0 without a cap, where dz/dx is sharpness
 
   Vec operator()(Vec x) const {
     if (!on) return x;
     return top * (bends ? tanh(x * reciprocal) : x);
   }
-  // Of one number, with the bits that it has among others.
+  // Computes z of one value, with the same bits as in a vector.
   float operator()(float x) const {
     float lanes[kLanes];
     store(lanes, (*this)(set1(x)));
@@ -35,7 +36,7 @@ void softcap(float* x, int64_t n, double cap) {
   for_vectors(n, [=](int64_t i, auto lanes) { store(x + i, capped(load(x + i, lanes)), lanes); });
 }
 
-// The largest number that is not NaN; -inf when there is none.
+// Returns the largest value that is not NaN, or -inf if there is none.
 float row_max(const float* x, int64_t n) {
   const Vec lowest = set1(-kInfinity);
   Vec top[4] = {lowest, lowest, lowest, lowest};
@@ -53,7 +54,7 @@ float row_max(const float* x, int64_t n) {
   return reduce_max(max(max(top[0], top[1]), max(top[2], top[3])));
 }
 
-// The sum of exp(z - shift); z is kept in `capped_out` (which may be x) unless that is null.
+// Returns the sum of exp(z - shift). Stores z in `capped_out`, which may alias x, unless it is null.
 float sum_exp(const float* x, int64_t n, float shift, const Cap& capped, float* capped_out) {
   const Vec minus = set1(shift);
   Vec sum[4] = {zero(), zero(), zero(), zero()};
@@ -76,19 +77,20 @@ float sum_exp(const float* x, int64_t n, float shift, const Cap& capped, float* 
   return reduce_add(sum);
 }
 
-// Sum of exp(z - shift) over the row, shift near its largest z.
+// The sum of exp(z - shift) over a row, where shift is close to the largest z.
 struct SoftmaxSum {
   float shift;
   double sum;
 };
 
-// The row is read from memory once: a chunk stays in the first-level cache from its maximum to its sum, and
-// the sum so far is rescaled where a chunk raises the maximum (Milakov & Gimelshein 2018).
+// Computes the softmax denominator while reading the row from memory only once. The row is split into chunks
+// that stay in L1 cache between the maximum and the sum. If a chunk raises the maximum, the sum so far is
+// rescaled (Milakov & Gimelshein 2018).
 SoftmaxSum softmax_sum(const float* x, int64_t n, const Cap& capped, float* capped_out) {
   constexpr int64_t kChunk = 2048;
   float top = -kInfinity;
   double sum = 0;
-  // While all is -inf the shift is 0, so that no inf - inf arises.
+  // While all values are -inf, the shift is 0, which avoids inf - inf.
   const auto shift_of = [](float t) { return t == -kInfinity ? 0.0f : t; };
   for (int64_t i = 0; i < n; i += kChunk) {
     const int64_t count = n - i < kChunk ? n - i : kChunk;
@@ -102,8 +104,10 @@ SoftmaxSum softmax_sum(const float* x, int64_t n, const Cap& capped, float* capp
   return {shift_of(top), sum};
 }
 
-// scale (p - [target]), without the target's part, in ascending order: a narrow gradient that begins where
-// the logits do never overwrites one that is still to be read. `kept`: the softcapped logits, or null.
+// Writes the gradient of all logits as if none of them were the target; the caller then overwrites the
+// gradient of the target. Writes in ascending order: dlogits may start at the address of the logits, and a
+// narrower gradient then never overwrites a logit that is still to be read. kept: the softcapped logits, or
+// null.
 template <class Out>
 void write_gradient(const CrossEntropyRow& r, const Cap& capped, const float* kept, const SoftmaxSum& total,
                     Out* dx) {
@@ -124,8 +128,8 @@ void write_gradient(const CrossEntropyRow& r, const Cap& capped, const float* ke
 
 double cross_entropy(const CrossEntropyRow& r) {
   const Cap capped = make_cap(r.softcap, r.sharpness);
-  const double z = capped(r.logits[r.target]);  // before it may be overwritten
-  // tanh is the dearest part: the softcapped logits are kept where there is room for them.
+  const double z = capped(r.logits[r.target]);  // computed before the logit can be overwritten
+  // tanh is the most expensive part, so the softcapped logits are kept if dlogits has room for them.
   float* kept = nullptr;
   if (capped.bends && (r.dlogits_type == Stored::f32 || r.dlogits == r.logits))
     kept = static_cast<float*>(r.dlogits);

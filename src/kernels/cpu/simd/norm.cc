@@ -4,8 +4,8 @@ namespace gpt::GPT_SIMD_NAMESPACE {
 namespace {
 
 struct Moments {
-  float mean;   // the first guess: the rounded mean
-  float shift;  // what the true mean has on top of it
+  float mean;   // first approximation of the mean, rounded to float
+  float shift;  // correction: the true mean is mean + shift
   double rstd;
 };
 
@@ -29,8 +29,9 @@ float row_squares(const E* x, int64_t n) {
   return reduce_add(sum);
 }
 
-// The variance around the rounded mean, and the correction of both: a float mean of values far from zero is
-// off by more than the result may be (Chan, Golub & LeVeque 1983, the corrected two-pass algorithm).
+// Computes the variance around the rounded mean, then corrects both the mean and the variance. For values far
+// from zero, the rounding error of a float mean would exceed the error allowed in the result (Chan, Golub &
+// LeVeque 1983, the corrected two-pass algorithm).
 Moments centered_moments(const float* x, int64_t n, double eps) {
   const auto count = static_cast<double>(n);
   const auto mean = static_cast<float>(row_sum(x, n) / count);
@@ -91,7 +92,8 @@ void norm(const NormRow& r) {
   if (r.rstd != nullptr) *r.rstd = static_cast<float>(m.rstd);
 }
 
-// With y = (x - mean) rstd and g = dout * gain: dx = rstd (g - mean(g) - y mean(g y)) (+ dresidual).
+// Computes dx = rstd (g - mean(g) - y mean(g y)) (+ dresidual), where y = (x - mean) rstd and g = dout *
+// gain.
 template <class E>
 void norm_backward_typed(const NormBackwardRow& r, const E* dout) {
   const Vec mean = set1(r.mean), rstd = set1(r.rstd);
@@ -101,7 +103,7 @@ void norm_backward_typed(const NormBackwardRow& r, const E* dout) {
                           GPT_ALWAYS_INLINE { return gain != nullptr ? d * load(gain + i, lanes) : d; };
   Vec sum_g[4] = {zero(), zero(), zero(), zero()};
   Vec sum_gy[4] = {zero(), zero(), zero(), zero()};
-  // Copies of these: `r` would be read again after every store.
+  // Local copies, because `r` would be read again after every store.
   float* const dgain = r.dgain;
   float* const dbias = r.dbias;
   const bool first = r.first;

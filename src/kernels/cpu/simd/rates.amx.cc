@@ -5,7 +5,7 @@
 namespace gpt {
 namespace {
 
-// Four products of tiles, which hold zeros.
+// A round consists of four products of tiles. All tiles hold zeros.
 constexpr int64_t kProducts = 4, kRowsOfA = 16, kColsOfB = 16;
 constexpr int64_t kBf16Terms = 32, kInt8Terms = 64;
 

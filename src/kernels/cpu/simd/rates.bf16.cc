@@ -4,7 +4,8 @@
 namespace gpt {
 namespace {
 
-// Dot products have a latency of up to six cycles, and there are at most two a cycle.
+// Number of independent sums. Dot product instructions have a latency of up to six cycles, and at most two
+// start per cycle.
 constexpr int kSums = 12;
 constexpr int kBf16Lanes = 32, kInt8Lanes = 64;
 
@@ -12,7 +13,7 @@ float bf16_dot(int64_t rounds) noexcept {
   __m512 sum[kSums];
   for (int i = 0; i < kSums; ++i)
     sum[i] = _mm512_set1_ps(static_cast<float>(i));
-  // small factors, so that no sum overflows
+  // Small factors, so that no sum overflows.
   const __m512 small = _mm512_set1_ps(1e-6f);
   const __m512bh a = _mm512_cvtne2ps_pbh(small, small), b = _mm512_cvtne2ps_pbh(small, small);
   for (int64_t r = 0; r < rounds; ++r) {

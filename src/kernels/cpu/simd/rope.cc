@@ -3,7 +3,7 @@
 namespace gpt::GPT_SIMD_NAMESPACE {
 namespace {
 
-// Pairs (i, i + half).
+// Rotates the pairs (i, i + half).
 template <class E>
 void rotate_halves(E* x, int64_t half, const float* cos, const float* sin, Vec sign) {
   E* const upper = x + half;
@@ -15,7 +15,8 @@ void rotate_halves(E* x, int64_t half, const float* cos, const float* sin, Vec s
   });
 }
 
-// Pairs (2i, 2i+1): every lane times its cos, plus its partner times sin, which is negative in even lanes.
+// Rotates the pairs (2i, 2i+1). Every lane becomes lane * cos + partner lane * sin, where sin is negated in
+// even lanes.
 template <class E>
 void rotate_pairs(E* x, int64_t half, const float* cos, const float* sin, Vec alternating_sign) {
   for_vectors(2 * half, [=](int64_t i, auto lanes) {

@@ -6,13 +6,13 @@
 
 namespace gpt {
 
-// The SIMD kernels: plain functions on rows and blocks, one set for each instruction set. cpu/drivers handles
-// tensors, threads and scratch memory. No alignment is required. An output may be one of the inputs (exactly,
-// not shifted) if the op allows it. Optional pointers may be null. A void* row has the dtype of the Stored
-// value next to it, which is never i8, and is fp32 for rows of the residual stream.
+// The SIMD row kernels are plain functions on rows and blocks, one set for each instruction set. cpu/drivers
+// handles tensors, threads and scratch memory. No alignment is required. An output may alias one of the
+// inputs (exactly, not shifted) if the op allows it. Optional pointers may be null. A void* row has the dtype
+// of the Stored value next to it, which is never i8. Rows of the residual stream are fp32.
 
 struct NormRow {
-  bool center;  // LayerNorm; false: RMSNorm
+  bool center;  // true: LayerNorm; false: RMSNorm
   double eps;
   int64_t n;
   Stored out_type, add_type;
@@ -20,7 +20,7 @@ struct NormRow {
   const float* x;
   const float* gain;  // optional
   const float* bias;  // optional
-  const void* add;    // optional; then sum = x + add is normalized
+  const void* add;    // optional; if given, sum = x + add is normalized
   float* sum;
   float* mean;  // optional, one value
   float* rstd;  // optional, one value
@@ -36,12 +36,12 @@ struct NormBackwardRow {
   const float* x;
   const float* gain;       // optional
   const float* dresidual;  // optional
-  float* dgain;            // optional; += (= in the first row of a block)
-  float* dbias;            // optional; the same
+  float* dgain;            // optional; added to, or overwritten if `first`
+  float* dbias;            // optional; added to, or overwritten if `first`
   bool first;
 };
 
-// One row of loss and gradient; see CrossEntropyArgs.
+// Arguments for the loss and the gradient of one row; see CrossEntropyArgs.
 struct CrossEntropyRow {
   int64_t n;
   Stored dlogits_type;
@@ -53,7 +53,7 @@ struct CrossEntropyRow {
   double sharpness;  // 1 / temperature
 };
 
-// Constants of an AdamW step, from the double-precision settings.
+// Constants of an AdamW step, computed from the double-precision settings.
 struct AdamWStep {
   float grad_scale;
   float one_minus_beta1, one_minus_beta2;
@@ -63,7 +63,8 @@ struct AdamWStep {
   float decay;  // lr * weight_decay
 };
 
-// Elements [first, first + n) of a dropout site; a word <= last_dropped drops its element.
+// Dropout of elements [first, first + n) of a dropout site. An element is dropped if its random word is at
+// most last_dropped.
 struct DropoutSpan {
   uint64_t first;
   uint64_t key;
@@ -78,30 +79,31 @@ struct ActKernels {
   void (*gated_backward)(void* dx, void* dgate, const void* dout, const void* x, const void* gate, int64_t n);
 };
 
-// Kernels whose rows all have the same dtype.
+// Kernels for ops whose rows all have the same dtype.
 struct OneTypeKernels {
   ActKernels gelu_tanh, gelu, relu, relu2, silu;
-  // Rotates one token: every head by the same cos and sin [head_dim/2]; sin is multiplied by sign.
+  // Applies RoPE to one token. All heads use the same cos and sin [head_dim/2]; sin is multiplied by `sign`.
   void (*rope)(void* x, int64_t n_head, int64_t head_dim, const float* cos, const float* sin, float sign,
                bool interleaved);
-  // Normalizes one head and returns rstd.
+  // Normalizes one head in place and returns rstd.
   float (*qk_norm)(void* x, int64_t n, double eps);
   void (*qk_norm_backward)(void* dx, const void* y, int64_t n, float rstd);
 };
 
 struct RowKernels {
   OneTypeKernels f32, bf16, f16;
-  // out = a + b; a and b have the same dtype, or a is fp32 and b any.
+  // Computes out = a + b. a and b have the same dtype, or a is fp32 and b has any dtype.
   void (*add)(float* out, const void* a, Stored a_type, const void* b, Stored b_type, int64_t n);
   void (*convert)(void* out, Stored out_type, const void* x, Stored x_type, int64_t n);
-  // Returns the scale max|x| / 127 of the group. With a NaN or infinity, returns NaN and sets `out` to zero.
+  // Quantizes a group of n elements to int8 and returns the scale max|x| / 127. If the group contains a NaN
+  // or an infinity, returns NaN and sets `out` to zero.
   float (*quantize)(int8_t* out, const void* x, Stored x_type, int64_t n);
-  // out has the dtype of x, or x is fp32.
+  // Applies dropout. `out` has the dtype of x, or x is fp32.
   void (*dropout)(void* out, Stored out_type, const void* x, Stored x_type, int64_t n,
                   const DropoutSpan& span);
   void (*norm)(const NormRow& row);
   void (*norm_backward)(const NormBackwardRow& row);
-  // out[i] += sum over b of partials[b * stride + i], b in order, in double.
+  // Computes out[i] += sum over b of partials[b * stride + i]. The sum is computed in double, in order of b.
   void (*add_partials)(float* out, const float* partials, int64_t blocks, int64_t stride, int64_t n);
   void (*softcap)(float* x, int64_t n, double cap);
   double (*cross_entropy)(const CrossEntropyRow& row);  // returns the loss

@@ -3,7 +3,8 @@
 #include "kernels/cpu/simd/row_kernels.h"
 #include "kernels/cpu/simd/vec.h"
 
-// Each source of row kernels adds its functions to the set of its instruction set.
+// Each source file of row kernels defines one of these functions, which adds its kernels to the set of its
+// instruction set.
 namespace gpt::GPT_SIMD_NAMESPACE {
 
 void set_activation(RowKernels& k) noexcept;

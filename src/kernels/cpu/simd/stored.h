@@ -4,7 +4,7 @@
 
 namespace gpt {
 
-// Storage dtypes of rows that the SIMD kernels support. Arithmetic is in fp32.
+// Storage dtypes that the SIMD kernels support. Arithmetic is in fp32.
 enum class Stored : uint8_t { f32, bf16, f16, i8, q4_0 };
 
 }  // namespace gpt

@@ -14,12 +14,12 @@
 #include <cstddef>
 #include <cstdint>
 
-// A thin layer over an instruction set: Vec holds 8 floats (AVX2 + FMA) or 16 (AVX-512) and supports + - * /.
-// Included only by sources that are compiled once for each instruction set.
+// A thin layer over the instruction sets. Vec holds 8 floats (AVX2 + FMA) or 16 (AVX-512) and supports + - *
+// /. This header is only included by sources that are compiled once for each instruction set.
 //
-// Everything here has internal linkage and is always inlined. Templates of the standard library are not
-// allowed: the linker could keep the AVX-512 copy of a weak symbol for every caller, which would crash older
-// CPUs.
+// All functions have internal linkage and are always inlined. Templates of the standard library are not
+// allowed: the linker could keep the AVX-512 copy of a weak symbol for all callers, and the program would
+// then crash on older CPUs.
 #if defined(GPT_SIMD_AMX)
 #define GPT_SIMD_NAMESPACE simd_amx
 #elif defined(GPT_SIMD_BF16)
@@ -33,14 +33,15 @@
 #endif
 #define GPT_INLINE static inline __attribute__((always_inline))
 #define GPT_ALWAYS_INLINE __attribute__((always_inline))  // for lambdas
-// Before a loop over registers.
+// GPT_UNROLL is placed before a loop over registers, which must be unrolled completely.
 #ifdef __clang__
 #define GPT_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define GPT_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-// The intrinsic of the instruction set: _mm512_NAME or _mm256_NAME; the second macro adds the integer suffix.
+// GPT_MM(name) is the intrinsic of the instruction set: _mm512_NAME or _mm256_NAME. GPT_MM_SI(name) also
+// appends the suffix of integer types.
 #if defined(GPT_SIMD_AVX512)
 #define GPT_MM(name) _mm512_##name
 #define GPT_MM_SI(name) _mm512_##name##_si512
@@ -74,15 +75,15 @@ GPT_INLINE Vec load(const float* p) {
 GPT_INLINE void store(float* p, Vec v) {
   GPT_MM(storeu_ps)(p, v);
 }
-// a b + c
+// Returns a b + c.
 GPT_INLINE Vec fma(Vec a, Vec b, Vec c) {
   return GPT_MM(fmadd_ps)(a, b, c);
 }
-// c - a b
+// Returns c - a b.
 GPT_INLINE Vec fnma(Vec a, Vec b, Vec c) {
   return GPT_MM(fnmadd_ps)(a, b, c);
 }
-// If either operand is NaN, the result is b.
+// max() and min() return b if either operand is NaN.
 GPT_INLINE Vec max(Vec a, Vec b) {
   return GPT_MM(max_ps)(a, b);
 }
@@ -157,16 +158,17 @@ template <int n>
 GPT_INLINE IVec shift_right_i(IVec v) {
   return GPT_MM(srli_epi32)(v, n);
 }
-// For 16-bit lanes.
+// Shifts 16-bit lanes.
 template <int n>
 GPT_INLINE IVec shift_right_i16(IVec v) {
   return GPT_MM(srli_epi16)(v, n);
 }
-// Adds the products of neighbouring 16-bit lanes in pairs.
+// Multiplies 16-bit lanes and adds the products of adjacent pairs.
 GPT_INLINE IVec madd_i16(IVec a, IVec b) {
   return GPT_MM(madd_epi16)(a, b);
 }
-// Return lanes (a0, b0, a1, b1) and (a2, b2, a3, b3) of every group of four; the same for 64-bit lanes.
+// For every group of four lanes, unpack_low32() returns lanes (a0, b0, a1, b1) and unpack_high32() returns
+// lanes (a2, b2, a3, b3). unpack_low64() and unpack_high64() do the same for 64-bit lanes.
 GPT_INLINE IVec unpack_low32(IVec a, IVec b) {
   return GPT_MM(unpacklo_epi32)(a, b);
 }
@@ -205,7 +207,7 @@ GPT_INLINE VecD fma(VecD a, VecD b, VecD c) {
 
 }  // namespace gpt::GPT_SIMD_NAMESPACE
 
-// The parts that depend on the instruction set.
+// These headers contain the functions that differ between instruction sets.
 #if defined(GPT_SIMD_AVX512)
 #include "kernels/cpu/simd/vec_avx512.h"
 #else
@@ -215,7 +217,7 @@ GPT_INLINE VecD fma(VecD a, VecD b, VecD c) {
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// The accumulators of a micro-kernel.
+// Sets the accumulators of a micro-kernel to zero.
 template <int R, int V>
 GPT_INLINE void clear(Vec (&acc)[R][V]) {
   GPT_UNROLL
@@ -226,7 +228,7 @@ GPT_INLINE void clear(Vec (&acc)[R][V]) {
   }
 }
 
-// A mask of all lanes, so that one loop body handles whole vectors and the tail.
+// A mask of all lanes, so that the same loop body handles whole vectors and the tail.
 struct AllLanes {};
 template <class E>
 GPT_INLINE Vec load(const E* p, AllLanes) {
@@ -237,7 +239,7 @@ GPT_INLINE void store(E* p, Vec v, AllLanes) {
   store(p, v);
 }
 
-// Runs body(i, lanes) over [0, n) in steps of kLanes; lanes is AllLanes, or a Mask for the tail.
+// Calls body(i, lanes) over [0, n) in steps of kLanes. lanes is AllLanes, or a Mask for the tail.
 template <class Body>
 GPT_INLINE void for_vectors(int64_t n, Body body) {
   int64_t i = 0;
@@ -246,8 +248,8 @@ GPT_INLINE void for_vectors(int64_t n, Body body) {
   if (i < n) body(i, first_lanes(n - i));
 }
 
-// The same for sums: calls body(k, i, lanes) with k cycling through 0..3, so that four accumulators hide the
-// latency of an addition. The sequence depends only on n.
+// Variant of for_vectors() for sums. Calls body(k, i, lanes) with k cycling through 0..3, so that four
+// accumulators hide the latency of an addition. The sequence of calls depends only on n.
 template <class Body>
 GPT_INLINE void for_vectors_by_4(int64_t n, Body body) {
   int64_t i = 0;

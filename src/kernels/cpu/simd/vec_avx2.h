@@ -1,19 +1,20 @@
 #pragma once
 
-// Vec on AVX2 + FMA. Included only by vec.h.
+// Implements Vec for AVX2 + FMA. This header is only included by vec.h.
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
 struct Mask {
-  __m256 bits;  // lanes all ones or all zeros
+  __m256 bits;  // every lane is all ones or all zeros
 };
 
-// The first n lanes, 0 <= n <= kLanes.
+// Returns a mask of the first n lanes, 0 <= n <= kLanes.
 GPT_INLINE Mask first_lanes(int64_t n) {
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   return {_mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), lane))};
 }
-// Lanes outside the mask are 0 and their memory is not touched.
+// Masked loads set lanes outside the mask to 0. Masked loads and stores do not access the memory of these
+// lanes.
 GPT_INLINE Vec load(const float* p, Mask m) {
   return _mm256_maskload_ps(p, _mm256_castps_si256(m.bits));
 }
@@ -38,7 +39,8 @@ GPT_INLINE Vec select(Mask m, Vec yes, Vec no) {
   return _mm256_blendv_ps(no, yes, m.bits);
 }
 
-// x 2^n for whole n in [-150, 128], rounded once: two factors, because 2^n itself may not be a normal float.
+// Returns x 2^n for integers n in [-150, 128], rounded once. Multiplies by two factors, because 2^n itself
+// may not be a normal float.
 GPT_INLINE Vec scale2(Vec x, Vec n) {
   const __m256i bias = _mm256_set1_epi32(127);
   const __m256i whole = _mm256_cvtps_epi32(n);
@@ -49,7 +51,7 @@ GPT_INLINE Vec scale2(Vec x, Vec n) {
   return x * a * b;
 }
 
-// The reductions pair lanes i and i + kLanes/2, then i and i + kLanes/4, ...
+// Reductions combine lanes i and i + kLanes/2, then i and i + kLanes/4, and so on.
 GPT_INLINE float reduce_add(Vec v) {
   __m128 b = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
   b = _mm_add_ps(b, _mm_movehl_ps(b, b));
@@ -61,7 +63,7 @@ GPT_INLINE float reduce_max(Vec v) {
   return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
 }
 
-// Loads n <= kLanes/2 floats, each twice.
+// Loads n <= kLanes/2 floats, each into two adjacent lanes.
 GPT_INLINE Vec load_twice(const float* p, int64_t n) {
   return _mm256_permutevar8x32_ps(load(p, first_lanes(n)), _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
 }
@@ -76,7 +78,7 @@ GPT_INLINE int32_t reduce_max(IVec v) {
   m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
   return _mm_cvtsi128_si32(_mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1)));
 }
-// Stores every lane as a byte; values must be in -128 to 127.
+// Stores every lane as a byte. Values must be in -128 to 127.
 GPT_INLINE void store_i8(void* p, IVec v) {
   const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
   _mm_storel_epi64(static_cast<__m128i*>(p), _mm_packs_epi16(words, words));
@@ -87,7 +89,7 @@ GPT_INLINE Mask less_equal_u(IVec a, IVec b) {
 GPT_INLINE IVec select(Mask m, IVec yes, IVec no) {
   return _mm256_blendv_epi8(no, yes, _mm256_castps_si256(m.bits));
 }
-// Upper and lower half of the 64-bit product of every lane with the same lane of b, whose lanes must all be
+// Computes the upper and lower half of the 64-bit products of the lanes of a and b. All lanes of b must be
 // equal.
 GPT_INLINE void multiply_wide(IVec a, IVec b, IVec* high, IVec* low) {
   const __m256i even = _mm256_mul_epu32(a, b);
@@ -96,7 +98,7 @@ GPT_INLINE void multiply_wide(IVec a, IVec b, IVec* high, IVec* low) {
   *low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
 }
 
-// Transposes kLanes rows of one vector each.
+// Transposes a matrix of kLanes rows of one vector each.
 GPT_INLINE void transpose(Vec (&r)[8]) {
   Vec t[8];
   for (int g = 0; g < 8; g += 4) {
@@ -121,7 +123,7 @@ GPT_INLINE VecD low_d(Vec v) {
 GPT_INLINE VecD high_d(Vec v) {
   return _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
 }
-// Combines two halves to a Vec.
+// Converts two halves of doubles to a Vec.
 GPT_INLINE Vec narrow(VecD low, VecD high) {
   return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(low)), _mm256_cvtpd_ps(high), 1);
 }

@@ -1,16 +1,17 @@
 #pragma once
 
-// Vec on AVX-512 F, BW, VL, DQ. Included only by vec.h.
+// Implements Vec for AVX-512 F, BW, VL and DQ. This header is only included by vec.h.
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
 using Mask = __mmask16;
 
-// The first n lanes, 0 <= n <= kLanes.
+// Returns a mask of the first n lanes, 0 <= n <= kLanes.
 GPT_INLINE Mask first_lanes(int64_t n) {
   return static_cast<Mask>((uint32_t{1} << static_cast<uint32_t>(n)) - 1);
 }
-// Lanes outside the mask are 0 and their memory is not touched.
+// Masked loads set lanes outside the mask to 0. Masked loads and stores do not access the memory of these
+// lanes.
 GPT_INLINE Vec load(const float* p, Mask m) {
   return _mm512_maskz_loadu_ps(m, p);
 }
@@ -35,12 +36,12 @@ GPT_INLINE Vec select(Mask m, Vec yes, Vec no) {
   return _mm512_mask_blend_ps(m, no, yes);
 }
 
-// x 2^n for whole n in [-150, 128], rounded once.
+// Returns x 2^n for integers n in [-150, 128], rounded once.
 GPT_INLINE Vec scale2(Vec x, Vec n) {
   return _mm512_scalef_ps(x, n);
 }
 
-// The reductions pair lanes i and i + kLanes/2, then i and i + kLanes/4, ...
+// Reductions combine lanes i and i + kLanes/2, then i and i + kLanes/4, and so on.
 GPT_INLINE float reduce_add(Vec v) {
   const __m256 a = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
   __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
@@ -54,7 +55,7 @@ GPT_INLINE float reduce_max(Vec v) {
   return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
 }
 
-// Loads n <= kLanes/2 floats, each twice.
+// Loads n <= kLanes/2 floats, each into two adjacent lanes.
 GPT_INLINE Vec load_twice(const float* p, int64_t n) {
   const __m512i twice = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
   return _mm512_permutexvar_ps(twice, _mm512_maskz_loadu_ps(static_cast<Mask>(first_lanes(n) & 0xFF), p));
@@ -66,7 +67,7 @@ GPT_INLINE int32_t reduce_add(IVec v) {
 GPT_INLINE int32_t reduce_max(IVec v) {
   return _mm512_reduce_max_epi32(v);
 }
-// Stores every lane as a byte; values must be in -128 to 127.
+// Stores every lane as a byte. Values must be in -128 to 127.
 GPT_INLINE void store_i8(void* p, IVec v) {
   _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v));
 }
@@ -76,7 +77,7 @@ GPT_INLINE Mask less_equal_u(IVec a, IVec b) {
 GPT_INLINE IVec select(Mask m, IVec yes, IVec no) {
   return _mm512_mask_blend_epi32(m, no, yes);
 }
-// Upper and lower half of the 64-bit product of every lane with the same lane of b, whose lanes must all be
+// Computes the upper and lower half of the 64-bit products of the lanes of a and b. All lanes of b must be
 // equal.
 GPT_INLINE void multiply_wide(IVec a, IVec b, IVec* high, IVec* low) {
   const __m512i even = _mm512_mul_epu32(a, b);
@@ -85,7 +86,7 @@ GPT_INLINE void multiply_wide(IVec a, IVec b, IVec* high, IVec* low) {
   *low = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
 }
 
-// Transposes kLanes rows of one vector each.
+// Transposes a matrix of kLanes rows of one vector each.
 GPT_INLINE void transpose(Vec (&r)[16]) {
   Vec t[16];
   for (int i = 0; i < 16; i += 2) {
@@ -98,7 +99,7 @@ GPT_INLINE void transpose(Vec (&r)[16]) {
   const auto high = [](Vec a, Vec b) {
     return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
   };
-  // r[4g + j]: column j of every 4-lane group, of rows 4g .. 4g+3.
+  // After this loop, r[4g + j] holds column j of every 4-lane group, of rows 4g .. 4g+3.
   for (int g = 0; g < 16; g += 4) {
     r[g] = low(t[g], t[g + 2]);
     r[g + 1] = high(t[g], t[g + 2]);
@@ -126,7 +127,7 @@ GPT_INLINE VecD low_d(Vec v) {
 GPT_INLINE VecD high_d(Vec v) {
   return _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
 }
-// Combines two halves to a Vec.
+// Converts two halves of doubles to a Vec.
 GPT_INLINE Vec narrow(VecD low, VecD high) {
   return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high), 1);
 }

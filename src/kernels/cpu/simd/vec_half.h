@@ -1,7 +1,7 @@
 #pragma once
 
-// Conversion of Vec from and to 16-bit floats, and to int8. Included only by vec.h. Stores round to nearest,
-// ties to even; NaN stays NaN. Masked accesses touch no memory outside of their lanes.
+// Converts Vec from and to 16-bit floats and int8. This header is only included by vec.h. Stores round to
+// nearest, ties to even; NaN stays NaN. Masked accesses do not touch memory outside of their lanes.
 
 #include "kernels/cpu/simd/stored.h"
 #include "tensor/dtype.h"
@@ -37,7 +37,8 @@ GPT_INLINE Vec widen_bf16(Halves h) {
 GPT_INLINE Vec widen_f16(Halves h) {
   return _mm512_cvtph_ps(h);
 }
-// Uses integer arithmetic, which keeps subnormal values; AVX512_BF16 flushes them to zero.
+// Uses integer arithmetic, which keeps subnormal values. The AVX512_BF16 instruction would flush them to
+// zero.
 GPT_INLINE Halves narrow_bf16_keep_subnormals(Vec v) {
   const __m512i bits = _mm512_castps_si512(v);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -50,7 +51,7 @@ GPT_INLINE Halves narrow_bf16_keep_subnormals(Vec v) {
 GPT_INLINE Halves narrow_f16(Vec v) {
   return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-// Rounded to whole numbers, ties to even; |v| <= 127.
+// Rounds to integers, ties to even; |v| must be at most 127.
 GPT_INLINE void store(int8_t* p, Vec v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
 }
@@ -97,7 +98,7 @@ GPT_INLINE Halves narrow_bf16_keep_subnormals(Vec v) {
 GPT_INLINE Halves narrow_f16(Vec v) {
   return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-// Rounded to whole numbers, ties to even; |v| <= 127.
+// Rounds to integers, ties to even; |v| must be at most 127.
 GPT_INLINE __m128i narrow_i8(Vec v) {
   const __m256i whole = _mm256_cvtps_epi32(v);
   const __m128i halves = _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
@@ -145,7 +146,7 @@ GPT_INLINE void store(F16* p, Vec v, Mask m) {
   store_halves(p, narrow_f16(v), m);
 }
 
-// Converts int8 values without a scale.
+// Convert int8 values to float without a scale.
 #if defined(GPT_SIMD_AVX512)
 GPT_INLINE Vec widen_i8(__m128i x) {
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x));
@@ -167,7 +168,7 @@ GPT_INLINE Vec load_n(const int8_t* p, int64_t n) {
 }
 #endif
 
-// Loads the first n elements at p, padded with zeros; touches no other memory.
+// Loads the first n elements at p, padded with zeros. Does not access other memory.
 template <class E>
 GPT_INLINE Vec load_n(const E* p, int64_t n) {
   return load(p, first_lanes(n));
@@ -189,7 +190,7 @@ GPT_INLINE void for_type(DType type, Body body) {
   }
 }
 
-// Calls f with the pointer cast to the element type of `type`, for dtypes of activations.
+// Calls f with p cast to the element type of `type`, for dtypes of activations.
 template <class F>
 GPT_INLINE void with_float_type(Stored type, const void* p, F f) {
   if (type == Stored::bf16) return f(static_cast<const Bf16*>(p));

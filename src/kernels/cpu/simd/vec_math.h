@@ -1,17 +1,20 @@
 #pragma once
 
-// Elementary functions on Vec. Included only by vec.h. NaN inputs always yield NaN, so that a trainer that
-// checks results for NaN finds them. Errors are measured against double over the whole range.
+// Elementary functions on Vec. This header is only included by vec.h. NaN inputs always yield NaN, so that a
+// training run that checks its results for NaN finds them. Errors are measured against double precision over
+// the whole range.
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// e^x within 1.5 ulp; 0 below -105, inf above 88.73.
-// x = n ln 2 + r with |r| <= ln(2)/2; e^r = 1 + r + r^2 P(r), P of degree 4 (minimax over that interval).
+// Returns e^x within 1.5 ulp, 0 below -105, and inf above 88.73. Uses x = n ln 2 + r with |r| <= ln(2)/2 and
+// e^r = 1 + r + r^2 P(r), where P has degree 4 (minimax over that interval).
 GPT_INLINE Vec exp(Vec x) {
-  // The constant comes first so that NaN passes through. Past the bounds the result is 0 or inf anyway.
+  // The constant is the first operand so that NaN passes through. Outside of the bounds the result is 0 or
+  // inf anyway.
   x = min(set1(89.0f), max(set1(-105.0f), x));
   const Vec n = round(x * set1(1.44269504f));
-  // ln 2 in two parts; n times the first is exact inside the fma, so r carries one rounding.
+  // ln 2 is split into two parts. n times the first part is exact inside the fma, so r has a single rounding
+  // error.
   Vec r = fnma(n, set1(0x1.62e43p-1f), x);
   r = fnma(n, set1(-0x1.05c61p-29f), r);
   Vec p = set1(1.9875691e-4f);
@@ -24,7 +27,8 @@ GPT_INLINE Vec exp(Vec x) {
   return scale2(p, n);
 }
 
-// tanh x within 3 ulp: an odd polynomial near 0, where 1 - 2/(e^2|x| + 1) would cancel.
+// Returns tanh x within 3 ulp. Near 0 it uses an odd polynomial, because 1 - 2/(e^2|x| + 1) would cancel
+// there.
 GPT_INLINE Vec tanh(Vec x) {
   const Vec a = abs(x);
   const Vec z = x * x;
@@ -38,7 +42,8 @@ GPT_INLINE Vec tanh(Vec x) {
   return select(less(a, set1(0.625f)), small, copysign(large, x));
 }
 
-// Logistic function s = 1/(1 + e^-x) and its slope s (1-s), each within 4 ulp: with e^-|x| neither cancels.
+// The value s = 1/(1 + e^-x) and the slope s (1-s) of the logistic function, each within 4 ulp. Both are
+// computed from e^-|x|, so neither suffers from cancellation.
 struct Sigmoid {
   Vec value;
   Vec slope;
@@ -49,11 +54,11 @@ GPT_INLINE Sigmoid sigmoid(Vec x) {
   return {select(less(x, zero()), e * q, q), e * q * q};
 }
 
-// Standard normal distribution: cdf = Phi(x) and gauss = e^(-x^2/2). The lower tail keeps its relative
-// accuracy (5e-7 for x > -4); the absolute error is below 1e-7 everywhere.
-// For |x| < 1, Phi(x) = 1/2 + x P(x^2) with P of degree 5 (relative error 7e-10 in exact arithmetic); beyond,
-// Phi(-a) = e^(-a^2/2) t Q(t) with t = 1/(1 + 0.3 a), a >= 0, and Q of degree 9 (6e-9 for a up to 20).
-// Both were fitted to the exact function on Chebyshev nodes by least squares reweighted towards minimax.
+// The standard normal distribution: cdf = Phi(x) and gauss = e^(-x^2/2). The relative error of the lower tail
+// is 5e-7 for x > -4. The absolute error is below 1e-7 everywhere. For |x| < 1, Phi(x) = 1/2 + x P(x^2),
+// where P has degree 5 (relative error 7e-10 in exact arithmetic). Otherwise Phi(-a) = e^(-a^2/2) t Q(t) with
+// t = 1/(1 + 0.3 a), a >= 0, where Q has degree 9 (relative error 6e-9 for a up to 20). Both polynomials were
+// fitted to the exact function on Chebyshev nodes by least squares reweighted towards minimax.
 struct Normal {
   Vec cdf;
   Vec gauss;
