@@ -237,7 +237,7 @@ bool KvCache::reserve(int slot, int64_t n) {
     BlockPool& pool = classes_[k].pool;
     Table& table = s.tables[k];
     if (last_is_shared(s, k)) {
-      own_last(s, k);
+      own_last(s, k, s.length % kBlock);
     } else if (s.length % kBlock != 0) {  // the page may contain tokens that were removed
       pool.truncate(table.of(s.length), s.length % kBlock);
     }
@@ -337,15 +337,18 @@ void KvCache::release_unused(Slot& s) {
   }
 }
 
-// Copies the tokens in the last page of a slot to a page that no other slot holds.
-void KvCache::own_last(Slot& s, size_t k) {
+// Replaces the last page of a slot with a copy of its first n tokens that no other slot holds. Returns false
+// if no page is free.
+bool KvCache::own_last(Slot& s, size_t k, int64_t n) {
   BlockPool& pool = classes_[k].pool;
   int32_t& last = s.tables[k].blocks.back();
   const int32_t own = pool.take(pool.parent(last));
-  copy_rows(classes_[k], last, own, s.length % kBlock);
-  pool.append_from(last, own, s.length % kBlock);
+  if (own == BlockPool::kNone) return false;
+  copy_rows(classes_[k], last, own, n);
+  pool.append_from(last, own, n);
   pool.release(last);
   last = own;
+  return true;
 }
 
 void KvCache::copy_rows(const WindowClass& of, int32_t from, int32_t to, int64_t n) {
@@ -423,15 +426,10 @@ bool KvCache::take_known(Slot& s, std::span<const int32_t> tokens) {
 // Copies a partially filled last page, because the slot will write to it. Returns false if no page is free.
 bool KvCache::own_known(Slot& s, int64_t n) {
   for (size_t k = 0; k < classes_.size(); ++k) {
-    BlockPool& pool = classes_[k].pool;
-    int32_t& last = s.tables[k].blocks.back();
+    const BlockPool& pool = classes_[k].pool;
+    const int32_t last = s.tables[k].blocks.back();
     if (n % kBlock == pool.filled(last) && pool.holders(last) == 1) continue;
-    const int32_t own = pool.take(pool.parent(last));
-    if (own == BlockPool::kNone) return false;
-    copy_rows(classes_[k], last, own, n % kBlock);
-    pool.append_from(last, own, n % kBlock);
-    pool.release(last);
-    last = own;
+    if (!own_last(s, k, n % kBlock)) return false;
   }
   return true;
 }

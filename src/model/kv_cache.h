@@ -143,7 +143,7 @@ class KvCache {
   bool last_is_shared(const Slot& slot, size_t window_class) const;
   void release_unseen(Slot& slot);
   void release_unused(Slot& slot);
-  void own_last(Slot& slot, size_t window_class);
+  bool own_last(Slot& slot, size_t window_class, int64_t n);
   void copy_rows(const WindowClass& of, int32_t from, int32_t to, int64_t n);
   int64_t known(std::span<const int32_t> tokens, uint64_t root) const;
   bool take_known(Slot& slot, std::span<const int32_t> tokens);

@@ -13,7 +13,7 @@ bool PromptTask::run(int64_t rows) {
   if (!begun_) inference_.reset(slot_, adapter_, salt_);
   begun_ = true;
   const auto left = std::ssize(ids_) - read_;
-  const int64_t n = std::min({rows, left, most_rows(), inference_.room(slot_)});
+  const int64_t n = std::min({rows, left, most_rows(), inference_.max_rows(), inference_.room(slot_)});
   if (!cancelled_) {
     if (!inference_.reserve(slot_, n))
       return false;  // sequences of the engine currently use the memory; the task tries again later

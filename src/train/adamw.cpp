@@ -72,20 +72,15 @@ class AdamW : public Optimizer {
 
   std::vector<UpdateSquares> last_update(const ExecContext& ctx,
                                          DeviceSpan<const StepState> step) const override {
-    const ParamLayout layout(table_);
     std::vector<UpdateSquares> sums(static_cast<size_t>(table_.count()));
     for (const Part& part : parts_) {
       const ParamSlice& slice = part.slice;
       std::vector<int> ids;
       std::vector<AdamWRange> ranges;
-      for (int id = 0; id < table_.count(); ++id) {
-        if (!table_[id].trainable) continue;
-        const int64_t at = layout.offset[static_cast<size_t>(id)];
-        const ElementRange both = common(slice.range, {at, at + table_[id].size()});
-        if (both.size() == 0) continue;
+      for (const auto& [id, range] : params_in(slice.range, table_)) {
         ids.push_back(id);
         ranges.push_back(
-            {both.begin - slice.range.begin, both.end - slice.range.begin, rule_of(table_, settings_, id)});
+            {range.begin - slice.range.begin, range.end - slice.range.begin, rule_of(table_, settings_, id)});
       }
       std::vector<double> values(2 * ranges.size());
       DeviceArray<double> device_values(&ctx.device);

@@ -90,18 +90,13 @@ class Muon : public Optimizer {
 
   // A slice may contain several parameters. Matrices are always complete; other parameters may be partial.
   void bind(std::vector<ParamSlice> slices, const OptimizerState& state) override {
-    const ParamLayout layout(table_);
     changes_ = state[kChange];
     for (const ParamSlice& slice : slices) {
       Matrices& matrices = in_slices_.emplace_back(Matrices{.weight = slice.weight});
-      for (int id = 0; id < table_.count(); ++id) {
-        if (!table_[id].trainable) continue;
-        const int64_t at = layout.offset[static_cast<size_t>(id)];
-        const ElementRange both = common(slice.range, {at, at + table_[id].size()});
-        if (both.size() == 0) continue;
-        add(id, slice.cut(both), state);
+      for (const auto& [id, range] : params_in(slice.range, table_)) {
+        add(id, slice.cut(range), state);
         if (parts_[static_cast<size_t>(id)].is_matrix)
-          matrices.ranges.push_back({both.begin - slice.range.begin, both.end - slice.range.begin});
+          matrices.ranges.push_back({range.begin - slice.range.begin, range.end - slice.range.begin});
       }
     }
   }

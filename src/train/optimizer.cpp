@@ -37,6 +37,18 @@ Shape kept_shape(const OptimizerBuffer& buffer, const ParamTable& table, const P
 
 }  // namespace
 
+std::vector<ParamRange> params_in(const ElementRange& range, const ParamTable& table) {
+  const ParamLayout layout(table);
+  std::vector<ParamRange> params;
+  for (int id = 0; id < table.count(); ++id) {
+    if (!table[id].trainable) continue;
+    const int64_t at = layout.offset[static_cast<size_t>(id)];
+    const ElementRange both = common(range, {at, at + table[id].size()});
+    if (both.size() > 0) params.push_back({id, both});
+  }
+  return params;
+}
+
 ParamSlice ParamSlice::cut(const ElementRange& part) const {
   const auto of = [&](const TensorView& view) {
     return view ? view.slice_flat(part.begin - range.begin, part.size()) : TensorView{};

@@ -35,6 +35,14 @@ struct ParamSlice {
   ParamSlice cut(const ElementRange& part) const;
 };
 
+// The elements of a trainable parameter, as a range in the buffer of all trainable parameters.
+struct ParamRange {
+  int id;
+  ElementRange range;
+};
+// Returns the trainable parameters that overlap `range`, in order, with the overlapping elements.
+std::vector<ParamRange> params_in(const ElementRange& range, const ParamTable& table);
+
 // Allocates and stores the buffers of an optimizer, initially zero. With ZeRO, each rank stores only its part
 // of the buffers.
 class OptimizerState {
