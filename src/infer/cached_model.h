@@ -27,6 +27,7 @@ class CachedModel : public SequenceModel {
   }
   int adapters() const override { return inference_.adapters(); }
   void truncate(int slot, int64_t n) override { inference_.truncate(slot, n); }
+  bool can_truncate(int slot, int64_t n) const override { return inference_.can_truncate(slot, n); }
   bool can_roll_back() const override { return inference_.can_roll_back(); }
   void copy(int from_slot, int to_slot) override { inference_.copy(from_slot, to_slot); }
   int64_t length(int slot) const override { return inference_.length(slot); }

@@ -42,6 +42,8 @@ class SequenceModel {
   // append can always be removed. Throws Error if a slot longer than n_ctx has freed cache entries that the
   // next id would attend to.
   virtual void truncate(int slot, int64_t n) = 0;
+  // Returns true if truncate(slot, n) can remove the ids after the first n.
+  virtual bool can_truncate(int, int64_t) const { return true; }
   // Returns true if `truncate` can remove the ids of the last append. Returns false for models whose layers
   // keep a state per slot that cannot be rolled back (LayerConfig::slot_state).
   virtual bool can_roll_back() const { return true; }

@@ -78,7 +78,16 @@ void Scorer::open(const PrefixTree& tree, size_t node, int64_t known) {
 bool Scorer::start(Job& job) {
   const int slot = free_slots_.back();
   const int64_t first_scored = std::ssize(job.ids) - std::max<int64_t>(job.scored, 1);
-  job.done = model_.reuse(slot, job.ids.first(static_cast<size_t>(first_scored) + 1));
+  job.done = model_.reuse(slot, job.ids);
+  if (job.done > first_scored) {
+    if (model_.can_truncate(slot, first_scored)) {  // saves the page that a shorter match would copy
+      model_.truncate(slot, first_scored);
+      job.done = first_scored;
+    } else {
+      model_.reset(slot);
+      job.done = model_.reuse(slot, job.ids.first(static_cast<size_t>(first_scored) + 1));
+    }
+  }
   if (!model_.reserve(slot, std::ssize(job.ids) - job.done)) {
     model_.reset(slot);
     GPT_ASSERT(!jobs_.empty());
