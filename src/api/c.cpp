@@ -43,11 +43,11 @@ gpt_status guarded(F&& f) noexcept {
   } catch (const Error& error) {
     return failed(error.code(), error.what());
   } catch (const std::bad_alloc&) {
-    return failed(Code::out_of_memory, "the machine's memory is used up");
+    return failed(Code::out_of_memory, "not enough memory");
   } catch (const std::exception& error) {
     return failed(Code::internal, error.what());
   } catch (...) {
-    return failed(Code::internal, "an exception of an unknown type");
+    return failed(Code::internal, "unknown exception");
   }
 }
 
@@ -101,7 +101,7 @@ class Options {
     return *this;
   }
   void end() const {
-    if (!left_.empty()) invalid(left_[0].first, "no such option");
+    if (!left_.empty()) invalid(left_[0].first, "unknown option");
   }
   const std::vector<std::pair<std::string, std::string>>& left() const { return left_; }
 
@@ -218,7 +218,7 @@ uint32_t gpt_api_version(void) {
 
 const char* gpt_status_text(gpt_status status) {
   const char* const texts[] = {
-      "ok",        "invalid argument", "not found",     "cannot be read or written", "out of memory",
+      "ok",        "invalid argument", "not found",     "read or write error", "out of memory",
       "cancelled", "unsupported",      "internal error"};
   static_assert(std::size(texts) == GPT_INTERNAL + 1);
   const auto at = static_cast<size_t>(status);
@@ -277,7 +277,7 @@ gpt_status gpt_model_fact(const gpt_model* model, const char* name, int64_t* val
     const std::string_view wanted = &require(name, "name");
     const auto found =
         std::find_if(std::begin(facts), std::end(facts), [&](auto& fact) { return fact.first == wanted; });
-    if (found == std::end(facts)) invalid("name", "no such fact: " + std::string(wanted));
+    if (found == std::end(facts)) invalid("name", "unknown fact " + std::string(wanted));
     require(value, "value") = found->second;
   });
 }
@@ -427,7 +427,7 @@ gpt_status gpt_submit(gpt_engine* engine, const char* prompt, size_t size, gpt_o
 gpt_status gpt_cancel_request(gpt_engine* engine, int64_t request) {
   return guarded([&] {
     if (!require(engine, "engine").value.cancel(request))
-      invalid("request", "it has ended, or there never was one");
+      invalid("request", "there is no active request with this number");
   });
 }
 
@@ -473,7 +473,7 @@ gpt_status gpt_trainer_run(gpt_trainer* trainer, int64_t steps, gpt_on_step on_s
 gpt_status gpt_trainer_validation_loss(gpt_trainer* trainer, double* loss) {
   return guarded([&] {
     const std::optional<double> found = require(trainer, "trainer").value.validation_loss();
-    if (!found) throw Error(Code::unsupported, "no text is held out to validate with", "val_fraction");
+    if (!found) throw Error(Code::unsupported, "there is no validation text", "val_fraction");
     require(loss, "loss") = *found;
   });
 }

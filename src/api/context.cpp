@@ -81,13 +81,13 @@ void rethrow_as_error() {
   } catch (const gpt::Error& error) {
     throw_nested(error, Code::io, "");
   } catch (const std::bad_alloc&) {
-    std::throw_with_nested(Error(Code::out_of_memory, "the machine's memory is used up"));
+    std::throw_with_nested(Error(Code::out_of_memory, "not enough memory"));
   } catch (const std::filesystem::filesystem_error& error) {
     std::throw_with_nested(Error(Code::io, error.what(), error.path1().string()));
   } catch (const std::exception& error) {
     std::throw_with_nested(Error(Code::internal, error.what()));
   } catch (...) {
-    throw Error(Code::internal, "an exception of an unknown type");
+    throw Error(Code::internal, "unknown exception");
   }
 }
 
@@ -141,8 +141,8 @@ Claim::Claim(std::shared_ptr<Context::Impl> context, int64_t bytes, const std::s
   do {
     if (limit == 0 || bytes <= limit - used) continue;
     throw Error(Code::out_of_memory,
-                fmt::format("{}: needs {} ({} bytes), of the limit of {} bytes {} are in use", what,
-                            gpt::format_bytes(static_cast<double>(bytes)), bytes, limit, used),
+                fmt::format("{}: needs {} ({} bytes), but of the memory limit of {} bytes, {} are in use",
+                            what, gpt::format_bytes(static_cast<double>(bytes)), bytes, limit, used),
                 what);
   } while (!context->used.compare_exchange_weak(used, used + bytes));
   context_ = std::move(context);

@@ -112,7 +112,9 @@ class InUse {
   InUse(const InUse&) = delete;
   InUse& operator=(const InUse&) = delete;
   static void check(bool flag) {
-    if (flag) throw Error(Code::invalid_argument, "the object is generating: its callback cannot call it");
+    if (flag)
+      throw Error(Code::invalid_argument,
+                  "the object is in use: a callback cannot call the object that called it");
   }
 
  private:

@@ -50,14 +50,14 @@ int64_t cache_tokens(const gpt::ModelConfig& config, const gpt::Inference::Optio
 
 int chosen_threads(const Context::Impl& context, const EngineOptions& o) {
   if (o.threads < 0 || o.threads > context.threads)
-    gpt::fail_parameter("threads", "expected 0 (all of the context) to {}, found {}", context.threads,
+    gpt::fail_parameter("threads", "expected 0 (all threads of the context) to {}, found {}", context.threads,
                         o.threads);
   return o.threads == 0 ? context.threads : o.threads;
 }
 
 gpt::Inference::Options inference_options(const gpt::ModelConfig& config, const EngineOptions& o) {
   if (o.n_ctx < 0 || o.n_ctx > config.n_ctx)
-    gpt::fail_parameter("n_ctx", "expected 1 to {}, which is what the model has, found {}", config.n_ctx,
+    gpt::fail_parameter("n_ctx", "expected 1 to {}, the model's context length, found {}", config.n_ctx,
                         o.n_ctx);
   if (o.slots < 1 || o.slots > kMaxSlots)
     gpt::fail_parameter("slots", "expected 1 to {}, found {}", kMaxSlots, o.slots);
@@ -71,10 +71,10 @@ gpt::Inference::Options inference_options(const gpt::ModelConfig& config, const 
     gpt::fail_parameter("policy", "expected stop, crop or slide, found {}", static_cast<int>(o.policy));
   options.slide = o.policy == ContextPolicy::slide;
   if (options.slide && config.position != gpt::Position::rope)
-    throw Error(
-        Code::unsupported,
-        "a sliding window needs rotary positions, this model has learned ones; use crop or stop instead",
-        "policy");
+    throw Error(Code::unsupported,
+                "a sliding window requires rotary position embeddings, but this model has learned ones; use "
+                "crop or stop",
+                "policy");
   return options;
 }
 
@@ -98,7 +98,7 @@ gpt::Speculation speculation_of(const EngineOptions& o) {
                         : named              ? Source::draft
                                              : Source::off;
   if (source == Source::draft && !named)
-    gpt::fail_parameter("speculate", "'draft' needs a draft model, found none: name one with draft");
+    gpt::fail_parameter("speculate", "'draft' requires a draft model, found none; name one with `draft`");
   if (source != Source::draft && named)
     gpt::fail_parameter("speculate", "expected 'draft' for the draft model {}, found '{}'", o.draft,
                         o.speculate);
@@ -114,7 +114,7 @@ Claim claim_of(const Model::Impl& model, const gpt::Inference::Options& options,
   const int64_t logits = logits_rows * config.vocab_size * static_cast<int64_t>(sizeof(float));
   return {model.context,
           gpt::Inference::planned_bytes(config, options, model.context->kernels, threads) + logits,
-          "key/value cache and activations"};
+          "KV cache and activations"};
 }
 
 gpt::SamplingParams sampling_of(const GenerateOptions& o) {
@@ -181,7 +181,7 @@ std::shared_ptr<const gpt::Constraint> constraint_of(const Model::Impl& model, c
   if (!o.regex.empty()) given.push_back({"regex", {Kind::regex, o.regex}});
   if (given.empty()) return nullptr;
   if (given.size() > 1)
-    gpt::fail_parameter(given[1].first, "expected one of grammar, json_schema and regex, found {} too",
+    gpt::fail_parameter(given[1].first, "expected only one of grammar, json_schema and regex, found {} too",
                         given[0].first);
   gpt::grammar::GrammarCache& grammars = model.grammars();
   const auto masks = masks_of(grammars, given[0].first, given[0].second);
@@ -199,7 +199,7 @@ gpt::Request request_of(const Model::Impl& model, const GenerateOptions& o) {
                        .logprobs = o.logprobs};
   gpt::validate(request.sampling, model.config().vocab_size);
   if (forbids_all(o.logit_bias, model.config().vocab_size))
-    gpt::fail_parameter("logit_bias", "expected an id that is not forbidden, found none");
+    gpt::fail_parameter("logit_bias", "expected at least one token id that is not forbidden, found none");
   if (!o.ignore_eos) request.eos_ids = gpt::eos_ids(model.config());
   if (!o.stops.empty()) model.tokenizer();
   chosen_adapters(model, o.adapters);

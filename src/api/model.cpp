@@ -89,7 +89,7 @@ Model::Impl::Impl(std::shared_ptr<Context::Impl> c, gpt::ModelSource source, con
   const std::string path = loaded.paths().front();
   for (const gpt::LoadedModel::Ignored& ignored : loaded.ignored())
     context->log(LogLevel::info,
-                 fmt::format("{}: {} is not read: {}", path, ignored.tensor->name, ignored.why));
+                 fmt::format("{}: tensor {} is not loaded: {}", path, ignored.tensor->name, ignored.why));
   load_adapters();
   context->check_cancelled();
 }

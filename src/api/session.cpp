@@ -96,7 +96,7 @@ std::span<const float> Session::logits(const std::vector<std::string>& adapters)
       at += n;
     }
     if (!std::ranges::all_of(s.logits, [](float x) { return std::isfinite(x); }))
-      gpt::fail("the model's logits are not finite: its weights are damaged, or too large for the type");
+      gpt::fail("the model's logits are not finite: its weights are damaged, or too large for the dtype");
     return std::span<const float>(s.logits);
   });
 }
@@ -109,7 +109,8 @@ void Session::truncate(size_t size) {
   guarded([&] {
     InUse::check(impl_->in_use);
     if (size > impl_->ids.size())
-      gpt::fail_parameter("size", "expected 0 to {}, the ids there are, found {}", impl_->ids.size(), size);
+      gpt::fail_parameter("size", "expected 0 to {}, the current number of ids, found {}", impl_->ids.size(),
+                          size);
     impl_->ids.resize(size);
   });
 }
@@ -130,9 +131,9 @@ struct Chat::Impl {
         conversation(chat_template, system, decoder.inference.capacity()) {
     if (options.policy != ContextPolicy::stop)
       gpt::fail_parameter("policy",
-                          "expected stop: a conversation that is too long forgets its oldest turns");
+                          "expected stop, because a conversation that is too long drops its oldest turns");
     if (chat_template.end_id() >= decoder.model().config().vocab_size)
-      gpt::fail("the tokenizer's end of a message is token {}, which the model does not have",
+      gpt::fail("the tokenizer ends messages with token {}, which is not in the model's vocabulary",
                 chat_template.end_id());
   }
 

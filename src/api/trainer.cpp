@@ -16,7 +16,7 @@ namespace {
 gpt::RunConfig config_of(const Settings& settings, bool has_text) {
   gpt::Settings inner;
   if (has_text && settings.contains("data"))
-    gpt::fail_parameter("data", "a text is given too; leave one of them out");
+    gpt::fail_parameter("data", "cannot be combined with a text; leave one of them out");
   const auto tokenizer = settings.find("tokenizer");
   if (tokenizer != settings.end() && tokenizer->second != "byte" && tokenizer->second != "char")
     require_path(tokenizer->second);
@@ -25,7 +25,7 @@ gpt::RunConfig config_of(const Settings& settings, bool has_text) {
   inner.begin_source();
   for (const auto& [key, value] : settings) {
     if (key == "threads" || key == "device")
-      throw Error(Code::invalid_argument, key + ": the context says it for all; leave it out", key);
+      throw Error(Code::invalid_argument, key + ": is set by the context; leave it out", key);
     if (key != "preset") inner.add_text(key, value, key);
   }
   inner.forget_preset("vocab_size");  // the tokenizer determines the vocabulary size
@@ -142,7 +142,7 @@ std::optional<double> Trainer::validation_loss() {
 void Trainer::save(const std::string& folder) const {
   guarded([&] {
     if (gpt::path_exists(folder + "/train_state.json"))
-      gpt::fail_parameter("folder", "{} is a checkpoint that a run is resumed from; choose another", folder);
+      gpt::fail_parameter("folder", "{} contains the checkpoint of a run; choose a different folder", folder);
     const gpt::AverageInModel average(impl_->model, impl_->step, impl_->has_average());
     gpt::save_model(folder, impl_->model, {impl_->data.tokenizer->to_json()});
   });

@@ -133,7 +133,7 @@ void throw_caused(const Error& cause, fmt::string_view format, fmt::format_args 
 
 void assertion_failed(const char* condition, const char* file, int line) {
   throw std::logic_error(
-      fmt::format("internal error: {} does not hold ({}:{}); please report this", condition, file, line));
+      fmt::format("internal error: assertion failed: {} ({}:{}); please report this", condition, file, line));
 }
 
 }  // namespace detail

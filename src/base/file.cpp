@@ -33,7 +33,7 @@ std::string followed(const std::string& path) {
   std::error_code error;
   for (int n = 0; fs::is_symlink(target, error); ++n) {
     const fs::path next = fs::read_symlink(target, error);
-    if (error || n == kMostLinks) fail("cannot write {}: it is a link that leads nowhere", path);
+    if (error || n == kMostLinks) fail("cannot write {}: it is a broken symbolic link", path);
     target = target.parent_path() / next;
   }
   return target.string();
@@ -49,7 +49,7 @@ void write_all(int fd, const char* data, size_t size, const std::string& path) {
     const ssize_t n = ::write(fd, data, size);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
-      fail("cannot write {}: {}; free some space or choose another place", path,
+      fail("cannot write {}: {}; free some space or choose a different location", path,
            n < 0 ? std::strerror(errno) : "no space left");
     }
     data += n;
@@ -76,8 +76,8 @@ int kind_of(const std::string& path, PathKind& kind) {
 PathKind known_kind(const std::string& path) {
   PathKind kind{};
   const int error = kind_of(path, kind);
-  if (error == ENOENT) fail("cannot read {}: a link that leads nowhere", path);
-  if (error == ELOOP) fail("cannot read {}: a loop of links", path);
+  if (error == ENOENT) fail("cannot read {}: it is a broken symbolic link", path);
+  if (error == ELOOP) fail("cannot read {}: it is part of a loop of symbolic links", path);
   if (error != 0) fail("cannot read {}: {}", path, std::strerror(error));
   return kind;
 }
@@ -174,8 +174,10 @@ std::string read_file(const std::string& path, uint64_t max_bytes) {
   }
   close(fd);
   if (done < size)
-    fail("{} was changed while it was read: it had {} bytes, now {}; try again when nothing writes to it",
-         path, size, done);
+    fail(
+        "{}: the file changed while it was being read (had {} bytes, now {}); try again when no other "
+        "program writes to it",
+        path, size, done);
   return content;
 }
 
@@ -244,7 +246,7 @@ void make_directories(const std::string& path) {
   fs::create_directories(path, error);
   if (error || !fs::is_directory(path)) {
     fail("cannot create the folder {}: {}", path,
-         error ? error.message() : "a file of that name is in the way");
+         error ? error.message() : "a file with this name already exists");
   }
 }
 
@@ -266,8 +268,8 @@ void AppendFile::append(std::string_view record) {
     if (n <= 0) {
       const int error = n < 0 ? errno : ENOSPC;
       const bool intact = done == 0 || (size_before >= 0 && ftruncate(fd_, size_before) == 0);
-      fail("cannot write {}: {}{}; free some space or choose another place", path_, std::strerror(error),
-           intact ? "" : " (its last record is incomplete)");
+      fail("cannot write {}: {}{}; free some space or choose a different location", path_,
+           std::strerror(error), intact ? "" : " (its last record is incomplete)");
     }
     done += static_cast<size_t>(n);
   }
@@ -290,8 +292,8 @@ void require_space(const std::string& folder, uint64_t bytes, const std::string&
   if (!free || *free >= bytes) return;
   const auto megabytes = [](uint64_t n) { return static_cast<double>(n) / 1e6; };
   fail(
-      "cannot save {}: it takes {:.1f} MB, and the file system of {} has {:.1f} MB left; free some space "
-      "there",
+      "cannot save {}: it needs {:.1f} MB, but the file system of {} has only {:.1f} MB free; free some "
+      "space there",
       what, megabytes(bytes), folder, megabytes(*free));
 }
 
@@ -378,9 +380,9 @@ void refuse_overlap(const std::string& out, std::span<const std::string> inputs)
     std::error_code error;
     const fs::path x = resolved_path(out), y = resolved_path(input);
     const bool same = fs::equivalent(out, input, error) && !error;
-    fail("{} {} {}, which is read; choose another output", out,
+    fail("{} {} {}, which is an input; choose a different output", out,
          same || x == y    ? "is the same file as"
-         : is_inside(x, y) ? "lies inside"
+         : is_inside(x, y) ? "is inside"
                            : "contains",
          input);
   }

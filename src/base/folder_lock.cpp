@@ -70,11 +70,11 @@ std::string take_line(std::string& text) {
   std::string content = content_of(fd);
   close(fd);
   if (take_line(content) != kTitle)
-    fail("{} is in use by another process; wait for it, or choose another `out`", locked);
+    fail("{} is in use by another process; wait for it to finish or choose a different `out`", locked);
   const std::string process = take_line(content), host = take_line(content), time = take_line(content),
                     command = take_line(content);
-  fail("{} is in use by process {}{} ({}), started {}; wait for it, or choose another `out`", locked, process,
-       host == host_name() ? "" : " on " + host, command, time);
+  fail("{} is in use by process {}{} ({}), started {}; wait for it to finish or choose a different `out`",
+       locked, process, host == host_name() ? "" : " on " + host, command, time);
 }
 
 // Returns true if the open file still has this path. The previous owner of the lock removes the lock file
@@ -103,7 +103,7 @@ int open_lock_file(const std::string& path) {
   if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && (content.empty() || content.starts_with(kTitle)))
     return fd;
   close(fd);
-  fail("{} is not a file of this program; remove it, or choose another `out`", path);
+  fail("{} is not a lock file of this program; remove it or choose a different `out`", path);
 }
 
 }  // namespace
@@ -128,8 +128,8 @@ FolderLock::FolderLock(const std::string& locked, std::string path, std::string 
     const int error = flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
     if (error == EWOULDBLOCK) refuse(locked, fd);
     if (error != 0 && error != EINTR) {
-      note(fmt::format("note: {} cannot be locked ({}): take care that no other program writes there\n",
-                       locked, std::strerror(error)));
+      note(fmt::format("note: cannot lock {} ({}); make sure that no other program writes to it\n", locked,
+                       std::strerror(error)));
     }
     if (error == EINTR || (error == 0 && !is_at(fd, path_))) {
       close(fd);

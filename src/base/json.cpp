@@ -88,7 +88,8 @@ class LimitCheck {
   size_t skip_blanks(size_t start) {
     const size_t end = std::min(text_.find_first_not_of(" \t\n\r", start), text_.size());
     if (end - start > limits_.max_string_bytes) {
-      fail_at(text_, start, what_, fmt::format("more than {} blanks in a row", limits_.max_string_bytes));
+      fail_at(text_, start, what_,
+              fmt::format("more than {} consecutive whitespace characters", limits_.max_string_bytes));
     }
     return end;
   }
@@ -273,7 +274,7 @@ std::string_view kind_of(const Json& value) {
   if (value.is_array()) return "an array";
   if (value.is_string()) return "a string";
   if (value.is_boolean()) return "a boolean";
-  if (value.is_number_float() || is_big_integer(value)) return "a fraction or huge number";
+  if (value.is_number_float() || is_big_integer(value)) return "a fractional or very large number";
   if (value.is_number_integer()) return value < 0 ? "a negative number" : "a number";
   return "null";
 }
@@ -284,8 +285,8 @@ void refuse_json_list(std::string_view text, const std::string& path) {
   const size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin != text.npos && text[begin] == '[')
     fail(
-        "{}: expected an object in each line (JSON Lines), found a JSON list; write each of its elements in "
-        "a line of its own",
+        "{}: expected one JSON object per line (JSON Lines), found a JSON array; write each element on a "
+        "separate line",
         path);
 }
 

@@ -48,7 +48,7 @@ inline constexpr int kNumberOverflow = 406;
 std::string_view json_kind(const nlohmann::json& value);
 std::string_view json_kind(const nlohmann::ordered_json& value);
 
-// Returns true if the value contains a number that json_kind calls "a fraction or huge number".
+// Returns true if the value contains a number that json_kind calls "a fractional or very large number".
 bool has_fraction(const nlohmann::json& value);
 
 }  // namespace gpt

@@ -107,7 +107,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path), moved_(std::make_
     if (p == MAP_FAILED) {
       const int error = errno;
       close(fd);
-      fail("cannot map {} ({} bytes): {}", path, size_, std::strerror(error));
+      fail("cannot memory-map {} ({} bytes): {}", path, size_, std::strerror(error));
     }
     data_ = static_cast<const std::byte*>(p);
   }
@@ -172,9 +172,9 @@ std::string no_large_pages_because() {
     file = folder + "enabled";
     setting = first_line(file.c_str());
   }
-  if (setting.empty()) return "the system has none";
-  if (setting.find("[never]") != std::string::npos) return fmt::format("{} says never", file);
-  if (prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1) return "they are switched off for this process (prctl)";
+  if (setting.empty()) return "the system does not support them";
+  if (setting.find("[never]") != std::string::npos) return fmt::format("{} is set to never", file);
+  if (prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1) return "they are disabled for this process (prctl)";
   if (first_line("/proc/sys/vm/overcommit_memory") == "2") return "vm.overcommit_memory is 2";
   return "";
 }

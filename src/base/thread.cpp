@@ -13,8 +13,7 @@ std::thread start_thread(const std::string& what, std::function<void()> function
     return std::thread(std::move(function));
   } catch (const std::system_error& error) {
     fail(
-        "{}: the system refuses another thread ({}); use fewer threads, end other programs or raise the "
-        "limits "
+        "{}: cannot start another thread ({}); use fewer threads, stop other programs or raise the limits "
         "(ulimit -u, ulimit -v)",
         what, error.code().message());
   }

@@ -133,7 +133,7 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
                        .weights = w.dtype,
                        .kv_dtype = w.kv_dtype,
                        .repack = w.repack});
-  check_fits("keys, values and activations", inference.bytes(), available);
+  check_fits("the KV cache and activations", inference.bytes(), available);
   Feed feed(model, slots, w.depth + tokens);
 
   WorkloadResult result{.tokens = tokens * slots};
@@ -201,7 +201,7 @@ WorkloadResult run_training_workload(const WorkloadContext& context, const Workl
     step.state();  // waits for the end of the step
     ++inputs.step;
   };
-  const auto prepare = [&] { barrier(*context.processes, "beginning a step together"); };
+  const auto prepare = [&] { barrier(*context.processes, "starting a step"); };
   repeat_timed(context, w, kernels, result, prepare, run, run);
   result.memory_predicted += model.packed->bytes();
   return result;

@@ -60,7 +60,7 @@ Json share_gpt_message(const Json& entry, const std::string& place) {
   }
   const Json call = ordered(text, place + ": a function_call");
   if (!call.is_object() || !call.value("name", Json()).is_string())
-    fail("{}: expected a function_call to be an object with \"name\" and \"arguments\"", place);
+    fail("{}: expected the value of a function_call to be an object with \"name\" and \"arguments\"", place);
   message["content"] = "";
   message["tool_calls"] = Json::array({{{"type", "function"}, {"function", call}}});
   return message;
@@ -115,7 +115,8 @@ void check_message(Json& message, const std::string& place) {
   check_weight(message, place);
   const auto calls = message.find("tool_calls");
   if (calls == message.end()) return;
-  if (name != "assistant") fail("{}: only the assistant has \"tool_calls\", found the role {}", place, name);
+  if (name != "assistant")
+    fail("{}: expected \"tool_calls\" only in messages of the assistant, found the role {}", place, name);
   if (calls->is_null()) {
     message.erase("tool_calls");
     return;
@@ -130,7 +131,7 @@ void check_message(Json& message, const std::string& place) {
   std::vector<std::string> names;
   for (const auto& [name, value] : row.items())
     names.push_back('"' + printable_text(name, 32) + '"');
-  fail("{}: expected \"messages\" or \"conversations\", found {}; write each as {}", place,
+  fail("{}: expected \"messages\" or \"conversations\", found {}; write each conversation as {}", place,
        names.empty() ? "an empty object" : format_list(names, kShown),
        R"({"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]})");
 }
@@ -174,7 +175,7 @@ Json parse_conversation(std::string_view line, const std::string& place) {
   const Json& messages = conversation["messages"];
   if (messages.empty()) fail("{}: expected at least 1 message, found 0", place);
   if (std::ranges::none_of(messages, [](const Json& m) { return m["role"] == "assistant"; }))
-    fail("{}: the conversation has no message of the assistant, so there is nothing to learn from it", place);
+    fail("{}: the conversation has no message of the assistant, so there is nothing to train on", place);
   conversation.update(parse_template_names(row, place));
   return conversation;
 }
@@ -191,8 +192,7 @@ Json parse_template_names(const Json& row, const std::string& place) {
     fail("{}: expected \"chat_template_kwargs\" to be an object, found {}", place, kind_of(more));
   for (const auto& [name, value] : more.items()) {
     if (name == "messages" || name == "tools" || name == "add_generation_prompt" || name.ends_with("_token"))
-      fail("{}: \"chat_template_kwargs\": {} is not for an example to set; leave it out", place,
-           printable_text(name, 32));
+      fail("{}: \"chat_template_kwargs\" cannot set {}; leave it out", place, printable_text(name, 32));
     names[name] = value;
   }
   return names;

@@ -38,11 +38,11 @@ std::string nothing_counts(const nlohmann::ordered_json& conversation) {
     ++answers;
     weighted += message.value("weight", nlohmann::ordered_json(1)) != 0 ? 1 : 0;
   }
-  if (answers == 0) return "no message is the assistant's";
+  if (answers == 0) return "it has no message of the assistant";
   if (weighted == 0)
     return fmt::format("\"weight\" is 0 in {}",
                        format_amount(answers, "message of the assistant", "messages of the assistant"));
-  return "the chat template writes none of the assistant's words";
+  return "the chat template leaves out the messages of the assistant";
 }
 
 class Reader {
@@ -83,9 +83,8 @@ class Reader {
     require_calls_written(conversation, example, chat_, place);
     if (!fits(example) && options_.too_long == TooLong::error)
       throw TooManyIds(fmt::format(
-          "{}: the conversation has {}, expected at most {}, one more than the context; raise the context, "
-          "or have "
-          "such ones dropped or truncated",
+          "{}: the conversation has {}, expected at most {} (context length plus one); raise the context "
+          "length, or drop or truncate long conversations",
           place, format_amount(std::ssize(example.ids), "token"), format_thousands(options_.n_ctx + 1)));
     bool shorter = false;
     while (!fits(example) && options_.too_long == TooLong::truncate && drop_oldest_turn(conversation)) {
@@ -97,7 +96,7 @@ class Reader {
       return;
     }
     const int64_t n = counted(example);
-    if (n == 0) fail("{}: nothing to learn: {}", place, nothing_counts(conversation));
+    if (n == 0) fail("{}: the conversation has nothing to train on: {}", place, nothing_counts(conversation));
     out_.counts.truncated += shorter ? 1 : 0;
     out_.counts.ids += std::ssize(example.ids);
     out_.counts.counted += n;
@@ -124,8 +123,8 @@ void require_calls_written(const nlohmann::ordered_json& conversation, const Cha
   for (const std::string& name : names) {
     if (text.find(name) == std::string::npos)
       fail(
-          "{}: the assistant calls {}, which the chat template ({}) does not write; use a template that has "
-          "tools, as a .jinja file, or leave such conversations out",
+          "{}: the assistant calls {}, but the chat template ({}) does not support tool calls; use a .jinja "
+          "file that supports them, or leave such conversations out",
           place, printable(name), chat.name());
   }
 }
@@ -162,7 +161,7 @@ std::string preview_chat_example(const ChatExample& example, const Tokenizer& to
     at = stop;
   }
   if (!out.ends_with('\n')) out += '\n';
-  return out + fmt::format("{} of {} count\n", format_thousands(counted(example)),
+  return out + fmt::format("loss on {} of {}\n", format_thousands(counted(example)),
                            format_amount(std::ssize(example.ids), "token"));
 }
 

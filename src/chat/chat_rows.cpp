@@ -46,10 +46,10 @@ std::vector<size_t> epoch_counts(std::span<const ChatPart> parts) {
 ChatPart make_chat_part(std::string name, double weight, std::vector<ChatExample> examples, double held_out,
                         uint64_t seed) {
   if (!(held_out >= 0 && held_out < 1))
-    fail_parameter("held_out", "expected a share from 0 to below 1, found {}", held_out);
+    fail_parameter("held_out", "expected a fraction of at least 0 and below 1, found {}", held_out);
   if (!(weight >= 0 && weight < kMostPartWeight))
-    fail_parameter("weight", "expected a number from 0 to below {:g} for {}, found {}", kMostPartWeight, name,
-                   weight);
+    fail_parameter("weight", "expected a number of at least 0 and below {:g} for {}, found {}",
+                   kMostPartWeight, name, weight);
   const size_t n = examples.size();
   size_t held = static_cast<size_t>(std::llround(static_cast<double>(n) * held_out));
   if (held_out > 0 && n >= 2) held = std::clamp<size_t>(held, 1, n - 1);
@@ -121,7 +121,8 @@ std::vector<ChatRow> pack_chat_rows(std::span<const ChatExample* const> examples
   };
   for (const ChatExample* example : examples) {
     const size_t n = example->ids.empty() ? 0 : example->ids.size() - 1;
-    if (n > room) fail("a conversation has {} ids, a row has room for {}", example->ids.size(), room + 1);
+    if (n > room)
+      fail("a conversation has {} tokens, but a row has room for {}", example->ids.size(), room + 1);
     if (n == 0) continue;
     auto row = std::ranges::find_if(opened, [&](const ChatRow& r) { return r.ids.size() + n <= room; });
     if (row == opened.end()) {

@@ -47,9 +47,8 @@ std::vector<int32_t> Conversation::ask(const std::string& user, int64_t room) {
     }
     if (std::ssize(ids) >= n_ctx_) {
       fail(
-          "the message is too long: with what comes before it there are {}, the context has {}; shorten it, "
-          "or "
-          "raise `n_ctx` if the model allows",
+          "the message is too long: the conversation has {}, but the context length is {}; shorten the "
+          "message, or raise `n_ctx` if the model allows it",
           format_amount(std::ssize(ids), "token"), format_thousands(n_ctx_));
     }
   } catch (const Error&) {

@@ -47,8 +47,10 @@ std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std:
   auto tokenizer = name.empty() ? own_tokenizer(loaded) : named_tokenizer(name);
   const int64_t model_vocab = loaded.model().config.vocab_size;
   if (tokenizer != nullptr && tokenizer->vocab_size() > model_vocab) {
-    fail("the tokenizer has {} tokens, but the model's vocabulary has only {}; they do not belong together",
-         tokenizer->vocab_size(), model_vocab);
+    fail(
+        "the tokenizer has {} tokens, but the vocabulary of the model has only {}; use the tokenizer of this "
+        "model",
+        tokenizer->vocab_size(), model_vocab);
   }
   return tokenizer;
 }
@@ -79,8 +81,8 @@ void require_same_tokens(const LoadedModel& loaded, const std::string& adapter) 
   const int32_t id = differing_id(*theirs, *ours);
   if (id < 0) return;
   fail(
-      "{}: it was trained with another tokenizer than {} has: token {} is {} in {} and {} in the model; name "
-      "the model that it was made for",
+      "{}: the adapter was trained with a different tokenizer than that of {}: token {} is {} in {} and {} "
+      "in the model; use the base model of the adapter",
       adapter, loaded.paths().front(), id, printable(bytes_of_id(*theirs, id)), folder,
       printable(bytes_of_id(*ours, id)));
 }
@@ -110,8 +112,8 @@ std::string note_other_base(const LoadedModel& loaded, const std::string& adapte
   if (path_exists(base) && std::filesystem::equivalent(resolve_model_path(base), folder, ignored)) return "";
   if (model_name(std::filesystem::absolute(folder).string()) == model_name(base)) return "";
   return fmt::format(
-      "{} was made for the model {} and is used with {}: its results are right only if both have the same "
-      "weights\n",
+      "{} was trained on the model {} but is used with {}; results are correct only if both models have the "
+      "same weights\n",
       adapter, printable(base), folder);
 }
 
@@ -126,16 +128,16 @@ std::string notes_of_other_bases(const LoadedModel& loaded, const std::vector<st
 
 void require_same_vocabulary(const Tokenizer* ours, const ModelConfig& config, const std::string& draft,
                              const Tokenizer* theirs, const ModelConfig& draft_config) {
-  constexpr const char* kExpected = "expected a draft model with the vocabulary of the model";
+  constexpr const char* kExpected = "expected a draft model with the same vocabulary as the model";
   const bool texts = ours != nullptr && theirs != nullptr;
   const int64_t size = texts ? ours->vocab_size() : config.vocab_size;
   const int64_t their_size = texts ? theirs->vocab_size() : draft_config.vocab_size;
   if (size != their_size)
-    fail_parameter("draft", "{}, {} tokens, found {} in {}", kExpected, size, their_size, draft);
+    fail_parameter("draft", "{} ({} tokens), found {} in {}", kExpected, size, their_size, draft);
   const int32_t id = texts ? differing_id(*theirs, *ours) : -1;
   if (id < 0) return;
-  fail_parameter("draft", "{}, found another: token {} is {} in {} and {} in the model", kExpected, id,
-                 printable(bytes_of_id(*theirs, id)), draft, printable(bytes_of_id(*ours, id)));
+  fail_parameter("draft", "{}, found a different one: token {} is {} in {} and {} in the model", kExpected,
+                 id, printable(bytes_of_id(*theirs, id)), draft, printable(bytes_of_id(*ours, id)));
 }
 
 std::shared_ptr<const Adapter> fitting_adapters(const LoadedModel& loaded,
@@ -177,10 +179,8 @@ auto with_advice(const std::string& name, const std::string& parameter, Make mak
     return make();
   } catch (const Error& error) {
     if (error.code() == ErrorCode::invalid_argument || !name.empty()) throw;
-    fail_because(
-        error,
-        "{}; it is none of the built-in ones: name the format that the model was trained with, `{}` {}",
-        error.what(), parameter, fmt::join(chat_format_names(), "|"));
+    fail_because(error, "{}; set the built-in chat format that the model was trained with: `{}` {}",
+                 error.what(), parameter, fmt::join(chat_format_names(), "|"));
   }
 }
 
@@ -212,16 +212,16 @@ ChatSource model_chat_source(const LoadedModel& loaded, const std::string& name,
       std::vector<std::string> names;
       for (const auto& [known, text] : own)
         names.push_back(known);
-      fail("{} has several chat templates and none of them is named \"{}\"; choose one: `{}` {}", path,
+      fail("{} has several chat templates, but none is named \"{}\"; choose one: `{}` {}", path,
            kDefaultTemplate, parameter, printable(fmt::format("{}", fmt::join(names, "|"))));
     }
     if (jinja == own.end()) {
       const char* usual = export_family(loaded.model().config).chat_template;
       fail(
-          "{} has no chat template; name the format it was trained with: `{}` {}{} (a model that was never "
-          "trained to chat only goes on with texts)",
+          "{} has no chat template; set the chat format that it was trained with: `{}` {}{} (a model that "
+          "was never trained to chat can only continue texts)",
           path, parameter, fmt::join(chat_format_names(), "|"),
-          usual == nullptr ? "" : fmt::format("; chat models of its family have {}", usual));
+          usual == nullptr ? "" : fmt::format("; chat models of this family use {}", usual));
     }
     source = {.name = "the chat template of " + path, .jinja = jinja->second, .others = other_templates(own)};
   }
@@ -253,8 +253,7 @@ std::vector<int32_t> prompt_ids(const std::string& text, const Tokenizer* tokeni
   if (text.empty() && bos >= 0) return {bos};
   if (tokenizer == nullptr) {
     fail(
-        "this model has no tokenizer.json, so it cannot read {}; give token ids (`ids` 1,2,3), or a "
-        "tokenizer "
+        "this model has no tokenizer.json, so it cannot read {}; pass token ids (`ids` 1,2,3) or a tokenizer "
         "(`tokenizer`)",
         text.empty() ? "an empty prompt" : "text");
   }
@@ -292,7 +291,7 @@ std::vector<std::string> prompt_warnings(std::string_view text, std::span<const 
   if (tokenizer == nullptr || text.empty()) return {};
   if (special) {
     if (ids.size() < 2 || ids[0] != ids[1] || tokenizer->is_text(ids[0])) return {};
-    return {fmt::format("the prompt begins with two {}: the model's texts begin with one already",
+    return {fmt::format("the prompt begins with two {} tokens, but the model expects one",
                         printable_text(bytes_of(*tokenizer, ids[0]), 40))};
   }
   std::vector<std::string> names = special_names(tokenizer->encode_special(text), *tokenizer);
@@ -300,8 +299,8 @@ std::vector<std::string> prompt_warnings(std::string_view text, std::span<const 
   const size_t more = names.size() - std::min(names.size(), kMostNames);
   names.resize(names.size() - more);
   return {
-      fmt::format("the prompt contains the names of special tokens, which are read as text: {}{}; {} reads "
-                  "them as tokens",
+      fmt::format("the prompt contains names of special tokens, which are encoded as text: {}{}; use {} to "
+                  "encode them as special tokens",
                   fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "", option)};
 }
 

@@ -41,13 +41,13 @@ void require_equal_vocabularies(const LoadedModel& a, const LoadedModel& b) {
   const std::string name = a.paths().front(), other = b.paths().front();
   const int64_t size = a.model().config.vocab_size, other_size = b.model().config.vocab_size;
   if (size != other_size)
-    fail("{}: expected the vocabulary of {} ({} tokens vs. {} tokens); name a model with the same tokenizer",
+    fail("{}: expected the vocabulary of {} ({} tokens vs. {} tokens); use a model with the same tokenizer",
          other, name, size, other_size);
   const auto ours = readable_tokenizer(a), theirs = readable_tokenizer(b);
   if (ours == nullptr || theirs == nullptr) return;
   const int32_t id = differing_id(*theirs, *ours);
   if (id < 0) return;
-  fail("{}: expected the vocabulary of {} (token {}: {} vs. {}); name a model with the same tokenizer", other,
+  fail("{}: expected the vocabulary of {} (token {}: {} vs. {}); use a model with the same tokenizer", other,
        name, id, printable(bytes_of_id(*ours, id)), printable(bytes_of_id(*theirs, id)));
 }
 

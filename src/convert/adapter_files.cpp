@@ -80,9 +80,8 @@ std::pair<std::string, size_t> module_of(const TensorInfo& tensor, const std::st
        printable(tensor.name), kPrefix);
 }
 
-// If a tensor of the adapter is a copy of a tensor of the base model, returns the name of the base tensor,
-// else "". PEFT saves copies of the embedding and head matrices with an adapter for the head, and loads them
-// with the adapter.
+// Returns the name of the base model's tensor if the given tensor is a copy of it, else "". PEFT saves copies
+// of the embedding and head matrices with an adapter for the head, and loads them with the adapter.
 std::string copied_tensor(const TensorInfo& tensor) {
   constexpr std::string_view kBase = ".base_layer";
   if (!tensor.name.starts_with(kPrefix) || tensor.name.find(".lora_") != std::string::npos) return "";

@@ -41,7 +41,7 @@ LoadedAdapter load_adapter(const std::string& path, const Model& model, Device* 
 struct AdapterFacts {
   AdapterSettings settings;
   AdapterFormat format = AdapterFormat::peft;
-  std::string base, architecture;  // architecture: GGUF only
+  std::string base, architecture;  // architecture is set for GGUF only
   int64_t matrices = 0, parameters = 0;
 };
 AdapterFacts adapter_facts(const std::string& path);

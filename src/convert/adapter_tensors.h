@@ -13,9 +13,9 @@
 
 namespace gpt {
 
-// Returns the matrices for which an adapter can be loaded: those of the transformer blocks, for which
-// adapters can also be trained, followed by the head. In a model with tied embeddings, the head is the matrix
-// of the embedding, and the adapter changes only the product with the head.
+// Returns the matrices for which an adapter can be loaded: those of the transformer blocks, followed by the
+// head. Adapters that this program trains never include the head. In a model with tied embeddings, the head
+// is the matrix of the embedding, and the adapter changes only the product with the head.
 std::vector<AdapterModule> loadable_modules(const Model& model, const Naming& naming);
 
 // Collects the tensors of an adapter's file by module.

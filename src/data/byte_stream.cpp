@@ -45,8 +45,10 @@ class FileStream final : public ByteStream {
   void require_unchanged() const {
     const FileStamp now = file_stamp(fd_);
     if (now == stamp_) return;
-    fail("{} was changed while it was read: it had {} bytes, now {}; try again when nothing writes to it",
-         path_, stamp_.bytes, now.bytes);
+    fail(
+        "{}: the file changed while it was being read: it had {} bytes and now has {}; try again when no "
+        "program writes to it",
+        path_, stamp_.bytes, now.bytes);
   }
 
   std::string path_;
@@ -100,8 +102,9 @@ class Decompressor : public ByteStream {
     return !input_.empty();
   }
   [[noreturn]] void fail_damaged(const std::string& what) const {
-    fail("cannot decompress {}: {} near byte {} of the file; it is damaged or was not copied completely",
-         name_, what, read_ - input_.size());
+    fail(
+        "cannot decompress {}: {} near byte {} of the file; the file is damaged or was not copied completely",
+        name_, what, read_ - input_.size());
   }
 
   std::span<char> input_;
@@ -111,8 +114,8 @@ class Decompressor : public ByteStream {
     written_ += n;
     if (written_ <= limits_.free_bytes || written_ / limits_.max_ratio <= read_) return;
     fail(
-        "cannot decompress {}: {} bytes became more than {}, over {} times as many, as in a file made to "
-        "fill disks; if it is what you want, decompress it first",
+        "cannot decompress {}: {} compressed bytes gave more than {} bytes, over {} times the size, as in a "
+        "decompression bomb; if you trust the file, decompress it first",
         name_, read_, written_, limits_.max_ratio);
   }
 
@@ -139,7 +142,7 @@ class GzipStream final : public Decompressor {
     state_.avail_out = room;
     while (state_.avail_out == room) {
       if (input_.empty() && !refill()) {
-        if (inside_) fail_damaged("the data end too early");
+        if (inside_) fail_damaged("unexpected end of the compressed data");
         return 0;
       }
       if (!inside_ && zeros_to_the_end()) continue;
@@ -153,7 +156,7 @@ class GzipStream final : public Decompressor {
   bool zeros_to_the_end() {
     if (members_ == 0 || input_[0] != 0) return false;
     const auto other = std::ranges::find_if(input_, [](char c) { return c != 0; });
-    if (other != input_.end()) fail_damaged("unknown bytes follow the compressed data");
+    if (other != input_.end()) fail_damaged("unexpected bytes after the compressed data");
     input_ = {};
     return true;
   }
@@ -194,7 +197,7 @@ class ZstdStream final : public Decompressor {
       // When the output buffer is full, the decoder may still hold decompressed bytes, which it returns
       // without more input.
       if (input_.empty() && !full_ && !refill()) {
-        if (inside_) fail_damaged("the data end too early");
+        if (inside_) fail_damaged("unexpected end of the compressed data");
         return 0;
       }
       ZSTD_inBuffer in{input_.data(), input_.size(), 0};

@@ -25,7 +25,7 @@ class CorpusReader {
       block.json ? add_rows(block) : add_text(block);
     }
     corpus_.notes = notes_.lines();
-    if (empty_rows_ > 0) corpus_.notes += fmt::format("{} empty rows left out\n", empty_rows_);
+    if (empty_rows_ > 0) corpus_.notes += fmt::format("{} empty rows skipped\n", empty_rows_);
     return std::move(corpus_);
   }
 
@@ -77,7 +77,7 @@ void require_text(Corpus& corpus, std::span<const std::string> names) {
     corpus.notes += corpus.files[i] + " is empty\n";
   }
   if (corpus.text.empty())
-    fail("the {} text files of {} are all empty; give files with text", corpus.files.size(), names[0]);
+    fail("all {} text files in {} are empty; give files with text", corpus.files.size(), names[0]);
 }
 
 }  // namespace
@@ -86,8 +86,8 @@ void require_memory(const std::string& text, int64_t bytes) {
   const int64_t free = available_memory();
   if (free == 0 || bytes < free) return;
   fail_memory(
-      "{} does not fit into memory: expected at most {} bytes more, found {}; encode it with gpt data pack, "
-      "whose shards stay on disk",
+      "{} does not fit into memory: expected at most {} more bytes, found {}; pack it with gpt data pack, "
+      "which keeps the tokens on disk",
       text, free, bytes);
 }
 

@@ -11,10 +11,10 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr std::string_view kUnpack = "unpack it first";
-constexpr std::string_view kRows = "write its texts as JSON lines first, one {\"text\": ...} a line";
+constexpr std::string_view kRows = "convert it to JSON Lines first, with one {\"text\": ...} object per line";
 constexpr std::string_view kText = "extract its text first";
-constexpr std::string_view kModel = "this is no data to read text from";
-constexpr std::string_view kMedia = "only text can be read";
+constexpr std::string_view kModel = "give text files instead";
+constexpr std::string_view kMedia = "give text files instead";
 
 // A file format that is recognized by its magic bytes at offset `at`.
 struct Magic {
@@ -29,11 +29,10 @@ constexpr Magic kMagics[] = {
     {"\xfd\x37zXZ\0"sv, "an xz file", "decompress it first: unxz"},
     {"\x04\x22\x4d\x18"sv, "an lz4 file", "decompress it first: unlz4"},
     {"LZIP"sv, "an lzip file", kUnpack},
-    {"\x1f\x9d"sv, "a file of compress", kUnpack},
+    {"\x1f\x9d"sv, "a compress file (.Z)", kUnpack},
     {"7z\xbc\xaf\x27\x1c"sv, "a 7z archive", kUnpack},
     {"Rar!\x1a\x07"sv, "a rar archive", kUnpack},
-    {"PK\3\4"sv, "a zip archive (or a document or model made of one: .docx, .xlsx, .epub, .npz, .pt)",
-     kUnpack},
+    {"PK\3\4"sv, "a zip archive (or a format based on zip: .docx, .xlsx, .epub, .npz, .pt)", kUnpack},
     {"PK\5\6"sv, "an empty zip archive", kUnpack},
     {"ustar"sv, "a tar archive", kUnpack, 257},
     {"PAR1"sv, "a Parquet file", kRows},
@@ -47,10 +46,9 @@ constexpr Magic kMagics[] = {
     {"{\\rtf"sv, "an RTF document", kText},
     {"\xff\xfe"sv, "UTF-16 text", "convert it to UTF-8: iconv -f UTF-16 -t UTF-8"},
     {"\xfe\xff"sv, "UTF-16 text", "convert it to UTF-8: iconv -f UTF-16 -t UTF-8"},
-    {"GPTTOKEN"sv, "a shard of token ids (GPTTOKEN)",
-     "train and evaluate on it by itself or with its folder"},
-    {"\x88\xd8\x34\x01"sv, "a shard of token ids of llm.c", "train and evaluate on it by itself"},
-    {"\xa1\xd9\x34\x01"sv, "a shard of token ids of llm.c", "train and evaluate on it by itself"},
+    {"GPTTOKEN"sv, "a token shard (GPTTOKEN)", "train or evaluate on the shard or its folder directly"},
+    {"\x88\xd8\x34\x01"sv, "a token shard of llm.c", "train or evaluate on the shard directly"},
+    {"\xa1\xd9\x34\x01"sv, "a token shard of llm.c", "train or evaluate on the shard directly"},
     {"GGUF"sv, "a GGUF model", kModel},
     {"\x93NUMPY"sv, "a NumPy array", kModel},
     {"{\""sv, "a safetensors model", kModel, 8},
@@ -62,12 +60,12 @@ constexpr Magic kMagics[] = {
     {"GIF8"sv, "an image", kMedia},
     {"II*\0"sv, "an image", kMedia},
     {"MM\0*"sv, "an image", kMedia},
-    {"RIFF"sv, "a picture, sound or film", kMedia},
-    {"OggS"sv, "a sound or film", kMedia},
-    {"fLaC"sv, "a sound", kMedia},
-    {"ID3\x03"sv, "a sound", kMedia},
-    {"ID3\x04"sv, "a sound", kMedia},
-    {"ftyp"sv, "a film", kMedia, 4},
+    {"RIFF"sv, "an image, audio or video file", kMedia},
+    {"OggS"sv, "an audio or video file", kMedia},
+    {"fLaC"sv, "an audio file", kMedia},
+    {"ID3\x03"sv, "an audio file", kMedia},
+    {"ID3\x04"sv, "an audio file", kMedia},
+    {"ftyp"sv, "a video", kMedia, 4},
     {"\0asm"sv, "a program", kMedia},
 };
 
@@ -76,24 +74,24 @@ struct Ending {
   std::string_view ending, what, advice;
 };
 constexpr std::string_view kTable =
-    "write its texts as JSON lines first, one {\"text\": ...} a line; or name it .txt to read it as it is";
+    "convert it to JSON Lines first, with one {\"text\": ...} object per line, or rename it to .txt to read "
+    "it unchanged";
 constexpr Ending kEndings[] = {
     {".csv", "a table", kTable},
     {".tsv", "a table", kTable},
     {".json", "a JSON document",
-     "if it has an object in every line, name it .jsonl; if it is one list of objects: jq -c '.[]'; or name "
-     "it "
-     ".txt to read it as it is"},
+     "rename it to .jsonl if every line is an object, convert a list of objects with jq -c '.[]', or rename "
+     "it to .txt to read it unchanged"},
     {".parquet", "named like a Parquet file", kRows},
     {".arrow", "named like an Arrow file", kRows},
-    {".bz2", "named like a bzip2 file, but is none", "name it for what it is"},
-    {".xz", "named like an xz file, but is none", "name it for what it is"},
+    {".bz2", "named like a bzip2 file, but is not one", "rename it to match its content"},
+    {".xz", "named like an xz file, but is not one", "rename it to match its content"},
     {".br", "a Brotli file", "decompress it first: brotli -d"},
-    {".bin", "named like token shards or a model, but is none",
-     "if it was a shard it is damaged: gpt data pack makes it again; if you want to read its bytes, name it "
-     ".txt"},
-    {".pt", "named like a model, but is none", kModel},
-    {".safetensors", "named like a model, but is none", kModel},
+    {".bin", "named like a token shard or a model, but is neither",
+     "if it was a token shard, it is damaged and has to be packed again with gpt data pack; to read its "
+     "bytes as text, rename it to .txt"},
+    {".pt", "named like a model, but is not one", kModel},
+    {".safetensors", "named like a model, but is not one", kModel},
 };
 
 constexpr std::string_view kCodeEndings[] = {
@@ -172,8 +170,8 @@ void require_text_file(const FileFacts& file, bool any_bytes) {
   }
   if (is_compressed_name(file.path) && !file.compressed) {
     fail(
-        "cannot read {}: its name says that it is compressed, its bytes do not; it is damaged, or name it "
-        "for what it is",
+        "cannot read {}: it is named like a compressed file, but its content is not compressed; rename it, "
+        "or get it again if it is damaged",
         file.path);
   }
   for (const Ending& ending : kEndings) {
@@ -183,8 +181,8 @@ void require_text_file(const FileFacts& file, bool any_bytes) {
   const size_t zero = file.first.substr(0, kLookBytes).find('\0');
   if (zero != std::string_view::npos && !any_bytes) {
     fail(
-        "cannot read {} as text: its byte {} is zero, as in files of programs and pictures; give text in "
-        "UTF-8, or take `tokenizer` byte, which reads any bytes",
+        "cannot read {} as text: byte {} is zero, as in binary files; give text in UTF-8, or use `tokenizer` "
+        "byte, which accepts any bytes",
         file.path, zero);
   }
 }

@@ -27,7 +27,7 @@ std::vector<int64_t> ends_in_round(const std::vector<WeightedTokens>& sources) {
     const int64_t before = ends.empty() ? 0 : ends.back();
     ends.push_back(std::llround(sum / total * static_cast<double>(kRound)));
     if (ends.back() == before)
-      fail_usage("data: the weight {} is too small beside the others: expected at least 1/{} of all",
+      fail_usage("data: the weight {} is too small: expected at least 1/{} of the sum of all weights",
                  source.weight, kRound);
   }
   ends.back() = kRound;
@@ -61,7 +61,7 @@ BatchLoader::BatchLoader(std::vector<WeightedTokens> sources, int64_t n_ctx, uin
       sampling_(sampling) {
   for (const WeightedTokens& source : sources_)
     require_context(source.tokens, n_ctx_,
-                    sources_.size() == 1 ? "the training text" : "a part of the training text");
+                    sources_.size() == 1 ? "the training text" : "one of the training texts");
 }
 
 BatchLoader::Share BatchLoader::share(int64_t sample) const {

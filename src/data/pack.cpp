@@ -82,7 +82,7 @@ class Packer {
   void prepare_file() {
     if (!path_exists(options_.out)) return;
     if (!is_token_shard(options_.out))
-      fail("{} is there already and is no token shard; choose another `out`", options_.out);
+      fail("{} is an existing file, but not a token shard; choose another `out`", options_.out);
     compare_ = !options_.restart;
   }
 
@@ -115,7 +115,7 @@ class Packer {
   }
 
   void mark_unfinished() const {
-    write_file_atomic(in_folder(kPackUnfinishedFile), "gpt data pack is at work, or was interrupted\n");
+    write_file_atomic(in_folder(kPackUnfinishedFile), "gpt data pack is running or was interrupted\n");
   }
 
   // Records the hash and the origin of tokenizer.json in the state. Returns true if pack.json records
@@ -188,8 +188,10 @@ class Packer {
   // Writes one shard of a complete or interrupted pack again.
   void rewrite(const PackedShard& shard, const std::string& path) {
     if (shard.begin.block.file >= std::ssize(options_.files))
-      fail("{} is damaged: a shard of it begins behind the last file; write all anew with `restart`",
-           in_folder(kPackStateFile));
+      fail(
+          "{} is damaged: it lists a shard that starts after the last text file; use `restart` to write all "
+          "shards again",
+          in_folder(kPackStateFile));
     source_.skip_to(shard.begin.block);
     ShardWriter writer(path, shard_info(tokenizer_, options_, options_.format));
     PackedShard made{.begin = shard.begin};
@@ -205,8 +207,8 @@ class Packer {
     const ShardInfo info = writer.complete();
     if (info.count != shard.tokens || info.checksum != shard.checksum)
       fail(
-          "cannot write {} again: the text is no longer what it was packed from; choose another `out`, or "
-          "`restart` to write all shards anew",
+          "cannot write {} again: the text has changed since it was packed; choose another `out`, or use "
+          "`restart` to write all shards again",
           path);
     writer.publish();
   }
@@ -253,7 +255,7 @@ class Packer {
 
   void open_shard() {
     if (state_.shards >= kMaxShards)
-      fail_usage("{}: the text makes more than {} shards; use a larger `shard_tokens`", options_.out,
+      fail_usage("{}: the text needs more than {} shards; use a larger `shard_tokens`", options_.out,
                  kMaxShards);
     if (!compare_) begin();
     shard_ = std::make_unique<ShardWriter>(shard_path(state_.shards),
@@ -306,7 +308,7 @@ class Packer {
     }
     if (!before_.state) fail_other_pack(options_.out);
     if (before_.written.empty()) {
-      mended_.push_back(path + ": is not what the text gives; written again");
+      mended_.push_back(path + ": does not match the text; written again");
     } else {
       ++changed_;
     }
@@ -334,9 +336,9 @@ class Packer {
     }
     write_tokenizer();
     if (before_.written.empty()) return;
-    mended_.push_back(before_.written + " was written since it was packed: " +
-                      (changed_ == 0 ? "its text is the same"
-                                     : fmt::format("{} of {} shards had other text and are packed again",
+    mended_.push_back(before_.written + " was modified after it was packed: " +
+                      (changed_ == 0 ? "its text is unchanged"
+                                     : fmt::format("{} of {} shards had different text and were packed again",
                                                    changed_, std::max(listed, state_.shards))));
   }
 
@@ -365,22 +367,23 @@ std::string describe_target(const Tokenizer& tokenizer, const PackOptions& optio
   const bool there = path_kind(options.out) != PathKind::nothing;
   if (has_ending(options.out, ".bin")) {
     if (!there) return "a new file";
-    if (!is_token_shard(options.out)) return "is there and is no token shard: refused";
-    if (options.restart) return "is there and would be replaced";
-    return "is a shard: would stay if it is the same, else refused without `restart`";
+    if (!is_token_shard(options.out)) return "an existing file that is not a token shard: refused";
+    if (options.restart) return "an existing shard, which would be replaced";
+    return "an existing shard: would be kept if it is identical, else refused without `restart`";
   }
   if (!there) return "a new folder";
   const PackBefore before = look_at_pack(tokenizer, options, pack_inputs(tokenizer, options));
-  if (options.restart && !before.replaced.empty()) return "its shards would be removed and written anew";
+  if (options.restart && !before.replaced.empty()) return "its shards would be removed and written again";
   if (!before.written.empty())
     return before.written +
-           " was written since it was packed: shards whose text differs would be written again";
+           " was modified after it was packed: shards whose text differs would be written again";
   if (before.compare)
-    return "pack.json does not tell: shards that are the same would stay, damaged ones be written again";
+    return "no list of shards in pack.json: identical shards would be kept, damaged shards would be written "
+           "again";
   if (!before.state) return "a folder without shards";
   std::string text = before.note + (before.note.empty() ? "" : "; ");
-  text += fmt::format("{} there {}", format_amount(before.state->shards, "shard is", "shards are"),
-                      before.state->done ? "already" : "of an interrupted run, which would go on");
+  text += fmt::format("{} {}", format_amount(before.state->shards, "shard exists", "shards exist"),
+                      before.state->done ? "already" : "from an interrupted run, which would continue");
   for (const ShardProblem& problem : before.problems) {
     if (problem.shard == kTokenizerFile) continue;  // reported below
     text += fmt::format("; {}: would be {}", problem.what, problem.shard < 0 ? "renamed" : "written again");

@@ -65,7 +65,7 @@ std::vector<std::string> shard_names(const std::string& folder) {
 void refuse_foreign(const std::string& out, const std::vector<std::string>& names) {
   constexpr size_t kShown = 3;
   if (names.empty()) return;
-  fail("{} holds {}, which gpt data pack did not write there; choose a folder of its own for `out`", out,
+  fail("{} contains {}, which gpt data pack did not write; choose a separate folder for `out`", out,
        format_list(names, kShown));
 }
 
@@ -90,7 +90,7 @@ std::vector<std::string> replaceable(const PackOptions& options, const std::opti
       continue;
     }
     foreign.push_back(name);
-    if (state) strangers.push_back({kNoShard, path, path + ": is no shard that pack.json lists"});
+    if (state) strangers.push_back({kNoShard, path, path + ": is not listed in pack.json"});
   }
   if (!state) refuse_foreign(options.out, foreign);
   return ours;
@@ -111,7 +111,7 @@ bool look_at_unlisted(const std::string& out, std::vector<ShardProblem>& strange
   if (!any) foreign.insert(foreign.end(), broken.begin(), broken.end());
   refuse_foreign(out, foreign);
   for (const std::string& name : broken)
-    strangers.push_back({kNoShard, pack_file(out, name), pack_file(out, name) + ": is no token shard"});
+    strangers.push_back({kNoShard, pack_file(out, name), pack_file(out, name) + ": is not a token shard"});
   return any;
 }
 
@@ -152,13 +152,13 @@ TokenizerBefore look_at_tokenizer(const Tokenizer& tokenizer, const PackOptions&
     before.hash = tokenizer_hash(found);
     return before;
   }
-  if (!state) fail("{} is another tokenizer than `tokenizer`; choose a folder of its own for `out`", path);
+  if (!state) fail("{} is different from `tokenizer`; choose a separate folder for `out`", path);
   const bool ours = is_of_pack(found, *state, path);
   if (ours && !replace) fail_other_pack(options.out);
   if (ours && state->tokenizer_found)
     fail(
-        "{} is another tokenizer than `tokenizer`, and gpt data pack did not write it; choose a folder of "
-        "its own for `out`",
+        "{} is different from `tokenizer` and was not written by gpt data pack; choose a separate folder for "
+        "`out`",
         path);
   before.aside = !ours;
   if (!ours) before.problem = path + ": is not the tokenizer of the shards";
@@ -184,8 +184,8 @@ void look_at_state(PackState state, const PackOptions& options, const std::strin
     state.inputs = inputs;
     state.modified = times;
     if (state.shards < shards)
-      before.note = fmt::format("{}: the text of {} of {} shards has changed since; they are written anew",
-                                out, shards - state.shards, shards);
+      before.note = fmt::format("{}: the text of {} of {} shards has changed; they are written again", out,
+                                shards - state.shards, shards);
   }
   before.written = written_since(state, options);
   before.problems = shard_problems(out, state, /*read_ids=*/true);
@@ -218,14 +218,14 @@ std::vector<int64_t> modified(const std::vector<std::string>& files) {
 
 void fail_other_pack(const std::string& out) {
   fail(
-      "{} holds shards of other text or made with other options; choose another `out`, or `restart` to write "
-      "them anew",
+      "{} contains shards of different text or options; choose another `out`, or use `restart` to write them "
+      "again",
       out);
 }
 
 PackBefore look_at_pack(const Tokenizer& tokenizer, const PackOptions& options, const std::string& inputs) {
   const std::string& out = options.out;
-  if (is_model_or_run(out)) fail("{} is a model or a run; choose a folder of its own for `out`", out);
+  if (is_model_or_run(out)) fail("{} is a model or a run; choose a separate folder for `out`", out);
   PackBefore before;
   std::optional<PackState> state;
   if (path_kind(pack_file(out, kPackStateFile)) != PathKind::nothing) {

@@ -22,7 +22,7 @@ struct TokenizerBefore {
   bool write = true;    // write tokenizer.json, because it is missing or different
   bool aside = false;   // rename the existing tokenizer.json
   std::string problem;  // what is wrong with the expected tokenizer.json, as a sentence; usually ""
-  bool found = false;   // the existing tokenizer.json is kept, but gpt data pack did not write it
+  bool found = false;   // tokenizer.json is kept, although gpt data pack did not write it
   std::string hash;     // hash of tokenizer.json after the pack
 };
 

@@ -40,7 +40,7 @@ PackState state_of(const std::string& out, const PackTask& task) {
   const bool good = inputs.contains("pack") && inputs.value("task", "") == task_name(task) &&
                     state.has_list() && inputs.at("pack").at("files").size() == state.modified.size();
   if (!good)
-    fail("{} is damaged: expected that of task {}", pack_file(folder, kPackStateFile), task_name(task));
+    fail("{} is damaged: expected the state of task {}", pack_file(folder, kPackStateFile), task_name(task));
   return state;
 }
 
@@ -72,7 +72,7 @@ std::unique_ptr<Tokenizer> tokenizer_of(const std::string& folder, const std::st
   const std::string path = pack_file(folder, kPackTokenizerFile);
   const std::string text = read_file(path);
   if (tokenizer_hash(text) != hash)
-    fail("{} is damaged: expected the hash {} as pack.json says, found {}; run the task again, it repairs it",
+    fail("{} is damaged: expected the hash {} as in pack.json, found {}; run the task again to repair it",
          path, hash, tokenizer_hash(text));
   return parse_tokenizer(text, path);
 }
@@ -81,8 +81,10 @@ std::unique_ptr<Tokenizer> tokenizer_of(const std::string& folder, const std::st
 void require_all(const std::string& out, const std::vector<PackTask>& tasks) {
   const int64_t count = tasks.back().count;
   if (tasks.front().count != count)
-    fail("{} has the work of {} tasks and of {}: expected tasks of one pack; remove the others from {}/{}",
-         out, tasks.front().count, count, out, kTasksFolder);
+    fail(
+        "{} has tasks from packs with {} and with {} tasks: expected the tasks of one pack; remove the other "
+        "tasks from {}/{}",
+        out, tasks.front().count, count, out, kTasksFolder);
   for (const PackTask& task : tasks) {
     // state_of throws if the pack.json of the task is damaged.
     if (is_there(task_folder(out, task), kPackStateFile)) state_of(out, task);
@@ -91,8 +93,8 @@ void require_all(const std::string& out, const std::vector<PackTask>& tasks) {
   if (missing.empty()) return;
   const std::string first = missing[0].substr(0, missing[0].find(' '));
   fail(
-      "{}: {} of {} tasks are not complete: {}; run the same gpt data pack with --task {} and so on, then "
-      "--merge again",
+      "{}: {} of {} tasks are not complete: {}; run the same gpt data pack command with --task {} and so on, "
+      "then with --merge",
       out, missing.size(), count, format_list(missing, kShownTasks), first);
 }
 
@@ -105,8 +107,8 @@ void require_same_text(const PackMerge& merge) {
     if (file_bytes(path) == files[i].at("bytes") && file_modified(path) == merge.states[0].modified[i])
       continue;
     fail(
-        "{} has changed since the tasks packed it: expected {} bytes as they were, found {} or another time; "
-        "run all tasks again with `restart`, then `merge`",
+        "{} has changed since the tasks packed it: expected {} bytes and the same modification time, found "
+        "{} bytes or a different time; run all tasks again with `restart`, then `merge`",
         path, files[i].at("bytes").get<uint64_t>(), file_bytes(path));
   }
 }
@@ -125,8 +127,10 @@ PackMerge merge_of(const std::string& out, const std::vector<PackTask>& tasks) {
     merge.states.push_back(state_of(out, task));
     const std::string what = other_than(merge.states.back(), merge.states.front());
     if (!what.empty())
-      fail("task {} in {} was made with {} than task {}; run it again with `restart` as the others",
-           task_name(task), out, what, task_name(tasks.front()));
+      fail(
+          "task {} in {} was packed with {} than task {}; run it again with `restart` and the same options "
+          "as the other tasks",
+          task_name(task), out, what, task_name(tasks.front()));
   }
   merge.options = options_of(inputs_of_pack(merge.states[0]), out);
   require_same_text(merge);
@@ -171,10 +175,10 @@ class TaskReader {
     try {
       return read();
     } catch (const Error& error) {
-      fail_because(
-          error,
-          "task {0}: {1}; run the same gpt data pack with --task {0} again, which repairs it, then --merge",
-          task_name(task_), error.what());
+      fail_because(error,
+                   "task {0}: {1}; run the same gpt data pack command with --task {0} again to repair it, "
+                   "then with --merge",
+                   task_name(task_), error.what());
     }
   }
 
@@ -205,7 +209,7 @@ class TaskBlocks final : public EncodedBlocks {
     while (blocks.size() < kBlocks) {
       TaskReader* reader = first();
       if (reader == nullptr) {
-        if (!last_.last) fail_gap(files_.size() - 1, "its end");
+        if (!last_.last) fail_gap(files_.size() - 1, "the end of the file");
         break;
       }
       require_next(*reader->head());
@@ -253,13 +257,12 @@ class TaskBlocks final : public EncodedBlocks {
                          block.number == last_.number + 1 && block.begin.offset == last_.end;
     if (!begins && !follows)
       fail_gap(static_cast<size_t>(block.begin.file),
-               fmt::format("the block in front of byte {}", block.begin.offset));
+               fmt::format("the block before byte {}", block.begin.offset));
   }
   [[noreturn]] void fail_gap(size_t file, const std::string& what) const {
     fail(
-        "the tasks do not have all of {}: expected {}; the text was changed between them: run all tasks "
-        "again "
-        "with `restart`, then `merge`",
+        "the tasks do not cover all of {}: expected {}; run all tasks again with `restart`, then `merge`, "
+        "because the text has changed between the tasks",
         files_.at(file), what);
   }
   void remember(const EncodedBlock& block) {
@@ -297,7 +300,7 @@ std::vector<std::string> missing_tasks(const std::string& out) {
     const PackTask task{number, count};
     const std::string folder = task_folder(out, task);
     if (!is_there(folder, kPackStateFile)) {
-      missing.push_back(task_name(task) + " (not begun)");
+      missing.push_back(task_name(task) + " (not started)");
     } else if (!complete_pack(folder)) {
       missing.push_back(task_name(task));
     }
@@ -310,10 +313,11 @@ PackMerge plan_merge(const std::string& out) {
   try {
     if (is_merged(out, tasks)) return merged(out);
     if (tasks.empty())
-      fail("{} has no work of tasks; gpt data pack with --task 1/N, 2/N and so on makes it", out);
+      fail("{} has no tasks to merge; run gpt data pack with --task 1/N, 2/N and so on first", out);
     return merge_of(out, tasks);
   } catch (const json::exception&) {
-    fail("{}: expected what gpt data pack wrote in every pack.json; pack it anew with another `out`", out);
+    fail("{}: expected every pack.json as gpt data pack wrote it; pack the text again with another `out`",
+         out);
   }
 }
 

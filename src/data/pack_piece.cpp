@@ -78,10 +78,10 @@ void Piece::check() {
   const ShardInfo& info = shard_.info();
   if (info.format != ShardFormat::gpt || info.count != expected_.tokens ||
       info.checksum != expected_.checksum)
-    fail("{}: expected {} ids with the checksum {:016x} as pack.json says, found {} with {:016x}",
+    fail("{}: expected {} ids with the checksum {:016x} as in pack.json, found {} ids with {:016x}",
          shard_.name(), expected_.tokens, expected_.checksum, info.count, info.checksum);
   if (info.vocab_size > limits_.vocab_size)
-    fail("{}: expected ids of {} tokens, found a vocabulary of {}", shard_.name(), limits_.vocab_size,
+    fail("{}: expected a vocabulary of at most {} tokens, found {}", shard_.name(), limits_.vocab_size,
          info.vocab_size);
   const size_t words = index_.size() / kWordBytes;
   if (words < 3 || index_.size() % kWordBytes != 0) fail_damaged();
@@ -95,7 +95,7 @@ void Piece::check() {
 }
 
 void Piece::fail_damaged() const {
-  fail("{} is damaged: expected the blocks of {}", name_, shard_.name());
+  fail("{} is damaged: expected the block index of {}", name_, shard_.name());
 }
 
 uint64_t Piece::word() {

@@ -91,13 +91,12 @@ void require_no_tasks(const std::string& out) {
   });
   if (counts_words)
     fail(
-        "{} has the words of {} that are not merged; when all tasks are complete, gpt tokenizer train --out "
-        "{} "
-        "--merge makes a tokenizer of them",
+        "{} has word counts from {} that are not merged; when all tasks are complete, run gpt tokenizer "
+        "train --out {} --merge to train the tokenizer",
         out, format_amount(tasks.back().count, "task"), out);
   fail(
-      "{} has the work of {} that is not merged; when all tasks are complete, gpt data pack --out {} --merge "
-      "makes the shards of it (remove {}/{} to forget it)",
+      "{} has the output of {} that is not merged; when all tasks are complete, run gpt data pack --out {} "
+      "--merge to write the shards (or remove {}/{} to discard it)",
       out, format_amount(tasks.back().count, "task"), out, out, kTasksFolder);
 }
 

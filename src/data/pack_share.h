@@ -30,10 +30,10 @@ std::vector<PackTask> tasks_in(const std::string& out);
 void require_no_tasks(const std::string& out);
 
 // Assigns blocks of text to a task. The assignment depends only on the number of a block in its file, so
-// compressed files need not be read to compute it. Block k of a file is placed at the fraction frac(k φ) of
-// the file. Every task owns an equal range of the total file size. A task therefore reads a few whole files
-// and parts of others. The golden ratio φ spreads the blocks of a file evenly over the tasks that share the
-// file.
+// compressed files need not be read to compute it. Block k of a file is assigned to the position frac(k φ),
+// as a fraction of the file size. Every task owns an equal range of the total file size. A task therefore
+// reads a few whole files and parts of others. The golden ratio φ spreads the blocks of a file evenly over
+// the tasks that share the file.
 class TaskShare {
  public:
   // Throws Error naming a file that cannot be read.

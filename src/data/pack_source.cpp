@@ -24,7 +24,7 @@ void BlockEncoder::encode(const TextBlock& block, const std::string& path, Encod
   try {
     append(block.text, block.begins_document, out);
   } catch (const Error& error) {
-    fail_because(error, "{}: from line {} on: {}", path, block.begin.line, error.what());
+    fail_because(error, "{}: in the text from line {}: {}", path, block.begin.line, error.what());
   }
 }
 

@@ -69,7 +69,7 @@ bool is_sane(const PackedShard& shard) {
          is_count(shard.documents, kMostOfShard) && is_sane(shard.begin);
 }
 
-// Returns true if a run of gpt data pack can have written these numbers.
+// Returns true if a run of gpt data pack could have written these numbers.
 bool is_sane(const PackState& s, const json& root) {
   if (root.contains("list") != root.contains(kChecksum))
     return false;  // earlier versions wrote neither of the two keys
@@ -117,7 +117,10 @@ PackState parse_pack_state(std::string_view text, const std::string& path) {
   } catch (const Error&) {
     // the text is not valid JSON
   }
-  fail("{} is damaged: expected what gpt data pack wrote; the same gpt data pack again repairs it", path);
+  fail(
+      "{} is damaged: expected the content that gpt data pack wrote; run the same gpt data pack command "
+      "again to repair it",
+      path);
 }
 
 PackState read_pack_state(const std::string& folder) {

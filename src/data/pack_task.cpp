@@ -29,7 +29,7 @@ json part_of(const json& all, const char* key) {
 std::string other_option(const json& found, const json& expected) {
   for (const auto& [key, value] : expected.items()) {
     const json other = part_of(found, key.c_str());
-    if (other != value) return fmt::format("another {} ({}, not {})", key, other.dump(), value.dump());
+    if (other != value) return fmt::format("a different {} ({}, not {})", key, other.dump(), value.dump());
   }
   return "";
 }
@@ -93,12 +93,12 @@ class TaskPacker {
   void refuse_others() const {
     const std::string& out = options_.out;
     if (complete_pack(out))
-      fail("{} is packed already, so that there is nothing to do for a task; choose another `out`", out);
+      fail("{} is already packed, so a task has nothing to do; choose another `out`", out);
     for (const PackTask& other : tasks_in(out)) {
       if (other.count != task_.count)
         fail(
-            "{} has the work of {} tasks: expected `task` I/{}, found `task` {}; choose another `out`, or "
-            "remove {}/{} to forget it",
+            "{} has the output of a pack with {} tasks: expected `task` I/{}, found `task` {}; choose "
+            "another `out`, or remove {}/{} to discard it",
             out, other.count, other.count, task_name(task_), out, kTasksFolder);
     }
   }
@@ -117,9 +117,8 @@ class TaskPacker {
     }
     if (what.empty()) return;
     fail(
-        "task {0} in {1} was begun with {2} than this one, task {3}, and all must have the same: give this "
-        "one "
-        "the same; or `restart` begins it as given, and the others are begun anew like it",
+        "task {0} in {1} was started with {2} than task {3}: all tasks must use the same; use the same "
+        "options here, or `restart` for this task and all others",
         task_name(other), options_.out, what, task_name(task_));
   }
 
@@ -129,12 +128,12 @@ class TaskPacker {
     try {
       before = read_pack_state(folder_);
     } catch (const Error& error) {
-      mended_.push_back(std::string(error.what()) + "; the task was begun anew");
+      mended_.push_back(std::string(error.what()) + "; the task was restarted");
       return;
     }
     const std::string what = other_than(before, state_);
     if (!what.empty())
-      fail("task {} in {} was begun with {}; `restart` begins it anew (all tasks must have the same)",
+      fail("task {} in {} was started with {}; use `restart` to start it again (all tasks must use the same)",
            task_name(task_), options_.out, what);
     state_ = before;
     keep_good();
@@ -248,16 +247,16 @@ std::string other_than(const PackState& found, const PackState& expected) {
   b.erase("task");
   const json pack = part_of(a, "pack"), wanted = part_of(b, "pack");
   if (found.tokenizer != expected.tokenizer || part_of(pack, "vocabulary") != part_of(wanted, "vocabulary"))
-    return "another `tokenizer`";
+    return "a different `tokenizer`";
   if (part_of(pack, "files") != part_of(wanted, "files"))
-    return "other files of `data`, or files of other sizes";
-  if (found.modified != expected.modified) return "files that were written in between";
+    return "different files in `data`, or files of different sizes";
+  if (found.modified != expected.modified) return "files with different modification times";
   if (a == b) return "";
   a.erase("pack");
   b.erase("pack");
   for (const std::string& option : {other_option(pack, wanted), other_option(a, b)})
     if (!option.empty()) return option;
-  return "other options";
+  return "different options";
 }
 
 PackStats pack_task(const Tokenizer& tokenizer, const PackOptions& options, const PackTask& task,
@@ -265,7 +264,7 @@ PackStats pack_task(const Tokenizer& tokenizer, const PackOptions& options, cons
   check_pack_options(tokenizer, options);
   if (has_ending(options.out, ".bin")) fail_usage("out: expected a folder for tasks, found {}", options.out);
   if (is_folder(options.out) && is_model_or_run(options.out))
-    fail("{} is a model or a run; choose a folder of its own for `out`", options.out);
+    fail("{} is a model or a run; choose a separate folder for `out`", options.out);
   return TaskPacker(tokenizer, options, task, pool).run(progress);
 }
 

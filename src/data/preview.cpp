@@ -80,7 +80,7 @@ std::string preview_batch(const Tokenizer& tokenizer, const int32_t* ids, const 
                           int64_t rows, int64_t batch_size, int64_t n_ctx) {
   const int64_t shown = std::min(rows, kPreviewRows);
   std::string out = fmt::format("batch: x [{}, {}], y [{}, {}], int32", batch_size, n_ctx, batch_size, n_ctx);
-  if (shown < batch_size) out += shown == 1 ? "; its first row:" : fmt::format("; its first {} rows:", shown);
+  if (shown < batch_size) out += shown == 1 ? "; first row:" : fmt::format("; first {} rows:", shown);
   out += "\n";
   for (int64_t row = 0; row < shown; ++row) {
     out += fmt::format("  x[{}] {}\n", row, preview_row(tokenizer, ids + row * n_ctx, n_ctx));
@@ -105,7 +105,7 @@ std::string preview_pairs(const Tokenizer& tokenizer, const int32_t* ids, const 
     for (size_t i = 0; i < std::size(cells); ++i)
       lines[i] += std::string(static_cast<size_t>(2 + width - characters(cells[i])), ' ') + cells[i];
   }
-  std::string out = fmt::format("the first {} tokens of x[0], below each what is to be predicted there\n", t);
+  std::string out = fmt::format("the first {} tokens of x[0], each with its target token y[0] below\n", t);
   for (const std::string& line : lines)
     out += line + '\n';
   return out;

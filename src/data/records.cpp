@@ -43,8 +43,7 @@ RecordReader::RecordReader(const std::string& path, std::unique_ptr<ByteStream> 
 }
 
 void RecordReader::read_header() {
-  if (!next_row(columns_))
-    fail("{}: expected a first row with the names of the columns, found nothing", path_);
+  if (!next_row(columns_)) fail("{}: expected a header row with the column names, found nothing", path_);
   std::vector<std::string> sorted = columns_;
   std::ranges::sort(sorted);
   const auto twice = std::ranges::adjacent_find(sorted);
@@ -110,8 +109,10 @@ std::string RecordReader::plain_cell() {
 // missing. It therefore fails the whole file instead of one record.
 void RecordReader::fail_quotes(int64_t begin, const std::string& problem) const {
   if (line_ == begin) throw RecordError(problem);
-  fail("{}; the cell that begins in line {} may hold rows, so it is not passed over: mend its quotes",
-       problem, begin);
+  fail(
+      "{}; fix the quotes of the cell that begins in line {}: it may contain whole rows, so it cannot be "
+      "skipped",
+      problem, begin);
 }
 
 std::string RecordReader::quoted_cell(int64_t line) {
@@ -119,16 +120,18 @@ std::string RecordReader::quoted_cell(int64_t line) {
   get();
   for (int c = get();; c = get()) {
     if (c == EOF)
-      fail_quotes(line, fmt::format("{}:{}: the quote that begins a cell is never closed", path_, line));
+      fail_quotes(line, fmt::format("{}:{}: the opening quote of a cell is never closed", path_, line));
     if (c == '"' && peek() != '"') break;
     if (cell.size() == kMaxRecord)
       fail_quotes(line, fmt::format("{}:{}: longer than {} bytes", path_, line, kMaxRecord));
     cell += static_cast<char>(c == '"' ? get() : c);
   }
   if (peek() != separator_ && !at_line_end()) {
-    fail_quotes(line, fmt::format("{}:{}: expected the end of the cell behind its closing quote; quotes "
-                                  "inside a cell are doubled",
-                                  path_, line_));
+    fail_quotes(
+        line,
+        fmt::format(
+            "{}:{}: expected the end of the cell after its closing quote; double the quotes inside a cell",
+            path_, line_));
   }
   return cell;
 }
@@ -166,7 +169,7 @@ bool RecordReader::next(Record& record) {
     if (!valid(record.text) || !std::ranges::all_of(cells, valid))
       fail_record("{}:{}: not valid UTF-8; convert it to UTF-8", path_, record.line);
     if (separator_ != 0 && cells.size() != columns_.size()) {
-      fail_record("{}:{}: expected {} cells, as many as the first row has, found {}", path_, record.line,
+      fail_record("{}:{}: expected {} cells as in the header row, found {}", path_, record.line,
                   columns_.size(), cells.size());
     }
     return true;

@@ -74,7 +74,7 @@ std::string ShardCheck::check(const CheckedBytes& shard) {
     if (n < 0) error = fmt::format("cannot read {}: {}", shard.path, std::strerror(errno));
     if (n == 0)
       error =
-          fmt::format("{} became shorter: expected {} bytes of ids, found {}", shard.path, shard.bytes, done);
+          fmt::format("{} was truncated: expected {} bytes of ids, found {}", shard.path, shard.bytes, done);
     if (n <= 0) break;
     XXH3_64bits_update(hash.get(), block.data(), static_cast<size_t>(n));
     done += static_cast<uint64_t>(n);
@@ -94,7 +94,7 @@ std::string ShardCheck::check(const CheckedBytes& shard) {
 
 void ShardCheck::require_good() {
   const std::lock_guard lock(mutex_);
-  if (!error_.empty()) fail("{}; the same gpt data pack again repairs it", error_);
+  if (!error_.empty()) fail("{}; run the same gpt data pack command again to repair it", error_);
 }
 
 // A removed shard is not an error: it is still mapped, and the next run that needs it reports that it is
@@ -103,7 +103,8 @@ void ShardCheck::require_unchanged() const {
   for (const CheckedBytes& shard : shards_) {
     const std::optional<FileStamp> now = file_stamp(shard.path);
     if (now && *now != shard.stamp)
-      fail("{} was changed while it was read; the same gpt data pack again repairs it", shard.path);
+      fail("{} changed while it was being read; run the same gpt data pack command again to repair it",
+           shard.path);
   }
 }
 

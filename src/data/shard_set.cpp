@@ -19,7 +19,7 @@
 namespace gpt {
 namespace {
 
-constexpr const char* kRepair = "the same gpt data pack again repairs it";
+constexpr const char* kRepair = "run the same gpt data pack command again to repair it";
 constexpr const char* kOwnStem = "shard-";
 constexpr size_t kShownNames = 3;
 
@@ -30,13 +30,12 @@ bool is_shard_name(const std::string& name) {
 // Describes how the header of a shard differs from pack.json. Returns "" if both agree.
 std::string wrong_header(const ShardInfo& found, const PackedShard& expected) {
   if (found.count != expected.tokens)
-    return fmt::format("expected {} ids as pack.json says, found {}", expected.tokens, found.count);
+    return fmt::format("expected {} ids as in pack.json, found {}", expected.tokens, found.count);
   if (found.format == ShardFormat::llmc) return "";
   if (found.checksum != expected.checksum || found.text_bytes != expected.text_bytes ||
       found.documents != expected.documents) {
-    return fmt::format(
-        "expected the shard with the checksum {:016x} as pack.json says, found that with {:016x}",
-        expected.checksum, found.checksum);
+    return fmt::format("expected a shard with the checksum {:016x} as in pack.json, found {:016x}",
+                       expected.checksum, found.checksum);
   }
   return "";
 }
@@ -44,7 +43,7 @@ std::string wrong_header(const ShardInfo& found, const PackedShard& expected) {
 // Checks the number of ids when pack.json does not list the shards. All shards except the last must be full.
 std::string wrong_count(const ShardInfo& found, const PackState& state, int64_t shard) {
   if (shard + 1 >= state.shards || found.count == state.shard_tokens) return "";
-  return fmt::format("expected {} ids as pack.json says, found {}", state.shard_tokens, found.count);
+  return fmt::format("expected {} ids as in pack.json, found {}", state.shard_tokens, found.count);
 }
 
 class FolderCheck {
@@ -58,7 +57,7 @@ class FolderCheck {
     if (problems_.empty() && state_.done && tokens_ != state_.tokens) {
       const int64_t last = std::max<int64_t>(0, state_.shards - 1);
       add(last, path_of(last),
-          fmt::format("all shards together have {} ids, expected {} as pack.json says", tokens_,
+          fmt::format("the shards have {} ids in total, expected {} as in pack.json", tokens_,
                       state_.tokens));
     }
     if (state_.done) check_strangers();
@@ -75,14 +74,14 @@ class FolderCheck {
   void check_shard(int64_t i) {
     const std::string path = path_of(i);
     if (path_kind(path) != PathKind::file) {
-      return add(i, path, "is missing, pack.json lists " + format_amount(state_.shards, "shard"));
+      return add(i, path, "is missing, but pack.json lists " + format_amount(state_.shards, "shard"));
     }
     try {
       const TokenShard shard(path);
       tokens_ += shard.info().count;
       std::string what;
       if (shard.info().format != state_.format) {
-        what = "is of another format than pack.json says";
+        what = "does not have the format named in pack.json";
       } else if (state_.has_list()) {
         what = wrong_header(shard.info(), state_.list[static_cast<size_t>(i)]);
       } else {
@@ -106,7 +105,7 @@ class FolderCheck {
     const std::string found = tokenizer_hash(read_file(path));
     if (found != state_.tokenizer)
       add(kTokenizerFile, path,
-          fmt::format("is not the tokenizer of the shards: expected the hash {} as pack.json says, found {}",
+          fmt::format("is not the tokenizer of the shards: expected the hash {} as in pack.json, found {}",
                       state_.tokenizer, found));
   }
 
@@ -117,7 +116,7 @@ class FolderCheck {
     for (const FolderEntry& entry : list_folder(folder_)) {
       if (!is_shard_name(entry.name) || known.contains(entry.name)) continue;
       add(kNoShard, pack_file(folder_, entry.name),
-          fmt::format("is none of the {} shards that pack.json lists", state_.shards));
+          fmt::format("is not one of the {} shards listed in pack.json", state_.shards));
     }
   }
 
@@ -147,12 +146,13 @@ ShardSet open_packed(const std::string& folder) {
   const PackState state = read_pack_state(folder);
   if (!state.done) {
     require_no_tasks(folder);
-    fail("{} is not complete: gpt data pack was interrupted; run it again, it goes on where it was", folder);
+    fail("{} is not complete: gpt data pack was interrupted; run it again to continue where it stopped",
+         folder);
   }
   const std::vector<ShardProblem> problems = shard_problems(folder, state, false);
   if (!problems.empty()) {
     fail("{}{}; {}", problems[0].what,
-         problems.size() == 1 ? "" : fmt::format(" (and {} more are wrong)", problems.size() - 1), kRepair);
+         problems.size() == 1 ? "" : fmt::format(" (and {} more)", problems.size() - 1), kRepair);
   }
   ShardSet set;
   for (int64_t i = 0; i < state.shards; ++i) {
@@ -183,7 +183,7 @@ void require_no_gaps(const std::string& folder, const std::vector<std::string>& 
     for (const int64_t number : numbers) {
       if (number != expected)
         fail(
-            "{} has a gap: expected {}…{}.bin, found {}…{}.bin next; get what is missing, or name the shards "
+            "{} has a gap: expected {}…{}.bin, found {}…{}.bin; get the missing shards, or name the shards "
             "one by one",
             folder, stem, expected, stem, number);
       ++expected;
@@ -199,8 +199,8 @@ void require_equal_kinds(const std::vector<TokenShard>& shards) {
         i.vocab_hash == first.vocab_hash && i.document_token == first.document_token)
       continue;
     fail(
-        "{} does not go with {}: expected the same format, size of ids, vocabulary and document token; name "
-        "the shards one by one",
+        "{} does not match {}: expected the same format, id size, vocabulary and document token; name the "
+        "shards one by one",
         shard.name(), shards.front().name());
   }
 }
@@ -216,7 +216,7 @@ ShardSet open_foreign(const std::string& folder, const std::vector<std::string>&
     add_shard(set, pack_file(folder, name));
   require_equal_kinds(set.shards);
   set.notes =
-      fmt::format("{}: {} shard{} and no pack.json, so that one missing at the end would not be noticed\n",
+      fmt::format("{}: {} shard{} without pack.json; missing shards at the end would not be noticed\n",
                   folder, names.size(), names.size() == 1 ? "" : "s");
   return set;
 }
@@ -248,7 +248,7 @@ std::string damaged_ids(const TokenShard& shard, std::optional<uint64_t> checksu
   if (checksum) {
     const uint64_t found = XXH3_64bits(shard.ids().data(), shard.ids().size());
     if (found != *checksum)
-      return fmt::format("its ids were changed: expected the checksum {:016x}, found {:016x}", *checksum,
+      return fmt::format("its ids have changed: expected the checksum {:016x}, found {:016x}", *checksum,
                          found);
   }
   try {
@@ -266,7 +266,8 @@ ShardSet open_shard_set(const std::string& path) {
   for (const FolderEntry& entry : list_folder(path)) {
     if (entry.name == kPackUnfinishedFile) {
       require_no_tasks(path);
-      fail("{} is not complete: gpt data pack was interrupted; run it again, it goes on where it was", path);
+      fail("{} is not complete: gpt data pack was interrupted; run it again to continue where it stopped",
+           path);
     }
     if (entry.name == kPackStateFile) {
       packed = true;

@@ -26,7 +26,7 @@ constexpr std::string_view kGrammar =
 
 TalesText generate_tales(int64_t bytes, uint64_t seed, int64_t first_story) {
   if (bytes < 1 || bytes > kMaxBytes) {
-    fail_usage("tales: expected 1 to {} bytes, found {}; make larger texts in parts", kMaxBytes, bytes);
+    fail_usage("tales: expected 1 to {} bytes, found {}; generate larger texts in parts", kMaxBytes, bytes);
   }
   check_story_number(first_story);
   const Grammar& grammar = tales_grammar();
@@ -92,7 +92,7 @@ std::string labelled_tales(const std::string& task, int64_t examples, uint64_t s
 
 void check_story_number(int64_t number) {
   if (number < 0 || number > kMaxStory)
-    fail_usage("tales: expected the number of a story from 0 to {}, found {}", kMaxStory, number);
+    fail_usage("tales: expected a story number from 0 to {}, found {}", kMaxStory, number);
 }
 
 double tales_entropy_per_byte() {

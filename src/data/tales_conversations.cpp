@@ -321,7 +321,7 @@ std::vector<TalesConversation> tales_conversations(int64_t count, const TalesCon
   check_story_number(options.first);
   const auto most = std::ssize(tales_question_kinds());
   if (options.turns < 1 || options.turns > most)
-    fail_usage("conversations: expected 1 to {} questions on a story, found {}", most, options.turns);
+    fail_usage("conversations: expected 1 to {} questions per story, found {}", most, options.turns);
   for (const std::string& kind : options.kinds) {
     if (std::ranges::find(tales_question_kinds(), kind) == tales_question_kinds().end())
       fail_usage("questions about {}: expected {}", printable(kind), fmt::join(tales_question_kinds(), ", "));

@@ -22,7 +22,7 @@ struct TalesConversation {
 // The two splits share no question and no word that questions ask for. In `train`, everything that questions
 // ask for (names, animals, places, colors, toys and foods) has an invented name, which is different in every
 // story. In `test`, these words are the original words of the tales, and the questions are worded
-// differently. A model can therefore only learn to read the answer in the story.
+// differently. A model therefore has to learn to find the answer in the story.
 enum class TalesSplit { train, test };
 
 // Returns the kinds of questions: "name" and "kind" (of the hero), "place", "toy", "color" (of the toy),

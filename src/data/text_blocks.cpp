@@ -33,9 +33,9 @@ struct Walk {
   std::vector<std::string> files, skipped, folders;
 };
 
-// Returns true for a folder with the config of a model or an adapter next to weights or the log of a run, and
-// for a folder with the runs of a sweep. Files in such a folder, such as README.md, merges.txt or
-// metrics.jsonl, are not training text.
+// Returns true if a folder holds a model, an adapter, a run or a sweep. Models, adapters and runs have a
+// config next to weights or a log. Sweeps have a folder of runs. Files such as README.md, merges.txt or
+// metrics.jsonl in these folders are not training text.
 bool is_model_or_run(const std::vector<FolderEntry>& entries) {
   bool config = false, other = false, sweep = false, runs = false;
   for (const FolderEntry& entry : entries) {
@@ -77,7 +77,7 @@ class Walker {
       } else if (is_file(path)) {
         found.files.push_back(path);
       } else {
-        fail("cannot read {}: expected a regular file; remove it from the folder of text", path);
+        fail("cannot read {}: expected a regular file; remove it from the folder", path);
       }
     }
   }
@@ -116,7 +116,7 @@ std::string some_of(const std::vector<std::string>& paths, const std::string& fo
 // Returns a description of the files that a filter accepts.
 std::string wanted_files(const FolderFilter& filter) {
   const std::string excluded =
-      filter.exclude.empty() ? "" : fmt::format(", none of {}", fmt::join(filter.exclude, ", "));
+      filter.exclude.empty() ? "" : fmt::format(", except {}", fmt::join(filter.exclude, ", "));
   if (!filter.include.empty()) return fmt::format("{}{}", fmt::join(filter.include, ", "), excluded);
   return "text (.txt, .md, .jsonl, also with .gz or .zst) or code (.py, .c, .js, ...)" + excluded;
 }
@@ -125,21 +125,23 @@ std::vector<std::string> files_below(const std::string& folder, const FolderFilt
                                      std::string& notes) {
   const std::vector<FolderEntry> entries = list_folder(folder);
   if (is_model_or_run(entries))
-    fail("{} is a model or a run, no folder of text; to read texts in it, name the files one by one", folder);
+    fail("{} is a model or a run, not a folder of text; name files in it one by one to read them as text",
+         folder);
   Walker walker(folder, filter);
   walker.walk(entries, folder);
   Walk& found = walker.found;
   std::ranges::sort(found.files);
   if (found.files.empty()) {
-    fail("the folder {} has no text: expected {}{}; take other files with `include` '*.ENDING'", folder,
+    fail("the folder {} has no text: expected {}{}; use `include` '*.ENDING' to read other files", folder,
          wanted_files(filter), found.skipped.empty() ? "" : ", found " + some_of(found.skipped, folder));
   }
-  notes += fmt::format("{}: {} file{} taken", folder, found.files.size(), found.files.size() == 1 ? "" : "s");
+  notes +=
+      fmt::format("{}: {} file{} selected", folder, found.files.size(), found.files.size() == 1 ? "" : "s");
   if (!found.skipped.empty()) {
-    notes += fmt::format(", {} skipped, not {}: {}", found.skipped.size(), wanted_files(filter),
+    notes += fmt::format(", {} skipped (expected {}): {}", found.skipped.size(), wanted_files(filter),
                          some_of(found.skipped, folder));
   }
-  if (!found.folders.empty()) notes += fmt::format(", not entered: {}", some_of(found.folders, folder));
+  if (!found.folders.empty()) notes += fmt::format(", folders skipped: {}", some_of(found.folders, folder));
   notes += "\n";
   return std::move(found.files);
 }
@@ -206,8 +208,8 @@ class FieldReader final : public json::json_sax_t {
     return true;
   }
   bool parse_error(size_t at, const std::string&, const nlohmann::detail::exception& e) override {
-    fail("{}: expected a JSON object on a line of its own, found {} at byte {} of the line", place_,
-         e.id == kNumberOverflow ? "the end of a number beyond 1.8e308" : "an error", at);
+    fail("{}: expected one JSON object per line, found {} at byte {} of the line", place_,
+         e.id == kNumberOverflow ? "the end of a number beyond 1.8e308" : "a syntax error", at);
   }
 
  private:
@@ -218,7 +220,7 @@ class FieldReader final : public json::json_sax_t {
   }
   bool open(const char* what) {
     other(what);
-    if (++depth_ > kMaxJsonDepth) fail("{}: JSON nested deeper than {}", place_, kMaxJsonDepth);
+    if (++depth_ > kMaxJsonDepth) fail("{}: the JSON is nested deeper than {} levels", place_, kMaxJsonDepth);
     return true;
   }
   bool close() {
@@ -230,13 +232,13 @@ class FieldReader final : public json::json_sax_t {
   std::string suggestion() const {
     constexpr size_t kShown = 8;
     if (has("messages"))
-      return "; it is a conversation, with \"messages\", which gpt finetune --task chat trains on";
-    if (names_.empty()) return ", nor any other";
-    std::string text = "; it has " + format_list(transformed(names_, printable), kShown);
+      return "; it is a conversation with \"messages\": use gpt finetune --task chat to train on it";
+    if (names_.empty()) return ", nor any other field";
+    std::string text = "; its fields are " + format_list(transformed(names_, printable), kShown);
     if (has(field_.substr(0, field_.find('.'))))
-      return text + "; `field` takes a field of the object itself, not one inside of another";
-    if (has("text")) return text + "; the same `field` is used for `data` and `val_data`";
-    return text + "; `field` names the one with the text" + likely();
+      return text + "; `field` must be a top-level field, not a nested one";
+    if (has("text")) return text + "; `data` and `val_data` share the same `field`";
+    return text + "; set `field` to the field that contains the text" + likely();
   }
 
   // Suggests the field that the user probably meant: one with a similar name, or the only field that is a
@@ -276,10 +278,10 @@ bool NamedFiles::add(const std::string& path) {
 std::string NamedFiles::notes() {
   std::string text;
   if (again_.size() > kShownPaths) {
-    text = fmt::format("{} files are named twice and taken once, {} for one\n", again_.size(), again_[0]);
+    text = fmt::format("{} files are named twice and read once, for example {}\n", again_.size(), again_[0]);
   } else {
     for (const std::string& path : again_)
-      text += path + " is named twice and taken once\n";
+      text += path + " is named twice and read once\n";
   }
   again_.clear();
   return text;
@@ -298,7 +300,7 @@ void refuse_output_among_texts(const std::string& out, const std::vector<std::st
     const std::string there = resolved_path(name);
     if (is_folder(name)) {
       if (there == folder)
-        fail("{} is a folder of the data; choose a folder of its own for `out`, such as {}", out,
+        fail("{} is one of the data folders; choose a separate folder for `out`, such as {}", out,
              (fs::path(folder).parent_path() / "run").string());
       continue;
     }
@@ -306,7 +308,7 @@ void refuse_output_among_texts(const std::string& out, const std::vector<std::st
     for (const char* file : kWritten) {
       const std::string path = *file == '\0' ? folder : folder + "/" + file;
       if (::fnmatch(there.c_str(), path.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0)
-        fail("the pattern {} takes {} for data; choose another `out`", name, path);
+        fail("the data pattern {} also matches the output {}; choose another `out`", name, path);
     }
   }
 }
@@ -390,7 +392,7 @@ bool TextBlocks::fill(size_t size) {
 }
 
 void TextBlocks::fail_long(const char* what) const {
-  fail("{}:{}: {} is longer than {} bytes; cut it, or write it as documents in a .jsonl file",
+  fail("{}:{}: {} is longer than {} bytes; split it, or write its documents to a .jsonl file",
        files_[static_cast<size_t>(at_.file)], at_.line, what, options_.max_document);
 }
 
@@ -417,7 +419,7 @@ size_t TextBlocks::block_end(bool& last) {
       if (cut > 0) return cut;
       if (size >= 16 * options_.block_bytes) return last_cut(ahead_, 0, size);
     } else if (size >= options_.max_document) {
-      fail_long("a file that cannot be cut");
+      fail_long("a file that this tokenizer cannot encode in parts");
     }
   }
 }
@@ -497,12 +499,11 @@ void TextNotes::add(const std::string& path, const TextFacts& facts) {
 
 std::string TextNotes::lines() const {
   std::string text;
-  if (mark_.files > 0) text += mark_.names() + ": the byte order mark in front is left out\n";
+  if (mark_.files > 0) text += mark_.names() + ": the byte order mark at the start is skipped\n";
   if (ends_.files > 0) {
     text += fmt::format(
-        "{}: <|endoftext|> is written {}, and is text like any other, not the token; documents are "
-        "told apart "
-        "as lines of JSON, {{\"text\": \"...\"}} in a file named .jsonl\n",
+        "{}: <|endoftext|> occurs {} and is read as plain text, not as the token; to separate documents, "
+        "write JSON lines {{\"text\": \"...\"}} to a .jsonl file\n",
         ends_.names(), format_amount(ends_.count, "time"));
   }
   if (crlf_.files > 0) {
@@ -510,10 +511,10 @@ std::string TextNotes::lines() const {
                         crlf_.count, crlf_.count == 1 ? " ends" : "s end");
   }
   if (invalid_.files == 1)
-    text += fmt::format("{}: not UTF-8 at byte {}; taken as bytes\n", invalid_.first, invalid_at_);
+    text += fmt::format("{}: not valid UTF-8 at byte {}; read as raw bytes\n", invalid_.first, invalid_at_);
   if (invalid_.files > 1) {
-    text +=
-        fmt::format("{}: not UTF-8, the first at byte {}; taken as bytes\n", invalid_.names(), invalid_at_);
+    text += fmt::format("{}: not valid UTF-8, first at byte {}; read as raw bytes\n", invalid_.names(),
+                        invalid_at_);
   }
   return text;
 }

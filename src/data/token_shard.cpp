@@ -107,7 +107,7 @@ void TokenShard::read_header(std::span<const std::byte> bytes) {
     info_.bytes_per_id = magic == kLlmcMagic16 ? 2 : 4;
     const int32_t version = magic == kLlmcMagic16 ? kLlmcVersion16 : kLlmcVersion32;
     if (bytes.size() < header || get<int32_t>(bytes, 4) != version)
-      fail("cannot read {}: expected version {} of llm.c's token files with {} bytes of header", name_,
+      fail("cannot read {}: expected version {} of llm.c's token files with a header of {} bytes", name_,
            version, header);
     info_.count = get<int32_t>(bytes, 8);
   } else {
@@ -117,7 +117,7 @@ void TokenShard::read_header(std::span<const std::byte> bytes) {
   const auto width = static_cast<uint64_t>(info_.bytes_per_id);
   if (info_.count < 0 || static_cast<uint64_t>(info_.count) != room / width || room % width != 0) {
     fail(
-        "cannot read {}: its header says {} ids of {} bytes, the file has room for {} bytes of ids; it is "
+        "cannot read {}: its header specifies {} ids of {} bytes, but the file has {} bytes of ids; it is "
         "damaged or was not copied completely",
         name_, info_.count, width, room);
   }
@@ -126,13 +126,12 @@ void TokenShard::read_header(std::span<const std::byte> bytes) {
 
 void TokenShard::read_own_header(std::span<const std::byte> bytes) {
   if (bytes.size() < kHeaderBytes || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
-    fail("cannot read {}: expected token ids as gpt data pack or llm.c write them, found something else",
-         name_);
+    fail("cannot read {}: expected a token shard of gpt data pack or llm.c, found something else", name_);
   const auto version = get<uint32_t>(bytes, kAtVersion), width = get<uint32_t>(bytes, kAtWidth);
   if (version != kVersion)
-    fail("cannot read {}: expected version {} of the format, found {}", name_, kVersion, version);
+    fail("cannot read {}: expected version {} of the shard format, found {}", name_, kVersion, version);
   if (get<uint64_t>(bytes, kHashedBytes) != XXH3_64bits(bytes.data(), kHashedBytes))
-    fail("cannot read {}: its header is damaged; make it again with gpt data pack", name_);
+    fail("cannot read {}: its header is damaged; pack the text again with gpt data pack", name_);
   info_ = {.bytes_per_id = static_cast<int>(width),
            .count = get<int64_t>(bytes, kAtCount),
            .vocab_size = get<int64_t>(bytes, kAtVocabSize),
@@ -146,7 +145,8 @@ void TokenShard::read_own_header(std::span<const std::byte> bytes) {
                     info_.text_bytes >= 0 && info_.documents >= 0 && info_.document_token >= -1 &&
                     info_.document_token < info_.vocab_size &&
                     std::ranges::all_of(zeros, [](std::byte b) { return b == std::byte{0}; });
-  if (!sane) fail("cannot read {}: its header contradicts itself; make it again with gpt data pack", name_);
+  if (!sane)
+    fail("cannot read {}: its header has inconsistent values; pack the text again with gpt data pack", name_);
 }
 
 uint64_t TokenShard::ids_offset() const {
@@ -166,8 +166,9 @@ void TokenShard::verify() const {
   if (info_.format == ShardFormat::llmc) return;  // llm.c's shards have no checksum
   const uint64_t checksum = XXH3_64bits(ids_.data(), ids_.size());
   if (checksum != info_.checksum) {
-    fail("{} is damaged: expected the checksum {:016x}, found {:016x}; make it again with gpt data pack",
-         name_, info_.checksum, checksum);
+    fail(
+        "{} is damaged: expected the checksum {:016x}, found {:016x}; pack the text again with gpt data pack",
+        name_, info_.checksum, checksum);
   }
   for (int64_t i = 0; i < info_.count; ++i) {
     const int64_t id = info_.bytes_per_id == 2 ? ids16()[i] : ids32()[i];
@@ -179,8 +180,9 @@ void TokenShard::verify() const {
 void TokenShard::require_vocabulary(uint64_t hash, int64_t vocab_size) const {
   if (info_.format == ShardFormat::llmc || info_.vocab_hash == hash) return;
   fail(
-      "{} was made with another vocabulary: {} tokens, hash {:016x}; the tokenizer has {} tokens, hash "
-      "{:016x}; name its own with `tokenizer` (gpt data pack puts it beside the shards)",
+      "{} was packed with a different vocabulary: {} tokens with hash {:016x}; the tokenizer has {} tokens "
+      "with hash {:016x}; set `tokenizer` to the tokenizer of the shard (gpt data pack writes it next to the "
+      "shards)",
       name_, info_.vocab_size, info_.vocab_hash, vocab_size, hash);
 }
 

@@ -42,8 +42,8 @@ void UnknownTokens::add(const TokenSpan& tokens) {
 std::string UnknownTokens::note() const {
   if (unknown_ == 0) return "";
   return fmt::format(
-      "note: {} is {} of {} ({}): the tokenizer lacks characters of the text, and generation cannot write "
-      "them\n",
+      "note: {} is {} of {} ({}): the tokenizer lacks some characters of the text, and the model cannot "
+      "generate them\n",
       name_, format_thousands(unknown_), format_amount(tokens_, "token"),
       format_percent(static_cast<double>(unknown_) / static_cast<double>(tokens_)));
 }

@@ -13,7 +13,7 @@ WeightedName parse_weighted_name(const std::string& entry) {
   if (equals == std::string::npos || equals == 0 || path_exists(entry)) return {entry};
   const auto weight = parse_number<double>(std::string_view(entry).substr(equals + 1));
   if (!weight || !(*weight > 0 && *weight < kMostWeight))
-    fail_usage("data \"{}\": expected NAME=WEIGHT with a positive number below {:g}", entry, kMostWeight);
+    fail_usage("data \"{}\": expected NAME=WEIGHT with a positive weight below {:g}", entry, kMostWeight);
   return {entry.substr(0, equals), weight};
 }
 

@@ -83,8 +83,10 @@ T WordFile::number() {
 }
 
 void WordFile::fail_damaged() const {
-  fail("{} is damaged: expected what gpt tokenizer train --task wrote; remove it and run the task again",
-       name_);
+  fail(
+      "{} is damaged: expected word counts written by gpt tokenizer train --task; remove it and run the task "
+      "again",
+      name_);
 }
 
 }  // namespace gpt

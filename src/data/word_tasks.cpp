@@ -40,7 +40,7 @@ json inputs_of(const WordTaskOptions& options) {
 }
 
 [[noreturn]] void fail_other_task(const std::string& path, const std::string& task) {
-  fail("{} has the words of {}: remove it and run its task again", path,
+  fail("{} has the word counts of {}; remove it and run its task again", path,
        task.empty() ? "an earlier version of this program" : "task " + printable_text(task, 32));
 }
 
@@ -48,16 +48,18 @@ json inputs_of(const WordTaskOptions& options) {
 std::vector<PackTask> all_tasks(const std::string& out) {
   std::vector<PackTask> tasks = tasks_in(out);
   if (tasks.empty())
-    fail("{} has no work of tasks; gpt tokenizer train with --task 1/N, 2/N and so on makes it", out);
+    fail("{} has no tasks to merge; run gpt tokenizer train with --task 1/N, 2/N and so on first", out);
   const int64_t count = tasks.back().count;
   if (tasks.front().count != count)
-    fail("{} has the work of {} tasks and of {}: expected tasks of one text; remove the others from {}/{}",
-         out, tasks.front().count, count, out, kTasksFolder);
+    fail(
+        "{} has tasks from runs with {} and with {} tasks: expected the tasks of one run; remove the other "
+        "tasks from {}/{}",
+        out, tasks.front().count, count, out, kTasksFolder);
   const std::vector<std::string> missing = missing_word_tasks(out);
   if (!missing.empty())
     fail(
-        "{}: {} of {} tasks are not complete: {}; run the same gpt tokenizer train with --task {} and so on, "
-        "then --merge again",
+        "{}: {} of {} tasks are not complete: {}; run the same gpt tokenizer train command with --task {} "
+        "and so on, then with --merge",
         out, missing.size(), count, format_list(missing, kShownWordTasks), missing[0]);
   return tasks;
 }
@@ -76,9 +78,8 @@ bool has_same_inputs(const std::string& out, const PackTask& other, const PackTa
   }
   if (found == inputs) return true;
   fail(
-      "{} is of other text or options than this task, {}, and all must have the same; give the same, or "
-      "remove "
-      "{}/{} to begin anew",
+      "{} has word counts for different text or options than task {}, but all tasks must use the same; use "
+      "the same here, or remove {}/{} to start over",
       path, task_name(task), out, kTasksFolder);
 }
 
@@ -128,13 +129,12 @@ std::string word_inputs(const WordTaskOptions& options) {
 void write_word_counts(const std::string& out, const PackTask& task, const WordTaskOptions& options,
                        const std::string& inputs, const WordCounter& counter) {
   if (word_inputs(options) != inputs)
-    fail("task {}: the text of {} has changed while it was counted; run it again", task_name(task),
+    fail("task {}: the text of {} changed while its words were counted; run the task again", task_name(task),
          options.files.front());
   if (counter.dropped_below() > 0)
     fail(
-        "task {}: there are too many different words to remember, and counts of some would not add up; give "
-        "all "
-        "tasks a larger `max_words`",
+        "task {}: the text has too many different words, so the counts of rare words would be incomplete; "
+        "use a larger `max_words` for all tasks",
         task_name(task));
   const json head = {{"inputs", json::parse(inputs)}, {"task", task_name(task)}, {"bytes", counter.bytes()}};
   write_file_atomic(words_path(out, task), [&](FileWriter& file) {
@@ -164,9 +164,8 @@ bool has_word_counts(const std::string& out, const PackTask& task, const WordTas
   for (const PackTask& other : tasks_in(out)) {
     if (other.count != task.count)
       fail(
-          "{} has the work of {} tasks: expected `task` I/{}, found `task` {}; choose another `out`, or "
-          "remove "
-          "{}/{} to forget it",
+          "{} has the output of a run with {} tasks: expected `task` I/{}, found `task` {}; choose another "
+          "`out`, or remove {}/{} to discard it",
           out, other.count, other.count, task_name(task), out, kTasksFolder);
   }
   const json inputs = inputs_of(options);
@@ -181,7 +180,10 @@ bool has_word_counts(const std::string& out, const PackTask& task, const WordTas
   const WordFile file(path);
   if (file.task() != task_name(task)) fail_other_task(path, file.task());
   if (file.inputs() == inputs) return true;
-  fail("{} is of other text or options; remove it to count anew (all tasks must have the same)", path);
+  fail(
+      "{} has word counts for different text or options; remove it to count again (all tasks must use the "
+      "same)",
+      path);
 }
 
 WordTaskOptions plan_word_merge(const std::string& out) {
@@ -192,14 +194,14 @@ WordTaskOptions plan_word_merge(const std::string& out) {
     const WordFile file(path);
     if (file.task() != task_name(task)) fail_other_task(path, file.task());
     if (file.inputs() != first)
-      fail("{} is of other text or options than {}; remove one and run its task again", path,
-           words_path(out, tasks.front()));
+      fail("{} has word counts for different text or options than {}; remove one and run its task again",
+           path, words_path(out, tasks.front()));
   }
   try {
     WordTaskOptions options = options_of(first);
     if (options.files.empty()) fail_damaged(out, tasks.front());
     if (inputs_of(options) == first) return options;
-    fail("the text of {} has changed since the tasks counted it; remove {}/{} and run all tasks again",
+    fail("the text of {} has changed since the tasks counted its words; remove {}/{} and run all tasks again",
          options.files.front(), out, kTasksFolder);
   } catch (const json::exception&) {
     fail_damaged(out, tasks.front());

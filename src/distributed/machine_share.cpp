@@ -16,7 +16,7 @@ namespace {
 
 // Gathers the threads and the allowed CPUs of all processes.
 std::vector<ProcessCpus> processes_with_cpus(Communicator& processes, int threads) {
-  constexpr const char* kWhat = "what CPUs the processes have";
+  constexpr const char* kWhat = "gathering the CPUs of the ranks";
   std::vector<double> own = {static_cast<double>(threads)};
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -16,7 +16,7 @@ namespace {
 #ifdef GPT_MPI_BUILD
 constexpr std::string_view kBuild = GPT_MPI_BUILD;
 #else
-constexpr std::string_view kBuild = "one without MPI";
+constexpr std::string_view kBuild = "a build without MPI";
 #endif
 
 std::optional<int> number_in(const char* variable) {
@@ -29,8 +29,8 @@ double seconds_in(const char* variable, double least, double fallback) {
   if (text == nullptr || *text == '\0') return fallback;
   const std::optional<double> seconds = parse_number<double>(text);
   if (!seconds || !(*seconds >= least && *seconds <= 1e7))
-    fail_usage("the environment variable {}: expected seconds from {} to 1e7, found \"{}\"", variable, least,
-               std::string(text).substr(0, 64));
+    fail_usage("the environment variable {}: expected a number of seconds from {} to 1e7, found \"{}\"",
+               variable, least, std::string(text).substr(0, 64));
   return *seconds;
 }
 
@@ -54,15 +54,16 @@ std::filesystem::path module_path() {
 
 Launch launch_of_environment() {
   if (std::getenv("TORCHELASTIC_RUN_ID") != nullptr)
-    fail_usage("torchrun has started this program, which speaks MPI: mpirun -n {} gpt ...",
+    fail_usage("torchrun cannot start this program, which uses MPI; start it with mpirun -n {} gpt ...",
                number_in("WORLD_SIZE").value_or(2));
   if (const auto size = number_in("OMPI_COMM_WORLD_SIZE"))
     return {.is_distributed = *size > 1, .size = *size};
   if (number_in("PMIX_RANK")) return {.is_distributed = true};
   if (number_in("PMI_SIZE").value_or(1) > 1)
-    fail_usage("the mpiexec of another MPI has started this program, which speaks Open MPI: use its mpirun");
+    fail_usage(
+        "this program was started by the mpiexec of a different MPI; start it with the mpirun of Open MPI");
   if (number_in("SLURM_STEP_NUM_TASKS").value_or(1) > 1)
-    fail_usage("srun has started several of this program without PMIx: srun --mpi=pmix gpt ...");
+    fail_usage("srun started several processes without PMIx; start them with srun --mpi=pmix gpt ...");
   return {};
 }
 
@@ -81,8 +82,8 @@ std::unique_ptr<Communicator> open_processes(const Launch& launch) {
   const std::filesystem::path path = module_path();
   if (path.empty())
     fail(
-        "gpt_mpi.so: not found in {} or {}, and several processes were started; install libopenmpi-dev, "
-        "build again and run cmake --install, or copy the file from the build folder",
+        "gpt_mpi.so: not found in {} or {}, but distributed runs need it; install libopenmpi-dev, build "
+        "again and run cmake --install, or copy the file from the build folder",
         program_folder().string(), (program_folder().parent_path() / "lib/gptcpp").string());
   // The module is never closed, because Open MPI leaves threads and handlers running.
   void* const module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -92,8 +93,8 @@ std::unique_ptr<Communicator> open_processes(const Launch& launch) {
   const std::string found = build == nullptr ? "none" : build();
   if (open == nullptr || found != kBuild)
     fail(
-        "{} is of another build than this program: expected \"{}\", found \"{}\"; build or install both "
-        "again",
+        "{} is from a different build than this program: expected \"{}\", found \"{}\"; build or install "
+        "both again",
         path.string(), kBuild, found);
   return std::unique_ptr<Communicator>(open(patience));
 }

@@ -238,8 +238,8 @@ Windowing choose_windows(const ModelConfig& config, const TokenSpan& data, const
 void check_ids(const std::vector<int32_t>& ids, const std::vector<int32_t>& targets, int64_t vocab_size) {
   const auto check = [&](int32_t id) {
     if (id < vocab_size) return;
-    fail("the text has the token id {}, but the model knows only 0 to {}; use the model's own tokenizer", id,
-         vocab_size - 1);
+    fail("the text has the token id {}, but the model only has ids 0 to {}; use the tokenizer of the model",
+         id, vocab_size - 1);
   };
   std::for_each(ids.begin(), ids.end(), check);
   std::for_each(targets.begin(), targets.end(), check);
@@ -262,8 +262,8 @@ Comparison compare(const Model& model, const TokenSpan& data, const EvalOptions&
                    const std::function<void(int64_t, int64_t)>& progress) {
   const ModelConfig& other = against.model.config;
   if (model.config.vocab_size != other.vocab_size)
-    fail("the models to compare: expected one vocabulary, found {} and {} tokens", model.config.vocab_size,
-         other.vocab_size);
+    fail("the models to compare: expected the same vocabulary size, found {} and {} tokens",
+         model.config.vocab_size, other.vocab_size);
   const Windowing w = choose_windows(other.n_ctx < model.config.n_ctx ? other : model.config, data, options);
   const SequentialWindows windows(data, w.n_ctx, w.stride);
   Pair pair(model, w, options, against, backend);

@@ -83,9 +83,8 @@ struct Comparison {
   double same_top = 0;  // share of predictions with the same most likely token
 };
 
-// Evaluates both models in the same windows, with the errors of evaluate(). By default, the windows have the
-// length of the shorter context. Ignores options.batch_size. Throws Error for vocabularies of different
-// sizes.
+// Evaluates both models in the same windows. By default, the windows have the length of the shorter context.
+// Ignores options.batch_size. Throws the errors of evaluate(), and Error for vocabularies of different sizes.
 Comparison compare(const Model& model, const TokenSpan& data, const EvalOptions& options,
                    const ComparedModel& against, const Backend& backend,
                    const std::function<void(int64_t done, int64_t total)>& progress = {});

@@ -52,7 +52,7 @@ class ChatTask : public Task {
   explicit ChatTask(const TaskSources& s)
       : config_(s.config), n_ctx_(s.config.n_ctx > 0 ? s.config.n_ctx : s.model.n_ctx) {
     if (n_ctx_ > s.model.n_ctx) {
-      fail_parameter("n_ctx", "expected at most the {} of the model's context, found {}", s.model.n_ctx,
+      fail_parameter("n_ctx", "expected at most {}, the model's context length, found {}", s.model.n_ctx,
                      n_ctx_);
     }
     const ChatSource source = tuning_chat_source(s);
@@ -140,7 +140,7 @@ class ChatTask : public Task {
       score.metrics.emplace_back("loss/" + part.name, part_sum / part_weight);
     }
     score.loss = score.criterion = weight > 0 ? sum / weight : 0;
-    score.text = fmt::format("held-out loss {:.4f} a token", score.loss);
+    score.text = fmt::format("held-out loss {:.4f} per token", score.loss);
     for (const auto& [name, loss] : score.metrics) {
       if (score.metrics.size() > 1) score.text += fmt::format(", {} {:.4f}", name.substr(5), loss);
     }
@@ -177,10 +177,10 @@ class ChatTask : public Task {
     if (shown != parts_.end()) {
       const bool colour = progress_output(2).style.colour;
       text += "the first conversation, " +
-              std::string(colour ? "what is learned in green" : "what is learned in «»") + ":\n" +
+              std::string(colour ? "trained tokens in green" : "trained tokens in «»") + ":\n" +
               preview_chat_example(shown->train.front(), *tokenizer_, colour);
     }
-    return text + fmt::format("chat: {} to learn from, {} held out; written by {}{}\n",
+    return text + fmt::format("chat: {} for training, {} held out; formatted with {}{}\n",
                               format_amount(count(&ChatPart::train), "conversation"),
                               format_thousands(count(&ChatPart::held_out)),
                               chat_->built_in() ? "the built-in template " : "", chat_->name());
@@ -222,13 +222,13 @@ class ChatTask : public Task {
         {.n_ctx = n_ctx_, .too_long = too_long_of(config_.long_conversations), .skip_bad = config_.skip_bad});
     const ChatCounts& counts = found.counts;
     if (counts.bad > 0)
-      notes_ += fmt::format("{}: {} passed over; the first: {}\n", path,
-                            format_amount(counts.bad, "bad line"), counts.first_bad);
+      notes_ += fmt::format("{}: {} skipped; first error: {}\n", path,
+                            format_amount(counts.bad, "invalid line"), counts.first_bad);
     if (counts.dropped > 0)
-      notes_ += fmt::format("{}: {} with more than {} tokens left out\n", path,
+      notes_ += fmt::format("{}: {} with more than {} tokens skipped\n", path,
                             format_amount(counts.dropped, "conversation"), n_ctx_);
     if (counts.truncated > 0)
-      notes_ += fmt::format("{}: {} with more than {} tokens lost the oldest turns\n", path,
+      notes_ += fmt::format("{}: {} with more than {} tokens truncated (oldest turns removed)\n", path,
                             format_amount(counts.truncated, "conversation"), n_ctx_);
     if (found.examples.empty() && counts.dropped > 0)
       fail(
@@ -237,7 +237,7 @@ class ChatTask : public Task {
           path, format_thousands(n_ctx_), format_amount(counts.dropped, "conversation"),
           counts.bad == 0
               ? ""
-              : fmt::format("; {} of {} cannot be used, the first: {}", format_thousands(counts.bad),
+              : fmt::format("; {} of {} are invalid, first error: {}", format_thousands(counts.bad),
                             format_amount(counts.lines, "line"), counts.first_bad));
     if (found.examples.empty()) fail_without_examples({path}, {counts.bad, counts.first_bad});
     return std::move(found.examples);

@@ -51,7 +51,7 @@ struct Pipe {
   Pipe() {
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
-      fail("reward command: no pipe: {}", std::strerror(errno));
+      fail("reward command: cannot create a pipe: {}", std::strerror(errno));
     read = ends[0];
     write = ends[1];
   }
@@ -188,7 +188,7 @@ class Child {
     }
     ::close(input.read);
     ::close(output.write);
-    if (pid_ < 0) fail("reward command: cannot start it: {}", std::strerror(errno));
+    if (pid_ < 0) fail("reward command: cannot start: {}", std::strerror(errno));
     ::fcntl(in.get(), F_SETFL, O_NONBLOCK);
     ::fcntl(out.get(), F_SETFL, O_NONBLOCK);
   }
@@ -222,23 +222,27 @@ std::string run_command(const std::string& command, const std::string& input, do
   const auto start = Clock::now();
   for (bool open = true; open;) {
     const double left = seconds - seconds_since(start);
-    if (left <= 0) fail("reward command: no answer in {:g} s: it was ended", seconds);
+    if (left <= 0)
+      fail("reward command: timed out after {:g} s and was terminated; set a larger `reward_seconds`",
+           seconds);
     std::array<pollfd, 2> files = {{{.fd = child.out.get(), .events = POLLIN, .revents = 0},
                                     {.fd = child.in.get(), .events = POLLOUT, .revents = 0}}};
     ::poll(files.data(), child.in.is_open() ? 2 : 1, static_cast<int>(std::clamp(left * 1000, 1.0, 1000.0)));
     if (child.in.is_open() && files[1].revents != 0) feed(child.in, rest);
     if (files[0].revents != 0) open = drain(child.out, output);
-    if (output.size() > kMostOutput) fail("reward command: it writes more than {} MiB", kMostOutput >> 20);
+    if (output.size() > kMostOutput)
+      fail("reward command: the output is larger than {} MiB", kMostOutput >> 20);
   }
   std::optional<int> found;
   while (!(found = child.ended())) {
     if (seconds_since(start) > seconds)
-      fail("reward command: still runs after {:g} s: it was ended", seconds);
+      fail("reward command: timed out after {:g} s and was terminated; set a larger `reward_seconds`",
+           seconds);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   const int status = *found;
-  if (WIFSIGNALED(status)) fail("reward command: ended by signal {}", WTERMSIG(status));
-  if (WEXITSTATUS(status) != 0) fail("reward command: ended with status {}", WEXITSTATUS(status));
+  if (WIFSIGNALED(status)) fail("reward command: terminated by signal {}", WTERMSIG(status));
+  if (WEXITSTATUS(status) != 0) fail("reward command: exited with status {}", WEXITSTATUS(status));
   return output;
 }
 

@@ -26,8 +26,8 @@ namespace gpt {
 
 void Preferences::plan(Planner& planner, const ModelConfig& c, std::deque<TensorView>& memory) const {
   HeadLoss::plan(planner, c, memory);
-  planner.reserve(memory.emplace_back(), "weights of answers", {planner.rows()}, DType::f32);
-  planner.reserve(memory.emplace_back(), "losses that are not shown", {planner.rows()}, DType::f64);
+  planner.reserve(memory.emplace_back(), "response weights", {planner.rows()}, DType::f32);
+  planner.reserve(memory.emplace_back(), "losses of the gradient pass", {planner.rows()}, DType::f64);
 }
 
 double Preferences::weight(const TrainBatch&, int64_t rows) const {
@@ -120,7 +120,9 @@ class PairReader {
     }
     require_members(line, {"prompt", "chosen", "rejected"}, "dpo", place);
     if (c.prompt.is_string() && (c.chosen.is_array() || c.rejected.is_array()))
-      fail("{}: \"prompt\" is a text and an answer is a list of messages: write both as messages", place);
+      fail(
+          "{}: \"prompt\" is a string, but a response is a list of messages; write both as lists of messages",
+          place);
     return c;
   }
   static Json take_last(Json& list) {
@@ -132,7 +134,7 @@ class PairReader {
   void require_fits(const ChatExample& example, const std::string& place) const {
     if (std::ssize(example.ids) <= most_ + 1) return;
     fail(
-        "{}: prompt and answer have {} tokens, more than the {} of a sample; shorten them, or give "
+        "{}: prompt and response have {} tokens, more than the {} tokens of a sample; shorten them, or set "
         "`skip_bad`",
         place, example.ids.size(), most_);
   }
@@ -201,11 +203,11 @@ class DpoTask : public Task {
     const TensorInfo* tensor = file.find("logprobs");
     const size_t n = 2 * (train_.size() + val_.size());
     if (tensor == nullptr || tensor->dtype != DType::f32 || tensor->bytes.size() != n * sizeof(float))
-      fail("{}: expected the log-probabilities of {} answers", path, n);
+      fail("{}: expected the log-probabilities of {} responses", path, n);
     const auto recorded = file.metadata().find(kChecksum);  // files of earlier versions have no checksum
     const std::string_view bytes(reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size());
     if (recorded != file.metadata().end() && recorded->second != hex_hash(bytes))
-      fail("cannot resume: {} is damaged: its checksum is {}, expected {}; put it back", path,
+      fail("cannot resume: {} is damaged: its checksum is {}, expected {}; restore the file", path,
            hex_hash(bytes), recorded->second);
     reference_.resize(n);
     std::memcpy(reference_.data(), tensor->bytes.data(), tensor->bytes.size());
@@ -241,9 +243,9 @@ class DpoTask : public Task {
                      .criterion = loss / n,
                      .criterion_name = "loss",
                      .metrics = {{"accuracy", right / n}, {"margin", margins / n}},
-                     .text = fmt::format("held-out loss {:.4f}, {} of {} in order, margin {:.3f}", loss / n,
-                                         static_cast<int64_t>(right), format_amount(std::ssize(val_), "pair"),
-                                         margins / n)};
+                     .text = fmt::format("held-out loss {:.4f}, {} of {} ranked correctly, margin {:.3f}",
+                                         loss / n, static_cast<int64_t>(right),
+                                         format_amount(std::ssize(val_), "pair"), margins / n)};
   }
 
   void write_files(const std::string& folder, const Model&) const override {
@@ -277,7 +279,7 @@ class DpoTask : public Task {
       }
     }
     return notes_ + unknown.note() + note_shared_examples(train_, val_, ids_of) +
-           fmt::format("preferences: {} to learn from, {} held out, beta {:g}\n",
+           fmt::format("preferences: {} for training, {} held out, beta {:g}\n",
                        format_amount(std::ssize(train_), "pair"), format_thousands(std::ssize(val_)),
                        config_.beta);
   }

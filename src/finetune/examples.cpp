@@ -81,7 +81,7 @@ void check(const Example& example, TaskKind kind, bool labelled) {
   for (size_t i = 0; i < choices; ++i) {
     if (label == std::to_string(i)) return;
   }
-  fail_record("{}: expected \"label\" to be the number of a choice, 0 to {}, found {}", example.place,
+  fail_record("{}: expected \"label\" to be the index of a choice, 0 to {}, found {}", example.place,
               choices - 1, printable(label));
 }
 
@@ -91,7 +91,9 @@ void check(const Example& example, TaskKind kind, bool labelled) {
   const bool semicolons = columns.size() == 1 && columns[0].find(';') != std::string::npos;
   fail("{}:1: there is no column \"{}\"{}; the first row names the columns, found {}{}", path, name,
        did_you_mean(name, columns), format_list(transformed(columns, printable), kShown),
-       semicolons ? "; these seem to be separated by ; where .csv takes commas and .tsv tabs" : "");
+       semicolons
+           ? "; they seem to be separated by semicolons, but .csv files use commas and .tsv files use tabs"
+           : "");
 }
 
 }  // namespace
@@ -112,7 +114,7 @@ Example example_of_json(std::string_view line, TaskKind kind, bool labelled, con
       std::vector<std::string> names;
       for (const auto& [name, value] : object.items())
         names.push_back(name);
-      fail_record("{}: the object has no \"{}\"{}; an example of {} has {}", place, field,
+      fail_record("{}: the object has no \"{}\"{}; an example of task {} has {}", place, field,
                   did_you_mean(field, names), task_name(kind), fmt::join(fields_of(kind), " and "));
     }
     const ordered_json& value = object[field];
@@ -178,7 +180,7 @@ ExampleSet read_examples(const std::vector<std::string>& files, TaskKind kind, b
         if (!more) continue;
         const size_t choices = set.examples.empty() ? example->texts.size() : set.examples[0].texts.size();
         if (example->texts.size() != choices) {
-          fail_record("{}: expected {} choices, as many as {} has, found {}", example->place, choices - 1,
+          fail_record("{}: expected {} choices, the same number as {}, found {}", example->place, choices - 1,
                       set.examples[0].place, example->texts.size() - 1);
         }
         set.examples.push_back(std::move(*example));

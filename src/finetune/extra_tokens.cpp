@@ -24,7 +24,7 @@ std::shared_ptr<const Tokenizer> with_special_tokens(std::shared_ptr<const Token
                                     {"special", true}});
   }
   if (next == tokenizer->vocab_size()) return tokenizer;
-  return parse_tokenizer(json.dump(), "the tokenizer with the tokens of the task");
+  return parse_tokenizer(json.dump(), "the tokenizer with the task tokens");
 }
 
 }  // namespace gpt

@@ -50,9 +50,9 @@ struct Question {
 // that divides the batch size, or else a larger batch.
 std::string fitting_rollouts(int64_t batch_size, int64_t rollouts) {
   for (int64_t n = std::min(batch_size, rollouts); n > 1; --n) {
-    if (batch_size % n == 0) return fmt::format("for instance `rollouts` {}", n);
+    if (batch_size % n == 0) return fmt::format("use, for example, `rollouts` {}", n);
   }
-  return fmt::format("for instance `batch_size` {}", rollouts);
+  return fmt::format("use, for example, `batch_size` {}", rollouts);
 }
 
 // Stores a response that the model sampled for a question.
@@ -84,9 +84,8 @@ class GrpoTask : public Task {
     n_ctx_ = std::min((longest + config_.max_tokens + 7) / 8 * 8, s.model.n_ctx);
     if (longest + config_.max_tokens > s.model.n_ctx) {
       fail(
-          "the longest prompt has {} tokens; with an answer of `max_tokens` {} it does not fit into the {} "
-          "of the "
-          "model's context",
+          "the longest prompt has {} tokens, and with a response of `max_tokens` {} it does not fit into the "
+          "model's context of {} tokens; set a lower `max_tokens`, or shorten the prompts",
           longest, config_.max_tokens, s.model.n_ctx);
     }
   }
@@ -97,7 +96,7 @@ class GrpoTask : public Task {
   void set_batch_size(int64_t samples) override {
     if (samples % config_.rollouts != 0) {
       fail_parameter("batch_size",
-                     "expected a multiple of `rollouts` {}, the answers to a prompt, found {}; {}",
+                     "expected a multiple of `rollouts` {}, the number of responses per prompt, found {}; {}",
                      config_.rollouts, samples, fitting_rollouts(samples, config_.rollouts));
     }
     prompts_ = samples / config_.rollouts;
@@ -154,7 +153,7 @@ class GrpoTask : public Task {
                      .criterion = -mean,
                      .criterion_name = "reward",
                      .metrics = {{"reward", mean}},
-                     .text = fmt::format("held-out reward {:.4f} over {}; {} -> {}", mean,
+                     .text = fmt::format("held-out reward {:.4f} over {}; first prompt {} -> {}", mean,
                                          format_amount(std::ssize(val_), "prompt"),
                                          quoted(val_.front().prompt), quoted(said))};
   }
@@ -186,9 +185,10 @@ class GrpoTask : public Task {
     }
     return notes_ + unknown.note() +
            note_shared_examples(train_, val_, [](const Question& q) { return q.ids; }) +
-           fmt::format("rewards: {} to learn from, {} held out; {} to each of {} a step, reward {}\n",
-                       format_amount(std::ssize(train_), "prompt"), format_thousands(std::ssize(val_)),
-                       format_amount(config_.rollouts, "answer"), prompts_, config_.reward);
+           fmt::format(
+               "rewards: {} for training, {} held out; {} per prompt, prompts per step {}, reward {}\n",
+               format_amount(std::ssize(train_), "prompt"), format_thousands(std::ssize(val_)),
+               format_amount(config_.rollouts, "response"), prompts_, config_.reward);
   }
 
  private:
@@ -248,7 +248,7 @@ class GrpoTask : public Task {
           }).value());
     };
     const auto numbers = compute_in_shares(*processes, (all + share - 1) / share, answers_to, interrupted,
-                                           "answers to prompts");
+                                           "sampling responses");
     if (!numbers) return std::nullopt;
     return rollouts_of(*numbers);
   }
@@ -331,7 +331,7 @@ class GrpoTask : public Task {
     // A reward command may return a different result when it is called again. Only rank 0 computes the
     // rewards, and all ranks use them.
     return joined(*processes, processes->rank() == 0 ? reward_->rewards(judged) : std::vector<double>(),
-                  "rewards by rank 0");
+                  "computing rewards on rank 0");
   }
 
   static std::string quoted(const std::string& text) {

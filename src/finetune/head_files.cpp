@@ -55,10 +55,10 @@ TaskTokens tokens_of(const json& object) {
 void require_valid(const HeadFacts& f, const ModelConfig& c) {
   for (const int32_t id : {f.tokens.start, f.tokens.delimiter, f.tokens.extract}) {
     if (id < 0 || id >= c.vocab_size)
-      fail("the token {} is not in the model's vocabulary of {}", id, c.vocab_size);
+      fail("token {} is not in the model's vocabulary of {} tokens", id, c.vocab_size);
   }
   if (f.max_length < 8 || f.max_length > c.n_ctx)
-    fail("expected a max_length of 8 to the model's context of {}, found {}", c.n_ctx, f.max_length);
+    fail("expected a max_length from 8 to {}, the model's context length, found {}", c.n_ctx, f.max_length);
   const bool choose = f.kind == TaskKind::choose;
   const size_t names = f.labels.names.size();
   if (choose ? f.choices < 2 || f.choices > 256 : !f.labels.numbers && names < 2)
@@ -67,7 +67,7 @@ void require_valid(const HeadFacts& f, const ModelConfig& c) {
 
 HeadFacts facts_of(const json& object) {
   const std::optional<TaskKind> kind = find_task(object.at("task").get<std::string>());
-  if (!kind) fail("the task is none of {}", fmt::join(kTaskNames, ", "));
+  if (!kind) fail("expected the task to be one of {}", fmt::join(kTaskNames, ", "));
   return {.kind = *kind,
           .labels = {.numbers = object.value("numbers", false),
                      .names = object.value("labels", std::vector<std::string>())},
@@ -82,7 +82,7 @@ HeadFacts read_facts(const std::string& path, const ModelConfig& config) {
     require_valid(facts, config);
     return facts;
   } catch (const json::exception& error) {
-    fail("{}: not what gpt finetune has written: {}", path, error.what());
+    fail("{}: not a task file of gpt finetune: {}", path, error.what());
   } catch (const Error& error) {
     fail_because(error, "{}: {}", path, error.what());
   }
@@ -134,7 +134,7 @@ TaskHead read_head(const LoadedModel& loaded) {
   const std::string model = loaded.paths().front();
   if (!has_head(loaded.folder())) {
     fail(
-        "{} has no head for a task: there is no {} beside it; make one with gpt finetune MODEL --task "
+        "{} has no task head: there is no {} next to it; create one with gpt finetune MODEL --task "
         "classify|entail|similar|choose --data FILE --out DIR",
         model, kTaskFile);
   }
@@ -144,12 +144,13 @@ TaskHead read_head(const LoadedModel& loaded) {
   const auto is_head = [&](const LoadedModel::Ignored& x) { return x.tensor->name == name; };
   const auto found = std::ranges::find_if(loaded.ignored(), is_head);
   if (found == loaded.ignored().end())
-    fail("{}: the tensor \"{}\" is missing, which {} speaks of", model, name, kTaskFile);
+    fail("{}: tensor \"{}\" is missing, but {} requires it", model, name, kTaskFile);
   const TensorInfo& tensor = *found->tensor;
   const Shape shape = {head.facts.shape().outputs, config.n_embd};
   if (tensor.shape != shape || !is_float(tensor.dtype)) {
-    fail("{}: tensor \"{}\": expected numbers of shape {} from {}, found {} of {}", model, name,
-         shape_string(shape), kTaskFile, shape_string(tensor.shape), dtype_name(tensor.dtype));
+    fail(
+        "{}: tensor \"{}\": expected floating-point values of shape {} (from {}), found shape {} of dtype {}",
+        model, name, shape_string(shape), kTaskFile, shape_string(tensor.shape), dtype_name(tensor.dtype));
   }
   head.weight.resize(static_cast<size_t>(shape[0] * shape[1]));
   convert_matrix({.bytes = tensor.bytes, .dtype = tensor.dtype, .rows = shape[0], .cols = shape[1]},

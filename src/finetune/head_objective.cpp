@@ -32,12 +32,12 @@ void HeadObjective::plan(Planner& planner, const ModelConfig& c, std::deque<Tens
   const auto reserve = [&](const char* name, int64_t width) {
     planner.reserve(memory.emplace_back(), name, {rows, width}, planner.wide());
   };
-  reserve("what the head reads", c.n_embd);
-  reserve("the same after dropout", c.n_embd);
-  reserve("logits of the head", shape_.outputs);
+  reserve("head input", c.n_embd);
+  reserve("head input after dropout", c.n_embd);
+  reserve("head logits", shape_.outputs);
   if (!planner.is_training()) return;
-  reserve("d what the head reads", c.n_embd);
-  reserve("d logits of the head", shape_.outputs);
+  reserve("d head input", c.n_embd);
+  reserve("d head logits", shape_.outputs);
 }
 
 double HeadObjective::weight(const TrainBatch& batch, int64_t rows) const {

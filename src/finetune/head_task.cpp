@@ -39,16 +39,21 @@ void check_options(const HeadTaskOptions& o, const ModelConfig& c) {
   if (!(o.head_dropout >= 0 && o.head_dropout < 1))
     fail_parameter("head_dropout", "expected 0 or more and less than 1, found {}", o.head_dropout);
   if (o.max_length != 0 && (o.max_length < 8 || o.max_length > c.n_ctx))
-    fail_parameter("n_ctx", "expected 8 to the model's context of {}, found {}", c.n_ctx, o.max_length);
-  if (c.n_ctx < 8) fail("a model with a context of {} tokens is too small for a task", c.n_ctx);
+    fail_parameter("n_ctx", "expected 8 to {}, the model's context length, found {}", c.n_ctx, o.max_length);
+  if (c.n_ctx < 8)
+    fail(
+        "a model with a context of {} tokens is too small for a task; use a model with a context of at least "
+        "8 tokens",
+        c.n_ctx);
   for (size_t i = 0; i < o.labels.size(); ++i) {
     if (std::ranges::count(o.labels, o.labels[i]) > 1)
       fail_parameter("labels", "expected every label once, found {} twice", printable(o.labels[i]));
   }
   if (o.kind != TaskKind::choose && o.labels.size() == 1)
-    fail_parameter("labels", "expected at least 2, found {} alone", printable(o.labels[0]));
+    fail_parameter("labels", "expected at least 2 labels, found only {}", printable(o.labels[0]));
   if (o.kind == TaskKind::choose && !(o.labels.empty() && o.class_weights.empty() && !o.balanced))
-    fail_parameter("labels", "choose has no labels but its choices, and no weights for them");
+    fail_parameter(
+        "labels", "`task` choose has no labels and no class weights; leave `labels` and `class_weights` out");
 }
 
 // Parses the config's class weights into `options`.
@@ -88,7 +93,7 @@ HeadTask::HeadTask(const HeadTaskOptions& options, const ModelConfig& config,
             .choices = options.kind == TaskKind::choose ? std::ssize(train.examples[0].texts) - 1 : 0,
             .tokens = task_tokens(*tokenizer_)};
   if (!val.examples.empty() && val.examples[0].texts.size() != train.examples[0].texts.size())
-    fail("{}: expected {} choices, as {} has", val.examples[0].place, facts_.choices,
+    fail("{}: expected {} choices, the same number as {}", val.examples[0].place, facts_.choices,
          train.examples[0].place);
   facts_.max_length = options.max_length > 0 ? options.max_length : config.n_ctx;
   train_ = encode(std::move(train), *tokenizer_);
@@ -116,8 +121,9 @@ HeadTask::Split HeadTask::encode(ExampleSet set, const Tokenizer& tokenizer) con
       EncodedExample encoded =
           encode_example(example, facts_.kind, tokenizer, facts_.tokens, facts_.max_length);
       if (encoded.cut && options_.long_examples == LongExamples::refuse) {
-        fail_record("{}: longer than {} tokens with those around it; cut it, or let long examples be cut",
-                    example.place, facts_.max_length);
+        fail_record(
+            "{}: longer than {} tokens including the task tokens; shorten it, or set `long_examples` cut",
+            example.place, facts_.max_length);
       }
       split.cut += encoded.cut ? 1 : 0;
       split.examples.push_back(std::move(encoded));
@@ -139,7 +145,8 @@ HeadTask::Split HeadTask::encode(ExampleSet set, const Tokenizer& tokenizer) con
 std::vector<float> HeadTask::weights_of_labels() const {
   const std::vector<std::string>& names = facts_.labels.names;
   if (options_.class_weights.empty() && !options_.balanced) return {};
-  if (names.empty()) fail_parameter("class_weights", "labels that are numbers have no weights");
+  if (names.empty())
+    fail_parameter("class_weights", "numeric labels cannot have weights; leave `class_weights` out");
   std::vector<float> weights(names.size(), 1);
   if (options_.balanced) {
     std::fill(weights.begin(), weights.end(), 0.0f);
@@ -151,15 +158,17 @@ std::vector<float> HeadTask::weights_of_labels() const {
   }
   for (const auto& [name, weight] : options_.class_weights) {
     const std::optional<float> at = facts_.labels.value(name);
-    if (!at) fail_parameter("class_weights", "there is no label {}{}", name, did_you_mean(name, names));
+    if (!at) fail_parameter("class_weights", "unknown label {}{}", name, did_you_mean(name, names));
     if (!(weight >= 0 && weight < kMostWeight))
-      fail_parameter("class_weights", "expected a weight from 0 to below {:g} for {}, found {}", kMostWeight,
-                     name, weight);
+      fail_parameter("class_weights", "expected a weight of at least 0 and less than {:g} for {}, found {}",
+                     kMostWeight, name, weight);
     weights[static_cast<size_t>(*at)] = static_cast<float>(weight);
   }
   const auto counts = [&](float label) { return weights[static_cast<size_t>(label)] > 0; };
   if (std::ranges::none_of(train_.labels, counts))
-    fail_parameter("class_weights", "expected one of the labels to count, all weights are 0");
+    fail_parameter(
+        "class_weights",
+        "expected a positive weight for at least one label of the training examples, found only 0");
   return weights;
 }
 
@@ -317,9 +326,9 @@ void HeadTask::go_on_from(const TaskHead& head) {
                     head.facts.labels.names == facts_.labels.names &&
                     head.facts.labels.numbers == facts_.labels.numbers;
   if (same) first_head_ = head.weight;
-  head_note_ =
-      same ? "the head that the model has is trained on\n"
-           : "note: the head that the model has is for another task or other labels; a new one is made\n";
+  head_note_ = same ? "training continues with the model's head\n"
+                    : "note: the model's head is for a different task or different labels; training starts "
+                      "with a new head\n";
 }
 
 void HeadTask::begin(const Model& model, const Backend&, bool resumed) {
@@ -349,7 +358,7 @@ std::string HeadTask::describe() const {
   std::string text =
       head_note_ +
       fmt::format(
-          "{} to learn from, {} held out; rows of up to {} tokens; {}\n",
+          "{} for training, {} held out; rows of up to {} tokens; {}\n",
           format_amount(std::ssize(train_.examples), "example"), val_.examples.size(), n_ctx_,
           facts_.labels.numbers
               ? "labels are numbers"
@@ -367,10 +376,10 @@ std::string HeadTask::describe() const {
         unknown.add(row);
     }
     if (split->skipped > 0)
-      text += fmt::format("{} left out, the first: {}\n", format_amount(split->skipped, "bad example"),
+      text += fmt::format("{} skipped; first error: {}\n", format_amount(split->skipped, "invalid example"),
                           split->first_problem);
     if (split->cut > 0)
-      text += fmt::format("{} longer than {} tokens: each loses {}\n", format_amount(split->cut, "example"),
+      text += fmt::format("{} longer than {} tokens: truncated at {}\n", format_amount(split->cut, "example"),
                           facts_.max_length, cut_part(facts_.kind));
   }
   return text + unknown.note();

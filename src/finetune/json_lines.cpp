@@ -18,7 +18,7 @@ namespace gpt {
 
 std::string SkippedLines::note() const {
   if (count == 0) return "";
-  return fmt::format("{} passed over; the first: {}\n", format_amount(count, "bad example"), first);
+  return fmt::format("{} skipped; first error: {}\n", format_amount(count, "invalid example"), first);
 }
 
 SkippedLines for_each_json_line(
@@ -39,7 +39,7 @@ SkippedLines for_each_json_line(
     }
   };
   for (const std::string& path : find_text_files(names).files) {
-    if (RecordReader::is_table(path)) fail("{}: expected lines of JSON, found a table", path);
+    if (RecordReader::is_table(path)) fail("{}: expected JSON lines, found a table", path);
     RecordReader reader(path);
     Record record;
     bool first = true;
@@ -59,8 +59,8 @@ SkippedLines for_each_json_line(
 void fail_without_examples(const std::vector<std::string>& files, const SkippedLines& skipped) {
   constexpr size_t kShown = 8;
   const std::string names = format_list(files, kShown);
-  if (skipped.count == 0) fail("{}: no example in it", names);
-  fail("{}: {} of {} cannot be used; the first: {}", names, format_thousands(skipped.count),
+  if (skipped.count == 0) fail("{}: contains no examples", names);
+  fail("{}: {} of {} are invalid; first error: {}", names, format_thousands(skipped.count),
        format_amount(skipped.count, "example"), skipped.first);
 }
 
@@ -73,11 +73,11 @@ void require_members(const nlohmann::ordered_json& object, const std::vector<std
   for (const auto& [name, value] : object.items())
     found.push_back(printable(name));
   constexpr const char* kAnswers[] = {"completion", "output", "response"};
-  fail("{}: `task` {} expects {}, found {}{}", place, task,
+  fail("{}: `task` {} requires {}, found {}{}", place, task,
        format_list(transformed(names, printable), kShown),
        found.empty() ? "an empty object" : format_list(found, kShown),
        std::ranges::any_of(kAnswers, has)
-           ? R"(; prompts with one answer each are learned by `task` chat, as {"messages": )"
+           ? R"(; for prompts with one response each, use `task` chat with lines such as {"messages": )"
              R"([{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]})"
            : "");
 }

@@ -33,7 +33,7 @@ float value_of(const Example& example, TaskKind kind, const Labels& labels) {
   if (const std::optional<float> value = labels.value(*example.label)) return *value;
   if (labels.numbers)
     fail_record("{}: expected the label to be a number, found {}", example.place, printable(*example.label));
-  fail_record("{}: the head does not know the label {}; it knows {}{}", example.place,
+  fail_record("{}: unknown label {}; the labels of the head are {}{}", example.place,
               printable(*example.label), format_list(transformed(labels.names, printable), kShown),
               did_you_mean(*example.label, labels.names));
 }
@@ -46,7 +46,7 @@ void require_distinct_numbers(const std::set<std::string>& labels) {
     if (!number || !std::isfinite(*number)) continue;
     const auto [known, is_new] = numbers.emplace(*number, label);
     if (!is_new)
-      fail("the labels {} and {} are the same number; write them alike", printable(known->second),
+      fail("the labels {} and {} are the same number; write both in the same way", printable(known->second),
            printable(label));
   }
 }
@@ -94,7 +94,7 @@ std::vector<float> label_values(ExampleSet& set, TaskKind kind, const Labels& la
     }
   }
   set.examples = std::move(good);
-  if (values.empty()) fail("no example has a label that the head knows; {}", set.first_problem);
+  if (values.empty()) fail("no example has a label of the head; {}", set.first_problem);
   return values;
 }
 

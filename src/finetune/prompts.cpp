@@ -30,13 +30,14 @@ std::string last_content(const Json& value, const std::string& place) {
 
 void require_text_or_list(const Json& value, const std::string& place) {
   if (!value.is_string() && !value.is_array())
-    fail("{}: expected a text or a list of messages, found {}", place, json_kind(value));
+    fail("{}: expected a string or a list of messages, found {}", place, json_kind(value));
 }
 
 Json prompt_messages(const Json& value, const std::string& place) {
   last_content(value, place);
   if (value.back().value("role", "") == "assistant")
-    fail("{}: the prompt ends with the assistant's message; expected the user's, which is answered", place);
+    fail("{}: expected the prompt to end with a message of the user, found a message of the assistant",
+         place);
   return parse_messages(value, place);
 }
 
@@ -46,11 +47,13 @@ Json response_message(const Json& value, const std::string& place) {
   const Json messages = value.is_array() ? parse_messages(value, place)
                                          : Json::array({{{"role", "assistant"}, {"content", value}}});
   if (messages.size() != 1 || messages.back()["role"] != "assistant")
-    fail("{}: expected an answer of one message of the assistant, found {} of them, the last one the {}'s",
-         place, messages.size(), messages.empty() ? "nobody" : messages.back()["role"].get<std::string>());
+    fail(
+        "{}: expected a response of one message with the role assistant, found {} messages, the last one "
+        "with the role {}",
+        place, messages.size(), messages.empty() ? "none" : messages.back()["role"].get<std::string>());
   const Json& message = messages.back();
   if (message.value("content", Json("")) == "" && !message.contains("tool_calls"))
-    fail("{}: an answer is empty", place);
+    fail("{}: a response is empty", place);
   return message;
 }
 
@@ -60,7 +63,7 @@ ChatExample up_to_end(ChatExample example, const std::string& place) {
     example.weights.pop_back();
     example.ids.pop_back();
   }
-  if (example.ids.empty()) fail("{}: the chat template writes nothing of the answer", place);
+  if (example.ids.empty()) fail("{}: the chat template omits the response", place);
   return example;
 }
 
@@ -68,9 +71,8 @@ ChatExample up_to_end(ChatExample example, const std::string& place) {
 
 ChatSource tuning_chat_source(const TaskSources& s) {
   if (s.config.chat_template.empty() && !has_chat_template(s.base))
-    fail(
-        "{} has no chat template; choose the format that it is to learn, for instance `template` chatml ({})",
-        s.base.paths().front(), fmt::join(chat_format_names(), "|"));
+    fail("{} has no chat template; choose the format for training, for example `template` chatml ({})",
+         s.base.paths().front(), fmt::join(chat_format_names(), "|"));
   return model_chat_source(s.base, s.config.chat_template, "template");
 }
 
@@ -86,13 +88,12 @@ PromptEncoder::PromptEncoder(const TaskSources& sources) : sources_(sources), en
 
 std::string PromptEncoder::note() const {
   if (chat_ == nullptr || !has_texts_) return "";
-  return "note: prompts that are texts are read as they are, without the model's chat template; for a model "
-         "that "
-         "chats write them as lists of messages\n";
+  return "note: prompts that are strings are used without the model's chat template; for a chat model, write "
+         "the prompts as lists of messages\n";
 }
 
 const ChatTemplate& PromptEncoder::chat(const std::string& place) const {
-  if (chat_ == nullptr) fail("{}: a list of messages takes a chat template: {}", place, no_chat_);
+  if (chat_ == nullptr) fail("{}: a list of messages requires a chat template: {}", place, no_chat_);
   return *chat_;
 }
 

@@ -42,7 +42,8 @@ class NumberReward : public Reward {
   }
   void check(const std::string& answer, const std::string& place) const override {
     if (last_number(answer).empty())
-      fail("{}: \"answer\": expected a number in it for `reward` number, found {}", place, printable(answer));
+      fail("{}: \"answer\": expected a text that contains a number for `reward` number, found {}", place,
+           printable(answer));
   }
 };
 
@@ -55,8 +56,8 @@ class RegexReward : public Reward {
     try {
       const detail::Regex regex(answer);
     } catch (const Error& error) {
-      fail_because(error, "{}: \"answer\": `reward` regex takes it as a pattern, found {}: {}", place,
-                   printable(answer), error.what());
+      fail_because(error, "{}: \"answer\": expected a regular expression for `reward` regex, found {}: {}",
+                   place, printable(answer), error.what());
     }
   }
 
@@ -96,7 +97,7 @@ class CommandReward : public Reward {
       out.push_back(*value);
     }
     if (out.size() != answers.size())
-      fail("reward command: expected {} lines, one an answer, found {}", answers.size(), out.size());
+      fail("reward command: expected {} lines, one per response, found {}", answers.size(), out.size());
     return out;
   }
 
@@ -138,13 +139,13 @@ const std::vector<std::string>& reward_names() {
 
 std::unique_ptr<Reward> make_reward(const std::string& name, const std::string& command, double seconds) {
   if (name != "command" && !command.empty())
-    fail_parameter("reward_command", "only `reward` command runs one, found `reward` {}", name);
+    fail_parameter("reward_command", "only `reward` command uses it, found `reward` {}", name);
   if (name == "exact") return std::make_unique<ExactReward>();
   if (name == "regex") return std::make_unique<RegexReward>();
   if (name == "number") return std::make_unique<NumberReward>();
   if (name == "command") {
     if (command.empty())
-      fail_parameter("reward_command", "expected the command that gives rewards, found none");
+      fail_parameter("reward_command", "expected a command that computes rewards, found none");
     return std::make_unique<CommandReward>(command, seconds);
   }
   fail_parameter("reward", "expected {}, found \"{}\"{}", format_choices(reward_names()), name.substr(0, 64),

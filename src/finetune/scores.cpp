@@ -67,7 +67,7 @@ std::string mistakes_text(const Confusion& m, std::span<const std::string> names
   std::ranges::stable_sort(cells, std::greater(), [&](const auto& c) { return m(c.first, c.second); });
   cells.resize(std::min(cells.size(), static_cast<size_t>(most)));
   return sum_of(cells, [&](const auto& c) {
-    return fmt::format("{} taken for {}: {}\n", short_name(names[static_cast<size_t>(c.first)]),
+    return fmt::format("{} predicted as {}: {}\n", short_name(names[static_cast<size_t>(c.first)]),
                        short_name(names[static_cast<size_t>(c.second)]), m(c.first, c.second));
   });
 }
@@ -123,7 +123,7 @@ double spearman(std::span<const double> x, std::span<const double> y) {
 
 std::string confusion_text(const Confusion& m, std::span<const std::string> names, int64_t most) {
   if (m.classes() > most) return mistakes_text(m, names, most);
-  TextTable table{.columns = {"truth \\ answer"}, .rows = {}};
+  TextTable table{.columns = {"label \\ prediction"}, .rows = {}};
   for (const std::string& name : names)
     table.columns.push_back(short_name(name));
   for (int64_t t = 0; t < m.classes(); ++t) {

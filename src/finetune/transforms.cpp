@@ -53,7 +53,7 @@ std::shared_ptr<const Tokenizer> tokenizer_with_tokens(std::shared_ptr<const Tok
 }
 
 const char* cut_part(TaskKind kind) {
-  return kind == TaskKind::classify ? "its end" : "the end of its longer text";
+  return kind == TaskKind::classify ? "the end" : "the end of the longer text";
 }
 
 EncodedExample encode_example(const Example& example, TaskKind kind, const Tokenizer& tokenizer,

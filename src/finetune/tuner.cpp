@@ -57,7 +57,7 @@ std::unique_ptr<Task> task_of(TuneRequest& request, const LoadedModel& base) {
   const TuneConfig& config = request.config;
   std::shared_ptr<const Tokenizer> tokenizer = model_tokenizer(base, "");
   if (tokenizer == nullptr)
-    fail("{} has no tokenizer, which fine-tuning needs: put its tokenizer.json beside it", config.model);
+    fail("{} has no tokenizer, which fine-tuning requires; put its tokenizer.json next to it", config.model);
   auto task = make_task({.config = config,
                          .base = base,
                          .model = base.model().config,
@@ -119,12 +119,13 @@ struct Trained {
       return;
     }
     if (!task.takes_adapter())
-      fail_parameter("lora_rank", "`task` {} trains no adapter; leave `lora_rank` out", c.task);
+      fail_parameter("lora_rank", "`task` {} cannot train an adapter; leave `lora_rank` out", c.task);
     if (config.vocab_size != base.model().config.vocab_size) {
-      fail_parameter("lora_rank",
-                     "the chat template has {} that {} lacks, and an adapter adds no rows to its embedding; "
-                     "choose a `template` of tokens that it has, or fine-tune it without `lora_rank` first",
-                     format_amount(config.vocab_size - base.model().config.vocab_size, "token"), c.model);
+      fail_parameter(
+          "lora_rank",
+          "the chat template has {} that {} lacks, and an adapter cannot add rows to the embedding; choose a "
+          "`template` whose tokens the model has, or fine-tune the model without `lora_rank` first",
+          format_amount(config.vocab_size - base.model().config.vocab_size, "token"), c.model);
     }
     adapted =
         std::make_unique<AdaptedModel>(base.model(), config, adapter_settings(c), std::move(more), device);
@@ -139,7 +140,9 @@ struct Trained {
 TrainStep::Options options_of(const TrainConfig& config, const ParamTable& table, const Task& task,
                               Communicator& processes) {
   if (config.zero > 2)
-    fail_parameter("zero", "fine-tuning divides the optimizer's state (1) and gradients (2), found {}",
+    fail_parameter("zero",
+                   "expected 0 to 2, because fine-tuning can only shard the optimizer state (1) and the "
+                   "gradients (2), found {}",
                    config.zero);
   TrainStep::Options options = step_options_of_run(config, table, task.n_ctx(), task.objective(), processes);
   options.graph.adapter = task.adapter;
@@ -257,8 +260,8 @@ void Tuning::start(Run& run) {
                       c.batch_size, task_->n_ctx(), all, all == "1" ? "epoch" : "epochs",
                       format_amount(task_->samples(), "sample"),
                       evaluates() ? fmt::format("every {}", format_amount(c.eval_every, "step"))
-                                  : "none: nothing is held out");
-  text += fmt::format("{}; Ctrl-C saves and stops, {} goes on\n",
+                                  : "none: no held-out examples");
+  text += fmt::format("{}; Ctrl-C saves and stops, {} continues the run\n",
                       request_.resume ? fmt::format("resuming {} at step {}", request_.out,
                                                     format_thousands(run.state().step))
                                       : "out: " + request_.out,
@@ -323,12 +326,12 @@ std::string Tuning::end_text(const Run& run, const RunOutcome& outcome) {
   std::string text =
       fmt::format("done: {} in {}", format_amount(s.step, "step"), format_duration(s.train_seconds));
   if (s.step < config().steps)
-    text += fmt::format(", ended by `patience` after {} without a better one",
+    text += fmt::format(", ended early by `patience` after {} without a better score",
                         format_amount(config().patience, "evaluation"));
   if (outcome.has_best)
-    text += fmt::format("; best at step {}{}: {}", format_thousands(s.best_step),
+    text += fmt::format("; best model at step {}{}: {}", format_thousands(s.best_step),
                         best_text_.empty() ? "" : " (" + best_text_ + ")", run.best());
-  text += fmt::format("; the last one: {}; report: {}/report.html\n", run.last(), request_.out);
+  text += fmt::format("; last model: {}; report: {}/report.html\n", run.last(), request_.out);
   const RunLog& log = run.log();
   const std::string diverged = log.divergence_note(config());
   if (!diverged.empty()) return text + diverged;

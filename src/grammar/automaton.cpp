@@ -61,12 +61,12 @@ class Determiniser {
  private:
   void count(int64_t steps) {
     if ((steps_left_ -= steps) < 0)
-      fail("grammar: building it takes more than {} steps: make it smaller", limits_.max_steps);
+      fail("grammar: compilation takes more than {} steps; simplify it", limits_.max_steps);
   }
 
   int32_t add_state() {
     if (std::ssize(draft_.states) >= limits_.max_states)
-      fail("grammar: more than {} states: make its repetitions shorter", limits_.max_states);
+      fail("grammar: more than {} states; reduce its repetition counts", limits_.max_states);
     draft_.states.emplace_back();
     return static_cast<int32_t>(draft_.states.size() - 1);
   }
@@ -210,8 +210,8 @@ void rank_rules(Automaton& a) {
       const RuleId callee = calls[next++].rule;
       if (state[static_cast<size_t>(callee)] == open) {
         fail(
-            "grammar: rule '{}' calls itself before it has read anything (left recursion): write it as a "
-            "repetition",
+            "grammar: rule '{}' is left-recursive (it calls itself before it reads a character); write it as "
+            "a repetition",
             a.rules[static_cast<size_t>(callee)].name);
       }
       if (state[static_cast<size_t>(callee)] == done) continue;
@@ -303,7 +303,7 @@ Automaton build_automaton(const Rules& rules, RuleId root) {
       edges.push_back({s, edge.target, 1});
   const std::vector<uint32_t> ends = cheapest_ends(whole, edges);
   if (ends[static_cast<size_t>(draft.starts[0])] == kNoEnd && !whole.empty_text)
-    fail("grammar: no text of finite length fits rule '{}'", whole.rules[0].name);
+    fail("grammar: rule '{}' matches no text of finite length", whole.rules[0].name);
   Automaton result = with_rules(finished(draft, ends));
   rank_rules(result);
   return result;

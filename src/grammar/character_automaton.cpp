@@ -94,7 +94,7 @@ class PatternDeterminiser {
     for (int32_t e = nfa_.nodes[static_cast<size_t>(node)]; e >= 0;
          e = nfa_.edges[static_cast<size_t>(e)].next) {
       if ((steps_ += kStepsOfEdge) > limits_.max_steps)
-        fail("{}: combining it with other keywords takes more than {} steps; make it simpler", what_,
+        fail("{}: combining it with the other keywords takes more than {} steps; simplify it", what_,
              limits_.max_steps);
       f(nfa_.edges[static_cast<size_t>(e)]);
     }
@@ -113,7 +113,7 @@ class PatternDeterminiser {
   size_t set_number(RuleId rule) const {
     const auto found = set_of_.find(rule);
     if (found == set_of_.end())  // a rule that Rules::repeat created for a large repetition
-      fail("{}: its repetitions are too large to combine with other keywords; make them smaller", what_);
+      fail("{}: its repetition counts are too large to combine with other keywords; reduce them", what_);
     return found->second;
   }
 
@@ -213,8 +213,8 @@ class Pairs {
     if (fresh) all_.push_back(pair);
     if (std::ssize(all_) > limits_.max_states / 2)
       fail(
-          "{}: together with the other keywords it needs more than {} states; make it simpler or its lengths "
-          "smaller",
+          "{}: combining it with the other keywords needs more than {} states; simplify it or reduce its "
+          "lengths",
           what_, limits_.max_states / 2);
     return known->second;
   }

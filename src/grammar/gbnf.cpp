@@ -22,8 +22,8 @@ class GbnfParser {
     if (text.size() > rules.limits().max_text)
       fail("grammar: expected at most {} bytes, found {}", rules.limits().max_text, text.size());
     if (const auto bad = first_invalid_utf8(text))
-      fail("grammar: expected valid UTF-8, found other bytes at byte {}", *bad);
-    if (text.find('\0') != std::string_view::npos) fail("grammar: expected text, found a zero byte");
+      fail("grammar: expected valid UTF-8, found an invalid sequence at byte {}", *bad);
+    if (text.find('\0') != std::string_view::npos) fail("grammar: expected text, found a NUL byte");
   }
 
   // Parses the grammar and returns the rule `root`.
@@ -44,7 +44,7 @@ class GbnfParser {
     const auto line = 1 + std::ranges::count(before, '\n');
     const size_t column = before.size() - before.rfind('\n');  // without a newline, rfind returns -1
     const std::string found =
-        at_ < text_.size() ? "'" + printable_text(text_.substr(at_, 64), 12) + "'" : "the end";
+        at_ < text_.size() ? "'" + printable_text(text_.substr(at_, 64), 12) + "'" : "the end of the grammar";
     fail("grammar: line {}, byte {}: expected {}, found {}", line, column, expected, found);
   }
 
@@ -74,7 +74,7 @@ class GbnfParser {
     const size_t begin = at_;
     while (is_name_character(peek()))
       ++at_;
-    if (at_ == begin) refuse("a rule's name");
+    if (at_ == begin) refuse("a rule name");
     return std::string(text_.substr(begin, at_ - begin));
   }
 
@@ -126,11 +126,12 @@ class GbnfParser {
   Expr item() {
     if (peek() == '"') return literal();
     if (peek() == '[') return rules_.code_points(character_class());
-    if (peek() == '<' || peek() == '!') refuse("text (tokens by name are not supported)");
+    if (peek() == '<' || peek() == '!')
+      refuse("a string, character class, group or rule name (tokens by name are not supported)");
     if (take(".")) return rules_.code_points(CodePointSet::all());
     if (!take("(")) return rules_.call(id_of(name()));
     if (++depth_ > rules_.limits().max_nesting)
-      fail("grammar: expected at most {} groups inside each other, found more", rules_.limits().max_nesting);
+      fail("grammar: expected at most {} levels of nested groups, found more", rules_.limits().max_nesting);
     skip_blanks(true);
     const Expr group = alternatives(true);
     if (!take(")")) refuse("')'");
@@ -140,7 +141,7 @@ class GbnfParser {
 
   Expr repeated(Expr part) {
     if (take("*")) return rules_.any_number(part);
-    if (take("+")) return rules_.repeat(part, 1, -1, "grammar: a repetition");
+    if (take("+")) return rules_.repeat(part, 1, -1, "grammar: repetition count");
     if (take("?")) return rules_.optional(part);
     take("{");
     skip_blanks(false);
@@ -154,8 +155,8 @@ class GbnfParser {
     }
     if (!take("}")) refuse("'}'");
     if (max >= 0 && max < min)
-      fail("grammar: expected the numbers of a repetition in order, found {{{},{}}}", min, max);
-    return rules_.repeat(part, min, max, "grammar: a repetition");
+      fail("grammar: expected repetition counts in ascending order, found {{{},{}}}", min, max);
+    return rules_.repeat(part, min, max, "grammar: repetition count");
   }
 
   int64_t number() {
@@ -171,7 +172,7 @@ class GbnfParser {
     take("\"");
     std::string bytes;
     while (!take("\"")) {
-      if (peek() == '\0' || peek() == '\n') refuse("'\"' at the end of a text");
+      if (peek() == '\0' || peek() == '\n') refuse("'\"' at the end of a string");
       append_utf8(bytes, character());
     }
     return rules_.text(bytes);
@@ -189,7 +190,7 @@ class GbnfParser {
         take("-");
         if (peek() == '\0') refuse("']'");
         last = character();
-        if (last < first) refuse("ranges of characters in order before this");
+        if (last < first) refuse("a character range in ascending order before this position");
       }
       set.add(first, last);
     }
@@ -222,7 +223,7 @@ class GbnfParser {
       code = code * 16 + static_cast<char32_t>(digit <= '9' ? digit - '0' : (digit | 32) - 'a' + 10);
     }
     if (code > CodePointSet::kLast || (code >= 0xD800 && code <= 0xDFFF))
-      refuse("an escape that is a character before this");
+      refuse("an escape of a valid Unicode character before this position");
     return code;
   }
 

@@ -40,7 +40,7 @@ GrammarPtr compile(const GrammarSource& source, const Limits& limits) {
     std::vector<Expr> options = {rules.call(root)};
     for (const GrammarSource& other : source.others)
       options.push_back(rules.call(rule_of(rules, other)));
-    root = rules.declare("answer");
+    root = rules.declare("response");
     rules.define(root, rules.choice(options));
   }
   return std::make_shared<const Grammar>(build_automaton(rules, root));

@@ -110,7 +110,7 @@ void GrammarConstraint::accept(int32_t id) {
   Stacks::Position at = bytes.empty() ? Stacks::kDead : position();
   for (const char c : bytes)
     if (at != Stacks::kDead) at = stacks_->step(at, static_cast<uint8_t>(c));
-  if (at == Stacks::kDead) fail("grammar: expected a token that fits, found id {}", id);
+  if (at == Stacks::kDead) fail("grammar: expected a token that the grammar allows, found token id {}", id);
   if (history_.size() >= 2 * kHistory)
     history_.erase(history_.begin(), history_.end() - static_cast<std::ptrdiff_t>(kHistory));
   history_.push_back(at);
@@ -140,8 +140,8 @@ std::unique_ptr<Constraint> make_constraint(const std::shared_ptr<TokenMasks>& m
     if (budget < shortest)
       fail_parameter(
           "max_tokens",
-          "expected at least {}, the tokens of the shortest answer that fits the grammar, found {}", shortest,
-          budget);
+          "expected at least {} tokens for the shortest response that matches the grammar, found {}",
+          shortest, budget);
   }
   return constraint;
 }

@@ -212,7 +212,7 @@ Decimal parse_decimal(const std::string& text, const std::string& what) {
   }
   point += exponent;
   if (point < -kMostDigits || point > kMostDigits || std::ssize(digits) > kMostDigits)
-    fail("{}: expected a number of at most {} digits, found {}", what, kMostDigits, text);
+    fail("{}: expected a number with at most {} digits, found {}", what, kMostDigits, text);
   if (point < 0) digits.insert(0, static_cast<size_t>(-point), '0'), point = 0;
   if (point > std::ssize(digits)) digits.append(static_cast<size_t>(point) - digits.size(), '0');
   x.whole = digits.substr(0, static_cast<size_t>(point));

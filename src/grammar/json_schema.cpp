@@ -86,7 +86,7 @@ class SchemaCompiler {
     if (s.value->is_boolean()) return s.value->get<bool>() ? json_.any_value() : rules_.never();
     if (!s.value->is_object()) fail_schema(s.pointer, "expected a schema, found " + kind_of(*s.value));
     if (++depth_ > rules_.limits().max_nesting)
-      fail_schema(s.pointer, fmt::format("expected at most {} schemas inside each other, found more",
+      fail_schema(s.pointer, fmt::format("expected at most {} levels of nested schemas, found more",
                                          rules_.limits().max_nesting));
     check_keywords(s);
     const Expr e = of_object(s);
@@ -99,7 +99,7 @@ class SchemaCompiler {
     for (const auto& [keyword, value] : s.value->items()) {
       if (types_for(keyword) != 0 || general.contains(keyword) || is_annotation(keyword)) continue;
       if (keyword == "$id" && s.pointer == "#") continue;
-      refuse(s, keyword, "this keyword is not supported: leave it out or write the schema without it");
+      refuse(s, keyword, "this keyword is not supported; rewrite the schema without it");
     }
   }
 
@@ -132,7 +132,7 @@ class SchemaCompiler {
   Expr options(const SchemaAt& s, const char* keyword, bool says_more) {
     const SchemaAt list = part(s, keyword);
     if (!list.value->is_array() || list.value->empty())
-      fail_schema(list.pointer, "expected a list of schemas, found " + kind_of(*list.value));
+      fail_schema(list.pointer, "expected a non-empty list of schemas, found " + kind_of(*list.value));
     std::vector<SchemaAt> all;
     for (size_t i = 0; i < list.value->size(); ++i)
       all.push_back({&(*list.value)[i], fmt::format("{}/{}", list.pointer, i)});
@@ -171,12 +171,10 @@ class SchemaCompiler {
     for (size_t i = 0; i < all.size(); ++i) {
       for (size_t k = 0; k < i; ++k) {
         if (document_.disjoint(all[k], all[i])) continue;
-        fail_schema(
-            pointer,
-            fmt::format("expected schemas of which never two fit the same value, found that {} and {} may: "
-                        "write anyOf, or give "
-                        "them different types, constants or a required property with different constants",
-                        k, i));
+        fail_schema(pointer, fmt::format("expected schemas that exclude each other, found that schemas {} "
+                                         "and {} can match the same value; use anyOf, or give them different "
+                                         "types, constants or a required property with different constants",
+                                         k, i));
       }
     }
   }
@@ -185,7 +183,9 @@ class SchemaCompiler {
   Expr values(const SchemaAt& s, const std::vector<std::string>& keywords) {
     for (const std::string& keyword : keywords)
       if (keyword != "const" && keyword != "enum" && keyword != "type")
-        refuse(s, keyword, "is not supported beside const or enum: leave out the values that it excludes");
+        refuse(s, keyword,
+               "this keyword is not supported together with const or enum; remove it and the values that it "
+               "excludes");
     const uint8_t types = types_of_keyword(s);
     std::vector<Expr> texts;
     for (const Json& value : listed_values(s)) {
@@ -230,7 +230,7 @@ class SchemaCompiler {
     if (found->is_number_float() && std::abs(found->get<double>()) >= kExact &&
         std::ranges::count_if(text.substr(0, text.find('e')), is_ascii_digit) > kShort) {
       refuse(s, keyword,
-             "expected an integer without a point or exponent, since it exceeds 2^53, found " + text);
+             "expected an integer without decimal point or exponent, because it exceeds 2^53, found " + text);
     }
     return limit;
   }
@@ -278,14 +278,15 @@ class SchemaCompiler {
     if (!range.low || !range.high || range.low->whole.size() > kMostListed ||
         range.high->whole.size() > kMostListed)
       refuse(s, "multipleOf",
-             "expected both a minimum and a maximum beside it, of at most 10 digits, or neither");
+             "expected either no limits, or a minimum and a maximum of at most 10 digits each");
     const auto floor_of = [&](const Decimal& x) {
       return (x.negative ? -1 : 1) * (std::stoll(x.whole) / n) - (x.negative ? 1 : 0);
     };
     std::vector<Expr> texts;
     const int64_t first = floor_of(*range.low), last = floor_of(*range.high) + 1;
     if (last - first > kMost)
-      refuse(s, "multipleOf", fmt::format("expected at most {} multiples within the limits", kMost));
+      refuse(s, "multipleOf",
+             fmt::format("expected at most {} multiples within the limits, found more", kMost));
     for (int64_t i = first; i <= last; ++i) {
       const std::string text = std::to_string(i * n);
       if (range.contains(parse_decimal(text, "multiple"))) texts.push_back(rules_.text(text));
@@ -333,7 +334,7 @@ class SchemaCompiler {
     Expr rest = json_.any_value();
     if (s.value->contains("items")) {
       if ((*s.value)["items"].is_array())
-        refuse(s, "items", "expected one schema, found a list: write prefixItems");
+        refuse(s, "items", "expected one schema, found a list; use prefixItems for a list");
       rest = shared(expression(part(s, "items")), pointer_to(s.pointer, "items"));
     }
     const Expr some = items(first, rest, min, max,
@@ -353,7 +354,7 @@ class SchemaCompiler {
     if (s.value->contains("prefixItems") || !s.value->contains("items") ||
         !(lists_values(value) || booleans) || !says_only(items, {"type", "enum", "const"}))
       refuse(s, "uniqueItems",
-             "is supported only for items that have an enum, a const or the type boolean; leave it out");
+             "this keyword is only supported for items with enum, const or the type boolean; remove it");
     const uint8_t types = types_of_keyword(items);
     for (const Json& one : lists_values(value) ? listed_values(items) : std::vector<Json>{true, false}) {
       if ((types_of_value(one) & types) != 0 && std::find(found.begin(), found.end(), one) == found.end())
@@ -385,8 +386,8 @@ class SchemaCompiler {
       }
       if (sets.size() > kMostSets)
         refuse(s, "uniqueItems",
-               fmt::format("expected at most {} different sets of items, found more: leave it out or make "
-                           "maxItems smaller",
+               fmt::format("expected at most {} different sets of items, found more; remove uniqueItems or "
+                           "lower maxItems",
                            kMostSets));
     }
     return rules_.sequence({rules_.text("["), rules_.graph(edges), rules_.text("]")});
@@ -420,9 +421,10 @@ class SchemaCompiler {
     std::set<std::string> names;
     const auto found = s.value->find("required");
     if (found == s.value->end()) return names;
-    if (!found->is_array()) refuse(s, "required", "expected a list of names, found " + kind_of(*found));
+    if (!found->is_array())
+      refuse(s, "required", "expected a list of property names, found " + kind_of(*found));
     for (const Json& name : *found) {
-      if (!name.is_string()) refuse(s, "required", "expected names, found " + kind_of(name));
+      if (!name.is_string()) refuse(s, "required", "expected property names, found " + kind_of(name));
       names.insert(name.get<std::string>());
     }
     return names;
@@ -460,7 +462,7 @@ class SchemaCompiler {
     }
     if (!says_only(names, {"type", "pattern", "format", "minLength", "maxLength"}))
       refuse(s, "propertyNames",
-             "expected nothing but type, enum, const, pattern, format, minLength and maxLength");
+             "expected only the keywords type, enum, const, pattern, format, minLength and maxLength");
     return {.shape = string_automaton(names, rules_.limits())};
   }
 
@@ -517,11 +519,12 @@ class SchemaCompiler {
   void check_counts(const SchemaAt& s, const std::vector<Property>& properties, bool others) const {
     const auto required = std::ranges::count_if(properties, &Property::required);
     if (count_of(s, "minProperties") > required)
-      refuse(s, "minProperties", "is not supported above the number of required properties");
+      refuse(s, "minProperties", "a value above the number of required properties is not supported");
     const int64_t max = count_of(s, "maxProperties");
     if (max >= 0 && (others || max < std::ssize(properties)))
       refuse(s, "maxProperties",
-             "is not supported below the number of properties, or where there may be others");
+             "this keyword is only supported if additional properties are not allowed and its value is at "
+             "least the number of properties");
   }
 
   Expr members(const std::vector<Property>& properties, Expr other, bool others) {
@@ -576,7 +579,7 @@ void check_size(const Json& root, const Limits& limits) {
     if (++values > limits.max_expressions)
       fail("JSON schema: expected at most {} values, found more", limits.max_expressions);
     if (depth > 4 * limits.max_nesting)
-      fail("JSON schema: expected at most {} values inside each other, found more", 4 * limits.max_nesting);
+      fail("JSON schema: expected at most {} levels of nested values, found more", 4 * limits.max_nesting);
     if (!value->is_structured()) continue;
     for (const Json& part : *value)
       open.push_back({&part, depth + 1});
@@ -593,7 +596,7 @@ RuleId json_schema_rule(Rules& rules, const Json& schema, const SchemaFrame& fra
     const Expr more = frame.between.empty()
                           ? rules.nothing()
                           : rules.any_number(rules.sequence({rules.text(frame.between), framed}));
-    root = rules.declare("answer");
+    root = rules.declare("response");
     rules.define(root, rules.sequence({framed, more}));
   }
   return root;

@@ -43,7 +43,7 @@ StringKeywords keywords_of(const SchemaAt& s) {
   Format format = find_format(name);
   if (format.kind == Format::Kind::unknown)
     fail_schema(pointer_to(s.pointer, "format"),
-                "expected " + format_names() + ", found '" + printable_text(name, 40) + "'");
+                "expected one of " + format_names() + ", found '" + printable_text(name, 40) + "'");
   if (format.kind == Format::Kind::pattern) found.format = std::move(format);
   return found;
 }

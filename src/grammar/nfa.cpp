@@ -26,7 +26,7 @@ class NfaBuilder {
  private:
   int32_t node() {
     if (--steps_left_ < 0)
-      fail("grammar: building it takes more than {} steps: make it smaller", rules_.limits().max_steps);
+      fail("grammar: compilation takes more than {} steps; simplify it", rules_.limits().max_steps);
     nfa_.nodes.push_back(-1);
     return static_cast<int32_t>(nfa_.nodes.size() - 1);
   }
@@ -217,7 +217,7 @@ RuleFacts facts_of(const Rules& rules) {
     changed = false;
     steps_left -= rules.size();
     if (steps_left < 0)
-      fail("grammar: building it takes more than {} steps: make it smaller", rules.limits().max_steps);
+      fail("grammar: compilation takes more than {} steps; simplify it", rules.limits().max_steps);
     for (Expr e = 0; e < rules.size(); ++e)
       facts.expressions[static_cast<size_t>(e)] = facts_of(rules, rules.node(e), facts);
     for (size_t r = 0; r < facts.rules.size(); ++r) {

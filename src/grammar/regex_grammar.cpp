@@ -62,7 +62,7 @@ class RegexParser {
     for (size_t at = 0; at < pattern.size();) {
       const Utf8Char c = decode_utf8(pattern, at);
       if (c.status != Utf8Status::valid)
-        fail("{}: expected valid UTF-8, found other bytes at byte {}", what, at);
+        fail("{}: expected valid UTF-8, found an invalid sequence at byte {}", what, at);
       text_.push_back(c.code);
       at += static_cast<size_t>(c.length);
     }
@@ -73,7 +73,7 @@ class RegexParser {
     do {
       options.push_back(top_alternative());
     } while (take('|'));
-    if (peek() != kEnd) refuse("an unmatched ')'");
+    if (peek() != kEnd) refuse("unmatched ')'");
     return rules_.choice(options);
   }
 
@@ -107,7 +107,7 @@ class RegexParser {
     parts.push_back(alternative());
     while (take('$'))
       to_end = true;
-    if (peek() != '|' && peek() != kEnd && peek() != ')') unsupported("an anchor inside of a pattern");
+    if (peek() != '|' && peek() != kEnd && peek() != ')') unsupported("an anchor in the middle of a pattern");
     if (!to_end) parts.push_back(rules_.any_number(forms_.any()));
     return rules_.sequence(parts);
   }
@@ -125,19 +125,18 @@ class RegexParser {
     if (take(U"?<") || take(U"?P<")) {
       while (peek() != '>' && peek() != kEnd)
         ++at_;
-      if (!take('>')) refuse("a group's name without '>'");
+      if (!take('>')) refuse("missing '>' of a group name");
     } else if (peek() == '?' && !take(U"?:")) {
       unsupported("a group with flags");
     }
     if (++depth_ > rules_.limits().max_nesting)
-      fail("{}: expected at most {} groups inside each other, found more", what_,
-           rules_.limits().max_nesting);
+      fail("{}: expected at most {} levels of nested groups, found more", what_, rules_.limits().max_nesting);
     std::vector<Expr> options;
     do {
       options.push_back(alternative());
     } while (take('|'));
-    if (peek() == '$') unsupported("an anchor inside of a group");
-    if (!take(')')) refuse("a group without ')'");
+    if (peek() == '$') unsupported("an anchor inside a group");
+    if (!take(')')) refuse("missing ')' of a group");
     --depth_;
     return rules_.choice(options);
   }
@@ -147,9 +146,9 @@ class RegexParser {
     if (take('(')) return group();
     if (take('.')) return forms_.one_of(all_but_line_ends());
     if (take('[')) return forms_.one_of(character_class());
-    if (c == '^') unsupported("an anchor inside of a pattern");
-    if (is_one_of(c, "*+?")) refuse("a quantifier behind nothing");
-    if (c == '{' && counts()) refuse("a quantifier behind nothing");
+    if (c == '^') unsupported("an anchor in the middle of a pattern");
+    if (is_one_of(c, "*+?")) refuse("a quantifier with nothing to repeat");
+    if (c == '{' && counts()) refuse("a quantifier with nothing to repeat");
     if (take('\\')) return forms_.one_of(escape(false));
     ++at_;
     return forms_.one_of({c, c});
@@ -163,7 +162,7 @@ class RegexParser {
   // because that text is literal.
   std::optional<Counts> counts() const {
     if (peek(1) == ',' && (peek(2) == '}' || is_ascii_digit(peek(2))))
-      refuse("{,n}, which regular expressions read in two ways: write {0,n}");
+      refuse("the ambiguous quantifier {,n} (write {0,n})");
     size_t ahead = 1;
     const auto number = [&]() -> std::optional<int64_t> {
       int64_t value = 0;
@@ -191,7 +190,7 @@ class RegexParser {
     } else if (take('?')) {
       max = 1;
     } else if (const auto found = peek() == '{' ? counts() : std::nullopt) {
-      if (found->max >= 0 && found->max < found->min) refuse("a quantifier whose numbers are out of order");
+      if (found->max >= 0 && found->max < found->min) refuse("a quantifier with a minimum above its maximum");
       min = found->min;
       max = found->max;
       at_ += found->length;
@@ -199,17 +198,17 @@ class RegexParser {
       return part;
     }
     take('?');  // a lazy quantifier matches the same strings
-    if (is_one_of(peek(), "*+?") || (peek() == '{' && counts())) refuse("a quantifier behind a quantifier");
-    return rules_.repeat(part, min, max, what_ + ": a quantifier");
+    if (is_one_of(peek(), "*+?") || (peek() == '{' && counts()))
+      refuse("a quantifier after another quantifier");
+    return rules_.repeat(part, min, max, what_ + ": quantifier");
   }
 
   CodePointSet character_class() {
     const bool negated = take('^');
-    if (peek() == ']')
-      refuse("']' at the beginning of a class, which regular expressions read in two ways: write \\]");
+    if (peek() == ']') refuse("an ambiguous ']' at the beginning of a class (write \\])");
     CodePointSet set;
     while (!take(']')) {
-      if (peek() == kEnd) refuse("a class without ']'");
+      if (peek() == kEnd) refuse("missing ']' of a class");
       check_class_syntax();
       const CodePointSet first = class_member();
       if (peek() != '-' || peek(1) == ']' || peek(1) == kEnd) {
@@ -222,7 +221,7 @@ class RegexParser {
         return s.ranges().size() == 1 && s.ranges()[0].first == s.ranges()[0].last;
       };
       if (!single(first) || !single(last) || first.ranges()[0].first > last.ranges()[0].first)
-        refuse("a range out of order in a class");
+        refuse("an invalid range in a class");
       set.add(first.ranges()[0].first, last.ranges()[0].first);
     }
     return negated ? set.complement() : set;
@@ -233,12 +232,12 @@ class RegexParser {
   void check_class_syntax() const {
     for (const std::u32string_view syntax : {U"[:", U"[.", U"[=", U"&&", U"~~", U"||"}) {
       if (std::u32string_view(text_).substr(at_).starts_with(syntax))
-        refuse("a class with [:name:], && or the like, which is not supported, found");
+        refuse("class syntax such as [:name:] or && is not supported, found");
     }
   }
 
   CodePointSet class_member() {
-    if (peek() == kEnd) refuse("a class without ']'");
+    if (peek() == kEnd) refuse("missing ']' of a class");
     if (take('\\')) return escape(true);
     const char32_t c = text_[at_++];
     return {c, c};
@@ -248,7 +247,7 @@ class RegexParser {
     char32_t value = 0;
     for (int i = 0; i < length; ++i) {
       const int digit = hex_value(peek());
-      if (digit < 0) refuse("an escape without its hexadecimal digits");
+      if (digit < 0) refuse("missing hexadecimal digit in an escape");
       value = value * 16 + static_cast<char32_t>(digit);
       ++at_;
     }
@@ -261,23 +260,23 @@ class RegexParser {
     if (take('{')) {
       while (hex_value(peek()) >= 0 && code <= CodePointSet::kLast)
         code = code * 16 + hex(1);
-      if (!take('}')) refuse("an escape without '}'");
+      if (!take('}')) refuse("missing '}' in an escape");
     } else {
       code = hex(4);
       if (code >= 0xD800 && code < 0xDC00 && take(U"\\u")) {
         const char32_t low = hex(4);
-        if (low < 0xDC00 || low > 0xDFFF) refuse("half of a surrogate pair");
+        if (low < 0xDC00 || low > 0xDFFF) refuse("an unpaired surrogate");
         return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
       }
     }
     if (code > CodePointSet::kLast || (code >= 0xD800 && code <= 0xDFFF))
-      refuse("an escape that is no character");
+      refuse("an escape that is not a Unicode character");
     return code;
   }
 
   // Parses the rest of an escape after the backslash.
   CodePointSet escape(bool in_class) {
-    if (peek() == kEnd) refuse("a backslash behind which nothing stands");
+    if (peek() == kEnd) refuse("a trailing backslash");
     const char32_t c = text_[at_++];
     if (c == 'd') return digits();
     if (c == 'D') return digits().complement();
@@ -296,7 +295,7 @@ class RegexParser {
   char32_t escaped_character(char32_t c) {
     constexpr std::string_view kNames = "tnvfrb0", kValues("\t\n\v\f\r\b\0", 7);
     if (is_one_of(c, kNames)) {
-      if (c == '0' && peek() >= '0' && peek() <= '9') refuse("an octal escape");
+      if (c == '0' && peek() >= '0' && peek() <= '9') refuse("an unsupported octal escape");
       return static_cast<char32_t>(kValues[kNames.find(static_cast<char>(c))]);
     }
     if (c == 'x') return hex(2);
@@ -308,7 +307,7 @@ class RegexParser {
       ++at_;
       return letter % 32;
     }
-    if (word_characters().contains(c)) refuse(fmt::format("the unknown escape \\{}", static_cast<char>(c)));
+    if (word_characters().contains(c)) refuse(fmt::format("unknown escape \\{}", static_cast<char>(c)));
     return c;
   }
 

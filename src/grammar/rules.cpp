@@ -20,8 +20,8 @@ int32_t limited(int64_t size) {
 
 Expr Rules::add(Node node) {
   if (size() >= limits_.max_expressions)
-    fail("grammar: more than {} expressions: make it smaller", limits_.max_expressions);
-  if (node.depth > kMostDepth) fail("grammar: expressions are nested more than {} deep", kMostDepth);
+    fail("grammar: more than {} expressions; simplify it", limits_.max_expressions);
+  if (node.depth > kMostDepth) fail("grammar: expressions are nested deeper than {} levels", kMostDepth);
   nodes_.push_back(node);
   return static_cast<Expr>(size() - 1);
 }
@@ -35,7 +35,7 @@ Expr Rules::list(Kind kind, std::span<const Expr> parts) {
     node.depth = std::max<int16_t>(node.depth, static_cast<int16_t>(this->node(part).depth + 1));
   }
   if (std::ssize(parts_) > limits_.max_expressions)
-    fail("grammar: more than {} expressions: make it smaller", limits_.max_expressions);
+    fail("grammar: more than {} expressions; simplify it", limits_.max_expressions);
   node.size = limited(size);
   node.last = std::ssize(parts_);
   return add(node);
@@ -81,7 +81,7 @@ Expr Rules::choice(std::span<const Expr> options) {
 
 void Rules::check_repetition(int64_t rounds, std::string_view what) const {
   if (rounds > limits_.max_repetition)
-    fail("{}: expected a number up to {}, found {}", what, limits_.max_repetition, rounds);
+    fail("{}: expected at most {}, found {}", what, limits_.max_repetition, rounds);
 }
 
 Expr Rules::repeat(Expr part, int64_t min, int64_t max, std::string_view what) {
@@ -115,7 +115,7 @@ Expr Rules::graph(std::span<const GraphEdge> edges) {
   }
   edges_.insert(edges_.end(), edges.begin(), edges.end());
   if (std::ssize(edges_) > limits_.max_expressions)
-    fail("grammar: more than {} expressions: make it smaller", limits_.max_expressions);
+    fail("grammar: more than {} expressions; simplify it", limits_.max_expressions);
   node.size = limited(size);
   node.last = std::ssize(edges_);
   return add(node);
@@ -123,7 +123,7 @@ Expr Rules::graph(std::span<const GraphEdge> edges) {
 
 RuleId Rules::declare(std::string name) {
   if (std::ssize(rules_) >= limits_.max_rules)
-    fail("grammar: more than {} rules: make it smaller", limits_.max_rules);
+    fail("grammar: more than {} rules; simplify it", limits_.max_rules);
   rules_.push_back({std::move(name), -1});
   return static_cast<RuleId>(rules_.size() - 1);
 }

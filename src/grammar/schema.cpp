@@ -117,7 +117,7 @@ uint8_t types_of_keyword(const SchemaAt& schema) {
                                                                           {"object", kObject}}};
     for (const auto& [known, types] : kNames)
       if (name.is_string() && name.get_ref<const std::string&>() == known) return types;
-    fail_schema(pointer, "expected null, boolean, integer, number, string, array or object, found " +
+    fail_schema(pointer, "expected one of null, boolean, integer, number, string, array, object, found " +
                              (name.is_string() ? "'" + name.get<std::string>() + "'" : kind_of(name)));
   };
   if (!type->is_array()) return one(*type);
@@ -160,7 +160,8 @@ SchemaAt SchemaDocument::target(const SchemaAt& from) const {
   if (!ref.is_string()) fail_schema(pointer, "expected a string, found " + kind_of(ref));
   const auto& text = ref.get_ref<const std::string&>();
   if (text != "#" && !text.starts_with("#/"))
-    fail_schema(pointer, "expected a place in this schema, as in '#/$defs/name', found '" + text + "'");
+    fail_schema(pointer,
+                "expected a reference within this schema such as '#/$defs/name', found '" + text + "'");
   const Json* value = &root_;
   std::string_view rest = std::string_view(text).substr(1);
   std::string place = "#";
@@ -170,7 +171,7 @@ SchemaAt SchemaDocument::target(const SchemaAt& from) const {
     rest.remove_prefix(end);
     value = member(*value, key);
     if (value == nullptr)
-      fail_schema(pointer, "expected a place in this schema, found '" + text + "', which is not there");
+      fail_schema(pointer, "expected a reference to an existing part of this schema, found '" + text + "'");
     place = pointer_to(place, key);
   }
   return {value, place};
@@ -180,8 +181,7 @@ SchemaAt SchemaDocument::resolved(SchemaAt schema) const {
   const std::string first = schema.pointer;
   for (int i = 0; schema.value->is_object() && schema.value->contains("$ref"); ++i) {
     if (i == kMostReferences)
-      fail_schema(first + "/$ref",
-                  "expected a schema at the end of its references, found that they lead in a circle");
+      fail_schema(first + "/$ref", "expected references that end at a schema, found a cycle");
     const auto says_more = [&](const auto& item) {
       return item.key() != "$ref" && !is_annotation(item.key());
     };
@@ -266,7 +266,8 @@ class SchemaDocument::Merger {
     schema = document_.resolved(std::move(schema));
     for (int depth = 0; schema.value->is_object() && schema.value->contains("$ref"); ++depth) {
       if (depth == kMostReferences)
-        fail_schema(pointer_, "expected a schema at the end of its references, found more of them");
+        fail_schema(pointer_,
+                    "expected references that end at a schema, found a cycle or a chain that is too long");
       add_keywords(schema);
       schema = document_.resolved(document_.target(schema));
     }
@@ -283,8 +284,8 @@ class SchemaDocument::Merger {
 
  private:
   [[noreturn]] void refuse(const std::string& keyword) const {
-    fail_schema(pointer_, "expected schemas that can be put together, found several with '" + keyword +
-                              "': write them as one");
+    fail_schema(pointer_, "expected schemas that can be merged, found a conflict in '" + keyword +
+                              "'; write a single schema");
   }
 
   // Throws Error if one schema has `additionalProperties` and the other schema lists further properties,
@@ -302,13 +303,15 @@ class SchemaDocument::Merger {
     const Json& s = *schema.value;
     for (const char* keyword : {"properties", "required"})
       if (s.contains(keyword) && s[keyword].is_object() != (std::string_view(keyword) == "properties"))
-        fail_schema(schema.pointer + "/" + keyword, "found " + kind_of(s[keyword]));
+        fail_schema(
+            schema.pointer + "/" + keyword,
+            "expected an object for properties and a list for required, found " + kind_of(s[keyword]));
     check_properties(s);
     for (const auto& [keyword, value] : s.items()) {
       if (keyword == "allOf") {
         if (!value.is_array())
           fail_schema(schema.pointer + "/allOf", "expected a list, found " + kind_of(value));
-        if (++depth_ > kMostReferences) fail_schema(pointer_, "expected fewer allOf inside each other");
+        if (++depth_ > kMostReferences) fail_schema(pointer_, "allOf is nested too deeply");
         for (size_t i = 0; i < value.size(); ++i)
           add({&value[i], schema.pointer + "/allOf/" + std::to_string(i)});
         --depth_;
@@ -383,8 +386,7 @@ class SchemaDocument::Merger {
 
 SchemaAt SchemaDocument::all_of(const std::vector<SchemaAt>& schemas, const std::string& pointer) {
   if (std::ssize(made_->values) >= limits_.max_rules)
-    fail_schema(pointer,
-                fmt::format("expected at most {} schemas put together, found more", limits_.max_rules));
+    fail_schema(pointer, fmt::format("expected at most {} merged schemas, found more", limits_.max_rules));
   Merger merger(*this, pointer);
   for (const SchemaAt& schema : schemas)
     merger.add(schema);

@@ -56,7 +56,7 @@ int64_t shortest_answer(const Grammar& grammar, const Vocabulary& vocabulary,
     front = std::move(next);
   }
   if (known != kNoEnd) return known;
-  fail("grammar: the model's vocabulary has no tokens for any answer that fits");
+  fail("grammar: no sequence of the model's tokens matches it");
 }
 
 }  // namespace gpt::grammar

@@ -100,7 +100,7 @@ void Stacks::add_work(Item item) {
 
 void Stacks::check_size() const {
   if (work_.size() > kMostItems)
-    fail("grammar: more than {} ways to read the text at once: make it less ambiguous", kMostItems);
+    fail("grammar: more than {} parses of the same text; make it less ambiguous", kMostItems);
 }
 
 // Returns the position that consists of the states in work_ and all states reachable from them without

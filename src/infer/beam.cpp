@@ -17,8 +17,8 @@ constexpr double kLengthPenaltyLimit = 10;
 void check_options(const SequenceModel& model, const BeamOptions& o) {
   if (o.width < 1) fail_parameter("beams", "expected a positive number, found {}", o.width);
   if (o.width > model.slots()) {
-    fail_parameter("beams", "expected at most {}, the sequences that fit at once, found {}", model.slots(),
-                   o.width);
+    fail_parameter("beams", "expected at most {} (the number of concurrent sequences), found {}",
+                   model.slots(), o.width);
   }
   if (o.steps < 0) fail_parameter("max_tokens", "expected 0 or a positive number, found {}", o.steps);
   if (!(std::fabs(o.length_penalty) <= kLengthPenaltyLimit)) {
@@ -28,7 +28,8 @@ void check_options(const SequenceModel& model, const BeamOptions& o) {
   if (o.prefill_chunk < 1)
     fail_parameter("prefill_chunk", "expected a positive number, found {}", o.prefill_chunk);
   if (o.adapter < -1 || o.adapter >= model.adapters())
-    fail_parameter("adapter", "expected one of the model's {}, found {}", model.adapters(), o.adapter);
+    fail_parameter("adapter", "expected -1 or the index of one of the model's {} adapters, found {}",
+                   model.adapters(), o.adapter);
   check_policy(model, o.context);
 }
 

@@ -21,7 +21,8 @@ void check(const SequenceModel& model, const Request& r) {
     fail_usage("stop ids: expected token ids from 0 to {}, found {}", model.vocab_size() - 1, id);
   }
   if (r.adapter < -1 || r.adapter >= model.adapters())
-    fail_parameter("adapter", "expected one of the model's {}, found {}", model.adapters(), r.adapter);
+    fail_parameter("adapter", "expected -1 or the index of one of the model's {} adapters, found {}",
+                   model.adapters(), r.adapter);
   validate(r.sampling, model.vocab_size());
   check_policy(model, r.context);
   check_prompt(model, r.prompt, r.context, "prompt");

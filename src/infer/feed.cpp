@@ -17,7 +17,7 @@ ContextPolicy parse_context_policy(std::string_view name) {
 void check_policy(const SequenceModel& model, ContextPolicy policy) {
   if (policy != ContextPolicy::slide || model.can_slide()) return;
   fail_parameter("policy",
-                 "'slide' needs a model with rotary positions, found learned ones, which end at {}: use "
+                 "'slide' needs a model with rotary position embeddings, found {} learned positions; use "
                  "'crop' or 'stop'",
                  model.n_ctx());
 }
@@ -25,22 +25,20 @@ void check_policy(const SequenceModel& model, ContextPolicy policy) {
 void check_prompt(const SequenceModel& model, std::span<const int32_t> prompt, ContextPolicy policy,
                   const std::string& what) {
   if (prompt.empty()) {
-    fail(
-        "{}: expected at least one token, found none: begin with some text, a newline or the model's BOS "
-        "token",
-        what);
+    fail("{}: expected at least one token, found none; start with text, a newline or the model's BOS token",
+         what);
   }
   const auto bad = std::find_if(prompt.begin(), prompt.end(),
                                 [&](int32_t id) { return id < 0 || id >= model.vocab_size(); });
   if (bad != prompt.end()) {
-    fail(
-        "{}: expected token ids from 0 to {}, found {} at position {}: does the tokenizer belong to this "
-        "model?",
-        what, model.vocab_size() - 1, *bad, bad - prompt.begin());
+    fail("{}: expected token ids from 0 to {}, found {} at position {}; use the tokenizer of this model",
+         what, model.vocab_size() - 1, *bad, bad - prompt.begin());
   }
   if (policy == ContextPolicy::stop && std::ssize(prompt) > model.n_ctx()) {
-    fail("{}: expected at most {} tokens, the model's context, found {}: shorten it or use `policy` crop{}",
-         what, model.n_ctx(), prompt.size(), model.can_slide() ? " or slide" : "");
+    fail(
+        "{}: expected at most {} tokens (the context length of the model), found {}; shorten it or use "
+        "`policy` crop{}",
+        what, model.n_ctx(), prompt.size(), model.can_slide() ? " or slide" : "");
   }
 }
 

@@ -35,8 +35,10 @@ bool adjusts(const SamplingParams& p) {
 
 void check_possible(float max, size_t vocab_size) {
   if (max > -std::numeric_limits<float>::infinity()) return;
-  fail("logit_bias: with the constraint, where there is one, all {} ids are forbidden: leave one possible",
-       vocab_size);
+  fail(
+      "logit_bias: all {} token ids are forbidden by the biases and the output constraint, if any; allow at "
+      "least one",
+      vocab_size);
 }
 
 double weight_of(float score, float max, double temperature) {
@@ -179,7 +181,7 @@ void Sampler::ask_allowed(Draw& d, SelectRow& r) {
     for (const uint64_t word : allowed)
       count += std::popcount(word);
     if (count == 0)
-      fail("the constraint of the output forbids all {} ids: none of them can follow what was drawn",
+      fail("the output constraint forbids all {} token ids: none can follow the tokens sampled so far",
            vocab_size_);
   } catch (const std::exception& e) {
     d.error = e.what();

@@ -67,8 +67,8 @@ const Selection& Selector::selection(size_t i) const {
   const Selection& s = selections_[i];
   if (s.not_finite < 0) return s;
   fail(
-      "logits: expected finite numbers, found {} for id {}: the model's weights are damaged or overflow; "
-      "check them with 'gpt verify'",
+      "logits: expected finite values, found {} for token {}: the weights of the model are damaged or "
+      "overflow; check them with 'gpt verify'",
       *MappedView(device_logit({i, s.not_finite}), Access::read)->as<float>(), s.not_finite);
 }
 

@@ -22,7 +22,7 @@ void check(const SequenceModel& model, const Speculation& o) {
     fail_parameter("draft_tokens", "expected 1 to {}, found {}", kMostProposals, o.max_tokens);
   if (!model.can_roll_back() || (o.draft != nullptr && !o.draft->can_roll_back()))
     fail_unsupported(
-        "`speculate`: a model with a state for each sequence cannot remove draft tokens; set it to off");
+        "`speculate`: a model with a recurrent state cannot discard rejected draft tokens; set it to off");
   if (o.source != Speculation::Source::draft) return;
   if (o.draft == nullptr) fail_parameter("speculate", "'draft' needs a draft model, found none");
   GPT_ASSERT(o.draft->slots() >= model.slots() && o.draft_cost >= 0);

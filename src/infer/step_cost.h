@@ -11,7 +11,7 @@ class StepCost {
  public:
   // The initial estimate of a / b: the number of rows that take as long as reading the weights once. Measured
   // with GPT-2 124M on two cores for up to 32 rows: Q8_0 6 to 9, fp32 9, bf16 10, memory-mapped quantized
-  // weights 3 (docs/log.md).
+  // weights 3 (docs/log/speculative-decoding.md).
   static constexpr double kGuess = 8;
   static constexpr int64_t kMostRows = 64;  // larger steps are ignored because they contain prompts
 

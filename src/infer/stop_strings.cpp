@@ -15,7 +15,7 @@ void StopStrings::Matcher::advance(char byte) {
 
 StopStrings::StopStrings(const std::vector<std::string>& stops) {
   for (const std::string& stop : stops) {
-    if (stop.empty()) fail_parameter("stop", "expected a text of at least one character, found an empty one");
+    if (stop.empty()) fail_parameter("stop", "expected at least one character, found an empty string");
     std::vector<size_t> fallback(stop.size(), 0);
     for (size_t i = 1, length = 0; i < stop.size(); ++i) {
       while (length > 0 && stop[i] != stop[length])

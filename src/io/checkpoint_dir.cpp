@@ -170,12 +170,14 @@ void check_replaceable(const std::string& final_path) {
   std::error_code error;
   if (!fs::exists(final_path, error)) return;
   if (!fs::is_directory(final_path, error))
-    fail("cannot save to {}: a file of that name is in the way", final_path);
+    fail("cannot save to {}: a file with this name exists", final_path);
   const bool empty = fs::is_empty(final_path, error);
   if (error) fail("cannot save to {}: {}", final_path, error.message());
   if (!empty && !fs::exists(fs::path(final_path) / kManifestName, error)) {
-    fail("cannot save to {}: it has files that this program did not write; choose another folder or empty it",
-         final_path);
+    fail(
+        "cannot save to {}: the folder has files that this program did not write; choose another folder or "
+        "empty this one",
+        final_path);
   }
 }
 
@@ -269,7 +271,7 @@ DirectoryWriter::DirectoryWriter(const std::string& final_path, ReplaceMode mode
   if (!remove_stale(final_)) repair(final_);
   check_replaceable(final_);
   for (int n = 0; lock_ < 0; ++n) {
-    if (n == 1000) fail("cannot save to {}: too many other writers at work on it", final_);
+    if (n == 1000) fail("cannot save to {}: too many other processes are writing to it", final_);
     temporary_ = sibling(final_, fmt::format(".tmp-{}-{}", getpid(), n));
     if (mkdir(temporary_.c_str(), 0777) == 0) {
       // Locking fails if another process has just removed the folder. The loop then tries the next name.
@@ -339,10 +341,12 @@ std::map<std::string, FileRecord> read_manifest(const std::string& folder) {
   const nlohmann::json root = read_json_file(manifest);
   std::map<std::string, FileRecord> files;
   const auto bad = [&](const std::string& where) {
-    fail("{}: expected an object \"files\" with a size and an xxh3 for each, found something else at {}",
-         manifest, where);
+    fail(
+        "{}: expected an object \"files\" with \"size\" and \"xxh3\" of each file, found something else at "
+        "{}",
+        manifest, where);
   };
-  if (!root.is_object() || !root.contains("files") || !root["files"].is_object()) bad("the top");
+  if (!root.is_object() || !root.contains("files") || !root["files"].is_object()) bad("the top level");
   for (const auto& [name, record] : root["files"].items()) {
     check_name(name, manifest);
     if (!record.is_object() || !record.contains("size") || !record["size"].is_number_unsigned() ||
@@ -367,7 +371,7 @@ void seal_directory(const std::string& folder) {
   for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     const std::string path = it->path().string();
     if (it->is_symlink() || !(it->is_regular_file() || it->is_directory())) {
-      fail("cannot save {}: expected files and folders only", path);
+      fail("cannot save {}: expected a regular file or a folder", path);
     }
     if (it->is_directory()) {
       sync_directory(path);
@@ -395,7 +399,7 @@ void verify_manifest(const std::string& folder, bool checksums) {
   for (const auto& [name, expected] : read_manifest(folder)) {
     const std::string path = (fs::path(folder) / name).string();
     std::error_code error;
-    if (!fs::is_regular_file(path, error)) fail_not_found("{} is missing: {} lists it", path, manifest);
+    if (!fs::is_regular_file(path, error)) fail_not_found("{} is missing, but {} lists it", path, manifest);
     const uint64_t size = fs::file_size(path, error);
     if (error) fail("cannot read {}: {}", path, error.message());
     if (size != expected.size) fail("{} is damaged: expected {} bytes, found {}", path, expected.size, size);

@@ -15,7 +15,7 @@ namespace gpt {
 namespace {
 
 constexpr std::string_view kExpected =
-    "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, Q4_K, Q5_K or Q6_K; quantise the model to one of "
+    "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, Q4_K, Q5_K or Q6_K; quantize the model to one of "
     "these";
 
 bool is_integer(GgufType t) {
@@ -202,12 +202,12 @@ uint64_t tensor_bytes(const GgufTensorEntry& t, const std::string& what) {
   }
   const int64_t n = checked_size(t.shape, name), row = t.shape.empty() ? 1 : t.shape.back();
   if (row % t.type->block.elements != 0) {
-    fail("{}: rows of {} are whole blocks of {} elements, found the shape {}", name, t.type->name,
+    fail("{}: expected rows of {} to be whole blocks of {} elements, found the shape {}", name, t.type->name,
          t.type->block.elements, shape_string(t.shape));
   }
   int64_t bytes = 0;
   if (__builtin_mul_overflow(n / t.type->block.elements, t.type->block.bytes, &bytes)) {
-    fail("{}: the shape {} is not possible", name, shape_string(t.shape));
+    fail("{}: the shape {} is too large", name, shape_string(t.shape));
   }
   return static_cast<uint64_t>(bytes);
 }
@@ -227,7 +227,7 @@ GgufTensorEntry read_tensor(ByteReader& in, const std::string& what) {
   const auto number = in.number<uint32_t>("the type of a tensor");
   t.type = find_ggml_type(number);
   if (t.type == nullptr) fail("{}: tensor {} has the unknown type {}", what, printable(t.name), number);
-  t.begin = in.number<uint64_t>("the place of a tensor");
+  t.begin = in.number<uint64_t>("the offset of a tensor");
   t.size = tensor_bytes(t, what);
   return t;
 }
@@ -241,7 +241,7 @@ uint32_t read_alignment(std::span<const GgufEntry> metadata, const std::string& 
   for (const GgufEntry& e : metadata) {
     if (e.key != kGgufAlignmentKey) continue;
     if (e.type != GgufType::u32 || e.is_array) {
-      fail("{}: expected {} to be one number of type {}, found {}", what, kGgufAlignmentKey,
+      fail("{}: expected {} to be a single number of type {}, found {}", what, kGgufAlignmentKey,
            static_cast<uint32_t>(GgufType::u32), type_text(e));
     }
     std::memcpy(&alignment, e.bytes.data(), sizeof alignment);
@@ -264,8 +264,8 @@ void check_places(std::span<const GgufTensorEntry> tensors, uint64_t data_bytes,
            t.begin, alignment);
     }
     if (t.begin > data_bytes || t.size > data_bytes - t.begin) {
-      fail("{} is damaged or incomplete: tensor {} has {} bytes from byte {} on, the data have {}", what,
-           printable(t.name), t.size, t.begin, data_bytes);
+      fail("{} is damaged or incomplete: tensor {} has {} bytes at offset {}, but the data section has {}",
+           what, printable(t.name), t.size, t.begin, data_bytes);
     }
     order.push_back(&t);
   }
@@ -288,7 +288,7 @@ uint32_t read_version(ByteReader& in, std::span<const std::byte> file, const std
   // Version 3 also allows big-endian files. In a big-endian file the low 16 bits of the version read as zero.
   if (version != 2 && version != kGgufVersion) {
     const bool big_endian = version != 0 && (version & 0xffff) == 0;
-    fail("{}: expected GGUF of version 2 or {}, found {}; convert the model again", what, kGgufVersion,
+    fail("{}: expected GGUF version 2 or {}, found {}; convert the model again", what, kGgufVersion,
          big_endian ? "a big-endian file" : fmt::format("version {}", version));
   }
   return version;

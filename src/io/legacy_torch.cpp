@@ -43,7 +43,9 @@ LegacyTorch::LegacyTorch(std::span<const std::byte> bytes, const std::string& wh
     : bytes_(bytes), what_(what), at_(magic_bytes(bytes)) {
   const Pickle version = next({});
   if (version.root().kind != Kind::integer || version.root().number != kVersion)
-    fail("{}: expected version {} of torch.save's format before 1.6, found another one", what, kVersion);
+    fail(
+        "{}: expected version {} of the torch.save format used before PyTorch 1.6, found a different version",
+        what, kVersion);
   check_machine();
   pickle_ = next(globals);
   read_storages(element_size);
@@ -75,11 +77,11 @@ void LegacyTorch::read_storages(const std::function<size_t(std::string_view)>& e
   ByteReader in(bytes_.subspan(at_), what_);
   for (const PickleValue* key : keys.root().items) {
     const auto size = key->kind == Kind::text ? sizes.find(key->text) : sizes.end();
-    if (size == sizes.end() || size->second == 0) fail("{}: a storage is of no known type", what_);
+    if (size == sizes.end() || size->second == 0) fail("{}: a storage has an unknown type", what_);
     const auto elements = in.number<uint64_t>("the size of a storage");
     uint64_t bytes = 0;
     if (__builtin_mul_overflow(elements, uint64_t{size->second}, &bytes))
-      fail("{}: a storage has {} elements, more than there can be", what_, elements);
+      fail("{}: a storage has the impossible size of {} elements", what_, elements);
     storages_[std::string(key->text)] = in.take(bytes, "a storage");
   }
 }

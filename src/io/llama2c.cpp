@@ -55,7 +55,7 @@ void check_header(const Llama2cHeader& h, const std::string& what) {
   }
   if (h.dim % h.n_heads != 0 || h.dim / h.n_heads % 2 != 0 || h.n_heads % h.n_kv_heads != 0) {
     fail(
-        "{} is not a llama2.c checkpoint: expected n_heads to divide dim into even parts and n_kv_heads to "
+        "{} is not a llama2.c checkpoint: expected dim / n_heads to be an even integer and n_kv_heads to "
         "divide n_heads, found dim {}, n_heads {}, n_kv_heads {}",
         what, h.dim, h.n_heads, h.n_kv_heads);
   }
@@ -101,8 +101,8 @@ Llama2cHeader read_header(std::span<const std::byte> bytes, const std::string& w
 void check_size(const Llama2cHeader& h, uint64_t expected, size_t found, const std::string& what) {
   if (found == expected) return;
   fail(
-      "{} is not a llama2.c checkpoint, or incomplete: its header (dim {}, {} layers, vocabulary {}) means "
-      "{} bytes, found {}",
+      "{} is not a llama2.c checkpoint, or incomplete: its header (dim {}, {} layers, vocabulary {}) "
+      "requires {} bytes, found {}",
       what, h.dim, h.n_layers, h.vocab_size, expected, found);
 }
 
@@ -157,7 +157,7 @@ void Llama2cFile::parse(std::span<const std::byte> bytes) {
   for (TensorInfo& t : layout_tensors(matrices, h.n_layers, DType::u8, bytes, begin)) {
     const auto n = checked_size(t.shape, t.name);
     const size_t stored = static_cast<size_t>(n + n / h.group_size * int64_t{sizeof(float)});
-    widened_.emplace_back(static_cast<size_t>(n) * sizeof(float), "a widened matrix");
+    widened_.emplace_back(static_cast<size_t>(n) * sizeof(float), "a dequantized matrix");
     widen({t.bytes.data(), stored}, n, h.group_size, widened_.back().as<float>());
     tensors.push_back({std::move(t.name),
                        DType::f32,

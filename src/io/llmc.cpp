@@ -42,8 +42,7 @@ LlmcHeader read_llmc_header(std::span<const std::byte> bytes, const std::string&
   std::array<int32_t, 8> raw;
   std::memcpy(raw.data(), bytes.data(), sizeof raw);
   if (static_cast<uint32_t>(raw[0]) != kLlmcMagic) {
-    fail("{} is not an llm.c checkpoint: expected the number {} at its start, found {}", what, kLlmcMagic,
-         raw[0]);
+    fail("{} is not an llm.c checkpoint: expected the magic number {}, found {}", what, kLlmcMagic, raw[0]);
   }
   if (raw[1] != kVersionFp32 && raw[1] != kVersionBf16) {
     fail("{}: expected an llm.c checkpoint of version 3 (fp32) or 5 (bf16), found {}; export it again", what,
@@ -93,7 +92,7 @@ void LlmcFile::parse(std::span<const std::byte> bytes) {
                                          fmt::format("{} is not an llm.c checkpoint", path()));
   if (bytes.size() != expected) {
     fail(
-        "{} is damaged or incomplete: its header ({} channels, {} layers, vocabulary {}) means {} bytes, "
+        "{} is damaged or incomplete: its header ({} channels, {} layers, vocabulary {}) requires {} bytes, "
         "found {}",
         path(), header_.channels, header_.num_layers, header_.padded_vocab_size, expected, bytes.size());
   }

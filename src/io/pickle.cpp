@@ -23,31 +23,33 @@ class PickleMachine {
       const auto op = in_.number<uint8_t>();
       if (op == '.') break;
       if (!constant(op) && !container(op) && !memo(op) && !object(op)) {
-        fail("{}: the pickle in it has the operation {:#04x} at byte {}; only plain tensors are read", what_,
-             op, in_.position() - 1);
+        fail(
+            "{}: the pickle has the unsupported opcode {:#04x} at byte {}; save a state_dict of plain "
+            "tensors",
+            what_, op, in_.position() - 1);
       }
     }
     PickleValue* root = pop();
-    if (!stack_.empty()) bad("values are left over");
+    if (!stack_.empty()) bad("values are left on the stack");
     pickle_.bytes_ = in_.position();
     return root;
   }
 
  private:
   [[noreturn]] void bad(const char* why) const {
-    fail("{}: the pickle in it is damaged at byte {}: {}", what_, in_.position(), why);
+    fail("{}: the pickle is damaged at byte {}: {}", what_, in_.position(), why);
   }
 
   bool push(PickleValue* value) {
     if (stack_.size() >= Pickle::kMaxValues) {
-      fail("{}: the pickle in it has more than {} values at once", what_, Pickle::kMaxValues);
+      fail("{}: the pickle has more than {} values on its stack", what_, Pickle::kMaxValues);
     }
     stack_.push_back(value);
     return true;
   }
   bool push_new(PickleValue value) {
     if (pickle_.values_.size() >= Pickle::kMaxValues) {
-      fail("{}: the pickle in it has more than {} values", what_, Pickle::kMaxValues);
+      fail("{}: the pickle has more than {} values", what_, Pickle::kMaxValues);
     }
     return push(&pickle_.values_.emplace_back(std::move(value)));
   }
@@ -76,8 +78,7 @@ class PickleMachine {
   bool push_long() {
     const auto size = in_.number<uint8_t>();
     if (size > sizeof(int64_t)) {
-      fail("{}: the pickle in it has an integer of {} bytes, expected at most {}", what_, size,
-           sizeof(int64_t));
+      fail("{}: the pickle has an integer of {} bytes, expected at most {}", what_, size, sizeof(int64_t));
     }
     const auto bytes = in_.take(size);
     uint64_t bits = size > 0 && (std::to_integer<unsigned>(bytes.back()) & 0x80u) != 0 ? ~uint64_t{0} : 0;
@@ -187,15 +188,15 @@ class PickleMachine {
   }
 
   bool put(uint32_t slot) {
-    if (stack_.empty() || stack_.back() == nullptr) bad("there is nothing to remember");
-    if (memo_.size() >= Pickle::kMaxValues) bad("too many values to remember");
+    if (stack_.empty() || stack_.back() == nullptr) bad("there is no value to memoize");
+    if (memo_.size() >= Pickle::kMaxValues) bad("too many memoized values");
     memo_[slot] = stack_.back();
     return true;
   }
   bool get(uint32_t slot) {
     const auto at = memo_.find(slot);
     if (at == memo_.end())
-      fail("{}: the pickle in it asks for value {}, which it has not remembered", what_, slot);
+      fail("{}: the pickle reads value {} of its memo, which does not exist", what_, slot);
     return push(at->second);
   }
   bool memo(uint8_t op) {
@@ -226,15 +227,18 @@ class PickleMachine {
   bool push_global(std::string_view module, std::string_view name) {
     std::string full = std::string(module) + "." + std::string(name);
     if (std::ranges::find(globals_, full) == globals_.end()) {
-      fail("{}: the pickle in it names {}; only plain tensors are read, and nothing is ever called", what_,
-           printable(full));
+      fail(
+          "{}: the pickle refers to {}, but only plain tensors are loaded and no code is ever run; save a "
+          "state_dict",
+          what_, printable(full));
     }
     return push_new({.kind = Kind::global, .text = pickle_.names_.emplace_back(std::move(full))});
   }
   bool call() {
     const PickleValue* arguments = pop();
     const PickleValue* global = pop();
-    if (global->kind != Kind::global || arguments->kind != Kind::tuple) bad("what is called is no global");
+    if (global->kind != Kind::global || arguments->kind != Kind::tuple)
+      bad("the called object is not a global");
     if (global->text == "collections.OrderedDict" && arguments->items.empty())
       return push_new({.kind = Kind::dict});
     return push_new({.kind = Kind::call, .items = {global, arguments}});
@@ -249,7 +253,8 @@ class PickleMachine {
       case 0x93: {
         const PickleValue* name = pop();
         const PickleValue* module = pop();
-        if (name->kind != Kind::text || module->kind != Kind::text) bad("the name of a global is no string");
+        if (name->kind != Kind::text || module->kind != Kind::text)
+          bad("the name of a global is not a string");
         return push_global(module->text, name->text);
       }
       case 'R':

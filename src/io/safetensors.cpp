@@ -97,7 +97,7 @@ class HeaderReader {
     for (const json& size : field(name, value, "shape", "an array", &json::is_array))
       add_dimension(entry, size);
     const json& offsets = field(name, value, "data_offsets", "an array", &json::is_array);
-    if (offsets.size() != 2) wrong_offsets(name, "an array of another length");
+    if (offsets.size() != 2) wrong_offsets(name, "an array of a different length");
     for (const json& offset : offsets) {
       if (!offset.is_number_unsigned()) wrong_offsets(name, json_kind(offset));
     }
@@ -133,7 +133,7 @@ class HeaderReader {
       fail("{}: tensor {} has more than {} dimensions", what_, printable(entry.name),
            SafetensorsLimits::rank);
     if (size.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
-      fail("{}: tensor {} has an impossible dimension, {}", what_, printable(entry.name),
+      fail("{}: tensor {} has the impossible dimension {}", what_, printable(entry.name),
            size.get<uint64_t>());
     entry.shape.push_back(size.get<int64_t>());
   }
@@ -187,11 +187,12 @@ uint64_t expected_bytes(const SafetensorsEntry& e, const std::string& what) {
   const int64_t largest = checked_size(positive, name);
   int64_t bits = 0;
   if (__builtin_mul_overflow(largest, int64_t{e.type->bits}, &bits)) {
-    fail("{}: the shape {} is not possible", name, shape_string(e.shape));
+    fail("{}: the shape {} is too large", name, shape_string(e.shape));
   }
   bits = checked_size(e.shape, name) * e.type->bits;
   if (bits % 8 != 0)
-    fail("{}: {} does not fill whole bytes with {}", name, shape_string(e.shape), e.type->name);
+    fail("{}: the shape {} does not fill whole bytes with the type {}", name, shape_string(e.shape),
+         e.type->name);
   return static_cast<uint64_t>(bits) / 8;
 }
 
@@ -201,8 +202,8 @@ void check_layout(const std::vector<SafetensorsEntry>& entries, uint64_t body_by
   for (const SafetensorsEntry& e : entries) {
     if (e.end < e.begin || e.end > body_bytes) {
       fail(
-          "{}: tensor {} lies at [{},{}), expected a range inside the {} bytes of data; the file is damaged "
-          "or incomplete",
+          "{}: tensor {} has the byte range [{},{}), expected a range inside the {} bytes of data; the file "
+          "is damaged or incomplete",
           what, printable(e.name), e.begin, e.end, body_bytes);
     }
     const uint64_t expected = expected_bytes(e, what);
@@ -211,15 +212,15 @@ void check_layout(const std::vector<SafetensorsEntry>& entries, uint64_t body_by
            shape_string(e.shape), expected, e.end - e.begin);
     }
     if (e.begin != covered) {
-      fail("{}: tensor {} starts at byte {}, expected {}: tensors must neither overlap nor leave holes", what,
+      fail("{}: tensor {} starts at byte {}, expected {}: tensors must not overlap or leave gaps", what,
            printable(e.name), e.begin, covered);
     }
     covered = e.end;
   }
   if (covered != body_bytes) {
     fail(
-        "{}: the tensors cover {} bytes, found {} bytes of data; the file is damaged or has something "
-        "appended",
+        "{}: the tensors cover {} bytes, found {} bytes of data; the file is damaged or has extra data at "
+        "its end",
         what, covered, body_bytes);
   }
 }

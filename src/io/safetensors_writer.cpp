@@ -161,7 +161,7 @@ void fill_safetensors(const std::string& path, std::span<const TensorPart> parts
     const uint64_t begin = static_cast<uint64_t>(part.begin) * size,
                    bytes = static_cast<uint64_t>(part.view.size()) * size;
     if (tensor == nullptr || tensor->dtype != part.view.dtype || begin + bytes > tensor->bytes.size())
-      fail("cannot write {}: it has no place for a part of {}", path, printable(part.name));
+      fail("cannot write {}: the file has no space for the tensor {}", path, printable(part.name));
     const auto offset = static_cast<uint64_t>(tensor->bytes.data() - mapped.bytes().data());
     const MappedView access(part.view, Access::read);
     file.write(offset + begin, {access->as<const std::byte>(), bytes});

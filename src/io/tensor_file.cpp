@@ -52,7 +52,7 @@ TensorFiles open_shards(const std::string& index) {
        parse_shard_index(read_file(index, kMaxIndexBytes), torch ? kTorch : kSafetensors, index)) {
     const std::string path = (folder / shard).string();
     if (!exists(path))
-      fail_not_found("{} is missing: {} says that {} tensors are in it", path, index, names.size());
+      fail_not_found("{} is missing, but {} lists {} tensors in it", path, index, names.size());
     files.push_back(open_file(path));
     for (const std::string& name : names) {
       if (!files.back()->has(name))

@@ -48,7 +48,7 @@ uint64_t layout_bytes(std::span<const TensorGroup> groups, int64_t layers, DType
             checked_size(Shape{elements, count_of(group, layers), static_cast<int64_t>(dtype_size(dtype))},
                          name),
             &total)) {
-      fail("{}: its header asks for more bytes than any file can have", name);
+      fail("{}: its header requires more bytes than a file can have", name);
     }
   }
   return static_cast<uint64_t>(total);

@@ -112,7 +112,7 @@ class TensorReader {
   StridedView view(const PickleValue& value, const std::string& name) const {
     const auto& arguments = unwrapped(value).items[1]->items;
     if (arguments.size() < 6 || arguments[0]->kind != Kind::persistent)
-      bad(name, "its parts are not those of a tensor");
+      bad(name, "its record has unexpected fields");
     StridedView v;
     read_storage(*arguments[0]->items[0], name, v);
     v.offset = number(*arguments[1], name);
@@ -131,7 +131,7 @@ class TensorReader {
     if (is_dense(v)) return v.storage.subspan(static_cast<size_t>(v.offset) * size, n * size);
     if (n * size > copies_left_) bad(name, "the views in this file are larger than the file");
     copies_left_ -= n * size;
-    copies_.emplace_back(n * size, "a tensor that does not lie row by row");
+    copies_.emplace_back(n * size, "a non-contiguous tensor");
     gather(v, copies_.back().data());
     return {copies_.back().data(), n * size};
   }
@@ -145,7 +145,7 @@ class TensorReader {
   int64_t number(const PickleValue& v, const std::string& name) const {
     if (v.kind != Kind::integer || v.number < 0) {
       bad(name, "expected sizes and strides of 0 or more, found {}",
-          v.kind == Kind::integer ? std::to_string(v.number) : "no integer");
+          v.kind == Kind::integer ? std::to_string(v.number) : "a value that is not an integer");
     }
     return v.number;
   }
@@ -164,10 +164,10 @@ class TensorReader {
     const bool whole = parts.size() == 5 || (parts.size() == 6 && parts[5]->kind == Kind::none);
     if (id.kind != Kind::tuple || !whole || parts[0]->text != "storage" || parts[1]->kind != Kind::global ||
         parts[2]->kind != Kind::text || parts[4]->kind != Kind::integer) {
-      bad(name, "its storage is described in an unknown way");
+      bad(name, "the record of its storage has unexpected fields");
     }
     v.type = find_by(kStorages, &Storage::global, parts[1]->text);
-    if (v.type == nullptr) bad(name, "its storage is of no known type");
+    if (v.type == nullptr) bad(name, "its storage has an unknown type");
     v.storage = storage_(parts[2]->text);
     const auto elements = static_cast<uint64_t>(std::max<int64_t>(parts[4]->number, 0));
     const size_t found = v.storage.size() / v.type->size;
@@ -197,12 +197,12 @@ class TensorReader {
     }
     if (last >= elements) beyond_storage(v, name);
     if (n > elements) {
-      bad(name, "it has {} elements and so repeats some of the {} of its storage", n, elements);
+      bad(name, "it has {} elements, but its storage has only {}", n, elements);
     }
   }
 
   [[noreturn]] void beyond_storage(const StridedView& v, const std::string& name) const {
-    bad(name, "the shape {} with strides {} from element {} on reaches beyond the {} elements of its storage",
+    bad(name, "the shape {} with strides {} and offset {} exceeds the {} elements of its storage",
         shape_string(v.shape), shape_string(v.strides), v.offset, v.storage.size() / v.type->size);
   }
 
@@ -321,7 +321,8 @@ const PickleValue& state_dict(const PickleValue& root, const std::string& what) 
     if (inner != nullptr && has_tensors(*inner)) return *inner;
   }
   if (has_tensors(root)) return root;
-  fail("{}: expected a dict of tensors, at the top or as \"model\" or \"state_dict\", found none", what);
+  fail("{}: expected a dict of tensors, at the top level or as \"model\" or \"state_dict\", found none",
+       what);
 }
 
 bool is_zip(std::span<const std::byte> bytes) {
@@ -349,8 +350,8 @@ void TorchFile::parse(std::span<const std::byte> bytes) {
   if (is_zip(bytes)) return parse_zip(bytes);
   if (!is_legacy_torch(bytes)) {
     fail(
-        "{} is not a file of torch.save in pickle protocol 2 or later: expected a zip archive, or the format "
-        "of before PyTorch 1.6",
+        "{} is not a torch.save file with pickle protocol 2 or later: expected a zip archive, or the format "
+        "used before PyTorch 1.6",
         path());
   }
   const LegacyTorch legacy(bytes, path(), kGlobals, element_size);

@@ -52,7 +52,7 @@ void read_zip64(std::span<const std::byte> extra, std::initializer_list<uint64_t
 
 ZipFile::ZipFile(std::span<const std::byte> bytes, const std::string& what) : bytes_(bytes), what_(what) {
   const auto end = find_end(bytes);
-  if (!end) fail("{} is damaged or incomplete: it has no end of a zip archive", what_);
+  if (!end) fail("{} is damaged or incomplete: it has no end record of a zip archive", what_);
   ByteReader record(bytes.subspan(*end), what_);
   record.take(10);
   uint64_t count = record.number<uint16_t>();
@@ -64,7 +64,7 @@ ZipFile::ZipFile(std::span<const std::byte> bytes, const std::string& what) : by
     if (locator.number<uint32_t>() == kEnd64Locator) {
       locator.number<uint32_t>();
       const auto at = locator.number<uint64_t>();
-      if (at > *end) fail("{} is damaged: its zip64 record lies outside of the file", what_);
+      if (at > *end) fail("{} is damaged: its zip64 record is outside of the file", what_);
       ByteReader record64(bytes.subspan(static_cast<size_t>(at)), what_);
       if (record64.number<uint32_t>() != kEnd64) fail("{} is damaged: it has no zip64 record", what_);
       record64.take(28);
@@ -79,8 +79,8 @@ ZipFile::ZipFile(std::span<const std::byte> bytes, const std::string& what) : by
 void ZipFile::read_directory(uint64_t begin, uint64_t size, uint64_t count) {
   if (begin > bytes_.size() || size > bytes_.size() - begin || count > kMaxEntries ||
       count > size / kDirectoryEntryBytes) {
-    fail("{} is damaged: a zip directory of {} entries in {} bytes at {} does not fit", what_, count, size,
-         begin);
+    fail("{} is damaged: a zip directory of {} entries in {} bytes at byte {} does not fit", what_, count,
+         size, begin);
   }
   ByteReader directory(bytes_.subspan(static_cast<size_t>(begin), static_cast<size_t>(size)), what_);
   for (uint64_t i = 0; i < count; ++i) {
@@ -112,8 +112,8 @@ std::span<const std::byte> ZipFile::read(std::string_view name) const {
   const Entry& entry = at->second;
   if (entry.method != 0 || (entry.flags & 1) != 0) {
     fail(
-        "{}: the entry {} is compressed or encrypted: expected the method 0 and no flags, found the method "
-        "{} and the flags {}; save it again with torch.save",
+        "{}: the entry {} is compressed or encrypted: expected method 0 and no flags, found method {} and "
+        "flags {}; save it again with torch.save",
         what_, printable(name), entry.method, entry.flags);
   }
   if (entry.offset > bytes_.size())

@@ -110,7 +110,7 @@ Isa parse_isa(std::string_view name) {
   for (Isa isa : kIsas) {
     if (name != isa_name(isa)) continue;
     if (isa > best_isa())
-      fail_usage("GPT_ISA={}: this machine has no more than {}", name, isa_name(best_isa()));
+      fail_usage("GPT_ISA={}: this machine supports at most {}", name, isa_name(best_isa()));
     return isa;
   }
   fail_usage("GPT_ISA={}: expected ref, avx2, avx512, avx512bf16 or amx", name);

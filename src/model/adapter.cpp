@@ -78,8 +78,10 @@ std::shared_ptr<const Adapter> sum_of_adapters(const ParamTable& model,
       } else if (same->last == p.last) {
         same->rank += p.rank;
       } else {
-        fail("these adapters cannot be added: {} is a matrix of its own in one of them alone",
-             model[p.first].name);
+        fail(
+            "these adapters cannot be combined: {} is a separate matrix in one adapter and part of a fused "
+            "matrix in another",
+            model[p.first].name);
       }
     }
   }

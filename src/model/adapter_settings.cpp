@@ -42,7 +42,7 @@ void check(const AdapterSettings& s, const ModelConfig& c) {
   for (const auto& [name, alpha] : s.alpha_pattern)
     check_alpha(alpha);
   if (!(s.dropout >= 0 && s.dropout < 1))
-    fail_parameter("lora_dropout", "expected 0 or more and less than 1, found {}", s.dropout);
+    fail_parameter("lora_dropout", "expected at least 0 and less than 1, found {}", s.dropout);
   if (s.targets.empty()) fail_parameter("lora_targets", "expected at least one name, found none");
   for (const int64_t layer : s.layers) {
     if (layer < 0 || layer >= c.n_layer)
@@ -73,7 +73,7 @@ class Targets {
       for (const AdapterModule& module : modules) {
         if (table_[module.first].layer == 0) names.push_back(short_name(module));
       }
-      fail_parameter("lora_targets", "{} is no matrix of this model's blocks: expected one of {}",
+      fail_parameter("lora_targets", "{} is not a matrix in the layers of this model: expected one of {}",
                      printable(settings_.targets[i]), fmt::join(names, ", "));
     }
   }
@@ -100,8 +100,8 @@ class Targets {
     }
     if (!named.empty() && !missing.empty())
       fail_parameter("lora_targets",
-                     "{} and {} are one matrix in this model's files, {}, and an adapter follows these: name "
-                     "that, or all of them",
+                     "{} and {} are stored as one matrix in the files of this model, {}; name this matrix or "
+                     "all of its parts",
                      fmt::join(named, ", "), fmt::join(missing, ", "), short_name(module));
     return !named.empty();
   }
@@ -165,7 +165,8 @@ Adapter make_adapter(const ModelConfig& c, const ParamTable& table, const Adapte
     products.push_back({module.first, module.last, size.rank, adapter_scale(size, settings.rslora)});
   }
   targets.check_used(modules);
-  if (products.empty()) fail_parameter("lora_targets", "this model has no blocks, so an adapter has nothing");
+  if (products.empty())
+    fail_parameter("lora_targets", "this model has no layers, so there is nothing to adapt");
   return {table, std::move(products), settings.dropout};
 }
 
@@ -194,13 +195,13 @@ AdaptedModel::AdaptedModel(const Model& base, const ModelConfig& config, Adapter
 void AdaptedModel::load(const Adapter& from) {
   for (const LowRank& p : from.products) {
     if (adapter.find(p.first) == nullptr)
-      fail("the adapter to go on with has a part for {}, which is not trained here",
+      fail("the adapter to load has weights for {}, which are not trained in this run",
            model.table[p.first].name);
   }
   for (const LowRank& p : adapter.products) {
     const LowRank* other = from.find(p.first);
     if (other == nullptr || other->last != p.last || other->rank != p.rank)
-      fail("the adapter to go on with has another shape at {}: expected rank {}", model.table[p.first].name,
+      fail("the adapter to load has a different shape for {}: expected rank {}", model.table[p.first].name,
            p.rank);
     copy_elements(from.a(*other), adapter.a(p));
     copy_elements(from.b(*other), adapter.b(p));

@@ -8,7 +8,7 @@
 namespace gpt {
 
 BlockPool::BlockPool(int64_t blocks)
-    : memory_(static_cast<size_t>(blocks) * sizeof(Block), "the blocks of the key/value cache"),
+    : memory_(static_cast<size_t>(blocks) * sizeof(Block), "the page table of the KV cache"),
       size_(blocks),
       buckets_(std::bit_ceil(static_cast<size_t>(std::max<int64_t>(1, blocks))), kNone) {}
 

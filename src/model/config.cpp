@@ -38,7 +38,7 @@ void complete_dropout(ModelConfig& c) {
                                {"embd_dropout", c.embd_dropout},
                                {"attn_dropout", c.attn_dropout},
                                {"resid_dropout", c.resid_dropout}}) {
-    if (!(p < 1)) fail("config key \"{}\": expected 0 up to, not including, 1, found {}", key, p);
+    if (!(p < 1)) fail("config key \"{}\": expected at least 0 and less than 1, found {}", key, p);
   }
   if (c.dropout < 0 && c.embd_dropout < 0 && c.attn_dropout < 0 && c.resid_dropout < 0) c.dropout = 0;
   for (double* p : {&c.embd_dropout, &c.attn_dropout, &c.resid_dropout}) {
@@ -64,7 +64,7 @@ void complete_heads(ModelConfig& c) {
   }
   check_range("head_dim", c.head_dim, 1, 4096);
   if (c.position == Position::rope && c.head_dim % 2 != 0) {
-    fail("config key \"head_dim\": rotary positions need an even number, found {} (n_embd {} / n_head {})",
+    fail("config key \"head_dim\": rotary positions require an even number, found {} (n_embd {} / n_head {})",
          c.head_dim, c.n_embd, c.n_head);
   }
 }
@@ -118,7 +118,7 @@ void read_token_ids(const json& object, bool is_foreign, ModelConfig& c) {
 const Family& family_of(const json& object, const std::string& what) {
   if (!object.is_object()) fail("{}: expected a JSON object", what);
   if (!object.contains("model_type") || !object["model_type"].is_string()) {
-    fail("{}: expected a string \"model_type\", one of {}; found none", what,
+    fail("{}: expected a string \"model_type\" (one of {}), found none", what,
          fmt::join(transformed(families(), &Family::name), ", "));
   }
   const std::string type = object["model_type"];
@@ -181,7 +181,7 @@ struct Written {
 // every model whose layers are equal. Throws Error if the layers of the model differ.
 Written written(const ModelConfig& c) {
   if (!c.layers.empty() || c.middle_layer >= 0)
-    fail("this model cannot be saved: no family has a config.json for blocks like its own");
+    fail("this model cannot be saved: no model family has a config.json format for its layers");
   for (const Family* family : families()) {
     if (auto keys = write_config_keys(*family, c)) return {*family, std::move(*keys)};
   }
@@ -191,7 +191,7 @@ Written written(const ModelConfig& c) {
 void check_layers(const ModelConfig& c) {
   if (c.layers.empty()) return;
   if (std::ssize(c.layers) != c.n_layer)
-    fail("model config: expected {} blocks, as n_layer says, found {}", c.n_layer, c.layers.size());
+    fail("model config: expected n_layer = {} layers, found {}", c.n_layer, c.layers.size());
   for (size_t i = 0; i < c.layers.size(); ++i) {
     const LayerConfig& l = c.layers[i];
     const auto check = [&](const char* name, int64_t value, int64_t low, int64_t high) {
@@ -207,7 +207,7 @@ void check_layers(const ModelConfig& c) {
     check("kv_layer", l.kv_layer, -1, static_cast<int64_t>(i) - 1);
     if (!l.owns_kv()) {
       const LayerConfig& owner = c.layers[static_cast<size_t>(l.kv_layer)];
-      check("kv_layer: its own kv_layer", owner.kv_layer, -1, -1);
+      check("kv_layer.kv_layer", owner.kv_layer, -1, -1);
       check("n_kv_head", l.n_kv_head, owner.n_kv_head, owner.n_kv_head);
       check("head_dim", l.head_dim, owner.head_dim, owner.head_dim);
     }
@@ -237,7 +237,7 @@ void complete(ModelConfig& c, bool vocab_known) {
   check_rope(rope_of(c));
   check_range("sliding_window", c.sliding_window, 0, kMaxDimension);
   c.norm_bias = c.has_norm_bias();
-  if (c.tie_embeddings && c.head_bias) fail("config key \"head_bias\": needs tie_embeddings = false");
+  if (c.tie_embeddings && c.head_bias) fail("config key \"head_bias\": requires tie_embeddings = false");
   check_range("middle_layer", c.middle_layer, -1, c.n_layer - 1);
   check_layers(c);
 }

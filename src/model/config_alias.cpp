@@ -45,8 +45,9 @@ const char* training_key_of(const std::string& name) {
 
 void put(json& out, const std::string& key, const json& value, const std::string& from) {
   if (out.contains(key) && out[key] != value) {
-    fail_usage("config key {}: {} says {}, but another name of it says {}; keep one", printable(key), from,
-               printable(value.dump()), printable(out[key].dump()));
+    fail_usage(
+        "config key {}: {} sets it to {}, but a different name of the key sets it to {}; keep only one",
+        printable(key), from, printable(value.dump()), printable(out[key].dump()));
   }
   out[key] = value;
 }
@@ -124,9 +125,8 @@ void require_family(const json& object, const std::string& what) {
           std::ranges::find_if(names.telling, [&](const char* key) { return object.contains(key); });
       if (told == names.telling.end()) continue;
       fail_usage(
-          "{}: \"{}\" is a name of {}, and the file leaves open which norms, biases and other switches go "
-          "with "
-          "it; give them with {}",
+          "{}: \"{}\" is a config key of {}, but the file does not specify the norms, biases and other "
+          "switches of the architecture; specify them with {}",
           what, *told, names.program, names.remedy);
     }
   }

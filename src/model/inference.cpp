@@ -29,7 +29,8 @@ Inference::Inference(const Model& model, const Backend& backend, Options options
     GPT_ASSERT(weight.device == backend.view_device());
   if (options.slide && c.position != Position::rope) {
     fail_usage(
-        "a sliding window needs rotary positions, this model has learned ones; use crop or stop instead");
+        "a sliding window requires rotary position embeddings, but this model has learned ones; use crop or "
+        "stop instead");
   }
   options_.max_rows = std::max<int64_t>(options_.max_rows, options_.slots);
   const int64_t capacity = options_.capacity > 0 ? std::min(options_.capacity, c.n_ctx) : c.n_ctx;
@@ -180,17 +181,17 @@ void Inference::check_step(std::span<const Append> batch) const {
   for (const auto& [slot, ids, wanted] : batch) {
     for (const int32_t id : ids) {
       if (id < 0 || id >= model_.config.vocab_size)
-        fail("token id {} is out of range: the model knows 0 to {}", id, model_.config.vocab_size - 1);
+        fail("token id {} is out of range: expected 0 to {}", id, model_.config.vocab_size - 1);
     }
     const int64_t n = std::ssize(ids), most = room(slot);
     if (n > most && !options_.slide)
       fail("the sequence is longer than the context of {} tokens", cache_.capacity());
     if (n < 1 || n > most)
-      fail("a step of inference: expected 1 to {} tokens of sequence {}, found {}", most, slot, n);
+      fail("inference step: expected 1 to {} tokens for sequence {}, found {}", most, slot, n);
     rows += n;
   }
   if (rows > options_.max_rows)
-    fail("a step of inference: expected at most {} tokens, found {}", options_.max_rows, rows);
+    fail("inference step: expected at most {} tokens, found {}", options_.max_rows, rows);
 }
 
 void Inference::append(std::span<const Append> batch, const TensorView& logits) {
@@ -204,7 +205,8 @@ void Inference::append_hidden(std::span<const Append> batch, const TensorView& h
 int Inference::add_adapter(std::shared_ptr<const Adapter> adapter) {
   GPT_ASSERT(adapter->rank <= options_.adapter_rank);
   if (free_adapters_.empty()) {
-    if (adapters() == kMostAdapters) fail("expected at most {} adapters, found one more", kMostAdapters);
+    if (adapters() == kMostAdapters)
+      fail("too many adapters: expected at most {} at the same time, found one more", kMostAdapters);
     free_adapters_.push_back(adapters());
     adapters_.emplace_back();
   }
@@ -230,8 +232,10 @@ void Inference::reset(int slot, int adapter, uint64_t salt) {
 
 void Inference::truncate(int slot, int64_t n) {
   if (cache_.truncate(slot, n)) return;
-  fail("a sequence of {} tokens cannot go back to {}: the cache no longer holds what the next token sees",
-       length(slot), n);
+  fail(
+      "a sequence of {} tokens cannot be truncated to {}: the KV cache no longer contains all tokens that "
+      "the next token attends to",
+      length(slot), n);
 }
 
 // The tokens are appended to the cache only after their keys are computed, because other sequences may reuse
@@ -241,7 +245,7 @@ void Inference::prepare_rows(std::span<const Append> parts) {
     const auto n = static_cast<int64_t>(part.ids.size());
     ensure_rope(cache_.length(part.slot) + n);
     if (cache_.reserve(part.slot, n)) continue;
-    fail("the key/value cache is full: {} of its {} tokens are in use; run fewer sequences at once",
+    fail("the KV cache is full: {} of its {} tokens are in use; run fewer sequences concurrently",
          cache_.size() - cache_.available_blocks() * KvCache::kBlock, cache_.size());
   }
   ids_.clear();

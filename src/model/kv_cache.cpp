@@ -25,9 +25,8 @@ int64_t pool_blocks(const KvCache::Options& o) {
   const int64_t one = KvCache::blocks_of_sequence(o.capacity);
   if (o.tokens == 0 && __builtin_mul_overflow(one, o.slots, &blocks)) blocks = INT64_MAX;
   if (blocks > INT32_MAX) {
-    fail_memory(
-        "key/value cache: {} sequences of {} tokens are too many for this machine; use a smaller context",
-        o.slots, o.capacity);
+    fail_memory("KV cache: {} sequences of {} tokens are too many for this machine; use a smaller context",
+                o.slots, o.capacity);
   }
   return blocks;
 }
@@ -35,8 +34,10 @@ int64_t pool_blocks(const KvCache::Options& o) {
 int64_t checked_blocks(const KvCache::Options& o) {
   const int64_t one = KvCache::blocks_of_sequence(o.capacity), blocks = pool_blocks(o);
   if (blocks < one) {
-    fail_usage("key/value cache: expected room for one sequence, {} tokens, found {}; use a smaller context",
-               one * kBlock, o.tokens);
+    fail_usage(
+        "KV cache: expected space for at least one sequence of {} tokens, found space for {}; use a smaller "
+        "context",
+        one * kBlock, o.tokens);
   }
   return blocks;
 }
@@ -45,21 +46,19 @@ int64_t checked_blocks(const KvCache::Options& o) {
 int64_t layer_bytes(const LayerConfig& layer, int64_t blocks, DType dtype) {
   if (dtype == DType::q4_0 && layer.head_dim % block_size(dtype).elements != 0) {
     fail_usage(
-        "key/value cache: q4_0 has blocks of {} elements; expected a head_dim that is a multiple of that, "
-        "found {}; use int8",
+        "KV cache: expected a head_dim that is a multiple of {}, the block size of q4_0, found {}; use int8",
         block_size(dtype).elements, layer.head_dim);
   }
   const int64_t scale_bytes = dtype == DType::i8 ? sizeof(float) : 0;  // one scale per head
   const int64_t head_bytes = row_bytes(dtype, layer.head_dim) + scale_bytes;
   const Shape shape{2, blocks * kBlock, layer.projected_kv_heads(), head_bytes};
-  return checked_size(shape, "key/value cache");
+  return checked_size(shape, "KV cache");
 }
 
 void add_bytes(int64_t& total, int64_t bytes, int64_t tokens, size_t layers) {
   if (__builtin_add_overflow(total, bytes, &total)) {
-    fail_memory(
-        "key/value cache: {} tokens in {} layers are too many for this machine; use a smaller context",
-        tokens, layers);
+    fail_memory("KV cache: {} tokens in {} layers are too many for this machine; use a smaller context",
+                tokens, layers);
   }
 }
 
@@ -155,7 +154,7 @@ KvCache::KvCache(const ModelConfig& c, const Options& o, Device* device)
     : capacity_(o.capacity), step_(o.step > 0 ? o.step : o.capacity), slots_(static_cast<size_t>(o.slots)) {
   const std::vector<LayerConfig> layers = layer_configs(c);
   Layout layout(layers, o, checked_blocks(o));
-  buffer_ = Buffer(static_cast<size_t>(bytes(c, o)), "the key/value cache", device);
+  buffer_ = Buffer(static_cast<size_t>(bytes(c, o)), "the KV cache", device);
   classes_ = std::move(layout.classes);
   class_of_ = std::move(layout.class_of);
   for (size_t k = 0; k < classes_.size(); ++k)

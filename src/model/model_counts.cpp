@@ -87,8 +87,8 @@ int64_t ModelCounts::activation_bytes(int64_t batch, int64_t n_tokens, bool reco
 std::span<const NumberFormat> number_formats() {
   static constexpr NumberFormat list[] = {
       {"fp32", 1, 8, 23, 3.4028234663852886e38, 4, ""},
-      {"fp16", 1, 5, 10, 65504, 2, "small gradients vanish: loss scaling"},
-      {"bf16", 1, 8, 7, 3.3895313892515355e38, 2, "the range of fp32"},
+      {"fp16", 1, 5, 10, 65504, 2, "small gradients underflow without loss scaling"},
+      {"bf16", 1, 8, 7, 3.3895313892515355e38, 2, "same range as fp32"},
       {"fp8", 1, 4, 3, 448, 1, "experimental"},
   };
   return list;

@@ -58,15 +58,14 @@ void require_model_in(const fs::path& folder) {
   const auto has = [&](const char* name) { return fs::exists(folder / name, ignored); };
   if (has("model.safetensors") || has("model.safetensors.index.json") || has("pytorch_model.bin")) return;
   if (has("sweep.json")) {
-    fail("{} is the folder of a sweep: name one of its runs, {}", folder.string(),
+    fail("{} is the folder of a sweep, not a model; specify one of its runs, such as {}", folder.string(),
          (folder / "runs" / "NAME").string());
   }
   if (has("metrics.jsonl")) {
     fail(
-        "{} is a training run that has no checkpoint yet: gpt train writes one every --save-every "
-        "steps, when it "
-        "ends, "
-        "and when Ctrl-C ends it; a run that was killed before its first one is started anew with gpt train",
+        "{} is a training run without a checkpoint: gpt train writes one every --save-every steps, at the "
+        "end of the run and on Ctrl-C; if the run was killed before its first checkpoint, restart it with "
+        "gpt train",
         folder.string());
   }
 }
@@ -154,10 +153,11 @@ void copy_numbers(const TensorView& weight, const TensorView& numbers) {
   convert_matrix(matrix, numbers);
 }
 
-// Returns where a source specifies its tensor shapes, for error messages: "metadata" or the name of the
-// config file.
+// Returns where a source specifies its tensor shapes, for error messages: "the metadata" or the name of
+// the config file.
 std::string described_in(const ModelSource& source) {
-  return source.config_path == source.path ? "metadata" : fs::path(source.config_path).filename().string();
+  return source.config_path == source.path ? "the metadata"
+                                           : fs::path(source.config_path).filename().string();
 }
 
 }  // namespace
@@ -168,7 +168,7 @@ std::string resolve_model_path(const std::string& path) {
     fail_not_found(
         "cannot find the model {}: no such file or folder{}", path,
         is_preset(path)
-            ? "; the preset of this name is a shape without weights (gpt train --preset " + path + ")"
+            ? "; the preset of this name has no weights (train a model with gpt train --preset " + path + ")"
             : "");
   }
   const fs::path best = fs::path(path) / "best", last = fs::path(path) / "last";
@@ -209,7 +209,7 @@ LoadedModel::LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixO
   // file.
   const auto n_tensors = static_cast<int64_t>(s.tensors->tensors().size());
   if (s.config.n_layer > n_tensors) {
-    fail("{}: n_layer = {} does not fit the {} tensors of the file", s.config_path, s.config.n_layer,
+    fail("{}: n_layer = {} is too large for the {} tensors in the file", s.config_path, s.config.n_layer,
          n_tensors);
   }
   try {
@@ -264,8 +264,11 @@ void LoadedModel::find_naming() {
   naming_ =
       source_->naming != nullptr ? source_->naming : detect_naming(model_->table, c, find, prefix_missing_);
   if (naming_ == nullptr) {
-    fail("{}: the tensor names belong to no known family; expected e.g. \"{}\" for this {}", source_->path,
-         file_place(*export_family(c).namings[0], c, model_->table[0]).tensor, described_in(*source_));
+    fail(
+        "{}: the tensor names do not match any supported model family; expected names such as \"{}\" "
+        "according to {}",
+        source_->path, file_place(*export_family(c).namings[0], c, model_->table[0]).tensor,
+        described_in(*source_));
   }
 }
 
@@ -274,16 +277,16 @@ void LoadedModel::map_weight(int id, std::optional<DType> wanted, MatrixOrder or
   const FilePlace place = file_place(*naming_, model_->config, spec);
   const TensorInfo* tensor = place.tensor.empty() ? nullptr : find(place.tensor);
   if (tensor == nullptr) {
-    fail("{}: the tensor \"{}\" is missing; this {} needs it", source_->path,
+    fail("{}: the tensor \"{}\" is missing; {} requires it", source_->path,
          place.tensor.empty() ? spec.name : place.tensor, described_in(*source_));
   }
   if (tensor->shape != place.file_shape) {
-    fail("{}: tensor \"{}\": expected shape {} from {}, found {}", source_->path, place.tensor,
+    fail("{}: tensor \"{}\": expected shape {} according to {}, found {}", source_->path, place.tensor,
          shape_string(place.file_shape), described_in(*source_), shape_string(tensor->shape));
   }
   const bool blocks = is_quantized(tensor->dtype);
   if (!is_float(tensor->dtype) && !blocks) {
-    fail("{}: tensor \"{}\": expected floating-point numbers, found {}", source_->path, place.tensor,
+    fail("{}: tensor \"{}\": expected a floating-point dtype, found {}", source_->path, place.tensor,
          dtype_name(tensor->dtype));
   }
   origins_.push_back({tensor, place});
@@ -331,20 +334,20 @@ void LoadedModel::check_unused() {
     if (used.count(tensor) > 0) continue;
     const bool tied_head = model_->config.tie_embeddings && tensor->name == head_name(*naming_);
     if (is_buffer_name(tensor->name)) {
-      ignored_.push_back({tensor, "a buffer, no parameter"});
+      ignored_.push_back({tensor, "a buffer, not a parameter"});
     } else if (tied_head && same_bytes(*tensor, *wte)) {
-      ignored_.push_back({tensor, "equal to the embedding"});
+      ignored_.push_back({tensor, "identical to the token embedding"});
     } else if (is_head_tensor(tensor->name)) {
       ignored_.push_back({tensor, kTaskHead});
     } else {
-      fail("{}: the tensor {} has no place in this architecture{}", source_->path, printable(tensor->name),
+      fail("{}: the tensor {} does not belong to this architecture{}", source_->path, printable(tensor->name),
            tied_head ? "; it differs from the embedding, so set tie_word_embeddings to false" : "");
     }
   }
   for (const auto& file : source_->tensors->files()) {
     for (const UnsupportedTensor& tensor : file->unsupported()) {
       if (is_buffer_name(tensor.name)) continue;
-      fail("{}: the tensor {} of type {} has no place in this architecture", file->path(),
+      fail("{}: the tensor {} of type {} does not belong to this architecture", file->path(),
            printable(tensor.name), tensor.dtype);
     }
   }
@@ -386,8 +389,9 @@ int64_t LoadedModel::merge(const Adapter& adapter) {
   int64_t blocks = 0;
   if (model_->config.tie_embeddings && adapter.find(model_->table.find(Role::wte)) != nullptr)
     fail_unsupported(
-        "the adapter cannot be merged: it is for lm_head, which in this model is the embedding's matrix, and "
-        "the embedding would change too; use the adapter as it is, with `adapter`");
+        "the adapter cannot be merged: it changes lm_head, which shares its matrix with the token embedding "
+        "in this model, so the merge would also change the embedding; use the adapter without merging it, "
+        "with `adapter`");
   for (const LowRank& p : adapter.products) {
     int64_t row = 0;
     for (int id = p.first; id <= p.last; ++id) {
@@ -409,8 +413,10 @@ int64_t LoadedModel::merge(const Adapter& adapter) {
 void LoadedModel::average(const std::vector<std::unique_ptr<LoadedModel>>& others) {
   for (const auto& other : others) {
     if (!(other->model().config == model_->config))
-      fail("{}: expected the config of {}, found another one: only checkpoints of the same model have a mean",
-           other->paths().front(), paths().front());
+      fail(
+          "{}: expected the same config as {}, found a different one; average only checkpoints of the same "
+          "model",
+          other->paths().front(), paths().front());
   }
   const auto n = static_cast<double>(others.size() + 1);
   for (int id = 0; id < model_->table.count(); ++id) {
@@ -418,7 +424,7 @@ void LoadedModel::average(const std::vector<std::unique_ptr<LoadedModel>>& other
     const auto& shape = model_->table[id].shape;
     const auto read = [&](const TensorView& from, const TensorView& numbers) {
       if (is_quantized(from.dtype))
-        fail("{}: expected numbers to take a mean of, found {}", model_->table[id].name,
+        fail("{}: expected floating-point weights to average, found {}", model_->table[id].name,
              dtype_name(from.dtype));
       copy_numbers(from, numbers);
     };

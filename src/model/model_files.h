@@ -78,7 +78,7 @@ class LoadedModel {
     FilePlace place;
   };
   const std::vector<Origin>& origins() const { return origins_; }
-  static constexpr const char* kTaskHead = "the head of a task";
+  static constexpr const char* kTaskHead = "a task head";
   struct Ignored {
     const TensorInfo* tensor;
     const char* why;

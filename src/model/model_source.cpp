@@ -68,8 +68,10 @@ void open_torch(ModelSource& source, const ShapeHints& hints) {
     } else if (!config.is_null()) {
       source.config = model_config_from_json(config, source.config_path);
     } else {
-      fail("cannot read the model {}: it does not say its shape, so expected a config.json in {}",
-           source.path, source.folder);
+      fail(
+          "cannot read the model {}: the file does not contain the shape of the model, expected a "
+          "config.json in {}",
+          source.path, source.folder);
     }
   }
 }
@@ -85,12 +87,12 @@ std::string checkpoint_in(const std::string& folder) {
 
 void check_hints(const ModelSource& source, const ShapeHints& hints) {
   if (hints.n_head != 0 && hints.n_head != source.config.n_head) {
-    fail_usage("`n_head` {}: {} says {}; leave it out", hints.n_head, source.config_path,
+    fail_usage("`n_head` {}: {} specifies {}; omit `n_head`", hints.n_head, source.config_path,
                source.config.n_head);
   }
   const std::string act = to_json_value(source.config.act);
   if (!hints.act.empty() && hints.act != act)
-    fail_usage("`act` {}: {} says {}; leave it out", hints.act, source.config_path, act);
+    fail_usage("`act` {}: {} specifies {}; omit `act`", hints.act, source.config_path, act);
 }
 
 void open_gguf(ModelSource& source) {
@@ -107,7 +109,7 @@ void refuse_gguf_folder(const std::string& path) {
   if (!fs::is_directory(path)) return;
   for (const FolderEntry& entry : list_folder(path)) {
     if (entry.name.ends_with(".gguf"))
-      fail("cannot read the model {}: it is a folder of GGUF files; name one, as in {}", path,
+      fail("cannot read the model {}: it is a folder of GGUF files; specify one of them, such as {}", path,
            (fs::path(path) / entry.name).string());
   }
 }
@@ -118,8 +120,7 @@ void open_with_config(ModelSource& source) {
     if (fs::exists(source.folder + "/adapter_config.json"))
       fail(
           "{0} is an adapter, not a model; merge it into its model first: gpt convert MODEL OUT --adapter "
-          "{0} "
-          "(chat, generate, eval and serve take MODEL --adapter {0})",
+          "{0} (chat, generate, eval and serve also accept MODEL --adapter {0})",
           source.path);
     refuse_gguf_folder(source.path);
     fail("cannot read the model {}: expected a config.json in {}", source.path, source.folder);
@@ -159,8 +160,8 @@ ModelSource open_model_source(const std::string& path, const ShapeHints& hints) 
     open_gguf(source);
   } else {
     fail(
-        "cannot tell what kind of model {} is: expected a folder, .safetensors, .index.json, .gguf, .pt or "
-        ".bin",
+        "cannot determine the format of the model {}: expected a folder, .safetensors, .index.json, .gguf, "
+        ".pt or .bin",
         path);
   }
   check_hints(source, hints);

@@ -242,7 +242,7 @@ class FirstNonfinite : public Observer {
  private:
   std::string description(int64_t layer, std::string_view name) const {
     if (name == "final_norm.in")
-      return n_layer_ > 0 ? "the output of the last block" : "the output of the embedding";
+      return n_layer_ > 0 ? "the output of the last layer" : "the output of the embedding";
     if (name == "final_norm.out") return "the output of the final norm";
     const std::string block = "blocks." + std::to_string(layer);
     if (name == "in") return "the input of " + block;

@@ -154,16 +154,16 @@ void WeightPages::move_all(ThreadPool& pool, std::span<const TensorView> weights
   if (left_.empty()) return;
   const std::string& path = left_.front().file->path();
   if (const std::string why = no_large_pages_because(); !why.empty())
-    fail("repack always: {}: there are no large pages: {}; use auto or never", path, why);
+    fail("repack always: {}: huge pages are not available: {}; use auto or never", path, why);
   while (!left_.empty()) {
     const int64_t needed = bytes_of(left_) + besides, free = free_memory_();
     if (free > 0 && needed > free)
       fail_memory(
-          "repack always: {}: a copy of the weights takes {}, with caches {}, but only {} is free; use auto "
-          "or never",
+          "repack always: {}: a copy of the weights needs {} ({} including caches), but only {} of memory is "
+          "free; use auto or never",
           path, format_bytes(bytes_of(left_)), format_bytes(needed), format_bytes(free));
     if (!move_next(pool, kLeastSlice) && !left_.empty())
-      fail_memory("repack always: {}: the system refused memory for a copy of the weights", path);
+      fail_memory("repack always: {}: cannot allocate memory for a copy of the weights", path);
   }
   done_ = true;
 }

@@ -38,10 +38,10 @@ class Deadline {
  public:
   Deadline(double seconds, const char* what) {
     const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
-    fmt::format_to_n(
-        overdue.data(), overdue.size() - 1,
-        "gpt: rank {}: the processes did not {} within {:.0f} s (GPT_RANK_TIMEOUT): one of them hangs\n",
-        rank == nullptr ? "?" : rank, what, seconds);
+    fmt::format_to_n(overdue.data(), overdue.size() - 1,
+                     "gpt: rank {}: the ranks did not all {} within {:.0f} s (GPT_RANK_TIMEOUT): at least "
+                     "one of them hangs\n",
+                     rank == nullptr ? "?" : rank, what, seconds);
     std::signal(SIGALRM, on_alarm);
     ::alarm(static_cast<unsigned>(seconds));
   }
@@ -163,7 +163,7 @@ class MpiCommunicator : public Communicator {
       if (!moved && !active_.empty()) pause();
     }
     const Deadline deadline(std::clamp(patience_.silence, 30.0, 1e6),
-                            "end together");  // every rank reaches this point before it ends
+                            "end");  // every rank reaches this point before it ends
     end_life();
     MPI_Finalize();
   }
@@ -173,7 +173,7 @@ class MpiCommunicator : public Communicator {
     int provided = 0;
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS ||
         provided < MPI_THREAD_FUNNELED) {
-      problem_ = "MPI cannot be used from a thread of its own: this MPI is built without threads";
+      problem_ = "MPI cannot be used from a separate thread: this MPI was built without thread support";
       return;
     }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
@@ -308,13 +308,12 @@ class MpiCommunicator : public Communicator {
 
   [[noreturn]] void end_silent() {
     const int before = (rank_ + size_ - 1) % size_;
-    end(
-        fmt::format("rank {} on {} has given no sign of life for {:.0f} s (GPT_RANK_TIMEOUT); it was "
-                    "stopped, has died, or "
-                    "its network is cut{}",
-                    before, host(before), seconds_since(heard_),
-                    active_.empty() ? std::string()
-                                    : fmt::format("; rank {} waits in: {}", rank_, active_.front()->what)));
+    end(fmt::format(
+        "rank {} on {} has sent no heartbeat for {:.0f} s (GPT_RANK_TIMEOUT); it was stopped, has died or "
+        "has lost its network connection{}",
+        before, host(before), seconds_since(heard_),
+        active_.empty() ? std::string()
+                        : fmt::format("; operation in flight on rank {}: {}", rank_, active_.front()->what)));
   }
 
   [[noreturn]] void end_for(const Job& job) {
@@ -324,14 +323,15 @@ class MpiCommunicator : public Communicator {
       if (job.requests[i] == MPI_REQUEST_NULL || peer < 0) continue;
       missing += fmt::format("{}rank {} on {}", missing.empty() ? "" : ", ", peer, host(peer));
     }
-    end(fmt::format("{} did not end within {:.0f} s (GPT_COLLECTIVE_TIMEOUT); nothing has come from {}",
-                    job.what, patience_.operation, missing.empty() ? "nobody it waits for" : missing));
+    end(fmt::format("{} did not finish within {:.0f} s (GPT_COLLECTIVE_TIMEOUT); still waiting for {}",
+                    job.what, patience_.operation,
+                    missing.empty() ? "other ranks to receive messages" : missing));
   }
 
   [[noreturn]] void end(const std::string& why) {
     const std::string line = fmt::format(
-        "\ngpt: rank {} on {} ends the run: {}; where it has saved, gpt train --resume goes on from its last "
-        "checkpoint\n",
+        "\ngpt: rank {} on {} ends the run: {}; gpt train --resume continues the run from its last "
+        "checkpoint, if it saved one\n",
         rank_, host(rank_), why);
     [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
     MPI_Abort(MPI_COMM_WORLD, 1);

@@ -28,8 +28,8 @@ std::string scientific(double value, int decimals) {
   return text;
 }
 
-// Returns a label with enough digits to tell it from the labels of neighbouring ticks, which are `step`
-// apart.
+// Returns a label with enough digits to distinguish it from the labels of neighbouring ticks, which are
+// `step` apart.
 std::string tick_label(double value, double step) {
   const double size = std::abs(value);
   if (size < step * 1e-6) return "0";

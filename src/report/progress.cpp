@@ -72,8 +72,8 @@ int joined_width(const std::vector<Segment>& segments) {
   return segments.empty() ? 0 : sum_of(segments, width) - 2;
 }
 
-// Drops the segments with the highest ranks, but none with a rank below `lowest_rank`, until the rest fits.
-// Returns false if it does not fit.
+// Drops segments, highest rank first, until the rest fits. Keeps segments with a rank below `lowest_rank`.
+// Returns false if the rest does not fit.
 bool drop_until_fits(std::vector<Segment>& segments, int width, int lowest_rank) {
   while (joined_width(segments) > width) {
     const auto last = std::ranges::max_element(segments, {}, &Segment::rank);

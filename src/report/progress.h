@@ -51,8 +51,8 @@ struct ProgressOutput {
 // Writes a text and ignores errors, because a closed terminal must not stop a run.
 void write_ignoring_errors(int fd, std::string_view text);
 
-// Returns the output to a file descriptor (2 = stderr) in the style of the environment. Write errors are
-// ignored, because a closed terminal must not stop a run.
+// Returns a ProgressOutput that writes to a file descriptor (2 = stderr). Its style depends on the
+// environment variables. Write errors are ignored, because a closed terminal must not stop a run.
 ProgressOutput progress_output(int fd);
 
 struct ProgressPace {

@@ -25,7 +25,8 @@ std::string svg_document(const std::string& title, double width, double height, 
 // Returns a line chart as a self-contained SVG document, which is also valid inside HTML. The legend is above
 // the plot. Series with more points than pixels keep the first, lowest, highest and last point of every pixel
 // column, so no peak is lost. The y axis covers all values, except the outermost 0.2 % of long raw series,
-// which are drawn at the edge. Every input gives a chart; a chart without points says so. Texts are escaped.
+// which are drawn at the edge. Any input is accepted; a chart without points shows a message. Texts are
+// escaped.
 std::string line_chart_svg(const Chart& chart, const ChartSize& size = {});
 
 // Returns an SVG document with several charts below each other, each with the size `panel`. The title is read
@@ -33,8 +34,9 @@ std::string line_chart_svg(const Chart& chart, const ChartSize& size = {});
 std::string stacked_charts_svg(const std::string& title, const std::vector<Chart>& charts,
                                const ChartSize& panel);
 
-// Returns a chart that is drawn twice in one document. If the image is shown less than 560 px wide (on a
-// phone), the letters have twice the size. Intended for files that are viewed on any device.
+// Returns an SVG document that contains a chart in two versions. If the image is shown less than 560 px wide
+// (on a phone), the version with letters of twice the size is visible. Intended for files that are viewed on
+// any device.
 std::string chart_for_any_screen_svg(const Chart& chart);
 
 }  // namespace gpt

@@ -40,8 +40,8 @@ Line passes(const AdviceFacts& f) {
   const auto steps = std::max<int64_t>(1, static_cast<int64_t>(*most * static_cast<double>(f.train_tokens) /
                                                                static_cast<double>(step_tokens)));
   return Advice{
-      fmt::format("the run passes {} times over {} tokens with {} parameters and will overfit: `steps` {}, "
-                  "more data, a smaller model, or `patience` 5",
+      fmt::format("the run makes {} passes over {} tokens with {} parameters and will overfit; set `steps` "
+                  "{}, use more data or a smaller model, or set `patience` 5",
                   format_passes(passes), format_count(f.train_tokens), format_count(f.parameters), steps),
       flag("steps", steps)};
 }
@@ -52,8 +52,9 @@ Line large_batch(const AdviceFacts& f) {
   if (c.batch_size == 1 || c.batch_size * n_ctx <= f.train_tokens) return std::nullopt;
   const int64_t batch = std::max<int64_t>(1, f.train_tokens / n_ctx / 4);
   return Advice{
-      fmt::format("a step of {} x {} tokens is more than the {} there are to train on: `batch_size` {}",
-                  c.batch_size, n_ctx, format_thousands(f.train_tokens), batch),
+      fmt::format(
+          "a step of {} x {} tokens is larger than the training text of {} tokens; set `batch_size` {}",
+          c.batch_size, n_ctx, format_thousands(f.train_tokens), batch),
       flag("batch_size", batch)};
 }
 
@@ -63,10 +64,10 @@ Line little_validation(const AdviceFacts& f) {
   if (c.eval_every == 0 || f.val_tokens == 0) return std::nullopt;
   const int64_t windows = f.val_tokens / f.config.model.n_ctx;
   if (windows >= kWindows) return std::nullopt;
-  return Advice{fmt::format(
-      "the validation text has {} tokens, {} window{} of {}: its loss says little; a larger `val_fraction`, "
-      "or other text with `val_data`",
-      format_thousands(f.val_tokens), windows, windows == 1 ? "" : "s", f.config.model.n_ctx)};
+  return Advice{
+      fmt::format("the validation text has only {} tokens ({} window{} of {}), so its loss is unreliable; "
+                  "set a larger `val_fraction`, or name a validation text with `val_data`",
+                  format_thousands(f.val_tokens), windows, windows == 1 ? "" : "s", f.config.model.n_ctx)};
 }
 
 Line warmup(const AdviceFacts& f) {
@@ -75,12 +76,14 @@ Line warmup(const AdviceFacts& f) {
   const int64_t tenth = std::clamp<int64_t>(c.steps / 10, 1, 100);
   if (c.warmup >= c.steps && c.steps > 1)
     return Advice{
-        fmt::format("the learning rate still rises when the run ends, after {} of {} of warm-up: `warmup` {}",
-                    format_thousands(c.steps), format_amount(c.warmup, "step"), tenth),
+        fmt::format(
+            "the learning rate is still rising when the run ends, after {} of {} of warmup; set `warmup` {}",
+            format_thousands(c.steps), format_amount(c.warmup, "step"), tenth),
         flag("warmup", tenth)};
   if (c.warmup == 0 && c.lr >= kHighRate && c.steps > 1)
     return Advice{
-        fmt::format("a learning rate of {} from the first step on may diverge: `warmup` {}", c.lr, tenth),
+        fmt::format("training with a learning rate of {} from the first step may diverge; set `warmup` {}",
+                    c.lr, tenth),
         flag("warmup", tenth)};
   return std::nullopt;
 }
@@ -90,8 +93,8 @@ Line short_documents(const AdviceFacts& f) {
   const int64_t n_ctx = f.config.model.n_ctx, mean = f.train_tokens / f.documents;
   if (2 * mean >= n_ctx) return std::nullopt;
   const int64_t shorter = std::max<int64_t>(16, mean / 16 * 16);
-  return Advice{fmt::format("the {} documents have {} tokens each on average, a window {}: most of it is "
-                            "other documents; `n_ctx` {}",
+  return Advice{fmt::format("the {} documents have {} tokens on average, but a window has {}, so most of a "
+                            "window is text of other documents; set `n_ctx` {}",
                             format_thousands(f.documents), mean, n_ctx, shorter),
                 // If the tokenizer was not chosen, the run starts from a model, whose n_ctx cannot be
                 // changed.
@@ -106,10 +109,10 @@ Line large_vocabulary(const AdviceFacts& f) {
   // A smaller vocabulary splits the text into more tokens, so this bound is conservative.
   while (f.train_tokens / (2 * better) >= 2 * kOccurrences)
     better *= 2;
-  return Advice{fmt::format(
-      "each of {} tokens occurs {} in the text on average, too rarely to be learned: gpt tokenizer "
-      "train --vocab-size {}, or `tokenizer` byte",
-      format_thousands(vocab), format_amount(f.train_tokens / vocab, "time"), better)};
+  return Advice{
+      fmt::format("each of the {} tokens of the vocabulary occurs {} in the text on average, too rarely to "
+                  "be learned; use gpt tokenizer train --vocab-size {}, or set `tokenizer` byte",
+                  format_thousands(vocab), format_amount(f.train_tokens / vocab, "time"), better)};
 }
 
 Line long_patience(const AdviceFacts& f) {
@@ -117,8 +120,9 @@ Line long_patience(const AdviceFacts& f) {
   const int64_t times = evaluations(c, c.steps);
   if (c.patience == 0 || c.patience < times) return std::nullopt;
   return Advice{fmt::format(
-      "the run has {} evaluation{}, `patience` {} never ends it: a smaller one, or `eval_every` {}", times,
-      times == 1 ? "" : "s", c.patience, std::max<int64_t>(1, c.steps / (4 * c.patience)))};
+      "the run has {} evaluation{}, so `patience` {} never ends it; set a smaller `patience`, or "
+      "`eval_every` {}",
+      times, times == 1 ? "" : "s", c.patience, std::max<int64_t>(1, c.steps / (4 * c.patience)))};
 }
 
 Line long_evaluation(const AdviceFacts& f) {
@@ -131,10 +135,11 @@ Line long_evaluation(const AdviceFacts& f) {
   complete_rhythm(less);
   std::vector<std::string> flags = flag("eval_every", less.eval_every);
   flags.insert(flags.end(), {flag_of("eval_batches"), std::to_string(less.eval_batches)});
-  return Advice{fmt::format("evaluation takes {} of the run: `eval_every` {} `eval_batches` {} take {}",
-                            format_percent(share), less.eval_every, less.eval_batches,
-                            format_percent(evaluation_share(less))),
-                flags};
+  return Advice{
+      fmt::format("evaluation takes {} of the run; `eval_every` {} and `eval_batches` {} reduce this to {}",
+                  format_percent(share), less.eval_every, less.eval_batches,
+                  format_percent(evaluation_share(less))),
+      flags};
 }
 
 Line long_update(const AdviceFacts& f) {
@@ -144,9 +149,8 @@ Line long_update(const AdviceFacts& f) {
   const double batch =
       static_cast<double>(f.config.train.batch_size) * share / (1 - share) * (1 - kMost) / kMost;
   return Advice{fmt::format(
-      "the optimizer's own products are {} of a step's operations, whatever the batch: `batch_size` {} makes "
-      "them "
-      "{}, `optimizer` adamw has none",
+      "the optimizer's matrix products are {} of the operations of a step, and their cost does not depend on "
+      "the batch size; `batch_size` {} reduces this to {}, `optimizer` adamw has no matrix products",
       format_percent(share), static_cast<int64_t>(std::ceil(batch)), format_percent(kMost))};
 }
 
@@ -164,8 +168,8 @@ std::vector<Advice> run_advice(const AdviceFacts& facts) {
 void check_run(const TrainConfig& config, bool has_val) {
   if (config.patience > 0 && (config.eval_every == 0 || !has_val))
     fail_usage(
-        "`patience` {}: the run ends by its validation loss, but nothing is evaluated; give `eval_every` "
-        "above 0 and `val_fraction` above 0 or `val_data`",
+        "`patience` {}: requires a validation loss, but the run evaluates nothing; set `eval_every` above 0, "
+        "and `val_fraction` above 0 or `val_data`",
         config.patience);
 }
 

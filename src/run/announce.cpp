@@ -17,12 +17,13 @@ namespace {
 std::string data_line(const RunStart& s) {
   const TrainConfig& c = s.config.train;
   const double passes = static_cast<double>(s.plan.tokens) / static_cast<double>(s.plan.train_tokens);
-  return fmt::format("data: {}{}, {} tokens to train on, {} to validate; {} of {} x {} are {} pass{}\n",
-                     fmt::join(c.data, ", "),
-                     c.val_data.empty() ? "" : fmt::format(" (validation: {})", fmt::join(c.val_data, ", ")),
-                     format_thousands(s.data.train.size()), format_thousands(s.data.val.size()),
-                     format_amount(c.steps, "step"), c.batch_size, format_thousands(s.config.model.n_ctx),
-                     format_passes(passes), passes == 1 ? "" : "es");
+  return fmt::format(
+      "data: {}{}, {} training tokens, {} validation tokens; {} of {} x {} tokens = {} pass{}\n",
+      fmt::join(c.data, ", "),
+      c.val_data.empty() ? "" : fmt::format(" (validation: {})", fmt::join(c.val_data, ", ")),
+      format_thousands(s.data.train.size()), format_thousands(s.data.val.size()),
+      format_amount(c.steps, "step"), c.batch_size, format_thousands(s.config.model.n_ctx),
+      format_passes(passes), passes == 1 ? "" : "es");
 }
 
 std::string model_line(const RunStart& s) {
@@ -39,7 +40,7 @@ std::string cost_line(const RunStart& s) {
   const std::string takes = time ? "about " + format_duration(time->total())
                                  : "at least " + format_duration(p.flops() / p.peak_flops);
   return fmt::format("cost: {} of memory{}, {} FLOPs, {} at {:.0f} GFLOP/s in {}\n",
-                     format_bytes(p.memory.total()), p.subject.processes > 1 ? " in each process" : "",
+                     format_bytes(p.memory.total()), p.subject.processes > 1 ? " per process" : "",
                      format_count(p.flops()), takes, p.peak_flops / 1e9,
                      dtype_name(tensor_dtype(s.config.train.dtype)));
 }
@@ -50,7 +51,7 @@ std::string rhythm_line(const RunStart& s) {
     if (steps == 1) return std::string("every step");
     return steps > 0 ? fmt::format("every {} steps", format_thousands(steps)) : std::string("at the end");
   };
-  std::string text = "rhythm: ";
+  std::string text = "intervals: ";
   if (s.plan.subject.evaluates) {
     text += fmt::format("evaluation {} ({} of the run) on {} random windows of the validation text, ",
                         every(c.eval_every), format_percent(evaluation_share(c)),
@@ -61,12 +62,13 @@ std::string rhythm_line(const RunStart& s) {
   if (c.sample_every > 0) text += fmt::format("sample {}, ", every(c.sample_every));
   text += "checkpoint " + every(c.save_every);
   if (c.patience > 0)
-    text += fmt::format("; ends after {} without a better one", format_amount(c.patience, "evaluation"));
+    text += fmt::format("; ends early after {} without a better validation loss",
+                        format_amount(c.patience, "evaluation"));
   return text + "\n";
 }
 
 std::string folder_line(const RunStart& s) {
-  return fmt::format("{}; Ctrl-C saves and stops, {} goes on; `verbose` says more\n",
+  return fmt::format("{}; Ctrl-C saves and stops, {} continues the run; `verbose` prints details\n",
                      s.resumed_at
                          ? fmt::format("resuming {} at step {}", s.out, format_thousands(*s.resumed_at))
                          : "out: " + s.out,
@@ -98,8 +100,9 @@ std::string start_notes(const RunStart& s, bool chosen_tokenizer) {
                               .chosen_tokenizer = chosen_tokenizer}))
     text += "note: " + advice.text + "\n";
   if (!s.plan.fits())
-    text += fmt::format("note: the run needs {} of memory, {} are available; gpt plan says what would fit\n",
-                        format_bytes(s.plan.memory.total()), format_bytes(s.plan.available));
+    text += fmt::format(
+        "note: the run needs {} of memory, but only {} are available; gpt plan shows settings that fit\n",
+        format_bytes(s.plan.memory.total()), format_bytes(s.plan.available));
   return text;
 }
 
@@ -113,8 +116,9 @@ std::string start_details(const RunStart& s, const std::string& optimizer) {
   text +=
       fmt::format("machine: {}\n", machine_description(s.plan.subject.threads, s.plan.subject.kernels->name));
   if (s.data.floor)
-    text += fmt::format("the entropy of the text is {:.4f} nats per token: no model can do better\n",
-                        *s.data.floor);
+    text += fmt::format(
+        "the entropy of the text is {:.4f} nats per token, the lowest loss that a model can reach\n",
+        *s.data.floor);
   return text;
 }
 
@@ -128,7 +132,7 @@ std::string evaluation_line(const EvalLosses& losses, const EvalState& s) {
     text = fmt::format("step {}: validation loss {:.4f}, perplexity {}", format_thousands(s.step), losses.val,
                        format_perplexity(std::exp(losses.val)));
   }
-  if (s.floor) text += fmt::format(", {:.4f} above the floor", losses.val - *s.floor);
+  if (s.floor) text += fmt::format(", {:.4f} above the entropy floor", losses.val - *s.floor);
   return text + (s.best ? ", best so far\n" : "\n");
 }
 
@@ -142,14 +146,15 @@ std::string whole_line(const RunEnd& e) {
   const bool is_all = w.tokens == w.all;
   std::string text =
       is_all ? fmt::format("held-out text, all {} tokens: ", format_thousands(w.all))
-             : fmt::format("held-out text, the first {} of {} tokens (as many as were trained on): ",
-                           format_thousands(w.tokens), format_thousands(w.all));
-  text += fmt::format("loss {:.4f} of last/", w.last);
-  if (w.best) text += fmt::format(", {:.4f} of best/", *w.best);
-  text += fmt::format("; gpt eval {}", shell_quoted(e.out + (w.best ? "/best" : "/last")));
+             : fmt::format(
+                   "held-out text, the first {} of {} tokens (limited to the number of tokens trained on): ",
+                   format_thousands(w.tokens), format_thousands(w.all));
+  text += fmt::format("loss {:.4f} for last/", w.last);
+  if (w.best) text += fmt::format(", {:.4f} for best/", *w.best);
+  text += fmt::format("; reproduce with: gpt eval {}", shell_quoted(e.out + (w.best ? "/best" : "/last")));
   if (e.dtype != DType::f32) text += fmt::format(" --dtype {}", dtype_name(e.dtype));  // a command
   if (!is_all) text += fmt::format(" --limit {}", w.tokens);                           // a command
-  return text + " computes it again\n";
+  return text + "\n";
 }
 
 }  // namespace
@@ -165,15 +170,15 @@ std::string end_lines(const RunEnd& e) {
     if (e.val_loss && e.val_step >= 0 && e.val_step != e.step)
       text += fmt::format(" at step {}", format_thousands(e.val_step));
     text += fmt::format("; best {:.4f} at step {}", e.best_val_loss, format_thousands(e.best_step));
-    if (e.best_step > e.step) text += ", of the part that was lost";
-    text += " (random windows)";
+    if (e.best_step > e.step) text += ", a step that was lost when the run was resumed";
+    text += " (on random windows)";
   }
   text += "\n" + whole_line(e);
   if (e.step < e.steps)
-    text +=
-        fmt::format("ended before step {}: {} without a better validation loss; to go on all the same: {}\n",
-                    format_thousands(e.steps), format_amount(e.patience, "evaluation"),
-                    e.resume_command + " --patience 0");  // a command
+    text += fmt::format(
+        "ended early, before step {}: {} without a better validation loss; to continue anyway: {}\n",
+        format_thousands(e.steps), format_amount(e.patience, "evaluation"),
+        e.resume_command + " --patience 0");  // a command
   text += fmt::format("model: {}/last{}; report: {}/report.html\n", e.out,
                       e.best_step >= 0 ? fmt::format(" and {}/best", e.out) : "", e.out);
   return text;

@@ -51,7 +51,7 @@ constexpr std::array pending_names = {"nothing", "evaluation", "sample"};
 
 Pending pending_of(const std::string& name, const std::string& path) {
   const auto found = std::find(pending_names.begin(), pending_names.end(), name);
-  if (found == pending_names.end()) fail("{}: \"pending\": unknown {}", path, printable(name));
+  if (found == pending_names.end()) fail("{}: \"pending\": unknown value {}", path, printable(name));
   return static_cast<Pending>(found - pending_names.begin());
 }
 
@@ -111,8 +111,9 @@ RunState state_from_json(const json& object, const std::string& path) {
   }
   const StepHistory& h = s.history;
   if (s.step < 0 || h.updates < 0 || h.updates > s.step)
-    fail("{}: step {} and updates {} cannot be", path, s.step, h.updates);
-  if (!(h.loss_scale.scale > 0)) fail("{}: a loss scale of {} cannot be", path, h.loss_scale.scale);
+    fail("{}: step {} and updates {} are inconsistent", path, s.step, h.updates);
+  if (!(h.loss_scale.scale > 0))
+    fail("{}: expected a positive loss scale, found {}", path, h.loss_scale.scale);
   return s;
 }
 
@@ -135,12 +136,12 @@ void write_together(const std::string& path, const OptimizerState& optimizer, Co
     create_safetensors(path, transformed(optimizer.tensors(), [](const OptimizerState::Tensor& tensor) {
                          return NamedTensor{tensor.name, DType::f32, tensor.shape, {}};
                        }));
-  barrier(processes, "rank 0 making the file of a checkpoint");
+  barrier(processes, "creating the checkpoint file on rank 0");
   std::vector<TensorPart> parts;
   for (const OptimizerState::Part& part : optimizer.parts())
     parts.push_back({part.name, part.begin, part.view});
   fill_safetensors(path, parts);
-  barrier(processes, "all writing a checkpoint");
+  barrier(processes, "writing a checkpoint");
 }
 
 void require_space_beside(const std::string& folder, uint64_t bytes) {
@@ -184,7 +185,8 @@ std::optional<BestModel> read_best(const std::string& folder) {
     const json record = read_json_file(path);
     return BestModel{record.at("step"), record.at("val_loss")};
   } catch (const json::exception&) {
-    fail("{}: expected the step and the val_loss of the best model; delete the file to go on without", path);
+    fail("{}: expected the step and the val_loss of the best model; delete the file to continue without them",
+         path);
   }
 }
 
@@ -211,10 +213,10 @@ std::string run_model_note(const std::string& path) {
   const auto best_step = step_of(best, kBestFile), last_step = step_of(last, "/train_state.json");
   if (fs::is_directory(best, ignored)) {
     if (!best_step || !last_step) return "";
-    return fmt::format("{} is {}, step {}; {} is step {}", path, best, format_thousands(*best_step), last,
-                       format_thousands(*last_step));
+    return fmt::format("{}: using {} of step {}; {} is from step {}", path, best,
+                       format_thousands(*best_step), last, format_thousands(*last_step));
   }
-  return last_step ? fmt::format("{} is {}, step {}", path, last, format_thousands(*last_step)) : "";
+  return last_step ? fmt::format("{}: using {} of step {}", path, last, format_thousands(*last_step)) : "";
 }
 
 void save_checkpoint(const std::string& folder, const Model& model, const OptimizerState& optimizer,
@@ -238,7 +240,7 @@ void save_checkpoint(const std::string& folder, const Model& model, const Optimi
                         return named_tensor(part.name, part.view);
                       }));
   } else {
-    write_together(gather(processes, temporary, "saving")[0] + kStateFile, optimizer, processes);
+    write_together(gather(processes, temporary, "saving a checkpoint")[0] + kStateFile, optimizer, processes);
   }
   if (!is_first) return;
   write_file_atomic(writer->path() + "/train_state.json", state_json(state).dump(1) + "\n");

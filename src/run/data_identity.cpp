@@ -68,21 +68,20 @@ DataIdentity identity_of(const RunData& data) {
 
 std::string data_difference(const DataIdentity& before, const DataIdentity& now) {
   if (before.tokens != now.tokens)
-    return fmt::format("the run was trained on {} tokens, the data now has {}",
+    return fmt::format("the run was trained on {} tokens, but the data now has {}",
                        format_thousands(before.tokens), format_thousands(now.tokens));
   const auto differ = [](const std::string& a, const std::string& b) {
     return !a.empty() && a != b;  // empty in checkpoints that did not record this hash
   };
   if (differ(before.base, now.base))
-    return "the model that the adapter is trained beside (base_hash) has other weights than when the run "
-           "began";
+    return "the weights of the adapter's base model (base_hash) have changed since the run started";
   const char* what = differ(before.tokenizer, now.tokenizer) ? "the tokenizer (tokenizer_hash)"
                      : differ(before.train, now.train)       ? "the training text (data_hash)"
                      : differ(before.val, now.val)           ? "the validation text (val_data_hash)"
                      : before.sizes == now.sizes && differ(before.ids, now.ids) ? "the text (data_ids_hash)"
                                                                                 : nullptr;
   if (what == nullptr) return "";
-  return fmt::format("{} is not what the run was made with, though it has the same length", what);
+  return fmt::format("{} has changed since the run started, although the number of tokens is the same", what);
 }
 
 }  // namespace gpt

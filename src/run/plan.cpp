@@ -157,10 +157,10 @@ void measure_saving(const Probe& probe, const std::string& folder, RunRates& rat
 }  // namespace
 
 std::vector<RunMemory::Part> RunMemory::parts() const {
-  return {{"base", "program, text, tokens", base},        {"weights", "weights", weights},
-          {"gradients", "gradients", gradients},          {"moments", "moments", moments},
-          {"packed", "weights as products read", packed}, {"activations", "activations", activations},
-          {"evaluation", "evaluation", evaluation},       {"sampling", "sampling", sampling}};
+  return {{"base", "program, text, tokens", base},  {"weights", "weights", weights},
+          {"gradients", "gradients", gradients},    {"moments", "moments", moments},
+          {"packed", "packed weights", packed},     {"activations", "activations", activations},
+          {"evaluation", "evaluation", evaluation}, {"sampling", "sampling", sampling}};
 }
 
 int64_t RunMemory::total() const {
@@ -423,9 +423,10 @@ RunRates measure_rates(const PlanSubject& subject, const RunData& data, const Ba
                        double seconds, int64_t rows, const std::string& folder) {
   RunRates rates;
   const TrainConfig& c = subject.config.train;
-  rates.source = rows == c.micro_batch ? "parts of the run, measured before it"
-                                       : fmt::format("{} of the {} rows of a micro-batch, measured before it",
-                                                     rows, c.micro_batch);
+  rates.source =
+      rows == c.micro_batch
+          ? "parts of the run, measured in advance"
+          : fmt::format("{} of the {} rows of a micro-batch, measured in advance", rows, c.micro_batch);
   const auto start = Clock::now();
   Probe probe(subject, data, backend, rows);
   rates.setup = seconds_since(start);

@@ -31,8 +31,8 @@ SentBytes sent_in_step(const TrainConfig& c, int64_t elements, int processes) {
 }
 
 ProcessTimes gather_times(Communicator& processes, double waited, double seconds, int64_t sent_bytes) {
-  return {.waited = gather(processes, waited, "comparing how long all waited"),
-          .peak = gather(processes, static_cast<double>(peak_resident_bytes()), "comparing peaks of memory"),
+  return {.waited = gather(processes, waited, "gathering waiting times"),
+          .peak = gather(processes, static_cast<double>(peak_resident_bytes()), "gathering peak memory"),
           .seconds = seconds,
           .sent_bytes = sent_bytes};
 }
@@ -40,8 +40,8 @@ ProcessTimes gather_times(Communicator& processes, double waited, double seconds
 std::string process_line(const ProcessTimes& times) {
   const auto [least, most] = std::minmax_element(times.waited.begin(), times.waited.end());
   return fmt::format(
-      "{} processes: waiting {} of the time (rank {}, the slowest) to {} (rank {}); each sends {} in a step; "
-      "peaks of memory up to {}\n",
+      "{} processes: waiting time {} (rank {}, the slowest) to {} (rank {}); each rank sends {} per step; "
+      "peak memory up to {}\n",
       times.waited.size(), format_percent(share_of(*least, times)), least - times.waited.begin(),
       format_percent(share_of(*most, times)), most - times.waited.begin(), format_bytes(times.sent_bytes),
       format_bytes(*std::max_element(times.peak.begin(), times.peak.end())));
@@ -50,10 +50,11 @@ std::string process_line(const ProcessTimes& times) {
 ReportSection process_section(const ProcessTimes& times, const Communicator& processes) {
   ReportSection section{
       .title = "Processes",
-      .text = fmt::format("Seconds that each waited for others and for messages, of {} of training "
-                          "steps. The one that waits least is the slowest. Each sends {} in a step.",
-                          format_duration(times.seconds), format_bytes(times.sent_bytes))};
-  TextTable table{{"rank", "machine", "waited", "share", "peak memory"}};
+      .text = fmt::format(
+          "Time that each rank spent waiting for other ranks and for messages, out of {} of training steps. "
+          "The rank with the least waiting time is the slowest. Each rank sends {} per step.",
+          format_duration(times.seconds), format_bytes(times.sent_bytes))};
+  TextTable table{{"rank", "machine", "waiting time", "share", "peak memory"}};
   for (size_t rank = 0; rank < times.waited.size(); ++rank) {
     table.rows.push_back(
         {std::to_string(rank), processes.host(static_cast<int>(rank)), format_duration(times.waited[rank]),

@@ -45,8 +45,8 @@ void check_same_config(const std::string& path, const json& before, const json& 
     if (!is_compared(key) || (is_fast && key == "micro_batch") || !now.contains(key) || now[key] == value)
       continue;
     fail(
-        "cannot resume: {} was changed: the run was made with {} = {}, found {}; put it back, or "
-        "start another run from this one with gpt train --init-from",
+        "cannot resume: {} was changed: the run was started with {} = {}, found {}; restore the value, or "
+        "start a new run from this one with gpt train --init-from",
         path, key, value.dump(), now[key].dump());
   }
 }
@@ -54,7 +54,7 @@ void check_same_config(const std::string& path, const json& before, const json& 
 std::string reduce_note(const json& before, const json& now, int64_t step) {
   const std::string from = before.value("reduce", "exact"), to = now["reduce"];
   if (from == to) return "";
-  return fmt::format("reduce: {} up to step {}, {} from there on\n", from, format_thousands(step), to);
+  return fmt::format("reduce: {} up to step {}, {} afterwards\n", from, format_thousands(step), to);
 }
 
 bool same_tokens(const Tokenizer& a, const Tokenizer& b) {
@@ -89,7 +89,7 @@ void refuse_files_of_others(const std::string& folder) {
     if (!path_exists(path)) continue;
     if (name == "plan.json" && has_keys(path, {"compute_optimal"})) continue;
     if (name == "metrics.jsonl" && is_empty_file(path)) continue;
-    fail("{} is in the way, and no run of this program made it; choose another `out`", path);
+    fail("{} is not from a run of this program and would be replaced; choose a different `out`", path);
   }
 }
 
@@ -106,7 +106,8 @@ ResumedRun check_resumable(const std::string& folder, const RunConfig& config, c
   const std::string last = folder + "/last";
   recover_directory(last);
   if (!std::filesystem::exists(last + "/train_state.json")) {
-    fail("cannot resume: {} holds no checkpoint of a training run; start it anew without `resume`", last);
+    fail("cannot resume: {} contains no checkpoint of a training run; start a new run without `resume`",
+         last);
   }
   verify_manifest(last, true);
   ResumedRun run;
@@ -118,8 +119,8 @@ ResumedRun check_resumable(const std::string& folder, const RunConfig& config, c
   run.reduce_note = reduce_note(before, now, run.state.step);
   run.planned_steps = before.value("steps", config.train.steps);
   if (config.train.steps < run.state.step) {
-    fail("cannot resume: {} has made {} steps already; `steps` must be at least that, found {}", folder,
-         format_thousands(run.state.step), format_thousands(config.train.steps));
+    fail("cannot resume: {} has already completed {} steps; `steps` must be at least this number, found {}",
+         folder, format_thousands(run.state.step), format_thousands(config.train.steps));
   }
   return run;
 }
@@ -127,7 +128,7 @@ ResumedRun check_resumable(const std::string& folder, const RunConfig& config, c
 void check_same_data(const DataIdentity& before, const DataIdentity& now) {
   const std::string difference = data_difference(before, now);
   if (difference.empty()) return;
-  fail("cannot resume: {}: put it back, or start another run from this one with gpt train --init-from",
+  fail("cannot resume: {}; restore the original, or start a new run from this one with gpt train --init-from",
        difference);
 }
 
@@ -147,10 +148,10 @@ std::string extension_note(const ResumedRun& run, const TrainConfig& config) {
   before.steps = run.planned_steps;
   const double old_rate = learning_rate(before, std::max<int64_t>(0, step - 1)),
                rate = learning_rate(config, step);
-  std::string note = fmt::format("{} from {} to {} steps: from step {} on the schedule is that of {} steps",
-                                 config.steps > run.planned_steps ? "extended" : "shortened",
-                                 format_thousands(run.planned_steps), format_thousands(config.steps),
-                                 format_thousands(step), format_thousands(config.steps));
+  std::string note = fmt::format(
+      "{} from {} to {} steps: after step {} the run follows the schedule of {} steps",
+      config.steps > run.planned_steps ? "extended" : "shortened", format_thousands(run.planned_steps),
+      format_thousands(config.steps), format_thousands(step), format_thousands(config.steps));
   if (step < config.steps && rate > old_rate)
     note += fmt::format("; the learning rate rises from {:.3g} to {:.3g}", old_rate, rate);
   return note + "\n";
@@ -159,8 +160,8 @@ std::string extension_note(const ResumedRun& run, const TrainConfig& config) {
 std::string lost_best_note(const std::optional<BestModel>& best, int64_t step) {
   if (!best || best->step <= step) return "";
   return fmt::format(
-      "best/ is of step {}, of the part that was lost behind the checkpoint of step {}: it stays until the "
-      "validation loss is below its {:.4f}\n",
+      "best/ is the model of step {}, which was lost when the run was resumed from step {}; best/ is kept "
+      "until the validation loss is below {:.4f}\n",
       best->step, step, best->val_loss);
 }
 
@@ -186,8 +187,8 @@ void require_tokenizer(const std::string& name, const Tokenizer& model) {
   }
   if (!same)
     fail_usage(
-        "`tokenizer` {}: the model of `init_from` has another one ({}, {} tokens), which is kept; leave it "
-        "out",
+        "`tokenizer` {}: differs from the tokenizer of the `init_from` model ({}, {} tokens), which the run "
+        "uses; leave `tokenizer` out",
         name, model.kind(), model.vocab_size());
 }
 
@@ -198,17 +199,18 @@ void require_free_folder(const std::string& folder, bool again) {
   const bool has_log = path_exists(folder + "/metrics.jsonl");
   const bool is_run = has_log && has_keys(config, {"data", "steps"});
   if (path_exists(last) || (path_exists(config) && !is_run)) {
-    fail("{} holds a model or a run already; continue it with `resume`, or choose another `out`", folder);
+    fail("{} already contains a model or a run; continue the run with `resume`, or choose a different `out`",
+         folder);
   }
   for (const char* name : {kAdapterConfig, kAdapterTensors}) {
     if (path_exists(fmt::format("{}/{}", folder, name)))
-      fail("{} holds an adapter; choose another `out`", folder);
+      fail("{} already contains an adapter; choose a different `out`", folder);
   }
   if (!is_run) return refuse_files_of_others(folder);
   if (path_exists(best) && !again) {
     fail(
-        "{0} holds the best model of a run that ended before its first checkpoint, so `resume` cannot go on "
-        "with it; choose another `out`, and `init_from` {0}/best to start from that model",
+        "{0} contains the best model of a run that ended before its first checkpoint, so the run cannot be "
+        "resumed; choose a different `out`, and set `init_from` {0}/best to start from that model",
         folder);
   }
 }
@@ -225,7 +227,7 @@ void open_run_folder(Communicator& processes, const std::string& folder, const T
     for (const char* part : {"/last", "/best"})
       recover_directory(folder + part);
   }
-  barrier(processes, "rank 0 opening the run folder");
+  barrier(processes, "opening the run folder on rank 0");
 }
 
 }  // namespace gpt

@@ -136,9 +136,8 @@ void Run::note_step(const StepState& s) {
   state_.tokens += step_tokens();
   if (s.grad_scale != 0 || !std::isfinite(s.norm)) return;
   ++state_.skipped;
-  log_->message(
-      fmt::format("step {}: skipped, loss {:.4f} and gradient norm {:.3f} are out of the ordinary\n", s.step,
-                  s.loss, s.norm));
+  log_->message(fmt::format("step {}: skipped, loss {:.4f} or gradient norm {:.3f} is an outlier\n", s.step,
+                            s.loss, s.norm));
 }
 
 void Run::report_step(const StepState& s, double seconds) {
@@ -228,7 +227,7 @@ bool Run::sample() {
     const LedWeights led(step_.sharded());
     done = is_first() && task_.sample(*this);
   }
-  return of_first(processes_, done, "a sample of rank 0");
+  return of_first(processes_, done, "sampling text on rank 0");
 }
 
 void Run::save() {
@@ -294,7 +293,7 @@ void Run::make_steps() {
     saved_step_ = -1;
     after_step(state_.pending);
   }
-  if (of_first(processes_, ends_unevaluated(), "the end of a run")) {
+  if (of_first(processes_, ends_unevaluated(), "checking for a missing evaluation")) {
     saved_step_ = -1;
     perform(Pending::evaluation, state_.eval_seconds, &Run::evaluate);
   }
@@ -322,11 +321,11 @@ RunOutcome Run::make(const std::function<bool()>& interrupted) {
     save_before_error();
     fail_because(error, "{}; {}", error.what(),
                  saved_step_ < 0
-                     ? "no checkpoint had been saved yet"
+                     ? "no checkpoint was saved"
                      : fmt::format("the last good checkpoint is {} at step {}", last(), saved_step_));
   }
   if (out_of_patience())
-    log_->ended(fmt::format("ended at step {}: {} without a better validation loss", state_.step,
+    log_->ended(fmt::format("ended early at step {}: {} without a better validation loss", state_.step,
                             format_amount(state_.stale_evaluations, "evaluation")));
   compare_processes();
   log_->write_report(state_.train_seconds);

@@ -230,7 +230,7 @@ class Run {
   std::optional<StepMetrics> unlogged_;   // metrics of the newest step, if log_every skipped it
   std::function<bool()> asked_to_stop_ = [] { return false; };
   std::function<bool()> interrupted_ = [this] {
-    return any(processes_, asked_to_stop_(), "asking whether to stop");
+    return any(processes_, asked_to_stop_(), "checking for an interrupt");
   };
 };
 

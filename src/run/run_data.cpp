@@ -101,8 +101,8 @@ std::vector<Source> find_sources(const std::vector<std::string>& entries, Source
     if (!is_tokens || !is_repeated(source, notes)) sources.push_back(std::move(source));
   }
   if (weighted > 0 && weighted < sources.size())
-    fail_usage("data: {} of {} sources have a weight; give one to all (NAME=WEIGHT) or to none", weighted,
-               sources.size());
+    fail_usage("data: {} of {} sources have a weight; set a weight for all sources (NAME=WEIGHT) or for none",
+               weighted, sources.size());
   if (weighted == 0 && mapped == 0) {
     Corpus text = load_named_corpus(entries, options, story, floor);
     sources.clear();
@@ -138,8 +138,8 @@ std::string note_common(const std::vector<Source>& train, const std::vector<Sour
   std::erase_if(common, [&](const std::string& file) { return named.add(file); });
   if (common.empty()) return "";
   return fmt::format(
-      "note: {} is validation text and training text at once, so the validation loss says little of new "
-      "text\n",
+      "note: {} is used for both training and validation, so the validation loss does not predict the loss "
+      "on new text\n",
       format_list(common, 1));
 }
 
@@ -168,7 +168,7 @@ std::unique_ptr<Tokenizer> char_tokenizer(const std::vector<Source>& train, cons
   }
   if (corpora.empty())
     fail_usage(
-        "`tokenizer` char: token shards have no characters; name the tokenizer that they were made with");
+        "`tokenizer` char: token shards contain no characters; name the tokenizer that encoded the shards");
   return open_tokenizer("char", corpora);
 }
 
@@ -211,17 +211,18 @@ void add_facts(const Source& source, const Tokenizer& tokenizer, RunData& data) 
       std::ranges::count_if(set.checksums, [](const auto& checksum) { return !checksum; });
   if (unknown > 0)
     data.notes +=
-        fmt::format("{}: no checksums: numbers, sizes and headers are checked, ids are not\n", source.name);
+        fmt::format("{}: no checksums: shard numbers, sizes and headers are checked, but token ids are not\n",
+                    source.name);
   for (size_t i = 0; i < set.shards.size(); ++i)
     data.checksums.push_back(check_of(set, i));
   const int64_t rows =
       std::ranges::count_if(source.text.documents, [](const Document& d) { return d.line > 0; });
   const int32_t between = usual_document_token(tokenizer);
   if (rows > 0) {
-    data.notes +=
-        fmt::format("{} of JSON lines, {}\n", format_amount(rows, "row"),
-                    between < 0 ? "with nothing between them: the tokenizer has no <|endoftext|>"
-                                : "each behind " + printable_text(tokenizer.token_bytes(between), 40));
+    data.notes += fmt::format(
+        "{} of JSON lines, {}\n", format_amount(rows, "row"),
+        between < 0 ? "without a separator, because the tokenizer has no <|endoftext|>"
+                    : "each after the token " + printable_text(tokenizer.token_bytes(between), 40));
   }
 }
 
@@ -235,7 +236,7 @@ std::string note_held_out(const Corpus& text, const TokenSpan& val) {
   // The held-out tokens have no text, such as an end-of-document token.
   if (first == text.documents.end()) return "";
   return fmt::format(
-      "note: the held-out text is the end of all files together: {} bytes from byte {} of {} on\n",
+      "note: the held-out text is the end of the concatenated files: {} bytes, starting at byte {} of {}\n",
       format_thousands(text.bytes() - begin), format_thousands(begin - first->offset), text.name(*first));
 }
 
@@ -283,15 +284,15 @@ int32_t document_end(const Tokenizer& tokenizer, const TokenSpan& text) {
   const int32_t end = usual_document_token(tokenizer);
   if (end < 0) {
     fail_usage(
-        "config key \"pack_documents\": the tokenizer has no token that ends a document (<|endoftext|>, "
-        "<|bos|> or <|begin_of_text|>)");
+        "config key \"pack_documents\": the tokenizer has no end-of-document token (<|endoftext|>, <|bos|> "
+        "or <|begin_of_text|>)");
   }
   std::vector<int32_t> ids(static_cast<size_t>(std::min(kLookedAt, text.size())));
   text.copy(0, std::ssize(ids), ids.data());
   if (std::ranges::find(ids, end) == ids.end()) {
     fail_usage(
-        "config key \"pack_documents\": none of the first {} tokens is {}, which ends a document; gpt data "
-        "pack puts it between documents, and so are rows of JSON lines read",
+        "config key \"pack_documents\": none of the first {} tokens is the end-of-document token {}; use "
+        "JSON lines, or shards of gpt data pack, which have this token between documents",
         ids.size(), printable_text(tokenizer.token_bytes(end), 40));
   }
   return end;
@@ -316,7 +317,7 @@ TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& c, i
 }
 
 void require_data_named() {
-  fail_parameter("data", "is missing: name text files, folders or token shards, or tales");
+  fail_parameter("data", "is missing; name text files, folders, token shards or tales");
 }
 
 bool is_tales(const std::string& name) {
@@ -326,7 +327,8 @@ bool is_tales(const std::string& name) {
 int64_t vocabulary_size(int64_t asked, const Tokenizer& tokenizer) {
   const int64_t tokens = tokenizer.vocab_size();
   if (asked != 0 && asked < tokens)
-    fail_parameter("vocab_size", "expected at least {}, the ids of the tokenizer, found {}", tokens, asked);
+    fail_parameter("vocab_size", "expected at least {}, the vocabulary size of the tokenizer, found {}",
+                   tokens, asked);
   return asked == 0 ? tokens : asked;
 }
 

@@ -164,8 +164,8 @@ std::string RunLog::divergence_note(const TrainConfig& config) const {
   };
   const MetricRecord& best = *std::ranges::find_if(records_, is_lowest);
   return fmt::format(
-      "note: the run diverged: its lowest loss is {:.4f} at step {}, the last one {:.4f}; try a lower `lr` "
-      "(now {:g}){}\n",
+      "note: the run diverged: lowest loss {:.4f} at step {}, last loss {:.4f}; try a lower `lr` (now "
+      "{:g}){}\n",
       *metric_number(best, kLossKey), *metric_number(best, kStepKey), losses.back(), config.lr,
       config.clip_norm == 0 ? " or `clip_norm` 1" : "");
 }
@@ -203,9 +203,9 @@ ReportHeadline whole_headline(const WholeLosses& w) {
       w.tokens == w.all
           ? fmt::format("all {} tokens", format_thousands(w.all))
           : fmt::format("the first {} of {} tokens", format_thousands(w.tokens), format_thousands(w.all));
-  return {"held-out text", format_loss(w.best.value_or(w.last)),
-          w.best ? fmt::format("of best/ on {}; last/ {}", tokens, format_loss(w.last))
-                 : fmt::format("of last/ on {}", tokens)};
+  return {"held-out loss", format_loss(w.best.value_or(w.last)),
+          w.best ? fmt::format("best/ on {}; last/ {}", tokens, format_loss(w.last))
+                 : fmt::format("last/ on {}", tokens)};
 }
 
 }  // namespace
@@ -237,13 +237,13 @@ std::vector<ReportHeadline> RunLog::headlines(double seconds) const {
                    fmt::format("best, at step {}", format_thousands(static_cast<int64_t>(best_step)))});
     if (const auto whole = whole_losses(steps_done())) out.push_back(whole_headline(*whole));
     if (facts_.nats) {
-      out.push_back({"perplexity", format_perplexity(std::exp(best)), "e to the validation loss"});
+      out.push_back({"perplexity", format_perplexity(std::exp(best)), "exp(validation loss)"});
       out.push_back({"bits per byte", format_loss(best / std::log(2.0) / facts_.bytes_per_token),
                      "of validation text"});
     }
     if (facts_.floor) {
-      out.push_back({"above the floor", fmt::format("{:+.4f}", best - *facts_.floor),
-                     fmt::format("the text's own entropy is {:.4f} nats per token", *facts_.floor)});
+      out.push_back({"above the entropy floor", fmt::format("{:+.4f}", best - *facts_.floor),
+                     fmt::format("entropy of the text: {:.4f} nats per token", *facts_.floor)});
     }
   }
   out.push_back({"training loss", format_loss(last_loss),
@@ -259,7 +259,7 @@ void RunLog::write_report(double seconds, bool running) {
   std::vector<ReferenceLine> lines;
   if (facts_.nats) {
     lines.push_back({std::log(static_cast<double>(facts_.vocab_size)),
-                     fmt::format("ln {} (guessing)", facts_.vocab_size)});
+                     fmt::format("ln {} (uniform guessing)", facts_.vocab_size)});
   }
   if (facts_.floor) lines.push_back({*facts_.floor, "entropy floor " + format_loss(*facts_.floor)});
   const Chart chart = loss_chart(records_, lines);

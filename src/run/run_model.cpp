@@ -66,7 +66,7 @@ TrainStep::Options step_options_of_run(const TrainConfig& config, const ParamTab
   options.graph.objective = &objective;
   if (options.micro_batch % objective.group() != 0) {
     fail_usage(
-        "config key \"micro_batch\": expected a multiple of {}, the samples that belong together, found {}",
+        "config key \"micro_batch\": expected a multiple of {}, the number of samples per group, found {}",
         objective.group(), options.micro_batch);
   }
   return options;

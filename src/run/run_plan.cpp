@@ -83,7 +83,7 @@ void take(const json& object, const char* key, const std::string& source, double
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number() || !std::isfinite(found->get<double>()) ||
       found->get<double>() < 0)
-    fail("{}: expected a plan with a number \"{}\" of at least 0; delete the file to have it made anew",
+    fail("{}: expected a plan with a number \"{}\" of at least 0; delete the file to create a new plan",
          source, key);
   found->get_to(number);
 }
@@ -158,8 +158,8 @@ void add_times(Rows& rows, const RunPlan& plan, const RunFact& fact) {
   rows.time("time: evaluations", t.evaluation, fact.time.evaluation);
   rows.time("time: samples", t.sampling, fact.time.sampling);
   rows.time("time: checkpoints", t.saving, fact.time.saving);
-  rows.time("time: setting up", t.setup, fact.time.setup);
-  rows.time("time: all", t.total(), fact.time.total());
+  rows.time("time: setup", t.setup, fact.time.setup);
+  rows.time("time: total", t.total(), fact.time.total());
 }
 
 void add_losses(Rows& rows, const RunPlan& plan, const RunFact& fact) {
@@ -175,19 +175,20 @@ void add_losses(Rows& rows, const RunPlan& plan, const RunFact& fact) {
 }
 
 std::string explanation(const RunPlan& plan) {
-  std::string text = fmt::format("Compute-optimal would be {} tokens per parameter, here {} tokens. ",
-                                 kOptimalTokensPerParameter, format_count(plan.optimal_tokens()));
-  text += plan.rates ? fmt::format("Planned times come from {}. ", plan.rates->source)
-                     : "Times are planned after the first steps. ";
-  text += fmt::format("A model that knows nothing has the loss ln {}.", plan.subject.config.model.vocab_size);
+  std::string text =
+      fmt::format("A compute-optimal run trains this model on {} tokens per parameter, {} tokens in total. ",
+                  kOptimalTokensPerParameter, format_count(plan.optimal_tokens()));
+  text += plan.rates ? fmt::format("Estimated times come from {}. ", plan.rates->source)
+                     : "Times are estimated after the first steps. ";
+  text += fmt::format("Uniform guessing gives the loss ln {}.", plan.subject.config.model.vocab_size);
   if (!plan.forecast) return text;
-  text += " The planned validation loss is that of a law fitted to a sweep";
+  text += " The estimated validation loss comes from a law fitted to a sweep";
   if (plan.forecast->best_parameters > 0)
     text += fmt::format(
-        "; for the same operations the law asks for {} parameters and {} tokens, and gives {:.4f}",
+        "; with the same FLOPs, the law predicts the lowest loss at {} parameters and {} tokens: {:.4f}",
         format_count(plan.forecast->best_parameters), format_count(plan.forecast->best_tokens),
         plan.forecast->best_loss);
-  if (!plan.forecast->warning.empty()) text += ". Do not rely on it: " + plan.forecast->warning;
+  if (!plan.forecast->warning.empty()) text += ". The estimate is unreliable: " + plan.forecast->warning;
   return text + ".";
 }
 
@@ -262,7 +263,7 @@ json run_plan_json(const RunPlan& p) {
 
 bool take_plan(RunPlan& plan, const json& written, const std::string& source) {
   if (!written.is_object() || !written.contains("config") || !written["config"].is_object())
-    fail("{}: expected a plan with an object \"config\"; delete the file to have it made anew", source);
+    fail("{}: expected a plan with an object \"config\"; delete the file to create a new plan", source);
   if (without_end(written["config"]) != without_end(run_config_json(plan.subject.config))) return false;
   if (!plan.rates && written.contains("rates")) {
     RunRates rates;
@@ -283,7 +284,7 @@ PlanKeeper::PlanKeeper(std::string folder, RunPlan plan, std::string& note)
   if (!std::filesystem::exists(path_)) return;
   try {
     if (!take_plan(plan_, read_json_file(path_), path_))
-      note = fmt::format("{} is for other settings: a new plan is made", path_);
+      note = fmt::format("{} is for different settings and is replaced by a new plan", path_);
   } catch (const Error& error) {  // a run does not depend on its plan
     note = error.what();
   }
@@ -304,15 +305,16 @@ void PlanKeeper::write() const {
 
 ReportSection plan_section(const RunPlan& plan, const RunFact& fact) {
   const bool finished = fact.tokens >= plan.tokens;
-  Rows rows{{{"", "plan", finished ? "fact" : "so far", finished ? "difference" : "of the plan"}, {}},
-            finished};
+  Rows rows{
+      {{"", "estimate", finished ? "actual" : "so far", finished ? "difference" : "of the estimate"}, {}},
+      finished};
   add_amounts(rows, plan, fact);
   const auto planned = static_cast<double>(plan.memory.total()), peak = static_cast<double>(fact.peak_bytes);
   rows.add("peak memory", format_bytes(planned), peak > 0 ? format_bytes(peak) : "",
            peak > 0 ? rows.ratio(planned, peak, true) : "");
   add_times(rows, plan, fact);
   add_losses(rows, plan, fact);
-  ReportSection section{.title = "Plan against fact", .text = explanation(plan)};
+  ReportSection section{.title = "Estimate vs. actual", .text = explanation(plan)};
   section.tables.push_back({"", std::move(rows.table)});
   return section;
 }

@@ -15,11 +15,11 @@ std::vector<std::pair<std::string, std::string>> facts_of(const RunIdentity& run
       {"program", hex_hash(read_file("/proc/self/exe"))},
       {"instruction set", std::string(run.kernels)},
       {"training text (data_hash)", run.data.train + " " + run.data.sizes + " " + run.data.ids},
-      {"model beside the adapter (base_hash)", run.data.base},
+      {"base model of the adapter (base_hash)", run.data.base},
       {"validation text (val_data_hash)", run.data.val},
       {"tokenizer (tokenizer_hash)", run.data.tokenizer},
       {"step", std::to_string(run.step)},
-      {"checkpoint or model to begin with (`resume`, `init_from`)", run.begins}};
+      {"initial checkpoint or model (`resume`, `init_from`)", run.begins}};
   if (!run.settings.empty()) {
     const nlohmann::json settings = nlohmann::json::parse(run.settings);
     for (const auto& [key, value] : settings.items())

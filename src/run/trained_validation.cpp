@@ -71,9 +71,8 @@ std::string note_shared_samples(const TokenSpan& train, const TokenSpan& val) {
   const SharedSamples s = find_shared_samples(train, val);
   if (s.samples == 0 || 4 * s.found < s.samples) return "";
   return fmt::format(
-      "note: the validation text is trained on: {} of {} samples of {} tokens are in the training text too, "
-      "so "
-      "the validation loss says little of new text\n",
+      "note: the training text contains parts of the validation text ({} of {} samples of {} tokens), so the "
+      "validation loss does not predict the loss on new text\n",
       s.found, s.samples, s.length);
 }
 

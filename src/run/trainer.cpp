@@ -133,7 +133,7 @@ void Pretraining::weights_ready() {
   peak_flops_ = rates_together(
                     processes_, base_.pool.size(),
                     [this] { return std::vector<double>{measure_peak_flops(base_.backend, dtype_)}; },
-                    "measuring the machine")
+                    "measuring matmul throughput")
                     .front();
 }
 
@@ -218,7 +218,7 @@ void Pretraining::on_step(const Run& run, const StepState& step, double seconds,
 
 std::string Pretraining::step_text(const StepMetrics& step) const {
   if (step.step != 1 || request_.brief) return "";
-  return fmt::format("first loss {:.4f}; guessing gives ln {} = {:.4f}\n", step.loss,
+  return fmt::format("first loss {:.4f}; uniform guessing gives ln {} = {:.4f}\n", step.loss,
                      model_.config.vocab_size, std::log(static_cast<double>(model_.config.vocab_size)));
 }
 
@@ -290,7 +290,7 @@ bool Pretraining::finish(Run& run) {
   if (!evaluator_ || request_.brief || request_.objective != &language_modelling() || !run.is_complete())
     return true;
   whole_ = run.log().whole_losses(run.state().step);
-  if (of_first(processes_, whole_.has_value(), "the evaluation at the end")) return true;
+  if (of_first(processes_, whole_.has_value(), "checking for the final evaluation")) return true;
   evaluator_.reset();  // frees its memory for the evaluation
   WholeLosses losses{.all = data_.val.size() - 1};
   losses.tokens =
@@ -301,7 +301,7 @@ bool Pretraining::finish(Run& run) {
   losses.last = *last;
   const std::optional<BestModel>& best = run.best_model();
   const bool has_other = best && (best->step != run.state().step || config().ema > 0);
-  if (of_first(processes_, has_other, "the best model")) {
+  if (of_first(processes_, has_other, "checking for a best model")) {
     load_best_model(run.best());
     losses.best = whole_loss(run, text);
     if (!losses.best) return false;

@@ -18,11 +18,11 @@ using Kind = GrammarSource::Kind;
 
 // Returns a GBNF grammar that accepts one of the given texts.
 std::string choice_grammar(const json& choices, const std::string& field) {
-  if (!choices.is_array() || choices.empty()) fail_field(field, "expected a list of texts");
+  if (!choices.is_array() || choices.empty()) fail_field(field, "expected a list of strings");
   std::string gbnf = "root ::= ";
   for (const json& choice : choices) {
     if (!choice.is_string() || choice.get_ref<const std::string&>().empty())
-      fail_field(field, "expected a list of texts that are not empty");
+      fail_field(field, "expected a list of non-empty strings");
     if (gbnf.back() == '"') gbnf += " | ";
     gbnf += '"';
     for (const char c : choice.get_ref<const std::string&>()) {
@@ -36,7 +36,7 @@ std::string choice_grammar(const json& choices, const std::string& field) {
 }
 
 std::string text_of(const json& value, const std::string& field) {
-  if (!value.is_string()) fail_field(field, "expected a text");
+  if (!value.is_string()) fail_field(field, "expected a string");
   return value.get<std::string>();
 }
 
@@ -49,7 +49,7 @@ GrammarSource schema_source(const Ordered& schema, const std::string& field) {
 
 AnswerGrammar format_grammar(const Fields& format, const Ordered& value) {
   const auto type = format.choice("type", {"text", "json_object", "json_schema"}).value_or("");
-  if (type.empty()) fail_field("response_format.type", "expected a text, found none");
+  if (type.empty()) fail_field("response_format.type", "expected a string, found none");
   if (type == "json_object") {
     if (format.find("schema") == nullptr) return {{Kind::json_object}, "response_format"};
     return {schema_source(value["schema"], "response_format.schema"), "response_format.schema"};
@@ -125,7 +125,7 @@ std::optional<AnswerGrammar> read_answer_grammar(const Fields& fields, std::stri
     const json* value = fields.find(name);
     if (value == nullptr) return;
     if (!ordered) ordered = parse_body_document(body);
-    if (found) fail_field(name, "expected not beside {}", found->field);
+    if (found) fail_field(name, "cannot be combined with {}", found->field);
     found = read(*value, (*ordered)[name]);
   };
   const json* format = fields.find("response_format");

@@ -52,7 +52,7 @@ bool AnswerSink::take(size_t sequence, const Event& event) {
   if (failed_) return false;
   if (plan_.stream && !begun_stream_) begin();
   if (event.finish == FinishReason::error) {
-    fail(ApiError(500, "no token can be drawn: " + std::string(event.error), {}, "generation_failed"));
+    fail(ApiError(500, "no token can be sampled: " + std::string(event.error), {}, "generation_failed"));
     return false;
   }
   Choice& choice = choices_[sequence];

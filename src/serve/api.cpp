@@ -129,8 +129,8 @@ void Api::guard(const std::shared_ptr<Call>& call, const Endpoint& endpoint) {
   if (!endpoint.open && !options_.keys.empty()) {
     const auto key = options_.keys.find(request.header("Authorization"));
     if (!key)
-      throw ApiError(401, "expected a header \"Authorization: Bearer KEY\" with a key of this server", {},
-                     "invalid_api_key");
+      throw ApiError(401, "expected the header \"Authorization: Bearer KEY\" with an API key of this server",
+                     {}, "invalid_api_key");
     call->client = *key + 1;
   }
   if (!endpoint.prepares) return;
@@ -146,15 +146,14 @@ void Api::check_rate(const Call& call) {
   const double wait = rate_.take(options_.keys.empty() ? address : std::to_string(call.client), Clock::now());
   if (wait == 0) return;
   const auto seconds = static_cast<int64_t>(std::ceil(wait));
-  throw ApiError(429,
-                 fmt::format("more than {} requests in a minute; the next one is taken in {} s",
-                             options_.per_minute, seconds),
-                 {}, "rate_limit_exceeded", seconds);
+  throw ApiError(
+      429, fmt::format("more than {} requests per minute; try again in {} s", options_.per_minute, seconds),
+      {}, "rate_limit_exceeded", seconds);
 }
 
 void Api::prepare(const std::shared_ptr<Call>& call, const Endpoint& endpoint) {
   if (!run_later(endpoint.loads ? loading_ : preparing_, call, [call, &endpoint] { endpoint.run(call); }))
-    throw ApiError(503, "the server has too many requests to read; try again in a moment");
+    throw ApiError(503, "the server is reading too many requests; try again in a moment");
 }
 
 void Api::health(Call& call) const {

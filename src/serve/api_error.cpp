@@ -47,7 +47,7 @@ HttpReply ApiError::reply() const {
 ApiError failure_of(const std::exception& error) {
   if (const auto* known = dynamic_cast<const ApiError*>(&error)) return *known;
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
-    return ApiError(503, "the server is short of memory", {}, "overloaded");
+    return ApiError(503, "the server does not have enough memory", {}, "overloaded");
   return ApiError(500, std::string("internal error: ") + error.what(), {}, "internal_error");
 }
 

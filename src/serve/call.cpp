@@ -36,7 +36,7 @@ Call::Call(HttpRequest request, std::shared_ptr<Responder> responder,
 Call::~Call() {
   if (over_) return;
   try {
-    responder_->send(ApiError(500, "the request got no answer", {}, "internal_error").reply());
+    responder_->send(ApiError(500, "the request ended without a response", {}, "internal_error").reply());
     end_with(500);
   } catch (const std::exception&) {  // out of memory: the client only sees that the connection closes
   }
@@ -80,8 +80,8 @@ void Call::add_headers(HttpReply& reply) {
 void Call::send(HttpReply reply) {
   if (reply.body.size() > responder_->most_bytes())
     reply = ApiError(400,
-                     fmt::format("the response has {} bytes, but this server holds {} for one connection "
-                                 "(`max_unsent`); ask for less, or stream",
+                     fmt::format("the response has {} bytes, but this server buffers at most {} per "
+                                 "connection (`max_unsent`); request less, or stream",
                                  reply.body.size(), responder_->most_bytes()),
                      {}, "response_too_large")
                 .reply();

@@ -12,7 +12,7 @@ namespace {
 int64_t read_logprobs(const Fields& fields, const RequestLimits& limits) {
   const bool wanted = fields.boolean("logprobs").value_or(false);
   const auto top = fields.integer("top_logprobs", 0, limits.top_logprobs);
-  if (top && *top > 0 && !wanted) fail_field("top_logprobs", "expected only beside \"logprobs\": true");
+  if (top && *top > 0 && !wanted) fail_field("top_logprobs", "requires \"logprobs\": true");
   return wanted ? top.value_or(0) : -1;
 }
 

@@ -21,7 +21,7 @@ void check_content(const Ordered& content, const std::string& place) {
   try {
     joined_parts(content, "the message");
   } catch (const Error& error) {
-    fail_field(place, "{}; this model only reads text", error.what());
+    fail_field(place, "{}; this model only accepts text", error.what());
   }
 }
 
@@ -56,7 +56,7 @@ Ordered read_messages(const Ordered& messages, std::string_view jinja) {
       fail_field(place + ".role", "expected a string");
     if (message["role"] == "developer" && !knows_developer) message["role"] = "system";
     const bool has_content = message.contains("content") && !message["content"].is_null();
-    if (!has_content && message["role"] != "assistant") fail_field(place + ".content", "expected a text");
+    if (!has_content && message["role"] != "assistant") fail_field(place + ".content", "expected a string");
     if (has_content) check_content(message["content"], place + ".content");
     open_arguments(message);
     list.push_back(std::move(message));
@@ -71,7 +71,7 @@ void add_template_names(const Fields& fields, const Ordered& body, Ordered& conv
   const Fields checked(*names, "chat_template_kwargs.");
   for (const auto& [name, value] : body["chat_template_kwargs"].items()) {
     if (name == "messages" || name == "tools" || name == "add_generation_prompt" || name.ends_with("_token"))
-      fail_field("chat_template_kwargs." + name, "expected a name that is the request's to set");
+      fail_field("chat_template_kwargs." + name, "this variable is set by the server; leave it out");
     conversation[name] = value;
   }
 }
@@ -110,7 +110,7 @@ void check_tools(const json& tools, const Fields& fields) {
                  "expected {{\"type\": \"function\", \"function\": {{\"name\", ...}}}}");
     const std::string prefix = fmt::format("tools.{}.function.", i);
     const Fields named(*function, prefix);
-    if (!named.text("name")) fail_field(prefix + "name", "expected a text, found none");
+    if (!named.text("name")) fail_field(prefix + "name", "expected a string, found none");
     named.text("description");
     const json* parameters = named.find("parameters");
     if (parameters != nullptr && !parameters->is_object())
@@ -137,20 +137,19 @@ void add_tools(const Fields& fields, const Ordered& body, const ChatTemplate& fo
   const bool several = fields.boolean("parallel_tool_calls").value_or(true);
   const json* tools = fields.find("tools");
   if (tools == nullptr || tools->empty()) {
-    if (choice.required) fail_field("tool_choice", "expected \"tools\" beside it");
+    if (choice.required) fail_field("tool_choice", "requires \"tools\"");
     return;
   }
   if (choice.none) return;
   check_tools(*tools, fields);
   const auto found = tool_format_of(format.tool_jinja());
   if (!found)
-    throw ApiError(
-        400,
-        fmt::format(
-            "tools: {} says nothing of tools in a form that is known here; leave them out, or "
-            "set \"tool_choice\": \"none\"",
-            format.built_in() ? "the chat format " + format.name() : "the chat template of this model"),
-        "tools", "unsupported_parameter");
+    throw ApiError(400,
+                   fmt::format("tools: {} has no format for tool calls that this server supports; leave them "
+                               "out, or set \"tool_choice\": \"none\"",
+                               format.built_in() ? "the chat format " + format.name()
+                                                 : "the chat template of this model"),
+                   "tools", "unsupported_parameter");
   conversation["tools"] = body["tools"];
   prompt.tools = {.format = *found, .one_call = !several};
   prompt.calls = allowed_calls(choice, body["tools"], *found, several);
@@ -173,7 +172,7 @@ ChatPrompt read_chat_prompt(const Fields& fields, std::string_view text, const S
   const bool generates = fields.boolean("add_generation_prompt").value_or(!last_is_answer);
   prompt.continues = fields.boolean("continue_final_message").value_or(last_is_answer && !generates);
   if (prompt.continues && !last_is_answer)
-    fail_field("continue_final_message", "expected a last message of the assistant's");
+    fail_field("continue_final_message", "expected the last message to have the role \"assistant\"");
   const auto encode = [&](const Ordered& messages) {
     return prompt.continues ? format.encode_to_continue(messages)
                             : format.encode_conversation(messages, generates || last_is_answer);
@@ -194,8 +193,9 @@ ChatPrompt read_chat_prompt(const Fields& fields, std::string_view text, const S
 
 void refuse_parse_special(const Fields& fields) {
   if (fields.boolean("parse_special").value_or(false))
-    fail_field("parse_special",
-               "expected only with a text, for messages never become special tokens; leave it out");
+    fail_field(
+        "parse_special",
+        "only supported for plain text, because messages are never read as special tokens; leave it out");
 }
 
 }  // namespace gpt::serve

@@ -30,11 +30,11 @@ struct Completion {
 void read_counts(const Fields& fields, const RequestLimits& limits, Completion& c) {
   c.samples = fields.integer("best_of", 1, limits.n).value_or(c.params.n);
   if (c.samples < c.params.n)
-    fail_field("best_of", "expected at least n, {}, found {}", c.params.n, c.samples);
+    fail_field("best_of", "expected at least n ({}), found {}", c.params.n, c.samples);
   if (c.samples > c.params.n && c.params.stream)
-    fail_field("best_of", "expected no more than n beside \"stream\": true");
+    fail_field("best_of", "expected at most n with \"stream\": true");
   if (std::ssize(c.prompts) * c.samples > limits.sequences)
-    fail_field("prompt", "expected at most {} sequences, prompts times n or best_of, found {}",
+    fail_field("prompt", "expected at most {} sequences (number of prompts times n or best_of), found {}",
                limits.sequences, std::ssize(c.prompts) * c.samples);
 }
 
@@ -58,7 +58,7 @@ Completion read_completion(const Service& service, Call& call, const Fields& fie
   c.params = parse_generation(fields, model, service.limits);
   fields.refuse({"suffix", "messages", "tools"});
   const nlohmann::json* prompt = fields.find("prompt");
-  if (prompt == nullptr) fail_field("prompt", "expected a text, found none");
+  if (prompt == nullptr) fail_field("prompt", "expected a string, found none");
   c.prompts =
       read_inputs(*prompt, "prompt", model, read_text_reading(fields), service.limits.sequences, call);
   read_counts(fields, service.limits, c);

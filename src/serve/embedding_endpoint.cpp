@@ -43,12 +43,12 @@ void embeddings(const Service& service, const std::shared_ptr<Call>& call) {
   const ModelSet::Found found = model_of(service, *call, fields);
   ServedModel& model = *found.model;
   const nlohmann::json* input = fields.find("input");
-  if (input == nullptr) fail_field("input", "expected a text, found none");
+  if (input == nullptr) fail_field("input", "expected a string, found none");
   const auto e = std::make_shared<Embeddings>();
   e->as_base64 = fields.choice("encoding_format", {"float", "base64"}) == "base64";
   const int64_t n = model.config().n_embd;
   if (fields.integer("dimensions", 1, INT32_MAX).value_or(n) != n)
-    fail_field("dimensions", "expected {}, which is what the model has, or nothing", n);
+    fail_field("dimensions", "expected {} (the embedding size of this model); leave it out", n);
   e->inputs = read_inputs(*input, "input", model, read_text_reading(fields), service.limits.sequences, *call);
   Usage usage;
   for (const TextInput& text : e->inputs) {

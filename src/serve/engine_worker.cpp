@@ -39,8 +39,9 @@ int64_t EngineWorker::submit(Job job) {
   const std::lock_guard lock(mutex_);
   if (stopped_) throw shutting_down();
   if (n > std::min(options_.max_waiting, options_.max_of_client))
-    throw ApiError(400, fmt::format("the request asks for {} sequences, this server takes at most {} at once",
-                                    n, std::min(options_.max_waiting, options_.max_of_client)));
+    throw ApiError(
+        400, fmt::format("the request needs {} sequences, but this server queues at most {} at the same time",
+                         n, std::min(options_.max_waiting, options_.max_of_client)));
   require_places(job.client, n);
   take_places(job.client, n);
   mail_.jobs.emplace_back(submitted_, std::move(job));
@@ -58,7 +59,7 @@ void EngineWorker::cancel(int64_t job) {
 // Throws if the queue has no room for n sequences or side tasks. The caller must hold the lock.
 void EngineWorker::require_places(size_t client, int64_t n) {
   if (waiting_ + n > options_.max_waiting || waiting_of_[client] + n > options_.max_of_client)
-    throw ApiError(429, "the queue of requests is full; try again in a moment", {}, "rate_limit_exceeded");
+    throw ApiError(429, "the request queue is full; try again in a moment", {}, "rate_limit_exceeded");
 }
 
 void EngineWorker::take_places(size_t client, int64_t n) {

@@ -43,11 +43,11 @@ KeyRing KeyRing::read(const std::string& path) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || line.starts_with('#')) continue;
     if (line.size() < kFewest || line.size() > kMost)
-      fail("{}: expected keys of {} to {} characters, one a line, found one of {}", path, kFewest, kMost,
+      fail("{}: expected keys of {} to {} characters, one per line, found one of {}", path, kFewest, kMost,
            line.size());
     keys.emplace_back(line);
   }
-  if (keys.empty()) fail("{}: expected at least one key, one a line, found none", path);
+  if (keys.empty()) fail("{}: expected at least one key, one per line, found none", path);
   return KeyRing(std::move(keys));
 }
 
@@ -70,8 +70,9 @@ void check_host(const HttpRequest& request, const std::vector<std::string>& host
   if (std::ranges::any_of(hosts, [&](const std::string& h) { return equal_ignoring_case(h, found); })) return;
   throw ApiError(
       421,
-      fmt::format("the Host \"{}\" is not this server's; start it with gpt serve --allow-host NAME if it is",
-                  printable_text(found, 64)));
+      fmt::format(
+          "the Host \"{}\" is not allowed; start the server with gpt serve --allow-host NAME to allow it",
+          printable_text(found, 64)));
 }
 
 void check_content_type(const HttpRequest& request) {

@@ -30,8 +30,7 @@ struct HttpClient::Impl {
 HttpClient::HttpClient(const std::string& url, std::string key, uint64_t most_bytes)
     : url_(url), key_(std::move(key)), most_bytes_(most_bytes), impl_(std::make_unique<Impl>()) {
   constexpr std::string_view kScheme = "http://";
-  if (!url.starts_with(kScheme))
-    fail_usage("{}: expected http://HOST:PORT; TLS is for a proxy in between", url);
+  if (!url.starts_with(kScheme)) fail_usage("{}: expected http://HOST:PORT; use a proxy for TLS", url);
   while (url_.ends_with('/'))
     url_.pop_back();
   const std::string rest = url_.substr(std::min(kScheme.size(), url_.size()));
@@ -99,7 +98,7 @@ int HttpClient::ask(bool posts, const std::string& path, const std::string& body
       if (error && error != http::error::need_buffer) throw beast::system_error(error);
       const size_t n = sizeof(piece) - parser.get().body().size;
       bytes += n;
-      if (bytes > most_bytes_) fail("{}: the answer is longer than {} bytes", url_, most_bytes_);
+      if (bytes > most_bytes_) fail("{}: the response is longer than {} bytes", url_, most_bytes_);
       if (n > 0) take(status, {piece, n});
     }
     return status;

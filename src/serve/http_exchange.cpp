@@ -143,7 +143,7 @@ void HttpExchange::time_out(const std::string& last_words) {
     options_.keep_alive = options_.keep_alive && begun;
   }
   if (then) then();
-  if (!begun) send(ApiError(504, "the answer took longer than this server allows", {}, "timeout").reply());
+  if (!begun) send(ApiError(504, "the response took longer than this server allows", {}, "timeout").reply());
   write(last_words);
   end();
 }

@@ -213,7 +213,7 @@ bool Connection::accept_head() {
   if (head.count(http::field::transfer_encoding) > 0 && !accept_encoding()) return false;
   const auto expect = head[http::field::expect];
   if (!expect.empty() && !equal_ignoring_case({expect.data(), expect.size()}, "100-continue"))
-    return refused(417, "expected no Expect but 100-continue");
+    return refused(417, "expected \"100-continue\" as the only Expect");
   return true;
 }
 
@@ -275,7 +275,7 @@ HttpRequest Connection::request() {
 
 // Handles a request that is not valid HTTP or exceeds a limit.
 void Connection::refuse_for(ErrorCode error, const char* part) {
-  if (timed_out_) return refuse(408, fmt::format("the {} of the request took too long to come", part));
+  if (timed_out_) return refuse(408, fmt::format("the {} of the request took too long to arrive", part));
   if (error == http::error::header_limit || error == http::error::buffer_overflow)
     return refuse(431, "the head of the request is too large");
   if (error == http::error::body_limit)
@@ -451,7 +451,7 @@ void HttpServer::Impl::take_client(tcp::socket socket) {
   connections.emplace(connection.get(), connection);
   ++connection_count;
   if (room) return connection->start();
-  connection->refuse(503, "the server has as many connections as it allows");
+  connection->refuse(503, "the server has reached its maximum number of connections");
 }
 
 // Closes the connection that has been idle for the longest time. Returns false if there is none. A new

@@ -63,7 +63,7 @@ bool LineLog::wait_until_ready(int fd) {
 
 void LineLog::lose(const char* why) {
   if (!losing_ && note_)
-    note_(fmt::format("cannot write the access log {}: {}; its lines are lost until that is possible again\n",
+    note_(fmt::format("cannot write the access log {}: {}; log lines are lost until writing works again\n",
                       path_, why));
   losing_ = true;
 }

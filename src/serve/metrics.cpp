@@ -57,14 +57,14 @@ std::string Metrics::page(const ModelSet& models, int64_t connections) const {
   std::string out;
   {
     const std::lock_guard lock(mutex_);
-    write_head(out, "requests_total", "counter", "Requests answered, by endpoint and status.");
+    write_head(out, "requests_total", "counter", "Completed requests, by endpoint and status.");
     for (const auto& [key, count] : requests_)
       out += fmt::format("gptcpp_requests_total{{endpoint={},status=\"{}\"}} {}\n", label(key.first),
                          key.second, count);
   }
-  write_one(out, "prompt_tokens_total", "counter", "Tokens of prompts.", prompt_tokens);
-  write_one(out, "generated_tokens_total", "counter", "Tokens generated.", generated_tokens);
-  write_one(out, "cached_tokens_total", "counter", "Tokens of prompts that were not computed again.",
+  write_one(out, "prompt_tokens_total", "counter", "Prompt tokens.", prompt_tokens);
+  write_one(out, "generated_tokens_total", "counter", "Generated tokens.", generated_tokens);
+  write_one(out, "cached_tokens_total", "counter", "Prompt tokens that were taken from the KV cache.",
             cached_tokens);
   write_one(out, "connections", "gauge", "Open connections.", connections);
   struct Row {
@@ -73,25 +73,25 @@ std::string Metrics::page(const ModelSet& models, int64_t connections) const {
   };
   using Facts = EngineWorker::Facts;
   constexpr Row kRows[] = {
-      {"sequences_running", "gauge", "Sequences that are computed.",
+      {"sequences_running", "gauge", "Running sequences.",
        [](ServedModel&, const Facts& f) { return f.running; }},
-      {"sequences_waiting", "gauge", "Sequences that wait to be started.",
+      {"sequences_waiting", "gauge", "Queued sequences.",
        [](ServedModel&, const Facts& f) { return f.waiting; }},
-      {"engine_steps_total", "counter", "Steps of the engine.",
+      {"engine_steps_total", "counter", "Engine steps.",
        [](ServedModel&, const Facts& f) { return f.counts.steps; }},
-      {"computed_tokens_total", "counter", "Tokens that went through the model.",
+      {"computed_tokens_total", "counter", "Tokens computed by the model.",
        [](ServedModel&, const Facts& f) { return f.counts.computed; }},
-      {"draft_tokens_total", "counter", "Tokens that were proposed by speculation.",
+      {"draft_tokens_total", "counter", "Draft tokens.",
        [](ServedModel&, const Facts& f) { return f.counts.proposed; }},
-      {"accepted_tokens_total", "counter", "Proposed tokens that were generated.",
+      {"accepted_tokens_total", "counter", "Accepted draft tokens.",
        [](ServedModel&, const Facts& f) { return f.counts.accepted; }},
-      {"preemptions_total", "counter", "Sequences sent back to the queue for want of memory.",
+      {"preemptions_total", "counter", "Sequences returned to the queue because the KV cache was full.",
        [](ServedModel&, const Facts& f) { return f.counts.preemptions; }},
-      {"kv_blocks", "gauge", "Blocks of the key/value cache.",
+      {"kv_blocks", "gauge", "Pages of the KV cache.",
        [](ServedModel& m, const Facts&) { return m.cache_blocks(); }},
-      {"kv_blocks_free", "gauge", "Blocks that are free or can be freed.",
+      {"kv_blocks_free", "gauge", "Pages of the KV cache that are free or can be freed.",
        [](ServedModel&, const Facts& f) { return f.available_blocks; }},
-      {"repacked_weights_bytes", "gauge", "Weights of mapped files that were copied to large pages.",
+      {"repacked_weights_bytes", "gauge", "Bytes of memory-mapped weights that were copied to huge pages.",
        [](ServedModel& m, const Facts&) { return m.repacked_bytes(); }}};
   for (const Row& row : kRows) {
     write_head(out, row.name, row.type, row.help);
@@ -99,9 +99,9 @@ std::string Metrics::page(const ModelSet& models, int64_t connections) const {
       out += fmt::format("gptcpp_{}{{model={}}} {}\n", row.name, label(model->name()),
                          row.of(*model, model->worker().facts()));
   }
-  first_token_time.write(out, "time_to_first_token_seconds", "From a request to its first token.");
-  token_time.write(out, "inter_token_seconds", "Between two tokens of a sequence.");
-  request_time.write(out, "request_seconds", "From a request to its complete answer.");
+  first_token_time.write(out, "time_to_first_token_seconds", "Time from a request to its first token.");
+  token_time.write(out, "inter_token_seconds", "Time between two tokens of a sequence.");
+  request_time.write(out, "request_seconds", "Time from a request to its complete response.");
   return out;
 }
 

@@ -18,7 +18,8 @@ namespace {
 
 void require_folder(const ModelFolder& folder) {
   if (folder.path.empty())
-    throw ApiError(403, "this server loads nothing at run time; start it with gpt serve --models-dir DIR");
+    throw ApiError(403,
+                   "this server does not load models at run time; start it with gpt serve --models-dir DIR");
 }
 
 }  // namespace
@@ -27,7 +28,7 @@ std::string path_in(const ModelFolder& folder, const std::string& name, const ch
   require_folder(folder);
   const bool plain = !name.empty() && name.front() != '.' && name.find('/') == std::string::npos &&
                      name.find('\0') == std::string::npos;
-  if (!plain) fail_field(field, "expected the name of a folder or file of the server's `models_dir`");
+  if (!plain) fail_field(field, "expected the name of a folder or file in the server's `models_dir`");
   for (const char* ending : {"", ".gguf"}) {
     const std::filesystem::path path = std::filesystem::path(folder.path) / (name + ending);
     std::error_code unreadable;
@@ -69,14 +70,13 @@ void load_model(const Service& service, const std::shared_ptr<Call>& call) {
   const std::string path = path_in(service.folder, name, "model");
   const std::vector<ModelSet::Handle> loaded = service.models.all();
   for (const ModelSet::Handle& model : loaded) {
-    if (model->name() == name) fail_field("model", "{} is loaded already", name);
+    if (model->name() == name) fail_field("model", "{} is already loaded", name);
     if (model->adapter(name) != nullptr)
       fail_field("model", "{} is an adapter of {}; unload it first", name, model->name());
   }
   if (std::ssize(loaded) >= service.folder.most)
     throw ApiError(409,
-                   fmt::format("{} models are loaded, which is as many as this server may have; unload one",
-                               loaded.size()),
+                   fmt::format("{} models are loaded, the maximum of this server; unload one", loaded.size()),
                    "model", "too_many_models");
   service.models.add(std::make_shared<ServedModel>(service.folder.options(name, path)));
   send_success(*call, name);
@@ -105,7 +105,8 @@ void load_adapter(const Service& service, const std::shared_ptr<Call>& call) {
     fail_field("lora_name", "expected 1 to 128 characters without \":\"");
   const std::lock_guard lock(service.models.adapter_changes());
   for (const ModelSet::Handle& model : service.models.all()) {
-    if (model->name() == name) fail_field("lora_name", "{} is a model here; choose another name", name);
+    if (model->name() == name)
+      fail_field("lora_name", "{} is the name of a model; choose another name", name);
   }
   const ModelSet::Found found = model_of(service, *call, fields);
   const auto scale = fields.number("scale", -1e6, 1e6).value_or(1);
@@ -123,7 +124,7 @@ ModelSet::Found model_with_adapter(const Service& service, Call& call, const Fie
   std::erase_if(having, [&](const ModelSet::Handle& model) { return model->adapter(name) == nullptr; });
   if (fields.text("model") || having.empty()) return model_of(service, call, fields);
   if (having.size() > 1)
-    fail_field("model", "expected {}, which all have an adapter {}; found none",
+    fail_field("model", "expected {}, because each has an adapter {}, found none",
                fmt::join(transformed(having, [](const auto& model) { return model->name(); }), " or "), name);
   call.set_model(having.front()->name());
   return {.model = having.front(), .name = having.front()->name()};

@@ -77,10 +77,11 @@ void ModelFollower::load(const ServedModel& model) {
     options.note = {};  // the old model has already reported these messages
     options.adapters = transformed(model.adapters(), [](const auto& adapter) { return *adapter; });
     models_.replace(std::make_shared<ServedModel>(options));
-    line = fmt::format("{}: answers with the newest checkpoint from now on", model.name());
+    line = fmt::format("{}: new requests use the newest checkpoint", model.name());
   } catch (const std::exception& error) {
-    line = fmt::format("{}: goes on with the checkpoint before, for the newest cannot be loaded: {}",
-                       model.name(), error.what());
+    line =
+        fmt::format("{}: continues to use the previous checkpoint, because the newest cannot be loaded: {}",
+                    model.name(), error.what());
   }
   if (options_.note) options_.note(line + "\n");
 }

@@ -11,7 +11,7 @@ namespace {
 
 [[noreturn]] void fail_unknown(const std::string& name) {
   throw ApiError(404,
-                 fmt::format("the model \"{}\" does not exist here; GET /v1/models lists those that do",
+                 fmt::format("the model \"{}\" does not exist; GET /v1/models lists the available models",
                              printable_text(name, 64)),
                  "model", "model_not_found");
 }
@@ -22,7 +22,7 @@ void ModelSet::add(Handle model) {
   const std::lock_guard lock(mutex_);
   for (const Handle& other : models_) {
     if (other->name() == model->name())
-      fail_usage("two models have the name {}: give one another, NAME=PATH", model->name());
+      fail_usage("two models have the name {}; rename one with NAME=PATH", model->name());
   }
   models_.push_back(std::move(model));
 }

@@ -46,7 +46,7 @@ void ScoreTask::read(const SequenceModel::Append& part, int64_t first) {
   const int64_t n = std::ssize(part.ids), next = first + 1;
   const int64_t shape[] = {n, inference_.config().vocab_size};
   const TensorView logits =
-      logits_.grow(DType::f32, shape, "logits of a prompt", inference_.backend().device.get());
+      logits_.grow(DType::f32, shape, "prompt logits", inference_.backend().device.get());
   inference_.append({&part, 1}, logits);
   const int64_t scored = std::min(n, std::ssize(ids_) - next);  // no id follows the last id
   selector_.rows.clear();

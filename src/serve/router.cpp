@@ -22,8 +22,8 @@ const Endpoint& Router::find(std::string_view method, std::string_view path) con
   }
   const std::string shown = printable_text(path, 64), methods = allowed(path);
   if (methods.empty())
-    throw ApiError(404, fmt::format("{}: no such endpoint; GET /openapi.json lists them", shown));
-  throw ApiError(405, fmt::format("{} takes {}, found {}", shown, methods, printable_text(method, 16)));
+    throw ApiError(404, fmt::format("{}: no such endpoint; GET /openapi.json lists all endpoints", shown));
+  throw ApiError(405, fmt::format("{} accepts {}, found {}", shown, methods, printable_text(method, 16)));
 }
 
 std::string Router::allowed(std::string_view path) const {

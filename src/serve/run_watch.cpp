@@ -147,7 +147,7 @@ std::string RunWatch::details() {
 
 std::string RunWatch::report() const {
   const std::string path = run_.folder + "/report.html";
-  if (!fs::exists(path)) fail("the run {} has no report yet; it writes one from time to time", run_.name);
+  if (!fs::exists(path)) fail("the run {} has no report yet; try again later", run_.name);
   return read_file(path, kMostReport);
 }
 

@@ -68,7 +68,7 @@ void ServedModel::note(const std::string& text) const {
 Inference::Options ServedModel::inference_options() const {
   const ModelConfig& c = config();
   if (options_.n_ctx < 0 || options_.n_ctx > c.n_ctx)
-    fail_parameter("n_ctx", "expected 1 to {}, which is what the model {} has, found {}", c.n_ctx, name(),
+    fail_parameter("n_ctx", "expected 1 to {}, the context length of the model {}, found {}", c.n_ctx, name(),
                    options_.n_ctx);
   const InferenceTypes types = inference_types(options_.dtype);
   Inference::Options o{.slots = options_.sequences + 1,
@@ -130,7 +130,8 @@ void ServedModel::find_chat_template() {
     if (tokenizer_ == nullptr) fail("{} has no tokenizer", name());
     chat_ = std::make_unique<ChatTemplate>(model_chat_template(loaded_, *tokenizer_, format, "template"));
     if (chat_->end_id() >= config().vocab_size)
-      fail("the tokenizer's end of a message is token {}, which the model does not have", chat_->end_id());
+      fail("the tokenizer ends a message with token {}, which is not in the vocabulary of the model",
+           chat_->end_id());
   } catch (const Error& error) {
     if (!options_.chat_format.empty()) throw;
     chat_ = nullptr;
@@ -143,14 +144,15 @@ void ServedModel::number_adapters() {
     auto named = std::make_shared<NamedAdapter>(options_.adapters[i]);
     named->number = inference_.add_adapter(sum_of_adapters(loaded_.model().table, {&read_adapters_[i], 1}));
     if (!adapters_.emplace(named->name, named).second)
-      fail_parameter("adapter", "expected every name once, found {} twice", named->name);
+      fail_parameter("adapter", "expected distinct names, found {} twice", named->name);
   }
 }
 
 const Tokenizer& ServedModel::tokenizer() const {
   if (tokenizer_ != nullptr) return *tokenizer_;
-  throw ApiError(400, fmt::format("the model {} has no tokenizer, so it takes and gives token ids only{}{}",
-                                  name(), tokenizer_problem_.empty() ? "" : ": ", tokenizer_problem_));
+  throw ApiError(
+      400, fmt::format("the model {} has no tokenizer, so it only accepts and returns token ids{}{}", name(),
+                       tokenizer_problem_.empty() ? "" : ": ", tokenizer_problem_));
 }
 
 grammar::GrammarCache& ServedModel::grammars() const {
@@ -163,8 +165,8 @@ grammar::GrammarCache& ServedModel::grammars() const {
 const ChatTemplate& ServedModel::chat_template() const {
   if (chat_ == nullptr)
     throw ApiError(400,
-                   fmt::format("the model {} has no chat template that this server can use, so it cannot "
-                               "chat; POST /v1/completions continues a text",
+                   fmt::format("the model {} has no chat template that this server can use; use POST "
+                               "/v1/completions to continue a text",
                                name()),
                    "model", "no_chat_template");
   return *chat_;
@@ -186,7 +188,7 @@ std::vector<std::shared_ptr<const NamedAdapter>> ServedModel::adapters() const {
 
 void ServedModel::add_adapter(const NamedAdapter& adapter) {
   if (this->adapter(adapter.name) != nullptr)
-    fail_parameter("lora_name", "the model {} has an adapter {}", name(), adapter.name);
+    fail_parameter("lora_name", "the model {} already has an adapter {}", name(), adapter.name);
   const WeightedAdapter read = read_adapters({adapter}).front();
   if (read.adapter->rank > adapter_rank_)
     fail_parameter("lora_path", "expected a rank of at most {} (`max_lora_rank`), found {}", adapter_rank_,

@@ -75,7 +75,7 @@ void submit_answer(const Service& service, const std::shared_ptr<Call>& call, co
     constrain(waiting->requests, waiting->grammar, *waiting->found.model);
     submit_now(service, call, waiting->found, std::move(waiting->plan), std::move(waiting->requests));
   });
-  if (!taken) throw ApiError(503, "the server has too many grammars to compile; try again in a moment");
+  if (!taken) throw ApiError(503, "the server is compiling too many grammars; try again in a moment");
 }
 
 }  // namespace gpt::serve

@@ -70,7 +70,7 @@ void tokenize(const Service& service, const std::shared_ptr<Call>& call) {
   } else {
     auto text = fields.text("content");
     if (!text) text = fields.text("prompt");
-    if (!text) fail_field("content", "expected a text, found none");
+    if (!text) fail_field("content", "expected a string, found none");
     TextReading reading = read_text_reading(fields);
     reading.bos = add_special.value_or(add_special_tokens.value_or(fields.find("prompt") != nullptr));
     if (!text->empty()) ids = text_ids(*text, model, reading, *call);

@@ -68,7 +68,7 @@ std::vector<TextInput> read_inputs(const json& value, const std::string& param, 
                "expected a string, a list of strings, a list of token ids or a list of these, found {}",
                value.empty() ? "nothing" : json_kind(value));
   if (value.front().is_number()) return {ids_input(value, param, model)};
-  if (std::ssize(value) > most) fail_field(param, "expected at most {} texts, found {}", most, value.size());
+  if (std::ssize(value) > most) fail_field(param, "expected at most {} inputs, found {}", most, value.size());
   std::vector<TextInput> inputs;
   for (size_t i = 0; i < value.size(); ++i) {
     const std::string place = fmt::format("{}.{}", param, i);

@@ -22,7 +22,7 @@ std::vector<int32_t> traced_ids(const Fields& fields, const ServedModel& model, 
     return read_chat_prompt(fields, call.request().body, model).ids;
   }
   const nlohmann::json* prompt = fields.find("prompt");
-  if (prompt == nullptr) fail_field("prompt", "expected a text, or \"messages\", found none");
+  if (prompt == nullptr) fail_field("prompt", "expected a string, or \"messages\", found none");
   return std::move(read_inputs(*prompt, "prompt", model, read_text_reading(fields), 1, call).front().ids);
 }
 
@@ -38,25 +38,24 @@ double work_of(const ModelConfig& config, int64_t tokens) {
 void check_size(const ModelConfig& config, int64_t tokens, const RequestLimits& limits) {
   const auto refuse = [&](const std::string& why) {
     throw ApiError(
-        400, fmt::format("{}; give a shorter text, or make the page with gpt trace MODEL --html FILE", why),
+        400, fmt::format("{}; shorten the text, or create the page with gpt trace MODEL --html FILE", why),
         "prompt", "context_length_exceeded");
   };
   const int64_t most = std::min(limits.trace_tokens, config.n_ctx);
   if (tokens > most)
-    refuse(fmt::format("a trace has at most {} tokens here, but this one would have {}", most, tokens));
+    refuse(fmt::format("a trace on this server has at most {} tokens, but the text has {}", most, tokens));
   if (ModelCounts(config).total > limits.trace_parameters)
-    throw ApiError(
-        400,
-        fmt::format("the model has more than {} parameters, too many for a trace by a server; make "
-                    "the page with gpt trace MODEL --html FILE",
-                    format_thousands(limits.trace_parameters)),
-        "model");
+    throw ApiError(400,
+                   fmt::format("the model has more than {} parameters, too many to trace on a server; create "
+                               "the page with gpt trace MODEL --html FILE",
+                               format_thousands(limits.trace_parameters)),
+                   "model");
   if (work_of(config, tokens) > limits.trace_flops)
-    refuse(fmt::format("a trace of {} tokens of this model takes more computation than is allowed for one",
-                       tokens));
+    refuse(
+        fmt::format("a trace of {} tokens with this model exceeds the compute limit of this server", tokens));
   // Queries and keys take most of the page. Each value has two bytes, and base64 adds one third.
   if (tokens * (config.q_dim() + config.kv_dim()) * config.n_layer * 8 / 3 > limits.trace_bytes)
-    refuse(fmt::format("the page of {} tokens of this model would have more than {} MiB", tokens,
+    refuse(fmt::format("a trace of {} tokens with this model would be larger than {} MiB", tokens,
                        limits.trace_bytes >> 20));
 }
 
@@ -78,7 +77,7 @@ void trace(const Service& service, const std::shared_ptr<Call>& call) {
   const Fields fields(body);
   const ModelSet::Found found = model_of(service, *call, fields);
   if (found.adapter >= 0)
-    fail_field("model", "a trace shows a model without adapters; name {} instead of {}", found.model->name(),
+    fail_field("model", "a trace cannot include adapters; use {} instead of {}", found.model->name(),
                found.name);
   std::vector<int32_t> ids = traced_ids(fields, *found.model, *call);
   check_size(found.model->config(), std::ssize(ids), service.limits);
@@ -88,7 +87,7 @@ void trace(const Service& service, const std::shared_ptr<Call>& call) {
     call->send(made_page(page_of(*found.model, found.name, ids)));
   };
   const bool taken = run_later(service.tracing, call, answer, "prompt");
-  if (!taken) throw ApiError(429, "too many traces wait; try again in a moment");
+  if (!taken) throw ApiError(429, "too many pending traces; try again in a moment");
 }
 
 }  // namespace gpt::serve

@@ -14,14 +14,15 @@ namespace {
 template <class F>
 void answer_later(const Service& service, const std::shared_ptr<Call>& call, F make) {
   const bool taken = run_later(service.watching, call, [call, make] { call->send(make()); });
-  if (!taken) throw ApiError(503, "too many requests for runs wait; try again in a moment");
+  if (!taken) throw ApiError(503, "too many pending requests for runs; try again in a moment");
 }
 
 RunWatch& run_of(const Service& service, const Call& call, std::string_view prefix) {
   const std::string name = percent_decoded(call.request().path().substr(prefix.size()));
   if (RunWatch* run = service.runs.find(name)) return *run;
-  throw ApiError(404, fmt::format("there is no run \"{}\" here; GET /training/runs lists those there are",
-                                  printable_text(name, 64)));
+  throw ApiError(404,
+                 fmt::format("the run \"{}\" does not exist; GET /training/runs lists the available runs",
+                             printable_text(name, 64)));
 }
 
 // A run that cannot be read does not hide the other runs. Its error is reported when the run is requested

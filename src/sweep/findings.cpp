@@ -91,9 +91,9 @@ std::string sentence(const std::string& key, const std::string& a, const std::st
     const double low = a_wins ? -c.high : c.low, high = a_wins ? -c.low : c.high;
     text += fmt::format(" (mean of {} pairs, from {:+.4f} to {:+.4f})", c.pairs, low, high);
   }
-  if (!noise) return text + "; one seed only, so the noise is unknown";
-  text += fmt::format("; seeds differ by {:.4f}", *noise);
-  if (std::abs(mean) < 2 * *noise) text += ", so this is no clear difference";
+  if (!noise) return text + "; only one seed, so the noise is unknown";
+  text += fmt::format("; the standard deviation of seeds is {:.4f}", *noise);
+  if (std::abs(mean) < 2 * *noise) text += ", so the difference is not significant";
   return text;
 }
 
@@ -138,14 +138,14 @@ std::vector<LossPoint> fit_points(const Sweep& sweep, const std::vector<SweepMea
 
 std::string describe_fit(const LossFit& fit) {
   return fmt::format(
-      "loss = {:.4f}{} + {:.4g} / parameters^{:.3f} + {:.4g} / tokens^{:.3f}; {} points, residuals of {:.2f} "
-      "% (rms) and {:.2f} % at most; leaving out one point the exponents range from {:.3f} to {:.3f} and "
-      "from {:.3f} to {:.3f}. {}",
+      "loss = {:.4f}{} + {:.4g} / parameters^{:.3f} + {:.4g} / tokens^{:.3f}; {} points, residuals {:.2f} % "
+      "(RMS) and {:.2f} % (maximum); if any one point is left out, the exponents are from {:.3f} to {:.3f} "
+      "(parameters) and from {:.3f} to {:.3f} (tokens). {}",
       fit.law.floor, fit.floor_known ? " (known entropy)" : "", fit.law.A, fit.law.a, fit.law.B, fit.law.b,
       fit.points.size(), 100 * fit.rms_residual, 100 * fit.worst_residual, fit.a.low, fit.a.high, fit.b.low,
       fit.b.high,
-      fit.doubts.empty() ? "Good for budgets near the measured ones."
-                         : "Not to be used beyond the measured points: " + fit.doubts + ".");
+      fit.doubts.empty() ? "Reliable for budgets near the measured budgets."
+                         : "Unreliable outside the measured points: " + fit.doubts + ".");
 }
 
 void recommend(const Sweep& sweep, Findings& findings) {
@@ -162,7 +162,7 @@ void recommend(const Sweep& sweep, Findings& findings) {
         run.budget > 0
             ? fmt::format("for{} {} FLOPs", findings.flops_difference > kEqualFlops ? " about" : "",
                           format_count(run.budget))
-            : std::string("after equal steps");
+            : std::string("for equal steps");
     std::string text = fmt::format("Recommended {}: {} ({}, {} parameters, {} tokens, loss {:.4f})", spent,
                                    run_name(run.point, 0, 0, false, false), shape_name(run),
                                    format_count(run.parameters), format_count(run.tokens), mean.loss);
@@ -171,12 +171,14 @@ void recommend(const Sweep& sweep, Findings& findings) {
       const double best = findings.fit->law.best_parameters(run.flops, per_parameter);
       const Extent& seen = findings.fit->parameters;
       if (!findings.fit->doubts.empty()) {
-        text += "; the fitted law is too uncertain to name a best size";
+        text += "; the fitted law is too uncertain to predict the best size";
       } else if (best < seen.low || best > seen.high) {
-        text += fmt::format("; the fitted law puts the best size {} the measured range: sweep further there",
-                            best < seen.low ? "below" : "above");
+        text += fmt::format(
+            "; the fitted law predicts a best size {} the measured range, so extend the sweep in that "
+            "direction",
+            best < seen.low ? "below" : "above");
       } else {
-        text += fmt::format("; the fitted law puts the best size at {} parameters", format_count(best));
+        text += fmt::format("; the fitted law predicts a best size of {} parameters", format_count(best));
       }
     }
     findings.sentences.push_back(text);
@@ -223,12 +225,11 @@ Findings find_out(const Sweep& sweep) {
     compare_key(key, groups, sweep, many_lr, findings);
   const std::vector<LossPoint> points = fit_points(sweep, findings.means);
   findings.fit = fit_loss_law(points, sweep.floor);
-  findings.fit_note =
-      findings.fit ? describe_fit(*findings.fit)
-                   : fmt::format(
-                         "No law was fitted: {} different (parameters, tokens) points; it takes {}, all "
-                         "above the floor.",
-                         points.size(), kFewestFitPoints);
+  findings.fit_note = findings.fit ? describe_fit(*findings.fit)
+                                   : fmt::format(
+                                         "No law was fitted: {} different (parameters, tokens) points, but "
+                                         "{} are required, and all losses must be above the entropy floor.",
+                                         points.size(), kFewestFitPoints);
   recommend(sweep, findings);
   return findings;
 }

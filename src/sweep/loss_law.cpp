@@ -216,18 +216,19 @@ std::string doubts_about(const LossFit& fit) {
   const auto is_wide = [](const Extent& i, double value) { return i.high - i.low > 0.5 * std::abs(value); };
   const size_t variables = fit.floor_known ? 4 : 5;
   if (fit.points.size() <= variables)
-    doubts.push_back(fmt::format("{} points for {} unknowns leave nothing to check the law with",
-                                 fit.points.size(), variables));
+    doubts.push_back(
+        fmt::format("{} points for {} unknowns are too few to check the law", fit.points.size(), variables));
   if (distinct(fit.points, &LossPoint::parameters) < 3) doubts.push_back("fewer than three model sizes");
   if (fit.flops.high < 1.5 * fit.flops.low)
-    doubts.push_back(fmt::format(
-        "a single budget, {} to {} FLOPs: size and tokens change only together, which ties the exponents up",
-        format_count(fit.flops.low), format_count(fit.flops.high)));
+    doubts.push_back(
+        fmt::format("a single budget, {} to {} FLOPs: size and tokens only change together, so the exponents "
+                    "cannot be separated",
+                    format_count(fit.flops.low), format_count(fit.flops.high)));
   if (is_wide(fit.a, fit.law.a) || is_wide(fit.b, fit.law.b))
-    doubts.push_back("leaving out one point moves an exponent by more than half of itself");
+    doubts.push_back("leaving out one point changes an exponent by more than half of its value");
   if (fit.law.a < 1e-3 || fit.law.b < 1e-3 || fit.law.a > 2.99 || fit.law.b > 2.99)
-    doubts.push_back("an exponent ended at the edge of what is searched");
-  if (fit.rms_residual > 0.03) doubts.push_back("the points lie more than 3 % off the law");
+    doubts.push_back("an exponent is at the limit of the search range");
+  if (fit.rms_residual > 0.03) doubts.push_back("the RMS residual is more than 3 %");
   return fmt::format("{}", fmt::join(doubts, "; "));
 }
 
@@ -262,7 +263,7 @@ class FitReader {
   }
   std::string text(const char* key) const {
     const json& value = field(key);
-    if (!value.is_string()) wrong(key, "a text", value);
+    if (!value.is_string()) wrong(key, "a string", value);
     return value.get<std::string>();
   }
   bool flag(const char* key) const {
@@ -293,10 +294,10 @@ class FitReader {
 std::string outside(double value, const Extent& seen, const char* what) {
   constexpr double kSlack = 1.1;
   if (value > kSlack * seen.high)
-    return fmt::format("{} {} are {:.3g} times the most of the sweep", format_count(value), what,
+    return fmt::format("{} {} are {:.3g} times the maximum of the sweep", format_count(value), what,
                        value / seen.high);
   if (value * kSlack < seen.low)
-    return fmt::format("{} {} are {:.3g} of the fewest of the sweep", format_count(value), what,
+    return fmt::format("{} {} are {:.3g} times the minimum of the sweep", format_count(value), what,
                        value / seen.low);
   return "";
 }
@@ -309,9 +310,9 @@ std::string warning_for(const LossFit& fit, double parameters, double tokens) {
     if (!reason.empty()) reasons.push_back(std::move(reason));
   }
   std::string text;
-  if (!reasons.empty()) text = fmt::format("this extrapolates: {}", fmt::join(reasons, ", "));
+  if (!reasons.empty()) text = fmt::format("extrapolated ({})", fmt::join(reasons, ", "));
   if (!fit.doubts.empty())
-    text += fmt::format("{}the fit doubts itself: {}", text.empty() ? "" : "; ", fit.doubts);
+    text += fmt::format("{}the fit is uncertain ({})", text.empty() ? "" : "; ", fit.doubts);
   return text;
 }
 
@@ -398,10 +399,13 @@ LossFit read_loss_fit(const std::string& given) {
   const bool folder = std::filesystem::is_directory(given);
   const std::string path = folder ? given + "/fit.json" : given;
   if (folder && !std::filesystem::exists(path))
-    fail("{}: expected fit.json, found none; gpt sweep fits a law when it has runs of {} sizes or lengths",
-         given, kFewestFitPoints);
+    fail(
+        "{}: expected fit.json, found none; gpt sweep fits a law if its runs have at least {} different "
+        "sizes or lengths",
+        given, kFewestFitPoints);
   const json object = read_json_file(path);
-  if (!object.is_object()) fail("{}: expected the fit of a sweep, a JSON object, found something else", path);
+  if (!object.is_object())
+    fail("{}: expected the fit of a sweep as a JSON object, found a different JSON value", path);
   const FitReader fit(object, path);
   constexpr double kMost = 1e30;
   LossFit out;

@@ -80,9 +80,8 @@ MadeRuns read_made_runs(const std::string& folder, int rank) {
     object.at("interrupted").get_to(made.interrupted);
   } catch (const nlohmann::json::exception&) {
     fail(
-        "{}: expected done, failed, ended and interrupted, as rank {} writes them; start the sweep again "
-        "with "
-        "`resume`",
+        "{}: expected the keys done, failed, ended and interrupted, written by rank {}; continue the sweep "
+        "with `resume`",
         path, rank);
   }
   return made;

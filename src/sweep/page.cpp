@@ -152,8 +152,10 @@ std::string sweep_page(const Sweep& sweep, const Findings& findings) {
     const SweepRun& run = sweep.runs[best.run];
     report.headlines.push_back(
         {"lowest loss", format_loss(best.loss), run_name(run.point, 0, 0, false, false)});
-    report.headlines.push_back({"its parameters", format_count(run.parameters), "embeddings included"});
-    report.headlines.push_back({"its tokens", format_count(run.tokens), format_count(run.flops) + " FLOPs"});
+    report.headlines.push_back(
+        {"parameters of the best run", format_count(run.parameters), "including embeddings"});
+    report.headlines.push_back(
+        {"tokens of the best run", format_count(run.tokens), format_count(run.flops) + " FLOPs"});
   }
   if (findings.noise)
     report.headlines.push_back(
@@ -163,13 +165,14 @@ std::string sweep_page(const Sweep& sweep, const Findings& findings) {
   report.commands = {{"This sweep", sweep.command_line}};
   ReportSection words{.title = "Findings"};
   const auto rows = transformed(findings.sentences, [](const std::string& s) { return std::vector{s}; });
-  words.tables.push_back({"", TextTable{{"what the runs say"}, rows}});
+  words.tables.push_back({"", TextTable{{"finding"}, rows}});
   report.sections.push_back(words);
   report.sections.push_back({.title = "Fitted law", .text = findings.fit_note});
   ReportSection results{.title = "Runs"};
   if (findings.flops_difference > 0)
-    results.text = fmt::format("The FLOPs of runs of one budget differ by up to {}: a run has whole steps.",
-                               format_percent(findings.flops_difference));
+    results.text = fmt::format(
+        "The FLOPs of runs with the same budget differ by up to {}, because the number of steps is rounded.",
+        format_percent(findings.flops_difference));
   results.tables.push_back({"", result_table(sweep, findings)});
   report.sections.push_back(results);
   report.footer = "Made by gpt.cpp.";

@@ -39,7 +39,8 @@ SweepAxis parse_axis(const std::string& text) {
        {"steps", "seed", "stop_after", "threads", "device", "eval_batches", "vocab_size"}) {
     if (axis.key == fixed) {
       fail_parameter("over",
-                     "{} cannot be swept; budgets have `flops`, `minutes` or `steps`, noise has `seeds`",
+                     "{} cannot be swept; set budgets with `flops`, `minutes` or `steps`, and measure noise "
+                     "with `seeds`",
                      axis.key);
     }
   }
@@ -152,10 +153,11 @@ SweepRun read_run(const nlohmann::json& object, const std::string& source) {
     settings.add_json(object.at("config"), source);
     run.config = settings.resolve();
   } catch (const nlohmann::json::exception&) {
-    fail("{}: a run lacks name, point, seed, parameters, tokens, flops, budget or config", source);
+    fail("{}: a run lacks one of the keys name, point, seed, parameters, tokens, flops, budget and config",
+         source);
   }
   if (run.name.empty() || run.name[0] == '.' || !std::ranges::all_of(run.name, is_safe))
-    fail("{}: the run name \"{}\" is no plain folder name", source, run.name.substr(0, 64));
+    fail("{}: the run name \"{}\" is not a plain folder name", source, run.name.substr(0, 64));
   return run;
 }
 

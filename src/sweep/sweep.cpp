@@ -43,7 +43,7 @@ int64_t checkpoint_step(const std::string& folder) {
   if (!std::filesystem::exists(path)) return -1;
   const nlohmann::json state = read_json_file(path);
   if (!state.is_object() || !state.contains("step") || !state["step"].is_number_integer())
-    fail("{}: \"step\" is missing; delete {} to make this run again", path, folder);
+    fail("{}: \"step\" is missing; delete {} to repeat this run", path, folder);
   return state["step"].get<int64_t>();
 }
 
@@ -126,8 +126,10 @@ void check_same_data(const Sweep& sweep, const std::string& folder) {
     const DataIdentity before = read_run_state(run_folder(folder, run) + "/last").data;
     const std::string difference = data_difference(before, now->second);
     if (difference.empty()) continue;
-    fail("cannot go on: {}: {}; put it back, or make another sweep with another `out`",
-         run_folder(folder, run), difference);
+    fail(
+        "cannot continue the sweep: {}: {}; restore the original, or start a new sweep with a different "
+        "`out`",
+        run_folder(folder, run), difference);
   }
 }
 
@@ -153,7 +155,7 @@ class SharedSweep {
     std::string names;  // all ranks have read the sweep when require_same returns
     for (const size_t i : own_runs(sweep, single_process()))
       names += sweep.runs[i].name + " ";
-    require_same(processes_, "list of runs to make", names);
+    require_same(processes_, "list of pending runs", names);
     if (is_first()) write_sweep(way.folder, sweep);
   }
 
@@ -177,7 +179,9 @@ class SharedSweep {
     while (!look()) {
       std::this_thread::sleep_for(kPause);
     }
-    barrier(processes_, "the end of the sweep");  // all ranks have read the files that are removed next
+    barrier(
+        processes_,
+        "waiting for the other ranks of the sweep");  // all ranks have read the files that are removed next
     if (is_first()) remove_made_runs(way_.folder);
     return !interrupted_;
   }
@@ -240,7 +244,7 @@ class SharedSweep {
     } else {
       return false;
     }
-    way_.note(fmt::format("run {} of {}: {}, made by rank {}\n", i + 1, sweep_.runs.size(), run.name, rank));
+    way_.note(fmt::format("run {} of {}: {}, run on rank {}\n", i + 1, sweep_.runs.size(), run.name, rank));
     note_result(result);
     return true;
   }
@@ -277,7 +281,7 @@ Sweep read_sweep(const std::string& folder) {
   const std::string path = folder + "/sweep.json";
   const nlohmann::json object = read_json_file(path);
   if (!object.is_object() || !object.contains("runs") || !object["runs"].is_array() || object["runs"].empty())
-    fail("{}: expected an object with \"runs\"; `out` must be the folder of a sweep", path);
+    fail("{}: expected an object with \"runs\"; set `out` to the folder of a sweep", path);
   Sweep sweep;
   if (object.contains("floor") && object["floor"].is_number()) sweep.floor = object["floor"].get<double>();
   if (object.contains("command_line") && object["command_line"].is_string())

@@ -96,7 +96,7 @@ struct ChoiceView {
   }
   int64_t single_gold(const std::string& metric) const {
     if (multiple_targets || prompt.gold.front() < 0)
-      fail("{}: expected one right choice, found {}", metric, multiple_targets ? "several" : "none");
+      fail("{}: expected one correct choice, found {}", metric, multiple_targets ? "several" : "none");
     return prompt.gold.front();
   }
 };
@@ -136,13 +136,15 @@ const PythonRegex& Patterns::of(const std::string& pattern) {
 std::string filtered_answer(const FilterRule& filter, std::vector<std::string> texts, Patterns& patterns) {
   bool one = false;
   for (const FilterStep& step : filter.steps) {
-    if (one) fail("filter {}: expected nothing behind take_first, found {}", filter.name, step.function);
+    if (one) fail("filter {}: expected no step after take_first, found {}", filter.name, step.function);
     if (step.function == "take_first") {
       one = true;
     } else if (step.function == "take_first_k") {
       if (std::ssize(texts) < step.k)
-        fail("filter {}: expected at least {} answers for take_first_k, found {}; see repeats", filter.name,
-             step.k, texts.size());
+        fail(
+            "filter {}: expected at least {} responses for take_first_k, found {}; set repeats to a larger "
+            "number",
+            filter.name, step.k, texts.size());
       texts.resize(static_cast<size_t>(step.k));
     } else if (step.function == "majority_vote") {
       texts = {majority(texts)};
@@ -156,7 +158,7 @@ std::string filtered_answer(const FilterRule& filter, std::vector<std::string> t
       }
     }
   }
-  if (!one) fail("filter {}: expected take_first at its end, found none", filter.name);
+  if (!one) fail("filter {}: expected take_first as the last step, found none", filter.name);
   return texts.front();
 }
 

@@ -80,14 +80,14 @@ CoreTask::Kind kind_of(const TaskFile& file, const std::string& name) {
 std::string field(const json& item, const char* name) {
   const auto value = item.find(name);
   if (value == item.end() || value->is_null()) fail("the field {} is missing", name);
-  if (value->is_structured()) fail("the field {}: expected a text, found {}", name, json_kind(*value));
+  if (value->is_structured()) fail("the field {}: expected a string, found {}", name, json_kind(*value));
   return python_str(*value);
 }
 
 std::vector<std::string> list_field(const json& item, const char* name) {
   const auto value = item.find(name);
   if (value == item.end() || !value->is_array() || value->empty())
-    fail("the field {}: expected a list of texts", name);
+    fail("the field {}: expected a list of strings", name);
   return transformed(*value, python_str);
 }
 
@@ -151,7 +151,8 @@ class CoreRun {
  public:
   CoreRun(const CoreTask& task, TaskModel& model, const TaskOptions& options)
       : task_(task), model_(model), documents_(read_documents({task.data}, std::nullopt)) {
-    if (model.prefix_id() < 0) fail("task {}: the tokenizer has no BOS, which stands in front", task.label);
+    if (model.prefix_id() < 0)
+      fail("task {}: the tokenizer has no BOS token, which every prompt needs", task.label);
     order_ = PythonRandom(kShuffleSeed).shuffled(documents_.size());
     if (options.limit && *options.limit < std::ssize(order_))
       order_.resize(static_cast<size_t>(*options.limit));
@@ -212,7 +213,7 @@ class CoreRun {
     if (task_.num_fewshot == 0) return "";
     const auto n = static_cast<size_t>(task_.num_fewshot);
     const size_t others = order_.size() - 1;
-    if (others < n) fail("expected at least {} other documents as examples, found {}", n, others);
+    if (others < n) fail("expected at least {} other documents for few-shot examples, found {}", n, others);
     std::string out;
     for (const size_t j : PythonRandom(kExampleSeed + i).sample(others, n))
       out += shot(task_, document(j < i ? j : j + 1));
@@ -231,7 +232,9 @@ class CoreRun {
     if (task_.kind == CoreTask::Kind::language_modeling) {
       const Ids &without = all[0], &with = all[1];
       if (without.size() >= with.size() || !std::equal(without.begin(), without.end(), with.begin()))
-        fail("expected the ids of the context to be the first of those with its continuation");
+        fail(
+            "expected the token ids of the context to be a prefix of those of the context with its "
+            "continuation");
       add_request(with, std::ssize(with) - std::ssize(without));
       return;
     }
@@ -244,7 +247,8 @@ class CoreRun {
   void add_request(Ids ids, int64_t scored) {
     scored_.back().push_back(scored);
     if (std::ssize(ids) > model_.n_ctx()) ids.erase(ids.begin(), ids.end() - model_.n_ctx());
-    if (scored >= std::ssize(ids)) fail("expected less than {} ids to predict, found {}", ids.size(), scored);
+    if (scored >= std::ssize(ids))
+      fail("expected fewer than {} tokens to predict, found {}", ids.size(), scored);
     if (scored > 0) requests_.push_back({.ids = std::move(ids), .scored = scored});
   }
 
@@ -272,7 +276,8 @@ std::vector<CoreTask> read_core_bundle(const std::string& path) {
   return transformed(list, [&](const nlohmann::ordered_json& entry) {
     const auto text = [&](const char* key) {
       if (!entry.is_object() || !entry.contains(key) || !entry[key].is_string())
-        file.refuse("icl_tasks", fmt::format("a text under {} of each task", key), shown_value(entry));
+        file.refuse("icl_tasks", fmt::format("a string for the key {} of each task", key),
+                    shown_value(entry));
       return entry[key].get<std::string>();
     };
     CoreTask task{.label = text("label")};
@@ -280,7 +285,7 @@ std::vector<CoreTask> read_core_bundle(const std::string& path) {
     task.data = (folder / "eval_data" / text("dataset_uri")).string();
     const auto shots = entry.find("num_fewshot");
     if (shots == entry.end() || !shots->is_array() || shots->empty() || !(*shots)[0].is_number_integer())
-      file.refuse("icl_tasks", "a list with a number under num_fewshot", shown_value(entry));
+      file.refuse("icl_tasks", "a list of integers for the key num_fewshot", shown_value(entry));
     task.num_fewshot = (*shots)[0].get<int64_t>();
     if (task.num_fewshot < 0) file.refuse("icl_tasks", "0 or more examples", shown_value(*shots));
     if (entry.contains("continuation_delimiter")) task.delimiter = text("continuation_delimiter");

@@ -217,14 +217,15 @@ void check_mixed(const Columns& columns, const std::vector<Value>& docs,
   if (mixed == nullptr) return;
   if (std::ranges::any_of(docs, has_big_integer)) {
     fail(
-        "\"{}\": expected values of one type, since the documents have integers beyond 64 bits, found "
-        "several "
-        "types; write such integers as strings",
+        "\"{}\": expected values of one type, because the documents have integers of more than 64 bits, "
+        "found several types; write these integers as strings",
         printable_text(*mixed, 64));
   }
   if (std::ranges::any_of(files, &DocumentFile::has_blank_line)) {
-    fail("\"{}\": expected values of one type, since there is a blank line, found several types; remove it",
-         printable_text(*mixed, 64));
+    fail(
+        "\"{}\": expected values of one type, because the file has a blank line, found several types; remove "
+        "the blank line",
+        printable_text(*mixed, 64));
   }
 }
 
@@ -233,7 +234,7 @@ void check_later_file(const Columns& columns, const Columns& first) {
   for (const auto& [name, type] : columns.types) {
     const auto known = first.types.find(name);
     if (known == first.types.end() || !type.fits(known->second)) {
-      fail("\"{}\": expected values of the types that it has in the first of several files, found others",
+      fail("\"{}\": expected values of the same types as in the first file, found different types",
            printable_text(name, 64));
     }
   }

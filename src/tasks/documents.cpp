@@ -66,7 +66,7 @@ Documents read_documents(const std::vector<std::string>& paths, std::optional<Te
     files.push_back({.begin = docs->size()});
     files.back().has_blank_line = read_lines(path, *docs, out.places);
   }
-  if (docs->empty()) fail("{}: expected documents, one a line, found none", fmt::join(paths, ", "));
+  if (docs->empty()) fail("{}: expected one document per line, found none", fmt::join(paths, ", "));
   try {
     if (texts) type_documents(*docs, *texts, files);
   } catch (const Error& e) {
@@ -93,7 +93,7 @@ namespace {
   for (std::string& path : tried) {
     if (std::ranges::find(once, path) == once.end()) once.push_back(std::move(path));
   }
-  fail("task {}: its data is missing; looked for {}", task, fmt::join(once, ", "));
+  fail("task {}: the data is missing; provide one of the files {}", task, fmt::join(once, ", "));
 }
 
 }  // namespace
@@ -120,8 +120,8 @@ std::vector<std::string> TaskData::files_of(const std::string& split) const {
   }
   if (data_dir_.empty())
     fail(
-        "task {}: its data set {} is not fetched; name a folder that has it as JSONL: `data_dir` DIR, with "
-        "DIR/{}/{}.jsonl",
+        "task {}: the data set {} is not downloaded automatically; set `data_dir` DIR to a folder with the "
+        "data as JSONL: DIR/{}/{}.jsonl",
         config_.name, config_.dataset_path, config_.name, split);
   const std::string& path = config_.dataset_path;
   const std::string last = path.substr(path.find_last_of('/') + 1);

@@ -22,7 +22,7 @@ using json = nlohmann::ordered_json;
 std::string text_field(const json& doc, const char* name) {
   const auto field = doc.find(name);
   if (field == doc.end()) fail("the field {} is missing", name);
-  if (!field->is_string()) fail("the field {}: expected a text, found {}", name, json_kind(*field));
+  if (!field->is_string()) fail("the field {}: expected a string, found {}", name, json_kind(*field));
   return field->get<std::string>();
 }
 
@@ -42,7 +42,7 @@ json hellaswag_document(const json& doc) {
   out["query"] = hellaswag_text(text_field(doc, "activity_label") + ": " + context);
   out["choices"] = json::array();
   for (const json& ending : *endings) {
-    if (!ending.is_string()) fail("the field endings: expected texts, found {}", json_kind(ending));
+    if (!ending.is_string()) fail("the field endings: expected strings, found {}", json_kind(ending));
     out["choices"].push_back(hellaswag_text(ending.get<std::string>()));
   }
   const auto label = doc.find("label");
@@ -81,7 +81,8 @@ json winogrande_choice(const json& doc) {
 struct Native {
   std::string name;
   NativeUse use;
-  // Must occur in the task's name or dataset path, because some function names alone are too common.
+  // This word must occur in the task's name or dataset path, because some function names alone are too
+  // common.
   const char* task;
   uint64_t source;  // FNV-1a hash of the Python file
   json (*call)(const json&);
@@ -122,15 +123,17 @@ void require_native_function(const std::string& name, NativeUse use, const TaskF
   const Native* native = find_by(natives(), &Native::name, name);
   if (native == nullptr || native->use != use || !names_task(file, native->task))
     fail(
-        "{}: the Python function {} is not run; those of HellaSwag and Winogrande are known, for others "
-        "write the JSONL as the function would and use a template",
+        "{}: the Python function {} is not supported, only those of HellaSwag and Winogrande are; write the "
+        "output of the function as JSONL and use a template",
         file.place(key), name);
   const std::string module = name.substr(0, name.find('.')) + ".py";
   const std::string path = (std::filesystem::path(file.path()).parent_path() / module).string();
   constexpr uint64_t kMaxSource = 1 << 20;
   if (is_file(path) && fnv1a(read_file(path, kMaxSource)) != native->source)
-    fail("{}: expected {} to be that of lm-evaluation-harness 0.4.13, found another; Python is not run",
-         file.place(key), path);
+    fail(
+        "{}: expected {} to be the file of lm-evaluation-harness 0.4.13, found a different one; use the "
+        "original file, because Python is not run",
+        file.place(key), path);
 }
 
 json native_document(const std::string& function, const json& doc) {

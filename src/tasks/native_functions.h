@@ -7,8 +7,8 @@ namespace gpt {
 
 class TaskFile;
 
-// Python functions that the tasks HellaSwag and Winogrande of lm-evaluation-harness 0.4.13 name with
-// !function. They are reimplemented here, because Python itself is never run.
+// Reimplements the Python functions that the tasks HellaSwag and Winogrande of lm-evaluation-harness 0.4.13
+// name with !function. Python itself is never run.
 
 enum class NativeUse { process_docs, value };
 

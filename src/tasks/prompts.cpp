@@ -28,16 +28,17 @@ bool needs_delimiter(const std::string& a, const std::string& b) {
 }
 
 std::vector<std::string> texts_of(const json& list, const char* what) {
-  if (!list.is_array()) fail("{}: expected a list of texts, found {}", what, json_kind(list));
+  if (!list.is_array()) fail("{}: expected a list of strings, found {}", what, json_kind(list));
   return transformed(list, [&](const json& element) {
-    if (!element.is_string()) fail("{}: expected texts, found {} among them", what, json_kind(element));
+    if (!element.is_string()) fail("{}: expected strings, found {}", what, json_kind(element));
     return element.get<std::string>();
   });
 }
 
 size_t index_of(int64_t number, size_t count, const char* what) {
   const auto n = static_cast<int64_t>(count);
-  if (number < -n || number >= n) fail("{}: expected one of {} choices, found number {}", what, n, number);
+  if (number < -n || number >= n)
+    fail("{}: expected the index of one of {} choices, found {}", what, n, number);
   // Negative indices count from the end, as in Python.
   return static_cast<size_t>(number < 0 ? number + n : number);
 }
@@ -70,7 +71,7 @@ json DocRules::text(const DocRule& rule, const json& doc) {
   const std::string out = render(rule.text, doc);
   if (config_.choice && is_digits(out)) {
     if (const auto number = python_literal(out)) return *number;
-    fail("doc_to_text: expected a number of a choice, found {}", out);
+    fail("doc_to_text: expected the index of a choice, found {}", out);
   }
   return out;
 }
@@ -84,7 +85,7 @@ json DocRules::target(const DocRule& rule, const json& doc) {
   const bool number = config_.choice && is_digits(out);
   if (number || (out.size() >= 2 && out.front() == '[' && out.back() == ']')) {
     if (const auto value = python_literal(out)) return *value;
-    if (number) fail("doc_to_target: expected a number of a choice, found {}", out);
+    if (number) fail("doc_to_target: expected the index of a choice, found {}", out);
   }
   return out;
 }
@@ -96,7 +97,7 @@ std::vector<std::string> DocRules::choices(const DocRule& rule, const json& doc)
   if (is_field(rule.text)) return texts_of(doc.value(rule.text, json()), "doc_to_choice");
   const std::string out = render(rule.text, doc);
   const auto value = python_literal(out);
-  if (!value) fail("doc_to_choice: expected a list as Python writes it, found {}", out.substr(0, 80));
+  if (!value) fail("doc_to_choice: expected a list in Python syntax, found {}", out.substr(0, 80));
   return texts_of(*value, "doc_to_choice");
 }
 
@@ -105,7 +106,7 @@ std::string DocRules::plain(const DocRule& rule, const json& doc) {
   if (rule.kind != DocRule::Kind::text) fail("description and gen_prefix: expected a template");
   if (!is_field(rule.text)) return render(rule.text, doc);
   const json value = doc.value(rule.text, json());
-  if (!value.is_string()) fail("the field {}: expected a text, found {}", rule.text, json_kind(value));
+  if (!value.is_string()) fail("the field {}: expected a string, found {}", rule.text, json_kind(value));
   return value.get<std::string>();
 }
 
@@ -166,7 +167,7 @@ std::vector<const json*> Prompts::examples(const json& doc) {
     if (chosen.size() < n && !(excludes && example == doc)) chosen.push_back(&example);
   };
   const auto short_of = [&](size_t have, size_t want) {
-    fail("expected at least {} examples for {} in front of each question, found {}", want, n, have);
+    fail("expected at least {} documents for {} examples before each question, found {}", want, n, have);
   };
   if (config_.fewshot.first_n) {
     for (const json& example : pool)
@@ -189,7 +190,7 @@ std::vector<const json*> Prompts::examples(const json& doc) {
 }
 
 std::string Prompts::question(const json& value) const {
-  if (!value.is_string()) fail("doc_to_text: expected a text, found {}", json_kind(value));
+  if (!value.is_string()) fail("doc_to_text: expected a string, found {}", json_kind(value));
   return value.get<std::string>();
 }
 
@@ -201,7 +202,7 @@ std::string Prompts::shot(const json& doc) {
   const json a = rules_.target(rule.target, doc);
   const std::string prefix = rules_.plain(rule.gen_prefix, doc);
   if (multiple_input_) {
-    if (!q.is_number_integer()) fail("doc_to_text: expected a number of a choice, found {}", json_kind(q));
+    if (!q.is_number_integer()) fail("doc_to_text: expected the index of a choice, found {}", json_kind(q));
     q = choices[index_of(q.get<int64_t>(), choices.size(), "doc_to_text")];
     choices.clear();
   }
@@ -215,7 +216,7 @@ std::string Prompts::shot(const json& doc) {
   if (a.is_number_integer() && !choices.empty())
     answer = choices[index_of(a.get<int64_t>(), choices.size(), "doc_to_target")];
   if (a.is_array()) answer = a.empty() ? json() : a[0];
-  if (!answer.is_string()) fail("doc_to_target: expected a text, found {}", json_kind(answer));
+  if (!answer.is_string()) fail("doc_to_target: expected a string, found {}", json_kind(answer));
   return out + delimited(prefix, answer.get<std::string>()) + rule.delimiter;
 }
 
@@ -245,13 +246,13 @@ TaskPrompt Prompts::make(const json& doc) {
     prompt.targets = {python_str(target)};
   }
   if (config_.output == OutputType::loglikelihood_rolling) {
-    if (!target.is_string()) fail("doc_to_target: expected a text, found {}", json_kind(target));
+    if (!target.is_string()) fail("doc_to_target: expected a string, found {}", json_kind(target));
     prompt.pairs = {{"", prompt.targets.front()}};
     return prompt;
   }
   const std::string context = before + turn(doc);
   if (config_.output == OutputType::loglikelihood) {
-    if (!target.is_string()) fail("doc_to_target: expected a text, found {}", json_kind(target));
+    if (!target.is_string()) fail("doc_to_target: expected a string, found {}", json_kind(target));
     prompt.pairs = {{context, prompt.targets.front()}};
     return prompt;
   }
@@ -259,7 +260,7 @@ TaskPrompt Prompts::make(const json& doc) {
   if (config_.choice) {
     prompt.choices = rules_.choices(config_.choice, doc);
     if (!target.is_number_integer())
-      fail("doc_to_target: expected a number of a choice, found {}", json_kind(target));
+      fail("doc_to_target: expected the index of a choice, found {}", json_kind(target));
     prompt.targets = {
         prompt.choices[index_of(target.get<int64_t>(), prompt.choices.size(), "doc_to_target")]};
   }
@@ -305,7 +306,7 @@ std::vector<int64_t> Prompts::gold_of(const json& value, const std::vector<std::
       const auto number = gold.get<int64_t>();
       return number >= 0 && number < n ? number : -100;
     }
-    if (!gold.is_string()) fail("doc_to_target: expected a number or a text, found {}", json_kind(gold));
+    if (!gold.is_string()) fail("doc_to_target: expected an index or a string, found {}", json_kind(gold));
     const auto found = std::find(choices.begin(), choices.end(), gold.get<std::string>());
     return found == choices.end() ? -100 : found - choices.begin();
   };
@@ -313,15 +314,15 @@ std::vector<int64_t> Prompts::gold_of(const json& value, const std::vector<std::
   if (value.is_array()) {
     golds = transformed(value, one);
   } else {
-    if (multiple_target_) fail("doc_to_target: expected a list as for the first document");
+    if (multiple_target_) fail("doc_to_target: expected a list, as in the first document");
     golds = {one(value)};
   }
   // If no right answer is among the choices, the harness counts the document as wrong, regardless of the
   // model's response.
   if (std::ranges::all_of(golds, [](int64_t gold) { return gold < 0; })) {
     fail(
-        "doc_to_target: expected one of the choices or its number, 0 to {}, found {}; mend the document or "
-        "leave it out",
+        "doc_to_target: expected one of the choices or its index, 0 to {}, found {}; fix the document or "
+        "remove it",
         n - 1, printable(json_text(value).substr(0, 80)));
   }
   return golds;

@@ -98,7 +98,7 @@ class PatternTranslator {
 
   // `first` is true if flags for the whole pattern are allowed here.
   PatternPart sequence(int depth, bool first) {
-    if (depth > kMaxGroupDepth) refuse(fmt::format("groups nested deeper than {}", kMaxGroupDepth));
+    if (depth > kMaxGroupDepth) refuse(fmt::format("groups nested more than {} levels deep", kMaxGroupDepth));
     std::vector<PatternPart> parts;
     while (!ends() && peek() != '|' && peek() != ')') {
       if (flags_.verbose && skip_space()) continue;
@@ -182,7 +182,7 @@ class PatternTranslator {
     int64_t count = 0;
     const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), count);
     if (error != std::errc() || count > kMaxRepeat)
-      refuse(fmt::format("a repetition of more than {}", kMaxRepeat));
+      refuse(fmt::format("a repeat count above {}", kMaxRepeat));
     return count;
   }
 
@@ -203,7 +203,7 @@ class PatternTranslator {
     // After an iteration with an empty match, Python leaves the repetition, but PCRE2 tries the next
     // iteration.
     if (part.least == 0 && most > std::max<int64_t>(least, 1) && most != kUnbounded)
-      refuse("a part that can be empty up to a number of times, which is not supported; repeat it with *");
+      refuse("a limited repetition of a part that can be empty, which is not supported; repeat it with *");
     if (most == 0) part.text = "(?:|(?!)" + part.text + ")";
     if (!part.single && most > 0) part.text = "(?:" + part.text + ")";
     if (most > 0)
@@ -301,8 +301,7 @@ class PatternTranslator {
     const Group& group = groups_[static_cast<size_t>(number - 1)];
     if (group.open) refuse("cannot refer to an open group");
     check_lookbehind(number);
-    if (flags_.ignore_case)
-      refuse("a reference to a group where letter case is ignored, which is not supported");
+    if (flags_.ignore_case) refuse("a group reference with the flag to ignore case, which is not supported");
     return {.text = fmt::format("\\g{{{}}}", number), .least = group.least, .most = group.most};
   }
 
@@ -539,7 +538,7 @@ class PatternTranslator {
 }  // namespace
 
 std::string pcre2_of_python(std::string_view pattern) {
-  if (const auto bad = first_invalid_utf8(pattern)) fail("at byte {}: bytes that are no UTF-8", *bad);
+  if (const auto bad = first_invalid_utf8(pattern)) fail("at byte {}: invalid UTF-8", *bad);
   return PatternTranslator(pattern).translate();
 }
 

@@ -45,8 +45,8 @@ struct PythonRegex::Code {
                                  options | PCRE2_NO_UTF_CHECK, match, context);
     if (rc == PCRE2_ERROR_NOMATCH) return false;
     if (rc < 0)
-      fail("the regular expression {} on a text of {} bytes: {}", printable_text(pattern, 80), text.size(),
-           message_of(rc));
+      fail("the regular expression {} failed on a text of {} bytes: {}", printable_text(pattern, 80),
+           text.size(), message_of(rc));
     return true;
   }
 
@@ -79,8 +79,8 @@ struct PythonRegex::Code {
 PythonRegex::PythonRegex(const std::string& pattern) : code_(std::make_unique<Code>()) {
   code_->pattern = pattern;
   const auto refuse = [&](std::string_view found) {
-    fail("the regular expression {}: expected one of Python 3.11's, found {}", printable_text(pattern, 80),
-         found);
+    fail("the regular expression {}: expected the syntax of Python 3.11, found {}",
+         printable_text(pattern, 80), found);
   };
   if (pattern.size() > kMaxPattern) refuse("more than 4096 bytes");
   std::string translated;
@@ -101,7 +101,7 @@ PythonRegex::PythonRegex(const std::string& pattern) : code_(std::make_unique<Co
   code_->code = pcre2_compile_8(reinterpret_cast<PCRE2_SPTR8>(translated.data()), translated.size(), kOptions,
                                 &error, &at, context);
   pcre2_compile_context_free_8(context);
-  if (code_->code == nullptr) refuse("what is not supported: " + message_of(error));
+  if (code_->code == nullptr) refuse("unsupported syntax: " + message_of(error));
   code_->context = pcre2_match_context_create_8(nullptr);
   code_->match = pcre2_match_data_create_from_pattern_8(code_->code, nullptr);
   GPT_ASSERT(code_->context != nullptr && code_->match != nullptr);

@@ -181,11 +181,11 @@ GroupScore combined(const std::vector<Part>& parts, bool weight_by_size) {
 
 void check_chat_task(const TaskConfig& config, const TaskOptions& options) {
   const int64_t shots = shots_of(config, options.num_fewshot);
-  const std::string task = fmt::format("task {}: through a chat template", config.name);
+  const std::string task = fmt::format("task {}: with a chat template", config.name);
   if (config.output != OutputType::generate_until)
-    fail("{} only generate_until tasks are asked, found {}; leave it or `template` out", task,
+    fail("{} only generate_until tasks are supported, found {}; remove the task or `template`", task,
          output_type_name(config.output));
-  if (shots > 0) fail("{}: expected a task without examples, found {}; `few_shot` 0", task, shots);
+  if (shots > 0) fail("{}: expected a task without examples, found {}; set `few_shot` 0", task, shots);
   if (config.description || config.gen_prefix)
     fail("{}: expected a task without description and gen_prefix", task);
 }

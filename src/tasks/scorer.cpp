@@ -33,7 +33,7 @@ std::vector<Score> Scorer::score(std::span<const ScoreRequest> requests,
     counts_.asked += n - 1;
     for (const int32_t id : r.ids) {
       if (id < 0 || id >= model_.vocab_size())
-        fail("expected token ids from 0 to {}, found {}: does the tokenizer belong to this model?",
+        fail("expected token ids from 0 to {}, found {}; use the tokenizer of this model",
              model_.vocab_size() - 1, id);
     }
   }

@@ -50,11 +50,12 @@ const std::vector<std::string> kKeys = {"task",
 
 // Keys of the harness for unsupported features.
 const std::map<std::string, std::string> kRefused = {
-    {"class", "tasks written in Python are not run"},
-    {"custom_dataset", "functions that make data are not run; name JSONL files in dataset_kwargs.data_files"},
+    {"class", "tasks written in Python are not supported"},
+    {"custom_dataset",
+     "functions that generate data are not supported; name JSONL files in dataset_kwargs.data_files"},
     {"doc_to_image", "images are not supported"},
-    {"doc_to_audio", "sound is not supported"},
-    {"process_results", "functions that score are not run"},
+    {"doc_to_audio", "audio is not supported"},
+    {"process_results", "scoring functions are not supported"},
     {"use_prompt", "promptsource is not supported; write the template in doc_to_text"}};
 
 void check_keys(const TaskFile& file) {
@@ -63,10 +64,11 @@ void check_keys(const TaskFile& file) {
     if (const auto refused = kRefused.find(key); refused != kRefused.end())
       fail("{}: {}", file.place(key), refused->second);
     if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
-      fail("{}: no key of a task{}", file.place(key), did_you_mean(key, kKeys));
+      fail("{}: unknown key of a task{}", file.place(key), did_you_mean(key, kKeys));
   }
   const ordered_json* unsafe = file.find("unsafe_code");
-  if (unsafe != nullptr && *unsafe != false) fail("{}: code is not run", file.place("unsafe_code"));
+  if (unsafe != nullptr && *unsafe != false)
+    fail("{}: running code is not supported", file.place("unsafe_code"));
 }
 
 OutputType output_type(const TaskFile& file) {
@@ -85,7 +87,7 @@ void read_data_files(const TaskFile& file, TaskConfig& config) {
   if (!kwargs->is_object()) file.refuse("dataset_kwargs", "a map", shown_value(*kwargs));
   const auto add = [&](const std::string& split, const ordered_json& names) {
     for (const ordered_json& name : as_list(names)) {
-      if (!name.is_string()) file.refuse("dataset_kwargs", "names of files in data_files", shown_value(name));
+      if (!name.is_string()) file.refuse("dataset_kwargs", "file names in data_files", shown_value(name));
       config.data_files[split].push_back(name.get<std::string>());
     }
   };
@@ -119,7 +121,7 @@ GenerationRule read_generation(const TaskFile& file, const std::string& fewshot_
     constexpr double kMost = 1e9;
     const double x = number(key, value);
     if (!(x >= static_cast<double>(least) && x <= kMost && x == std::floor(x)))
-      file.refuse("generation_kwargs", fmt::format("{} to be a whole number from {} to 1e9", key, least),
+      file.refuse("generation_kwargs", fmt::format("{} to be an integer from {} to 1e9", key, least),
                   shown_value(value));
     return static_cast<int64_t>(x);
   };
@@ -132,7 +134,7 @@ GenerationRule read_generation(const TaskFile& file, const std::string& fewshot_
     if (key == "until") {
       rule.until.clear();
       for (const ordered_json& stop : as_list(value)) {
-        if (!stop.is_string()) file.refuse("generation_kwargs", "texts in until", shown_value(stop));
+        if (!stop.is_string()) file.refuse("generation_kwargs", "strings in until", shown_value(stop));
         if (!stop.get<std::string>().empty()) rule.until.push_back(stop.get<std::string>());
       }
     } else if (alias < std::ssize(aliases)) {
@@ -141,7 +143,7 @@ GenerationRule read_generation(const TaskFile& file, const std::string& fewshot_
       best_alias = std::min<int64_t>(best_alias, alias);
     } else if (key == "do_sample") {
       if (!value.is_boolean())
-        file.refuse("generation_kwargs", "do_sample: true or false", shown_value(value));
+        file.refuse("generation_kwargs", "do_sample to be true or false", shown_value(value));
       do_sample = value.get<bool>();
     } else if (key == "temperature") {
       rule.temperature = number(key, value);
@@ -180,7 +182,7 @@ FewshotRule read_fewshot(const TaskFile& file, const TaskConfig& task) {
   if (config == nullptr) return rule;
   if (!config->is_object()) file.refuse("fewshot_config", "a map", shown_value(*config));
   const auto text = [&](const std::string& key, const ordered_json& value) {
-    if (!value.is_string()) file.refuse("fewshot_config", key + " to be a text", shown_value(value));
+    if (!value.is_string()) file.refuse("fewshot_config", key + " to be a string", shown_value(value));
     return value.get<std::string>();
   };
   for (const auto& [key, value] : config->items()) {
@@ -210,9 +212,11 @@ FewshotRule read_fewshot(const TaskFile& file, const TaskConfig& task) {
       rule.target_delimiter = text(key, value);
     } else if (key == "process_docs") {
       if (read_process_docs(file, "fewshot_config", &value) != task.process_docs)
-        file.refuse("fewshot_config", "the process_docs of the task", shown_value(value));
+        file.refuse("fewshot_config", "the same process_docs as the task", shown_value(value));
     } else {
-      file.refuse("fewshot_config", "sampler, split, samples, doc_to_*, gen_prefix or the delimiters", key);
+      file.refuse("fewshot_config",
+                  "sampler, split, samples, doc_to_*, gen_prefix, fewshot_delimiter or target_delimiter",
+                  key);
     }
   }
   return rule;
@@ -225,7 +229,7 @@ void check_task(const TaskFile& file, const TaskConfig& c) {
   if (!c.target) fail("{}: doc_to_target is missing", c.file);
   if (!c.text && c.output != OutputType::loglikelihood_rolling) fail("{}: doc_to_text is missing", c.file);
   if (c.output == OutputType::multiple_choice && !c.choice)
-    fail("{}: doc_to_choice is missing, which multiple_choice needs", c.file);
+    fail("{}: doc_to_choice is missing, but multiple_choice requires it", c.file);
   if (c.num_fewshot.value_or(0) < 0) file.refuse("num_fewshot", "0 or more", std::to_string(*c.num_fewshot));
   const int64_t most = c.output == OutputType::generate_until ? kMaxRepeats : 1;
   if (c.repeats < 1 || c.repeats > most)
@@ -254,12 +258,13 @@ TaskConfig read_task_config(const TaskFile& file) {
   TaskConfig c;
   c.file = file.path();
   c.name = file.text("task").value_or("");
-  if (c.name.empty()) fail("{}: expected the name of a task under \"task\", found none", file.path());
+  if (c.name.empty()) fail("{}: expected the name of a task for the key \"task\", found none", file.path());
   c.alias = file.text("task_alias").value_or(c.name);
   c.tags = file.texts("tag");
   c.output = output_type(file);
   c.dataset_path = file.text("dataset_path").value_or("");
-  if (c.dataset_path.empty()) fail("{}: dataset_path is missing; for own files write json", file.path());
+  if (c.dataset_path.empty())
+    fail("{}: dataset_path is missing; set it to json for local files", file.path());
   c.dataset_name = file.text("dataset_name").value_or("");
   read_data_files(file, c);
   c.training_split = file.text("training_split");

@@ -48,17 +48,17 @@ TaskFile::TaskFile(const TaskFile& other)
 void TaskFile::read(const std::string& path, std::vector<std::string>& seen) {
   const std::string resolved = resolved_path(path);
   if (std::find(seen.begin(), seen.end(), resolved) != seen.end())
-    fail("{}: expected each file to be included once, found it twice: includes go in a circle", path);
-  if (seen.size() >= kMaxIncludes) fail("{}: expected at most {} files in all", path, kMaxIncludes);
+    fail("{}: expected each file to be included once, found it twice; check for circular includes", path);
+  if (seen.size() >= kMaxIncludes) fail("{}: expected at most {} included files", path, kMaxIncludes);
   seen.push_back(resolved);
   std::map<std::string, int64_t> lines;
   ordered_json own = parse_yaml(read_file(path, YamlLimits().max_bytes), path, &lines);
-  if (!own.is_object()) fail("{}: expected the keys of a task, found {}", path, shown_value(own));
+  if (!own.is_object()) fail("{}: expected a map with the keys of a task, found {}", path, shown_value(own));
   if (own.size() > kMaxKeys) fail("{}: expected at most {} keys, found {}", path, kMaxKeys, own.size());
   if (own.contains("include")) {
     for (const ordered_json& name : as_list(own["include"])) {
       if (!name.is_string())
-        fail("{}, line {}: include: expected names of files, found {}", path, lines["include"],
+        fail("{}, line {}: include: expected file names, found {}", path, lines["include"],
              shown_value(name));
       const std::filesystem::path folder = std::filesystem::path(path).parent_path();
       read((folder / name.get<std::string>()).string(), seen);
@@ -84,14 +84,14 @@ const ordered_json* TaskFile::find(const std::string& key) const {
 std::optional<std::string> TaskFile::text(const std::string& key) const {
   const ordered_json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_string()) refuse(key, "a text", shown_value(*value));
+  if (!value->is_string()) refuse(key, "a string", shown_value(*value));
   return value->get<std::string>();
 }
 
 std::optional<int64_t> TaskFile::integer(const std::string& key) const {
   const ordered_json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_number_integer()) refuse(key, "a whole number", shown_value(*value));
+  if (!value->is_number_integer()) refuse(key, "an integer", shown_value(*value));
   return value->get<int64_t>();
 }
 
@@ -100,7 +100,7 @@ std::vector<std::string> TaskFile::texts(const std::string& key) const {
   if (value == nullptr) return {};
   std::vector<std::string> out;
   for (const ordered_json& element : as_list(*value)) {
-    if (!element.is_string()) refuse(key, "a text or a list of texts", shown_value(*value));
+    if (!element.is_string()) refuse(key, "a string or a list of strings", shown_value(*value));
     out.push_back(element.get<std::string>());
   }
   return out;
@@ -109,7 +109,7 @@ std::vector<std::string> TaskFile::texts(const std::string& key) const {
 void TaskFile::override_with(const ordered_json& keys) {
   for (const auto& [key, value] : keys.items()) {
     (*keys_)[key] = value;
-    places_[key] = path_ + ", overridden by its group";
+    places_[key] = path_ + ", overridden by the group";
   }
 }
 

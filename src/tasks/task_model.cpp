@@ -111,7 +111,7 @@ std::string TaskModel::question_text(const std::string& context) const {
 
 int32_t TaskModel::required_prefix() const {
   if (prefix_ < 0)
-    fail("the tokenizer names neither a BOS nor an EOS, one of which stands in front of a text");
+    fail("the tokenizer has neither a BOS nor an EOS token, one of which must precede every text");
   return prefix_;
 }
 
@@ -128,15 +128,15 @@ ScoreRequest TaskModel::encode_pair(const TaskPrompt::Pair& pair) const {
     request.ids = encode(pair.context + pair.continuation);
     context = encode(front).size();
     if (context == 0)
-      fail("expected a context, found white space only in front of \"{}\"", shown(pair.continuation));
+      fail("expected a context, found only white space before \"{}", shown(pair.continuation));
   }
   if (request.ids.size() <= context)
-    fail("the continuation \"{}\" has no tokens of its own behind \"{}\"", shown(pair.continuation),
+    fail("the continuation \"{}\" has no tokens of its own after \"{}", shown(pair.continuation),
          shown(pair.context));
   request.scored = std::ssize(request.ids) - static_cast<int64_t>(context);
   const int64_t most = model_.n_ctx() + 1;
   if (request.scored >= most)
-    fail("expected a continuation of at most {} tokens, the model's context, found {} in \"{}\"",
+    fail("expected a continuation of at most {} tokens (the model's context), found {} in \"{}",
          model_.n_ctx(), request.scored, shown(pair.continuation));
   if (std::ssize(request.ids) > most) request.ids.erase(request.ids.begin(), request.ids.end() - most);
   return request;
@@ -218,8 +218,8 @@ std::vector<std::vector<int32_t>> TaskModel::encode_questions(std::span<const st
   return transformed_indices(std::ssize(contexts), [&](int64_t i) {
     std::vector<int32_t> ids = encode_question(contexts[static_cast<size_t>(i)]);
     if (chat_ != nullptr && std::ssize(ids) > room)
-      fail("question {}: expected at most {} tokens in a context of {} with an answer of {}, found {}", i,
-           room, model_.n_ctx(), model_.n_ctx() - room, ids.size());
+      fail("question {}: expected at most {} tokens (context {}, response {}), found {}", i, room,
+           model_.n_ctx(), model_.n_ctx() - room, ids.size());
     if (std::ssize(ids) > room) ids.erase(ids.begin(), ids.end() - room);
     if (ids.empty()) ids.push_back(required_prefix());
     return ids;
@@ -267,8 +267,10 @@ std::vector<std::vector<std::string>> TaskModel::generate(std::span<const std::s
                                                           uint64_t seed, const TaskProgress& progress) {
   const int64_t room = model_.n_ctx() - rule.max_tokens;
   if (room < 1)
-    fail("max_gen_toks: expected less than the model's context of {}, found {}; set it in generation_kwargs",
-         model_.n_ctx(), rule.max_tokens);
+    fail(
+        "max_gen_toks: expected less than the model's context of {}, found {}; set a smaller value in "
+        "generation_kwargs",
+        model_.n_ctx(), rule.max_tokens);
   const std::vector<std::vector<int32_t>> questions = encode_questions(contexts, room);
   if (processes_.size() > 1) require_same_questions(questions);
   const std::vector<std::string> texts =

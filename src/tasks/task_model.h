@@ -18,10 +18,10 @@ namespace gpt {
 
 using TaskProgress = std::function<void(int64_t done, int64_t total)>;
 
-// A model that takes texts and returns log-probabilities and texts. Texts are encoded in the same way as by
-// the `hf` model of lm-evaluation-harness 0.4.13. The names of special tokens are encoded as these tokens.
-// BOS precedes a text if the tokenizer asks for it and the text does not begin with BOS. Text that does not
-// fit into the context is cut off on the left.
+// Combines a model with its tokenizer: takes texts, and returns log-probabilities or generated texts. Texts
+// are encoded in the same way as by the `hf` model of lm-evaluation-harness 0.4.13. The names of special
+// tokens are encoded as these tokens. BOS precedes a text if the tokenizer asks for it and the text does not
+// begin with BOS. Text that does not fit into the context is cut off on the left.
 class TaskModel {
  public:
   // All arguments must outlive this object. step_rows is the maximum number of ids in a forward call. `chat`

@@ -64,7 +64,7 @@ MetricRule known_metric(const TaskFile& file, const std::string& name, OutputTyp
                 name + did_you_mean(name, names));
   }
   if (std::find(known->outputs.begin(), known->outputs.end(), output) == known->outputs.end())
-    file.refuse("metric_list", fmt::format("a metric of {}", output_type_name(output)), name);
+    file.refuse("metric_list", fmt::format("a metric for {}", output_type_name(output)), name);
   return {.name = name, .aggregation = known->aggregation, .higher_is_better = known->higher_is_better};
 }
 
@@ -75,13 +75,13 @@ bool flag(const TaskFile& file, const char* list, const std::string& key, const 
 
 std::string text_of(const TaskFile& file, const char* list, const std::string& key,
                     const ordered_json& value) {
-  if (!value.is_string()) file.refuse(list, key + " to be a text", shown_value(value));
+  if (!value.is_string()) file.refuse(list, key + " to be a string", shown_value(value));
   return value.get<std::string>();
 }
 
 MetricRule read_metric(const TaskFile& file, const ordered_json& entry, OutputType output) {
   if (!entry.is_object() || !entry.contains("metric"))
-    file.refuse("metric_list", "maps with a key metric", shown_value(entry));
+    file.refuse("metric_list", "maps with the key metric", shown_value(entry));
   MetricRule rule = known_metric(file, text_of(file, "metric_list", "metric", entry["metric"]), output);
   for (const auto& [key, value] : entry.items()) {
     if (key == "metric" || value.is_null()) continue;
@@ -108,8 +108,7 @@ MetricRule read_metric(const TaskFile& file, const ordered_json& entry, OutputTy
     } else if (rule.name == "exact_match" && key == "ignore_numbers") {
       rule.ignore_numbers = flag(file, "metric_list", key, value);
     } else {
-      file.refuse("metric_list", "settings that are known of " + rule.name,
-                  shown_value(ordered_json{{key, value}}));
+      file.refuse("metric_list", "known settings of " + rule.name, shown_value(ordered_json{{key, value}}));
     }
   }
   return rule;
@@ -126,17 +125,17 @@ FilterStep read_step(const TaskFile& file, const ordered_json& entry) {
       "regex",     "take_first", "take_first_k", "majority_vote", "remove_whitespace",
       "lowercase", "uppercase",  "map"};
   if (!entry.is_object() || !entry.contains("function"))
-    file.refuse("filter_list", "filters with a key function", shown_value(entry));
+    file.refuse("filter_list", "filters with the key function", shown_value(entry));
   FilterStep step{.function = text_of(file, "filter_list", "function", entry["function"])};
   if (std::find(functions.begin(), functions.end(), step.function) == functions.end())
-    file.refuse("filter_list", "a filter that is known",
-                step.function + did_you_mean(step.function, functions));
+    file.refuse("filter_list", "a known filter", step.function + did_you_mean(step.function, functions));
   if (step.function == "regex") step.regex_pattern = R"(#### (\-?[0-9\.\,]+))";
   for (const auto& item : entry.items()) {
     const std::string& key = item.key();
     const ordered_json& value = item.value();
     const auto integer = [&] {
-      if (!value.is_number_integer()) file.refuse("filter_list", key + " to be a number", shown_value(value));
+      if (!value.is_number_integer())
+        file.refuse("filter_list", key + " to be an integer", shown_value(value));
       return value.get<int64_t>();
     };
     if (key == "function") continue;
@@ -153,7 +152,7 @@ FilterStep read_step(const TaskFile& file, const ordered_json& entry) {
     } else if (step.function == "map" && key == "default_value") {
       if (!value.is_null()) step.default_value = text_of(file, "filter_list", key, value);
     } else {
-      file.refuse("filter_list", "settings that are known of " + step.function,
+      file.refuse("filter_list", "known settings of " + step.function,
                   shown_value(ordered_json{{key, value}}));
     }
   }
@@ -177,9 +176,9 @@ DocRule read_doc_rule(const TaskFile& file, const std::string& key, const ordere
   } else if (value.is_array() || value.is_object()) {  // a map is read as the list of its values
     rule.kind = DocRule::Kind::list;
     for (const auto& [name, element] : value.items())
-      rule.list.push_back(text_of(file, key.c_str(), "what it lists", element));
+      rule.list.push_back(text_of(file, key.c_str(), "every element", element));
   } else {
-    file.refuse(key, "a template, a field's name or a list of texts", shown_value(value));
+    file.refuse(key, "a template, a field name or a list of strings", shown_value(value));
   }
   return rule;
 }
@@ -192,15 +191,15 @@ std::vector<FilterRule> read_filters(const TaskFile& file, OutputType output) {
   for (const ordered_json& entry : *list) {
     if (!entry.is_object() || !entry.contains("name") || !entry.contains("filter") ||
         !entry["filter"].is_array())
-      file.refuse("filter_list", "maps with name and filter", shown_value(entry));
+      file.refuse("filter_list", "maps with the keys name and filter", shown_value(entry));
     FilterRule rule{.name = text_of(file, "filter_list", "name", entry["name"]), .steps = {}};
     if (find_by(filters, &FilterRule::name, rule.name) != nullptr)
-      file.refuse("filter_list", "each name once", rule.name);
+      file.refuse("filter_list", "a different name for each filter", rule.name);
     for (const ordered_json& step : entry["filter"])
       rule.steps.push_back(read_step(file, step));
     const bool plain = rule.steps.size() == 1 && rule.steps[0].function == "take_first";
     if (output != OutputType::generate_until && !plain)
-      file.refuse("filter_list", fmt::format("take_first alone for {}", output_type_name(output)),
+      file.refuse("filter_list", fmt::format("only take_first for {}", output_type_name(output)),
                   shown_value(entry));
     filters.push_back(std::move(rule));
   }

@@ -46,7 +46,7 @@ class Index {
 
  private:
   void scan(const std::string& folder, int depth) {
-    if (depth > kMaxDepth) fail("{}: expected at most {} folders inside each other", folder, kMaxDepth);
+    if (depth > kMaxDepth) fail("{}: expected at most {} levels of nested folders", folder, kMaxDepth);
     for (const FolderEntry& entry : list_folder(folder.empty() ? "." : folder)) {
       const std::string path = (std::filesystem::path(folder) / entry.name).string();
       if (entry.kind == PathKind::folder && !entry.link) scan(path, depth + 1);
@@ -104,7 +104,7 @@ class Reader {
   // group.
   std::vector<size_t> add_group(const TaskFile& file, const std::string& name, const ordered_json& keys,
                                 const ordered_json& outer, const Index& index, int depth) {
-    if (depth > kMaxDepth) fail("{}: the group {} is inside of itself", file.path(), name);
+    if (depth > kMaxDepth) fail("{}: the group {} contains itself", file.path(), name);
     const size_t at = set_.groups.size();
     set_.groups.push_back({.name = name, .alias = name, .depth = depth});
     if (const auto alias = keys.find("group_alias"); alias != keys.end() && alias->is_string())
@@ -118,7 +118,7 @@ class Reader {
     overrides.update(outer);
     std::vector<size_t> tasks;
     const auto members = keys.find("task");
-    if (members == keys.end()) fail("{}: the group {} names no tasks", file.path(), name);
+    if (members == keys.end()) fail("{}: the group {} lists no tasks", file.path(), name);
     for (const ordered_json& member : as_list(*members)) {
       for (const size_t task : add_member(file, name, member, overrides, index, depth)) {
         if (std::find(tasks.begin(), tasks.end(), task) == tasks.end()) tasks.push_back(task);
@@ -131,7 +131,7 @@ class Reader {
   std::vector<size_t> add_member(const TaskFile& file, const std::string& group, const ordered_json& member,
                                  const ordered_json& outer, const Index& index, int depth) {
     if (member.is_string()) return add_named(file, member.get<std::string>(), outer, index, depth);
-    if (!member.is_object()) file.refuse("task", "names of tasks and groups, or maps", shown_value(member));
+    if (!member.is_object()) file.refuse("task", "names of tasks or groups, or maps", shown_value(member));
     ordered_json own = member;
     if (member.contains("group") && member["group"].is_string()) {
       const std::string name = member["group"].get<std::string>();
@@ -141,7 +141,7 @@ class Reader {
       return add_named(file, name, merged(outer, own), index, depth);
     }
     if (!member.contains("task") || !member["task"].is_string())
-      file.refuse("task", "maps with task or group", shown_value(member));
+      file.refuse("task", "maps with the key task or group", shown_value(member));
     const std::string name = member["task"].get<std::string>();
     if (index.file(name) != nullptr || index.tag(name) != nullptr) {
       own.erase("task");
@@ -185,8 +185,8 @@ class Reader {
       }
       return tasks;
     }
-    fail("{}: the task or tag {} is in no .yaml file of its folder{}{}", from.place("task"), name,
-         did_you_mean(name, index.names()),
+    fail("{}: the task or tag {} was not found in the .yaml files of the folder{}{}", from.place("task"),
+         name, did_you_mean(name, index.names()),
          index.first_problem().empty() ? "" : "; one file could not be read: " + index.first_problem());
   }
 
@@ -196,7 +196,7 @@ class Reader {
     const char* const key = "aggregate_metric_list";
     return transformed(as_list(*found), [&](const ordered_json& entry) {
       if (!entry.is_object() || !entry.contains("metric") || !entry["metric"].is_string())
-        file.refuse(key, "maps with metric", shown_value(entry));
+        file.refuse(key, "maps with the key metric", shown_value(entry));
       for (const auto& [name, value] : entry.items()) {
         if (std::ranges::find(kGroupMetricKeys, name) == kGroupMetricKeys.end())
           file.refuse(key, fmt::format("{}", fmt::join(kGroupMetricKeys, ", ")), name);
@@ -206,7 +206,7 @@ class Reader {
         file.refuse(key, "the aggregation mean", shown_value(entry["aggregation"]));
       if (entry.contains("weight_by_size")) {
         if (!entry["weight_by_size"].is_boolean())
-          file.refuse(key, "weight_by_size: true or false", shown_value(entry["weight_by_size"]));
+          file.refuse(key, "weight_by_size to be true or false", shown_value(entry["weight_by_size"]));
         metric.weight_by_size = entry["weight_by_size"].get<bool>();
       }
       if (entry.contains("filter_list") && !entry["filter_list"].is_null()) {

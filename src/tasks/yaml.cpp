@@ -29,15 +29,15 @@ void require_yaml_characters(std::string_view text, const std::string& what) {
   for (size_t at = 0; at < text.size();) {
     const Utf8Char c = decode_utf8(text, at);
     if (c.status != Utf8Status::valid)
-      fail("{}, line {}: expected a task's YAML, found bytes that are no UTF-8", what, line);
+      fail("{}, line {}: expected the YAML of a task, found invalid UTF-8", what, line);
     const char32_t code = c.code;
     const bool line_end = code == 0x85 || code == 0x2028 || code == 0x2029;
     const bool known = code == '\t' || code == '\n' || (code >= 0x20 && code <= 0x7e) ||
                        (code >= 0xa0 && code < 0xfffe) || code >= 0x10000;
     if (line_end || !known)
       fail(
-          "{}, line {}: expected a task's YAML, found the character U+{:04X}; write it as an escape in "
-          "double quotes",
+          "{}, line {}: expected the YAML of a task, found the character U+{:04X}; write it as an escape "
+          "sequence in double quotes",
           what, line, static_cast<uint32_t>(code));
     line += code == '\n' ? 1 : 0;
     at += static_cast<size_t>(c.length);
@@ -75,7 +75,7 @@ class Builder : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto known = anchors_.find(anchor);
-    if (known == anchors_.end()) refuse(mark, "an alias inside of what it stands for");
+    if (known == anchors_.end()) refuse(mark, "an alias inside the value that it refers to");
     count(mark, known->second.size);
     place(mark, known->second.value);
   }
@@ -84,9 +84,10 @@ class Builder : public YAML::EventHandler {
                 const std::string& text) override {
     const auto read = scalars_.text(static_cast<size_t>(mark.pos), text, indent());
     if (!read)
-      refuse(mark, "a text that PyYAML refuses or reads differently; write it on one line in double quotes");
+      refuse(mark,
+             "a string that PyYAML rejects or reads differently; write it on one line in double quotes");
     if (const auto bad = first_invalid_utf8(*read))
-      refuse(mark, fmt::format("bytes that are no UTF-8, {} bytes into a text", *bad));
+      refuse(mark, fmt::format("invalid UTF-8 at byte {} of a string", *bad));
     const bool is_key = !open_.empty() && open_.back().value.is_object() && !open_.back().key;
     if (is_key && tag == "?" && *read == "<<") {
       open_.back().key = "";
@@ -130,16 +131,16 @@ class Builder : public YAML::EventHandler {
   };
 
   [[noreturn]] void refuse(const YAML::Mark& mark, const std::string& found) const {
-    fail("{}, line {}: expected a task's YAML, found {}", what_, mark.line + 1, found);
+    fail("{}, line {}: expected the YAML of a task, found {}", what_, mark.line + 1, found);
   }
 
   void count(const YAML::Mark& mark, const Size& size) {
     size_.values += size.values;
     size_.bytes += size.bytes;
     if (size_.values > limits_.max_values)
-      refuse(mark, fmt::format("more than {} values, aliases counted", limits_.max_values));
+      refuse(mark, fmt::format("more than {} values, including aliases", limits_.max_values));
     if (size_.bytes > limits_.max_text_bytes)
-      refuse(mark, fmt::format("more than {} bytes of text, aliases counted", limits_.max_text_bytes));
+      refuse(mark, fmt::format("more than {} bytes of text, including aliases", limits_.max_text_bytes));
   }
 
   int indent() const { return open_.empty() ? -1 : open_.back().indent; }
@@ -164,7 +165,7 @@ class Builder : public YAML::EventHandler {
     if (!tag.empty() && tag != "?" && tag != "!" && tag != own)
       refuse(mark, fmt::format("the tag {}", printable_text(tag, 40)));
     if (static_cast<int>(open_.size()) >= limits_.max_depth)
-      refuse(mark, fmt::format("more than {} maps and lists inside each other", limits_.max_depth));
+      refuse(mark, fmt::format("more than {} levels of nested maps and lists", limits_.max_depth));
     const bool block = style != YAML::EmitterStyle::Flow;
     const int column = block ? scalars_.column_of_collection(static_cast<size_t>(mark.pos)) : indent();
     open_.push_back({std::move(empty), mark, anchor, size_, column});
@@ -243,14 +244,14 @@ class Builder : public YAML::EventHandler {
     if (key.is_structured()) refuse(mark, "a key that is a list or a map");
     std::string name = key.is_string() ? key.get<std::string>() : key.dump();
     if (!parent.names.insert(name).second)
-      refuse(mark, fmt::format("the key {} a second time", printable_text(name, 60)));
+      refuse(mark, fmt::format("the key {} twice", printable_text(name, 60)));
     if (open_.size() == 1 && lines_ != nullptr) lines_->emplace(name, mark.line + 1);
     parent.key = std::move(name);
   }
 
   void merge(const YAML::Mark& mark, Open& parent, const Value& value) const {
     const auto one = [&](const Value& map) {
-      if (!map.is_object()) refuse(mark, "a merge key (<<) whose value is no map");
+      if (!map.is_object()) refuse(mark, "a merge key (<<) whose value is not a map");
       parent.merged.push_back(map);
     };
     if (value.is_array()) {
@@ -275,7 +276,8 @@ class Builder : public YAML::EventHandler {
 nlohmann::ordered_json parse_yaml(std::string_view text, const std::string& what,
                                   std::map<std::string, int64_t>* lines, const YamlLimits& limits) {
   if (text.size() > limits.max_bytes)
-    fail("{}: expected a task's YAML of at most {} bytes, found {}", what, limits.max_bytes, text.size());
+    fail("{}: expected the YAML of a task of at most {} bytes, found {}", what, limits.max_bytes,
+         text.size());
   const std::string source = with_plain_line_ends(text);
   require_yaml_characters(source, what);
   std::istringstream in{source};

@@ -81,7 +81,7 @@ int64_t integer_in(std::string_view digits, int base, bool negative, const std::
   int64_t value = 0;
   const auto [stop, error] = std::from_chars(all.data(), all.data() + all.size(), value, base);
   if (error != std::errc() || stop != all.data() + all.size())
-    fail("the integer {}, which is beyond 64 bits", printable_text(shown, 40));
+    fail("the integer {}, which does not fit into 64 bits", printable_text(shown, 40));
   return value;
 }
 
@@ -91,7 +91,7 @@ int64_t sexagesimal(std::string_view text, bool negative, const std::string& sho
     const size_t next = std::min(text.find(':', at), text.size());
     const int64_t group = integer_in(text.substr(at, next - at), 10, false, shown);
     if (__builtin_mul_overflow(value, int64_t{60}, &value) || __builtin_add_overflow(value, group, &value))
-      fail("the integer {}, which is beyond 64 bits", printable_text(shown, 40));
+      fail("the integer {}, which does not fit into 64 bits", printable_text(shown, 40));
     at = next + 1;
   }
   return negative ? -value : value;
@@ -165,7 +165,8 @@ std::optional<double> fraction_of(const std::string& text) {
   if (point + 1 == digits.size() || digits[point + 1] < '0' || digits[point + 1] > '9')
     digits.insert(point + 1, 1, '0');
   const auto value = parse_number<double>(digits);
-  if (!value) fail("the number {}, which is beyond 64 bits", printable_text(text, 40));
+  if (!value)
+    fail("the number {}, which is out of the range of 64-bit floating point", printable_text(text, 40));
   return sign * *value;
 }
 
@@ -198,7 +199,7 @@ nlohmann::ordered_json yaml_plain_value(const std::string& text) {
   if (const auto integer = integer_of(text)) return *integer;
   if (const auto fraction = fraction_of(text)) return *fraction;
   if (text == "=" || text == "<<" || is_timestamp(text))
-    fail("{}, which is no text in YAML 1.1; write it in quotes", printable_text(text, 40));
+    fail("{}, which is not a string in YAML 1.1; write it in quotes", printable_text(text, 40));
   return text;
 }
 

@@ -19,7 +19,7 @@ size_t physical_memory() {
 }  // namespace
 
 std::byte* Device::map(std::span<const std::byte> host) {
-  std::byte* const data = allocate(host.size(), "a mapped file");
+  std::byte* const data = allocate(host.size(), "a memory-mapped file");
   upload(data, host.data(), {.width = host.size(), .rows = 1});
   return data;
 }
@@ -43,8 +43,8 @@ void Device::require_no_error() const {
   const char* const op = failed_op_;
   if (op == nullptr) return;
   const char* const condition = failed_condition_;
-  fail("internal error: op {}: {} does not hold; please report it", op,
-       condition != nullptr ? condition : "a condition");
+  fail("internal error: op {}: check failed: {}; please report this", op,
+       condition != nullptr ? condition : "unknown condition");
 }
 
 std::byte* HostDevice::allocate(size_t bytes, const char* what) {
@@ -53,8 +53,8 @@ std::byte* HostDevice::allocate(size_t bytes, const char* what) {
                 : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) {
     fail_memory(
-        "not enough memory for {}: {} refused; use a smaller model, batch or context (of a training gpt plan "
-        "says what fits)",
+        "not enough memory for {}: cannot allocate {}; use a smaller model, batch or context (gpt plan "
+        "estimates the memory for training)",
         what, format_bytes(static_cast<double>(bytes)));
   }
   if (bytes >= 2 * kLargePage) madvise(p, bytes, MADV_HUGEPAGE);  // fewer TLB misses; only a hint
@@ -113,7 +113,7 @@ MappedView::~MappedView() {
         device_.as<std::byte>(), copy_.get(),
         {.width = lines.width, .rows = lines.count, .to_pitch = lines.pitch, .from_pitch = lines.width});
   } catch (const std::exception&) {
-    device_.device->set_error({.op = "upload", .what = "room for the copy"});
+    device_.device->set_error({.op = "upload", .what = "enough memory for the copy"});
   }
 }
 

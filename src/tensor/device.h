@@ -151,7 +151,7 @@ class DeviceArray {
   // Allocates device memory for a copy of n elements. Does nothing on the host.
   void reserve(size_t n) {
     if (device_ != nullptr && n * sizeof(T) > copy_.size())
-      copy_ = Buffer(n * sizeof(T), "a copy for ops", device_);
+      copy_ = Buffer(n * sizeof(T), "a copy in device memory", device_);
   }
   // Uploads the array to the device. `host` must stay valid until all ops that read the array have run. On
   // the host device, it must also stay unchanged.

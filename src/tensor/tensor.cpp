@@ -6,7 +6,7 @@ int64_t checked_size(std::span<const int64_t> shape, const std::string& what) {
   int64_t n = 1;
   for (int64_t d : shape) {
     if (d < 0 || __builtin_mul_overflow(n, d, &n)) {
-      fail("{}: the shape {} is not possible", what, shape_string(shape));
+      fail("{}: invalid shape {}", what, shape_string(shape));
     }
   }
   return n;

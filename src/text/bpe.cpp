@@ -74,7 +74,7 @@ Bpe Bpe::of_ranks(std::vector<std::string> tokens) {
       continue;
     }
     if (token.size() > budget)
-      fail("token {} and others before it are not made of tokens of lower ranks", id);
+      fail("token {} and earlier tokens cannot be merged from tokens of lower rank", id);
     budget -= token.size();
     for (size_t cut = 1; cut < token.size(); ++cut) {
       const int32_t left = bpe.find(token.substr(0, cut)), right = bpe.find(token.substr(cut));
@@ -107,13 +107,12 @@ MergeTable merge_table(const std::vector<Bpe::Merge>& merges, const std::vector<
   for (size_t i = 0; i < merges.size(); ++i) {
     const Bpe::Merge& m = merges[i];
     for (const int32_t id : {m.left, m.right, m.result}) {
-      if (id < 0 || id >= std::ssize(tokens))
-        fail("merge {} names the token {}, which does not exist", i, id);
+      if (id < 0 || id >= std::ssize(tokens)) fail("merge {} uses the token {}, which does not exist", i, id);
     }
     const std::string_view left = text(m.left), right = text(m.right), result = text(m.result);
     if (result.size() != left.size() + right.size() || !result.starts_with(left) ||
         !result.ends_with(right)) {
-      fail("merge {} of \"{}\" and \"{}\" gives \"{}\"", i, printable_text(left, 40),
+      fail("merge {} of \"{}\" and \"{}\" has the wrong result \"{}\"", i, printable_text(left, 40),
            printable_text(right, 40), printable_text(result, 40));
     }
     table.add(m.left, m.right, {static_cast<int32_t>(i), m.result});

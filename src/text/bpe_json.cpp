@@ -22,8 +22,10 @@ using Json = nlohmann::json;
 
 std::string bytes_of(const AlphabetReader& alphabet, const std::string& token, const std::string& name) {
   if (auto bytes = alphabet.bytes_of(token)) return *std::move(bytes);
-  fail("cannot read {}: the token {} has characters that stand for no byte; expected a byte-level vocabulary",
-       name, Json(token).dump());
+  fail(
+      "cannot read {}: the token {} contains characters that do not represent a byte; expected a byte-level "
+      "vocabulary",
+      name, Json(token).dump());
 }
 
 class Reader {
@@ -38,8 +40,7 @@ class Reader {
     require_unused(
         model_, {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "fuse_unk"},
         name_);
-    if (!has_type(member(root_, "decoder"), "ByteLevel"))
-      fail_kind(name_, "one whose decoder is not ByteLevel");
+    if (!has_type(member(root_, "decoder"), "ByteLevel")) fail_kind(name_, "a decoder other than ByteLevel");
     parts_.ignore_merges = !unused(member(model_, "ignore_merges"));
     read_pre_tokenizer();
     parts_.special = read_post_processor(root_, name_);
@@ -78,13 +79,13 @@ class Reader {
         // The vocabulary may also list an added token, and a merge may even produce it.
         const auto bytes = alphabet.bytes_of(token);
         if (found->second != token && found->second != bytes)
-          fail("cannot read {}: the id {} is given to two tokens", name_, id);
+          fail("cannot read {}: the id {} is assigned to two tokens", name_, id);
         if (!bytes) return;
       }
       auto& tokens = parts_.tokens;
       if (id >= std::ssize(tokens)) tokens.resize(static_cast<size_t>(id) + 1);
       std::string& bytes = tokens[static_cast<size_t>(id)];
-      if (!bytes.empty()) fail("cannot read {}: the id {} is given to two tokens", name_, id);
+      if (!bytes.empty()) fail("cannot read {}: the id {} is assigned to two tokens", name_, id);
       bytes = bytes_of(alphabet, token, name_);
       index_.add(token, static_cast<int32_t>(id));
     });
@@ -136,11 +137,11 @@ void check_added_id(const std::string& text, int64_t id, const Json& vocab, int6
   const auto known = vocab.is_object() ? vocab.find(text) : vocab.end();
   const bool in_vocab = known != vocab.end();
   if (in_vocab && *known != id) {
-    fail("cannot read {}: the added token {} has the id {}, but in the vocabulary {}", name,
+    fail("cannot read {}: the added token {} has the id {}, but its id in the vocabulary is {}", name,
          printable_text(text, 40), id, known->dump());
   }
   if (!in_vocab && id != next) {
-    fail("cannot read {}: the added token {} has the id {}; tokenizers gives it the next one, {}", name,
+    fail("cannot read {}: the added token {} has the id {}; expected the next free id, {}", name,
          printable_text(text, 40), id, next);
   }
 }
@@ -149,7 +150,8 @@ void check_added_id(const std::string& text, int64_t id, const Json& vocab, int6
 
 std::vector<AddedToken> read_added_tokens(const Json& root, const std::string& name) {
   const Json& added = member(root, "added_tokens");
-  if (!added.is_null() && !added.is_array()) fail("cannot read {}: expected added_tokens to be a list", name);
+  if (!added.is_null() && !added.is_array())
+    fail("cannot read {}: expected \"added_tokens\" to be a list", name);
   std::vector<AddedToken> tokens;
   std::unordered_set<int64_t> ids;
   std::unordered_set<std::string> texts;
@@ -157,12 +159,12 @@ std::vector<AddedToken> read_added_tokens(const Json& root, const std::string& n
   int64_t next = std::ssize(vocab);
   for (const Json& entry : added) {
     if (!entry.is_object() || !member(entry, "content").is_string()) {
-      fail("cannot read {}: expected an added token with a content, found {}", name,
+      fail("cannot read {}: expected an added token with a \"content\", found {}", name,
            printable_text(entry.dump(), 80));
     }
     const std::string& text = entry["content"].get_ref<const std::string&>();
     const int64_t id = read_token_id(member(entry, "id"), text, name);
-    if (!ids.insert(id).second) fail("cannot read {}: the id {} is given to two tokens", name, id);
+    if (!ids.insert(id).second) fail("cannot read {}: the id {} is assigned to two tokens", name, id);
     if (!text.empty()) {  // an empty text is reported by AddedTokens
       if (!texts.insert(text).second)
         fail("cannot read {}: the added token {} is listed twice", name, printable_text(text, 40));
@@ -194,7 +196,7 @@ Json added_token_json(const AddedToken& token) {
 const Json& vocab_of(const Json& model, const std::string& name) {
   const Json& vocab = member(model, "vocab");
   if (!vocab.is_object() || vocab.empty())
-    fail("cannot read {}: expected model.vocab to be an object of tokens and ids", name);
+    fail("cannot read {}: expected model.vocab to be an object that maps tokens to ids", name);
   return vocab;
 }
 
@@ -239,10 +241,12 @@ Json json_of_class(const FolderTokens& more, const std::string& name) {
   const bool none = of.empty() && more.model_type.empty();
   if (none || of == "GPT2Tokenizer" || of == "CodeGenTokenizer" || of == "WhisperTokenizer") return root;
   if (of != "Qwen2Tokenizer") {
-    fail("cannot read {}: vocab.json and merges.txt of a {} need tokenizer.json: save it with transformers",
-         name,
-         of.empty() ? fmt::format("model of model_type {}", printable_text(more.model_type, 40))
-                    : printable_text(of, 40));
+    fail(
+        "cannot read {}: vocab.json and merges.txt of a {} require a tokenizer.json; save one with "
+        "transformers",
+        name,
+        of.empty() ? fmt::format("model of model_type {}", printable_text(more.model_type, 40))
+                   : printable_text(of, 40));
   }
   root["normalizer"] = {{"type", "NFC"}};
   root["pre_tokenizer"] = split_steps_json({{.pattern = SplitPattern::qwen2}});
@@ -255,7 +259,8 @@ Json json_of_class(const FolderTokens& more, const std::string& name) {
 Json json_of_vocab_and_merges(std::string_view vocab, std::string_view merges, const FolderTokens& more,
                               const std::string& name) {
   Json tokens = parse_limited_json(vocab, name + "/vocab.json");
-  if (!tokens.is_object()) fail("cannot read {}/vocab.json: expected an object of tokens and ids", name);
+  if (!tokens.is_object())
+    fail("cannot read {}/vocab.json: expected an object that maps tokens to ids", name);
   Json lines = Json::array();
   bool words_end = false;
   for (const std::string_view view : lines_of(merges)) {

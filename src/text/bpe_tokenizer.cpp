@@ -57,10 +57,10 @@ class BpeTokenizer final : public Tokenizer {
       if (id >= bytes_.size()) bytes_.resize(id + 1);
       if (bytes_[id].empty()) bytes_[id] = token.text;
       if (bytes_[id] != token.text && in_alphabet(bytes_[id]) != token.text)
-        fail("the id {} is given to two tokens", token.id);
+        fail("the id {} is assigned to two tokens", token.id);
     }
     if (bpe_.unknown() >= vocab_size())
-      fail("the id {} of unknown bytes is not in the vocabulary", bpe_.unknown());
+      fail("the id {} for unknown bytes is not in the vocabulary", bpe_.unknown());
     sort_tokens();
   }
 
@@ -101,12 +101,12 @@ class BpeTokenizer final : public Tokenizer {
     data.pre = steps_ ? gguf_name_of_steps(steps_->steps()) : gguf_name(pattern_);
     // The names qwen2 and stablelm2 have the same pattern, but only qwen2 implies NFC.
     if (!nfc_ && data.pre == "qwen2") data.pre = "stablelm2";
-    if (bpe_.unknown() >= 0) fail("a GGUF file cannot say which token stands for bytes without one");
+    if (bpe_.unknown() >= 0) fail("a GGUF file cannot store the token for unknown bytes");
     if (data.pre.empty() || (nfc_ && data.pre != "qwen2"))
-      fail_unsupported("a GGUF file has no name for the way in which this tokenizer splits text");
+      fail_unsupported("GGUF has no pre-tokenizer name for the way this tokenizer splits text");
     const bool implied = data.pre == gguf_name(SplitPattern::llama3) || data.pre == "tekken";
     if (ignore_merges_ != implied && merges_decide())
-      fail("a GGUF file whose texts are split as {} says cannot have \"ignore_merges\": {}", data.pre,
+      fail("a GGUF file with the pre-tokenizer {} cannot have \"ignore_merges\": {}", data.pre,
            ignore_merges_);
     for (size_t id = 0; id < bytes_.size(); ++id) {
       const bool plain = id < bpe_.tokens().size() && !bpe_.tokens()[id].empty();

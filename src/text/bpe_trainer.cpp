@@ -60,7 +60,7 @@ class PairCounts {
   }
   void grow() {
     if (counts_.size() >= std::numeric_limits<uint32_t>::max() / 4)
-      fail("the text has too many different pairs of tokens to learn merges from; use less text");
+      fail("the text has too many distinct token pairs to learn merges; use less text");
     std::vector<Slot> larger(2 * slots_.size());
     for (const Slot& slot : slots_) {
       if (slot.key != kFree) find(larger, slot.key) = slot;

@@ -46,10 +46,11 @@ void append_number(std::string& out, T value) {
 uint32_t llmc_end(std::string_view bytes, uint32_t count, const std::string& name) {
   const auto version = number_at<uint32_t>(bytes, 4);
   if (version != 1 && version != 2)
-    fail("cannot read {}: expected version 1 or 2 of llm.c's tokenizers, found {}", name, version);
+    fail("cannot read {}: expected version 1 or 2 of llm.c's tokenizer format, found {}", name, version);
   const uint32_t end = version == 1 ? kGpt2End : number_at<uint32_t>(bytes, 12);
   if (end >= count)
-    fail("cannot read {}: the end-of-text token is {}; expected 0 to {}", name, end, int64_t{count} - 1);
+    fail("cannot read {}: the id of the end-of-text token is {}; expected 0 to {}", name, end,
+         int64_t{count} - 1);
   return end;
 }
 
@@ -61,15 +62,17 @@ struct Llama2cPiece {
 Llama2cPiece piece_at(std::string_view bytes, size_t at, size_t id, uint32_t longest,
                       const std::string& name) {
   if (bytes.size() - at < 8) {
-    fail("cannot read {}: it ends within piece {}: expected 8 bytes of score and length at byte {}, found {}",
-         name, id, at, bytes.size() - at);
+    fail(
+        "cannot read {}: the file ends within piece {}: expected 8 bytes of score and length at byte {}, "
+        "found {}",
+        name, id, at, bytes.size() - at);
   }
   const auto length = number_at<uint32_t>(bytes, at + 4);
   if (length == 0 || length > longest)
     fail("cannot read {}: piece {} has {} bytes; expected 1 to {}", name, id, length, longest);
   if (length > bytes.size() - at - 8) {
-    fail("cannot read {}: piece {} has {} bytes at byte {}, beyond the end of the file", name, id, length,
-         at + 8);
+    fail("cannot read {}: piece {} has {} bytes at byte {}, which exceeds the end of the file", name, id,
+         length, at + 8);
   }
   return {number_at<float>(bytes, at), bytes.substr(at + 8, length)};
 }
@@ -107,12 +110,12 @@ bool is_llmc_tokenizer(std::string_view bytes) {
 
 std::unique_ptr<Tokenizer> read_llmc_tokenizer(std::string_view bytes, const std::string& name) {
   if (!is_llmc_tokenizer(bytes)) {
-    fail("cannot read {}: expected {} bytes of header that begin with the number {}", name, kLlmcHeader,
+    fail("cannot read {}: expected a header of {} bytes that begins with the number {}", name, kLlmcHeader,
          kLlmcMagic);
   }
   const auto count = number_at<uint32_t>(bytes, 8);
   if (count == 0 || count > kMaxVocab || count > bytes.size() - kLlmcHeader) {
-    fail("cannot read {}: a vocabulary of {} tokens in {} bytes; expected 1 to {}", name, count,
+    fail("cannot read {}: a vocabulary of {} tokens in {} bytes; expected 1 to {} tokens", name, count,
          bytes.size() - kLlmcHeader, kMaxVocab);
   }
   const uint32_t end = llmc_end(bytes, count, name);
@@ -123,7 +126,7 @@ std::unique_ptr<Tokenizer> read_llmc_tokenizer(std::string_view bytes, const std
   for (uint32_t id = 0; id < count; ++id) {
     const size_t left = bytes.size() - at;
     const size_t length = left == 0 ? 0 : static_cast<unsigned char>(bytes[at]);
-    if (left < 1 + length) fail("cannot read {}: it ends within token {} of {}", name, id, count);
+    if (left < 1 + length) fail("cannot read {}: the file ends within token {} of {}", name, id, count);
     parts.tokens.emplace_back(bytes.substr(at + 1, length));
     at += 1 + length;
   }
@@ -142,7 +145,7 @@ std::unique_ptr<Tokenizer> read_llama2c_tokenizer(std::string_view bytes, const 
   const auto longest = number_at<uint32_t>(bytes, 0);
   if (longest == 0 || longest > kLongestPiece) {
     fail(
-        "cannot read {}: its first number says that pieces have up to {} bytes; expected 1 to {} in a "
+        "cannot read {}: the maximum piece length in its header is {} bytes; expected 1 to {} in a "
         "tokenizer.bin of llama2.c",
         name, longest, kLongestPiece);
   }
@@ -162,8 +165,7 @@ std::string llmc_tokenizer(const Tokenizer& tokenizer, int64_t vocab_size) {
   std::vector<int32_t> end;  // only for BPE, because a char tokenizer may lack these letters
   if (tokenizer.kind() == "bpe") end = tokenizer.encode_special("<|endoftext|>");
   if (end.size() != 1)
-    fail("llm.c's tokenizers are byte-level ones with <|endoftext|>, this one is of kind {}",
-         tokenizer.kind());
+    fail("llm.c: expected a byte-level BPE tokenizer with <|endoftext|>, found kind {}", tokenizer.kind());
   uint32_t header[256] = {kLlmcMagic, 2, static_cast<uint32_t>(vocab_size), static_cast<uint32_t>(end[0])};
   std::string out(reinterpret_cast<const char*>(header), sizeof header);
   const VocabData data = tokenizer.vocab_data();
@@ -171,7 +173,8 @@ std::string llmc_tokenizer(const Tokenizer& tokenizer, int64_t vocab_size) {
     const auto i = static_cast<size_t>(id);
     const bool there = i < data.tokens.size() && data.types[i] != static_cast<int32_t>(Type::unused);
     const std::string bytes = there ? tokenizer.token_bytes(static_cast<int32_t>(id)) : "";
-    if (bytes.size() > 255) fail("llm.c's tokens have at most 255 bytes, token {} has {}", id, bytes.size());
+    if (bytes.size() > 255)
+      fail("llm.c supports tokens of at most 255 bytes, but token {} has {}", id, bytes.size());
     out += static_cast<char>(bytes.size());
     out += bytes;
   }
@@ -180,7 +183,7 @@ std::string llmc_tokenizer(const Tokenizer& tokenizer, int64_t vocab_size) {
 
 std::string llama2c_tokenizer(const Tokenizer& tokenizer, int64_t vocab_size) {
   if (tokenizer.kind() != "sentencepiece")
-    fail("llama2.c's tokenizers are SentencePiece ones, this one is of kind {}", tokenizer.kind());
+    fail("llama2.c: expected a SentencePiece tokenizer, found kind {}", tokenizer.kind());
   const VocabData data = tokenizer.vocab_data();
   std::string pieces;
   size_t longest = 0;
@@ -189,13 +192,14 @@ std::string llama2c_tokenizer(const Tokenizer& tokenizer, int64_t vocab_size) {
     const bool there = i < data.tokens.size();
     const int byte = there ? detail::byte_of_piece(data.tokens[i]) : -1;
     if (byte >= 0 && data.types[i] == static_cast<int32_t>(Type::byte) && id != byte + kFirstByte)
-      fail("llama2.c wants the byte {} to be token {}, here it is {}", byte, byte + kFirstByte, id);
+      fail("llama2.c requires byte {} to be token {}, but it is token {}", byte, byte + kFirstByte, id);
     std::string text =
         there ? detail::replaced(data.tokens[i], detail::kBlank, " ") : fmt::format("[PAD{}]", id);
     if (id == 1 && id == data.special.bos) text = kBegin;
     if (id == 2 && id == data.special.eos) text = kEnd;
     if (text.size() > kLongestPiece)
-      fail("llama2.c's pieces have at most {} bytes, token {} has {}", kLongestPiece, id, text.size());
+      fail("llama2.c supports tokens of at most {} bytes, but token {} has {}", kLongestPiece, id,
+           text.size());
     longest = std::max(longest, text.size());
     append_number(pieces, there ? data.scores[i] : 0.0f);
     append_number(pieces, static_cast<uint32_t>(text.size()));

@@ -84,8 +84,8 @@ class CharTokenizer final : public Tokenizer {
       const int32_t id = c.code < ids_.size() ? ids_[c.code] : -1;
       if (id < 0) {
         fail(
-            "the character '{}' (U+{:04X}) at byte {} is not in the tokenizer's {} characters; leave it out, "
-            "or train with text that has it or with `tokenizer` byte",
+            "the character '{}' (U+{:04X}) at byte {} is not one of the tokenizer's {} characters; remove "
+            "it, train with text that contains it, or train with `tokenizer` byte",
             printable_text(text.substr(at), 1), static_cast<uint32_t>(c.code), at, codes_.size());
       }
       ids.push_back(id);
@@ -180,8 +180,8 @@ std::unique_ptr<Tokenizer> detail::char_tokenizer_of(const VocabData& data, cons
     const bool one = c.status == Utf8Status::valid && static_cast<size_t>(c.length) == text->size();
     if (!one || !seen.insert(c.code).second) {
       fail(
-          "cannot read {}: of the tokenizers of kind rwkv only those of single characters are supported; "
-          "found token {}, \"{}\"",
+          "cannot read {}: only rwkv tokenizers with single-character tokens are supported; found token {}, "
+          "\"{}\"",
           name, codes.size(), printable_text(token, 40));
     }
     codes.push_back(c.code);
@@ -203,7 +203,10 @@ std::unique_ptr<Tokenizer> make_char_tokenizer(std::span<const std::string_view>
   for (size_t code = 0; code < kCodePoints; ++code) {
     if (seen[code]) codes.push_back(static_cast<char32_t>(code));
   }
-  if (codes.empty()) fail("cannot make a character tokenizer: the text is empty; give a text with `data`");
+  if (codes.empty())
+    fail(
+        "cannot create a character tokenizer: the text is empty; set `data` to a text with at least one "
+        "character");
   return detail::make_char_tokenizer_from_codes(std::move(codes));
 }
 

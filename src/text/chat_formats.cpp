@@ -104,9 +104,7 @@ ChatTemplates templates_of_config(const std::string& path) {
   ChatTemplates templates;
   const auto add = [&](const nlohmann::json& name, const nlohmann::json& jinja) {
     if (!name.is_string() || !jinja.is_string())
-      fail(
-          "{}: expected each of several templates in \"chat_template\" to have a \"name\" and a \"template\"",
-          path);
+      fail("{}: expected a \"name\" and a \"template\" for each template in \"chat_template\"", path);
     templates[name.get<std::string>()] = jinja.get<std::string>();
   };
   for (const auto& [key, entry] : found.items()) {
@@ -179,7 +177,7 @@ std::map<std::string, std::string> chat_template_files(const ChatTemplates& temp
     const fs::path path(name);
     if (name.empty() || name.find('\0') != std::string::npos || path.filename() != path || name == "." ||
         name == "..")
-      fail("the chat template \"{}\": expected a name that can be a file name", printable_text(name, 64));
+      fail("the chat template \"{}\": expected a name that is a valid file name", printable_text(name, 64));
     files[fmt::format("{}/{}.jinja", kTemplateFolder, name)] = jinja;
   }
   return files;

@@ -30,11 +30,10 @@ bool has_special(const Tokenizer& tokenizer, const std::string& name) {
 // Returns a hint on how to give a model the special tokens of a built-in format.
 std::string way_to_tokens(const std::string& format, const Tokenizer& tokenizer) {
   if (tokenizer.kind() != "byte" && tokenizer.kind() != "char")
-    return fmt::format("gpt finetune --task chat --template {} adds it to the model", format);
+    return fmt::format("run gpt finetune --task chat --template {} to add it to the model", format);
   return fmt::format(
-      "bytes and characters have no special tokens: train a model with a tokenizer made by gpt tokenizer "
-      "train "
-      "--special-tokens {}",
+      "byte and character tokenizers have no special tokens, so train a model with a different tokenizer: "
+      "gpt tokenizer train --special-tokens {}",
       format == "chatml-qwen2" ? "chatml"
       : format == "llama2"     ? "'<s>' '</s>'"
                                : format);
@@ -194,7 +193,7 @@ ChatTemplate::ChatTemplate(const ChatSource& source, const Tokenizer& tokenizer)
     : source_(source), expects_content_(is_built_in(source.jinja)), tokenizer_(tokenizer) {
   for (const std::string& name : source.needed_tokens) {
     if (!has_special(tokenizer, name))
-      fail("the chat format {} needs the special token {}, which this tokenizer (of kind {}) lacks; {}",
+      fail("the chat format {} requires the special token {}, which this tokenizer (kind {}) lacks; {}",
            source.name, name, tokenizer.kind(), way_to_tokens(source.name, tokenizer));
   }
   const SpecialIds ids = tokenizer.special_ids();
@@ -270,7 +269,7 @@ OrderedJson ChatTemplate::context_of(const OrderedJson& conversation, bool gener
     context[name] = token;
   for (const auto& [name, value] : conversation.items()) {
     if (name.ends_with("_token"))
-      fail("a conversation must not name {}: special tokens are the template's", name);
+      fail("a conversation must not contain {}: the chat template defines the special tokens", name);
     context[name] = value;
   }
   for (OrderedJson& message : context["messages"])
@@ -306,15 +305,16 @@ std::vector<int32_t> ChatTemplate::encode_to_continue(const OrderedJson& convers
                              kTrimmedTag = kTag.substr(0, kTag.size() - 1);
   OrderedJson marked = conversation;
   OrderedJson* said = last_text(marked["messages"]);
-  if (said == nullptr) fail("the last message has no text that could be continued");
+  if (said == nullptr) fail("the last message has no text to continue");
   const std::string content = *said;
   *said = content + std::string(kTag);
   const JinjaText text = render(marked, false);
   const size_t at = text.text.rfind(kTrimmedTag);
   if (at == std::string::npos || text.text.find(python_strip(content, true, true)) == std::string::npos)
-    fail("{} does not write the text of the last message as it is, so it cannot be continued", source_.name);
+    fail("{} changes the text of the last message, so the message cannot be continued", source_.name);
   if (text.text.find(kTrimmedTag) != at)
-    fail("{} writes the text of the last message more than once, so it cannot be continued", source_.name);
+    fail("{} writes the text of the last message more than once, so the message cannot be continued",
+         source_.name);
   const std::string_view before = std::string_view(text.text).substr(0, at);
   const bool trims = !std::string_view(text.text).substr(at).starts_with(kTag);
   return ids_of(text.substr(0, trims ? python_strip(before, false, true).size() : at));
@@ -421,8 +421,10 @@ void ChatTemplate::find_end() {
   const std::vector<int32_t> ids = ids_of(text);
   const size_t end = range ? answer_end(text, range->end, ids) : 0;
   if (end == 0 || !is_special(ids[end - 1]))
-    fail("{} writes no special token of its tokenizer (of kind {}) behind an answer, so none would end",
-         source_.name, tokenizer_.kind());
+    fail(
+        "{} writes no special token of the tokenizer (kind {}) after a response, so responses would never "
+        "end",
+        source_.name, tokenizer_.kind());
   end_id_ = ids[end - 1];
   const std::string prompt = render(conversation_of(std::span(messages).first(1)), true).text;
   blank_before_answers_ = text.text.starts_with(prompt) &&
@@ -445,7 +447,10 @@ std::optional<std::vector<int32_t>> ChatTemplate::encode_turn(std::span<const Ch
 std::vector<int32_t> ChatTemplate::encode_turn(const std::string& user) const {
   const ChatMessage messages[] = {{"user", kQuestion}, {"assistant", kAnswer}};
   if (auto ids = encode_turn(messages, user)) return *std::move(ids);
-  fail("{} writes conversations that do not go on where they ended", source_.name);
+  fail(
+      "{} renders earlier messages differently when a new message follows, so the conversation cannot be "
+      "continued",
+      source_.name);
 }
 
 }  // namespace gpt

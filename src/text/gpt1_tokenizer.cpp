@@ -35,7 +35,7 @@ class Gpt1Tokenizer final : public Tokenizer {
       const auto id = static_cast<size_t>(token.id);
       if (id >= parts_.tokens.size()) parts_.tokens.resize(id + 1);
       std::string& text = parts_.tokens[id];
-      if (!text.empty() && text != token.text) fail("the id {} is given to two tokens", token.id);
+      if (!text.empty() && text != token.text) fail("the id {} is assigned to two tokens", token.id);
       text = token.text;
     }
   }
@@ -118,7 +118,7 @@ class Gpt1Tokenizer final : public Tokenizer {
     const auto found = symbols.find(code);
     if (found != symbols.end()) return found->second;
     if (parts_.unk < 0) {
-      fail("the character U+{:04X} is not in the vocabulary, which has no token for unknown ones",
+      fail("the character U+{:04X} is not in the vocabulary, which has no token for unknown characters",
            static_cast<uint32_t>(code));
     }
     return static_cast<int32_t>(parts_.unk);
@@ -221,11 +221,11 @@ Json normalizer_json() {
 
 void check_normalizer(const Json& normalizer, const std::string& name) {
   if (!has_type(normalizer, "BertNormalizer"))
-    fail_kind(name, "words that end in </w> without a BertNormalizer");
+    fail_kind(name, "the end_of_word_suffix </w> without a BertNormalizer");
   const auto is_true = [&](const char* key) { return member(normalizer, key) == true; };
   const Json& accents = member(normalizer, "strip_accents");
   if (!is_true("clean_text") || !is_true("handle_chinese_chars") || !is_true("lowercase") || accents == false)
-    fail_kind(name, "a BertNormalizer that keeps some of what GPT-1's takes away");
+    fail_kind(name, "a BertNormalizer with settings that differ from those of GPT-1");
 }
 
 }  // namespace
@@ -283,16 +283,16 @@ Gpt1Parts read_gpt1_json(const Json& root, const std::string& name) {
       model, {"dropout", "continuing_subword_prefix", "fuse_unk", "byte_fallback", "ignore_merges"}, name);
   check_normalizer(member(root, "normalizer"), name);
   if (!has_type(member(root, "pre_tokenizer"), "BertPreTokenizer"))
-    fail_kind(name, "words that end in </w> without a BertPreTokenizer");
+    fail_kind(name, "the end_of_word_suffix </w> without a BertPreTokenizer");
   const Json& decoder = member(root, "decoder");
   if (!has_type(decoder, "BPEDecoder") || member(decoder, "suffix") != kEnd.data())
-    fail_kind(name, "words that end in </w> without the BPEDecoder for it");
+    fail_kind(name, "the end_of_word_suffix </w> without a matching BPEDecoder");
   Gpt1Parts parts;
   TokenIndex index(name);
   visit_vocab(model, name, [&](const std::string& token, int64_t value) {
     const auto id = static_cast<size_t>(value);
     if (id >= parts.tokens.size()) parts.tokens.resize(id + 1);
-    if (!parts.tokens[id].empty()) fail("cannot read {}: the id {} is given to two tokens", name, id);
+    if (!parts.tokens[id].empty()) fail("cannot read {}: the id {} is assigned to two tokens", name, id);
     parts.tokens[id] = token;
     index.add(token, static_cast<int32_t>(id));
   });

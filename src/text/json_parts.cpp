@@ -65,7 +65,7 @@ void require_unused(const Json& object, std::initializer_list<const char*> keys,
   for (const char* key : keys) {
     const Json& value = member(object, key);
     if (unused(value)) continue;
-    fail_kind(name, fmt::format("one with \"{}\"{}", key, printable_text(types_of(value), 80)));
+    fail_kind(name, fmt::format("the field \"{}\"{}", key, printable_text(types_of(value), 80)));
   }
 }
 

@@ -43,7 +43,8 @@ class PostProcessorReader {
   }
 
   void put(int64_t& id, std::optional<bool>& added, int64_t value) const {
-    if (added) fail_kind(name_, "a post_processor that adds more than one token at an end of a text");
+    if (added)
+      fail_kind(name_, "a post_processor that adds more than one token at the beginning or end of a text");
     id = value;
     added = true;
   }
@@ -115,7 +116,7 @@ void check_settings(const Json& root, const std::string& name) {
                                     "post_processor", "decoder",    "model"};
   for (const auto& [key, value] : root.items()) {
     if (std::ranges::find(kKnown, key) == std::end(kKnown))
-      fail_kind(name, "one with the key \"" + printable_text(key, 40) + "\"");
+      fail_kind(name, "the unknown field \"" + printable_text(key, 40) + "\"");
   }
   // These settings describe the truncation and padding at the time the file was saved. transformers resets
   // both in every call, by default to none. Both are therefore ignored here.

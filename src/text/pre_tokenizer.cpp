@@ -99,7 +99,7 @@ SplitStep read_digits(const Json& json) {
 }  // namespace
 
 PreTokenizer::PreTokenizer(std::vector<SplitStep> steps) : steps_(std::move(steps)) {
-  if (steps_.size() > 16) fail("text is split in {} steps; expected at most 16", steps_.size());
+  if (steps_.size() > 16) fail("the pre_tokenizer has {} split steps; expected at most 16", steps_.size());
   for (const SplitStep& step : steps_) {
     const bool regex = step.kind == Kind::regex;
     regexes_.push_back(regex ? std::make_unique<Regex>(step.literal ? escaped(step.regex) : step.regex)
@@ -189,7 +189,7 @@ std::vector<SplitStep> read_split_steps(const Json& pre_tokenizer, const std::st
     if (has_type(json, "ByteLevel")) {
       require_unused(json, {"add_prefix_space"}, name);
       const Json& regex = member(json, "use_regex");
-      if (in_alphabet) fail_kind(name, "a pre_tokenizer with ByteLevel twice");
+      if (in_alphabet) fail_kind(name, "a pre_tokenizer with two ByteLevel steps");
       in_alphabet = true;
       if (regex.is_null() || !unused(regex)) steps.push_back({.pattern = SplitPattern::gpt2});
       continue;
@@ -207,8 +207,7 @@ std::vector<SplitStep> read_split_steps(const Json& pre_tokenizer, const std::st
       fail_kind(name, "the pre_tokenizer " + printable_text(type.dump(), 40));
     }
     // The hand-written patterns of split.h do not support text in the byte-level alphabet.
-    if (in_alphabet && steps.back().kind == Kind::pattern)
-      fail_kind(name, "a split pattern behind ByteLevel");
+    if (in_alphabet && steps.back().kind == Kind::pattern) fail_kind(name, "a split pattern after ByteLevel");
     steps.back().in_alphabet = in_alphabet;
   }
   if (!in_alphabet) fail_kind(name, "a pre_tokenizer without ByteLevel");

@@ -348,7 +348,8 @@ std::optional<std::pair<size_t, size_t>> Regex::Search::next() {
     const int found = pcre2_match(s.code, reinterpret_cast<PCRE2_SPTR>(s.text.data()), s.text.size(), s.at,
                                   PCRE2_NO_UTF_CHECK, s.match.get(), s.context.get());
     if (found == PCRE2_ERROR_NOMATCH) break;
-    if (found < 0) fail("the regular expression takes too long from byte {} on: {}", s.at, error_text(found));
+    if (found < 0)
+      fail("matching the regular expression at byte {} takes too long: {}", s.at, error_text(found));
     const PCRE2_SIZE* const place = pcre2_get_ovector_pointer(s.match.get());
     const size_t begin = place[0], end = place[1];
     if (begin == end && s.last_end == end) {

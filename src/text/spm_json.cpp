@@ -61,8 +61,10 @@ std::string type_of(const Json& step) {
 void require_pieces(const SpmParts& parts, const std::vector<Bpe::Merge>& merges) {
   for (const Bpe::Merge& m : merges) {
     if (std::cmp_greater_equal(std::max(m.left, m.right), parts.pieces.size()))
-      fail("tokenizer.json cannot say that piece {} is merged from characters that are not all pieces",
-           m.result);
+      fail(
+          "piece {} is merged from characters that are not all in the vocabulary, which tokenizer.json "
+          "cannot represent",
+          m.result);
   }
 }
 
@@ -79,7 +81,7 @@ class SpmReader {
     parts_.fuse_unknown = !unused(member(model_, "fuse_unk"));
     read_normalizer();
     read_pre_tokenizer();
-    if (!has_blanks_) fail_kind(name_, "one that does not write U+2581 for blanks");
+    if (!has_blanks_) fail_kind(name_, "a tokenizer that does not replace spaces by U+2581");
     read_decoder();
     read_vocab();
     parts_.special = read_post_processor(root_, name_);
@@ -120,7 +122,7 @@ class SpmReader {
       if (!has_type(step, "Metaspace") || parts_.collapse_blanks)
         fail_kind(name_, "the pre_tokenizer " + type_of(step));
       if (member(step, "replacement") != kBlankText)
-        fail_kind(name_, "a Metaspace that does not write U+2581");
+        fail_kind(name_, "a Metaspace with a replacement other than U+2581");
       has_blanks_ = true;
       parts_.prefix = read_scheme(step);
       parts_.prefix_once = true;
@@ -165,7 +167,7 @@ class SpmReader {
     const bool bytes = !unused(member(model_, "byte_fallback"));
     visit_vocab(model_, name_, [&](const std::string& token, int64_t id) {
       SpmParts::Piece& piece = piece_at(id);
-      if (!piece.text.empty()) fail("cannot read {}: the id {} is given to two tokens", name_, id);
+      if (!piece.text.empty()) fail("cannot read {}: the id {} is assigned to two tokens", name_, id);
       const bool is_byte = bytes && byte_of_piece(token) >= 0;
       piece = {token, 0, is_byte ? SpmParts::Type::byte : SpmParts::Type::normal};
       index_.add(token, static_cast<int32_t>(id));
@@ -177,7 +179,7 @@ class SpmReader {
     for (const AddedToken& token : parts_.added) {
       SpmParts::Piece& piece = piece_at(token.id);
       if (!piece.text.empty() && piece.text != token.text)
-        fail("cannot read {}: the id {} is given to two tokens", name_, token.id);
+        fail("cannot read {}: the id {} is assigned to two tokens", name_, token.id);
       // The spelling of an added token in the vocabulary is ignored, because added tokens are matched before
       // spaces become U+2581.
       const auto type = piece.text.empty() ? SpmParts::Type::user_defined : piece.type;
@@ -268,8 +270,10 @@ std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merge
   }
   for (const Bpe::Merge& m : merges) {
     if (std::max(m.left, m.right) >= std::ssize(parts.pieces))
-      fail("tokenizer.json cannot merge characters that are not in the vocabulary, as piece {} needs",
-           m.result);
+      fail(
+          "piece {} is merged from characters that are not in the vocabulary, which tokenizer.json cannot "
+          "represent",
+          m.result);
     const auto text = [&](int32_t id) { return parts.pieces[static_cast<size_t>(id)].text; };
     pairs.push_back({text(m.left), text(m.right)});
   }

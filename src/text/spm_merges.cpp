@@ -36,7 +36,7 @@ std::unordered_map<std::string_view, int32_t> index_of(const Pieces& pieces) {
     if (text.empty()) continue;
     if (first_invalid_utf8(text)) fail("piece {}, \"{}\", is not valid UTF-8", id, printable_text(text, 40));
     if (!index.emplace(text, static_cast<int32_t>(id)).second)
-      fail("\"{}\" is piece {} and piece {}", printable_text(text, 40), index.at(text), id);
+      fail("\"{}\" is both piece {} and piece {}", printable_text(text, 40), index.at(text), id);
   }
   return index;
 }
@@ -174,7 +174,8 @@ std::vector<float> SpmMerges::scores(const Pieces& pieces) const {
   for (size_t i = 0; i < list_.size(); ++i) {
     float& score = scores[static_cast<size_t>(list_[i].result)];
     if (i > 0 && list_[i].result == list_[i - 1].result) continue;
-    if (score != 0) fail("merge {} gives a token that other merges give too, which scores cannot say", i);
+    if (score != 0)
+      fail("merge {} creates the same token as an earlier merge, which scores cannot represent", i);
     score = next--;
   }
   Pieces scored = pieces;
@@ -182,7 +183,7 @@ std::vector<float> SpmMerges::scores(const Pieces& pieces) const {
     scored[id].score = scores[id] == 0 ? next : scores[id];
   const SpmMerges by_score(scored, true, {});
   if (by_score.list_.size() != list_.size())
-    fail("scores would merge {} pairs, but the list has {}", by_score.list_.size(), list_.size());
+    fail("scores would allow {} merges, but the merge list has {}", by_score.list_.size(), list_.size());
   for (size_t id = 0; id < pieces.size(); ++id)
     scores[id] = pieces[id].type == Type::normal ? scored[id].score : 0;
   return scores;

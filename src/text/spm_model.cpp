@@ -57,7 +57,7 @@ class Fields {
 
  private:
   [[noreturn]] void bad(const char* what) const {
-    fail("cannot read {}: not a SentencePiece model: a {} of its protocol buffer is not valid", name_, what);
+    fail("cannot read {}: not a SentencePiece model: invalid {} in its protocol buffer", name_, what);
   }
   void expect(int wire) const {
     if (wire_ != wire) bad("type");
@@ -134,31 +134,31 @@ void read_normalizer(Fields spec, VocabData& data, Unsupported& unsupported) {
     if (spec.number() == 3) data.add_space_prefix = spec.boolean();
     if (spec.number() == 4) data.remove_extra_whitespaces = spec.boolean();
     if (spec.number() == 5 && !spec.boolean())
-      unsupported.emplace_back("blanks stay blanks (escape_whitespaces is false)");
+      unsupported.emplace_back("spaces are not escaped (escape_whitespaces is false)");
   }
   if (rewrites)
     unsupported.push_back(
-        fmt::format("text is rewritten by the rules \"{}\", expected identity", printable_text(rules, 40)));
+        fmt::format("normalization rules \"{}\", expected identity", printable_text(rules, 40)));
 }
 
 void check_kind(const Trainer& t, const VocabData& data, const std::string& name, Unsupported unsupported) {
   constexpr const char* kKinds[] = {"unknown", "unigram", "BPE", "word", "char"};
   if (t.model_type != 2)
     unsupported.insert(unsupported.begin(),
-                       fmt::format("the kind is {}, expected BPE",
+                       fmt::format("model type {}, expected BPE",
                                    kKinds[t.model_type >= 0 && t.model_type <= 4 ? t.model_type : 0]));
   if (t.blank_as_suffix)
-    unsupported.emplace_back("blanks stand at the end of words (treat_whitespace_as_suffix)");
+    unsupported.emplace_back("spaces are stored at the end of words (treat_whitespace_as_suffix is true)");
   if (!unsupported.empty())
     fail_unsupported(
-        "cannot read {}: not supported of SentencePiece models: {}; spm_train --model_type=bpe "
-        "--normalization_rule_name=identity makes one that is",
+        "cannot read {}: unsupported SentencePiece model: {}; train one with spm_train --model_type=bpe "
+        "--normalization_rule_name=identity",
         name, fmt::join(unsupported, "; "));
   bool has_bytes = false;
   for (const int32_t type : data.types)
     has_bytes |= type == static_cast<int32_t>(VocabData::TokenType::byte);
   if (has_bytes != t.byte_fallback)
-    fail("cannot read {}: byte_fallback is {}, but there are {}pieces for bytes", name, t.byte_fallback,
+    fail("cannot read {}: byte_fallback is {}, but there are {}byte pieces", name, t.byte_fallback,
          has_bytes ? "" : "no ");
 }
 
@@ -169,7 +169,7 @@ void find_special(const Trainer& t, VocabData& data, const std::string& name) {
     const auto type = static_cast<VocabData::TokenType>(data.types[id]);
     if (type == VocabData::TokenType::unknown) {
       if (data.special.unk >= 0)
-        fail("cannot read {}: both piece {} and {} stand for unknown", name, data.special.unk, n);
+        fail("cannot read {}: pieces {} and {} both have the type unknown", name, data.special.unk, n);
       data.special.unk = n;
     }
     if (type != VocabData::TokenType::control) continue;

@@ -51,8 +51,7 @@ class SpmTokenizer final : public Tokenizer {
     }
     user_ = AddedTokens(std::move(user));
     has_bytes_ = bytes_found_ > 0;
-    if (has_bytes_ && bytes_found_ != 256)
-      fail("expected a piece for each of 256 bytes or none, found {}", bytes_found_);
+    if (has_bytes_ && bytes_found_ != 256) fail("expected 256 byte pieces or none, found {}", bytes_found_);
   }
 
   std::string_view kind() const override { return "sentencepiece"; }
@@ -300,8 +299,9 @@ class SpmTokenizer final : public Tokenizer {
     }
     const auto unk = static_cast<int32_t>(parts_.special.unk);
     if (unk < 0) {
-      fail("the character '{}' (U+{:04X}) is not in the vocabulary, which has no token for unknown ones",
-           printable_text(bytes, 1), static_cast<uint32_t>(code));
+      fail(
+          "the character '{}' (U+{:04X}) is not in the vocabulary, which has no token for unknown characters",
+          printable_text(bytes, 1), static_cast<uint32_t>(code));
     }
     if (parts_.fuse_unknown && ids.size() > first_id && ids.back() == unk) return;
     ids.push_back(unk);
@@ -348,7 +348,8 @@ std::unique_ptr<Tokenizer> make_spm_tokenizer(SpmParts parts) {
 
 SpmParts spm_parts(const VocabData& data, const std::string& name) {
   using enum VocabData::TokenType;
-  if (data.scores.empty()) fail("cannot read {}: a SentencePiece vocabulary needs scores, found none", name);
+  if (data.scores.empty())
+    fail("cannot read {}: a SentencePiece vocabulary requires scores, found none", name);
   SpmParts parts;
   parts.special = data.special;
   if (!parts.special.add_bos) parts.special.add_bos = true;  // default of llama.cpp and llama2.c

@@ -133,8 +133,8 @@ void choose_split(BpeParts& parts, size_t ranks, const std::string& name) {
   const auto pattern = pattern_in_name(name);
   if (!pattern) {
     fail(
-        "cannot read {}: {} ranks are no vocabulary that is known, and the file does not say how text is "
-        "split; give it a name with gpt2, cl100k, llama3, nanochat, qwen2 or o200k in it",
+        "cannot read {}: no known vocabulary has {} ranks, and the file does not define how text is split; "
+        "add gpt2, cl100k, llama3, nanochat, qwen2 or o200k to the file name",
         name, ranks);
   }
   parts.pattern = *pattern;

@@ -13,7 +13,7 @@ int32_t TokenIndex::find(const std::string& token) const {
 int32_t TokenIndex::id_of(const std::string& token, size_t merge) const {
   const int32_t id = find(token);
   if (id < 0) {
-    fail("cannot read {}: merge {} names the token \"{}\", which is not in the vocabulary", name_, merge,
+    fail("cannot read {}: merge {} uses the token \"{}\", which is not in the vocabulary", name_, merge,
          printable_text(token, 40));
   }
   return id;

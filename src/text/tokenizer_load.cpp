@@ -39,14 +39,14 @@ std::vector<char32_t> read_vocab(const Json& vocab, const std::string& name) {
   for (const auto& [token, value] : vocab.items()) {
     const Utf8Char c = token.empty() ? Utf8Char{} : decode_utf8(token, 0);
     if (c.status != Utf8Status::valid || static_cast<size_t>(c.length) != token.size()) {
-      fail_kind(name, fmt::format("the token {} of more than one character", Json(token).dump()));
+      fail_kind(name, fmt::format("the multi-character token {} without merges", Json(token).dump()));
     }
     if (!value.is_number_unsigned() || value.get<uint64_t>() >= size) {
       fail("cannot read {}: token {}: expected an id from 0 to {}, found {}", name, Json(token).dump(),
            size - 1, printable_text(value.dump(), 40));
     }
     auto& code = codes[value.get<size_t>()];
-    if (code) fail("cannot read {}: the id {} is given to two tokens", name, value.get<size_t>());
+    if (code) fail("cannot read {}: the id {} is assigned to two tokens", name, value.get<size_t>());
     code = c.code;
   }
   // No id is missing, because there are n distinct ids below n.
@@ -183,8 +183,8 @@ std::unique_ptr<Tokenizer> parse_bin(std::string_view bytes, const std::string& 
 
 [[noreturn]] void fail_pickle(const std::string& path) {
   fail(
-      "cannot read {}: a Python pickle can run any program; save the tokenizer as tokenizer.json or as a "
-      "tiktoken file (a line of base64 and rank for each token)",
+      "cannot read {}: a Python pickle can execute arbitrary code; save the tokenizer as tokenizer.json or "
+      "as a tiktoken file (one line per token, with its bytes in base64 and its rank)",
       path);
 }
 
@@ -244,7 +244,7 @@ std::unique_ptr<Tokenizer> make_any(const Json& root, const std::string& name) {
     return make_byte_tokenizer();
   }
   require_unused(root, {"pre_tokenizer"}, name);
-  if (!has_type(member(root, "decoder"), "Fuse")) fail_kind(name, "one whose decoder is not Fuse");
+  if (!has_type(member(root, "decoder"), "Fuse")) fail_kind(name, "a decoder other than Fuse");
   return detail::make_char_tokenizer_from_codes(codes);
 }
 
@@ -307,8 +307,8 @@ std::unique_ptr<Tokenizer> load_model_tokenizer(const std::string& path, int64_t
   if (exists("tokenizer.pkl")) fail_pickle(file("tokenizer.pkl"));
   if (exists(kTasksFolder))
     fail(
-        "no tokenizer in {}, but the work of tasks; when all are complete: gpt tokenizer train --out {} "
-        "--merge",
+        "no tokenizer in {}, only results of training tasks; when all tasks are complete, run gpt tokenizer "
+        "train --out {} --merge",
         path, path);
   fail("no tokenizer in {}: expected tokenizer.json, vocab.json and merges.txt, or tokenizer.model", path);
 }

@@ -20,11 +20,11 @@ constexpr int64_t kMaxVocabSize = 4 << 20;  // limit of the tokenizer.json reade
 constexpr const char* kUnknown = "<unk>";
 
 constexpr TrainPattern kPatterns[] = {
-    {"gpt2", "GPT-2's", SplitPattern::gpt2},
-    {"gpt4", "GPT-4's, numbers of up to three digits", SplitPattern::llama3},
-    {"llama3", "the same", SplitPattern::llama3},
-    {"nanochat", "GPT-4's, numbers of up to two digits", SplitPattern::nanochat},
-    {"o200k", "GPT-4o's, which cuts words where case says so", SplitPattern::o200k},
+    {"gpt2", "GPT-2's pattern", SplitPattern::gpt2},
+    {"gpt4", "GPT-4's pattern, numbers of up to three digits", SplitPattern::llama3},
+    {"llama3", "same as gpt4", SplitPattern::llama3},
+    {"nanochat", "GPT-4's pattern, numbers of up to two digits", SplitPattern::nanochat},
+    {"o200k", "GPT-4o's pattern, which also splits words by letter case", SplitPattern::o200k},
     {"gpt1", "GPT-1's words in lower case", std::nullopt},
 };
 
@@ -49,11 +49,13 @@ void check_special_tokens(const std::vector<std::string>& names, const std::vect
   std::unordered_set<std::string> seen;
   for (const std::string& name : names) {
     const std::string shown = printable_text(name, 40);
-    if (name.empty()) fail("a special token is empty; give each a name");
+    if (name.empty()) fail("a special token is empty; give each special token a name");
     if (first_invalid_utf8(name)) fail("the special token \"{}\" is not valid UTF-8", shown);
-    if (!seen.insert(name).second) fail("the special token \"{}\" is given twice", shown);
+    if (!seen.insert(name).second) fail("the special token \"{}\" is listed twice", shown);
     if (ordinary.contains(name))
-      fail("the special token \"{}\" is an ordinary token of this text too; choose another name", shown);
+      fail(
+          "the special token \"{}\" is also an ordinary token of the new vocabulary; choose a different name",
+          shown);
   }
 }
 
@@ -163,7 +165,7 @@ WordSplitter gpt1_splitter() {
 TrainedTokenizer train_byte_level_bpe(const WordCounter& pieces, const TokenizerTrainOptions& options,
                                       const BpeTrainProgress& progress) {
   const int64_t special = std::ssize(options.special_tokens);
-  check_vocab_size(options.vocab_size, 256 + special, "one token for every byte, and the special tokens");
+  check_vocab_size(options.vocab_size, 256 + special, "one token for each byte and the special tokens");
   BpeTrainResult result = train_bpe(byte_input(pieces), options.vocab_size - special, progress);
   check_special_tokens(options.special_tokens, result.tokens);
   const int64_t size = std::ssize(result.tokens);
@@ -179,7 +181,7 @@ TrainedTokenizer train_gpt1_bpe(const WordCounter& words, const TokenizerTrainOp
   BpeTrainInput input = character_input(words);
   const int64_t special = std::ssize(options.special_tokens);
   check_vocab_size(options.vocab_size, std::ssize(input.tokens) + special,
-                   "<unk>, two tokens for every character of the text, and the special tokens");
+                   "<unk>, two tokens for each character of the text and the special tokens");
   BpeTrainResult result = train_bpe(std::move(input), options.vocab_size - special, progress);
   check_special_tokens(options.special_tokens, result.tokens);
   const int64_t size = std::ssize(result.tokens);

@@ -110,7 +110,7 @@ void append_composed(std::string& out, std::string_view part) {
                                              static_cast<utf8proc_ssize_t>(part.size()), &composed, kOptions);
   const std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> owner(composed, std::free);
   if (size == UTF8PROC_ERROR_NOMEM) throw std::bad_alloc();
-  if (size < 0) fail("cannot compose the characters of a text: {}", utf8proc_errmsg(size));
+  if (size < 0) fail("cannot normalize the text to NFC: {}", utf8proc_errmsg(size));
   out.append(reinterpret_cast<const char*>(composed), static_cast<size_t>(size));
 }
 

@@ -74,7 +74,7 @@ BpeParts bpe_parts(const VocabData& data, const std::string& name) {
     if (type == TokenType::normal && !(data.types.empty() && is_special_id(data, id))) {
       auto bytes = alphabet.bytes_of(token);
       if (!bytes || bytes->empty()) {
-        fail("cannot read {}: token {}, \"{}\", has characters that stand for no byte", name, id,
+        fail("cannot read {}: token {}, \"{}\", has characters that do not represent a byte", name, id,
              printable_text(token, 40));
       }
       parts.tokens[id] = *std::move(bytes);
@@ -100,8 +100,8 @@ BpeParts bpe_parts(const VocabData& data, const std::string& name) {
 
 VocabData Tokenizer::vocab_data() const {
   fail(
-      "a tokenizer of kind {} cannot be written into a GGUF file: expected bytes, characters, or a "
-      "byte-level or SentencePiece BPE",
+      "a tokenizer of kind {} cannot be written to a GGUF file: expected a byte, character, byte-level BPE "
+      "or SentencePiece tokenizer",
       kind());
 }
 

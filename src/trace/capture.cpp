@@ -37,13 +37,14 @@ Capture::Capture(const Model& model, const Backend& backend, std::span<const int
 }
 
 void Capture::check() const {
-  if (ids_.empty()) fail("the prompt has no tokens; there is nothing to trace");
+  if (ids_.empty()) fail("the prompt has no tokens; use a prompt of at least one token");
   if (n_tokens() > config().n_ctx) {
-    fail("the prompt has {} tokens, the model's context {}; give a shorter one", n_tokens(), config().n_ctx);
+    fail("the prompt has {} tokens, but the model's context length is {}; use a shorter prompt", n_tokens(),
+         config().n_ctx);
   }
   for (const int32_t id : ids_) {
     if (id < 0 || id >= config().vocab_size)
-      fail("token id {} is out of range: the model knows 0 to {}", id, config().vocab_size - 1);
+      fail("token id {} is out of range: expected 0 to {}", id, config().vocab_size - 1);
   }
 }
 
@@ -86,8 +87,8 @@ void Capture::plan() {
   planner_.reserve(logits_, "logits", {T, config().vocab_size}, planner_.wide());
   if (planner_.bytes() > kMaxBytes) {
     fail(
-        "all that the model computes for {} tokens needs {} MiB, more than the {} MiB that a trace may take; "
-        "give a shorter prompt",
+        "the intermediate results for {} tokens need {} MiB, but a trace may use at most {} MiB; use a "
+        "shorter prompt",
         T, planner_.bytes() >> 20, kMaxBytes >> 20);
   }
   arena_ = planner_.commit("trace", nullptr);

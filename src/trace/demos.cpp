@@ -16,20 +16,19 @@ namespace gpt {
 
 std::span<const Demo> demos() {
   static constexpr Demo kDemos[] = {
-      {"identity", "A block whose weights are all zero passes the stream through", false,
-       detail::demo_identity},
-      {"skeleton", "A GPT-2 without blocks: the logits of PyTorch's seed 100", false, detail::demo_skeleton},
-      {"mask", "The causal mask: who may look at whom", false, detail::demo_mask},
+      {"identity", "A block with all weights 0 does not change the stream", false, detail::demo_identity},
+      {"skeleton", "GPT-2 without blocks: the logits of PyTorch for seed 100", false, detail::demo_skeleton},
+      {"mask", "The causal mask: which tokens each token sees", false, detail::demo_mask},
       {"attention", "Attention in five steps", false, detail::demo_attention, detail::picture_attention},
-      {"scale", "Why scores are divided by the square root of the head's width", false, detail::demo_scale,
+      {"scale", "Why scores are divided by the square root of the head width", false, detail::demo_scale,
        detail::picture_scale},
       {"activations", "GELU, ReLU, ReLU^2 and SiLU", false, detail::demo_activations,
        detail::picture_activations},
-      {"rope", "Rotary positions: a score knows distances only", false, detail::demo_rope,
+      {"rope", "Rotary positions: scores depend only on distances", false, detail::demo_rope,
        detail::picture_rope},
-      {"norms", "LayerNorm with n and n-1, RMSNorm", false, detail::demo_norms},
-      {"loss", "Cross-entropy and perplexity of two times five tokens", false, detail::demo_loss},
-      {"cache", "How the cache of keys and values grows", false, detail::demo_cache},
+      {"norms", "LayerNorm (variance with n and n-1) and RMSNorm", false, detail::demo_norms},
+      {"loss", "Cross-entropy and perplexity for 2 sequences of 5 tokens", false, detail::demo_loss},
+      {"cache", "How the KV cache grows", false, detail::demo_cache},
       {"forcing", "Teacher-forced and free-running predictions", true, detail::demo_forcing},
   };
   return kDemos;
@@ -66,9 +65,8 @@ std::string demo_mask(const DemoContext&) {
     out += fmt::format("   sees {} of {}\n", i + 1, n);
   }
   return out +
-         "A row per query, a column per key: 1 may be seen, a dot becomes -inf before softmax, so its weight "
-         "is\n"
-         "exactly 0. Six tokens give five targets in one pass, because no token sees its own answer.\n";
+         "One row per query, one column per key: 1 is visible, a dot is -inf before softmax, so its weight\n"
+         "is exactly 0. Six tokens give five targets in one pass, because no token sees its own target.\n";
 }
 
 namespace {
@@ -161,23 +159,25 @@ std::string demo_attention(const DemoContext& context) {
   RandomStream random(42, RandomSite::sample);
   const Matrix q = random_matrix(random, 4, 8), k = random_matrix(random, 4, 8),
                v = random_matrix(random, 4, 8);
-  std::string out = "One head, 4 tokens, 8 channels.\n\n1. Q K^T: a dot product for every query and key\n";
+  std::string out =
+      "One head, 4 tokens, 8 channels.\n\n"
+      "1. Q K^T: dot product of each query and each key\n";
   out += show(scores(q, k, 1), 3);
   const double factor = 1 / std::sqrt(8.0);
   out += fmt::format("2. times 1/sqrt(8) = {:.3f}\n", factor) + show(scores(q, k, factor), 3);
   const Matrix hidden = mask(scores(q, k, factor));
   out += "3. mask: later keys become -inf\n" + show(hidden, 3);
   const Matrix w = weights(hidden);
-  out += "4. softmax of every row: the first is 1 0 0 0, every row sums to 1\n" + show(w, 3);
-  out += "5. times V: every token's weighted mean of values\n" + show(product(w, v), 3);
+  out += "4. softmax of each row: the first row is 1 0 0 0, each row sums to 1\n" + show(w, 3);
+  out += "5. times V: a weighted mean of the values for each token\n" + show(product(w, v), 3);
   TorchRandom torch(42);
   const Matrix mini_q = torch_matrix(torch, 5, 4), mini_k = torch_matrix(torch, 5, 4);
   const Matrix mini = weights(mask(scores(mini_q, mini_k, 0.5)));
-  out += "\n5 tokens, 4 channels, PyTorch's seed 42: the weights\n" + show(mini, 3) +
+  out += "\n5 tokens, 4 channels, PyTorch seed 42: attention weights\n" + show(mini, 3) +
          heat_rows(mask(mini, NAN), {}, context.unicode);
   const Matrix figure = weights(mask(rows_of(kScores, 5)));
-  out += "\nScores 0.5 randn(5,5), NumPy's seed 42: raw, masked, softmax\n" + show(rows_of(kScores, 5), 2) +
-         "\n" + show(mask(rows_of(kScores, 5)), 2) + "\n" + show(figure, 2);
+  out += "\nScores 0.5 * randn(5,5), NumPy seed 42: raw, masked, after softmax\n" +
+         show(rows_of(kScores, 5), 2) + "\n" + show(mask(rows_of(kScores, 5)), 2) + "\n" + show(figure, 2);
   return out + heat_rows(mask(figure, NAN), {}, context.unicode);
 }
 
@@ -186,7 +186,7 @@ std::string picture_attention(const DemoContext&) {
   return heat_maps_svg("From scores to weights: five tokens",
                        {{"1. scores", raw, true},
                         {"2. masked", mask(raw, NAN), true},
-                        {"3. softmax of every row", mask(weights(mask(raw)), NAN), false}});
+                        {"3. softmax of each row", mask(weights(mask(raw)), NAN), false}});
 }
 
 namespace {
@@ -223,8 +223,8 @@ constexpr size_t kWidths[] = {1, 4, 16, 64, 256, 1024};
 }  // namespace
 
 std::string demo_scale(const DemoContext&) {
-  TextTable table{.columns = {"d", "variance of q.k", "of q.k / sqrt(d)", "largest weight", "scaled",
-                              "entropy", "scaled"}};
+  TextTable table{
+      .columns = {"d", "var(q.k)", "var(q.k / sqrt(d))", "largest weight", "scaled", "entropy", "scaled"}};
   for (const size_t d : kWidths) {
     const ScaleRow r = scale_row(d);
     table.rows.push_back({std::to_string(d), fixed(r.variance, 2),
@@ -232,19 +232,18 @@ std::string demo_scale(const DemoContext&) {
                           fixed(r.peak[1], 3), fixed(r.entropy[0], 2), fixed(r.entropy[1], 2)});
   }
   return format_table(table) +
-         "Entries of q and k have mean 0 and variance 1, so q.k, a sum of d products, has variance d. "
-         "Softmax over\n"
-         "16 keys then gives one key nearly all weight (entropy in bits, 4 = all alike) and hardly any "
-         "gradient;\n"
-         "divided by sqrt(d) the scores keep variance 1 and softmax its softness, whatever d is.\n";
+         "Entries of q and k have mean 0 and variance 1, so q.k, a sum of d products, has variance d.\n"
+         "For large d, softmax gives nearly all weight to one of the 16 keys, and the gradients almost\n"
+         "vanish. Divided by sqrt(d), scores have variance 1. Entropy is in bits: 4 bits for equal "
+         "weights.\n";
 }
 
 std::string picture_scale(const DemoContext&) {
-  Chart chart{.title = "Largest of 16 attention weights, for heads of different width",
-              .x_label = "width d of a head",
+  Chart chart{.title = "Largest of 16 attention weights for different head widths",
+              .x_label = "head width d",
               .y_label = "largest weight, mean over 250 queries"};
   chart.log_x = true;
-  chart.reference_lines = {{1.0 / 16, "all sixteen alike: 1/16"}};
+  chart.reference_lines = {{1.0 / 16, "equal weights: 1/16"}};
   chart.series = {{"softmax(q.k)", {}, {}, SeriesStyle::marked, 1},
                   {"softmax(q.k / sqrt(d))", {}, {}, SeriesStyle::marked, 0}};
   for (const size_t d : kWidths) {

@@ -56,7 +56,7 @@ class Skeleton {
   // Returns a table with the first three and the last three logits of every token. The dropout mask uses the
   // next numbers of the random generator that created the weights.
   std::string logit_rows(bool dropout) {
-    TextTable table{.columns = {"", "token", "first three", "", "", "last three", "", ""}};
+    TextTable table{.columns = {"", "token", "first three logits", "", "", "last three logits", "", ""}};
     for (int64_t text = 0; text < kBatch; ++text) {
       const auto ids = std::span(kIds).subspan(static_cast<size_t>(text * kTokens), kTokens);
       Capture capture(model_, context_.backend, ids, {});
@@ -130,14 +130,14 @@ std::string demo_identity(const DemoContext& context) {
       equal = equal && element(before, r, c) == element(after, r, c);
   }
   std::string out = fmt::format(
-      "nanochat-demo, untrained (seed 42), ids 42 100 256 89; every weight of block {} is set to 0.\n",
+      "nanochat-demo, untrained (seed 42), ids 42 100 256 89; all weights of block {} are set to 0.\n",
       kZeroed + 1);
   out += format_table(table);
   out += fmt::format(
-      "The output of block {} {} its input: with every weight 0 both sub-layers add\n"
-      "exactly 0, and what remains is the residual connection. A model of such blocks alone is a\n"
-      "placeholder: head(norm(embedding)).\n",
-      kZeroed + 1, equal ? "equals, bit for bit," : "DIFFERS from");
+      "The output of block {} {} its input: with all weights 0, both sub-layers add\n"
+      "exactly 0, and only the residual connection remains. A model that consists of such blocks\n"
+      "computes only head(norm(embedding)).\n",
+      kZeroed + 1, equal ? "is bit-identical to" : "DIFFERS from");
   const Prediction last = predictions(capture, 5).back();
   out += "\nThe top 5 next tokens of this untrained model:\n";
   for (size_t i = 0; i < last.top.size(); ++i)
@@ -169,7 +169,7 @@ std::string demo_cache(const DemoContext& context) {
   out += cache_rows("gpt2", complete_preset("gpt2")) + "\n" +
          cache_rows("llama3-8b", complete_preset("llama3-8b"));
   ModelConfig heads = complete_preset("nanochat");
-  TextTable table{.columns = {"key/value heads", "per token, bf16", "less than one per query head"}};
+  TextTable table{.columns = {"KV heads", "per token, bf16", "reduction vs. MHA"}};
   const int64_t all = heads.n_head * heads.head_dim;
   for (const int64_t n : {heads.n_head, heads.n_head / 2, int64_t{1}}) {
     heads.n_kv_head = n;
@@ -181,10 +181,9 @@ std::string demo_cache(const DemoContext& context) {
                           format_bytes(counts.cache_bytes_per_token(2)),
                           fmt::format("{} x", all / (n * heads.head_dim))});
   }
-  return out + fmt::format("\nnanochat's {} query heads with fewer key/value heads\n", heads.n_head) +
+  return out + fmt::format("\nnanochat ({} query heads) with fewer KV heads\n", heads.n_head) +
          format_table(table) +
-         "Without a cache every new token would need all earlier ones to be computed again: n^2 work instead "
-         "of n.\n";
+         "Without a KV cache, each new token recomputes all earlier tokens: n^2 work instead of n.\n";
 }
 
 namespace {
@@ -211,12 +210,12 @@ std::vector<int32_t> run_free(const DemoContext& context, size_t given) {
 
 std::string demo_forcing(const DemoContext& context) {
   const DemoModel& m = *context.model;
-  if (m.ids.size() < 2) return "This one needs a prompt of 2 tokens or more.\n";
+  if (m.ids.size() < 2) return "This demonstration requires a prompt of at least 2 tokens.\n";
   const size_t given = std::max<size_t>(1, m.ids.size() / 2);
   const Capture capture(m.model, context.backend, m.ids, {});
   const std::vector<Prediction> forced = predictions(capture, 1);
   const std::vector<int32_t> free = run_free(context, given);
-  TextTable table{.columns = {"pos", "the text", "teacher-forced", "", "free-running", ""}};
+  TextTable table{.columns = {"pos", "actual token", "teacher-forced", "", "free-running", ""}};
   int64_t forced_right = 0, free_right = 0;
   for (size_t t = given; t < m.ids.size(); ++t) {
     const int32_t truth = m.ids[t], taught = forced[t - 1].top.front().id, alone = free[t - given];
@@ -227,14 +226,14 @@ std::string demo_forcing(const DemoContext& context) {
   }
   const size_t n = m.ids.size() - given;
   return fmt::format(
-             "The first {} tokens are given. Teacher-forced, every prediction reads the true text before it, "
-             "as in\n"
-             "training; free-running, it reads the model's own earlier predictions, as in generation.\n",
+             "The first {} tokens are given. Teacher-forced predictions use the actual tokens before them, "
+             "as\n"
+             "in training; free-running predictions use the model's own predictions, as in generation.\n",
              given) +
          format_table(table) +
          fmt::format(
-             "{} of {} right with the true text before it, {} of {} left to itself: errors feed on errors\n"
-             "(exposure bias).\n",
+             "{} of {} teacher-forced and {} of {} free-running predictions are right: an error causes\n"
+             "further errors (exposure bias).\n",
              forced_right, n, free_right, n);
 }
 
@@ -242,13 +241,13 @@ std::string demo_skeleton(const DemoContext& context) {
   Skeleton skeleton(context);
   std::string out = fmt::format(
       "gpt2-scratch with n_layer 0 and final_norm false: embedding, dropout, head; {} parameters.\n"
-      "Weights and dropout are those of PyTorch's seed {}. ids [2,4] -> logits [{},{},{}]\n\n",
+      "Weights and dropout masks are those of PyTorch for seed {}. ids [2,4] -> logits [{},{},{}]\n\n",
       format_thousands(skeleton.parameters()), kSeed, kBatch, kTokens, skeleton.vocabulary());
-  out += "As it is after it was made, in training mode, dropout 0.1 on:\n" + skeleton.logit_rows(true);
-  out += "\nIn evaluation mode, dropout off:\n" + skeleton.logit_rows(false);
+  out += "In training mode, the default after creation, with dropout 0.1:\n" + skeleton.logit_rows(true);
+  out += "\nIn evaluation mode, without dropout:\n" + skeleton.logit_rows(false);
   return out +
-         "[0,0] and [1,0] are the same token at the same position, and nothing else is looked at: without\n"
-         "dropout their logits are the same.\n";
+         "[0,0] and [1,0] are the same token at the same position, and no other token affects them:\n"
+         "without dropout, their logits are equal.\n";
 }
 
 }  // namespace gpt::detail

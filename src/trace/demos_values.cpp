@@ -113,9 +113,9 @@ std::string demo_activations(const DemoContext& context) {
   }
   return format_table(table) + "\n" + plot(context) +
          fmt::format(
-             "GELU is x times the chance that a normal number is below x. Its least value is {:.4f} at\n"
-             "x = {:.4f}, that of the tanh form {:.4f} at {:.4f}; the two differ by at most {:.1e}, near\n"
-             "|x| = {:.2f}. Of ReLU^2 the first derivative is continuous, that of ReLU jumps at 0.\n",
+             "GELU(x) is x times the probability that a standard normal variable is below x. The minimum is\n"
+             "{:.4f} at x = {:.4f}, for the tanh form {:.4f} at {:.4f}. The two forms differ by at most\n"
+             "{:.1e}, near |x| = {:.2f}. ReLU^2 has a continuous derivative; that of ReLU jumps at 0.\n",
              least[0], least_at[0], least[1], least_at[1], gap, gap_at);
 }
 
@@ -143,11 +143,11 @@ std::string picture_activations(const DemoContext& context) {
                    activation_curve(context, "SiLU", Activation::silu, 2, false),
                    activation_curve(context, "GELU", Activation::gelu, 0, false)};
   values.reference_lines = {{0, ""}};
-  Chart gates{.title = "Gates: the part of x that passes", .x_label = "x", .y_label = "f(x) / x"};
+  Chart gates{.title = "Gates: the fraction of x that passes", .x_label = "x", .y_label = "f(x) / x"};
   gates.series = {activation_curve(context, "ReLU: a step", Activation::relu, 3, true),
                   activation_curve(context, "SiLU: the sigmoid", Activation::silu, 2, true),
                   activation_curve(context, "GELU: ½(1 + tanh …)", Activation::gelu_tanh, 0, true)};
-  gates.reference_lines = {{0.5, "half passes"}};
+  gates.reference_lines = {{0.5, "half of x passes"}};
   return stacked_charts_svg("Activations and their gates", {values, gates}, kDemoChart);
 }
 
@@ -186,9 +186,9 @@ std::string demo_rope(const DemoContext& context) {
   const ModelConfig config = rope_config(D);
   const std::vector<double> frequencies = rope_frequencies(rope_of(config));
   const RopeTable table(rope_of(config), config.n_ctx, DType::f64);
-  std::string out =
-      fmt::format("Head width {}, base {:g}: {} pairs of channels; tables cos, sin [1, {}, 1, {}].\n", D,
-                  config.rope_theta, frequencies.size(), config.n_ctx, frequencies.size());
+  std::string out = fmt::format(
+      "Head width {}, base {:g}: {} pairs of channels; cos and sin tables of shape [1, {}, 1, {}].\n", D,
+      config.rope_theta, frequencies.size(), config.n_ctx, frequencies.size());
   TextTable pairs{
       .columns = {"pair", "channels", "frequency", "angle at 0", "angle at 10", "cos at 10", "sin at 10"}};
   for (const size_t i : {0u, 1u, 2u, 3u, 31u}) {
@@ -196,7 +196,7 @@ std::string demo_rope(const DemoContext& context) {
                           "0", fixed(10 * frequencies[i], 5), fixed(table.cos.row<double>(10)[i], 5),
                           fixed(table.sin.row<double>(10)[i], 5)});
   }
-  out += format_table(pairs) + "\nA query at m and a key at n: their score after rotation\n";
+  out += format_table(pairs) + "\nScore of a query at position m and a key at position n after rotation\n";
   RandomStream random(11, RandomSite::sample);
   std::vector<double> q(D), k(D);
   for (std::vector<double>* x : {&q, &k}) {
@@ -217,16 +217,16 @@ std::string demo_rope(const DemoContext& context) {
     scores.rows.push_back(row);
   }
   return out + format_table(scores) +
-         "Equal distances give equal scores wherever they are, and a rotation changes no length. The other\n"
-         "direction (nanochat's) gives the score of the opposite distance.\n";
+         "Equal distances give equal scores at all positions, and the rotation does not change |q|. The\n"
+         "other direction (nanochat) gives the score of the opposite distance.\n";
 }
 
 std::string picture_rope(const DemoContext& context) {
   constexpr int64_t D = 64;
   const RopeTable table(rope_of(rope_config(D)), 128, DType::f64);
-  Chart chart{.title = "One query and one key: the score at every distance",
-              .x_label = "tokens between them, m - n",
-              .y_label = "q.k after rotation, q and k all ones"};
+  Chart chart{.title = "One query and one key: the score at each distance",
+              .x_label = "distance m - n in tokens",
+              .y_label = "q.k after rotation (all entries of q and k are 1)"};
   const std::vector<double> ones(D, 1.0);
   ChartSeries series{"", {}, {}, SeriesStyle::line, 0};
   for (int32_t m = 0; m < 128; ++m)
@@ -274,7 +274,7 @@ std::string norm_example(const DemoContext& context, const std::vector<double>& 
                      m.variance) +
          line("(x - mean) / sqrt(variance, n-1)", by_hand) +
          line("LayerNorm (n, eps 1e-5)", normed(context, NormKind::layer, 1e-5, in)) +
-         line("RMSNorm (no mean taken off)", normed(context, NormKind::rms, 1e-5, in));
+         line("RMSNorm (mean not subtracted)", normed(context, NormKind::rms, 1e-5, in));
 }
 
 }  // namespace
@@ -295,42 +295,40 @@ std::string demo_norms(const DemoContext& context) {
     v = random.normal();
   const Moments after = moments(normed(context, NormKind::layer, 1e-5, wide));
   out += fmt::format(
-      "768 numbers 10 randn + 5 after LayerNorm: mean {:.4f}, standard deviation {:.4f} with n, {:.4f} "
-      "with n-1\n(what a library prints by default: sqrt(768/767)).\n",
+      "768 values of 10 * randn + 5 after LayerNorm: mean {:.4f}, std {:.4f} with n, {:.4f} with n-1\n"
+      "(the default of PyTorch, larger by a factor of sqrt(768/767)).\n",
       std::abs(after.mean), std::sqrt(after.variance), std::sqrt(after.variance * 768 / 767));
   const std::vector<double> rms = normed(context, NormKind::rms, 1.1920929e-7, plain);
   const Moments before = moments(plain), behind = moments(rms);
   const auto root = [](const Moments& m) { return std::sqrt(m.variance + m.mean * m.mean); };
   return out + fmt::format(
-                   "256 numbers randn: mean {:.4f}, std {:.4f}, RMS {:.4f}; after RMSNorm mean {:.4f}, std "
-                   "{:.4f},\n"
-                   "RMS {:.6f}: it only scales, so directions stay and the mean is not taken off.\n",
+                   "256 values of randn: mean {:.4f}, std {:.4f}, RMS {:.4f}; after RMSNorm mean {:.4f},\n"
+                   "std {:.4f}, RMS {:.6f}: RMSNorm keeps the direction and does not subtract the mean.\n",
                    before.mean, std::sqrt(before.variance), root(before), behind.mean,
                    std::sqrt(behind.variance), root(behind));
 }
 
 std::string demo_loss(const DemoContext& context) {
   std::string out = fmt::format(
-      "logits [{0},{1},{2}] and targets [{0},{1}] are flattened to ({3},{2}) and ({3}): every position is a "
-      "question.\n"
+      "logits [{0},{1},{2}] and targets [{0},{1}] are flattened to ({3},{2}) and ({3}): one row per token.\n"
       "The loss is the mean of -ln softmax(logits)[target]; perplexity is e^loss.\n\n",
       kLossBatch, kLossTokens, kVocab, kRows);
   TextTable table{.columns = {"logits", "loss", "perplexity"}};
   const auto add = [&](const char* name, double loss) {
     table.rows.push_back({name, fixed(loss, 4), fixed(std::exp(loss), 2)});
   };
-  add("all equal: a guess, ln 10", mean_loss(context, peaked(0), kTargets));
-  add("0.02 randn: a model before training", mean_loss(context, random_logits(0.02), kTargets));
-  add("randn: sure of the wrong ones", mean_loss(context, random_logits(1), kTargets));
+  add("all equal: uniform guess, ln 10", mean_loss(context, peaked(0), kTargets));
+  add("0.02 * randn: a model before training", mean_loss(context, random_logits(0.02), kTargets));
+  add("randn: confident, but wrong", mean_loss(context, random_logits(1), kTargets));
   add("3 at the target", mean_loss(context, peaked(3), kTargets));
   add("100 at the target: perfect", mean_loss(context, peaked(100), kTargets));
   int32_t half[kRows];
   for (int64_t n = 0; n < kRows; ++n)
     half[n] = n < kLossTokens ? kTargets[n] : -1;
-  add("3 at the target, the second text ignored (-1)", mean_loss(context, peaked(3), half));
+  add("3 at the target, second sequence ignored (-1)", mean_loss(context, peaked(3), half));
   constexpr int64_t kWords = 50257;
   const int32_t word = 0;
-  add("all equal, 50,257 words: ln 50257", mean_loss(context, std::vector<double>(kWords), {&word, 1}));
+  add("all equal, 50,257 tokens: ln 50257", mean_loss(context, std::vector<double>(kWords), {&word, 1}));
   return out + format_table(table);
 }
 

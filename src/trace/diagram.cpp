@@ -61,7 +61,7 @@ Chain model_chain(const ModelConfig& c) {
                    pre ? "norm before each sub-layer" : "norm after each sub-layer", stream(c)});
   if (c.final_norm) chain.push_back(norm_link(c, "final norm"));
   chain.push_back(
-      {Ink::embedding, "Output head", c.tie_embeddings ? "the token embedding again" : embedding, logits});
+      {Ink::embedding, "Output head", c.tie_embeddings ? "tied to the token embedding" : embedding, logits});
   if (c.logit_softcap > 0)
     chain.push_back({Ink::norm, "Softcap", fmt::format("{0:g} tanh(z / {0:g})", c.logit_softcap), logits});
   chain.push_back(
@@ -81,12 +81,12 @@ void add_attention(Chain& chain, const ModelConfig& c) {
   if (c.qk_norm) chain.push_back({Ink::norm, "RMSNorm of q and k", "per head, no parameters", qk});
   chain.push_back(
       {Ink::attention, fmt::format("q·k / √{}", c.head_dim),
-       c.sliding_window > 0 ? fmt::format("mask: the last {} keys", c.sliding_window) : "mask: no later key",
+       c.sliding_window > 0 ? fmt::format("causal mask, last {} keys", c.sliding_window) : "causal mask",
        fmt::format("[{}, T, T]", c.n_head)});
   const int64_t shared = c.n_head / c.n_kv_head;
-  chain.push_back({Ink::attention, "Softmax, then × v",
-                   shared == 1 ? "every head its own v" : fmt::format("{} heads share a k and v", shared),
-                   q});
+  chain.push_back(
+      {Ink::attention, "Softmax, then × v",
+       shared == 1 ? "separate v for each head" : fmt::format("{} heads share one k and v", shared), q});
   chain.push_back({Ink::attention, "Projection", matrix(c.q_dim(), c.n_embd, c.out_bias), stream(c)});
 }
 
@@ -95,7 +95,7 @@ void add_mlp(Chain& chain, const ModelConfig& c) {
   chain.push_back({Ink::mlp, c.is_gated() ? "fc and gate" : "fc",
                    fmt::format("{} → {}{}{}", c.n_embd, twice, c.d_ff, c.mlp_bias ? " + bias" : ""),
                    fmt::format("[T, {}{}]", twice, c.d_ff)});
-  chain.push_back({Ink::mlp, act_name(c.act), "each neuron by itself", fmt::format("[T, {}]", c.d_ff)});
+  chain.push_back({Ink::mlp, act_name(c.act), "applied to each neuron", fmt::format("[T, {}]", c.d_ff)});
   chain.push_back({Ink::mlp, "Projection", matrix(c.d_ff, c.n_embd, c.mlp_bias), stream(c)});
 }
 
@@ -190,7 +190,7 @@ std::string architecture_svg(const ModelConfig& config, const std::string& name)
   picture.text(kLeft, 28, "gc-title", name);
   picture.text(kLeft, 54, "gc-text", "the model, T tokens");
   picture.text(kRight, 54, "gc-text",
-               config.n_layer == 1 ? "its block" : fmt::format("one of its {} blocks", config.n_layer));
+               config.n_layer == 1 ? "the block" : fmt::format("one of its {} blocks", config.n_layer));
   draw_chain(picture, model, kLeft);
   draw_chain(picture, block, kRight);
   draw_legend(picture, kLeft, bottom + 18);

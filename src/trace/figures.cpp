@@ -82,7 +82,7 @@ std::string all_heads(const Capture& capture) {
   const double top = kTitleRoom + 48;
   Picture picture(width, top + static_cast<double>(capture.n_layer()) * step + 30,
                   "Attention of every head of every block");
-  picture.text(kEdge, 28, "gc-title", "Attention: a row per query, a column per key");
+  picture.text(kEdge, 28, "gc-title", "Attention: one row per query, one column per key");
   draw_scale(picture, kEdge, 44);
   for (int64_t head = 0; head < H; ++head)
     picture.text(left + static_cast<double>(head) * step + map / 2, top - 8, "gc-text gc-middle",
@@ -104,7 +104,7 @@ std::string one_head(const Capture& capture, const TokenNames& names, int64_t la
   const double left = kEdge + 84, top = kTitleRoom + 100, side = cell * static_cast<double>(tokens);
   Picture picture(std::max(left + side + 44, 420.0), top + side + 58,
                   fmt::format("Attention of block {}, head {}", layer, head));
-  picture.text(kEdge, 28, "gc-title", fmt::format("Block {}, head {}: who looks at whom", layer, head));
+  picture.text(kEdge, 28, "gc-title", fmt::format("Block {}, head {}: attention weights", layer, head));
   draw_scale(picture, kEdge, 44);
   for (int64_t t = 0; t < tokens; ++t) {
     const double at = (static_cast<double>(t) + 0.5) * cell;
@@ -121,13 +121,13 @@ std::string one_head(const Capture& capture, const TokenNames& names, int64_t la
       const double w = weight(capture, layer, head, i, j);
       picture.area(
           x, y, cell - 1, cell - 1, Ink::embedding, 0.08 + 0.92 * shade(w),
-          fmt::format("{} looks at {}: {:.3f}", token(capture, names, i), token(capture, names, j), w));
+          fmt::format("{} attends to {}: {:.3f}", token(capture, names, i), token(capture, names, j), w));
       if (cell >= 30 && w >= 0.005)
         picture.text(x + cell / 2, y + cell / 2 + 4.5, w > 0.35 ? "gc-middle gt-on" : "gc-tick gc-middle",
                      fmt::format("{:.2f}", w));
     }
   }
-  picture.text(kEdge, top + side + 24, "gc-text", "rows: the token that looks; columns: what it looks at");
+  picture.text(kEdge, top + side + 24, "gc-text", "rows: query tokens; columns: key tokens");
   picture.text(kEdge, top + side + 42, "gc-text", extent(capture, tokens) + "; grey: masked");
   return picture.document();
 }
@@ -196,11 +196,11 @@ std::string residual_svg(const Capture& capture) {
     largest = std::max({largest, row.norm, row.moved});
   constexpr double kWidth = 620, kLeft = 118, kRoom = 350, kStep = 30, kTop = 88;
   Picture picture(kWidth, kTop + kStep * static_cast<double>(rows.size()) + 20,
-                  "The residual stream, sub-layer by sub-layer");
-  picture.text(kEdge, 28, "gc-title", "The residual stream, sub-layer by sub-layer");
+                  "The residual stream after each sub-layer");
+  picture.text(kEdge, 28, "gc-title", "The residual stream after each sub-layer");
   picture.text(kEdge, 50, "gc-text",
-               "Pale bar: length of the stream behind it (root mean square over tokens).");
-  picture.text(kEdge, 68, "gc-text", "Strong bar: how far this sub-layer moved it.");
+               "Pale bar: norm of the stream after the sub-layer (root mean square over tokens).");
+  picture.text(kEdge, 68, "gc-text", "Solid bar: norm of the change by the sub-layer.");
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     const double y = kTop + kStep * static_cast<double>(i), scale = kRoom / largest;
@@ -209,7 +209,7 @@ std::string residual_svg(const Capture& capture) {
     picture.area(kLeft, y + 5, std::max(row.moved * scale, 0.0), 12, row.ink, 1);
     picture.text(
         kLeft + std::max(row.norm, row.moved) * scale + 8, y + 16, "gc-tick",
-        i == 0 ? fmt::format("{:.2f}", row.norm) : fmt::format("{:.2f}, moved {:.2f}", row.norm, row.moved));
+        i == 0 ? fmt::format("{:.2f}", row.norm) : fmt::format("{:.2f}, change {:.2f}", row.norm, row.moved));
   }
   return picture.document();
 }

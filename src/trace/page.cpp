@@ -314,7 +314,7 @@ std::string trace_page(Capture& capture, const TokenNames& names, const PageRequ
   const int64_t qk = capture.n_tokens() * (c.q_dim() + c.kv_dim()) * c.n_layer;
   const bool half = qk * static_cast<int64_t>(sizeof(float)) > kExactQk;
   if (qk * 3 > kMaxPageBytes) {  // each value takes 2 bytes, or 8/3 bytes in base64
-    fail("a page of {} tokens and {} blocks would need more than {} MiB; give a shorter prompt",
+    fail("a page for {} tokens and {} blocks would be larger than {} MiB; use a shorter prompt",
          capture.n_tokens(), c.n_layer, kMaxPageBytes >> 20);
   }
   PageTensors tensors;

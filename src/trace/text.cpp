@@ -62,17 +62,16 @@ std::string heads_table(const Capture& capture, const TokenNames& names, const T
                         int64_t layer) {
   const int64_t query = chosen_query(capture, r);
   const std::string token = names.short_name(capture.ids()[static_cast<size_t>(query)], 8);
-  TextTable table{.columns = {"head", "entropy", "itself", "previous", "first", "distance", "habit",
-                              fmt::format("token {} ({}) looks at", query, token)}};
+  TextTable table{.columns = {"head", "entropy", "itself", "previous", "first", "distance", "pattern",
+                              fmt::format("token {} ({}) attends to", query, token)}};
   for (int64_t head = 0; head < capture.config().n_head; ++head) {
     const HeadSummary s = head_summary(capture, layer, head);
     table.rows.push_back({std::to_string(head), fixed(s.entropy, 2), fixed(s.self, 2), fixed(s.previous, 2),
                           fixed(s.first, 2), fixed(s.distance, 1), head_habit(s),
                           looks_at(capture, names, layer, head, query)});
   }
-  return "Attention of each head: entropy in bits and weight on the token itself, the previous and the "
-         "first\n"
-         "one, as means over tokens; how many tokens back it looks.\n" +
+  return "Attention of each head, mean over all tokens: entropy in bits; weight of the token itself, the\n"
+         "previous token and the first token; distance of the attended tokens.\n" +
          format_table(table);
 }
 
@@ -91,10 +90,9 @@ std::string head_map(const Capture& capture, const TokenNames& names, const Trac
     });
   });
   std::string out = fmt::format(
-      "Head {}: a row per query, a column per key, in the order of the tokens; later keys {}are masked.\n",
-      r.head,
+      "Head {}: one row per query and one column per key, in token order; later keys {}are masked.\n", r.head,
       capture.config().sliding_window > 0
-          ? fmt::format("and those outside the window of {} ", capture.config().sliding_window)
+          ? fmt::format("and keys outside the window of {} tokens ", capture.config().sliding_window)
           : "");
   out += heat_rows(values, token_labels(capture, names, shown), r.unicode);
   return T > shown ? out + fmt::format("the first {} of {} tokens\n", shown, T) : out;
@@ -131,7 +129,7 @@ std::string mlp_text(const Capture& capture, const TraceRequest& r, int64_t laye
   for (const Neuron& n : top_neurons(capture, layer, query, r.top_k))
     top += fmt::format("  {} ({:+.3f})", n.index, n.value);
   return fmt::format(
-      "MLP: {} of all (token, neuron) pairs are active, {} of the {} neurons for no token.\n"
+      "MLP: {} of all (token, neuron) pairs are active; {} of the {} neurons are inactive for all tokens.\n"
       "Strongest neurons of token {}:{}\n",
       format_percent(s.active), format_percent(s.never), capture.config().d_ff, query, top);
 }
@@ -156,7 +154,8 @@ std::string candidate(const TokenNames& names, const Candidate& c, int width) {
 
 std::string positions_table(const std::vector<Prediction>& all, const Capture& capture,
                             const TokenNames& names, const TraceRequest& r) {
-  TextTable table{.columns = {"pos", "after", "entropy", "came next", "p", "rank", "likeliest next tokens"}};
+  TextTable table{
+      .columns = {"pos", "after", "entropy", "actual next", "p", "rank", "most likely next tokens"}};
   const size_t first = all.size() > kMaxPositions ? all.size() - kMaxPositions : 0;
   for (size_t t = first; t < all.size(); ++t) {
     const Prediction& p = all[t];
@@ -170,7 +169,7 @@ std::string positions_table(const std::vector<Prediction>& all, const Capture& c
                           known ? std::to_string(p.next_rank) : "", top});
   }
   std::string out = heading("Next tokens at every position", r);
-  out += fmt::format("{} [{},{}] logits; softmax makes them probabilities. Entropy in bits.\n",
+  out += fmt::format("{} [{},{}] logits; softmax converts them to probabilities. Entropy in bits.\n",
                      capture.config().final_norm ? "Final norm and head give" : "The head gives",
                      capture.n_tokens(), capture.config().vocab_size);
   if (first > 0) out += fmt::format("the last {} of {} positions\n", kMaxPositions, all.size());
@@ -203,8 +202,9 @@ std::string lens_text(const LogitLens& lens, const Capture& capture, const Token
     table.rows.push_back(row);
   }
   return heading("Logit lens", r) +
-         fmt::format("What the model would predict if it stopped early: {} on every block's output.\n",
-                     capture.config().final_norm ? "final norm and head" : "the head") +
+         fmt::format(
+             "Predictions if the model stopped after a given block: {} applied to the block's output.\n",
+             capture.config().final_norm ? "final norm and head" : "the head") +
          format_table(table);
 }
 
@@ -230,12 +230,12 @@ void check(const Capture& capture, const TraceRequest& r) {
 std::string facts(const Capture& capture, const TraceRequest& r) {
   const ModelConfig& c = capture.config();
   const ModelCounts counts(c);
-  std::string heads = fmt::format("{} of {}", format_amount(c.n_head, "head"), c.head_dim);
-  if (c.n_kv_head != c.n_head) heads += fmt::format(" ({} for keys and values)", c.n_kv_head);
+  std::string heads = fmt::format("{} of width {}", format_amount(c.n_head, "head"), c.head_dim);
+  if (c.n_kv_head != c.n_head) heads += fmt::format(", {} KV heads", c.n_kv_head);
   return fmt::format("{}: {} parameters, {}, width {}, {}, vocabulary {}\n", visible_text(r.model),
                      format_thousands(counts.total), format_amount(c.n_layer, "block"), c.n_embd, heads,
                      format_thousands(c.vocab_size)) +
-         fmt::format("{} {} through the model in {}; {} of intermediate results\n", capture.n_tokens(),
+         fmt::format("{} {} computed in {}; {} of intermediate results\n", capture.n_tokens(),
                      capture.n_tokens() == 1 ? "token" : "tokens", r.computed, format_bytes(capture.bytes()));
 }
 
@@ -249,7 +249,7 @@ std::string tokens_text(const Capture& capture, const TokenNames& names, const T
   table.columns.push_back("|token row|");
   if (positions) table.columns.push_back("|position row|");
   if (positions || capture.embedding_sum())
-    table.columns.push_back(capture.n_layer() > 0 ? "|into block 0|" : "|into the head|");
+    table.columns.push_back(capture.n_layer() > 0 ? "|input of block 0|" : "|input of the head|");
   for (int64_t t = 0; t < std::min(capture.n_tokens(), kMaxRows); ++t) {
     const int32_t id = capture.ids()[static_cast<size_t>(t)];
     std::vector<std::string> row = {std::to_string(t), std::to_string(id)};
@@ -260,9 +260,10 @@ std::string tokens_text(const Capture& capture, const TokenNames& names, const T
     table.rows.push_back(row);
   }
   const ModelConfig& c = capture.config();
-  std::string how = fmt::format("Each id looks up a row of the {} x {} embedding", c.vocab_size, c.n_embd);
-  if (positions) how += ", its position adds a learned row";
-  if (c.embd_norm) how += ", and a norm follows";
+  std::string how =
+      fmt::format("Each token id selects a row of the {} x {} embedding matrix", c.vocab_size, c.n_embd);
+  if (positions) how += ", a learned row for its position is added";
+  if (c.embd_norm) how += ", and a norm is applied";
   return heading("Tokens and embedding", r) + how +
          fmt::format(": [{},{}].\n", capture.n_tokens(), c.n_embd) + format_table(table) +
          (capture.n_tokens() > kMaxRows ? fmt::format("... and {} more\n", capture.n_tokens() - kMaxRows)
@@ -274,7 +275,7 @@ std::string rope_text(const Capture& capture, const TraceRequest& r) {
   if (c.position != Position::rope) return "";
   const std::vector<double> frequencies = rope_frequencies(rope_of(c));
   const int64_t last = capture.n_tokens() - 1;
-  TextTable table{.columns = {"pair", "channels", "frequency", "turn per token", "positions per turn",
+  TextTable table{.columns = {"pair", "channels", "frequency", "angle per token", "positions per rotation",
                               fmt::format("angle at {}", last)}};
   const auto n = static_cast<int64_t>(frequencies.size());
   for (int64_t i = 0; i < n; ++i) {
@@ -288,7 +289,7 @@ std::string rope_text(const Capture& capture, const TraceRequest& r) {
   }
   return heading("Rotary positions", r) +
          fmt::format(
-             "Every head's queries and keys turn by position x frequency, {} pairs of channels, "
+             "Queries and keys of each head are rotated by position x frequency: {} pairs of channels, "
              "direction {:+}.\n",
              n, c.rope_sign) +
          format_table(table);
@@ -308,13 +309,13 @@ std::string changes_text(const Capture& capture, const TraceRequest& r) {
     };
     add(fmt::format("block {} attention", layer), b.attention);
     add(fmt::format("block {} mlp", layer), b.mlp);
-    add(fmt::format("block {} in all", layer), b.block);
+    add(fmt::format("block {} in total", layer), b.block);
   }
   if (capture.config().final_norm)
     table.rows.push_back({"final norm", shape, fixed(frobenius(capture.normed()), 3)});
   return heading("The residual stream", r) +
-         "What every sub-layer makes of the stream: |after - before| over all tokens, and as a part of\n"
-         "|before|; the cosine between both says how far it turned. A bar of 20 is twice the stream.\n" +
+         "Change of the stream by each sub-layer: |after - before| over all tokens, and relative to\n"
+         "|before|; cosine of the angle between before and after. A bar of 20 signs is a change of 200 %.\n" +
          format_table(table);
 }
 
@@ -326,8 +327,8 @@ std::string cache_text(const Capture& capture, const TraceRequest& r) {
   TextTable table{.columns = {"tokens", "fp32", "bf16", "int8"}};
   for (const int64_t n : {int64_t{1}, capture.n_tokens(), capture.config().n_ctx})
     table.rows.push_back({format_thousands(n), bytes(4, n), bytes(2, n), bytes(1, n)});
-  return heading("Keys and values to keep", r) +
-         fmt::format("2 x {} x {} x {} numbers for every token that later ones may look at.\n",
+  return heading("KV cache", r) +
+         fmt::format("Keys and values: 2 x {} x {} x {} channels per token.\n",
                      format_amount(capture.n_layer(), "block"),
                      format_amount(capture.config().n_kv_head, "head"), capture.config().head_dim) +
          format_table(table);

@@ -13,25 +13,25 @@ const char* about_attention(const std::string& step, const ModelConfig& c) {
   const bool rotated = c.position == Position::rope;
   if (step == "q.projected") return "queries of all heads";
   if (step == "k.projected") return "keys";
-  if (step == "q.rotated" || step == "k.rotated") return rotated ? "turned by position" : "";
+  if (step == "q.rotated" || step == "k.rotated") return rotated ? "rotated by position" : "";
   if (step == "q" || step == "k")
-    return c.qk_norm ? "normed per head" : rotated ? "turned by position" : "as projected";
+    return c.qk_norm ? "normalized per head" : rotated ? "rotated by position" : "as projected";
   if (step == "v") return "values";
-  if (step == "attention") return "weights, each row sums to 1";
-  if (step == "heads") return "weighted values of all heads";
-  return "projected back to the stream's width";
+  if (step == "attention") return "attention weights, each row sums to 1";
+  if (step == "heads") return "weighted sums of values, all heads";
+  return "projected to the width of the stream";
 }
 
 const char* about(const std::string& step, const ModelConfig& c) {
   const bool post = c.norm_position == NormPosition::post;
-  if (step == "in") return "the stream";
+  if (step == "in") return "the residual stream";
   if (step == "norm1.out") return post ? "norm of the sum" : "norm";
   if (step == "mid") return "stream + attention";
   if (step == "norm2.out") return "norm";
-  if (step == "mlp.gate") return "argument of the gate";
-  if (step == "mlp.fc") return c.is_gated() ? "what is gated" : "argument of the activation";
+  if (step == "mlp.gate") return "input of the gate activation";
+  if (step == "mlp.fc") return c.is_gated() ? "values that the gate multiplies" : "input of the activation";
   if (step == "mlp.hidden") return "neurons";
-  if (step == "mlp.out") return "projected back";
+  if (step == "mlp.out") return "projected to the width of the stream";
   if (step == "sum") return "stream + mlp";
   if (step == "out") return post ? "norm of the sum" : "stream + mlp";
   return about_attention(step, c);
@@ -242,7 +242,7 @@ std::vector<Prediction> predictions(const Capture& capture, int64_t top_k) {
 
 LogitLens logit_lens(Capture& capture, int64_t top_k) {
   const TensorView wide = capture.logits();
-  Buffer memory(static_cast<size_t>(wide.size()) * dtype_size(wide.dtype), "logits of the lens");
+  Buffer memory(static_cast<size_t>(wide.size()) * dtype_size(wide.dtype), "logits of the logit lens");
   const TensorView logits = make_view(memory.data(), wide.dtype, {wide.rows(), wide.cols()});
   LogitLens lens;
   for (int64_t i = 0; i <= capture.n_layer(); ++i) {

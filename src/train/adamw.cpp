@@ -107,8 +107,9 @@ class AdamW : public Optimizer {
       ++tensors[spec.decay];
       parameters[spec.decay] += spec.size();
     }
-    return fmt::format("AdamW: decay {} on {} tensors with {} parameters, none on {} tensors with {}",
-                       settings_.weight_decay, tensors[1], parameters[1], tensors[0], parameters[0]);
+    return fmt::format(
+        "AdamW: weight decay {} on {} tensors with {} parameters, no decay on {} tensors with {} parameters",
+        settings_.weight_decay, tensors[1], parameters[1], tensors[0], parameters[0]);
   }
 
  private:

@@ -38,7 +38,7 @@ class Averaged : public Optimizer {
     return inner_->last_update(ctx, step);
   }
   std::string describe() const override {
-    return inner_->describe() + fmt::format("; their average with decay {}", decay_);
+    return inner_->describe() + fmt::format("; moving average of the weights with decay {}", decay_);
   }
 
  private:

@@ -76,7 +76,7 @@ GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, in
       layout_(table),
       parameters_(static_cast<size_t>(buckets_.count())) {
   if (processes.size() > 1 && !backend.device->is_host())
-    fail_unsupported("training with several processes runs on the CPU only; leave out `device` or mpirun");
+    fail_unsupported("distributed training is only supported on the CPU; leave out `device` or mpirun");
   GPT_ASSERT(rounds == 1 || !rounds_messages());
   for (int64_t i = 0; i < buckets_.count(); ++i) {
     own_offset_.push_back(own_elements_);
@@ -85,11 +85,10 @@ GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, in
   const auto buffer = [&](int64_t elements, DType dtype, const char* what) {
     return Buffer(static_cast<size_t>(elements) * dtype_size(dtype), what, backend.device.get());
   };
-  received_ =
-      buffer(received_elements(buckets_, processes.size()), message_type, "gradients of other processes");
+  received_ = buffer(received_elements(buckets_, processes.size()), message_type, "gradients of other ranks");
   if (rounds_messages() && processes.size() > 1)
     messages_ = buffer(message_elements(buckets_), message_type, "rounded gradients");
-  if (rounds > 1) total_ = buffer(own_elements_, grads.dtype(), "sums of gradients");
+  if (rounds > 1) total_ = buffer(own_elements_, grads.dtype(), "gradient sums");
   for (int id = 0; id < table.count(); ++id) {
     for (int64_t i = 0; i < buckets_.count(); ++i)
       parameters_[static_cast<size_t>(i)] += overlaps(id, i) ? 1 : 0;
@@ -326,7 +325,8 @@ Communicator::Handle GradientSums::move_part(const ShardMap& shard_map, size_t i
     to[rank] = part(rank, own);
     from[rank] = part(own, rank);
   }
-  return any ? processes_.exchange(to, from, "moving gradients", Communicator::Channel::main) : nullptr;
+  return any ? processes_.exchange(to, from, "redistributing gradients", Communicator::Channel::main)
+             : nullptr;
 }
 
 int64_t GradientSums::bytes(int64_t elements, DType dtype, DType message_type, int64_t rounds, int processes,

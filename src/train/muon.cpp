@@ -159,8 +159,8 @@ class Muon : public Optimizer {
       ++tensors[parts_[static_cast<size_t>(id)].is_matrix];
       parameters[parts_[static_cast<size_t>(id)].is_matrix] += table_[id].size();
     }
-    return fmt::format("Muon{}: {} matrices with {} parameters; AdamW: {} tensors with {}",
-                       form_ == MuonForm::nanochat ? " as nanochat has it" : "", tensors[1], parameters[1],
+    return fmt::format("Muon{}: {} matrices with {} parameters; AdamW: {} tensors with {} parameters",
+                       form_ == MuonForm::nanochat ? " (as in nanochat)" : "", tensors[1], parameters[1],
                        tensors[0], parameters[0]);
   }
 

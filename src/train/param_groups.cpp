@@ -87,7 +87,7 @@ void freeze_parameters(const TrainConfig& config, ParamTable& table) {
       table.set_trainable(id, false);
   }
   if (!std::ranges::any_of(table.specs(), &ParamSpec::trainable))
-    fail_usage("config key \"freeze\": expected something that is left to train, found that all is frozen");
+    fail_usage("config key \"freeze\": expected at least one parameter that is not frozen, found none");
 }
 
 Model model_to_train(const RunConfig& config) {
@@ -116,8 +116,8 @@ void check_param_groups(const TrainConfig& c) {
   for (const double rate : {c.embedding_lr, c.head_lr, c.vector_lr, c.muon_lr}) {
     if (c.lr == 0 && rate > 0)
       fail_usage(
-          "config key \"lr\": expected more than 0, because other learning rates follow its schedule in "
-          "proportion, found 0");
+          "config key \"lr\": expected more than 0, because the other learning rates are scaled with its "
+          "schedule, found 0");
   }
 }
 

@@ -146,7 +146,7 @@ void ShardedWeights::begin(int64_t layer, int64_t next) {
 
 // Broadcasts the step of rank 0 to all ranks.
 ShardedWeights::Step ShardedWeights::tell(Step step) {
-  broadcast(processes_, std::as_writable_bytes(std::span(&step, 1)), "the layer that rank 0 reads");
+  broadcast(processes_, std::as_writable_bytes(std::span(&step, 1)), "broadcasting the current layer");
   return step;
 }
 

@@ -167,7 +167,7 @@ void TrainStep::finish_shard(int64_t round) {
   losses_.push_back(now.loss);
   now.loss = 0;
   if (round == options_.shards / options_.communicator->size() - 1)
-    now.loss = sum_of_shards(losses_, "adding losses");
+    now.loss = sum_of_shards(losses_, "summing losses");
   set_state(now);
 }
 
@@ -181,7 +181,7 @@ void TrainStep::finalize_grad_norm(bool clamped) {
     ctx.kernels.sum_squares(
         ctx, {.x = grads_.range(range.begin, range.end), .block_sums = device_span<double>(part)});
   }
-  if (is_sharded()) sums_.gather(sums, kSumBlock, sums_.shard_map(), "adding squares of gradients");
+  if (is_sharded()) sums_.gather(sums, kSumBlock, sums_.shard_map(), "summing squared gradients");
   ctx.kernels.finalize_grad_norm(
       ctx, {.block_sums = device_span<double>(sums), .step = shared_, .clamped = clamped});
   is_stale_ = true;
@@ -220,7 +220,7 @@ std::vector<UpdateSquares> TrainStep::last_update() const {
 }
 
 double TrainStep::sum_over_processes(double own) const {
-  return is_sharded() ? sum_of(gather(*options_.communicator, own, "adding norms")) : own;
+  return is_sharded() ? sum_of(gather(*options_.communicator, own, "summing norms")) : own;
 }
 
 void TrainStep::finish_gradients() {
@@ -293,9 +293,11 @@ void TrainStep::require_finite_weights() const {
   for (int id = 0; id < model_.table.count() && found.empty(); ++id) {
     if (grads_[id] && !all_finite(backend_.context(), weights_[id])) found = model_.table[id].name;
   }
-  if (!any(*options_.communicator, !found.empty(), "looking at the weights")) return;
-  fail("training stopped after step {}: {} holds NaN or infinite numbers; try a lower `lr` or a `clip_norm`",
-       state().step + 1, found.empty() ? "a weight" : found);
+  if (!any(*options_.communicator, !found.empty(), "checking for non-finite weights")) return;
+  fail(
+      "training stopped after step {}: {} contains NaN or infinite values; try a lower `lr`, or set "
+      "`clip_norm`",
+      state().step + 1, found.empty() ? "a weight" : found);
 }
 
 std::string TrainStep::first_nonfinite() {
@@ -319,8 +321,8 @@ void require_not_halted(TrainStep& step) {
   const StepState s = step.state();
   const std::string tensor = step.first_nonfinite();
   fail(
-      "training stopped at step {}: the loss is {}, the gradient norm {}; first offending tensor: {}; "
-      "try a lower `lr` or a `clip_norm`",
+      "training stopped at step {}: the loss is {}, the gradient norm {}; first non-finite tensor: {}; try a "
+      "lower `lr`, or set `clip_norm`",
       s.step, format_number(s.loss), format_number(s.norm), tensor.empty() ? "the loss" : tensor);
 }
 

@@ -58,7 +58,8 @@ GoldenInputs read_inputs(const SafetensorsFile& golden) {
   GoldenInputs inputs;
   Shape shape, target_shape;
   inputs.ids = read_ids(golden, "input_ids", shape);
-  if (inputs.ids.empty()) fail("{}: expected a tensor \"input_ids\" with at least one id", golden.path());
+  if (inputs.ids.empty())
+    fail("{}: expected a tensor \"input_ids\" with at least one token id", golden.path());
   inputs.targets = read_ids(golden, "targets", target_shape);
   if (!inputs.targets.empty() && target_shape != shape) {
     fail("{}: \"targets\": expected shape {}, found {}", golden.path(), shape_string(shape),
@@ -144,7 +145,7 @@ class HalfTolerance {
   explicit HalfTolerance(const std::string& path) {
     if (path.empty()) return;
     const nlohmann::json object = read_json_file(path);
-    if (!object.is_object()) fail("{}: expected an object of errors by kind of tensor", path);
+    if (!object.is_object()) fail("{}: expected a JSON object that maps kinds of tensors to errors", path);
     for (const auto& item : object.items()) {
       if (!item.value().is_number()) fail("{}: \"{}\": expected a number", path, printable(item.key()));
       errors_[item.key()] = item.value().get<double>();
@@ -308,10 +309,11 @@ VerifyResult verify_model(const std::string& model_path, const VerifyOptions& op
         compute_golden(model_path, inputs, DType::f64, Isa::ref, options.threads, unused, options.backend);
   }
   const bool strict = !exact.empty() && is_exact_golden(golden, exact);
-  result.exact_note = exact.empty() ? "the model is too large to recompute the golden values in fp64 as well"
-                      : strict
-                          ? "every golden value was also recomputed in fp64 and must agree to its rounding"
-                          : "the golden values are themselves rounded like fp32 arithmetic";
+  result.exact_note =
+      exact.empty() ? "the model is too large to recompute the golden values in fp64"
+      : strict ? "all golden values were also compared with a computation in fp64, up to their fp32 rounding"
+               : "the golden values have rounding errors of fp32, so they were not compared with a "
+                 "computation in fp64";
   const double norm_eps = loaded.model().config.norm_eps;
   const std::map<std::string, double> floors = key_bias_floors(loaded, golden);
   std::optional<HalfTolerance> half;
@@ -345,7 +347,7 @@ VerifyResult verify_model(const std::string& model_path, const VerifyOptions& op
     result.checks.push_back(check);
   }
   if (result.checks.empty())
-    fail("{}: expected tensors to compare besides the ids, found none", options.golden);
+    fail("{}: expected tensors to compare in addition to the token ids, found none", options.golden);
   result.checks.push_back({.name = "incremental = full, bit for bit", .passed = incremental_equal});
   return result;
 }

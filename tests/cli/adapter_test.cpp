@@ -1,4 +1,4 @@
-// LoRA adapters as users have them: told of, used, merged, converted.
+// Command line tests of LoRA adapters: gpt info, generation with an adapter, merging and conversion.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ GptRun run(std::vector<std::string> words) {
   return result;
 }
 
-// The ids that follow, and their log-probabilities.
+// Returns the generated ids with their log-probabilities.
 json continued(const std::string& model, const std::vector<std::string>& more = {}) {
   std::vector<std::string> words = {"generate", model,          "--ids",  "3,1,4,1,5",  "--greedy", "-n",
                                     "6",        "--ignore-eos", "--json", "--logprobs", "0"};
@@ -54,12 +54,12 @@ TEST(Adapter, IsUsedMergedAndConverted) {
   run({"convert", dir.file("a.gguf"), dir.file("peft"), "--base", kBase});
   EXPECT_EQ(continued(kBase, {"--adapter", dir.file("peft")}), with);
 
-  run({"convert", kBase, dir.file("base.gguf")});  // its heads have another order of rows
+  run({"convert", kBase, dir.file("base.gguf")});  // GGUF stores the rows of its heads in a different order
   expect_same(with, continued(dir.file("base.gguf"), {"--adapter", kAdapter}));
   expect_same(with, continued(dir.file("base.gguf"), {"--adapter", dir.file("a.gguf")}));
 }
 
-// An adapter that was trained here, beside the model that it was trained beside.
+// Evaluates an adapter that was trained here with the base model that it was trained on.
 TEST(Adapter, ChangesALoss) {
   const TempDir dir;
   const std::string base = dir.file("base"), adapter = dir.file("tuned/best");
@@ -82,7 +82,7 @@ TEST(Adapter, ChangesALoss) {
   EXPECT_NEAR(loss({"--against", "bf16", "--adapter", adapter}), with, 1e-4);
 }
 
-// Of the same shape, trained on texts whose ids mean something else.
+// The adapter has a matching shape, but was trained with a tokenizer whose ids have other meanings.
 TEST(Adapter, OfOtherTokensIsRefused) {
   const TempDir dir;
   const std::string base = dir.file("base"), adapter = dir.file("adapter"), text = dir.file("text");
@@ -105,10 +105,10 @@ TEST(Adapter, OfOtherTokensIsRefused) {
     EXPECT_EQ(result.status, 1) << words[0];
     EXPECT_TRUE(names(result.err, {adapter, 2, "\"d\"", "\"c\""}));
   }
-  give(adapter, "ab");  // fewer
+  give(adapter, "ab");  // a smaller vocabulary
   for (const auto& words : uses) {
     const GptRun result = run_gpt(words);
-    if (words[0] == "chat") {  // gets as far as its template
+    if (words[0] == "chat") {  // fails only later, because of its template
       EXPECT_TRUE(names(result.err, {"chatml", "<|im_start|>"}));
     } else {
       EXPECT_EQ(result.status, 0) << result.err;

@@ -1,4 +1,5 @@
-// The command line of bench. What it measures is never compared with anything: no test depends on time.
+// Tests the command line of gpt bench. They never check measured values, because no test may depend on
+// timing.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// A small memory measurement, and one thread.
+// Adds flags for a small memory measurement on one thread.
 std::vector<std::string> bench(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "bench");
   arguments.insert(arguments.end(), {"--bytes", "1048576", "--threads", "1"});
@@ -95,7 +96,7 @@ TEST(Bench, EveryType) {
   EXPECT_EQ(json::parse(quantised.out)["workloads"].size(), 3u);
 }
 
-// The counts are those of what is computed behind the cached tokens alone.
+// The counts only cover the work for tokens after the cached ones.
 TEST(Bench, BehindCachedTokens) {
   for (const char* mode : {"prefill", "decode", "batch"}) {
     const auto workload_of = [&](const char* depth, const char* tokens) {
@@ -107,8 +108,7 @@ TEST(Bench, BehindCachedTokens) {
     const json all = workload_of("0", "7"), first = workload_of("0", "3"), rest = workload_of("3", "4");
     EXPECT_EQ(rest["shape"]["depth"], 3);
     EXPECT_EQ(rest["tokens"].get<int>() + first["tokens"].get<int>(), all["tokens"].get<int>());
-    if (std::string_view(mode) == "prefill")
-      continue;  // its operations have the logits of the last token alone
+    if (std::string_view(mode) == "prefill") continue;  // prefill computes only the logits of the last token
     const auto sum = [](const json& w, const char* key) {
       return w[key].get<double>() * w["tokens"].get<double>();
     };
@@ -116,7 +116,7 @@ TEST(Bench, BehindCachedTokens) {
   }
 }
 
-// Flags say which modes are meant where none is named.
+// If --mode is missing, other flags determine the modes.
 TEST(Bench, FlagsChooseModes) {
   const auto modes_of = [](std::vector<std::string> flags) {
     flags.insert(flags.begin(), {"tiny", "--n-layer", "1", "--repeat", "1", "--json"});
@@ -135,7 +135,8 @@ TEST(Bench, FlagsChooseModes) {
   EXPECT_EQ(modes_of({"--sequences", "2"}), Modes{"batch"});
 }
 
-// Inference uses the blocks of a file and says so, beside training too, which expands them.
+// Inference uses the quantized weights of the file and reports this. It also does so if the same run
+// benchmarks training, which dequantizes them.
 TEST(Bench, BlocksOfAFile) {
   const gpt::test::TempDir dir;
   const std::string run = dir.file("run"), file = dir.file("blocks.gguf");
@@ -181,7 +182,7 @@ TEST(Bench, TypesAsOthersCallThem) {
   EXPECT_EQ(workloads[1]["kv_dtype"], "fp16");
 }
 
-// The first workload is over in a moment, the second takes seconds.
+// The first workload finishes immediately, the second takes seconds.
 TEST(Bench, AnInterruptShowsTheFinishedWorkloads) {
   GptProcess run(bench({"tiny", "--mode", "prefill,train", "--rows", "1", "--repeat", "3000"}));
   ASSERT_TRUE(run.wait_for_note("train fp32")) << run.notes();

@@ -6,8 +6,8 @@
 
 #include "run_gpt.h"
 
-// Makes a model of one layer in a folder, with the tokenizer of tests/data/chat.tokenizer.json and a context
-// of 256 tokens, to chat with. Fails the test when it cannot be trained.
+// Trains a one-layer chat model in a folder, with the tokenizer of tests/data/chat.tokenizer.json and a
+// context of 256 tokens. Fails the test if training fails.
 inline void train_chat_model(const std::string& folder) {
   const std::string tokenizer = std::string(GPT_SOURCE_DIR) + "/tests/data/chat.tokenizer.json";
   const GptRun run = run_gpt(

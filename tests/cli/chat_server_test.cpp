@@ -1,4 +1,5 @@
-// gpt chat URL, against a server that answers what a test says, damaged answers too.
+// Tests gpt chat URL with a fake server that sends the responses that a test defines, including malformed
+// ones.
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -29,7 +30,7 @@ std::string delta(const std::string& text) {
 }
 const std::string kDone = "data: [DONE]\n\n";
 
-// Answers each request with the bytes for its path, and keeps the requests.
+// A server that sends a fixed response for each path and records the requests.
 class FakeServer {
  public:
   FakeServer(std::string models, std::string completion)
@@ -55,7 +56,7 @@ class FakeServer {
   FakeServer& operator=(const FakeServer&) = delete;
 
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/v1"; }
-  // The bodies of the POST requests so far.
+  // Returns the bodies of all POST requests so far.
   std::vector<json> bodies() {
     const std::lock_guard lock(mutex_);
     return bodies_;
@@ -130,7 +131,7 @@ TEST(ChatServer, AnswersAreShownAndRemembered) {
   EXPECT_EQ(messages[2]["content"], "two");
 }
 
-// Values of an unexpected type are left out, and do not end the program.
+// Values of an unexpected type are ignored and do not end the program.
 TEST(ChatServer, UnexpectedTypesAreLeftOut) {
   FakeServer server(
       kToyModels,

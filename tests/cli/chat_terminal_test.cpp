@@ -1,4 +1,4 @@
-// gpt chat with somebody at a terminal.
+// Tests gpt chat with a user at a terminal.
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@ const std::string kTokenizer = std::string(GPT_SOURCE_DIR) + "/tests/data/chat.t
 
 class ChatTerminal : public testing::Test {
  protected:
-  // An untrained model, large enough that answers of the scalar reference take seconds: Ctrl-C always comes
-  // first.
+  // Trains a model that is large enough for responses to take seconds with the scalar reference. Ctrl-C
+  // therefore always arrives before the end of a response.
   static void SetUpTestSuite() {
     folder() = new gpt::test::TempDir;
     const GptRun run = run_gpt({"train",
@@ -60,7 +60,7 @@ TEST_F(ChatTerminal, PromptsAnswersAndCounts) {
   terminal.type("/help\n");
   EXPECT_TRUE(names(terminal.wait_for("> "), {"/reset", "/exit"}));
   terminal.type("/hlep\n");
-  terminal.wait_for("/hlep\r\n");  // the terminal's own echo
+  terminal.wait_for("/hlep\r\n");  // echoed by the terminal
   EXPECT_TRUE(names(terminal.wait_for("> "), {"/hlep", "/reset", "/exit", "/help"}));
   terminal.type("/reset\n");
   terminal.wait_for("/reset\r\n");
@@ -73,7 +73,7 @@ TEST_F(ChatTerminal, CtrlCEndsTheAnswerAndNotTheProgram) {
   Terminal terminal(chat("2000"), {"GPT_ISA=ref"});
   terminal.wait_for("> ");
   terminal.type("Once\n");
-  terminal.wait_for("Once\r\n");  // the terminal's own echo
+  terminal.wait_for("Once\r\n");  // echoed by the terminal
   terminal.wait_for_output();
   terminal.type("\x03");
   EXPECT_FALSE(names(terminal.wait_for("tokens/s"), {2000})) << "the answer had ended before";

@@ -1,4 +1,4 @@
-// gpt chat, with a model that has learned next to nothing and a tokenizer with the markers of all formats.
+// Tests gpt chat with an almost untrained model. Its tokenizer has the special tokens of all chat formats.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Ids = std::vector<int32_t>;
 
-constexpr int32_t kUserEnd = 421;  // of tests/data/chat.tokenizer.json
+constexpr int32_t kUserEnd = 421;  // from tests/data/chat.tokenizer.json
 
 class Chat : public testing::Test {
  protected:
@@ -36,7 +36,7 @@ class Chat : public testing::Test {
     arguments.insert(arguments.begin(), {"chat", (folder() / "last").string(), "--greedy"});
     return run_gpt(arguments, {}, input);
   }
-  // One object for each answer.
+  // Returns one JSON object per response.
   static std::vector<json> answers(const std::string& input, std::vector<std::string> arguments = {}) {
     arguments.insert(arguments.end(), {"--template", "nanochat", "--json"});
     if (std::ranges::find(arguments, "--max-tokens") == arguments.end())
@@ -63,7 +63,8 @@ TEST_F(Chat, ComputesOnlyWhatIsNew) {
   }
 }
 
-// A conversation is what the template says, then the answers as they were drawn; caching changes nothing.
+// The token sequence of a conversation is the output of the template, followed by the sampled response
+// tokens. The prefix cache does not change the responses.
 TEST_F(Chat, AnswersAreThoseOfTheWholeConversation) {
   for (const json& turn : answers("Once upon a time\nAnd then?\n")) {
     std::string ids;
@@ -101,7 +102,7 @@ TEST_F(Chat, Commands) {
   ASSERT_EQ(turns.size(), 3u);
   EXPECT_EQ(turns[0]["prompt_ids"], turns[2]["prompt_ids"]);
   EXPECT_LT(turns[0]["prompt_ids"].size(), turns[1]["prompt_ids"].size());
-  // Other lines that begin like commands are messages.
+  // Other lines that start like a command are messages.
   EXPECT_EQ(answers("/reset now\n/usr/bin\n/unknown").size(), 3u);
 }
 

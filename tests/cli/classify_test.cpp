@@ -1,4 +1,4 @@
-// gpt finetune with labelled examples, and gpt classify with what it made.
+// Tests gpt finetune with labeled examples, and gpt classify with the resulting model.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ std::vector<json> lines_of(const std::string& text) {
   return lines;
 }
 
-// A small model, and examples of one letter or the other.
+// Trains a small base model and fine-tunes it to classify texts of x and texts of y.
 class Classify : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -51,7 +51,7 @@ class Classify : public testing::Test {
     const GptRun run = finetune("run", {"--epochs", "6"});
     ASSERT_EQ(run.status, 0) << run.err;
     EXPECT_TRUE(names(run.err, {"accuracy 1.0000", "gpt classify " + file("run/best")}));
-    const size_t row = run.err.find("why ");  // of the confusion matrix: truth and answers
+    const size_t row = run.err.find("why ");  // a row of the confusion matrix
     ASSERT_NE(row, std::string::npos) << run.err;
     EXPECT_TRUE(names(run.err.substr(row, run.err.find('\n', row) - row), {0, 5}));
   }
@@ -133,12 +133,12 @@ TEST_F(Classify, ScoresInputsWithLabels) {
                                R"({"text": "yy", "label": "zed"})"
                                "\n");
   EXPECT_EQ(lines_of(some.out).size(), 5u);
-  // F1: ex 2/3, why 1/2, zed 0.
+  // The F1 scores are 2/3 for ex, 1/2 for why and 0 for zed.
   EXPECT_TRUE(names(some.err, {4, "accuracy 0.5000", "F1 0.3889", "Matthews", 1, "input:5", "\"zed\""}));
   EXPECT_EQ(classify({"--text", "xx"}).err, "") << "no scores";
 }
 
-// The rows of predictions.csv are what the best model says of the same texts.
+// The rows of predictions.csv match the output of gpt classify with the best model for the same texts.
 TEST_F(Classify, SaysWhatEvaluationSaid) {
   std::istringstream predictions(content(file("run/predictions.csv")));
   std::istringstream table(content(file("letters.csv")));
@@ -196,7 +196,7 @@ TEST_F(Classify, ConvertSaysThatTheHeadIsLeftOut) {
   }
 }
 
-// Its examples are no text that a language model was trained on.
+// A fine-tuning run has labeled examples instead of the text that gpt eval evaluates by default.
 TEST_F(Classify, EvalKnowsAFineTuningRun) {
   std::ofstream(file("more.txt")) << std::string(100, 'x');
   std::string rows;

@@ -1,4 +1,4 @@
-// What gpt convert and others replace, and what they leave alone.
+// Tests which existing files gpt convert and other commands replace, and which they keep.
 
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ TEST_F(ConvertOutput, AFileThatWasChangedIsInTheWay) {
       write_plain_file(entry.path().string(), "x");
   }
   EXPECT_EQ(force().status, 0);
-  size_t kept = 0;  // it was to be removed, but is no longer ours
+  size_t kept = 0;  // a file that would be removed, but that the user has changed
   for (const auto& entry : fs::directory_iterator(out_))
     kept += entry.path().filename().string().starts_with("model-0") ? 1 : 0;
   EXPECT_EQ(kept, 1u);
@@ -80,7 +80,7 @@ TEST_F(ConvertOutput, InputAndOutputMayNotOverlap) {
   const auto convert = [&](const std::string& from, const std::string& to) {
     return run_gpt({"convert", from, to, "--force"});
   };
-  // The error names the output and, behind it, the input.
+  // The error names the output path first and then the input path.
   const auto refused = [&](const std::string& from, const std::string& to) {
     const GptRun run = convert(from, to);
     EXPECT_EQ(run.status, 1) << run.err;
@@ -127,7 +127,7 @@ TEST_F(ConvertOutput, AFileOfAnotherKindIsNotReplaced) {
   EXPECT_EQ(run_gpt({"convert", in_, file, "--force", "--dtype", "bf16"}).status, 0);
 }
 
-// A file of the user's own that other commands would write over.
+// Commands must not overwrite a file that belongs to the user.
 TEST(Outputs, ForeignFilesStay) {
   TempDir dir;
   const std::string file = dir.file("x"), model = kModels + "gpt2";

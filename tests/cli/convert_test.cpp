@@ -1,4 +1,4 @@
-// gpt convert as users run it.
+// Tests the command line of gpt convert.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -47,11 +47,12 @@ TEST(Convert, WritesWithItsTokenizerAndNeverOverModels) {
   EXPECT_EQ(run_gpt({"convert", dir.file("in"), out, "--force", "--dtype", "bf16"}).status, 0);
   EXPECT_TRUE(fs::exists(out + "/model.safetensors"));
   EXPECT_FALSE(fs::exists(out + "/model.safetensors.index.json")) << "the old folder is gone as a whole";
-  for (const std::string& onto : {out, dir.file("in")})  // itself, and files of others
+  // The first output is the input itself, the second is a folder that gpt convert did not write.
+  for (const std::string& onto : {out, dir.file("in")})
     expect_error(run_gpt({"convert", out, onto, "--force"}), 1, {onto});
 }
 
-// All numbers of model.safetensors by tensor, which are fp32.
+// Returns the elements of each tensor in model.safetensors, which must be fp32.
 std::map<std::string, std::vector<float>> numbers_of(const std::string& folder) {
   const std::string file = read_file(folder + "/model.safetensors", 1 << 24);
   uint64_t length = 0;
@@ -102,7 +103,7 @@ TEST(Convert, WritesTheMeanOfCheckpoints) {
   expect_error(itself, 1, {dir.file("mean")});
 }
 
-// What llama2.c and llm.c need beside a model, and what is read from there.
+// Writes the tokenizer file that llama2.c and llm.c require next to a model, and reads it again.
 TEST(Convert, WritesTheTokenizersOfCPrograms) {
   const TempDir dir;
   const GptRun learned =
@@ -138,7 +139,7 @@ TEST(Convert, WritesTheTokenizersOfCPrograms) {
     const GptRun expected = generate(in), found = generate(alone + "/model.bin");
     EXPECT_EQ(found.status, 0) << found.err;
     EXPECT_EQ(found.out, expected.out);
-    // A tokenizer that is there already and not the same is in the way.
+    // An existing tokenizer file with different content blocks the conversion.
     const auto again = [&] {
       return run_gpt({"convert", in, out + "/model.bin", "--to", c.format, "--force"});
     };
@@ -151,7 +152,7 @@ TEST(Convert, WritesTheTokenizersOfCPrograms) {
     EXPECT_EQ(read_file(out + "/" + c.file), "mine");
     expect_error(run_gpt({"convert", in, out + "/b.bin", "--to", c.format, "--dtype", "fp16"}), 2,
                  {"--dtype", "fp32", "fp16"});
-    // And into the layout of transformers.
+    // The file can also be converted to the layout of transformers.
     EXPECT_EQ(run_gpt({"convert", alone + "/model.bin", out + "-hf"}).status, 0);
     EXPECT_EQ(generate(out + "-hf").out, expected.out);
   }
@@ -217,12 +218,13 @@ TEST(Convert, SaysWhatIsWrong) {
   }
 }
 
-// A file of tensors alone: what they do not say is asked for, and what contradicts them refused.
+// A file that only contains tensors. Settings that the tensors do not determine must be given, and
+// contradicting settings are refused.
 TEST(Convert, MinGptCheckpoints) {
   const TempDir dir;
   const std::string alone = dir.file("model.pt");
   const GptRun run =
-      run_gpt({"convert", kTorch + "mingpt", dir.file("hf"), "--json"});  // config.json beside it
+      run_gpt({"convert", kTorch + "mingpt", dir.file("hf"), "--json"});  // config.json is next to the file
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(nlohmann::json::parse(run.out)["format"], "gpt2");
   EXPECT_EQ(nlohmann::json::parse(run.out)["ignored"].size(), 2u);  // masks
@@ -262,7 +264,7 @@ TEST(Convert, SaysWhatTheFormatHasNoPlaceFor) {
   EXPECT_FALSE(names(hf.err, {"attn_dropout"}));
 }
 
-// A copy of a model with another value in a tensor, from the index of an element on.
+// Copies a model and sets `count` elements of a tensor to a value, beginning at index `element`.
 void copy_with_value(const std::string& model, const std::string& to, const std::string& tensor,
                      size_t element, float value, size_t count = 1) {
   fs::copy(kModels + model, to);
@@ -284,7 +286,7 @@ TEST(Convert, RefusesValuesThatAreNotFiniteOrWouldNotBe) {
     std::string tensor;
     float value;
     std::vector<std::string> flags;
-    std::string type;  // that it is too large for; "": it is refused whatever the type is
+    std::string type;  // type that cannot represent the value, or "" if every type refuses it
     std::string advice;
   };
   const std::vector<Case> cases = {
@@ -296,7 +298,7 @@ TEST(Convert, RefusesValuesThatAreNotFiniteOrWouldNotBe) {
       {matrix, 3.4e38F, {"--dtype", "bf16"}, "bf16", "fp32"},
       {matrix, -3.4e38F, {"--dtype", "fp16"}, "fp16", "fp32"},
       {matrix, 65520, {"--dtype", "fp16"}, "fp16", "bf16"},
-      {matrix, 1e6, {"--quant", "q4_0"}, "q4_0", "bf16"},  // a scale is an eighth of it
+      {matrix, 1e6, {"--quant", "q4_0"}, "q4_0", "bf16"},  // its scale is an eighth of the value
   };
   for (const Case& c : cases) {
     const TempDir dir;
@@ -325,7 +327,7 @@ TEST(Convert, KeepsTheLargestValuesOfAType) {
       {-65519.F, {"--dtype", "fp16"}},
       {0x1.fep127F, {"--dtype", "bf16"}},
       {std::numeric_limits<float>::max(), {"--dtype", "fp32"}},
-      {1e6F, {"--to", "gguf", "--quant", "q8_0"}}};  // a scale is a 127th of it
+      {1e6F, {"--to", "gguf", "--quant", "q8_0"}}};  // its scale is 1/127 of the value
   for (const auto& [value, flags] : cases) {
     const TempDir dir;
     copy_with_value("gpt2", dir.file("in"), matrix, 5, value);
@@ -336,7 +338,7 @@ TEST(Convert, KeepsTheLargestValuesOfAType) {
   }
 }
 
-// A small model has weights that are tiny; zeros in their place would be another model.
+// Small models have tiny weights. Converting such weights to zeros would change the model.
 TEST(Convert, RefusesTensorsThatWouldVanish) {
   const std::string matrix = "transformer.h.0.mlp.c_proj.weight";
   const auto convert = [&](float value, const std::vector<std::string>& flags) {
@@ -360,7 +362,7 @@ TEST(Convert, Llama3FrequenciesSurviveGguf) {
   const TempDir dir;
   fs::copy(kModels + "llama", dir.file("in"));
   nlohmann::json config = nlohmann::json::parse(read_file(dir.file("in/config.json")));
-  // No wavelength is stretched by the whole factor, so that the factors in the file do not tell it.
+  // No wavelength is stretched by the whole factor, so the frequency factors in the file do not reveal it.
   const nlohmann::json rope = {{"rope_type", "llama3"},   {"rope_theta", 500.0},
                                {"factor", 2.0},           {"low_freq_factor", 2.0},
                                {"high_freq_factor", 8.0}, {"original_max_position_embeddings", 8192}};
@@ -400,7 +402,8 @@ TEST(Convert, GgufBothWays) {
   for (const char* family : {"llama", "gpt2"}) {
     const std::string file = dir.file(std::string(family) + ".gguf"),
                       back = dir.file(std::string(family) + "-hf");
-    GptRun run = run_gpt({"convert", kModels + family, file, "--json"});  // the name says which format
+    // The file extension selects the format.
+    GptRun run = run_gpt({"convert", kModels + family, file, "--json"});
     EXPECT_EQ(run.status, 0) << run.err;
     EXPECT_EQ(nlohmann::json::parse(run.out)["format"], std::string("GGUF ") + family);
     run = run_gpt({"convert", file, back});
@@ -449,7 +452,8 @@ TEST(Convert, GeneratesFromBlocksOfIq4Nl) {
   const GptRun quantised = run_gpt({"convert", dir.file("run"), file, "--quant", "iq4_nl"});
   EXPECT_EQ(quantised.status, 0) << quantised.err;
   EXPECT_EQ(run_gpt({"convert", file, back, "--dtype", "fp32"}).status, 0);
-  // The numbers that the blocks stand for; beside blocks, activations are rounded to int8.
+  // The converted model has the dequantized weights. With quantized weights, activations are rounded to int8,
+  // so the losses differ slightly.
   const auto loss = [&](const std::string& model) {
     const GptRun run = run_gpt({"eval", model, "tales:2000", "--json"});
     EXPECT_EQ(run.status, 0) << run.err;

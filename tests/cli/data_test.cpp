@@ -1,4 +1,5 @@
-// What commands read as data: one reader for all of them, shards that are checked, packing that repairs.
+// Tests the input data of commands: all commands share one reader, shards are verified, and packing repairs
+// damaged shards.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ using gpt::test::TempDir;
 using gpt::test::write_plain_file;
 using nlohmann::json;
 
-// How many lines begin with an object.
+// Returns the number of lines that begin with an object.
 int lines_about(const std::string& text, const std::string& object) {
   std::istringstream lines(text);
   int count = 0;
@@ -61,7 +62,8 @@ class DataCommands : public testing::Test {
   std::string text_;
 };
 
-// Text in any of the forms that `gpt data pack` reads, and packed, gives the same run and the same loss.
+// Every text format that `gpt data pack` reads, and packed shards of the same text, give the same run and the
+// same loss.
 TEST_F(DataCommands, AllFormsOfATextAreTheSame) {
   ASSERT_EQ(train(file("a.txt"), "text").status, 0);
   const double expected = loss(file("a.txt"));
@@ -84,7 +86,7 @@ TEST_F(DataCommands, OtherFilesAreRefusedByEveryCommand) {
   write_plain_file(file("a.csv"), "a,b\n");
   write_plain_file(file("a.bin"), std::string(1000, '\1'));
   fs::create_symlink("loop.txt", file("loop.txt"));
-  // What could be done about it.
+  // The second member is a part of the advice in the error message.
   for (const auto& [name, way] : {std::pair{"a.parquet", R"({"text": ...})"},
                                   {"a.csv", ".txt"},
                                   {"a.bin", "gpt data pack"},
@@ -104,7 +106,7 @@ TEST_F(DataCommands, OtherFilesAreRefusedByEveryCommand) {
   }
 }
 
-// A loop of links is named wherever a path is given.
+// Every command that takes a path reports a loop of symbolic links with its path.
 TEST_F(DataCommands, LoopsOfLinksAreNamedByOtherCommands) {
   fs::create_symlink("loop", file("loop"));
   for (const std::vector<std::string>& words : {std::vector<std::string>{"info"},
@@ -136,7 +138,7 @@ TEST_F(DataCommands, FoldersSayWhatTheySkip) {
   }
 }
 
-// Rows stand behind the tokenizer's document token, as packing puts it.
+// The document token of the tokenizer separates rows, as in packed data.
 TEST_F(DataCommands, RowsAreSeparatedAsWhenPacked) {
   std::string rows;
   for (size_t at = 0; at + 200 <= text_.size(); at += 200)
@@ -171,7 +173,7 @@ TEST_F(DataCommands, RowsAreSeparatedAsWhenPacked) {
   EXPECT_TRUE(names(run.err, {100, "<|endoftext|>"}));
 }
 
-// No token goes from one document to the next, be it a row or a file.
+// No token crosses the border between two documents, whether they are rows or files.
 TEST_F(DataCommands, TokenizersKeepDocumentsApart) {
   std::string rows;
   fs::create_directories(file("texts"));
@@ -193,7 +195,8 @@ TEST_F(DataCommands, TokenizersKeepDocumentsApart) {
   }
 }
 
-// Damage that headers do not tell stops a run before it saves; what headers tell stops it before it begins.
+// Damage that shard headers do not reveal stops a run before it saves a model. Damage that they reveal stops
+// the run before it starts.
 TEST_F(DataCommands, DamagedShardsStopARun) {
   ASSERT_EQ(pack(file("a.txt"), "shards").status, 0);
   ASSERT_EQ(train(file("shards"), "good").status, 0);
@@ -237,13 +240,13 @@ TEST_F(DataCommands, DryRunsWriteNothing) {
   EXPECT_FALSE(fs::exists(file("shards/shard-00001.bin")));
 }
 
-// A pack that failed is no obstacle for the same command once the cause is gone.
+// After a failed pack, the same command succeeds as soon as the cause is fixed.
 TEST_F(DataCommands, AFailedPackCanBeRepeated) {
   write_plain_file(file("bad.jsonl"), "{\"text\":\"good\"}\n{\"txt\":1}\n");
   expect_error(pack(file("bad.jsonl"), "first"), 1, {file("bad.jsonl:2"), "\"text\"", "txt", "--field"});
   write_plain_file(file("bad.jsonl"), "{\"text\":\"good\"}\n{\"text\":\"better\"}\n");
   EXPECT_EQ(pack(file("bad.jsonl"), "first").status, 0);
-  // The same behind whole shards: those of text that did not change stay.
+  // The same holds after complete shards. Shards of unchanged text are kept.
   fs::create_directories(file("texts"));
   fs::copy(file("a.txt"), file("texts/a.txt"));
   write_plain_file(file("texts/b.jsonl"), "{\"text\":\"good\"}\n{\"txt\":1}\n");
@@ -259,7 +262,7 @@ TEST_F(DataCommands, AFailedPackCanBeRepeated) {
   }
 }
 
-// What is named twice, by whatever name, is taken once, so that held-out text is not trained on.
+// Data that is named twice, under any name, is used once. Otherwise the run would train on held-out text.
 TEST_F(DataCommands, DataNamedTwiceAreTakenOnce) {
   fs::create_directories(file("texts"));
   fs::copy(file("a.txt"), file("texts/a.txt"));

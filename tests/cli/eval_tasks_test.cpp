@@ -1,4 +1,5 @@
-// gpt eval --tasks: a task set on the tales with a model trained here, and what is shown of scores.
+// Tests gpt eval --tasks with a task set about the tales and a model that is trained here, and the printed
+// scores.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -32,7 +33,8 @@ json eval_json(const std::string& model, Words more) {
   return json::parse(run.out);
 }
 
-// A small model remembers the stories that it is asked about; one that saw them for a moment guesses.
+// A small model that was trained long enough remembers the stories of the questions. A model with one
+// training step can only guess.
 TEST(EvalTasks, TellATrainedModelFromAnUntrainedOne) {
   const gpt::test::TempDir dir;
   const auto made = [&](const Words& words) {
@@ -109,7 +111,8 @@ TEST(EvalTasks, WriteAPageAndALog) {
   EXPECT_EQ(count, 15);
 }
 
-// What a log begins with tells it from the files of others, however long its prompts are.
+// A log is recognized by its first bytes, even if its prompts are long. gpt eval may replace a log, but not
+// other files.
 TEST(EvalTasks, ALogIsReplacedByTheNext) {
   const gpt::test::TempDir dir;
   const std::string log = dir.file("log.jsonl"), task = dir.file("t.yaml");

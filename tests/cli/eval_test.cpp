@@ -1,4 +1,5 @@
-// gpt eval: which part of a text is evaluated, and what evaluation during training says.
+// Tests gpt eval: which part of a text it evaluates, and that its results match the evaluation during
+// training.
 
 #include <gtest/gtest.h>
 
@@ -64,7 +65,7 @@ json eval(const std::string& model, const Words& more, std::string* note = nullp
   return run.status == 0 ? json::parse(run.out) : json::object();
 }
 
-// The split, and how many tokens are predicted: all of the part but the first.
+// Checks the split and the number of predicted tokens, which is one less than the number of tokens.
 void expect_part(const json& result, const std::string& split, int64_t tokens, bool trained) {
   EXPECT_EQ(result["split"], split);
   EXPECT_EQ(result["tokens"], tokens - 1);
@@ -92,7 +93,8 @@ TEST_F(Evaluation, OfWhatARunWasTrainedOnIsOfItsHeldOutPart) {
   EXPECT_TRUE(seen({"--split", "train"}));
   EXPECT_TRUE(seen({"--val-fraction", "0.3"}));
   expect_part(eval(run(), {"--data", write("other.txt", tales(20000, 4))}), "all", 20000, false);
-  // Windows at random places, and all of them in order: the same text, so nearly the same loss.
+  // Training evaluates windows at random positions, and gpt eval all windows in order. The text is the same,
+  // so the losses are nearly equal.
   const double held_out = eval(run(), {})["loss"];
   for (const json& record : metrics()) {
     if (!record.contains("val_loss")) continue;
@@ -100,11 +102,12 @@ TEST_F(Evaluation, OfWhatARunWasTrainedOnIsOfItsHeldOutPart) {
   }
 }
 
-// What training says of all held-out text is what gpt eval says of the same models.
+// The loss that training reports for all held-out text equals the loss that gpt eval reports for the same
+// models.
 TEST_F(Evaluation, TheTrainerEvaluatesTheWholeHeldOutTextAtTheEnd) {
   for (const char* dtype : {"fp32", "bf16"}) {
     fs::remove_all(run());
-    // The best model is another one than the last: the rate rises until the loss does.
+    // The learning rate rises until the loss increases, so that the best model is not the last one.
     train({"tales:6000"}, {"--steps", "60", "--warmup", "60", "--lr", "8", "--schedule", "constant",
                            "--eval-every", "5", "--eval-batches", "4", "--dtype", dtype});
     const json last = metrics().back();
@@ -137,7 +140,7 @@ TEST_F(Evaluation, TheWholeIsEvaluatedOnceAlsoAfterAStop) {
   EXPECT_EQ(std::ranges::count_if(records, [](const json& r) { return r.contains("whole_val_loss"); }), 1);
 }
 
-// No more tokens than the run was trained on: 4 steps of 2 x 16.
+// Evaluates at most as many tokens as the run was trained on: 4 steps of 2 x 16.
 TEST_F(Evaluation, OfLargeHeldOutTextTheBeginningIsTaken) {
   train({"tales:40000"}, {"--eval-every", "4", "--eval-batches", "1"});
   const json last = metrics().back();
@@ -148,7 +151,7 @@ TEST_F(Evaluation, OfLargeHeldOutTextTheBeginningIsTaken) {
   EXPECT_EQ(again["loss"], last["whole_val_loss"]);
 }
 
-// The model first, then the text.
+// Checks the model first, then the text.
 TEST_F(Evaluation, OfTheFieldThatTheRunWasTrainedOn) {
   const auto rows = [](const std::string& text) {
     std::string lines;
@@ -211,7 +214,7 @@ TEST_F(Evaluation, KnowsTheTextOfARunAfterItWasMoved) {
   expect_part(eval(run(), {"--data", write("other.txt", tales(20000, 4))}), "all", 20000, false);
 }
 
-// A name is not enough: the checkpoint knows what the text was.
+// The path is not sufficient to identify the text: the checkpoint also records its content.
 TEST_F(Evaluation, NoticesThatTheTextIsAnother) {
   const std::string book = write("book.txt", tales(20000, 3));
   train({book}, {"--val-fraction", "0.2"});
@@ -241,7 +244,7 @@ TEST_F(Evaluation, SaysWhatAnotherFractionIs) {
   EXPECT_TRUE(names(note, {"note:", book, "0.2", "--val-fraction 0"}));
 }
 
-// Compressed, as a row, as shards, and from another folder.
+// The same text compressed, as a JSON row, and from a different working directory.
 TEST_F(Evaluation, KnowsTheTextInOtherForms) {
   const std::string text = tales(20000, 3), here = fs::current_path().string();
   fs::current_path(fs::path(write("book.txt", text)).parent_path());
@@ -273,7 +276,7 @@ TEST_F(Evaluation, OfDamagedShardsIsNone) {
   EXPECT_EQ(damaged.out, "");
   EXPECT_TRUE(names(damaged.err, {shards + "/shard-00001.bin"}));
   expect_part(eval(run(), {"--data", shards, "--split", "val"}), "val", 2000,
-              false);  // it does not reach there
+              false);  // the damaged shard is not in this split
   flip("/shard-00003.bin");
   EXPECT_EQ(run_gpt({"eval", run(), "--data", shards, "--split", "val", "--threads", "1"}).status, 1);
 }
@@ -301,7 +304,7 @@ TEST_F(Evaluation, KnowsValidationTextAndParts) {
   expect_part(eval(run(), {"--data", b}, &note), "all", 8000, false);
   EXPECT_TRUE(names(note, {"note:", b}));
   fs::remove_all(run());
-  train({a + "=0.5", b + "=0.5"});  // each is split by itself
+  train({a + "=0.5", b + "=0.5"});  // each file has its own split
   expect_part(eval(run(), {"--data", b}), "val", 800, true);
   expect_part(eval(run(), {}, &note), "val", 1800, true);
   EXPECT_TRUE(names(note, {1800, 18000}));
@@ -334,7 +337,7 @@ TEST_F(Evaluation, OfBothTextsChangesNothingInTheTraining) {
 }
 
 TEST_F(Evaluation, EndsTheRunWhenPatienceIsOver) {
-  // With a learning rate of 0 nothing gets better: best at step 2, and twice not.
+  // With a learning rate of 0 the loss does not improve. The best step is 2, and two evaluations follow.
   const Words words = {"--steps",        "100", "--lr",       "0", "--eval-every", "2",
                        "--eval-batches", "1",   "--patience", "2"};
   const GptRun whole = train({"tales:20000"}, words);
@@ -365,7 +368,7 @@ TEST_F(Evaluation, EndsTheRunWhenPatienceIsOver) {
 
 TEST_F(Evaluation, StartIsFiveLinesAndNotes) {
   const GptRun quiet = train({"tales:20000"}, {"--steps", "1", "--warmup", "1"});
-  const Words beginnings = {"data: ", "model: ", "cost: ", "rhythm: ", "out: "};
+  const Words beginnings = {"data: ", "model: ", "cost: ", "intervals: ", "out: "};
   std::istringstream lines(quiet.err);
   std::string line;
   for (const std::string& beginning : beginnings) {

@@ -1,4 +1,5 @@
-// gpt finetune where nobody says how long and how fast: the settings follow from the model and the examples.
+// Tests the defaults of gpt finetune: without flags for the number of steps and the learning rate, both
+// depend on the model and the examples.
 
 #include <gtest/gtest.h>
 
@@ -61,7 +62,7 @@ class FinetuneDefaults : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return run_gpt(words, environment);
   }
-  // The last value of a metric.
+  // Returns the last value of a metric.
   static double last(const std::string& out, const char* key) {
     std::ifstream metrics(file(out) + "/metrics.jsonl");
     double value = -1;
@@ -89,14 +90,14 @@ TEST_F(FinetuneDefaults, BatchesHoldWholeGroups) {
   EXPECT_EQ(config("choose")["batch_size"], 3);
 }
 
-// 108 examples to learn from.
+// The training part has 108 examples.
 TEST_F(FinetuneDefaults, AnEpochSeesEveryExample) {
   const GptRun run = finetune("classify", "labelled.jsonl", "epoch", {"--epochs", "1", "--batch-size", "16"});
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(config("epoch")["steps"], 7);
 }
 
-// However they are set: by flag, by environment or by file.
+// This holds for settings from flags, from the environment and from a config file.
 TEST_F(FinetuneDefaults, SettingsThatAreGivenStay) {
   std::ofstream(file("settings.json")) << R"({"batch_size": 9, "eval_every": 2})";
   const GptRun run = finetune("classify", "labelled.jsonl", "given",

@@ -1,4 +1,5 @@
-// gpt finetune with conversations, preferences and rewards: what it makes, how it goes on, what it refuses.
+// Tests gpt finetune with conversations, preferences and rewards: the resulting models, resuming, and refused
+// inputs.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +18,7 @@ namespace {
 using nlohmann::json;
 using Words = std::vector<std::string>;
 
-// A small model with a tokenizer of its own, and examples of each kind.
+// Trains a small model with its own tokenizer and writes examples of each kind.
 class Finetune : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -57,7 +58,7 @@ class Finetune : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return run_gpt(words);
   }
-  // A run in two parts ends as one that was never stopped.
+  // Checks that a run with an interruption has the same result as an uninterrupted run.
   static void expect_resumes(const std::string& task, const std::string& data, const Words& more,
                              const std::string& result) {
     GptRun run = finetune(task, data, task + "-whole", more);
@@ -89,7 +90,8 @@ TEST_F(Finetune, ChatLearnsWhatTheAssistantSaysAndTalks) {
   EXPECT_EQ(answer.status, 0) << answer.err;
   EXPECT_EQ(answer.out, "bb\n");
 
-  // Asked through its template the model answers all of them; a text to go on with is something else.
+  // With its chat template, the model answers every question correctly. Without the template, it treats the
+  // question as a text to continue.
   std::ofstream(file("said.jsonl")) << R"({"q": "Say b", "a": "bb"})"
                                        "\n"
                                        R"({"q": "Say d", "a": "dd"})"
@@ -124,7 +126,7 @@ TEST_F(Finetune, ChatLearnsWhatTheAssistantSaysAndTalks) {
   }
 }
 
-// gpt train --init-from keeps the chat templates of a folder and of a GGUF file.
+// gpt train --init-from keeps the chat template of a model folder or GGUF file.
 TEST_F(Finetune, TrainingAChatModelFurtherKeepsItsTemplate) {
   GptRun run = finetune("chat", "chat.jsonl", "polite", {"--template", "chatml", "--steps", "1"});
   ASSERT_EQ(run.status, 0) << run.err;
@@ -147,7 +149,7 @@ TEST_F(Finetune, TrainingAChatModelFurtherKeepsItsTemplate) {
   }
 }
 
-// What was asked through a template is asked through it afterwards too.
+// Further fine-tuning formats prompts with the same template, and the resulting models keep it.
 TEST_F(Finetune, RewardsAndPreferencesKeepTheTemplate) {
   GptRun run = finetune("chat", "chat.jsonl", "speaker",
                         {"--template", "chatml", "--batch-size", "4", "--steps", "4"});
@@ -186,7 +188,7 @@ TEST_F(Finetune, CompressedConversationsTrainTheSameModel) {
   EXPECT_EQ(content("of-packed/last/model.safetensors"), content("of-plain/last/model.safetensors"));
 }
 
-// An adapter of one fine-tuned model, used with another one.
+// Uses an adapter of one fine-tuned model with a different model.
 TEST_F(Finetune, AnAdapterOfAnotherModelIsNoted) {
   const Words chatml = {"--template", "chatml", "--steps", "1"};
   for (const char* out : {"one", "two"})
@@ -224,7 +226,7 @@ TEST_F(Finetune, PreferencesComeIntoOrderAndResume) {
   EXPECT_TRUE(names(run.err.substr(run.err.find("step 12,")), {"4 of 4"})) << "of the pairs";
 }
 
-// The configs of runs, which are what was trained with.
+// The test reads the configs of the runs, because they contain the values used in training.
 TEST_F(Finetune, DropoutIsThatOfTheModelTheFlagOrTheTask) {
   std::filesystem::copy(file("base/last"), file("dropping"), std::filesystem::copy_options::recursive);
   std::filesystem::remove(file("dropping/manifest.json"));
@@ -257,7 +259,7 @@ TEST_F(Finetune, DropoutIsThatOfTheModelTheFlagOrTheTask) {
   EXPECT_EQ(chat({"--config", file("dropout.json")}), (Numbers{0.5, 0.5, 0.5}));
   EXPECT_EQ(chat({"--config", file("dropout.json"), "--dropout", "0.25"}, {"GPT_DROPOUT=0"}),
             (Numbers{0.25, 0.25, 0.25}));
-  // Preferences and rewards compare two passes of a model: by default neither drops anything.
+  // Preference and reward tasks compare two forward passes of a model, so their default is no dropout.
   EXPECT_EQ(dropouts("dpo", "pairs.jsonl", {}), (Numbers{0, 0, 0}));
   EXPECT_EQ(dropouts("dpo", "pairs.jsonl", {"--dropout", "0.25"}), (Numbers{0.25, 0.25, 0.25}));
   EXPECT_EQ(dropouts("grpo", "asked.jsonl", {"--rollouts", "2", "--max-tokens", "2"}), (Numbers{0, 0, 0}));
@@ -270,7 +272,7 @@ TEST_F(Finetune, DropoutIsThatOfTheModelTheFlagOrTheTask) {
             (Numbers{0.25, 0.25, 0.25}));
 }
 
-// The first metrics of a run.
+// Returns the first record of a metrics file that has a gradient norm.
 json first_metrics(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -293,13 +295,15 @@ TEST_F(Finetune, APolicyBeginsAsItsReference) {
   EXPECT_NEAR(first_metrics(content("policy/metrics.jsonl"))["loss"].get<double>(), std::log(2.0), 1e-6);
 }
 
-// A prompt whose responses all have the same reward adds nothing to the gradient, but its tokens count in the
-// number that the sum is divided by: with such a prompt in the batch the gradient is half of that without it.
+// A prompt whose responses all have the same reward adds nothing to the gradient. Its tokens still count in
+// the divisor of the sum. With such a prompt in the batch, the gradient is therefore half as large as without
+// it.
 TEST_F(Finetune, PromptsWithoutContrastCountInTheGradient) {
   std::ofstream(file("one.jsonl")) << json{{"prompt", "a"}, {"answer", "x"}}.dump() << "\n";
   std::ofstream(file("two.jsonl")) << json{{"prompt", "a"}, {"answer", "x"}}.dump() << "\n"
                                    << json{{"prompt", "b"}, {"answer", "x"}}.dump() << "\n";
-  // The reward of a response to a is that of its place in the group, to b always the same.
+  // The reward of a response to prompt a depends on its position in the group. Responses to prompt b have a
+  // constant reward.
   const std::string judge = R"(awk '{print /"prompt":"a"/ ? n++ % 4 : 1}')";
   const auto norm = [&](const std::string& data, int batch, int seed) {
     const std::string out = "contrast-" + std::to_string(batch);
@@ -333,7 +337,8 @@ TEST_F(Finetune, PromptsWithoutContrastCountInTheGradient) {
     EXPECT_EQ(run.status, 0) << run.err;
     return first_metrics(content(out + "/metrics.jsonl"))["grad_norm"].get<double>();
   };
-  // With seeds by which the prompt a comes first, so that its responses are the same ones.
+  // Only some seeds put prompt a first, so that its responses are the same in both runs. Requires one such
+  // seed.
   int compared = 0;
   for (int seed = 1; seed <= 6; ++seed) {
     const double alone = norm("one.jsonl", 4, seed), both = norm("two.jsonl", 8, seed);
@@ -343,7 +348,7 @@ TEST_F(Finetune, PromptsWithoutContrastCountInTheGradient) {
   EXPECT_EQ(json::parse(content("contrast-4/finetune.json"))["top_k"], 0);
 }
 
-// Fine-tuning divides no weights, and its help does not say so.
+// Fine-tuning does not support sharded weights (--zero 3), and its help does not mention them.
 TEST_F(Finetune, ZeroThreeIsForTrainingAlone) {
   const GptRun run =
       finetune("chat", "chat.jsonl", "divided", {"--template", "chatml", "--steps", "1", "--zero", "3"});
@@ -376,7 +381,7 @@ TEST_F(Finetune, AdaptersAreTrainedAlone) {
               content("lora-parts/last/adapter_model.safetensors"));
 }
 
-// A model that was trained to chat by an adapter alone: its template is the adapter's.
+// Only the adapter was trained to chat, so the chat template is part of the adapter.
 TEST_F(Finetune, AnAdapterChatsBesideItsModel) {
   const GptRun first = finetune("chat", "chat.jsonl", "words", {"--template", "chatml", "--steps", "1"});
   ASSERT_EQ(first.status, 0) << first.err;
@@ -400,7 +405,7 @@ TEST_F(Finetune, AnAdapterChatsBesideItsModel) {
   EXPECT_EQ(chat({"chat", file("merged")}).status, 0);
 }
 
-// An adapter is of no use beside other weights than those that it was trained with.
+// An adapter is only valid with the base weights that it was trained on.
 TEST_F(Finetune, ResumingBesideAnotherModelIsRefused) {
   std::filesystem::copy(file("base/last"), file("changing"), std::filesystem::copy_options::recursive);
   const GptRun run = run_gpt({"finetune", file("changing"), "--task", "dpo", "--data", file("pairs.jsonl"),
@@ -416,7 +421,7 @@ TEST_F(Finetune, ResumingBesideAnotherModelIsRefused) {
   EXPECT_TRUE(names(resumed.err, {"base_hash", "--init-from"}));
 }
 
-// finetune.json and the reference are not in the checkpoint, but decide what the next steps do.
+// The checkpoint does not contain finetune.json and the reference model, but both affect the next steps.
 TEST_F(Finetune, ResumingWithChangedFilesIsRefused) {
   const GptRun run = finetune("dpo", "pairs.jsonl", "changed", {"--steps", "4", "--stop-after", "2"});
   ASSERT_EQ(run.status, 0) << run.err;
@@ -440,7 +445,7 @@ TEST_F(Finetune, ResumingWithChangedFilesIsRefused) {
   EXPECT_EQ(resume().status, 0);
 }
 
-// The steps that a failing judge comes after are kept.
+// If the reward command fails, the steps completed before are saved.
 TEST_F(Finetune, AFailingRewardLosesNoStep) {
   const std::string count = file("count");
   const GptRun run = finetune(
@@ -458,7 +463,7 @@ TEST_F(Finetune, AFailingRewardLosesNoStep) {
   EXPECT_TRUE(names(slow.err, {"1 s"}));
 }
 
-// A classifier that is trained further goes on with its head where the labels are the same.
+// If the labels are the same, further training of a classifier continues with its existing head.
 TEST_F(Finetune, AHeadIsTrainedFurther) {
   std::ofstream data(file("labelled.jsonl")), other(file("other.jsonl"));
   for (int i = 0; i < 40; ++i) {

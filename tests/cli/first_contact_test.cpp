@@ -1,5 +1,4 @@
-// What the program does with little said: missing flags, no --out, no --preset, a piped prompt, folders of
-// code.
+// Tests commands with few arguments: missing flags, no --out, no --preset, a piped prompt, folders of code.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -27,7 +26,7 @@ json json_file(const std::string& path) {
   return json::parse(std::ifstream(path));
 }
 
-// Lines of standard error that begin so.
+// Returns the number of lines of standard error that begin with this text.
 int64_t lines_with(const std::string& text, const std::string& beginning) {
   int64_t n = 0;
   for (size_t at = 0; at != std::string::npos && at < text.size();) {
@@ -141,7 +140,7 @@ TEST_F(FirstContact, ThePromptMayBePiped) {
   EXPECT_EQ(text({}, "Once upon"), text({"--prompt", "Once upon"}, ""));
   EXPECT_EQ(text({}, "Once\nupon\n"), text({"--prompt", "Once\nupon"}, "")) << "without the last line end";
   EXPECT_EQ(text({"--prompt", "Once"}, "upon"), text({"--prompt", "Once"}, ""));
-  text({}, "");  // without any it begins by itself
+  text({}, "");  // an empty prompt: generation starts without one
 }
 
 TEST_F(FirstContact, FoldersGiveTextAndCodeOrWhatIsAskedFor) {
@@ -173,7 +172,7 @@ TEST_F(FirstContact, FoldersGiveTextAndCodeOrWhatIsAskedFor) {
 }
 
 TEST_F(FirstContact, ARunFolderIsItsBestModel) {
-  // The rate rises until the loss does.
+  // The learning rate rises until the loss increases.
   train({"--data", "tales:6000", "--steps", "60", "--warmup", "60", "--lr", "8", "--schedule", "constant",
          "--eval-every", "5", "--out", run()});
   int files = 0;
@@ -206,7 +205,7 @@ TEST_F(FirstContact, VariablesThatNothingReadsAreNoted) {
   EXPECT_FALSE(names(run.err, {"GPT_THREADS"}));
 }
 
-// A model of bytes writes what a terminal would obey.
+// A byte-level model can generate control sequences that a terminal would execute.
 TEST_F(FirstContact, SamplesReachATerminalWithoutControls) {
   std::string controls;
   for (int i = 0; i < 400; ++i)

@@ -1,4 +1,4 @@
-// Processes that would write into one folder: the second one is refused and changes nothing.
+// Tests processes that write to the same folder. The second process is refused and changes nothing.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ class TwoProcesses : public testing::Test {
   Words train(const std::string& out) const {
     return with(with({"train"}, shape()), {"--steps", "100000000", "--save-every", "1", "--out", path(out)});
   }
-  // Runs a second program that must be refused because of the first.
+  // Runs a second process and checks that it is refused because of the first.
   static void expect_refused(const GptProcess& first, const Words& second, const std::string& what) {
     const GptRun run = run_gpt(second);
     EXPECT_EQ(run.status, 1) << run.err;
@@ -55,7 +55,7 @@ TEST_F(TwoProcesses, TrainingsOfOneFolder) {
   expect_refused(first, with(with({"plan"}, shape()), {"--out", path("run")}), path("run"));
   first.send(SIGKILL);
   first.end();
-  // A kill leaves the file of the lock, which means nothing to the next one.
+  // A killed process leaves its lock file, which does not block the next process.
   EXPECT_TRUE(fs::exists(path("run/.lock")));
   GptProcess second({"train", "--out", path("run"), "--resume"});
   ASSERT_TRUE(second.wait_for_note("step ")) << second.notes();
@@ -65,7 +65,7 @@ TEST_F(TwoProcesses, TrainingsOfOneFolder) {
   EXPECT_FALSE(fs::exists(path("run/.lock")));
 }
 
-// Here the test itself is the process that was there first.
+// In this test, the test process itself holds the lock.
 TEST_F(TwoProcesses, EveryCommandThatFillsAFolder) {
   std::ofstream(path("a.txt")) << "some text\n";
   const Words sweep = {"sweep",        "--data",  "tales:20000", "--preset", "tiny",   "--over",
@@ -93,7 +93,7 @@ TEST_F(TwoProcesses, EveryCommandThatFillsAFolder) {
   refused({"plan", "--preset", "tiny", "--data", "tales:20000", "--out", path("run")}, "run");
 }
 
-// A sweep's run can be gone on with by train: it has a lock of its own.
+// gpt train can resume a run of a sweep, so each run has its own lock.
 TEST_F(TwoProcesses, ARunInsideASweep) {
   const std::vector<std::string> sweep = {"sweep",        "--preset", "tiny",   "--n-layer",   "1",
                                           "--n-embd",     "16",       "--data", "tales:20000", "--over",

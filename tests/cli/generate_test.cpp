@@ -1,4 +1,4 @@
-// generate, verify and eval on the small golden models.
+// Tests gpt generate, verify and eval with the small golden models.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -59,7 +59,7 @@ json generate_json(std::vector<std::string> arguments) {
   return run.status == 0 ? json::parse(run.out)["completions"] : json::array();
 }
 
-// A family with a byte-sized vocabulary, given a byte tokenizer, is a model of text.
+// A small text model with a byte tokenizer.
 class ByteModel {
  public:
   ByteModel() : folder_(fs::path(testing::TempDir()) / ("bytes" + std::to_string(::getpid()))) {
@@ -76,7 +76,7 @@ class ByteModel {
   fs::path folder_;
 };
 
-// As encode of transformers and llama.cpp has it.
+// As in transformers and llama.cpp, the post-processor of the tokenizer determines the first token.
 TEST(Generate, TextsBeginWithTheTokenThatTheirTokenizerNames) {
   const gpt::test::TempDir dir;
   const std::string book = dir.file("book.txt"), tok = dir.file("tok"), run = dir.file("run");
@@ -104,7 +104,7 @@ TEST(Generate, TextsBeginWithTheTokenThatTheirTokenizerNames) {
   EXPECT_EQ(generate_json({run, "--ids", "64,65", "--max-tokens", "1"})[0]["prompt_ids"], without);
 }
 
-// An untrained model says anything, so what fits is the flags' doing.
+// An untrained model produces arbitrary text, so text that matches the grammar shows that the flags work.
 TEST(Generate, TextsFitTheirGrammar) {
   const ByteModel bytes;
   const gpt::test::TempDir dir;
@@ -254,7 +254,7 @@ TEST(Generate, BadIdsAndMissingTokenizer) {
   EXPECT_EQ(text.status, 1);
   EXPECT_TRUE(names(text.err, {"tokenizer.json", "--ids", "--tokenizer"}));
   EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "1", "--tokenizer", "byte"}).status,
-            1);  // 256 > its vocabulary
+            1);  // the vocabulary has fewer than 256 tokens
   for (const char* bias : {"3", "3=-1e400", "3=1,4=2,3=1"})
     EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "1", "--logit-bias", bias}).status, 2) << bias;
 }
@@ -267,7 +267,8 @@ TEST(Generate, TextInAndOut) {
   EXPECT_EQ(plain.out.back(), '\n');
   const json out = generate_json({bytes.path(), "--prompt", "Anna ", "--max-tokens", "30"});
   EXPECT_EQ("Anna " + out[0]["text"].get<std::string>() + "\n", plain.out);
-  // A bias that forces a letter, and a stop string made of it: neither it nor what follows comes out.
+  // The bias forces a letter, and the stop string consists of that letter. Neither the stop string nor the
+  // text after it is printed.
   const GptRun stop = run_gpt({"generate", bytes.path(), "--prompt", "a", "--logit-bias", "98=1000", "--stop",
                                "bb", "--max-tokens", "9"});
   EXPECT_EQ(stop.out, "a\n") << stop.err;
@@ -336,7 +337,8 @@ TEST(Eval, ComparesAQuantizedFileWithItsOriginal) {
   const json original = json::parse(run_gpt({"eval", bytes.path(), "--data", "tales:3000", "--json"}).out);
   EXPECT_NEAR(both["against"]["loss"].get<double>(), original["loss"].get<double>(), 1e-4);
   EXPECT_NE(both["loss"], both["against"]["loss"]);
-  // Both sides the same weights: another type for blocks, the file itself, a copy; and another vocabulary.
+  // Refuses a comparison in which both sides have the same weights: other dtypes (quantized weights ignore
+  // --dtype), the file itself, and a copy. Also refuses a model with a different vocabulary.
   for (const std::string& other :
        {std::string("fp32"), std::string("bf16"), quantized, copy, model("llama")}) {
     const GptRun refused = with(quantized, {other});
@@ -350,7 +352,7 @@ TEST(Verify, PassesAndNamesWhatFails) {
   EXPECT_EQ(good.status, 0) << good.out;
   EXPECT_TRUE(names(good.out, {"PASS"}));
   EXPECT_TRUE(names(run_gpt({"verify", model("llama"), "--all"}).out, {"attention.0"}));
-  // One golden number perturbed, the last of the file.
+  // Changes the last value of the golden file.
   const fs::path copy = fs::path(testing::TempDir()) / ("golden" + std::to_string(::getpid()));
   fs::copy_file(model("llama") + "/golden.safetensors", copy, fs::copy_options::overwrite_existing);
   std::string name;

@@ -32,7 +32,7 @@ void HttpClient::half_close() {
 void HttpClient::send(const std::string& bytes) {
   for (size_t at = 0; at < bytes.size();) {
     const ssize_t n = ::send(socket_, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
-    if (n <= 0) return;  // the server has closed: its answer says why
+    if (n <= 0) return;  // the server has closed the connection; its response says why
     at += static_cast<size_t>(n);
   }
 }

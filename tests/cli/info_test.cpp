@@ -1,4 +1,4 @@
-// Every parameter total that the design documents state, from the program itself.
+// Checks all parameter counts of the design documents against the output of gpt info.
 
 #include <gtest/gtest.h>
 
@@ -28,14 +28,14 @@ json info(std::vector<std::string> arguments) {
 struct Row {
   std::vector<std::string> arguments;
   int64_t token, position, attention, mlp, norm, layers, final_norm, head,
-      total;  // attention, mlp, norm: per layer
+      total;  // attention, mlp and norm are per layer
 };
 std::ostream& operator<<(std::ostream& out, const Row& row) {
   for (size_t i = 0; i < row.arguments.size(); ++i)
     out << (i > 0 ? " " : "") << row.arguments[i];
   return out;
 }
-// Letters and digits of it.
+// Replaces all characters except letters and digits for GoogleTest.
 std::string row_name(const testing::TestParamInfo<Row>& row) {
   std::string name = testing::PrintToString(row.param);
   std::replace_if(
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{{"nanochat-demo"}, 131072, 0, 262144, 524288, 0, 3145728, 0, 131072, 3407872},
         Row{{"nanochat"}, 38633472, 0, 2359296, 4718592, 0, 84934656, 0, 38633472, 162201600},
         Row{{"nanochat-doc"}, 38633472, 0, 2359296, 4718592, 0, 84934656, 0, 38633472, 162201600},
-        // GPT-2 from scratch before it has blocks and norms: 2 x 50,257 x 768 + 1,024 x 768.
+        // GPT-2 from scratch before it has layers and norms: 2 x 50,257 x 768 + 1,024 x 768.
         Row{{"gpt2-scratch", "--n-layer", "0", "--final-norm", "false"},
             38597376,
             786432,
@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{{"nanochat-d20"}, 83886080, 0, 6553600, 13107200, 0, 393216000, 0, 83886080, 560988160},
         Row{{"nanochat-d26"}, 109051904, 0, 11075584, 22151168, 0, 863895552, 0, 109051904, 1081999360},
         Row{{"nanochat-d32"}, 134217728, 0, 16777216, 33554432, 0, 1610612736, 0, 134217728, 1879048192},
-        // the shape that the nanochat document states, with a number of heads that divides its width
+        // The shape in the nanochat document, with a number of heads that divides the width.
         Row{{"nanochat-doc", "--vocab-size", "65536", "--n-layer", "20", "--n-embd", "512", "--n-head", "8",
              "--n-kv-head", "1"},
             33554432,
@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(
             120848384}),
     row_name);
 
-// The same shape and size, and other numbers.
+// The two presets have the same shape and size, but other settings differ.
 TEST(Info, TheDocumentAndTheNotebookDiffer) {
   const json document = info({"nanochat-doc"}).at("config"), notebook = info({"nanochat"}).at("config");
   EXPECT_EQ(document.at("rope_sign"), 1);
@@ -177,7 +177,7 @@ TEST(Info, TheFirstModelIsWhatOthersVary) {
   EXPECT_EQ(run_gpt({"info", "--compare", ":n_layer=2"}).status, 2);
 }
 
-// A key of rotary positions is no difference to a model without them.
+// RoPE keys are only compared if both models use RoPE.
 TEST(Info, ComparesWhatHasAMeaning) {
   const std::string mixed = run_gpt({"info", "gpt2", "--compare", "nanochat"}).out;
   EXPECT_EQ(mixed.find("rope_"), std::string::npos) << mixed;
@@ -201,12 +201,13 @@ TEST(Info, RuleOfThumbFlopsAndMemory) {
   const json gpt2 = info({"gpt2"});
   EXPECT_EQ(gpt2["parameters"]["rule_of_thumb_12LC2"], 84934656);
   EXPECT_EQ(info({"gpt3-175b"})["parameters"]["rule_of_thumb_12LC2"], 173946175488);
-  // d20: 6 (N - embedding) + 12 L H D T
+  // The FLOPs per token of d20 are 6 (N - embedding) + 12 L H D T.
   EXPECT_DOUBLE_EQ(info({"nanochat-d20"})["flops_per_token"]["training"].get<double>(),
                    6.0 * (560988160 - 83886080) + 12.0 * 20 * 1280 * 2048);
   EXPECT_EQ(gpt2["memory_bytes"]["inference"]["weights"]["bf16"], 2 * 124439808);
   EXPECT_EQ(gpt2["memory_bytes"]["training"]["moments"], 8 * 124439808);
-  // 2 L Hkv D bytes: six heads of 64 over 20 layers at 1024 tokens in bf16 are 30 MiB
+  // The KV cache takes 2 L Hkv D elements per token. Six heads of 64 in 20 layers with 1024 tokens in bf16
+  // take 30 MiB.
   const json cache =
       info({"nanochat-d20", "--n-embd", "384", "--n-head", "6", "--n-kv-head", "6", "--n-ctx", "1024"});
   EXPECT_EQ(cache["memory_bytes"]["inference"]["kv_cache_full_context"]["bf16"], 30 << 20);
@@ -237,7 +238,7 @@ TEST(Info, ComparesVariations) {
   EXPECT_TRUE(suggests(run_gpt({"info", "gpt2", "--compare", ":n_layr=2"}).err, "\"n_layr\"", "n_layer"));
 }
 
-// Without a model these would only list the presets.
+// Without a model, these commands would only list the presets.
 TEST(Info, ViewsOfAModelNeedOne) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"info", "--summary"}, {"info", "--schedule"}, {"info", "--at", "5"}}) {
@@ -251,7 +252,7 @@ TEST(Info, ViewsOfAModelNeedOne) {
 TEST(Info, MemoryByFormatBatchAndZeroStage) {
   const json memory = info({"gpt2", "--batch-size", "4", "--devices", "8"})["memory_bytes"];
   EXPECT_EQ(memory["inference"]["weights"]["fp8"], 124439808);
-  // two of 768 values in 12 layers, 1024 tokens, 4 sequences
+  // A key and a value of 768 elements, 12 layers, 1024 tokens, 4 sequences.
   EXPECT_EQ(memory["inference"]["kv_cache_full_context"]["fp16"], int64_t{2} * 2 * 768 * 12 * 1024 * 4);
   const json& zero = memory["training"]["formats"]["mixed"]["zero"];
   EXPECT_EQ(zero[0]["total"], int64_t{16} * 124439808);
@@ -296,7 +297,7 @@ TEST(Info, ListsParametersByTheNamesThatFreezeMatches) {
   EXPECT_EQ(run_gpt({"info", "--tensors"}).status, 2);
 }
 
-// Whose class transformers' AutoModel does not take.
+// AutoModel of transformers does not support the class of such a config.
 TEST(Info, NotesAMistralWithListedLayers) {
   const gpt::test::TempDir dir;
   std::filesystem::copy(std::string(GPT_SOURCE_DIR) + "/tests/golden/data/mistral", dir.file("in"));

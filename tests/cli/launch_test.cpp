@@ -1,4 +1,4 @@
-// gpt launch, and processes that end: nothing is lost, and what is said of it is true.
+// Tests gpt launch and the failure of processes: no work is lost, and messages are accurate.
 
 #include <sys/types.h>
 #include <unistd.h>
@@ -13,7 +13,8 @@ namespace {
 
 class Launch : public Mpi {};
 
-// A process that stands still ends all others, by name, and the run goes on to the same model.
+// A rank that hangs ends the run with an error that names the rank. After resuming, the run gives the same
+// model.
 TEST_F(Launch, AStoppedProcessEndsTheRun) {
   succeeds(train("whole", {"--steps", "300"}));
   GptProcess run(launch(2, train("stopped", {"--steps", "300", "--save-every", "20"})),
@@ -40,7 +41,7 @@ TEST_F(Launch, AKilledRunIsStartedAgain) {
   expect_same("whole", "killed");
 }
 
-// A refusal is no crash: what was there before is not trained in its place.
+// A refused command is not a crash. It must not cause a restart, which would train the existing run instead.
 TEST_F(Launch, ARestartTakesNoOtherRunForItsOwn) {
   succeeds(train("theirs", {"--steps", "10"}));
   const std::string before = gpt::read_file(path("theirs/last/model.safetensors"));
@@ -52,7 +53,7 @@ TEST_F(Launch, ARestartTakesNoOtherRunForItsOwn) {
   EXPECT_EQ(gpt::read_file(path("theirs/last/model.safetensors")), before);
 }
 
-// What a flag of a resumed run says of stopping and sharing holds behind a restart.
+// A restart keeps the flags of a resumed run, such as --stop-after and --zero.
 TEST_F(Launch, ARestartKeepsTheFlagsOfAResumedRun) {
   succeeds(train("cut", {"--steps", "400", "--stop-after", "10"}));
   GptProcess run(launch(
@@ -69,7 +70,7 @@ TEST_F(Launch, ARestartKeepsTheFlagsOfAResumedRun) {
   EXPECT_EQ(nlohmann::json::parse(gpt::read_file(path("cut/config.json")))["zero"], 1);
 }
 
-// The same refusal again and again is no crash that another start helps against.
+// If the same error occurs again after a restart, further restarts are pointless.
 TEST_F(Launch, ARestartThatChangesNothingIsTheLast) {
   gpt::test::write_plain_file(path("few.txt"), "too little text");
   const GptRun run = run_gpt(launch(
@@ -99,19 +100,19 @@ TEST_F(Launch, ACommandNeedsNoDashes) {
   EXPECT_TRUE(names(unknown.err, {"launch", "-np"}));
 }
 
-// Whenever it comes: before mpirun runs, before the processes do, while they read their text.
+// The signal may arrive before mpirun starts, before the ranks start, or while they read their text.
 TEST_F(Launch, ARequestToStopIsNeverLost) {
   for (int wait = 0; wait < 6; ++wait) {
     const std::string name = "asked" + std::to_string(wait);
     GptProcess run(launch(2, train(name, {"--steps", "1000000"})));
     ASSERT_TRUE(run.wait_until([&] { return has_child(run.pid()); })) << run.notes();
-    ::usleep(static_cast<useconds_t>(30000 * wait));  // any moment will do
-    run.send(wait % 2 == 0 ? SIGTERM : SIGUSR1);      // as a person or a batch system asks
+    ::usleep(static_cast<useconds_t>(30000 * wait));  // the exact delay does not matter
+    run.send(wait % 2 == 0 ? SIGTERM : SIGUSR1);      // as sent by a user or a batch system
     EXPECT_EQ(run.end(), 130) << run.notes();
   }
 }
 
-// mpirun ends all with SIGTERM when one has died.
+// When a rank dies, mpirun sends SIGTERM to the other ranks. They must not report this as Ctrl-C.
 TEST_F(Launch, NobodyPressedAnythingWhenAProcessDied) {
   GptProcess run(launch(2, train("died", {"--steps", "1000000", "--save-every", "20"})));
   ASSERT_TRUE(run.wait_for_file(path("died/last/train_state.json"))) << run.notes();

@@ -1,6 +1,6 @@
 #pragma once
 
-// What tests of several processes have in common.
+// Shared code of the tests of distributed runs.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ inline bool has_mpi() {
 class Mpi : public testing::Test {
  protected:
   void SetUp() override {
-    ::setenv("ASAN_OPTIONS", "detect_leaks=0", 0);  // Open MPI leaves memory behind
+    ::setenv("ASAN_OPTIONS", "detect_leaks=0", 0);  // Open MPI leaks memory
     if (!has_mpi()) GTEST_SKIP() << "Open MPI is not installed, or was not when this was built";
     std::string text;
     for (int i = 0; i < 400; ++i)
@@ -59,7 +59,7 @@ class Mpi : public testing::Test {
     words.insert(words.end(), command.begin(), command.end());
     return words;
   }
-  // And names facts.
+  // Checks that the command succeeds and that its standard error contains the facts.
   static void succeeds(const Words& words, const Facts& facts = {}) {
     const GptRun run = run_gpt(words);
     ASSERT_EQ(run.status, 0) << run.err;
@@ -72,7 +72,7 @@ class Mpi : public testing::Test {
       EXPECT_TRUE(gpt::read_file(path(a) + file) == gpt::read_file(path(b) + file)) << a << " " << b << file;
   }
 
-  // The lines of a run's metrics that have one.
+  // Returns the lines of the metrics of a run that contain a validation loss.
   static std::string held_out_losses(const std::string& run) {
     std::istringstream metrics(gpt::read_file(run + "/metrics.jsonl"));
     std::string losses;
@@ -83,7 +83,7 @@ class Mpi : public testing::Test {
     return losses;
   }
 
-  // The newest value of each metric, without times and speeds.
+  // Returns the newest value of each metric, except times and speeds.
   std::map<std::string, double> newest_metrics(const std::string& name) const {
     std::istringstream metrics(gpt::read_file(path(name + "/metrics.jsonl")));
     std::map<std::string, double> newest;
@@ -98,7 +98,7 @@ class Mpi : public testing::Test {
     return newest;
   }
 
-  // The process of a rank that trains into a folder; -1: none.
+  // Returns the process of a rank that trains into a folder, or -1 if there is none.
   pid_t process_of(int rank, const std::string& out) const {
     for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
       const std::string pid = entry.path().filename();
@@ -115,7 +115,7 @@ class Mpi : public testing::Test {
     return -1;
   }
 
-  // Whether a process has started another one.
+  // Returns true if a process has started a child process.
   static bool has_child(pid_t pid) {
     const std::string id = std::to_string(pid);
     std::ifstream children("/proc/" + id + "/task/" + id + "/children");

@@ -1,4 +1,4 @@
-// Several processes: the same bits for any number of them, and refusals by name.
+// Tests distributed training: results are bit-identical for any number of ranks, and errors name the ranks.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ TEST_F(Mpi, TheNumbersDependOnShardsAndNotOnProcesses) {
 TEST_F(Mpi, GradientsMuonAndAveragesAreDivided) {
   const auto run = [&](const std::string& name, const Words& more) {
     Words words = train(name, {"--steps", "8", "--optimizer", "muon", "--ema", "0.9"});
-    *(std::ranges::find(words, "--micro-batch") + 1) = "2";  // a shard
+    *(std::ranges::find(words, "--micro-batch") + 1) = "2";  // equal to a shard
     words.insert(words.end(), more.begin(), more.end());
     return words;
   };
@@ -53,7 +53,8 @@ TEST_F(Mpi, GradientsMuonAndAveragesAreDivided) {
   EXPECT_TRUE(names(parts.err, {"--zero", "micro_batch = batch_size / grad_shards = 2", 1}));
 }
 
-// The learning rate makes the best model one of the first and unlike the last. The embedding is tied.
+// The high learning rate makes one of the first models the best one, which differs from the last model. The
+// embedding is tied.
 TEST_F(Mpi, TheLossOfTheBestModelIsThatOfOneProcess) {
   const auto run = [&](const std::string& name) {
     return train(name,
@@ -103,7 +104,8 @@ TEST_F(Mpi, ARunGoesOnWithAnotherNumberOfProcesses) {
   expect_same("whole", "parts");
 }
 
-// One shard for each process; with rounded messages other numbers, but the same ones again.
+// Fast reduction uses one shard per rank. Rounded messages give different results, but the same ones in each
+// run.
 TEST_F(Mpi, FastReduceDependsOnTheNumberOfProcesses) {
   const auto fast = [&](const std::string& name, const std::string& reduce) {
     return launch(2, train(name, {"--steps", "8", "--reduce", reduce}));
@@ -118,7 +120,7 @@ TEST_F(Mpi, FastReduceDependsOnTheNumberOfProcesses) {
                gpt::read_file(path("fast/last/model.safetensors")));
 }
 
-// Four processes have neither as many shards nor micro-batches as large.
+// A run with four ranks cannot use two shards or micro-batches of four samples.
 TEST_F(Mpi, FastReduceGoesOnWithAnyNumberOfProcesses) {
   succeeds(launch(
       2, train("run", {"--steps", "10", "--grad-shards", "2", "--micro-batch", "4", "--stop-after", "2"})));
@@ -131,7 +133,7 @@ TEST_F(Mpi, FastReduceGoesOnWithAnyNumberOfProcesses) {
   EXPECT_EQ(step_of("run"), 10);
 }
 
-// With divided gradients too, whose micro-batches are all samples of a process.
+// The same holds for sharded gradients (ZeRO 2 and 3). Their micro-batch is the whole batch of a rank.
 TEST_F(Mpi, DividedFastReduceGoesOnWithAnyNumberOfProcesses) {
   for (const std::string zero : {"2", "3"}) {
     fs::remove_all(path("run"));
@@ -172,7 +174,7 @@ TEST_F(Mpi, RefusesOtherLaunchersAndCommandsByName) {
   EXPECT_TRUE(names(launched.err, {"launch", "-- train", "finetune", "eval", "sweep", "bench", "-- info"}));
 }
 
-// Of a build that is not the program's nothing is called.
+// The program calls no function of an MPI module from a different build.
 TEST_F(Mpi, RefusesTheModuleOfAnotherBuild) {
   const fs::path folder = fs::path(GPT_BINARY).parent_path();
   fs::copy_file(GPT_BINARY, path("gpt"));
@@ -189,11 +191,11 @@ TEST_F(Mpi, RefusesTheModuleOfAnotherBuild) {
   EXPECT_TRUE(names(err, {path("gpt_mpi.so"), "\"gpt.cpp"}));
 }
 
-// Fine-tuning too, with an evaluation that all share.
+// The same holds for fine-tuning, whose evaluation is distributed over the ranks.
 TEST_F(Mpi, FineTuningDependsOnShardsAlone) {
   succeeds(train("base", {"--steps", "2"}));
   std::string examples = "text,label\n";
-  for (int i = 0; i < 700; ++i)  // more than two batches are held out
+  for (int i = 0; i < 700; ++i)  // the validation part has more than two batches
     examples +=
         (i % 2 == 0 ? "line 4 " : "line 9 ") + std::to_string(i % 17) + (i % 2 == 0 ? ",even\n" : ",odd\n");
   gpt::test::write_plain_file(dir_.file("examples.csv"), examples);
@@ -219,7 +221,7 @@ TEST_F(Mpi, AnEvaluationOfChatIsThatOfOneProcess) {
   succeeds({"tokenizer", "train", "--data", text_, "--vocab-size", "280", "--out", path("tokenizer")});
   Words base = train("base", {"--steps", "2"});
   std::replace(base.begin(), base.end(), std::string("byte"), path("tokenizer"));
-  std::replace(base.begin(), base.end(), std::string("16"), std::string("64"));  // width and context
+  std::replace(base.begin(), base.end(), std::string("16"), std::string("64"));  // width and context length
   succeeds(base);
   std::string chats;
   for (int i = 0; i < 40; ++i)
@@ -241,7 +243,7 @@ TEST_F(Mpi, AnEvaluationOfChatIsThatOfOneProcess) {
   EXPECT_TRUE(alone == losses(3));
 }
 
-// What the first model says of pairs is shared too, and so are answers that are rewarded.
+// The ranks also share the log-probabilities of the reference model and the rewarded rollouts.
 TEST_F(Mpi, PreferencesAndRewardsDependOnShardsAlone) {
   succeeds(train("base", {"--steps", "2"}));
   std::string pairs, prompts;
@@ -275,7 +277,7 @@ TEST_F(Mpi, PreferencesAndRewardsDependOnShardsAlone) {
               gpt::read_file(path("dpo-alone/reference.safetensors")));
 }
 
-// The windows of a text are shared: the same bits are printed.
+// The ranks share the windows of a text. The output is bit-identical to a single process.
 TEST_F(Mpi, TheLossOfATextIsThatOfOneProcess) {
   succeeds(train("run", {"--steps", "2"}));
   const Words plain = {"eval", path("run"), "--data", text_, "--threads", "1", "--json", "--batch-size", "3"};
@@ -292,7 +294,8 @@ TEST_F(Mpi, TheLossOfATextIsThatOfOneProcess) {
   }
 }
 
-// Questions of all kinds: choices, texts and answers that are written, and those of nanochat's bundle.
+// Covers all kinds of tasks: multiple choice, log-likelihood, generated responses, and the CORE bundle of
+// nanochat.
 TEST_F(Mpi, TheScoresOfTasksAreThoseOfOneProcess) {
   const std::string folder = std::string(GPT_SOURCE_DIR) + "/tests/data/tasks/";
   const auto scores = [&](int processes) {
@@ -310,7 +313,8 @@ TEST_F(Mpi, TheScoresOfTasksAreThoseOfOneProcess) {
   EXPECT_EQ(scores(3), alone);
 }
 
-// Each process makes runs of its own, one of which fails; a sweep goes on with another number of processes.
+// Each rank trains different runs of the sweep, and one of the runs fails. The sweep is resumed with a
+// different number of ranks.
 TEST_F(Mpi, ASweepIsMadeInParts) {
   const auto sweep = [&](const std::string& name) {
     Words words = {"sweep", "--data", text_, "--over", "lr=1e-3,1e-2,1000", "--out", path(name)};
@@ -344,7 +348,7 @@ TEST_F(Mpi, ASweepIsMadeInParts) {
   EXPECT_TRUE(results("shared") == results("alone"));
 }
 
-// Of one mpirun, two commands that differ.
+// Starts two different commands in one mpirun.
 TEST_F(Mpi, RefusesProcessesThatDiffer) {
   gpt::test::write_plain_file(dir_.file("other.txt"), gpt::read_file(text_) + "one line more\n");
   const auto started = [&](const Words& words) {
@@ -377,7 +381,7 @@ TEST_F(Mpi, RefusesProcessesThatDiffer) {
           {"val_data_hash"});
 }
 
-// A layer without trained weights has nothing to divide.
+// Frozen layers have no trained weights that could be sharded.
 TEST_F(Mpi, FrozenLayersAreWholeInEveryProcess) {
   const Words frozen = {"--steps", "4", "--micro-batch", "2", "--freeze", "blocks.0.*"};
   succeeds(train("whole", frozen));

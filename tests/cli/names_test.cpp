@@ -1,4 +1,4 @@
-// What users of other programs type, short flags, texts as arguments, and help of both lengths.
+// Tests flag names of other programs, short flags, positional texts, and short and long help.
 
 #include <gtest/gtest.h>
 
@@ -16,13 +16,13 @@ using nlohmann::json;
 
 const std::string kModel = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
 
-// A path in a folder of this process alone, which goes with it: tests run side by side.
+// Returns a path in a temporary folder of this process, because tests run concurrently.
 std::string own_path(const std::string& name) {
   static const gpt::test::TempDir folder;
   return folder.file(name);
 }
 
-// A model that reads bytes, trained for a step.
+// Trains a byte-level model for one step and returns its folder.
 const std::string& byte_model() {
   static const std::string folder = [] {
     std::string path = own_path("model");
@@ -34,7 +34,7 @@ const std::string& byte_model() {
   return folder;
 }
 
-// The configuration that a command line of gpt train means.
+// Returns the config that results from a command line of gpt train.
 json config_of(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"train", "--print-config"});
   const GptRun run = run_gpt(arguments);
@@ -48,7 +48,8 @@ void expect_usage(const std::vector<std::string>& arguments, const Facts& facts)
   EXPECT_TRUE(names(run.err, facts));
 }
 
-// A flag of other programs has an answer: it is not just unknown, which sends to the help.
+// Checks that a flag of another program gets specific advice, instead of an unknown-flag error that refers to
+// --help.
 void expect_answer(const std::vector<std::string>& arguments, const Facts& facts) {
   expect_usage(arguments, facts);
   EXPECT_FALSE(names(run_gpt(arguments).err, {"--help"}));
@@ -170,7 +171,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// What `gpt completion words` offers after some words.
+// Returns the completions that `gpt completion words` offers after the given words.
 std::vector<std::string> offered(std::vector<std::string> typed) {
   typed.insert(typed.begin(), {"completion", "words"});
   typed.emplace_back();
@@ -179,7 +180,7 @@ std::vector<std::string> offered(std::vector<std::string> typed) {
   return lines_of(run.out);
 }
 
-// Every command and subcommand that the program has.
+// Returns all commands and subcommands of the program.
 const std::vector<std::vector<std::string>>& all_commands() {
   static const std::vector<std::vector<std::string>> list = [] {
     std::vector<std::vector<std::string>> commands;
@@ -248,7 +249,7 @@ TEST(Help, PresetsHaveAPurpose) {
   EXPECT_TRUE(names(run.err, {"gpt info tiny"}));
 }
 
-// ------------------------------------------------------------------------------- what one does next
+// --------------------------------------------------------------------------- suggested next command
 
 bool says_next(const GptRun& run) {
   const size_t at = run.err.rfind("next: gpt ");
@@ -279,7 +280,7 @@ TEST(Next, CommandsEndWithWhatOneDoesNext) {
     EXPECT_EQ(run.status, 0) << call[0] << ": " << run.err;
     EXPECT_TRUE(says_next(run)) << call[0] << ": " << run.err;
     const std::string next = run.err.substr(std::min(run.err.rfind("next: "), run.err.size()));
-    EXPECT_EQ(next.find(" " + folder), std::string::npos) << next;  // not without quotes
+    EXPECT_EQ(next.find(" " + folder), std::string::npos) << next;  // paths with spaces must be quoted
     EXPECT_EQ(run.out.find("next: "), std::string::npos) << call[0];
   }
   EXPECT_FALSE(says_next(run_gpt({"info", "gpt2", "--json"})));

@@ -1,4 +1,4 @@
-// The line "next: gpt ..." of every command is a command that works.
+// Tests that the command in the line "next: gpt ..." works for every command.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using gpt::test::TempDir;
 using gpt::test::write_plain_file;
 using Words = std::vector<std::string>;
 
-// The words of a command line in which ' quotes.
+// Splits a command line into words, with ' as the quote character.
 Words shell_words(const std::string& line) {
   Words words;
   bool in_word = false, quoted = false;
@@ -63,7 +63,7 @@ class NextCommands : public testing::Test {
   void SetUp() override { fs::current_path(dir_.path()); }
   void TearDown() override { fs::current_path(before_); }
 
-  // Runs a command, and then the one that it advises. Training stops after a step.
+  // Runs a command and then the command that it suggests. Suggested training stops after one step.
   static void try_next(const Words& words) {
     const GptRun run = run_gpt(words);
     ASSERT_EQ(run.status, 0) << words[0] << ": " << run.err;
@@ -154,7 +154,7 @@ TEST_F(NextCommands, OfDataAndPlansWork) {
   try_next(sweep);
 }
 
-// A run that ends before its first checkpoint has no model to use.
+// A run that ends before its first checkpoint has no model to use, so it suggests no command.
 TEST_F(NextCommands, ARunWithoutAModelHasNone) {
   const GptRun run =
       run_gpt(with_flags(train({"tales:5000", "--out", "bad"}), {"--lr", "1000", "--steps", "50"}));

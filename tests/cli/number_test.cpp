@@ -1,4 +1,4 @@
-// Numbers of flags mean what is written.
+// Tests the parsing of numbers in flags.
 
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ TEST(Numbers, ConfigKeysAreCheckedToo) {
     expect_usage_error({"train", "--print-config", c.flag, c.value}, {c.flag, c.found});
 }
 
-// Numbers as people write them.
+// Common notations of a number are accepted.
 TEST(Numbers, MayLackAZero) {
   for (const char* value : {".3", "3e-1", "0.3", "+.3", "+3e-1"}) {
     const GptRun run = run_gpt({"train", "--print-config", "--data", "tales", "--lr", value});

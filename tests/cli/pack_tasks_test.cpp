@@ -1,5 +1,5 @@
-// An array job that packs: eight processes, of which three are killed in the middle and repeated, and the
-// merge.
+// Tests an array job of gpt data pack with eight tasks and a merge. Three tasks are killed halfway and
+// repeated.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -26,8 +26,8 @@ class PackTasks : public testing::Test {
  protected:
   std::string path(const std::string& name) const { return folder_.file(name); }
 
-  // Lines of JSON: blocks of a MiB, and from the tenth on of one longer line each. By the deal of blocks
-  // (TaskShare) tasks 2, 5, 7, 4 and 1 of eight have one of these after a block of the usual size.
+  // Writes JSON lines: nine blocks of 1 MiB, followed by five blocks that consist of one longer line each.
+  // TaskShare assigns these long lines to tasks 2, 5, 7, 4 and 1 of eight, after a block of the usual size.
   void write_text() {
     std::string text;
     const std::string line(1000, 'a');
@@ -50,7 +50,7 @@ class PackTasks : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  // Runs the program until it writes a file that is larger, of which the system kills it.
+  // Runs the program with a limit on the file size. The system kills it when it writes a larger file.
   int run_and_kill(const Words& words, rlim_t bytes) const {
     GptProcess gpt(words, [bytes] {
       const rlimit limit{bytes, bytes}, none{0, 0};
@@ -75,7 +75,8 @@ TEST_F(PackTasks, KilledAndRepeatedTheyGiveTheBytesOfOne) {
   for (int number = 8; number >= 1; --number) {
     const Words words = pack("many", {"--task", std::to_string(number) + "/8"});
     if (number == 2 || number == 5 || number == 7) {
-      // Ids of two bytes: those of a MiB fit, the longer line does not.
+      // Ids take two bytes. The ids of a block of 1 MiB fit below the limit, but not the ids of the longer
+      // line.
       EXPECT_EQ(run_and_kill(words, 2 * kBlock + kBlock / 2), -SIGXFSZ);
       const std::string part = path("many/.tasks/" + std::to_string(number) + "-of-8/");
       EXPECT_TRUE(fs::exists(part + "shard-00000.bin") && fs::exists(part + ".lock"));
@@ -115,7 +116,7 @@ TEST_F(PackTasks, WrongFlagsAreRefused) {
   EXPECT_FALSE(fs::exists(path("s")));
 }
 
-// Each has a lock of its own, and the merge has all.
+// Each task has its own lock, and the merge takes all locks.
 TEST_F(PackTasks, LocksAreThoseOfTasks) {
   gpt::test::write_plain_file(path("a.jsonl"), "{\"text\":\"a\"}\n");
   const Words merge = {"data", "pack", "--out", path("s"), "--merge"};

@@ -1,4 +1,4 @@
-// A model without blocks, head(embedding), goes through every command.
+// Tests all commands with a model without layers, which is head(embedding).
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// gpt plan: what a training run asks for, before it starts.
+// Tests gpt plan, which estimates the memory and time of a training run before it starts.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -56,7 +56,8 @@ TEST(Plan, MeasuresPartsOfTheRun) {
   EXPECT_NEAR(time["total"].get<double>(), sum, 1e-9 * sum);
 }
 
-// Several processes have samples, messages and, with ZeRO, a part of the optimizer's state each.
+// Each rank has a share of the samples and sends messages. With ZeRO it also has a share of the optimizer
+// state.
 TEST(Plan, SharesTheRunAmongProcesses) {
   const auto planned = [](const std::vector<std::string>& more) {
     const GptRun run = plan(more);
@@ -72,7 +73,7 @@ TEST(Plan, SharesTheRunAmongProcesses) {
   EXPECT_EQ(two["config"]["grad_shards"], 2);
   EXPECT_EQ(two["config"]["micro_batch"], 4);
   EXPECT_EQ(two["processes"]["link_bytes_per_second"], 1.25e8);
-  // Gradients once and their sums once, to the one other.
+  // With two ranks, each rank sends half of the gradients and half of their sums to the other rank.
   const double parameters = one["parameters"];
   EXPECT_NEAR(two["processes"]["sent_bytes_per_step"].get<double>(), 4 * parameters, 0.01 * 4 * parameters);
   EXPECT_NEAR(rounded["processes"]["sent_bytes_per_step"].get<double>(), 2 * parameters,
@@ -81,7 +82,7 @@ TEST(Plan, SharesTheRunAmongProcesses) {
   EXPECT_GT(two["memory_bytes"]["gradients"], one["memory_bytes"]["gradients"]);
   EXPECT_EQ(two["memory_bytes"]["moments"], one["memory_bytes"]["moments"]);
   EXPECT_LT(divided["memory_bytes"]["moments"], one["memory_bytes"]["moments"]);
-  EXPECT_EQ(plan({"--ranks", "3"}).status, 2);  // of a batch of 8
+  EXPECT_EQ(plan({"--ranks", "3"}).status, 2);  // does not divide the batch of 8
   EXPECT_EQ(plan({"--ranks", "2", "--link", "0"}).status, 2);
 }
 
@@ -104,7 +105,7 @@ TEST(Plan, SaysWhatIsOfOneProcessAndRefusesWhatNoneNeeds) {
   EXPECT_TRUE(names(zero.err, {"--zero", "--ranks N"}));
 }
 
-// An adapter beside a model that lies in a folder, against training all of its weights.
+// Compares an adapter for a model in a folder with training all weights of that model.
 TEST(Plan, ComparesAnAdapterWithAllWeights) {
   const gpt::test::TempDir dir;
   const GptRun made =
@@ -128,7 +129,7 @@ TEST(Plan, ComparesAnAdapterWithAllWeights) {
   const json p = json::parse(run.out), adapter = p["adapter"];
   EXPECT_EQ(p["config"]["tokenizer"], dir.file("run/best")) << "that of the model";
   EXPECT_EQ(adapter["rank"], 4);
-  // A [4,in] and B [out,4] of the four matrices of each layer, as GPT-2 has them.
+  // A [4,in] and B [out,4] for the four matrices of a GPT-2 layer.
   EXPECT_EQ(adapter["parameters"], 2 * 4 * ((64 + 192) + (64 + 64) + (64 + 256) + (256 + 64)));
   EXPECT_GT(adapter["step_seconds"].get<double>(), 0);
   for (const char* part : {"gradients", "moments"})
@@ -140,10 +141,11 @@ TEST(Plan, ComparesAnAdapterWithAllWeights) {
   EXPECT_TRUE(names(text.err, {"gpt finetune"}));
   EXPECT_EQ(with({"0", "--lora-targets", "attn.out"}).status, 2);
   EXPECT_EQ(with({"0", "--lora-rank", "4", "--lora-targets", "nothing"}).status, 2);
-  EXPECT_EQ(plan({"--lora-rank", "4"}).status, 2);  // beside which model?
+  EXPECT_EQ(plan({"--lora-rank", "4"}).status, 2);  // an adapter requires a base model
 }
 
-// What does not fit is neither allocated nor measured, and what would fit is computed.
+// A config that does not fit into memory is neither allocated nor measured. The plan suggests settings that
+// would fit.
 TEST(Plan, SaysWhatWouldFit) {
   const GptRun run = plan({"--memory", "0.05", "--batch-size", "4096"});
   ASSERT_EQ(run.status, 0) << run.err;
@@ -203,7 +205,7 @@ TEST_F(PlanFiles, FitsThatAreNone) {
   EXPECT_EQ(plan({"--fit", dir_.file("none")}).status, 1);
 }
 
-// The plan that was written beforehand is the one in the run's report.
+// The report of a run contains the plan that was written before the run.
 TEST_F(PlanFiles, TrainKeepsThePlan) {
   const std::string out = dir_.file("run");
   const std::vector<std::string> run = {
@@ -227,7 +229,8 @@ TEST_F(PlanFiles, TrainKeepsThePlan) {
   EXPECT_TRUE(names(page.str(), {fmt::format("{:.4f}", planned["loss"]["predicted"].get<double>())}));
 }
 
-// The largest preset with 20 tokens for each parameter in four passes; the smallest where none has.
+// Suggests the largest preset that gets 20 tokens per parameter in four epochs, or the smallest preset if
+// there is none.
 TEST(Plan, NamesThePresetThatFits) {
   const auto proposed = [](const char* data) {
     const GptRun run = run_gpt({"plan", "--data", data, "--json"});
@@ -235,14 +238,14 @@ TEST(Plan, NamesThePresetThatFits) {
     return json::parse(run.out);
   };
   EXPECT_EQ(proposed("tales:20000")["preset"], "tiny");
-  const json large = proposed("tales:18500000");  // 3.3 M parameters
+  const json large = proposed("tales:18500000");  // enough for 3.3 M parameters
   EXPECT_EQ(large["train_tokens"], 16650000);
   for (const json& preset : large["presets"]) {
     if (preset["preset"] != "nanochat-demo") continue;
     EXPECT_LE(20 * preset["parameters"].get<double>(), 4 * 16650000.0);
     EXPECT_EQ(preset["steps"], 4 * 16650000 / (16 * 128));
   }
-  expect_error(run_gpt({"plan", "--data", "tales:100"}), 1, {193, 90});  // no preset can be trained on that
+  expect_error(run_gpt({"plan", "--data", "tales:100"}), 1, {193, 90});  // too short for every preset
   const GptRun text = run_gpt({"plan", "--data", "tales:20000"});
   EXPECT_TRUE(names(text.err, {"gpt plan --preset tiny --steps 23 --data tales:20000"}));
 }

@@ -1,4 +1,4 @@
-// gpt report as users run it.
+// Tests the command line of gpt report.
 
 #include <gtest/gtest.h>
 
@@ -43,13 +43,14 @@ TEST(Report, ComparesRuns) {
   EXPECT_EQ(gpt::read_file(picture).find("validation"), std::string::npos) << "one curve for each run";
   EXPECT_EQ(run_gpt({"report", a, "--svg", picture}).status, 0);
   EXPECT_NE(gpt::read_file(picture).find("validation"), std::string::npos);
-  // The run's own page: norms of every part of the model, and no refreshing after the end.
+  // The report page of a run shows norms of each part of the model, and stops refreshing when the run has
+  // ended.
   const std::string own = gpt::read_file(a + "/report.html");
   for (const char* part : {"\"grad_norm/block 1\"", "\"update_ratio/token embedding\"", "\"running\":false"})
     EXPECT_NE(own.find(part), std::string::npos) << part;
 }
 
-// A page takes the place of one of its kind only, and never that of a run's or a sweep's own.
+// --html and --out only replace pages of the same kind, and never the report page of a run or sweep.
 TEST(Report, ReplacesOnlyPagesOfItsKind) {
   const gpt::test::TempDir dir;
   const std::string a = small_run(dir, "a", "0.001"), b = small_run(dir, "b", "0.002");

@@ -1,4 +1,5 @@
-// Going on with a run: the same bits, changes that are noticed, more or fewer steps, signals, full disks.
+// Tests gpt train --resume: bit-identical continuation, detection of changes, more or fewer steps, signals
+// and full disks.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -42,7 +43,7 @@ class Resume : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return run_gpt(words, environment);
   }
-  // A run that gets signals at a place: "train.step:2=TERM" (base/fault_point.h).
+  // Starts a run that receives signals at a fault point, such as "train.step:2=TERM" (base/fault_point.h).
   GptRun make_until(const std::string& fault, const std::string& name, const Words& more) const {
     return run_gpt(train(name, more), {"GPT_FAULT_POINT=" + fault});
   }
@@ -58,18 +59,18 @@ class Resume : public testing::Test {
   void write_json(const std::string& file, const json& value) const {
     gpt::test::write_plain_file(path(file), value.dump(2));
   }
-  // The values of a key in metrics.jsonl by step.
+  // Returns the values of a key in metrics.jsonl by step.
   std::map<int, double> metric(const std::string& name, const std::string& key) const {
     std::map<int, double> out;
     std::ifstream file(path(name) + "/metrics.jsonl");
     for (std::string line; std::getline(file, line);) {
-      const json record = json::parse(line, nullptr, false);  // the last line may be half written
+      const json record = json::parse(line, nullptr, false);  // the last line may be incomplete
       if (record.is_object() && record.contains(key))
         out[record["step"].get<int>()] = record[key].get<double>();
     }
     return out;
   }
-  // Changes a file of the checkpoint so that its checksums hold.
+  // Removes the checksum of a checkpoint file, so that the test can change the file.
   void forget_checksum(const std::string& name, const std::string& file) const {
     json manifest = json_of(name + "/last/manifest.json");
     manifest["files"].erase(file);
@@ -91,11 +92,11 @@ TEST_F(Resume, NoticesDataOfEqualLength) {
   gpt::test::write_plain_file(text_, text);
   expect_refused(resume("run"), {"data_hash", "--init-from"});
   std::swap(text[10], text[11]);
-  std::swap(text[text.size() - 4], text[text.size() - 5]);  // in the part that is held out
+  std::swap(text[text.size() - 4], text[text.size() - 5]);  // in the held-out part
   gpt::test::write_plain_file(text_, text);
   expect_refused(resume("run"), {"val_data_hash", "--init-from"});
   std::swap(text[text.size() - 4], text[text.size() - 5]);
-  // Where the text lies does not matter.
+  // The path of the text does not matter.
   gpt::test::write_plain_file(path("moved.txt"), text);
   fs::remove(text_);
   json config = json_of("run/config.json");
@@ -129,14 +130,15 @@ TEST_F(Resume, NoticesOtherFilesOfTheCheckpointAndAnotherConfig) {
   EXPECT_EQ(resume("run").status, 0);
 }
 
-// Also between the pieces of a long text that data_hash is made of; that hash alone is what older runs have.
+// data_hash only covers samples of a long text. data_ids_hash also detects changes between the samples, but
+// older runs only have data_hash.
 TEST_F(Resume, NoticesASmallChangeOfALongText) {
   std::string text;
   while (text.size() < 36 << 20)
     text += "line " + std::to_string(text.size()) + " of a long text\n";
   gpt::test::write_plain_file(text_, text);
   make("run", {"--steps", "8", "--stop-after", "6", "--eval-every", "0"});
-  text[100000] ^= 1;  // pieces of 2^16 begin every 33 M / 255 tokens
+  text[100000] ^= 1;  // samples of 2^16 begin every 33 M / 255 tokens
   gpt::test::write_plain_file(text_, text);
   expect_refused(resume("run"), {"data_ids_hash", "--init-from"});
   json state = json_of("run/last/train_state.json");
@@ -148,7 +150,7 @@ TEST_F(Resume, NoticesASmallChangeOfALongText) {
   EXPECT_EQ(run.status, 0) << run.err;
 }
 
-// Checkpoints from before hashes and config were part of the state.
+// Checkpoints of older versions have no hashes and no config in their state.
 TEST_F(Resume, GoesOnWithRunsOfEarlierVersions) {
   make("whole", {"--steps", "8"});
   make("run", {"--steps", "8", "--stop-after", "3"});
@@ -178,9 +180,9 @@ TEST_F(Resume, WithMoreStepsHasTheirSchedule) {
   expect_refused(resume("run", {"--steps", "11"}), {path("run"), 12, "--steps", 11});
   const GptRun run = resume("run", {"--steps", "24", "--stop-after", "18"});
   EXPECT_EQ(run.status, 0) << run.err;
-  const Facts rises = {"step 12", 24, "4.34e-05", "0.000219"};  // the learning rate behind step 12
+  const Facts rises = {"step 12", 24, "4.34e-05", "0.000219"};  // the learning rate after step 12
   EXPECT_TRUE(names(run.err, rises));
-  const GptRun rest = resume("run");  // 24 is what the run's config says now
+  const GptRun rest = resume("run");  // the config of the run now has 24 steps
   EXPECT_EQ(rest.status, 0) << rest.err;
   EXPECT_FALSE(names(rest.err, {"step 12"}));
   const std::map<int, double> rates = metric("run", "lr"), planned = metric("long", "lr");
@@ -190,7 +192,7 @@ TEST_F(Resume, WithMoreStepsHasTheirSchedule) {
   EXPECT_EQ(json_of("run/plan.json")["steps"], json_of("long/plan.json")["steps"]);
 }
 
-// A kill between the new config.json and the next checkpoint loses nothing.
+// A kill between writing the new config.json and the next checkpoint loses nothing.
 TEST_F(Resume, ExtendedAndKilledAtOnce) {
   make("run", {"--steps", "12"});
   make("same", {"--steps", "12"});
@@ -221,7 +223,8 @@ TEST_F(Resume, TheLastStepIsInTheMetrics) {
   EXPECT_EQ(losses.rbegin()->first, 40);
 }
 
-// What is reported is the gradient before --clip-value cuts its elements, as a whole and by parts.
+// Both the total norm and the norms of parts are those of the gradient before --clip-value clips its
+// elements.
 TEST_F(Resume, TheGradientNormIsThatBeforeClipping) {
   const Words same = {"--steps", "1", "--warmup", "0", "--eval-every", "1", "--clip-norm", "0"};
   make("free", same);
@@ -238,7 +241,7 @@ class ResumeAfterSignal : public Resume, public testing::WithParamInterface<cons
 TEST_P(ResumeAfterSignal, SavesAndGives130) {
   const std::string signal = GetParam();
   make("whole", {"--steps", "8"});
-  // Two signals, one request: as `timeout` and a closing terminal send them.
+  // Two signals that arrive together are one request. `timeout` and a closing terminal send two signals.
   const GptRun run = make_until("train.step:3=" + signal + "+" + signal, "run", {"--steps", "8"});
   EXPECT_EQ(run.status, 130) << run.err;
   EXPECT_EQ(json_of("run/last/train_state.json")["step"], 3);
@@ -248,7 +251,8 @@ TEST_P(ResumeAfterSignal, SavesAndGives130) {
 
 INSTANTIATE_TEST_SUITE_P(Signals, ResumeAfterSignal, testing::Values("INT", "TERM", "HUP"));
 
-// Wherever a save ends, the run goes on from a whole checkpoint and makes the same model.
+// A kill at any point of saving leaves a complete checkpoint, from which the resumed run gives the same
+// model.
 TEST_F(Resume, AKillWhileSavingLosesNothing) {
   const Words steps = {"--steps", "8", "--save-every", "3", "--eval-every", "4"};
   make("whole", steps);
@@ -266,7 +270,8 @@ TEST_F(Resume, AKillWhileSavingLosesNothing) {
   }
 }
 
-// What stands in front of documents ends a text, in the model's files and where it goes on.
+// The token that precedes documents is the end-of-text token in config.json of the model, also after
+// resuming.
 TEST_F(Resume, KnowsTheTokenThatEndsAText) {
   const std::string rows = dir_.file("rows.jsonl");
   std::string lines;
@@ -295,7 +300,7 @@ TEST_F(Resume, KnowsTheTokenThatEndsAText) {
   }
 }
 
-// The page that is gone would be SIGBUS.
+// Access to a truncated memory-mapped file would cause SIGBUS.
 TEST_F(Resume, AShardCutShortWhileTrainingIsNamed) {
   std::string text = "no end of it\n";
   while (text.size() < 1 << 20)
@@ -342,8 +347,8 @@ TEST_F(Resume, NohupStaysAsItIs) {
   EXPECT_EQ(json_of("run/last/train_state.json")["step"], 8);
 }
 
-// An evaluation that is cut short is made when the run goes on: the run is as if it had never been
-// interrupted.
+// An interrupted evaluation is repeated when the run resumes. The results equal those of an uninterrupted
+// run.
 TEST_F(Resume, InterruptsAnEvaluationAndMakesItLater) {
   const Words steps = {"--steps", "3", "--eval-every", "2", "--eval-batches", "8"};
   const GptRun run = make_until("train.evaluation:3=TERM", "run", steps);
@@ -359,7 +364,7 @@ TEST_F(Resume, InterruptsAnEvaluationAndMakesItLater) {
   EXPECT_EQ(weights("run"), weights("whole"));
 }
 
-// The program is not let write files as large as a checkpoint, which is as good as a full disk.
+// A limit on the file size makes writes of a checkpoint fail, which simulates a full disk.
 TEST_F(Resume, AFullDiskLeavesTheOldCheckpoint) {
   make("whole", {"--steps", "8", "--eval-every", "0"});
   make("run", {"--steps", "8", "--stop-after", "3", "--eval-every", "0"});
@@ -379,7 +384,7 @@ TEST_F(Resume, AFullDiskLeavesTheOldCheckpoint) {
   EXPECT_EQ(weights("run"), weights("whole"));
 }
 
-// Packing and tokenizer training end cleanly in the middle of their work.
+// A signal ends gpt data pack and gpt tokenizer train cleanly in the middle of their work.
 TEST_F(Resume, PackAndTokenizerTrainingEndCleanly) {
   std::string text;
   while (text.size() < 12 << 20)
@@ -408,7 +413,7 @@ TEST_F(Resume, PackAndTokenizerTrainingEndCleanly) {
   }
 }
 
-// A run that is killed before its first checkpoint leaves nothing to lose, unless it has a best model.
+// A run that was killed before its first checkpoint can be replaced, unless it has a best model.
 TEST_F(Resume, ANewRunReplacesNoBestModelAndNoFileOfOthers) {
   for (const char* every : {"2", "0"}) {
     const Words words = {"--steps", "8", "--save-every", "0", "--log-every", "1", "--eval-every", every};
@@ -440,7 +445,8 @@ TEST_F(Resume, ANewRunReplacesNoBestModelAndNoFileOfOthers) {
   }
 }
 
-// A relative name of the data is one from where the run was begun, however often it is resumed elsewhere.
+// Relative paths of the data refer to the working directory in which the run was started, even if it is
+// resumed several times from other folders.
 TEST_F(Resume, FindsItsDataFromAnyFolder) {
   struct Inside {
     explicit Inside(const std::string& folder) : before(fs::current_path()) { fs::current_path(folder); }
@@ -470,7 +476,8 @@ TEST_F(Resume, FindsItsDataFromAnyFolder) {
   }
 }
 
-// A run in a folder of its data would hide them, or be read as data itself, when it is resumed.
+// A run must not be created in the folder of its training data. When it resumes, its files would hide the
+// data or be read as data.
 TEST_F(Resume, ARunIsNotMadeAmongItsData) {
   fs::create_directories(path("texts/more"));
   fs::copy(text_, path("texts/a.txt"));
@@ -502,7 +509,8 @@ TEST_F(Resume, ARunIsNotMadeAmongItsData) {
             json_of("texts/run/last/train_state.json")["data_train"]);
 }
 
-// best/ may be of a step that a kill has lost: it stays, and the run is as if there had been no kill.
+// A kill may lose the checkpoint of the step that best/ belongs to. The resumed run keeps this best model and
+// otherwise matches a run without a kill.
 TEST_F(Resume, KeepsABetterBestModelThanTheCheckpointKnows) {
   const Words same = {"--steps", "40", "--eval-every", "4", "--lr", "3e-3"};
   Words stopped = same;
@@ -510,7 +518,7 @@ TEST_F(Resume, KeepsABetterBestModelThanTheCheckpointKnows) {
   make("run", stopped);
   make("later", same);
   fs::remove_all(path("run/best"));
-  fs::copy(path("later/best"), path("run/best"));  // what a kill at step 40 leaves
+  fs::copy(path("later/best"), path("run/best"));  // the state after a kill at step 40
   const json best = json_of("run/best/train_best.json");
   ASSERT_GT(best["step"], 12);
   const GptRun run = resume("run", {"--steps", "12"});
@@ -523,7 +531,7 @@ TEST_F(Resume, KeepsABetterBestModelThanTheCheckpointKnows) {
   EXPECT_EQ(metric("run", "val_loss").size(), 3u);
 }
 
-// A loss at the end is that of the end, or says of which step it is.
+// The final loss is from the last step, or the message says from which step it is.
 TEST_F(Resume, ShortenedToTheStepsDoneIsEvaluated) {
   const Words stopped = {"--steps", "100", "--eval-every", "8", "--stop-after", "12"};
   for (const char* every : {"8", "0"}) {

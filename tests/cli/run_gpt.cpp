@@ -12,7 +12,7 @@
 
 namespace {
 
-// Standard output and error go to files: nothing can block on a full pipe.
+// Standard output and error are redirected to files, because a full pipe could block.
 std::string capture_path(const char* name) {
   return (std::filesystem::path(testing::TempDir()) / (std::string(name) + std::to_string(::getpid())))
       .string();

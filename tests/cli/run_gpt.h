@@ -6,29 +6,29 @@
 #include "support/names.h"
 
 using gpt::test::names;
-using Facts = std::vector<gpt::test::Fact>;  // of tables of cases
+using Facts = std::vector<gpt::test::Fact>;  // for tables of test cases
 
-// Whether a message names what was found and, behind it, what was probably meant.
+// Succeeds if a message names the wrong input first and suggests the intended name after it.
 testing::AssertionResult suggests(const std::string& message, const std::string& found,
                                   const std::string& meant);
 
-// What a run of the program gave.
+// The result of running the program.
 struct GptRun {
   int status = -1;  // exit status; -1: ended by a signal
   std::string out, err;
 };
 
-// Runs the built program with arguments and, for this run, environment settings "NAME=value" and standard
-// input. No shell is involved. Fails the test when the program cannot be started.
+// Runs the built program with arguments, additional environment settings "NAME=value" and standard input.
+// Does not use a shell. Fails the test if the program cannot be started.
 GptRun run_gpt(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {},
                const std::string& input = "");
 
-// That a run ended with a status and says "gpt: ..." with every fact.
+// Checks that a run ended with this status and an error "gpt: ..." that contains every fact.
 void expect_error(const GptRun& run, int status, const Facts& facts);
 
-// The words with more behind them. A flag with a value that is among both has only the later one.
+// Returns `words` followed by `more`. If both contain a flag with a value, only the flag in `more` is kept.
 std::vector<std::string> with_flags(std::vector<std::string> words, const std::vector<std::string>& more);
 
-// What this process, a forked one, does with its life: the built program with arguments and settings.
+// Replaces this forked process with the built program, with arguments and environment settings.
 [[noreturn]] void become_gpt(const std::vector<std::string>& arguments,
                              const std::vector<std::string>& environment);

@@ -1,4 +1,4 @@
-// gpt serve: models, adapters and checkpoints that come and go.
+// Tests gpt serve with models, adapters and checkpoints that are loaded, unloaded and updated.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ const std::string kAdapters = GPT_SOURCE_DIR "/tests/data/adapters/llama/";
 
 class ServeModels : public Serve {};
 
-// A model without a tokenizer gives ids, as the names of tokens.
+// Without a tokenizer, token names in responses are ids.
 TEST_F(ServeModels, AdaptersByName) {
   Server server({"base=" + kAdapters + "base", "--adapter", "tuned=" + kAdapters + "adapter"});
   const auto ids = [&](const std::string& model) {
@@ -63,7 +63,7 @@ TEST_F(ServeModels, NotesAboutAdaptersOfOtherModels) {
             {kAdapters + "adapter"}));
 }
 
-// The client learns which endpoint works, and the operator reads why the model cannot chat.
+// The client gets a hint to an endpoint that works. The operator gets the reason why the model cannot chat.
 TEST_F(ServeModels, WithoutAChatTemplate) {
   Server server({"plain=" + kAdapters + "base"});
   HttpClient client(server.port());
@@ -111,7 +111,7 @@ TEST_F(ServeModels, ModelsAndAdaptersComeAndGo) {
   EXPECT_EQ(closed.refused("/models/unload", R"({"model":"base"})", 403), "");
 }
 
-// A name means one model or one adapter.
+// A name must be unique among models and adapters.
 TEST_F(ServeModels, NamesOfModelsAndAdaptersDiffer) {
   Server server({"one=" + kAdapters + "base", "two=" + kAdapters + "base", "--models-dir", kAdapters,
                  "--max-lora-rank", "8"});
@@ -122,7 +122,7 @@ TEST_F(ServeModels, NamesOfModelsAndAdaptersDiffer) {
   EXPECT_EQ(server.refused("/v1/load_lora_adapter", load("two", "two").dump()), "lora_name");
   server.post("/v1/load_lora_adapter", load("base", "two"));
   EXPECT_EQ(server.refused("/models/load", R"({"model":"base"})"), "model");
-  // The only model with this adapter, which is not the first one.
+  // Without "model", the server finds the only model with this adapter, even if it is not the first model.
   EXPECT_EQ(server.post("/v1/unload_lora_adapter", {{"lora_name", "base"}})["model"], "two:base");
   server.post("/v1/load_lora_adapter", load("tuned", "one"));
   server.post("/v1/load_lora_adapter", load("tuned", "two"));
@@ -132,7 +132,7 @@ TEST_F(ServeModels, NamesOfModelsAndAdaptersDiffer) {
   EXPECT_EQ(server.post("/v1/unload_lora_adapter", {{"lora_name", "tuned"}})["model"], "one:tuned");
 }
 
-// What one key or salt has asked is not known to another.
+// The server switches to the newest checkpoint of a run that continues training.
 TEST_F(ServeModels, GoesOnWithTheNewestCheckpointOfARun) {
   const fs::path run = folder().string() + "-run";
   fs::remove_all(run);

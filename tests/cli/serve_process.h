@@ -12,7 +12,7 @@
 #include "gpt_process.h"
 #include "http_client.h"
 
-// A server of the program, and what one asks it.
+// Runs gpt serve and sends requests to it.
 class Server {
  public:
   explicit Server(const std::vector<std::string>& arguments) : process_(words(arguments)) {
@@ -31,7 +31,7 @@ class Server {
     EXPECT_EQ(answer.status, status) << answer.body;
     return nlohmann::json::parse(answer.body);
   }
-  // The field that an error names.
+  // Sends a request that must fail and returns the field that the error names.
   std::string refused(const std::string& path, const std::string& body, int status = 400) {
     HttpClient client(port_);
     const HttpClient::Answer answer = client.post(path, body);
@@ -40,7 +40,7 @@ class Server {
     EXPECT_TRUE(error["message"].is_string() && error["type"].is_string()) << answer.body;
     return error["param"].is_string() ? error["param"] : "";
   }
-  // A value of GET /metrics.
+  // Returns the value of a metric from GET /metrics.
   int64_t metric(const std::string& name) {
     HttpClient client(port_);
     const std::string page = client.ask("GET", "/metrics").body;
@@ -63,7 +63,7 @@ class Server {
   int port_ = 0;
 };
 
-// Tests with a model that chats, made once for all of a suite.
+// A test suite with one chat model, which is trained once.
 class Serve : public testing::Test {
  protected:
   static void SetUpTestSuite() {

@@ -1,4 +1,5 @@
-// Prompts of `gpt serve`: special tokens in them, and how they share the context with the response.
+// Tests prompts of `gpt serve`: special tokens in prompts, and prompts that exceed their share of the
+// context.
 
 #include <algorithm>
 #include <vector>
@@ -10,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int32_t kFirstSpecial = 420, kTurnStart = 424, kTurnEnd = 425;  // of tests/data/chat.tokenizer.json
+constexpr int32_t kFirstSpecial = 420, kTurnStart = 424, kTurnEnd = 425;  // in tests/data/chat.tokenizer.json
 constexpr int64_t kContext = 256;
 const std::string kSpelled = "<|im_start|>a fox<|im_end|>";
 
@@ -95,7 +96,7 @@ TEST_F(Serve, APromptThatFillsTheContextIsRefusedBeforeAStream) {
   EXPECT_EQ(client.post("/v1/completions", body.dump()).status, 200);
 }
 
-// A conversation with a system message, so many turns that have been answered, and a question.
+// Returns a conversation with a system message, `turns` completed turns, and a last question.
 json long_conversation(int turns) {
   json messages = {{{"role", "system"}, {"content", "Be kind."}}};
   for (int i = 0; i < turns; ++i) {

@@ -1,4 +1,4 @@
-// gpt serve: the real program, spoken to over sockets.
+// Tests gpt serve end to end over sockets.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// The objects of a stream of events; "[DONE]" as a string.
+// Returns the JSON objects of an event stream. The end marker "[DONE]" is a string.
 std::vector<json> events_of(const std::string& body) {
   std::vector<json> events;
   for (size_t at = 0; at < body.size();) {
@@ -45,7 +45,7 @@ TEST_F(Serve, ChatIsThatOfGptChat) {
   EXPECT_EQ(answer["object"], "chat.completion");
   EXPECT_EQ(answer["choices"][0]["finish_reason"], "length");
 
-  // The same again comes from what is cached, and drawn with a seed as gpt generate draws.
+  // A repeated request uses cached tokens. With a seed, samples equal those of gpt generate.
   EXPECT_GT(
       server.post("/v1/chat/completions", question())["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
   const json drawn = server.post(
@@ -150,7 +150,7 @@ TEST_F(Serve, TheLastMessageOfTheAssistantIsContinued) {
   EXPECT_EQ(server.post("/v1/chat/completions", body)["usage"]["prompt_tokens"], prompt["tokens"].size());
 }
 
-// Whatever a client sends is answered with a 400 that names the field, and the server goes on.
+// Invalid requests get status 400 with the name of the wrong field, and the server keeps running.
 TEST_F(Serve, WrongRequestsAreRefusedByName) {
   Server server(arguments());
   const std::pair<const char*, const char*> cases[] = {
@@ -219,7 +219,7 @@ TEST_F(Serve, WrongRequestsAreRefusedByName) {
   EXPECT_EQ(server.post("/v1/chat/completions", question(neutral)).at("choices").size(), 1u);
 }
 
-// A model that knows next to nothing, held to what was asked for.
+// An almost untrained model must still follow the requested format.
 TEST_F(Serve, AnswersHaveTheFormThatWasAskedFor) {
   Server server(arguments());
   const json schema = json::parse(R"({"type":"object","properties":{"name":{"enum":["Ann","Bo"]},
@@ -274,7 +274,7 @@ TEST_F(Serve, ToolsAreCalledWhereTheyMustBe) {
   EXPECT_TRUE(day == "today" || day == "tomorrow") << day;
   const json any = calls("required")["name"];
   EXPECT_TRUE(any == "weather" || any == "stop") << any;
-  // With a form as well the answer is calls, or a message of this form.
+  // With tools and a response format, the response is either tool calls or a message in this format.
   const json form = {{"type", "json_schema"},
                      {"json_schema", {{"name", "x"}, {"schema", {{"enum", {"yes", "no"}}}}}}};
   for (const int seed : {1, 2, 3, 4}) {
@@ -355,7 +355,7 @@ TEST_F(Serve, GuardsAgainstStrangers) {
   EXPECT_TRUE(names(open.err, {"--host 0.0.0.0", "--api-key-file FILE", "--insecure"}));
 }
 
-// A client that goes away, or closes its side, ends its request.
+// A client that disconnects, or closes its sending side, cancels its request.
 TEST_F(Serve, DisconnectsCancel) {
   Server server(arguments());
   const std::string running = "gptcpp_sequences_running{model=\"tiny\"}";
@@ -378,7 +378,7 @@ TEST_F(Serve, EndsWhenAllAcceptedRequestsHaveTheirAnswers) {
   Server server(arguments());
   std::vector<std::thread> clients;
   std::vector<HttpClient::Answer> answers(8);
-  std::atomic<bool> answered = false;  // a signal that comes after that finds nothing to do
+  std::atomic<bool> answered = false;  // after that, the signal would find no running request
   for (HttpClient::Answer& answer : answers)
     clients.emplace_back([&] {
       HttpClient client(server.port());
@@ -391,7 +391,7 @@ TEST_F(Serve, EndsWhenAllAcceptedRequestsHaveTheirAnswers) {
   for (std::thread& client : clients)
     client.join();
   for (const HttpClient::Answer& answer : answers) {
-    // Those that came after the signal are told so.
+    // Requests that arrive after the signal get status 503 or no response.
     if (answer.status == 200) {
       EXPECT_TRUE(answer.body.ends_with("data: [DONE]\n\n"));
     } else {
@@ -446,7 +446,7 @@ TEST_F(Serve, CachedBeginningsAreNotSharedAcrossKeysAndSalts) {
   EXPECT_EQ(ask(second, {}).status, 200);
 }
 
-// gpt chat with an address says what the server's model says, turn by turn.
+// gpt chat URL gives the same responses as gpt chat with the same model.
 TEST_F(Serve, ChatsOverItsAddress) {
   Server server(arguments());
   const std::string url = "http://127.0.0.1:" + std::to_string(server.port());
@@ -467,7 +467,8 @@ TEST_F(Serve, ChatsOverItsAddress) {
   ASSERT_EQ(here.size(), 3u);
   for (const auto& there : {lines({url}, input), lines({url + "/v1/", "--server-model", "tiny"}, input)}) {
     ASSERT_EQ(there.size(), 3u);
-    EXPECT_EQ(there[0], here[0]);  // later ones read the answer as a text, not as the tokens that were drawn
+    // Only the first turn is equal: later prompts encode the response text instead of its sampled tokens.
+    EXPECT_EQ(there[0], here[0]);
     EXPECT_EQ(there[2], here[0]);
     EXPECT_NE(there[1], here[0]);
   }

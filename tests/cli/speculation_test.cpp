@@ -1,4 +1,4 @@
-// Speculative decoding in the commands that generate.
+// Tests speculative decoding in all commands that generate.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ class Speculate : public testing::Test {
     EXPECT_EQ(run.status, 0) << run.err;
     return run.status == 0 ? json::parse(run.out)["completions"] : json();
   }
-  // A command that the program refuses as wrong use, naming facts.
+  // Checks that a command is refused with a usage error (status 2) that contains the facts.
   static void refused(const std::vector<std::string>& words, const Facts& facts) {
     const GptRun run = run_gpt(words);
     EXPECT_EQ(run.status, 2);
@@ -48,7 +48,7 @@ class Speculate : public testing::Test {
   }
 };
 
-// All but the counts.
+// Removes the counts of draft tokens from completions.
 json plain(json completions) {
   for (json& c : completions) {
     c.erase("draft_tokens");
@@ -94,7 +94,7 @@ TEST_F(Speculate, RefusesByNameWhatDoesNotFit) {
   EXPECT_EQ(named.status, 0) << named.err;
 }
 
-// What the model can do and its draft model cannot is refused with the draft's name.
+// If the model supports a setting but the draft model does not, the error names the draft model.
 TEST_F(Speculate, SaysThatItIsTheDraftThatDoesNotFit) {
   const gpt::test::TempDir dir;
   const std::string text = dir.file("text.txt"), wide = dir.file("wide"), narrow = dir.file("narrow");
@@ -130,7 +130,7 @@ TEST_F(Speculate, ChatsAsWithout) {
   EXPECT_GT(draft["draft_tokens"], 0);
 }
 
-// A server's own counts, and the answers.
+// Checks the counters of a server and its responses.
 TEST_F(Speculate, ServersCountWhatCameTrue) {
   const auto serve = [](const std::vector<std::string>& more) {
     std::vector<std::string> words = {"serve", "--port", "0", "--threads", "1", "tiny=" + folder()};

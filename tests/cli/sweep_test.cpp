@@ -1,4 +1,4 @@
-// gpt sweep: plans, runs, going on, mistakes.
+// Tests gpt sweep: plans, runs, resuming and usage errors.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -80,7 +80,7 @@ TEST_F(SweepCommand, RunsAndGoesOn) {
   const std::string name = best["name"];
   EXPECT_TRUE(names(run.out.substr(run.out.rfind("\n\n")), {name, "lr", "n_layer"})) << "is recommended";
   EXPECT_TRUE(names(run.err, {"gpt generate " + out() + "/runs/" + name}));
-  // A run that is gone is made again, to the same loss; the others are not touched.
+  // A deleted run is repeated with the same loss. The other runs do not change.
   const auto kept = fs::last_write_time(folder_ / "runs/lr=1e-3-n_layer=1/config.json");
   fs::remove_all(folder_ / "runs/lr=1e-3-n_layer=2");
   const GptRun again = run_gpt({"sweep", "--out", out(), "--resume"});
@@ -116,7 +116,7 @@ TEST_F(SweepCommand, MixesNoTexts) {
   EXPECT_EQ(run_gpt(resume).status, 0) << "nothing is left to train";
 }
 
-// What a killed run of a sweep left before its first checkpoint is made again.
+// If a run of a sweep was killed before its first checkpoint, the run is repeated.
 TEST_F(SweepCommand, RepeatsARunThatHasOnlyABestModel) {
   const auto words = base({"--over", "lr=1e-3,1e-2", "--steps", "8", "--out", out()});
   ASSERT_EQ(run_gpt(words).status, 0);

@@ -17,7 +17,7 @@
 
 namespace {
 
-constexpr int kPatience = 60'000;  // ms; only a program that hangs is waited for that long
+constexpr int kPatience = 60'000;  // ms; only a program that hangs takes that long
 
 }  // namespace
 
@@ -44,7 +44,7 @@ bool Terminal::read_some() {
   pollfd ready{.fd = terminal_, .events = POLLIN, .revents = 0};
   if (::poll(&ready, 1, kPatience) <= 0) return false;
   std::array<char, 4096> bytes;
-  const ssize_t n = ::read(terminal_, bytes.data(), bytes.size());  // an error once the program has ended
+  const ssize_t n = ::read(terminal_, bytes.data(), bytes.size());  // fails once the program has ended
   if (n > 0) unread_.append(bytes.data(), static_cast<size_t>(n));
   return n > 0;
 }

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-// The built program on a terminal of its own: standard input, output and error are one pseudo-terminal.
-// Throws, and so fails the test at once, where none can be had.
+// Runs the built program on a pseudo-terminal, which is its standard input, output and error. Throws if no
+// pseudo-terminal is available.
 class Terminal {
  public:
   Terminal(const std::vector<std::string>& arguments, const std::vector<std::string>& environment);
@@ -14,14 +14,15 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  // Types text, as a keyboard would: "\x03" is Ctrl-C, "\x04" Ctrl-D, "\n" the return key.
+  // Types text like a keyboard: "\x03" is Ctrl-C, "\x04" is Ctrl-D, and "\n" is the return key.
   void type(const std::string& text) const;
-  // Reads until `text` has come after what earlier calls waited for; returns what was read, `text` included.
-  // Fails the test when the program ends first, or says nothing for a minute.
+  // Reads until `text` appears after the output that earlier calls have read. Returns the output up to the
+  // end of `text`. Fails the test if the program ends first or prints nothing for a minute.
   std::string wait_for(const std::string& text);
-  // Reads until anything has come after that.
+  // Reads until any further output appears.
   void wait_for_output();
-  // Reads to the end: the exit status, or minus the signal that ended the program.
+  // Reads to the end of the output. Returns the exit status, or the negative number of the signal that ended
+  // the program.
   int end();
 
  private:

@@ -1,4 +1,5 @@
-// An array job that trains a tokenizer: eight processes count, three of them killed and repeated; one merges.
+// Tests an array job of gpt tokenizer train: eight tasks count words and one process merges. Three tasks are
+// killed and repeated.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -51,7 +52,7 @@ TEST_F(TokenizerTasks, KilledAndRepeatedTheyGiveTheBytesOfOne) {
   ASSERT_EQ(run_gpt(train("one")).status, 0);
   for (int number = 1; number <= 8; ++number) {
     const Words words = train("many", {"--task", std::to_string(number) + "/8"});
-    if (number % 3 == 1) {  // the system kills it when the file of words is longer than this
+    if (number % 3 == 1) {  // the size limit on the file of words kills this task
       GptProcess gpt(words, [] {
         const rlimit limit{1500, 1500}, none{0, 0};
         if (::setrlimit(RLIMIT_FSIZE, &limit) != 0 || ::setrlimit(RLIMIT_CORE, &none) != 0) ::_exit(127);
@@ -92,7 +93,7 @@ TEST_F(TokenizerTasks, WhatDoesNotGoTogetherIsNamed) {
                        "--threads", "1",     "--out",  path("t"),    "--task",       "2/2"};
   const std::string first = path("t/.tasks/1-of-2/words"), second = path("t/.tasks/2-of-2/words");
   expect_error(run_gpt(other), 1, {first, "2/2", path("t/.tasks")});
-  fs::rename(first, path("words"));  // as if both began at one time
+  fs::rename(first, path("words"));  // as if both tasks started at the same time
   ASSERT_EQ(run_gpt(other).status, 0);
   fs::rename(path("words"), first);
   expect_error(run_gpt(merge("t")), 1, {second, first});

@@ -1,4 +1,4 @@
-// gpt tokenizer train, encode, decode, info.
+// Tests gpt tokenizer train, encode, decode and info.
 
 #include <gtest/gtest.h>
 
@@ -93,7 +93,7 @@ TEST(TokenizerCommand, JsonLines) {
 TEST(TokenizerCommand, ErrorsNameTheLine) {
   const GptRun bad = encode("{\"text\":\"a\"}\n\n{\"txt\":\"b\"}\n{\"text\":\"c\"}\n", {"--jsonl"});
   expect_error(bad, 1, {"input:3", "\"text\"", "txt", "--field"});
-  EXPECT_EQ(std::ranges::count(bad.out, '\n'), 1);  // what came before it is there
+  EXPECT_EQ(std::ranges::count(bad.out, '\n'), 1);  // earlier results are printed
   expect_error(encode("{\"text\":\"a\"}\nnot json\n", {"--jsonl"}), 1, {"input:2", "JSON", 2});
   expect_error(encode("{\"text\":\"\xff\"}\n", {"--jsonl"}), 1, {"input:1", "JSON", 10});
   expect_error(encode("one\ntwo \xc3(\n"), 1, {"input:2", "UTF-8", 8, "0xc3"});
@@ -151,7 +151,7 @@ TEST(TokenizerCommand, WrongUse) {
                {"--vocab-size", 257, 256, 1});
 }
 
-// A tokenizer beside a run's config.json would be taken for the run's.
+// A tokenizer next to the config.json of a run would be mistaken for the tokenizer of the run.
 TEST(TokenizerCommand, WritesIntoNoRun) {
   const TempDir folder;
   std::filesystem::create_directories(folder.file("run/last"));
@@ -161,7 +161,7 @@ TEST(TokenizerCommand, WritesIntoNoRun) {
   EXPECT_FALSE(std::filesystem::exists(folder.file("run/tokenizer.json")));
 }
 
-// --force replaces a tokenizer, and nothing else that is called .json.
+// --force replaces tokenizer files, but no other JSON file.
 TEST(TokenizerCommand, ReplacesOnlyTokenizers) {
   const TempDir folder;
   write_plain_file(folder.file("a.txt"), run_gpt({"data", "tales", "--bytes", "2000"}).out);
@@ -184,7 +184,7 @@ TEST(TokenizerCommand, ReplacesOnlyTokenizers) {
   EXPECT_EQ(gpt::read_file(folder.file("y/tokenizer.json")), gpt::read_file(folder.file("x.json")));
 }
 
-// gpt data pack and info, and training from shards.
+// Tests gpt data pack, gpt data info, and training from shards.
 class PackCommand : public testing::Test {
  protected:
   void SetUp() override {
@@ -222,7 +222,8 @@ TEST_F(PackCommand, PacksAndDescribes) {
   EXPECT_TRUE(suggests(format.err, "\"llm\"", "llmc"));
 }
 
-// A run from a shard is the run from the text that is in it, and mixing resumes bit for bit.
+// Training from a shard gives the same run as training from its text. A run with mixed data resumes
+// bit-identically.
 TEST_F(PackCommand, TrainsFromShards) {
   for (const char* format : {"gpt", "llmc"})
     ASSERT_EQ(pack("a.txt", std::string(format) + ".bin", {"--format", format}).status, 0);

@@ -1,4 +1,4 @@
-// gpt trace as users run it.
+// Tests the command line of gpt trace.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The command line of train: where settings come from, resuming, interrupting.
+// Tests the command line of gpt train: sources of settings, resuming and interruption.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -85,7 +85,7 @@ TEST_F(TrainCommand, FlagsWinOverEnvironmentOverFileOverPreset) {
   EXPECT_EQ(c["n_layer"], 6);
 }
 
-// The seed evaluates both texts with 50 batches each.
+// The original project evaluates the training and the validation text with 50 batches each.
 TEST_F(TrainCommand, PresetsOfSeedsKeepTheirEvaluation) {
   const json c = config({"--preset", "mini-gpt"});
   EXPECT_EQ(c["eval_every"], 100);
@@ -122,7 +122,7 @@ TEST_F(TrainCommand, TakesTheTokenizerOfAGgufFile) {
   EXPECT_EQ(train(gguf), first);
 }
 
-// What is asked for is made, or refused by name.
+// Flags that contradict the shape of the initial model are refused by name.
 TEST_F(TrainCommand, StartsFromAModelOfTheShapeAskedFor) {
   std::vector<std::string> made = small(1);
   made.insert(made.end(), {"--warmup", "0"});
@@ -154,7 +154,8 @@ TEST_F(TrainCommand, StartsFromAModelOfTheShapeAskedFor) {
       run_gpt({"plan", "--init-from", run_folder(), "--data", "tales:20000", "--n-layer", "9"});
   EXPECT_EQ(plan.status, 2);
   EXPECT_TRUE(names(plan.err, {"--n-layer", "--init-from", 1, 9}));
-  // What the model has already, dropout, and what only a preset says, which comes before the model.
+  // Accepts flags that match the model, dropout, and a preset. The shape of the model takes precedence over
+  // the preset.
   const GptRun run =
       from({"--n-layer", "1", "--tokenizer", "byte", "--dropout", "0.1", "--preset", "mini-gpt"});
   EXPECT_EQ(run.status, 0) << run.err;
@@ -191,8 +192,8 @@ TEST_F(TrainCommand, StopsAndResumesToTheSameWeights) {
   EXPECT_FALSE(weights.empty());
 }
 
-// Norms by part are those of the gradients themselves: together they are the norm of the step, which has the
-// loss scale of fp16 taken out. Sums over 1024 squares in fp32 are good to 1024 roundings of 2^-24.
+// Norms by part are norms of the unscaled gradients, and together they give the norm of the step. The loss
+// scale of fp16 is divided out. Sums of 1024 squares in fp32 have an error of up to 1024 roundings of 2^-24.
 TEST_F(TrainCommand, NormsByPartMakeUpTheNormOfTheStep) {
   for (const std::string dtype : {"fp32", "fp16"}) {
     fs::remove_all(folder_);
@@ -239,7 +240,7 @@ TEST_F(TrainCommand, ServesAPageOfItsRun) {
   }));
   EXPECT_EQ(json::parse(ask("/v1/models").body)["data"].size(), 0u);
 
-  // A second one cannot have the port, and says so before it trains.
+  // A second run cannot use the same port, and reports this before it trains.
   const GptRun second = run_gpt({"train", "--data", "tales:20000", "--steps", "1", "--out",
                                  (folder_ / "second").string(), "--serve", std::to_string(port)});
   EXPECT_EQ(second.status, 1);

@@ -1,4 +1,4 @@
-// Text with characters that a tokenizer does not have, wherever it is encoded.
+// Tests the reports about characters that a tokenizer does not have, in all commands that encode text.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using nlohmann::json;
 
 const std::string kTokenizer = GPT_SOURCE_DIR "/tests/data/gpt1.tokenizer.json";
 
-// The notes about unknown tokens, a line each.
+// Returns the notes about unknown tokens, one per line.
 std::vector<std::string> notes_of(const GptRun& run) {
   std::vector<std::string> notes;
   std::istringstream lines(run.err);
@@ -26,7 +26,7 @@ std::vector<std::string> notes_of(const GptRun& run) {
   return notes;
 }
 
-// That a run says how many of how many tokens are unknown, once.
+// Checks that a run reports once how many of its tokens are unknown.
 void expect_note(const GptRun& run, const Facts& facts) {
   EXPECT_EQ(run.status, 0) << run.err;
   const std::vector<std::string> notes = notes_of(run);

@@ -1,4 +1,4 @@
-// What every command has in common: exit statuses, one-line errors, suggestions, help.
+// Tests the behavior that all commands share: exit statuses, one-line errors, suggestions and help.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ void expect_one_line_error(const GptRun& run, int status, const Facts& facts) {
   EXPECT_TRUE(names(run.err, facts));
 }
 
-// Of something that is not there, with what was probably meant.
+// Checks the error for an unknown name, which suggests a similar name.
 void expect_suggestion(const std::vector<std::string>& arguments, const std::string& found,
                        const std::string& meant) {
   const GptRun run = run_gpt(arguments);

@@ -1,4 +1,4 @@
-// What the program says to somebody new: several texts, mistaken names, numbers, what comes next.
+// Tests messages for new users: several input texts, wrong names, numbers, and suggested next commands.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ void expect_names(const GptRun& run, int status, const Facts& facts) {
 const Words kSmall = {"--n-layer",    "1", "--n-head",     "2", "--n-embd", "16", "--n-ctx",   "16",
                       "--batch-size", "2", "--eval-every", "0", "--steps",  "2",  "--threads", "1"};
 
-// Two texts without capitals, and a model of their characters.
+// Two texts without capital letters and a character-level model of them.
 class WordsOfTheProgram : public testing::Test {
  protected:
   WordsOfTheProgram() {

@@ -199,8 +199,10 @@ void set_window(const char* key, int64_t sliding, int64_t window, ModelConfig& c
   c.sliding_window = 0;
   if (sliding == 0 || window >= c.n_ctx) return;
   if (sliding != c.n_layer) {
-    fail_usage("config key \"{}\": a sliding window in {} of {} layers is not supported, only in all or none",
-               key, sliding, c.n_layer);
+    fail_usage(
+        "config key \"{}\": a sliding window in {} of {} layers is not supported, only in all layers or in "
+        "none",
+        key, sliding, c.n_layer);
   }
   c.sliding_window = window;
 }
@@ -212,7 +214,7 @@ void check_no_window(const json& object, const ModelConfig& c) {
     const char* key = window.is_null() ? "attention_chunk_size" : "sliding_window";
     const json found = object.value(key, json());
     if (!found.is_null() && has_effect(found)) {
-      wrong_value(key, "null, or at least the context of " + std::to_string(c.n_ctx), found);
+      wrong_value(key, "null or at least the context length " + std::to_string(c.n_ctx), found);
     }
     return;
   }

@@ -89,14 +89,14 @@ class ConfigReader {
       if (e.key.starts_with(prefix_)) check_key(e, e.key.substr(prefix_.size()));
     }
     if (integer("expert_count").value_or(0) != 0) {
-      fail_unsupported("{}: models of several experts are not supported, found {} = {}", file_.path(),
+      fail_unsupported("{}: mixture-of-experts models are not supported, found {} = {}", file_.path(),
                        key("expert_count"), *integer("expert_count"));
     }
     const std::string_view kind = file_.string("general.type").value_or("model");
     if (kind != "model") fail("{}: expected a model, found general.type = {}", file_.path(), printable(kind));
     const int64_t parts = file_.integer("split.count").value_or(1);
     if (parts > 1) {
-      fail("{} is one of the {} parts of a model; merge them first, with llama-gguf-split --merge",
+      fail("{} is one of {} files of a split model; merge the files first with llama-gguf-split --merge",
            file_.path(), parts);
     }
   }
@@ -134,7 +134,7 @@ class ConfigReader {
     if (e == nullptr || !e->is_array) return file_.need_integer(key(what));
     const std::vector<int64_t> all = *file_.integers(key(what));
     if (all.empty() || std::ranges::any_of(all, [&](int64_t n) { return n != all[0]; })) {
-      fail("{}: {}: expected the same number for all layers", file_.path(), key(what));
+      fail("{}: {}: expected the same value for all layers", file_.path(), key(what));
     }
     return all[0];
   }
@@ -152,7 +152,7 @@ class ConfigReader {
     c_.head_dim = integer("attention.key_length").value_or(c_.n_embd / c_.n_head);
     const int64_t value = integer("attention.value_length").value_or(c_.head_dim);
     if (value != c_.head_dim) {
-      fail("{}: {}: expected the length of the keys, {}, found {}", file_.path(),
+      fail("{}: {}: expected the length of the keys ({}), found {}", file_.path(),
            key("attention.value_length"), c_.head_dim, value);
     }
   }
@@ -167,8 +167,8 @@ class ConfigReader {
     c_.rope_theta = number("rope.freq_base").value_or(10000);
     const int64_t rotated = integer("rope.dimension_count").value_or(c_.head_dim);
     if (rotated != c_.head_dim) {
-      fail("{}: expected rotary positions in whole heads of {}, found {} = {}", file_.path(), c_.head_dim,
-           key("rope.dimension_count"), rotated);
+      fail("{}: expected rotary positions in all {} channels of a head, found {} = {}", file_.path(),
+           c_.head_dim, key("rope.dimension_count"), rotated);
     }
     read_rope_scaling();
     if (const TensorInfo* factors = file_.find(kRopeFactors)) read_rope_factors(*factors);
@@ -185,8 +185,8 @@ class ConfigReader {
     const double factor = number("rope.scaling.factor").value_or(number("rope.scale_linear").value_or(0));
     if (type == "none" || factor == 0 || factor == 1) return;
     if (file_.find(kRopeFactors) != nullptr) {
-      fail_unsupported("{}: {} = {} beside {} is not supported; expected one of them", file_.path(),
-                       key("rope.scaling.factor"), factor, kRopeFactors);
+      fail_unsupported("{}: {} = {} together with {} is not supported; expected only one of them",
+                       file_.path(), key("rope.scaling.factor"), factor, kRopeFactors);
     }
     c_.rope_scaling = {.type = RopeScaling::Type::linear, .factor = factor};
   }
@@ -195,7 +195,7 @@ class ConfigReader {
   // is found by trying all plausible values until the formula of Llama 3 gives these factors.
   void read_rope_factors(const TensorInfo& tensor) {
     if (tensor.dtype != DType::f32 || tensor.shape != Shape{c_.head_dim / 2} || c_.head_dim % 2 != 0) {
-      fail("{}: expected {} to be {} fp32 numbers", file_.path(), kRopeFactors, c_.head_dim / 2);
+      fail("{}: expected {} to contain {} fp32 values", file_.path(), kRopeFactors, c_.head_dim / 2);
     }
     std::vector<float> factors(tensor.bytes.size() / sizeof(float));
     std::memcpy(factors.data(), tensor.bytes.data(), tensor.bytes.size());
@@ -213,8 +213,10 @@ class ConfigReader {
       c_.rope_scaling = scaling;
       if (factor > 0 && has_factors(factors)) return;
     }
-    fail_unsupported("{}: {} has rotary frequencies other than those of Llama 3, which is not supported",
-                     file_.path(), kRopeFactors);
+    fail_unsupported(
+        "{}: {} contains rotary frequency factors that differ from the formula of Llama 3, which is not "
+        "supported",
+        file_.path(), kRopeFactors);
   }
 
   bool has_factors(const std::vector<float>& factors) const {

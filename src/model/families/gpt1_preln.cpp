@@ -14,7 +14,7 @@ constexpr Naming kNaming = {
 };
 
 constexpr Preset kPresets[] = {{"gpt1-preln",
-                                "GPT-1 with norms before the layers",
+                                "GPT-1 with a norm before each sub-layer (pre-norm)",
                                 {.vocab_size = 40478, .n_ctx = 512},
                                 [](ModelConfig& c) { c.dropout = 0.1; },
                                 kGpt1Training}};

@@ -29,13 +29,13 @@ static void set_nanogpt_switches(ModelConfig& c, bool bias) {
 
 // clang-format off
 constexpr Preset kPresets[] = {
-    {"gpt2", "GPT-2 of 2019, the smallest", {.vocab_size = 50257}},
-    {"gpt2-medium", "GPT-2, 24 blocks", {.vocab_size = 50257, .n_layer = 24, .n_head = 16, .n_embd = 1024}},
-    {"gpt2-large", "GPT-2, 36 blocks", {.vocab_size = 50257, .n_layer = 36, .n_head = 20, .n_embd = 1280}},
-    {"gpt2-xl", "GPT-2, 48 blocks", {.vocab_size = 50257, .n_layer = 48, .n_head = 25, .n_embd = 1600}},
-    {"gpt3-175b", "GPT-3 of 2020, to count and plan with",
+    {"gpt2", "GPT-2 (2019), the smallest size, 12 layers", {.vocab_size = 50257}},
+    {"gpt2-medium", "GPT-2, 24 layers", {.vocab_size = 50257, .n_layer = 24, .n_head = 16, .n_embd = 1024}},
+    {"gpt2-large", "GPT-2, 36 layers", {.vocab_size = 50257, .n_layer = 36, .n_head = 20, .n_embd = 1280}},
+    {"gpt2-xl", "GPT-2, 48 layers", {.vocab_size = 50257, .n_layer = 48, .n_head = 25, .n_embd = 1600}},
+    {"gpt3-175b", "GPT-3 (2020), for parameter counts and plans",
      {.vocab_size = 50257, .n_ctx = 2048, .n_layer = 96, .n_head = 96, .n_embd = 12288}},
-    {"nanogpt-cpu", "a small text in minutes, by characters (nanoGPT's)",
+    {"nanogpt-cpu", "character model of nanoGPT, trains on a small text in minutes",
      {.n_ctx = 64, .n_layer = 4, .n_head = 4, .n_embd = 128},
      [](ModelConfig& c) {
        set_nanogpt_switches(c, false);
@@ -85,7 +85,7 @@ ModelConfig nanogpt_config(const nlohmann::json& args, const std::string& what) 
     if (keys.value("vocab_size", nlohmann::json()).is_null()) keys["vocab_size"] = 0;
     read_model_keys(keys, c);
   } catch (const Error& error) {
-    fail_because(error, "{}: its \"model_args\": {}", what, error.what());
+    fail_because(error, "{}: \"model_args\": {}", what, error.what());
   }
   return c;
 }

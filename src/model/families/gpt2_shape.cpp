@@ -44,7 +44,7 @@ const TensorInfo* find(const TensorFiles& tensors, const std::string& name) {
 const TensorInfo& matrix(const TensorFiles& tensors, const std::string& name, const std::string& what) {
   const TensorInfo* tensor = find(tensors, name);
   if (tensor == nullptr || tensor->shape.size() != 2)
-    fail("{}: expected a matrix \"{}\" as GPT-2 has it, found none", what, name);
+    fail("{}: expected a matrix \"{}\" as in GPT-2, found none", what, name);
   return *tensor;
 }
 
@@ -81,7 +81,7 @@ json mingpt_keys(const json& root, const std::string& what) {
   json keys = json::object();
   for (const auto& [key, value] : settings_of(root).items()) {
     if (std::ranges::find(kMinGptKeys, key) == std::end(kMinGptKeys))
-      fail("{}: the key {} is not one of minGPT's", what, printable(key));
+      fail("{}: {} is not a config key of minGPT", what, printable(key));
     if (key != "model_type" && !value.is_null()) keys[key] = value;
   }
   if (const MinGptType* type = mingpt_type(settings_of(root).value("model_type", json()))) {
@@ -95,7 +95,8 @@ json mingpt_keys(const json& root, const std::string& what) {
 
 void check_same(const char* key, int64_t stated, int64_t found, const std::string& what) {
   if (stated == found) return;
-  fail("{}: its config.json says {} = {}, its tensors say {}", what, key, stated, found);
+  fail("{}: config.json specifies {} = {}, but the shapes of the tensors require {}", what, key, stated,
+       found);
 }
 
 void apply_mingpt(const json& root, ModelConfig& c, const std::string& what) {
@@ -120,8 +121,8 @@ void apply_mingpt(const json& root, ModelConfig& c, const std::string& what) {
     if (c.n_embd % n == 0) divisors += fmt::format("{}{}", divisors.empty() ? "" : ", ", n);
   }
   fail(
-      "{}: its tensors do not say n_head, which divides n_embd = {} ({}): give gpt convert --n-head, or put "
-      "a config.json beside it",
+      "{}: the tensors do not determine n_head, a divisor of n_embd = {} ({}); set it with gpt convert MODEL "
+      "OUT --n-head N or add a config.json to the folder",
       what, c.n_embd, divisors);
 }
 
@@ -136,8 +137,8 @@ Act act_of(const TensorFiles& tensors, const ModelConfig& c, const ShapeHints& h
   const bool conv1d = matrix(tensors, "h.0.attn.c_attn.weight", what).shape == Shape{c.n_embd, 3 * c.n_embd};
   if (mingpt || conv1d || !c.tie_embeddings) return Act::gelu_tanh;
   fail(
-      "{}: its tensors do not say act: give gpt convert --act gelu (nanoGPT since April 2023) or --act "
-      "gelu_tanh (before, and minGPT)",
+      "{}: the tensors do not determine act; set it with gpt convert MODEL OUT --act gelu (nanoGPT since "
+      "April 2023) or --act gelu_tanh (older nanoGPT, and minGPT)",
       what);
 }
 

@@ -21,18 +21,18 @@ static void set_llama3(ModelConfig& c) {
 
 // clang-format off
 constexpr Preset kPresets[] = {
-    {"llama3-8b", "Llama 3.1 8B, to count and plan with",
+    {"llama3-8b", "Llama 3.1 8B, for parameter counts and plans",
      {.vocab_size = 128256, .n_ctx = 131072, .n_layer = 32, .n_head = 32, .n_kv_head = 8, .n_embd = 4096, .d_ff = 14336},
      [](ModelConfig& c) {
        set_llama3(c);
        c.rope_scaling = {.type = RopeScaling::Type::llama3, .factor = 8, .original_n_ctx = 8192};
      }},
-    {"llama-small", "for measuring: Llama's layers in GPT-2's size", {.vocab_size = 50257, .d_ff = 2048}},
-    {"llama-1b", "for measuring: the widths of Llama 3.2 1B",
+    {"llama-small", "Llama layers at the size of GPT-2, for benchmarks", {.vocab_size = 50257, .d_ff = 2048}},
+    {"llama-1b", "the layer sizes of Llama 3.2 1B, for benchmarks",
      {.vocab_size = 50257, .n_ctx = 2048, .n_layer = 16, .n_head = 32, .n_kv_head = 8, .n_embd = 2048, .d_ff = 8192},
      set_llama3},
     // The demo model learns the built-in tales in about a minute on two cores.
-    {"tiny", "a first model: learns the tales in about a minute",
+    {"tiny", "a first model, trains on the tales in about a minute",
      {.vocab_size = 256, .n_ctx = 192, .n_layer = 4, .n_head = 4, .n_kv_head = 2, .n_embd = 128, .d_ff = 352},
      [](ModelConfig& c) {
        c.tie_embeddings = c.residual_init_scale = true;

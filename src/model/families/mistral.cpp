@@ -27,7 +27,7 @@ void read_ministral(const json& object, ModelConfig& c) {
   const json layers = object.value("layer_types", json());
   const int64_t sliding = layers.is_null() ? c.n_layer : sliding_layers(layers, c);
   if (c.sliding_window == 0)
-    wrong_value("sliding_window", "a number above 0, as a Ministral has a window", nullptr);
+    wrong_value("sliding_window", "a number above 0, because Ministral uses a sliding window", nullptr);
   set_window("layer_types", sliding, c.sliding_window, c);
 }
 
@@ -53,9 +53,9 @@ std::string mistral_note(const json& object) {
   const bool differs = layers.is_array() && std::ranges::count(layers, json("full_attention")) > 0;
   if (!differs || !window.is_number() || is_ministral_class(object)) return "";
   return fmt::format(
-      "the window of {} tokens is in all layers, as in MistralForCausalLM, which does not use layer_types; "
-      "AutoModel of transformers loads such a file as a Ministral, which does: so does this program with "
-      "\"model_type\": \"ministral\"",
+      "the sliding window of {} tokens is used in all layers, as in MistralForCausalLM, which ignores "
+      "layer_types; AutoModel of transformers loads such a file as a Ministral, which uses layer_types; set "
+      "\"model_type\": \"ministral\" to load it as a Ministral here, too",
       window.dump());
 }
 

@@ -23,7 +23,7 @@ constexpr Naming kNaming = {
 // The depth N determines all other sizes: the width is 64 N, and a head has 128 channels.
 // clang-format off
 #define GPT_NANOCHAT(N)                                                                               \
-  {"nanochat-d" #N, "nanochat of depth " #N ", which sets width and heads",                           \
+  {"nanochat-d" #N, "nanochat of depth " #N ", which determines width and heads",                           \
    {.vocab_size = 65536, .n_ctx = 2048, .n_layer = N, .n_head = N / 2, .n_kv_head = N / 2, .n_embd = 64 * N}, \
    [](ModelConfig& c) { c.norm_eps = 0x1p-23; }}
 // clang-format on
@@ -45,8 +45,9 @@ void refuse_newer(const TensorFiles& tensors, const std::string& path) {
   for (const TensorInfo* tensor : tensors.tensors()) {
     for (const char* part : {"value_embed", "ve_gate", "resid_lambdas", "x0_lambdas", "smear", "backout"}) {
       if (tensor->name.find(part) != std::string::npos) {
-        fail_unsupported("{}: the tensor {} belongs to a newer nanochat, whose architecture is not supported",
-                         path, printable(tensor->name));
+        fail_unsupported(
+            "{}: the tensor {} belongs to a newer version of nanochat, whose architecture is not supported",
+            path, printable(tensor->name));
       }
     }
   }
@@ -76,7 +77,8 @@ ModelConfig nanochat_config(const std::string& meta, const TensorFiles& tensors,
     const auto known = std::ranges::find_if(kKnown, [&](const Key& k) { return k.checkpoint == key; });
     if (known == std::end(kKnown)) {
       fail_unsupported(
-          "{}: \"model_config\" has the key {} of a newer nanochat, whose architecture is not supported",
+          "{}: \"model_config\" has the key {} of a newer version of nanochat, whose architecture is not "
+          "supported",
           meta, printable(key));
     }
     keys[known->transformers] = value;

@@ -12,9 +12,9 @@ constexpr Naming kNaming = {
 };
 
 constexpr Preset kPresets[] = {
-    {"nanochat", "nanochat, the notebook's model", {.vocab_size = 50304, .n_head = 6, .n_kv_head = 6}},
+    {"nanochat", "nanochat as in its notebook", {.vocab_size = 50304, .n_head = 6, .n_kv_head = 6}},
     {"nanochat-demo",
-     "nanochat's layers at a size for any machine",
+     "a small nanochat model for any machine",
      {.vocab_size = 512, .n_ctx = 128, .n_layer = 4, .n_head = 4, .n_kv_head = 4, .n_embd = 256}},
 };
 

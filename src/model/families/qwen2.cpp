@@ -32,8 +32,8 @@ void read_window(const json& object, ModelConfig& c) {
   const int64_t sliding = layers.is_null() ? rest : sliding_layers(layers, c);
   if (sliding > 0 && (!use || window < 1)) {
     wrong_value("sliding_window",
-                "a number above 0 and use_sliding_window = true, as max_window_layers or layer_types let "
-                "layers slide",
+                "a number above 0 and use_sliding_window = true, because max_window_layers or layer_types "
+                "select layers with a sliding window",
                 given);
   }
   set_window(layers.is_null() ? "max_window_layers" : "layer_types", sliding, window, c);
@@ -42,7 +42,10 @@ void read_window(const json& object, ModelConfig& c) {
 void read(const json& object, ModelConfig& c) {
   const auto [rope, name] = rope_object(object);
   if (rope.contains("full_attention") || rope.contains("sliding_attention"))
-    fail_usage("config key \"{}\": expected one kind for all layers, found one for each kind of layer", name);
+    fail_usage(
+        "config key \"{}\": expected the same rotary settings for all layers, found separate settings per "
+        "layer type",
+        name);
   read_rope(object, c);
   read_window(object, c);
 }

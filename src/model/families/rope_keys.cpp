@@ -34,7 +34,8 @@ struct Rope {
 
   template <class T>
   void need(const char* key, T& out) const {
-    if (!read(key, out)) fail_usage("config key \"{}\": expected \"{}\" in it, found none", name, key);
+    if (!read(key, out))
+      fail_usage("config key \"{}\": expected the key \"{}\" in this object, found none", name, key);
   }
 };
 
@@ -52,8 +53,8 @@ void check_whole_head(const Rope& rope, const json& object, int64_t head_dim) {
   const json outside = object.value(kKey, json());
   if (!rope.read(kKey, share) && !outside.is_null()) from_json_value(kKey, outside, share);
   if (std::floor(static_cast<double>(head_dim) * share) == static_cast<double>(head_dim)) return;
-  fail_usage("config key \"{}\": rotary positions in a part of the head are not supported, found {}", kKey,
-             share);
+  fail_usage("config key \"{}\": rotary positions in only a part of each head are not supported, found {}",
+             kKey, share);
 }
 
 RopeScaling read_scaling(const Rope& rope, const json& object, const ModelConfig& c) {

@@ -44,7 +44,7 @@ Value list_index(Runtime& rt, const Value& self, const Bound& a) {
   for (size_t i = 0; i < items.size(); ++i) {
     if (equals(rt.limits, items[i], *a[0])) return Value(static_cast<int64_t>(i));
   }
-  fail("index: the list does not have the item");
+  fail("index: the item is not in the list");
 }
 Value list_count(Runtime& rt, const Value& self, const Bound& a) {
   return Value(
@@ -101,8 +101,10 @@ Value call_method(Runtime& rt, const Value& self, std::string_view name, const A
     return is_safe(self) ? call_safe_method(rt, self, *method, arguments)
                          : call_builtin(rt, *method, self, arguments);
   if (self.text() == nullptr && std::ranges::find(kChanging, name) != kChanging.end())
-    fail("{} would change a {}, which templates must not (nor may they in transformers); set a new one", name,
-         type_name(self));
+    fail(
+        "{} modifies a {}, which neither gpt.cpp nor transformers allows in templates; assign a new value "
+        "with set",
+        name, type_name(self));
   fail_unsupported("the method {} of a {} is not supported", printable_text(name, 64), type_name(self));
 }
 
@@ -148,7 +150,7 @@ Value strftime_now(Runtime& rt, const Value&, const Bound& a) {
   constexpr size_t kMostFormat = 256;
   const size_t n = format.size() > kMostFormat ? 0 : std::strftime(room, sizeof room, format.c_str(), &now);
   if (n == 0 && !format.empty()) {
-    fail("strftime_now: expected a format of at most {} bytes that writes something, found one of {} bytes",
+    fail("strftime_now: expected a format of at most {} bytes with a non-empty result, found {} bytes",
          kMostFormat, format.size());
   }
   return Value(std::string_view(room, n));
@@ -166,7 +168,7 @@ constexpr Builtin kFunctions[] = {{"range", "start stop step", 1, range},
 // arguments.
 std::vector<std::pair<Value, Value>> pairs_of(Runtime& rt, const Arguments& arguments) {
   std::vector<std::pair<Value, Value>> items;
-  if (arguments.positional.size() > 1) fail("expected one mapping and named values");
+  if (arguments.positional.size() > 1) fail("expected at most one mapping and named arguments");
   if (!arguments.positional.empty()) {
     const Value& from = arguments.positional[0];
     if (from.dict() != nullptr) {
@@ -189,7 +191,7 @@ Value make_namespace(Runtime& rt, const Arguments& arguments) {
   auto space = std::make_shared<Namespace>();
   const Value all = make_dict(rt.limits, pairs_of(rt, arguments));
   for (const auto& [key, value] : all.dict()->items)
-    space->names.emplace_back(need_text(key, "a name of a namespace").text, value);
+    space->names.emplace_back(need_text(key, "attribute name of a namespace").text, value);
   return Value(std::shared_ptr<Object>(std::move(space)));
 }
 
@@ -203,8 +205,7 @@ Value call_function(Runtime& rt, std::string_view name, const Arguments& argumen
   if (name == "dict") return make_dict(rt.limits, pairs_of(rt, arguments));
   if (name == "namespace") return make_namespace(rt, arguments);
   const Builtin* function = find_builtin(kFunctions, name);
-  if (function == nullptr)
-    fail_unsupported("calling a method that was kept as a value is not supported: {}", name);
+  if (function == nullptr) fail_unsupported("calling a method through a variable is not supported: {}", name);
   return call_builtin(rt, *function, Value(), arguments);
 }
 

@@ -82,7 +82,7 @@ MacroNames special_names(const Stmt& macro) {
   const auto caller = parameter_named("caller");
   const auto without_default = macro.parameters.end() - std::ssize(macro.values);
   if (found.caller && caller < without_default)
-    fail("line {}: the parameter caller of a macro that calls it must have a default", macro.line);
+    fail("line {}: the special parameter caller must have a default", macro.line);
   found.kwargs = found.kwargs && parameter_named("kwargs") == macro.parameters.end();
   found.varargs = found.varargs && parameter_named("varargs") == macro.parameters.end();
   return found;
@@ -91,7 +91,7 @@ MacroNames special_names(const Stmt& macro) {
 void refuse_setting_loop(const Stmt& loop) {
   const auto visit = [&](const std::string& name, NameUse use) {
     if (use == NameUse::store && name == "loop")
-      fail("line {}: the name loop cannot be set inside of a loop", loop.line);
+      fail("line {}: the variable loop cannot be set inside a loop", loop.line);
   };
   visit_names(loop, visit);
 }

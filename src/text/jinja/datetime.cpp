@@ -114,7 +114,7 @@ PythonDatetime PythonDatetime::from_json(const Json& binary) {
   const auto& bytes = binary.get_binary();
   const auto made = parse(std::string(bytes.begin(), bytes.end()));
   if (!bytes.has_subtype() || bytes.subtype() != kSubtype || !made)
-    fail("expected a date and time, found other bytes");
+    fail("expected a date and time, found other data");
   return *made;
 }
 

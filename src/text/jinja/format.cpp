@@ -42,7 +42,7 @@ class PercentFormat {
     out_.add(text_, begin, bytes.size());
     const bool may_leave =
         values_.dict() != nullptr || values_.is_undefined() || (values_.list() != nullptr && !is_tuple());
-    if (!may_leave && next_ < count()) fail("not all values were used by the format");
+    if (!may_leave && next_ < count()) fail("not all arguments were converted by the format string");
     return text_.safe ? marked_safe(out_.value()) : out_.value();
   }
 
@@ -52,7 +52,7 @@ class PercentFormat {
     Conversion c;
     if (at < bytes.size() && bytes[at] == '(') {
       const size_t close = bytes.find(')', at);
-      if (close == std::string::npos) fail("a format has no end");
+      if (close == std::string::npos) fail("incomplete conversion in the format string");
       c.named = true;
       c.name = bytes.substr(at + 1, close - at - 1);
       at = close + 1;
@@ -65,7 +65,7 @@ class PercentFormat {
     }
     c.width = number(at);
     if (at < bytes.size() && bytes[at] == '.') c.precision = number(++at);
-    if (at >= bytes.size()) fail("a format has no end");
+    if (at >= bytes.size()) fail("incomplete conversion in the format string");
     c.type = bytes[at++];
     return c;
   }
@@ -73,20 +73,20 @@ class PercentFormat {
     int64_t value = 0;
     for (; at < text_.text.size() && text_.text[at] >= '0' && text_.text[at] <= '9'; ++at) {
       value = value * 10 + (text_.text[at] - '0');
-      if (value > kMostWidth) fail("a format is wider than {}", kMostWidth);
+      if (value > kMostWidth) fail("the width or precision of a conversion exceeds {}", kMostWidth);
     }
     return value;
   }
 
   Value argument(const Conversion& c) {
     if (c.named) {
-      if (values_.dict() == nullptr) fail("a format with names needs a dict");
+      if (values_.dict() == nullptr) fail("a format string with names requires a dict");
       const Value* found = find_item(rt_.limits, *values_.dict(), c.name);
-      if (found == nullptr) fail("the format names a value that is not there");
+      if (found == nullptr) fail("the format string refers to a missing key");
       next_ = count();  // as in CPython, an unnamed conversion must not follow
       return *found;
     }
-    if (next_ >= count()) fail("not enough values for the format");
+    if (next_ >= count()) fail("not enough arguments for the format string");
     return is_tuple() ? values_.list()->items[next_++] : (++next_, values_);
   }
   bool is_tuple() const { return values_.list() != nullptr && values_.list()->kind == ListKind::tuple; }
@@ -114,7 +114,7 @@ class PercentFormat {
   }
 
   std::string number_text(const Conversion& c, const Value& value) const {
-    if (!value.is_number()) fail("%{}: expected a number, found a {}", c.type, type_name(value));
+    if (!value.is_number()) fail("%{}: expected a number, found {}", c.type, type_name(value));
     const char* const sign = c.plus ? "+" : (c.blank ? " " : "");
     char flags[8], room[1600];
     int64_t integer = 0;
@@ -139,7 +139,7 @@ class PercentFormat {
                       value.as_double());
         break;
       default:
-        fail_unsupported("the format %{} is not supported", c.type);
+        fail_unsupported("the conversion %{} is not supported", c.type);
     }
     std::string text = room;
     const int64_t missing = c.width - std::ssize(text);
@@ -177,16 +177,18 @@ Value brace_format(Runtime& rt, const JinjaText& text, const Arguments& argument
       continue;
     }
     const size_t close = bytes[stop] == '{' ? bytes.find('}', stop) : std::string::npos;
-    if (close == std::string::npos) fail("format: a single brace");
+    if (close == std::string::npos) fail("format: unmatched brace");
     const std::string field = bytes.substr(stop + 1, close - stop - 1);
     if (field.find_first_of(":!.[{") != std::string::npos)
-      fail("format: only {{}}, {{0}} and {{name}} are supported, found a field with more");
+      fail(
+          "format: only {{}}, {{0}} and {{name}} are supported, found a field with a conversion, attribute "
+          "or index");
     const auto index = field.empty() ? std::optional(next++) : parse_number<size_t>(field);
     numbered |= index && !field.empty();
     if (numbered && next > 0) fail("format: {{}} and numbered fields cannot be mixed, found {{{}}}", field);
     const auto named = std::ranges::find(arguments.named, field, &std::pair<std::string, Value>::first);
     if (index ? *index >= arguments.positional.size() : named == arguments.named.end())
-      fail("format: there is no value for a field");
+      fail("format: no argument for a field");
     const JinjaText inserted = to_text(rt, index ? arguments.positional[*index] : named->second);
     out.add(text.safe ? escaped(inserted) : inserted);
     at = close + 1;

@@ -57,7 +57,7 @@ class Interpreter {
   class Level {
    public:
     explicit Level(int& level) : level_(level) {
-      if (++level_ > kMost) fail("nested deeper than {} levels of blocks, expressions and macros", kMost);
+      if (++level_ > kMost) fail("blocks, expressions and macros are nested deeper than {} levels", kMost);
     }
     ~Level() { --level_; }
     Level(const Level&) = delete;
@@ -199,7 +199,7 @@ class Interpreter {
     } else {
       const std::vector<Value> items = iterate(rt_, value);
       if (items.size() != target.parts.size())
-        fail("expected {} values for {} names, found {}", target.parts.size(), target.parts.size(),
+        fail("expected {} values to unpack into {} names, found {}", target.parts.size(), target.parts.size(),
              items.size());
       for (size_t i = 0; i < items.size(); ++i)
         assign(*target.parts[i], items[i], scope);
@@ -209,7 +209,7 @@ class Interpreter {
   void assign_attribute(const Expr& target, Value value, const ScopePtr& scope) {
     const Value object = eval(*target.parts[0], scope);
     auto* space = dynamic_cast<Namespace*>(object.object());
-    if (space == nullptr) fail("attributes can be set of a namespace only, found a {}", type_name(object));
+    if (space == nullptr) fail("attributes can only be set on a namespace, found {}", type_name(object));
     if (value.object() != nullptr) make_list({value});  // throws if the value could contain the namespace
     const auto found = std::ranges::find(space->names, target.name, &std::pair<std::string, Value>::first);
     if (found != space->names.end()) {
@@ -322,7 +322,8 @@ class Interpreter {
   Value conditional(const Expr& expr, const ScopePtr& scope) {
     if (truthy(rt_, part(expr, 0, scope))) return part(expr, 1, scope);
     if (expr.parts[2] != nullptr) return part(expr, 2, scope);
-    return Value::undefined("an inline if was false and had no else", /*lenient=*/true);
+    return Value::undefined("the inline if-expression evaluated to false and no else section was defined",
+                            /*lenient=*/true);
   }
 
   Value dict(const Expr& expr, const ScopePtr& scope) {
@@ -389,9 +390,9 @@ class Interpreter {
         out.named.emplace_back(name, value);
         continue;
       }
-      if (value.dict() == nullptr) fail("** needs a dict, found a {}", type_name(value));
+      if (value.dict() == nullptr) fail("** requires a dict, found {}", type_name(value));
       for (const auto& [key, item] : value.dict()->items)
-        out.named.emplace_back(need_text(key, "the name of an argument").text, item);
+        out.named.emplace_back(need_text(key, "argument name").text, item);
     }
     line_ = expr.line;
     return out;
@@ -442,7 +443,8 @@ class Interpreter {
     if (const auto* macro = dynamic_cast<const Macro*>(function.object())) return call_macro(*macro, given);
     if (const auto* builtin = dynamic_cast<const Function*>(function.object()))
       return call_function(rt_, builtin->name, given);
-    fail("{} is a {} and cannot be called", name.empty() ? "what is called" : name, type_name(function));
+    fail("{} has the type {} and cannot be called", name.empty() ? "the expression" : name,
+         type_name(function));
   }
 
   Value call_loop(Loop& loop, const std::string& name, const Arguments& given) {
@@ -453,7 +455,7 @@ class Interpreter {
       return Value(changed);
     }
     if (name != "cycle") fail_unsupported("loop.{} is not supported", printable_text(name, 32));
-    if (given.positional.empty()) fail("loop.cycle: expected values");
+    if (given.positional.empty()) fail("loop.cycle: expected at least one value");
     return given.positional[loop.index % given.positional.size()];
   }
 
@@ -484,21 +486,21 @@ class Interpreter {
         items.emplace_back(Value(std::string_view(name)), std::move(value));
       body.set("kwargs", make_dict(rt_.limits, std::move(items)));
     } else if (!named.empty()) {
-      fail("the macro {} has no parameter {}, or it is given twice", stmt.name,
+      fail("the macro {} has no parameter {}, or the parameter is given twice", stmt.name,
            printable_text(named[0].first, 32));
     }
     const auto rest = given.positional.begin() + static_cast<std::ptrdiff_t>(positional);
     if (stmt.special.varargs) {
       body.set("varargs", make_list({rest, given.positional.end()}, ListKind::tuple));
     } else if (rest != given.positional.end()) {
-      fail("the macro {} has {} parameters, found {} values", stmt.name, n, given.positional.size());
+      fail("the macro {} takes at most {} arguments, found {}", stmt.name, n, given.positional.size());
     }
   }
 
   Value call_macro(const Macro& macro, const Arguments& given) {
     const Stmt& stmt = *macro.definition;
     const ScopePtr around = macro.scope.lock();
-    if (around == nullptr) fail("the macro {} is called outside of the block that defines it", stmt.name);
+    if (around == nullptr) fail("the macro {} is called outside the block that defines it", stmt.name);
     const ScopePtr body = inner(around);
     bind_arguments(stmt, given, *body);
     const size_t without_default = stmt.parameters.size() - stmt.values.size();
@@ -526,8 +528,8 @@ class Interpreter {
 JinjaTemplate::JinjaTemplate(std::string_view source, const JinjaOptions& options, std::string name) {
   constexpr size_t kMostBytes = size_t{1} << 20;
   if (source.size() > kMostBytes)
-    fail("{}: expected at most {} bytes of a template, found {}", name, kMostBytes, source.size());
-  if (const auto at = first_invalid_utf8(source)) fail("{}: byte {} is not UTF-8", name, *at);
+    fail("{}: expected a template of at most {} bytes, found {}", name, kMostBytes, source.size());
+  if (const auto at = first_invalid_utf8(source)) fail("{}: byte {} is not valid UTF-8", name, *at);
   try {
     program_ =
         std::make_shared<const jinja::Program>(jinja::Program{name, options, jinja::parse(source, options)});

@@ -69,7 +69,7 @@ class Lexer {
   }
 
   void add(TokenKind kind, std::string text) {
-    if (tokens_.size() >= kMostTokens) fail("line {}: the template is too long", line_);
+    if (tokens_.size() >= kMostTokens) fail("line {}: the template has too many tokens", line_);
     tokens_.push_back({kind, std::move(text), line_});
   }
 
@@ -126,7 +126,7 @@ class Lexer {
   void comment() {
     const int begin = line_;
     size_t end = source_.find("#}", at_);
-    if (end == std::string::npos) fail("line {}: a comment has no end", begin);
+    if (end == std::string::npos) fail("line {}: unterminated comment", begin);
     if (end > at_ && (source_[end - 1] == '-' || source_[end - 1] == '+')) --end;
     advance(end - at_);
     take_end("#}");
@@ -167,10 +167,10 @@ class Lexer {
       std::string text = before_tag(std::string_view(source_).substr(at_, open - at_), sign, false);
       if (!text.empty()) add(TokenKind::data, std::move(text));
       advance(i - at_);
-      if (!take_end("%}")) fail("line {}: expected %}} behind endraw", line_);
+      if (!take_end("%}")) fail("line {}: expected %}} after endraw", line_);
       return;
     }
-    fail("line {}: raw has no endraw", begin);
+    fail("line {}: raw block without endraw", begin);
   }
 
   void tag_inside(bool variable) {
@@ -180,7 +180,7 @@ class Lexer {
     while (true) {
       if (closers_.empty() && (variable ? take_variable_end() : take_block_end())) return;
       skip_blanks();
-      if (at_ >= source_.size()) fail("line {}: a tag that begins here has no end", begin);
+      if (at_ >= source_.size()) fail("line {}: unterminated tag", begin);
       if (closers_.empty() && (variable ? take_variable_end() : take_block_end())) return;
       token();
     }
@@ -273,7 +273,7 @@ class Lexer {
         i = escape(i + 1, out);
       }
     }
-    if (i >= source_.size()) fail("line {}: a string that begins here has no end", line);
+    if (i >= source_.size()) fail("line {}: unterminated string", line);
     add(TokenKind::string, std::move(out));
     advance(i + 1 - at_);
   }
@@ -311,7 +311,7 @@ class Lexer {
     const unsigned long code = text.size() == digits ? std::strtoul(text.c_str(), &stop, base) : 0;
     if (stop != text.c_str() + digits || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ||
         std::isalnum(static_cast<unsigned char>(text[0])) == 0)
-      fail("line {}: expected a character's number of {} digits behind \\, found \"{}\"", line_, digits,
+      fail("line {}: expected a character code of {} digits after \\, found \"{}\"", line_, digits,
            printable_text(text, 16));
     append_utf8(out, static_cast<char32_t>(code));
     return i + digits;

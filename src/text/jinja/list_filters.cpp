@@ -80,7 +80,7 @@ Value sort(Runtime& rt, const Value& self, const Bound& a) {
 }
 
 Value dictsort(Runtime& rt, const Value& self, const Bound& a) {
-  if (self.dict() == nullptr) fail("dictsort: expected a dict, found a {}", type_name(self));
+  if (self.dict() == nullptr) fail("dictsort: expected a dict, found {}", type_name(self));
   const std::string by = text_or(a[1], "dictsort", "key");
   if (by != "key" && by != "value")
     fail("dictsort: expected \"key\" or \"value\", found \"{}\"", printable_text(by, 32));
@@ -106,7 +106,7 @@ Value unique(Runtime& rt, const Value& self, const Bound& a) {
 template <bool kMax>
 Value extreme(Runtime& rt, const Value& self, const Bound& a) {
   const std::vector<Value> items = iterate(rt, self);
-  if (items.empty()) return Value::undefined("the list is empty");
+  if (items.empty()) return Value::undefined("No aggregated item, sequence was empty.");
   const std::vector<Value> keys = keys_of(rt, items, a[1], flag_or(rt, a[0], false));
   size_t best = 0;
   for (size_t i = 1; i < items.size(); ++i) {
@@ -118,7 +118,7 @@ Value extreme(Runtime& rt, const Value& self, const Bound& a) {
 
 Value sum(Runtime& rt, const Value& self, const Bound& a) {
   Value total = a[1] == nullptr ? Value(int64_t{0}) : *a[1];
-  if (total.text() != nullptr) fail("sum: texts have no sum; join them");
+  if (total.text() != nullptr) fail("sum: strings cannot be summed; use join");
   for (const Value& item : iterate(rt, self))
     total = binary(rt, "+", total, attribute_path(rt, item, a[0]));
   return total;
@@ -167,7 +167,7 @@ Value reverse(Runtime& rt, const Value& self, const Bound&) {
 
 Value items(Runtime& rt, const Value& self, const Bound&) {
   if (self.is_undefined()) return make_list({}, ListKind::generator);
-  if (self.dict() == nullptr) fail("items: expected a dict, found a {}", type_name(self));
+  if (self.dict() == nullptr) fail("items: expected a dict, found {}", type_name(self));
   return make_list(iterate(rt, call_method(rt, self, "items", {})), ListKind::generator);
 }
 
@@ -178,7 +178,7 @@ Value default_value(Runtime& rt, const Value& self, const Bound& a) {
 
 Value batch(Runtime& rt, const Value& self, const Bound& a) {
   const int64_t size = need_integer(*a[0], "batch");
-  if (size < 1 || size > 100'000) fail("batch: expected 1 to 100000 items each, found {}", size);
+  if (size < 1 || size > 100'000) fail("batch: expected 1 to 100000 items per batch, found {}", size);
   std::vector<Value> rows, row;
   for (const Value& item : iterate(rt, self)) {
     row.push_back(item);
@@ -276,7 +276,7 @@ Arguments behind(const Arguments& arguments, size_t n) {
   return rest;
 }
 const std::string& name_at(const Arguments& arguments, size_t at, std::string_view filter) {
-  if (arguments.positional.size() <= at) fail("{}: a name is missing", filter);
+  if (arguments.positional.size() <= at) fail("{}: the name of a filter or test is missing", filter);
   return need_text(arguments.positional[at], "the name of a filter or test").text;
 }
 
@@ -291,7 +291,7 @@ Value map(Runtime& rt, const Value& self, const Arguments& arguments) {
         fail_unsupported("map: the argument {} is not supported", name);
       (name == "attribute" ? attribute : other) = &value;
     }
-    if (attribute == nullptr) fail("map: expected a filter or attribute=");
+    if (attribute == nullptr) fail("map: expected a filter name or the argument attribute");
     for (const Value& item : iterate(rt, self))
       out.push_back(attribute_path(rt, item, attribute, other));
   } else {
@@ -309,7 +309,7 @@ Value select(Runtime& rt, std::string_view filter, const Value& self, const Argu
   const bool by_attribute = filter.ends_with("attr"), wanted = filter.starts_with("select");
   const size_t at = by_attribute ? 1 : 0;
   if (by_attribute) {
-    if (arguments.positional.empty()) fail("{}: the attribute is missing", filter);
+    if (arguments.positional.empty()) fail("{}: the argument attribute is missing", filter);
   }
   const Value* attribute = by_attribute ? &arguments.positional[0] : nullptr;
   const bool tests = arguments.positional.size() > at;
@@ -332,7 +332,7 @@ Value format(Runtime& rt, const Value& self, const Arguments& arguments) {
   const JinjaText text = to_text(rt, self);
   if (arguments.named.empty())
     return percent_format(rt, text, make_list(arguments.positional, ListKind::tuple));
-  if (!arguments.positional.empty()) fail("format: values and named values at once");
+  if (!arguments.positional.empty()) fail("format: positional and named arguments cannot be combined");
   std::vector<std::pair<Value, Value>> named;
   for (const auto& [name, value] : arguments.named)
     named.emplace_back(Value(std::string_view(name)), value);

@@ -44,7 +44,7 @@ std::vector<Value> iterate(Runtime& rt, const Value& value) {
   }
   if (value.is_undefined() && !value.is_refused(rt.options.strict_undefined)) return out;
   if (value.is_undefined()) fail("{}", value.undefined_what());
-  fail("a {} has no items to go through", type_name(value));
+  fail("'{}' object is not iterable", type_name(value));
 }
 
 JinjaText to_text(Runtime& rt, const Value& value) {
@@ -65,13 +65,13 @@ int64_t length_of(Runtime& rt, const Value& value) {
     return std::ssize(value.list()->items);
   if (value.is_undefined() && !value.is_refused(rt.options.strict_undefined)) return 0;
   if (value.is_undefined()) fail("{}", value.undefined_what());
-  fail("a {} has no length", type_name(value));
+  fail("object of type '{}' has no length", type_name(value));
 }
 
 bool contains(Runtime& rt, const Value& container, const Value& item) {
   if (const JinjaText* text = container.text()) {
     rt.limits.step(std::ssize(text->text) / 64);
-    return text->text.find(need_text(item, "what is looked for in a text").text) != std::string::npos;
+    return text->text.find(need_text(item, "left operand of in").text) != std::string::npos;
   }
   if (const Dict* dict = container.dict()) return find_item(rt.limits, *dict, item) != nullptr;
   const std::vector<Value> items = iterate(rt, container);
@@ -128,7 +128,7 @@ Value attribute_of(const Object& object, const std::string& name) {
     return i > 0 ? loop->items[loop->index - 1] : Value::undefined("there is no previous item");
   if (name == "nextitem")
     return i + 1 < n ? loop->items[loop->index + 1] : Value::undefined("there is no next item");
-  if (name == "cycle" || name == "changed") fail("loop.{} is only supported where it is called", name);
+  if (name == "cycle" || name == "changed") fail("loop.{} is only supported as a call", name);
   return Value::undefined(fmt::format("the loop has no attribute '{}'", printable_text(name, 64)));
 }
 
@@ -165,7 +165,7 @@ Value get_attribute(Runtime& rt, const Value& value, const std::string& name) {
 
 Value get_item(Runtime& rt, const Value& value, const Value& key) {
   if (value.is_undefined()) fail("{}", value.undefined_what());
-  if (value.object() != nullptr) return attribute_of(*value.object(), need_text(key, "an attribute").text);
+  if (value.object() != nullptr) return attribute_of(*value.object(), need_text(key, "attribute name").text);
   if (const Dict* dict = value.dict()) {
     if (const Value* found = find_item(rt.limits, *dict, key)) return *found;
   }
@@ -174,13 +174,13 @@ Value get_item(Runtime& rt, const Value& value, const Value& key) {
     if (const List* list = value.list(); list != nullptr && list->kind != ListKind::generator) {
       const auto at = index_in(*index, std::ssize(list->items));
       return at ? list->items[*at]
-                : Value::undefined(fmt::format("a {} has no item {}", type_name(value), *index));
+                : Value::undefined(fmt::format("a {} has no item with index {}", type_name(value), *index));
     }
     if (const JinjaText* text = value.text()) {
       const std::vector<size_t> offsets = char_offsets(text->text);
       rt.limits.step(std::ssize(offsets) / 16);
       const auto at = index_in(*index, std::ssize(offsets) - 1);
-      if (!at) return Value::undefined(fmt::format("a str has no character {}", *index));
+      if (!at) return Value::undefined(fmt::format("a str has no character with index {}", *index));
       const Value character(text->substr(offsets[*at], offsets[*at + 1]));
       return text->safe ? marked_safe(character) : character;
     }
@@ -190,7 +190,7 @@ Value get_item(Runtime& rt, const Value& value, const Value& key) {
     if (const Value* found = group_item(value, name)) return *found;
     return has_method(value, name) ? Value(method(name)) : no_attribute(value, name);
   }
-  return Value::undefined(fmt::format("a {} has no such item", type_name(value)));
+  return Value::undefined(fmt::format("a {} has no item with this key", type_name(value)));
 }
 
 namespace {
@@ -200,12 +200,12 @@ struct Range {
 };
 // Equivalent to slice.indices(n) in Python.
 Range slice_range(const Value& begin, const Value& end, const Value& step, int64_t n) {
-  Range range{0, n, step.is_none() ? 1 : need_integer(step, "the step of a slice")};
-  if (range.step == 0) fail("the step of a slice must not be 0");
+  Range range{0, n, step.is_none() ? 1 : need_integer(step, "slice step")};
+  if (range.step == 0) fail("the slice step must not be 0");
   const bool back = range.step < 0;
   const auto bound = [&](const Value& value, int64_t other) {
     if (value.is_none()) return other;
-    int64_t at = need_integer(value, "a bound of a slice");
+    int64_t at = need_integer(value, "slice bound");
     if (at < 0) at = std::max(at + n, back ? int64_t{-1} : int64_t{0});
     return std::min(at, back ? n - 1 : n);
   };
@@ -241,7 +241,8 @@ Value get_slice(Runtime& rt, const Value& value, const Value& begin, const Value
     return text->safe ? marked_safe(out.value()) : out.value();
   }
   const List* list = value.list();
-  if (list == nullptr || list->kind == ListKind::generator) fail("a {} has no slices", type_name(value));
+  if (list == nullptr || list->kind == ListKind::generator)
+    fail("'{}' object does not support slices", type_name(value));
   std::vector<Value> items;
   for_slice(rt, slice_range(begin, end, step, std::ssize(list->items)),
             [&](size_t i) { items.push_back(list->items[i]); });
@@ -251,7 +252,7 @@ Value get_slice(Runtime& rt, const Value& value, const Value& begin, const Value
 namespace {
 
 [[noreturn]] void too_large() {
-  fail("a whole number exceeds 64 bits");
+  fail("an integer exceeds 64 bits");
 }
 
 int64_t integer_power(int64_t base, int64_t exponent) {
@@ -338,7 +339,7 @@ Value binary(Runtime& rt, std::string_view op, const Value& left, const Value& r
     items.insert(items.end(), right.list()->items.begin(), right.list()->items.end());
     return make_list(std::move(items), left.list()->kind);
   }
-  fail("{} is not defined for a {} and a {}", op, type_name(left), type_name(right));
+  fail("unsupported operand types for {}: '{}' and '{}'", op, type_name(left), type_name(right));
 }
 
 Value negative(const Value& value) {
@@ -348,11 +349,11 @@ Value negative(const Value& value) {
     return Value::of_digits(digits->starts_with('-') ? digits->substr(1) : "-" + *digits);
   int64_t room = 0;
   if (const int64_t* integer = value.as_integer(room)) return integer_operation("-", 0, *integer);
-  fail("- is not defined for a {}", type_name(value));
+  fail("bad operand type for unary -: '{}'", type_name(value));
 }
 
 const JinjaText& need_text(const Value& value, const char* what) {
-  if (value.text() == nullptr) fail("{}: expected a str, found a {}", what, type_name(value));
+  if (value.text() == nullptr) fail("{}: expected a str, found {}", what, type_name(value));
   return *value.text();
 }
 
@@ -360,7 +361,7 @@ int64_t need_integer(const Value& value, const char* what) {
   int64_t room = 0;
   const int64_t* integer = value.as_integer(room);
   if (value.big_integer() != nullptr) fail("{}: the number exceeds 64 bits", what);
-  if (integer == nullptr) fail("{}: expected an int, found a {}", what, type_name(value));
+  if (integer == nullptr) fail("{}: expected an int, found {}", what, type_name(value));
   return *integer;
 }
 

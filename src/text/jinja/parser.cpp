@@ -106,7 +106,7 @@ class Parser {
       }
     }
     if (ends.size() > 0)
-      wrong(fmt::format("expected a block \"{}\" before the end of the template", *(ends.end() - 1)));
+      wrong(fmt::format("expected the block \"{}\" before the end of the template", *(ends.end() - 1)));
     return body;
   }
 
@@ -140,7 +140,7 @@ class Parser {
       return stmt;
     }
     if (tag == "break" || tag == "continue") {
-      if (loops_ == 0) wrong(fmt::format("\"{}\" outside of a loop", tag));
+      if (loops_ == 0) wrong(fmt::format("\"{}\" outside a loop", tag));
       block_end();
       return make_stmt(tag == "break" ? StmtKind::break_loop : StmtKind::continue_loop, line);
     }
@@ -221,7 +221,7 @@ class Parser {
     stmt.name = "caller";
     if (take_op("(")) parameters(stmt);
     stmt.target = expression();
-    if (stmt.target->kind != ExprKind::call) wrong("expected a call of a macro");
+    if (stmt.target->kind != ExprKind::call) wrong("expected a macro call");
     macro_body(stmt, "endcall");
     return stmt;
   }
@@ -234,7 +234,7 @@ class Parser {
       if (take_op("=")) {
         stmt.values.push_back(expression());
       } else if (!stmt.values.empty()) {
-        wrong("a parameter without a default behind one with a default");
+        wrong("a parameter without a default after one with a default");
       }
     }
   }
@@ -281,7 +281,7 @@ class Parser {
       expect_op(")");
       return inner;
     }
-    std::string name = expect_name("a name to set");
+    std::string name = expect_name("the name of a variable");
     constexpr std::array<std::string_view, 6> kConstants = {"true", "false", "none", "True", "False", "None"};
     if (std::ranges::find(kConstants, name) != kConstants.end()) wrong(fmt::format("{} cannot be set", name));
     return make(ExprKind::name, line, {}, std::move(name));
@@ -531,7 +531,7 @@ class Parser {
         ++at_;
         named.emplace_back(std::move(parameter), expression());
       } else {
-        if (!named.empty()) wrong("a positional argument behind a named one");
+        if (!named.empty()) wrong("a positional argument after a named one");
         parts.push_back(expression());
       }
     }

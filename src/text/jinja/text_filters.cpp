@@ -88,7 +88,7 @@ Value indent(Runtime& rt, const Value& self, const Bound& a) {
     margin = *a[0]->text();
   } else {
     const int64_t width = integer_or(a[0], "indent", 4);
-    if (width > 1000) fail("indent: more than 1000 blanks");
+    if (width > 1000) fail("indent: more than 1000 spaces");
     margin.append(std::string(static_cast<size_t>(std::max<int64_t>(width, 0)), ' '));
   }
   const bool first = flag_or(rt, a[1], false), blank = flag_or(rt, a[2], false);
@@ -147,7 +147,7 @@ Value tojson(Runtime& rt, const Value& self, const Bound& a) {
   JsonStyle style;
   style.ensure_ascii = flag_or(rt, a[0], false);
   style.indent = integer_or(a[1], "tojson", -1);
-  if (style.indent > 100) fail("tojson: an indent of more than 100");
+  if (style.indent > 100) fail("tojson: the indent exceeds 100");
   if (style.indent >= 0) style.item_separator = ",";
   if (a[2] != nullptr && !a[2]->is_none()) {
     const std::vector<Value> both = iterate(rt, *a[2]);
@@ -221,7 +221,7 @@ Value to_float(Runtime&, const Value& self, const Bound& a) {
 }
 
 Value absolute(Runtime&, const Value& self, const Bound&) {
-  if (!self.is_number()) fail("abs: expected a number, found a {}", type_name(self));
+  if (!self.is_number()) fail("abs: expected a number, found {}", type_name(self));
   if (self.as_double() < 0) return negative(self);
   int64_t room = 0;
   const int64_t* integer = self.as_integer(room);
@@ -237,7 +237,7 @@ double rounded(double value, int64_t digits) {
 }
 
 Value round(Runtime&, const Value& self, const Bound& a) {
-  if (!self.is_number()) fail("round: expected a number, found a {}", type_name(self));
+  if (!self.is_number()) fail("round: expected a number, found {}", type_name(self));
   const int64_t digits = integer_or(a[0], "round", 0);
   const std::string method = text_or(a[1], "round", "common");
   if (std::abs(digits) > 300) fail("round: more than 300 digits");

@@ -194,7 +194,7 @@ TextPart part_of(const JinjaText& text, const Value* begin, const Value* end) {
   const std::vector<size_t> offsets = char_offsets(text.text);
   const int64_t n = std::ssize(offsets) - 1;
   const auto bound = [&](const Value* value, int64_t other) {
-    const int64_t at = integer_or(value, "a bound", other);
+    const int64_t at = integer_or(value, "start or end", other);
     return std::clamp(at < 0 ? std::max<int64_t>(at + n, 0) : at, int64_t{0}, n);
   };
   const int64_t from = bound(begin, 0), to = std::max(bound(end, n), from);
@@ -227,7 +227,7 @@ Value find(Runtime& rt, const Value& self, const Bound& a) {
 template <bool kLast>
 Value index(Runtime& rt, const Value& self, const Bound& a) {
   const int64_t at = position<kLast>(rt, self, a);
-  if (at < 0) fail("index: the text is not found");
+  if (at < 0) fail("index: substring not found");
   return Value(at);
 }
 
@@ -314,7 +314,7 @@ Value all_are(Runtime&, const Value& self, const Bound&) {
   const std::string& text = self_text(self).text;
   if (kIs != &is_python_space &&
       std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) > 127; }))
-    fail_unsupported("tests of characters outside ASCII are not supported");
+    fail_unsupported("character tests such as isalpha are not supported for text outside ASCII");
   return Value(all_chars(text, kIs));
 }
 bool is_alnum(char32_t c) {

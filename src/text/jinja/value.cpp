@@ -20,7 +20,7 @@ int depth_of(const Value& value) {
   const bool has_state = dynamic_cast<const Namespace*>(value.object()) != nullptr ||
                          dynamic_cast<const Loop*>(value.object()) != nullptr;
   if (has_state)
-    fail_unsupported("a {} in a list, dict or namespace is not supported", value.object()->kind());
+    fail_unsupported("storing a {} in a list, dict or namespace is not supported", value.object()->kind());
   if (const List* list = value.list()) return list->depth;
   return value.dict() != nullptr ? value.dict()->depth : 0;
 }
@@ -72,7 +72,7 @@ void Limits::step(int64_t n) {
 void Limits::use(size_t n) {
   step();
   bytes -= static_cast<int64_t>(n);
-  if (bytes < 0) fail("the template makes more than {} bytes of text and lists", most_bytes);
+  if (bytes < 0) fail("the template creates more than {} bytes of text and lists", most_bytes);
 }
 
 Value make_list(std::vector<Value> items, ListKind kind) {
@@ -85,7 +85,7 @@ Value make_list(std::vector<Value> items, ListKind kind) {
 void require_hashable(const Value& key) {
   const List* list = key.list();
   if ((list != nullptr && list->kind == ListKind::list) || key.dict() != nullptr)
-    fail("a {} cannot be the key of a dict", type_name(key));
+    fail("a {} cannot be a dict key", type_name(key));
   if (list != nullptr && list->kind == ListKind::tuple) std::ranges::for_each(list->items, require_hashable);
 }
 
@@ -209,7 +209,7 @@ int compare(Limits& limits, const Value& a, const Value& b) {
   if (earlier != nullptr && later != nullptr) return earlier->at.str().compare(later->at.str());
   const List *x = a.list(), *y = b.list();
   if (x == nullptr || y == nullptr || x->kind != y->kind || x->kind > ListKind::tuple)
-    fail("a {} and a {} have no order", type_name(a), type_name(b));
+    fail("values of the types '{}' and '{}' cannot be ordered", type_name(a), type_name(b));
   for (size_t i = 0; i < std::min(x->items.size(), y->items.size()); ++i) {
     if (!equals(limits, x->items[i], y->items[i])) return compare(limits, x->items[i], y->items[i]);
   }
@@ -255,8 +255,8 @@ void append_quoted(TextBuilder& out, const JinjaText& text) {
 
 void append_list(TextBuilder& out, const List& list) {
   if (list.kind > ListKind::tuple)
-    fail_unsupported("writing a {} is not supported; make a list of it with |list",
-                     list.kind == ListKind::view ? "range or view of a dict" : "generator");
+    fail_unsupported("printing a {} is not supported; convert it to a list with |list",
+                     list.kind == ListKind::view ? "range or dict view" : "generator");
   const bool tuple = list.kind == ListKind::tuple;
   out.add(tuple ? "(" : "[");
   for (size_t i = 0; i < list.items.size(); ++i) {
@@ -274,7 +274,7 @@ void append_object(TextBuilder& out, const Object& object) {
   }
   if (const auto* loop = dynamic_cast<const Loop*>(&object))
     return void(out.add(fmt::format("<LoopContext {}/{}>", loop->index + 1, loop->items.size())));
-  fail_unsupported("writing a {} is not supported", object.kind());
+  fail_unsupported("printing a {} is not supported", object.kind());
 }
 
 void append_dict(TextBuilder& out, const Dict& dict) {

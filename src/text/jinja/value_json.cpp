@@ -33,7 +33,7 @@ Value json_value(const Json& json, int32_t origin, int level = 0) {
   }
   if (json.is_binary())
     return Value(std::shared_ptr<Object>(std::make_shared<Datetime>(PythonDatetime::from_json(json))));
-  if (!json.is_object()) fail("the context has a value that JSON has none for");
+  if (!json.is_object()) fail("the context contains a value that JSON does not support");
   std::vector<std::pair<Value, Value>> items;
   int depth = 0;
   for (const auto& [key, value] : json.items()) {  // the keys of an nlohmann::json object are distinct
@@ -110,7 +110,7 @@ void append_json_text(TextBuilder& out, const JinjaText& text, bool ensure_ascii
 JinjaText json_key(Limits& limits, const Value& key) {
   if (key.text() != nullptr) return *key.text();
   TextBuilder out(limits);
-  if (!key.is_none() && !key.is_number()) fail("tojson: a {} cannot be a key", type_name(key));
+  if (!key.is_none() && !key.is_number()) fail("tojson: a {} cannot be a JSON key", type_name(key));
   append_json(out, key, {});
   return out.take();
 }
@@ -142,7 +142,7 @@ void append_json_dict(TextBuilder& out, const Dict& dict, const JsonStyle& style
 
 void append_json_list(TextBuilder& out, const List& list, const JsonStyle& style, int64_t level) {
   if (list.kind > ListKind::tuple)
-    fail("tojson: a generator or view is not written; make a list of it with |list");
+    fail("tojson: a generator or view is not supported; convert it to a list with |list");
   if (list.items.empty()) {
     out.add("[]");
     return;
@@ -179,8 +179,8 @@ void append_json(TextBuilder& out, const Value& value, const JsonStyle& style, i
   } else if (value.dict() != nullptr) {
     append_json_dict(out, *value.dict(), style, level);
   } else {
-    fail("tojson: {}",
-         value.is_undefined() ? value.undefined_what() : "a " + type_name(value) + " has no JSON");
+    fail("tojson: {}", value.is_undefined() ? value.undefined_what()
+                                            : "a " + type_name(value) + " cannot be converted to JSON");
   }
 }
 

@@ -72,7 +72,7 @@ function drawThumb(canvas, layer, head) {
 
 function headGrid() {
   const size = clamp(Math.floor((Math.min(innerWidth, 1240) - 140) / H), 36, 132);
-  const grid = make('div', {class: 'heads', role: 'group', 'aria-label': 'All heads; arrow keys move between them', style: `grid-template-columns:auto repeat(${H},${size}px)`});
+  const grid = make('div', {class: 'heads', role: 'group', 'aria-label': 'All heads; use the arrow keys to move between them', style: `grid-template-columns:auto repeat(${H},${size}px)`});
   grid.append(make('span', {text: ''}));
   for (let h = 0; h < H; ++h) grid.append(make('span', {text: 'head ' + h}));
   const buttons = [];
@@ -152,7 +152,7 @@ class HeadMap {
     const weight = w[state.token * T + state.key];
     this.read.textContent = `query ${state.token} ${shown(token(state.token))} → key ${state.key} ${shown(token(state.key))}: ` +
       (masked(state.token, state.key) ? 'masked, weight 0' : 'weight ' + fix(weight, 4));
-    canvas.setAttribute('aria-label', `Attention of block ${state.layer}, head ${state.head}, queries down, keys across; arrow keys move. ${this.read.textContent}`);
+    canvas.setAttribute('aria-label', `Attention of block ${state.layer}, head ${state.head}, one row per query, one column per key; use the arrow keys to move. ${this.read.textContent}`);
   }
   // Returns the image of all weights. The image is cached while only the selection changes.
   cells(w) {
@@ -187,18 +187,18 @@ class HeadMap {
 function productBars(layer, head, i, j) {
   const {q, k, qAt, kAt} = queryKey(layer, head);
   const products = Array.from({length: D}, (_, d) => q[qAt(i) + d] * k[kAt(j) + d]);
-  return termBars(products, 'Product of query and key for every channel', d => `channel ${d}\nq ${fix(q[qAt(i) + d])} × k ${fix(k[kAt(j) + d])} = ${fix(products[d])}`);
+  return termBars(products, 'Product of query and key for each channel', d => `channel ${d}\nq ${fix(q[qAt(i) + d])} × k ${fix(k[kAt(j) + d])} = ${fix(products[d])}`);
 }
 
 function scorePath() {
   const {layer, head, token: i, key: j} = state, row = scoreRow(layer, head, i);
   const dot = row.dots[j], scaled = dot * scale, hidden = masked(i, j);
   const step = (title, value, ...more) => make('li', null, make('b', {text: title}), make('span', {class: 'big', text: value}), ...more);
-  return [make('h3', {text: `How query ${i} scores key ${j}`}),
+  return [make('h3', {text: `Score of query ${i} and key ${j}`}),
     make('ol', {class: 'steps'},
       step(`1  dot product of ${D} channels, q·k`, fix(dot, 4), productBars(layer, head, i, j)),
       step(`2  scale: × 1/√${D}`, hidden ? fix(scaled, 4) : fix(scaled, 4)),
-      step('3  mask', hidden ? '−∞' : 'visible', make('span', {class: 'soft', text: hidden ? (j > i ? '  the key comes later' : '  outside the window') : `  key ${j} ≤ query ${i}`})),
+      step('3  mask', hidden ? '−∞' : 'visible', make('span', {class: 'soft', text: hidden ? (j > i ? '  the key is after the query' : '  the key is outside the window') : `  key ${j} ≤ query ${i}`})),
       step('4  softmax: exp(score − largest) / sum', hidden ? '0' : fix(row.weights[j], 4),
         make('span', {class: 'soft', text: hidden ? '' : `  exp(${fix(scaled)} − ${fix(row.most)}) / ${fix(row.sum)}`}))),
     rowTable(row, i, j)];
@@ -215,7 +215,7 @@ function rowTable(row, i, chosen) {
   const body = make('tbody', null, ...list.map(j => make('tr', {class: j === chosen ? 'chosen' : null, onclick: () => select({key: j}), style: 'cursor:pointer'},
     make('td', {class: 'mono', text: j + ' ' + shown(token(j)).slice(0, 14)}), make('td', {text: fix(row.dots[j])}), make('td', {text: fix(row.dots[j] * scale)}),
     make('td', {text: masked(i, j) ? '−∞' : fix(row.dots[j] * scale)}), make('td', {text: fix(row.weights[j], 4)}))));
-  const note = list.length < T ? make('p', {class: 'soft', text: `The ${list.length} keys of largest weight, of ${keys.filter(j => !masked(i, j)).length} that are visible:`}) : null;
+  const note = list.length < T ? make('p', {class: 'soft', text: `The ${list.length} keys with the largest weights, of ${keys.filter(j => !masked(i, j)).length} visible keys:`}) : null;
   return make('div', null, note, make('div', {class: 'scroll tall'}, make('table', null,
     make('thead', null, make('tr', null, ...['key', 'q·k', '× 1/√' + D, 'masked', 'weight'].map(t => make('th', {text: t})))), body)));
 }
@@ -223,7 +223,7 @@ function rowTable(row, i, chosen) {
 // Shows the prompt. The background colour of each token is the attention weight from the selected query.
 function lookText() {
   const weights = scoreRow(state.layer, state.head, state.token).weights;
-  return make('p', {class: 'mono', style: 'white-space:pre-wrap;overflow-wrap:anywhere;line-height:1.9;margin:10px 0 0', 'aria-label': 'The prompt, coloured where the query looks'},
+  return make('p', {class: 'mono', style: 'white-space:pre-wrap;overflow-wrap:anywhere;line-height:1.9;margin:10px 0 0', 'aria-label': 'The prompt, coloured by attention weight'},
     ...meta.tokens.map((_, t) => {
       const c = weightColour(weights[t]), light = (c[0] * .3 + c[1] * .59 + c[2] * .11) > 140;
       return make('span', {text: lineEnds(token(t)), title: fix(weights[t], 4), style: `border-radius:3px;padding:1px 0;${t === state.token ? 'outline:2px solid var(--focus);' : ''}` + (masked(state.token, t) ? 'color:var(--soft)' : `background:${rgb(c)};color:${light ? '#14181f' : '#fff'}`)});
@@ -232,14 +232,14 @@ function lookText() {
 
 function attentionView() {
   const map = new HeadMap(), path = make('div'), text = make('div'), title = make('h3');
-  view('attention', 'Attention', 'Every picture is a head: a row per query, a column per key, strong in colour where the query looks; open one to follow any score from dot product to weight.',
+  view('attention', 'Attention', 'Each picture is one head, with one row per query and one column per key. A stronger colour is a larger attention weight. Select a head to see how each weight is computed from a dot product.',
     make('div', {class: 'card'}, headGrid()),
     make('div', {class: 'card', style: 'margin-top:14px'},
-      make('div', {class: 'row'}, choice('Block', L, 'layer', 'block'), choice('Head', H, 'head', 'head'), meta.half ? make('span', {class: 'soft', text: 'queries and keys are kept in half precision on this page; weights are exact to about 3 digits'}) : null),
+      make('div', {class: 'row'}, choice('Block', L, 'layer', 'block'), choice('Head', H, 'head', 'head'), meta.half ? make('span', {class: 'soft', text: 'queries and keys are stored in half precision on this page, so weights are accurate to about 3 digits'}) : null),
       title, text, make('div', {class: 'detail'}, map.node, path)));
   const draw = () => {
     const s = meta.heads[state.layer][state.head];
-    title.textContent = `Block ${state.layer}, head ${state.head}: ${s.habit} · entropy ${fix(s.entropy, 2)} bits · looks ${fix(s.distance, 1)} tokens back`;
+    title.textContent = `Block ${state.layer}, head ${state.head}: ${s.habit} · entropy ${fix(s.entropy, 2)} bits · mean distance ${fix(s.distance, 1)} tokens`;
     clear(text, lookText());
     clear(path, ...scorePath());
     map.draw();

@@ -16,7 +16,7 @@ function modelChain() {
   if (C.embd_norm) chain.push({kind: 'norm', label: NORMS[C.norm], note: 'embedding norm, no parameters', wire: stream});
   chain.push({kind: 'stream', label: `${L} block${L === 1 ? '' : 's'}`, note: (C.norm_position === 'pre' ? 'norm before' : 'norm after') + ' each sub-layer', wire: stream, href: '#flow', tall: true});
   if (C.final_norm) chain.push({...normBox('final norm'), wire: stream});
-  chain.push({kind: 'embed', label: 'Output head', note: C.tie_embeddings ? 'the token embedding again (tied)' : shape([C.vocab_size, C.n_embd]), wire: shape([T, C.vocab_size])});
+  chain.push({kind: 'embed', label: 'Output head', note: C.tie_embeddings ? 'tied to the token embedding' : shape([C.vocab_size, C.n_embd]), wire: shape([T, C.vocab_size])});
   if (C.logit_softcap > 0) chain.push({kind: 'norm', label: 'Softcap', note: `${C.logit_softcap} · tanh(z / ${C.logit_softcap})`, wire: shape([T, C.vocab_size])});
   chain.push({kind: 'stream', label: 'Softmax', note: 'probabilities of the next token', wire: shape([T, C.vocab_size]), href: '#next'});
   return chain;
@@ -28,8 +28,8 @@ function attentionChain() {
   const chain = [{kind: 'attention', label: 'Query, key, value', note: `${C.n_embd} → ${(H + 2 * C.n_kv_head) * D}${C.qkv_bias ? ' + bias' : ''}`, wire: qk}];
   if (C.position === 'rope') chain.push({kind: 'attention', label: 'Rotate q and k', note: `by position, base ${thousands(C.rope_theta)}`, wire: qk});
   if (C.qk_norm) chain.push({kind: 'norm', label: 'RMSNorm of q and k', note: 'per head, no parameters', wire: qk});
-  chain.push({kind: 'attention', label: 'q·k / √' + D, note: C.sliding_window ? `mask: the last ${C.sliding_window} keys` : 'mask: no later key', wire: shape([H, T, T]), href: '#attention'});
-  chain.push({kind: 'attention', label: 'Softmax × v', note: C.n_kv_head === H ? 'every head its own v' : `${H / C.n_kv_head} query heads share a k, v head`, wire: heads, href: '#attention'});
+  chain.push({kind: 'attention', label: 'q·k / √' + D, note: C.sliding_window ? `causal mask, last ${C.sliding_window} keys` : 'causal mask', wire: shape([H, T, T]), href: '#attention'});
+  chain.push({kind: 'attention', label: 'Softmax, then × v', note: C.n_kv_head === H ? 'separate v for each head' : `${H / C.n_kv_head} query heads share one KV head`, wire: heads, href: '#attention'});
   chain.push({kind: 'attention', label: 'Projection', note: `${H * D} → ${C.n_embd}${C.out_bias ? ' + bias' : ''}`, wire: shape([T, C.n_embd])});
   return chain;
 }
@@ -43,7 +43,7 @@ function blockChain() {
   chain[chain.length - 1].mark = 'b';
   if (pre) chain.push({...normBox('norm 2'), wire: stream});
   chain.push({kind: 'mlp', label: gated ? 'fc and gate' : 'fc', note: `${C.n_embd} → ${gated ? '2 × ' : ''}${C.d_ff}${C.mlp_bias ? ' + bias' : ''}`, wire: gated ? shape([T, 2 * C.d_ff]) : wide});
-  chain.push({kind: 'mlp', label: ACTS[C.act], note: 'each neuron by itself', wire: wide, href: '#flow'});
+  chain.push({kind: 'mlp', label: ACTS[C.act], note: 'applied to each neuron', wire: wide, href: '#flow'});
   chain.push({kind: 'mlp', label: 'Projection', note: `${C.d_ff} → ${C.n_embd}${C.mlp_bias ? ' + bias' : ''}`, wire: stream}, {sum: 'b', wire: stream});
   if (!pre) chain.push({...normBox('norm 2'), wire: stream});
   return chain;
@@ -100,18 +100,18 @@ function drawChain(title, chain) {
 // Describes the architecture in words, for readers who prefer text to a diagram.
 function inWords() {
   const pre = C.norm_position === 'pre', list = [
-    `Every id looks up its row of ${C.n_embd} numbers${C.position === 'learned' ? ', and a learned row for its position is added' : ''}${C.embd_norm ? '; a norm follows' : ''}.`,
-    `${L} blocks follow. Each ${pre ? 'norms a copy of' : 'takes'} the stream, lets every token look at ${C.sliding_window ? `the last ${C.sliding_window} tokens` : 'itself and earlier tokens'} with ${H} heads, and adds what it found${pre ? '' : '; the sum is normed'}.`,
-    C.position === 'rope' ? 'Where a token stands is told to attention alone: queries and keys are rotated by position.' : 'Where a token stands is part of its vector from the start.',
-    `Then an MLP of ${thousands(C.d_ff)} neurons (${ACTS[C.act]}) works on each token by itself and adds its part${pre ? '' : '; the sum is normed again'}.`,
-    `${C.final_norm ? 'After a last norm the' : 'The'} head compares the stream with a row per token of the vocabulary: ${thousands(C.vocab_size)} logits${C.logit_softcap > 0 ? `, held within ±${C.logit_softcap}` : ''}; softmax makes them probabilities.`];
+    `Each token id selects its row of ${C.n_embd} values from the embedding matrix${C.position === 'learned' ? ', and a learned row for its position is added' : ''}${C.embd_norm ? '; then a norm is applied' : ''}.`,
+    `${L} blocks follow. In each block, attention reads ${pre ? 'a normalized copy of the' : 'the'} stream: with ${H} heads, every token attends to ${C.sliding_window ? `the last ${C.sliding_window} tokens` : 'itself and earlier tokens'}. The result is added to the stream${pre ? '' : ', and the sum is normalized'}.`,
+    C.position === 'rope' ? 'Only attention uses the position of a token: queries and keys are rotated by position.' : 'The position of a token is part of its vector from the start.',
+    `Then an MLP of ${thousands(C.d_ff)} neurons (${ACTS[C.act]}) processes each token separately. Its result is added to the stream${pre ? '' : ', and the sum is normalized again'}.`,
+    `${C.final_norm ? 'After a final norm, the' : 'The'} head multiplies the stream with one row per token of the vocabulary. The results are ${thousands(C.vocab_size)} logits${C.logit_softcap > 0 ? `, limited to ±${C.logit_softcap}` : ''}; softmax converts them to probabilities.`];
   return make('ol', {class: 'soft', style: 'margin:14px 0 0;padding-left:20px'}, ...list.map(text => make('li', {text})));
 }
 
 function diagramView() {
   const model = drawChain('The model', modelChain());
   model.append(inWords());
-  view('architecture', 'Architecture', 'The whole model and one of its blocks as this config builds them; beside the wires stand the shapes of what flows there, for this prompt.',
+  view('architecture', 'Architecture', 'The whole model and one of its blocks, as specified by the config. The labels of the wires are the shapes of the tensors for this prompt.',
     make('div', {class: 'cards two'}, model, drawChain('One block', blockChain())),
     make('p', {class: 'legend'}, ...[['embed', 'embedding and residual stream'], ['norm', 'norm'], ['attention', 'attention'], ['mlp', 'MLP']]
       .map(([kind, text]) => make('span', null, make('i', {style: `background:var(${KIND_COLOUR[kind]})`}), text))));

@@ -20,7 +20,7 @@ function vectorStrip(name) {
   return t ? rowStrip(t) : null;
 }
 function rowStrip(t) {
-  const canvas = make('canvas', {role: 'img', 'aria-label': 'the vector of token ' + state.token});
+  const canvas = make('canvas', {role: 'img', 'aria-label': 'The vector of token ' + state.token});
   const row = t.data.subarray(state.token * t.cols, (state.token + 1) * t.cols);
   let most = 1e-12;
   for (const v of row) most = Math.max(most, Math.abs(v));
@@ -40,9 +40,9 @@ function stepCard(step) {
   const card = make('div', {class: 'step ' + stepKind(step.name)},
     make('h3', null, make('span', {text: step.name}), make('span', {class: 'soft', text: shape(step.shape)})),
     isWeights ? null : vectorStrip(full), make('p', {text: step.about}),
-    make('p', {text: isWeights ? 'rms ' + fix(step.rms) : `|x| of this token ${fix(step.norms[state.token])} · all: ${fix(step.low, 2)} to ${fix(step.high, 2)}`}));
-  if (isWeights) card.append(make('a', {href: '#attention', text: 'see the heads'}));
-  else if (meta.tensors.some(t => t.name === full)) card.append(make('button', {type: 'button', class: 'link', text: 'all tokens as a heat map', onclick: () => openMatrix(full)}));
+    make('p', {text: isWeights ? 'rms ' + fix(step.rms) : `|x| of this token ${fix(step.norms[state.token])} · all values: ${fix(step.low, 2)} to ${fix(step.high, 2)}`}));
+  if (isWeights) card.append(make('a', {href: '#attention', text: 'show the heads'}));
+  else if (meta.tensors.some(t => t.name === full)) card.append(make('button', {type: 'button', class: 'link', text: 'show all tokens as a heat map', onclick: () => openMatrix(full)}));
   return card;
 }
 
@@ -52,19 +52,19 @@ function changeLine(layer) {
     return make('tr', null, make('td', {text: name}), make('td', {text: key === 'block' ? '' : fix(c.added)}), make('td', {text: fix(c.absolute)}), make('td', {text: percent(c.relative)}), make('td', {text: fix(c.cosine)}));
   });
   return make('div', {class: 'scroll'}, make('table', null,
-    make('thead', null, make('tr', null, ...['all tokens together', '|added|', '|after − before|', 'of the stream', 'cosine'].map(t => make('th', {text: t})))),
+    make('thead', null, make('tr', null, ...['all tokens', '|added|', '|after − before|', 'relative to |before|', 'cosine'].map(t => make('th', {text: t})))),
     make('tbody', null, ...parts)));
 }
 
 function neurons(layer) {
   const m = meta.mlp[layer], top = m.top[state.token];
-  return make('p', {class: 'soft', text: `MLP: ${percent(m.active)} of all (token, neuron) pairs are active; ${percent(m.never)} of the ${C.d_ff} neurons are active for no token. Strongest neurons of this token: ` +
+  return make('p', {class: 'soft', text: `MLP: ${percent(m.active)} of all (token, neuron) pairs are active; ${percent(m.never)} of the ${C.d_ff} neurons are inactive for all tokens. Strongest neurons of this token: ` +
     top.map(([index, value]) => `${index} (${value > 0 ? '+' : '−'}${fix(Math.abs(value), 2)})`).join('  ')});
 }
 
 function flowView() {
   const flow = make('div', {class: 'flow'}), below = make('div', {style: 'margin-top:14px'}), title = make('span', {class: 'soft'});
-  view('flow', 'Inside a block', 'The steps of one block in order, with the chosen token\'s vector at each: orange is positive, blue negative, against the largest of the strip.',
+  view('flow', 'Inside a block', 'The steps of one block in order. Each strip is the vector of the selected token after this step: orange is positive, blue is negative, and full colour is the largest absolute value of the strip.',
     make('div', {class: 'card'}, make('div', {class: 'row'}, choice('Block', L, 'layer', 'block'), title), flow, below));
   const draw = () => {
     title.textContent = `token ${state.token}: ${shown(token(state.token))}`;

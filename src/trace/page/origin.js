@@ -53,7 +53,7 @@ function termBars(terms, label, tell) {
 }
 
 function originSteps(name, r, c, value) {
-  const origin = originOf(name), title = make('h3', {text: `Where ${name}[${r}, ${c}] comes from`});
+  const origin = originOf(name), title = make('h3', {text: `Computation of ${name}[${r}, ${c}]`});
   if (!origin) return [];
   const {terms, bias} = termsOf(origin, r, c), local = s => s.replace(/^blocks\.\d+\./, '');
   if (origin.parts) {
@@ -64,6 +64,6 @@ function originSteps(name, r, c, value) {
   const order = [...terms.keys()].sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a])).slice(0, 5);
   return [title,
     make('p', {text: `Row ${r} of ${local(origin.input)} times row ${c} of ${local(origin.weight)}, ${terms.length} channels` + (origin.bias ? `, plus the bias ${fix(bias, 4)}` : '') + `: ${fix(value, 4)}`}),
-    termBars(terms, 'Product of every channel', i => `channel ${i}\n${term(i)}`),
-    make('p', {class: 'soft', text: 'largest: ' + order.map(i => `channel ${i}: ${term(i)}`).join('; ')})];
+    termBars(terms, 'Product of each channel', i => `channel ${i}\n${term(i)}`),
+    make('p', {class: 'soft', text: 'largest products: ' + order.map(i => `channel ${i}: ${term(i)}`).join('; ')})];
 }

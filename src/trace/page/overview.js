@@ -8,11 +8,11 @@ function facts(list) {
 
 function drawOverview() {
   document.title = 'gpt trace · ' + meta.model;
-  const heads = C.n_kv_head === H ? `${H} × ${D}` : `${H} × ${D}, ${C.n_kv_head} for k, v`;
+  const heads = C.n_kv_head === H ? `${H} × ${D}` : `${H} × ${D}, ${C.n_kv_head} KV heads`;
   clear(document.getElementById('overview'),
-    make('h1', {text: 'Inside ' + meta.model}),
+    make('h1', {text: 'Forward pass of ' + meta.model}),
     make('p', {class: 'about', text:
-      `One forward pass over ${T} token${T === 1 ? '' : 's'}, with every intermediate result. Choose a token above (or with the arrow keys) and all views follow it.`}),
+      `One forward pass over ${T} token${T === 1 ? '' : 's'}, with all intermediate results. Select a token above (click, or use the arrow keys); all views show this token.`}),
     facts([['parameters', thousands(meta.parameters)], ['blocks', L], ['width', C.n_embd], ['heads', heads],
       ['MLP', thousands(C.d_ff)], ['vocabulary', thousands(C.vocab_size)], ['context', thousands(C.n_ctx)],
       ['computed in', meta.computed]]));

@@ -55,7 +55,7 @@ function drawTreemap(layer) {
   }
   items.sort((a, b) => b.size - a.size);
   const total = sizeOf(items);
-  const svg = make('svg', {viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Parameters by size, ${thousands(total)} in all`, style: 'width:100%'});
+  const svg = make('svg', {viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Parameters by size, ${thousands(total)} in total`, style: 'width:100%'});
   const open = r => () => { if (r.children) openTreemap(r.layer); else if (meta.tensors.some(t => t.name === r.name)) openMatrix(r.name); };
   for (const r of treemap(items, 0, 0, width, height)) {
     svg.append(treeBox(r, total, open(r)));
@@ -68,13 +68,13 @@ function drawTreemap(layer) {
 
 let openTreemap = () => {};
 function treemapView() {
-  const holder = make('div'), list = make('select', {'aria-label': 'Part of the model', onchange: () => openTreemap(Number(list.value))});
+  const holder = make('div'), list = make('select', {'aria-label': 'Part of the model to show', onchange: () => openTreemap(Number(list.value))});
   list.append(make('option', {value: -1, text: 'the whole model'}));
   for (let l = 0; l < L; ++l) list.append(make('option', {value: l, text: 'block ' + l}));
   openTreemap = layer => { list.value = layer; clear(holder, drawTreemap(layer)); };
   const rows = meta.components.map(c => make('tr', null, make('td', {text: c.label}), make('td', {text: thousands(c.total)}), make('td', {text: percent(c.total / meta.parameters)}), make('td', {text: c.per_layer ? thousands(c.per_layer) : ''})));
   rows.push(make('tr', {class: 'chosen'}, make('td', {text: 'total'}), make('td', {text: thousands(meta.parameters)}), make('td', {text: '100.0 %'}), make('td')));
-  view('parameters', 'Parameters', 'Every rectangle is as large as its share of the parameters; a block opens with a click or in the list.',
+  view('parameters', 'Parameters', 'The area of each rectangle is proportional to its number of parameters. Click a block or select it in the list to see its parts.',
     make('div', {class: 'card'}, make('div', {class: 'row'}, make('label', null, 'Show', list)), holder,
       make('div', {class: 'scroll', style: 'margin-top:12px'}, make('table', null, make('thead', null, make('tr', null, ...['component', 'parameters', 'share', 'per block'].map(t => make('th', {text: t})))), make('tbody', null, ...rows)))),
     cacheTable());
@@ -84,8 +84,8 @@ function treemapView() {
 function cacheTable() {
   const per = meta.cache_elements;
   const rows = [1, T, C.n_ctx].filter((n, i, all) => all.indexOf(n) === i).map(n => make('tr', null, make('td', {text: thousands(n)}), ...[4, 2, 1].map(b => make('td', {text: bytes(n * per * b)}))));
-  return make('div', {class: 'card', style: 'margin-top:14px'}, make('h3', {text: 'Keys and values to keep while generating'}),
-    make('p', {class: 'soft', text: `2 × ${L} blocks × ${C.n_kv_head} heads × ${D} numbers for every token that later ones may look at.`}),
+  return make('div', {class: 'card', style: 'margin-top:14px'}, make('h3', {text: 'KV cache'}),
+    make('p', {class: 'soft', text: `Keys and values: 2 × ${L} blocks × ${C.n_kv_head} heads × ${D} channels per token.`}),
     make('div', {class: 'scroll'}, make('table', null, make('thead', null, make('tr', null, ...['tokens', 'fp32', 'bf16', 'int8'].map(t => make('th', {text: t})))), make('tbody', null, ...rows))));
 }
 
@@ -94,7 +94,7 @@ let openMatrix = () => {};
 function matrixView() {
   if (!meta.tensors.length) return;
   const list = make('select', {'aria-label': 'Matrix', onchange: () => draw()});
-  for (const [label, group] of [['parameters', 'parameter'], ['results for this prompt', 'activation']]) {
+  for (const [label, group] of [['parameters', 'parameter'], ['intermediate results of this prompt', 'activation']]) {
     const entries = meta.tensors.filter(t => t.group === group);
     if (!entries.length) continue;
     const options = make('optgroup', {label});
@@ -124,11 +124,11 @@ function matrixView() {
     const room = Math.min(1180, innerWidth - 60), cell = Math.max(1, Math.min(18, Math.floor(room / t.cols)));
     canvas.style.width = Math.min(cell * t.cols, Math.max(room, t.cols)) + 'px';
     canvas.style.height = clamp(cell * rows, 14, 4000) + 'px';
-    canvas.setAttribute('aria-label', `Heat map of ${t.name}, ${rows} rows, ${t.cols} columns; arrow keys move`);
+    canvas.setAttribute('aria-label', `Heat map of ${t.name}, ${rows} rows, ${t.cols} columns; use the arrow keys to move`);
     note.textContent = `${t.name} ${shape(t.shape)} · rms ${rms.toPrecision(4)} · largest ${most.toPrecision(4)} · full colour at 3 rms`;
     open(0, 0);
   };
-  const section = view('matrices', 'Matrices', 'Any matrix of the pass (and, for small models, of the parameters) number by number: orange is positive, blue negative. A click shows what a number was made of.',
+  const section = view('matrices', 'Matrices', 'All values of a matrix: an intermediate result or, for small models, a parameter. Orange is positive, blue is negative. Click a value to see how it was computed.',
     make('div', {class: 'card'}, make('div', {class: 'row'}, make('label', null, 'Matrix', list)), note, make('div', {class: 'scroll', style: 'max-height:620px'}, canvas), read, origin));
   openMatrix = name => { list.value = name; draw(); section.scrollIntoView(); };
   whenSeen(canvas, draw);

@@ -13,7 +13,7 @@ function dial(angle, other, label, note) {
 function dials() {
   const pairs = meta.rope.length, step = Math.max(1, Math.ceil(pairs / 12));
   const list = meta.rope.map((f, i) => [f, i]).filter(([, i]) => i % step === 0);
-  return [make('p', {class: 'soft', text: `Each of the ${pairs} pairs of channels turns by position × its own frequency (direction ${C.rope_sign > 0 ? '+' : '−'}). Full line: token ${state.token}; dashed: key ${state.key}. Only the angle between them, ${state.token - state.key === 1 ? '1 step' : state.token - state.key + ' steps'}, enters a score.`}),
+  return [make('p', {class: 'soft', text: `Each of the ${pairs} pairs of channels is rotated by position × its own frequency (direction ${C.rope_sign > 0 ? '+' : '−'}). Solid line: token ${state.token}; dashed line: key ${state.key}. A score depends only on the angle between them, ${state.token - state.key === 1 ? '1 step' : state.token - state.key + ' steps'}.`}),
     make('div', {style: 'display:flex;flex-wrap:wrap;gap:8px'}, ...list.map(([f, i]) =>
       dial(C.rope_sign * f * state.token, C.rope_sign * f * state.key, 'pair ' + i, fix(f * state.token, 2) + ' rad')))];
 }
@@ -30,12 +30,12 @@ function embeddingRow(name, label) {
 
 function positionView() {
   const holder = make('div');
-  view('positions', 'Tokens and positions', C.position === 'learned' ? 'The row that the chosen token looks up, the row of its position, and their sum, which goes into the first block.'
-    : 'The row that the chosen token looks up; its position comes in later, when queries and keys are rotated.', make('div', {class: 'card'}, holder));
+  view('positions', 'Tokens and positions', C.position === 'learned' ? 'The embedding row of the selected token, the row of its position, and their sum, which is the input of the first block.'
+    : 'The embedding row of the selected token. Its position is used later, when queries and keys are rotated.', make('div', {class: 'card'}, holder));
   watch(changed => {
     if (!changed.includes('token') && !changed.includes('key')) return;
     const entry = meta.tokens[state.token];
-    const cards = [embeddingRow('embedding.token', 'token ' + entry.id), embeddingRow('embedding.position', 'position ' + state.token), embeddingRow('blocks.0.in', 'into block 0')].filter(c => c);
+    const cards = [embeddingRow('embedding.token', 'token ' + entry.id), embeddingRow('embedding.position', 'position ' + state.token), embeddingRow('blocks.0.in', 'input of block 0')].filter(c => c);
     clear(holder, make('p', null, make('span', {class: 'token', text: shown(token(state.token))}), `  id ${entry.id}${entry.hex ? ', bytes ' + entry.hex : ''}, position ${state.token}`),
       make('div', {class: 'flow', style: 'grid-template-columns:repeat(auto-fit,minmax(250px,1fr))'}, ...cards), ...(C.position === 'rope' ? dials() : []));
   });

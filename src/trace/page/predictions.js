@@ -1,7 +1,7 @@
 // The logit lens with the top predictions after every layer, and the final predictions of the model.
 
 const LENS_MODES = {
-  top: 'likeliest token', p: 'probability of the token that came', rank: 'rank of the token that came',
+  top: 'most likely token', p: 'probability of the actual token', rank: 'rank of the actual token',
 };
 
 function lensCell(cell, mode) {
@@ -17,10 +17,10 @@ function lensTable(mode) {
   const head = make('tr', null, make('th', {text: 'after'}), ...columns.map(t => make('th', {class: 'mono', text: shown(token(t)).slice(0, 9), title: 'token ' + t})));
   const rows = meta.lens.map((stage, s) => make('tr', null, make('td', {text: s ? 'block ' + (s - 1) : 'embedding'}), ...columns.map(t => {
     const cell = stage[t], {text, weight} = lensCell(cell, mode), c = weightColour(weight), light = (c[0] * .3 + c[1] * .59 + c[2] * .11) > 140;
-    const next = cell[3] ? `\ncame next: ${shown(nameOf(meta.tokens[t + 1].id))}, ${percent(cell[2], 2)}, rank ${cell[3]}` : '';
+    const next = cell[3] ? `\nactual next token: ${shown(nameOf(meta.tokens[t + 1].id))}, ${percent(cell[2], 2)}, rank ${cell[3]}` : '';
     return make('td', {class: 'mono' + (t === state.token ? ' now' : ''), text, style: `background:${rgb(c)};color:${light ? '#14181f' : '#fff'}`,
       onclick: () => select({token: t}), onmouseleave: hideTip,
-      onmousemove: e => showTip(e, `${s ? 'after block ' + (s - 1) : 'embedding alone'}, at token ${t}\nsays ${shown(nameOf(cell[0]))} (${percent(cell[1], 1)})${next}`)});
+      onmousemove: e => showTip(e, `${s ? 'after block ' + (s - 1) : 'embedding alone'}, at token ${t}\nprediction ${shown(nameOf(cell[0]))} (${percent(cell[1], 1)})${next}`)});
   })));
   return make('table', {class: 'lens'}, make('thead', null, head), make('tbody', null, ...rows));
 }
@@ -38,7 +38,7 @@ function lensView() {
     for (const b of buttons) b.setAttribute('aria-pressed', b === event.currentTarget ? 'true' : 'false');
     draw();
   }}));
-  view('lens', 'Logit lens', `If the model stopped early: ${C.final_norm ? 'the final norm and the head' : 'the head'} applied to the stream after every block, one column per token of the prompt; the stronger the colour, the surer.`,
+  view('lens', 'Logit lens', `Predictions if the model stopped after a given block: ${C.final_norm ? 'the final norm and the head are' : 'the head is'} applied to the stream after each block. One column per token of the prompt; a stronger colour is a more confident prediction.`,
     make('div', {class: 'card'}, make('div', {class: 'row'}, ...buttons), holder));
   let started = false;
   whenSeen(holder, () => { started = true; draw(); });
@@ -67,11 +67,11 @@ function nextView() {
     const most = Math.max(...top.map(c => c.p), rest, 1e-9);
     clear(bars, ...top.flatMap(c => [make('span', {class: 'mono', text: shown(nameOf(c.id)).slice(0, 18), title: 'id ' + c.id + ', logit ' + fix(c.logit, 4)}),
       make('i', {style: `width:${100 * c.p / most}%`, class: c.id === p.next ? 'came' : null}), make('span', {text: percent(c.p, 2)})]),
-    make('span', {class: 'soft', text: 'all others'}), make('i', {style: `width:${100 * rest / most}%;opacity:.35`}), make('span', {text: percent(rest, 2)}));
-    note.textContent = `Entropy at temperature 1: ${fix(p.entropy, 2)} bits. ` + (p.rank ? `The token that came, ${shown(nameOf(p.next))}, was rank ${p.rank} with ${percent(p.nextP, 2)}.` : 'What comes next is not in the prompt.');
+    make('span', {class: 'soft', text: 'all other tokens'}), make('i', {style: `width:${100 * rest / most}%;opacity:.35`}), make('span', {text: percent(rest, 2)}));
+    note.textContent = `Entropy at temperature 1: ${fix(p.entropy, 2)} bits. ` + (p.rank ? `The actual next token, ${shown(nameOf(p.next))}, has rank ${p.rank} and probability ${percent(p.nextP, 2)}.` : 'This is the last token of the prompt, so the actual next token is unknown.');
   };
-  view('next', 'Next token', 'What the model expects after the chosen token; low temperatures sharpen the distribution, high ones flatten it.',
+  view('next', 'Next token', 'Probabilities of the next token after the selected token. Low temperatures sharpen the distribution, high temperatures flatten it.',
     make('div', {class: 'card'}, make('div', {class: 'row'}, make('label', null, 'Temperature', slider), value,
-      make('button', {type: 'button', text: 'back to 1', onclick: () => { slider.value = normal; draw(); }})), title, bars, note));
+      make('button', {type: 'button', text: 'reset to 1', onclick: () => { slider.value = normal; draw(); }})), title, bars, note));
   watch(changed => { if (changed.includes('token')) draw(); });
 }

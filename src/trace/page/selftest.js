@@ -19,7 +19,7 @@ function selfTest() {
     testOrigins(near);
     for (const text of document.querySelectorAll('#architecture svg text')) {
       const box = text.getBBox(), room = text.ownerSVGElement.viewBox.baseVal.width;
-      check(box.x + box.width <= room, `the diagram cuts off ${text.textContent}: ${box.x + box.width} > ${room}`);
+      check(box.x + box.width <= room, `the diagram truncates ${text.textContent}: ${box.x + box.width} > ${room}`);
     }
     for (const name of ['dark', 'light']) { setTheme(name); drawAll(); }
     check(document.documentElement.scrollWidth <= innerWidth + 1, `the page is wider than the window: ${document.documentElement.scrollWidth} > ${innerWidth}`);
@@ -55,7 +55,7 @@ function testHeads(check, near) {
         for (let j = 0; j < T; ++j) near(row[j], w[i * T + j], 1e-5, `score ${i}, ${j} of block ${l}, head ${h}`);
       }
       near(entropy, meta.heads[l][h].entropy, tolerance, `entropy of block ${l}, head ${h}`);
-      near(self, meta.heads[l][h].self, tolerance, `share on itself of block ${l}, head ${h}`);
+      near(self, meta.heads[l][h].self, tolerance, `weight on the token itself in block ${l}, head ${h}`);
     }
   }
 }
@@ -79,11 +79,11 @@ function testClicks(check) {
   const press = (node, key) => node.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
   const strip = document.getElementById('strip');
   for (const key of ['Home', 'ArrowRight', 'End', 'ArrowLeft']) press(strip, key);
-  for (let t = 0; t < Math.min(T, 8); ++t) { strip.children[t].click(); check(state.token === t, 'token ' + t + ' was not chosen'); }
+  for (let t = 0; t < Math.min(T, 8); ++t) { strip.children[t].click(); check(state.token === t, 'token ' + t + ' was not selected'); }
   for (const node of document.querySelectorAll('canvas[tabindex]')) for (const key of ['ArrowDown', 'ArrowRight', 'ArrowUp', 'ArrowLeft']) press(node, key);
   const heads = [...document.querySelectorAll('.heads button')];
   check(heads.length === L * H, 'heads: ' + heads.length);
-  for (const button of heads.slice(0, 24)) { button.click(); check(button.getAttribute('aria-pressed') === 'true', 'a head did not open'); }
+  for (const button of heads.slice(0, 24)) { button.click(); check(button.getAttribute('aria-pressed') === 'true', 'a head was not selected'); }
   press(document.querySelector('.heads'), 'ArrowRight');
   for (const list of document.querySelectorAll('select')) {
     for (const option of [...list.options].slice(0, 60)) {
@@ -95,8 +95,8 @@ function testClicks(check) {
   for (const button of [...document.querySelectorAll('main button:not(.heads button)')].slice(0, 80)) { button.click(); drawAll(); }
   for (const rect of [...document.querySelectorAll('#parameters svg g')].slice(0, 20)) { rect.dispatchEvent(new MouseEvent('mousemove', {clientX: 5, clientY: 5})); rect.dispatchEvent(new MouseEvent('click')); drawAll(); }
   for (const node of document.querySelectorAll('canvas, .lens td')) node.dispatchEvent(new MouseEvent('mousemove', {clientX: 50, clientY: 50, bubbles: true}));
-  check([...document.querySelectorAll('main section')].every(s => s.id === 'overview' || s.querySelector('.about').textContent.length > 40), 'a view lacks its sentence');
-  check([...document.querySelectorAll('button, select, input, canvas[tabindex], [role=listbox]')].every(n => n.textContent.trim() || n.getAttribute('aria-label')), 'a control lacks a name');
+  check([...document.querySelectorAll('main section')].every(s => s.id === 'overview' || s.querySelector('.about').textContent.length > 40), 'a view has no description');
+  check([...document.querySelectorAll('button, select, input, canvas[tabindex], [role=listbox]')].every(n => n.textContent.trim() || n.getAttribute('aria-label')), 'a control has no label');
 }
 
 function testPredictions(near) {
@@ -107,7 +107,7 @@ function testPredictions(near) {
       near(top.reduce((s, c) => s + c.p, rest), 1, 1e-9, `probabilities at token ${t}`);
     }
     const now = probabilities(t, meta.temperatures.indexOf(1));
-    near(now.top[0].p, meta.predictions[t].first, 1e-5, `likeliest token at ${t}`);
+    near(now.top[0].p, meta.predictions[t].first, 1e-5, `most likely token at ${t}`);
   }
   for (const value of [0, slider.max, meta.temperatures.indexOf(1)]) { slider.value = value; slider.dispatchEvent(new Event('input')); }
 }

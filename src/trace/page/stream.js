@@ -10,7 +10,7 @@ function streamChart() {
   const norms = one(state.token), changes = [0, ...meta.moves.map(row => row[state.token])];
   const most = Math.max(...norms, 1e-9), n = STAGES.length;
   const x = i => left + (width - left - 16) * (i + 0.5) / n, y = v => top + (height - top - bottom) * (1 - v / most);
-  const svg = make('svg', {viewBox: `0 0 ${width} ${height}`, style: 'min-width:620px', role: 'img', 'aria-label': `Length of the residual stream of token ${state.token} after every sub-layer`});
+  const svg = make('svg', {viewBox: `0 0 ${width} ${height}`, style: 'min-width:620px', role: 'img', 'aria-label': `Norm of the residual stream of token ${state.token} after every sub-layer`});
   for (let k = 0; k <= 4; ++k) {
     const v = most * k / 4;
     svg.append(make('line', {x1: left, x2: width - 16, y1: y(v), y2: y(v), stroke: 'var(--line)'}),
@@ -21,7 +21,7 @@ function streamChart() {
     if (!i) return;
     svg.append(make('rect', {x: x(i) - bar / 2, y: y(change), width: bar, height: Math.max(0, y(0) - y(change)), rx: 2, opacity: .75,
       fill: i % 2 ? 'var(--attention)' : 'var(--mlp)',
-      onmousemove: e => showTip(e, `${STAGES[i]}\nchange ${fix(change)} = ${percent(change / Math.max(norms[i - 1], 1e-12))} of the stream before`), onmouseleave: hideTip}));
+      onmousemove: e => showTip(e, `${STAGES[i]}\nchange ${fix(change)} = ${percent(change / Math.max(norms[i - 1], 1e-12))} of the norm before it`), onmouseleave: hideTip}));
   });
   svg.append(make('polyline', {points: norms.map((v, i) => `${x(i)},${y(v)}`).join(' '), fill: 'none', stroke: 'var(--embed)', 'stroke-width': 2.5}));
   norms.forEach((v, i) => svg.append(make('circle', {cx: x(i), cy: y(v), r: 4, fill: 'var(--embed)',
@@ -34,13 +34,13 @@ function streamChart() {
 
 // Draws the relative change of every token by every sub-layer as a heat map.
 function moveMap() {
-  const canvas = make('canvas', {tabindex: 0, role: 'img', 'aria-label': 'Relative change of every token by every sub-layer; arrow keys move', style: 'width:100%;height:' + clamp(2 * L * 14, 60, 340) + 'px;border-radius:4px'});
+  const canvas = make('canvas', {tabindex: 0, role: 'img', 'aria-label': 'Relative change of every token by every sub-layer; use the arrow keys to move', style: 'width:100%;height:' + clamp(2 * L * 14, 60, 340) + 'px;border-radius:4px'});
   const value = (stage, t) => meta.moves[stage][t] / Math.max(meta.stream[stage][t], 1e-12);
   const draw = () => paint(canvas, 2 * L, T, (r, c) => weightColour(value(r, c) / 1.5));
   const read = make('p', {class: 'read soft'});
   let at = [0, 0];
   const note = (r, t) => {
-    read.textContent = `${STAGES[r + 1]} moves token ${t} (${shown(token(t))}) by ${percent(value(r, t))} of its length`;
+    read.textContent = `${STAGES[r + 1]} changes token ${t} (${shown(token(t))}) by ${percent(value(r, t))} of its norm`;
   };
   const place = e => {
     const box = canvas.getBoundingClientRect();
@@ -51,14 +51,14 @@ function moveMap() {
   arrows(canvas, (rows, cols) => { at = [clamp(at[0] + rows, 0, 2 * L - 1), clamp(at[1] + cols, 0, T - 1)]; note(...at); say(read.textContent); });
   whenSeen(canvas, draw);
   note(0, state.token);
-  return make('div', null, make('h3', {text: 'Every token (across) and sub-layer (down): relative change, full colour from 150 %'}), canvas, read);
+  return make('div', null, make('h3', {text: 'Relative change, one column per token and one row per sub-layer; full colour from 150 %'}), canvas, read);
 }
 
 function streamView() {
   const chart = make('div', {class: 'scroll'});
-  view('stream', 'Residual stream', 'Each sub-layer adds to the stream that runs through the model: the line is the length of the chosen token\'s vector, the bars how far attention and MLP move it.',
+  view('stream', 'Residual stream', 'Each sub-layer adds its result to the residual stream. The line shows the norm of the selected token\'s vector, the bars show the norms of the changes by attention and MLP.',
     make('div', {class: 'card'}, chart,
-      make('p', {class: 'legend'}, ...[['--embed', 'length of the stream'], ['--attention', 'change by attention'], ['--mlp', 'change by the MLP']]
+      make('p', {class: 'legend'}, ...[['--embed', 'norm of the stream'], ['--attention', 'change by attention'], ['--mlp', 'change by the MLP']]
         .map(([c, text]) => make('span', null, make('i', {style: `background:var(${c})`}), text)))),
     make('div', {class: 'card', style: 'margin-top:14px'}, moveMap()));
   watch(changed => { if (changed.includes('token')) clear(chart, streamChart()); });

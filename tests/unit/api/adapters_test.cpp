@@ -1,4 +1,4 @@
-// Adapters of a model, and the threads of a context, as another program uses them.
+// Tests adapters and the threads of a context through the public library interface.
 
 #include <algorithm>
 #include <filesystem>
@@ -15,7 +15,7 @@ constexpr const char* kModel = GPT_SOURCE_DIR "/tests/golden/data/llama";
 constexpr int64_t kRank = 2, kLayers = 2, kIn = 18, kOut = 28;
 constexpr int64_t kAdapterBytes = kLayers * kRank * (kIn + kOut) * 4;
 
-// An adapter of the query projections, as PEFT writes it.
+// Writes an adapter of the query projections in the PEFT format.
 void write_adapter(const std::string& folder) {
   std::filesystem::create_directories(folder);
   std::ofstream(folder + "/adapter_config.json")
@@ -46,7 +46,7 @@ void write_adapter(const std::string& folder) {
              static_cast<std::streamsize>(values.size() * sizeof(float)));
 }
 
-// The same adapter under four names makes 64 different lists of one, two, three or four.
+// Loads the same adapter under four names, which gives 64 different lists of one to four adapters.
 class Adapters : public testing::Test {
  protected:
   Adapters() {
@@ -95,7 +95,7 @@ TEST_F(Adapters, SumsAreCountedAndBounded) {
   EXPECT_EQ(logits(session, {}), plain);
 }
 
-// With memory for a sum of four, sums that nobody uses give it back.
+// The memory limit allows one sum of four adapters. Unused sums must be freed to stay below it.
 TEST_F(Adapters, SumsKeepToTheMemoryLimit) {
   int64_t base = 0;
   {
@@ -119,7 +119,7 @@ TEST_F(Adapters, SumsKeepToTheMemoryLimit) {
   EXPECT_NO_THROW(logits(session, {"a", "b"}));
 }
 
-// Requests hold the sums that they use: one that waits is computed with its own.
+// A request keeps the adapter sum that it needs, so a queued request is computed with the correct sum.
 TEST_F(Adapters, RequestsKeepTheirSums) {
   const Context context({.threads = 1});
   const Model model(context, kModel, options_);

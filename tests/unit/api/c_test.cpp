@@ -1,4 +1,4 @@
-// The C interface: every error it has, and that it gives what the C++ one gives.
+// Tests the C interface: every error code, and that its results equal those of the C++ interface.
 
 #include <array>
 #include <cstring>
@@ -20,7 +20,7 @@ class CInterface : public testing::Test {
     ASSERT_EQ(gpt_session_new(model, nullptr, &session), GPT_OK);
   }
   void TearDown() override {
-    gpt_context_free(context);  // in any order
+    gpt_context_free(context);  // the order of the free calls does not matter
     gpt_session_free(session);
     gpt_model_free(model);
   }
@@ -87,7 +87,8 @@ TEST_F(CInterface, SaysWhatWentWrong) {
   EXPECT_EQ(gpt_resume(context), GPT_OK);
   gpt_chat* chat = nullptr;
   EXPECT_EQ(gpt_chat_new(model, nullptr, nullptr, &chat), GPT_UNSUPPORTED);
-  // Only a callback that breaks its contract gives an internal error; it does not cross the border either.
+  // GPT_INTERNAL is only returned if a callback breaks its contract. Its exception does not cross the C
+  // interface either.
   const auto throws = [](void*, const char*, size_t, int32_t) -> int { throw 1; };
   EXPECT_EQ(gpt_generate(session, nullptr, throws, nullptr, nullptr), GPT_INTERNAL);
   EXPECT_EQ(other, nullptr);
@@ -148,7 +149,7 @@ TEST_F(CInterface, ServesManyRequests) {
   ASSERT_EQ(gpt_engine_new(model, slots, &engine), GPT_OK);
   const char* const options[] = {"max_tokens=5", nullptr};
   int64_t request = -1;
-  EXPECT_EQ(gpt_submit(engine, "the", 3, options, nullptr), GPT_INVALID_ARGUMENT);  // and queues nothing
+  EXPECT_EQ(gpt_submit(engine, "the", 3, options, nullptr), GPT_INVALID_ARGUMENT);  // queues nothing
   for (const char* prompt : {"the", "a dog", "and"})
     ASSERT_EQ(gpt_submit(engine, prompt, std::strlen(prompt), options, &request), GPT_OK);
   EXPECT_EQ(request, 2);
@@ -171,7 +172,7 @@ TEST_F(CInterface, ServesManyRequests) {
   gpt_engine_free(engine);
 }
 
-// As if a later library ran, whose events have one field more.
+// Simulates a later library version whose events have one additional field.
 TEST(CEvents, MayGrowAtTheEnd) {
   struct LaterEvent {
     gpt_event known;

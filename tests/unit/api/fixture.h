@@ -25,7 +25,7 @@ inline Settings small_settings() {
           {"lr", "1e-3"},     {"seed", "3"},    {"position", "learned"}};
 }
 
-// A folder with a small model that was trained on `long_text`, made once.
+// Returns the folder of a small model that is trained once on `long_text`.
 inline const std::string& small_model() {
   static gpt::test::TempDir dir;
   static const std::string folder = [] {
@@ -37,7 +37,7 @@ inline const std::string& small_model() {
   return folder;
 }
 
-// The code of what a call throws; 0: nothing.
+// Returns the error code that a call throws, or 0 if it does not throw.
 template <class F>
 int code_of(F&& f) {
   try {

@@ -1,4 +1,4 @@
-// The library as another program uses it.
+// Tests the C++ library through its public interface.
 
 #include <fstream>
 #include <thread>
@@ -66,7 +66,7 @@ TEST(Library, OptionsOfAnEngineAreCheckedWithoutOne) {
   }
 }
 
-// The weights are packed by whichever session comes first.
+// The first session packs the weights, and all sessions of the model share them.
 TEST(Library, SessionsShareTheWeightsThatAreMadeForThem) {
   const Model shared(Context({.threads = 1}), small_model());
   std::vector<float> logits[2];
@@ -282,7 +282,7 @@ TEST(Library, ACallbackCannotChangeTheTextThatCallsIt) {
   EXPECT_EQ(session.generate({.max_tokens = 40}, meddle).ids, expected);
   EXPECT_EQ(refused, 40 * 4);
   const Result other = session.generate({.max_tokens = 5}, [&](const Piece&) {
-    session = Session(model);  // the call goes on with what it began with
+    session = Session(model);  // the running call continues with the old session
     return true;
   });
   EXPECT_EQ(other.ids.size(), 5u);

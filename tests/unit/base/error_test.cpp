@@ -108,7 +108,7 @@ TEST(Errors, HaveACode) {
   EXPECT_EQ(fields_of([] { throw Error("x: y"); }).object, "");
 }
 
-// What wraps an error: catches it and fails because of it.
+// Catches an error of the action, wraps it with fail_because, and returns the fields of the new error.
 template <class F>
 Fields wrapped(F&& action) {
   return fields_of([&] {

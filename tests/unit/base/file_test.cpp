@@ -23,7 +23,7 @@ using test::error_of;
 using test::names;
 using test::TempDir;
 
-// One line that names the object.
+// Checks that an error message is one line and names the object.
 void expect_error(const std::string& error, const std::string& object) {
   EXPECT_TRUE(names(error, {object}));
   EXPECT_EQ(error.find('\n'), std::string::npos) << error;
@@ -33,7 +33,7 @@ TEST(WriteFileAtomic, ReplacesAndLeavesNothingElse) {
   TempDir dir;
   const std::string path = dir.file("a.txt");
   write_file_atomic(path, "old");
-  write_file_atomic(path, std::string(3 << 20, 'x'));  // more than one buffer
+  write_file_atomic(path, std::string(3 << 20, 'x'));  // larger than one buffer
   EXPECT_EQ(read_file(path), std::string(3 << 20, 'x'));
   write_file_atomic(path, "");
   EXPECT_EQ(read_file(path), "");
@@ -45,7 +45,7 @@ size_t entries(const std::string& folder) {
   return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
 }
 
-// Each process has a temporary file of its own; only those of processes that are gone are removed.
+// Each process writes to its own temporary file. Temporary files are only removed if their process has ended.
 TEST(WriteFileAtomic, TwoProcessesAtOnce) {
   TempDir dir;
   const std::string path = dir.file("a.txt"), theirs = dir.file(".a.txt.tmp-1-0");
@@ -54,12 +54,12 @@ TEST(WriteFileAtomic, TwoProcessesAtOnce) {
   write_file_atomic(path, "new");
   EXPECT_EQ(read_file(path), "new");
   EXPECT_TRUE(std::filesystem::exists(theirs));
-  close(other);  // as a kill does, which leaves the file
+  close(other);  // like a killed process, which leaves the file
   write_file_atomic(path, "newer");
   EXPECT_FALSE(std::filesystem::exists(theirs));
 }
 
-// A limit on the size of files stands for a full disk.
+// A limit on the file size simulates a full disk.
 TEST(WriteFileAtomic, AFullDiskIsAnErrorAndTheOldFileStays) {
   TempDir dir;
   const std::string path = dir.file("a.txt");
@@ -141,7 +141,7 @@ TEST(ReadFile, ErrorsNameThePath) {
   write_file_atomic(dir.file("large"), std::string(1000, 'x'));
   expect_error(error_of([&] { read_file(dir.file("large"), 999); }), "large");
   EXPECT_EQ(read_file(dir.file("large"), 1000).size(), 1000u);
-  // A pipe without a writer must not hang.
+  // Reading a pipe without a writer must not hang.
   ASSERT_EQ(mkfifo(dir.file("pipe").c_str(), 0600), 0);
   expect_error(error_of([&] { read_file(dir.file("pipe")); }), "pipe");
 }

@@ -67,7 +67,7 @@ TEST(FolderLock, AKilledProcessLeavesNone) {
   const pid_t child = fork();
   if (child == 0) {
     const FolderLock lock = FolderLock::of_folder(dir.path(), [](std::string_view) {});
-    ::_exit(0);  // no destructor runs
+    ::_exit(0);  // skips the destructor
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);

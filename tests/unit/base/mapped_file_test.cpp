@@ -1,4 +1,4 @@
-// Mapped files whose parts move to large pages while others read them.
+// Tests memory-mapped files whose pages are promoted to huge pages while other threads read them.
 
 #include "base/mapped_file.h"
 
@@ -23,7 +23,7 @@ uint64_t word_at(size_t i) {
   return 0x9e3779b97f4a7c15u * (i + 1);
 }
 
-// A file of known words.
+// A memory-mapped file with known words.
 class Words {
  public:
   Words() {
@@ -40,7 +40,7 @@ class Words {
   std::string path_ = dir_.path() + "/words";
 };
 
-// Of every page of 4 KiB one word, another one each time.
+// Reads one word of each 4 KiB page, at an offset that depends on `first`. Returns the number of wrong words.
 size_t wrong_words(const MappedFile& file, size_t first) {
   size_t wrong = 0;
   for (size_t i = first % 512; i < kWords; i += 512) {
@@ -72,7 +72,7 @@ TEST(MappedFile, MovesToLargePagesWhileOthersRead) {
     ASSERT_EQ(wrong_words(file, i), 0u);
 }
 
-// What was moved is not the file's any more: it stays when the file changes, and is not given back.
+// Data that was moved to huge pages is a copy. It does not change with the file and is not released.
 TEST(MappedFile, KeepsWhatWasMoved) {
   const Words words;
   const MappedFile file(words.path());
@@ -101,7 +101,7 @@ TEST(MappedFile, CountsLargePages) {
   if (const std::string why = no_large_pages_because(); !why.empty()) GTEST_SKIP() << why;
   const Words words;
   const MappedFile file(words.path());
-  EXPECT_EQ(wrong_words(file, 0), 0u);  // read, or there is nothing to count
+  EXPECT_EQ(wrong_words(file, 0), 0u);  // the pages must be resident to be counted
   ThreadPool pool(1);
   ASSERT_TRUE(file.move_to_large_pages(pool, file.bytes()));
   const std::span<const std::byte> all[] = {file.bytes()}, last[] = {file.bytes().last(1)};

@@ -19,12 +19,12 @@ TEST(Numa, NodesWithCpusOfThisProcessAreCounted) {
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "cpulist") << cpus << "\n";
   };
-  EXPECT_EQ(numa_nodes(dir.path()), 1);  // nothing is known
+  EXPECT_EQ(numa_nodes(dir.path()), 1);  // there is no information
   add(0, "0-1023");
   EXPECT_EQ(numa_nodes(dir.path()), 1);
   add(1, "5000,0-511,512-1023");
-  add(2, "");           // memory alone
-  add(3, "5000-6000");  // CPUs of others
+  add(2, "");           // a node without CPUs
+  add(3, "5000-6000");  // CPUs that this process cannot use
   EXPECT_EQ(numa_nodes(dir.path()), 2);
   add(7, "0-255,256-1023");
   EXPECT_EQ(numa_nodes(dir.path()), 3);

@@ -1,4 +1,4 @@
-// What a process may still take, beside limits of its control groups.
+// Tests the memory that is available to a process, which depends on the limits of its control groups.
 
 #include "base/process_memory.h"
 

@@ -10,7 +10,7 @@ namespace {
 
 using Words = std::array<uint32_t, 4>;
 
-// The known answers that the authors publish with Random123 (kat_vectors, philox4x32 10).
+// Known answers that the authors publish with Random123 (kat_vectors, philox4x32 10).
 TEST(Philox, KnownAnswers) {
   constexpr uint32_t ones = 0xffffffffu;
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u}));
@@ -49,7 +49,7 @@ TEST(RandomStream, UniformAndNormalHaveTheirMoments) {
     normal2 += z * z / n;
     normal4 += z * z * z * z / n;
   }
-  // Five standard errors: sqrt(1/12n), sqrt(4/45n), sqrt(1/n), sqrt(2/n), sqrt(96/n).
+  // The tolerances are five standard errors: sqrt(1/12n), sqrt(4/45n), sqrt(1/n), sqrt(2/n), sqrt(96/n).
   EXPECT_NEAR(uniform, 1 / 2.0, 5 * std::sqrt(1 / 12.0 / n));
   EXPECT_NEAR(uniform2, 1 / 3.0, 5 * std::sqrt(4 / 45.0 / n));
   EXPECT_NEAR(normal, 0, 5 * std::sqrt(1.0 / n));

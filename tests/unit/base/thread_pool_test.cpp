@@ -19,7 +19,7 @@
 namespace gpt {
 namespace {
 
-// Every task runs once and on a thread of the pool, for pools up to well beyond the CPUs.
+// Every task runs once on a thread of the pool. Pool sizes range up to more than twice the number of CPUs.
 TEST(ThreadPool, RunsEveryTaskOnce) {
   for (int threads : {1, 2, 3, 5, 8, 2 * available_cpus() + 1}) {
     ThreadPool pool(threads);
@@ -38,8 +38,7 @@ TEST(ThreadPool, RunsEveryTaskOnce) {
   }
 }
 
-// One thread number is never used by two tasks at a time: scratch memory per thread relies on it.
-// Every number once, a thread's own part first.
+// Every task index is taken once, and each stream takes the tasks of its own part first.
 TEST(TaskStreams, TakeEveryTaskOnce) {
   for (const auto& [n, threads] : {std::pair<int64_t, int>{1, 3}, {2, 7}, {100, 1}, {1001, 4}, {64, 40}}) {
     TaskStreams streams(n, threads);
@@ -81,7 +80,8 @@ TEST(ThreadPool, AThreadRunsOneTaskAtATime) {
   EXPECT_FALSE(shared);
 }
 
-// Thousands of short regions of changing size, as in a training step; what one wrote the next one sees.
+// Runs thousands of short parallel regions of varying size, as in a training step. Each region must see the
+// writes of the previous one.
 TEST(ThreadPool, ManySmallJobsSeeEachOthersResults) {
   for (int threads : {2, 3}) {
     ThreadPool pool(threads);
@@ -103,7 +103,7 @@ TEST(ThreadPool, ManySmallJobsSeeEachOthersResults) {
 TEST(ThreadPool, PoolsComeAndGo) {
   for (int i = 0; i < 50; ++i) {
     ThreadPool pool(i % 4 + 1);
-    if (i % 3 == 0) continue;  // some are never used
+    if (i % 3 == 0) continue;  // some pools are never used
     std::atomic<int64_t> sum = 0;
     pool.parallel_for(10, [&](int64_t task, int) { sum += task; });
     EXPECT_EQ(sum, 45);
@@ -152,7 +152,8 @@ TEST(ThreadPool, PoolsThatShareWorkersStartNoThreads) {
   EXPECT_LE(threads_of_process(), before);
 }
 
-// More pools than the workers have slots, with different numbers of threads, all in use at the same time.
+// Creates more pools than the workers have slots. The pools have different numbers of threads and run
+// concurrently.
 TEST(ThreadPool, ConcurrentCallsGetTheirOwnThreads) {
   const ThreadPool shared(5);
   std::vector<std::thread> callers;
@@ -181,7 +182,7 @@ TEST(ThreadPool, ConcurrentCallsGetTheirOwnThreads) {
   EXPECT_EQ(together, 0);
 }
 
-// The first call holds all workers until the second one is done.
+// The first call occupies all workers until the second call has finished.
 TEST(ThreadPool, ACallDoesNotWaitForAnother) {
   ThreadPool first(3), second(first, 3);
   std::atomic<int64_t> held = 0, sum = 0;
@@ -210,7 +211,7 @@ TEST(ThreadPool, WorkersLiveAsLongAsAPoolUsesThem) {
   EXPECT_EQ(sum, 45);
 }
 
-// Room for the stacks of a few threads only.
+// The limit leaves address space for the stacks of only a few threads.
 TEST(ThreadPool, FailsWhenTheSystemRefusesAThread) {
   if (test::kSanitized) GTEST_SKIP() << "sanitizers need more address space";
   rlimit limit{};

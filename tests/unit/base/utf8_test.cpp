@@ -9,7 +9,7 @@ namespace {
 
 std::string random_bytes(uint64_t index, size_t size) {
   RandomStream stream(7, RandomSite::test, 0, index);
-  // Lead and continuation bytes often, so that nearly valid characters occur.
+  // Lead and continuation bytes are frequent, so that almost valid characters occur.
   const std::string_view pool = "a\xC3\xE2\xF0\x9F\x98\x80\xBF\xED\xA0\xF4\x90\xE0\x80\xC0\xFF";
   std::string out;
   for (size_t i = 0; i < size; ++i) {
@@ -30,7 +30,7 @@ TEST(Utf8, EveryScalarValueRoundTrips) {
   }
 }
 
-// Expected values: Python's bytes.decode("utf-8", errors="replace").
+// Expected values are those of Python's bytes.decode("utf-8", errors="replace").
 TEST(Utf8, ReplacesMaximalSubparts) {
   const std::string r = "\xEF\xBF\xBD";
   EXPECT_EQ(replace_invalid_utf8("abc"), "abc");
@@ -39,10 +39,10 @@ TEST(Utf8, ReplacesMaximalSubparts) {
   EXPECT_EQ(replace_invalid_utf8("\xE0\x80\x80"), r + r + r);          // overlong
   EXPECT_EQ(replace_invalid_utf8("\xED\xA0\x80"), r + r + r);          // surrogate
   EXPECT_EQ(replace_invalid_utf8("\xF4\x90\x80\x80"), r + r + r + r);  // above U+10FFFF
-  EXPECT_EQ(replace_invalid_utf8("\xF0\x9F\x98"), r);                  // cut off at the end
-  EXPECT_EQ(replace_invalid_utf8("\xF0\x9F\x98x"), r + "x");           // cut off inside
+  EXPECT_EQ(replace_invalid_utf8("\xF0\x9F\x98"), r);                  // truncated at the end
+  EXPECT_EQ(replace_invalid_utf8("\xF0\x9F\x98x"), r + "x");           // truncated before another character
   EXPECT_EQ(replace_invalid_utf8("\xE2\x82\xE2\x82\xAC"), r + "\xE2\x82\xAC");
-  // The example of the Unicode standard, table 3-8.
+  // The example in table 3-8 of the Unicode standard.
   EXPECT_EQ(replace_invalid_utf8("\x61\xF1\x80\x80\xE1\x80\xC2\x62\x80\x63\x80\xBF\x64"),
             "a" + r + r + r + "b" + r + "c" + r + r + "d");
 }
@@ -81,7 +81,7 @@ TEST(Utf8Stream, AnyCutsGiveTheSameTextAndOnlyValidPieces) {
       ASSERT_EQ(first_invalid_utf8(piece), std::nullopt);
       joined += piece;
       at += n;
-      // At most three bytes, one unfinished character, may be held back.
+      // The stream may hold back at most three bytes, which is one incomplete character.
       const size_t arrived = std::min(at, bytes.size());
       const std::string whole = replace_invalid_utf8(bytes.substr(0, arrived));
       ASSERT_LE(whole.size(), joined.size() + 3);

@@ -70,7 +70,7 @@ TEST_F(ProfiledKernelsTest, CountsTheOperationsOfProductsAndAttention) {
   kernels_.linear_forward(ctx_,
                           {.y = make_view(y, {2, 3}), .x = make_view(x, {2, 4}), .w = make_view(w, {3, 4})});
   EXPECT_EQ(kernels_.times()[0].flops, 2 * 2 * 3 * 4);
-  // two sequences of 2 and 1 tokens: 3 and 1 pairs of a query and a key, 1 head of width 2
+  // Two sequences of 2 and 1 tokens have 3 and 1 pairs of query and key. There is 1 head of width 2.
   const AttentionShape shape{.n_head = 1, .n_kv_head = 1, .head_dim = 2, .scale = 1, .max_q = 2, .max_kv = 2};
   const std::vector<AttentionSeq> seqs = {{.q_start = 0, .q_len = 2, .kv_len = 2},
                                           {.q_start = 2, .q_len = 1, .kv_len = 1, .kv_start = 2}};

@@ -76,7 +76,8 @@ TEST_F(WorkloadTest, TrainingTrains) {
   EXPECT_TRUE(std::isfinite(*weights_[0].as<float>()));
 }
 
-// The optimizer changes the weights, so that every step packs them anew; inference packs them once, untimed.
+// The optimizer changes the weights, so each training step packs them again. Inference packs them once,
+// outside the timed region.
 TEST_F(WorkloadTest, PacksWeightsInEveryTrainingStep) {
   const auto packed = [this](BenchMode mode) -> int64_t {
     model_.packed = std::make_unique<WeightCache>();
@@ -91,7 +92,7 @@ TEST_F(WorkloadTest, PacksWeightsInEveryTrainingStep) {
   EXPECT_EQ(packed(BenchMode::prefill), 0);
 }
 
-// Operations of inference: a prompt one token at a time costs what it costs at once, but for the head.
+// A prompt that is fed token by token takes the same operations as a prompt fed at once, except for the head.
 TEST_F(WorkloadTest, OperationsOfInference) {
   const ModelCounts counts(model_.config);
   double sum = 0;
@@ -100,7 +101,7 @@ TEST_F(WorkloadTest, OperationsOfInference) {
   EXPECT_DOUBLE_EQ(sum, inference_flops(counts, 0, 7, true));
   const double head = 2.0 * static_cast<double>(model_.config.vocab_size * model_.config.n_embd);
   EXPECT_DOUBLE_EQ(inference_flops(counts, 0, 7, false), sum - 6 * head);
-  // the last of n_ctx tokens is what `gpt info` counts at that context
+  // The last of n_ctx tokens takes the operations that `gpt info` reports for that context length.
   EXPECT_DOUBLE_EQ(inference_flops(counts, 11, 1, true), counts.forward_flops(12));
 }
 

@@ -204,8 +204,8 @@ TEST_F(ChatExamplesOf, AreAsLongAsIsAllowed) {
   }
 }
 
-// The template of a model is the same text in its folder and in a GGUF file, and gives the same ids in
-// training as in a chat.
+// A model folder and a GGUF file contain the same text of the chat template. It gives the same ids in
+// training and in chat.
 TEST(ChatTemplates, TrainingChatAndExportAgree) {
   const std::string jinja = read_file(GPT_SOURCE_DIR "/tests/data/chat_templates/qwen2_5.jinja");
   const test::RandomModel random(
@@ -241,7 +241,7 @@ TEST(ChatTemplates, TrainingChatAndExportAgree) {
   EXPECT_EQ(tokenizer().decode(trained.ids).substr(tokenizer().decode(ids).size()), "\n");
 }
 
-// A template that leaves out what was thought of earlier messages: the whole conversation is written anew.
+// The template omits the reasoning of earlier messages, so the whole conversation is encoded again.
 TEST(ChatTemplates, AConversationIsEncodedAnewWhereItsBeginningChanges) {
   const char* jinja =
       R"({% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' and not

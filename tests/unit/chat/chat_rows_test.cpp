@@ -13,7 +13,7 @@
 namespace gpt {
 namespace {
 
-// An example of n ids that counts from its middle on; its ids are first, first + 1, ...
+// Returns an example with n ids first, first + 1, ..., of which the second half has a loss weight of 1.
 ChatExample example(int32_t first, int n) {
   ChatExample out;
   for (int i = 0; i < n; ++i) {

@@ -21,7 +21,8 @@ ModelConfig with_vocabulary(int64_t size) {
   return config;
 }
 
-// A draft model's matrix of tokens may be larger or smaller than the model's, as long as ids mean the same.
+// The embedding of a draft model may be larger or smaller than that of the model, if ids have the same
+// meaning.
 TEST(SameVocabulary, IsThatOfTheTextsWhereTheyAreKnown) {
   const auto abc = make_char_tokenizer("abc"), abd = make_char_tokenizer("abd"),
              ab = make_char_tokenizer("ab");
@@ -37,7 +38,7 @@ TEST(SameVocabulary, IsThatOfTheTextsWhereTheyAreKnown) {
   EXPECT_TRUE(names(problem(nullptr, 64, nullptr, 65), {"small", 64, 65}));
 }
 
-// The adapter in tests/data names its model "base".
+// The adapter in tests/data records the name "base" for its base model.
 TEST(OtherBase, IsOneOfAnotherName) {
   const std::string data = std::string(GPT_SOURCE_DIR) + "/tests/data/adapters/llama/";
   const test::TempDir dir;

@@ -1,5 +1,6 @@
-// Adapters from PEFT give PEFT's logits and gradients, also merged, and written and read again in either
-// format. tests/data/adapters is made by scripts/golden/make_adapters.py.
+// Tests that adapters from PEFT give the same logits and gradients as in PEFT. Also tests merged adapters,
+// and adapters that are written and read again in both formats. scripts/golden/make_adapters.py writes
+// tests/data/adapters.
 
 #include <gtest/gtest.h>
 
@@ -55,7 +56,7 @@ struct Golden {
   std::vector<int32_t> ids;
 };
 
-// The logits of all sequences, with an adapter or none.
+// Returns the logits of all sequences, with or without an adapter.
 std::vector<float> logits(const Model& model, const Golden& golden, std::shared_ptr<const Adapter> adapter,
                           Isa isa) {
   ThreadPool pool(1);
@@ -83,7 +84,7 @@ double largest_difference(const std::vector<A>& a, const std::vector<B>& b) {
   return largest;
 }
 
-constexpr double kTolerance = 2e-5;  // logits up to 20, sums of 40 in another order, two layers
+constexpr double kTolerance = 2e-5;  // logits up to 20, sums of 40 in a different order, two layers
 
 class PeftAdapter : public testing::TestWithParam<const char*> {
  protected:
@@ -150,8 +151,8 @@ TEST(HeadAdapter, OfATiedModelIsForTheHeadAlone) {
   refuses([&] { base.merge(*loaded.adapter); });
 }
 
-// PEFT saves the matrix of the head with an adapter for it. One of another model would be loaded over the
-// base's.
+// PEFT saves the head matrix together with an adapter for it. If that matrix belonged to a different model,
+// it would replace the head of the base model.
 TEST(HeadAdapter, TheMatrixSavedWithItMustBeThatOfTheBase) {
   const TempDir dir;
   fs::copy(data("head/adapter"), dir.path(), fs::copy_options::recursive);
@@ -163,12 +164,12 @@ TEST(HeadAdapter, TheMatrixSavedWithItMustBeThatOfTheBase) {
   const json tensors = json::parse(bytes.substr(sizeof header, header));
   const std::string name = "base_model.model.lm_head.base_layer.weight";
   const uint64_t at = sizeof header + header + tensors[name]["data_offsets"][0].get<uint64_t>();
-  bytes[at + 3] = static_cast<char>(bytes[at + 3] ^ 1);  // of the exponent
+  bytes[at + 3] = static_cast<char>(bytes[at + 3] ^ 1);  // in the exponent
   write_file_atomic(dir.file(kAdapterTensors), bytes);
   EXPECT_TRUE(test::names(error_of([&] { load_adapter(dir.path(), base.model()); }), {name}));
 }
 
-// The loss over chunks of rows, which has its own place for the head's product.
+// The chunked loss has its own code for the low-rank product of the head.
 TEST(HeadAdapter, ChangesTheLossToo) {
   for (const char* name : {"head", "tied_head"}) {
     const Golden golden(name);
@@ -205,7 +206,7 @@ TEST(Adapters, AddUp) {
 }
 
 // ---------------------------------------------------------------------------------------------------
-// Gradients on stored types.
+// Gradients with stored dtypes.
 
 void copy_numbers(const TensorView& from, const TensorView& to) {
   if (is_quantized(from.dtype)) {
@@ -222,8 +223,8 @@ void copy_numbers(const TensorView& from, const TensorView& to) {
       to);
 }
 
-// The same model with its vectors and what is looked up in a type; its matrices as stored, or as fp32
-// numbers.
+// Converts the vectors and lookup tables of the base model to `dtype`. Matrices keep their stored dtype, or
+// are dequantized to fp32 if `numbers` is true.
 struct StoredBase {
   StoredBase(const LoadedModel& loaded, DType dtype, bool numbers) : model(loaded.model().config) {
     for (int id = 0; id < model.table.count(); ++id) {
@@ -241,9 +242,9 @@ struct StoredBase {
   std::deque<Buffer> copies;
 };
 
-// An adapter on that base, whose gradients are computed once.
+// An adapter on a StoredBase. The constructor computes its gradients once.
 struct Learning {
-  // numbers: the base has the numbers that its blocks stand for.
+  // If `numbers` is true, the base model has dequantized weights instead of quantization blocks.
   Learning(DType dtype, Isa isa, bool numbers)
       : golden("blocks"),
         loaded(data("blocks/base.gguf"), numbers ? std::optional(DType::f32) : std::nullopt),
@@ -267,7 +268,7 @@ struct Learning {
   }
   static DType wide(DType dtype) { return dtype == DType::f64 ? dtype : DType::f32; }
 
-  // The largest error of PyTorch's gradients, relative to the largest number of each matrix.
+  // Returns the largest difference from PyTorch's gradients, relative to the largest element of each matrix.
   double error() const {
     const LoadedAdapter want = load_adapter(data("blocks/gradients"), base.model);
     double worst = 0;
@@ -311,7 +312,7 @@ TEST(AdapterOnStoredTypes, BlocksAreTheNumbersThatTheyStandFor) {
   for (const Isa isa : available_isas()) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       if (isa == Isa::ref && dtype == DType::f32)
-        continue;  // it sums matrices that are not packed one by one
+        continue;  // the reference sums unpacked matrices element by element
       const Learning blocks(dtype, isa, false), plain(dtype, isa, true);
       EXPECT_TRUE(same_bytes(blocks.grads.all(), plain.grads.all()))
           << isa_name(isa) << " " << dtype_name(dtype);
@@ -321,7 +322,7 @@ TEST(AdapterOnStoredTypes, BlocksAreTheNumbersThatTheyStandFor) {
 }
 
 // ---------------------------------------------------------------------------------------------------
-// Files that do not fit.
+// Invalid adapter files.
 
 class BrokenAdapter : public testing::Test {
  protected:
@@ -329,7 +330,7 @@ class BrokenAdapter : public testing::Test {
     fs::copy(data("llama/adapter"), dir.path(), fs::copy_options::recursive);
     config = read_json_file(dir.file(kAdapterConfig));
   }
-  // What loading says once a key has another value.
+  // Returns the error of loading the adapter after a config key was changed to a value.
   std::string with(const char* key, const json& value) {
     json changed = config;
     changed[key] = value;

@@ -1,4 +1,4 @@
-// The vocabularies that come with llama.cpp, with texts and the ids that it gives them.
+// Tests the vocabularies that come with llama.cpp, with its test texts and the ids that llama.cpp gives them.
 
 #include <algorithm>
 #include <set>
@@ -20,7 +20,8 @@ std::string folder() {
   return test::reference_path("../data/tokenizers/gguf");
 }
 
-// The tokenizer of a GGUF file; where it is not here, of another file with the same vocabulary; else null.
+// Returns the tokenizer of a GGUF file. If the file is missing, returns a tokenizer with the same vocabulary
+// from another file, or null.
 std::unique_ptr<Tokenizer> tokenizer_named(const std::string& name) {
   const std::string file = folder() + "/ggml-vocab-" + name + ".gguf";
   if (fs::exists(file)) return tokenizer_of(gguf_vocab(GgufFile(file)).value(), file);
@@ -59,7 +60,7 @@ TEST_P(GgufConformance, GivesTheIdsOfLlamaCpp) {
   EXPECT_GT(compared, 40u);
 }
 
-// What we write of a vocabulary is the vocabulary.
+// Writing a vocabulary and reading it again preserves it.
 TEST_P(GgufConformance, SurvivesBeingWritten) {
   GPT_SKIP_WITHOUT(folder());
   const auto tokenizer = tokenizer_named(GetParam());

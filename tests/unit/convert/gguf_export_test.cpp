@@ -33,7 +33,7 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
   return most;
 }
 
-// A model whose rows are whole blocks of every type.
+// Returns a model config whose row sizes are multiples of the block size of every quantized type.
 SmallConfig wide(const std::string& family, const std::string& more) {
   return {family, family,
           R"({"vocab_size": 64, "n_embd": 256, "d_ff": 512, "n_head": 4, "n_layer": 1, )" + more + "}"};
@@ -61,7 +61,7 @@ TEST(GgufExport, ModelsComeBackWithTheSameLogits) {
     }
     EXPECT_EQ(c.rope_scaling, random.model.config.rope_scaling) << small.name;
     const std::vector<int32_t> ids = random_ids(10, c.vocab_size, 3);
-    // The order of the sums of queries and keys is another one.
+    // The dot products of queries and keys are summed in a different order.
     EXPECT_LT(largest_difference(logits_of(loaded.model(), ids), logits_of(random.model, ids)), 2e-5)
         << small.name;
   }
@@ -89,12 +89,12 @@ TEST(GgufExport, MatricesAreBlocksThatAreUsedInPlace) {
       const Model& m = loaded.model();
       EXPECT_EQ(m.weights[static_cast<size_t>(m.table.find(Role::q_weight, 0))].dtype, dtype);
       EXPECT_EQ(m.weights[static_cast<size_t>(m.table.find(Role::norm1_gain, 0))].dtype, DType::f32);
-      // 4 bits leave an error of about a tenth of the standard deviation in each product.
+      // With 4 bits, each product has an error of about a tenth of the standard deviation.
       const double bound = dtype == DType::q8_0 || dtype == DType::q6_k ? 0.1 : 0.5;
       EXPECT_LT(largest_difference(logits_of(m, ids), exact), bound * range)
           << small.name << dtype_name(dtype);
 
-      // Written again nothing changes, and for training blocks become numbers.
+      // Writing the loaded model again gives the same file. Copies for training are dequantized.
       write_gguf(dir.file("again.gguf"), m, m.weights, nullptr, {.dtype = dtype});
       EXPECT_EQ(read_file(dir.file("again.gguf")), read_file(path)) << small.name << dtype_name(dtype);
       const ParamBuffer copy(m.table, DType::f32, "copy");
@@ -117,7 +117,7 @@ TEST(GgufExport, ReportsRowsThatAreNotWholeBlocks) {
   const auto used = [&](Role role, int64_t layer) {
     return types[static_cast<size_t>(random.model.table.find(role, layer))].used;
   };
-  EXPECT_EQ(used(Role::wte, -1), DType::q8_0);  // q6_k, as the matrix of the head
+  EXPECT_EQ(used(Role::wte, -1), DType::q8_0);  // q6_k is requested, because this is also the head matrix
   EXPECT_EQ(used(Role::q_weight, 0), DType::q5_0);
   EXPECT_EQ(used(Role::down_proj_weight, 1), DType::f16);
   EXPECT_EQ(logits_of(LoadedModel(dir.file("m.gguf")).model(), {1, 2, 3}).size(), 69u);
@@ -166,7 +166,8 @@ TEST(FormatLimits, AreSaidInOneLineBeforeTraining) {
   EXPECT_EQ(eps.find('\n'), eps.size() - 1);
 }
 
-// Bytes as a byte-level BPE without merges, characters as tokens of which the longest wins.
+// A byte tokenizer is stored as a byte-level BPE without merges. A character tokenizer is stored as a
+// vocabulary from which the longest matching token is used.
 TEST(GgufExport, BytesAndCharactersTravelToo) {
   std::string all;
   for (int b = 0; b < 256; ++b)

@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-// scripts/check-exports compares what transformers makes of it.
+// scripts/check-exports checks how transformers reads this config.
 TEST(HfTokenizerConfig, NamesTheAddedTokensThatTheModelEndsAndPadsWith) {
   const auto tokenizer = load_tokenizer(GPT_SOURCE_DIR "/tests/data/bpe.tokenizer.json");
   const int64_t end = tokenizer->encode_special("<|end|>").at(0);
@@ -26,7 +26,7 @@ TEST(HfTokenizerConfig, NamesTheAddedTokensThatTheModelEndsAndPadsWith) {
   EXPECT_EQ(found["eos_token"], "<|end|>");
   EXPECT_EQ(found["pad_token"], "<|pad|>");
 
-  config.eos_token_ids = {65};  // a piece of words, which transformers would cut out of them
+  config.eos_token_ids = {65};  // part of a word; transformers would split words at this token
   config.bos_token_id = end;
   found = json::parse(hf_tokenizer_config(*tokenizer, config));
   EXPECT_FALSE(found.contains("eos_token"));

@@ -1,4 +1,5 @@
-// A family that the program has never heard of, in one file: its config.json, its tensors, its GGUF files.
+// Defines a model family that the program does not know, in one file: its config.json, its tensors and its
+// GGUF files.
 
 #include <gtest/gtest.h>
 

@@ -52,7 +52,7 @@ TEST_F(CorpusFiles, JoinsFilesAndFoldersInOrder) {
   EXPECT_EQ(corpus.documents[2].offset, 13);
 }
 
-// One reader for all commands: what `gpt data pack` reads gives the same ids here.
+// All commands share one reader, so the ids here equal those of `gpt data pack`.
 TEST_F(CorpusFiles, ReadsRowsAndCompressedFiles) {
   const std::string rows = "{\"text\":\"one\"}\n\n{\"text\":\"\"}\n{\"id\":1,\"text\":\"two\"}\n";
   const std::string plain = write("a.jsonl", rows), packed = write("b.jsonl.zst", test::zstd(rows));
@@ -123,7 +123,7 @@ TEST(Corpus, Stats) {
   EXPECT_EQ(corpus_stats(corpus_from_text("x", "a\xFF")).chars, std::nullopt);
 }
 
-// A vocabulary that needs more than two bytes per id, and tokens of several bytes.
+// A tokenizer with ids of more than two bytes and tokens of several bytes.
 class WideTokenizer final : public Tokenizer {
  public:
   std::string_view kind() const override { return "wide"; }
@@ -142,7 +142,7 @@ TEST(TokenData, KeepsWideAndNarrowIdsAndByteCounts) {
   EXPECT_EQ(wide.id(1), 3);
   EXPECT_EQ(TokenSpan(wide).text_bytes(), 3);
   EXPECT_EQ(TokenSpan(wide).text_bytes(1, 1), 1);
-  TokenData ids{WideTokenizer()};  // of no known text
+  TokenData ids{WideTokenizer()};  // ids without a known text
   ids.append(std::vector<int32_t>{69999, 3});
   EXPECT_EQ(TokenSpan(ids).text_bytes(), 69999 % 7 + 3);
   EXPECT_EQ(TokenSpan(ids).text_bytes(1, 1), 3);
@@ -192,7 +192,7 @@ TEST(Split, RequiresRoomForTheContextAndTheVocabulary) {
   EXPECT_THROW(require_context(TokenSpan(), 1, "x"), Error);
 }
 
-// Tokenizers that change what they read: capitals, spaces, unknown characters.
+// These tokenizers change their input: capital letters, spaces and unknown characters.
 TEST(TokenData, CountsTheBytesOfTheText) {
   const test::TempDir folder;
   const std::string text = "Hello, W\u00f6rld! It's (only) a TEST;  \"yes\", \u65e5no?\n";
@@ -209,14 +209,14 @@ TEST(TokenData, CountsTheBytesOfTheText) {
     const TokenData data = encode_corpus(load_corpus(paths), *tokenizer);
     const TokenSpan all(data);
     EXPECT_EQ(all.text_bytes(), 4 * bytes);
-    // Ranges that meet share nothing and miss nothing.
+    // Adjacent ranges share no bytes and miss no bytes.
     for (int64_t cut = 0; cut <= all.size(); ++cut)
       EXPECT_EQ(all.text_bytes(0, cut) + all.text_bytes(cut, all.size() - cut), 4 * bytes) << cut;
     TokenData joined(*tokenizer);
     joined.append(all.part(0, 7));
     joined.append(all.part(7, all.size()));
     EXPECT_EQ(TokenSpan(joined).text_bytes(), 4 * bytes);
-    // Shards, which are cut anywhere.
+    // Shards may be cut at any token.
     ThreadPool pool(1);
     pack_tokens(*tokenizer, {.files = {paths[0], paths[1]}, .out = folder.file(file) + ".pack"}, pool);
     const TokenShard shard(folder.file(file) + ".pack/shard-00000.bin");
@@ -242,7 +242,7 @@ TEST(Preview, ShowsCorpusSplitAndBatch) {
   };
   EXPECT_TRUE(names(shown(1, 1, 4), {"x [1, 4]", "y [1, 4]", "int32", "x[0] \"ab\\nd\"", "97 98 10 100",
                                      "y[0] \"\\nde\"", "-1 10 100 101"}));
-  // The batch's own shape, whatever part of it is at hand.
+  // Shows the shape of the whole batch, even if only some rows are given.
   EXPECT_TRUE(names(shown(1, 64, 4), {"x [64, 4]", "y [64, 4]", "int32", "x[0]"}));
   EXPECT_TRUE(names(shown(2, 64, 2), {"x [64, 2]", "y [64, 2]", "int32", 2, "x[1]"}));
   const std::string pairs = preview_pairs(*tokenizer, ids, targets, 4);

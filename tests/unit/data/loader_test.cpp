@@ -15,7 +15,7 @@
 namespace gpt {
 namespace {
 
-// Token i of the data is i, so a window shows where it was cut.
+// Returns data in which token i is i, so that the content of a window shows its position.
 TokenData counting(int64_t n) {
   TokenData data(*make_byte_tokenizer());
   std::vector<int32_t> ids(static_cast<size_t>(n));
@@ -50,8 +50,8 @@ TEST(Permutation, IsAPermutationForManySizes) {
   EXPECT_LT(KeyedPermutation((int64_t{1} << 40) + 1, 1, 1)(int64_t{1} << 40), (int64_t{1} << 40) + 1);
 }
 
-// All 24 orders of 4 windows, each near its expected 200 of 4800 epochs (chi-squared with 23 degrees of
-// freedom; 60 is beyond the 99.99th percentile).
+// Each of the 24 orders of 4 windows is expected in 200 of 4800 epochs. With 23 degrees of freedom, a
+// chi-squared value of 60 is beyond the 99.99th percentile.
 TEST(Permutation, OrdersAreUniform) {
   std::map<std::vector<int64_t>, int> seen;
   for (uint64_t epoch = 0; epoch < 4800; ++epoch) {
@@ -87,7 +87,7 @@ TEST(BatchLoader, RandomStartsCoverTheWholeRangeEvenly) {
     ASSERT_LT(start, 12);
     ++seen[static_cast<size_t>(start)];
   }
-  // Standard deviation 30.
+  // The standard deviation is 30.
   for (const int count : seen)
     EXPECT_NEAR(count, 1000, 150);
 }
@@ -112,7 +112,7 @@ TEST(BatchLoader, BatchesDependOnTheSampleIndexAlone) {
       EXPECT_TRUE(std::equal(part.ids.begin(), part.ids.end(), whole.ids.begin() + first * 8));
       EXPECT_TRUE(std::equal(part.targets.begin(), part.targets.end(), whole.targets.begin() + first * 8));
     }
-    // Sample 42 is step 7 of batches of 6 and step 14 of batches of 3.
+    // Sample 42 begins step 7 of batches of 6 and step 14 of batches of 3.
     const Batch halves = fill(loader, 14, 0, 3, 3);
     EXPECT_TRUE(std::equal(halves.ids.begin(), halves.ids.end(), whole.ids.begin()));
     EXPECT_NE(fill(loader, 8, 0, 6, 6).ids, whole.ids);
@@ -138,7 +138,7 @@ TEST(BatchLoader, EveryEpochVisitsEveryWindowOnce) {
     }
     if (windows > 10) {
       EXPECT_EQ(orders.size(), 4u);
-    }  // another order in every epoch
+    }  // a different order in every epoch
   }
 }
 
@@ -177,7 +177,7 @@ TEST(SequentialWindows, ScoreEveryTokenButTheFirstOnce) {
           if (targets[i] == kIgnoredTarget) continue;
           ASSERT_EQ(targets[i], ids[i] + 1);
           scored.push_back(targets[i]);
-          // Every scored token of a later window has the promised context.
+          // Every scored token after the first window has the guaranteed context.
           const auto t = static_cast<int64_t>(i) % n_ctx;
           if (static_cast<int64_t>(i) >= n_ctx) {
             ASSERT_GE(t, n_ctx - stride);
@@ -200,7 +200,7 @@ TEST(SequentialWindows, RejectsBadStridesAndShortData) {
   EXPECT_THROW(SequentialWindows(TokenSpan(data, 0, 1), 8, 8), Error);
 }
 
-// Data of `n` tokens that are all `id`.
+// Returns `n` tokens with the same `id`.
 TokenData constant(int64_t n, int32_t id) {
   TokenData data(*make_byte_tokenizer());
   data.append(std::vector<int32_t>(static_cast<size_t>(n), id));
@@ -219,7 +219,8 @@ TEST(BatchLoader, MixesSourcesByWeight) {
       ++seen[source];
       if (k < 2000) ++early[source];
     }
-    // Exact to rounding over whole rounds, and no farther off in between than drawing would be.
+    // Over whole rounds, the mixture is exact up to rounding. Within a round, it deviates no more than random
+    // sampling would.
     EXPECT_NEAR(static_cast<double>(seen[0]), 65536, 2);
     EXPECT_NEAR(static_cast<double>(seen[1]), 0.6 * 65536, 2);
     EXPECT_NEAR(static_cast<double>(early[0]), 1000, 100);
@@ -234,7 +235,7 @@ TEST(BatchLoader, EpochsOfASourceTakeEveryWindowOnce) {
   const TokenData a = counting(81), b = counting(201);
   const BatchLoader loader(std::vector<WeightedTokens>{{TokenSpan(a), 1}, {TokenSpan(b), 3}}, 8, 1,
                            Sampling::epoch);
-  // Samples of a source in order of their number within it.
+  // Collects the samples of each source in the order of their index within the source.
   std::map<int64_t, std::vector<int64_t>> starts;
   for (int64_t k = 0; k < 65536; ++k) {
     const auto [source, start] = loader.place(k);

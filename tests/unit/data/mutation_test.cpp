@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "support/mutate.h"
 
-// The fuzzers' entry points on seeded mutations of the fuzzers' corpora: what every build can run.
+// Runs the fuzz targets on seeded mutations of their corpora, so that every build tests them.
 namespace gpt {
 namespace {
 
@@ -20,7 +20,7 @@ void run(const std::string& name, Target target, int n) {
     for (int i = 0; i < n; ++i) {
       RandomStream random(1, RandomSite::test, static_cast<uint64_t>(i));
       const std::string mutant = test::mutate(bytes, random);
-      // An exact heap copy: an address sanitizer then sees the first byte read past the end.
+      // An exact heap copy lets AddressSanitizer detect a read of the first byte past the end.
       const std::vector<uint8_t> exact(mutant.begin(), mutant.end());
       ASSERT_NO_THROW(target(exact.data(), exact.size())) << i;
     }

@@ -1,5 +1,5 @@
-// Packing by several tasks gives the bytes of packing by one, whatever is interrupted, and says what is
-// missing.
+// Tests that packing with several tasks gives the same bytes as packing with one, after any interruption.
+// Missing parts are reported.
 
 #include "data/pack_task.h"
 
@@ -34,7 +34,7 @@ using Files = std::map<std::string, std::string>;
 
 struct Stop {};
 
-// Names and contents, folders left out.
+// Returns the names and contents of the files in a folder, without subfolders.
 Files contents(const std::string& folder) {
   Files files;
   for (const FolderEntry& entry : list_folder(folder)) {
@@ -77,7 +77,7 @@ class Tasks : public testing::Test {
     pack_tokens(*tokenizer_, options, pool);
     return contents(options.out);
   }
-  // Ends after `batches` times that blocks were read; -1: not before the end.
+  // Runs a task and interrupts it after `batches` batches of blocks. -1: runs to the end.
   PackStats task(int64_t number, int64_t count, int batches = -1) {
     ThreadPool pool(1 + static_cast<int>(number % 2));
     return pack_task(*tokenizer_, options_, {number, count}, pool, [&](const PackProgress&) {
@@ -96,7 +96,7 @@ class Tasks : public testing::Test {
   std::string of_task(int64_t number, int64_t count, const std::string& name) const {
     return task_folder(out_, {number, count}) + "/" + name;
   }
-  // Later than any other file of the test.
+  // Sets a modification time later than that of all other files of the test.
   static void touch(const std::string& path) {
     fs::last_write_time(path, fs::file_time_type::clock::now() + std::chrono::hours(1));
   }
@@ -143,7 +143,8 @@ TEST_F(Tasks, OneLargeFileIsShared) {
   }
 }
 
-// What a kill leaves is whatever was written last: here tasks end wherever a batch of blocks does.
+// Tasks can be interrupted after any batch of blocks, like a killed process. The next run of a task continues
+// it.
 TEST_F(Tasks, InterruptedTasksGoOn) {
   const Files expected = one();
   for (int batches = 0; batches < 5; ++batches) {
@@ -185,7 +186,7 @@ TEST_F(Tasks, AnInterruptedMergeGoesOn) {
   }
 }
 
-// A shard that was damaged in between is made again from the tasks.
+// A merge rebuilds a shard from the tasks if it was damaged between two merge attempts.
 TEST_F(Tasks, AnInterruptedMergeRepairsItsShards) {
   const Files expected = one();
   all_tasks(4);
@@ -201,7 +202,8 @@ TEST_F(Tasks, AnInterruptedMergeRepairsItsShards) {
   EXPECT_EQ(contents(out_), expected);
 }
 
-// Killed between its last shard and the removal, or in it: the next call ends it.
+// After a kill between the last shard and the end of removing the task folders, the next call completes the
+// removal.
 TEST_F(Tasks, AnInterruptedRemovalGoesOn) {
   const Files expected = one();
   all_tasks(3);
@@ -253,7 +255,7 @@ TEST_F(Tasks, TasksOfSomethingElseAreNamed) {
   tokenizer_ = std::move(byte);
 }
 
-// Found when a task begins, before the work.
+// The problem is detected when a task begins, before any work.
 TEST_F(Tasks, ATaskThatCannotBeMergedIsRefused) {
   task(1, 3);
   const auto before = std::exchange(options_.document_token, -1);
@@ -279,7 +281,7 @@ TEST_F(Tasks, TextThatChangesIsNamed) {
   EXPECT_EQ(contents(out_), one());
 }
 
-// Seen by nobody: the size and the time of the file are what they were.
+// The size and time of the file do not reveal the change.
 TEST_F(Tasks, TextThatChangedUnseenIsNotMixedIn) {
   options_.files = {text_.file("a.jsonl")};
   task(1, 2);
@@ -310,7 +312,7 @@ TEST_F(Tasks, DamageIsNamedAndRepaired) {
     if (i % 3 == 2) fs::remove(of_task(2, 3, file->first));
     for (const auto& [name, content] : contents(out_))  // of an earlier merge
       fs::remove(out_ + "/" + name);
-    // The tokenizer is read from the first task.
+    // The merge reads the tokenizer from the first task.
     if (file->first != kPackTokenizerFile) {
       EXPECT_TRUE(names(error_of([&] { merge(); }), {i % 3 == 2 ? "2/3" : "2-of-3"}));
     }
@@ -357,7 +359,7 @@ TEST(TaskShare, EveryBlockHasOneTask) {
         ASSERT_EQ(owners, 1) << file << " " << block << " of " << count;
       }
     }
-    // 90000 of 95311 bytes lie in one file: whoever has no other has an equal part of its blocks.
+    // One file has 90000 of 95311 bytes. Tasks that only read this file get an equal share of its blocks.
     if (count != 7) continue;
     for (size_t i = 1; i < 6; ++i)
       EXPECT_NEAR(static_cast<double>(blocks[i]), 1000 * (95311.0 / 7) / 90000, 3);

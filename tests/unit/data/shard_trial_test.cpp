@@ -1,4 +1,5 @@
-// The shard trial: whatever happens to a packed folder, readers notice it and packing again repairs it.
+// Damages packed folders in many ways. Readers must detect each kind of damage, and packing again must repair
+// it.
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
@@ -65,7 +66,7 @@ class ShardTrial : public testing::TestWithParam<ShardFormat> {
     write_plain_file(file(name), bytes);
   }
 
-  // Returns whether headers alone tell.
+  // Damages the folder. Returns true if the damage is visible without reading the ids.
   bool damage(Damage kind) {
     const std::string name = any_shard();
     const std::string& bytes = good_[name];
@@ -79,7 +80,7 @@ class ShardTrial : public testing::TestWithParam<ShardFormat> {
       case Damage::empty:
         write_plain_file(file(name), "");
         break;
-      case Damage::header:  // llm.c's says nothing behind its third number
+      case Damage::header:  // the header of llm.c is empty after its third number
         change_byte(name, 0, GetParam() == ShardFormat::gpt ? header() : 12);
         break;
       case Damage::ids:
@@ -112,7 +113,7 @@ class ShardTrial : public testing::TestWithParam<ShardFormat> {
     return true;
   }
 
-  // What `gpt data verify` finds.
+  // Returns the error that `gpt data verify` finds, or an empty string.
   std::string verify() {
     const ShardSet set = open_shard_set(out_);
     for (size_t i = 0; i < set.shards.size(); ++i) {
@@ -123,7 +124,7 @@ class ShardTrial : public testing::TestWithParam<ShardFormat> {
     }
     return "";
   }
-  // What a training run finds beside its steps.
+  // Returns the error that a training run finds in the background.
   std::string check_in_background() {
     const ShardSet set = open_shard_set(out_);
     std::vector<CheckedBytes> shards;
@@ -137,7 +138,8 @@ class ShardTrial : public testing::TestWithParam<ShardFormat> {
   void expect_whole() {
     EXPECT_EQ(error_of([&] { open_shard_set(out_); }), "no error");
     for (const auto& [name, bytes] : good_) {
-      // Where the state was damaged its end may be told by other words; shards are what they were.
+      // The repaired shards are identical. A damaged state file may be repaired with different but equivalent
+      // content.
       EXPECT_TRUE(name == kPackStateFile || read_file(file(name)) == bytes) << name;
     }
     EXPECT_EQ(verify(), "");
@@ -174,7 +176,7 @@ TEST_P(ShardTrial, EveryDamageIsFoundAndRepaired) {
     expect_whole();
     if (HasFailure()) return;
     good_[kPackStateFile] = read_file(file(kPackStateFile));
-    for (const FolderEntry& entry : list_folder(out_)) {  // what was set aside
+    for (const FolderEntry& entry : list_folder(out_)) {  // files that packing has set aside
       if (!good_.contains(entry.name)) {
         EXPECT_NE(entry.name.find(".unknown"), std::string::npos) << entry.name;
         fs::remove(file(entry.name));
@@ -183,7 +185,7 @@ TEST_P(ShardTrial, EveryDamageIsFoundAndRepaired) {
   }
 }
 
-// What earlier versions wrote has no list of shards: loads, and is repaired all the same.
+// Packs of earlier versions have no list of shards. They can be loaded and repaired, too.
 TEST_P(ShardTrial, PacksOfEarlierVersions) {
   PackState state = read_pack_state(out_);
   state.list.clear();
@@ -204,7 +206,7 @@ TEST_P(ShardTrial, PacksOfEarlierVersions) {
   }
 }
 
-// Earlier versions wrote no hash of a tokenizer either: this list was removed.
+// A state with a tokenizer hash but without a list is damaged, because earlier versions wrote neither.
 TEST_P(ShardTrial, AListThatWasRemovedIsMissed) {
   nlohmann::json state = nlohmann::json::parse(read_file(file(kPackStateFile)));
   state.erase("list");
@@ -215,7 +217,8 @@ TEST_P(ShardTrial, AListThatWasRemovedIsMissed) {
   expect_whole();
 }
 
-// A shard that is written to or replaced after it was read is told by its stamp, one that is gone is not.
+// The file stamp detects that a shard was changed or replaced after it was read. A deleted shard is not
+// detected.
 TEST_P(ShardTrial, ShardsThatChangeAfterTheirCheckAreNamed) {
   const ShardSet set = open_shard_set(out_);
   ShardCheck check({{set.shards[3].name(), 0, 0, std::nullopt, set.shards[3].stamp()}});
@@ -238,7 +241,7 @@ TEST_P(ShardTrial, TextThatIsWrittenAgainIsTold) {
   expect_whole();
 }
 
-// Of the same size: the time tells, and then the text.
+// The text keeps its size. Its modification time reveals the change, and then its content.
 TEST_P(ShardTrial, TextThatChangedIsPackedAgain) {
   std::string text = read_file(folder_.file("a.txt"));
   text[4100] = '!';
@@ -262,7 +265,7 @@ TEST_P(ShardTrial, TextThatChangedUnseenIsNotMixedIn) {
   EXPECT_FALSE(fs::exists(file("shard-00004.bin")));
 }
 
-// tokenizer.json is a part of the set: missing, damaged or swapped, it is told and written again.
+// tokenizer.json belongs to the set. A missing, damaged or replaced file is detected and written again.
 TEST_P(ShardTrial, TokenizersAreCheckedAndRepaired) {
   const std::string path = file(kPackTokenizerFile);
   for (const std::string& wrong : {std::string(), std::string("{"), make_char_tokenizer("ab")->to_json()}) {
@@ -276,7 +279,7 @@ TEST_P(ShardTrial, TokenizersAreCheckedAndRepaired) {
     fs::remove(path + ".unknown");
     expect_whole();
   }
-  // An earlier version noted no hash: one is added.
+  // Earlier versions recorded no tokenizer hash, so a hash is added.
   PackState state = read_pack_state(out_);
   state.tokenizer.clear();
   write_pack_state(out_, state);
@@ -284,7 +287,7 @@ TEST_P(ShardTrial, TokenizersAreCheckedAndRepaired) {
   EXPECT_FALSE(read_pack_state(out_).tokenizer.empty());
 }
 
-// --restart replaces what pack.json lists; what else is there gets another name.
+// --restart replaces the files that pack.json lists and renames other shard files.
 TEST_P(ShardTrial, RestartingKeepsStrangers) {
   write_plain_file(file("shard-weights.bin"), "weights");
   write_plain_file(file("shard-00010.bin"), good_["shard-00003.bin"]);
@@ -304,7 +307,7 @@ TEST_P(ShardTrial, RestartingKeepsStrangers) {
   EXPECT_FALSE(fs::exists(file("shard-00007.bin")));
 }
 
-// Folders that others made: equal kinds, no gaps.
+// Shard folders of other programs must have one format and no gaps.
 TEST(ForeignShards, GapsAndMixturesAreRefused) {
   const TempDir folder;
   const ShardInfo info{.format = ShardFormat::llmc, .bytes_per_id = 2, .vocab_size = 256};
@@ -320,7 +323,7 @@ TEST(ForeignShards, GapsAndMixturesAreRefused) {
   const ShardSet set = open_shard_set(folder.path());
   EXPECT_EQ(set.tokens(), 40);
   EXPECT_TRUE(names(set.notes, {folder.path(), 1, "notes.txt"}));
-  write("shard-00001.bin", info);  // ours begin with 0
+  write("shard-00001.bin", info);  // shards of this program begin with number 0
   EXPECT_TRUE(
       refused([&] { open_shard_set(folder.path()); }, folder.path(), {"shard-…0.bin", "shard-…1.bin"}));
   fs::remove(folder.file("shard-00001.bin"));

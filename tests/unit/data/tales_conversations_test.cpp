@@ -30,7 +30,7 @@ Strings both(const Strings& a, const Strings& b) {
   return out;
 }
 
-// What a file of conversations has to learn by heart.
+// The words, questions and answers that occur in one split.
 struct Split {
   explicit Split(TalesSplit split) {
     for (const TalesConversation& c :

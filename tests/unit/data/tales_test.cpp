@@ -16,8 +16,8 @@ namespace {
 using Kind = Grammar::Symbol::Kind;
 using Strings = std::set<std::string>;
 
-// The first `length` bytes of everything that a sequence of symbols can produce, or more: a mention
-// stands for every word that any table gives to its variable.
+// Computes the prefixes of `length` bytes of everything that a sequence of symbols can produce. The result
+// may contain more prefixes, because a mention stands for every word of every table that fills its variable.
 class Beginnings {
  public:
   explicit Beginnings(const Grammar& grammar)
@@ -82,7 +82,7 @@ class Beginnings {
   std::vector<std::set<int>> mentions_;
 };
 
-// A string of one set that begins a string of another set, or "".
+// Returns a string of one set that is a prefix of a string of another set, or an empty string.
 std::string clash(const std::vector<Strings>& sets) {
   std::vector<std::pair<std::string, size_t>> all;
   for (size_t i = 0; i < sets.size(); ++i) {
@@ -98,10 +98,10 @@ std::string clash(const std::vector<Strings>& sets) {
   return "";
 }
 
-// -log of the probability of a text of stories, whose last one may be cut, by finding all derivations
-// of each story; infinity when the grammar cannot produce the text.
+// Returns -log of the probability of a text of stories, by finding all derivations of each story. The last
+// story may be incomplete. Returns infinity if the grammar cannot produce the text.
 double tales_nats(std::string_view text) {
-  constexpr std::string_view kEnd = "\n\n";  // of a story
+  constexpr std::string_view kEnd = "\n\n";  // end of a story
   double nats = 0;
   while (!text.empty()) {
     const size_t end = text.find(kEnd);
@@ -113,9 +113,10 @@ double tales_nats(std::string_view text) {
   return nats;
 }
 
-// Why a grammar may be ambiguous, or "". Proof of the converse: if in every table no word begins another
-// and in every rule the beginnings of two alternatives are never prefixes of each other, then every
-// choice is settled by the bytes that follow, so a text has one derivation.
+// Returns a reason why a grammar may be ambiguous, or an empty string. An empty result proves that the
+// grammar is unambiguous. In every table, no word is a prefix of another. In every rule, the prefixes of two
+// alternatives are never prefixes of each other. The next bytes of a text then determine each choice, so the
+// text has one derivation.
 std::string find_ambiguity(const Grammar& grammar) {
   const Beginnings beginnings(grammar);
   for (const auto& rule : grammar.rules()) {
@@ -155,7 +156,7 @@ TEST(Grammar, ScoresSumOverDerivations) {
   // s -> v u "v.a": v = a (3/4), u = b (1/4).
   EXPECT_NEAR(std::exp(grammar.score("aban a", true).log_p), 0.5 * 0.75 * 0.25, 1e-12);
   EXPECT_NEAR(std::exp(grammar.score("abban ab", true).log_p), 0.5 * 0.25 * 0.25, 1e-12);
-  // As a beginning "ab" is also v = ab (1/4) with anything after it.
+  // As an incomplete text, "ab" also matches v = ab (1/4) followed by anything.
   const Grammar::Score start = grammar.score("ab", false);
   EXPECT_NEAR(std::exp(start.log_p), 0.5 * (0.75 * 0.25 + 0.25), 1e-12);
   EXPECT_EQ(start.derivations, 2);
@@ -166,14 +167,14 @@ TEST(Grammar, ScoresSumOverDerivations) {
 }
 
 TEST(Grammar, ExpectationIsExact) {
-  // Texts: "a an a" (1/2 * 3/4), "uv an uv" (1/2 * 1/4), "q" (1/2).
+  // The texts are "a an a" (1/2 * 3/4), "uv an uv" (1/2 * 1/4) and "q" (1/2).
   const Grammar grammar("=s\n1 {v=t} {v.a}\n1 q\n@t : a*3 uv\n");
   const Grammar::Expectation found = grammar.expectation();
   EXPECT_NEAR(found.bytes, 0.375 * 6 + 0.125 * 8 + 0.5, 1e-12);
   EXPECT_NEAR(found.nats, -(0.375 * std::log(0.375) + 0.125 * std::log(0.125) + 0.5 * std::log(0.5)), 1e-12);
 }
 
-// A variable that different alternatives fill from different tables, mentioned after them.
+// Different alternatives fill a variable from different tables, and a later symbol mentions it.
 TEST(Grammar, ExpectationMixesMarginals) {
   const Grammar grammar("=s\n1 {r}{v}\n=r\n1 {v=one}\n3 {v=two}\n@one : x\n@two : yy zzzz\n");
   EXPECT_NEAR(grammar.expectation().bytes, 2 * (0.25 * 1 + 0.75 * 3), 1e-12);
@@ -204,8 +205,8 @@ TEST(Tales, EntropyAgreesWithTwoMegabytes) {
   EXPECT_LT(floor, 0.6);
 }
 
-// At any cut, in the middle of a word or between stories, the figure is that of the scorer, and adding a
-// byte never makes the text more probable.
+// The text is cut at any byte, within a word or between stories. The reported value equals that of the
+// scorer. An additional byte never makes the text more probable.
 TEST(Tales, CutTextsAreScoredExactly) {
   double before = 0;
   for (int64_t bytes = 1; bytes < 1500; ++bytes) {
@@ -217,7 +218,7 @@ TEST(Tales, CutTextsAreScoredExactly) {
   }
 }
 
-// Summed over all next bytes, the probability of one byte more is the probability of the text.
+// The probabilities of all one-byte continuations of a text sum to the probability of the text.
 TEST(Tales, NextByteProbabilitiesSumToOne) {
   const std::string text = generate_tales(900, 4).text;
   for (size_t size = 0; size < text.size(); size += 7) {
@@ -243,7 +244,7 @@ TEST(Tales, SeedsAndStoryNumbersDecideTheText) {
   EXPECT_EQ(a.text, generate_tales(50000, 1).text);
   EXPECT_NE(a.text, generate_tales(50000, 2).text);
   EXPECT_TRUE(generate_tales(60000, 1).text.starts_with(a.text));
-  // The story after the last one used continues the same endless text.
+  // Generation with `next_story` continues the same endless text.
   const std::string longer = generate_tales(60000, 1).text;
   const std::string rest = generate_tales(5000, 1, a.next_story).text;
   EXPECT_NE(longer.find(rest.substr(0, 3000)), std::string::npos);

@@ -70,7 +70,7 @@ TEST(ByteStream, EveryCutAndEveryFlippedByteIsAnErrorOrHarmless) {
       std::string bad = good;
       bad[at] = static_cast<char>(bad[at] ^ 0x55);
       try {
-        unpack(bad, 1 << 20);  // a flag or time stamp of the header changes nothing
+        unpack(bad, 1 << 20);  // a changed flag or time stamp in the header is harmless
       } catch (const Error& error) {
         EXPECT_TRUE(names(error.what(), {"mem"}));
       }
@@ -101,11 +101,11 @@ TEST(ByteStream, RefusesBombs) {
   const ByteStreamLimits tight{.max_ratio = 100, .free_bytes = 1 << 20};
   for (const std::string& bomb : {gzip(zeros), zstd(zeros)}) {
     EXPECT_TRUE(names(error_of([&] { unpack(bomb, 1 << 16, tight); }), {"mem", 100}));
-    EXPECT_EQ(unpack(bomb, 1 << 16), zeros);  // below the free bytes
+    EXPECT_EQ(unpack(bomb, 1 << 16), zeros);  // fewer than free_bytes
   }
 }
 
-// A frame that asks for a window of 2 GiB: the decoder must refuse it before it allocates.
+// The frame requests a window of 2 GiB. The decoder must refuse it before it allocates memory.
 TEST(ByteStream, RefusesHugeWindows) {
   std::string frame("\x28\xb5\x2f\xfd", 4);
   frame += '\0';                               // no checksum, no size
@@ -203,7 +203,7 @@ TEST(TextBlocks, FindsFilesByFolderAndPattern) {
   EXPECT_EQ(taken({folder.file("*.bin"), folder.file("b.txt"), folder.file("?.txt")}),
             (std::vector<std::string>{"d.bin", "b.txt"}));
   EXPECT_TRUE(names(find_text_files({folder.path()}).notes, {folder.path(), 3, 1, "d.bin"}));
-  // Runs made in the folder of their text, and what other programs hide.
+  // Skips runs that were created in the folder of their text, and hidden folders of other programs.
   for (const char* name :
        {"run-7/config.json", "run-7/metrics.jsonl", "run-7/last/README.md", ".cache/e.txt", "a/f.txt"}) {
     std::filesystem::create_directories(std::filesystem::path(folder.file(name)).parent_path());
@@ -250,7 +250,7 @@ TEST(TextBlocks, FoldersGiveWhatAFilterTakes) {
   EXPECT_EQ(named.files, Names{folder.file("f.png")}) << "a file that is named is taken";
 }
 
-// By where a file is, not by what it is called.
+// Files are identified by their location and not by their name.
 TEST(TextBlocks, FilesNamedTwiceAreTakenOnce) {
   namespace fs = std::filesystem;
   const TempDir folder;
@@ -266,7 +266,7 @@ TEST(TextBlocks, FilesNamedTwiceAreTakenOnce) {
   EXPECT_TRUE(find_text_files({folder.file("b.txt")}, &named).files.empty());
 }
 
-// Byte order marks are left out, in whatever the file is packed; what else is unusual is told.
+// A byte order mark is removed, also in compressed files. Other unusual content is reported.
 TEST(TextBlocks, MarksAndUnusualTextAreTold) {
   const TempDir folder;
   const std::string mark = "\xef\xbb\xbf";
@@ -296,7 +296,7 @@ TEST(TextBlocks, MarksAndUnusualTextAreTold) {
   EXPECT_TRUE(refused([&] { require_utf8(read.blocks[3], "e.txt"); }, "e.txt:1", {5, "0xff"}));
 }
 
-// What is no text is refused by what it is, whatever it is called.
+// A file that is not text is refused by its actual format, independent of its name.
 TEST(TextBlocks, OtherFilesAreNamed) {
   using namespace std::string_literals;
   const TempDir folder;
@@ -336,7 +336,7 @@ TEST(TextBlocks, OtherFilesAreNamed) {
     const bool packed = std::string_view(name) == "a.csv.gz";
     EXPECT_NE(refusal(name, packed ? gzip("a,b\n") : "a,b\n"), "no error") << name;
   }
-  // Bytes of no known kind: for those who read bytes.
+  // Data of unknown format is only accepted if the tokenizer supports arbitrary bytes.
   EXPECT_TRUE(names(refusal("a.txt", "ab\0cd"s, false), {2, "`tokenizer`"}));
   EXPECT_EQ(refusal("a.txt", "ab\0cd"s, true), "no error");
   for (const char* text :
@@ -352,7 +352,7 @@ TEST(TextBlocks, MisnamedGzipIsRead) {
             "some text{\"text\":\"x\"}\n");
 }
 
-// Links: a name of text that leads nowhere is an error, a folder behind a link is passed over with a word.
+// A dangling link with the name of a text file is an error. A link to a folder is skipped and reported.
 TEST(TextBlocks, LinksInFolders) {
   namespace fs = std::filesystem;
   const TempDir folder;

@@ -5,7 +5,7 @@
 namespace gpt {
 namespace {
 
-// Ids in pieces or at once, more than one piece of the hash.
+// Appends the ids in pieces or at once. The data is longer than one sample of the hash.
 TokenData data_of(const std::vector<int32_t>& ids, const Tokenizer& tokenizer, size_t pieces = 1) {
   TokenData data(tokenizer);
   const size_t n = ids.size() / pieces;

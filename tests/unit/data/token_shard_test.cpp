@@ -74,7 +74,7 @@ TEST(TokenShard, KeepsWhatWasWritten) {
   EXPECT_FALSE(std::filesystem::exists(folder.file("a.bin.tmp")));
 }
 
-// The layout that llm.c's dataloader reads: 256 int32, then two bytes per id.
+// The layout that the dataloader of llm.c reads: 256 int32, then two bytes per id.
 TEST(TokenShard, LlmcLayout) {
   const TempDir folder;
   write_shard(folder.file("a.bin"), {1, 2, 3}, byte_info(ShardFormat::llmc));
@@ -97,7 +97,7 @@ TEST(TokenShard, AnInterruptedWriteLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-// A name that somebody may have given a file of theirs is not taken for the time of writing.
+// Writing must not use a temporary name that a file of the user might already have.
 TEST(TokenShard, WritingTouchesNoOtherFile) {
   const TempDir folder;
   write_plain_file(folder.file("a.bin.tmp"), "notes");
@@ -157,7 +157,7 @@ TEST(TokenShard, OtherVocabulariesAreRefused) {
   TokenData data(*other);
   EXPECT_TRUE(refused([&] { data.append(TokenShard(folder.file("a.bin"))); }, folder.file("a.bin"),
                       {256, 3, "`tokenizer`"}));
-  // llm.c's files do not say which vocabulary they have: ids are checked when they are read.
+  // Shards of llm.c do not record the vocabulary size, so ids are checked when they are read.
   write_shard(folder.file("b.bin"), {1, 2, 200}, byte_info(ShardFormat::llmc));
   data.append(TokenShard(folder.file("b.bin")));
   EXPECT_EQ(data.id(1), 2);
@@ -198,7 +198,7 @@ TEST(TokenData, TheTokenBetweenDocumentsIsNoText) {
   EXPECT_EQ(TokenSpan(data).text_bytes(3, 2), 1);
 }
 
-// A folder of text in all the forms that packing reads.
+// A folder of text in all formats that packing supports.
 class Pack : public testing::Test {
  protected:
   void SetUp() override {
@@ -240,7 +240,7 @@ class Pack : public testing::Test {
   }
 
   TempDir folder_, other_;
-  Ids expected_;  // the token 0 in front of documents
+  Ids expected_;  // documents are preceded by token 0
 };
 
 TEST_F(Pack, EncodesEveryDocumentInOrder) {
@@ -277,8 +277,7 @@ TEST_F(Pack, GoesOnAfterEveryShard) {
       text += read_file(shard.name());
     return text;
   };
-  // What a kill leaves: the first shards, and the state when the last of them was complete. Made by packing
-  // with errors: a file that cannot be encoded after the others.
+  // Simulates a kill: the folder has the first shards and the state after the last complete shard.
   for (int64_t keep = 0; keep < all.shards; keep += 6) {
     std::filesystem::remove_all(out);
     ThreadPool pool(1);
@@ -320,7 +319,7 @@ TEST_F(Pack, RefusesFoldersOfSomethingElse) {
   EXPECT_TRUE(refused([&] { pack(out, 1, false, 10); }, "shard_tokens", {10}));
 }
 
-// What no pack wrote stays, with and without --restart; nothing is left behind where packing is refused.
+// Files that packing has not written are kept, with and without --restart. A refused pack leaves no files.
 TEST_F(Pack, KeepsFilesOfOthers) {
   namespace fs = std::filesystem;
   const auto keeps = [&](const std::string& file, const std::string& object,
@@ -349,7 +348,7 @@ TEST_F(Pack, KeepsFilesOfOthers) {
   write_plain_file(text + "/tokenizer.json", make_char_tokenizer("ab")->to_json());
   keeps(text + "/tokenizer.json", text + "/tokenizer.json", {"`tokenizer`"});
   EXPECT_FALSE(fs::exists(text + "/pack.json"));
-  // An equal one stays as it is written.
+  // An equivalent tokenizer file is kept unchanged.
   const std::string equal = make_byte_tokenizer()->to_json() + "\n \n";
   write_plain_file(text + "/tokenizer.json", equal);
   pack(text, 1);
@@ -361,14 +360,14 @@ TEST_F(Pack, KeepsFilesOfOthers) {
     EXPECT_TRUE(refused([&] { pack_tokens(*make_char_tokenizer("a ceilnptx"), chars, pool); },
                         text + "/tokenizer.json", {"`out`"}));
     EXPECT_EQ(read_file(text + "/tokenizer.json"), equal);
-    pack(text, 1, true, 2000);  // the pack is made again, and remembers
+    pack(text, 1, true, 2000);  // the second refusal must not depend on a new pack state
   }
   write_plain_file(other_.file("model.bin"), "weights");
   for (const bool restart : {false, true})
     EXPECT_TRUE(refused([&] { pack(other_.file("model.bin"), 1, restart); }, other_.file("model.bin")));
 }
 
-// A text that cannot be encoded leaves a new folder empty, and the shards of another pack where they are.
+// If a text cannot be encoded, a new folder stays empty, and the shards of an existing pack stay in place.
 TEST_F(Pack, ARefusedPackWritesNothing) {
   const std::string out = other_.file("shards"), old = other_.file("old");
   pack(old, 1);

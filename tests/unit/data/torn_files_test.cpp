@@ -1,4 +1,5 @@
-// What tasks leave for a merge, torn or with numbers that nothing can be made of: refused by name.
+// Tests the files that tasks leave for a merge. Truncated files and files with impossible numbers are refused
+// by name.
 
 #include <gtest/gtest.h>
 
@@ -49,7 +50,7 @@ class TornWords : public testing::Test {
     write_plain_file(words_, bytes);
     EXPECT_TRUE(refused([&] { merge(); }, words_));
   }
-  // A file with the right checksum.
+  // Returns a file with a correct checksum.
   std::string signed_file(const json& head, const std::string& words) const {
     std::string bytes = head.dump() + "\n" + words + std::string(kSumBytes, '\0');
     sign(bytes);
@@ -141,7 +142,7 @@ class TornPieces : public testing::Test {
   PackOptions options_;
 };
 
-// Their checksums are right.
+// These files have correct checksums.
 TEST_F(TornPieces, BlocksOfNoTextAreRefused) {
   const std::string path = of_task(piece_index_name(0)), good = read_file(path);
   const auto with = [&](size_t word, uint64_t value) {
@@ -167,7 +168,7 @@ TEST_F(TornPieces, BlocksOfNoTextAreRefused) {
   EXPECT_NO_THROW(with(kFile, 0));
 }
 
-// A byte tokenizer has 256 tokens, and the length of each text is looked up by id.
+// A byte tokenizer has 256 tokens, and the text length of a token is looked up by its id.
 TEST_F(TornPieces, IdsOfALargerVocabularyAreRefused) {
   constexpr size_t kVocabulary = 24, kHeader = 120;
   const std::string path = of_task(shard_file_name(0));

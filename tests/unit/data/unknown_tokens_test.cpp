@@ -33,7 +33,7 @@ TEST(UnknownTokens, AreCountedAndNamed) {
 TEST(UnknownTokens, OfEncodedText) {
   const auto tokenizer = by_words();
   TokenData data(*tokenizer);
-  for (int i = 0; i < 3000; ++i)  // more than is copied at a time
+  for (int i = 0; i < 3000; ++i)  // more than one copy operation handles
     data.append(tokenizer->encode("\u4e16 a"));
   UnknownTokens unknown(*tokenizer);
   unknown.add(TokenSpan(data));

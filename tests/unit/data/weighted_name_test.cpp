@@ -25,7 +25,7 @@ TEST(WeightedName, IsAFileOfThatVeryName) {
   EXPECT_FALSE(parse_weighted_name(path).weight);
 }
 
-// Sums of larger weights become infinite, and shares of them NaN.
+// Larger weights would have an infinite sum, which makes their shares NaN.
 TEST(WeightedName, RefusesWeightsThatAreNoShare) {
   for (const char* entry : {"a=0", "a=-1", "a=1e12", "a=1e308", "a=1e309", "a=inf", "a=nan", "a=", "a=x"})
     EXPECT_ERROR(parse_weighted_name(entry), ErrorCode::invalid_argument) << entry;

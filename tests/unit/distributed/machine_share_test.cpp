@@ -20,11 +20,11 @@ TEST(MachineShare, ProcessesBeyondTheCpusHaveNone) {
   EXPECT_EQ(parts_with_cpu({one, {"b", 1, {0, 1}}, one, one}), (Parts{1, 1, 1, 0}));  // two machines
   EXPECT_EQ(parts_with_cpu({three, three}), (Parts{1, 1.0 / 3}));
   EXPECT_EQ(parts_with_cpu({{"a", 1, {0}}, {"a", 1, {1}}}), (Parts{1, 1}));  // bound, as by mpirun
-  EXPECT_EQ(parts_with_cpu({{"a", 8, {0, 1}}}), (Parts{1}));  // threads beyond the CPUs take turns
+  EXPECT_EQ(parts_with_cpu({{"a", 8, {0, 1}}}), (Parts{1}));                 // threads share the CPUs
   EXPECT_EQ(parts_with_cpu({{"a", 8, {0, 1}}, one}), (Parts{1, 0}));
 }
 
-// Twice as many processes as CPUs reach no more than half of them.
+// With twice as many processes as CPUs, only half of the rates can be added.
 TEST(MachineShare, RatesOfProcessesThatTakeTurnsAreNotAddedUp) {
   const int cpus = available_cpus();
   std::atomic<int> measured = 0;

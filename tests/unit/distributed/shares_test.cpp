@@ -26,7 +26,7 @@ TEST(Shares, TextsOfAnyLengthAreJoined) {
   });
 }
 
-// Items have unequal numbers, and each is computed once.
+// Items have different numbers of values, and each item is computed once.
 TEST(Shares, NumbersHaveTheOrderOfTheItems) {
   constexpr int64_t kItems = 11;
   const auto numbers_of = [](int64_t i) {

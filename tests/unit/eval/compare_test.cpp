@@ -12,7 +12,7 @@
 namespace gpt {
 namespace {
 
-// A small random model over bytes, wide enough for blocks of 32, and a text.
+// A small random byte-level model whose width fits quantization blocks of 32, and a text.
 struct Fixture {
   Fixture() : model(config()), weights(model.table, DType::f32, "weights") {
     init_params(model.table, weights, 7);

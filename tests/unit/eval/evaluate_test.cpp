@@ -15,7 +15,7 @@
 namespace gpt {
 namespace {
 
-// A small random model over bytes and a text to evaluate it on.
+// A small random byte-level model and a text to evaluate it on.
 struct Fixture {
   Fixture() : model(config()), weights(model.table, DType::f32, "weights") {
     init_params(model.table, weights, 7);
@@ -47,7 +47,7 @@ struct Fixture {
   TokenData tokens{*tokenizer};
 };
 
-// The definition, token by token, from the logits of the inference path.
+// Computes the loss by definition, token by token, from the logits of the inference code.
 double plain_nats(Fixture& f, int64_t n_ctx, int64_t stride) {
   ThreadPool pool(1);
   Inference inference(f.model, test::backend(pool, Isa::ref), {.slots = 1});
@@ -105,7 +105,7 @@ TEST(Evaluate, DerivedNumbers) {
   EXPECT_EQ(r.stride, 16);
   EXPECT_DOUBLE_EQ(r.loss(), r.nats / 60);
   EXPECT_DOUBLE_EQ(r.perplexity(), std::exp(r.loss()));
-  EXPECT_DOUBLE_EQ(r.bits_per_byte(), r.loss() / std::numbers::ln2);  // one byte a token
+  EXPECT_DOUBLE_EQ(r.bits_per_byte(), r.loss() / std::numbers::ln2);  // one byte per token
 }
 
 TEST(Evaluate, ThreadsChangeNoBitAndBatchesOnlyRounding) {
@@ -152,7 +152,7 @@ TEST(Evaluate, RefusesTokensThatTheModelDoesNotKnow) {
   EXPECT_THROW(evaluate(small, TokenSpan(f.tokens), {}, test::backend(pool, Isa::ref)), Error);
 }
 
-// The loss of a batch and that of token by token, which `compare` has, agree on what an adapter adds.
+// Batched evaluation and the token-by-token evaluation in `compare` give the same loss with an adapter.
 TEST(Evaluate, WithAnAdapter) {
   Fixture f;
   const test::RandomAdapter random(f.model, DType::f32, 4);

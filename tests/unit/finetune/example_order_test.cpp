@@ -27,7 +27,7 @@ TEST(ExampleOrder, HoldsOutOneOfEachStretch) {
   EXPECT_TRUE(held_out(1, 0.5).empty());
 }
 
-// Labels that take turns in a file are all held out.
+// If labels alternate in a file, the held-out part contains every label.
 TEST(ExampleOrder, HoldsOutEveryLabelOfAPattern) {
   for (const int64_t period : {2, 3, 5, 10}) {
     std::vector<int64_t> seen(static_cast<size_t>(period));

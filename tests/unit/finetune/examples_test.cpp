@@ -1,4 +1,4 @@
-// Labelled examples: what files may hold, and what errors say of the rest.
+// Tests files with labeled examples: valid formats, and errors for invalid ones.
 
 #include "finetune/examples.h"
 
@@ -139,7 +139,7 @@ TEST_F(Examples, BadOnesAreCountedWhereThatIsWanted) {
   EXPECT_EQ(table.skipped, 2);
   EXPECT_THROW(read("b.jsonl", "nonsense\n", TaskKind::classify, true), Error) << "nothing is left";
   EXPECT_EQ(read("a.csv", "text,label\na,1\n\"b,2", TaskKind::classify, true).skipped, 1);
-  // what is wrong with the file itself is no bad example
+  // Problems of the file itself are errors even if bad examples are skipped.
   const auto skips = [&](const std::string& text) { read("a.csv", text, TaskKind::classify, true); };
   EXPECT_TRUE(refused([&] { skips("text,label\na,1\n\"b,2\nc,3\nd,4\n"); }, dir_.file("a.csv:3")));
   EXPECT_TRUE(refused([&] { skips("text,label\n\"b,2\nc,3\n\"d\",4\ne,5\n"); }, dir_.file("a.csv:4"), {2}));

@@ -1,5 +1,5 @@
-// The losses of task heads: gradients by finite differences in double, against PyTorch's, and the same for
-// any split into micro-batches.
+// Tests the losses of task heads. Compares their gradients with finite differences in double and with
+// PyTorch. Any split into micro-batches must give the same gradients.
 
 #include "finetune/head_objective.h"
 
@@ -21,7 +21,7 @@ using Answer = HeadShape::Answer;
 constexpr int64_t kTokens = 12;
 constexpr double kAux = 0.5;
 
-// Rows as HeadTask writes them.
+// Rows in the format that HeadTask writes.
 struct Rows {
   std::vector<int32_t> ids, targets;
   std::vector<float> weights, labels;
@@ -63,7 +63,7 @@ Rows random_rows(const HeadShape& shape, int64_t samples, int64_t vocab) {
   return rows;
 }
 
-// A model with a head, and what a graph computes for all rows in micro-batches.
+// A model with a head, and the gradients that a graph computes for all rows in micro-batches.
 class Trainee {
  public:
   Trainee(const ModelConfig& config, const HeadShape& shape, DType dtype, Isa isa)
@@ -162,7 +162,7 @@ TEST_P(HeadGradient, AgreesWithFiniteDifferences) {
   GradientCheck([&] { return probe.run(rows, 6); }, 1).run(variables, 12);
 }
 
-// Rows have different lengths and weights, so that parts of a batch count differently.
+// Rows have different lengths and weights, so parts of a batch contribute differently.
 TEST_P(HeadGradient, IsTheSameForAnyMicroBatches) {
   Trainee whole(config(), shape(), DType::f64, Isa::ref);
   whole.randomise();
@@ -185,7 +185,7 @@ TEST_P(HeadGradient, IsTheSameForAnyMicroBatches) {
 INSTANTIATE_TEST_SUITE_P(All, HeadGradient, testing::ValuesIn(kShapes),
                          [](const auto& param) { return std::string(param.param.name); });
 
-// Against PyTorch in float64: scripts/golden/make_heads.py.
+// Compares with PyTorch in float64 (scripts/golden/make_heads.py).
 class HeadGolden : public testing::TestWithParam<Shape> {
  protected:
   static constexpr const char* kFolder = GPT_SOURCE_DIR "/tests/golden/heads";
@@ -214,7 +214,7 @@ class HeadGolden : public testing::TestWithParam<Shape> {
   SafetensorsFile file_{std::string(kFolder) + "/golden.safetensors"};
 };
 
-// Largest difference as a part of the largest number.
+// Returns the largest difference relative to the largest value.
 double distance(const std::vector<double>& got, const std::vector<double>& want) {
   double error = 0, top = 1e-30;
   for (size_t i = 0; i < got.size(); ++i) {

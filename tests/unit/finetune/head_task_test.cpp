@@ -1,4 +1,5 @@
-// Tasks with heads from files to answers: rows, batches, training, evaluation, files and the classifier.
+// Tests task heads end to end: reading files, rows, batches, training, evaluation, saved files and the
+// classifier.
 
 #include "finetune/head_task.h"
 
@@ -78,7 +79,7 @@ class HeadTasks : public testing::Test {
     std::ofstream(dir_.file(name), std::ios::binary) << text;
     return dir_.file(name);
   }
-  // Texts of one letter, 40 times either, in words of several lengths.
+  // Writes 40 texts of each of two letters, with various lengths.
   std::string letters() const {
     std::string lines;
     for (int i = 0; i < 40; ++i) {
@@ -98,7 +99,7 @@ class HeadTasks : public testing::Test {
   Backend backend_ = test::backend(pool_, best_isa());
 };
 
-// A model for a task, trained for some steps.
+// A model for a task that is trained for `steps` steps.
 struct Trained {
   static ModelConfig adapted(const HeadTask& task) {
     ModelConfig config = small_model();
@@ -156,7 +157,7 @@ TEST_F(HeadTasks, LearnEvaluateAndReadBack) {
   EXPECT_EQ(json["architectures"][0], "GPT2ForSequenceClassification");
   EXPECT_EQ(json["id2label"]["1"], "why");
   EXPECT_EQ(json["pad_token_id"], 256);
-  // the same numbers as in evaluation
+  // The saved classifier gives the same values as the trained one.
   const auto bytes = make_byte_tokenizer();
   Classifier own(trained.model, backend_, t.facts(), trained.weights[trained.model.table.model_count()]);
   Classifier read(loaded.model(), backend_, head.facts, head.view());
@@ -180,7 +181,7 @@ TEST_F(HeadTasks, AnExampleIsReadAloneAsAmongOthers) {
     EXPECT_EQ(classifier.read({&examples[i], 1})[0], all[i]) << i;
 }
 
-// Batches of examples are shared, and the last one is not full.
+// The ranks share the batches of examples, and the last batch is not full.
 TEST_F(HeadTasks, ProcessesShareAnEvaluation) {
   const std::string file = letters();
   const HeadTaskOptions options{.data = {file}, .val_data = {file}};
@@ -204,7 +205,8 @@ TEST_F(HeadTasks, ProcessesShareAnEvaluation) {
   }
 }
 
-// Every example once in an epoch, groups together, and the same for any cut of a batch.
+// Every example occurs once per epoch, groups stay together, and any split of a batch gives the same
+// examples.
 TEST_F(HeadTasks, BatchesAreAFunctionOfTheStep) {
   std::string lines;
   for (int i = 0; i < 10; ++i)

@@ -1,5 +1,5 @@
-// What fine-tuning lowers, against PyTorch in float64 (scripts/golden/make_objectives.py), as a training step
-// computes it: for every instruction set, and for any micro-batches.
+// Compares the losses of fine-tuning with PyTorch in float64 (scripts/golden/make_objectives.py). The losses
+// are computed like in a training step, for every instruction set and various micro-batches.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Prompts and responses of preferences and rewards as token ids.
+// Tests the token ids of prompts and responses for preference and reward tasks.
 
 #include "finetune/prompts.h"
 
@@ -25,14 +25,14 @@ Json said(const std::string& content) {
 
 class Prompts : public testing::Test {
  protected:
-  // jinja: the model's chat template.
+  // Returns an encoder for a model with this chat template (Jinja).
   PromptEncoder encoder(const std::string& jinja) {
     const std::string file = dir_.file("template.jinja");
     write_plain_file(file, jinja);
     config_.chat_template = file;
     return PromptEncoder(sources_);
   }
-  // The text of the ids, in [] what counts.
+  // Returns the text of the ids, with the trained part in brackets.
   std::string text(const ChatExample& example) const {
     std::string out;
     for (size_t i = 0; i < example.ids.size(); ++i) {
@@ -73,7 +73,7 @@ TEST_F(Prompts, AChatResponseIsWhatTheTemplateWrites) {
             "<s>[INST] a [/INST] b </s>[INST] q [/INST][ yes </s>]");
 }
 
-// What follows the end token is no part of the response.
+// Text after the end token is not part of the response.
 TEST_F(Prompts, AResponseEndsWithItsEndToken) {
   const PromptEncoder prompts = encoder(
       "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
@@ -106,8 +106,8 @@ TEST_F(Prompts, TemplatesAreGivenToolsAndOtherNames) {
   EXPECT_THROW(encoder(kLlama2).response(kAsked, call, line, "here"), Error) << "it writes no calls";
 }
 
-// A response after a text is encoded with it: no token of its own begins in it, and none joins the two
-// unseen.
+// A text prompt and its response are encoded together, without a token in between. A token that spans both
+// belongs to the response.
 TEST_F(Prompts, TextsAreEncodedTogether) {
   const PromptEncoder prompts(sources_);
   for (const auto& [prompt, response] :
@@ -115,7 +115,7 @@ TEST_F(Prompts, TextsAreEncodedTogether) {
     const ChatExample example = prompts.response(prompt, response, kNothing, "here");
     std::vector<int32_t> ids =
         prompts.prompt(prompt.empty() ? response : prompt + response, kNothing, "here");
-    if (prompt.empty()) ids.insert(ids.begin(), 0);  // the model's BOS stands for no text
+    if (prompt.empty()) ids.insert(ids.begin(), 0);  // the BOS token of the model represents the empty text
     ids.push_back(1);
     EXPECT_EQ(example.ids, ids) << prompt;
     const std::vector<int32_t> before = prompts.prompt(prompt, kNothing, "here");

@@ -69,7 +69,7 @@ bool is_running(const std::string& pid) {
   return ::kill(std::stoi(pid), 0) == 0;
 }
 
-// In the background, in a session of its own, and as a daemon whose parents have ended.
+// Starts processes in the background, in a separate session, and as a daemon whose parents have ended.
 TEST(Rewards, NothingThatACommandStartsOutlivesIt) {
   for (const char* start :
        {"sleep 1000 & echo $!", "setsid sleep 1000 & echo $!",

@@ -1,4 +1,4 @@
-// Scores against values of scikit-learn 1.9.1 and SciPy 1.17.1.
+// Compares scores with values of scikit-learn 1.9.1 and SciPy 1.17.1.
 
 #include "finetune/scores.h"
 
@@ -23,7 +23,7 @@ TEST(Scores, OfClasses) {
   EXPECT_DOUBLE_EQ(accuracy(m), 0.7);
   EXPECT_NEAR(macro_f1(m), 0.6666666666666666, 1e-12);
   EXPECT_NEAR(matthews(m), 0.5818573654517124, 1e-12);
-  // a class that does not occur changes nothing
+  // A class that does not occur changes nothing.
   const Confusion wider = confusion(kTruths, kAnswers, 5);
   EXPECT_DOUBLE_EQ(macro_f1(wider), macro_f1(m));
   EXPECT_DOUBLE_EQ(matthews(wider), matthews(m));
@@ -47,10 +47,10 @@ TEST(Scores, Correlations) {
 TEST(Scores, ConfusionAsText) {
   const std::string classes[] = {"no", "yes"};
   EXPECT_EQ(confusion_text(confusion({0, 1, 1}, {1, 1, 1}, 2), classes),
-            "truth \\ answer  no  yes\n"
-            "--------------  --  ---\n"
-            "no               0    1\n"
-            "yes              0    2\n");
+            "label \\ prediction  no  yes\n"
+            "------------------  --  ---\n"
+            "no                   0    1\n"
+            "yes                  0    2\n");
   EXPECT_TRUE(test::names(confusion_text(confusion({0, 1, 1}, {1, 1, 1}, 2), classes, 1), {"no", "yes", 1}));
 }
 

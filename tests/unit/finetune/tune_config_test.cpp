@@ -35,7 +35,7 @@ TEST(TuneDefaults, NarrowModelsTakeLargerSteps) {
   }
 }
 
-// Less data: smaller batches, then more epochs, never more than ten.
+// With less data, batches become smaller and then the number of epochs grows, up to ten.
 TEST(TuneDefaults, FewExamplesGiveEnoughSteps) {
   int64_t batch = 1;
   double epochs = 10;

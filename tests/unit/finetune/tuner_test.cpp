@@ -1,4 +1,4 @@
-// Fine-tuning runs on a device, whose steps are read one step late, compared with runs on the CPU.
+// Compares fine-tuning on a device, which reads the results of a step one step later, with runs on the CPU.
 
 #include "finetune/tuner.h"
 
@@ -82,7 +82,7 @@ class TunerTest : public testing::Test {
     request.kernels = &kernels_;
     request.device = toy_;
   }
-  // Without times.
+  // Returns the metrics of a run without times.
   std::vector<MetricRecord> metrics(const std::string& run) {
     std::vector<MetricRecord> records = read_metrics(dir_.file(run + "/metrics.jsonl"));
     for (MetricRecord& record : records)
@@ -115,7 +115,8 @@ TEST_F(TunerTest, ADeviceGivesTheBitsOfTheCpu) {
                 "/best/chat_template.jinja"});
 }
 
-// The checkpoint that is saved before the error is that of the step before, whichever step the device is at.
+// The checkpoint saved before the error is from the previous step, regardless of the steps that the device
+// has started.
 TEST_F(TunerTest, AHaltedStepOnADeviceLeavesWhatItLeavesOnTheCpu) {
   std::string messages[2];
   for (const bool toy : {false, true}) {

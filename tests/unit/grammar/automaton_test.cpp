@@ -15,8 +15,8 @@
 namespace gpt::grammar {
 namespace {
 
-// A random grammar of a few rules over "ab", with every kind of expression. Rules call only later ones before
-// they have read something, so that there is no left recursion.
+// Generates a random grammar of a few rules over "ab", with every kind of expression. Before a rule has
+// consumed a byte, it only calls later rules, so there is no left recursion.
 class RandomGrammar {
  public:
   RandomGrammar(Rules& rules, uint64_t seed) : rules_(rules), random_(seed, RandomSite::test) {
@@ -28,7 +28,7 @@ class RandomGrammar {
   RuleId root() const { return ids_[0]; }
 
  private:
-  // first: of the rules that may be called here.
+  // `first` is the first rule that the expression may call.
   Expr expression(int depth, int first) {
     switch (depth == 0 ? random_.below(4) : random_.below(10)) {
       case 0:
@@ -70,7 +70,7 @@ class RandomGrammar {
   std::vector<RuleId> ids_;
 };
 
-// All texts of up to kLength bytes of every expression, by what they are made of, until nothing is new.
+// Computes all texts of up to kLength bytes for every expression. Repeats until no rule gets new texts.
 class AllTexts {
  public:
   static constexpr size_t kLength = 6;
@@ -132,7 +132,7 @@ class AllTexts {
       case Rules::Kind::call:
         return of_rules_[static_cast<size_t>(n.first)];
       case Rules::Kind::graph: {
-        std::map<int32_t, Texts> at{{0, {""}}};  // the texts that lead to a state
+        std::map<int32_t, Texts> at{{0, {""}}};  // the texts that lead to each state
         for (bool changed = true; changed;) {
           changed = false;
           for (const Rules::GraphEdge& edge : rules_.edges_of(n)) {
@@ -162,7 +162,7 @@ std::vector<std::string> all_strings(size_t length) {
   return strings;
 }
 
-// The automaton has the texts that the rules have, of all that are short.
+// Up to kLength bytes, the automaton accepts exactly the texts of the grammar.
 TEST(Automaton, HasTheTextsOfRandomGrammars) {
   const std::vector<std::string> strings = all_strings(AllTexts::kLength);
   int built = 0, texts = 0, recursive = 0;
@@ -193,7 +193,7 @@ TEST(Automaton, HasTheTextsOfRandomGrammars) {
   EXPECT_GT(texts, 4000);
 }
 
-// From every beginning that fits there is a way to an end, as long as the distance says, and none is shorter.
+// From every valid prefix, the end is reachable in the given number of bytes and in no fewer.
 TEST(Automaton, KnowsTheDistanceToTheEnd) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
@@ -222,7 +222,7 @@ TEST(Automaton, KnowsTheDistanceToTheEnd) {
   }
 }
 
-// A position means the same in other stacks.
+// A position has the same meaning in a different Stacks object.
 TEST(Stacks, PositionsCanBeCopied) {
   const GrammarPtr grammar = compile_json_object();
   Stacks first(grammar->automaton(), grammar->byte_ends());

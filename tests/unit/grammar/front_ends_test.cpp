@@ -168,13 +168,14 @@ TEST(Regex, RefusesWhatIsMalformedOrNotSupported) {
   EXPECT_TRUE(refuses("\xFF", {"UTF-8", 0}));
 }
 
-// Every bound holds, none by the depth of our own stack.
+// Checks every limit on grammars. None of them relies on the depth of the call stack.
 TEST(Limits, HostileGrammars) {
   const std::string many(60000, '(');
   EXPECT_TRUE(names(error_of([&] { compile_gbnf("root ::= " + many); }), {128}));
   EXPECT_TRUE(names(error_of([&] { compile_regex(many); }), {128}));
   EXPECT_TRUE(names(error_of([&] { compile_regex(std::string(2 << 20, 'a')); }), {1048576, 2 << 20}));
-  EXPECT_TRUE(compile_regex("((a{1000}){1000}){1000}")->begins(std::string(2000, 'a')));  // rounds are calls
+  // Repetitions are rule calls.
+  EXPECT_TRUE(compile_regex("((a{1000}){1000}){1000}")->begins(std::string(2000, 'a')));
   EXPECT_TRUE(refused([&] { compile_regex("(a|b)*a(a|b){30}"); }, "grammar", {Limits().max_steps}));
   std::string nested = "root ::= ";
   for (int i = 0; i < 100; ++i)
@@ -190,7 +191,7 @@ TEST(Limits, HostileGrammars) {
   EXPECT_TRUE(refused([&] { compile_gbnf(chain + "a1000 ::= a0 | \"x\""); }, "grammar", {"'a0'"}));
 }
 
-// A text may be nested as deep as it likes.
+// The depth of a text is not limited.
 TEST(Limits, DeepTexts) {
   const GrammarPtr grammar = compile_gbnf("root ::= \"(\" root \")\" | \"\"");
   const std::string open(60000, '('), close(60000, ')');
@@ -199,7 +200,7 @@ TEST(Limits, DeepTexts) {
   EXPECT_FALSE(grammar->matches(open + close.substr(1)));
 }
 
-// Texts that can be read in very many ways cost no more than their length.
+// Parsing takes linear time for texts with a huge number of derivations.
 TEST(Limits, AmbiguousGrammars) {
   const GrammarPtr two =
       compile_gbnf("root ::= \"a\" b \"x\" | \"a\" c \"y\" | \"z\"\nb ::= root\nc ::= root | \"z\"");

@@ -203,7 +203,7 @@ TEST(JsonSchema, Combinations) {
   });
 }
 
-// Every number of a small range, and decimals around its limits.
+// Checks every integer of a small range, and decimals close to its limits.
 TEST(JsonSchema, IntegerRangesAreExact) {
   for (const auto& [low, high] : std::vector<std::pair<int, int>>{
            {0, 0}, {-1, 1}, {-120, 95}, {9, 11}, {99, 1005}, {-1000, -999}, {7, 1234}, {-30, -2}}) {
@@ -242,7 +242,7 @@ TEST(JsonSchema, NumberRangesAreExact) {
             R"({"type":"number",)" + fmt::format(fmt::runtime(keywords), low, high) + "}");
         for (const std::string& text : texts) {
           const double x = std::stod(text);
-          if (text.starts_with("-0") && x == 0 && low >= 0) continue;  // is left out
+          if (text.starts_with("-0") && x == 0 && low >= 0) continue;  // the grammar excludes -0
           EXPECT_EQ(grammar->matches(text), open ? x > low && x < high : x >= low && x <= high)
               << text << " in " << low << " .. " << high << (open ? " open" : "");
         }
@@ -347,7 +347,7 @@ TEST(JsonSchema, RefusesByName) {
       refuses(R"({"type":"object","properties":{"z":{}},"required":["z"],"maxlength":3})", {"#/maxlength"}));
 }
 
-// Limits that no JSON text can hold come from programs.
+// JSON text cannot contain such limits, but a program can pass them.
 TEST(JsonSchema, RefusesLimitsThatAreNoNumbers) {
   for (const double bad :
        {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
@@ -377,12 +377,12 @@ TEST(JsonSchema, HostileSchemas) {
   EXPECT_TRUE(refuses(nested(200, R"({"anyOf":[)", "]}"), {"JSON", 128}));
   EXPECT_TRUE(refuses(nested(200, R"({"allOf":[)", "]}"), {"JSON", "allOf"}));
   EXPECT_TRUE(refuses(std::string(2 << 20, ' '), {"JSON"}));
-  // References that grow as they are put together.
+  // These references grow during their expansion.
   const std::string growing =
       R"({"$defs":{"a":{"properties":{"x":{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/b"}]}}},
                    "b":{"properties":{"x":{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}]}}}},"$ref":"#/$defs/a"})";
   EXPECT_NE(error_of([&] { compile_json_schema_text(growing); }), "no error");
-  // A long list of values is no problem, and a very long one is an error.
+  // A long list of values is supported, and a very long one is an error.
   nlohmann::ordered_json list = {{"enum", nlohmann::ordered_json::array()}};
   for (int i = 0; i < 20000; ++i)
     list["enum"].push_back(fmt::format("value {}", i * 7919));

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "grammar/grammar.h"
 
-// Grammars against what Python programs say of the same texts: scripts/golden/make_grammar.py.
+// Compares grammars with the results of Python programs for the same texts (scripts/golden/make_grammar.py).
 namespace gpt::grammar {
 namespace {
 
@@ -38,7 +38,8 @@ TEST(PythonResults, NumberRanges) {
   });
 }
 
-// Every value can be written as Python writes it: as a value, as a constant, and within its own limits.
+// Numbers may be written like in Python, for a number schema, for a constant, and for a range that only
+// contains this number.
 TEST(PythonResults, Numbers) {
   const GrammarPtr integers = compile_json_schema_text(R"({"type":"integer"})");
   const GrammarPtr numbers = compile_json_schema_text(R"({"type":"number"})");
@@ -66,7 +67,7 @@ TEST(PythonResults, RegularExpressions) {
     try {
       whole = compile_regex(pattern);
       part = compile_json_schema_text(schema);
-    } catch (const Error&) {  // refused, as some readings differ or there is none
+    } catch (const Error&) {  // refused: readings differ or there is none
       return;
     }
     ASSERT_TRUE(row.contains("texts")) << pattern;
@@ -81,7 +82,7 @@ TEST(PythonResults, RegularExpressions) {
   EXPECT_GT(compared, 250);
 }
 
-// Together with a length: the same texts of at most five characters.
+// The same patterns with a length limit accept the same texts of two to five characters.
 TEST(PythonResults, RegularExpressionsWithLengths) {
   each_row("regex.jsonl", [&](const Json& row) {
     if (!row.contains("texts")) return;
@@ -89,7 +90,7 @@ TEST(PythonResults, RegularExpressionsWithLengths) {
     GrammarPtr grammar;
     try {
       grammar = compile_json_schema_text(schema.dump());
-    } catch (const Error&) {  // refused, or no text is as short
+    } catch (const Error&) {  // refused, or all texts are longer
       return;
     }
     for (size_t i = 0; i < row["texts"].size(); ++i) {

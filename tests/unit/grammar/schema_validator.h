@@ -10,8 +10,8 @@
 
 namespace gpt::grammar {
 
-// Whether a value fulfils a schema, by what JSON Schema 2020-12 says of each keyword: written for tests,
-// without a line in common with the compiler. Patterns and formats are not looked at.
+// Checks whether a value conforms to a schema, according to JSON Schema 2020-12. It is written for tests and
+// shares no code with the schema compiler. It ignores patterns and formats.
 class SchemaValidator {
  public:
   using Json = nlohmann::ordered_json;
@@ -73,7 +73,7 @@ class SchemaValidator {
     return k != "multipleOf" || remainder(text, x.get<int64_t>()) == 0;
   }
 
-  // Of an integer, digit by digit.
+  // Returns the remainder of an integer in decimal text.
   static int64_t remainder(const std::string& text, int64_t n) {
     int64_t rest = 0;
     for (const char c : text)

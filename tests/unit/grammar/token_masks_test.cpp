@@ -24,7 +24,7 @@ using test::error_of;
 
 constexpr const char* kData = GPT_SOURCE_DIR "/tests/data/";
 
-// Bytes, and pieces that cross the borders of JSON's and other grammars' rules in many ways.
+// Returns single bytes and tokens that cross the boundaries of grammar rules in many ways.
 std::vector<std::string> small_tokens() {
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte)
@@ -58,11 +58,11 @@ std::vector<int32_t> ids_of(std::span<const uint64_t> words, int64_t size) {
 struct Walk {
   std::string text;
   bool ended = false;  // by an end id, or because nothing can follow
-  int64_t tokens = 0;  // the end id included
+  int64_t tokens = 0;  // includes the end id
 };
 
-// Draws tokens among those that are allowed; now and then some are taken back. Each mask is compared with
-// what the grammar says of every token, byte by byte.
+// Samples allowed tokens and occasionally rolls some back. Compares each mask with a byte-by-byte check of
+// every token against the grammar.
 class Walker {
  public:
   static constexpr int32_t kEnd = 0;  // a token that no test needs: the byte 0
@@ -109,7 +109,8 @@ class Walker {
     copy->accept(chosen);
   }
 
-  // With tokens enough, what is allowed is what fits; with few, a part of that.
+  // With a large budget, the mask allows exactly the tokens that fit the grammar. With a small budget, it
+  // allows a subset.
   void compare_mask(const std::string& text, int64_t remaining, const Constraint& constraint) const {
     const bool enough = remaining > 100000;
     EXPECT_EQ(constraint.may_end(), grammar_->matches(text));
@@ -176,7 +177,7 @@ TEST(Masks, OfRealTokenizers) {
     const auto vocabulary = make_vocabulary(*tokenizer, tokenizer->vocab_size());
     ASSERT_EQ(vocabulary->size(), tokenizer->vocab_size());
     EXPECT_GT(vocabulary->longest(), 2u);
-    const bool letters = tokenizer->kind() == "gpt1";  // has no braces, and a blank behind each word
+    const bool letters = tokenizer->kind() == "gpt1";  // has no braces, and words end with a space
     Walker walker(
         letters ? compile_gbnf("root ::= ([a-z]+ [,.]? \" \"){3,}") : compile_json_schema_text(schemas()[1]),
         vocabulary, 5);
@@ -185,7 +186,7 @@ TEST(Masks, OfRealTokenizers) {
   }
 }
 
-// Names of special tokens are no text.
+// The names of special tokens are not part of the text.
 TEST(Vocabulary, LeavesOutSpecialTokens) {
   const auto tokenizer = load_tokenizer(std::string(kData) + "chat.tokenizer.json");
   const auto vocabulary = make_vocabulary(*tokenizer, tokenizer->vocab_size());
@@ -225,7 +226,7 @@ TEST(Vocabulary, EndsWhereTheModelDoes) {
   EXPECT_EQ(make_vocabulary(*tokenizer, 1000)->size(), 256);
 }
 
-// The value of an answer with the digits of its integers; an answer may have a key twice.
+// Parses a response and keeps the digits of its integers. A response may have duplicate keys.
 nlohmann::ordered_json value_of(const std::string& text) {
   try {
     return parse_json_document(text, "answer");
@@ -234,7 +235,7 @@ nlohmann::ordered_json value_of(const std::string& text) {
   }
 }
 
-// With any budget that is certain to do, every answer is whole and valid.
+// With every sufficient budget, every response is complete and valid.
 TEST(Constraint, AnswersEndWithinTheBudgetAndAreValid) {
   const auto vocabulary = small_vocabulary();
   int64_t answers = 0;
@@ -258,11 +259,11 @@ TEST(Constraint, AnswersEndWithinTheBudgetAndAreValid) {
   EXPECT_EQ(answers, std::ssize(schemas()) * 160);
 }
 
-// The fewest tokens of an answer are enough: a budget of so many is taken and one less refused.
+// The minimum number of tokens of a response is a sufficient budget, and one token less is refused.
 TEST(Constraint, RefusesABudgetThatNoAnswerFits) {
   const auto vocabulary = small_vocabulary();
   for (const auto& [schema, shortest] : std::vector<std::pair<std::string, int64_t>>{
-           {R"({"const":null})", 4},      // by bytes: "null," is no part of it
+           {R"({"const":null})", 4},      // single bytes: "null," does not fit
            {R"({"type":"boolean"})", 1},  // true
            {R"({"enum":["name"]})", 3},   // " name "
            {R"({"type":"array"})", 2},    // [ ]
@@ -281,7 +282,7 @@ TEST(Constraint, RefusesABudgetThatNoAnswerFits) {
   }
 }
 
-// The number is exact where a search of all answers says so.
+// Compares the minimum number of tokens with an exhaustive search of all responses.
 TEST(Constraint, TheShortestAnswerIsFound) {
   const std::vector<std::string> tokens = {"a", "b", "ab", "bba", "aabb", "bab"};
   const auto vocabulary = std::make_shared<const Vocabulary>(tokens);
@@ -311,7 +312,7 @@ TEST(Constraint, RefusesAVocabularyWithoutTheCharacters) {
   EXPECT_TRUE(test::refused([&] { make_constraint(masks, 100); }, "grammar"));
 }
 
-// Without a token that ends a sequence, an answer ends with its last token.
+// Without an end-of-sequence token, a response ends with its last token.
 TEST(Constraint, NeedsNoEndWhereNothingCanFollow) {
   const auto vocabulary = small_vocabulary();
   const auto masks = std::make_shared<TokenMasks>(compile_regex("a{3}|b"), vocabulary);
@@ -339,7 +340,7 @@ TEST(Constraint, NeedsNoEndWhereNothingCanFollow) {
   EXPECT_EQ(texts(2), "a aa ");
 }
 
-// Deep answers: positions are given up and found again.
+// For deeply nested responses, stack positions are discarded and computed again.
 TEST(Constraint, KeepsItsMemorySmall) {
   const auto vocabulary = small_vocabulary();
   const auto masks =
@@ -363,7 +364,8 @@ TEST(Constraint, KeepsItsMemorySmall) {
   EXPECT_TRUE(constraint.complete());
 }
 
-// Masks of so many positions that some are given up, against those of a copy, which has none yet.
+// There are so many positions that some masks are discarded. Compares masks with those of a copy that has
+// none yet.
 TEST(Constraint, FindsAgainWhatItGaveUp) {
   std::vector<std::string> tokens = small_tokens();
   for (int i = 0; i < 26 * 26 * 26; ++i)

@@ -1,4 +1,5 @@
-// Requests with different adapters share steps and blocks, and each gets what it would get alone.
+// Tests requests with different adapters that share steps and cache pages. Each must get the same result as
+// alone.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +29,7 @@ class AdapterRequests : public testing::Test {
     inference.add_adapter(second.adapter);
     return inference;
   }
-  // All begin alike.
+  // All prompts share a prefix.
   Request request(uint64_t number, int adapter) const {
     std::vector<int32_t> prompt = random_ids(50, base.model.config.vocab_size, 7);
     prompt.push_back(static_cast<int32_t>(number % 3));
@@ -61,7 +62,7 @@ TEST_F(AdapterRequests, AreAsAlone) {
   for (int i = 0; i < kRequests; ++i)
     engine.submit(request(static_cast<uint64_t>(i), i % 3 - 1));
   const auto together = run(engine);
-  EXPECT_GT(engine.counts().reused, 50 * 3);  // each beginning is computed about once for each adapter
+  EXPECT_GT(engine.counts().reused, 50 * 3);  // the prefix is computed about once per adapter
   for (int i = 0; i < kRequests; ++i) {
     Inference one = make(1);
     CachedModel model(one, false);
@@ -86,7 +87,7 @@ TEST_F(AdapterRequests, BeamsHaveOneToo) {
   EXPECT_EQ(beams(-1), plain);
 }
 
-// A number that is given again stands for the new adapter alone.
+// After a new adapter gets the number of a freed one, the number only refers to the new adapter.
 TEST_F(AdapterRequests, ANumberThatIsGivenAgain) {
   Inference inference = make(2);
   CachedModel model(inference, false);

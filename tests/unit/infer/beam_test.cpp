@@ -14,7 +14,8 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-// Logits by the last id: row a holds the log-probabilities of what follows a.
+// Returns a decoder whose logits depend on the last id. Row a has the log-probabilities of the ids that
+// follow a.
 FakeDecoder chain(std::vector<std::vector<double>> table, int slots) {
   const auto vocab = static_cast<int64_t>(table.size());
   return FakeDecoder(vocab, 64, slots, false, [table](std::span<const int32_t> window, size_t) {
@@ -30,7 +31,7 @@ struct Scored {
   double log_prob;
 };
 
-// Every continuation of the given length, best first; ties in lexicographic order.
+// Returns every continuation of the given length, best first. Ties are in lexicographic order.
 std::vector<Scored> all_continuations(const FakeDecoder& model, const Ids& prompt, int64_t steps) {
   std::vector<Scored> all{{{}, 0}};
   for (int64_t step = 0; step < steps; ++step) {
@@ -51,8 +52,8 @@ std::vector<Scored> all_continuations(const FakeDecoder& model, const Ids& promp
   return all;
 }
 
-// Beam search over whole sequences: no slots, nothing kept; all V proposals of each beam instead of the
-// best `width`, which changes nothing.
+// Beam search on whole sequences, without slots or a cache. It uses all V candidates of each beam instead of
+// the best `width` candidates, which does not change the result.
 std::vector<Scored> naive_beams(const FakeDecoder& model, const Ids& prompt, int64_t width, int64_t steps,
                                 ContextPolicy policy) {
   std::vector<Scored> beams{{{}, 0}};
@@ -79,7 +80,8 @@ std::vector<Scored> naive_beams(const FakeDecoder& model, const Ids& prompt, int
 }
 
 TEST(Beam, FindsWhatGreedyMisses) {
-  // From 0: 1 with 0.6, 2 with 0.4; 1 spreads (0.4 at best), 2 is sure of 3 (0.9): 0.36 beats 0.24.
+  // After 0, id 1 has 0.6 and id 2 has 0.4. After 1, the best id has 0.4. After 2, id 3 has 0.9. The sequence
+  // with 0.36 beats the one with 0.24.
   const std::vector<std::vector<double>> table{
       {1e-9, 0.6, 0.4, 1e-9}, {0.4, 0.3, 0.2, 0.1}, {0.05, 0.02, 0.03, 0.9}, {0.25, 0.25, 0.25, 0.25}};
   FakeDecoder decoder = chain(table, 2);
@@ -112,7 +114,7 @@ TEST(Beam, AgreesWithTheNaiveSearchForAnyWidthAndChunk) {
   for (const int64_t width : {1, 2, 3, 5, 8}) {
     for (const auto policy : {ContextPolicy::stop, ContextPolicy::crop, ContextPolicy::slide}) {
       for (const int64_t chunk : {1, 4, 512}) {
-        // Exactly as many slots as beams: parents are overwritten by others' children.
+        // The number of slots equals the number of beams, so children of other beams overwrite parents.
         FakeDecoder decoder(6, policy == ContextPolicy::stop ? 64 : 7, static_cast<int>(width), true);
         const Ids prompt{1, 5, 3, 3};
         const auto beams = beam_search(
@@ -140,13 +142,13 @@ TEST(Beam, TiesGoToTheBetterParentThenTheLowerId) {
 }
 
 TEST(Beam, AnEndedBeamStaysAndCompetes) {
-  // 0 → end (2) with 0.4 or 1 with 0.6; from 1 everything has 1/3, so longer beams fall below 0.4.
+  // After 0, the end (2) has 0.4 and id 1 has 0.6. After 1, each id has 1/3, so longer beams fall below 0.4.
   const double third = 1.0 / 3;
   const std::vector<std::vector<double>> table{
       {1e-9, 0.6, 0.4}, {third, third, third}, {third, third, third}};
   FakeDecoder decoder = chain(table, 2);
   const auto plain = beam_search(decoder, Ids{0}, {.width = 2, .steps = 3});
-  EXPECT_EQ(plain[0].ids.size(), 3u);  // without EOS all go on
+  EXPECT_EQ(plain[0].ids.size(), 3u);  // without EOS all beams continue
   const auto beams = beam_search(decoder, Ids{0}, {.width = 2, .steps = 3, .eos_ids = {2}});
   ASSERT_EQ(beams.size(), 2u);
   EXPECT_EQ(beams[0].ids, (Ids{2}));
@@ -165,7 +167,8 @@ TEST(Beam, EndsEarlyWhenEveryBeamHasEnded) {
 }
 
 TEST(Beam, LengthPenaltyDividesByAPowerOfTheLength) {
-  // 0 → end (2) with 0.4; 0 → 1 → 1 with 0.6 · 0.5: per token sqrt(0.3) = 0.55 is better than 0.4.
+  // The sequence 0 → end (2) has 0.4, and 0 → 1 → 1 has 0.6 · 0.5. Per token, sqrt(0.3) = 0.55 is better than
+  // 0.4.
   const std::vector<std::vector<double>> table{{1e-9, 0.6, 0.4}, {0.1, 0.5, 0.4}, {0.4, 0.3, 0.3}};
   FakeDecoder decoder = chain(table, 3);
   BeamOptions options{.width = 3, .steps = 2, .eos_ids = {2}};

@@ -18,11 +18,11 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-constexpr int64_t kVocab = 700;  // more than a few words, and not a multiple of 64
+constexpr int64_t kVocab = 700;  // needs several mask words and is not a multiple of 64
 constexpr int32_t kEos = 699;
 
-// Position i of the output may have ids with id % 7 == i % 7, but for ends; after `length` tokens it may end,
-// and after `most` it must.
+// Position i of the output allows ids with id % 7 == i % 7, except end ids. The output may end after `length`
+// tokens and must end after `most` tokens.
 class Sevens final : public Constraint {
  public:
   explicit Sevens(int64_t length, int64_t most = std::numeric_limits<int64_t>::max(), int64_t fails = -1)
@@ -93,7 +93,7 @@ std::vector<Result> run(std::vector<Request> requests, int64_t n_ctx = 64, int s
   return results;
 }
 
-// Whatever the way in which tokens are drawn: only those that fit are.
+// All sampling methods only choose allowed tokens.
 TEST(Constraint, EveryWayOfDrawingKeepsToIt) {
   const auto sevens = std::make_shared<Sevens>(9);
   const double inf = std::numeric_limits<double>::infinity();
@@ -122,7 +122,8 @@ TEST(Constraint, EveryWayOfDrawingKeepsToIt) {
   }
 }
 
-// Of the greedy one: the best of those that fit; its log-probability is that of the model alone.
+// The greedy request gets the best allowed token. Its log-probability is that of the model without the
+// constraint.
 TEST(Constraint, ChoosesTheBestThatFits) {
   Request r = request(std::make_shared<Sevens>(100), 5, {.temperature = 0});
   r.logprobs = 3;
@@ -153,7 +154,7 @@ TEST(Constraint, EndsWhereNothingCanFollow) {
   EXPECT_EQ(result.finish, FinishReason::complete);
 }
 
-// It hears how many tokens are left, of the request or of the context.
+// The constraint receives the number of remaining tokens, which is limited by max_tokens or by the context.
 TEST(Constraint, KnowsWhatIsLeft) {
   run({request(std::make_shared<Sevens>(1000), 5)});
   EXPECT_EQ(Sevens::seen_remaining, 1);
@@ -165,7 +166,8 @@ TEST(Constraint, KnowsWhatIsLeft) {
   EXPECT_EQ(Sevens::seen_remaining, 1);
 }
 
-// The draft model knows nothing of the constraint: here it proposes tokens of which every other one fits.
+// The draft model ignores the constraint. One draft model proposes only allowed tokens and one only forbidden
+// tokens.
 TEST(Constraint, ProposalsAreHeldToIt) {
   std::vector<Request> requests;
   for (const double temperature : {0.0, 0.8}) {
@@ -176,7 +178,8 @@ TEST(Constraint, ProposalsAreHeldToIt) {
   }
   const std::vector<Result> expected = run(requests);
   for (const bool fits : {true, false}) {
-    // What the requests want in their place, from prompts of two; or the same one token further.
+    // The first model proposes ids that fit their position, for prompts of two tokens. The second model is
+    // off by one position.
     FakeDecoder draft(kVocab, 64, 3, false, [&](std::span<const int32_t> window, size_t length) {
       std::vector<float> logits = FakeDecoder::hashed(window, length, kVocab);
       for (size_t id = 0; id < logits.size(); ++id)
@@ -198,7 +201,7 @@ TEST(Constraint, ProposalsAreHeldToIt) {
   }
 }
 
-// An error ends its request alone.
+// An error only ends its own request.
 TEST(Constraint, ErrorsEndOneRequest) {
   auto nothing = std::make_shared<Sevens>(1000);
   nothing->nothing_at = 2;
@@ -227,7 +230,8 @@ TEST(Constraint, ErrorsEndOneRequest) {
   }
 }
 
-// Samples of one prompt have a copy each; memory, company and steps change nothing.
+// Each sample of a prompt has its own copy of the constraint. Memory, batching and steps do not change
+// results.
 TEST(Constraint, SamplesHaveTheirOwn) {
   const auto generated = [&](int slots, int64_t memory) {
     FakeDecoder decoder(kVocab, 64, slots);

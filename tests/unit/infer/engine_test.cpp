@@ -47,7 +47,7 @@ void take(const Event& event, Result& result) {
   result.finish = event.finish;
 }
 
-// The request by itself: one slot, one row a step where possible, nothing known.
+// Runs a request alone, with one slot, one row per step if possible, and no cached prefix.
 Result alone(const Request& request, FakeDecoder::Model model = {}) {
   FakeDecoder decoder(kVocab, kContext, 1, true, std::move(model));
   Engine engine(decoder, {.step_rows = 1});
@@ -75,7 +75,7 @@ class Random {
   RandomStream stream_;
 };
 
-// Requests of every kind; many begin alike.
+// Returns random requests of every kind, many with a common prefix.
 Request random_request(Random& random, uint64_t number) {
   static const Ids kShared = Random(77).ids(kContext);
   Request r;
@@ -107,7 +107,7 @@ std::ostream& operator<<(std::ostream& out, const Setting& s) {
 
 class EngineSettings : public testing::TestWithParam<Setting> {};
 
-// Requests come and go at random; each gets what it gets alone.
+// Requests start and end at random, and each gets the same result as alone.
 TEST_P(EngineSettings, CompanyChangesNothing) {
   const Setting setting = GetParam();
   for (uint64_t seed = 0; seed < 12; ++seed) {
@@ -140,7 +140,7 @@ TEST_P(EngineSettings, CompanyChangesNothing) {
     for (size_t i = 0; i < requests.size(); ++i) {
       const Result expected = alone(requests[i]);
       Result& result = results[static_cast<int64_t>(i)];
-      if (cancelled.contains(static_cast<int64_t>(i))) {  // a beginning
+      if (cancelled.contains(static_cast<int64_t>(i))) {  // compare the prefix
         ASSERT_LE(result.ids.size(), expected.ids.size());
         EXPECT_TRUE(std::equal(result.ids.begin(), result.ids.end(), expected.ids.begin()));
       } else {
@@ -151,7 +151,7 @@ TEST_P(EngineSettings, CompanyChangesNothing) {
   }
 }
 
-// One sequence that slides takes up to 12 blocks of memory.
+// A sequence with a sliding window takes up to 12 cache pages.
 INSTANTIATE_TEST_SUITE_P(Settings, EngineSettings,
                          testing::Values(Setting{1, 512, 1000, 1}, Setting{2, 3, 1000, 1},
                                          Setting{4, 512, 20, 1}, Setting{8, 16, 20, 3},
@@ -169,7 +169,7 @@ TEST(Engine, EveryStepDecodesAllAndFillsUpWithPrompts) {
   EXPECT_EQ(engine.step().size(), 1u);  // 1 + 9 of the long prompt
   EXPECT_EQ(engine.step().size(), 1u);  // 1 + 9
   EXPECT_EQ(engine.counts().computed, 3 + 10 + 10);
-  EXPECT_EQ(engine.step().size(), 2u);  // 1 + 7, the long one's first token, and 2 of the short one
+  EXPECT_EQ(engine.step().size(), 2u);  // 1 + 7, the first token of the long prompt, and 2 of the short one
   EXPECT_EQ(engine.step().size(), 3u);  // 1 + 1 + 2
   EXPECT_EQ(engine.counts().computed, 3 + 10 + 10 + 10 + 4);
 }
@@ -210,7 +210,7 @@ TEST(Engine, ACommonBeginningIsComputedOnce) {
   }
   EXPECT_EQ(engine.counts().computed, 40 + 5);
   EXPECT_EQ(engine.counts().reused, 5 * 39);
-  // A common first token is nothing to wait for.
+  // A request does not wait for a common prefix of only one token.
   for (int32_t i = 0; i < 4; ++i)
     engine.submit(request({9, i, i, i}, 1));
   EXPECT_EQ(engine.step().size(), 4u);
@@ -218,7 +218,7 @@ TEST(Engine, ACommonBeginningIsComputedOnce) {
 
 TEST(Engine, TheYoungestGivesWayAndComesBack) {
   FakeDecoder decoder(kVocab, 32, 4);
-  decoder.memory = 9;  // blocks of 4 ids; a full sequence takes 8
+  decoder.memory = 9;  // pages of 4 ids; a full sequence takes 8
   Engine engine(decoder, {});
   std::vector<int64_t> order;
   for (int32_t i = 0; i < 3; ++i)

@@ -13,12 +13,13 @@
 
 namespace gpt {
 
-// A decoder without a model: the logits are a function of the ids that the slot can see and of how many
-// it was fed. It checks what callers owe it and counts what they ask for. It remembers every sequence it
-// was ever fed; memory is counted in blocks of kBlock ids, and sequences share nothing.
+// A decoder without a model. Its logits are a function of the ids in the context window of a slot and of the
+// number of ids fed to the slot. It checks the preconditions of its callers and counts their requests. It
+// remembers every sequence that it has computed. Memory is counted in cache pages of kBlock ids, and
+// sequences share no pages.
 class FakeDecoder : public SequenceModel {
  public:
-  // Logits [vocab] from the last n_ctx ids fed to a slot and the number of all ids fed to it.
+  // Returns logits [vocab] for the last n_ctx ids fed to a slot and the total number of ids fed to it.
   using Model = std::function<std::vector<float>(std::span<const int32_t> window, size_t length)>;
 
   FakeDecoder(int64_t vocab, int64_t n_ctx, int slots, bool slides = false, Model model = {}, int threads = 1)
@@ -52,7 +53,7 @@ class FakeDecoder : public SequenceModel {
   int64_t length(int slot) const override { return std::ssize(ids_.at(static_cast<size_t>(slot))); }
 
   static constexpr int64_t kBlock = 4;
-  int64_t memory = 1 << 20;  // blocks
+  int64_t memory = 1 << 20;  // cache pages
 
   int64_t room(int slot) const override { return slides_ ? n_ctx_ : n_ctx_ - length(slot); }
   bool reserve(int slot, int64_t n) override {
@@ -112,7 +113,7 @@ class FakeDecoder : public SequenceModel {
     largest_batch = std::max(largest_batch, tokens);
   }
 
-  // The logits after `ids`, fed to an empty slot.
+  // Returns the logits after feeding `ids` to an empty slot.
   std::vector<float> logits_of(std::span<const int32_t> ids) const {
     return model_(ids.last(std::min(ids.size(), static_cast<size_t>(n_ctx_))), ids.size());
   }
@@ -136,7 +137,7 @@ class FakeDecoder : public SequenceModel {
   static void require(bool condition, const char* what) {
     if (!condition) throw std::logic_error(what);
   }
-  // Whoever slides keeps what attention sees and what one call adds.
+  // A sliding sequence needs the ids that attention sees and those that one call adds.
   int64_t blocks_of(int64_t ids) const { return (std::min(ids, 2 * n_ctx_) + kBlock - 1) / kBlock; }
   bool take(int slot, int64_t ids) {
     int64_t& held = reserved_.at(static_cast<size_t>(slot));
@@ -147,7 +148,7 @@ class FakeDecoder : public SequenceModel {
   void remember(const std::vector<int32_t>& ids) {
     for (std::vector<int32_t>& past : remembered_) {
       if (past.size() >= ids.size() || !std::equal(past.begin(), past.end(), ids.begin())) continue;
-      past = ids;  // the same sequence, longer now
+      past = ids;  // a longer version of the same sequence
       return;
     }
     remembered_.push_back(ids);
@@ -161,7 +162,7 @@ class FakeDecoder : public SequenceModel {
   bool slides_;
   Model model_;
   std::vector<std::vector<int32_t>> ids_;
-  std::vector<int64_t> reserved_;  // blocks by slot
+  std::vector<int64_t> reserved_;  // cache pages by slot
   std::vector<std::vector<int32_t>> remembered_;
 };
 

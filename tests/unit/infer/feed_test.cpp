@@ -7,7 +7,7 @@
 namespace gpt {
 namespace {
 
-// A part of a step: its slot, its first id, how many ids and wanted results it has.
+// A part of a step: the slot, the first id, the number of ids and the number of requested logit rows.
 struct Part {
   int slot;
   int32_t first;

@@ -6,7 +6,7 @@
 
 namespace gpt {
 
-// A sampler with its parameters, for one sequence at a time.
+// A sampler with fixed parameters that samples one sequence at a time.
 class FixedSampler {
  public:
   FixedSampler(SamplingParams params, int64_t vocab_size)
@@ -32,7 +32,7 @@ class FixedSampler {
   Sampler sampler_;
 };
 
-// A greedy draw's, whatever the bias and penalties do to the scores.
+// Returns the log-probabilities of a greedy choice. Bias and penalties must not affect them.
 inline Logprobs logprobs_of(const std::vector<float>& logits, int32_t chosen, int64_t top) {
   FixedSampler sampler({.temperature = 0,
                         .repetition_penalty = 2,

@@ -24,7 +24,7 @@ using test::names;
 constexpr int64_t kVocab = 23;
 constexpr int64_t kContext = 8;
 
-// What one sample must be, from the definition: no cache, no slots, no chunks.
+// Generates one sample by definition, without a cache, slots or chunks.
 Ids naive(const FakeDecoder& model, const Ids& prompt, uint64_t number, const GenerateOptions& o) {
   FixedSampler sampler(o.sampling, model.vocab_size());
   Ids all = prompt, output;
@@ -108,7 +108,7 @@ TEST(Generate, CropFeedsAnewOnlyOnceTheContextIsFull) {
   FakeDecoder decoder(kVocab, kContext, 1);
   GenerateOptions options{.max_tokens = 5, .context = ContextPolicy::crop};
   one(decoder, {1, 2, 3, 4}, options);
-  EXPECT_EQ(decoder.tokens_fed, 8);  // the fifth token comes from a context that is just full
+  EXPECT_EQ(decoder.tokens_fed, 8);  // the fifth token comes from a context that is exactly full
   decoder.forget();
   options.max_tokens = 7;
   one(decoder, {1, 2, 3, 4}, options);
@@ -140,7 +140,8 @@ TEST(Generate, SamplesOfAPromptShareThePrefill) {
   FakeDecoder decoder(kVocab, 64, 4);
   const Ids prompt(50, 3);
   generate(decoder, Prompts{prompt}, {.max_tokens = 2, .n = 4});
-  EXPECT_EQ(decoder.tokens_fed, 50 + 3 + 4);  // the last token again for each other sample's first logits
+  // Each further sample feeds the last token again for its first logits.
+  EXPECT_EQ(decoder.tokens_fed, 50 + 3 + 4);
   decoder.forget();
   generate(decoder, Prompts{prompt}, {.max_tokens = 2, .n = 40});  // more samples than slots
   EXPECT_EQ(decoder.tokens_fed, 50 + 39 + 40);
@@ -166,7 +167,7 @@ TEST(Generate, FirstSampleRepeatsPartOfALargerRun) {
 }
 
 TEST(Generate, GreedyFollowsTheLargestLogit) {
-  // Always the successor of the last id.
+  // The model always predicts the successor of the last id.
   FakeDecoder decoder(5, 64, 2, false, [](std::span<const int32_t> window, size_t) {
     std::vector<float> row(5, 0.0f);
     row[static_cast<size_t>((window.back() + 1) % 5)] = 1;
@@ -182,7 +183,7 @@ TEST(Generate, GreedyFollowsTheLargestLogit) {
   ended = one(decoder, {2}, options);
   EXPECT_EQ(ended.ids, (Ids{3, 4, 0}));
   EXPECT_EQ(ended.finish, FinishReason::stop);
-  options.eos_ids = {0};  // EOS wins, even on the last token allowed
+  options.eos_ids = {0};  // EOS wins, even at the last token allowed
   options.max_tokens = 3;
   EXPECT_EQ(one(decoder, {2}, options).finish, FinishReason::eos);
 }

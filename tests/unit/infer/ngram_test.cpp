@@ -11,7 +11,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-// From the definition: the longest run first, of several occurrences the latest.
+// Finds a repetition by definition: prefers the longest n-gram, and of several occurrences the latest.
 size_t scan(const Ids& ids) {
   for (size_t n = NgramIndex::kLongest; n >= NgramIndex::kShortest; --n) {
     for (size_t after = ids.size() - 1; after >= n && after < ids.size(); --after) {
@@ -40,8 +40,8 @@ Ids proposed(NgramProposer& proposer, const Ids& ids, int64_t most) {
   return result;
 }
 
-// However the ids come, in pieces or at once. Few n-grams are lost to others with the same entry; what is
-// found is always there.
+// The result does not depend on whether ids are added one by one or in groups. A few n-grams are lost to
+// others with the same hash entry, but every match that is found is a real one.
 TEST(Ngram, FindsWhatAScanFinds) {
   int asked = 0, equal = 0;
   for (const uint64_t vocab : {2U, 5U, 40U, 1000U}) {
@@ -80,7 +80,7 @@ TEST(Ngram, ProposesWhatFollowed) {
   EXPECT_EQ(proposed(proposer, {1}, 8), (Ids{}));
 }
 
-// After `forget` another sequence may have the slot.
+// After `forget`, a different sequence may use the slot.
 TEST(Ngram, KnowsNothingOfWhoLeft) {
   NgramProposer proposer(1);
   EXPECT_EQ(proposed(proposer, {1, 2, 3, 4, 1, 2}, 1), (Ids{3}));
@@ -88,7 +88,8 @@ TEST(Ngram, KnowsNothingOfWhoLeft) {
   EXPECT_EQ(proposed(proposer, {5, 6, 7, 8, 1, 2}, 1), (Ids{}));
 }
 
-// Of a sequence that is too long for its memory it forgets the oldest, and is never wrong.
+// If a sequence exceeds the index memory, the index loses the oldest n-grams. Every match that it finds is
+// still correct.
 TEST(Ngram, LongSequences) {
   Ids ids = random_ids(700000, 50000, 1);
   NgramIndex index;

@@ -20,7 +20,8 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// The ids that 4,000 draws produce: with no kept token rarer than about 1 %, every one of them.
+// Returns the ids that occur in 4,000 samples. If no kept token is rarer than about 1 %, these are all kept
+// tokens.
 std::set<int32_t> support(const std::vector<float>& logits, const SamplingParams& params,
                           TokenHistory history = {}) {
   FixedSampler sampler(params, std::ssize(logits));
@@ -56,7 +57,7 @@ TEST(Sampler, TopKKeepsTheKLargest) {
 }
 
 TEST(Sampler, TopKKeepsAllThatTieWithTheLast) {
-  // The second largest is 0.2, which ids 1, 2 and 4 share.
+  // The second largest value is 0.2, which ids 1, 2 and 4 share.
   EXPECT_EQ(support({0.1f, 0.2f, 0.2f, 0.3f, 0.2f}, {.top_k = 2}), (IdSet{1, 2, 3, 4}));
 }
 
@@ -66,7 +67,7 @@ TEST(Sampler, TopKIsOffAtZeroAndClampedToTheVocabulary) {
 }
 
 TEST(Sampler, TopPKeepsTheCrossingToken) {
-  // Probabilities 0.5, 0.3, 0.15, 0.05; sums before each: 0, 0.5, 0.8, 0.95.
+  // The probabilities are 0.5, 0.3, 0.15 and 0.05. The sums before each are 0, 0.5, 0.8 and 0.95.
   const std::vector<float> logits{std::log(0.15f), std::log(0.5f), std::log(0.05f), std::log(0.3f)};
   for (const TopPRule rule : {TopPRule::crossing, TopPRule::reaching}) {
     EXPECT_EQ(support(logits, {.top_p = 0.4, .top_p_rule = rule}), (IdSet{1}));
@@ -78,18 +79,20 @@ TEST(Sampler, TopPKeepsTheCrossingToken) {
 }
 
 TEST(Sampler, TopPRulesDifferOnExactEquality) {
-  // Four equal logits: the sum before the third token is exactly one half.
+  // With four equal logits, the sum before the third token is exactly one half.
   const std::vector<float> four{2, 2, 2, 2};
   EXPECT_EQ(support(four, {.top_p = 0.5, .top_p_rule = TopPRule::crossing}), (IdSet{0, 1, 2}));
   EXPECT_EQ(support(four, {.top_p = 0.5, .top_p_rule = TopPRule::reaching}), (IdSet{0, 1}));
-  // Ten: 0.3 is no binary fraction, and neither rule may depend on how 0.1 + 0.1 + 0.1 rounds.
+  // With ten equal logits, 0.3 is not a binary fraction. Neither rule may depend on the rounding of 0.1 + 0.1
+  // + 0.1.
   const std::vector<float> ten(10, -1.5f);
   EXPECT_EQ(support(ten, {.top_p = 0.3, .top_p_rule = TopPRule::crossing}), (IdSet{0, 1, 2, 3}));
   EXPECT_EQ(support(ten, {.top_p = 0.3, .top_p_rule = TopPRule::reaching}), (IdSet{0, 1, 2}));
 }
 
 TEST(Sampler, TopPCountsWhatTopKLeft) {
-  // Of ten equal logits and one larger pair top-k leaves the pair, one half each: p = 0.4 keeps one.
+  // There are ten equal logits and two larger ones. Top-k keeps the two, with probability one half each, so p
+  // = 0.4 keeps one.
   std::vector<float> logits(12, 0.0f);
   logits[4] = logits[9] = 1;
   EXPECT_EQ(support(logits, {.top_k = 2, .top_p = 0.4}), (IdSet{4}));
@@ -120,7 +123,7 @@ TEST(Sampler, TopPAgreesWithAFullSort) {
     for (const int32_t id : kept)
       kept_sum += std::exp(double{logits[size_t(id)]});
     FixedSampler sampler({.top_p = p}, std::ssize(logits));
-    for (uint64_t i = 0; i < 500; ++i) {  // one id too many or too few would shift most of these
+    for (uint64_t i = 0; i < 500; ++i) {  // one id too many or too few would shift most samples
       RandomStream stream(11, RandomSite::test, i), same(11, RandomSite::test, i);
       double left = same.uniform() * kept_sum;
       int32_t expected = -1;
@@ -137,25 +140,26 @@ TEST(Sampler, TopPAgreesWithAFullSort) {
 TEST(Sampler, MinPKeepsTokensLikelyRelativeToTheBest) {
   const std::vector<float> logits{0, std::log(0.5f) + 1e-3f, std::log(0.5f) - 1e-3f, -5};
   EXPECT_EQ(support(logits, {.min_p = 0.5}), (IdSet{0, 1}));
-  EXPECT_EQ(support({1, 1, 0.9f}, {.min_p = 1}), (IdSet{0, 1}));  // equality stays
+  EXPECT_EQ(support({1, 1, 0.9f}, {.min_p = 1}), (IdSet{0, 1}));  // equality is kept
 }
 
 TEST(Sampler, MinPComesAfterTemperature) {
-  // At temperature 1 the second has e^-1 = 0.37 of the first; at 2, e^-0.5 = 0.61.
+  // At temperature 1, the second id has e^-1 = 0.37 of the probability of the first. At temperature 2, it has
+  // e^-0.5 = 0.61.
   EXPECT_EQ(support({1, 0}, {.temperature = 1, .min_p = 0.5}), (IdSet{0}));
   EXPECT_EQ(support({1, 0}, {.temperature = 2, .min_p = 0.5}), (IdSet{0, 1}));
 }
 
 TEST(Sampler, RepetitionPenaltyDividesPositiveAndMultipliesNegativeLogits) {
-  const std::vector<int32_t> prompt{0, 0, 0};                                // three times counts once
+  const std::vector<int32_t> prompt{0, 0, 0};                                // three occurrences count once
   EXPECT_EQ(greedy({4, 2.5f}, {.repetition_penalty = 2}, {prompt, {}}), 1);  // 4 / 2 < 2.5
   EXPECT_EQ(greedy({4, 1.5f}, {.repetition_penalty = 2}, {prompt, {}}), 0);  // 4 / 2 > 1.5
   EXPECT_EQ(greedy({0.5f, 0.375f}, {.repetition_penalty = 2}, {prompt, {}}), 1);
   EXPECT_EQ(greedy({-1, -1.5f}, {.repetition_penalty = 2}, {prompt, {}}), 1);  // -1 · 2 < -1.5
   EXPECT_EQ(greedy({-1, -2.5f}, {.repetition_penalty = 2}, {prompt, {}}), 0);
-  EXPECT_EQ(greedy({4, 2.5f}, {.repetition_penalty = 2}, {{}, prompt}), 1);  // output counts too
+  EXPECT_EQ(greedy({4, 2.5f}, {.repetition_penalty = 2}, {{}, prompt}), 1);  // output counts, too
   EXPECT_EQ(greedy({4, 2.5f}, {.repetition_penalty = 2}, {prompt, prompt}), 1);
-  EXPECT_EQ(greedy({4, 5}, {.repetition_penalty = 0.5}, {prompt, {}}), 0);  // below 1 it favours
+  EXPECT_EQ(greedy({4, 5}, {.repetition_penalty = 0.5}, {prompt, {}}), 0);  // below 1 it favors repetition
 }
 
 TEST(Sampler, PresenceAndFrequencyCountTheOutputOnly) {
@@ -175,7 +179,8 @@ TEST(Sampler, PenaltiesLeaveNothingBehind) {
   RandomStream random(1, RandomSite::test);
   EXPECT_EQ(sampler.sample(logits, {seen, seen}, random), 1);
   EXPECT_EQ(sampler.sample(logits, {}, random), 0);
-  // Once, 3 - 1 = 2 against 1.5; added to the occurrence above it would be 3 - 2.
+  // There is one occurrence, so 3 - 1 = 2 is compared with 1.5. If it were added to the occurrence above, it
+  // would be 3 - 2.
   FixedSampler frequency({.temperature = 0, .frequency_penalty = 1}, 2);
   const std::vector<float> closer{3, 1.5f};
   EXPECT_EQ(frequency.sample(closer, {{}, seen}, random), 0);
@@ -183,7 +188,7 @@ TEST(Sampler, PenaltiesLeaveNothingBehind) {
 }
 
 TEST(Sampler, BiasComesBeforeTheRepetitionPenalty) {
-  // (-1 + 4) / 2 = 1.5; penalty first would give -2 + 4 = 2.
+  // The result is (-1 + 4) / 2 = 1.5. With the penalty first, it would be -2 + 4 = 2.
   const std::vector<int32_t> prompt{0};
   EXPECT_EQ(greedy({-1, 1.75f}, {.repetition_penalty = 2, .logit_bias = {{0, 4}}}, {prompt, {}}), 1);
 }
@@ -199,7 +204,7 @@ TEST(Sampler, InfiniteBiasForbidsAndForces) {
 }
 
 TEST(Sampler, DrawsByInverseCumulativeProbabilityInOrderOfIds) {
-  // Probabilities 1/4, 1/2, 1/4 by id, whatever their rank.
+  // The probabilities are 1/4, 1/2, 1/4 in the order of ids, independent of their rank.
   const std::vector<float> logits{0, std::log(2.0f), 0};
   FixedSampler sampler({}, 3);
   for (uint64_t i = 0; i < 200; ++i) {
@@ -210,7 +215,7 @@ TEST(Sampler, DrawsByInverseCumulativeProbabilityInOrderOfIds) {
 }
 
 TEST(Sampler, TemperatureScalesTheDistribution) {
-  // At temperature 0.5 weights 1 : e^-2, at 2 weights 1 : e^-0.5.
+  // At temperature 0.5 the weights are 1 : e^-2, and at temperature 2 they are 1 : e^-0.5.
   for (const double temperature : {0.5, 2.0}) {
     FixedSampler sampler({.temperature = temperature}, 2);
     const double first = 1 / (1 + std::exp(-1 / temperature));
@@ -274,7 +279,7 @@ TEST(Select, WeightsAreExponentials) {
     for (size_t i = 0; i < values.size(); ++i) {
       const double exact = std::exp(values[i] / temperature);
       exact_total += exact;
-      // An argument of 80 is known to 4e-6.
+      // The error of an argument of 80 is 4e-6.
       ASSERT_NEAR(weights[i], exact, exact * (2e-7 - 1e-7 * values[i] / temperature) + 2e-38) << values[i];
     }
     EXPECT_NEAR(total, exact_total, exact_total * 1e-6);
@@ -293,7 +298,7 @@ TEST(Logprobs, AreTheLogSoftmaxOfRawLogits) {
   EXPECT_EQ(result.top[1].id, 3);
   EXPECT_EQ(result.top[2].id, 2);
   EXPECT_NEAR(result.top[0].logprob, 3 - log_sum, 1e-14);
-  EXPECT_EQ(logprobs_of(logits, 0, 1).top.size(), 1u);  // not those that tie with it
+  EXPECT_EQ(logprobs_of(logits, 0, 1).top.size(), 1u);  // excludes ties
   EXPECT_EQ(logprobs_of(logits, 0, 0).top.size(), 0u);
   EXPECT_EQ(logprobs_of(logits, 0, 99).top.size(), 4u);
 }
@@ -303,13 +308,14 @@ TEST(Logprobs, StayFiniteForExtremeLogits) {
   EXPECT_THROW(logprobs_of(std::vector<float>{1, NAN}, 0, 0), Error);
 }
 
-// Rows of one call have parameters, history and log-probabilities of their own, whoever draws beside them.
+// Each row of a call has separate parameters, history and log-probabilities. Other rows in the call do not
+// matter.
 TEST(Sampler, DrawsForManyAsForEachAlone) {
   constexpr int64_t kVocab = 500, kRows = 12;
   RandomStream random(5, RandomSite::test);
   std::vector<float> logits(kVocab * kRows);
   for (float& x : logits)
-    x = static_cast<float>(random.below(60)) / 8;  // many tie
+    x = static_cast<float>(random.below(60)) / 8;  // many ties
   const std::vector<int32_t> ids{3, 3, 70, 499, 3};
   const SamplingParams params[] = {{.temperature = 0},
                                    {.top_k = 20, .repetition_penalty = 1.4, .frequency_penalty = 0.5},
@@ -337,8 +343,8 @@ TEST(Sampler, DrawsForManyAsForEachAlone) {
   }
 }
 
-// Waits once for candidates and all scores, and once for the log-probabilities of the chosen tokens, whatever
-// the number of rows.
+// A call waits once for the candidates and all scores, and once for the log-probabilities of the chosen
+// tokens. The number of rows does not matter.
 TEST(Sampler, WaitsForADeviceTwiceInACall) {
   constexpr int64_t kVocab = 300, kRows = 8;
   RandomStream random(6, RandomSite::test);

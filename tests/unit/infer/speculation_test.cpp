@@ -19,7 +19,7 @@ using Source = Speculation::Source;
 
 constexpr int64_t kVocab = 19, kContext = 40;
 
-// Repeats itself when greedy: logits of the last two ids alone.
+// A model whose logits only depend on the last two ids, so that its greedy output repeats itself.
 std::vector<float> short_sighted(std::span<const int32_t> window, size_t) {
   return FakeDecoder::hashed(window.last(std::min<size_t>(window.size(), 2)), 2, kVocab);
 }
@@ -46,7 +46,7 @@ std::ostream& operator<<(std::ostream& out, const Setting& s) {
   return out << s.name;
 }
 
-// What became of some requests, and of the engine.
+// The results of some requests and the counts of the engine.
 struct Outcome {
   std::vector<Result> results;
   std::vector<int64_t> proposed, accepted;  // by request
@@ -89,7 +89,7 @@ Outcome run(const Setting& setting, const std::vector<Request>& requests, bool s
   return outcome;
 }
 
-// Requests of every kind.
+// Returns random requests of every kind.
 std::vector<Request> random_requests(uint64_t seed) {
   RandomStream random(seed, RandomSite::test);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random.below(static_cast<uint64_t>(n))); };
@@ -179,13 +179,13 @@ Request greedy(Ids prompt, int64_t max_tokens) {
   return r;
 }
 
-// Of a draft model that knows better than anybody all is accepted; and there are fewer steps.
+// If the draft model always predicts the output, all draft tokens are accepted, which saves steps.
 TEST(Speculation, CountsWhatIsAccepted) {
   const Setting same{.name = "", .source = Source::draft, .draft = short_sighted};
   const Outcome all = run(same, {greedy({1, 2}, 31)});
   EXPECT_EQ(all.counts.accepted, all.counts.proposed);
   EXPECT_EQ(all.counts.accepted, all.accepted[0]);
-  // The first step computes the prompt; each token costs a step or was accepted.
+  // The first step computes the prompt. Each token takes one step unless it is an accepted draft token.
   EXPECT_EQ(all.counts.steps, 31 - all.counts.accepted);
   EXPECT_LT(all.counts.steps, 8);
   EXPECT_EQ(all.counts.computed, 2 + 30);
@@ -195,7 +195,7 @@ TEST(Speculation, CountsWhatIsAccepted) {
   EXPECT_EQ(none.counts.steps, 31 - none.counts.accepted);
 }
 
-// No proposals for what cannot come any more: neither beyond max_tokens nor beyond the context.
+// The drafter proposes no tokens beyond max_tokens or beyond the context.
 TEST(Speculation, ProposesNoMoreThanMayCome) {
   const Setting same{.name = "", .source = Source::draft, .draft = short_sighted, .max_tokens = 64};
   for (int64_t n = 1; n < 20; ++n) {
@@ -232,7 +232,7 @@ TEST(Speculation, MayBeCancelledBetweenAcceptedTokens) {
   }
 }
 
-// Nothing is proposed behind a token that would end the sequence.
+// The drafter proposes no tokens after a token that would end the sequence.
 TEST(Speculation, EndsInTheMiddleOfProposals) {
   Ids plain = run({.name = ""}, {greedy({1, 2}, 30)}).results[0].ids;
   Request r = greedy({1, 2}, 30);
@@ -244,7 +244,7 @@ TEST(Speculation, EndsInTheMiddleOfProposals) {
   EXPECT_EQ(found.counts.computed, 2 + (end - plain.begin())) << "all that was computed was needed";
 }
 
-// Where rows are worth more than steps, nothing is proposed that is not all but certain.
+// If rows are more expensive than steps, only almost certain draft tokens are proposed.
 TEST(Speculation, ManySequencesNeedBetterProposals) {
   const auto proposed = [](int sequences, int64_t of) {
     FakeDecoder decoder(kVocab, kContext, sequences, false);
@@ -256,7 +256,7 @@ TEST(Speculation, ManySequencesNeedBetterProposals) {
     for (size_t i = 0; i < results.size(); ++i) {
       for (int learned = 0; learned < 50; ++learned)
         acceptances[i].learn(of, of - 1);
-      acceptances[i].tries_again(0);  // not now
+      acceptances[i].tries_again(0);  // skip the next trial
       candidates.push_back({{static_cast<int>(i), ids, 1000, &results[i]}, &acceptances[i]});
     }
     speculator.propose(candidates, sequences, 512 - sequences);

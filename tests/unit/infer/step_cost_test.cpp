@@ -7,7 +7,8 @@
 namespace gpt {
 namespace {
 
-// Steps of 1 to `most` rows that take a + b * rows seconds, with up to a tenth of noise.
+// Returns the costs learned from steps of 1 to `most` rows that take a + b * rows seconds, with noise of up
+// to five percent.
 StepCost after_steps(double a, double b, int64_t most, int steps, StepCost cost = {}) {
   RandomStream random(5, RandomSite::test);
   for (int i = 0; i < steps; ++i) {
@@ -21,7 +22,7 @@ StepCost after_steps(double a, double b, int64_t most, int steps, StepCost cost 
 TEST(StepCost, FindsTheCostOfARow) {
   EXPECT_EQ(StepCost().weight_rows(), StepCost::kGuess);
   EXPECT_NEAR(after_steps(2e-3, 1e-3, 16, 200).weight_rows(), 2, 1);
-  EXPECT_NEAR(after_steps(30, 1, 16, 200).weight_rows(), 30, 10);  // of whatever unit
+  EXPECT_NEAR(after_steps(30, 1, 16, 200).weight_rows(), 30, 10);  // the unit does not matter
   EXPECT_LT(after_steps(0, 1, 16, 200).weight_rows(), 3);
   EXPECT_GT(after_steps(1, 0, 16, 200).weight_rows(), 30);
 }

@@ -17,7 +17,8 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-// The definition on the whole text: the stop string that ends first, the longest of those.
+// Searches the whole text by definition: the stop string that ends first, or the longest of several that end
+// there.
 Outcome naive(const std::string& text, const std::vector<std::string>& stops) {
   size_t best_end = std::string::npos;
   std::string best;

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Three files that all say `value`, one of them in a folder below.
+// Writes three files that contain `value`, one of them in a subfolder.
 void fill(const std::string& folder, const std::string& value) {
   fs::create_directories(folder + "/sub");
   write_text(folder + "/a.bin", value);
@@ -37,7 +37,7 @@ void save(const std::string& path, const std::string& value, ReplaceMode mode = 
   writer.commit();
 }
 
-// What a folder says; its files must agree and match the manifest.
+// Checks that the files of a folder agree and match the manifest. Returns their value.
 std::string load(const std::string& path) {
   verify_manifest(path, true);
   const std::string value = read_text(path + "/a.bin");
@@ -88,7 +88,7 @@ TEST_P(CheckpointDir, TwoWritersDoNotDisturbEachOther) {
   EXPECT_EQ(entries(dir_.file("run")), 1u);
 }
 
-// A child that saves `value` and is killed at a fault point.
+// Saves `value` in a child process that is killed at a fault point.
 void save_until_killed(const std::string& path, const std::string& value, ReplaceMode mode,
                        const std::string& point) {
   const pid_t child = fork();
@@ -107,8 +107,8 @@ void save_until_killed(const std::string& path, const std::string& value, Replac
   ASSERT_EQ(WTERMSIG(status), SIGKILL) << point;
 }
 
-// Every place where a save can end: until the new folder is in place the old one is loaded, from then on the
-// new one, and a file that somebody else wrote into the folder is never lost.
+// Kills a save at every fault point. Before the new folder is in place, loading gives the old value, and
+// afterwards the new value. A file that another program has written to the folder is never lost.
 TEST_P(CheckpointDir, SurvivesAKillAtEveryPlace) {
   struct Place {
     std::string point;
@@ -134,7 +134,7 @@ TEST_P(CheckpointDir, SurvivesAKillAtEveryPlace) {
   }
 }
 
-// Killed once more while it repairs what the kill before has left.
+// The next writer is killed while it repairs the state that the first kill has left.
 TEST_P(CheckpointDir, SurvivesAKillOfTheNextWriterToo) {
   for (const char* first : {"save.sealed", "save.replaced", "save.discard:2", "save.moved"}) {
     if (GetParam() == ReplaceMode::exchange && first == std::string("save.moved")) continue;
@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, CheckpointDir,
                          testing::Values(ReplaceMode::exchange, ReplaceMode::rename_pair),
                          [](const auto& mode) { return testing::PrintToString(mode.param); });
 
-// Checksums are taken piece by piece: a checkpoint is larger than its weights.
+// Checksums are computed in chunks, because a checkpoint is larger than the weights in memory.
 TEST(CheckpointDirMemory, SealingDoesNotHoldTheFiles) {
   TempDir dir;
   DirectoryWriter writer(dir.file("last"));
@@ -251,7 +251,7 @@ TEST(CheckpointDirErrors, AFullDiskLeavesTheOldFolder) {
     try {
       DirectoryWriter writer(dir.file("last"));
       fill(writer.path(), "two");
-      const rlimit limit{16, 16};  // too little for the manifest
+      const rlimit limit{16, 16};  // too small for the manifest
       setrlimit(RLIMIT_FSIZE, &limit);
       writer.commit();
     } catch (const Error&) {

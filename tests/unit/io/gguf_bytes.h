@@ -9,7 +9,7 @@
 
 namespace gpt {
 
-// GGUF files put together by hand, right or wrong.
+// Builds valid and invalid GGUF files by hand.
 struct GgufBytes {
   uint32_t version = 3;
   uint64_t n_entries = 0, n_tensors = 0;
@@ -46,7 +46,7 @@ struct GgufBytes {
     return add(key, GgufType::string, text(value));
   }
   GgufBytes& add(const std::string& key, uint32_t value) { return add(key, GgufType::u32, raw(value)); }
-  // dims: fastest first, as in files
+  // `dims` are in file order, fastest dimension first.
   GgufBytes& tensor(const std::string& name, const std::vector<uint64_t>& dims, uint32_t type,
                     uint64_t offset) {
     ++n_tensors;

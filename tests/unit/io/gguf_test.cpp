@@ -167,7 +167,7 @@ TEST(Gguf, RefusesImpossibleTensors) {
   with({4, 0, 4}, {1, "[4,0,4]"});
   with({uint64_t{1} << 63}, {1, "[-9223372036854775808]"});
   with({~uint64_t{0}, 2}, {1, "[2,-1]"});
-  // Products that wrap to 0, to negative and to something small.
+  // The products overflow to 0, to negative values and to small values.
   with({uint64_t{1} << 32, uint64_t{1} << 32}, {"[4294967296,4294967296]"});
   with({uint64_t{1} << 32, uint64_t{1} << 31}, {"[2147483648,4294967296]"});
   with({uint64_t{1} << 62, 4}, {"[4,4611686018427387904]"});
@@ -175,7 +175,7 @@ TEST(Gguf, RefusesImpossibleTensors) {
   with({uint64_t{1} << 61}, {(uint64_t{1} << 61) / 256 * 144, 4096}, 12);
   with({1, 1, 1, 1, 1}, {4, 5});
   with({4}, {99}, 99);
-  with({4}, {4}, 4);  // Q4_2, long gone
+  with({4}, {4}, 4);  // Q4_2, which no longer exists
   with({33}, {"Q4_0", 32, "[33]"}, 2);
   with({48, 2}, {"IQ4_NL", 32, "[2,48]"}, 20);
   with({128, 2}, {"Q4_K", 256, "[2,128]"}, 12);

@@ -44,7 +44,7 @@ inline std::string little_endian(uint64_t value) {
   return s;
 }
 
-// A safetensors file with this header and this many bytes of data.
+// Returns a safetensors file with this header and this number of data bytes.
 inline std::string safetensors(const std::string& header, size_t body_bytes = 0) {
   return little_endian(header.size()) + header + std::string(body_bytes, '\1');
 }

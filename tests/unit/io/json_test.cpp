@@ -36,7 +36,7 @@ TEST(Json, RejectsWhatIsNotJsonAndSaysWhere) {
   }
 }
 
-// Values that are passed on: json.dumps(json.loads(text)) of Python.
+// Values are preserved like in json.dumps(json.loads(text)) of Python.
 TEST(Json, DocumentsKeepTheDigitsOfTheirNumbers) {
   std::ifstream file(GPT_SOURCE_DIR "/tests/data/grammar/numbers.jsonl");
   int rows = 0;

@@ -10,7 +10,7 @@ namespace {
 
 using Ints = std::vector<int32_t>;
 
-// Seven numbers, then floats 0, 1, 2, ... .
+// Returns a file with the header numbers, followed by the floats 0, 1, 2, ....
 std::string checkpoint(const Ints& header, int64_t n_floats) {
   std::string file(header.size() * 4 + static_cast<size_t>(n_floats) * 4, '\0');
   if (!header.empty()) std::memcpy(file.data(), header.data(), header.size() * 4);
@@ -92,7 +92,7 @@ TEST(Llama2c, RejectsEveryHostileHeader) {
   for (size_t field = 0; field < 7; ++field) {
     EXPECT_TRUE(rejected(with(field, 0), kFloats, {fields[field], 0}));
     EXPECT_TRUE(rejected(with(field, INT_MAX), kFloats));
-    if (field == 5) continue;  // a negative vocabulary has a meaning
+    if (field == 5) continue;  // a negative vocabulary size is valid
     EXPECT_TRUE(rejected(with(field, -1), kFloats, {fields[field], -1}));
     EXPECT_TRUE(rejected(with(field, INT_MIN), kFloats, {fields[field], INT_MIN}));
   }
@@ -107,7 +107,7 @@ TEST(Llama2c, RejectsEveryHostileHeader) {
   EXPECT_TRUE(rejected(kHeader, kFloats + 1, {(7 + kFloats) * 4, (8 + kFloats) * 4}));
 }
 
-// Versions 1 and 2: 256 bytes of header, norms first.
+// Returns a file of version 1 or 2, with a header of 256 bytes and norms first.
 std::string new_checkpoint(int32_t version, Ints header, bool tied, int32_t group_size, int64_t bytes) {
   header.insert(header.begin(), {0x616b3432, version});
   std::string file(256 + static_cast<size_t>(bytes), '\0');

@@ -3,7 +3,7 @@
 #include "support/mutate.h"
 #include "unit/io/io_test_util.h"
 
-// The fuzzers' entry points on seeded mutations of the fuzzers' corpora: what every build can run.
+// Runs the fuzz targets on seeded mutations of their corpora, so that every build tests them.
 namespace gpt {
 namespace {
 
@@ -11,8 +11,8 @@ using test::corpus;
 using test::mutate;
 using Target = int (*)(const uint8_t*, size_t);
 
-// Files whose length field no longer fits their header are rejected at once; half of the mutants get
-// theirs repaired, so that they reach the checks behind it.
+// A file is rejected immediately if its length field does not match its header. Half of the mutants get a
+// corrected length field, so that they reach the later checks.
 void repair_length(const std::string& original, std::string& s) {
   const size_t old_end = 8 + static_cast<size_t>(static_cast<unsigned char>(original[0])) +
                          256 * static_cast<size_t>(static_cast<unsigned char>(original[1]));
@@ -31,7 +31,7 @@ void run(const std::string& name, Target target, int n) {
       RandomStream random(1, RandomSite::test, static_cast<uint64_t>(i));
       std::string mutant = mutate(bytes, random);
       if (name == "safetensors" && random.below(2) == 0) repair_length(bytes, mutant);
-      // An exact heap copy: an address sanitizer then sees the first byte read past the end.
+      // An exact heap copy lets AddressSanitizer detect a read of the first byte past the end.
       const std::vector<uint8_t> exact(mutant.begin(), mutant.end());
       ASSERT_NO_THROW(accepted += target(exact.data(), exact.size())) << i;
     }

@@ -128,7 +128,7 @@ TEST(Safetensors, BoundsWhatAHeaderMayAskFor) {
 struct Hostile {
   const char* why;
   std::string bytes;
-  std::vector<Fact> facts;  // in what the user reads
+  std::vector<Fact> facts;  // must be in the message for the user
 };
 
 std::vector<Hostile> hostile_files() {

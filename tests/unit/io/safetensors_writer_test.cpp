@@ -58,7 +58,7 @@ TEST(SafetensorsWriter, WritesWhatTheReaderReads) {
 TEST(SafetensorsWriter, AlignsEveryTensorAndTheBody) {
   const TempDir dir;
   std::vector<int64_t> buffer(8);
-  for (size_t pad = 0; pad < 70; ++pad) {  // every length of header modulo 64
+  for (size_t pad = 0; pad < 70; ++pad) {  // covers every header length modulo 64
     const std::string name(pad + 1, 'n');
     const std::vector<NamedTensor> tensors = {named_tensor("b", make_view(buffer.data(), DType::u8, {3})),
                                               named_tensor(name, make_view(buffer.data(), DType::f32, {1})),

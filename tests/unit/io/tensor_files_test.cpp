@@ -6,7 +6,7 @@
 namespace gpt {
 namespace {
 
-// A file of one-byte tensors.
+// Returns a safetensors file of one-byte tensors.
 std::string file_with(const std::vector<std::string>& names, const std::string& dtype = "U8") {
   std::string header = "{";
   for (size_t i = 0; i < names.size(); ++i) {

@@ -17,7 +17,7 @@ testing::AssertionResult rejected(const std::string& bytes, std::initializer_lis
   return refused([&] { TorchFile(as_bytes(bytes), "t.pt"); }, "t.pt", facts);
 }
 
-// In every pickle protocol, as a zip archive and as before PyTorch 1.6.
+// Covers every pickle protocol, as a zip archive and in the format before PyTorch 1.6.
 class TorchFormats : public testing::TestWithParam<const char*> {};
 
 TEST_P(TorchFormats, HaveViewsOfEveryType) {
@@ -54,7 +54,7 @@ TEST(TorchFile, TensorsWithoutDimensionsAreNumbersInSettings) {
   }
 }
 
-// Each byte of a file changed or missing is an error, or a file of other values: never a crash.
+// Changing or removing any byte of a file causes an error or different values, but never a crash.
 TEST(TorchFile, DamageOfTheOldFormatIsAnError) {
   const std::string whole = read_file(kData + "views-legacy-4.pt");
   for (size_t n = 0; n < whole.size(); ++n)
@@ -162,7 +162,7 @@ TEST(Pickle, DamageIsAnError) {
 
 TEST(Pickle, DeepSharedAndEndlessValuesAreBounded) {
   const std::string x = torch_dict("x", pickle_tensor("0", 6, 0, {6}, {1}));
-  // a dict that contains itself, a hundred thousand lists inside each other, 2^60 leaves in sixty lines
+  // A dict that contains itself, a hundred thousand nested lists, and 2^60 leaves in sixty lines.
   const std::string endless = torch_archive("}q\1" + pickle_text("self") + "h\1s" + x.substr(1));
   EXPECT_EQ(TorchFile(as_bytes(endless), "t.pt").tensors().size(), 1u);
   std::string deep = x + pickle_text("deep");
@@ -200,7 +200,7 @@ TEST(ZipFile, ChecksItsDirectory) {
   };
   EXPECT_TRUE(fails(with(end + 10, little(65534, 2)), {65534}));            // entries
   EXPECT_TRUE(fails(with(end + 12, little(0xfffffff0, 4)), {0xfffffff0}));  // bytes of the directory
-  EXPECT_TRUE(fails(with(end + 16, little(0xfffffff0, 4)), {0xfffffff0}));  // where it begins
+  EXPECT_TRUE(fails(with(end + 16, little(0xfffffff0, 4)), {0xfffffff0}));  // start of the directory
   EXPECT_TRUE(fails(with(end + 16, little(3, 4)), {"zip", 3}));
   const size_t directory = good.find("PK\1\2");
   EXPECT_TRUE(fails(with(directory + 42, little(0xfffffff0, 4)), {"a/x", 0xfffffff0}));

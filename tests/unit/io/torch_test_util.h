@@ -13,7 +13,7 @@ inline std::string little(uint64_t value, size_t bytes) {
   return out;
 }
 
-// A zip archive of stored entries, without checksums.
+// Returns a zip archive of uncompressed entries, without checksums.
 inline std::string zip_archive(const std::vector<std::pair<std::string, std::string>>& entries) {
   std::string file, directory;
   for (const auto& [name, content] : entries) {
@@ -27,7 +27,7 @@ inline std::string zip_archive(const std::vector<std::pair<std::string, std::str
          little(directory.size(), 4) + little(file.size(), 4) + little(0, 2);
 }
 
-// Pieces of a pickle.
+// Building blocks of a pickle.
 inline std::string pickle_text(const std::string& s) {
   return "X" + little(s.size(), 4) + s;
 }
@@ -46,7 +46,7 @@ inline std::string pickle_tensor(const std::string& key, int64_t elements, int64
          pickle_text(key) + pickle_text("cpu") + pickle_int(elements) + "tQ" + pickle_int(offset) +
          pickle_tuple(shape) + pickle_tuple(strides) + "\x89)tR";
 }
-// A file of torch.save: this pickle, and storage "0" of six numbers.
+// Returns a torch.save file with this pickle and with storage "0" of six floats.
 inline std::string torch_archive(const std::string& pickle) {
   return zip_archive({{"a/data.pkl", "\x80\x02" + pickle + "."}, {"a/data/0", std::string(24, '\1')}});
 }

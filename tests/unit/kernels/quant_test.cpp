@@ -53,7 +53,7 @@ TEST(Quant, Q8KeepsMultiplesOfTheScaleAndRoundsTiesAway) {
 TEST(Quant, Q4TakesTheSignOfTheFirstLargest) {
   Values x{};
   x[1] = 8;   // the largest; -8 comes later and does not count
-  x[2] = -8;  // / d = 8, which is cut to 7
+  x[2] = -8;  // / d = 8, which is clamped to 7
   x[16] = 3.5f;
   x[17] = 4;
   BlockQ4 block;
@@ -78,7 +78,7 @@ TEST(Quant, ErrorIsAtMostHalfAStepAndTheRoundingOfTheScale) {
     const Values y8 = round_trip<BlockQ8>(x), y4 = round_trip<BlockQ4>(x);
     for (size_t j = 0; j < x.size(); ++j) {
       EXPECT_LE(std::abs(x[j] - y8[j]), largest * (0.5f / 127 + 0x1p-11f) * 1.0001f);
-      // The positive end is cut: 8 steps become 7.
+      // The positive end is clamped: 8 steps become 7.
       EXPECT_LE(std::abs(x[j] - y4[j]), largest * (1.0f / 8 + 0x1p-11f) * 1.0001f);
     }
   }
@@ -121,9 +121,9 @@ TEST(Quant, RowsAreBlocksOneAfterAnother) {
   }
 }
 
-// The mean squared error of normally distributed numbers, of variance 1. The bounds are those of uniform
-// steps over the range that 32 such numbers have, about 4.1: (range / steps)^2 / 12, and a tenth more; the
-// types of super-blocks search for better scales but round them to 6 bits.
+// Computes the mean squared error for normally distributed values of variance 1. The bound is that of uniform
+// steps, (range / steps)^2 / 12, plus a tenth. The range of 4.6 is slightly larger than the usual range of 32
+// such values, which is about 4.1. Super-block types search for better scales, but round them to 6 bits.
 TEST(Quant, ErrorIsThatOfTheBitsOfTheType) {
   constexpr int64_t kN = 256 * 64;
   RandomStream random(7, RandomSite::test);
@@ -147,7 +147,7 @@ TEST(Quant, ErrorIsThatOfTheBitsOfTheType) {
   }
 }
 
-// Their scales are nothing in fp16, and one over them no number.
+// The scales of tiny values are zero in fp16, and their reciprocals are infinite.
 TEST(Quant, TinyNumbersAreZeros) {
   for (const DType dtype : kTypes) {
     for (const float tiny : {1e-30f, 1e-37f, 2e-38f, 1.2e-38f, 1e-40f}) {

@@ -1,4 +1,5 @@
-// Adapters on a frozen base, in double, against finite differences of the whole model's loss.
+// Compares gradients of adapters on a frozen base model, in double, with finite differences of the loss of
+// the whole model.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// Sequences with adapters in one batch are what each is alone, and what a model with merged weights computes.
+// Tests sequences with different adapters in one batch. Each must have the same result as alone and as a
+// model with merged weights.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@
 namespace gpt::test {
 namespace {
 
-using Case = std::tuple<const char*, Isa, DType>;  // of the products with weights
+using Case = std::tuple<const char*, Isa, DType>;  // weight dtype of matmuls
 
 class Adapters : public testing::TestWithParam<Case> {
  protected:
@@ -42,7 +43,7 @@ class Adapters : public testing::TestWithParam<Case> {
   }
   int64_t vocab() const { return base_.model.config.vocab_size; }
   std::vector<int32_t> ids(uint64_t seed) const { return random_ids(kTokens, vocab(), seed); }
-  // Alone, token by token; number: -1, or of the first or the second adapter.
+  // Computes a sequence alone, token by token. `number` is the adapter, or -1 for none.
   TensorView alone(const std::vector<int32_t>& tokens, int number, bool has_adapters = true) {
     ThreadPool pool(1);
     Inference inference = make(pool, 1, base_.model);
@@ -126,11 +127,11 @@ TEST_P(Adapters, AreMergedWeights) {
   for (int64_t t = 0; t < kTokens; ++t) {
     for (int64_t v = 0; v < vocab(); ++v)
       EXPECT_NEAR(get(got, t, v), get(want, t, v), 2e-4)
-          << t;  // sums of 32 to 96 in another order, two layers
+          << t;  // sums of 32 to 96 in a different order, two layers
   }
 }
 
-// What a sequence with one adapter has computed is of no use to one with another.
+// Cached tokens of a sequence with one adapter cannot be reused with a different adapter.
 TEST_P(Adapters, SequencesWithOtherAdaptersShareNothing) {
   ThreadPool pool(1);
   Inference inference = make(pool, 3, base_.model);
@@ -143,7 +144,7 @@ TEST_P(Adapters, SequencesWithOtherAdaptersShareNothing) {
     inference.reset(1, number);
     EXPECT_EQ(inference.reuse(1, tokens), number == 0 ? kTokens - 1 : 0) << number;
   }
-  inference.copy(0, 2);  // with its adapter
+  inference.copy(0, 2);  // copies the adapter, too
   inference.truncate(2, 4);
   const TensorView got = logits(kTokens - 4), want = alone(tokens, 0);
   inference.append_all(2, std::span(tokens).subspan(4), got);

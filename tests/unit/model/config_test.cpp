@@ -30,7 +30,7 @@ ModelConfig from_json(const char* text) {
   return c;
 }
 
-// One line that names the key.
+// Checks that the error is one line and names the key.
 void expect_error(const char* text, const std::string& key) {
   try {
     from_json(text);
@@ -62,7 +62,8 @@ TEST(Config, FillsInWhatIsDerived) {
   EXPECT_THROW(complete(open, true), Error);
 }
 
-// What torch makes of nanochat's tables: inv_freq, angles, cos and sin in fp32, then .bfloat16().
+// The expected values are those of nanochat's tables in PyTorch: inv_freq, angles, cos and sin in fp32,
+// followed by .bfloat16().
 TEST(RopeTable, InBf16AsInNanochat) {
   ModelConfig c;
   c.vocab_size = 10;
@@ -100,7 +101,7 @@ TEST(RopeTable, InBf16AsInNanochat) {
   EXPECT_NEAR(RopeTable(rope_of(c), 128, DType::f32).cos.row<float>(1)[0], 0.54030231, 1e-7);
 }
 
-// A file that says a shape in another project's words, and nothing of the switches that go with it.
+// These files have the shape keys of other projects, but lack the other settings of those projects.
 TEST(Config, SeedsWithoutAFamilyAreRefused) {
   struct Case {
     const char* text;
@@ -146,7 +147,7 @@ TEST(Config, ImpossibleShapesAreErrorsThatNameTheKey) {
   expect_error(R"({"vocab_size": 10, "n_embd": 50, "n_head": 4})", "n_head");
   expect_error(
       R"({"vocab_size": 65536, "n_ctx": 1024, "n_layer": 20, "n_head": 6, "n_kv_head": 1, "n_embd": 512})",
-      "n_head");  // as the nanochat write-up states it
+      "n_head");  // as stated in the nanochat document
   expect_error(R"({"vocab_size": 10, "n_kv_head": 5})", "n_kv_head");
   expect_error(R"({"vocab_size": 10, "n_kv_head": 24})", "n_kv_head");
   expect_error(R"({"vocab_size": 10, "n_kv_head": -1})", "n_kv_head");
@@ -156,7 +157,7 @@ TEST(Config, ImpossibleShapesAreErrorsThatNameTheKey) {
        {"vocab_size", "n_ctx", "n_layer", "n_head", "n_kv_head", "n_embd", "head_dim", "d_ff"}) {
     for (const char* value : {"-1", "1000000000000", "9223372036854775807", "18446744073709551615", "1.5",
                               "1e300", "\"12\"", "null", "true", "[1]", "{}"}) {
-      // A missing (null) derived size is filled in.
+      // A missing (null) derived size gets its default.
       const std::string k = key;
       if (std::string(value) == "null" && (k == "d_ff" || k == "n_kv_head" || k == "head_dim")) continue;
       json object = {{"vocab_size", 10}};
@@ -216,7 +217,7 @@ TEST(Config, UnknownKeysAreHandedBack) {
 }
 
 // ---------------------------------------------------------------------------------------------------
-// The names of the five systems and of transformers.
+// Key names of the five original projects and of transformers.
 
 TEST(Aliases, OfEverySystemMeanTheSame) {
   const ModelConfig expected =
@@ -317,9 +318,9 @@ TEST(ModelConfigFile, FamiliesDefaultsAndErrors) {
 }
 
 // ---------------------------------------------------------------------------------------------------
-// A config.json of transformers. docs/config-variants.md compares all keys; these are the rules.
+// Rules for config.json of transformers. docs/config-variants.md compares all keys.
 
-// A small model of a model_type with some keys, or the message.
+// Returns a small model with a model_type and some keys, or throws an error.
 ModelConfig foreign(const std::string& type, const char* keys) {
   json object = {{"model_type", type}, {"vocab_size", 20}};
   if (type == "gpt2" || type == "openai-gpt") {
@@ -364,7 +365,7 @@ TEST(ForeignConfig, KeysOfNobodyOfOtherFamiliesAndOfOursHaveNoEffect) {
   EXPECT_EQ(foreign("qwen2", R"({"attention_bias": false, "mlp_bias": true})"), foreign("qwen2", "{}"));
 }
 
-// A model is no typo of another one.
+// The name of a different model is not treated as a typo.
 TEST(ForeignConfig, AnUnknownModelTypeIsRefusedWithTheListOfThoseSupported) {
   for (const char* type : {"qwen3", "qwen2_moe", "llama4", "gpt_neo", "gemma", "mistral3", "gpt"}) {
     const std::string message = refusal(type, "{}");
@@ -426,7 +427,7 @@ TEST(ForeignConfig, WindowsAreThoseOfTransformers) {
   EXPECT_EQ(foreign("mistral", R"({"sliding_window": 5, "use_sliding_window": false})").sliding_window, 5);
   EXPECT_EQ(foreign("mistral", R"({"sliding_window": null})").sliding_window, 0);
   EXPECT_EQ(foreign("mistral", "{}").sliding_window, 4096);
-  // Of what kind the layers are is a setting of Ministral, which Mistral does not use.
+  // layer_types is a setting of Ministral, which Mistral ignores.
   for (const char* kinds :
        {R"(["full_attention", "full_attention"])", R"(["sliding_attention", "sliding_attention"])",
         R"(["sliding_attention", "full_attention"])", "null"}) {

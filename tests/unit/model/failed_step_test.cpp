@@ -1,4 +1,4 @@
-// What a step that fails leaves behind.
+// Tests the state of the KV cache after a failed step.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ class FailedStep : public testing::Test {
   std::vector<int32_t> ids;
 };
 
-// Whichever layer fails: the first, one in the middle, or the head, when all keys are there.
+// The embedding, the last layer or the head fails. If the head fails, the cache already has all keys.
 TEST_F(FailedStep, LeavesNoTokensToReuse) {
   const int64_t n_layer = random.model.config.n_layer;
   Inference fresh(random.model, backend(pool, best_isa()), {.slots = 1});
@@ -65,7 +65,7 @@ TEST_F(FailedStep, KeepsTheTokensBefore) {
   const std::vector<float> expected = append(fresh, 0, ids);
   Inference inference(random.model, backend(pool, best_isa()), {.slots = 2});
   append(inference, 0, first);
-  inference.copy(0, 1);  // so that the last block is shared when the step fails
+  inference.copy(0, 1);  // shares the last page when the step fails
   source.fails_at = random.model.config.n_layer - 1;
   EXPECT_THROW(append(inference, 0, all.subspan(first.size())), Error);
   EXPECT_EQ(inference.length(0), std::ssize(first));

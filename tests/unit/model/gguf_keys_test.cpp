@@ -13,7 +13,8 @@ namespace {
 using B = GgufBytes;
 using T = GgufType;
 
-// A llama of one layer as metadata have it, but for some keys; an embedding of 8 rows.
+// Returns the GGUF metadata of a llama with one layer and an embedding of 8 rows, without the keys in
+// `without`.
 B llama(const std::vector<std::string>& without = {}) {
   B b;
   const auto add = [&](const std::string& key, uint32_t value) {
@@ -134,7 +135,7 @@ TEST(GgufConfig, ReadsLlama3sFrequencyFactors) {
   EXPECT_TRUE(refuses(b, {kRopeFactors}, with(NAN, NAN)));
 }
 
-// As llama.cpp reads them.
+// The keys are interpreted like in llama.cpp.
 TEST(GgufConfig, RopeFactorsWithoutATypeAreLinear) {
   const auto scaling = [](B& b) { return config_of(b).rope_scaling; };
   EXPECT_EQ(scaling(llama().add("llama.rope.scaling.factor", T::f32, B::raw(4.0f))).factor, 4);

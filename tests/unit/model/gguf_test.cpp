@@ -14,8 +14,8 @@
 namespace gpt {
 namespace {
 
-// Every block of every type as the reference package dequantises it, to the bit. GPT_QUANTS may name a larger
-// file.
+// Every quantization block of every type is bit-identical to the reference package after dequantization.
+// GPT_QUANTS may name a larger file.
 TEST(Gguf, BlocksHaveTheValuesOfTheReference) {
   const char* larger = std::getenv("GPT_QUANTS");
   const GgufFile file(larger != nullptr ? larger : GPT_SOURCE_DIR "/tests/data/quants.gguf");
@@ -33,7 +33,7 @@ TEST(Gguf, BlocksHaveTheValuesOfTheReference) {
   EXPECT_EQ(types, 9);
 }
 
-// Each of its files is a model, so one has to be named.
+// Each file in the folder is a separate model, so the user must name one.
 TEST(Gguf, AFolderOfFilesIsRefusedWithTheNameOfOne) {
   const test::TempDir dir;
   std::ofstream(dir.file("notes.txt")) << "text";

@@ -1,4 +1,4 @@
-// Checkpoints under GPT-2's names that have nothing but tensors.
+// Tests checkpoints with GPT-2 tensor names that only contain tensors.
 
 #include "model/families/checkpoints.h"
 
@@ -20,7 +20,7 @@ namespace {
 
 const std::string kMinGpt = GPT_SOURCE_DIR "/tests/data/torch/mingpt";
 
-// Against the logits of the generator, which were computed in float64.
+// Compares with the logits of the generator script, which computes them in float64.
 void expect_logits(const Model& model) {
   const SafetensorsFile golden(kMinGpt + "/logits.safetensors");
   const TensorInfo &ids = *golden.find("ids"), &expected = *golden.find("logits");
@@ -50,7 +50,7 @@ TEST(MinGpt, ComputesItsLogits) {
                             {"n_head", "n_embd", "--n-head"}));
 }
 
-// A config.json of transformers beside tensors [out,in].
+// The file has tensors [out,in] and a transformers config.json next to it.
 TEST(MinGpt, TheMatrixThatIsNeverSquareTellsTheOrder) {
   TempDir dir;
   std::filesystem::copy(kMinGpt + "/model.pt", dir.file("m.pt"));

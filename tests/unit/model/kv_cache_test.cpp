@@ -19,7 +19,7 @@ ModelConfig config() {
   return test::make_config({"llama", "llama", R"({"n_kv_head": 2})"});
 }
 
-// Three window classes; the last layer, which has a window of 100, reads the keys and values of layer 0.
+// There are three window classes. The last layer has a window of 100 and reads the KV cache of layer 0.
 ModelConfig windows_config() {
   return test::make_config({"windows", "llama", R"({"n_kv_head": 2, "n_layer": 4})", [](auto& layers) {
                               layers[0].window = 10;
@@ -44,7 +44,7 @@ std::vector<int32_t> range(int32_t first, int64_t n) {
   return ids;
 }
 
-// What the keys and values of a token are: a function of all tokens up to it.
+// Returns a fake key of a token, which is a function of all tokens up to it.
 float content(std::span<const int32_t> tokens, int64_t layer) {
   uint64_t hash = static_cast<uint64_t>(layer) + 1;
   for (const int32_t token : tokens)
@@ -52,7 +52,7 @@ float content(std::span<const int32_t> tokens, int64_t layer) {
   return static_cast<float>(hash >> 40);
 }
 
-// A cache and what each slot must hold.
+// A cache and the expected content of each slot.
 class Checked {
  public:
   Checked(KvCache checked, std::vector<int64_t> windows, bool slides)
@@ -61,7 +61,7 @@ class Checked {
         slides_(slides),
         ids_(static_cast<size_t>(cache.slots())) {}
 
-  // As a forward pass does; false when memory is short.
+  // Appends tokens like a forward pass. Returns false if there is not enough memory.
   bool grow(int slot, std::span<const int32_t> tokens) {
     if (!cache.reserve(slot, std::ssize(tokens))) return false;
     std::vector<int32_t>& ids = ids_[static_cast<size_t>(slot)];
@@ -88,7 +88,7 @@ class Checked {
     cache.copy(from, to);
     ids_[static_cast<size_t>(to)] = ids_[static_cast<size_t>(from)];
   }
-  // False where the window has moved on.
+  // Returns false if the sliding window has moved past `n`.
   bool truncate(int slot, int64_t n) {
     if (!cache.truncate(slot, n)) return false;
     ids_[static_cast<size_t>(slot)].resize(static_cast<size_t>(n));
@@ -98,12 +98,12 @@ class Checked {
     reset(slot);
     const int64_t known = cache.prospect(tokens).known;
     const int64_t n = cache.reuse(slot, tokens);
-    EXPECT_LE(n, known);  // less where there is no memory for a part of a block
+    EXPECT_LE(n, known);  // less if there is no memory for a partial page
     EXPECT_LT(n, std::ssize(tokens));
     ids_[static_cast<size_t>(slot)].assign(tokens.begin(), tokens.begin() + n);
     return n;
   }
-  // Everything that the next token of any slot sees is what it was.
+  // Checks that all keys and values that the next token of any slot can see are unchanged.
   void check() const {
     for (int slot = 0; slot < cache.slots(); ++slot) {
       const std::span<const int32_t> ids = ids_[static_cast<size_t>(slot)];
@@ -131,7 +131,7 @@ class Checked {
   std::vector<std::vector<int32_t>> ids_;
 };
 
-// Random growth, copies, resets and reuse, with ids of which many are equal, in memory that is short.
+// Slots randomly grow, are copied, reset and reused, with little memory. Many ids are equal.
 TEST(KvCache, HoldsWhatEverySequenceComputed) {
   struct Case {
     int slots;
@@ -159,7 +159,7 @@ TEST(KvCache, HoldsWhatEverySequenceComputed) {
       const int64_t action = below(15);
       if (action == 0) checked.reset(slot);
       if (action == 1) checked.copy(static_cast<int>(below(c.slots)), slot);
-      if (action == 2) {  // a text that others began with too, and then differs
+      if (action == 2) {  // a text that shares a prefix with others
         std::vector<int32_t> tokens(static_cast<size_t>(1 + below(c.capacity)), 1);
         tokens[static_cast<size_t>(below(std::ssize(tokens)))] = 2;
         reused += checked.reuse(slot, tokens);
@@ -199,14 +199,14 @@ TEST(KvCache, TakesWhatSequencesNeed) {
   EXPECT_TRUE(cache.reserve(0, 1));
   EXPECT_TRUE(cache.reserve(1, kBlock + 1));
   EXPECT_EQ(cache.available_blocks(), 17);
-  EXPECT_TRUE(cache.reserve(1, kBlock));  // has them already
+  EXPECT_TRUE(cache.reserve(1, kBlock));  // already reserved
   EXPECT_EQ(cache.available_blocks(), 17);
   EXPECT_FALSE(cache.reserve(2, 17 * kBlock + 1));
   EXPECT_EQ(cache.available_blocks(), 17);
   cache.append(1, range(0, kBlock + 1));
-  cache.copy(1, 2);  // takes nothing until it grows
+  cache.copy(1, 2);  // takes no page until it grows
   EXPECT_EQ(cache.available_blocks(), 17);
-  EXPECT_TRUE(cache.reserve(2, 1));  // its own copy of the last block
+  EXPECT_TRUE(cache.reserve(2, 1));  // a separate copy of the last page
   EXPECT_EQ(cache.available_blocks(), 16);
   EXPECT_NE(cache.row(1, kBlock), cache.row(2, kBlock));
   EXPECT_EQ(cache.row(1, kBlock - 1), cache.row(2, kBlock - 1));
@@ -214,7 +214,7 @@ TEST(KvCache, TakesWhatSequencesNeed) {
   EXPECT_EQ(cache.available_blocks(), 17);
 }
 
-// A sequence of any length holds no more than its window needs.
+// A sequence of any length holds no more pages than its window needs.
 TEST(KvCache, OldBlocksReturnToThePool) {
   for (int64_t capacity : {1, 16, 63, 64, 65, 200}) {
     const int64_t most = KvCache::blocks_of_sequence(capacity);
@@ -225,7 +225,7 @@ TEST(KvCache, OldBlocksReturnToThePool) {
       const int64_t room = std::max(capacity - cache.length(0), kBlock - cache.length(0) % kBlock);
       const auto n = static_cast<int64_t>(1 + random.below(static_cast<uint64_t>(room)));
       ASSERT_TRUE(cache.reserve(0, n)) << capacity << " after " << cache.length(0);
-      std::set<int64_t> rows;  // of what the first and the last of the new tokens see
+      std::set<int64_t> rows;  // rows that the first and the last new token see
       const int64_t first = std::max<int64_t>(0, cache.length(0) + 1 - capacity);
       cache.append(0, range(0, n));
       for (int64_t t = first; t < cache.length(0); ++t)
@@ -234,7 +234,8 @@ TEST(KvCache, OldBlocksReturnToThePool) {
   }
 }
 
-// Layers with a short window need memory for this window, a step and kBlock tokens that may be taken back.
+// Layers with a short window need memory for the window, for one step, and for kBlock tokens that may be
+// truncated.
 TEST(KvCache, ShortWindowsTakeLessMemory) {
   constexpr int64_t kCapacity = 100 * kBlock;
   KvCache cache = make_windows(3, kCapacity);
@@ -257,7 +258,7 @@ TEST(KvCache, ShortWindowsTakeLessMemory) {
   const int64_t less = KvCache::tokens_within(windows_config(), options, bytes - 1);
   EXPECT_EQ(less, (3 * 101 - 1) * kBlock);
   for (int slot = 0; slot < 3; ++slot) {
-    ASSERT_TRUE(cache.reserve(slot, kCapacity));  // of which a step is computed at a time
+    ASSERT_TRUE(cache.reserve(slot, kCapacity));  // computed one step at a time
     while (cache.length(slot) < kCapacity) {
       const int64_t n = std::min(kStep, kCapacity - cache.length(slot));
       ASSERT_TRUE(cache.reserve(slot, n));
@@ -273,7 +274,7 @@ TEST(KvCache, ShortWindowsTakeLessMemory) {
   EXPECT_EQ(cache.length(0), kCapacity);
 }
 
-// The prefix that is known is the longest one whose windows are held in every class.
+// The known prefix is the longest prefix whose windows are cached in every class.
 TEST(KvCache, APrefixIsKnownWhereEveryClassHoldsItsWindow) {
   KvCache cache = make_windows(2, 40 * kBlock);
   const std::vector<int32_t> text = range(0, 30 * kBlock);
@@ -287,7 +288,7 @@ TEST(KvCache, APrefixIsKnownWhereEveryClassHoldsItsWindow) {
   grow(0, std::span(text).first(20 * kBlock + 5));
   EXPECT_EQ(cache.prospect(text).known, 20 * kBlock + 5);
   EXPECT_EQ(cache.prospect(std::span(text).first(20 * kBlock)).known, 20 * kBlock - 1);
-  // The windows at the beginning are no longer held by the slot, but still in the memory.
+  // The slot no longer holds the windows at the start of the text, but the memory still contains them.
   const int64_t early = cache.prospect(std::span(text).first(10 * kBlock)).known;
   EXPECT_TRUE(early == 0 || early == 10 * kBlock - 1) << early;
   EXPECT_EQ(cache.reuse(1, text), 20 * kBlock + 5);
@@ -296,7 +297,7 @@ TEST(KvCache, APrefixIsKnownWhereEveryClassHoldsItsWindow) {
   EXPECT_NE(cache.row(1, 20 * kBlock, 1), cache.row(0, 20 * kBlock, 1)) << "a block in part is copied";
   cache.reset(0);
   cache.reset(1);
-  // A long other text takes all memory of the short windows, and little of the long one's.
+  // A long different text takes all memory of the short windows, and little memory of the long window.
   std::vector<int32_t> other = range(100000, 30 * kBlock);
   grow(0, other);
   EXPECT_EQ(cache.prospect(text).known, 0);
@@ -360,10 +361,10 @@ TEST(KvCache, SequencesOfThePastAreFoundUntilTheirMemoryIsNeeded) {
   EXPECT_EQ(cache.prospect(other).known, 150);
   EXPECT_EQ(cache.prospect(other).blocks, 5);
   EXPECT_EQ(cache.reuse(0, other), 150);
-  EXPECT_EQ(cache.available_blocks(), 9);         // two blocks as they are, one in part
-  EXPECT_EQ(cache.prospect(text).blocks, 5 - 2);  // those are in use already
+  EXPECT_EQ(cache.available_blocks(), 9);         // two pages are shared, one is a partial copy
+  EXPECT_EQ(cache.prospect(text).blocks, 5 - 2);  // the shared pages are already in use
   EXPECT_EQ(cache.prospect(text).known, 300);
-  // Nine blocks are left, of which four hold the rest of the text; its end goes first.
+  // Nine pages are left, of which four contain the rest of the text. The end of the text is evicted first.
   ASSERT_TRUE(cache.reserve(1, 7 * kBlock));
   EXPECT_EQ(cache.prospect(text).known, 4 * kBlock);
   ASSERT_TRUE(cache.reserve(1, 9 * kBlock));
@@ -380,7 +381,7 @@ TEST(KvCache, BlocksThatEndedEarlierGoFirst) {
   };
   for (int32_t i = 0; i < 6; ++i)
     run(1000 * i);
-  EXPECT_EQ(cache.reuse(0, range(0, kBlock + 1)), kBlock);  // the first is used again
+  EXPECT_EQ(cache.reuse(0, range(0, kBlock + 1)), kBlock);  // uses the first page again
   cache.reset(0);
   run(7000);
   EXPECT_EQ(cache.prospect(range(0, kBlock + 1)).known, kBlock);
@@ -411,7 +412,7 @@ TEST(KvCache, Q4_0HasBlocksOf32) {
 
 TEST(KvCache, CountsItsMemoryAndRefusesTooMuch) {
   const ModelConfig c = config();
-  // Two layers of keys and values for three slots of 100 tokens: two blocks and a spare one each.
+  // Two layers of keys and values for three slots of 100 tokens take two pages and a spare page each.
   EXPECT_EQ(make(3, 100).bytes(), 2 * 2 * 3 * (3 * kBlock) * c.kv_dim() * 4);
   EXPECT_EQ(KvCache::bytes(c, 100, DType::bf16), 2 * 2 * (2 * kBlock) * c.kv_dim() * 2);
   EXPECT_ERROR(make(2, 100, 2 * kBlock), ErrorCode::invalid_argument);  // less than one sequence may take

@@ -38,7 +38,7 @@ TEST(ModelCounts, FlopPartsAddUp) {
 
 TEST(ModelCounts, AttentionCostsNoMoreThanTheSlidingWindow) {
   const ModelCounts counts(
-      test::make_config(test::small_config("gpt2_window")));  // 3 keys, q_dim 16, 2 blocks
+      test::make_config(test::small_config("gpt2_window")));  // 3 keys, q_dim 16, 2 layers
   EXPECT_DOUBLE_EQ(counts.flop_parts(2).scores, 4.0 * 2 * 16 * 2);
   EXPECT_DOUBLE_EQ(counts.flop_parts(9).scores, 4.0 * 2 * 16 * 3);
   EXPECT_DOUBLE_EQ(counts.forward_flops(9), counts.forward_flops(3));
@@ -60,7 +60,7 @@ TEST(TrainingState, SixteenBytesAParameter) {
   EXPECT_EQ(mixed.moments, 8000);
 }
 
-// 7 billion parameters on 8 devices: 112, 38.5, 26.25 and 14 GB.
+// 7 billion parameters on 8 devices take 112, 38.5, 26.25 and 14 GB for ZeRO stages 0 to 3.
 TEST(TrainingState, ZeroStages) {
   const TrainingFormat& mixed = training_formats()[2];
   const int64_t expected[] = {112000000000, 38500000000, 26250000000, 14000000000};

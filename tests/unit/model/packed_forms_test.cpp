@@ -1,4 +1,5 @@
-// The packed forms that plans and claims count are those that a model's cache holds after its passes.
+// Tests that the predicted packed weights are exactly those in the weight cache after forward and backward
+// passes.
 
 #include <gtest/gtest.h>
 
@@ -14,8 +15,8 @@
 namespace gpt::test {
 namespace {
 
-// Tied and untied heads; matrices that quantization blocks of 32 fit and do not fit; several biases of a
-// product.
+// Covers tied and untied heads, matrix sizes with and without multiples of quantization blocks of 32, and
+// matmuls with several biases.
 const SmallConfig kPackedConfigs[] = {
     {"gpt2", "gpt2", "{}"},
     {"gpt2_wide", "gpt2", R"({"n_embd": 32, "d_ff": 96, "vocab_size": 67})"},
@@ -27,7 +28,7 @@ const SmallConfig kPackedConfigs[] = {
 };
 constexpr DType kComputed[] = {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_0};
 
-// The weights of a model as its files may store them: each in memory of its own, matrices in a type.
+// The weights of a model as stored in a file: separate memory for each tensor, matrices in a given dtype.
 class StoredWeights {
  public:
   StoredWeights(const RandomModel& from, DType dtype) : model(from.model.config) {
@@ -108,7 +109,7 @@ TEST_P(PackedForms, AreThoseOfTraining) {
     DeviceArray<StepState> step(device());
     graph.forward_backward({.ids = ids.data(), .targets = ids.data()}, grads, false, step.share({&state, 1}));
     const PackedUse use{.compute = compute, .gradients = true};
-    // What a plan knows: the table alone.
+    // A plan only knows the parameter table.
     EXPECT_EQ(packed_bytes(model.table, {}, kernel_table(isa()), use), model.packed->bytes())
         << dtype_name(compute);
     EXPECT_EQ(counted(model, isa(), use), model.packed->bytes()) << dtype_name(compute);
@@ -123,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Models, PackedForms,
                                   std::string(isa_name(std::get<1>(info.param)));
                          });
 
-// An embedding that is not the head is looked up, and never packed.
+// An embedding that is not also the head is a lookup table and never packed.
 TEST(PackedBytes, LeaveOutAnEmbeddingThatIsNotTheHead) {
   const Model model(make_config({"wide", "llama", R"({"vocab_size": 128, "n_embd": 64})"}));
   for (const PackedForm& form :

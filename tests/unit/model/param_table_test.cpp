@@ -37,7 +37,7 @@ TEST(ParamTable, LayersThatReadOthersKeysProjectQueriesOnly) {
   };
   refused([](ModelConfig& m) { m.layers[3].kv_layer = 3; });
   refused([](ModelConfig& m) { m.layers[3].kv_layer = 4; });
-  refused([](ModelConfig& m) { m.layers[5].kv_layer = 3; });  // which has none
+  refused([](ModelConfig& m) { m.layers[5].kv_layer = 3; });  // layer 3 has no KV cache
   refused([](ModelConfig& m) { m.layers[3].n_kv_head = 4; });
   refused([](ModelConfig& m) { m.layers[3].head_dim = m.layers[3].rope->head_dim = 6; });
   refused([](ModelConfig& m) { m.middle_layer = 7; });

@@ -1,4 +1,4 @@
-// What inference takes is known before it is allocated.
+// Tests that the predicted memory of inference equals the allocated memory.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ TEST(Inference, TakesThePlannedBytes) {
   }
 }
 
-// Short windows take less than a cache in which every layer has all tokens.
+// Short windows take less memory than a cache that stores all tokens of every layer.
 TEST(Inference, PlansShortWindows) {
   const test::SmallConfig toy{"", "llama", R"({"n_ctx": 1000, "n_layer": 7, "n_kv_head": 2})",
                               test::toy_shared_kv, 3};
@@ -36,7 +36,7 @@ TEST(Inference, PlansShortWindows) {
             inference.bytes());
   const int64_t block = KvCache::bytes(random.model.config, KvCache::kBlock, DType::f32);
   const KvCache::Options cache{.slots = 3, .capacity = 1000, .step = 20};
-  // 17 blocks of the one layer that sees all tokens, and 3 of each of the two with short windows.
+  // The layer that sees all tokens takes 17 pages, and each of the two layers with short windows takes 3.
   EXPECT_EQ(KvCache::bytes(random.model.config, cache), 3 * (17 + 3 + 3) * block / 3);
 }
 

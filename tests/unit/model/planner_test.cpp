@@ -36,7 +36,7 @@ TEST(Planner, RefusesWhatNoMachineHas) {
   EXPECT_THROW(planner.reserve(v, "huge", {int64_t{1} << 40, int64_t{1} << 40}), Error);
 }
 
-// The worked example of the nanochat notebook: head width 64.
+// The example in the nanochat notebook, with a head width of 64.
 TEST(RopeTable, KnownValues) {
   const ModelConfig c = test::make_config({"rope", "llama", R"({"n_embd": 64, "n_head": 1, "n_ctx": 128})"});
   const std::vector<double> f = rope_frequencies(rope_of(c));
@@ -53,7 +53,7 @@ TEST(RopeTable, KnownValues) {
   EXPECT_NEAR(table.sin.row<double>(10)[3], std::sin(4.21697), 5e-6);
 }
 
-// A row for a position beyond the table has the bits of a table that reaches it.
+// The row of a position beyond the table is bit-identical to that of a larger table.
 TEST(RopeTable, RowsOfAnyPosition) {
   ModelConfig c;
   c.head_dim = 16;

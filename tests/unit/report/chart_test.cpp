@@ -60,7 +60,7 @@ TEST(Chart, SmoothingKeepsConstantsAndDoesNotLag) {
 TEST(Chart, SmoothingWeighsByDistance) {
   const std::vector<double> x = {0, 1, 2}, y = {1, 0, 0};
   const std::vector<double> result = smoothed(x, y, 1 / std::log(2.0));  // weights 1, 1/2, 1/4
-  EXPECT_DOUBLE_EQ(result[0], 1);  // nothing lies before it, so it does not look ahead
+  EXPECT_DOUBLE_EQ(result[0], 1);                                        // the first value only uses itself
   EXPECT_NEAR(result[1], 0.5 / 2, 1e-15);
   EXPECT_NEAR(result[2], 0.25 / 1.75, 1e-15);
 }
@@ -75,7 +75,8 @@ TEST(Chart, SmoothingStartsWhereTheValuesDo) {
     EXPECT_NEAR(result[i], steep[i], 0.8) << i;
 }
 
-// The window counts steps: neither the length of a run nor how often it was logged changes the line.
+// The smoothing window is measured in steps, so the line does not depend on the run length or the logging
+// interval.
 TEST(Chart, SmoothingIsTheSameForRunsOfAnyLengthAndRhythm) {
   const auto wave = [](double x) { return std::sin(x / 50); };
   std::vector<double> y, long_y, rare_y;
@@ -86,9 +87,10 @@ TEST(Chart, SmoothingIsTheSameForRunsOfAnyLengthAndRhythm) {
   for (const double x : places(61, 10))
     rare_y.push_back(wave(x));
   const double at = smoothed(places(601), y, 20)[300];
-  EXPECT_NEAR(smoothed(places(3001), long_y, 20)[300], at, 1e-5);  // what lies beyond 300 steps weighs e^-15
-  // A sum over every tenth step for the same integral: the trapezoidal rule is off by about 10^2 / (12 ·
-  // 20^2).
+  // Values more than 300 steps away have a weight of e^-15.
+  EXPECT_NEAR(smoothed(places(3001), long_y, 20)[300], at, 1e-5);
+  // A sum over every tenth step approximates the same integral. The error of the trapezoidal rule is about
+  // 10^2 / (12 · 20^2).
   EXPECT_NEAR(smoothed(places(61, 10), rare_y, 20)[30], at, 0.03);
 }
 

@@ -42,7 +42,7 @@ TEST(Metrics, ReadsBackWhatWasWritten) {
   ASSERT_EQ(records.size(), 2u);
   EXPECT_EQ(records[0][0].first, "step");
   EXPECT_EQ(std::get<std::string>(records[0][2].second), "hi");
-  EXPECT_EQ(metric_number(records[0], "loss"), third);  // every bit survives
+  EXPECT_EQ(metric_number(records[0], "loss"), third);  // bit-identical
   EXPECT_EQ(metric_number(records[0], "note"), std::nullopt);
   EXPECT_EQ(metric_number(records[0], "absent"), std::nullopt);
   EXPECT_TRUE(std::isnan(metric_number(records[1], "loss").value()));
@@ -134,7 +134,7 @@ TEST(Metrics, ForeignValuesAreRead) {
   EXPECT_EQ(metric_number(records[0], "g"), -3.0);
 }
 
-// Steps become counts: a number that is none is named with its line.
+// Steps are converted to integer counts. An invalid step is reported with its line number.
 TEST(Metrics, AbsurdStepsAreRefused) {
   test::TempDir folder;
   const std::string path = folder.file("metrics.jsonl");

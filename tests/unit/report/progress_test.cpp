@@ -135,7 +135,7 @@ TEST(Progress, StyleFollowsTheEnvironment) {
   EXPECT_FALSE(style_of(true, {{"LANG", "en_GB.UTF-8"}, {"LC_ALL", "C"}}).unicode);
 }
 
-// A screen with a clock that the test turns.
+// An output with a simulated clock.
 struct Recorder {
   std::string text;
   double now = 0;
@@ -203,7 +203,7 @@ TEST(Progress, LiveLineIsRewrittenAndClosed) {
   {
     ProgressLine line(recorder.output(true), {.log_every = 10, .plain_seconds = 5, .live_seconds = 0.5});
     line.update(at_step(1));
-    line.update(at_step(2));  // too soon
+    line.update(at_step(2));  // too early
     recorder.now = 1;
     line.update(at_step(3));
     EXPECT_EQ(recorder.redraws(), 2u);

@@ -24,7 +24,8 @@ RunReport full_report(const std::string& text) {
 
 TEST(ReportHtml, EveryPartIsShown) {
   const std::string html = report_html(full_report("wombat"));
-  // 18 texts in the page (the title twice), and 2 in each of the three drawings of the chart.
+  // The page has 18 texts, of which the title occurs twice. Each of the three drawings of the chart has 2
+  // texts.
   EXPECT_EQ(test::count_of(html, ">wombat<"), 18u + 3u * 2u);
   EXPECT_EQ(test::count_of(html, "1,500"), 1u);
   EXPECT_EQ(test::count_of(html, "<td class=\"num\">1,234</td>"), 1u);

@@ -54,7 +54,7 @@ TEST_F(RunCompare, FiguresAndDifferences) {
   EXPECT_EQ(summary_table(runs).rows.size(), 2u);
 }
 
-// A tenth of 3e-4 is written as it is meant.
+// A tenth of 3e-4 is printed as a short number.
 TEST_F(RunCompare, SettingsAreShortNumbers) {
   const std::string a = add_run("a", kMetrics, R"({"min_lr":2.9999999999999997e-05,"eps":1e-08})");
   const std::string b = add_run("b", kMetrics, R"({"min_lr":0.00030000000000000003,"eps":1e-08})");

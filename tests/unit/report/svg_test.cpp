@@ -10,7 +10,8 @@
 namespace gpt {
 namespace {
 
-// Every element is closed, no attribute or text holds raw markup, no coordinate is NaN or infinite.
+// Checks that every element is closed, that attributes and texts contain no raw markup, and that coordinates
+// are finite.
 void expect_sound(const std::string& svg) {
   EXPECT_TRUE(svg.starts_with("<svg "));
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
@@ -32,7 +33,7 @@ Chart one_series(std::vector<double> x, std::vector<double> y, SeriesStyle style
   return chart;
 }
 
-// The last path of these classes: the series itself, not its sample in the legend.
+// Returns the last path with these classes. This is the series itself and not its sample in the legend.
 std::string series_path(const std::string& svg, const std::string& classes) {
   const size_t at = svg.rfind("\" class=\"" + classes + "\"");
   if (at == std::string::npos) return "";
@@ -85,7 +86,7 @@ TEST(Svg, ManyPointsAreThinnedOutButPeaksStay) {
   const std::string with_peak = series_path(svg, "gc-line gc-c0");
   y[54321] = 1;
   EXPECT_NE(with_peak, series_path(line_chart_svg(one_series(x, y)), "gc-line gc-c0"));
-  EXPECT_NE(svg.find(">50<"), std::string::npos);  // the axis reaches the peak
+  EXPECT_NE(svg.find(">50<"), std::string::npos);  // the axis includes the peak
 }
 
 TEST(Svg, RareOutliersOfARawSeriesDoNotFlattenIt) {
@@ -116,7 +117,7 @@ TEST(Svg, LegendStandsAboveThePlotAndWraps) {
   const std::string svg = line_chart_svg(chart, {360, 300});
   expect_sound(svg);
   EXPECT_EQ(test::count_of(svg, "a rather long series name"), 12u);
-  // Where the plot begins: the highest point of a line, below the lowest row of the legend.
+  // The plot area begins at the highest point of a line, which is below the lowest row of the legend.
   const double lowest_row = std::stod(svg.substr(svg.rfind("y=\"", svg.rfind("a rather long")) + 3));
   const std::string path = series_path(svg, "gc-line gc-c5");
   const double highest_point = std::stod(path.substr(path.rfind(' ') + 1));

@@ -27,7 +27,7 @@ std::vector<std::string> files_in(const std::string& folder) {
   return names;
 }
 
-// RFC 3720, appendix B.4, and the usual check value.
+// Test vectors of RFC 3720, appendix B.4, and the common check value.
 TEST(TfEvents, Crc32cVectors) {
   EXPECT_EQ(crc32c(""), 0u);
   EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
@@ -39,7 +39,7 @@ TEST(TfEvents, Crc32cVectors) {
   EXPECT_EQ(crc32c(ascending), 0x46DD794Eu);
 }
 
-// The bytes that TensorBoard's own RecordWriter writes for this event.
+// The bytes that the RecordWriter of TensorBoard writes for this event.
 TEST(TfEvents, ExactBytesOfTheFirstRecord) {
   EXPECT_EQ(tf_record(tf_version_event(1.5)),
             bytes({0x18, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xA3, 0x7F, 0x4B, 0x22, 0x09, 0x00,

@@ -24,7 +24,7 @@ TEST(Utf8Text, MalformedBytesAreReplacedOneByOne) {
   EXPECT_EQ(visible_text("\xE0\x80\x80"), "\uFFFD\uFFFD\uFFFD");            // overlong
   EXPECT_EQ(visible_text("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");            // surrogate
   EXPECT_EQ(visible_text("\xF4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD");  // above U+10FFFF
-  EXPECT_EQ(visible_text("\xE2\x82"), "\uFFFD\uFFFD");                      // cut
+  EXPECT_EQ(visible_text("\xE2\x82"), "\uFFFD\uFFFD");                      // truncated
 }
 
 TEST(Utf8Text, ControlsBecomeVisible) {

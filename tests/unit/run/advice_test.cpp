@@ -38,7 +38,7 @@ struct Case {
   }
 };
 
-// One line, with all of these in it.
+// Checks that the advice is one line that contains all facts.
 void expect_line(const Case& c, std::initializer_list<Fact> facts) {
   const std::vector<std::string> lines = c.advice();
   ASSERT_EQ(lines.size(), 1u) << facts.begin()->text();
@@ -52,7 +52,7 @@ TEST(Advice, NothingWhereAllIsWell) {
 
 TEST(Advice, PassesOverTheText) {
   Case c;
-  c.config.train.batch_size = c.config.train.micro_batch = 1000;  // 64 M tokens in all
+  c.config.train.batch_size = c.config.train.micro_batch = 1000;  // 64 M tokens in total
   c.parameters = 11000000;
   expect_line(c, {"6.4", "10.0 M", "11.0 M", "`steps` 625", "`patience` 5"});
 }
@@ -60,7 +60,7 @@ TEST(Advice, PassesOverTheText) {
 TEST(Advice, PassesThatAModelStands) {
   Case c;
   c.config.train.batch_size = c.config.train.micro_batch = 1000;
-  c.parameters = 9000000;  // between a token and twenty for each: up to ten passes
+  c.parameters = 9000000;  // 1 to 20 tokens per parameter: up to ten epochs
   EXPECT_TRUE(c.advice().empty());
   c.config.train.steps = 2000;
   complete(c.config.train);

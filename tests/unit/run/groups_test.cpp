@@ -1,4 +1,4 @@
-// Resuming of runs with Muon, averaged weights or frozen weights.
+// Tests resuming of runs with Muon, averaged weights or frozen weights.
 
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(All, GroupsRun,
                                          R"({"ema": 0.99, "layer_decay": 0.8})",
                                          R"({"freeze": ["blocks.0.*"], "lr_scale": ["wte.*=0.5"]})"));
 
-// What is frozen stays, what is not learns; and the average is what is kept as best.
+// Frozen weights do not change, other weights do. The best model contains the averaged weights.
 class Groups : public GroupsRun {};
 INSTANTIATE_TEST_SUITE_P(Freeze, Groups, testing::Values(R"({"freeze": ["blocks.0.*"], "ema": 0.9})"));
 

@@ -99,7 +99,8 @@ TEST(Plan, TimeAddsUp) {
   EXPECT_DOUBLE_EQ(t.total(), 809 + 15 + 28 + 5 + 11);
 }
 
-// Twelve shards on two processes are six rounds; a fast sum has one, and bf16 half of its bytes.
+// Twelve shards on two ranks take six rounds of messages. A fast sum takes one round, and bf16 halves its
+// bytes.
 TEST(Plan, FastSumsAreSentOnce) {
   PlanSubject s = small_subject();
   s.processes = 2;
@@ -124,7 +125,7 @@ TEST(Plan, FastSumsAreSentOnce) {
   EXPECT_NEAR(planned(Reduce::fast_bf16, 1).exposed, std::max(0.0, sent / 2 - hidden) + sent, 0.01 * sent);
 }
 
-// The mean of the largest of eight normal numbers is 1.42 standard deviations above their own.
+// The expected maximum of eight normal variables is 1.42 standard deviations above their mean.
 TEST(Plan, ProcessesWaitForTheSlowest) {
   std::vector<double> seconds;
   for (int i = 0; i < 101; ++i)

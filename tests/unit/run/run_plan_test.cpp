@@ -42,7 +42,7 @@ RunPlan measured_plan() {
 
 using Cells = std::vector<std::string>;
 
-// Whether a row of the section has these cells from `first` on: plan, fact, ratio.
+// Returns true if a row of the section has these cells from `first` on: estimate, actual value, ratio.
 bool has_row(const ReportSection& section, const Cells& cells, std::ptrdiff_t first = 1) {
   return std::ranges::any_of(section.tables.at(0).table.rows, [&](const Cells& row) {
     return Cells(row.begin() + first, row.end()) == cells;
@@ -95,7 +95,7 @@ TEST(RunPlan, MalformedPlansAreNamed) {
   }
 }
 
-// The first step, which touches all memory, counts once.
+// The first step touches all memory, so it counts separately.
 TEST(PlanKeeper, FirstStepsGiveTheRates) {
   TempDir dir;
   std::string note;
@@ -110,7 +110,7 @@ TEST(PlanKeeper, FirstStepsGiveTheRates) {
   EXPECT_DOUBLE_EQ(keeper.plan().time()->steps, 9 + 99 * 3);
   EXPECT_DOUBLE_EQ(keeper.plan().time()->setup, 4);
   EXPECT_TRUE(test::names(keeper.plan().rates->source, {2, 3}));
-  // and a process that goes on with the run finds them
+  // A process that resumes the run finds these rates.
   const PlanKeeper resumed(dir.path(), RunPlan(evaluated_subject(), 10000), note);
   EXPECT_EQ(note, "");
   ASSERT_TRUE(resumed.plan().rates);

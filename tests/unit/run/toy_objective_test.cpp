@@ -1,5 +1,5 @@
-// An optimizer and an objective that the program has never heard of, in one file: a run with both is stopped
-// and resumed to the same bits.
+// Defines an optimizer and an objective that the program does not know, in one file. A run with both is
+// stopped and resumed, with bit-identical results.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@
 namespace gpt::test {
 namespace {
 
-// What ops have made of a step.
+// Copies the state of a step to the host.
 StepState host_copy(DeviceSpan<const StepState> shared) {
   const TensorView bytes =
       make_view(const_cast<StepState*>(unwrap(shared)), DType::i8, {int64_t{sizeof(StepState)}}, device());
@@ -30,7 +30,8 @@ StepState host_copy(DeviceSpan<const StepState> shared) {
   return step;
 }
 
-// p -= lr sign(m), m = 0.9 m + 0.1 g (Lion without its second decay), and a count of its own shape.
+// p -= lr sign(m), m = 0.9 m + 0.1 g (Lion without its second decay), and a counter buffer of a different
+// shape.
 class SignMomentum : public Optimizer {
  public:
   explicit SignMomentum(const ParamTable& table) : table_(table) {}
@@ -70,8 +71,8 @@ class SignMomentum : public Optimizer {
   TensorView calls_;
 };
 
-// Of each pair of samples the first shall have the higher score: the mean over its tokens of hidden . v,
-// where v is a parameter. Loss of a pair: log(1 + exp(s2 - s1)).
+// The first sample of each pair should get the higher score. The score is the mean over its tokens of hidden
+// . v, where v is a parameter. The loss of a pair is log(1 + exp(s2 - s1)).
 class PreferFirst : public Objective {
  public:
   int64_t group() const override { return 2; }
@@ -104,7 +105,7 @@ class PreferFirst : public Objective {
       const double margin = score(*x, *v, row) - score(*x, *v, row + kTokens);
       std::fill_n(losses->as<double>() + row, 2 * kTokens, 0.0);
       losses->as<double>()[row] = std::log1p(std::exp(-margin));
-      // d loss / d a token's score of the first
+      // The derivative of the loss with respect to the score of a token of the first sample.
       const double slope = -step.loss_scale * step.loss_weight / (1 + std::exp(margin)) / kTokens;
       for (int64_t t = 0; backward && t < 2 * kTokens; ++t) {
         const auto s = static_cast<float>(t < kTokens ? slope : -slope);

@@ -10,7 +10,7 @@
 namespace gpt::test {
 namespace {
 
-// Text that says nothing twice.
+// Returns random text without repetitions.
 std::string random_text(uint64_t seed, int64_t bytes) {
   RandomStream random(seed, RandomSite::data, 0, 0);
   std::string text;
@@ -63,7 +63,7 @@ TEST_F(TrainedValidation, IsNoted) {
   c.val_data = {write("two.txt", text.substr(100, 2000))};
   complete(c);
   EXPECT_NE(load_run_data(c, 16, "").notes, "");
-  // About a third and about a tenth of the text is trained on.
+  // About a third and about a tenth of the validation text occurs in the training text.
   c.val_data = {write("third.txt", text.substr(100, 2000) + random_text(3, 4000))};
   EXPECT_NE(load_run_data(c, 16, "").notes, "");
   c.val_data = {write("tenth.txt", text.substr(100, 1000) + random_text(3, 9000))};

@@ -1,4 +1,4 @@
-// What requests say of the form of their answer.
+// Tests request fields that define the format of the response.
 
 #include "serve/answer_grammar.h"
 

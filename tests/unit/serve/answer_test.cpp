@@ -1,4 +1,4 @@
-// What clients get: choices as their tokens arrive, events, tool calls.
+// Tests the responses for clients: choices that grow token by token, events and tool calls.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ const Tokenizer& bytes() {
   return *tokenizer;
 }
 
-// A tokenizer whose tokens are these texts.
+// A tokenizer whose tokens are the given texts.
 class Texts : public Tokenizer {
  public:
   explicit Texts(std::map<int32_t, std::string> texts) : texts_(std::move(texts)) {}
@@ -34,7 +34,7 @@ class Texts : public Tokenizer {
   std::map<int32_t, std::string> texts_;
 };
 
-// The pieces of an answer whose tokens are bytes, up to its end.
+// Pushes a response whose tokens are single bytes, and returns its pieces up to the end.
 std::vector<AnswerPiece> pieces_of(AnswerChoice& choice, const std::string& text,
                                    std::optional<FinishReason> finish = FinishReason::length) {
   std::vector<AnswerPiece> pieces;
@@ -259,8 +259,8 @@ TEST(AnswerFormat, LogprobsOfACompletion) {
     "top_logprobs":[null,{"bytes:\\xa4":-1.0},{"y":-1.0,"z":-2.0}],"text_offset":[0,1,1]})"));
 }
 
-// A SentencePiece vocabulary has "A" twice, as a piece and as a byte; 6 and 7 are spelt as names of tokens
-// are.
+// A SentencePiece vocabulary contains "A" twice, as a normal token and as a byte token. Tokens 6 and 7 of
+// this test have texts that look like the names of other tokens.
 TEST(AnswerFormat, TopLogprobsHaveAKeyForEveryToken) {
   const std::map<int32_t, std::string> texts = {{1, "A"},           {2, "A"},          {3, "A"}, {4, "\xe2"},
                                                 {5, "bytes:\\xe2"}, {6, "token_id:3"}, {7, "B"}};
@@ -273,7 +273,7 @@ TEST(AnswerFormat, TopLogprobsHaveAKeyForEveryToken) {
       entry.logprobs.top.push_back({id, -static_cast<double>(id)});
     AnswerPiece all;
     all.tokens = {entry};
-    // Keys that stand twice are an error of this parser.
+    // This parser reports duplicate keys as an error.
     return parse_json(format.whole({format.choice(0, all, "length")}, {}),
                       "the answer")["choices"][0]["logprobs"];
   };

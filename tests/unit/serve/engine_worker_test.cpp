@@ -12,7 +12,7 @@
 namespace gpt::serve {
 namespace {
 
-// Keeps what it is told, and says when it is over.
+// Records the tokens of a job and signals its end.
 class Record : public TokenSink {
  public:
   bool take(size_t sequence, const Event& event) override {
@@ -31,7 +31,7 @@ class Record : public TokenSink {
 
   std::map<size_t, std::vector<int32_t>> ids;
   size_t most = SIZE_MAX;
-  int status = 0;  // of an ApiError that ended it
+  int status = 0;  // status of the ApiError that ended the job
   std::function<void()> on_token;
   std::promise<std::string> over;
 };
@@ -75,7 +75,7 @@ TEST(EngineWorker, GivesEveryClientWhatTheEngineGivesAlone) {
   EXPECT_EQ(worker.facts().waiting, 0);
 }
 
-// A sink ends its sequences between two tokens of one pass through the model.
+// A sink can end its sequences between two tokens of the same forward pass.
 TEST(EngineWorker, TokensOfAPassComeOneByOne) {
   FakeDecoder model(50, 64, 3), draft(50, 64, 3);
   EngineWorker worker(
@@ -113,7 +113,7 @@ TEST(EngineWorker, ASinkEndsItsSequences) {
   EXPECT_EQ(sink->ids[1].size(), 4u);
 }
 
-// Holds the worker's thread where it is, so that what is submitted meanwhile waits.
+// Blocks the worker thread, so that jobs submitted in the meantime are queued.
 class Gate : public SideTask {
  public:
   bool run(int64_t) override {
@@ -127,7 +127,7 @@ class Gate : public SideTask {
 
 std::shared_ptr<Gate> hold(EngineWorker& worker) {
   const auto gate = std::make_shared<Gate>();
-  worker.submit_side(gate, 9);  // a client of its own
+  worker.submit_side(gate, 9);  // a separate client
   test::value_of(gate->entered);
   return gate;
 }
@@ -135,7 +135,7 @@ std::shared_ptr<Gate> hold(EngineWorker& worker) {
 TEST(EngineWorker, AQueueThatIsFullIs429AndAJobThatIsTooLargeIs400) {
   FakeDecoder model(50, 64, 1);
   EngineWorker worker(model, {.max_waiting = 5, .max_of_client = 3});
-  const auto gate = hold(worker);  // counts as waiting until it is over
+  const auto gate = hold(worker);  // counts as queued until it has finished
   const auto sink = std::make_shared<Record>(), other = std::make_shared<Record>();
   const auto status = [&](size_t client, int64_t n) {
     try {
@@ -154,7 +154,7 @@ TEST(EngineWorker, AQueueThatIsFullIs429AndAJobThatIsTooLargeIs400) {
   EXPECT_EQ(sink->wait() + other->wait(), "");
 }
 
-// A task that queues another one.
+// A task that queues a second task.
 class Chain : public Gate {
  public:
   Chain(EngineWorker& worker, std::shared_ptr<SideTask> after) : worker_(worker), after_(std::move(after)) {}
@@ -199,7 +199,7 @@ TEST(EngineWorker, ClientsTakeTurns) {
   FakeDecoder model(50, 64, 1);  // one sequence at a time
   EngineWorker worker(model, {});
   const auto gate = hold(worker);
-  std::vector<size_t> order;  // on the worker's thread alone
+  std::vector<size_t> order;  // only accessed by the worker thread
   std::vector<std::shared_ptr<Record>> sinks;
   for (const size_t client : {0u, 1u}) {
     sinks.push_back(std::make_shared<Record>());

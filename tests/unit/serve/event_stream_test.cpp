@@ -1,4 +1,4 @@
-// Server-sent events, as clients read them.
+// Tests parsing of server-sent events in clients.
 
 #include "serve/event_stream.h"
 
@@ -11,7 +11,7 @@
 namespace gpt::serve {
 namespace {
 
-// The events of a stream that comes in pieces of n bytes.
+// Returns the events of a stream that arrives in pieces of n bytes.
 std::vector<std::string> events_of(const std::string& stream, size_t n) {
   std::vector<std::string> events;
   EventReader reader([&](const std::string& data) { events.push_back(data); });

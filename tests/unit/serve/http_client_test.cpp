@@ -10,7 +10,7 @@
 namespace gpt::serve {
 namespace {
 
-// A server whose every answer has a body of 100,000 bytes.
+// A server that responds to every request with a body of 100,000 bytes.
 class LongAnswers : public testing::Test {
  protected:
   LongAnswers()

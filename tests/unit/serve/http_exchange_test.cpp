@@ -55,7 +55,7 @@ TEST(HttpExchange, AStreamThatIsNotReadIsTooSlow) {
   exchange.begin_stream({});
   std::string bytes;
   bool ended = false;
-  exchange.take(bytes, ended);  // on its way, and not sent
+  exchange.take(bytes, ended);  // taken but not sent
   EXPECT_FALSE(exchange.too_slow());
   exchange.write(std::string(1000, 'x'));
   EXPECT_TRUE(exchange.too_slow());

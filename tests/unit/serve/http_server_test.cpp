@@ -15,7 +15,7 @@
 namespace gpt::serve {
 namespace {
 
-// A server that runs beside the test.
+// Runs a server concurrently with the test.
 class Running {
  public:
   Running(const ServerLimits& limits, HttpServer::Handler handler)
@@ -46,7 +46,7 @@ class Client {
   void send(const std::string& bytes) const {
     EXPECT_EQ(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL), std::ssize(bytes));
   }
-  // What comes until the text is there, or the connection ends.
+  // Receives bytes until they contain the text or the connection ends.
   std::string read_until(const std::string& text) const {
     const timeval most{.tv_sec = test::kPatience.count(), .tv_usec = 0};
     ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most));
@@ -59,7 +59,7 @@ class Client {
     }
     return all;
   }
-  // The number of bytes, at most `most`, that come next; 0 at the end of the connection.
+  // Receives up to `most` bytes and returns their number, or 0 at the end of the connection.
   size_t read_some(size_t most) const {
     std::string bytes(most, ' ');
     return static_cast<size_t>(std::max<ssize_t>(::recv(socket_, bytes.data(), most, 0), 0));
@@ -100,7 +100,7 @@ TEST(HttpServer, WaitsForAClientThatAsksWhetherToGoOn) {
 }
 
 TEST(HttpServer, CutsOffWhoDoesNotRead) {
-  // More than the server keeps unsent and the buffers of two sockets hold.
+  // This is more than the limit for unsent bytes plus the buffers of two sockets.
   constexpr int kMostPieces = 1 << 16;
   std::atomic<bool> closed = false;
   std::thread writing;
@@ -166,8 +166,8 @@ TEST(HttpServer, TakesTransferEncodingChunkedAlone) {
     const Client client(running);
     client.send(std::string("POST /a HTTP/") + c.version + "\r\nHost: localhost\r\n" + c.headers + "\r\n" +
                 chunks);
-    const std::string answer =
-        client.read_until(c.status == 200 ? "</axyz>" : "never");  // others end the connection
+    // Other responses end the connection.
+    const std::string answer = client.read_until(c.status == 200 ? "</axyz>" : "never");
     EXPECT_TRUE(answer.starts_with("HTTP/1.1 " + std::to_string(c.status) + " ")) << c.headers << answer;
   }
 }
@@ -187,7 +187,7 @@ TEST(HttpServer, ASlowReaderOfAWholeAnswerIsCutOff) {
   EXPECT_LT(got, size);
 }
 
-// Whether a condition comes true within a minute.
+// Waits up to a minute for a condition. Returns true if it holds.
 template <class Condition>
 bool wait_until(Condition condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);

@@ -12,7 +12,7 @@
 
 namespace gpt::serve {
 
-// Keeps the answer to one request, which may come from any thread.
+// Stores the response to one request. The response may come from any thread.
 class KeptAnswer : public Responder {
  public:
   explicit KeptAnswer(size_t most_bytes = std::numeric_limits<size_t>::max()) : most_bytes_(most_bytes) {}

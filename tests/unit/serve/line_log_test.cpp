@@ -1,4 +1,4 @@
-// Log lines that a disk or a reader does not take.
+// Tests log lines that cannot be written, because the disk is full or the reader is too slow.
 
 #include "serve/line_log.h"
 

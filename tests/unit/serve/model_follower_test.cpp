@@ -1,4 +1,4 @@
-// Models that are replaced while requests use them.
+// Tests the replacement of models while requests use them.
 
 #include "serve/model_follower.h"
 
@@ -69,7 +69,7 @@ TEST(ModelSet, RequestsEndWithTheModelTheyBeganWith) {
   models.drop_replaced();
 }
 
-// A run with a checkpoint, and what the follower says of it.
+// A run with a checkpoint, and the messages of the model follower.
 class Follower : public testing::Test {
  protected:
   Follower() {
@@ -85,7 +85,7 @@ class Follower : public testing::Test {
               said_.notify_one();
             }};
   }
-  // Whether the follower names these.
+  // Waits until a message of the follower contains these facts.
   bool says(std::initializer_list<test::Fact> facts) {
     std::unique_lock lock(mutex_);
     return said_.wait_for(lock, test::kPatience, [&] { return bool{test::names(notes_, facts)}; });

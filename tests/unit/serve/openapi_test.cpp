@@ -1,4 +1,4 @@
-// The description of the interface has what the server has.
+// Tests that the OpenAPI description matches the server.
 
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ TEST(Api, AnswersThatAreTooLargeAreErrors) {
   EXPECT_EQ(json::parse(lines.at(1))["status"], 400);
 }
 
-// Every "$ref" leads to something.
+// Checks that every "$ref" refers to an existing definition.
 void expect_refs(const json& value, const json& root) {
   if (value.is_object() && value.contains("$ref")) {
     EXPECT_TRUE(root.contains(json::json_pointer(value["$ref"].get<std::string>().substr(1)))) << value;
@@ -74,7 +74,7 @@ TEST(OpenApi, RefersToWhatItHas) {
   expect_refs(description, description);
 }
 
-// What a "$ref" leads to, and of "allOf" all properties in one object.
+// Resolves a "$ref", and merges all properties of "allOf" into one object.
 json resolved(const json& schema, const json& root) {
   if (schema.contains("$ref"))
     return resolved(root.at(json::json_pointer(schema["$ref"].get<std::string>().substr(1))), root);
@@ -87,7 +87,7 @@ json resolved(const json& schema, const json& root) {
   return out;
 }
 
-// The names of all properties, at any depth.
+// Collects the names of all properties at any depth.
 void collect_properties(const json& value, std::set<std::string>& names) {
   if (!value.is_structured()) return;
   if (value.is_object() && value.contains("properties") && value["properties"].is_object()) {
@@ -98,7 +98,7 @@ void collect_properties(const json& value, std::set<std::string>& names) {
     collect_properties(inner, names);
 }
 
-// The words that the sources of the server have in a place that a pattern describes.
+// Returns the words in the source files of the server that match a regular expression.
 std::set<std::string> words_of_sources(const char* pattern) {
   std::set<std::string> words;
   const std::regex place(pattern);
@@ -140,7 +140,7 @@ class DescribedServer : public testing::Test {
   ModelSet models_;
   Api api_{models_, {}};
   const json description_ = json::parse(get(api_, "/openapi.json").body);
-  // Requests of every endpoint that takes a body and needs nothing but the model.
+  // Example requests for every endpoint that takes a body and only requires the model.
   static json conversation() {
     return {{"messages", {{{"role", "user"}, {"content", "a"}}}}, {"max_tokens", 2}};
   }
@@ -165,7 +165,7 @@ TEST_F(DescribedServer, DescribesEveryFieldThatItReads) {
     EXPECT_TRUE(described.contains(name)) << name;
 }
 
-// A request is refused once a field of it has a value of a wrong type.
+// The request must be refused if a described field has a value of a wrong type.
 TEST_F(DescribedServer, ReadsEveryFieldThatItDescribes) {
   const json wrong[] = {json::array({json::object()}), {{"no such key", {1}}}, "\x01", 1e300, true};
   const auto is_refused = [&](const std::string& path, json request, const std::string& name) {
@@ -187,7 +187,7 @@ TEST_F(DescribedServer, ReadsEveryFieldThatItDescribes) {
   }
 }
 
-// Every key of an answer is a property of its description.
+// Checks that every key of a response is a property in its description.
 void expect_described(const json& answer, const json& schema_or_reference, const json& root,
                       const std::string& place) {
   const json schema = resolved(schema_or_reference, root);

@@ -1,4 +1,4 @@
-// The web pages: what comes with them, who may have them, and what they ask for.
+// Tests the web pages: their headers, access control, and the resources that they request.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -72,7 +72,8 @@ TEST(Pages, ComeWithAPolicyThatAllowsTheirOwnFilesAlone) {
     for (const char* part : {"default-src 'none'; ", "connect-src 'self'; ", "base-uri 'none'; ",
                              "form-action 'none'; ", "frame-ancestors 'none'"})
       EXPECT_NE(policy.find(part), std::string::npos) << path << " " << policy;
-    // Scripts: files of this server, and the one script whose digest (32 bytes in base64) is named.
+    // Only two kinds of scripts are allowed: files of this server, and one inline script with a given digest
+    // (32 bytes in base64).
     EXPECT_TRUE(std::regex_search(policy, std::regex("script-src 'self' 'sha256-[A-Za-z0-9+/]{43}=';")))
         << policy;
     EXPECT_EQ(policy.find("unsafe-eval"), std::string::npos);
@@ -121,7 +122,7 @@ class Trace : public testing::Test {
   }
   ~Trace() override { models_.stop(); }
 
-  // The field that is at fault, and what is said of it.
+  // Returns the invalid field and the error message.
   static std::pair<std::string, std::string> refused(const HttpReply& reply) {
     EXPECT_EQ(reply.status, 400) << reply.body;
     const json error = json::parse(reply.body)["error"];
@@ -147,7 +148,8 @@ TEST_F(Trace, IsThePageOfThoseTokens) {
 TEST_F(Trace, ItsScriptIsTheOneThatPoliciesAllow) {
   Api api(models_, {});
   const std::string page = post(api, "/trace", R"({"prompt":[1,2]})").body;
-  // One script runs; the others are data. What stands between its tags is what was hashed when it was built.
+  // The page has one executable script; the other scripts are data. The text between its tags must be the
+  // text that was hashed during the build.
   size_t scripts = 0;
   for (size_t at = page.find("<script>"); at != std::string::npos; at = page.find("<script>", at + 1)) {
     ++scripts;
@@ -157,7 +159,7 @@ TEST_F(Trace, ItsScriptIsTheOneThatPoliciesAllow) {
   EXPECT_EQ(scripts, 1u);
 }
 
-// Files of GPT-2 have matrices transposed, which a server uses as they are.
+// GPT-2 files store transposed matrices, and the server uses them without conversion.
 TEST_F(Trace, IsThatOfGptTrace) {
   const std::string path = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
   ServedModelOptions options{.name = "gpt2", .path = path};
@@ -244,7 +246,8 @@ TEST_F(Runs, HaveAnotherVersionWhenTheyWentOn) {
   EXPECT_EQ(only_run(api)["version"], before["version"]);
   EXPECT_TRUE(before["steps"].is_null() && before["eta_seconds"].is_null());
   add("metrics.jsonl", "{\"step\":2,\"loss\":\"NaN\"}\n");
-  // Reading again is put off for fifty times what reading took; a file of a line takes next to nothing.
+  // The server waits for fifty times the duration of the last read before it reads again. A file of one line
+  // takes almost no time.
   json after = only_run(api);
   while (after["version"] == before["version"])
     after = only_run(api);

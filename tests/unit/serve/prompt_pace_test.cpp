@@ -1,4 +1,4 @@
-// How fast prompts come in beside sequences that generate.
+// Tests the speed of prompt processing while other sequences generate.
 
 #include "serve/prompt_pace.h"
 
@@ -9,13 +9,14 @@
 namespace gpt::serve {
 namespace {
 
-// A machine on which a step takes `fixed` and so much for each row.
+// A machine on which a step takes `fixed` seconds and `row` seconds per row.
 struct Machine {
   double fixed, row;
   double seconds(int64_t rows) const { return fixed + row * static_cast<double>(rows); }
 };
 
-// The longest step, in steps without prompts, of a long prompt beside n sequences, after the first few steps.
+// Returns the longest step of a long prompt while n sequences generate, relative to a step without prompts.
+// Ignores the first few steps.
 double longest(const Machine& machine, int64_t n, int64_t prompts, PromptPace& pace) {
   const double alone = machine.seconds(n);
   for (int i = 0; i < 5; ++i)
@@ -35,7 +36,7 @@ TEST(PromptPace, AStepTakesAtMostTwiceAsLong) {
     PromptPace pace(256);
     const Machine machine{16e-3, row};
     EXPECT_LE(longest(machine, 8, 1, pace), 2.01) << row;
-    // And uses what it may.
+    // The step should also use most of the allowed time.
     const double used = machine.seconds(8 + pace.rows()) / machine.seconds(8);
     EXPECT_TRUE(used > 1.5 || pace.rows() == 256 || pace.rows() == 0) << row << " " << used;
   }

@@ -1,4 +1,4 @@
-// What is read of requests: fields, errors, routes, keys.
+// Tests parsing of requests: fields, errors, routes and API keys.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-// The error that a call throws, as its body.
+// Returns the body of the ApiError that a call throws.
 template <class F>
 json error_of(F&& call) {
   try {

@@ -42,7 +42,7 @@ TEST(Forecast, IsTheLaw) {
   EXPECT_DOUBLE_EQ(f.loss,
                    fit.law.loss(static_cast<double>(plan.counts.total), static_cast<double>(plan.tokens)));
   EXPECT_EQ(f.warning, "");
-  // the best size costs as much, and its neighbours are worse
+  // The best size takes the same compute, and slightly different sizes have a higher loss.
   EXPECT_LE(f.best_loss, f.loss);
   EXPECT_NEAR(f.best_parameters * f.best_tokens, f.parameters * f.tokens, 1e-6 * f.parameters * f.tokens);
   for (const double factor : {0.9, 1.1})

@@ -11,8 +11,8 @@
 namespace gpt {
 namespace {
 
-// Points of a known law: `sizes` models at each of three budgets, with a relative error of `noise` that
-// alternates in sign.
+// Returns points of a known law: `sizes` models at each of three budgets. They have a relative error of
+// `noise` with alternating sign.
 std::vector<LossPoint> points_of(const LossLaw& law, int sizes, double noise) {
   std::vector<LossPoint> points;
   int sign = 1;
@@ -65,7 +65,7 @@ TEST(LossLaw, RefusesWhatCannotBeFitted) {
   std::vector<LossPoint> points = points_of(kLaw, 4, 0);
   EXPECT_FALSE(fit_loss_law({}, {}));
   EXPECT_FALSE(fit_loss_law({points.begin(), points.begin() + 4}, 0.6));
-  // five runs of the same size and tokens are one point
+  // Five runs with the same size and number of tokens are one point.
   EXPECT_FALSE(fit_loss_law(std::vector<LossPoint>(5, points[0]), 0.6));
   EXPECT_FALSE(fit_loss_law(points, 5.0));  // above some losses
   for (const double bad : {0.0, -1.0, std::nan(""), HUGE_VAL}) {

@@ -11,7 +11,7 @@ TEST(MadeRuns, ASweepTakesAsLongAsItsBusiestProcess) {
   EXPECT_EQ(deal_runs(flops, 1), (std::vector<int>{0, 0, 0, 0, 0}));
   const std::vector<double> seconds = {10, 40, 20, 40, 20};
   EXPECT_EQ(longest_share(flops, seconds, 1), 130);
-  EXPECT_EQ(longest_share(flops, seconds, 2), 70);  // not 65: no run is divided
+  EXPECT_EQ(longest_share(flops, seconds, 2), 70);  // not 65, because a run cannot be split
   EXPECT_EQ(longest_share(flops, seconds, 8), 40);
 }
 

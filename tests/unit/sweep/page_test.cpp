@@ -5,7 +5,8 @@
 namespace gpt {
 namespace {
 
-// Two budgets, two sizes, and a law: its lines are pale, so the legend says what they are.
+// The sweep has two budgets, two sizes and a fitted law. The lines of the law are pale, so the legend must
+// name them.
 TEST(SweepPage, LegendNamesTheLawOnce) {
   Sweep sweep;
   Findings findings;

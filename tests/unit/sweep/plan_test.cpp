@@ -136,13 +136,14 @@ TEST(SweepFindings, SmallDifferencesAreCalledSo) {
   EXPECT_GT(sentence(0.1).size(), sentence(0.001).size()) << "it says more";
 }
 
-// Whole steps make no equal FLOPs where there are few of them, and then nothing says that they are equal.
+// With few steps, rounding to whole steps makes the FLOPs unequal. The findings must then not claim equal
+// FLOPs.
 TEST(SweepFindings, UnequalFlopsAreCalledSo) {
   Sweep sweep;
   add(sweep, some_run({{"n_layer", "2"}}, 1e5, 1e12, 1), 1.0);
   add(sweep, some_run({{"n_layer", "4"}}, 2e5, 1e12, 1), 1.2);
   EXPECT_EQ(find_out(sweep).flops_difference, 0);
-  sweep.runs[0].flops = 0.8e12;  // the best one had less
+  sweep.runs[0].flops = 0.8e12;  // the best run had fewer
   const Findings found = find_out(sweep);
   EXPECT_NEAR(found.flops_difference, 0.25, 1e-12);
   EXPECT_TRUE(names(found.sentences[0], {"n_layer = 2", 4, "25.0 %"}));

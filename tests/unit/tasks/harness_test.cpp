@@ -1,5 +1,5 @@
-// Scores, log-likelihoods and texts against lm-evaluation-harness 0.4.13 and nanochat's core_eval.py, both
-// run by scripts/golden/make_tasks.py.
+// Compares scores, log-likelihoods and texts with lm-evaluation-harness 0.4.13 and with core_eval.py of
+// nanochat. scripts/golden/make_tasks.py runs both.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ std::vector<std::string> task_files() {
     if (entry.name.ends_with(".yaml") && entry.name != "animals.yaml")
       files.push_back(task_data("tasks/" + entry.name));
   }
-  files.push_back(task_data("tasks/animals.yaml"));  // a group of some of them
+  files.push_back(task_data("tasks/animals.yaml"));  // a group of some of these tasks
   return files;
 }
 
@@ -53,7 +53,7 @@ void compare_metrics(const TaskResult& result, const json& scores, ThreadPool& p
     const auto error = scores.find(m.name + "_stderr," + m.filter);
     EXPECT_EQ(m.estimate.standard_error.has_value(), error != scores.end());
     if (error == scores.end()) continue;
-    // The generator's bootstrap has 2,000 draws.
+    // The bootstrap of the generator script uses 2,000 resamples.
     const double ours = *estimate(m.aggregation, m.items, pool, 2).standard_error;
     EXPECT_NEAR(ours, error->get<double>(), kTolerance * std::max(1.0, std::fabs(theirs)));
   }
@@ -90,7 +90,7 @@ TEST_P(Harness, AllTasks) {
     EXPECT_NEAR(scores[0].value, score.at("acc,none").get<double>(), kTolerance);
     EXPECT_NEAR(*scores[0].standard_error, score.at("acc_stderr,none").get<double>(), kTolerance);
   }
-  // Most of a prompt is the same for all choices, and some of it for all questions.
+  // All choices of a question share most of the prompt, and all questions share a part of it.
   EXPECT_LT(3 * model.model.counts().computed, model.model.counts().asked);
 }
 
@@ -114,7 +114,7 @@ TEST_P(Harness, Core) {
 INSTANTIATE_TEST_SUITE_P(Models, Harness, testing::Values("gpt2", "llama"),
                          [](const auto& param) { return std::string(param.param); });
 
-// The same bits whatever runs together, and in whatever memory.
+// Scores are bit-identical for any batch and any cache size.
 TEST(Scores, DoNotDependOnTheBatch) {
   const TaskConfig task = read_task_config(TaskFile(task_data("tasks/choice.yaml")));
   const auto run = [&](int slots, int64_t rows, int64_t cache) {
@@ -131,7 +131,8 @@ TEST(Scores, DoNotDependOnTheBatch) {
   EXPECT_EQ(one, run(5, 1, 0));
 }
 
-// Choices, whole texts and written answers: each question is asked once, by one of the processes.
+// Covers multiple choice, log-likelihoods of whole texts, and generated responses. Each question is computed
+// once, by one of the ranks.
 TEST(Scores, AreThoseOfOneProcess) {
   const auto samples_of = [&](const std::string& file, Communicator& processes) {
     const TaskConfig task = read_task_config(TaskFile(task_data(file)));

@@ -1,4 +1,5 @@
-// Texts as Python, PyYAML and `datasets` read them: expected values by scripts/golden/make_python_text.py.
+// Compares text processing with Python, PyYAML and `datasets`. Expected values are from
+// scripts/golden/make_python_text.py.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +41,7 @@ TEST(Yaml, ReadsScalarsAsPyYaml) {
       EXPECT_EQ(value.dump(), row[1].dump());
     }
   }
-  EXPECT_LE(refused, 12);  // tags in lists, where yaml-cpp is wrong about the extent of block scalars
+  EXPECT_LE(refused, 12);  // tags in lists, where yaml-cpp reads too much
   EXPECT_GE(compared, 380);
 }
 
@@ -130,7 +131,7 @@ TEST(LetterCase, IsThatOfPython) {
   }
 }
 
-// As the generator writes rows: a datetime with its str and repr.
+// Converts a value to the format of the generator script, which writes a datetime as its str and repr.
 ordered_json written(const ordered_json& value) {
   if (value.is_binary()) {
     const auto datetime = PythonDatetime::from_json(value);
@@ -158,10 +159,10 @@ TEST(Documents, HaveTheTypesOfDatasets) {
   }
 }
 
-// Expected: datasets 5.2 with pandas' ujson.
+// Expected values are those of datasets 5.2 with pandas' ujson.
 TEST(Documents, MixedColumnsAreThoseOfUjson) {
   struct Row {
-    const char *value, *expected;  // beside a text
+    const char *value, *expected;  // in a column that also contains text
   };
   const Row rows[] = {
       {R"("007")", "7"},
@@ -200,7 +201,7 @@ TEST(Documents, MixedColumnsAreThoseOfUjson) {
 {"a": 1, "b": -0})");
   const Documents docs = read_documents({path}, TextTypes::datetimes);
   EXPECT_TRUE(std::isinf((*docs.docs)[0]["a"].get<double>()));
-  EXPECT_EQ(json_text((*docs.docs)[0]["b"]), "0.123456789");  // other columns are rewritten too
+  EXPECT_EQ(json_text((*docs.docs)[0]["b"]), "0.123456789");  // other columns are rewritten, too
   EXPECT_EQ(json_text((*docs.docs)[1]["b"]), "0.0");
 }
 

@@ -1,4 +1,5 @@
-// Aggregations and tests between models against figures from elsewhere; the parts that answers go through.
+// Tests aggregations and statistical tests between models with published values, and text functions for
+// responses.
 
 #include "tasks/statistics.h"
 
@@ -24,7 +25,7 @@ std::vector<MetricItem> items(std::initializer_list<double> values) {
 
 TEST(Statistics, Aggregations) {
   EXPECT_EQ(aggregate("mean", items({1, 0, 0, 1})), 0.5);
-  EXPECT_EQ(aggregate("median", items({5, 1, 9, 2})), 5);  // the upper one, as the harness takes it
+  EXPECT_EQ(aggregate("median", items({5, 1, 9, 2})), 5);  // the upper one, as in the harness
   EXPECT_DOUBLE_EQ(aggregate("perplexity", items({-1, -3})), std::exp(2.0));
   const std::vector<MetricItem> weighted = {{-2, 4}, {-6, 4}};
   EXPECT_DOUBLE_EQ(aggregate("weighted_perplexity", weighted), std::exp(1.0));
@@ -36,7 +37,7 @@ TEST(Statistics, Aggregations) {
 }
 
 TEST(Statistics, McNemar) {
-  // Binomial tails: 2 * sum of C(n,k) / 2^n for k up to the smaller count.
+  // The expected values are binomial tails: 2 * sum of C(n,k) / 2^n for k up to the smaller count.
   EXPECT_NEAR(mcnemar(0, 5), 2.0 / 32, 1e-12);
   EXPECT_NEAR(mcnemar(2, 8), 2 * (1 + 10 + 45) / 1024.0, 1e-12);
   EXPECT_EQ(mcnemar(3, 3), 1);
@@ -49,7 +50,7 @@ TEST(Statistics, BootstrapKnowsThreadsNot) {
   const auto mean = [&](std::span<const uint32_t> chosen) { return aggregate("mean", xs, chosen); };
   EXPECT_EQ(bootstrap(mean, xs.size(), 5, one), bootstrap(mean, xs.size(), 5, three));
   const Estimate e = estimate("mean", xs, three);
-  // Eight coins with five heads: the binomial's 2.5 % and 97.5 % quantiles.
+  // For eight coins with five heads, these are the 2.5 % and 97.5 % quantiles of the binomial distribution.
   EXPECT_EQ(e.interval.low, 0.25);
   EXPECT_EQ(e.interval.high, 1.0 - 0.125);
   EXPECT_NEAR(*e.standard_error, std::sqrt(0.625 * 0.375 * 8 / 7 / 8), 1e-12);
@@ -91,7 +92,7 @@ TEST(Filters, LeaveOneAnswer) {
             "no error");
 }
 
-// A pattern that would take for ever ends with an error.
+// A pattern with exponential matching time causes an error.
 TEST(PythonRegex, MeansWhatPythonMeans) {
   EXPECT_EQ(PythonRegex("x*").remove_from("axxb"), "ab");
   EXPECT_EQ(PythonRegex("x*|b").remove_from("axxb"), "a");
@@ -119,7 +120,7 @@ TEST(PythonText, Literals) {
   EXPECT_EQ(python_literal(std::string(100000, '[')), std::nullopt);
   EXPECT_EQ(in_case("éLAN Vital", LetterCase::capitalize), "Élan vital");
   EXPECT_EQ(strip("\x1c a\u3000"), "a");
-  EXPECT_EQ(count_words(" two  words "), 4);  // as re.split counts the empty ends
+  EXPECT_EQ(count_words(" two  words "), 4);  // like re.split, counts the empty ends
 }
 
 TEST(PrefixTree, HasEachSequenceOnceAndWhereTheyPart) {

@@ -1,4 +1,4 @@
-// What is read, and what is refused by name: YAML, tasks, groups, documents.
+// Tests reading of YAML, tasks, groups and documents. Invalid files are refused by name.
 
 #include <gtest/gtest.h>
 
@@ -73,7 +73,7 @@ TEST(Yaml, BoundsWhatAFileCanAskFor) {
       refused([&] { parse_yaml(copies + "]", "copies"); }, "copies, line 2", {limits.max_text_bytes}));
 }
 
-// A task of which one key is another.
+// Returns a task in which one key has the given value.
 std::string with(const std::string& key, const std::string& value) {
   std::map<std::string, std::string> keys = {{"task", "t"},
                                              {"dataset_path", "json"},
@@ -140,7 +140,7 @@ TEST(TaskConfig, RefusesByName) {
   EXPECT_TRUE(refuses("include", "t.yaml", {}));
 }
 
-// A Python file beside the YAML that is not the harness's may mean anything.
+// A Python file next to the YAML that is not from the harness may have any meaning.
 TEST(TaskConfig, KnowsOnlyTheHarnessFunctions) {
   const TaskFolder folder;
   const std::string task = with("process_docs", "!function utils.process_docs\n") + "task_alias: x\n";

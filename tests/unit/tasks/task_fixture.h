@@ -23,7 +23,7 @@ inline std::string task_data(const std::string& name) {
 
 using test::error_of;
 
-// A folder of the test's own with what it writes.
+// A temporary folder for the files of a test.
 class TaskFolder {
  public:
   std::string write(const std::string& name, const std::string& content) const {
@@ -38,7 +38,7 @@ class TaskFolder {
   test::TempDir folder_;
 };
 
-// A committed model, ready to answer.
+// A committed model that is ready for evaluation.
 struct TestModel {
   explicit TestModel(const std::string& name, int slots = 4, int64_t step_rows = 128,
                      int64_t cache_tokens = 0, Communicator& processes = single_process())

@@ -14,7 +14,7 @@
 namespace gpt {
 namespace {
 
-// The value of a small float by its definition: (-1)^s * 2^(e-bias) * 1.f, or 2^(1-bias) * 0.f.
+// Returns the value of a small float by definition: (-1)^s * 2^(e-bias) * 1.f, or 2^(1-bias) * 0.f.
 double by_definition(uint32_t bits, int exponent_bits, int fraction_bits) {
   const uint32_t fraction = bits & ((1u << fraction_bits) - 1);
   const uint32_t exponent = bits >> fraction_bits & ((1u << exponent_bits) - 1);
@@ -46,7 +46,7 @@ TEST(HalfPrecision, EveryValueIsWhatTheFormatDefines) {
 }
 
 TEST(ConvertMatrix, UnalignedTransposedAndFromARow) {
-  // [3,4] fp16 numbers 0..11 at an odd address.
+  // The memory contains [3,4] fp16 values 0..11 at an odd address.
   std::vector<std::byte> memory(3 * 4 * 2 + 1);
   for (int i = 0; i < 12; ++i) {
     const auto exponent = i == 0 ? 0u : static_cast<uint32_t>(std::ilogb(i)) + 15u;

@@ -14,7 +14,7 @@
 #include "text/vocab_data.h"
 #include "unit/text/golden_rows.h"
 
-// Random cases of scripts/golden/make_added_tokens.py.
+// Runs the random cases of scripts/golden/make_added_tokens.py.
 namespace gpt {
 namespace {
 
@@ -22,7 +22,7 @@ using Ids = std::vector<int32_t>;
 using Json = nlohmann::ordered_json;
 using test::kTextData;
 
-// Keeps the order of keys, in which tokens are numbered.
+// Reads JSON lines and keeps the order of keys, because tokens are numbered in this order.
 std::vector<Json> rows_of(const std::string& name) {
   std::ifstream file(kTextData + name);
   std::vector<Json> rows;
@@ -66,7 +66,7 @@ TEST(AddedTokens, SentencePieceWithAnyOptions) {
   for (const Json& row : rows) {
     const auto tokenizer = tokenizer_of(detail::parse_spm_model(bytes_of_hex(row["model"]), "m"), "m");
     const auto json = parse_tokenizer(tokenizer->to_json(), "json");
-    // tokenizer.json finds user-defined pieces before it changes spaces.
+    // tokenizer.json matches user-defined tokens before spaces are replaced.
     const Tokenizer& second = row["json"] ? *json : *tokenizer;
     for (const Json& c : row["cases"]) {
       EXPECT_EQ(tokenizer->encode(c[0].get<std::string>()), c[1].get<Ids>()) << c;
@@ -93,7 +93,7 @@ void write_base(const test::TempDir& dir, const std::string& base, const Json& b
   test::write_plain_file(dir.file("merges.txt"), merges);
 }
 
-// The tokens around an empty text.
+// Returns the tokens that are added around an empty text.
 Ids ends_of(const Tokenizer& tokenizer) {
   const SpecialIds ids = tokenizer.special_ids();
   Ids ends;
@@ -116,7 +116,8 @@ TEST(AddedTokens, OfFoldersAreThoseOfTransformers) {
     EXPECT_EQ(tokenizer->vocab_size(), row["size"].get<int64_t>()) << what;
     Json expected = Json::array(), found = Json::array();
     const int64_t first =
-        row["base"] == "spm" ? 600 : 0;  // control pieces of a SentencePiece model always stay special
+        // Control tokens of a SentencePiece model always stay special.
+        row["base"] == "spm" ? 600 : 0;
     for (const Json& token : row["added"]) {
       if (token[0] >= first) expected.push_back({token[0], token[1], token[2]});
     }
@@ -130,14 +131,14 @@ TEST(AddedTokens, OfFoldersAreThoseOfTransformers) {
     const auto again = parse_tokenizer(tokenizer->to_json(), "again");
     for (const Json& c : row["cases"])
       EXPECT_EQ(again->encode_special(c[0].get<std::string>()), c[1].get<Ids>()) << "again " << what << c;
-    // A GGUF file has all of them too.
+    // A GGUF file also contains all these tokens.
     const VocabData data = tokenizer->vocab_data();
     for (const Json& token : row["added"])
       EXPECT_EQ(data.tokens[token[0].get<size_t>()], token[1]) << what;
   }
 }
 
-// transformers puts a space in front of texts for this class, and not for others.
+// For this class, transformers inserts a space before the text. For other classes it does not.
 TEST(AddedTokens, FoldersOfGpt2MayPutASpaceInFront) {
   const Json bpe = Json::parse(std::ifstream(kTextData + "bpe.tokenizer.json"));
   for (const char* tokenizer_class : {"GPT2Tokenizer", "GPT2TokenizerFast", "PreTrainedTokenizerFast"}) {
@@ -154,7 +155,7 @@ TEST(AddedTokens, FoldersOfGpt2MayPutASpaceInFront) {
   }
 }
 
-// Without tokenizer.json the class says how texts are split.
+// Without tokenizer.json, the tokenizer class determines how text is split.
 TEST(AddedTokens, FoldersWithVocabAndMergesAreSplitAsTheirClassDoes) {
   const Json bpe = Json::parse(std::ifstream(kTextData + "bpe.tokenizer.json"));
   Json as_gpt2 = bpe, as_qwen = bpe;

@@ -35,7 +35,7 @@ struct Merges {
   std::vector<Bpe::Merge> merges;
 };
 
-// Merges of random tokens over the bytes in `usable`, each of which exists when it is merged.
+// Returns random merges over the bytes in `usable`. Both tokens of each merge exist.
 Merges random_merges(uint64_t seed, std::vector<int32_t> usable) {
   RandomStream random(seed, RandomSite::test);
   std::vector<std::string> tokens = byte_tokens();
@@ -57,7 +57,7 @@ Bpe random_bpe(uint64_t seed) {
   return {std::move(made.tokens), std::move(made.merges)};
 }
 
-// Characters of one to four bytes that share bytes, and halves of them.
+// Characters of one to four bytes that share some bytes, and parts of characters.
 const std::vector<std::string> kCharacters = {"a",          " ",          "\u0416", "\u0436",
                                               "\u0426",     "\u4E2D",     "\u4E36", "\u8AAD",
                                               "\U0001F600", "\U0001F616", "\xE4",   "\xB8"};
@@ -69,7 +69,8 @@ std::string random_text(RandomStream& random, size_t characters) {
   return text;
 }
 
-// Merges of bytes of these characters: within them, across them, and of parts of them.
+// Returns merges of the bytes of these characters: within a character, across characters, and of parts of
+// characters.
 Merges random_merges_of_characters(uint64_t seed) {
   std::vector<int32_t> usable;
   for (const char c : std::string("a\xD0\x96\xB6\xE4\xB8\xAD\xF0\x9F\x98\x80"))
@@ -77,7 +78,7 @@ Merges random_merges_of_characters(uint64_t seed) {
   return random_merges(seed, usable);
 }
 
-// By the definition: the first pair of the lowest rank is merged until there is none.
+// Encodes by definition: merges the first pair of the lowest rank until there is no pair left.
 Ids by_definition(const Bpe& bpe, std::string_view text) {
   Ids ids;
   for (const char c : text)
@@ -98,7 +99,8 @@ Ids by_definition(const Bpe& bpe, std::string_view text) {
   return ids;
 }
 
-// As in Hugging Face's tokenizers: what is around them becomes neighbours.
+// Bytes without a token are dropped, and the bytes around them become adjacent, like in Hugging Face
+// tokenizers.
 TEST(Bpe, BytesWithoutATokenAreLeftOut) {
   const Bpe bpe({"a", "b", "ab"}, {{0, 1, 2}});
   std::vector<int32_t> ids = {7};
@@ -114,7 +116,8 @@ TEST(Bpe, AgreesWithTheDefinition) {
     const Bpe bpe = random_bpe(seed);
     for (int round = 0; round < 60; ++round) {
       std::string text(random.below(round % 2 == 0 ? 48 : 200),
-                       'a');  // short and long pieces go different ways
+                       // Short and long pieces use different algorithms.
+                       'a');
       for (char& c : text)
         c = static_cast<char>('a' + random.below(seed < 3 ? 2 : 4));
       Ids ids;
@@ -145,14 +148,14 @@ TEST(Bpe, PiecesHaveTheIdsOfTheirParts) {
   EXPECT_GT(parts, 4 * 1600u);
 }
 
-// Neighbours of what is left out may be merged.
+// The bytes around dropped bytes may be merged, so the text must not be split there.
 TEST(Bpe, NoPartsWhereBytesHaveNoToken) {
   const Bpe bpe({"a", "\xC3", "\xA9", "\xC3\xA9"}, {{1, 2, 3}});
   EXPECT_EQ(bpe.end_of_part("a\u00E9a\u00E9", 0), 6u);
 }
 
-// A text so short that nothing is kept of it, and the same behind others; tokens that no merges make are
-// whole pieces here.
+// Compares a tokenizer that has cached earlier texts with a new one, whose cache is empty. Tokens that no
+// merge creates only match whole pieces, and must not match parts of pieces.
 TEST(BpeTokenizer, PartsOfPiecesAreNoWholePieces) {
   RandomStream random(3, RandomSite::test);
   for (uint64_t seed = 0; seed < 12; ++seed) {
@@ -210,7 +213,7 @@ void expect_ids(const Tokenizer& tokenizer, const std::string& rows, int count) 
   EXPECT_EQ(compared, count);
 }
 
-// Ids from Hugging Face tokenizers: scripts/golden/make_text.py.
+// The expected ids are from Hugging Face tokenizers (scripts/golden/make_text.py).
 TEST(BpeTokenizer, GivesTheSameIdsAsTokenizers) {
   const auto tokenizer = load_tokenizer(kData + "bpe.tokenizer.json");
   EXPECT_EQ(tokenizer->kind(), "bpe");
@@ -219,7 +222,8 @@ TEST(BpeTokenizer, GivesTheSameIdsAsTokenizers) {
   expect_ids(*parse_tokenizer(tokenizer->to_json(), "written again"), kData + "bpe.jsonl", 63);
 }
 
-// Long texts remember pieces: the ids of the whole are those of its parts, which are too short for that.
+// Encoding of a long text uses the piece cache. Its ids are those of its parts, which are too short for the
+// cache.
 TEST(BpeTokenizer, LongTextsAreTheSumOfTheirPieces) {
   const auto tokenizer = load_tokenizer(kData + "bpe.tokenizer.json");
   RandomStream random(4, RandomSite::test);
@@ -252,28 +256,28 @@ TEST(BpeTokenizer, Gpt2) {
   EXPECT_EQ(tokenizer->vocab_size(), 50257);
   EXPECT_EQ(tokenizer->encode("Every effort moves you"), (Ids{6109, 3626, 6100, 345}));
   expect_ids(*tokenizer, test::reference_path("tokenizers/gpt2.jsonl"), 246);
-  // The folder has all three files; without tokenizer.json the other two are read.
+  // The folder contains all three files. Without tokenizer.json, the other two files are read.
   const test::TempDir folder;
   for (const char* name : {"vocab.json", "merges.txt"})
     std::filesystem::copy_file(std::filesystem::path(file).replace_filename(name), folder.file(name));
   expect_ids(*load_tokenizer(folder.path()), test::reference_path("tokenizers/gpt2.jsonl"), 246);
 }
 
-// Qwen2's: the same text in any spelling has the same ids.
+// With the normalizer of Qwen2, different Unicode forms of the same text have the same ids.
 TEST(BpeTokenizer, NormalizationFormC) {
   auto json = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
   const auto plain = parse_tokenizer(json.dump(), "plain");
   json["normalizer"] = {{"type", "NFC"}};
   const auto composing = parse_tokenizer(json.dump(), "composing");
   const std::pair<const char*, const char*> kSpellings[] = {
-      {"cafe\xCC\x81 ok", "caf\xC3\xA9 ok"},                     // an accent of its own
-      {"\xE2\x84\xAB", "\xC3\x85"},                              // the sign for angstrom
-      {"\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB", "\xED\x95\x9C"},  // a syllable of Hangul
+      {"cafe\xCC\x81 ok", "caf\xC3\xA9 ok"},                     // a combining accent
+      {"\xE2\x84\xAB", "\xC3\x85"},                              // the angstrom sign
+      {"\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB", "\xED\x95\x9C"},  // a Hangul syllable
       {"a\xCC\xA3\xCC\x82", "\xE1\xBA\xAD"},                     // two marks on one letter
       {"e\xCC\x81\xFF"
        "e\xCC\x81\xCC",
-       "\xC3\xA9\xFF\xC3\xA9\xCC"},       // bytes that are no characters
-      {"\xEF\xAC\x81", "\xEF\xAC\x81"}};  // a ligature stays
+       "\xC3\xA9\xFF\xC3\xA9\xCC"},       // bytes that are not characters
+      {"\xEF\xAC\x81", "\xEF\xAC\x81"}};  // a ligature is kept
   for (const auto& [spelling, composed] : kSpellings) {
     EXPECT_EQ(composing->encode(spelling), plain->encode(composed)) << composed;
     EXPECT_EQ(composing->encode(composed), plain->encode(composed)) << composed;
@@ -281,7 +285,7 @@ TEST(BpeTokenizer, NormalizationFormC) {
   EXPECT_EQ(parse_tokenizer(composing->to_json(), "again")->encode("e\xCC\x81"), plain->encode("\xC3\xA9"));
 }
 
-// Hugging Face's trainer makes no tokens of bytes that it has not seen, unless it is asked to.
+// By default, the trainer of Hugging Face creates no tokens for bytes that do not occur in its data.
 TEST(BpeTokenizer, BytesWithoutATokenAreTheUnknownOne) {
   auto json = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
   json["added_tokens"] = nlohmann::json::array();
@@ -299,7 +303,7 @@ TEST(BpeTokenizer, BytesWithoutATokenAreTheUnknownOne) {
   EXPECT_THROW(parse_tokenizer(json.dump(), "t.json"), Error);
 }
 
-// Words may be added that the vocabulary has already.
+// Added tokens may already be in the vocabulary.
 TEST(BpeTokenizer, MergesMayMakeAddedTokens) {
   auto json = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
   const auto plain = parse_tokenizer(json.dump(), "plain");
@@ -312,13 +316,13 @@ TEST(BpeTokenizer, MergesMayMakeAddedTokens) {
     EXPECT_EQ(again->encode(text), tokenizer->encode(text)) << text;
   }
   EXPECT_EQ(tokenizer->encode("this classes"), plain->encode("this classes"));
-  json["added_tokens"].back()["single_word"] = false;  // which a GGUF file cannot say
+  json["added_tokens"].back()["single_word"] = false;  // which GGUF does not support
   const auto anywhere = parse_tokenizer(json.dump(), "t");
   const auto from_gguf = tokenizer_of(anywhere->vocab_data(), "gguf");
   EXPECT_EQ(from_gguf->encode("this classes"), anywhere->encode("this classes"));
 }
 
-// What joins characters is part of a word, and circled letters are.
+// A character that joins others is part of a word. Circled letters are, too.
 TEST(BpeTokenizer, AddedTokensOfASingleWord) {
   auto json = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
   const auto id = static_cast<int32_t>(parse_tokenizer(json.dump(), "plain")->vocab_size());
@@ -334,7 +338,7 @@ TEST(BpeTokenizer, AddedTokensOfASingleWord) {
     EXPECT_FALSE(finds(text)) << text;
 }
 
-// Found after the others, and composed where the text is.
+// Normalized added tokens are matched after the others, in the normalized text.
 TEST(BpeTokenizer, NormalizedAddedTokens) {
   auto json = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
   const auto size = static_cast<int32_t>(parse_tokenizer(json.dump(), "t")->vocab_size());
@@ -352,7 +356,7 @@ TEST(BpeTokenizer, NormalizedAddedTokens) {
   }
 }
 
-// As in tokenizers.
+// The behavior matches Hugging Face tokenizers.
 TEST(BpeTokenizer, TheLastOfEqualMergesCounts) {
   auto json = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
   json["added_tokens"] = nlohmann::json::array();
@@ -361,7 +365,7 @@ TEST(BpeTokenizer, TheLastOfEqualMergesCounts) {
   EXPECT_EQ(parse_tokenizer(json.dump(), "t")->encode("abc"), (Ids{0, 4}));
 }
 
-// Every mistake is named.
+// Every error names its cause.
 TEST(BpeTokenizer, RefusesWhatItCannotRead) {
   const auto good = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
   const auto expect = [&](auto&& change, std::initializer_list<test::Fact> facts) {

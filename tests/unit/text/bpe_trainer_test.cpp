@@ -45,7 +45,7 @@ json merges_of(const TrainedTokenizer& trained) {
   return json::parse(trained.json)["model"]["merges"];
 }
 
-// Merges from Hugging Face tokenizers: scripts/golden/make_bpe_train.py.
+// The expected merges are from Hugging Face tokenizers (scripts/golden/make_bpe_train.py).
 TEST(BpeTrainer, LearnsTheMergesOfTokenizers) {
   std::ifstream file(GPT_SOURCE_DIR "/tests/data/bpe_train.jsonl");
   int compared = 0;
@@ -80,7 +80,7 @@ struct Word {
   int64_t count;
 };
 
-// By the definition, counting everything anew in every round.
+// Computes merges by definition and counts all pairs again in each round.
 std::vector<std::pair<int32_t, int32_t>> by_definition(std::vector<Word> words, int rounds, int32_t next_id) {
   std::vector<std::pair<int32_t, int32_t>> merges;
   for (; rounds > 0; --rounds, ++next_id) {
@@ -122,7 +122,7 @@ TEST(BpeTrainer, FollowsTheDefinition) {
       input.words.add(static_cast<uint64_t>(w.count), w.ids);
     }
     const BpeTrainResult result = train_bpe(std::move(input), 24);
-    // Where two tokens joined to one that exists already the simple definition does not say what to do.
+    // The simple definition does not cover two tokens whose concatenation already exists.
     if (std::ssize(result.tokens) != 4 + std::ssize(result.merges)) continue;
     std::vector<std::pair<int32_t, int32_t>> merges;
     for (const Bpe::Merge& m : result.merges)
@@ -184,7 +184,7 @@ TEST(BpeTrainer, Gpt1WordsEndInTheirSuffix) {
   EXPECT_EQ(tokenizer->encode("\u4e2d"), std::vector<int32_t>{0});
   EXPECT_EQ(tokenizer->encode_special("<|end|>"), std::vector<int32_t>{41});
   EXPECT_EQ(std::ssize(tokenizer->encode(text)), trained.text_tokens);
-  // <unk>, twice the characters, and the special token.
+  // The minimum is <unk>, two tokens per character, and the special token.
   const auto least = [&] {
     std::set<char32_t> characters;
     for (const std::u32string& word : detail::gpt1_words(text))
@@ -233,7 +233,7 @@ TEST(BpeTrainer, SpecialTokensFollowTheMerges) {
   EXPECT_EQ(special_token_set("no such set"), nullptr);
 }
 
-// Texts of words, numbers, white space and bytes that are no UTF-8.
+// Returns text with words, numbers, white space and invalid UTF-8 bytes.
 std::string random_text(uint64_t seed, size_t size) {
   RandomStream random(seed, RandomSite::test);
   const std::vector<std::string> parts = {" ",  "\n",     "\n\n",     "the", "I'll", "x",
@@ -399,7 +399,7 @@ TEST(TokenizerFacts, SayWhetherTextsMayBeCut) {
     root["added_tokens"] = json::array({{{"id", 262}, {"content", text}, {"special", special}}});
   };
   added("low er", true);
-  EXPECT_TRUE(can_cut());  // found by encode_special alone
+  EXPECT_TRUE(can_cut());  // only encode_special finds it
   added("low er", false);
   EXPECT_FALSE(can_cut());
   added("lows", false);

@@ -22,7 +22,7 @@ std::string header(uint32_t version, uint32_t count, uint32_t end) {
   return number(20240328) + number(version) + number(count) + number(end) + std::string(1024 - 16, '\0');
 }
 
-// All bytes, "he", and the end of a text.
+// A vocabulary of all bytes, "he" and the end-of-text token.
 std::string small_llmc(uint32_t version = 2) {
   std::string out = header(version, 258, 257);
   for (int b = 0; b < 256; ++b)
@@ -81,7 +81,7 @@ TEST(CVocab, Llama2cThereAndBack) {
   VocabData data = load_tokenizer(kTextData + "spm.model")->vocab_data();
   const auto model = tokenizer_of(data, "m");
   expect_message([&] { llama2c_tokenizer(*model, model->vocab_size()); }, "llama2.c", {0, 3, 4});
-  data.tokens.erase(data.tokens.begin() + 3);  // a user-defined one
+  data.tokens.erase(data.tokens.begin() + 3);  // a user-defined token
   data.scores.erase(data.scores.begin() + 3);
   data.types.erase(data.types.begin() + 3);
   const auto tokenizer = tokenizer_of(data, "m");
@@ -92,7 +92,7 @@ TEST(CVocab, Llama2cThereAndBack) {
   EXPECT_EQ(again->special_ids().eos, 2);
   EXPECT_EQ(again->token_bytes(1), "<s>");
   EXPECT_EQ(llama2c_tokenizer(*again, again->vocab_size()), bytes);
-  // As tokenizer.py of llama2.c writes it.
+  // This is the format that tokenizer.py of llama2.c writes.
   EXPECT_NE(bytes.find(piece("\n<s>\n") + piece("\n</s>\n")), std::string::npos);
 }
 

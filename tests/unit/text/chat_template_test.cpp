@@ -102,7 +102,7 @@ TEST(ChatTemplate, RunsAModelsOwnInAnyStyle) {
 
 using json_list = nlohmann::ordered_json;
 
-// The text of a conversation's ids, in [] what counts.
+// Returns the text of the ids of a conversation, with the trained part in brackets.
 std::string marked(const ChatTemplate& chat, const ChatExample& example, const json_list& conversation) {
   EXPECT_EQ(example.ids, chat.encode_conversation(conversation, false));
   EXPECT_EQ(example.ids.size(), example.weights.size());
@@ -166,13 +166,15 @@ TEST(ChatTemplate, CountsCallsOfToolsAndGenerationBlocks) {
   EXPECT_NE(by_blocks.find("b<|im_end|>\n]"), std::string::npos) << by_blocks;
 }
 
-// The text of a conversation's ids, in [] what counts where only its last message does.
+// Returns the text of the ids of a conversation of which only the last message is trained, with the trained
+// part in brackets.
 std::string response(const std::string& jinja, const json_list& conversation) {
   const ChatTemplate chat({.name = "own", .jinja = jinja}, tokenizer());
   return marked(chat, chat.response(conversation), conversation);
 }
 
-// What the template writes for the assistant's message, from where the prompt ends, and its end token.
+// The response begins where the prompt ends. It consists of the text that the template writes for the
+// assistant's message, and its end token.
 TEST(ChatTemplate, AResponseIsWhatTheTemplateWrites) {
   const auto turn = [](const std::string& before, const std::string& content, const std::string& after) {
     return "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' %}{{ " +
@@ -191,7 +193,8 @@ TEST(ChatTemplate, AResponseIsWhatTheTemplateWrites) {
             user + "[yes\n<|im_end|>]\n");
   EXPECT_EQ(response(turn("'<think>\n\n</think>\n\n'", "m.content.strip()", end) + ask, asked),
             user + "[<think>\n\n</think>\n\nyes<|im_end|>]\n");
-  // A prompt that ends otherwise than the turn begins: the response starts where the two differ.
+  // The end of the prompt differs from the beginning of the assistant's turn. The response begins at the
+  // first difference.
   EXPECT_EQ(response(turn("'<think>\nno</think>'", "m.content.strip()", end) + ask_think, asked),
             user + "<think>\n[no</think>yes<|im_end|>]\n");
   EXPECT_EQ(response(turn("''", "m.content.strip()", end) + ask_think, asked), user + "[yes<|im_end|>]\n");
@@ -202,7 +205,8 @@ TEST(ChatTemplate, AResponseIsWhatTheTemplateWrites) {
             "<s>[INST] q [/INST][ yes </s>]");
 }
 
-// scripts/golden/make_chat.py: a line that names a template, then responses by it.
+// The file is from scripts/golden/make_chat.py. A line names a template, and the next lines are responses
+// with that template.
 TEST(ChatTemplate, ResponsesAreThoseOfTransformers) {
   std::ifstream in(kData + "responses.jsonl");
   std::unique_ptr<ChatTemplate> chat;
@@ -217,7 +221,7 @@ TEST(ChatTemplate, ResponsesAreThoseOfTransformers) {
                                                  : row["jinja"].get<std::string>();
       const std::string today = "strftime_now(\"%d %b %Y\")";
       if (const size_t at = jinja.find(today); at != std::string::npos)
-        jinja.replace(at, today.size(), "\"28 Nov 2026\"");  // the day on which the ids were made
+        jinja.replace(at, today.size(), "\"28 Nov 2026\"");  // the day on which the ids were computed
       chat = std::make_unique<ChatTemplate>(
           ChatSource{.name = name, .jinja = jinja, .tokens = {{"bos_token", "<s>"}, {"eos_token", "</s>"}}},
           tokenizer());
@@ -261,7 +265,7 @@ TEST(ChatTemplate, OfAResponseOnlyTheLastMessageCounts) {
       response(blocks + "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}", turns),
       before + "[d<|im_end|>]\n")
       << "blocks have no effect";
-  // The system's message is written into the last of the user, after the response of a first turn.
+  // The template inserts the system message into the last user message, which comes after the first response.
   const std::string late =
       "{{ '<s>' }}{% for m in messages %}{% if m.role == 'user' %}{{ '[INST]' }}"
       "{% if messages[0].role == 'system' and m == (messages | selectattr('role', 'equalto', 'user') | "
@@ -273,7 +277,7 @@ TEST(ChatTemplate, OfAResponseOnlyTheLastMessageCounts) {
             "<s>[INST]a[/INST][ b</s>][INST]s: c[/INST][ d</s>]");
 }
 
-// A block is its message's as a whole, what it writes after the end token included.
+// A generation block belongs to its message as a whole, including the text after the end token.
 TEST(ChatTemplate, WeightZeroLeavesOutAWholeBlock) {
   const std::string blocks =
       "{% for m in messages %}{{ '<|im_start|>' }}{% if m.role == 'assistant' %}{% generation %}"
@@ -289,7 +293,7 @@ TEST(ChatTemplate, WeightZeroLeavesOutAWholeBlock) {
       "<|im_start|>a<|im_end|><|im_start|>b<|im_end|>\n<|im_start|>c<|im_end|><|im_start|>[<|im_end|>\n]");
 }
 
-// A token that closes a call of a tool does not end the message.
+// A token that ends a tool call does not end the message.
 TEST(ChatTemplate, ACallOfAToolGoesOnToTheEndToken) {
   const std::string calls =
       "{% for m in messages %}{{ '<|im_start|>' + (m.content or '') }}{% for call in m.tool_calls %}"
@@ -307,8 +311,8 @@ TEST(ChatTemplate, ACallOfAToolGoesOnToTheEndToken) {
             "end|>");
 }
 
-// OpenAI's answers that only call tools have no content; templates that look for it get what transformers
-// gives them.
+// OpenAI responses with only tool calls have no content. A template that accesses the content gets the same
+// value as in transformers.
 TEST(ChatTemplate, CallsNeedNoContent) {
   const auto asked = [](const json_list& content) {
     const json_list call = {{{"function", {{"name", "f"}, {"arguments", {{"x", 1}}}}}}};
@@ -342,7 +346,8 @@ TEST(ChatTemplate, CallsNeedNoContent) {
   EXPECT_NE(error_of([&] { expects.encode_conversation(user, false); }), "no error");
 }
 
-// Contents in parts, messages that are to be continued, and several templates: scripts/golden/make_chat.py.
+// Tests contents with several parts, messages to be continued, and several templates
+// (scripts/golden/make_chat.py).
 TEST(ChatTemplate, OptionsGiveTheIdsOfTransformers) {
   std::ifstream in(kData + "chat_options.jsonl");
   int rows = 0, refused = 0;
@@ -402,7 +407,7 @@ TEST(ChatTemplate, IsFoundBesideAModel) {
     config({{"chat_template", wrong}});
     EXPECT_THROW(read_chat_templates(dir.path()), Error) << wrong;
   }
-  // As in transformers, files count instead of what the configuration says.
+  // As in transformers, template files take precedence over the config.
   config({{"chat_template", {{{"name", "tool_use"}, {"template", "t"}}}}});
   test::write_plain_file(dir.file("chat_template.jinja"), "file");
   EXPECT_EQ(read_chat_templates(dir.path()), (ChatTemplates{{"default", "file"}}));

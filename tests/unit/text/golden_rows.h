@@ -17,8 +17,8 @@ namespace gpt::test {
 
 inline const std::string kTextData = GPT_SOURCE_DIR "/tests/data/";
 
-// Every row: text, ids and, where they are given, whether names of special tokens count and what ids decode
-// to.
+// Checks every row: the text, the ids and optional fields. One field says if names of special tokens are
+// recognized, and one contains the decoded text.
 inline void expect_rows(const Tokenizer& tokenizer, const std::string& rows, int count) {
   std::ifstream file(rows);
   int compared = 0;
@@ -34,7 +34,7 @@ inline void expect_rows(const Tokenizer& tokenizer, const std::string& rows, int
   EXPECT_EQ(compared, count);
 }
 
-// One line that names the object and every fact.
+// Checks that the error message is one line and contains the object and every fact.
 inline void expect_message(const std::function<void()>& action, const std::string& object,
                            std::initializer_list<Fact> facts) {
   const std::string message = error_of(action);

@@ -24,7 +24,7 @@ Json read_json(const std::string& path) {
   return Json::parse(file);
 }
 
-// Ids of tokenizers: scripts/golden/make_tokenizers.py.
+// The expected ids are from Hugging Face tokenizers (scripts/golden/make_tokenizers.py).
 TEST(Gpt1, GivesTheIdsOfTokenizers) {
   const auto tokenizer = load_tokenizer(kFile);
   EXPECT_EQ(tokenizer->kind(), "gpt1");
@@ -32,8 +32,9 @@ TEST(Gpt1, GivesTheIdsOfTokenizers) {
   expect_rows(*parse_tokenizer(tokenizer->to_json(), "again"), kTextData + "gpt1.jsonl", 81);
 }
 
-// A hash (FNV-1a) of the words that every character makes between two letters: of what tokenizers 0.23.3
-// gives, which scripts/make-gpt1-table asked one by one. Another version of utf8proc must not change it.
+// Compares a hash (FNV-1a) of the words that result from each character between two letters. The expected
+// hash is from tokenizers 0.23.3, which scripts/make-gpt1-table called for each character. A different
+// version of utf8proc must not change it.
 TEST(Gpt1, TakesEveryCharacterAsTokenizersDoes) {
   uint64_t hash = 0xCBF29CE484222325;
   const auto add = [&](char32_t code) { hash = (hash ^ code) * 0x100000001B3; };
@@ -50,7 +51,7 @@ TEST(Gpt1, TakesEveryCharacterAsTokenizersDoes) {
   EXPECT_EQ(hash, 0x3CAFE55D4CD5112B);
 }
 
-// The files that were published: no more than tokens and merges, told from GPT-2's by </w>.
+// The published files only contain tokens and merges. The suffix </w> distinguishes them from GPT-2 files.
 TEST(Gpt1, VocabAndMerges) {
   const Json json = read_json(kFile);
   const test::TempDir folder;
@@ -79,7 +80,7 @@ TEST(Gpt1, WordsAreCleanedAndSmall) {
   EXPECT_EQ(round_trip("a\xC3\x89\xCC\x81\xC2\xADs"), "aes");  // capital E with acute, acute, soft hyphen
   EXPECT_EQ(round_trip("\xFF"
                        "a"),
-            "a");  // no character
+            "a");  // not a character
   EXPECT_EQ(tokenizer->encode("\xE4\xB8\xAD\xE6\x96\x87"), (Ids{0, 0}));
   EXPECT_EQ(tokenizer->encode_special("<unk>"), Ids{0});
   EXPECT_GT(tokenizer->encode("<unk>").size(), 1u);

@@ -23,7 +23,7 @@ std::string render(const std::string& source, const Json& context = Json::object
   return JinjaTemplate(source).render(context);
 }
 
-// Half past noon on 1 January 2025, as in make_jinja.py.
+// 12:30 on 1 January 2025, as in make_jinja.py.
 constexpr int64_t kNow = 1735734600;
 
 TEST(Jinja, GivesTheTextsOfJinja2) {
@@ -48,7 +48,8 @@ TEST(Jinja, GivesTheTextsOfJinja2) {
   EXPECT_GE(failing, 100);
 }
 
-// "0" for the template, "c" for the context, letters from "A" for messages; as long as the text.
+// Returns one letter per byte of the text for its origin: "0" for the template, "c" for the context, and
+// letters from "A" for messages.
 std::string origins(const JinjaText& text) {
   std::string out;
   for (const JinjaSpan& span : text.spans) {
@@ -113,7 +114,7 @@ TEST(Jinja, MarksWhatIsGenerated) {
   EXPECT_EQ(marks, "..ggggg.");
 }
 
-// The texts are those of jinja2 with the tojson of transformers.
+// The expected texts are from jinja2 with the tojson filter of transformers.
 TEST(Jinja, IntegersBeyond64BitsKeepTheirDigits) {
   const Json context = parse_json_document(
       R"({"n":12345678901234567890123,"u":18446744073709551615,"m":-9223372036854775809,"b":10000000000000000000000,
@@ -229,7 +230,7 @@ TEST(Jinja, TakesOptionsOfAnEnvironment) {
     EXPECT_NE(error_of([&] { JinjaTemplate(fails, strict).render(context); }), "no error") << fails;
   }
   EXPECT_EQ(JinjaTemplate("{{ y is defined }}{{ y|default(2) }}", strict).render(context), "False2");
-  // The else that an inline if lacks is never an error, as in Jinja.
+  // A missing else of an inline if is never an error, as in Jinja.
   EXPECT_EQ(JinjaTemplate("[{{ 1 if false }}{{ 'a' ~ (1 if false) }}]", strict).render(context), "[a]");
   EXPECT_EQ(JinjaTemplate("{{ d|tojson }}").render(nlohmann::json{{"d", {{"b", 1}, {"a", 2}}}}),
             R"({"a": 2, "b": 1})");

@@ -10,7 +10,8 @@ namespace {
 
 using test::kTextData;
 
-// Words, white space and odd characters, with blanks in all places where a cut could go wrong.
+// Returns text with words, white space and unusual characters. It has spaces in all places where a cut could
+// be wrong.
 std::string long_text() {
   constexpr const char* kUnits[] = {" ",    "  ", "the",          "king",   "'s",   " 's",          ".",
                                     "(",    "\n", "12",           "\t ",    "\r\n", "\xC2\xA0",     "?",
@@ -50,11 +51,11 @@ TEST(ParallelEncode, ManyTexts) {
     EXPECT_EQ(all[i], tokenizer->encode(texts[i]));
 }
 
-// What a tokenizer remembers of other texts changes nothing.
+// Cached pieces of earlier texts must not change the result.
 TEST(ParallelEncode, TheTextsBeforeDoNotMatter) {
   RandomStream random(12, RandomSite::test);
   std::vector<std::string> texts;
-  for (int i = 0; i < 300; ++i) {  // pieces of all lengths, from few letters, again and again
+  for (int i = 0; i < 300; ++i) {  // pieces of all lengths, from few letters, with repetitions
     std::string text;
     while (text.size() < 600) {
       text.append(1 + random.below(i % 3 == 0 ? 70 : 9), "ab-=0 "[random.below(6)]);

@@ -12,7 +12,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-// As the tokenizers do; empty if they are not known.
+// Looks up a piece like the tokenizers do. Returns an empty list if the piece is not cached.
 Ids find(PieceCache& cache, std::string_view piece) {
   const PieceCache::Query query = cache.query(piece, piece.size());
   int32_t some[PieceCache::kSome];
@@ -26,7 +26,7 @@ void keep(PieceCache& cache, std::string_view piece, const Ids& ids) {
   cache.keep(cache.query(piece, piece.size()), ids);
 }
 
-// Pieces of all lengths, and other ids for each.
+// Return pieces of various lengths, and different ids for each piece.
 std::string piece_of(int32_t i) {
   const size_t length = i % 5 == 0 ? static_cast<size_t>(i % 55) : 0;
   return "p" + std::to_string(i) + std::string(length, '-');
@@ -71,7 +71,7 @@ TEST(PieceCache, ForgetsWhatDoesNotComeAgain) {
     ASSERT_EQ(ids, ids_of(i)) << piece_of(i);
   }
   EXPECT_GT(known, 100000);
-  EXPECT_LT(known, 350000);  // its memory is bounded
+  EXPECT_LT(known, 350000);  // the memory of the cache is limited
   EXPECT_EQ(find(cache, "often"), Ids{7});
 }
 
@@ -87,7 +87,8 @@ TEST(PieceCache, RemembersWhatWasAsked) {
   EXPECT_LT(mistaken, 10);
 }
 
-// More ids than an entry has room for are in a list, which is full five times here.
+// If a piece has more ids than fit into a cache entry, they are stored in a list. The list fills up five
+// times in this test.
 TEST(PieceCache, ShortPiecesOfManyIdsAreForgottenTogether) {
   PieceCache cache;
   const auto many_of = [](int32_t i) { return Ids(5 + static_cast<size_t>(i) % 11, i); };
@@ -113,7 +114,7 @@ TEST(PieceCache, LeavesOutWhatIsTooLong) {
   EXPECT_EQ(find(cache, "short"), Ids());
 }
 
-// High ranks, and many symbols, go other ways than low ranks of few.
+// High ranks and long inputs use different code than low ranks and short inputs.
 TEST(MergeTable, RanksCountOnlyInOrder) {
   constexpr int32_t kLetters = 3, kSymbols = 40;
   RandomStream random(5, RandomSite::test);

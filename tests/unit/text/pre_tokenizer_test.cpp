@@ -23,7 +23,7 @@ Pieces split(const PreTokenizer& pre_tokenizer, std::string_view text) {
   return pieces;
 }
 
-// What Hugging Face makes of odd texts: scripts/golden/make_tokenizers.py.
+// The expected pieces are from Hugging Face tokenizers for unusual texts (scripts/golden/make_tokenizers.py).
 TEST(PreTokenizer, GivesThePiecesOfTokenizers) {
   std::ifstream file(test::kTextData + "pre_tokenizers.jsonl");
   int compared = 0;
@@ -79,7 +79,7 @@ TEST(PreTokenizer, AnyBytesAreCovered) {
   }
 }
 
-// Expected: tokenizers 0.23.3.
+// Expected values are from tokenizers 0.23.3.
 TEST(PreTokenizer, EmptyMatchesSplit) {
   struct Row {
     const char* regex;
@@ -125,7 +125,7 @@ TEST(PreTokenizer, NamesInGgufFiles) {
   EXPECT_TRUE(steps_of_gguf_name("no-such").empty());
   VocabData data = load_tokenizer(test::kTextData + "bpe.tokenizer.json")->vocab_data();
   data.pre = "smollm";
-  EXPECT_EQ(tokenizer_of(data, "m.gguf")->vocab_data().pre, "starcoder");  // the same under another name
+  EXPECT_EQ(tokenizer_of(data, "m.gguf")->vocab_data().pre, "starcoder");  // the same under a different name
 }
 
 TEST(Regex, SaysWhatItDoesNotKnow) {

@@ -29,7 +29,7 @@ void expect_windows_agree(const std::string& text) {
   }
 }
 
-// Texts of a few words that patterns look at, in any order.
+// Returns a random sequence of words that are relevant for the split patterns.
 std::string mixture(RandomStream& random, const std::vector<std::string>& words, size_t count) {
   std::string text;
   for (size_t i = 0; i < count; ++i)
@@ -70,7 +70,7 @@ TEST(SplitScan, WindowsAgreeWithPiecesOfAscii) {
   }
 }
 
-// Letters of all cases, marks, numbers, white space, a long s, what is no character, and halves of
+// Covers letters of all cases, marks, numbers, white space, a long s, unassigned characters and parts of
 // characters.
 TEST(SplitScan, WindowsAgreeWithPiecesBeyondAscii) {
   RandomStream random(8, RandomSite::test);

@@ -33,7 +33,7 @@ Pieces split(SplitPattern pattern, const std::string& text) {
   return pieces;
 }
 
-// What the regular expressions' own engines found: scripts/golden/make_text.py.
+// The expected pieces are from the original regular expression engines (scripts/golden/make_text.py).
 TEST(Split, AgreesWithTheRegularExpressions) {
   const std::map<std::string, SplitPattern> names = {
       {"gpt2", SplitPattern::gpt2},     {"cl100k", SplitPattern::cl100k},
@@ -56,7 +56,7 @@ TEST(Split, KnowsItsOwnRegularExpressions) {
   for (const SplitPattern pattern : kPatterns)
     EXPECT_EQ(find_split_pattern(split_regex(pattern)), pattern);
   EXPECT_EQ(find_split_pattern(R"(\S+)"), std::nullopt);
-  // In a tokenizer.json {1,3}+ is no possessive repetition, which it is for tiktoken.
+  // {1,3}+ is a possessive repetition in tiktoken, but not in a tokenizer.json.
   for (const SplitPattern pattern : kPatterns)
     EXPECT_EQ(split_regex(pattern).find("3}+"), std::string_view::npos);
 }
@@ -76,7 +76,7 @@ TEST(Split, AnyBytesAreCovered) {
   }
 }
 
-// A stack or a second look at every character would show.
+// Recursion or a second pass over the characters would fail or be too slow for such texts.
 TEST(Split, LongRunsAreOnePiece) {
   for (const char* unit : {"a", " ", "\n", "!", "\xE4\xB8\xAD"}) {
     std::string text;

@@ -25,7 +25,7 @@ std::unique_ptr<Tokenizer> small() {
   return load_tokenizer(kTextData + "spm.model");
 }
 
-// Ids of sentencepiece: scripts/golden/make_tokenizers.py.
+// The expected ids are from sentencepiece (scripts/golden/make_tokenizers.py).
 TEST(Spm, GivesTheIdsOfSentencePiece) {
   const auto tokenizer = small();
   EXPECT_EQ(tokenizer->kind(), "sentencepiece");
@@ -39,7 +39,7 @@ TEST(Spm, GivesTheIdsOfSentencePiece) {
 
 TEST(Spm, TokenizerJsonGivesTheSameIds) {
   VocabData data = small()->vocab_data();
-  data.types[3] = static_cast<int32_t>(Type::control);  // user-defined tokens are found elsewhere there
+  data.types[3] = static_cast<int32_t>(Type::control);  // user-defined tokens are matched differently there
   const auto one = tokenizer_of(data, "one"), two = parse_tokenizer(one->to_json(), "two");
   const VocabData again = two->vocab_data();
   EXPECT_EQ(again.tokens, data.tokens);
@@ -55,7 +55,7 @@ TEST(Spm, TokenizerJsonGivesTheSameIds) {
   }
 }
 
-// As trainers of tokenizers write them when they are named as special.
+// The trainers of Hugging Face tokenizers write such tokens if they are listed as special tokens.
 TEST(Spm, BytePiecesMayBeSpecialTokens) {
   const auto plain = parse_tokenizer(small()->to_json(), "plain");
   Json json = Json::parse(plain->to_json());
@@ -99,9 +99,8 @@ TEST(Spm, SpecialTokensAreTextUnlessAskedFor) {
   EXPECT_EQ(tokenizer->token_bytes(1), "<s>");
 }
 
-// One byte at a time: characters come out whole, and only the first blank is one that was put in front.
-// transformers adds words in this way: they are found in the text with U+2581 for blanks, and with one in
-// front.
+// This is how transformers adds words. An added word is matched in the text after spaces have been replaced
+// by U+2581 and one U+2581 has been inserted at the start.
 TEST(Spm, NormalizedAddedTokensAreWholeWords) {
   VocabData data = small()->vocab_data();
   data.types[3] = static_cast<int32_t>(Type::control);
@@ -117,7 +116,7 @@ TEST(Spm, NormalizedAddedTokensAreWholeWords) {
   }
 }
 
-// As the decoder Replace of tokenizers does. Code Llama has such tokens.
+// This matches the Replace decoder of Hugging Face tokenizers. Code Llama has such tokens.
 TEST(Spm, SpecialTokensDecodeWithSpacesForBlanks) {
   auto json = nlohmann::json::parse(load_tokenizer(kTextData + "spm.model")->to_json());
   const uint64_t id = json["model"]["vocab"].size();
@@ -158,7 +157,8 @@ TEST(Spm, AnyBytesAreEncoded) {
   }
 }
 
-// A heap for every symbol of a text of one piece, words one by one elsewhere: neither takes a second look.
+// A text of one long piece uses a heap of all its symbols, and other texts are encoded word by word. Both
+// take linear time.
 TEST(Spm, LongTextsOfOneKind) {
   const auto tokenizer = small();
   for (const char* unit : {"a", " ", "\xE4\xB8\xAD", "the ", "\xE2\x96\x81"}) {
@@ -189,7 +189,7 @@ TEST(Spm, WithoutBytesUnknownCharactersAreOneToken) {
   const auto tokenizer = tokenizer_of(letters(), "t");
   EXPECT_EQ(tokenizer->encode("xyz a"), (Ids{2, 0, 2, 3}));
   EXPECT_EQ(tokenizer->special_ids().unk, 0);
-  // b is no piece, but a part of some.
+  // b is not a token, but it is part of tokens.
   EXPECT_EQ(tokenizer->encode("ab"), (Ids{2, 4}));
   EXPECT_EQ(tokenizer->encode("aba"), (Ids{2, 5}));
   EXPECT_EQ(tokenizer->encode("b"), (Ids{2, 0}));
@@ -208,7 +208,7 @@ TEST(Spm, UnusedPiecesAreTakenApart) {
   VocabData data = letters();
   data.types[5] = static_cast<int32_t>(Type::unused);
   EXPECT_EQ(tokenizer_of(data, "t")->encode("aba"), (Ids{2, 4, 3}));
-  // A single character has no parts: sentencepiece takes it then.
+  // A single character has no parts, so sentencepiece uses it even if it is unused.
   data.types[3] = static_cast<int32_t>(Type::unused);
   EXPECT_EQ(tokenizer_of(data, "t")->encode("a"), (Ids{2, 3}));
 }
@@ -242,7 +242,7 @@ TEST(Spm, ManyPiecesTakeNoQuadraticScan) {
   EXPECT_EQ(tokenizer_of(data, "t")->vocab_size(), 100006);
 }
 
-// A protocol buffer with one byte changed, removed or added is read or refused.
+// A protocol buffer file with one byte changed, removed or added must either load or be refused.
 TEST(SpmModel, SurvivesMutation) {
   const std::string good = read_file(kTextData + "spm.model");
   RandomStream random(9, RandomSite::test);
@@ -281,7 +281,7 @@ TEST(SpmModel, SaysWhatItCannotRead) {
   expect(piece + field(2, number(3, 4)), {"BPE", "char"});
   expect(piece + field(2, number(3, 9)), {"BPE"});
   expect(piece + field(2, number(3, 2)) + field(3, field(1, "nmt_nfkc") + field(2, "x")), {"nmt_nfkc"});
-  expect(piece + field(3, field(1, "nmt_nfkc") + field(2, "x")), {"unigram", "nmt_nfkc"});  // at once
+  expect(piece + field(3, field(1, "nmt_nfkc") + field(2, "x")), {"unigram", "nmt_nfkc"});  // in one message
   expect(piece + field(2, number(3, 2)) + field(3, number(5, 0)), {"escape_whitespaces"});
   expect(piece + field(2, number(3, 2) + "\x98\x02\x01"), {"byte_fallback", "true"});
   expect(piece + field(2, number(3, 2) + "\xC0\x01\x01"), {"treat_whitespace_as_suffix"});

@@ -18,7 +18,8 @@ using test::kTextData;
 
 const std::string kFile = kTextData + "ranks.nanochat.tiktoken";
 
-// Ids of tiktoken: scripts/golden/make_tokenizers.py. Many tokens have parts that are none.
+// The expected ids are from tiktoken (scripts/golden/make_tokenizers.py). Many tokens have parts that are not
+// tokens.
 TEST(Tiktoken, GivesTheIdsOfTiktoken) {
   const auto tokenizer = load_tokenizer(kFile);
   EXPECT_EQ(tokenizer->vocab_size(), 556);
@@ -31,7 +32,7 @@ TEST(Tiktoken, AsTokenizerModel) {
   expect_message([&] { load_tokenizer(folder.path()); }, "tokenizer.model", {556});
 }
 
-// What Llama 3 and OpenAI publish is known by the number of ranks.
+// The number of ranks identifies the vocabularies published by Llama 3 and OpenAI.
 TEST(Tiktoken, PublishedVocabulariesHaveTheirSpecialTokens) {
   const test::TempDir folder;
   const auto write = [&](int ranks) {
@@ -71,7 +72,7 @@ TEST(Tiktoken, SaysWhatItCannotRead) {
   expect("YWE= 7x\n", {"line 557"});
   expect("YW!= 700\n", {"line 557"});
   expect("YWE 700\n", {"line 557"});
-  expect("YWF= 700\n", {"line 557"});  // bits that no byte has
+  expect("YWF= 700\n", {"line 557"});  // has bits beyond the last byte
   expect("Y=== 700\n", {"line 557"});
   expect(" 700\n", {"line 557"});
   expect(std::string(4000, 'A') + " 700\n", {"line 557", 3000});
@@ -80,7 +81,7 @@ TEST(Tiktoken, SaysWhatItCannotRead) {
   expect_message([&] { load_tokenizer(folder.file("x.gpt2.tiktoken")); }, "x.gpt2.tiktoken", {"0x00"});
 }
 
-// Long tokens made of nothing: trying all ways to cut them has an end.
+// Long tokens do not consist of other tokens. The search for their parts must end.
 TEST(Tiktoken, TokensWithoutParts) {
   detail::BpeParts parts;
   for (int b = 0; b < 256; ++b)

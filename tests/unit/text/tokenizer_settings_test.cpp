@@ -1,4 +1,5 @@
-// What a tokenizer.json says besides its vocabulary: it means what tokenizers makes of it, or is refused.
+// Tests the settings in tokenizer.json. Each setting either has the same meaning as in Hugging Face
+// tokenizers, or is refused.
 
 #include <gtest/gtest.h>
 
@@ -75,7 +76,7 @@ TEST(TokenizerSettings, BytesMayHaveAddedTokens) {
             (std::vector<int32_t>{97, 256}));
 }
 
-// As in transformers, which sets both for each call.
+// These settings are ignored like in transformers, which sets both for each call.
 TEST(TokenizerSettings, OfTheCallThatSavedTheFileChangeNothing) {
   json root = bpe_json();
   const std::vector<int32_t> ids = parse_tokenizer(root.dump(), "t.json")->encode("a longer text");
@@ -124,7 +125,7 @@ TEST(TokenizerSettings, TokensAroundATextAreKept) {
   expect_refused(bytes, {"post_processor"});
 }
 
-// tokenizers takes the id of the vocabulary, or the next one, whatever the file says.
+// Hugging Face tokenizers ignores the ids in the file. It uses the id in the vocabulary or the next free id.
 TEST(TokenizerSettings, AddedTokensHaveTheIdsThatTokenizersGives) {
   const json good = bpe_json();
   const auto size = static_cast<int64_t>(good["model"]["vocab"].size());
@@ -146,7 +147,7 @@ TEST(TokenizerSettings, AddedTokensHaveTheIdsThatTokenizersGives) {
   expect_refused(with({token("<new>", size), token("<new>", size + 1)}), {"<new>"});
 }
 
-// Ids without a token lie before an added one: the file must say its id.
+// Ids without a token precede an added token, so the file must contain its id.
 TEST(TokenizerSettings, HolesBeforeAddedTokensStay) {
   VocabData data = make_byte_tokenizer()->vocab_data();
   for (const auto& [text, type] : {std::pair{"[PAD256]", VocabData::TokenType::unused},

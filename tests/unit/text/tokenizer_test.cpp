@@ -147,7 +147,7 @@ TEST(TokenizerJson, ByteLevelIdsMustBeTheByteValues) {
   expect_error(json.dump(), {"t.json"});
 }
 
-// Whatever a damaged file holds: a tokenizer or an Error, and a tokenizer that loads is whole.
+// A damaged file either loads or causes a gpt::Error. A tokenizer that loads must work.
 TEST(TokenizerJson, SurvivesMutation) {
   const std::string good = make_char_tokenizer("abc \n\xC3\xA4")->to_json();
   RandomStream stream(2, RandomSite::test);

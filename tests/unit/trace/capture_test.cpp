@@ -49,7 +49,7 @@ TEST_P(EveryConfig, ScoresLeadToTheAttentionWeights) {
   }
 }
 
-// Every residual stream is the sum (or the norm of the sum) of what is said to make it.
+// Every residual stream is the sum, or the norm of the sum, of its traced inputs.
 TEST_P(EveryConfig, StreamsAddUp) {
   for (int64_t layer = 0; layer < capture_.n_layer(); ++layer) {
     const BlockTrace& a = capture_.block(layer);

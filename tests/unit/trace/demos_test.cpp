@@ -19,7 +19,7 @@ std::string run(const std::string& name, const DemoModel* model = nullptr) {
   throw std::logic_error("no demonstration " + name);
 }
 
-// The worked numbers of the systems that the project teaches.
+// Examples with the numbers of the course material that the lessons are based on.
 TEST(Demos, NormsAsInTheBook) {
   EXPECT_TRUE(
       names(run("norms"),
@@ -28,7 +28,7 @@ TEST(Demos, NormsAsInTheBook) {
              "-1.4625   0.0672  -0.3534   1.6498   0.0989", "1.0007", "1.000000"}));
 }
 
-// PyTorch's seed 100: the logits that the chapter prints, dropout on.
+// With seed 100 of PyTorch and dropout enabled, the demo prints the logits of the chapter.
 TEST(Demos, SkeletonHasTheLogitsOfTheChapter) {
   const std::string text = run("skeleton");
   EXPECT_TRUE(names(text, {77981184, "[2,4]", "[2,4,50257]"}));
@@ -82,7 +82,7 @@ TEST(Demos, ZeroedBlockIsTheIdentity) {
 }
 
 TEST(Demos, CacheOfOneHeadIsASixth) {
-  EXPECT_TRUE(names(run("cache"), {"1 (MQA)         6.00 KiB                           6 x"}));
+  EXPECT_TRUE(names(run("cache"), {"1 (MQA)         6.00 KiB                6 x"}));
 }
 
 TEST(Demos, ForcingCountsWhatIsRight) {

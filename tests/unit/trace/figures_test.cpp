@@ -16,7 +16,7 @@
 namespace gpt::test {
 namespace {
 
-// Elements open and close in order, and nothing is left open: what an XML parser would say.
+// Checks that elements open and close in order and that all are closed, like an XML parser.
 void expect_well_formed(const std::string& svg) {
   std::vector<std::string> open;
   for (size_t at = svg.find('<'); at != std::string::npos; at = svg.find('<', at + 1)) {
@@ -72,7 +72,7 @@ TEST(Figures, ArchitectureFollowsTheConfig) {
   EXPECT_EQ(test::count_of(capped, "RMSNorm"), 5u) << "also of the embedding, and of q and k";
 }
 
-// Where heads are many and wide, the shapes on the wires are long.
+// With many wide heads, the shape labels on the lines are long.
 TEST(Figures, ArchitectureIsAsWideAsItsShapes) {
   const auto width = [](const std::string& svg) { return std::stod(svg.substr(svg.find(" width=\"") + 8)); };
   const std::string small = architecture_svg(make_config(small_config("llama_tied_gqa")), "x");
@@ -86,7 +86,7 @@ TEST(Figures, ArchitectureIsAsWideAsItsShapes) {
   EXPECT_EQ(test::count_of(small, ">MLP<"), 1u) << "the end of the legend";
 }
 
-// The embedding's norm has no parameters whatever the others have.
+// The norm after the embedding never has parameters, even if the other norms do.
 TEST(Figures, EmbeddingNormHasNoParameters) {
   const SmallConfig config{"normed", "gpt2", R"({"embd_norm": true})"};
   const std::string svg = architecture_svg(make_config(config), "x");
@@ -98,15 +98,16 @@ TEST(Figures, HeadMapShowsTheWeightsOfThePass) {
   Traced t("gpt2", 5);
   const std::string svg = attention_svg(t.capture, TokenNames(), 1, 3);
   EXPECT_EQ(test::count_of(svg, "</title></rect>") - 8,
-            15u);  // 5 x 5 on and below the diagonal; 8 of the scale
+            // 15 weights on and below the diagonal of 5 x 5; 8 rectangles of the scale.
+            15u);
   EXPECT_NE(svg.find(": 1.000</title>"), std::string::npos) << "the first token sees itself alone";
 }
 
-// Of 9 x 9 weights the last three keys of every query: 24; all else is grey.
+// Of 9 x 9 weights, each query sees the last three keys, which makes 24. All others are gray.
 TEST(Figures, KeysOutsideTheWindowAreGrey) {
   Traced t("gpt2_window", 9);
   const std::string one = attention_svg(t.capture, TokenNames(), 0, 0);
-  EXPECT_EQ(test::count_of(one, "</title></rect>") - 8, 24u);  // 8 of the scale
+  EXPECT_EQ(test::count_of(one, "</title></rect>") - 8, 24u);  // 8 rectangles of the scale
   EXPECT_EQ(test::count_of(one, "gt-plain\" fill-opacity"), 81u - 24u);
   const std::string all = attention_svg(t.capture, TokenNames());
   const size_t grey = all.find("gt-plain\" fill-opacity");

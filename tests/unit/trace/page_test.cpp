@@ -60,7 +60,8 @@ TEST_P(EveryPage, CarriesTheNumbersOfThePass) {
     const TensorView& qkv = t.capture.block(1).qkv;
     EXPECT_EQ(q[i], element(qkv, static_cast<int64_t>(i) / width, static_cast<int64_t>(i) % width));
   }
-  // At every temperature, probabilities of the listed tokens and of the rest sum to 1: check at 1.
+  // At every temperature, the probabilities of the listed tokens and of the rest sum to 1. Checks temperature
+  // 1.
   const std::vector<Prediction> said = predictions(t.capture, 12);
   for (size_t at = 0; at < said.size(); ++at) {
     const json& p = meta.at("predictions")[at];
@@ -74,7 +75,7 @@ TEST_P(EveryPage, CarriesTheNumbersOfThePass) {
 INSTANTIATE_TEST_SUITE_P(Small, EveryPage, testing::ValuesIn(small_configs()),
                          [](const auto& param) { return test_name(param.param.name); });
 
-// Tokens are any bytes; none of them may become markup or steer a terminal.
+// Tokens may contain any bytes. They must neither become markup nor send control sequences to a terminal.
 TEST(Page, HostileTokensStayText) {
   const std::string hostile = "</script><img src=x onerror=alert(1)>\x1b[31m\xff\xc0\"'&<!--";
   Traced t("gpt2", 7);
@@ -94,7 +95,7 @@ TEST(Page, HostileTokensStayText) {
   EXPECT_TRUE(json::accept(trace_json(t.capture, names, request)));
 }
 
-// Nothing on the page comes from elsewhere, and no text becomes markup.
+// The page loads nothing from other servers, and text never becomes markup.
 TEST(Page, IsSelfContained) {
   Traced t("llama", 7);
   const std::string page = trace_page(t.capture, TokenNames(), {.model = "m", .computed = "fp32"});

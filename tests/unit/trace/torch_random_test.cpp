@@ -7,7 +7,7 @@
 namespace gpt {
 namespace {
 
-// Four digits are what PyTorch prints.
+// PyTorch prints four digits.
 void expect_close(std::span<const float> found, const std::vector<double>& printed) {
   ASSERT_EQ(found.size(), printed.size());
   for (size_t i = 0; i < printed.size(); ++i)
@@ -20,7 +20,7 @@ std::vector<float> normals(TorchRandom& random, size_t n) {
   return out;
 }
 
-// All from PyTorch 2.15 on x86: torch.manual_seed, then torch.randn.
+// All expected values are from PyTorch 2.15 on x86 with torch.manual_seed and torch.randn.
 TEST(TorchRandom, FewNormalNumbersComeInPairs) {
   TorchRandom random(100);
   expect_close(normals(random, 10),
@@ -29,7 +29,8 @@ TEST(TorchRandom, FewNormalNumbersComeInPairs) {
 
 TEST(TorchRandom, ManyNormalNumbersComeInSixteens) {
   TorchRandom random(100);
-  // 21: the last sixteen are drawn anew. Then 3 and 3 of a stream of pairs, one of which is left over.
+  // For 21 values, the last sixteen are generated again. Then two calls of 3 values use pairs, of which one
+  // value is left over.
   expect_close(normals(random, 21),
                {.1268, 1.3564, .5632,   -.1039, -.3575, -.5721,  -1.2546, .0486, .2753,  -2.1550, 1.6426,
                 .2108, .7139,  -1.7736, -.2205, 2.7467, -1.0480, 1.1239,  .1751, 1.1398, -.2145});

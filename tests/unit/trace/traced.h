@@ -9,7 +9,7 @@
 
 namespace gpt::test {
 
-// A small model with random weights, and its pass over n random tokens.
+// A small model with random weights, and the capture of its forward pass for n random tokens.
 struct Traced {
   Traced(const std::string& config, int64_t n) : Traced(small_config(config), n) {}
   Traced(const SmallConfig& config, int64_t n)

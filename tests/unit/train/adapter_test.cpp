@@ -1,4 +1,4 @@
-// A frozen base of any type, on which an adapter learns.
+// Tests training of an adapter on a frozen base model of any dtype.
 
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ TEST(AdapterTraining, LearnsOnAFrozenBase) {
   }
 }
 
-// What an adapter has learned in three steps beside a base in a folder.
+// Trains an adapter for three steps on the base model in a folder. Returns its weights.
 std::vector<float> learned(const std::string& folder, MatrixOrder order, DType dtype, Isa isa) {
   constexpr int64_t kBatch = 2, kTokens = 8;
   const LoadedModel base(folder, std::nullopt, order, {}, device());
@@ -92,7 +92,7 @@ std::vector<float> learned(const std::string& folder, MatrixOrder order, DType d
 }
 
 TEST(AdapterTraining, MatricesInTheOrderOfTheFileGiveTheSameBits) {
-  for (const char* family : {"gpt2", "openai-gpt"}) {  // they have theirs as [in,out]
+  for (const char* family : {"gpt2", "openai-gpt"}) {  // store their matrices as [in,out]
     for (const DType dtype : {DType::f32, DType::bf16}) {
       const RandomModel random(make_config({family, family, R"({"n_embd": 32, "d_ff": 96})"}), DType::f32);
       TempDir dir;
@@ -100,7 +100,7 @@ TEST(AdapterTraining, MatricesInTheOrderOfTheFileGiveTheSameBits) {
       for (const Isa isa : available_isas()) {
         const std::vector<float> rows = learned(dir.path(), MatrixOrder::rows, dtype, isa);
         const std::vector<float> stored = learned(dir.path(), MatrixOrder::as_stored, dtype, isa);
-        // The reference multiplies queries, keys and values at once where they lie in one matrix.
+        // The reference computes queries, keys and values in one matmul if they are stored in one matrix.
         double difference = 0;
         for (size_t i = 0; i < rows.size(); ++i)
           difference = std::max(difference, std::abs(double{stored[i]} - rows[i]));

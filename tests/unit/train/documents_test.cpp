@@ -34,7 +34,7 @@ TEST(PackedDocuments, EndWithTheirTokenOrTheirWindow) {
 
 class PackedLoss : public testing::TestWithParam<SmallConfig> {};
 
-// Documents side by side have the losses that each has alone.
+// Packed documents have the same losses as separate documents.
 TEST_P(PackedLoss, IsThatOfTheDocumentsAlone) {
   const RandomModel random(make_config(GetParam()), DType::f64);
   ThreadPool pool(1);

@@ -38,7 +38,7 @@ TEST(Buckets, CoverEveryElementOnce) {
   }
 }
 
-// Parameters larger than a bucket, and others that share one.
+// Some parameters are larger than a bucket, and others share a bucket.
 ParamTable large_table() {
   return ParamTable(
       make_config({.name = "large",
@@ -46,7 +46,7 @@ ParamTable large_table() {
                    .keys = R"({"n_layer": 2, "vocab_size": 40000, "n_embd": 48, "n_head": 3})"}));
 }
 
-// Every number of what is trained has one process, every matrix of a block too, and no range goes beyond a
+// Every trained element is assigned to one rank, and so is every layer matrix. No range extends beyond a
 // parameter.
 TEST(Divisions, ByMatrixCoverWhatIsTrainedOnce) {
   ParamTable table = large_table();
@@ -113,7 +113,7 @@ TEST(GradientSums, AreAddedInTheOrderOfShards) {
         for (int64_t i = 0; i < elements; ++i)
           grads.all().as<float>()[i] = gradient(round * processes + member.rank(), i);
         const GradReadyHook announce = sums.sending(round);
-        if (announce) {  // from the last parameter to the first, as the backward pass does
+        if (announce) {  // from the last parameter to the first, like the backward pass
           for (int id = table.count() - 1; id >= 0; --id)
             announce(id, id, {});
         }
@@ -126,7 +126,8 @@ TEST(GradientSums, AreAddedInTheOrderOfShards) {
   }
 }
 
-// To a thousand processes as many messages go as to four, and memory for them grows slower than their number.
+// With a thousand ranks, each rank sends about as many messages as with four. Message memory grows more
+// slowly than the number of ranks.
 TEST(Buckets, BucketsGrowWithTheNumberOfProcesses) {
   constexpr int64_t kElements = int64_t{1} << 30;
   const auto messages = [](int processes) { return Buckets(kElements, processes).count() * (processes - 1); };
@@ -138,7 +139,7 @@ TEST(Buckets, BucketsGrowWithTheNumberOfProcesses) {
   EXPECT_EQ(Buckets(1'000'000, 8).bucket(0).size(), 262144) << "a small model is still sent in parts";
 }
 
-// More buckets than have a place at once.
+// There are more buckets than can be in flight.
 ParamTable larger_table() {
   return ParamTable(
       make_config({.name = "larger",
@@ -146,8 +147,9 @@ ParamTable larger_table() {
                    .keys = R"({"n_layer": 1, "vocab_size": 180000, "n_embd": 48, "n_head": 3})"}));
 }
 
-// What others send is rounded once, and a sum that goes to all once more: by half a unit in the last place of
-// bf16 each, 2^-8 of the number at most. Additions in fp32 are off by 2^-24 each.
+// A sent gradient is rounded once, and a sum that is sent to all ranks is rounded again. Each rounding has an
+// error of up to half a unit in the last place of bf16, which is at most 2^-8 of the value. Each fp32
+// addition has an error of 2^-24.
 TEST(GradientSums, RoundedMessagesAreWithinHalfAUnitOfBf16) {
   constexpr double kHalfUnit = 0x1p-8, kAddition = 0x1p-22;
   const ParamTable table = larger_table();
@@ -206,7 +208,8 @@ TEST(GradientSums, RoundedMessagesAreWithinHalfAUnitOfBf16) {
   }
 }
 
-// A piece of 16 buckets that comes, and 32 buckets that go, of 2 bytes, however large the model is.
+// The memory is a piece of 16 received buckets and 32 sent buckets, with 2 bytes per element. It does not
+// depend on the model size.
 TEST(GradientSums, RoundedMessagesTakeAFixedAmountOfMemory) {
   const int64_t bucket = Buckets(1 << 30, 2).bucket(0).size();
   for (const int64_t elements : {1 << 25, 1 << 30})

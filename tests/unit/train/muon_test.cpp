@@ -1,4 +1,5 @@
-// Muon compared with torch.optim.Muon and nanochat's, both in float64 (scripts/golden/make_muon.py).
+// Compares Muon with torch.optim.Muon and with the Muon of nanochat, both in float64
+// (scripts/golden/make_muon.py).
 
 #include <gtest/gtest.h>
 
@@ -30,7 +31,7 @@ struct Form {
   MuonForm form;
 };
 
-// The matrix after all updates.
+// Returns the matrix after all updates.
 template <class T>
 std::vector<double> updated(const std::string& shape, int64_t rows, int64_t cols, const Form& form, Isa isa) {
   const DType dtype = sizeof(T) == sizeof(double) ? DType::f64 : DType::f32;

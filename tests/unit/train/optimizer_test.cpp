@@ -16,7 +16,7 @@ ModelConfig small_config() {
   return test::make_config({.name = "small", .family = "gpt2", .keys = R"({"n_layer": 2, "n_embd": 80})"});
 }
 
-// Values that differ in size, so that another order of summation would show.
+// Fills in values of different magnitude, so that a different order of summation changes the result.
 void fill(const ParamTable& table, const ParamBuffer& buffer) {
   for (int id = 0; id < table.count(); ++id) {
     const MappedView access(buffer[id], Access::write);
@@ -27,7 +27,7 @@ void fill(const ParamTable& table, const ParamBuffer& buffer) {
 
 class OptimizerTest : public ::testing::Test {
  protected:
-  // The norm of the gradients, as a step has it.
+  // Returns the gradient norm that a training step computes.
   double norm(int threads) {
     ThreadPool pool(threads);
     const Backend b = test::backend(pool, best_isa());
@@ -60,7 +60,7 @@ TEST_F(OptimizerTest, TheNormIsThatOfAllParameters) {
     EXPECT_EQ(norm(threads), norm(1)) << threads << " threads";
 }
 
-// Without a gradient only weight decay moves a parameter, where it applies.
+// Without gradients, only weight decay changes parameters, and only those that it applies to.
 TEST_F(OptimizerTest, DecaysMatricesAndNothingElse) {
   for (const TensorView& w : weights_.views())
     std::fill_n(MappedView(w, Access::write)->as<float>(), w.size(), 2.0f);

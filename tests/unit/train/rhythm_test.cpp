@@ -17,7 +17,7 @@ TEST(Rhythm, EvaluationTakesFivePercentByDefault) {
   for (const bool both : {false, true}) {
     for (const int64_t steps : {13, 20, 50, 99, 100, 300, 750, 1000, 2000, 5000, 20000, 1000000}) {
       const TrainConfig c = with_steps(steps, both);
-      if (both && steps < 26) continue;  // one batch of either text, twice, takes more
+      if (both && steps < 26) continue;  // two evaluations of one batch of each text take more
       EXPECT_LE(evaluation_share(c), kEvaluationShare) << steps;
       EXPECT_GE(evaluations(c, steps), 1) << steps;
       EXPECT_LE(evaluations(c, steps), 21) << steps;

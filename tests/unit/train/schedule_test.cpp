@@ -5,8 +5,8 @@
 namespace gpt {
 namespace {
 
-// The table of the Mini-GPT course: 10,000 steps, 200 of warm-up, peak 3e-4. Its bar at step 200 is one
-// short, by rounding; the rate there is the peak.
+// The table of the Mini-GPT course: 10,000 steps with 200 warm-up steps and a peak of 3e-4. Rounding makes
+// the bar at step 200 one character shorter, although the rate there is the peak.
 TEST(Schedule, TheTableOfTheCourse) {
   TrainConfig c;
   c.steps = 10000;

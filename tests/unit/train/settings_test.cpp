@@ -14,7 +14,7 @@
 namespace gpt::test {
 namespace {
 
-// Nobody can type what neither help nor the error for an impossible value names.
+// Both the help and the error for an invalid value must list all valid values.
 TEST(Settings, HelpNamesEveryValueOfAChoice) {
   int choices = 0;
   for (const KeyInfo& key : config_keys()) {
@@ -34,7 +34,7 @@ TEST(Settings, HelpNamesEveryValueOfAChoice) {
   EXPECT_GE(choices, 10);
 }
 
-// GPT-1's 2,000 steps of warm-up leave nothing of a short run.
+// The 2,000 warm-up steps of GPT-1 would exceed a short run.
 TEST(Settings, TheWarmUpOfAPresetIsAtMostAQuarterOfTheRun) {
   const auto warmup = [](const char* preset,
                          std::initializer_list<std::pair<const char*, const char*>> keys) {
@@ -68,7 +68,8 @@ TEST(Settings, EveryPresetIsARun) {
   }
 }
 
-// A model_type in a file has all that tells its family from that of the preset, also what is a default.
+// A model_type in a file resets all settings that differ between its family and the family of the preset.
+// This includes settings that have their default value.
 TEST(Settings, AModelTypeReplacesThePresetsFamily) {
   const auto model = [](const char* preset, const char* type) {
     Settings settings;
@@ -126,7 +127,8 @@ TEST(Settings, AllThatIsWrongIsReportedTogether) {
             5);
 }
 
-// A preset, a model or a model_type must say which switches go with a foreign shape.
+// The shape keys of another project are not sufficient. A preset, a model or a model_type must provide the
+// other settings.
 TEST(Settings, ASeedsFileNeedsItsFamily) {
   const TempDir dir;
   const std::string file = dir.file("seed.json");
@@ -149,7 +151,8 @@ TEST(Settings, ASeedsFileNeedsItsFamily) {
   EXPECT_EQ(given([&](Settings& s) { s.add_model(model); }), "no error");
 }
 
-// The dropouts (all, embd, attn, resid) that a model with its own, and then these sources, come to.
+// Returns the dropout rates (all, embd, attn, resid) of a model with its own rates, after these sources are
+// applied.
 std::vector<double> dropouts(const std::vector<std::vector<std::pair<std::string, std::string>>>& sources) {
   ModelConfig model{.vocab_size = 10, .embd_dropout = 0.1, .attn_dropout = 0.2, .resid_dropout = 0.3};
   complete(model);
@@ -170,7 +173,7 @@ TEST(Settings, DropoutReplacesThoseOfEarlierSources) {
   EXPECT_EQ(dropouts({{{"dropout", "0"}}}), (Numbers{0, 0, 0, 0}));
   EXPECT_EQ(dropouts({{{"dropout_rate", "0.5"}}}), (Numbers{0.5, 0.5, 0.5, 0.5}));
   EXPECT_EQ(dropouts({{{"attn_dropout", "0"}}}), (Numbers{0.3, 0.1, 0, 0.3}));
-  // Within a source the order does not matter.
+  // The order within a source does not matter.
   EXPECT_EQ(dropouts({{{"dropout", "0"}, {"attn_dropout", "0.4"}}}), (Numbers{0, 0, 0.4, 0}));
   EXPECT_EQ(dropouts({{{"attn_dropout", "0.4"}, {"dropout", "0"}}}), (Numbers{0, 0, 0.4, 0}));
   EXPECT_EQ(dropouts({{{"dropout", "0"}}, {{"attn_dropout", "0.4"}}}), (Numbers{0, 0, 0.4, 0}));
@@ -195,7 +198,7 @@ TEST(Settings, DropoutIsNotNegative) {
     EXPECT_ERROR(dropouts({{{key, "-0.5"}}}), ErrorCode::invalid_argument) << key;
 }
 
-// With a fast reduce any number of processes that divides the batch shares a run.
+// With fast reduction, any number of ranks that divides the batch size can share a run.
 TEST(Settings, ProcessesDivideShardsOrWithFastReduceTheBatch) {
   const auto shared = [](Reduce reduce, int processes) {
     TrainConfig c{.batch_size = 12, .micro_batch = 4, .grad_shards = 4, .reduce = reduce};

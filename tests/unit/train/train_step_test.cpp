@@ -57,7 +57,7 @@ TEST_F(TrainStepTest, LossFallsAndUpdatesAreCounted) {
   EXPECT_LT(step.state().loss, 0.8 * first);
 }
 
-// Trains a model whose blocks differ; the given parameters change.
+// Trains a model whose layers differ. Checks that the given parameters change.
 void train_toy(const SmallConfig& toy, std::initializer_list<std::pair<Role, int64_t>> changed) {
   ThreadPool pool(2);
   RandomModel random(make_config(toy), DType::f32);
@@ -138,7 +138,7 @@ TEST_F(TrainStepTest, MicroBatchesAddUp) {
 TEST_F(TrainStepTest, LimitsSkipTheStep) {
   TrainStep step = make(kBatch);
   StepState state{.updates = 5, .outlier_z = 1};
-  for (int64_t i = 0; i < ScalarWindow::kSize; ++i)  // norms that are far below
+  for (int64_t i = 0; i < ScalarWindow::kSize; ++i)  // norms far below the real one
     state.norms.values[state.norms.count++] = 1e-9 * static_cast<double>(i % 2);
   step.set_state(state);
   step.compute_gradients({.lr = 1}, fill());
@@ -149,7 +149,8 @@ TEST_F(TrainStepTest, LimitsSkipTheStep) {
   EXPECT_EQ(before, floats(random_.weights.all()));
 }
 
-// The factor is that of the gradients whose single values are cut off already.
+// Gradients are clipped by value first. The norm and its clipping factor are computed from the clipped
+// gradients.
 TEST_F(TrainStepTest, ClipsValuesBeforeTheNorm) {
   constexpr double kLimit = 1e-4;
   TrainStep step = make(kBatch, {.clip_norm = 1e-3, .clip_value = kLimit});
@@ -214,16 +215,16 @@ TEST_F(TrainStepTest, SquaresOfTheLastUpdateTakeOneWait) {
       for (size_t i = 0; i < after.size(); ++i)
         change[i] -= after[i];
       const double expected = squares(change);
-      // The weights before the update are not kept: differences of fp32 weights near 1, and weight decay of
-      // the weights after it.
+      // The weights before the update are not available, so the expected change is a difference of fp32
+      // weights near 1, and weight decay is computed from the weights after the update.
       EXPECT_NEAR(found.update, expected, 0.01 * expected) << optimizer << " " << table[id].name;
       EXPECT_NEAR(found.weight, squares(after), 1e-5 * squares(after)) << optimizer << " " << table[id].name;
     }
   }
 }
 
-// A frozen parameter has no gradient and no state, and what is trained gets the gradients that it has without
-// that.
+// A frozen parameter has no gradient and no optimizer state. Trained parameters have the same gradients as
+// without freezing.
 TEST_F(TrainStepTest, TrainsWhatIsTrainable) {
   TrainStep all = make(2);
   const int64_t all_bytes = all.bytes();
@@ -252,7 +253,7 @@ TEST_F(TrainStepTest, TrainsWhatIsTrainable) {
   EXPECT_LT(some.bytes(), all_bytes);
 }
 
-// The numbers depend on the shards alone.
+// The results depend only on the number of shards.
 TEST_F(TrainStepTest, AnyNumberOfProcessesMakesTheSameStep) {
   if (is_shadow()) GTEST_SKIP() << "processes exchange memory of the host";
   TrainStep whole = make(1, {.shards = kBatch, .clip_norm = 1});
@@ -281,7 +282,7 @@ TEST_F(TrainStepTest, AnyNumberOfProcessesMakesTheSameStep) {
   }
 }
 
-// Of all processes, where they divide them.
+// Returns the weights of the model. Gathers them from all ranks if they are sharded.
 std::vector<float> all_weights(const Model& model) {
   std::vector<float> all;
   for (int id = 0; id < model.table.count(); ++id) {
@@ -292,10 +293,10 @@ std::vector<float> all_weights(const Model& model) {
   return all;
 }
 
-// What three steps of a run leave behind.
+// The result of three training steps.
 struct Trained {
   std::vector<float> weights, average;
-  std::map<std::string, std::vector<float>> state;  // by the names in files, what is kept of it
+  std::map<std::string, std::vector<float>> state;  // by name in files, only what this rank keeps
   double loss = 0, norm = 0, ratio = 0;
   int64_t state_bytes = 0, weights_kept = 0;
 };
@@ -342,8 +343,8 @@ Trained train_large(const TrainConfig& config, Communicator& processes) {
   return result;
 }
 
-// With the optimizer's state and gradients divided each process updates its part, and all have the same
-// weights and the same average of them.
+// With sharded optimizer state and gradients, each rank updates its shard. All ranks then have the same
+// weights and the same averaged weights.
 class Zero : public testing::TestWithParam<std::tuple<const char*, double>> {};
 
 TEST_P(Zero, MakesTheSameUpdates) {
@@ -392,7 +393,7 @@ class FastReduce : public testing::TestWithParam<std::tuple<const char*, int>> {
   void SetUp() override {
     if (is_shadow()) GTEST_SKIP() << "processes exchange memory of the host";
   }
-  // 12 samples, of which ZeRO 2 and 3 need all of a process at once.
+  // The batch has 12 samples. With ZeRO 2 and 3, a micro-batch must contain all samples of a rank.
   static TrainConfig config(Reduce reduce, int64_t shards) {
     TrainConfig c{.steps = 10,
                   .batch_size = 12,
@@ -406,7 +407,7 @@ class FastReduce : public testing::TestWithParam<std::tuple<const char*, int>> {
     c.micro_batch = c.zero > 1 ? 12 / kProcesses : 1;
     return c;
   }
-  // All processes have the same.
+  // Trains on all ranks and checks that they have the same result.
   static Trained train_together(const TrainConfig& c) {
     std::vector<Trained> all(kProcesses);
     Team(kProcesses).run([&](Communicator& processes) {
@@ -421,7 +422,7 @@ class FastReduce : public testing::TestWithParam<std::tuple<const char*, int>> {
   }
 };
 
-// grad_shards is not looked at: the numbers are those of one shard for each process.
+// Fast reduction ignores grad_shards. The result equals that of one shard per rank.
 TEST_P(FastReduce, HasOneShardForEachProcess) {
   const Trained fast = train_together(config(Reduce::fast, 12));
   const Trained alone = train_large(config(Reduce::exact, kProcesses), single_process());

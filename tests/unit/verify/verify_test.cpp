@@ -1,5 +1,5 @@
-// The pieces of the comparison that the golden tests do not reach: models without targets, notes, and
-// golden files that lie about their own shape.
+// Tests the parts of the comparison that golden tests do not cover: models without targets, notes, and golden
+// files with a wrong shape.
 
 #include "verify/verify.h"
 
@@ -21,7 +21,7 @@ class Verify : public testing::Test {
     write_model(dir_.path(), random_.model, random_.model.weights);
   }
 
-  // Writes a golden file with the given ids [batch,n] and tensors of the computed set.
+  // Writes a golden file with the given ids [batch,n] and the named tensors of the computed set.
   std::string golden(const std::vector<int32_t>& ids, int64_t batch, const std::vector<std::string>& names) {
     GoldenInputs inputs;
     inputs.batch = batch;
@@ -56,7 +56,7 @@ class Verify : public testing::Test {
 TEST_F(Verify, WorksWithoutTargets) {
   const VerifyResult result = verify(golden({1, 2, 3, 4, 5, 6}, 2, {"logits", "attention.1"}));
   EXPECT_TRUE(result.passed());
-  EXPECT_EQ(result.checks.size(), 3u);  // and incremental = full
+  EXPECT_EQ(result.checks.size(), 3u);  // also compares incremental with full logits
   EXPECT_NE(result.exact_note.find("fp64"), std::string::npos);
 }
 

@@ -23,7 +23,7 @@ void dispatch(const ExecContext& ctx, DType dtype, F&& f, const char* op = __bui
   } else if (dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16) {
     f(float{});
   } else {
-    ctx.device.set_error({.op = op, .what = "a floating-point type of the activations"});
+    ctx.device.set_error({.op = op, .what = "activations have a floating-point type"});
   }
 }
 
