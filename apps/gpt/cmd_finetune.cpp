@@ -73,13 +73,13 @@ std::map<std::string, std::string> shown_defaults() {
     }
     shown[key] = all;
   }
-  shown["lr"] += fmt::format("; ten times as much with --lora-rank; all times {} / n_embd", kRateWidth);
-  shown["batch_size"] += fmt::format("; fewer where the run would have less than {} steps", kFewestSteps);
-  shown["dropout"] = "that of the model; dpo and grpo: 0";
+  shown["lr"] += fmt::format("; times 10 with --lora-rank; times {} / n_embd", kRateWidth);
+  shown["batch_size"] += fmt::format("; smaller if the run would have fewer than {} steps", kFewestSteps);
+  shown["dropout"] = "dropout of the model; dpo and grpo: 0";
   for (const char* part : {"embd_dropout", "attn_dropout", "resid_dropout"})
     shown[part] = "dropout";
-  shown["steps"] = "as --epochs says";
-  shown["eval_every"] = "once in an epoch";
+  shown["steps"] = "from --epochs";
+  shown["eval_every"] = "one epoch";
   return shown;
 }
 
@@ -173,54 +173,22 @@ Command add_finetune_command(CLI::App& root, const std::string& command_line) {
   CLI::App* app = add_command(
       root, "finetune", "fine-tune a model: tasks with labels, chat, preferences, rewards", kFinetuneFooter);
   TuneConfig& c = a->config;
-  app->add_option("-m,--model,MODEL", c.model, "model folder, run folder or .gguf");
-  add_value(*app, "--task", c.task, "NAME", fmt::format("{}", fmt::join(task_names(), "|")));
+  app->add_option("-m,--model,MODEL", c.model, "Model folder, run folder or .gguf file");
   add_value(*app, "-o,--out", a->out, "DIR",
-            "folder for the fine-tuned model, metrics and report (runs/1, runs/2, ...)");
-  app->add_flag("--resume", a->resume, "go on with the run in --out");
-  add_value(*app, "--config", a->file, "FILE", "settings from a JSON file of config keys");
-  add_value(*app, "--epochs", c.epochs, "N",
-            "passes over the examples, unless --steps says how long (3, or up to 10 for few examples)");
-  add_value(*app, "--n-ctx", c.n_ctx, "N", "most tokens of a sample (those of the longest example)");
-  app->add_flag("--skip-bad", c.skip_bad, "pass over examples that cannot be read, and count them");
-  add_shown(*app, "--aux-weight", c.aux_weight, "X",
-            "tasks with a head: what the language model's loss on the same text counts");
-  add_shown(*app, "--head-dropout", c.head_dropout, "X", "of what the head reads");
-  add_value(*app, "--labels", c.labels, "NAME ...", "in the order of the head (those of the data, sorted)");
-  add_value(*app, "--class-weights", c.class_weights, "LABEL=X ...",
-            "how much an example counts by its label, or balanced (1)");
-  add_shown(*app, "--long-examples", c.long_examples, "cut|refuse", "those longer than --n-ctx");
-  add_value(
-      *app, "--template", c.chat_template, "NAME",
-      fmt::format("chat format, where the model has no template: {}", fmt::join(chat_format_names(), "|")));
-  add_shown(*app, "--long-conversations", c.long_conversations, "drop|truncate|refuse",
-            "chat: those longer than --n-ctx; truncate forgets their oldest turns");
-  add_value(*app, "--lora-rank", c.lora_rank, "N",
-            "train an adapter (LoRA) of this rank beside the model, which stays as it is");
-  add_value(*app, "--lora-alpha", c.lora_alpha, "X", "the adapter counts alpha / rank (2 x rank)");
-  add_value(*app, "--lora-targets", c.lora_targets, "NAME ...",
-            "matrices that have one, as the model's files name them: c_attn, q_proj (all-linear)");
-  add_shown(*app, "--lora-dropout", c.lora_dropout, "X", "of what the adapter reads");
-  app->add_flag("--rslora", c.rslora, "the adapter counts alpha / sqrt(rank)");
-  add_shown(*app, "--beta", c.beta, "X", "dpo: how far the model may go from the one it starts from");
-  add_shown(*app, "--rollouts", c.rollouts, "N", "grpo: answers to each prompt of a step");
-  add_shown(*app, "--max-tokens", c.max_tokens, "N", "grpo: most tokens of an answer");
-  add_shown(*app, "--temperature", c.temperature, "X",
-            "grpo: sampling temperature of these answers; their log-probabilities are divided by it too");
-  add_shown(*app, "--top-k", c.top_k, "N", "grpo: sample from the N most likely tokens; 0: from all");
-  add_shown(*app, "--reward", c.reward, "NAME", fmt::format("grpo: {}", fmt::join(reward_names(), "|")));
-  add_value(*app, "--reward-command", c.reward_command, "COMMAND",
-            "grpo: reads lines of JSON with prompt, answer and completion, writes a number for each");
-  add_shown(*app, "--reward-seconds", c.reward_seconds, "S", "grpo: how long the command may take in a step");
+            "Folder for the fine-tuned model, metrics and report (default runs/1, runs/2, ...)");
+  app->add_flag("--resume", a->resume, "Continue the run in --out");
+  add_value(*app, "--config", a->file, "FILE", "JSON file with config keys");
+  visit_tune_keys(c, [&](const Key& key, auto& field) {
+    if (key.name != std::string_view("model")) add_key(*app, key, field);
+  });
+  spec_of(*app->get_option("--template")).choices = chat_format_names();
   const auto flags = std::make_shared<ConfigFlags>(*app, is_wanted, shown_defaults());
   app->get_option("--data")->description(
-      "files of examples; a.jsonl=0.7 b.jsonl=0.3 mixes conversations by weight");
+      "Files with examples. a.jsonl=0.7 b.jsonl=0.3 mixes conversations by weight");
   app->get_option("--val-data")
-      ->description("examples for evaluation; without them a part of the data is held out");
+      ->description("Files with examples for evaluation (default: a part of the data is held out)");
   app->get_option("--zero")->description(
-      "what processes divide among them (ZeRO): 0 nothing, 1 the optimizer's state, 2 gradients too; the "
-      "numbers "
-      "are the same");
+      "ZeRO stage. 1 shards the optimizer state between ranks, 2 also the gradients. Results do not change");
   return {app, [a, flags] { return run(*a, *flags); }, [a, flags] { check(*a, *flags); }};
 }
 

@@ -39,21 +39,6 @@ std::string all_names(const std::string& key) {
   return key == "data" ? flag + ",DATA" : flag;
 }
 
-// Formats the default of a key for the help. Returns "" for keys with a derived default, whose help already
-// explains it.
-std::string default_text(const nlohmann::json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
-  if (value.is_number_integer()) return value.dump();
-  return value.is_number() ? fmt::format("{:g}", value.get<double>()) : "";
-}
-
-// Rewrites the help of a derived default: "key/value heads (n_head)" becomes "key/value heads (= n_head)".
-std::string derived_help(std::string help) {
-  const size_t bracket = help.rfind('(');
-  return help.insert(bracket + 1, "= ");
-}
-
 }  // namespace
 
 std::string variable_name(std::string key) {
@@ -68,11 +53,6 @@ std::string ConfigFlags::flag_name(const std::string& key) {
 
 ConfigFlags::ConfigFlags(CLI::App& app, const Wanted& wanted, const std::map<std::string, std::string>& shown)
     : values_(std::make_shared<std::map<std::string, std::vector<std::string>>>()) {
-  RunConfig unset;
-  const nlohmann::json given = run_config_json(unset);
-  complete(unset.model, false);
-  complete(unset.train);
-  const nlohmann::json defaults = run_config_json(unset);
   for (const KeyInfo& key : config_keys()) {
     if (!wanted(key)) continue;
     keys_.push_back(key);
@@ -82,44 +62,35 @@ ConfigFlags::ConfigFlags(CLI::App& app, const Wanted& wanted, const std::map<std
     };
     CLI::Option* option = app.add_option(all_names(key.name), CLI::callback_t(store), key.help);
     const auto own = shown.find(key.name);
-    const bool derived = given[key.name] != defaults[key.name] && key.help.ends_with(')');
-    if (derived) option->description(derived_help(key.help));
-    const std::string fallback = default_text(defaults[key.name]);
-    if (own != shown.end()) {
-      option->description(key.help.substr(0, key.help.rfind(" (")) + " (" + own->second + ")");
-    } else if (key.is_bool) {
-      // Does not call default_str, because CLI11 would use the default as the value of a flag that is given
-      // without a value. --qk-norm alone must mean true.
-      if (!derived) option->description(key.help + " (" + fallback + ")");
-    } else if (!key.help.ends_with(')') || key.name == "schedule") {
-      option->default_str(fallback);
-    }
-    option->group("config: " + key.group);
-    if (key.name == "include" || key.name == "exclude") {  // a positional text argument may follow
-      option->type_name("PATTERN")
-          ->expected(1, CLI::detail::expected_max_vector_size)
+    // default_str would also be the value of a flag that is given without one: --qk-norm means true.
+    option->description(help_with_default(key, own != shown.end() ? own->second : key.shown_default()));
+    option->group(key.group);
+    spec_of(*option) = {.choices = key.choices, .is_config_key = true};
+    option->type_name(value_name(key));
+    if (key.name == "include" || key.name == "exclude") {  // data files may follow as positional arguments
+      option->expected(1, CLI::detail::expected_max_vector_size)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
           ->allow_extra_args(false);
-    } else if (key.is_list) {
-      option->type_name("X ...")->expected(1, 1 << 20)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-      if (key.name == "data") option->allow_extra_args();  // data can also be given as a positional argument
-    } else if (key.is_bool) {
-      option->type_name("true|false")->expected(0, 1);
+    } else if (key.is_list()) {
+      option->expected(1, 1 << 20)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      if (key.name == "data") option->allow_extra_args();  // also accepts positional arguments
+    } else if (key.is_bool()) {
+      option->expected(0, 1);
     } else {
-      option->type_name("X")->expected(1);
+      option->expected(1);
     }
   }
 }
 
 void ConfigFlags::apply(Settings& settings, const KeyInfo& key, const std::vector<std::string>& values,
                         const std::string& source) const {
-  if (key.is_list) {
+  if (key.is_list()) {
     settings.add_json({{key.name, values}}, source);
     return;
   }
   std::string value = values.empty() ? "" : values.back();
   if (key.name == "device") require_device(source, value);
-  if (key.is_bool) {
+  if (key.is_bool()) {
     value = lower_case(value);  // Python writes True
     if (value.empty() || value == "1") value = "true";
     if (value == "0") value = "false";

@@ -7,8 +7,8 @@
 #include "base/problems.h"
 #include "base/ranges.h"
 #include "base/suggest.h"
-#include "model/config_alias.h"
 #include "parse_problem.h"
+#include "train/train_config.h"
 
 namespace gpt {
 namespace {
@@ -257,7 +257,7 @@ std::string own_name(const CLI::App& app, const std::string& typed) {
   if (!name.starts_with("--")) return "";
   std::string key = name.substr(2);
   std::ranges::replace(key, '-', '_');
-  const std::string flag = flag_with_dashes("--" + config_key_of(key));
+  const std::string flag = flag_with_dashes("--" + key_of_alias(key));
   return app.get_option_no_throw(flag) != nullptr ? flag : "";
 }
 

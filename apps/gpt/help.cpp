@@ -142,10 +142,8 @@ std::string usage(const CLI::App& app, const std::string& name) {
   return line + " [flags]\n";
 }
 
-std::string title_of(std::string group) {
-  constexpr std::string_view kConfig = "config: ";
-  if (group == "Options") return "flags";
-  return group.starts_with(kConfig) ? group.substr(kConfig.size()) : group;
+std::string title_of(const std::string& group) {
+  return group == "Options" ? "flags" : group;
 }
 
 bool is_help(const CLI::App& app, const CLI::Option* option) {
@@ -330,11 +328,7 @@ bool takes_path(const CLI::Option& option) {
 std::vector<std::string> values_of(const CLI::Option& option, const std::string& last) {
   std::vector<std::string> values;
   if (option.check_lname("preset")) return preset_names();
-  for (const KeyInfo& key : config_keys()) {
-    if (option.get_group().starts_with("config") &&
-        option.check_lname(ConfigFlags::flag_name(key.name).substr(2)))
-      values = key.choices;
-  }
+  values = spec_of(option).choices;
   if (values.empty()) add_choices(option.get_type_name(), values);
   if (values.empty()) add_described_choices(option.get_description(), values);
   if (option.check_lname("quant")) values = quant_names();

@@ -24,6 +24,7 @@
 #include "interrupt.h"
 #include "model/config_alias.h"
 #include "model/model_files.h"
+#include "options.h"
 #include "output.h"
 #include "parse_problem.h"
 #include "report/utf8_text.h"
@@ -106,12 +107,11 @@ bool is_kept_by_run(CLI::App& app, const std::string& flag) {
   return resume != nullptr && resume->count() > 0 && !changeable.contains(flag);
 }
 
-// Sets flags that were not given from the environment. Flags of config keys, whose group starts with
-// "config", are skipped: the command applies them, because they have their own place in the order of
-// precedence.
+// Sets flags that were not given from the environment. Flags of config keys are skipped: the command applies
+// them, because they have their own place in the order of precedence.
 void apply_environment(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
-    if (option->count() > 0 || option->get_lnames().empty() || option->get_group().rfind("config", 0) == 0 ||
+    if (option->count() > 0 || option->get_lnames().empty() || spec_of(*option).is_config_key ||
         option == app.get_help_ptr() || option == app.get_help_all_ptr())
       continue;
     const std::string name = variable_name(option->get_lnames().front());
@@ -297,7 +297,7 @@ int run(std::vector<std::string> typed) {
 // Returns the message of an error with its library parameter shown as a flag.
 std::string with_flag(const Error& error) {
   const std::string& parameter = error.object();
-  if (parameter.empty()) return error.what();
+  if (parameter.empty() || !std::string_view(error.what()).starts_with(parameter + ":")) return error.what();
   return flag_of_parameter(parameter) + (error.what() + parameter.size());
 }
 
@@ -320,7 +320,7 @@ std::string config_key_of_flag(std::string word) {
   if (!word.starts_with("--")) return "";
   word = word.substr(2, word.find('=') - 2);
   std::ranges::replace(word, '-', '_');
-  const std::string key = config_key_of(word);
+  const std::string key = key_of_alias(word);
   return key.empty() ? word : key;
 }
 

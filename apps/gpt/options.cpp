@@ -1,10 +1,12 @@
 #include "options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -19,6 +21,23 @@
 #include "train/train_config.h"
 
 namespace gpt {
+OptionSpec& spec_of(const CLI::Option& option) {
+  static std::map<const CLI::Option*, OptionSpec> specs;
+  return specs[&option];
+}
+
+std::string value_name(const KeyInfo& key) {
+  if (key.name == "include" || key.name == "exclude") return "PATTERN";
+  const bool is_open = key.name == "tokenizer";  // accepts other values than its choices
+  if (!key.choices.empty() && !is_open) return fmt::format("{}", fmt::join(key.choices, "|"));
+  if (key.is_list()) return "X ...";
+  return key.type == KeyType::integer ? "N" : "X";
+}
+
+std::string help_with_default(const KeyInfo& key, const std::string& fallback) {
+  return fallback.empty() ? key.help : fmt::format("{} (default {})", key.help, fallback);
+}
+
 namespace {
 
 constexpr int64_t kMaxThreads = 1024;

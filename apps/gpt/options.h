@@ -6,11 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "base/key.h"
 #include "base/thread_pool.h"
 #include "data/text_blocks.h"
 #include "kernels/backend.h"
+#include "model/json_value.h"
 #include "model/model_files.h"
 #include "model/weight_pages.h"
+#include "report/next_step.h"
 #include "text/tokenizer.h"
 
 namespace CLI {
@@ -19,6 +22,19 @@ class Option;
 }  // namespace CLI
 
 namespace gpt {
+
+// Facts about an option that CLI11 does not store.
+struct OptionSpec {
+  std::vector<std::string> choices = {};  // known values, for completion
+  bool is_config_key = false;             // the command itself applies the value, in the order of precedence
+};
+// Returns the facts about an option, which the caller may change.
+OptionSpec& spec_of(const CLI::Option& option);
+
+// Returns the name of a setting's value in help texts: N, X, PATTERN or its choices as a|b|c.
+std::string value_name(const KeyInfo& key);
+// Returns the help text of a setting with its default.
+std::string help_with_default(const KeyInfo& key, const std::string& fallback);
 
 // Options for threads and device, which several commands share.
 struct MachineOptions {
@@ -40,6 +56,20 @@ CLI::Option* add_value(App& app, const char* names, T& value, const char* type, 
 template <class App, class T>
 CLI::Option* add_shown(App& app, const char* names, T& value, const char* type, const std::string& help) {
   return app.add_option(names, value, help)->type_name(type)->capture_default_str();
+}
+
+// Adds the flag of a setting, with its help, default and choices.
+template <class App, class T>
+CLI::Option* add_key(App& app, const Key& key, T& value) {
+  const KeyInfo info = key_info(key, value);
+  const std::string help = help_with_default(info, info.shown_default()), flag = flag_of(info.name);
+  if constexpr (std::is_same_v<T, bool>) {
+    return app.add_flag(flag, value, help);
+  } else {
+    CLI::Option* option = app.add_option(flag, value, help)->type_name(value_name(info));
+    spec_of(*option).choices = info.choices;
+    return option;
+  }
 }
 
 // Adds an option that takes one value each time it is given, and can be repeated.

@@ -1,5 +1,7 @@
 #include "parse_problem.h"
 
+#include "options.h"
+
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -87,7 +89,7 @@ bool takes_a_number(const CLI::Option& option) {
 
 void check_numbers(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
-    if (takes_a_number(*option) && !option->get_group().starts_with("config"))
+    if (takes_a_number(*option) && !spec_of(*option).is_config_key)
       option->check(CLI::Validator(problem_of, ""));
   }
   for (CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))

@@ -112,6 +112,12 @@ Error::Error(ErrorCode code, std::string_view parameter, fmt::string_view format
   hint_ = parts.hint();
 }
 
+Error Error::of_key(std::string_view key, fmt::string_view format, fmt::format_args args) {
+  Error error(ErrorCode::invalid_argument, fmt::format("config key \"{}\"", key), format, args);
+  error.object_ = key;
+  return error;
+}
+
 void Error::complete_from(const Error& cause) {
   for (std::string Error::*field : {&Error::expected_, &Error::found_, &Error::hint_}) {
     if ((this->*field).empty()) this->*field = cause.*field;
@@ -122,6 +128,10 @@ namespace detail {
 
 void throw_error(ErrorCode code, std::string_view parameter, fmt::string_view format, fmt::format_args args) {
   throw Error(code, parameter, format, args);
+}
+
+void throw_key_error(std::string_view key, fmt::string_view format, fmt::format_args args) {
+  throw Error::of_key(key, format, args);
 }
 
 void throw_caused(const Error& cause, fmt::string_view format, fmt::format_args args) {

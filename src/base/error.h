@@ -39,6 +39,8 @@ class Error : public std::runtime_error {
   // parameter: prefix of the message and object of an invalid_argument error. Without it such an error has
   // no object, whatever its format.
   Error(ErrorCode code, std::string_view parameter, fmt::string_view format, fmt::format_args args);
+  // Creates an invalid_argument error for a config key.
+  static Error of_key(std::string_view key, fmt::string_view format, fmt::format_args args);
 
   ErrorCode code() const { return code_; }
   // The path or other subject of the message. For invalid_argument: the parameter's name (top_k), or "".
@@ -58,6 +60,7 @@ class Error : public std::runtime_error {
 namespace detail {
 [[noreturn]] void throw_error(ErrorCode code, std::string_view parameter, fmt::string_view format,
                               fmt::format_args args);
+[[noreturn]] void throw_key_error(std::string_view key, fmt::string_view format, fmt::format_args args);
 [[noreturn]] void throw_caused(const Error& cause, fmt::string_view format, fmt::format_args args);
 [[noreturn]] void assertion_failed(const char* condition, const char* file, int line);
 }  // namespace detail
@@ -91,6 +94,13 @@ template <class... A>
 template <class... A>
 [[noreturn]] void fail_parameter(std::string_view parameter, fmt::format_string<A...> format, A&&... args) {
   detail::throw_error(ErrorCode::invalid_argument, parameter, format, fmt::make_format_args(args...));
+}
+
+// Throws invalid_argument with the message `config key "KEY": ...` and the object KEY. Reading a file turns it
+// into io (fail_because). The command line shows the flag or variable that set the key.
+template <class... A>
+[[noreturn]] void fail_key(std::string_view key, fmt::format_string<A...> format, A&&... args) {
+  detail::throw_key_error(key, format, fmt::make_format_args(args...));
 }
 
 // Throws an error with a new message and object that keeps the code of a caught error, and its expected,

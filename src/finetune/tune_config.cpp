@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "finetune/examples.h"
+#include "model/json_value.h"
 
 namespace gpt {
 
@@ -14,7 +15,7 @@ using nlohmann::json;
 
 json tune_config_json(const TuneConfig& config) {
   json out = json::object();
-  visit_tune_keys(config, [&](const char* key, const auto& field, const char*) { out[key] = field; });
+  visit_tune_keys(config, [&](const Key& key, const auto& field) { out[key.name] = field; });
   return out;
 }
 
@@ -23,8 +24,8 @@ TuneConfig read_tune_config(const std::string& folder) {
   const std::string path = folder + "/finetune.json";
   const json object = read_json_file(path);
   try {
-    visit_tune_keys(config, [&](const char* key, auto& field, const char*) {
-      if (object.contains(key)) object.at(key).get_to(field);
+    visit_tune_keys(config, [&](const Key& key, auto& field) {
+      if (object.contains(key.name)) object.at(key.name).get_to(field);
     });
   } catch (const json::exception& error) {
     fail("{}: not the settings of a fine-tuning run: {}", path, error.what());
@@ -33,31 +34,20 @@ TuneConfig read_tune_config(const std::string& folder) {
   return config;
 }
 
+std::vector<KeyInfo> tune_keys() {
+  std::vector<KeyInfo> keys;
+  visit_tune_keys(TuneConfig(),
+                  [&](const Key& key, const auto& field) { keys.push_back(key_info(key, field)); });
+  return keys;
+}
+
 const std::vector<std::string>& task_names() {
-  static const std::vector<std::string> names = {"classify", "entail", "similar", "choose",
-                                                 "chat",     "dpo",    "grpo"};
+  static const std::vector<std::string> names = tune_keys().front().choices;
   return names;
 }
 
 void check_tuning(const TuneConfig& c) {
-  const auto check = [](const char* name, double value, double low, double high) {
-    if (!(value >= low && value <= high))
-      fail_parameter(name, "expected a number from {:g} to {:g}, found {:g}", low, high, value);
-  };
-  constexpr double kLeast = 1e-9;
-  check("epochs", c.epochs, 0, 1e6);
-  check("n_ctx", static_cast<double>(c.n_ctx), 0, 1e7);
-  check("beta", c.beta, kLeast, 1e3);
-  check("aux_weight", c.aux_weight, 0, 1e3);
-  check("head_dropout", c.head_dropout, 0, 0.99);
-  check("lora_rank", static_cast<double>(c.lora_rank), 0, 65536);
-  check("lora_alpha", c.lora_alpha, 0, 1e6);
-  check("lora_dropout", c.lora_dropout, 0, 0.99);
-  check("rollouts", static_cast<double>(c.rollouts), 2, 4096);
-  check("max_tokens", static_cast<double>(c.max_tokens), 1, 1e6);
-  check("temperature", c.temperature, kLeast, 1e3);
-  check("top_k", static_cast<double>(c.top_k), 0, 1e9);
-  check("reward_seconds", c.reward_seconds, 0.01, 1e6);
+  check_ranges(c, [](const auto& config, auto&& visit) { visit_tune_keys(config, visit); });
 }
 
 std::vector<std::string> used_keys(const TuneConfig& c) {

@@ -44,38 +44,146 @@ struct TuneConfig {
   const TrainConfig& train() const { return run.train; }
 };
 
-// Visits the settings that only fine-tuning has, with their key, field and help text.
+// Visits the settings that only fine-tuning has: visit(key, field).
 template <class Config, class Visit>
 void visit_tune_keys(Config& c, Visit&& visit) {
-  visit("task", c.task, "what is learned");
-  visit("model", c.model, "what is fine-tuned");
-  visit(
-      "epochs", c.epochs,
-      "passes over the examples, unless `steps` says how long; 0: 3 to 10, so that few are seen more often");
-  visit("n_ctx", c.n_ctx, "most tokens of a sample; 0: of the longest example");
-  visit("skip_bad", c.skip_bad, "pass over examples that cannot be read, and count them");
-  visit("beta", c.beta, "dpo: how far the model may go from the one it starts from");
-  visit("lora_rank", c.lora_rank, "rank of the adapter; 0: the model itself is trained");
-  visit("lora_alpha", c.lora_alpha, "its products count alpha / rank (alpha = 2 rank)");
-  visit("lora_dropout", c.lora_dropout, "of what it reads");
-  visit("rslora", c.rslora, "its products count alpha / sqrt(rank)");
-  visit("lora_targets", c.lora_targets, "the matrices that have one");
-  visit("template", c.chat_template, "the chat format, where the model has no template");
-  visit("long_conversations", c.long_conversations, "chat: drop, truncate or refuse those longer than a row");
-  visit("rollouts", c.rollouts, "grpo: answers to each prompt of a step");
-  visit("max_tokens", c.max_tokens, "grpo: most tokens of an answer");
-  visit("temperature", c.temperature, "grpo: of sampling; log-probabilities are taken at it too");
-  visit("top_k", c.top_k, "grpo: sample from the k most likely tokens; 0: from all");
-  visit("reward", c.reward, "grpo: exact, regex, number or command");
-  visit("reward_command", c.reward_command, "grpo: reads JSON lines, writes a number a line");
-  visit("reward_seconds", c.reward_seconds, "grpo: how long that may take in a step");
-  visit("aux_weight", c.aux_weight,
-        "what the language model's loss on the same text counts beside the task's");
-  visit("head_dropout", c.head_dropout, "dropout of what the head reads");
-  visit("labels", c.labels, "the labels, in the order of the head's rows (those of the data, sorted)");
-  visit("class_weights", c.class_weights, "how much examples of a label count: LABEL=X, or balanced");
-  visit("long_examples", c.long_examples, "examples longer than n_ctx: cut|refuse");
+  visit(Key{.name = "task",
+            .group = "fine-tuning",
+            .help = "Task to train",
+            .choices = "classify|entail|similar|choose|chat|dpo|grpo"},
+        c.task);
+  visit(Key{.name = "model", .group = "fine-tuning", .help = "Model to fine-tune"}, c.model);
+  visit(Key{.name = "epochs",
+            .group = "fine-tuning",
+            .help = "Number of passes over the examples, unless `steps` is given",
+            .unset = "3 to 10, more for few examples",
+            .min = 0,
+            .max = 1e6,
+            .aliases = "num_epochs|num_train_epochs"},
+        c.epochs);
+  visit(Key{.name = "n_ctx",
+            .group = "fine-tuning",
+            .help = "Maximum length of an example in tokens",
+            .unset = "the longest example",
+            .min = 0,
+            .max = 1e7},
+        c.n_ctx);
+  visit(Key{.name = "skip_bad",
+            .group = "fine-tuning",
+            .help = "Skip examples that cannot be read, and report their number"},
+        c.skip_bad);
+  visit(Key{.name = "beta",
+            .group = "fine-tuning",
+            .help = "DPO: strength of the penalty for deviating from the initial model",
+            .min = 1e-9,
+            .max = 1e3},
+        c.beta);
+  visit(Key{.name = "lora_rank",
+            .group = "fine-tuning",
+            .help = "Rank of the LoRA adapter. 0: train all weights of the model",
+            .min = 0,
+            .max = 65536,
+            .aliases = "lora_r"},
+        c.lora_rank);
+  visit(Key{.name = "lora_alpha",
+            .group = "fine-tuning",
+            .help = "Scale of the adapter: its output is multiplied by alpha / rank",
+            .unset = "2 x lora_rank",
+            .min = 0,
+            .max = 1e6},
+        c.lora_alpha);
+  visit(Key{.name = "lora_dropout",
+            .group = "fine-tuning",
+            .help = "Dropout rate of the adapter's input",
+            .min = 0,
+            .max = 0.99},
+        c.lora_dropout);
+  visit(Key{.name = "rslora",
+            .group = "fine-tuning",
+            .help = "Multiply the adapter's output by alpha / sqrt(rank) instead"},
+        c.rslora);
+  visit(Key{.name = "lora_targets", .group = "fine-tuning", .help = "Matrices that receive an adapter"},
+        c.lora_targets);
+  visit(Key{.name = "template",
+            .group = "fine-tuning",
+            .help = "Built-in chat template to use",
+            .unset = "the model's own template",
+            .aliases = "chat_template"},
+        c.chat_template);
+  visit(Key{.name = "long_conversations",
+            .group = "fine-tuning",
+            .help = "Chat: action for conversations that are longer than a row",
+            .choices = "drop|truncate|refuse"},
+        c.long_conversations);
+  visit(Key{.name = "rollouts",
+            .group = "fine-tuning",
+            .help = "GRPO: number of responses sampled for each prompt of a step",
+            .min = 2,
+            .max = 4096},
+        c.rollouts);
+  visit(Key{.name = "max_tokens",
+            .group = "fine-tuning",
+            .help = "GRPO: maximum length of a response in tokens",
+            .min = 1,
+            .max = 1e6},
+        c.max_tokens);
+  visit(Key{.name = "temperature",
+            .group = "fine-tuning",
+            .help = "GRPO: sampling temperature, which also applies to the log-probabilities",
+            .min = 1e-9,
+            .max = 1e3},
+        c.temperature);
+  visit(Key{.name = "top_k",
+            .group = "fine-tuning",
+            .help = "GRPO: sample from the k most likely tokens. 0: from all",
+            .min = 0,
+            .max = 1e9},
+        c.top_k);
+  visit(Key{.name = "reward",
+            .group = "fine-tuning",
+            .help = "GRPO: reward function",
+            .choices = "exact|regex|number|command"},
+        c.reward);
+  visit(Key{.name = "reward_command",
+            .group = "fine-tuning",
+            .help = "GRPO: command that reads JSON lines and writes one reward per line"},
+        c.reward_command);
+  visit(Key{.name = "reward_seconds",
+            .group = "fine-tuning",
+            .help = "GRPO: maximum time of the reward command per step, in seconds",
+            .min = 0.01,
+            .max = 1e6},
+        c.reward_seconds);
+  visit(Key{.name = "aux_weight",
+            .group = "fine-tuning",
+            .help = "Weight of the language modelling loss on the same text, added to the task's loss",
+            .min = 0,
+            .max = 1e3},
+        c.aux_weight);
+  visit(Key{.name = "head_dropout",
+            .group = "fine-tuning",
+            .help = "Dropout rate before the classification head",
+            .min = 0,
+            .max = 0.99},
+        c.head_dropout);
+  visit(Key{.name = "labels",
+            .group = "fine-tuning",
+            .help = "Labels, in the order of the head's rows",
+            .unset = "the labels of the data, sorted"},
+        c.labels);
+  visit(Key{.name = "class_weights",
+            .group = "fine-tuning",
+            .help = "Weights of the labels in the loss, as LABEL=X, or balanced"},
+        c.class_weights);
+  visit(Key{.name = "long_examples",
+            .group = "fine-tuning",
+            .help = "Action for examples that are longer than n_ctx",
+            .choices = "cut|refuse"},
+        c.long_examples);
 }
+
+// Returns the descriptions of these settings, in the order of the documentation.
+std::vector<KeyInfo> tune_keys();
 
 // Returns the content of finetune.json, which contains the settings that are not in config.json.
 nlohmann::json tune_config_json(const TuneConfig& config);

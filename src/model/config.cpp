@@ -18,19 +18,10 @@
 namespace gpt {
 namespace {
 
-// Upper bounds for the dimensions of a model. The bounds are far above any real model, but low enough that
-// products of dimensions do not overflow int64.
-constexpr int64_t kMaxDimension = int64_t{1} << 24;
-constexpr int64_t kMaxLayers = 10000;
-
-void check_range(const char* key, int64_t value, int64_t low, int64_t high) {
-  if (value < low || value > high)
-    fail("config key \"{}\": expected {} to {}, found {}", key, low, high, value);
-}
-
-void check_finite(const char* key, double value, double low, double high) {
-  if (!(value >= low && value <= high))
-    fail("config key \"{}\": expected {} to {}, found {}", key, low, high, value);
+// The fields of a LayerConfig have no keys: their names in errors are layers[i].NAME.
+template <class T>
+void check_range(const char* name, T value, T low, T high) {
+  if (!(value >= low && value <= high)) fail_key(name, "expected {} to {}, found {}", low, high, value);
 }
 
 void complete_dropout(ModelConfig& c) {
@@ -38,7 +29,7 @@ void complete_dropout(ModelConfig& c) {
                                {"embd_dropout", c.embd_dropout},
                                {"attn_dropout", c.attn_dropout},
                                {"resid_dropout", c.resid_dropout}}) {
-    if (!(p < 1)) fail("config key \"{}\": expected at least 0 and less than 1, found {}", key, p);
+    if (!(p < 1)) fail_key(key, "expected at least 0 and less than 1, found {}", p);
   }
   if (c.dropout < 0 && c.embd_dropout < 0 && c.attn_dropout < 0 && c.resid_dropout < 0) c.dropout = 0;
   for (double* p : {&c.embd_dropout, &c.attn_dropout, &c.resid_dropout}) {
@@ -48,40 +39,39 @@ void complete_dropout(ModelConfig& c) {
 }
 
 void complete_heads(ModelConfig& c) {
-  check_range("n_head", c.n_head, 1, 65536);
   if (c.n_kv_head == 0) c.n_kv_head = c.n_head;
   if (c.n_kv_head < 1 || c.n_kv_head > c.n_head || c.n_head % c.n_kv_head != 0) {
-    fail("config key \"n_kv_head\": expected a divisor of n_head = {}, found {}", c.n_head, c.n_kv_head);
+    fail_key("n_kv_head", "expected a divisor of n_head = {}, found {}", c.n_head, c.n_kv_head);
   }
   if (c.head_dim == 0) {
     if (c.n_embd % c.n_head != 0) {
-      fail(
-          "config key \"n_head\": n_embd = {} is not divisible by n_head = {}; change one of them or set "
-          "head_dim",
-          c.n_embd, c.n_head);
+      fail_key("n_head",
+               "n_embd = {} is not divisible by n_head = {}; change one of them or set "
+               "head_dim",
+               c.n_embd, c.n_head);
     }
     c.head_dim = c.n_embd / c.n_head;
   }
-  check_range("head_dim", c.head_dim, 1, 4096);
+  check_range<int64_t>("head_dim", c.head_dim, 1, 4096);
   if (c.position == Position::rope && c.head_dim % 2 != 0) {
-    fail("config key \"head_dim\": rotary positions require an even number, found {} (n_embd {} / n_head {})",
-         c.head_dim, c.n_embd, c.n_head);
+    fail_key("head_dim", "rotary positions require an even number, found {} (n_embd {} / n_head {})",
+             c.head_dim, c.n_embd, c.n_head);
   }
 }
 
 void check_rope(const RopeConfig& c) {
-  check_finite("rope_theta", c.theta, 1e-3, 1e12);
+  check_range("rope_theta", c.theta, 1e-3, 1e12);
   if (c.sign != 1 && c.sign != -1)
-    fail("config key \"rope_sign\": expected 1 (Llama) or -1 (nanochat), found {}", c.sign);
+    fail_key("rope_sign", "expected 1 (Llama) or -1 (nanochat), found {}", c.sign);
   const RopeScaling& s = c.scaling;
   if (s.type == RopeScaling::Type::none) return;
-  check_finite("rope_scaling.factor", s.factor, 1e-3, 1e6);
+  check_range("rope_scaling.factor", s.factor, 1e-3, 1e6);
   if (s.type != RopeScaling::Type::llama3) return;
-  check_range("rope_scaling.original_max_position_embeddings", s.original_n_ctx, 1, kMaxDimension);
+  check_range<int64_t>("rope_scaling.original_max_position_embeddings", s.original_n_ctx, 1, kMaxDimension);
   if (!(std::isfinite(s.low_freq_factor) && std::isfinite(s.high_freq_factor) && s.low_freq_factor > 0 &&
         s.high_freq_factor > s.low_freq_factor)) {
-    fail("config key \"rope_scaling\": expected 0 < low_freq_factor < high_freq_factor, found {} and {}",
-         s.low_freq_factor, s.high_freq_factor);
+    fail_key("rope_scaling", "expected 0 < low_freq_factor < high_freq_factor, found {} and {}",
+             s.low_freq_factor, s.high_freq_factor);
   }
 }
 
@@ -211,8 +201,8 @@ void check_layers(const ModelConfig& c) {
       check("n_kv_head", l.n_kv_head, owner.n_kv_head, owner.n_kv_head);
       check("head_dim", l.head_dim, owner.head_dim, owner.head_dim);
     }
-    if (l.attention_scale) check_finite("attention_scale", *l.attention_scale, 1e-6, 1e6);
-    check_finite("norm_eps", l.norm_eps, 0, 1);
+    if (l.attention_scale) check_range("attention_scale", *l.attention_scale, 1e-6, 1e6);
+    check_range("norm_eps", l.norm_eps, 0.0, 1.0);
     if (!l.rope) continue;
     check("rope.head_dim", l.rope->head_dim, l.head_dim, l.head_dim);
     check("head_dim % 2", l.head_dim % 2, 0, 0);
@@ -223,22 +213,15 @@ void check_layers(const ModelConfig& c) {
 }  // namespace
 
 void complete(ModelConfig& c, bool vocab_known) {
-  check_range("vocab_size", c.vocab_size, vocab_known ? 1 : 0, kMaxDimension);
-  check_range("n_ctx", c.n_ctx, 1, kMaxDimension);
-  check_range("n_layer", c.n_layer, 0, kMaxLayers);
-  check_range("n_embd", c.n_embd, 1, 1 << 20);
+  check_ranges(c, [](const auto& config, auto&& visit) { visit_model_keys(config, visit); });
+  if (vocab_known) check_range<int64_t>("vocab_size", c.vocab_size, 1, kMaxDimension);
   if (c.d_ff == 0) c.d_ff = 4 * c.n_embd;
-  check_range("d_ff", c.d_ff, 1, 1 << 22);
   complete_heads(c);
   complete_dropout(c);
-  check_finite("norm_eps", c.norm_eps, 0, 1);
-  check_finite("init_std", c.init_std, 0, 100);
-  check_finite("logit_softcap", c.logit_softcap, 0, 1e6);
   check_rope(rope_of(c));
-  check_range("sliding_window", c.sliding_window, 0, kMaxDimension);
   c.norm_bias = c.has_norm_bias();
-  if (c.tie_embeddings && c.head_bias) fail("config key \"head_bias\": requires tie_embeddings = false");
-  check_range("middle_layer", c.middle_layer, -1, c.n_layer - 1);
+  if (c.tie_embeddings && c.head_bias) fail_key("head_bias", "needs tie_embeddings = false");
+  check_range<int64_t>("middle_layer", c.middle_layer, -1, c.n_layer - 1);
   check_layers(c);
 }
 
@@ -341,9 +324,9 @@ std::vector<std::string> read_model_keys(const nlohmann::json& object, ModelConf
     const std::string& key = item.key();
     const auto& value = item.value();
     bool found = false;
-    visit_model_keys(config, [&](const char* name, auto& field, const char*, const char*) {
-      if (key != name) return;
-      from_json_value(key, value, field);
+    visit_model_keys(config, [&](const Key& known, auto& field) {
+      if (key != known.name) return;
+      read_key(known, value, field);
       found = true;
     });
     if (!found) unknown.push_back(key);
@@ -353,9 +336,8 @@ std::vector<std::string> read_model_keys(const nlohmann::json& object, ModelConf
 
 nlohmann::json model_keys_json(const ModelConfig& config) {
   nlohmann::json object = nlohmann::json::object();
-  visit_model_keys(config, [&](const char* name, const auto& field, const char*, const char*) {
-    object[name] = to_json_value(field);
-  });
+  visit_model_keys(config,
+                   [&](const Key& key, const auto& field) { object[key.name] = to_json_value(field); });
   return object;
 }
 
@@ -370,8 +352,7 @@ nlohmann::json given_model_keys_json(const ModelConfig& config) {
 std::vector<std::string> model_key_names() {
   std::vector<std::string> names;
   ModelConfig config;
-  visit_model_keys(config,
-                   [&](const char* name, auto&, const char*, const char*) { names.emplace_back(name); });
+  visit_model_keys(config, [&](const Key& key, auto&) { names.emplace_back(key.name); });
   return names;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/key.h"
 #include "model/layer_config.h"
 
 namespace gpt {
@@ -92,48 +93,158 @@ LayerConfig uniform_layer(const ModelConfig& config);
 // Returns the rotary settings of a model config, even if the model does not use rotary positions.
 RopeConfig rope_of(const ModelConfig& config);
 
-// Calls visit(name, field, group, help) for every key of ModelConfig, in the order of the documentation.
-// Config is ModelConfig or const ModelConfig.
+// The upper bounds are far above any real model, but low enough that products of dimensions do not overflow.
+inline constexpr int64_t kMaxDimension = int64_t{1} << 24;
+inline constexpr int64_t kMaxLayers = 10000;
+
+// Visits the keys of a ModelConfig in the order of the documentation: visit(key, field). Config is
+// ModelConfig or const ModelConfig.
 template <class Config, class Visit>
 void visit_model_keys(Config& c, Visit&& visit) {
-  visit("vocab_size", c.vocab_size, "shape", "number of token ids (from the tokenizer)");
-  visit("n_ctx", c.n_ctx, "shape", "context length in tokens");
-  visit("n_layer", c.n_layer, "shape", "number of blocks; 0: head on embedding");
-  visit("n_head", c.n_head, "shape", "query heads");
-  visit("n_kv_head", c.n_kv_head, "shape", "key/value heads (n_head)");
-  visit("n_embd", c.n_embd, "shape", "width of the residual stream");
-  visit("head_dim", c.head_dim, "shape", "width of a head (n_embd / n_head)");
-  visit("d_ff", c.d_ff, "shape", "width of the MLP (4 x n_embd)");
-  visit("norm", c.norm, "norm", "layer or rms");
-  visit("norm_affine", c.norm_affine, "norm", "norms have a gain");
-  visit("norm_bias", c.norm_bias, "norm", "layer norms have a bias");
-  visit("norm_eps", c.norm_eps, "norm", "added to the variance");
-  visit("norm_position", c.norm_position, "norm", "pre or post");
-  visit("embd_norm", c.embd_norm, "norm", "norm after the embedding");
-  visit("final_norm", c.final_norm, "norm", "norm before the head");
-  visit("qk_norm", c.qk_norm, "norm", "RMS norm of queries and keys");
-  visit("position", c.position, "position", "learned or rope");
-  visit("rope_theta", c.rope_theta, "position", "base of the rotary frequencies");
-  visit("rope_sign", c.rope_sign, "position", "+1 Llama, -1 nanochat");
-  visit("rope_layout", c.rope_layout, "position", "halves or interleaved");
-  visit("rope_scaling", c.rope_scaling, "position", "stretching of rotary frequencies (JSON object)");
-  visit("rope_dtype", c.rope_dtype, "position", "cos and sin as fp32, or rounded to bf16 as in nanochat");
-  visit("sliding_window", c.sliding_window, "position", "keys that a token sees, its own included; 0: all");
-  visit("act", c.act, "layers", "gelu_tanh, gelu, relu, relu2 or swiglu");
-  visit("qkv_bias", c.qkv_bias, "layers", "bias of the q, k, v projections");
-  visit("out_bias", c.out_bias, "layers", "bias of the attention output projection");
-  visit("mlp_bias", c.mlp_bias, "layers", "biases of the MLP");
-  visit("head_bias", c.head_bias, "layers", "bias of the output head");
-  visit("tie_embeddings", c.tie_embeddings, "layers", "head and token embedding share their matrix");
-  visit("logit_softcap", c.logit_softcap, "layers", "logits become cap*tanh(logits/cap); 0: off");
-  visit("dropout", c.dropout, "dropout", "sets the three below");
-  visit("embd_dropout", c.embd_dropout, "dropout", "after the embedding");
-  visit("attn_dropout", c.attn_dropout, "dropout", "on attention weights");
-  visit("resid_dropout", c.resid_dropout, "dropout", "after each sub-layer");
-  visit("init", c.init, "init", "normal, torch or nanochat");
-  visit("init_std", c.init_std, "init", "standard deviation of init = normal");
-  visit("residual_init_scale", c.residual_init_scale, "init",
-        "residual outputs start 1/sqrt(2 n_layer) smaller");
+  constexpr auto kMax = static_cast<double>(kMaxDimension);
+  visit(Key{.name = "vocab_size",
+            .group = "shape",
+            .help = "Number of token ids",
+            .unset = "from the tokenizer",
+            .min = 0,
+            .max = kMax},
+        c.vocab_size);
+  visit(Key{.name = "n_ctx", .group = "shape", .help = "Context length in tokens", .min = 1, .max = kMax},
+        c.n_ctx);
+  visit(Key{.name = "n_layer",
+            .group = "shape",
+            .help = "Number of layers. 0 connects the embedding directly to the head",
+            .min = 0,
+            .max = kMaxLayers},
+        c.n_layer);
+  visit(Key{.name = "n_head", .group = "shape", .help = "Number of query heads", .min = 1, .max = 65536},
+        c.n_head);
+  visit(Key{.name = "n_kv_head",
+            .group = "shape",
+            .help = "Number of key/value heads, a divisor of n_head",
+            .unset = "n_head",
+            .min = 0,
+            .max = 65536},
+        c.n_kv_head);
+  visit(Key{.name = "n_embd",
+            .group = "shape",
+            .help = "Width of the residual stream",
+            .min = 1,
+            .max = 1 << 20},
+        c.n_embd);
+  visit(Key{.name = "head_dim",
+            .group = "shape",
+            .help = "Width of a head",
+            .unset = "n_embd / n_head",
+            .min = 0,
+            .max = 4096},
+        c.head_dim);
+  visit(Key{.name = "d_ff",
+            .group = "shape",
+            .help = "Width of the MLP's hidden layer",
+            .unset = "4 x n_embd",
+            .min = 0,
+            .max = 1 << 22},
+        c.d_ff);
+  visit(Key{.name = "norm", .group = "norm", .help = "Type of normalization: LayerNorm or RMSNorm"}, c.norm);
+  visit(Key{.name = "norm_affine", .group = "norm", .help = "Use a learned gain in the norms"},
+        c.norm_affine);
+  visit(Key{.name = "norm_bias", .group = "norm", .help = "Use a learned bias in LayerNorm"}, c.norm_bias);
+  visit(Key{.name = "norm_eps", .group = "norm", .help = "Epsilon added to the variance", .min = 0, .max = 1},
+        c.norm_eps);
+  visit(Key{.name = "norm_position",
+            .group = "norm",
+            .help = "Place of the norm: before or after each sub-layer"},
+        c.norm_position);
+  visit(Key{.name = "embd_norm", .group = "norm", .help = "Normalize the token embeddings"}, c.embd_norm);
+  visit(Key{.name = "final_norm", .group = "norm", .help = "Normalize before the output head"}, c.final_norm);
+  visit(Key{.name = "qk_norm", .group = "norm", .help = "Apply RMSNorm to queries and keys"}, c.qk_norm);
+  visit(Key{.name = "position", .group = "position", .help = "Type of position encoding"}, c.position);
+  visit(Key{.name = "rope_theta",
+            .group = "position",
+            .help = "Base of the rotary frequencies",
+            .min = 1e-3,
+            .max = 1e12},
+        c.rope_theta);
+  visit(Key{.name = "rope_sign",
+            .group = "position",
+            .help = "Direction of rotation: 1 as in Llama, -1 as in nanochat",
+            .min = -1,
+            .max = 1},
+        c.rope_sign);
+  visit(Key{.name = "rope_layout", .group = "position", .help = "Layout of rotated pairs within a head"},
+        c.rope_layout);
+  visit(Key{.name = "rope_scaling",
+            .group = "position",
+            .help = "Scaling of rotary frequencies, as a JSON object"},
+        c.rope_scaling);
+  visit(Key{.name = "rope_dtype",
+            .group = "position",
+            .help = "Data type of the cosine and sine tables; nanochat rounds them to bf16"},
+        c.rope_dtype);
+  visit(Key{.name = "sliding_window",
+            .group = "position",
+            .help = "Number of keys that a token attends to, including its own. 0: all earlier keys",
+            .min = 0,
+            .max = kMax},
+        c.sliding_window);
+  visit(Key{.name = "act", .group = "layers", .help = "Activation of the MLP"}, c.act);
+  visit(Key{.name = "qkv_bias", .group = "layers", .help = "Use biases in the q, k and v projections"},
+        c.qkv_bias);
+  visit(
+      Key{.name = "out_bias", .group = "layers", .help = "Use a bias in the output projection of attention"},
+      c.out_bias);
+  visit(Key{.name = "mlp_bias", .group = "layers", .help = "Use biases in the MLP"}, c.mlp_bias);
+  visit(Key{.name = "head_bias", .group = "layers", .help = "Use a bias in the output head"}, c.head_bias);
+  visit(Key{.name = "tie_embeddings",
+            .group = "layers",
+            .help = "Share one matrix between token embedding and output head"},
+        c.tie_embeddings);
+  visit(Key{.name = "logit_softcap",
+            .group = "layers",
+            .help = "Cap for logits, applied as cap * tanh(logits / cap). 0: off",
+            .min = 0,
+            .max = 1e6},
+        c.logit_softcap);
+  visit(Key{.name = "dropout",
+            .group = "dropout",
+            .help = "Sets the three dropout rates below",
+            .unset = "0",
+            .min = 0,
+            .max = 1},
+        c.dropout);
+  visit(Key{.name = "embd_dropout",
+            .group = "dropout",
+            .help = "Dropout rate after the embedding",
+            .unset = "dropout",
+            .min = 0,
+            .max = 1},
+        c.embd_dropout);
+  visit(Key{.name = "attn_dropout",
+            .group = "dropout",
+            .help = "Dropout rate of the attention weights",
+            .unset = "dropout",
+            .min = 0,
+            .max = 1},
+        c.attn_dropout);
+  visit(Key{.name = "resid_dropout",
+            .group = "dropout",
+            .help = "Dropout rate after each sub-layer",
+            .unset = "dropout",
+            .min = 0,
+            .max = 1},
+        c.resid_dropout);
+  visit(Key{.name = "init", .group = "init", .help = "Initialization of the weights"}, c.init);
+  visit(Key{.name = "init_std",
+            .group = "init",
+            .help = "Standard deviation of the normal initialization",
+            .min = 0,
+            .max = 100},
+        c.init_std);
+  visit(Key{.name = "residual_init_scale",
+            .group = "init",
+            .help = "Scale the initial weights of residual outputs by 1 / sqrt(2 n_layer)"},
+        c.residual_init_scale);
 }
 
 // Reads the model keys of a JSON object into the config. Translates key names and values of other projects

@@ -1,6 +1,7 @@
 #pragma once
 
-// Converts between JSON values and config fields. Error messages name the key.
+// Converts between JSON values and config fields, checks their ranges, and describes them. Error messages
+// name the key.
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/parse.h"
+#include "base/problems.h"
 #include "base/suggest.h"
 #include "model/config.h"
 
@@ -47,8 +50,8 @@ struct EnumNames<Init> {
 
 [[noreturn]] inline void wrong_value(const std::string& key, const std::string& expected,
                                      const nlohmann::json& found) {
-  fail_usage("config key \"{}\": expected {}, found {}", key, expected,
-             found.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).substr(0, 80));
+  fail_key(key, "expected {}, found {}", expected,
+           found.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).substr(0, 80));
 }
 
 inline void from_json_value(const std::string& key, const nlohmann::json& v, int64_t& out) {
@@ -107,8 +110,7 @@ void from_json_value(const std::string& key, const nlohmann::json& v, E& out) {
   if (!v.is_string()) wrong_value(key, "one of " + expected, v);
   const std::vector<std::string> names(std::begin(EnumNames<E>::names), std::end(EnumNames<E>::names));
   const auto text = v.get<std::string>().substr(0, 64);
-  fail_usage("config key \"{}\": expected one of {}, found \"{}\"{}", key, expected, text,
-             did_you_mean(text, names));
+  fail_key(key, "expected one of {}, found \"{}\"{}", expected, text, did_you_mean(text, names));
 }
 
 void from_json_value(const std::string& key, const nlohmann::json& v, RopeScaling& out);
@@ -122,5 +124,81 @@ nlohmann::json to_json_value(const T& value) {
   }
 }
 nlohmann::json to_json_value(const RopeScaling& scaling);
+
+// Throws invalid_argument if a number is outside the range of its key. Other types have no range.
+template <class T>
+void check_range(const Key& key, const T& value) {
+  if constexpr (std::is_same_v<T, int64_t> || std::is_same_v<T, double>) {
+    if (static_cast<double>(value) >= key.min && static_cast<double>(value) <= key.max) return;
+    fail_key(key.name, "expected {} to {}, found {}", key.min, key.max, value);
+  }
+}
+
+// Checks the range of every key of a config and throws all problems in one error. Values that are derived if
+// they are not given (Key::unset) may have their default. visit_keys(config, visit) visits the keys.
+template <class Config, class VisitKeys>
+void check_ranges(const Config& config, VisitKeys&& visit_keys) {
+  Problems problems;
+  const Config unset;
+  visit_keys(config, [&](const Key& key, const auto& value) {
+    bool is_unset = false;
+    if (*key.unset != '\0') {
+      visit_keys(unset, [&](const Key& other, const auto& fallback) {
+        if constexpr (std::is_same_v<decltype(value), decltype(fallback)>)
+          is_unset |= std::string_view(key.name) == other.name && value == fallback;
+      });
+    }
+    if (!is_unset) problems.collect([&] { check_range(key, value); });
+  });
+  problems.report();
+}
+
+// Reads a value that is given in JSON and checks its range.
+template <class T>
+void read_key(const Key& key, const nlohmann::json& json, T& value) {
+  from_json_value(key.name, json, value);
+  check_range(key, value);
+}
+
+// Returns a default value as help shows it.
+inline std::string default_text(const nlohmann::json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
+  if (value.is_number_integer()) return value.dump();
+  return value.is_number() ? fmt::format("{:g}", value.get<double>()) : "";
+}
+
+// Returns the description of a key and its field.
+template <class T>
+KeyInfo key_info(const Key& key, const T& value) {
+  const auto words = [](std::string_view list) {
+    std::vector<std::string> out;
+    for (const std::string_view word : split(list, '|'))
+      if (!word.empty()) out.emplace_back(word);
+    return out;
+  };
+  KeyInfo info{.name = key.name, .group = key.group, .help = key.help, .unset = key.unset};
+  info.fallback = default_text(to_json_value(value));
+  info.min = key.min;
+  info.max = key.max;
+  info.choices = words(key.choices);
+  info.aliases = words(key.aliases);
+  if constexpr (std::is_same_v<T, bool>) {
+    info.type = KeyType::boolean;
+    info.choices = {"true", "false"};
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    info.type = KeyType::integer;
+  } else if constexpr (std::is_same_v<T, double>) {
+    info.type = KeyType::number;
+  } else if constexpr (std::is_enum_v<T>) {
+    info.type = KeyType::choice;
+    info.choices = {std::begin(EnumNames<T>::names), std::end(EnumNames<T>::names)};
+  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    info.type = KeyType::list;
+  } else if constexpr (std::is_same_v<T, RopeScaling>) {
+    info.type = KeyType::object;
+  }
+  return info;
+}
 
 }  // namespace gpt

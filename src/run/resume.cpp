@@ -171,10 +171,10 @@ void require_shape(const ModelConfig& asked, const ModelConfig& model) {
     const bool free =
         key.ends_with("dropout") || key == "init" || key == "init_std" || key == "residual_init_scale";
     if (free || !now.contains(key) || now[key] == value) continue;
-    fail_usage(
-        "config key \"{}\": the model of `init_from` has {}, found {}; leave it out, or train a new model "
-        "without `init_from`",
-        key, value.dump(), now[key].dump());
+    fail_key(key,
+             "the model of `init_from` has {}, found {}; leave it out, or train a new model "
+             "without `init_from`",
+             value.dump(), now[key].dump());
   }
 }
 

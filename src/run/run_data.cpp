@@ -283,17 +283,17 @@ int32_t document_end(const Tokenizer& tokenizer, const TokenSpan& text) {
   constexpr int64_t kLookedAt = int64_t{1} << 24;
   const int32_t end = usual_document_token(tokenizer);
   if (end < 0) {
-    fail_usage(
-        "config key \"pack_documents\": the tokenizer has no end-of-document token (<|endoftext|>, <|bos|> "
-        "or <|begin_of_text|>)");
+    fail_key("pack_documents",
+             "the tokenizer has no end-of-document token (<|endoftext|>, <|bos|> "
+             "or <|begin_of_text|>)");
   }
   std::vector<int32_t> ids(static_cast<size_t>(std::min(kLookedAt, text.size())));
   text.copy(0, std::ssize(ids), ids.data());
   if (std::ranges::find(ids, end) == ids.end()) {
-    fail_usage(
-        "config key \"pack_documents\": none of the first {} tokens is the end-of-document token {}; use "
-        "JSON lines, or shards of gpt data pack, which have this token between documents",
-        ids.size(), printable_text(tokenizer.token_bytes(end), 40));
+    fail_key("pack_documents",
+             "none of the first {} tokens is the end-of-document token {}; use "
+             "JSON lines, or shards of gpt data pack, which have this token between documents",
+             ids.size(), printable_text(tokenizer.token_bytes(end), 40));
   }
   return end;
 }

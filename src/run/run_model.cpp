@@ -65,9 +65,8 @@ TrainStep::Options step_options_of_run(const TrainConfig& config, const ParamTab
   TrainStep::Options options = step_options(config, table, n_ctx, processes);
   options.graph.objective = &objective;
   if (options.micro_batch % objective.group() != 0) {
-    fail_usage(
-        "config key \"micro_batch\": expected a multiple of {}, the number of samples per group, found {}",
-        objective.group(), options.micro_batch);
+    fail_key("micro_batch", "expected a multiple of {}, the number of samples per group, found {}",
+             objective.group(), options.micro_batch);
   }
   return options;
 }

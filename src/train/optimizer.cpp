@@ -172,8 +172,8 @@ std::vector<OptimizerType>& optimizer_types() {
 const OptimizerType& require_optimizer(const std::string& name) {
   if (const OptimizerType* type = find_by(optimizer_types(), &OptimizerType::name, name)) return *type;
   const auto names = transformed(optimizer_types(), &OptimizerType::name);
-  fail_usage("config key \"optimizer\": expected one of {}, found \"{}\"{}", fmt::join(names, ", "),
-             name.substr(0, 64), did_you_mean(name, names));
+  fail_key("optimizer", "expected one of {}, found \"{}\"{}", fmt::join(names, ", "), name.substr(0, 64),
+           did_you_mean(name, names));
 }
 
 }  // namespace gpt

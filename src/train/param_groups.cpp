@@ -24,8 +24,8 @@ std::vector<int> matches(const char* key, const std::string& pattern, const Para
   }
   if (ids.empty()) {
     const auto names = transformed(table.specs(), &ParamSpec::name);
-    fail_usage("config key \"{}\": no parameter matches \"{}\"{}; gpt info MODEL --tensors lists their names",
-               key, pattern.substr(0, 64), did_you_mean(pattern, names));
+    fail_key(key, "no parameter matches \"{}\"{}; gpt info MODEL --tensors lists their names",
+             pattern.substr(0, 64), did_you_mean(pattern, names));
   }
   return ids;
 }
@@ -34,11 +34,11 @@ std::pair<std::string, double> pattern_and_factor(const std::string& text) {
   const size_t at = text.rfind('=');
   const auto factor = at == std::string::npos ? std::nullopt : parse_number<double>(text.substr(at + 1));
   if (!factor || !(*factor >= 0 && *factor <= 1e6) || at == 0)
-    fail_usage(
-        "config key \"lr_scale\": expected PATTERN=FACTOR with a factor of 0 to 1e6, such as wte.*=0.1, "
-        "found "
-        "\"{}\"",
-        text.substr(0, 64));
+    fail_key("lr_scale",
+             "expected PATTERN=FACTOR with a factor of 0 to 1e6, such as wte.*=0.1, "
+             "found "
+             "\"{}\"",
+             text.substr(0, 64));
   return {text.substr(0, at), *factor};
 }
 
@@ -87,7 +87,7 @@ void freeze_parameters(const TrainConfig& config, ParamTable& table) {
       table.set_trainable(id, false);
   }
   if (!std::ranges::any_of(table.specs(), &ParamSpec::trainable))
-    fail_usage("config key \"freeze\": expected at least one parameter that is not frozen, found none");
+    fail_key("freeze", "expected at least one parameter that is not frozen, found none");
 }
 
 Model model_to_train(const RunConfig& config) {
@@ -115,9 +115,9 @@ void check_param_groups(const TrainConfig& c) {
     pattern_and_factor(text);
   for (const double rate : {c.embedding_lr, c.head_lr, c.vector_lr, c.muon_lr}) {
     if (c.lr == 0 && rate > 0)
-      fail_usage(
-          "config key \"lr\": expected more than 0, because the other learning rates are scaled with its "
-          "schedule, found 0");
+      fail_key("lr",
+               "expected more than 0, because the other learning rates are scaled with its "
+               "schedule, found 0");
   }
 }
 

@@ -63,14 +63,14 @@ std::vector<std::string> all_names() {
 void set_key(RunConfig& config, const std::string& key, const json& value) {
   bool found = false;
   if (key == "device" && value.is_string()) require_device("config key \"device\":", value);
-  visit_all(config, [&](const char* name, auto& field, const char*, const char*) {
-    if (key != name) return;
-    from_json_value(key, value, field);
+  visit_all(config, [&](const Key& known, auto& field) {
+    if (key != known.name) return;
+    read_key(known, value, field);
     found = true;
   });
   // In a ModelConfig, -1 means "not set". Users cannot set this value.
   if (key.ends_with("dropout") && value.is_number() && value < 0)
-    fail_usage("config key \"{}\": expected 0 up to, not including, 1, found {}", key, value.dump());
+    fail_key(key, "expected 0 up to, not including, 1, found {}", value.dump());
   if (!found) fail_usage("unknown config key \"{}\"{}", key.substr(0, 64), did_you_mean(key, all_names()));
 }
 
@@ -92,21 +92,7 @@ RunConfig complete_config(const json& object) {
 }
 
 void check(const char* key, double value, double low, double high) {
-  if (!(value >= low && value <= high))
-    fail_usage("config key \"{}\": expected {} to {}, found {}", key, low, high, value);
-}
-
-// A config key, its value, and the range of allowed values.
-struct Range {
-  const char* key;
-  double value, low, high;
-};
-
-void check_all(std::initializer_list<Range> ranges) {
-  Problems problems;
-  for (const Range& r : ranges)
-    problems.collect([&] { check(r.key, r.value, r.low, r.high); });
-  problems.report();
+  if (!(value >= low && value <= high)) fail_key(key, "expected {} to {}, found {}", low, high, value);
 }
 
 template <class Integer>
@@ -125,27 +111,50 @@ DType message_dtype(Reduce reduce) {
   return reduce == Reduce::fast_bf16 ? DType::bf16 : DType::f32;
 }
 
-std::vector<KeyInfo> config_keys() {
+namespace {
+
+std::vector<KeyInfo> list_keys() {
   std::vector<KeyInfo> keys;
-  RunConfig config;
-  const auto add = [&](const char* name, auto& field, const char* group, const char* help) {
-    using Field = std::remove_cvref_t<decltype(field)>;
-    keys.push_back({name, group, help, std::is_same_v<Field, std::vector<std::string>>,
-                    std::is_same_v<Field, bool>, std::is_same_v<Field, std::string>});
-    if constexpr (std::is_enum_v<Field>)
-      keys.back().choices = {std::begin(EnumNames<Field>::names), std::end(EnumNames<Field>::names)};
-    if constexpr (std::is_same_v<Field, bool>) keys.back().choices = {"true", "false"};
-  };
-  visit_model_keys(config.model, add);
-  for (KeyInfo& key : keys)
-    key.is_model = true;
-  visit_train_keys(config.train, add);
-  for (KeyInfo& key : keys) {
-    if (key.name == "optimizer")
-      key.choices = transformed(optimizer_types(), [](const auto& type) { return std::string(type.name); });
-    if (key.name == "tokenizer") key.choices = {"byte", "char"};
-  }
+  const RunConfig unset;
+  visit_model_keys(unset.model, [&](const Key& key, const auto& field) {
+    keys.push_back(key_info(key, field));
+    keys.back().is_model = true;
+  });
+  visit_train_keys(unset.train, [&](const Key& key, const auto& field) {
+    keys.push_back(key_info(key, field));
+    if (keys.back().name == "optimizer")
+      keys.back().choices =
+          transformed(optimizer_types(), [](const auto& type) { return std::string(type.name); });
+  });
   return keys;
+}
+
+// Renames the keys of other programs (translate_aliases and Key::aliases). Throws invalid_argument if two
+// names of a key have different values.
+json with_own_names(const json& object) {
+  json out = json::object();
+  const json own = translate_aliases(object);
+  for (const auto& [name, value] : own.items()) {
+    const std::string alias = key_of_alias(name), key = alias.empty() ? name : alias;
+    if (out.contains(key) && out[key] != value)
+      fail_key(key, "set to {} and, under another name, to {}; keep only one", out[key].dump(), value.dump());
+    out[key] = value;
+  }
+  return out;
+}
+
+}  // namespace
+
+const std::vector<KeyInfo>& config_keys() {
+  static const std::vector<KeyInfo> keys = list_keys();
+  return keys;
+}
+
+std::string key_of_alias(const std::string& name) {
+  for (const KeyInfo& key : config_keys()) {
+    if (std::ranges::find(key.aliases, name) != key.aliases.end()) return key.name;
+  }
+  return config_key_of(name);
 }
 
 std::string suggest_preset(std::string_view name) {
@@ -237,7 +246,7 @@ void Settings::add_json(const json& object, const std::string& source) {
       keys.erase(ignored);
     }
   }
-  set(translate_aliases(keys));
+  set(with_own_names(keys));
 }
 
 void Settings::add_model(const ModelConfig& config) {
@@ -270,18 +279,17 @@ std::optional<json> parsed_value(const std::string& text) {
 }  // namespace
 
 void Settings::add_text(const std::string& key, const std::string& text, const std::string& source) {
-  const json own = translate_aliases({{key, text}});
+  const json own = with_own_names({{key, text}});
   const std::string name = own.begin().key();
   json value = own.begin().value();
-  const std::vector<KeyInfo> keys = config_keys();
-  const KeyInfo* const info = find_by(keys, &KeyInfo::name, name);
+  const KeyInfo* const info = find_by(config_keys(), &KeyInfo::name, name);
   if (info == nullptr)
     fail_usage("{}: unknown config key \"{}\"{}", source, key, did_you_mean(key, all_names()));
-  if (info->is_list) {
+  if (info->is_list()) {
     set({{name, json::array({text})}});
     return;
   }
-  if (!info->is_string) value = parsed_value(text).value_or(value);
+  if (info->type != KeyType::text) value = parsed_value(text).value_or(value);
   set({{name, value}});
 }
 
@@ -313,13 +321,6 @@ void complete_rates(TrainConfig& c) {
   fill(c.vector_lr, nanochat ? 0.005 : c.lr);
   fill(c.muon_lr, c.optimizer == "adamw" || c.muon_adjust == MuonAdjust::match_rms_adamw ? c.lr : 0.02);
   fill(c.muon_momentum, nanochat ? 0.97 : 0.95);
-  check("embedding_lr", c.embedding_lr, 0, 1e3);
-  check("head_lr", c.head_lr, 0, 1e3);
-  check("vector_lr", c.vector_lr, 0, 1e3);
-  check("muon_lr", c.muon_lr, 0, 1e3);
-  check("muon_momentum", c.muon_momentum, 0, 0.999999);
-  check("layer_decay", c.layer_decay, 0, 1);
-  check("ema", c.ema, 0, 0.9999999);
   check_param_groups(c);
 }
 
@@ -328,42 +329,21 @@ void complete_rates(TrainConfig& c) {
 namespace {
 
 void check_zero(const TrainConfig& c) {
-  check("zero", static_cast<double>(c.zero), 0, 3);
   if (c.zero > 0 && require_optimizer(c.optimizer).divides == Divides::not_at_all)
-    fail_usage(
-        "config key \"zero\": {} divides the state of an optimizer, and that of {} cannot be divided; "
-        "leave zero out",
-        c.zero, c.optimizer);
+    fail_key("zero",
+             "{} divides the state of an optimizer, and that of {} cannot be divided; "
+             "leave zero out",
+             c.zero, c.optimizer);
 }
 
 }  // namespace
 
 namespace {
 
-// Checks the values whose allowed range does not depend on other keys or on derived values.
 void check_independent(const TrainConfig& c) {
   Problems problems;
-  problems.collect([&] {
-    check_all({{"val_fraction", c.val_fraction, 0, 0.99},
-               {"seed", number(c.seed), 0, 0x1p62},
-               {"steps", number(c.steps), 1, 1e12},
-               {"stop_after", number(c.stop_after), 0, 1e12},
-               {"batch_size", number(c.batch_size), 1, 1e6},
-               {"lr", c.lr, 0, 1e3},
-               {"warmup", number(c.warmup), 0, 1e12},
-               {"beta1", c.beta1, 0, 0.999999},
-               {"beta2", c.beta2, 0, 0.99999999},
-               {"eps", c.eps, 0, 1},
-               {"weight_decay", c.weight_decay, 0, 100},
-               {"clip_norm", c.clip_norm, 0, 1e30},
-               {"clip_value", c.clip_value, 0, 1e30},
-               {"outlier_z", c.outlier_z, 0, 1e6},
-               {"patience", number(c.patience), 0, 1e12},
-               {"sample_every", number(c.sample_every), 0, 1e12},
-               {"save_every", number(c.save_every), 0, 1e12},
-               {"log_every", number(c.log_every), 0, 1e12},
-               {"threads", number(c.threads), 0, 1024}});
-  });
+  problems.collect(
+      [&] { check_ranges(c, [](const auto& config, auto&& visit) { visit_train_keys(config, visit); }); });
   problems.collect([&] { require_optimizer(c.optimizer); });
   problems.report();
 }
@@ -372,8 +352,7 @@ void complete_batch(TrainConfig& c) {
   if (c.micro_batch == 0) c.micro_batch = c.batch_size;
   check("micro_batch", number(c.micro_batch), 1, number(c.batch_size));
   if (c.batch_size % c.micro_batch != 0) {
-    fail_usage("config key \"micro_batch\": expected a divisor of batch_size = {}, found {}", c.batch_size,
-               c.micro_batch);
+    fail_key("micro_batch", "expected a divisor of batch_size = {}, found {}", c.batch_size, c.micro_batch);
   }
   check("grad_shards", number(c.grad_shards), 0, number(c.batch_size));
   check_zero(c);
@@ -390,10 +369,6 @@ void complete(TrainConfig& c) {
   problems.collect([&] { check("min_lr", c.min_lr, 0, c.lr); });
   problems.collect([&] { complete_rates(c); });
   complete_rhythm(c);
-  problems.collect([&] {
-    check_all(
-        {{"eval_every", number(c.eval_every), 0, 1e12}, {"eval_batches", number(c.eval_batches), 1, 1e9}});
-  });
   problems.report();
 }
 
@@ -417,8 +392,9 @@ void share_among(TrainConfig& c, int processes) {
   const bool is_exact = c.reduce == Reduce::exact;
   const int64_t shards = shard_count(c, processes);
   if (shards % processes != 0) {
-    fail_usage(
-        "config key \"grad_shards\": expected a multiple of the {} processes, found {}: a run with {} goes "
+    fail_key(
+        "grad_shards",
+        "expected a multiple of the {} processes, found {}: a run with {} goes "
         "on "
         "with {} processes, or with `reduce` fast (other numbers) with any that divide its batch; a new run "
         "takes "
@@ -426,16 +402,17 @@ void share_among(TrainConfig& c, int processes) {
         processes, shards, shards, divisors_of(shards), std::lcm(shards, static_cast<int64_t>(processes)));
   }
   if (c.batch_size % shards != 0) {
-    fail_usage("config key \"batch_size\": expected a multiple of {} = {}, found {}; {} is one",
-               is_exact && shards != processes ? "grad_shards" : "the number of processes", shards,
-               c.batch_size, (c.batch_size + shards - 1) / shards * shards);
+    fail_key("batch_size", "expected a multiple of {} = {}, found {}; {} is one",
+             is_exact && shards != processes ? "grad_shards" : "the number of processes", shards,
+             c.batch_size, (c.batch_size + shards - 1) / shards * shards);
   }
   const int64_t shard = c.batch_size / shards;
   const int64_t wanted = c.micro_batch;
   c.micro_batch = std::gcd(wanted, shard);
   if (c.zero > 1 && processes > 1 && c.micro_batch != shard) {
-    fail_usage(
-        "config key \"zero\": {} divides gradients where a micro-batch is a whole shard, so that none are "
+    fail_key(
+        "zero",
+        "{} divides gradients where a micro-batch is a whole shard, so that none are "
         "added up before they are sent: expected micro_batch = batch_size / {} = {}, found {}; {}, zero 1 "
         "divides the optimizer's state alone",
         c.zero, is_exact ? "grad_shards" : "processes", shard, wanted,
@@ -446,9 +423,7 @@ void share_among(TrainConfig& c, int processes) {
 json run_config_json(const RunConfig& config) {
   json object = json::object();
   RunConfig copy = config;
-  visit_all(copy, [&](const char* name, auto& field, const char*, const char*) {
-    object[name] = to_json_value(field);
-  });
+  visit_all(copy, [&](const Key& key, auto& field) { object[key.name] = to_json_value(field); });
   return object;
 }
 

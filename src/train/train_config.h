@@ -75,101 +75,316 @@ struct TrainConfig {
 
 template <class Config, class Visit>
 void visit_data_keys(Config& c, Visit& visit) {
-  visit("data", c.data, "data",
-        "text files, folders, token shards, or \"tales\" (\"tales:BYTES\"), the built-in corpus; a.bin=0.7 "
-        "b.txt=0.3 mixes by weight");
-  visit("val_data", c.val_data, "data", "validation text; without it the end of the data is held out");
-  visit("include", c.include, "data",
-        "files that folders give, as patterns such as '*.py' (text and code, by their names)");
-  visit("exclude", c.exclude, "data", "files and folders that folders do not give, as patterns");
-  visit("field", c.field, "data", "field of the text in .jsonl files");
-  visit("val_fraction", c.val_fraction, "data", "part of the data that is held out");
-  visit("tokenizer", c.tokenizer, "data", "byte, char, or a tokenizer.json or model folder");
-  visit("sampling", c.sampling, "data",
-        "random: windows from anywhere; epoch: all of them, once each, again and again");
-  visit("pack_documents", c.pack_documents, "data",
-        "documents in a window do not see each other: each ends with the tokenizer's end token, positions "
-        "restart");
-  visit("seed", c.seed, "data", "of initialisation, data order, dropout");
+  visit(Key{.name = "data",
+            .group = "data",
+            .help = "Training data: text files, folders, token shards, or tales or tales:BYTES for the "
+                    "built-in corpus. a.bin=0.7 b.txt=0.3 mixes sources by weight",
+            .aliases = "dataset|train_file"},
+        c.data);
+  visit(Key{.name = "val_data",
+            .group = "data",
+            .help = "Validation data",
+            .unset = "the end of the training data",
+            .aliases = "validation_file"},
+        c.val_data);
+  visit(Key{.name = "include",
+            .group = "data",
+            .help = "Patterns of files to read from folders, such as '*.py'",
+            .unset = "files that look like text or code"},
+        c.include);
+  visit(Key{.name = "exclude", .group = "data", .help = "Patterns of files and folders to skip in folders"},
+        c.exclude);
+  visit(Key{.name = "field", .group = "data", .help = "Name of the text field in JSON lines files"}, c.field);
+  visit(Key{.name = "val_fraction",
+            .group = "data",
+            .help = "Fraction of the training data that is held out for validation",
+            .min = 0,
+            .max = 0.99},
+        c.val_fraction);
+  visit(Key{.name = "tokenizer",
+            .group = "data",
+            .help = "Tokenizer: byte, char, a tokenizer.json, or a model folder",
+            .choices = "byte|char",
+            .aliases = "tokenizer_name"},
+        c.tokenizer);
+  visit(Key{.name = "sampling",
+            .group = "data",
+            .help = "Order of training windows. random: independent random positions. epoch: a new "
+                    "permutation of all windows in each epoch"},
+        c.sampling);
+  visit(Key{.name = "pack_documents",
+            .group = "data",
+            .help = "Mask attention between the documents in a window. Each document ends with the "
+                    "end-of-text token, and positions restart"},
+        c.pack_documents);
+  visit(Key{.name = "seed",
+            .group = "data",
+            .help = "Seed of initialization, data order and dropout",
+            .min = 0,
+            .max = 0x1p62},
+        c.seed);
 }
 
 template <class Config, class Visit>
 void visit_optimizer_keys(Config& c, Visit& visit) {
-  visit("steps", c.steps, "training", "optimizer steps");
-  visit("stop_after", c.stop_after, "training", "stop after this many steps, resumable; 0: off");
-  visit("batch_size", c.batch_size, "training", "sequences per step");
-  visit("micro_batch", c.micro_batch, "training", "sequences computed at once (batch_size)");
-  visit("grad_shards", c.grad_shards, "training",
-        "parts of a batch whose gradients are added up one after the other: the numbers depend on this, and "
-        "not "
-        "on how many processes share them (one for each process)");
-  visit("reduce", c.reduce, "training",
-        "exact: gradients are added by grad_shards; fast: each process adds up its own samples and sends "
-        "them once "
-        "a step, so the numbers depend on how many processes there are; fast-bf16: the same, messages "
-        "rounded to "
-        "bf16");
-  visit("zero", c.zero, "training",
-        "what processes divide among them (ZeRO): 0 nothing, 1 the optimizer's state, 2 gradients too, "
-        "3 and weights; the numbers are the same");
-  visit("optimizer", c.optimizer, "training",
-        "adamw; muon (torch.optim.Muon for the matrices of the blocks, AdamW for the rest) or muon-nanochat");
-  visit("lr", c.lr, "training", "peak learning rate");
-  visit("min_lr", c.min_lr, "training", "learning rate at the end (lr / 10)");
-  visit("warmup", c.warmup, "training", "steps of linear warm-up");
-  visit("schedule", c.schedule, "training", "cosine, linear, constant or wsd (warmup-stable-decay)");
-  visit("embedding_lr", c.embedding_lr, "training",
-        "peak learning rate of embeddings (lr; muon-nanochat: 0.2, times the root of 768 / n_embd)");
-  visit("head_lr", c.head_lr, "training",
-        "peak learning rate of the head, and of an embedding that is the head too (lr; muon-nanochat: 0.004, "
-        "times the root of 768 / n_embd)");
-  visit("vector_lr", c.vector_lr, "training",
-        "peak learning rate of norms and biases (lr; muon-nanochat: 0.005)");
-  visit("muon_lr", c.muon_lr, "training", "Muon's peak learning rate (0.02; with match_rms_adamw lr)");
-  visit("muon_momentum", c.muon_momentum, "training",
-        "Muon's momentum (0.95; muon-nanochat: 0.97, from 0.85 in the first 400 steps, to 0.9 in the last 65 "
-        "%)");
-  visit("muon_adjust", c.muon_adjust, "training",
-        "how muon's learning rate depends on a matrix's shape: original, match_rms_adamw or "
-        "spectral_unclamped, as in torch.optim.Muon");
-  visit("lr_scale", c.lr_scale, "training",
-        "PATTERN=FACTOR: the learning rate of parameters whose names match, such as blocks.[0-3].*=0.5");
-  visit("layer_decay", c.layer_decay, "training",
-        "factor of the learning rate from the head down: once for the last block, once more for each further "
-        "one, most for embeddings");
-  visit("freeze", c.freeze, "training", "patterns of parameters that stay as they are, such as wte.*");
-  visit("ema", c.ema, "training",
-        "decay of an average of the weights, which is what is evaluated, sampled and kept as best; 0: off");
-  visit("beta1", c.beta1, "training",
-        "decay of AdamW's first moment; muon-nanochat has its own betas and eps");
-  visit("beta2", c.beta2, "training", "decay of AdamW's second moment");
-  visit("eps", c.eps, "training", "AdamW's epsilon");
-  visit("weight_decay", c.weight_decay, "training", "on tensors of two or more dimensions");
-  visit("clip_norm", c.clip_norm, "training", "largest global gradient norm; 0: off");
-  visit("clip_value", c.clip_value, "training", "largest gradient element; 0: off");
-  visit("outlier_z", c.outlier_z, "training",
-        "skip steps whose loss or gradient norm is so many deviations off; 0: off");
+  visit(Key{.name = "steps",
+            .group = "training",
+            .help = "Number of optimizer steps",
+            .min = 1,
+            .max = 1e12,
+            .aliases = "num_iterations|max_iters|max_steps|iters|iterations|num_steps|train_steps"},
+        c.steps);
+  visit(Key{.name = "stop_after",
+            .group = "training",
+            .help = "Stop after this many steps; the run can be resumed. 0: off",
+            .min = 0,
+            .max = 1e12},
+        c.stop_after);
+  visit(Key{.name = "batch_size",
+            .group = "training",
+            .help = "Number of sequences per optimizer step",
+            .min = 1,
+            .max = 1e6,
+            .aliases = "batch"},
+        c.batch_size);
+  visit(Key{.name = "micro_batch",
+            .group = "training",
+            .help = "Number of sequences that are computed together",
+            .unset = "batch_size",
+            .min = 0,
+            .max = 1e6,
+            .aliases = "device_batch_size|per_device_train_batch_size"},
+        c.micro_batch);
+  visit(Key{.name = "grad_shards",
+            .group = "training",
+            .help = "Number of parts of the batch whose gradients are summed in order. Results depend on "
+                    "this number, not on the number of ranks",
+            .unset = "one per rank",
+            .min = 0,
+            .max = 1e6},
+        c.grad_shards);
+  visit(Key{.name = "reduce",
+            .group = "training",
+            .help = "Reduction of gradients between ranks. exact: in the order of grad_shards. fast: each "
+                    "rank sums its samples first, so results depend on the number of ranks. fast-bf16: like "
+                    "fast, with messages in bf16"},
+        c.reduce);
+  visit(Key{.name = "zero",
+            .group = "training",
+            .help = "ZeRO stage. 1 shards the optimizer state between ranks, 2 also the gradients, 3 also "
+                    "the weights. Results do not change",
+            .min = 0,
+            .max = 3},
+        c.zero);
+  visit(Key{.name = "optimizer",
+            .group = "training",
+            .help = "Optimizer. muon: torch.optim.Muon for the matrices of the layers, AdamW for all other "
+                    "parameters. muon-nanochat: the variant of nanochat",
+            .aliases = "optim"},
+        c.optimizer);
+  visit(Key{.name = "lr", .group = "training", .help = "Peak learning rate", .min = 0, .max = 1e3}, c.lr);
+  visit(Key{.name = "min_lr",
+            .group = "training",
+            .help = "Final learning rate",
+            .unset = "lr / 10",
+            .min = 0,
+            .max = 1e3},
+        c.min_lr);
+  visit(Key{.name = "warmup",
+            .group = "training",
+            .help = "Number of linear warm-up steps",
+            .min = 0,
+            .max = 1e12,
+            .aliases = "warmup_steps"},
+        c.warmup);
+  visit(Key{.name = "schedule",
+            .group = "training",
+            .help = "Learning rate schedule. wsd: warmup, stable, decay",
+            .aliases = "lr_scheduler_type"},
+        c.schedule);
+  visit(Key{.name = "embedding_lr",
+            .group = "training",
+            .help = "Peak learning rate of the embeddings",
+            .unset = "lr; muon-nanochat: 0.2 * sqrt(768 / n_embd)",
+            .min = 0,
+            .max = 1e3},
+        c.embedding_lr);
+  visit(Key{.name = "head_lr",
+            .group = "training",
+            .help = "Peak learning rate of the output head, also if it is tied to the embedding",
+            .unset = "lr; muon-nanochat: 0.004 * sqrt(768 / n_embd)",
+            .min = 0,
+            .max = 1e3},
+        c.head_lr);
+  visit(Key{.name = "vector_lr",
+            .group = "training",
+            .help = "Peak learning rate of norms and biases",
+            .unset = "lr; muon-nanochat: 0.005",
+            .min = 0,
+            .max = 1e3},
+        c.vector_lr);
+  visit(Key{.name = "muon_lr",
+            .group = "training",
+            .help = "Peak learning rate of Muon",
+            .unset = "0.02; with match_rms_adamw: lr",
+            .min = 0,
+            .max = 1e3,
+            .aliases = "matrix_lr"},
+        c.muon_lr);
+  visit(Key{.name = "muon_momentum",
+            .group = "training",
+            .help = "Momentum of Muon",
+            .unset =
+                "0.95; muon-nanochat: 0.97, from 0.85 in the first 400 steps, down to 0.9 in the last 65 %",
+            .min = 0,
+            .max = 0.999999},
+        c.muon_momentum);
+  visit(Key{.name = "muon_adjust",
+            .group = "training",
+            .help = "Adjustment of Muon's learning rate to the shape of a matrix, as in torch.optim.Muon"},
+        c.muon_adjust);
+  visit(Key{.name = "lr_scale",
+            .group = "training",
+            .help =
+                "Learning rate factors of parameters by name pattern, as PATTERN=FACTOR: blocks.[0-3].*=0.5"},
+        c.lr_scale);
+  visit(Key{.name = "layer_decay",
+            .group = "training",
+            .help = "Learning rate factor per layer, counted from the head: once for the last layer, twice "
+                    "for the one before it, and so on",
+            .min = 0,
+            .max = 1},
+        c.layer_decay);
+  visit(Key{.name = "freeze",
+            .group = "training",
+            .help = "Patterns of parameters that are not trained, such as wte.*"},
+        c.freeze);
+  visit(Key{.name = "ema",
+            .group = "training",
+            .help = "Decay of an exponential moving average of the weights, which is used for evaluation, "
+                    "samples and best/. 0: off",
+            .min = 0,
+            .max = 0.9999999},
+        c.ema);
+  visit(Key{.name = "beta1",
+            .group = "training",
+            .help = "Decay of AdamW's first moment. muon-nanochat ignores beta1, beta2 and eps",
+            .min = 0,
+            .max = 0.999999,
+            .aliases = "adam_beta1"},
+        c.beta1);
+  visit(Key{.name = "beta2",
+            .group = "training",
+            .help = "Decay of AdamW's second moment",
+            .min = 0,
+            .max = 0.99999999,
+            .aliases = "adam_beta2"},
+        c.beta2);
+  visit(Key{.name = "eps",
+            .group = "training",
+            .help = "Epsilon of AdamW",
+            .min = 0,
+            .max = 1,
+            .aliases = "adam_epsilon"},
+        c.eps);
+  visit(Key{.name = "weight_decay",
+            .group = "training",
+            .help = "Weight decay of tensors with two or more dimensions",
+            .min = 0,
+            .max = 100},
+        c.weight_decay);
+  visit(Key{.name = "clip_norm",
+            .group = "training",
+            .help = "Maximum global gradient norm. 0: off",
+            .min = 0,
+            .max = 1e30,
+            .aliases = "max_grad_norm"},
+        c.clip_norm);
+  visit(Key{.name = "clip_value",
+            .group = "training",
+            .help = "Maximum absolute value of a gradient element. 0: off",
+            .min = 0,
+            .max = 1e30},
+        c.clip_value);
+  visit(Key{.name = "outlier_z",
+            .group = "training",
+            .help = "Skip steps whose loss or gradient norm is more than this many standard deviations from "
+                    "the mean. 0: off",
+            .min = 0,
+            .max = 1e6},
+        c.outlier_z);
 }
 
-// Visits all keys in display order.
+// Visits all keys in the order of the documentation: visit(key, field).
 template <class Config, class Visit>
 void visit_train_keys(Config& c, Visit&& visit) {
   visit_data_keys(c, visit);
   visit_optimizer_keys(c, visit);
-  visit("dtype", c.dtype, "training", "of activations and products: fp32, bf16, or fp16 with loss scaling");
-  visit("recompute", c.recompute, "training", "recompute activations in the backward pass to save memory");
-  visit("eval_every", c.eval_every, "rhythm",
-        "steps between evaluations; 0: never (evaluation takes 5 % of the run)");
-  visit("eval_batches", c.eval_batches, "rhythm", "batches per evaluation, always the same ones (likewise)");
-  visit("eval_train", c.eval_train, "rhythm",
-        "evaluate on as many batches of the training text too, and before the first step");
-  visit("patience", c.patience, "rhythm",
-        "end the run after so many evaluations without a better validation loss; 0: off");
-  visit("sample_every", c.sample_every, "rhythm", "steps between samples; 0: never");
-  visit("save_every", c.save_every, "rhythm", "steps between checkpoints; 0: only at the end");
-  visit("log_every", c.log_every, "rhythm", "steps between log lines");
-  visit("device", c.device, "machine", "cpu");
-  visit("threads", c.threads, "machine", "CPU threads (all)");
+  visit(Key{.name = "dtype",
+            .group = "training",
+            .help = "Data type of activations and matrix products. fp16 uses loss scaling"},
+        c.dtype);
+  visit(Key{.name = "recompute",
+            .group = "training",
+            .help = "Recompute activations in the backward pass to save memory",
+            .aliases = "gradient_checkpointing"},
+        c.recompute);
+  visit(Key{.name = "eval_every",
+            .group = "intervals",
+            .help = "Steps between evaluations. 0: never",
+            .unset = "evaluation takes at most 5 % of the run",
+            .min = 0,
+            .max = 1e12,
+            .aliases = "eval_interval|eval_steps"},
+        c.eval_every);
+  visit(Key{.name = "eval_batches",
+            .group = "intervals",
+            .help = "Number of batches per evaluation; every evaluation uses the same batches",
+            .unset = "evaluation takes at most 5 % of the run",
+            .min = 1,
+            .max = 1e9,
+            .aliases = "eval_iters"},
+        c.eval_batches);
+  visit(Key{.name = "eval_train",
+            .group = "intervals",
+            .help = "Also evaluate on the same number of training batches, and before the first step"},
+        c.eval_train);
+  visit(Key{.name = "patience",
+            .group = "intervals",
+            .help = "Stop after this many evaluations without a better validation loss. 0: off",
+            .min = 0,
+            .max = 1e12,
+            .aliases = "early_stopping_patience"},
+        c.patience);
+  visit(Key{.name = "sample_every",
+            .group = "intervals",
+            .help = "Steps between generated samples. 0: never",
+            .min = 0,
+            .max = 1e12},
+        c.sample_every);
+  visit(Key{.name = "save_every",
+            .group = "intervals",
+            .help = "Steps between checkpoints. 0: only at the end",
+            .min = 0,
+            .max = 1e12,
+            .aliases = "save_steps|checkpoint_every|checkpoint_interval|save_interval"},
+        c.save_every);
+  visit(Key{.name = "log_every",
+            .group = "intervals",
+            .help = "Steps between log lines. 0: never",
+            .min = 0,
+            .max = 1e12,
+            .aliases = "log_interval|logging_steps"},
+        c.log_every);
+  visit(Key{.name = "device", .group = "machine", .help = "Device to compute on"}, c.device);
+  visit(Key{.name = "threads",
+            .group = "machine",
+            .help = "Number of CPU threads",
+            .unset = "all CPUs",
+            .min = 0,
+            .max = 1024,
+            .aliases = "n_threads|num_threads"},
+        c.threads);
 }
 
 DType tensor_dtype(TrainDType t);
@@ -244,15 +459,10 @@ class Settings {
 // Otherwise returns "".
 std::string suggest_preset(std::string_view name);
 
-// Describes a config key with its name, group and help text.
-struct KeyInfo {
-  std::string name, group, help;
-  bool is_list = false, is_bool = false, is_string = false;
-  bool is_model = false;                  // true for a key of ModelConfig
-  std::vector<std::string> choices = {};  // allowed values; empty: any value
-};
 // Returns all config keys of the model and of training, in the order of the documentation.
-std::vector<KeyInfo> config_keys();
+const std::vector<KeyInfo>& config_keys();
+// Returns the config key for a name in another program ("max_iters": "steps"), or "" if there is none.
+std::string key_of_alias(const std::string& name);
 
 // Fills in the derived training values and checks all values. Throws Error naming the config key.
 void complete(TrainConfig& config);

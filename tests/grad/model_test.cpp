@@ -132,8 +132,8 @@ std::set<std::string> values_of(const std::string& key) {
 // Checks that every value of every enumeration and of every bool option occurs in a config.
 TEST(ModelGradientRegistry, EverySwitchTakesEveryValue) {
   ModelConfig config;
-  visit_model_keys(config, [&](const char* name, auto& field, const char* group, const char*) {
-    const std::string g = group;
+  visit_model_keys(config, [&](const Key& key, auto& field) {
+    const std::string g = key.group, name = key.name;
     if (g == "shape" || g == "init") return;
     using T = std::remove_reference_t<decltype(field)>;
     const std::set<std::string> found = values_of(name);

@@ -144,9 +144,9 @@ bool reads_back(const Family& family, const json& object, const ModelConfig& c) 
 const char* field_name(const ConfigField& field) {
   static const ModelConfig config;
   const char* found = "";
-  visit_model_keys(config, [&](const char* name, const auto& value, const char*, const char*) {
+  visit_model_keys(config, [&](const Key& key, const auto& value) {
     const auto is_it = [&](auto member) { return static_cast<const void*>(&(config.*member)) == &value; };
-    if (std::visit(is_it, field)) found = name;
+    if (std::visit(is_it, field)) found = key.name;
   });
   return found;
 }
@@ -199,10 +199,10 @@ void set_window(const char* key, int64_t sliding, int64_t window, ModelConfig& c
   c.sliding_window = 0;
   if (sliding == 0 || window >= c.n_ctx) return;
   if (sliding != c.n_layer) {
-    fail_usage(
-        "config key \"{}\": a sliding window in {} of {} layers is not supported, only in all layers or in "
-        "none",
-        key, sliding, c.n_layer);
+    fail_key(key,
+             "a sliding window in {} of {} layers is not supported, only in all layers or in "
+             "none",
+             sliding, c.n_layer);
   }
   c.sliding_window = window;
 }

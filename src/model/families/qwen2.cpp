@@ -42,10 +42,9 @@ void read_window(const json& object, ModelConfig& c) {
 void read(const json& object, ModelConfig& c) {
   const auto [rope, name] = rope_object(object);
   if (rope.contains("full_attention") || rope.contains("sliding_attention"))
-    fail_usage(
-        "config key \"{}\": expected the same rotary settings for all layers, found separate settings per "
-        "layer type",
-        name);
+    fail_key(name,
+             "expected the same rotary settings for all layers, found separate settings per "
+             "layer type");
   read_rope(object, c);
   read_window(object, c);
 }

