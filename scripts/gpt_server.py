@@ -1,4 +1,4 @@
-"""`gpt serve` as a process of a script, which needs nothing beyond Python."""
+"""Runs `gpt serve` as a child process. Needs no Python packages."""
 import os
 import re
 import subprocess
@@ -7,7 +7,7 @@ import threading
 
 
 class GptServer:
-    """Has started and listens: url, port, process. What it writes to standard error is read and forgotten."""
+    """A started server with url, port and process. The standard error of the server is read and discarded."""
 
     def __init__(self, gpt, *arguments, port=0, **of_process):
         words = [gpt, "serve", *arguments, "--port", str(port)]
@@ -23,7 +23,7 @@ class GptServer:
         threading.Thread(target=lambda: [None for _ in self.process.stderr], daemon=True).start()
 
     def stop(self):
-        """As Ctrl-C does: answers what it has accepted. Returns its status."""
+        """Stops the server like Ctrl-C, which completes accepted requests. Returns its status."""
         self.process.terminate()
         return self.process.wait(60)
 

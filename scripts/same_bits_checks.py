@@ -1,4 +1,4 @@
-"""What `same-bits` compares: small tasks for one program of gpt, by kind. Needs nothing beyond Python."""
+"""The checks of `same-bits`: small tasks for one gpt program, by kind. Needs no Python packages."""
 import concurrent.futures
 import hashlib
 import http.client
@@ -19,7 +19,7 @@ QUANTS = ["q8_0", "q6_k", "q5_k", "q4_k", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_n
 PROMPT = "84,104,101,32,113,117,105,99,107"
 STORY = ("Once upon a time there was a little fox who lived in a wood. Every day the fox went to the river, and every day the "
          "river was a little wider. ")
-# Measured, or about this machine: may differ between two runs of one program.
+# Keys of measurements or machine properties, which may differ between two runs of the same program.
 VARYING = {"seconds", "tok_per_s", "train_seconds", "eval_seconds", "sample_seconds", "save_seconds", "setup_seconds",
            "peak_bytes", "data_folder", "threads", "eval_tok_per_s", "draft_tokens", "accepted_tokens"}
 
@@ -29,7 +29,7 @@ class Failed(Exception):
 
 
 class Gpt:
-    """One of the two programs with its instruction set and number of threads, run in a folder of its own."""
+    """A program with an instruction set and a number of threads, which runs in its own folder."""
 
     def __init__(self, program, isa, threads, steps, folder):
         self.program, self.threads, self.steps, self.folder = str(program), threads, steps, Path(folder)
@@ -37,7 +37,7 @@ class Gpt:
         self.environment = {**environment, "GPT_ISA": isa}
 
     def __call__(self, *words):
-        """Returns standard output."""
+        """Runs the program and returns its standard output."""
         words = merged(words)
         try:
             done = subprocess.run([self.program, *words], env=self.environment, cwd=self.folder, capture_output=True, text=True,
@@ -59,7 +59,7 @@ class Gpt:
     def json(self, *words):
         return json.loads(self.compute(*words, "--json"))
 
-    # What a run has computed.
+    # Returns the computed values of a run.
     def run(self, out):
         return {**self.files(out), "metrics": self.metrics(out)}
 
@@ -68,7 +68,7 @@ class Gpt:
         return [steady(json.loads(line)) for line in lines]
 
     def files(self, path):
-        """Hashes of a file, or of all files in a folder that computations determine."""
+        """Returns the hash of a file, or of all files in a folder whose content is deterministic."""
         path = self.folder / path
         if path.is_file():
             return {path.name: digest(path.read_bytes())}
@@ -82,9 +82,8 @@ class Gpt:
                 found[name] = digest(file.read_bytes())
         return {f"{path.name}/{name}": value for name, value in found.items()}
 
-    # What a model says.
     def ids(self, model, *words):
-        """Ids and log-probabilities of a greedy continuation."""
+        """Returns ids and log-probabilities of a greedy continuation."""
         return self.json("generate", model, "--ids", PROMPT, "--greedy --ignore-eos --max-tokens 16 --logprobs 1",
                          *words)["completions"]
 
@@ -92,7 +91,7 @@ class Gpt:
         return steady(self.json("eval", model, "tales:3000", *words))
 
     def train(self, out, *words):
-        """The defaults are overridden by later words."""
+        """Trains a model. Later words override the defaults."""
         self.compute("train", *SMALL, f"--steps {self.steps}", f"--eval-every {max(1, self.steps // 2)}", *words,
                      "--out", out)
         return self.run(out)
@@ -106,7 +105,8 @@ LLAMA = (SHAPE + " --n-head 4 --n-kv-head 2 --norm rms --position rope --act swi
 
 
 def merged(words):
-    """Words of a command line. Texts that begin with -- are split; of a flag that is given twice, the last one counts."""
+    """Returns the words of a command line. Texts that begin with -- are split. If a flag is repeated, the last one counts.
+    """
     split = [word for part in map(str, words) for word in (part.split() if part.startswith("--") else [part] if part else [])]
     parts = [[]]
     for word in split:
@@ -122,7 +122,7 @@ def digest(data):
 
 
 def steady(value):
-    """Without what may vary."""
+    """Removes keys that may vary."""
     if isinstance(value, dict):
         return {k: steady(v) for k, v in value.items() if k not in VARYING}
     return [steady(v) for v in value] if isinstance(value, list) else value
@@ -202,7 +202,7 @@ def of_documents(gpt, dtype):
 
 
 def resumed(gpt, flags):
-    """A run in three parts must equal a whole one."""
+    """Checks that a run in three parts equals an uninterrupted one."""
     whole = gpt.train("whole", SHAPE, flags)
     gpt.train("parts", SHAPE, flags, f"--stop-after {gpt.steps // 3}")
     gpt.compute("train", f"--resume --stop-after {gpt.steps // 2} --out parts")
@@ -215,7 +215,7 @@ def resumed(gpt, flags):
 
 
 def further(gpt):
-    """Another run from the weights of one, and the run with more steps."""
+    """Starts a second run from the weights of the first, and extends the first run."""
     first = gpt.train("first", SHAPE)
     gpt.compute("train", f"--init-from first --data tales:50000 --steps {gpt.steps} --warmup 2 --batch-size 4 --eval-every 0",
                 "--out second")
@@ -247,7 +247,7 @@ def launched(gpt, processes, out, *words):
 
 
 def on_ranks(gpt, flags):
-    """Exact sums do not depend on the number of processes."""
+    """Trains on three ranks. Exact sums must not depend on the number of ranks."""
     shards = "" if "fast" in flags else "--grad-shards 3 --micro-batch 2"
     result = launched(gpt, 3, "three", flags, *shards.split())
     if shards:
@@ -278,7 +278,7 @@ def evaluated_by_ranks(gpt):
 
 
 def base_model(gpt):
-    """A model with a tokenizer of its own."""
+    """Trains a base model with its own tokenizer."""
     gpt.compute("train", "--data tales:30000 --tokenizer", TESTS / "data/bpe.tokenizer.json",
                 "--n-layer 2 --n-head 2 --n-embd 32 --n-ctx 64 --steps 6 --warmup 0 --batch-size 4 --eval-every 0 --out base")
 
@@ -318,7 +318,7 @@ def add_finetune(add):
 
 
 def tuned(gpt, base, task, flags, out="tuned"):
-    """In two parts."""
+    """Fine-tunes in two parts: stops early and resumes."""
     if not (gpt.folder / "base").exists():
         base_model(gpt)
         examples(gpt)
@@ -332,11 +332,11 @@ def tuned(gpt, base, task, flags, out="tuned"):
 
 
 def adapted(gpt, base, task, dtype):
-    """An adapter beside a base of a stored type: trained, used, merged, converted."""
+    """Trains, uses, merges and converts an adapter for a base model of a stored dtype."""
     base_model(gpt)
     examples(gpt)
     data, flags = TUNINGS[task]
-    if task == "chat":  # a chat format that the base knows already
+    if task == "chat":  # a chat format that the base already knows
         gpt.compute("finetune", "base", "--task chat --data chat.jsonl --template chatml --steps 1 --batch-size 4 --out", "talker")
     model = {"fp32": "talker" if task == "chat" else "base"}.get(base, f"{base}.gguf" if base.startswith("q") else base)
     if base != "fp32":
@@ -405,7 +405,7 @@ def sampled(gpt, flags):
 
 
 def served(gpt, flags):
-    """Requests that are computed together."""
+    """Sends requests that are computed concurrently."""
     inference_model(gpt)
     server = GptServer(gpt.program, "m=model", *flags.split(), "--access-log", "/dev/null", "--threads", str(gpt.threads),
                        cwd=gpt.folder, env=gpt.environment)
@@ -467,7 +467,7 @@ def add_formats(add):
 
 
 def stored_types(gpt):
-    """What comes out of every type that a file may store, of a model whose rows are whole blocks of them all."""
+    """Converts a model to every dtype that files support. All of its rows are multiples of the quantization blocks."""
     gpt.compute("train", "--data tales:60000 --preset tiny --n-layer 1 --n-embd 256 --d-ff 512 --n-head 4 --n-kv-head 2",
                 "--steps 3 --warmup 0 --eval-every 0 --sample-every 0 --out run")
     result = {}
@@ -484,7 +484,7 @@ def stored_types(gpt):
 
 
 def written(gpt):
-    """Formats of others, of the shapes that they can hold; shards; means."""
+    """Writes formats of other programs with the shapes that they support, shards, and averages."""
     result = {}
     for name, format_, shape in [("gpt2", "llmc", SHAPE), ("llama", "llama2c", LLAMA + " --n-kv-head 2 --rope-layout interleaved")]:
         gpt.train(name, shape)
@@ -499,7 +499,7 @@ def written(gpt):
 
 
 def read(gpt):
-    """Files that other programs wrote."""
+    """Reads files of other programs."""
     result = {}
     for path in ["torch/nanogpt.pt", "torch/mingpt", "adapters/blocks/base.gguf"]:
         out = path.replace("/", "-") + "-hf"
@@ -514,7 +514,7 @@ def read(gpt):
 
 
 def converted(gpt, model):
-    """To bf16, and to GGUF and back where GGUF can hold the model."""
+    """Converts to bf16, and to GGUF and back if GGUF supports the model."""
     gpt("convert", model, "hf", "--dtype", "bf16")
     try:
         gpt("convert", model, "model.gguf", "--dtype", "fp16")

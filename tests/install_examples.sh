@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs the library into a new prefix, builds the examples against it, and runs them.   install_examples.sh BUILD SOURCE
+# Installs the library into a new prefix, builds the examples with it, and runs them.   install_examples.sh BUILD SOURCE
 set -euo pipefail
 build=$1 source=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 cmake --install "$build" --prefix "$work/prefix" --component library > "$work/log"
-# Nothing but the interface is seen from outside.
+# The library must only export its interface.
 library=$(find "$work/prefix" -name libgptcpp.so)
 others=$(nm -D --defined-only -C "$library" | grep -v ' A ' | grep -vE ' (gpt_|gptcpp::|(typeinfo|typeinfo name|vtable) for gptcpp::Error)' || true)
 if [ -n "$others" ]; then
@@ -28,7 +28,7 @@ for kind in "" _c; do
 done
 cmp "$work/model/model.safetensors" "$work/model_c/model.safetensors"
 
-# The program gives the same.
+# The program must give the same results.
 for _ in $(seq 200); do printf '%s' 'The quick brown fox jumps over the lazy dog. '; done > "$work/fox.txt"
 "$build/gpt" train "$work/fox.txt" --preset tiny --n-layer 2 --n-embd 64 --n-head 4 --n-ctx 64 --steps 100 --warmup 10 \
   --lr 3e-3 --out "$work/run" 2> "$work/out"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the program into a new prefix and trains with it as two processes.   install_mpi.sh BUILD
-# Exits with 77 if Open MPI is missing here, or was when this was built.
+# Installs the program into a new prefix and trains with it on two ranks.   install_mpi.sh BUILD
+# Exits with 77 if Open MPI is missing on this machine or was missing during the build.
 set -euo pipefail
 build=$1
 command -v mpirun > /dev/null || { echo "skipped: there is no mpirun"; exit 77; }
@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 cmake --install "$build" --prefix "$work/built" > "$work/log"
-mv "$work/built" "$work/a prefix"  # which may be moved as a whole
+mv "$work/built" "$work/a prefix"  # the prefix can be moved
 ln -s "$work/a prefix/bin/gpt" "$work/gpt"
 for file in bin/gptcpp bin/gpt lib/gptcpp/gpt_mpi.so share/man/man1/gpt.1; do
   [ -s "$work/a prefix/$file" ] || { echo "not installed: $file" >&2; exit 1; }
@@ -28,7 +28,7 @@ for out in two launched; do
   cmp "$work/one/last/model.safetensors" "$work/$out/last/model.safetensors"
 done
 
-# Without the module: an error that names both places.
+# Without the module, the error must name both places where the program looked for it.
 rm "$work/a prefix/lib/gptcpp/gpt_mpi.so"
 if mpirun --oversubscribe -n 2 "$work/gpt" train "${shape[@]}" --out "$work/none" 2> "$work/log"; then exit 1; fi
 grep -q 'gpt_mpi.so: .*/a prefix/lib/gptcpp' "$work/log"

@@ -222,7 +222,7 @@ class Service {
     api_ = std::make_unique<serve::Api>(models_, api_options());
     server_.set_timeout_event(
         "data: " +
-        serve::ApiError(504, "the answer took longer than this server allows", {}, "timeout").body() +
+        serve::ApiError(504, "the response took longer than this server allows", {}, "timeout").body() +
         "\n\n");
     server_.on_signal([this](int count) { on_signal(count); });
     const serve::ModelFollower follower(models_, {.note = write_note_if_read});

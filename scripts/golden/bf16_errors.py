@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Writes how far PyTorch in bf16 is from golden vectors: what `gpt verify --dtype bf16` is measured against.
+"""Writes the errors of PyTorch in bf16 relative to golden vectors, which `gpt verify --dtype bf16` uses as its limits.
 
     bf16_errors.py [--models DIR] [--out DIR]
 
-For every model directory of DIR (default tests/golden/data) it runs the same code as make_golden.py in the two ways
-that people run models in bf16, with fp32 parameters under torch.autocast(bfloat16) and with bf16 parameters, and
-writes OUT/<model>/golden_bf16.json (default: beside the golden file): the largest difference per kind of tensor,
-gradients and gradient norms relative to the tensor's largest entry (or to 1e-3 where that is more). AdamW steps are
-taken with fp32 parameters only. A single number may be close by chance: a loss counts as at least as far off as
-independent errors of its tokens make it, a gradient norm as those of its tensors.
+For every model folder of DIR (default tests/golden/data), runs the code of make_golden.py in two common ways to use
+bf16: with fp32 parameters under torch.autocast(bfloat16), and with bf16 parameters. Writes
+OUT/<model>/golden_bf16.json (default: next to the golden file) with the largest difference per kind of tensor.
+Differences of gradients and gradient norms are relative to the largest element of the tensor (at least 1e-3). AdamW
+steps are only done with fp32 parameters. A single value may be close by chance. The error of a loss is therefore at
+least the error that independent errors of its tokens would cause, and the error of a gradient norm at least the error
+that independent errors of its tensors would cause.
 """
 
 import argparse
@@ -28,11 +29,11 @@ def kind_of(name):
 
 
 def in_bf16(spec, weights, golden, autocast):
-    """The tensors of a golden file, computed with autocast or with bf16 parameters; the greedy ids are left out."""
+    """Returns the tensors of a golden file, computed with autocast or with bf16 parameters, without the greedy ids."""
     ids, targets = golden["input_ids"], golden.get("targets")
     dtype = torch.float32 if autocast else torch.bfloat16
     params = {name: w.to(dtype).requires_grad_() for name, w in weights.items()}
-    with torch.autocast("cpu", torch.bfloat16, enabled=autocast, cache_enabled=False):  # weights change within it
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast, cache_enabled=False):  # the weights change within the block
         logits, attentions = decoder.forward(spec, params, ids)
         found = {"logits": logits}
         found.update({f"attention.{i}": a for i, a in enumerate(attentions)})
@@ -86,7 +87,7 @@ def errors(directory):
             if kind_of(name) in ("grad", "adamw.grad_norm"):
                 error /= max(1e-3, want.abs().max().item())
             worst[kind_of(name)] = max(worst.get(kind_of(name), 0), error)
-    if "adamw.loss" in worst:  # the four losses and the first one alone are of one kind
+    if "adamw.loss" in worst:  # the four losses of the steps and the single loss are of the same kind
         worst["adamw.loss"] = max(worst["adamw.loss"], worst["loss"])
     return {kind: float(f"{error:.4g}") for kind, error in worst.items()}
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares our ids with tiktoken's on random Unicode characters, for every pattern of split.cpp.
+"""Compares the ids of gpt with those of tiktoken on random Unicode characters, for every pattern of split.cpp.
 
     pip install tiktoken==0.14.0
     scripts/golden/compare_tiktoken.py VOCAB [--characters N] [--command "build/release/gpt tokenizer encode --jsonl --tokenizer"]
 
-VOCAB: a folder with GPT-2's vocab.json. The command gets a tiktoken file as its last argument, texts as lines {"text": ...}
-and answers with lines {"ids": [...]}.
+VOCAB is a folder with vocab.json of GPT-2. The command gets a tiktoken file as its last argument. It reads texts as
+lines {"text": ...} and must print lines {"ids": [...]}.
 """
 
 import argparse
@@ -44,7 +44,8 @@ def ranks_of(folder):
 
 
 def random_texts(characters, rnd):
-    """Half of the characters from all of Unicode, a quarter from its first planes' scripts, a quarter odd ones."""
+    """Yields texts. Half of the characters are from all of Unicode, a quarter from its first scripts, and a quarter are
+    unusual."""
     def character():
         kind = rnd.random()
         if kind < 0.25:
@@ -71,7 +72,7 @@ def main():
     parser.add_argument("--command", default=COMMAND)
     args = parser.parse_args()
     ranks, different = ranks_of(args.vocab), 0
-    ranks.pop(max(ranks, key=ranks.get))  # so that the file's name says how text is split, and not its size
+    ranks.pop(max(ranks, key=ranks.get))  # the file name then determines how text is split, not the vocabulary size
     for name, pattern in patterns().items():
         encoding = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
         rnd, texts, ids, bad = random.Random(name), 0, 0, []

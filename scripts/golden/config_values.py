@@ -1,7 +1,7 @@
-"""The values that config_variants.py gives to the keys of a config.json, and the words of the page it writes.
+"""The values that config_variants.py uses for the keys of a config.json, and the texts of the page that it writes.
 
-Keys of a config class are found by themselves (every dataclass field of transformers' class); one without a list
-here gets values of its type. Used with transformers 5.23.0.
+The keys of a config class are its dataclass fields in transformers. A key without a list in this file gets values of
+its type. Used with transformers 5.23.0.
 """
 
 import dataclasses
@@ -23,8 +23,9 @@ MODELS = {"gpt2": transformers.GPT2LMHeadModel, "openai-gpt": transformers.OpenA
           "mistral": transformers.MistralForCausalLM, "ministral": transformers.MinistralForCausalLM,
           "nanochat": transformers.NanoChatForCausalLM}
 ROTARY = ("llama", "qwen2", "mistral", "ministral", "nanochat")
-# Their effect is in training, or in how long a text may be, which is not compared: a value that makes no sense there
-# may be refused. So may a quantization that transformers, depending on what is installed, ignores for weights in fp32.
+# These keys affect training or the maximum text length, which are not compared. gpt may refuse a value that is invalid
+# for them. It may also refuse a quantization that transformers ignores for fp32 weights, depending on the installed
+# packages.
 EFFECT_ELSEWHERE = {"attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop", "initializer_range",
                     "max_position_embeddings", "quantization_config"}
 ORDER = {"same": 0, "equal": 1, "stricter": 2, "refused both": 3, "refused": 4}
@@ -77,7 +78,7 @@ ROPE = [
     {"mrope_section": [1, 1, 2], "rope_type": "default"}, {"attention_factor": 2.0, "rope_theta": 100.0},
     "linear", [], 4.0]
 
-FIELDS = {  # of transformers' classes, under any of its names
+FIELDS = {  # values for fields of transformers classes, by one of the names of a field
     "vocab_size": [64, 0, None, "45"], "hidden_size": [32, 20, 0, None], "n_embd": [36, 20, 0, None],
     "num_hidden_layers": [1, 3, 0, None, -1], "n_layer": [1, 3, 0, None],
     "num_attention_heads": [1, 2, 4, 3, 0, None, "2"], "n_head": [1, 3, 5, 6, 0, None],
@@ -109,7 +110,7 @@ FIELDS = {  # of transformers' classes, under any of its names
     "problem_type": [None, "regression", "nonsense"],
 }
 
-# Of the base class of old and new versions, of loading and of generation, and of nobody.
+# Keys of the base class in old and new versions of transformers, keys for loading and generation, and unknown keys.
 COMMON = {
     "torch_dtype": ["float16", "bfloat16", "float32", None], "_name_or_path": ["gpt2", None], "name_or_path": ["x"],
     "attn_implementation": ["eager", "sdpa", None], "_attn_implementation": ["eager"], "experts_implementation": ["eager"],
@@ -152,7 +153,7 @@ COMMON = {
     "use_bfloat16": [True], "max_seq_len": [16], "model_max_length": [16], "kv_cache_scheme": [{"num_bits": 8}],
 }
 
-OWN = {  # gpt.cpp's own, and those of the five systems, placed into a foreign file
+OWN = {  # keys of gpt.cpp and of the five original projects, inserted into a transformers file
     "norm": ["layer", "rms"], "norm_affine": [False], "norm_bias": [False, True], "norm_eps": [1e-2], "norm_position": ["post", "pre"],
     "embd_norm": [True], "final_norm": [False], "qk_norm": [True, False], "position": ["learned", "rope"], "rope_sign": [-1, 1],
     "rope_layout": ["interleaved", "halves"], "act": ["relu", "swiglu"], "out_bias": [True, False],
@@ -163,7 +164,7 @@ OWN = {  # gpt.cpp's own, and those of the five systems, placed into a foreign f
 
 
 def of_type(field, default):
-    """Values for a field that has no list."""
+    """Returns values for a field that has no list."""
     if isinstance(default, bool):
         return [True, False, None]
     if isinstance(default, (int, float)):
@@ -172,7 +173,7 @@ def of_type(field, default):
 
 
 def options_of(model_type):
-    """Key -> values: the fields of its own class, their other names, and everybody else's keys."""
+    """Returns values by key for the fields of the class, their aliases, and the keys of all other classes."""
     cls, out = CLASSES[model_type], {}
     for field in dataclasses.fields(cls):
         out[field.name] = list(FIELDS.get(field.name) or of_type(field, field.default)) + [ABSENT]
@@ -190,7 +191,7 @@ def options_of(model_type):
 
 
 WINDOW = {"sliding_window": 5}
-TOGETHER = {  # keys that act on each other
+TOGETHER = {  # combinations of keys that interact
     "gpt2": [{"n_embd": 24, "n_head": 4, "n_inner": None}, {"n_embd": 24, "hidden_size": 36, "n_head": 4}, {"n_layer": 3, "num_hidden_layers": 1},
              {"scale_attn_weights": False, "scale_attn_by_inverse_layer_idx": True}, {"n_ctx": 12, "n_positions": 30},
              {"reorder_and_upcast_attn": True, "scale_attn_by_inverse_layer_idx": True}],
@@ -210,7 +211,8 @@ TOGETHER = {  # keys that act on each other
 
 
 def model_class(config):
-    """The class that computes a model: that of its model_type, except where a file of Mistral names Ministral's."""
+    """Returns the class that computes a model. model_type determines it, unless a Mistral file names a Ministral class.
+    """
     names = config.get("architectures")
     named = names[0] if isinstance(names, list) and names else ""
     if config["model_type"] == "mistral" and isinstance(named, str) and named.startswith("Ministral"):
@@ -247,7 +249,7 @@ def together_for(model_type):
         {"num_attention_heads": 4, "head_dim": 10, "num_key_value_heads": 2}, {"tie_word_embeddings": True, "vocab_size": 50}]
 
 
-# What is done to the weights, with which changes.
+# Changes of the weights, with the config changes that each is combined with.
 WEIGHTS = [(how, {"tie_word_embeddings": tie}) for how in ("without head", "with another head", "with an equal head",
                                                           "without prefix", "with a classifier", "with inv_freq")
            for tie in (True, False)]

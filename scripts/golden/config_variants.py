@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""Varies every key of every config.json that transformers and gpt.cpp both read, and compares the logits.
+"""Varies every key of every config.json that both transformers and gpt.cpp can read, and compares the logits.
 
     config_variants.py --gpt build/release/gpt [--count 4900] [--table docs/config-variants.md]
                        [--cases tests/golden/config_variants.json] [--all FILE] [--type llama]
 
-Pinned: torch 2.15.0, transformers 5.23.0, safetensors 0.8.0. The models are those of tests/golden/data; where a
-variant has other shapes, a model of random weights is made from what transformers reads in it. A variant is the
-config.json with some keys set or removed, written exactly so. The class of its model_type in transformers loads the
-folder, and so does `gpt verify --write`; which class transformers' AutoModel takes instead is noted. Logits of a whole
-sequence and of one that is fed piece by piece must agree. Each variant is
+Pinned: torch 2.15.0, transformers 5.23.0, safetensors 0.8.0. Uses the models of tests/golden/data. If a variant has
+different shapes, a model with random weights is created for the config as transformers reads it. A variant is the
+config.json with some keys set or removed. The folder is loaded with the transformers class of its model_type and with
+`gpt verify --write`. If AutoModel of transformers selects a different class, the variant records that class. The logits
+must match for a whole sequence and for a sequence that is fed in pieces. The outcome of a variant is one of
 
     same          loads, and changes nothing in either program
-    equal         loads, and changes both programs' logits alike
-    refused both  neither loads it
-    refused       only gpt.cpp refuses: the key has an effect there that the decoder lacks
-    stricter      gpt.cpp loads what transformers' checks of types or its own code refuse
-    BUG ...       different logits, a refusal of what has no effect, or a message that names no key
+    equal         loads, and changes the logits of both programs in the same way
+    refused both  neither program loads it
+    refused       only gpt.cpp refuses it: the key has an effect in transformers that gpt.cpp does not support
+    stricter      gpt.cpp loads it, but type checks or other code of transformers refuse it
+    BUG ...       different logits, refusal of a key without effect, or a message that names no key
 
-Exit status 1 if there is any bug. --table and --cases write the two committed files: the outcomes by key, and the
-variants that a test runs without Python. A few minutes on one core.
+Exits with 1 if there is any bug. --table and --cases write the two committed files: the outcomes by key, and the
+variants that a test runs without Python. Takes a few minutes on one core.
 """
 
 import argparse
@@ -43,23 +43,23 @@ import config_values as values
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = {"gpt2": "gpt2", "openai-gpt": "gpt1", "llama": "llama", "qwen2": "qwen2", "mistral": "mistral",
            "ministral": "mistral", "nanochat": "nanochat"}
-TOLERANCE = 3e-4  # of logits up to about 5 in fp32; what a misread key changes is far more
-ROUNDING = 2e-5  # how far apart two ways to compute the same may be
-LARGEST = 4_000_000  # parameters of a model that is made for a variant
-TRANSFORMERS_REFUSES = (Exception,)  # a config can make it fail anywhere, and in any way
+TOLERANCE = 3e-4  # for logits up to about 5 in fp32; a misread key has a much larger effect
+ROUNDING = 2e-5  # largest difference between two correct computations
+LARGEST = 4_000_000  # maximum number of parameters of a model that is created for a variant
+TRANSFORMERS_REFUSES = (Exception,)  # a config can cause any exception anywhere in transformers
 
 
 @dataclasses.dataclass
 class Variant:
     type: str
     changes: dict  # key -> value, or values.ABSENT
-    weights: str = ""  # what is done to the weights, see change_weights
+    weights: str = ""  # change of the weights, see change_weights
     outcome: str = ""
-    message: str = ""  # gpt.cpp's
-    theirs: str = ""  # transformers'
+    message: str = ""  # error of gpt.cpp
+    theirs: str = ""  # error of transformers
     logits: list = dataclasses.field(default_factory=list)
-    own_weights: bool = False  # made for this variant
-    auto: str = ""  # the class of AutoConfig, where that is another one
+    own_weights: bool = False  # weights were created for this variant
+    auto: str = ""  # class selected by AutoConfig, if it differs
 
     def label(self):
         parts = [f"{k}: {'absent' if v is values.ABSENT else json.dumps(v)}" for k, v in self.changes.items()]
@@ -80,7 +80,7 @@ class Base:
 
 
 def changes_of_type(model_type):
-    """What makes the config.json of its folder one of the type."""
+    """Returns the changes that turn the config.json of the folder into one of this type."""
     if FOLDERS[model_type] != "mistral" or model_type == "mistral":
         return {}
     return {"model_type": model_type, "architectures": [values.MODELS[model_type].__name__]}
@@ -136,7 +136,7 @@ def embedding_of(weights):
 
 
 def prepare(folder, base, variant):
-    """Writes the folder, with weights that fit what transformers reads in the config."""
+    """Writes the folder, with weights that fit the config as transformers reads it."""
     (folder / "config.json").write_text(json.dumps(config_of(base, variant)))
     weights = base.weights
     try:
@@ -159,7 +159,8 @@ def prepare(folder, base, variant):
 
 
 def transformers_logits(cls, folder, ids):
-    """Whole sequence, and the last logits after feeding it in pieces; a refusal is an exception."""
+    """Returns the logits of the whole sequence, and the last logits after feeding it in pieces. A refusal is an
+    exception."""
     model, info = cls.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
     missing = [k for k in info["missing_keys"] if "crossattention" not in k and "ln_cross" not in k]
     if missing or info["mismatched_keys"]:
@@ -197,7 +198,7 @@ def close(a, b):
 
 
 def names_a_key(variant, config):
-    """Whether the message has a varied key (or a key in it), or else another key of the file."""
+    """Returns true if the message contains a varied key, a key nested in it, or another key of the file."""
     def inner(value):
         return [k for k in value] + [i for v in value.values() for i in inner(v)] if isinstance(value, dict) else []
 
@@ -210,10 +211,10 @@ def names_a_key(variant, config):
 
 
 def classify(base, variant, config, theirs, ours):
-    """theirs: (full, last, unexpected tensors) or None; ours: logits or None."""
+    """Returns the outcome. theirs: (full, last, unexpected tensors) or None; ours: logits or None."""
     if variant.message.startswith("CRASH"):
         return "BUG crash"
-    shapes_differ = theirs is None and "expected shape" in variant.message  # there too, and it names the tensor
+    shapes_differ = theirs is None and "expected shape" in variant.message  # both fail, and gpt names the tensor
     if ours is None and not names_a_key(variant, config) and not shapes_differ:
         return "BUG unnamed"
     if theirs is None:
@@ -265,7 +266,7 @@ class Runner:
         return base, folder, variant, theirs, ours
 
     def run(self, variants):
-        """Sets outcome and message of each."""
+        """Sets the outcome and message of each variant."""
         waiting = collections.deque()
         for i, variant in enumerate(variants):
             waiting.append(self.start(i, variant))
@@ -295,7 +296,7 @@ def singles(model_type):
 
 
 def combinations(found, count, seed):
-    """Random sets of two to four changes; nine in ten of the parts are such as transformers loads."""
+    """Yields random sets of two to four changes. Nine in ten of the changes load in transformers."""
     rng = random.Random(seed)
     by_type = collections.defaultdict(lambda: ([], []))
     for v in found:
@@ -322,7 +323,7 @@ def summary(variants):
 
 
 def auto_note(variants):
-    """Which files AutoModel loads as something else."""
+    """Returns a note about the files that AutoModel loads with a different class."""
     other = [v for v in variants if v.auto]
     keys = sorted({k for k in set.intersection(*(set(v.changes) for v in other))}) if other else []
     types = sorted({f"`{v.type}` with `{'`, `'.join(keys)}` as {v.auto.removesuffix('Config')}" for v in other})
@@ -330,7 +331,7 @@ def auto_note(variants):
 
 
 def table(variants):
-    """The committed page: counts, then the outcomes of each key alone."""
+    """Returns the committed page: counts, and the outcomes of each key on its own."""
     loads = sum(v.outcome in ("same", "equal", "stricter") for v in variants)
     lines = [*values.PAGE_HEAD.format(count=len(variants), loads=loads, share=100 * loads / len(variants),
                                       auto=auto_note(variants)).splitlines(),
@@ -355,7 +356,7 @@ def table(variants):
 
 
 def cases(variants, per_type=30, seed=3):
-    """A choice of single changes on the committed weights, every key at most twice."""
+    """Returns a selection of single changes on the committed weights, with every key at most twice."""
     rng = random.Random(seed)
     out = []
     for t in FOLDERS:
@@ -385,7 +386,7 @@ def cases(variants, per_type=30, seed=3):
 
 
 def run_type(model_type, gpt, count, seed):
-    """The variants of a model_type with their outcomes: all single changes, and random sets up to `count`."""
+    """Returns the variants of a model_type with their outcomes: all single changes, and random sets up to `count`."""
     torch.set_num_threads(1)
     transformers.logging.set_verbosity(transformers.logging.CRITICAL)
     transformers.logging.disable_progress_bar()

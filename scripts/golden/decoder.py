@@ -1,8 +1,8 @@
-"""A plain decoder in torch float64: the independent truth behind tests/golden.
+"""A simple decoder in PyTorch float64, the independent reference for tests/golden.
 
-Written from the definitions of the families, not for speed. `read_spec` turns a config.json of any family into
-one Spec; `block_weights` and `outer_weights` give a family's tensors their common names, every matrix as
-[out, in]; `forward` computes logits and attention, with or without a key/value cache.
+The decoder follows the definitions of the model families and is not optimized for speed. `read_spec` converts a
+config.json of any family to a Spec. `block_weights` and `outer_weights` map the tensors of a family to common names,
+with every matrix as [out, in]. `forward` computes logits and attention, with or without a KV cache.
 """
 
 import math
@@ -36,14 +36,14 @@ class Spec:
     rope_sign: int = 1
     rope_scaling: dict | None = None
     qkv_bias: bool = False
-    window: int = 0  # keys that a token sees, its own included; 0: all
+    window: int = 0  # number of keys that a token sees, including its own; 0: all
 
 
 LLAMA_LIKE = ("llama", "qwen2", "mistral")
 
 
 def read_spec(config):
-    """Spec of a config.json; KeyError if the file lacks something it must have."""
+    """Returns the Spec of a config.json. Raises KeyError if a required key is missing."""
     family = config["model_type"]
     if family in ("gpt2", "openai-gpt", "gpt1-preln"):
         return _spec_gpt(family, config)
@@ -94,7 +94,7 @@ def _spec_nanochat_seed(family, c):
                 softcap=c["logit_softcap"] or 0.0, rope_theta=c["rope_theta"], rope_sign=c["rope_rotation"])
 
 
-# File names of (query, key, value) or the fused matrix, then output, first and last feed-forward matrix, gate.
+# Tensor names in files: (query, key, value) or the fused matrix, then output, first and last feed-forward matrix, gate.
 PREFIX = {"openai-gpt": "transformer.h.", "gpt2": "transformer.h.", "gpt1-preln": "blocks.",
           "gpt2-scratch": "trf_blocks.", "mini-gpt": "blocks.", "nanochat": "model.layers.",
           "nanochat-notebook": "blocks.", "nanochat-doc": "transformer.h.", "llama": "model.layers."}
@@ -111,7 +111,7 @@ MATRICES = {
 }
 for _family in LLAMA_LIKE[1:]:
     PREFIX[_family], MATRICES[_family] = PREFIX["llama"], MATRICES["llama"]
-# Names of the two norms of a block, of the last norm, and of their gain and shift.
+# Names of the two norms of a layer and of the final norm, and of their gain and shift.
 NORMS = {
     "openai-gpt": ("ln_1", "ln_2", None, "weight", "bias"),
     "gpt2": ("ln_1", "ln_2", "transformer.ln_f", "weight", "bias"),
@@ -120,7 +120,7 @@ NORMS = {
     "mini-gpt": ("ln1", "ln2", "ln_final", "weight", "bias"),
     "llama": ("input_layernorm", "post_attention_layernorm", "model.norm", "weight", None),
 }
-# Token table, position table, head.
+# Names of the token embedding, the position embedding and the head.
 OUTER = {
     "openai-gpt": ("transformer.tokens_embed", "transformer.positions_embed", None),
     "gpt2": ("transformer.wte", "transformer.wpe", None),
@@ -134,7 +134,7 @@ OUTER = {
 }
 for _family in LLAMA_LIKE[1:]:
     NORMS[_family], OUTER[_family] = NORMS["llama"], OUTER["llama"]
-INPUT_MAJOR = ("openai-gpt", "gpt2")  # these store their block matrices [in, out]
+INPUT_MAJOR = ("openai-gpt", "gpt2")  # these families store their layer matrices as [in, out]
 
 
 def _linear(spec, params, name):
@@ -143,7 +143,8 @@ def _linear(spec, params, name):
 
 
 def block_weights(spec, params, i):
-    """Common name -> (matrix [out, in], bias or None) of block i; "norm1", "norm2" -> (gain, shift) or None."""
+    """Maps common names to (matrix [out, in], bias or None) of layer i, and "norm1" and "norm2" to (gain, shift) or
+    None."""
     prefix, names = f"{PREFIX[spec.family]}{i}.", MATRICES[spec.family]
     found = {key: _linear(spec, params, prefix + names[key]) for key in ("out", "up", "down", "gate") if key in names}
     parts = [_linear(spec, params, prefix + name) for name in names["qkv"]]
@@ -166,7 +167,8 @@ def _norm_weights(spec, params, prefix, which):
 
 
 def _wide(x):
-    """At least float32: norms and activations are computed in it and rounded once, as PyTorch's kernels do."""
+    """Converts bf16 to float32. Norms and activations are computed in float32 and rounded once, as in PyTorch kernels.
+    """
     return x.float() if x.dtype == torch.bfloat16 else x
 
 
@@ -185,7 +187,7 @@ def _normalise_wide(spec, x, weights):
 
 
 def rope_frequencies(spec):
-    """Angle per position of each pair, [head_dim / 2], after Llama-3 scaling where there is one."""
+    """Returns the angle per position of each pair, [head_dim / 2], with Llama-3 scaling if configured."""
     half = spec.head_dim // 2
     freqs = spec.rope_theta ** (-torch.arange(half, dtype=torch.float64) / half)
     if spec.rope_scaling is None:
@@ -248,8 +250,8 @@ def _feed_forward(spec, w, x):
 
 
 def forward(spec, params, ids, start=0, caches=None):
-    """Logits [B, T, V] and the attention [B, H, T, start + T] of every layer. `caches`: one list per layer,
-    empty at first, extended by this call."""
+    """Returns logits [B, T, V] and the attention [B, H, T, start + T] of every layer. `caches` has one list per layer,
+    which is empty at first. The call extends the lists."""
     token, position, head = OUTER[spec.family]
     x = params[token + ".weight"][ids]
     if position:

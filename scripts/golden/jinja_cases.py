@@ -1,4 +1,4 @@
-"""Templates of make_jinja.py: expressions and statements of Jinja's language, one by one."""
+"""Templates for make_jinja.py: single expressions and statements of Jinja."""
 
 CONTEXT = {
     "s": "Hello, World", "blank": "  a b\t\n", "u": "Ünïcode ß 中文 👍🏽 e\u0301", "empty": "", "quote": "it's \"q\"\n\\",
@@ -186,7 +186,7 @@ MALFORMED = ["{{", "{{ 1", "{{ }}", "{% if %}{% endif %}", "{% if x %}", "{% for
              "{% macro %}{% endmacro %}", "{% for x in l recursive x %}{% endfor %}", "{{ not }}", "{{ 1 + }}", "{{ == 1 }}",
              "{% set ns.x = 1 %}", "{% set s.x = 1 %}", "{% for a, b in l %}{% endfor %}", "{% set a, b = l %}", "{% if x %}{% endif x %}"]
 
-# Statements, scopes and blanks.
+# Statements, scopes and white space.
 TEMPLATES = [
     "{% macro m(x) %}<{{ caller() }}{{ x }}>{% endmacro %}{% call m(1) %}body{{ n }}{% endcall %}", "{% macro m() %}{{ caller(1, b=2) }}{% endmacro %}{% call(a, b=3) m() %}{{ a }}{{ b }}{% endcall %}",
     "{% macro m(a, b=2) %}{{ a }}{{ b }};{% endmacro %}{{ m(*[5, 6]) }}{{ m(*(1,)) }}{{ m(1, **{'b': 3}) }}{% set all = [m] %}{{ all[0](9) }}", "{{ '<a>'|safe }}{{ ('<'|safe) ~ '>' }}",

@@ -1,4 +1,5 @@
-"""Chat templates of make_jinja.py: published ones of models under free licences, and ones in the style of others."""
+"""Chat templates for make_jinja.py: published templates of models with free licenses, and templates in a similar style.
+"""
 
 import pathlib
 

@@ -1,12 +1,13 @@
-"""Templates of make_jinja.py by rule: every filter, test and attribute of Jinja with every kind of value, |safe with
-every operation, names without a definition in nested statements, and macros with every kind of parameter."""
+"""Generates templates for make_jinja.py: every filter, test and attribute of Jinja with every kind of value, |safe with
+every operation, undefined names in nested statements, and macros with every kind of parameter.
+"""
 
 import itertools
 
 from jinja2.filters import FILTERS
 from jinja2.tests import TESTS
 
-# Refused by name, see check_names.cpp. pprint and the others write for people or HTML pages.
+# gpt refuses these filters by name, see check_names.cpp. They format text for people or for HTML pages.
 REFUSED = {"filesizeformat", "pprint", "random", "striptags", "urlencode", "urlize", "wordwrap", "xmlattr"}
 
 VALUES = {
@@ -23,7 +24,7 @@ ARGUMENTS = {
 }
 TEST_ARGUMENTS = {"divisibleby": "2", "in": "[1, 2, 'a', s]", "sameas": "nil"}
 COMPARING = ("eq", "==", "equalto", "ne", "!=", "lt", "<", "lessthan", "le", "<=", "gt", ">", "greaterthan", "ge", ">=")
-# Kinds of values that this program does not write as text.
+# Kinds of values that gpt does not convert to text.
 UNWRITTEN = ("view", "generator", "namespace", "function")
 WRITING = {"capitalize", "center", "d", "default", "e", "escape", "forceescape", "format", "indent", "lower", "replace", "safe", "string", "title",
            "tojson", "trim", "truncate", "upper", "wordcount"}
@@ -82,7 +83,7 @@ def safe():
 
 
 def expressions():
-    """The expressions by their group; each group's successes share one template."""
+    """Yields the expressions with their group. The successful expressions of a group share one template."""
     yield from (("filter", e) for e in filters())
     yield from (("test", e) for e in tests())
     yield from (("safe", e) for e in safe())

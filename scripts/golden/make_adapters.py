@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Makes tests/data/adapters with PEFT: small models, adapters on them, logits, and gradients on stored types.
+"""Creates tests/data/adapters with PEFT: small models, adapters for them, logits, and gradients for stored dtypes.
 
 Versions: torch 2.15.0, transformers 5.23.0, peft 0.21.2, gguf 0.19.0, safetensors 0.8.
     make_adapters.py ROOT                  writes ROOT/tests/data/adapters
-    make_adapters.py ROOT --check GPT      each adapter through `GPT convert` and back into PEFT: the largest
-                                           differences of the logits
+    make_adapters.py ROOT --check GPT      converts each adapter with `GPT convert`, loads it with PEFT again, and
+                                           prints the largest difference of the logits
 
-CASE/base is a model, CASE/adapter an adapter as PEFT saves it, CASE/golden.safetensors has "ids" [B,T] and the logits
-"base" and "logits" [B,T,V] in fp32, without and with the adapter. In `blocks` the base is a GGUF file whose matrices are
-of many types, the adapter learns the next token, and CASE/gradients has the gradients (float64, PyTorch given the
-numbers that the blocks stand for) in the place of the adapter's matrices; "loss" is a mean.
+CASE/base is a model, CASE/adapter an adapter as saved by PEFT. CASE/golden.safetensors has "ids" [B,T] and the fp32
+logits "base" and "logits" [B,T,V], without and with the adapter. In the case `blocks`, the base is a GGUF file with
+matrices of many types, and the adapter is trained to predict the next token. CASE/gradients contains the gradients in
+place of the matrices of the adapter. PyTorch computes them in float64 with the dequantized weights. "loss" is the mean
+over all targets.
 """
 import shutil
 import subprocess
@@ -42,10 +43,11 @@ CASES = {
                              rank_pattern={"q_proj": 2, "layers.1.mlp.up_proj": 5}, alpha_pattern={"down_proj": 1.5})),
     "layers": (GPT2, dict(r=2, lora_alpha=8, target_modules=["attn.c_proj"], layers_to_transform=[1],
                           fan_in_fan_out=True)),
-    # Modules by regular expressions, some left out, ranks and alphas of the first pattern in the file that matches.
+    # Modules selected by regular expressions, with exclusions. Ranks and alphas are those of the first matching pattern
+    # in the file.
     "regex": (LLAMA, dict(r=3, lora_alpha=6, target_modules=r"model\.layers\.\d+\.(self_attn|mlp)\.\w*(q|v|down|up)_proj",
                           exclude_modules=r".*\.layers\.1\.self_attn\.v_\w+",
-                          # in the order of the file, which PEFT sorts
+                          # PEFT sorts these patterns in the file.
                           rank_pattern={r"^model.layers.1.*": 5, r"layers\.[01]\.self_attn\.(q|k)_proj": 2, "q_proj": 4},
                           alpha_pattern={"(?:self_attn.)q_proj": 4, r"(up|down)_proj": 1.5, r"layers\.\d\.mlp\..*": 9})),
     "exclude": (LLAMA, dict(r=2, lora_alpha=4, target_modules="all-linear", exclude_modules=["k_proj", "1.mlp.up_proj"])),
@@ -101,7 +103,7 @@ def make_case(folder, keys, settings):
     save_file({"ids": ids.int(), "base": plain, "logits": logits(adapted, ids)}, folder / "golden.safetensors")
 
 
-# The types that matrices of a block are stored in.
+# The types in which the matrices of a layer are stored.
 STORED = {"attn_q": T.Q8_0, "attn_k": T.Q4_0, "attn_v": T.Q5_K, "attn_output": T.Q6_K, "ffn_gate": T.Q4_K,
           "ffn_up": T.BF16, "ffn_down": T.F16}
 MODULES = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
@@ -114,7 +116,8 @@ def stored_bytes(rng, dtype, rows, cols):
         return gguf.quants.quantize(rng.normal(size=(rows, cols)).astype(np.float32) / 16, dtype)
     blocks = random_blocks(rng, dtype, rows, cols)
     numbers = gguf.quants.dequantize(blocks, dtype)
-    # Of a size that lets a model work: random scales times a power of two that all types can hold.
+    # Scales the blocks so that the model produces useful output: random scales times a power of two that all types
+    # support.
     view = blocks.reshape(rows, cols // gguf.GGML_QUANT_SIZES[dtype][0], -1)
     factor = np.float16(2.0 ** np.floor(np.log2(0.06 / np.abs(numbers).mean())))
     for at in {T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208]}.get(dtype, [0]):
@@ -124,7 +127,7 @@ def stored_bytes(rng, dtype, rows, cols):
 
 
 class ExactNorm(torch.nn.Module):
-    """RMSNorm in the type that it is given; transformers' own goes through fp32."""
+    """An RMSNorm in the dtype of its input. The RMSNorm of transformers converts to fp32."""
 
     def __init__(self, norm):
         super().__init__()
@@ -135,7 +138,7 @@ class ExactNorm(torch.nn.Module):
 
 
 class ExactRotary(torch.nn.Module):
-    """The same for the angles."""
+    """RoPE in float64. The RoPE of transformers computes in fp32."""
 
     def __init__(self, config):
         super().__init__()
@@ -157,7 +160,7 @@ def make_exact(model):
 
 
 def rows_of_halves(x, heads):
-    """Rows of neighbours, as llama.cpp rotates them, in the order of transformers."""
+    """Converts rows from the order of llama.cpp, which rotates adjacent rows, to the order of transformers."""
     d = x.shape[0] // heads
     return x.reshape(heads, d // 2, 2, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
 
@@ -214,7 +217,7 @@ def check(folder, gpt):
         with tempfile.TemporaryDirectory() as tmp:
             out = Path(tmp)
             run(gpt, "convert", case / "adapter", out / "again", "--base", case / "base")
-            if name != "tied_head":  # which neither GGUF nor a merged model has
+            if name != "tied_head":  # neither GGUF nor merged models support it
                 run(gpt, "convert", case / "adapter", out / "a.gguf", "--base", case / "base")
                 run(gpt, "convert", out / "a.gguf", out / "from-gguf", "--base", case / "base")
                 run(gpt, "convert", case / "base", out / "merged", "--adapter", case / "adapter")

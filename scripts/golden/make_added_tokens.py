@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/data/added_tokens.jsonl, spm_options.jsonl and folder_tokens.jsonl: random cases of added tokens in
-tokenizers, of SentencePiece models with various options, and of folders with files that add tokens.
+"""Writes tests/data/added_tokens.jsonl, spm_options.jsonl and folder_tokens.jsonl. They contain random cases of added tokens
+in tokenizers, of SentencePiece models with various options, and of folders with files that add tokens.
 
     pip install tokenizers==0.23.3 transformers==5.24.0 sentencepiece==0.2.3 protobuf
     scripts/golden/make_added_tokens.py
@@ -95,11 +95,11 @@ def gpt1(*_):
 def added_rows():
     rnd = random.Random(46)
     for i in range(132):
-        more = i >= 88  # the last rows have special tokens that are characters, and bytes that only a decoder knows
+        more = i >= 88  # the last rows have special tokens of single characters, and bytes that only a decoder knows
         make = (byte_level, spm_like, spm_like, gpt1)[i % 4]
         tokenizer = make(rnd, more)
         added = random_added(rnd, make is byte_level)
-        for token in added:  # special tokens are not what merges make
+        for token in added:  # merges do not create special tokens
             is_character = more and make is spm_like and len(token.content) == 1
             token.special = token.special and (is_character or tokenizer.token_to_id(token.content) is None)
         tokenizer.add_tokens(added)
@@ -147,7 +147,7 @@ def spm_rows():
         options = {"remove_extra_whitespaces": bool(i & 1), "add_dummy_prefix": bool(i & 2), "byte_fallback": bool(i & 4)}
         if i & 8:
             options["unk_surface"] = rnd.choice(["", "?", " <?> ", "\u2047"])
-        # The last rows have user-defined pieces with spaces, which the normalizer keeps.
+        # The last rows have user-defined tokens with spaces, which the normalizer keeps.
         user = ["<tool>"] if i < 16 else ["<tool>", "  ", *rnd.sample([" a", "b  c", "\u2581\u2581", "c ", "ab", "   "], 3)]
         yield spm_row(rnd, options, user, PARTS if i < 16 else [*PARTS, *user, " ", "  "])
 
@@ -159,7 +159,8 @@ def token_object(rnd, text, with_type=False):
 
 
 def random_files(rnd, size):
-    """The files beside a vocabulary of some size: a few tokens in a few of the places where they may be."""
+    """Returns the files next to a vocabulary of a given size, with a few tokens in some of the places that files allow.
+    """
     texts = rnd.sample(["<|role|>", "<x>", "<pad>", "[INST]", "ab", "<|end|>", "  ", "<s>", "\u00e9<", "a b"], rnd.randrange(1, 6))
     config, files = {"tokenizer_class": "PreTrainedTokenizerFast"}, {}
     if rnd.random() < 0.6:
@@ -185,7 +186,7 @@ def random_files(rnd, size):
 
 
 def add_settings(rnd, base, files):
-    """Settings of tokenizer classes, and tokens in places that few folders use."""
+    """Adds settings of tokenizer classes, and tokens in places that few folders use."""
     config = files.get("tokenizer_config.json", {})
     classes = {"json": ["PreTrainedTokenizerFast", None], "vocab": ["GPT2Tokenizer", "GPT2TokenizerFast", None],
                "spm": ["PreTrainedTokenizerFast", None]}[base]
@@ -234,7 +235,7 @@ def folder_rows():
                 write("merges.txt", merges)
             else:
                 pathlib.Path(folder, "tokenizer.model").write_bytes((TARGET / "spm.model").read_bytes())
-            # Normalized named tokens beside a SentencePiece model are found by other rules in transformers.
+            # transformers uses different rules for normalized named tokens of a SentencePiece model.
             named = [value for content in files.values() for key, value in content.items() if key.endswith("_token")]
             if base == "spm" and any(isinstance(value, dict) and value.get("normalized") for value in named):
                 continue

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/bpe_train.jsonl: merges that Hugging Face's trainer learns from small texts full of ties.
+"""Writes tests/data/bpe_train.jsonl: merges that the trainer of Hugging Face learns from small texts with many ties.
 
     pip install tokenizers==0.23.3
     scripts/golden/make_bpe_train.py
@@ -20,7 +20,7 @@ WORDS = ("the sea was calm and the sailors sang of the land they had left behind
 
 
 def patterns():
-    """The spelling of every pattern in split.cpp that the trainer writes to a tokenizer.json."""
+    """Returns each pattern in split.cpp in the form that the trainer writes to a tokenizer.json."""
     source = (ROOT / "src/text/split.cpp").read_text()
     found = {}
     for name, pattern in re.findall(r'\{SplitPattern::(\w+),\s*R"\((.*)\)"\}', source):

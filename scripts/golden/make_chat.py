@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tests/data/chat.tokenizer.json, chat.jsonl, chat_options.jsonl and responses.jsonl: what transformers makes of conversations.
+"""Writes tests/data/chat.tokenizer.json, chat.jsonl, chat_options.jsonl and responses.jsonl: conversations as encoded by transformers.
 
     pip install transformers==5.23.0 tokenizers==0.23.3
     scripts/golden/make_chat.py
 
-The templates are those of src/text/chat_formats.cpp; the tokenizer is the small BPE of tests/data with the special
-tokens of all formats. A response (responses.jsonl) is TRL's: the ids of the conversation from where those of the prompt,
-rendered with add_generation_prompt, differ; but only up to its end token.
+The templates are those of src/text/chat_formats.cpp. The tokenizer is the small BPE of tests/data with the special tokens
+of all formats. A response (responses.jsonl) is defined as in TRL. It starts at the first id of the conversation that
+differs from the prompt rendered with add_generation_prompt, but here it ends with its end token.
 """
 
 import json
@@ -35,7 +35,7 @@ def conversations():
             yield messages
 
 
-# Templates that keep, trim or rewrite what is said, and that read texts, lists of parts, or both.
+# Templates that keep, trim or rewrite the content. They read texts, lists of parts, or both.
 PREFIX = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' }}"
 SUFFIX = "{{ '<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 PARTS = "{% for part in m.content %}{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}"
@@ -68,7 +68,7 @@ def option_rows(fast):
             return None
 
     def ids_of_parts(name, messages, **options):
-        """Templates that read one kind of content get that kind; parts are joined by line ends."""
+        """Converts the content to the kind that the template reads. Parts are joined with newlines."""
         joined = lambda c: "\n".join(part["text"] for part in c)
         if name not in ("both", "parts"):
             messages = [m | {"content": m["content"] if isinstance(m["content"], str) else joined(m["content"])} for m in messages]
@@ -82,8 +82,8 @@ def option_rows(fast):
             for content in (said, part_list(said)):
                 messages = [{"role": "user", "content": part_list("Hi there")}, {"role": "assistant", "content": content}]
                 for more in ({"continue_final_message": True}, {}):
-                    # What a user says is never a special token here, so no such text can be compared.
-                    # The template "upper" writes no part as it is, but the word "start" has one of them.
+                    # gpt never encodes special tokens in user text, so texts with "<|" cannot be compared. The template
+                    # "upper" changes all parts, but the word "start" contains an unchanged part.
                     if name == "upper" and more and content != said:
                         continue
                     if "<|" not in said and (more or name != "drop"):
@@ -101,7 +101,7 @@ def chatml(head="", content="m.content", tail="", turn="", asked=""):
             "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n" + asked + "' }}{% endif %}")
 
 
-# Templates by what they do to a response, and their end tokens.
+# Templates by their effect on a response, and their end tokens.
 RESPONSE_TEMPLATES = {
     "plain": (chatml(), "<|im_end|>"),
     "trims": (chatml(content="(m.content | trim)"), "<|im_end|>"),
@@ -151,7 +151,7 @@ def main():
             for generate in (False, True):
                 ids = fast.apply_chat_template(messages, add_generation_prompt=generate, return_dict=False)
                 rows.append({"format": name, "messages": messages, "generate": generate, "ids": ids})
-    unique = {json.dumps(row): None for row in rows}  # variants of a template write the same
+    unique = {json.dumps(row): None for row in rows}  # variants of a template may produce the same row
     (DATA / "chat.jsonl").write_text("".join(row + "\n" for row in unique))
     print(len(unique), "conversations")
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="<|im_end|>")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes tests/data/quants.gguf and the fuzzer's corpus for GGUF with the reference package.
+"""Creates tests/data/quants.gguf and the corpus of the GGUF fuzzer with the reference package.   make_gguf.py ROOT
 
 Versions: gguf 0.19.0, numpy 2.
-For every type T of blocks that we compute with, quants.gguf has a tensor "T.blocks" of random bytes with finite
-scales and a tensor "T.values", fp32: the same blocks as gguf.quants dequantises them.   make_gguf.py ROOT
+For every quantized type T that kernels support, quants.gguf has a tensor "T.blocks" of random bytes with finite scales,
+and an fp32 tensor "T.values" with the same quantization blocks dequantized by gguf.quants.
 """
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 from gguf import GGMLQuantizationType as T
 
 TYPES = [T.Q8_0, T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.Q4_K, T.Q5_K, T.Q6_K, T.IQ4_NL]
-SCALES = {T.Q4_1: [0, 2], T.Q5_1: [0, 2], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208]}  # fp16, else [0]
+SCALES = {T.Q4_1: [0, 2], T.Q5_1: [0, 2], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208]}  # fp16 scales; default [0]
 
 
 def random_blocks(rng, dtype, rows, elements):
@@ -63,5 +63,5 @@ if __name__ == "__main__":
     write_quants(root / "tests/data/quants.gguf", 2, 512)
     write_small(root / "fuzz/corpus/gguf/small")
     write_small(root / "fuzz/corpus/gguf/aligned", 64)
-    if len(sys.argv) > 2:  # a large one, for comparing widely
+    if len(sys.argv) > 2:  # a larger file, for extensive comparisons
         write_quants(sys.argv[2], 2000, 1024)

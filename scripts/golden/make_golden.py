@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the small golden vectors of tests/golden/data, one directory per model family.
+"""Writes the small golden vectors of tests/golden/data, one folder per model family.
 
     make_golden.py [--out tests/golden/data] [--compare DIR]
 
-Pinned: torch 2.15.0, transformers 5.23.0, safetensors 0.8.0; nothing else is used. The weights are float32
-numbers, everything else is computed in float64 and rounded once. Every family that transformers knows is also
-run there and compared. With --compare, nothing is written: the same code runs over existing directories of the
-same layout and reports the largest difference from their goldens.
+Pinned: torch 2.15.0, transformers 5.23.0, safetensors 0.8.0; no other packages are used. The weights are float32. All
+other values are computed in float64 and rounded once. Families that transformers supports are also computed with
+transformers and compared. With --compare, nothing is written. Instead, the same code runs on existing folders with the
+same layout and reports the largest difference from their golden files.
 """
 
 import argparse
@@ -23,7 +23,7 @@ STEPS, GREEDY, PROMPT = 4, 20, 4
 TRANSFORMERS_FAMILIES = ("gpt2", "openai-gpt", "llama", "nanochat", "qwen2", "mistral")
 BUFFERS = (".mask", "cos", "sin")
 
-GPT1_OLD_STYLE = {  # the keys of the published file, n_ctx and n_special included
+GPT1_OLD_STYLE = {  # the keys of the published file, including n_ctx and n_special
     "afn": "gelu", "architectures": ["OpenAIGPTLMHeadModel"], "attn_pdrop": 0.1, "embd_pdrop": 0.1,
     "initializer_range": 0.02, "layer_norm_epsilon": 1e-05, "model_type": "openai-gpt", "n_ctx": 24, "n_embd": 15,
     "n_head": 3, "n_layer": 2, "n_positions": 24, "n_special": 0, "predict_special_tokens": True,
@@ -70,8 +70,9 @@ QWEN2 = {**{k: v for k, v in LLAMA.items() if k not in _NO_LLAMA_KEYS}, "archite
 MISTRAL = {**{k: v for k, v in LLAMA.items() if k not in _NO_LLAMA_KEYS[:3]}, "architectures": ["MistralForCausalLM"],
            "head_dim": 10, "model_type": "mistral", "sliding_window": 5, "vocab_size": 45}
 
-# Family -> (config, T). Sizes differ from family to family on purpose: heads of 4, 5, 6, 7, 8, 10 and 14, odd
-# vocabularies, feed-forward widths that are no multiple of the model's, T equal to the context in one.
+# Maps each family to (config, T). Sizes differ between families on purpose. The head widths are 4, 5, 6, 7, 8, 10 and
+# 14. Some vocabulary sizes are odd, some feed-forward widths are not a multiple of the model width, and one T equals
+# the context length.
 FAMILIES = {
     "gpt1": (GPT1_OLD_STYLE, 17),
     "gpt1-preln": ({"model_type": "gpt1-preln", "vocab_size": 43, "n_positions": 26, "n_embd": 20, "n_layer": 2,
@@ -107,7 +108,7 @@ FAMILIES = {
 
 
 def parameter_shapes(spec):
-    """File name -> shape of every parameter, matrices as they are stored."""
+    """Returns the shape of every parameter by its name in files, with matrices as stored."""
     token, position, head = decoder.OUTER[spec.family]
     shapes = {token + ".weight": (spec.vocab, spec.d)}
     if position:
@@ -139,8 +140,9 @@ def parameter_shapes(spec):
 
 
 def random_parameters(spec, generator):
-    """Weights far larger than a usual initialisation, so that attention is far from uniform, soft caps bend and
-    no switch is invisible; embeddings that a norm follows are small, so that eps is not invisible either."""
+    """Returns weights that are much larger than usual initial values, so that attention is far from uniform, soft caps
+    have an effect, and every option is visible in the logits. Embeddings followed by a norm are small, so that eps is
+    visible, too."""
     token, _, head = decoder.OUTER[spec.family]
     gains = ("gamma", "scale")
     params = {}
@@ -160,7 +162,7 @@ def random_parameters(spec, generator):
 
 
 def buffers(spec):
-    """What the module's state_dict holds besides parameters; loaders must ignore it."""
+    """Returns the buffers in the state_dict of the module, which loaders must ignore."""
     square = torch.ones(spec.ctx, spec.ctx)
     if spec.family in ("gpt1-preln", "mini-gpt"):
         return {f"blocks.{i}.attn.mask": square.tril()[None, None].clone() for i in range(spec.layers)}
@@ -177,7 +179,8 @@ def mean_loss(logits, targets):
 
 
 def incremental(spec, params, ids):
-    """Logits of the last position, the sequence fed through the cache in chunks of 1, 3, 2, 5, then the rest."""
+    """Returns the logits of the last position, with the sequence fed through the cache in chunks of 1, 3, 2, 5, and the
+    rest."""
     caches, start = [[] for _ in range(spec.layers)], 0
     for size in (1, 3, 2, 5, ids.shape[1]):
         chunk = ids[:, start:start + size]
@@ -188,7 +191,7 @@ def incremental(spec, params, ids):
 
 
 def greedy(spec, params, prompt):
-    """The greedy continuation, and the smallest lead of a winner over the next best token."""
+    """Returns the greedy continuation, and the smallest margin between the best and the second best token."""
     ids, lead = prompt[None], float("inf")
     for _ in range(GREEDY):
         best = decoder.forward(spec, params, ids)[0][0, -1].topk(2)
@@ -214,7 +217,7 @@ def adamw(spec, start, ids, targets):
 
 
 def compute(spec, weights, ids, targets):
-    """Everything a golden file holds, in float64, and the smallest lead of the greedy run."""
+    """Returns the content of a golden file, computed in float64, and the smallest margin of the greedy continuation."""
     params = {name: w.double().requires_grad_() for name, w in weights.items()}
     logits, attentions = decoder.forward(spec, params, ids)
     loss = mean_loss(logits, targets)
@@ -235,7 +238,8 @@ def compute(spec, weights, ids, targets):
 
 
 def draw_batch(spec, length, generator):
-    """Ids and next ids; targets are -1 at the ends of both rows and, as for a masked prompt, at the start of row 1."""
+    """Returns ids and next ids. Targets are -1 at the end of both rows and, like a masked prompt, at the start of row
+    1."""
     ids = torch.randint(spec.vocab, (2, length + 1), generator=generator)
     ids, targets = ids[:, :-1].clone(), ids[:, 1:].clone()
     targets[0, -2:] = -1
@@ -245,7 +249,7 @@ def draw_batch(spec, length, generator):
 
 
 def check_sensitivity(spec, weights, ids, logits):
-    """A wrong detail must show in the logits far above the tolerance of the tests."""
+    """Checks that every wrong detail changes the logits by much more than the test tolerance."""
     params = {name: w.double() for name, w in weights.items()}
     wrong = {"eps": {"eps": spec.eps * 10}}
     if spec.act.startswith("gelu"):
@@ -291,7 +295,7 @@ def make(name, out):
         weights = random_parameters(spec, generator)
         ids, targets = draw_batch(spec, length, generator)
         golden, lead = compute(spec, weights, ids, targets)
-        # A near-tie could flip on rounding; a continuation stuck on few tokens would test little.
+        # Rounding could change the result of a near-tie, and a continuation of only a few tokens would test little.
         if lead > 0.02 and golden["greedy"].unique().numel() >= 6:
             break
     else:
@@ -313,7 +317,7 @@ def make(name, out):
 
 
 def compare(directory):
-    """Runs this generator on a directory made elsewhere; returns the largest difference from its golden file."""
+    """Runs this generator on an existing folder. Returns the largest difference from its golden file."""
     spec = decoder.read_spec(json.loads((directory / "config.json").read_text()))
     weights = {k: v for k, v in load_file(directory / "model.safetensors").items() if not k.endswith(BUFFERS)}
     theirs = load_file(directory / "golden.safetensors")

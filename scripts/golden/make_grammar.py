@@ -5,10 +5,10 @@
     scripts/golden/make_grammar.py
 
 - numbers.jsonl: JSON texts and json.dumps(json.loads(text))
-- ranges.jsonl: schemas of numbers with texts that fit and texts that do not, by exact arithmetic
-- regex.jsonl: patterns with texts, and whether re.fullmatch and re.search accept each; patterns that re refuses have none
+- ranges.jsonl: schemas of numbers, with matching and other texts according to exact arithmetic
+- regex.jsonl: patterns with texts and the results of re.fullmatch and re.search; patterns that re refuses have no texts
 - pydantic.jsonl: the JSON schema of a model with many types, and a value as JSON
-- formats.jsonl: texts made from valid ones by small changes, and whether they are valid
+- formats.jsonl: texts that result from small changes of valid ones, and whether they are valid
 """
 import datetime
 import enum
@@ -108,7 +108,7 @@ def ranges():
                     and ("exclusiveMinimum" not in limits or value > value_of(limits["exclusiveMinimum"]))
                     and ("exclusiveMaximum" not in limits or value < value_of(limits["exclusiveMaximum"])))
 
-        # A negative zero is left out, and an exponent after a zero; neither is a value of its own.
+        # Negative zeros and zeros with an exponent are excluded, because they have the same value as other texts.
         texts = sorted(t for t in texts if not (value_of(t) == 0 and ("-" in t or "e" in t)))
         schema = '{"type":"%s"%s}' % ("integer" if integer else "number", "".join(f',"{k}":{v}' for k, v in limits.items()))
         if any(fits(t) for t in texts):
@@ -151,7 +151,7 @@ def patterns():
 def is_date(text):
     if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
         return False
-    try:  # Python has no year 0, whose calendar is that of 400
+    try:  # Python lacks year 0, whose calendar equals that of year 400
         return bool(datetime.date.fromisoformat("0400" + text[4:] if text.startswith("0000") else text))
     except ValueError:
         return False
@@ -172,11 +172,11 @@ def is_time(text):
 def is_date_time(text):
     if not (is_date(text[:10]) and text[10:11] in ("T", "t") and is_time(text[11:])):
         return False
-    return text[17:19] != "60"  # leap seconds are examples below
+    return text[17:19] != "60"  # leap seconds are in the examples below
 
 
 def is_duration(text):
-    if not re.fullmatch(r"P[0-9YMDWTHS]*", text):  # RFC 3339 has no fractions and no signs
+    if not re.fullmatch(r"P[0-9YMDWTHS]*", text):  # the grammar in RFC 3339 has no fractions and no signs
         return False
     date, _, time = text[1:].partition("T")
     units = "".join(re.findall(r"[0-9]+([A-Z])", text))
@@ -186,7 +186,7 @@ def is_duration(text):
         isoduration.parse_duration(text)
     except Exception:
         return False
-    # isoduration takes units that are left out in between, the RFC does not
+    # isoduration accepts missing units between two others, but the RFC does not
     of_date, of_time = re.sub(r"[0-9]", "", date), re.sub(r"[0-9]", "", time)
     return of_date in ("W", "Y", "YM", "YMD", "M", "MD", "D", "") and of_time in ("H", "HM", "HMS", "M", "MS", "S", "") and not (
         of_date == "W" and time)
@@ -280,7 +280,7 @@ FORMATS = {
     "json-pointer": (is_json_pointer, ["", "/foo/bar~0/baz~1/%a", "/", "/a//b", "/é"], "a/~01 é"),
     "uuid": (is_uuid, ["123e4567-e89b-12d3-a456-426614174000"], "0aFg-"),
 }
-# Examples of RFC 3339 (5.8 and errata), of the JSON Schema test suite and of IERS Bulletin C.
+# Examples from RFC 3339 (5.8 and errata), the JSON Schema test suite and IERS Bulletin C.
 MORE = {
     "date-time": (["1985-04-12T23:20:50.52Z", "1990-12-31T23:59:60Z", "1990-12-31T15:59:60-08:00", "2017-01-01T05:29:60+05:30",
                    "1998-12-31T15:59:60.123-08:00", "2012-07-01T08:59:60+09:00", "2016-12-31T23:59:60+00:00"],
@@ -303,7 +303,7 @@ def changed(text, alphabet):
 def formats():
     for name, (valid, seeds, alphabet) in FORMATS.items():
         texts = {*seeds, *(changed(rnd.choice(seeds), alphabet) for _ in range(400))}
-        # What the oracles and the RFCs leave to each other: an address in brackets that elides one group.
+        # The validators and the RFCs disagree about an address in brackets that elides one group.
         yield {"format": name, "valid": sorted(t for t in texts if valid(t)), "invalid": sorted(t for t in texts if not valid(t))}
     for name, (valid, invalid) in MORE.items():
         yield {"format": name, "valid": valid, "invalid": invalid}

@@ -3,11 +3,11 @@
 
     pip install torch==2.15.0 transformers==5.23.0 safetensors
     scripts/golden/make_heads.py
-    scripts/golden/make_heads.py --compare GPT DIR    the logits of the models that `gpt finetune` left in DIR/*/
-                                                      against those of the class that config.json names
+    scripts/golden/make_heads.py --compare GPT DIR    compares the logits of the models that `gpt finetune` has written
+                                                      to DIR/*/ with those of the class that config.json names
 
-The losses are GPT-1's (Radford et al. 2018, 3.2 and 3.3): the head reads the position of the last token of a row, and
-lambda times the language model's loss is added, a mean over the tokens of each row and then over rows.
+The losses are those of GPT-1 (Radford et al. 2018, 3.2 and 3.3). The head reads the position of the last token of a row.
+The language model loss, a mean over the tokens of each row and then over rows, is added with the factor lambda.
 """
 
 import json
@@ -28,7 +28,7 @@ AUX = 0.5
 
 
 def make_rows(examples, samples, rng):
-    """Rows of 3 to T tokens that end with the extract token, padded with the start token."""
+    """Returns rows of 3 to T tokens that end with the extract token and are padded with the start token."""
     ids = torch.full((examples * samples, T), START)
     lengths = torch.randint(3, T + 1, (examples * samples,), generator=rng)
     for row, n in zip(ids, lengths):
@@ -38,7 +38,7 @@ def make_rows(examples, samples, rng):
 
 
 def lm_loss(model, hidden, ids, lengths, weights):
-    """GPT-1's auxiliary loss: the mean over tokens of each row, then the mean over rows by their weights."""
+    """Returns the auxiliary loss of GPT-1: the mean over the tokens of each row, then the weighted mean over rows."""
     logits = hidden @ model.transformer.wte.weight.T
     means = torch.stack([F.cross_entropy(logits[b, :n - 1], ids[b, 1:n]) for b, n in enumerate(lengths)])
     return (means * weights).sum() / weights.sum()
@@ -84,7 +84,7 @@ def make():
                         attn_pdrop=0, embd_pdrop=0, resid_pdrop=0, bos_token_id=None, eos_token_id=None,
                         initializer_range=0.3, attn_implementation="eager")
     model = GPT2ForSequenceClassification(config).eval()
-    for parameter in model.parameters():  # biases too, in numbers that fp32 has
+    for parameter in model.parameters():  # including biases, in values that fp32 can represent
         parameter.data += 0.1 * torch.randn(parameter.shape, generator=rng)
     OUT.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(OUT)
@@ -100,7 +100,7 @@ def make():
 
 
 def logits_of(folder, rows):
-    """What transformers' class for the folder makes of rows of ids: a list of outputs for each."""
+    """Computes rows of ids with the transformers class of the folder. Yields a list of outputs per row."""
     config = json.loads((folder / "config.json").read_text())
     model, report = getattr(transformers, config["architectures"][0]).from_pretrained(
         folder, output_loading_info=True)
@@ -112,13 +112,13 @@ def logits_of(folder, rows):
             if "DoubleHeads" in config["architectures"][0]:
                 out = model(ids[:, None], mc_token_ids=torch.tensor([[len(row) - 1]])).mc_logits.flatten()
             else:
-                padded = F.pad(ids, (0, 3), value=config["pad_token_id"])  # it finds the last token that is no padding
+                padded = F.pad(ids, (0, 3), value=config["pad_token_id"])  # the class finds the last token that is not padding
                 out = model(padded).logits[0]
         yield out
 
 
 def compare(gpt, root):
-    """The probabilities of `gpt classify --ids` of every model against transformers."""
+    """Compares the probabilities of `gpt classify --ids` with transformers for every model."""
     worst = 0
     for folder in sorted(pathlib.Path(root).iterdir()):
         if not (folder / "task.json").exists():

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes tests/data/jinja.json: what Jinja makes of templates, with the settings of transformers.
+"""Writes tests/data/jinja.json: the output of Jinja for templates, with the settings of transformers.
 
     pip install transformers==5.23.0 jinja2==3.1.6
     scripts/golden/make_jinja.py
 
-It is noon, half past, on 1 January 2025. Contexts by name, templates, and per case a context, a template and the text, null where Jinja or the template fails.
+The clock is set to 12:30 on 1 January 2025. The file contains contexts by name, templates, and for each case a context,
+a template and the resulting text. The text is null if Jinja or the template fails.
 """
 
 import datetime
@@ -42,7 +43,8 @@ def language_cases():
 
 
 def product_cases():
-    """Pairs of template and text. What works of a group shares templates of 25 expressions; a failing one is alone."""
+    """Returns pairs of template and text. Successful expressions of a group share templates of 25; each failing one is
+    alone."""
     works = {}
     for group, expression in dict.fromkeys(jinja_product.expressions()):
         for template in (f"{{{{ {expression} }}}}", f"{{{{ ({expression})|list }}}}"):
@@ -64,7 +66,7 @@ def product_cases():
 
 
 def parts_of(line):
-    """The expressions of a line: what commas outside of brackets and quotes separate."""
+    """Yields the expressions of a line, which are separated by commas outside of brackets and quotes."""
     part, depth, quote = "", 0, ""
     for i, c in enumerate(line):
         if quote:

@@ -3,9 +3,9 @@
 
     make_muon.py --nanochat FILE [--out tests/golden/muon.safetensors]
 
-Pinned: torch 2.15.0, safetensors 0.8.0. FILE is nanochat/optim.py of nanochat 92d63d4, whose muon_step_fused is run as it
-is, without compiling; torch.optim.Muon likewise. Both round to bfloat16 or float32 on the way: here these names mean
-float64, so that nothing is rounded.
+Pinned: torch 2.15.0, safetensors 0.8.0. FILE is nanochat/optim.py of nanochat 92d63d4. The muon_step_fused of that file
+and torch.optim.Muon run unmodified, without compilation. Both functions round to bfloat16 or float32 during the
+computation. This script replaces these dtypes by float64, so that nothing is rounded.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def torch_muon(start, grads, adjust):
 
 
 def nanochat_step(path):
-    """muon_step_fused of the file, in float64."""
+    """Returns muon_step_fused of the file, in float64."""
     source = path.read_text().replace("from nanochat.common import COMPUTE_DTYPE", "COMPUTE_DTYPE = torch.float32")
     source = source.replace(".float()", ".double()")
     module = types.ModuleType("optim")
@@ -45,7 +45,7 @@ def nanochat_muon(step, start, grads):
     parameters, momentum = start.clone()[None], torch.zeros(1, *start.shape, dtype=torch.float64)
     rows, cols = start.shape
     second = torch.zeros((1, rows, 1) if rows >= cols else (1, 1, cols), dtype=torch.float64)
-    scale = max(1.0, rows / cols) ** 0.5  # MuonAdamW gives it to the learning rate
+    scale = max(1.0, rows / cols) ** 0.5  # MuonAdamW multiplies the learning rate by this scale
     for i, grad in enumerate(grads):
         decay = DECAY * 0.5 * (1 + math.cos(math.pi * i / STEPS))  # scripts/base_train.py
         step(grad.clone()[None], parameters, momentum, second, *(torch.tensor(x, dtype=torch.float64) for x in

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/objectives: losses and gradients of what fine-tuning lowers, for two models of tests/golden/data.
+"""Writes tests/golden/objectives: losses and gradients of the fine-tuning objectives, for two models of tests/golden/data.
 
     make_objectives.py [--out tests/golden/objectives]
 
-Pinned: torch 2.15.0, safetensors 0.8.0. Everything is computed in float64 by decoder.py and kept in float64. The cases:
-  masked   cross-entropy of targets that carry weights, divided by their sum
-  packed   the same where rows hold several sequences, which do not see each other and whose positions start at 0
+Pinned: torch 2.15.0, safetensors 0.8.0. decoder.py computes everything in float64, and files are in float64. The cases:
+  masked   cross-entropy of targets with weights, divided by the sum of the weights
+  packed   the same for rows with several sequences, which do not see each other and whose positions start at 0
   dpo      Rafailov et al. 2023, equation 7, the mean over pairs
   policy   -sum(advantage * log-probability) / (number of sampled targets)
-  tempered the same at a sampling temperature of 0.5, with responses of advantage 0, which count in the number
+  tempered the same at a sampling temperature of 0.5; responses with advantage 0 also count in the number
 """
 
 import argparse
@@ -25,7 +25,7 @@ SAMPLES, TOKENS, BETA, TEMPERATURE = 4, 10, 0.3, 0.5
 
 
 def token_losses(spec, params, ids, targets, starts, temperature):
-    """-log p of every target [B, T]; 0 where there is none. Rows are cut where `starts` is 1."""
+    """Returns -log p of every target [B, T], or 0 without a target. Rows are split where `starts` is 1."""
     rows = []
     for row_ids, row_targets, row_starts in zip(ids, targets, starts):
         cuts = [0] + [t for t in range(1, TOKENS) if row_starts[t]] + [TOKENS]
@@ -57,7 +57,7 @@ def draw(spec, case, generator):
     weights = torch.rand(SAMPLES, TOKENS, generator=generator)
     starts = torch.zeros(SAMPLES, TOKENS, dtype=torch.int32)
     labels = torch.randn(SAMPLES, generator=generator)
-    for row in range(SAMPLES):  # prompts of unequal lengths, and rows that end early
+    for row in range(SAMPLES):  # prompts of different lengths, and rows that end early
         targets[row, :row] = -1
         targets[row, TOKENS - row % 3:] = -1
     if case == "packed":

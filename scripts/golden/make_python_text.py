@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes tests/data/python: what Python, PyYAML and datasets make of random texts.
+"""Writes tests/data/python: the results of Python, PyYAML and datasets for random texts.
 
     make_python_text.py tests/data/python
 
-Python 3.11 (Unicode 14), PyYAML 6.0, datasets 5.2 with pyarrow 26. One JSON list a file:
-  yaml.json       [text, value] for dumps of random strings in every style, and [text, null] where PyYAML fails
-  regex.json      [pattern, [text, ...], [[findall, sub], ...]], or [pattern, [], null] where re.compile fails
+Python 3.11 (Unicode 14), PyYAML 6.0, datasets 5.2 with pyarrow 26. Each file is one JSON list:
+  yaml.json       [text, value] for dumps of random strings in every style, and [text, null] if PyYAML fails
+  regex.json      [pattern, [text, ...], [[findall, sub], ...]], or [pattern, [], null] if re.compile fails
   case.json       [text, lower, upper, title, capitalize, swapcase, Jinja's title]
   documents.json  [lines, rows], with datetimes as {"datetime": [str, repr]}
 """
@@ -123,7 +123,7 @@ def regex_cases():
         try:
             results = [[[[m] if isinstance(m, str) else list(m) for m in compiled.findall(t)], compiled.sub("", t)]
                        for t in texts]
-        except SystemError:  # Python's own defect
+        except SystemError:  # a bug of Python
             continue
         rows.append([pattern, texts, results])
     return rows
@@ -145,7 +145,7 @@ SCALARS = [1, 2, -7, 0, 2.5, -0.5, 1e5, True, False, None, "x", "", "12", "true"
            "2024-01-02 03:04:05.5", 2**53 + 1, 2**63 - 1, 2**63]
 
 
-# Integers beyond 64 bits and negative zeros, which the random columns lack.
+# Integers beyond 64 bits and negative zeros, which random columns do not contain.
 NUMBERS = [["1" + "0" * 30], ["1" + "0" * 30, "2"], ["18446744073709551615"], ["18446744073709551616", "1.5"],
            ["-9223372036854775809", "0.5"], ["-9223372036854775809"], ["123456789012345678901234567890", "null"],
            ["[123456789012345678901234567890, 0.5]"], ['{"b": 123456789012345678901234567890}', '{"b": 0.5}'],
@@ -161,7 +161,7 @@ def column():
         return R.choice(values)
     if kind < 4:
         return one
-    if kind < 6:  # without nulls, with which pyarrow 26 reads lists of dates as texts or loses rows
+    if kind < 6:  # without nulls, because pyarrow 26 then reads lists of dates as texts or loses rows
         values = [v for v in values if v is not None]
         return lambda: R.choice([None, [], [one()], [one(), one()]])
     if kind < 8:
@@ -195,7 +195,7 @@ def document_cases():
             try:
                 read = datasets.load_dataset("json", data_files=path, split="train", cache_dir=f"{folder}/cache")
                 rows.append([lines, [plain(row) for row in read]])
-            except Exception:  # empty rows alone
+            except Exception:  # all rows are empty
                 continue
     return rows
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Writes tests/data/tasks: tasks as YAML and JSONL, two small trained models, and what others score.
+"""Writes tests/data/tasks: tasks as YAML and JSONL, two small trained models, and the scores of other programs.
 
     make_tasks.py OUT --nanochat FOLDER [--keep-models]
 
 lm-evaluation-harness 0.4.13 (its `hf` model, torch 2.15.0, transformers 5.23.0, fp32 on the CPU) runs the tasks of
-OUT/tasks on the models OUT/gpt2 and OUT/llama; nanochat's core_eval.py (FOLDER/nanochat of github.com/karpathy/nanochat,
-commit 92d63d4) the bundle OUT/core. Scores and the log-likelihoods of all requests go to OUT/expected.json.
+OUT/tasks on the models OUT/gpt2 and OUT/llama. core_eval.py of nanochat (FOLDER/nanochat of
+github.com/karpathy/nanochat, commit 92d63d4) runs the bundle OUT/core. OUT/expected.json receives the scores and the
+log-likelihoods of all requests.
 
-Texts are of a small world that the models are trained on for a minute, so that scores are neither 0 nor 1.
+The texts describe a small world, and the models are trained on it for a minute, so that scores are neither 0 nor 1.
 """
 import argparse
 import importlib.util
@@ -29,7 +30,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 
 CONTEXT = 192
 VOCABULARY = 384
-BOOTSTRAP = 2000  # draws of the harness's standard errors, 100,000 by default: sklearn takes an hour for these
+BOOTSTRAP = 2000  # resamples for standard errors; the default of 100,000 would take sklearn an hour
 HOMES = ["the lake", "a cave", "the old mill", "a tall tree", "the café", "a burrow", "the harbour", "a hay-loft"]
 FOODS = ["berries", "fish", "nuts", "honey", "bread", "apples", "moss", "cheese"]
 COLOURS = ["red", "blue", "green", "grey", "white", "black", "brown", "golden"]
@@ -177,7 +178,7 @@ def write_data(folder, facts):
 
 MEAN = "aggregation: mean\n    higher_is_better: true"
 TASKS = {
-    # Examples drawn from another split; the choices as a field, the answer as a number.
+    # Few-shot examples are from a different split. The choices are a field, and the answer is a number.
     "choice": """
 task: choice
 dataset_path: json
@@ -202,7 +203,7 @@ metric_list:
     aggregation: brier_score
     higher_is_better: false
 """,
-    # The same without examples, by inclusion, and with unconditional likelihoods.
+    # The same task by `include`, without few-shot examples, and with unconditional likelihoods.
     "choice_mutual": """
 include: choice.yaml
 task: choice_mutual
@@ -216,7 +217,7 @@ metric_list:
   - metric: acc_mutual_info
     MEAN
 """,
-    # MMLU's form: letters, the first examples of a split of their own.
+    # A task in the form of MMLU: the choices are letters, and the few-shot examples are the first ones of a separate split.
     "letters": """
 include: choice.yaml
 task: letters
@@ -230,7 +231,7 @@ doc_to_target: label
 num_fewshot: 2
 metric_list: [{metric: acc, aggregation: mean, higher_is_better: true}]
 """,
-    # Examples from the documents themselves, never the one that is asked.
+    # Few-shot examples are from the documents themselves, except the document of the question.
     "own": """
 task: own
 dataset_path: json
@@ -331,7 +332,7 @@ test_split: test
 doc_to_text: ""
 doc_to_target: "{{page}}"
 """,
-    # GSM8K's form.
+    # A task in the form of GSM8K.
     "sums": """
 task: sums
 dataset_path: json
@@ -414,7 +415,7 @@ def write_tasks(out):
 
 # ---------------------------------------------------------------------------------------------------- references
 def run_harness(out, model):
-    """All tasks, in a copy of the folder that also has the harness's own Python functions."""
+    """Runs all tasks in a copy of the folder that also has the Python functions of the harness."""
     import lm_eval
     from lm_eval.tasks import TaskManager
     with tempfile.TemporaryDirectory() as folder:
@@ -492,7 +493,7 @@ class NanochatModel:
 
 
 def run_core(out, model_name, nanochat):
-    """What evaluate_core of scripts/base_eval.py does with a bundle."""
+    """Evaluates a bundle like evaluate_core of scripts/base_eval.py."""
     import csv
     import yaml
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -520,7 +521,7 @@ def run_core(out, model_name, nanochat):
 
 
 def random_numbers():
-    """What random.Random gives, for the tests of our copy of it."""
+    """Returns values of random.Random, for the tests of its reimplementation."""
     out = []
     for seed in (0, 1234, 1337, 2**40 + 5):
         r = random.Random(seed)

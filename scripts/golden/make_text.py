@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/{split.jsonl,bpe.tokenizer.json,bpe.jsonl}: what the regex engines and tokenizers make of odd texts.
+"""Writes tests/data/{split.jsonl,bpe.tokenizer.json,bpe.jsonl}: results of regex engines and tokenizers for unusual texts.
 
     pip install tokenizers==0.23.3 regex unicodedata2==16.0.0
     scripts/golden/make_text.py TEXT        TEXT: a file to train the small BPE on
@@ -25,7 +25,7 @@ FIXED = ["Hello, world! It's 2026.", "we'LL don'T I'\u017f ok", "  two  spaces\n
 
 
 def patterns():
-    """The publisher's spelling of every pattern in split.cpp."""
+    """Returns each pattern of split.cpp in the form of its publisher."""
     found = {}
     for name, pattern in re.findall(r'\{SplitPattern::(\w+),\s*R"\((.*)\)"\}', (ROOT / "src/text/split.cpp").read_text()):
         found.setdefault(name, pattern)
@@ -54,7 +54,7 @@ def split_rows(all_texts):
     for name, pattern in patterns().items():
         for text in all_texts:
             pieces = [match.group() for match in regex.finditer(pattern, text)]
-            if "$" not in pattern:  # which means the end of a line to one engine and of the text to the others
+            if "$" not in pattern:  # $ is the end of a line in one engine and the end of the text in the others
                 split = pre_tokenizers.Split(Regex(pattern), "isolated")
                 assert pieces == [piece for piece, _ in split.pre_tokenize_str(text)], (name, text)
             yield {"pattern": name, "pieces": pieces}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes one small tokenizer of each family and its ids into tests/data: spm.*, gpt1.*, ranks.*; and what
-pre-tokenizers of well-known models make of odd texts: pre_tokenizers.jsonl
+"""Writes one small tokenizer of each family and its ids to tests/data: spm.*, gpt1.*, ranks.*. Also writes the results of
+pre-tokenizers of well-known models for unusual texts: pre_tokenizers.jsonl.
 
     pip install sentencepiece==0.2.3 tokenizers==0.23.3 tiktoken==0.14.0
     scripts/golden/make_tokenizers.py TEXT        TEXT: a file to train them on
@@ -75,7 +75,8 @@ def gpt1(corpus, all_texts):
 
 
 def ranks(corpus, all_texts):
-    """Any set of tokens will do: ranks in order of length and frequency, some of whose parts are no tokens."""
+    """Returns an arbitrary set of tokens, with ranks in order of length and frequency. Some tokens have parts that are
+    not tokens."""
     counts = {}
     words = corpus.encode().split(b" ")
     for word in words[:8000]:
@@ -127,7 +128,7 @@ def known_pre_tokenizers():
 
 
 def pre_tokenizer_rows(all_texts):
-    new_letters = "\u1c89\ua7cb a\U00010d50\U00010d70 \U00011bf0\u180e"  # of Unicode 16, and what is no blank any more
+    new_letters = "\u1c89\ua7cb a\U00010d50\U00010d70 \U00011bf0\u180e"  # new letters of Unicode 16, a former space
     for name, steps in known_pre_tokenizers().items():
         pre_tokenizer = {"type": "Sequence", "pretokenizers": steps}
         tokenizer = Tokenizer(models.BPE())

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Writes the small files of torch.save in tests/data/torch, and the same tensors as safetensors.
+"""Writes the small torch.save files in tests/data/torch, and the same tensors as safetensors.
 
     make_torch_files.py [--out tests/data/torch]
 
 Pinned: torch 2.15.0, safetensors 0.8.0.
-  nanogpt.pt       what nanoGPT's training saves, compiled: model_args, tied head, masks, optimizer
-  model_000010.pt  a nanochat model of the time of transformers' NanoChat, with its meta_000010.json
-  mingpt/          what minGPT's training saves: model.pt, config.json beside it; logits.safetensors of its arithmetic
+  nanogpt.pt       a compiled checkpoint as saved by nanoGPT: model_args, tied head, masks, optimizer
+  model_000010.pt  a nanochat model from the time of NanoChat in transformers, with meta_000010.json
+  mingpt/          a checkpoint as saved by minGPT: model.pt and config.json; logits.safetensors has its logits
   views.pt         views of storages of every type; views.safetensors has them dense
-  views-P.pt       the same in pickle protocols P = 3 to 5; views-legacy-P.pt in the format of before 1.6, P = 2 to 5
+  views-P.pt       the same in pickle protocols P = 3 to 5; views-legacy-P.pt in the format before 1.6, P = 2 to 5
   scalars.pt       a nanoGPT checkpoint whose model_args are tensors without dimensions; scalars-legacy.pt
-  *.bad.pt         what must be refused
+  *.bad.pt         files that must be refused
 """
 
 import argparse
@@ -65,7 +65,8 @@ def nanochat(out, g):
 
 
 def mingpt(out, g):
-    """torch.nn.Linear under GPT-2's names, masks, an untied head, the tanh GELU; the settings lie in another file."""
+    """Writes a model of torch.nn.Linear with GPT-2 names, masks, an untied head and the tanh GELU. Its settings are in
+    a separate file."""
     layers, heads, c, v, t = 2, 3, 12, 13, 7
     noise = lambda *shape: torch.randn(shape, generator=g) * 0.5
     state = {"transformer.wte.weight": noise(v, c), "transformer.wpe.weight": noise(t, c)}

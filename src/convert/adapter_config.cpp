@@ -118,8 +118,8 @@ class Reader {
       const bool off =
           value.is_null() || value == false || ((value.is_array() || value.is_object()) && value.empty());
       if (!off)
-        fail_unsupported("{}: {} = {} changes what the adapter computes, and this program does not have it",
-                         what_, printable(key),
+        fail_unsupported("{}: {} = {} is not supported, because it changes the output of the adapter", what_,
+                         printable(key),
                          printable(value.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 80)));
     }
   }
@@ -147,7 +147,8 @@ void read_layers(Reader& reader, AdapterConfig& config) {
   const json& v = reader.take("layers_to_transform");
   if (v.is_null()) return;
   const auto add = [&](const json& layer) {
-    if (!layer.is_number_integer() || layer.get<int64_t>() < 0) reader.wrong("layers_to_transform", "layers");
+    if (!layer.is_number_integer() || layer.get<int64_t>() < 0)
+      reader.wrong("layers_to_transform", "layer numbers");
     s.layers.push_back(layer.get<int64_t>());
   };
   if (v.is_array()) {
@@ -178,14 +179,15 @@ AdapterConfig read_adapter_config(std::string_view text, const std::string& what
   read_layers(reader, config);
   config.base = reader.string("base_model_name_or_path");
   if (const std::string bias = reader.string("bias"); !bias.empty() && bias != "none")
-    reader.wrong("bias", "\"none\": biases that are trained are no part of an adapter here");
+    reader.wrong("bias", "\"none\", because adapters with trained biases are not supported");
   const json& init = reader.take("init_lora_weights");
   const bool plain =
       init.is_null() || init.is_boolean() ||
       (init.is_string() && std::ranges::find(kInits, init.get<std::string>()) != std::end(kInits));
   if (!plain)
-    reader.wrong("init_lora_weights",
-                 "true, false or \"gaussian\": other beginnings change the model's own weights");
+    reader.wrong(
+        "init_lora_weights",
+        "true, false or \"gaussian\", because other initializations change the weights of the base model");
   reader.end();
   return config;
 }

@@ -49,12 +49,12 @@ struct PeftFiles {
         config(read_config(path)),
         tensors((fs::path(folder) / kAdapterTensors).string()) {
     for (const UnsupportedTensor& t : tensors.unsupported())
-      fail("{}: the tensor {} of type {} is no part of an adapter", tensors.path(), printable(t.name),
+      fail("{}: the tensor {} of type {} is not part of an adapter", tensors.path(), printable(t.name),
            t.dtype);
   }
   AdapterConfig read_config(const std::string& path) const {
     if (!path_exists(config_path))
-      fail("cannot read the adapter {}: expected a folder with {}, as PEFT writes it, or a .gguf", path,
+      fail("cannot read the adapter {}: expected a PEFT folder with {} or a .gguf file", path,
            kAdapterConfig);
     return read_adapter_config(read_file(config_path, kMaxConfigBytes), config_path);
   }
@@ -74,10 +74,10 @@ std::pair<std::string, size_t> module_of(const TensorInfo& tensor, const std::st
     return {name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffixes[half].size()), half};
   }
   if (tensor.name.find(".lora_embedding_") != std::string::npos)
-    fail_unsupported("{}: the tensor {} is of an adapter of an embedding, which is not supported", path,
+    fail_unsupported("{}: the tensor {} belongs to an adapter for an embedding, which is not supported", path,
                      printable(tensor.name));
-  fail("{}: the tensor {} is no part of an adapter: expected {}MODULE.lora_A.weight and .lora_B.weight", path,
-       printable(tensor.name), kPrefix);
+  fail("{}: the tensor {} is not part of an adapter: expected {}MODULE.lora_A.weight and .lora_B.weight",
+       path, printable(tensor.name), kPrefix);
 }
 
 // Returns the name of the base model's tensor if the given tensor is a copy of it, else "". PEFT saves copies
@@ -131,22 +131,22 @@ void check_copy(const TensorInfo& tensor, const Model& model, const std::string&
            shape_string(model.table[id].shape), shape_string(tensor.shape));
     if (is_float(tensor.dtype) && (is_quantized(weight.dtype) || same_values(tensor, weight))) return;
     fail(
-        "{}: the tensor {} is not that of this model; merge the adapter with PEFT into the model that it was "
-        "made for",
+        "{}: the tensor {} differs from the tensor of this model; merge the adapter with PEFT into the model "
+        "that it was trained for",
         path, printable(tensor.name));
   }
-  fail("{}: the tensor {} is no part of an adapter: expected {}MODULE.lora_A.weight and .lora_B.weight", path,
-       printable(tensor.name), kPrefix);
+  fail("{}: the tensor {} is not part of an adapter: expected {}MODULE.lora_A.weight and .lora_B.weight",
+       path, printable(tensor.name), kPrefix);
 }
 
 void check_module(const PeftFiles& files, const std::string& module, int64_t layer) {
   const AdapterConfig& c = files.config;
   if (c.has_target(module, layer)) return;
-  const char* why = c.excluded.has(module)                 ? "is one of exclude_modules"
-                    : !c.targets || c.targets->has(module) ? "is in none of layers_to_transform"
-                                                           : "is none of target_modules";
-  fail("{}: it has tensors of {}, which {}", files.config_path, module,
-       layer < 0 && !c.targets ? "\"all-linear\" leaves out of target_modules" : why);
+  const char* why = c.excluded.has(module)                 ? "is listed in exclude_modules"
+                    : !c.targets || c.targets->has(module) ? "is not in layers_to_transform"
+                                                           : "is not in target_modules";
+  fail("{}: the adapter has tensors for {}, which {}", files.config_path, module,
+       layer < 0 && !c.targets ? "target_modules \"all-linear\" does not include" : why);
 }
 
 // Requires tensors for every matrix that target_modules selects. If some are missing, the adapter was most
@@ -157,9 +157,10 @@ void check_complete(const PeftFiles& files, const std::vector<AdapterModule>& mo
     const std::string bare = without_base_prefix(module.name);
     if (found.contains(module.name) || found.contains(bare)) continue;
     if (!files.config.has_target(module.name, table[module.first].layer)) continue;
-    fail("{}: it has no tensors of {}, which target_modules names; it was made for another model{}",
-         files.config_path, module.name,
-         files.config.base.empty() ? "" : ", " + printable(files.config.base));
+    fail(
+        "{}: the adapter has no tensors for {}, which target_modules includes; use the model that it was "
+        "trained for{}",
+        files.config_path, module.name, files.config.base.empty() ? "" : ", " + printable(files.config.base));
   }
 }
 
@@ -181,7 +182,7 @@ LoadedAdapter load_peft(const std::string& path, const Model& model, Device* dev
       return m.name == module || without_base_prefix(m.name) == module;
     });
     if (found == modules.end())
-      fail("{}: {} is no matrix of this model that an adapter can have, which are {}, ...", name,
+      fail("{}: {} is not a matrix of this model that an adapter can change, such as {}", name,
            printable(module), modules.empty() ? "none" : modules[0].name);
     check_module(files, module, model.table[found->first].layer);
     tensors.add(*found, half, tensor);
@@ -194,7 +195,7 @@ LoadedAdapter load_peft(const std::string& path, const Model& model, Device* dev
   const auto scale = [&](const AdapterModule& module, int64_t rank) {
     const AdapterSize size = adapter_size(module.name, settings);
     if (size.rank != rank)
-      fail("{}: {} has rank {}, its {} says {}", name, module.name, rank, kAdapterConfig, size.rank);
+      fail("{}: {} has rank {}, but {} specifies {}", name, module.name, rank, kAdapterConfig, size.rank);
     return adapter_scale(size, settings.rslora);
   };
   const RopeLayout layout = hf_config(model.config).rope_layout;

@@ -28,8 +28,8 @@ void check_kind(const GgufFile& file) {
   if (file.need_string(kKind) != "lora")
     fail("{}: {}: expected \"lora\", found {}", file.path(), kKind, printable(file.need_string(kKind)));
   if (file.has(kInvocation))
-    fail_unsupported("{}: {} changes what the adapter computes, and this program does not have it",
-                     file.path(), kInvocation);
+    fail_unsupported("{}: {} is not supported, because it changes the output of the adapter", file.path(),
+                     kInvocation);
 }
 
 std::pair<std::string, size_t> gguf_module_of(const TensorInfo& tensor, const std::string& path) {
@@ -37,7 +37,7 @@ std::pair<std::string, size_t> gguf_module_of(const TensorInfo& tensor, const st
     if (tensor.name.ends_with(kGgufSuffixes[half]))
       return {tensor.name.substr(0, tensor.name.size() - kGgufSuffixes[half].size()), half};
   }
-  fail("{}: the tensor {} is no part of an adapter: expected NAME.weight.lora_a and .lora_b", path,
+  fail("{}: the tensor {} is not part of an adapter: expected NAME.weight.lora_a and .lora_b", path,
        printable(tensor.name));
 }
 
@@ -62,13 +62,13 @@ LoadedAdapter load_gguf_adapter(const std::string& path, const Model& model, Dev
     const auto [module, half] = gguf_module_of(tensor, path);
     const auto found = std::ranges::find(modules, module, &AdapterModule::name);
     if (found == modules.end())
-      fail("{}: {} is no matrix of this model that an adapter can have, which are {}, ...", path,
+      fail("{}: {} is not a matrix of this model that an adapter can change, such as {}", path,
            printable(module), modules.empty() ? "none" : modules[0].name);
     tensors.add(*found, half, tensor);
   }
   if (!file.unsupported().empty())
-    fail("{}: the tensor {} of type {} is no part of an adapter", path, printable(file.unsupported()[0].name),
-         file.unsupported()[0].dtype);
+    fail("{}: the tensor {} of type {} is not part of an adapter", path,
+         printable(file.unsupported()[0].name), file.unsupported()[0].dtype);
   const double alpha = file.number(kAlpha).value_or(0);
   const auto scale = [&](const AdapterModule&, int64_t rank) { return scale_of(alpha, rank); };
   LoadedAdapter loaded{tensors.make(scale, gguf.rope_layout, 0, device),
@@ -131,8 +131,8 @@ void write_adapter_gguf(const std::string& path, const Model& model, const Adapt
     if (p == nullptr) continue;
     if (model.config.tie_embeddings && model.table[module.first].layer < 0)
       fail(
-          "cannot write this adapter as GGUF: it is for lm_head, which in this model is the embedding's "
-          "matrix; convert it to peft");
+          "cannot write this adapter as GGUF: it changes lm_head, which shares its matrix with the "
+          "embedding; convert it to peft");
     // The file has one alpha for all matrices. If a matrix has a different scale, B is multiplied by the
     // ratio of the scales.
     const double factor = p->scale / scale_of(static_cast<float>(alpha), p->rank);

@@ -45,7 +45,7 @@ std::vector<float> numbers(const TensorInfo& tensor, const std::string& what) {
       {.bytes = tensor.bytes, .dtype = tensor.dtype, .rows = tensor.shape[0], .cols = tensor.shape[1]},
       make_view(x.data(), {tensor.shape[0], tensor.shape[1]}));
   if (!std::ranges::all_of(x, [](float value) { return std::isfinite(value); }))
-    fail("{}: the tensor {} has numbers that are not finite", what, printable(tensor.name));
+    fail("{}: the tensor {} has non-finite values", what, printable(tensor.name));
   return x;
 }
 
@@ -63,7 +63,7 @@ std::vector<AdapterModule> loadable_modules(const Model& model, const Naming& na
 
 void AdapterTensors::add(const AdapterModule& module, size_t half, const TensorInfo& tensor) {
   if (!is_float(tensor.dtype) || tensor.shape.size() != 2)
-    fail("{}: tensor {}: expected a matrix of floating-point numbers, found {} {}", what_,
+    fail("{}: tensor {}: expected a matrix of floating-point values, found {} {}", what_,
          printable(tensor.name), dtype_name(tensor.dtype), shape_string(tensor.shape));
   const int64_t wanted = half == 0 ? model_.table[module.first].shape[1] : rows_of(model_, module);
   const int64_t found = tensor.shape[half == 0 ? 1 : 0], rank = tensor.shape[half];
@@ -73,7 +73,7 @@ void AdapterTensors::add(const AdapterModule& module, size_t half, const TensorI
          shape_string(tensor.shape));
   Pair& pair = pairs_.try_emplace(module.first, Pair{module}).first->second;
   if (pair.halves[half] != nullptr)
-    fail("{}: {} and {} are one matrix of the model", what_, printable(pair.halves[half]->name),
+    fail("{}: {} and {} belong to the same matrix of the model", what_, printable(pair.halves[half]->name),
          printable(tensor.name));
   pair.halves[half] = &tensor;
 }
@@ -85,10 +85,11 @@ std::shared_ptr<const Adapter> AdapterTensors::make(
   for (const auto& [first, pair] : pairs_) {
     const TensorInfo *a = pair.halves[0], *b = pair.halves[1];
     if (a == nullptr || b == nullptr)
-      fail("{}: {} has a lora_{} and no lora_{}", what_, pair.module.name, a == nullptr ? "B" : "A",
+      fail("{}: {} has lora_{} but no lora_{}", what_, pair.module.name, a == nullptr ? "B" : "A",
            a == nullptr ? "A" : "B");
     if (a->shape[0] != b->shape[1])
-      fail("{}: {}: lora_A has rank {}, lora_B {}", what_, pair.module.name, a->shape[0], b->shape[1]);
+      fail("{}: {}: lora_A has rank {}, but lora_B has rank {}", what_, pair.module.name, a->shape[0],
+           b->shape[1]);
     products.push_back({first, pair.module.last, a->shape[0], scale(pair.module, a->shape[0])});
   }
   if (products.empty()) fail("{}: expected tensors of an adapter, found none", what_);

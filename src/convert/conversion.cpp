@@ -105,7 +105,7 @@ void Conversion::choose_gguf() {
 void Conversion::choose_llmc() {
   require_llmc(model_->config);
   change_model(with_biases(model_->config));
-  if (options_.dtype == DType::f16) fail_parameter("dtype", "llm.c has fp32 and bf16, found fp16");
+  if (options_.dtype == DType::f16) fail_parameter("dtype", "expected fp32 or bf16 for llm.c, found fp16");
   target_ = "llm.c";
   naming_ = &kLlmcNaming;
 }
@@ -114,7 +114,7 @@ void Conversion::choose_llama2c() {
   require_llama2c(model_->config);
   if (model_->config.rope_layout == RopeLayout::halves) change_rope_layout(RopeLayout::interleaved);
   if (options_.dtype != DType::f32)
-    fail_parameter("dtype", "llama2.c has fp32 only, found {}", dtype_name(*options_.dtype));
+    fail_parameter("dtype", "expected fp32 for llama2.c, found {}", dtype_name(*options_.dtype));
   target_ = "llama2.c";
   naming_ = &kLlama2cNaming;
 }
@@ -133,7 +133,7 @@ void Conversion::change_model(const ModelConfig& config) {
       weights_.push_back(weights[static_cast<size_t>(id)]);
       continue;
     }
-    made_.emplace_back(static_cast<size_t>(spec.size()) * sizeof(float), "biases of zero");
+    made_.emplace_back(static_cast<size_t>(spec.size()) * sizeof(float), "zero biases");
     weights_.push_back(make_view(made_.back().data(), DType::f32, spec.shape));
   }
 }
@@ -176,10 +176,10 @@ TensorMove Conversion::move_of(int id, DType target) const {
   const RopeLayout after =
       options_.to == ModelFormat::gguf ? family_->gguf.rope_layout : model_->config.rope_layout;
   if (is_rotated(spec.role) && model_->config.position == Position::rope && before != after) {
-    add("rows reordered for rope");
+    add("rows reordered for RoPE");
   }
   if (is_quantized(dtype()) && is_quantized(target) && target != dtype()) {
-    add(fmt::format("not {}", dtype_name(dtype())));
+    add(fmt::format("instead of {}", dtype_name(dtype())));
   }
   return {origin.tensor->name,
           origin.tensor->dtype,
@@ -226,7 +226,8 @@ void Conversion::note_dropout(std::vector<std::string>& notes) const {
     lost += fmt::format("{}{} = {}", lost.empty() ? "" : ", ", field_name(dropout), c.*dropout);
   }
   if (!lost.empty())
-    notes.push_back(fmt::format("{} has no place for {}: name it when you train on", target_, lost));
+    notes.push_back(
+        fmt::format("{} cannot store {}: set it again when you train the converted model", target_, lost));
 }
 
 // Some formats do not store which tokens end a text.
@@ -235,15 +236,15 @@ void Conversion::note_ends(std::vector<std::string>& notes) const {
   const std::vector<int64_t>& ends = c.eos_token_ids;
   if (options_.to == ModelFormat::gguf) {
     if (const auto n = std::ssize(kEndKeys); std::ssize(ends) > n)
-      notes.push_back(fmt::format(
-          "GGUF has keys for {} tokens that end a text; llama.cpp does not stop at the others, this program "
-          "does: {}",
-          n, fmt::join(ends.begin() + n, ends.end(), ", ")));
+      notes.push_back(
+          fmt::format("GGUF has keys for {} end-of-text tokens; llama.cpp does not stop at the other ones, "
+                      "but this program does: {}",
+                      n, fmt::join(ends.begin() + n, ends.end(), ", ")));
     const bool bpe = options_.tokenizer != nullptr && options_.tokenizer->vocab_data().model == "gpt2";
     if (bpe && ends.empty() && options_.tokenizer->special_ids().eos < 0)
       notes.push_back(
-          fmt::format("no token ends a text; llama.cpp takes token 11 for it then, here {}: texts will stop "
-                      "there. A tokenizer with <|endoftext|> has one",
+          fmt::format("the model has no end-of-text token, so llama.cpp will stop at token 11, here {}; use "
+                      "a tokenizer with <|endoftext|> to avoid this",
                       c.vocab_size > 11 && options_.tokenizer->vocab_size() > 11
                           ? printable_text(options_.tokenizer->token_bytes(11), 40)
                           : "none"));
@@ -253,9 +254,10 @@ void Conversion::note_ends(std::vector<std::string>& notes) const {
   if (options_.to == ModelFormat::llmc && c.vocab_size == 50257) assumed = {50256};
   if (options_.to == ModelFormat::llama2c && c.vocab_size > 2) assumed = {2};
   if (options_.to == ModelFormat::hf || ends == assumed) return;
-  notes.push_back(fmt::format("{} does not say which token ends a text: here {}, its readers take {}",
-                              target_, ends.empty() ? "none" : fmt::format("{}", fmt::join(ends, ", ")),
-                              assumed.empty() ? "none" : fmt::format("{}", assumed.front())));
+  notes.push_back(fmt::format(
+      "{} does not store the end-of-text token: the model has {}, programs that read the file use {}",
+      target_, ends.empty() ? "none" : fmt::format("{}", fmt::join(ends, ", ")),
+      assumed.empty() ? "none" : fmt::format("{}", assumed.front())));
 }
 
 void Conversion::note_fallbacks(std::vector<std::string>& notes) const {
@@ -269,9 +271,10 @@ void Conversion::note_fallbacks(std::vector<std::string>& notes) const {
     ++counts[{types[id].wanted, types[id].used}];
   }
   for (const auto& [types, count] : counts)
-    notes.push_back(fmt::format("{} {}, because {} rows are not whole blocks of {}",
-                                format_amount(count, "matrix is", "matrices are"), dtype_name(types.second),
-                                count == 1 ? "its" : "their", dtype_name(types.first)));
+    notes.push_back(
+        fmt::format("{} {}, because the length of {} rows is not a multiple of the block size of {}",
+                    format_amount(count, "matrix is stored as", "matrices are stored as"),
+                    dtype_name(types.second), count == 1 ? "its" : "their", dtype_name(types.first)));
 }
 
 void Conversion::note_added_tokens(std::vector<std::string>& notes) const {
@@ -283,9 +286,8 @@ void Conversion::note_added_tokens(std::vector<std::string>& notes) const {
       texts.push_back(printable(token["content"].get<std::string>()));
   }
   if (texts.empty()) return;
-  notes.push_back(fmt::format(
-      "GGUF cannot say what some added tokens do with the text around them (lstrip, rstrip, single_word): {}",
-      fmt::join(texts, ", ")));
+  notes.push_back(fmt::format("GGUF cannot store lstrip, rstrip and single_word of the added tokens {}",
+                              fmt::join(texts, ", ")));
 }
 
 std::vector<std::string> Conversion::notes() const {

@@ -112,29 +112,28 @@ std::string fitting_training(const Misfit& m) {
 
 void require_none(const std::optional<Misfit>& m, const std::string& format, const std::string& what) {
   if (!m) return;
-  fail_unsupported(
-      "cannot write this model as {}: {}: {} needs {}, found {}; a model made by {} can be written", format,
-      m->key, what, plain(m->needed), plain(m->found), fitting_training(*m));
+  fail_unsupported("cannot write this model as {}: {}: {} requires {}, found {}; train the model with {}",
+                   format, m->key, what, plain(m->needed), plain(m->found), fitting_training(*m));
 }
 
 std::string short_reason(const Misfit& m, const std::string& what) {
-  return fmt::format("{} needs `{}` {}", what, m.key, plain(m.needed));
+  return fmt::format("{} requires `{}` {}", what, m.key, plain(m.needed));
 }
 
 }  // namespace
 
 const Family& gguf_family(const ModelConfig& c) {
   const GgufChoice choice = choose_gguf(c);
-  require_none(choice.misfit, "GGUF", std::string("its architecture ") + choice.family->gguf.architecture);
+  require_none(choice.misfit, "GGUF", std::string("the architecture ") + choice.family->gguf.architecture);
   return *choice.family;
 }
 
 void require_llama2c(const ModelConfig& c) {
-  require_none(llama2c_misfit(c), "llama2.c", "it");
+  require_none(llama2c_misfit(c), "llama2.c", "the format");
 }
 
 void require_llmc(const ModelConfig& c) {
-  require_none(llmc_misfit(c), "llm.c", "it");
+  require_none(llmc_misfit(c), "llm.c", "the format");
 }
 
 std::string export_limits(const ModelConfig& c, const Tokenizer* tokenizer) {
@@ -146,7 +145,7 @@ std::string export_limits(const ModelConfig& c, const Tokenizer* tokenizer) {
     try {
       tokenizer->vocab_data();
     } catch (const Error&) {
-      add(fmt::format("GGUF has no tokenizers of kind {}", tokenizer->kind()));
+      add(fmt::format("GGUF does not support {} tokenizers", tokenizer->kind()));
     }
   }
   if (c.position == Position::rope) {
@@ -156,8 +155,8 @@ std::string export_limits(const ModelConfig& c, const Tokenizer* tokenizer) {
   }
   if (reasons.empty()) return "";
   const bool known = !export_family(hf_config(c)).keys.empty();
-  return fmt::format("note: gpt convert writes the model as a folder {}; {}\n",
-                     known ? "of transformers" : "that transformers cannot load", reasons);
+  return fmt::format("note: gpt convert can write this model only as a folder {}; {}\n",
+                     known ? "for transformers" : "that transformers cannot load", reasons);
 }
 
 }  // namespace gpt

@@ -234,8 +234,8 @@ void write_gguf(const std::string& path, const Model& model, std::span<const Ten
   if (!gguf.optional_biases && c.norm == NormKind::layer &&
       !(c.norm_bias && c.qkv_bias && c.out_bias && c.mlp_bias)) {
     fail_unsupported(
-        "cannot write this model as GGUF: its architecture {} has all biases; write zeros where there are "
-        "none",
+        "cannot write this model as GGUF: the architecture {} requires all biases; add zeros for the missing "
+        "biases",
         gguf.architecture);
   }
   const Export file(model, weights, options);

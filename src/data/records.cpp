@@ -85,7 +85,8 @@ void RecordReader::skip_line() {
 }
 
 void RecordReader::take(std::string& text, int c) const {
-  if (text.size() == kMaxRecord) fail_record("{}:{}: longer than {} bytes", path_, first_line_, kMaxRecord);
+  if (text.size() == kMaxRecord)
+    fail_record("{}:{}: the line or cell is longer than {} bytes", path_, first_line_, kMaxRecord);
   text += static_cast<char>(c);
 }
 
@@ -123,7 +124,8 @@ std::string RecordReader::quoted_cell(int64_t line) {
       fail_quotes(line, fmt::format("{}:{}: the opening quote of a cell is never closed", path_, line));
     if (c == '"' && peek() != '"') break;
     if (cell.size() == kMaxRecord)
-      fail_quotes(line, fmt::format("{}:{}: longer than {} bytes", path_, line, kMaxRecord));
+      fail_quotes(line,
+                  fmt::format("{}:{}: the line or cell is longer than {} bytes", path_, line, kMaxRecord));
     cell += static_cast<char>(c == '"' ? get() : c);
   }
   if (peek() != separator_ && !at_line_end()) {

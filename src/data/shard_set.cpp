@@ -146,8 +146,7 @@ ShardSet open_packed(const std::string& folder) {
   const PackState state = read_pack_state(folder);
   if (!state.done) {
     require_no_tasks(folder);
-    fail("{} is not complete: gpt data pack was interrupted; run it again to continue where it stopped",
-         folder);
+    fail("{} is not complete: gpt data pack was interrupted; run the same command again to continue", folder);
   }
   const std::vector<ShardProblem> problems = shard_problems(folder, state, false);
   if (!problems.empty()) {
@@ -266,8 +265,7 @@ ShardSet open_shard_set(const std::string& path) {
   for (const FolderEntry& entry : list_folder(path)) {
     if (entry.name == kPackUnfinishedFile) {
       require_no_tasks(path);
-      fail("{} is not complete: gpt data pack was interrupted; run it again to continue where it stopped",
-           path);
+      fail("{} is not complete: gpt data pack was interrupted; run the same command again to continue", path);
     }
     if (entry.name == kPackStateFile) {
       packed = true;

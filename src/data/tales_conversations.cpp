@@ -324,7 +324,8 @@ std::vector<TalesConversation> tales_conversations(int64_t count, const TalesCon
     fail_usage("conversations: expected 1 to {} questions per story, found {}", most, options.turns);
   for (const std::string& kind : options.kinds) {
     if (std::ranges::find(tales_question_kinds(), kind) == tales_question_kinds().end())
-      fail_usage("questions about {}: expected {}", printable(kind), fmt::join(tales_question_kinds(), ", "));
+      fail_usage("questions about {}: expected one of {}", printable(kind),
+                 fmt::join(tales_question_kinds(), ", "));
   }
   const std::vector<const QuestionKind*> kinds = chosen_kinds(options.kinds);
   std::vector<TalesConversation> out;

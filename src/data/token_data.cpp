@@ -177,8 +177,10 @@ void TokenData::copy_segment(const Segment& segment, int64_t first, int64_t coun
   if (segment.shard == nullptr) return;
   const auto bad = std::find_if(out, out + count, [this](int32_t id) { return id >= vocab_size(); });
   if (bad == out + count) return;
-  fail("{} has the token id {}, which is not in the vocabulary: expected 0 to {}; is it the right tokenizer?",
-       segment.shard->name(), *bad, vocab_size() - 1);
+  fail(
+      "{} has the token id {}, which is not in the vocabulary: expected 0 to {}; use the tokenizer of the "
+      "shard",
+      segment.shard->name(), *bad, vocab_size() - 1);
 }
 
 TokenSpan::TokenSpan(const TokenData& data, int64_t begin, int64_t end)

@@ -129,7 +129,8 @@ class TensorReader {
     const size_t size = v.type->size;
     if (n == 0) return {};
     if (is_dense(v)) return v.storage.subspan(static_cast<size_t>(v.offset) * size, n * size);
-    if (n * size > copies_left_) bad(name, "the views in this file are larger than the file");
+    if (n * size > copies_left_)
+      bad(name, "copies of the non-contiguous tensors would be larger than the file");
     copies_left_ -= n * size;
     copies_.emplace_back(n * size, "a non-contiguous tensor");
     gather(v, copies_.back().data());

@@ -117,10 +117,11 @@ std::span<const std::byte> ZipFile::read(std::string_view name) const {
         what_, printable(name), entry.method, entry.flags);
   }
   if (entry.offset > bytes_.size())
-    fail("{} is damaged: {} begins at byte {} of {}", what_, printable(name), entry.offset, bytes_.size());
+    fail("{} is damaged: the entry {} begins at byte {}, but the file has {} bytes", what_, printable(name),
+         entry.offset, bytes_.size());
   ByteReader local(bytes_.subspan(static_cast<size_t>(entry.offset)), what_);
   if (local.number<uint32_t>() != kLocalHeader)
-    fail("{} is damaged: {} has no header at byte {}", what_, printable(name), entry.offset);
+    fail("{} is damaged: the entry {} has no header at byte {}", what_, printable(name), entry.offset);
   local.take(22);
   const auto name_bytes = local.number<uint16_t>();
   const auto extra_bytes = local.number<uint16_t>();

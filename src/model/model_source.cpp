@@ -69,8 +69,8 @@ void open_torch(ModelSource& source, const ShapeHints& hints) {
       source.config = model_config_from_json(config, source.config_path);
     } else {
       fail(
-          "cannot read the model {}: the file does not contain the shape of the model, expected a "
-          "config.json in {}",
+          "cannot read the model {}: the file does not contain the model's shape, so expected a config.json "
+          "in {}",
           source.path, source.folder);
     }
   }

@@ -84,10 +84,8 @@ void require_step(const MetricRecord& record, const std::string& path, int64_t l
   constexpr double kMost = 1e15;
   const auto step = metric_number(record, "step");
   if (!step || (*step >= 0 && *step <= kMost && *step == std::trunc(*step))) return;
-  fail(
-      "{} line {}: \"step\": expected a whole number from 0 to {:g}, found {}; remove the line to read the "
-      "rest",
-      path, line, kMost, std::isnan(*step) ? "null or NaN" : fmt::format("{:g}", *step));
+  fail("{} line {}: \"step\": expected an integer from 0 to {:g}, found {}; remove the line to read the rest",
+       path, line, kMost, std::isnan(*step) ? "null or NaN" : fmt::format("{:g}", *step));
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ std::vector<Segment> make_segments(const Progress& p) {
   if (p.grad_norm) add(7, kDim, fmt::format("norm {:.2f}", *p.grad_norm));
   if (p.tokens_per_s) add(4, nullptr, format_count(*p.tokens_per_s) + " tok/s");
   if (p.limit_share && std::isfinite(*p.limit_share))
-    add(5, kDim, fmt::format("{:.0f} % of limit", *p.limit_share * 100));
+    add(5, kDim, fmt::format("{:.0f} % of peak", *p.limit_share * 100));
   if (p.eta_s) add(2, nullptr, "ETA " + format_duration(*p.eta_s));
   return out;
 }

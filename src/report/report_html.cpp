@@ -75,7 +75,7 @@ std::string charts(const RunReport& report) {
 
 std::string samples(const RunReport& report) {
   if (report.samples.empty()) return "";
-  std::string out = "<h2>What it wrote</h2>\n<div class=\"card\">\n";
+  std::string out = "<h2>Samples</h2>\n<div class=\"card\">\n";
   for (const ReportSample& sample : report.samples) {
     out += "<div class=\"sample\">" + element("div", "step", "after step " + format_thousands(sample.step));
     out += "<pre><span class=\"prompt\">" + escape_markup(sample.prompt, true) + "</span>" +
@@ -86,7 +86,7 @@ std::string samples(const RunReport& report) {
 
 std::string commands(const RunReport& report) {
   if (report.commands.empty()) return "";
-  std::string out = "<h2>How to use it</h2>\n<div class=\"card\">\n";
+  std::string out = "<h2>How to use the model</h2>\n<div class=\"card\">\n";
   for (const ReportCommand& item : report.commands) {
     if (item.command.empty()) continue;  // a run of a sweep has no command line
     out += element("div", "soft", item.purpose);

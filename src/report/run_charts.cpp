@@ -114,7 +114,7 @@ Chart loss_chart(std::span<const MetricRecord> records, std::vector<ReferenceLin
       with_average(metric_series(records, kLossKey, "training", SeriesStyle::raw, 0), "training, smoothed");
   chart.series.push_back(metric_series(records, kValLossKey, "validation", SeriesStyle::marked, 1));
   chart.series.push_back(
-      metric_series(records, kTrainLossKey, "training, evaluated", SeriesStyle::marked, 2));
+      metric_series(records, kTrainLossKey, "training (evaluated)", SeriesStyle::marked, 2));
   std::erase_if(chart.series, [](const ChartSeries& series) { return series.x.empty(); });
   return chart;
 }

@@ -31,7 +31,8 @@ std::map<std::string, std::string> read_config(const std::string& path) {
     return !opens || depth <= 1;
   };
   const Json object = Json::parse(read_file(path, kMaxConfigBytes), keep, /*allow_exceptions=*/false);
-  if (!object.is_object()) fail("{}: expected a JSON object of config keys; is it a run folder?", path);
+  if (!object.is_object())
+    fail("{}: expected a JSON object of config keys; use the folder of a training run", path);
   std::map<std::string, std::string> config;
   for (const auto& [key, value] : object.items()) {
     // Twelve digits give 3e-05 instead of 2.9999999999999997e-05.
@@ -83,7 +84,7 @@ std::vector<FinishedRun> read_runs(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     const std::string metrics = path + "/metrics.jsonl";
     if (!fs::exists(metrics))
-      fail("{}: expected a run folder with metrics.jsonl, found none; name the folder of gpt train --out",
+      fail("{}: expected a run folder with metrics.jsonl, found none; use the output folder of gpt train",
            path);
     runs.push_back({path, last_part(path), read_metrics(metrics), read_config(path + "/config.json")});
     ++names[runs.back().name];
@@ -187,9 +188,8 @@ RunReport compare_report(const std::vector<FinishedRun>& runs) {
   report.sections.push_back({.title = "Results", .tables = {{"", summary_table(runs)}}});
   if (runs.size() > 1) {
     const TextTable differences = difference_table(runs);
-    ReportSection section{.title = "What differs",
-                          .text = "Config keys whose value is not the same in all runs."};
-    if (differences.rows.empty()) section.text = "No config key: the runs differ in nothing that was set.";
+    ReportSection section{.title = "Differences", .text = "Config keys with different values in the runs."};
+    if (differences.rows.empty()) section.text = "All runs have the same config.";
     if (!differences.rows.empty()) section.tables.push_back({"", differences});
     report.sections.push_back(std::move(section));
   }

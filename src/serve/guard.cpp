@@ -43,7 +43,7 @@ KeyRing KeyRing::read(const std::string& path) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || line.starts_with('#')) continue;
     if (line.size() < kFewest || line.size() > kMost)
-      fail("{}: expected keys of {} to {} characters, one per line, found one of {}", path, kFewest, kMost,
+      fail("{}: expected keys of {} to {} characters, one per line, found a key of {}", path, kFewest, kMost,
            line.size());
     keys.emplace_back(line);
   }

@@ -124,7 +124,7 @@ ModelSet::Found model_with_adapter(const Service& service, Call& call, const Fie
   std::erase_if(having, [&](const ModelSet::Handle& model) { return model->adapter(name) == nullptr; });
   if (fields.text("model") || having.empty()) return model_of(service, call, fields);
   if (having.size() > 1)
-    fail_field("model", "expected {}, because each has an adapter {}, found none",
+    fail_field("model", "expected {} (each has an adapter {}), found none",
                fmt::join(transformed(having, [](const auto& model) { return model->name(); }), " or "), name);
   call.set_model(having.front()->name());
   return {.model = having.front(), .name = having.front()->name()};

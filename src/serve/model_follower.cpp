@@ -35,7 +35,7 @@ ModelFollower::ModelFollower(ModelSet& models, Options options)
     : models_(models), options_(std::move(options)) {
   for (const auto& model : models_.all())
     versions_[model->name()] = checkpoint_of(*model);
-  thread_ = start_thread("following runs", [this] { loop(); });
+  thread_ = start_thread("the checkpoint watcher", [this] { loop(); });
 }
 
 ModelFollower::~ModelFollower() {

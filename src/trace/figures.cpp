@@ -82,7 +82,7 @@ std::string all_heads(const Capture& capture) {
   const double top = kTitleRoom + 48;
   Picture picture(width, top + static_cast<double>(capture.n_layer()) * step + 30,
                   "Attention of every head of every block");
-  picture.text(kEdge, 28, "gc-title", "Attention: one row per query, one column per key");
+  picture.text(kEdge, 28, "gc-title", "Attention: rows are queries, columns are keys");
   draw_scale(picture, kEdge, 44);
   for (int64_t head = 0; head < H; ++head)
     picture.text(left + static_cast<double>(head) * step + map / 2, top - 8, "gc-text gc-middle",

@@ -1,4 +1,4 @@
-// Tests the command line of gpt bench. They never check measured values, because no test may depend on
+// Tests the command line of gpt bench. The tests never check measured values, because no test may depend on
 // timing.
 
 #include <gtest/gtest.h>
@@ -135,8 +135,8 @@ TEST(Bench, FlagsChooseModes) {
   EXPECT_EQ(modes_of({"--sequences", "2"}), Modes{"batch"});
 }
 
-// Inference uses the quantized weights of the file and reports this. It also does so if the same run
-// benchmarks training, which dequantizes them.
+// Inference uses the quantized weights of the file and reports this, even if the same run benchmarks
+// training, which dequantizes the weights.
 TEST(Bench, BlocksOfAFile) {
   const gpt::test::TempDir dir;
   const std::string run = dir.file("run"), file = dir.file("blocks.gguf");

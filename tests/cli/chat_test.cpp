@@ -1,4 +1,5 @@
-// Tests gpt chat with an almost untrained model. Its tokenizer has the special tokens of all chat formats.
+// Tests gpt chat with an almost untrained model. The tokenizer of this model has the special tokens of all
+// chat formats.
 
 #include <gtest/gtest.h>
 #include <unistd.h>

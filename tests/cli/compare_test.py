@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/rivals/compare with programs that only claim speeds: compare_test.py SCRIPT"""
+"""Tests bench/rivals/compare with fake programs that only claim speeds: compare_test.py SCRIPT"""
 
 import json
 import os
@@ -12,7 +12,8 @@ from pathlib import Path
 
 SCRIPT = sys.argv[1]
 
-# Both write a line to calls.log. Ours claims 300 tokens/s; the rival 100, then 200, or what it is told to do.
+# Both fake programs append a line to calls.log. The fake gpt claims 300 tokens/s. The fake rival claims 100, then 200,
+# or fails or hangs for some models.
 OURS = """#!/usr/bin/env python3
 import json, sys
 if sys.argv[1] == "--version": sys.exit(print("gpt, a test"))
@@ -48,7 +49,7 @@ class Rivals:
             (self.folder / name).chmod(0o755)
         files = self.folder / "gpt-rivals"
         files.mkdir()
-        for dtype in ("q8_0", "q6_k", "q5_k", "q4_0"):  # so that none is written
+        for dtype in ("q8_0", "q6_k", "q5_k", "q4_0"):  # so that none is created
             (files / f"llama-1b-{dtype}.gguf").touch()
         self.environment = {**os.environ, "XDG_CACHE_HOME": folder}
 
@@ -58,7 +59,7 @@ class Rivals:
                                 stderr=subprocess.PIPE, text=True, env=self.environment)
 
     def run(self, *words):
-        """Exit status, standard output, standard error."""
+        """Returns exit status, standard output and standard error."""
         process = self.start(*words)
         out, err = process.communicate()
         return process.returncode, out, err

@@ -246,7 +246,7 @@ TEST_F(DataCommands, AFailedPackCanBeRepeated) {
   expect_error(pack(file("bad.jsonl"), "first"), 1, {file("bad.jsonl:2"), "\"text\"", "txt", "--field"});
   write_plain_file(file("bad.jsonl"), "{\"text\":\"good\"}\n{\"text\":\"better\"}\n");
   EXPECT_EQ(pack(file("bad.jsonl"), "first").status, 0);
-  // The same holds after complete shards. Shards of unchanged text are kept.
+  // A failed pack can also be repeated after complete shards were written. Shards of unchanged text are kept.
   fs::create_directories(file("texts"));
   fs::copy(file("a.txt"), file("texts/a.txt"));
   write_plain_file(file("texts/b.jsonl"), "{\"text\":\"good\"}\n{\"txt\":1}\n");
@@ -262,7 +262,8 @@ TEST_F(DataCommands, AFailedPackCanBeRepeated) {
   }
 }
 
-// Data that is named twice, under any name, is used once. Otherwise the run would train on held-out text.
+// Data that is named twice, under any name, is used once. Without this check, the run would train on held-out
+// text.
 TEST_F(DataCommands, DataNamedTwiceAreTakenOnce) {
   fs::create_directories(file("texts"));
   fs::copy(file("a.txt"), file("texts/a.txt"));

@@ -244,7 +244,8 @@ TEST_F(Evaluation, SaysWhatAnotherFractionIs) {
   EXPECT_TRUE(names(note, {"note:", book, "0.2", "--val-fraction 0"}));
 }
 
-// The same text compressed, as a JSON row, and from a different working directory.
+// The text is also recognized if it is compressed, if it is a JSON row, and from a different working
+// directory.
 TEST_F(Evaluation, KnowsTheTextInOtherForms) {
   const std::string text = tales(20000, 3), here = fs::current_path().string();
   fs::current_path(fs::path(write("book.txt", text)).parent_path());

@@ -97,7 +97,7 @@ TEST_F(FinetuneDefaults, AnEpochSeesEveryExample) {
   EXPECT_EQ(config("epoch")["steps"], 7);
 }
 
-// This holds for settings from flags, from the environment and from a config file.
+// The user's settings are kept, whether they come from flags, from the environment or from a config file.
 TEST_F(FinetuneDefaults, SettingsThatAreGivenStay) {
   std::ofstream(file("settings.json")) << R"({"batch_size": 9, "eval_every": 2})";
   const GptRun run = finetune("classify", "labelled.jsonl", "given",

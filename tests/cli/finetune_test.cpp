@@ -295,9 +295,9 @@ TEST_F(Finetune, APolicyBeginsAsItsReference) {
   EXPECT_NEAR(first_metrics(content("policy/metrics.jsonl"))["loss"].get<double>(), std::log(2.0), 1e-6);
 }
 
-// A prompt whose responses all have the same reward adds nothing to the gradient. Its tokens still count in
-// the divisor of the sum. With such a prompt in the batch, the gradient is therefore half as large as without
-// it.
+// A prompt whose responses all have the same reward adds nothing to the gradient. The tokens of such a prompt
+// still count in the divisor of the sum. With such a prompt in the batch, the gradient is therefore half as
+// large as without it.
 TEST_F(Finetune, PromptsWithoutContrastCountInTheGradient) {
   std::ofstream(file("one.jsonl")) << json{{"prompt", "a"}, {"answer", "x"}}.dump() << "\n";
   std::ofstream(file("two.jsonl")) << json{{"prompt", "a"}, {"answer", "x"}}.dump() << "\n"

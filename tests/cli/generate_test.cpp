@@ -338,7 +338,8 @@ TEST(Eval, ComparesAQuantizedFileWithItsOriginal) {
   EXPECT_NEAR(both["against"]["loss"].get<double>(), original["loss"].get<double>(), 1e-4);
   EXPECT_NE(both["loss"], both["against"]["loss"]);
   // Refuses a comparison in which both sides have the same weights: other dtypes (quantized weights ignore
-  // --dtype), the file itself, and a copy. Also refuses a model with a different vocabulary.
+  // --dtype), the file itself, and a copy. gpt eval --against also refuses a model with a different
+  // vocabulary.
   for (const std::string& other :
        {std::string("fp32"), std::string("bf16"), quantized, copy, model("llama")}) {
     const GptRun refused = with(quantized, {other});

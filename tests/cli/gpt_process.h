@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-// Runs the built program concurrently with the test. Its standard error is redirected to a file.
+// Runs the built program concurrently with the test. The standard error of the program is redirected to a
+// file.
 class GptProcess {
  public:
   // `prepare` is called in the new process before the program starts.

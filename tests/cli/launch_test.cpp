@@ -41,7 +41,8 @@ TEST_F(Launch, AKilledRunIsStartedAgain) {
   expect_same("whole", "killed");
 }
 
-// A refused command is not a crash. It must not cause a restart, which would train the existing run instead.
+// A refused command is not a crash. A refused command must not cause a restart, which would train the
+// existing run instead.
 TEST_F(Launch, ARestartTakesNoOtherRunForItsOwn) {
   succeeds(train("theirs", {"--steps", "10"}));
   const std::string before = gpt::read_file(path("theirs/last/model.safetensors"));
@@ -112,7 +113,7 @@ TEST_F(Launch, ARequestToStopIsNeverLost) {
   }
 }
 
-// When a rank dies, mpirun sends SIGTERM to the other ranks. They must not report this as Ctrl-C.
+// When a rank dies, mpirun sends SIGTERM to the other ranks. The other ranks must not report this as Ctrl-C.
 TEST_F(Launch, NobodyPressedAnythingWhenAProcessDied) {
   GptProcess run(launch(2, train("died", {"--steps", "1000000", "--save-every", "20"})));
   ASSERT_TRUE(run.wait_for_file(path("died/last/train_state.json"))) << run.notes();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/learn --check must be green on current pages and red on stale ones: learn_test.py SCRIPT GPT"""
+"""Tests that scripts/learn --check passes on current pages and fails on stale ones: learn_test.py SCRIPT GPT"""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ PAGE = """# A page
 
 
 def learn(pages, *flags):
-    """Exit status and output."""
+    """Returns exit status and output."""
     result = subprocess.run([SCRIPT, "--gpt", GPT, "--pages", str(pages), *flags], stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True)
     return result.returncode, result.stdout

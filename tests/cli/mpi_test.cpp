@@ -133,7 +133,8 @@ TEST_F(Mpi, FastReduceGoesOnWithAnyNumberOfProcesses) {
   EXPECT_EQ(step_of("run"), 10);
 }
 
-// The same holds for sharded gradients (ZeRO 2 and 3). Their micro-batch is the whole batch of a rank.
+// Runs with sharded gradients (ZeRO 2 and 3) also resume with any number of ranks. With ZeRO 2 and 3, the
+// micro-batch is the whole batch of a rank.
 TEST_F(Mpi, DividedFastReduceGoesOnWithAnyNumberOfProcesses) {
   for (const std::string zero : {"2", "3"}) {
     fs::remove_all(path("run"));
@@ -191,7 +192,7 @@ TEST_F(Mpi, RefusesTheModuleOfAnotherBuild) {
   EXPECT_TRUE(names(err, {path("gpt_mpi.so"), "\"gpt.cpp"}));
 }
 
-// The same holds for fine-tuning, whose evaluation is distributed over the ranks.
+// Fine-tuning also depends only on the shards, and its evaluation is distributed over the ranks.
 TEST_F(Mpi, FineTuningDependsOnShardsAlone) {
   succeeds(train("base", {"--steps", "2"}));
   std::string examples = "text,label\n";

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the tours of docs/tutorial.md: tour_test.py GPT [--whole]
 
-Every indented line below "## A quick tour", and with --whole also below "## A longer tour", is a command for bash. They
-run in order in a new folder, as if it were that of the repository. Each must succeed and print something, and the files
-that it names behind -o, --html and --svg must be there afterwards.
+Every indented line below "## A quick tour", and with --whole also below "## A longer tour", is a command for bash. The
+commands run in order in a new folder that stands for the repository. Each command must succeed and print something. The
+files after -o, --html and --svg must exist afterwards.
 """
 
 import os
@@ -18,20 +18,20 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 QUICK, LONGER = "## A quick tour", "## A longer tour"
-LIMIT_S = 900  # of one command; none takes a tenth of it on a free machine
+LIMIT_S = 900  # time limit of a command; none takes a tenth of it on an idle machine
 MADE = re.compile(r"(?:-o|--html|--svg) (\S+)")
 SILENT = re.compile(r"^mkdir ")
 
 
 def commands(page, title):
-    """The indented lines of a section."""
+    """Returns the indented lines of a section."""
     start = page.index(title)
     end = page.find("\n## ", start + 1)
     return [line.strip() for line in page[start:end].splitlines() if line.startswith("    ")]
 
 
 def prepare(folder, gpt):
-    """A folder that looks like the repository to the tour; the environment that finds the program."""
+    """Prepares a folder that looks like the repository. Returns the environment in which `gpt` is found."""
     (folder / "tests").symlink_to(ROOT / "tests")
     (folder / "examples").symlink_to(ROOT / "examples")
     programs = folder / ".bin"
@@ -43,7 +43,7 @@ def prepare(folder, gpt):
 
 
 def run(command, where, environment):
-    """Status, output and the folder in which the next command runs."""
+    """Returns the status, the output, and the folder in which the next command runs."""
     script = f"{command}\nstatus=$?; pwd >&3; exit $status"
     read_end, write_end = os.pipe()
     with os.fdopen(read_end) as pipe:
@@ -61,7 +61,7 @@ def run(command, where, environment):
 
 
 def problem(command, status, output, where):
-    """What is wrong with the end of a command; "" for nothing."""
+    """Returns the problem of a finished command, or ""."""
     if status != 0:
         return f"status {status}"
     if not output.strip() and not SILENT.match(command):

@@ -1,5 +1,6 @@
 // Loads two thousand damaged models end to end. Each model must either be refused with a one-line gpt::Error,
-// or load and generate. It must never cause a crash, a different exception, a hang or unbounded memory use.
+// or load and generate. A damaged model must never cause a crash, a different exception, a hang or unbounded
+// memory use.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -104,7 +105,7 @@ bool refused(const std::string& path, const std::string& what) {
 }
 
 // ---------------------------------------------------------------------------------------------------
-// Mutations. Half of them are aware of the file structure.
+// Mutations. Half of the mutations are aware of the file structure.
 
 class Mutator {
  public:

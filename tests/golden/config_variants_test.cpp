@@ -1,5 +1,5 @@
-// Compares the effect of keys in a transformers config.json here and in transformers. These variants are the
-// committed selection of those that scripts/golden/config_variants.py compares.
+// Compares the effect of keys in a transformers config.json here and in transformers. The tested variants are
+// the committed selection of the variants that scripts/golden/config_variants.py compares.
 
 #include <gtest/gtest.h>
 

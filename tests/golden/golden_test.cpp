@@ -1,5 +1,5 @@
-// Compares every model family with its golden vectors on every instruction set. Also tests the comparison
-// itself: it must fail if any value in a golden file is wrong, and must be able to write the computed values
+// Compares every model family with its golden vectors on every instruction set. The comparison itself is also
+// tested: it must fail if any value in a golden file is wrong, and must be able to write the computed values
 // to a file.
 
 #include <gtest/gtest.h>

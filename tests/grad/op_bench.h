@@ -86,7 +86,7 @@ class OpBench {
   std::deque<std::vector<double>> memory_;
 };
 
-// Returns the sum of the products of corresponding elements. This is a scalar loss of the tensor `a` whose
+// Returns the sum of the products of corresponding elements. The sum is a scalar loss of the tensor `a` whose
 // gradient is `weights`.
 inline double dot(const TensorView& a, const TensorView& weights) {
   double sum = 0;

@@ -493,8 +493,8 @@ GPT_OP_CASES(compact_rows) {
 }
 
 // The tolerance of m and v covers the difference, the product and the sum, relative to terms of size 1. The
-// update divides by sqrt(v), which takes about ten roundings. Its absolute error is proportional to lr, as
-// long as |m| / sqrt(v) is of order one.
+// update divides by sqrt(v), which takes about ten roundings. The absolute error of the update is
+// proportional to lr, as long as |m| / sqrt(v) is of order one.
 struct Update {
   int64_t n, t;
   double scale = 1, lr = 0.01;

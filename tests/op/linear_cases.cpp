@@ -31,7 +31,7 @@ std::string name(const LinearShape& s, const char* what) {
 }
 
 // A weight matrix in the form that an op takes. If a packed form exists for matmuls in `dtype`, it is packed
-// from two parts. Otherwise it is a plain matrix, which means fp32.
+// from two parts. Otherwise the matrix is plain, which means fp32.
 struct Weights {
   TensorView plain;
   Buffer memory;
@@ -60,8 +60,9 @@ TensorView transposed_input(OpFrame& f, const LinearShape& s) {
   return w;
 }
 
-// Returns the tolerance of an activation of a sum s of `terms` products, where |s| < 6 sqrt(terms). It is the
-// error of the sum times the largest slope, plus a few roundings of values as large as the result.
+// Returns the tolerance of an activation of a sum s of `terms` products, where |s| < 6 sqrt(terms). The
+// tolerance is the error of the sum times the largest slope, plus a few roundings of values as large as the
+// result.
 Tolerance after(Activation act, int64_t terms) {
   const double size = 6 * std::sqrt(static_cast<double>(terms));
   const double slope = act == Activation::relu2 ? 2 * size : 1.2;
@@ -103,7 +104,7 @@ void forward(OpFrame& f, const LinearShape& s, const Has& has) {
         scratch(f, s, has, false));
 }
 
-// With an activation, slopes are off by a few roundings relative to their size. Their inputs are normally
+// With an activation, slopes are off by a few roundings relative to their size. The inputs are normally
 // distributed.
 void backward_input(OpFrame& f, const LinearShape& s, const Has& has) {
   Tolerance tolerance = sum_of(s.out);

@@ -196,7 +196,7 @@ GPT_OP_CASES(rope) {
   }
 }
 
-// tanh has an error of 3 ulp, for an argument that is off by 1.5 ulp. Its slope is at most one.
+// tanh has an error of 3 ulp, for an argument that is off by 1.5 ulp. The slope of tanh is at most one.
 GPT_OP_CASES(softcap) {
   for (int64_t cols : {1, 16, 21, 5000}) {
     for (double cap : {0.5, 15.0}) {

@@ -10,10 +10,10 @@ namespace {
 constexpr NormKind kKinds[] = {NormKind::layer, NormKind::rms};
 constexpr int64_t kColumns[] = {1, 2, 15, 16, 17, 64, 65, 127, 768, 1601};
 
-// A normalized value is of order one. Its errors come from rstd, from the difference to the mean, and from
-// three more roundings. rstd comes from a sum of positive squares, whose relative error is a few epsilons
-// thanks to partial sums. The error does not depend on the distance of the mean from zero: kernels subtract a
-// float close to the mean, which is exact, and correct for the remainder of the mean.
+// A normalized value is of order one. The errors of a normalized value come from rstd, from the difference to
+// the mean, and from three more roundings. rstd comes from a sum of positive squares, whose relative error is
+// a few epsilons thanks to partial sums. The error does not depend on the distance of the mean from zero:
+// kernels subtract a float close to the mean, which is exact, and correct for the remainder of the mean.
 constexpr Tolerance kNormed = {12 * kEpsilon, 12 * kEpsilon};
 
 void forward_case(OpCaseList& list, NormKind kind, int64_t rows, int64_t cols, double offset, bool all) {

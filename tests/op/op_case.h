@@ -47,7 +47,7 @@ inline constexpr double kEpsilon = 0x1p-24;  // half a unit in the last place of
 // Returns the tolerance for n roundings of the result.
 Tolerance relative(double n);
 // Returns the tolerance for a float sum of `terms` products of about `size`. Roundings add up like a random
-// walk: sqrt(terms) roundings of partial sums of up to sqrt(terms) * size. Their product is
+// walk: sqrt(terms) roundings of partial sums of up to sqrt(terms) * size. The product of these numbers is
 // terms * size * epsilon, and the factor 4 covers the maximum over many outputs.
 Tolerance sum_of(int64_t terms, double size = 1);
 
@@ -94,7 +94,7 @@ class OpFrame {
   DType act() const { return setup_.dtype == DType::f64 ? DType::f64 : setup_.act; }
   bool has_activations() const { return has_activations_; }  // true if the case has created any so far
 
-  // Calls the op. Its scratch memory starts out as NaN.
+  // Calls the op. The scratch memory of the op starts out as NaN.
   template <class Args>
   void run(void (*KernelTable::*op)(const ExecContext&, const Args&) noexcept,
            const std::type_identity_t<Args>& args, ScratchNeed need = {}) {

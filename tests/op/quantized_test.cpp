@@ -220,8 +220,8 @@ TEST_P(Quantized, BitsOfARowDoNotDependOnTheOthers) {
   }
 }
 
-// Computes dy w from rows of quantization blocks. Must be bit-identical to dy times the dequantized fp32
-// matrix.
+// Computes dy w from rows of quantization blocks. The result must be bit-identical to dy times the
+// dequantized fp32 matrix.
 TEST_P(Quantized, GradientsAreThoseOfTheDequantisedMatrix) {
   for (const Form& form : kForms) {
     if (form.packed) continue;

@@ -143,7 +143,7 @@ class Products {
 };
 
 // The scratch memory of a matmul depends on the rows of a micro-tile, the blocks of k and the columns of a
-// task. It must never exceed the planned size.
+// task. The scratch memory must never exceed the planned size.
 TEST_P(ScratchTest, IsEnoughForProductsOfAnyShape) {
   if (GetParam() == Isa::ref) GTEST_SKIP() << "the reference kernels need no scratch memory";
   struct Shape {

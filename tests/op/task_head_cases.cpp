@@ -16,7 +16,7 @@ std::string name(const Shape& s) {
   return fmt::format("{} samples of {} rows, {} together, {} wide", s.samples, s.length, s.group, s.cols);
 }
 
-// Token 7 occurs twice in two of three samples, and nowhere in the others.
+// Token 7 occurs twice in two of three samples and does not occur in the third one.
 PickedRows picked(OpFrame& f, const Shape& s) {
   const CaseArray<int32_t> ids = f.ints(s.samples * s.length, 0, 6);
   for (int64_t b = 0; b < s.samples; ++b) {

@@ -1,4 +1,4 @@
-// Tests that a request always gets bit-identical tokens and log-probabilities. They must not depend on
+// Tests that a request always gets bit-identical tokens and log-probabilities. The results must not depend on
 // concurrent requests, on the step size, on the cache size, or on earlier requests.
 
 #include "infer/engine.h"

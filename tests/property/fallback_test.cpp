@@ -16,7 +16,7 @@
 namespace gpt::test {
 namespace {
 
-// Ops whose only implementation is the reference. They process a few values or are called rarely.
+// Ops whose only implementation is the reference. These ops process a few values or are called rarely.
 const std::set<std::string> kOneImplementation = {
     "begin_step", "compact_rows", "find_nonfinite",     "finalize_grad_norm", "scale",
     "scaled_sum", "sum_losses",   "update_squares",     "select_candidates",  "range_squares",

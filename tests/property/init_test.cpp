@@ -215,8 +215,8 @@ TEST(Counts, EveryPresetCompletes) {
   EXPECT_ERROR(preset_config("nanochat-d34"), ErrorCode::invalid_argument);
 }
 
-// Parameters are stored in table order, aligned and without overlap. One that is contiguous_with_previous
-// starts where the previous one ends.
+// Parameters are stored in table order, aligned and without overlap. A parameter that is
+// contiguous_with_previous starts where the previous one ends.
 TEST(Params, LieInOneBuffer) {
   for (const SmallConfig& small : small_configs()) {
     const Model model(make_config(small));

@@ -226,8 +226,8 @@ TEST(ForeignNames, MissingExtraAndMisshapenTensorsAreNamed) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     std::vector<NamedTensor> changed = tensors;
     changed.erase(changed.begin() + static_cast<std::ptrdiff_t>(i));
-    // Without the tensors that identify the family, the error is about the unknown family. It names a tensor
-    // or file that would identify it.
+    // Without the tensors that identify the family, the error is about the unknown family. The error then
+    // names a tensor or file that would identify the family.
     const std::string error = message(changed);
     EXPECT_TRUE(test::names(error, {tensors[i].name}) || test::names(error, {"config.json", "wte.weight"}))
         << tensors[i].name << ": " << error;

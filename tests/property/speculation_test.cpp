@@ -1,6 +1,6 @@
-// Tests that speculative decoding gives bit-identical tokens and log-probabilities to plain decoding. This
-// holds for drafts of any quality, for single and concurrent requests, with little cache memory, and for
-// every context policy.
+// Tests that speculative decoding gives bit-identical tokens and log-probabilities to plain decoding. The
+// results are equal for drafts of any quality, for single and concurrent requests, with little cache memory,
+// and for every context policy.
 
 #include "infer/speculation.h"
 

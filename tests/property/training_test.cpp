@@ -71,7 +71,8 @@ Outcome train(const Shape2& shape, Isa isa, int threads, bool recompute, DType d
   return outcome;
 }
 
-// Each parameter has one hook call with an event. Its gradient must not change after that event.
+// Each parameter has one hook call with an event. The gradient of the parameter must not change after that
+// event.
 TEST(GradReadyHooks, EventsMarkFinalGradients) {
   for (const char* name : {"gpt2", "llama", "nanochat"}) {
     const ModelConfig c = make_config(small_config(name));
@@ -140,8 +141,8 @@ TEST(InstructionSets, AgreeToRounding) {
 
 // 16-bit training must compute the same function as fp32, up to 16-bit rounding. The measure is the angle
 // between the 16-bit and the fp32 gradient. bf16 rounding is 8 times coarser than fp16 rounding, so the
-// squared angle is about 64 times larger. It may be 256 times larger for a single set of roundings, because a
-// deep model can amplify an angle that is still small in fp16.
+// squared angle is about 64 times larger. The squared angle may be 256 times larger for a single set of
+// roundings, because a deep model can amplify an angle that is still small in fp16.
 TEST(HalfPrecision, GradientsAreThoseOfFp32) {
   for (const SmallConfig& small : all_configs()) {
     const Shape2 shape{small, 2, 12};
@@ -159,7 +160,7 @@ TEST(HalfPrecision, GradientsAreThoseOfFp32) {
           aa += double{a[i]} * a[i];
           bb += double{b[i]} * b[i];
         }
-        // 1 - cos of an angle is half of its square. An error of the same size may be parallel to the
+        // For a small angle a, 1 - cos(a) is about a^2 / 2. An error of the same size may be parallel to the
         // gradient.
         const double error = 1 - dot / std::sqrt(aa * bb);
         EXPECT_LT(error, bound) << small.name << " " << isa_name(isa);

@@ -13,7 +13,7 @@
 namespace gpt::test {
 
 // Runs a fuzz target on the committed inputs of a fuzzer and on mutations of them. Checks that the target
-// accepts each committed input. It may accept or reject the mutations, but must not crash.
+// accepts each committed input. The target may accept or reject the mutations, but must not crash.
 inline void try_corpus(const char* name, int (*target)(const uint8_t*, size_t)) {
   RandomStream random(14, RandomSite::test);
   int accepted = 0;

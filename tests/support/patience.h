@@ -8,9 +8,9 @@
 
 namespace gpt::test {
 
-// The timeout for events that always happen unless there is a bug. With this timeout, a bug fails its own
-// test before the time limit of the whole test binary. It is much longer than a sanitizer build on a busy
-// machine needs.
+// The timeout for events that always happen unless there is a bug. With this timeout, a bug makes its own
+// test fail before the whole test binary reaches its time limit. The timeout is much longer than a sanitizer
+// build on a busy machine needs.
 inline constexpr std::chrono::seconds kPatience{300};
 
 // Waits until a condition holds. Returns false if it still does not after kPatience.

@@ -62,8 +62,8 @@ class ShadowDevice final : public Device {
     return {completed_ + queue_.size()};
   }
 
-  // Queues `work`, which runs after all work that is already queued. It runs when the host waits for a later
-  // event or when the queue is full.
+  // Queues `work`, which runs after all work that is already queued. The work runs when the host waits for a
+  // later event or when the queue is full.
   void enqueue(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(work));

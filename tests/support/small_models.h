@@ -81,8 +81,8 @@ inline void toy_norms(std::vector<LayerConfig>& layers) {
   layers[2].scales_branches = true;
 }
 
-// A toy family in which layers share the KV cache of earlier layers. Layer 1 has two readers. One of them has
-// a different number of heads, and one has a longer window than layer 1.
+// A toy family in which layers share the KV cache of earlier layers. Layer 1 has two readers. One reader has
+// a different number of heads than layer 1, and one reader has a longer window.
 inline void toy_shared_kv(std::vector<LayerConfig>& layers) {
   layers[0].window = 4;
   layers[1].window = 3;

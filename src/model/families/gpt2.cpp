@@ -29,7 +29,7 @@ static void set_nanogpt_switches(ModelConfig& c, bool bias) {
 
 // clang-format off
 constexpr Preset kPresets[] = {
-    {"gpt2", "GPT-2 (2019), the smallest size, 12 layers", {.vocab_size = 50257}},
+    {"gpt2", "GPT-2 (2019), 12 layers", {.vocab_size = 50257}},
     {"gpt2-medium", "GPT-2, 24 layers", {.vocab_size = 50257, .n_layer = 24, .n_head = 16, .n_embd = 1024}},
     {"gpt2-large", "GPT-2, 36 layers", {.vocab_size = 50257, .n_layer = 36, .n_head = 20, .n_embd = 1280}},
     {"gpt2-xl", "GPT-2, 48 layers", {.vocab_size = 50257, .n_layer = 48, .n_head = 25, .n_embd = 1600}},

@@ -12,9 +12,8 @@ constexpr Naming kNaming = {
     .linear = {"attn.c_proj.{1}", "mlp.c_fc.{1}", "mlp.c_proj.{1}"},
 };
 
-constexpr Preset kPresets[] = {{"nanochat-doc",
-                                "nanochat as in the code of its document",
-                                {.vocab_size = 50304, .n_head = 6, .n_kv_head = 6}}};
+constexpr Preset kPresets[] = {
+    {"nanochat-doc", "model of the nanochat document", {.vocab_size = 50304, .n_head = 6, .n_kv_head = 6}}};
 
 constinit const Family family::nanochat_doc = {
     .name = "nanochat-doc",

@@ -12,7 +12,7 @@ constexpr Naming kNaming = {
 };
 
 constexpr Preset kPresets[] = {
-    {"nanochat", "nanochat as in its notebook", {.vocab_size = 50304, .n_head = 6, .n_kv_head = 6}},
+    {"nanochat", "model of the nanochat notebook", {.vocab_size = 50304, .n_head = 6, .n_kv_head = 6}},
     {"nanochat-demo",
      "a small nanochat model for any machine",
      {.vocab_size = 512, .n_ctx = 128, .n_layer = 4, .n_head = 4, .n_kv_head = 4, .n_embd = 256}},

@@ -7,7 +7,7 @@ const redrawAll = () => { for (const c of charts) c.draw(); keepView(); };
 const palette = () => dark() ? ['#7fb2ff', '#f0a35c', '#86c97f', '#c3a1f2', '#ff8fa3', '#6fd3d3', '#d9c65d', '#b0b7c3']
   : ['#1f5fbf', '#b4530a', '#3f7d3a', '#7a4fb0', '#b3203f', '#0f7c80', '#857207', '#5b6472'];
 const dashes = ['', '7 4', '2 3'];
-const hint = 'Arrow keys move the read-out, + and − zoom, 0 shows all, Shift with an arrow moves the part that is shown.';
+const hint = 'Arrow keys move the cursor, + and − zoom, 0 resets the zoom, Shift and an arrow key pan.';
 
 // options: title, unit, series [{name, colour, curve, strength (of smoothing: 0 or 1), marks}], lines [{y, label}], logY
 class LineChart {

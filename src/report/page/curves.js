@@ -21,7 +21,7 @@ function lossCharts() {
   if (many) {
     return [['loss', 'Training loss', 1, false], ['val_loss', 'Validation loss', 0, true]].map(([key, title, strength, marks]) => ({title, unit: 'nats per token', tall: true, lines: data.lines, series: perRun(key, strength, marks)}));
   }
-  const series = [['loss', 'training', 1, false], ['val_loss', 'validation', 0, true], ['train_loss', 'training, evaluated', 0, true]].map(([key, name, strength, marks], colour) => ({name, colour, curve: curveOf(data.runs[0], key), strength, marks}));
+  const series = [['loss', 'training', 1, false], ['val_loss', 'validation', 0, true], ['train_loss', 'training (evaluated)', 0, true]].map(([key, name, strength, marks], colour) => ({name, colour, curve: curveOf(data.runs[0], key), strength, marks}));
   return [{title: 'Loss', unit: 'nats per token', tall: true, lines: data.lines, series: series.filter(s => s.curve)}];
 }
 
@@ -29,7 +29,7 @@ function lossCharts() {
 // the model. With several runs there are no such charts, because their lines could not be told apart.
 function layerCharts() {
   if (many) return [];
-  return [['grad_norm/', 'Gradient norm by part'], ['update_ratio/', 'Update to weight ratio by part']].map(([prefix, title]) => {
+  return [['grad_norm/', 'Gradient norm by module'], ['update_ratio/', 'Update-to-weight ratio by module']].map(([prefix, title]) => {
     const keys = Object.keys(data.runs[0].curves).filter(k => k.startsWith(prefix));
     return {title, logY: true, series: keys.map((key, colour) => ({name: key.slice(prefix.length), colour, curve: curveOf(data.runs[0], key)})).filter(s => s.curve)};
   });
@@ -42,9 +42,9 @@ function controls() {
     logX.setAttribute('aria-pressed', shared.logX);
     redrawAll();
   }});
-  const all = make('button', {type: 'button', text: 'show all', onclick: () => { shared.zoom = null; redrawAll(); }});
+  const all = make('button', {type: 'button', text: 'reset zoom', onclick: () => { shared.zoom = null; redrawAll(); }});
   return make('div', {class: 'controls', role: 'group', 'aria-label': 'All charts'}, make('label', null, 'smoothing', smoothing), logX, all,
-    make('span', {class: 'soft', text: 'Drag in a chart to zoom, double-click to see all.'}));
+    make('span', {class: 'soft', text: 'Drag in a chart to zoom, double-click to reset the zoom.'}));
 }
 
 function chartOptions() {

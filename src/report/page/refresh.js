@@ -27,7 +27,7 @@ function startRefresh() {
     keepView();
   }});
   const stopped = () => Date.now() / 1000 - data.written > kStoppedSeconds;
-  const tell = () => { note.textContent = stopped() ? `not rewritten since ${new Date(data.written * 1000).toLocaleString()}` : shared.paused ? 'running; not refreshed' : `running; refreshes every ${kEverySeconds} s`; };
+  const tell = () => { note.textContent = stopped() ? `not updated since ${new Date(data.written * 1000).toLocaleString()}` : shared.paused ? 'running; refresh paused' : `running; refreshes every ${kEverySeconds} s`; };
   bar.prepend(note, pause);
   tell();
   if (shared.scroll) scrollTo(0, shared.scroll);

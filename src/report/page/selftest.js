@@ -19,8 +19,8 @@ function selfTest() {
     for (const name of ['dark', 'light']) setTheme(name);
     check(document.documentElement.scrollWidth <= innerWidth + 1, `the page is wider than the window: ${document.documentElement.scrollWidth} > ${innerWidth}`);
     check(!document.querySelector('#curves').innerHTML.match(/NaN|undefined|Infinity/), 'a chart shows NaN, undefined or Infinity');
-    check([...document.querySelectorAll('button, input, svg[tabindex]')].every(n => n.textContent.trim() || n.getAttribute('aria-label')), 'a control lacks a name');
-    check(document.querySelectorAll('script').length === 2 && !document.querySelector('img, iframe, object, link'), 'an element that no report has');
+    check([...document.querySelectorAll('button, input, svg[tabindex]')].every(n => n.textContent.trim() || n.getAttribute('aria-label')), 'a control has no name');
+    check(document.querySelectorAll('script').length === 2 && !document.querySelector('img, iframe, object, link'), 'unexpected element');
   } catch (error) {
     problems.push(String(error.stack || error));
   }
@@ -31,7 +31,7 @@ function selfTest() {
 function testAxes(check) {
   check(linearTicks(0, 10, 5).join() === '0,2,4,6,8,10', 'linear ticks: ' + linearTicks(0, 10, 5));
   check(logTicks(1, 1000, 4).includes(10), 'log ticks: ' + logTicks(1, 1000, 4));
-  check(smooth([0, 1, 2, 3], [1, 1, null, 1], 3).join() === '1,1,,1', 'a constant stays when smoothed');
+  check(smooth([0, 1, 2, 3], [1, 1, null, 1], 3).join() === '1,1,,1', 'smoothing changes a constant');
   check(nearest([0, 10, 20], 14) === 1 && nearest([0, 10, 20], 16) === 2, 'nearest');
 }
 
@@ -51,7 +51,7 @@ function testChart(chart, check) {
   press('ArrowRight');
   press('ArrowRight');
   check(/^step [\d,]+: .*\d/.test(chart.read.textContent), `${name}: read-out "${chart.read.textContent}"`);
-  check(shared.zoom || chart.all[1] - chart.all[0] < 20 || chart.xTicks(chart.all).length > 2, `${name}: ${chart.xTicks(chart.all).length} positions named below it`);
+  check(shared.zoom || chart.all[1] - chart.all[0] < 20 || chart.xTicks(chart.all).length > 2, `${name}: ${chart.xTicks(chart.all).length} x axis labels`);
   const before = chart.svg.innerHTML;
   testSwitch(chart.log, () => chart.logY, `${name}: log y`, check);
   const box = chart.svg.getBoundingClientRect();

@@ -77,7 +77,7 @@ async function answer(conversation, undo) {
     if (conversation.messages.length) keep(conversation); else forgetConversation(conversation);
   }
   drawMessages();
-  say(message.problem ? message.problem : `The answer: ${message.content}`);
+  say(message.problem ? message.problem : `Response: ${message.content}`);
 }
 
 // Describes the part of the conversation that no longer fits into the context.
@@ -111,17 +111,17 @@ async function readAnswer(message, response) {
 
 function noteOf(message, usage, seconds, forgotten) {
   const parts = [];
-  if (usage) parts.push(`${thousands(usage.completion_tokens)} token${usage.completion_tokens === 1 ? '' : 's'}`, `${fix(usage.completion_tokens / Math.max(seconds, 1e-3), 1)} a second`);
-  if (message.cut) parts.push('the limit of tokens is reached');
+  if (usage) parts.push(`${thousands(usage.completion_tokens)} token${usage.completion_tokens === 1 ? '' : 's'}`, `${fix(usage.completion_tokens / Math.max(seconds, 1e-3), 1)} tokens/s`);
+  if (message.cut) parts.push('token limit reached');
   if (forgotten) parts.push(forgotten);
   return parts.join(' · ');
 }
 
 function takeProblem(message, error) {
   if (error.name === 'AbortError') { message.note = 'stopped'; return; }
-  if (error.status === 401) { askForKey(); message.problem = 'The server needs a key.'; return; }
+  if (error.status === 401) { askForKey(); message.problem = 'The server requires an API key.'; return; }
   if (error.status === 0) serverIsGone();
-  message.problem = error instanceof ServerError ? error.message : `Something went wrong in this page: ${error.message}`;
+  message.problem = error instanceof ServerError ? error.message : `Error in this page: ${error.message}`;
 }
 
 function send(text) {

@@ -23,7 +23,7 @@ let making = null;  // AbortController of the request in flight
 function lookInside(messages, text) {
   const all = text ? [...messages, {role: 'assistant', content: text}] : messages;
   inside = chats() ? {messages: chatMessages(all)} : {prompt: joined(all)};
-  openInside(`The page shows every step of ${chosenModel().id} on the conversation up to this place, and what it would say next.`);
+  openInside(`A page with all intermediate results of ${chosenModel().id} for the conversation up to this point, and its prediction of the next token.`);
   makeInside();
 }
 
@@ -38,7 +38,7 @@ function openInside(about) {
 async function makeInside() {
   if (making) making.abort();
   const mine = making = new AbortController();
-  field('inside-state').textContent = 'The model computes…';
+  field('inside-state').textContent = 'Computing…';
   try {
     const body = inside || {prompt: field('inside-text').value};
     const response = await ask('POST', '/trace', {model: chosenModel().id, ...body}, mine.signal);
@@ -55,7 +55,7 @@ async function makeInside() {
 function showInside(blob) {
   const address = URL.createObjectURL(blob);
   const open = make('a', {href: address, target: '_blank', id: 'inside-open', text: 'Open the page'});
-  clear(field('inside-state'), 'It is ready. ', open, ` (${fix(blob.size / 1048576, 1)} MiB)`);
+  clear(field('inside-state'), 'The page is ready. ', open, ` (${fix(blob.size / 1048576, 1)} MiB)`);
   open.focus();
   open.click();
 }
@@ -63,7 +63,7 @@ function showInside(blob) {
 function startInside() {
   field('open-inside').addEventListener('click', () => {
     inside = null;
-    openInside('A page with everything that the model computes for a text: attention, neurons, what it would say after every block.');
+    openInside('A page with all intermediate results of the model for a text: attention, neurons, and the prediction after each layer.');
     field('inside-text').focus();
   });
   field('inside-form').addEventListener('submit', event => { event.preventDefault(); makeInside(); });

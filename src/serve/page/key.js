@@ -4,7 +4,7 @@ const field = id => document.getElementById(id);
 
 function askForKey() {
   if (field('key').open) return;
-  field('key-state').textContent = key ? 'The server does not take this key.' : '';
+  field('key-state').textContent = key ? 'The server rejected this key.' : '';
   field('key-text').value = '';
   field('key').showModal();
 }

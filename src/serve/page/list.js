@@ -11,7 +11,7 @@ function currentConversation() {
 function keep(conversation) {
   conversation.time = Date.now();
   conversations = [conversation, ...conversations.filter(c => c !== conversation)];
-  if (!keepConversation(conversation, conversations)) showBanner('The browser has no room for this conversation: it lasts until the page is closed.', 8);
+  if (!keepConversation(conversation, conversations)) showBanner('The storage of the browser is full. This conversation is kept only until the page is closed.', 8);
   drawList();
 }
 
@@ -42,7 +42,7 @@ function remove(conversation) {
 
 // Asks for confirmation in place: a second click deletes the conversation.
 function removeButton(conversation) {
-  const name = conversation.title || 'without a title';
+  const name = conversation.title || 'Untitled';
   const button = make('button', {type: 'button', class: 'small', text: '×', title: 'Delete', 'aria-label': `Delete the conversation ${name}`});
   button.addEventListener('click', () => {
     if (button.dataset.sure) { remove(conversation); return; }
@@ -56,7 +56,7 @@ function removeButton(conversation) {
 
 function drawList() {
   clear(document.getElementById('conversations'), ...conversations.map(c => make('li', null,
-    make('button', {type: 'button', class: 'entry', 'aria-current': c === current ? 'true' : null, text: c.title || 'without a title', onclick: () => show(c)}), removeButton(c))));
+    make('button', {type: 'button', class: 'entry', 'aria-current': c === current ? 'true' : null, text: c.title || 'Untitled', onclick: () => show(c)}), removeButton(c))));
 }
 
 function openList(open) {

@@ -27,7 +27,7 @@ async function loadModels() {
     if (modelsKnown && JSON.stringify(answer.data) === JSON.stringify(models)) return;
     modelsKnown = true;
     models = answer.data;
-    clear(modelList, ...models.map(m => make('option', {value: m.id, text: m.id + (m.chat_template ? '' : ' (continues texts)')})));
+    clear(modelList, ...models.map(m => make('option', {value: m.id, text: m.id + (m.chat_template ? '' : ' (text completion)')})));
     if (models.some(m => m.id === before)) modelList.value = before;
     drawMessages();
     loadRuns();
@@ -50,7 +50,7 @@ let gone = false;
 async function serverIsGone() {
   if (gone) return;
   gone = true;
-  showBanner('The server does not answer. This page tries again until it does; nothing that is here is lost.');
+  showBanner('The server does not respond. This page keeps trying to reach it; no conversation is lost.');
   for (let wait = 1; gone; wait = Math.min(2 * wait, 8)) {
     await new Promise(resolve => setTimeout(resolve, wait * 1000));
     gone = !await fetch('/health', {cache: 'no-store'}).then(r => r.ok, () => false);
@@ -65,7 +65,7 @@ function drawControls() {
   document.getElementById('send').disabled = !chosenModel();
   document.getElementById('send').textContent = chat || !chosenModel() ? 'Send' : 'Continue';
   document.getElementById('stop').hidden = !busy;
-  asked.placeholder = chat || !chosenModel() ? 'Write a message' : currentConversation().messages.length ? 'More of the text, or nothing: the model goes on' : 'How the text begins';
+  asked.placeholder = chat || !chosenModel() ? 'Write a message' : currentConversation().messages.length ? 'Add text, or leave this empty and press Continue' : 'Write the start of a text';
   document.getElementById('show-tokens').setAttribute('aria-pressed', String(showsTokens));
 }
 

@@ -23,12 +23,12 @@ function actionsOf(conversation, index) {
   const act = (text, onclick, label) => make('button', {type: 'button', class: 'small', text, 'aria-label': label, disabled: busy, onclick});
   const mine = message.role === 'user';
   return make('div', {class: 'actions'},
-    act('Edit', () => { editing = index; drawMessages(); }, mine ? 'Edit the message and ask again' : 'Edit the answer'),
+    act('Edit', () => { editing = index; drawMessages(); }, mine ? 'Edit the message and send it again' : 'Edit the response'),
     !mine && last ? act('Regenerate', () => again(conversation)) : null,
     !mine && last && message.content && (message.cut || message.note === 'stopped' || message.problem) ? act('Continue', () => answer(conversation)) : null,
-    mine && last ? act('Answer', () => send('')) : null,
+    mine && last ? act('Respond', () => send('')) : null,
     act('Copy', () => copyText(message.content)),
-    act('Look inside', () => lookInside(conversation.messages.slice(0, index + (mine ? 1 : 0)), mine ? '' : message.content)));
+    act('Inspect', () => lookInside(conversation.messages.slice(0, index + (mine ? 1 : 0)), mine ? '' : message.content)));
 }
 
 // Returns the editor of a message. Saving removes all later messages; after a user message, a new response is
@@ -51,13 +51,13 @@ function editorOf(conversation, index) {
   field.addEventListener('keydown', event => { if (event.key === 'Escape') end(); });
   setTimeout(() => field.focus());
   return make('div', {class: 'editor'}, field, make('div', {class: 'row end'}, make('button', {type: 'button', text: 'Cancel', onclick: end}),
-    make('button', {type: 'button', class: 'main', text: mine ? 'Send again' : 'Keep', onclick: save})));
+    make('button', {type: 'button', class: 'main', text: mine ? 'Send again' : 'Save', onclick: save})));
 }
 
 function messageNode(conversation, index) {
   const message = conversation.messages[index], mine = message.role === 'user', name = mine ? 'You' : message.model || 'Model';
   const waits = answering && answering.message === message;
-  return make('article', {class: 'message ' + message.role, 'aria-label': mine ? 'Your message' : 'Answer', 'aria-busy': waits ? 'true' : null},
+  return make('article', {class: 'message ' + message.role, 'aria-label': mine ? 'Your message' : 'Response', 'aria-busy': waits ? 'true' : null},
     make('div', {class: 'who', text: name}),
     editing === index ? editorOf(conversation, index) : bodyOf(conversation, index),
     waits ? make('span', {class: 'caret', 'aria-hidden': 'true'}) : null,
@@ -68,10 +68,10 @@ function messageNode(conversation, index) {
 
 function emptyNode() {
   const model = chosenModel();
-  if (!model) return make('p', {class: 'about empty', text: modelsKnown ? 'This server has no model.' : 'Waiting for the server to say which models it has.'});
-  const text = chats() ? `${model.id} answers here. Its context has ${thousands(model.max_model_len)} tokens.`
-    : `${model.id} has no chat template, so it does not answer: it continues a text. Write how the text begins. Its context has ${thousands(model.max_model_len)} tokens.`;
-  return make('div', {class: 'about empty'}, make('h1', {text: chats() ? 'A conversation' : 'A text'}), make('p', {text}));
+  if (!model) return make('p', {class: 'about empty', text: modelsKnown ? 'This server has no model.' : 'Loading the list of models…'});
+  const text = chats() ? `Chat with ${model.id}. Context length: ${thousands(model.max_model_len)} tokens.`
+    : `${model.id} has no chat template and can only continue a text. Write the start of a text. Context length: ${thousands(model.max_model_len)} tokens.`;
+  return make('div', {class: 'about empty'}, make('h1', {text: chats() ? 'New conversation' : 'New text'}), make('p', {text}));
 }
 
 function drawMessages() {

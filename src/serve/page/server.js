@@ -23,11 +23,11 @@ async function ask(method, path, body, signal) {
   try {
     response = await fetch(path, {method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal, cache: 'no-store'});
   } catch (error) {
-    throw error.name === 'AbortError' ? error : new ServerError(0, 'The server does not answer.');
+    throw error.name === 'AbortError' ? error : new ServerError(0, 'The server does not respond.');
   }
   if (response.ok) return response;
   const error = parsed(await response.text().catch(() => ''));
-  throw new ServerError(response.status, error && error.error && typeof error.error.message === 'string' ? error.error.message : `The server answered with status ${response.status}.`);
+  throw new ServerError(response.status, error && error.error && typeof error.error.message === 'string' ? error.error.message : `The server responded with status ${response.status}.`);
 }
 
 // Yields the objects of an event stream until "[DONE]". Throws on an error event and if the stream ends
@@ -37,8 +37,8 @@ async function* eventsOf(response) {
   let text = '';
   try {
     for (;;) {
-      const {value, done} = await reader.read().catch(error => { throw error.name === 'AbortError' ? error : new ServerError(0, 'The server went away in the middle of the answer.'); });
-      if (done) throw new ServerError(0, 'The server went away in the middle of the answer.');
+      const {value, done} = await reader.read().catch(error => { throw error.name === 'AbortError' ? error : new ServerError(0, 'The connection was lost during the response.'); });
+      if (done) throw new ServerError(0, 'The connection was lost during the response.');
       text += decoder.decode(value, {stream: true});
       for (let end; (end = text.indexOf('\n\n')) >= 0; text = text.slice(end + 2)) {
         const data = text.slice(0, end).replace(/^data: ?/, '');

@@ -30,7 +30,7 @@ function tokenView(conversation, index) {
   const spans = message.tokens.map((token, i) => make('span', {
     class: 'tok ' + levelOf(chance(token[1])), role: 'button', tabindex: i ? -1 : 0, 'aria-haspopup': 'dialog', 'data-token': i,
     'aria-label': `${shownToken(token[0])}, ${percent(chance(token[1]))}`, text: message.content.slice(places[i].start, places[i].end)}));
-  const node = make('div', {class: 'text plain', role: 'group', 'aria-label': 'Tokens of the answer; arrow keys move, Enter shows alternatives'}, message.content.slice(0, first), ...spans);
+  const node = make('div', {class: 'text plain', role: 'group', 'aria-label': 'Tokens of the response. Arrow keys move between tokens, Enter shows alternatives.'}, message.content.slice(0, first), ...spans);
   const tokenAt = target => target.closest && target.closest('[data-token]');
   const open = span => showAlternatives(span, conversation, index, Number(span.dataset.token));
   node.addEventListener('click', event => { if (tokenAt(event.target)) open(tokenAt(event.target)); });
@@ -80,9 +80,9 @@ function showAlternatives(span, conversation, index, tokenIndex) {
   const rows = token[2].map(a => alternativeRow(token, a, close(() => continueWith(conversation, index, tokenIndex, a))));
   if (!token[2].some(a => a[0] === token[0])) rows.unshift(alternativeRow(token, token, null));
   clear(alternatives,
-    make('p', {class: 'soft', text: answering ? 'An answer is on its way: stop it to choose another token.' : 'Choose a token to continue from here with it instead:'}), ...rows,
+    make('p', {class: 'soft', text: answering ? 'A response is in progress. Stop it to choose a different token.' : 'Choose a token to continue from here:'}), ...rows,
     make('div', {class: 'row end'},
-      make('button', {type: 'button', text: 'Look inside here', onclick: close(() => lookInside(conversation.messages.slice(0, index), message.content.slice(0, place.end)))}),
+      make('button', {type: 'button', text: 'Inspect here', onclick: close(() => lookInside(conversation.messages.slice(0, index), message.content.slice(0, place.end)))}),
       make('button', {type: 'button', text: 'Close', onclick: closeAlternatives})));
   if (answering) for (const b of alternatives.querySelectorAll('button.alternative')) b.disabled = true;
   openedBy = span;

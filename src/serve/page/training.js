@@ -15,7 +15,7 @@ function card(label, value, note) {
   return make('div', {class: 'card'}, make('div', {class: 'label', text: label}), make('div', {class: 'value', text: value}), note ? make('div', {class: 'note', text: note}) : null);
 }
 
-const kStates = {running: 'running', finished: 'finished', silent: 'nothing new for a while: it may have ended', damaged: 'cannot be read'};
+const kStates = {running: 'running', finished: 'finished', silent: 'no updates for a while, the run may have ended', damaged: 'cannot be read'};
 
 function drawFacts(run) {
   document.title = `${run.name}: step ${thousands(run.step)}`;
@@ -25,15 +25,15 @@ function drawFacts(run) {
   if (run.steps !== null) field('progress').value = run.step / run.steps;
   const known = [['step', thousands(run.step), run.steps === null ? '' : `of ${thousands(run.steps)}`]];
   if (run.loss !== null) known.push(['training loss', fix(run.loss, 4), '']);
-  if (run.val_loss !== null) known.push(['validation loss', fix(run.val_loss, 4), 'the newest']);
+  if (run.val_loss !== null) known.push(['validation loss', fix(run.val_loss, 4), 'latest']);
   if (run.tok_per_s !== null) known.push(['tokens per second', thousands(Math.round(run.tok_per_s)), '']);
   if (run.seconds !== null) known.push(['training time', duration(run.seconds), '']);
-  if (run.eta_seconds !== null && run.state === 'running') known.push(['time left', duration(run.eta_seconds), 'at the present pace']);
+  if (run.eta_seconds !== null && run.state === 'running') known.push(['time left', duration(run.eta_seconds), 'at the current speed']);
   clear(field('heads'), ...known.map(item => card(...item)));
 }
 
 function drawSamples(samples) {
-  clear(field('samples'), ...(samples.length ? [make('h2', {text: 'What it wrote'}), make('div', {class: 'card'}, ...samples.map(s => make('div', {class: 'sample'},
+  clear(field('samples'), ...(samples.length ? [make('h2', {text: 'Samples'}), make('div', {class: 'card'}, ...samples.map(s => make('div', {class: 'sample'},
     make('div', {class: 'step', text: `after step ${thousands(s.step)}`}), make('pre', {text: s.text}))))] : []));
 }
 
@@ -59,7 +59,7 @@ function drawReport(html) {
   const parts = [];
   let drop = false;  // newer samples are shown above
   for (const node of main.children) {
-    if (node.tagName === 'H2') drop = node.textContent === 'What it wrote';
+    if (node.tagName === 'H2') drop = node.textContent === 'Samples';
     if (!drop && !node.matches('.heads, #curves, #plain-charts')) parts.push(copied(node));
   }
   clear(field('report'), ...parts.filter(part => part !== null));
@@ -99,11 +99,11 @@ async function look() {
     const {runs} = await (await ask('GET', '/training/runs')).json();
     drawChoice(runs);
     const run = runs.find(r => r.name === field('run').value);
-    if (run) await drawRun(run); else tell('No model of this server is a run: start it with the folder of one.');
+    if (run) await drawRun(run); else tell('This server has no training run. Start it with the folder of a run.');
     return kEvery;
   } catch (error) {
     if (error.status === 401) askForKey();
-    tell(error.status === 0 ? 'The server does not answer; this page tries again.' : error.message);
+    tell(error.status === 0 ? 'The server does not respond. This page keeps trying to reach it.' : error.message);
     return kSlowest;
   }
 }

@@ -87,8 +87,8 @@ TEST_F(CInterface, SaysWhatWentWrong) {
   EXPECT_EQ(gpt_resume(context), GPT_OK);
   gpt_chat* chat = nullptr;
   EXPECT_EQ(gpt_chat_new(model, nullptr, nullptr, &chat), GPT_UNSUPPORTED);
-  // GPT_INTERNAL is only returned if a callback breaks its contract. Its exception does not cross the C
-  // interface either.
+  // GPT_INTERNAL is only returned if a callback breaks its contract. The exception of the callback does not
+  // cross the C interface either.
   const auto throws = [](void*, const char*, size_t, int32_t) -> int { throw 1; };
   EXPECT_EQ(gpt_generate(session, nullptr, throws, nullptr, nullptr), GPT_INTERNAL);
   EXPECT_EQ(other, nullptr);

@@ -72,7 +72,7 @@ TEST(MappedFile, MovesToLargePagesWhileOthersRead) {
     ASSERT_EQ(wrong_words(file, i), 0u);
 }
 
-// Data that was moved to huge pages is a copy. It does not change with the file and is not released.
+// Data that was moved to huge pages is a copy. The copy does not change with the file and is not released.
 TEST(MappedFile, KeepsWhatWasMoved) {
   const Words words;
   const MappedFile file(words.path());

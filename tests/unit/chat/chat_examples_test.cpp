@@ -204,8 +204,8 @@ TEST_F(ChatExamplesOf, AreAsLongAsIsAllowed) {
   }
 }
 
-// A model folder and a GGUF file contain the same text of the chat template. It gives the same ids in
-// training and in chat.
+// A model folder and a GGUF file contain the same text of the chat template. The template gives the same ids
+// in training and in chat.
 TEST(ChatTemplates, TrainingChatAndExportAgree) {
   const std::string jinja = read_file(GPT_SOURCE_DIR "/tests/data/chat_templates/qwen2_5.jinja");
   const test::RandomModel random(

@@ -185,7 +185,7 @@ TEST_P(ShardTrial, EveryDamageIsFoundAndRepaired) {
   }
 }
 
-// Packs of earlier versions have no list of shards. They can be loaded and repaired, too.
+// Packs of earlier versions have no list of shards. Such packs can be loaded and repaired, too.
 TEST_P(ShardTrial, PacksOfEarlierVersions) {
   PackState state = read_pack_state(out_);
   state.list.clear();
@@ -241,7 +241,8 @@ TEST_P(ShardTrial, TextThatIsWrittenAgainIsTold) {
   expect_whole();
 }
 
-// The text keeps its size. Its modification time reveals the change, and then its content.
+// The text keeps its size. The modification time of the text reveals the change, and the content of the text
+// confirms it.
 TEST_P(ShardTrial, TextThatChangedIsPackedAgain) {
   std::string text = read_file(folder_.file("a.txt"));
   text[4100] = '!';

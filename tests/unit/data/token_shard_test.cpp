@@ -360,7 +360,7 @@ TEST_F(Pack, KeepsFilesOfOthers) {
     EXPECT_TRUE(refused([&] { pack_tokens(*make_char_tokenizer("a ceilnptx"), chars, pool); },
                         text + "/tokenizer.json", {"`out`"}));
     EXPECT_EQ(read_file(text + "/tokenizer.json"), equal);
-    pack(text, 1, true, 2000);  // the second refusal must not depend on a new pack state
+    pack(text, 1, true, 2000);  // a new pack state still protects the file
   }
   write_plain_file(other_.file("model.bin"), "weights");
   for (const bool restart : {false, true})

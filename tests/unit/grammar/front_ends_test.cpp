@@ -168,7 +168,7 @@ TEST(Regex, RefusesWhatIsMalformedOrNotSupported) {
   EXPECT_TRUE(refuses("\xFF", {"UTF-8", 0}));
 }
 
-// Checks every limit on grammars. None of them relies on the depth of the call stack.
+// Checks every limit on grammars. None of the limits relies on the depth of the call stack.
 TEST(Limits, HostileGrammars) {
   const std::string many(60000, '(');
   EXPECT_TRUE(names(error_of([&] { compile_gbnf("root ::= " + many); }), {128}));

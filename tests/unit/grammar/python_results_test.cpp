@@ -82,7 +82,8 @@ TEST(PythonResults, RegularExpressions) {
   EXPECT_GT(compared, 250);
 }
 
-// The same patterns with a length limit accept the same texts of two to five characters.
+// A pattern with a length limit must accept the same texts of two to five characters as the pattern without
+// the limit.
 TEST(PythonResults, RegularExpressionsWithLengths) {
   each_row("regex.jsonl", [&](const Json& row) {
     if (!row.contains("texts")) return;

@@ -10,8 +10,8 @@
 
 namespace gpt::grammar {
 
-// Checks whether a value conforms to a schema, according to JSON Schema 2020-12. It is written for tests and
-// shares no code with the schema compiler. It ignores patterns and formats.
+// Checks whether a value conforms to a schema, according to JSON Schema 2020-12. The validator is written for
+// tests and shares no code with the schema compiler. It ignores patterns and formats.
 class SchemaValidator {
  public:
   using Json = nlohmann::ordered_json;

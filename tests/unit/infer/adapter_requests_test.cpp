@@ -1,5 +1,5 @@
-// Tests requests with different adapters that share steps and cache pages. Each must get the same result as
-// alone.
+// Tests requests with different adapters that share steps and cache pages. Each request must get the same
+// result as alone.
 
 #include <gtest/gtest.h>
 

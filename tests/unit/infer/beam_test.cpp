@@ -52,8 +52,8 @@ std::vector<Scored> all_continuations(const FakeDecoder& model, const Ids& promp
   return all;
 }
 
-// Beam search on whole sequences, without slots or a cache. It uses all V candidates of each beam instead of
-// the best `width` candidates, which does not change the result.
+// Beam search on whole sequences, without slots or a cache. The search uses all V candidates of each beam
+// instead of the best `width` candidates, which does not change the result.
 std::vector<Scored> naive_beams(const FakeDecoder& model, const Ids& prompt, int64_t width, int64_t steps,
                                 ContextPolicy policy) {
   std::vector<Scored> beams{{{}, 0}};

@@ -122,8 +122,8 @@ TEST(Constraint, EveryWayOfDrawingKeepsToIt) {
   }
 }
 
-// The greedy request gets the best allowed token. Its log-probability is that of the model without the
-// constraint.
+// The greedy request gets the best allowed token. The log-probability of this token is that of the model
+// without the constraint.
 TEST(Constraint, ChoosesTheBestThatFits) {
   Request r = request(std::make_shared<Sevens>(100), 5, {.temperature = 0});
   r.logprobs = 3;

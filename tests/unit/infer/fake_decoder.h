@@ -14,8 +14,8 @@
 namespace gpt {
 
 // A decoder without a model. Its logits are a function of the ids in the context window of a slot and of the
-// number of ids fed to the slot. It checks the preconditions of its callers and counts their requests. It
-// remembers every sequence that it has computed. Memory is counted in cache pages of kBlock ids, and
+// number of ids fed to the slot. The decoder checks the preconditions of its callers, counts their requests,
+// and remembers every sequence that it has computed. Memory is counted in cache pages of kBlock ids, and
 // sequences share no pages.
 class FakeDecoder : public SequenceModel {
  public:

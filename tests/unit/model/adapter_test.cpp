@@ -1,5 +1,5 @@
-// Tests sequences with different adapters in one batch. Each must have the same result as alone and as a
-// model with merged weights.
+// Tests sequences with different adapters in one batch. Each sequence must have the same result as alone and
+// as a model with merged weights.
 
 #include <gtest/gtest.h>
 

@@ -33,7 +33,8 @@ Chart one_series(std::vector<double> x, std::vector<double> y, SeriesStyle style
   return chart;
 }
 
-// Returns the last path with these classes. This is the series itself and not its sample in the legend.
+// Returns the last path with these classes. The last path is the series itself and not its sample in the
+// legend.
 std::string series_path(const std::string& svg, const std::string& classes) {
   const size_t at = svg.rfind("\" class=\"" + classes + "\"");
   if (at == std::string::npos) return "";

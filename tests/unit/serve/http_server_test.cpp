@@ -100,7 +100,7 @@ TEST(HttpServer, WaitsForAClientThatAsksWhetherToGoOn) {
 }
 
 TEST(HttpServer, CutsOffWhoDoesNotRead) {
-  // This is more than the limit for unsent bytes plus the buffers of two sockets.
+  // This number of pieces is more than the limit for unsent bytes plus the buffers of two sockets.
   constexpr int kMostPieces = 1 << 16;
   std::atomic<bool> closed = false;
   std::thread writing;

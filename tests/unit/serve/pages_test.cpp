@@ -110,7 +110,7 @@ TEST(Pages, SampleAsTheProgramDoes) {
 }
 
 // --------------------------------------------------------------------------------------------------------
-// Traces.
+// Tests of traces.
 
 class Trace : public testing::Test {
  protected:
@@ -204,7 +204,7 @@ TEST_F(Trace, SaysWhatItCannotRead) {
 }
 
 // --------------------------------------------------------------------------------------------------------
-// Runs.
+// Tests of training runs.
 
 class Runs : public testing::Test {
  protected:

@@ -11,7 +11,7 @@
 namespace gpt {
 namespace {
 
-// Returns points of a known law: `sizes` models at each of three budgets. They have a relative error of
+// Returns points of a known law: `sizes` models at each of three budgets. The losses have a relative error of
 // `noise` with alternating sign.
 std::vector<LossPoint> points_of(const LossLaw& law, int sizes, double noise) {
   std::vector<LossPoint> points;

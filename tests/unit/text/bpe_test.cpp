@@ -222,8 +222,8 @@ TEST(BpeTokenizer, GivesTheSameIdsAsTokenizers) {
   expect_ids(*parse_tokenizer(tokenizer->to_json(), "written again"), kData + "bpe.jsonl", 63);
 }
 
-// Encoding of a long text uses the piece cache. Its ids are those of its parts, which are too short for the
-// cache.
+// Encoding of a long text uses the piece cache. The ids of the text are those of its parts, which are too
+// short for the cache.
 TEST(BpeTokenizer, LongTextsAreTheSumOfTheirPieces) {
   const auto tokenizer = load_tokenizer(kData + "bpe.tokenizer.json");
   RandomStream random(4, RandomSite::test);

@@ -173,8 +173,8 @@ std::string response(const std::string& jinja, const json_list& conversation) {
   return marked(chat, chat.response(conversation), conversation);
 }
 
-// The response begins where the prompt ends. It consists of the text that the template writes for the
-// assistant's message, and its end token.
+// The response begins where the prompt ends. The response consists of the text that the template writes for
+// the assistant's message, and its end token.
 TEST(ChatTemplate, AResponseIsWhatTheTemplateWrites) {
   const auto turn = [](const std::string& before, const std::string& content, const std::string& after) {
     return "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' %}{{ " +

@@ -10,8 +10,8 @@ namespace {
 
 using test::kTextData;
 
-// Returns text with words, white space and unusual characters. It has spaces in all places where a cut could
-// be wrong.
+// Returns text with words, white space and unusual characters. The text has spaces in all places where a cut
+// could be wrong.
 std::string long_text() {
   constexpr const char* kUnits[] = {" ",    "  ", "the",          "king",   "'s",   " 's",          ".",
                                     "(",    "\n", "12",           "\t ",    "\r\n", "\xC2\xA0",     "?",

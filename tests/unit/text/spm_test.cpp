@@ -99,8 +99,8 @@ TEST(Spm, SpecialTokensAreTextUnlessAskedFor) {
   EXPECT_EQ(tokenizer->token_bytes(1), "<s>");
 }
 
-// This is how transformers adds words. An added word is matched in the text after spaces have been replaced
-// by U+2581 and one U+2581 has been inserted at the start.
+// transformers adds words like this. An added word is matched in the text after spaces have been replaced by
+// U+2581 and one U+2581 has been inserted at the start.
 TEST(Spm, NormalizedAddedTokensAreWholeWords) {
   VocabData data = small()->vocab_data();
   data.types[3] = static_cast<int32_t>(Type::control);
@@ -116,7 +116,7 @@ TEST(Spm, NormalizedAddedTokensAreWholeWords) {
   }
 }
 
-// This matches the Replace decoder of Hugging Face tokenizers. Code Llama has such tokens.
+// Decoding matches the Replace decoder of Hugging Face tokenizers. Code Llama has such tokens.
 TEST(Spm, SpecialTokensDecodeWithSpacesForBlanks) {
   auto json = nlohmann::json::parse(load_tokenizer(kTextData + "spm.model")->to_json());
   const uint64_t id = json["model"]["vocab"].size();
@@ -158,7 +158,7 @@ TEST(Spm, AnyBytesAreEncoded) {
 }
 
 // A text of one long piece uses a heap of all its symbols, and other texts are encoded word by word. Both
-// take linear time.
+// algorithms take linear time.
 TEST(Spm, LongTextsOfOneKind) {
   const auto tokenizer = small();
   for (const char* unit : {"a", " ", "\xE4\xB8\xAD", "the ", "\xE2\x96\x81"}) {

@@ -125,7 +125,8 @@ TEST(TokenizerSettings, TokensAroundATextAreKept) {
   expect_refused(bytes, {"post_processor"});
 }
 
-// Hugging Face tokenizers ignores the ids in the file. It uses the id in the vocabulary or the next free id.
+// Hugging Face tokenizers ignores the ids in the file. That library uses the id in the vocabulary or the next
+// free id.
 TEST(TokenizerSettings, AddedTokensHaveTheIdsThatTokenizersGives) {
   const json good = bpe_json();
   const auto size = static_cast<int64_t>(good["model"]["vocab"].size());

@@ -75,7 +75,8 @@ TEST_P(EveryPage, CarriesTheNumbersOfThePass) {
 INSTANTIATE_TEST_SUITE_P(Small, EveryPage, testing::ValuesIn(small_configs()),
                          [](const auto& param) { return test_name(param.param.name); });
 
-// Tokens may contain any bytes. They must neither become markup nor send control sequences to a terminal.
+// Tokens may contain any bytes. These bytes must neither become markup nor send control sequences to a
+// terminal.
 TEST(Page, HostileTokensStayText) {
   const std::string hostile = "</script><img src=x onerror=alert(1)>\x1b[31m\xff\xc0\"'&<!--";
   Traced t("gpt2", 7);

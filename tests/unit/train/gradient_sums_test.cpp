@@ -208,8 +208,8 @@ TEST(GradientSums, RoundedMessagesAreWithinHalfAUnitOfBf16) {
   }
 }
 
-// The memory is a piece of 16 received buckets and 32 sent buckets, with 2 bytes per element. It does not
-// depend on the model size.
+// The memory is a piece of 16 received buckets and 32 sent buckets, with 2 bytes per element. The size of the
+// memory does not depend on the model size.
 TEST(GradientSums, RoundedMessagesTakeAFixedAmountOfMemory) {
   const int64_t bucket = Buckets(1 << 30, 2).bucket(0).size();
   for (const int64_t elements : {1 << 25, 1 << 30})

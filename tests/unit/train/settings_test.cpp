@@ -66,7 +66,7 @@ TEST(Settings, EveryPresetIsARun) {
 }
 
 // A model_type in a file resets all settings that differ between its family and the family of the preset.
-// This includes settings that have their default value.
+// The reset includes settings that have their default value.
 TEST(Settings, AModelTypeReplacesThePresetsFamily) {
   const auto model = [](const char* preset, const char* type) {
     Settings settings;
