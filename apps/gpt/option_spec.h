@@ -58,9 +58,11 @@ std::string default_of(const T& value) {
 template <class T>
 CLI::Option* add(CLI::App& app, OptionSpec spec, T& value) {
   if constexpr (std::is_same_v<T, bool>) {
-    return define(app.add_flag(spec.flags, value), std::move(spec));
+    CLI::Option* option = app.add_flag(spec.flags, value);
+    return define(option, std::move(spec));
   } else if constexpr (std::is_invocable_r_v<bool, T&, const CLI::results_t&>) {
-    return define(app.add_option(spec.flags, CLI::callback_t(value)), std::move(spec));
+    CLI::Option* option = app.add_option(spec.flags, CLI::callback_t(value));
+    return define(option, std::move(spec));
   } else {
     constexpr bool is_text = std::is_same_v<T, std::string>;
     constexpr bool is_list = !is_text && requires {
@@ -70,7 +72,8 @@ CLI::Option* add(CLI::App& app, OptionSpec spec, T& value) {
     if constexpr (!is_list) {
       if (spec.fallback.empty()) spec.fallback = default_of(value);
     }
-    return define(app.add_option(spec.flags, value), std::move(spec));
+    CLI::Option* option = app.add_option(spec.flags, value);
+    return define(option, std::move(spec));
   }
 }
 
