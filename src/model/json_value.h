@@ -134,8 +134,9 @@ void check_range(const Key& key, const T& value) {
   }
 }
 
-// Checks the range of every key of a config and throws all problems in one error. Values that are derived if
-// they are not given (Key::unset) may have their default. visit_keys(config, visit) visits the keys.
+// Checks the range of every key of a config and throws all problems in one error. A key with Key::unset may
+// have its default value, which is not checked: it means that the value is derived from other keys.
+// visit_keys(config, visit) visits the keys.
 template <class Config, class VisitKeys>
 void check_ranges(const Config& config, VisitKeys&& visit_keys) {
   Problems problems;
@@ -160,7 +161,7 @@ void read_key(const Key& key, const nlohmann::json& json, T& value) {
   check_range(key, value);
 }
 
-// Returns a default value as help shows it.
+// Returns the text of a default value for help.
 inline std::string default_text(const nlohmann::json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "true" : "false";

@@ -21,7 +21,7 @@ static void set_llama3(ModelConfig& c) {
 
 // clang-format off
 constexpr Preset kPresets[] = {
-    {"llama3-8b", "Llama 3.1 8B, for parameter counts and plans",
+    {"llama3-8b", "Llama 3.1 8B, for parameter counts and memory estimates",
      {.vocab_size = 128256, .n_ctx = 131072, .n_layer = 32, .n_head = 32, .n_kv_head = 8, .n_embd = 4096, .d_ff = 14336},
      [](ModelConfig& c) {
        set_llama3(c);
@@ -105,7 +105,7 @@ constinit const Family family::llama = {
     .read = read_rope,
     .write = write_rope,
     .no_window = true,
-    // Llama in transformers, unlike Mistral, requires n_embd to be a multiple of n_head.
+    // Unlike Mistral, Llama in transformers requires that n_embd is a multiple of n_head.
     .holds = [](const ModelConfig& c) { return c.n_embd % c.n_head == 0; },
     .causal_lm = "LlamaForCausalLM",
     .sequence_classification = "LlamaForSequenceClassification",

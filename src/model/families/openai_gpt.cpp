@@ -1,4 +1,4 @@
-// GPT-1 (Radford et al. 2018) as in transformers: a norm after each sub-layer (post-norm), and none before
+// GPT-1 (Radford et al. 2018) as in transformers: a norm after each sub-layer (post-norm), and no norm before
 // the head.
 
 #include "model/families/family.h"
