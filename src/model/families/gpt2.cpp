@@ -35,7 +35,7 @@ constexpr Preset kPresets[] = {
     {"gpt2-xl", "GPT-2, 48 layers", {.vocab_size = 50257, .n_layer = 48, .n_head = 25, .n_embd = 1600}},
     {"gpt3-175b", "GPT-3 (2020), for parameter counts and memory estimates",
      {.vocab_size = 50257, .n_ctx = 2048, .n_layer = 96, .n_head = 96, .n_embd = 12288}},
-    {"nanogpt-cpu", "character model of nanoGPT, trains on a small text in minutes",
+    {"nanogpt-cpu", "nanoGPT character model: small text, minutes",
      {.n_ctx = 64, .n_layer = 4, .n_head = 4, .n_embd = 128},
      [](ModelConfig& c) {
        set_nanogpt_switches(c, false);

@@ -32,7 +32,7 @@ constexpr Preset kPresets[] = {
      {.vocab_size = 50257, .n_ctx = 2048, .n_layer = 16, .n_head = 32, .n_kv_head = 8, .n_embd = 2048, .d_ff = 8192},
      set_llama3},
     // The demo model learns the built-in tales in about a minute on two cores.
-    {"tiny", "a first model, trains on the tales in about a minute",
+    {"tiny", "a first model, trains in about a minute",
      {.vocab_size = 256, .n_ctx = 192, .n_layer = 4, .n_head = 4, .n_kv_head = 2, .n_embd = 128, .d_ff = 352},
      [](ModelConfig& c) {
        c.tie_embeddings = c.residual_init_scale = true;

@@ -200,7 +200,7 @@ TEST(Adapters, AddUp) {
   const auto one = load_adapter(data("llama/adapter"), base.model(), device()).adapter;
   const WeightedAdapter half{one, 0.5};
   const std::vector<WeightedAdapter> halves = {half, half};
-  const auto sum = sum_of_adapters(base.model().table, halves);
+  const auto sum = sum_of_adapters(base.model().table, halves, device());
   EXPECT_EQ(sum->rank, 2 * one->rank);
   EXPECT_LT(largest_difference(logits(base.model(), golden, sum, Isa::ref),
                                logits(base.model(), golden, one, Isa::ref)),
