@@ -45,8 +45,9 @@ std::string parameter_of(const std::string& message) {
   return is_name ? message.substr(0, colon) : "";
 }
 
-// Converts an error of the internal libraries to an Error and throws it. `code` is used if the error only has
-// the general code io. `object` is used unless the error names a parameter.
+// Converts an error of the internal libraries to an Error and throws it. If `error` has the unspecific code
+// io, `code` is used instead. If `error` does not name a parameter, `object` is used as the object of the
+// error.
 [[noreturn]] void throw_nested(const gpt::Error& error, Code code, std::string object) {
   const bool is_parameter = error.code() == gpt::ErrorCode::invalid_argument;
   if (error.code() != gpt::ErrorCode::io) code = static_cast<Code>(error.code());
@@ -140,10 +141,12 @@ Claim::Claim(std::shared_ptr<Context::Impl> context, int64_t bytes, const std::s
   int64_t used = context->used;
   do {
     if (limit == 0 || bytes <= limit - used) continue;
-    throw Error(Code::out_of_memory,
-                fmt::format("{}: needs {} ({} bytes), but of the memory limit of {} bytes, {} are in use",
-                            what, gpt::format_bytes(static_cast<double>(bytes)), bytes, limit, used),
-                what);
+    throw Error(
+        Code::out_of_memory,
+        fmt::format(
+            "{}: requires {} ({} bytes), but the memory limit is {} bytes, of which {} are already in use",
+            what, gpt::format_bytes(static_cast<double>(bytes)), bytes, limit, used),
+        what);
   } while (!context->used.compare_exchange_weak(used, used + bytes));
   context_ = std::move(context);
 }

@@ -35,8 +35,8 @@ struct Context::Impl {
   mutable std::optional<gpt::ThreadPool> workers_;
 };
 
-// A reservation of part of the context's memory limit; the destructor releases it. The constructor throws
-// out_of_memory if the limit would be exceeded.
+// A reservation of a part of the memory that the context may use. The destructor releases the reservation. If
+// the memory limit would be exceeded, the constructor throws out_of_memory.
 class Claim {
  public:
   Claim() = default;
@@ -57,7 +57,8 @@ class Claim {
   int64_t bytes_ = 0;
 };
 
-// Carries an exception thrown by a user's callback through `guarded`, which rethrows it unchanged.
+// Wraps an exception that a user's callback has thrown. `guarded` unwraps the exception and rethrows it
+// unchanged.
 struct FromCallback {
   std::exception_ptr thrown;
 };
@@ -82,11 +83,12 @@ auto guarded(F&& f) {
   }
 }
 
-// Converts the current exception to an Error and throws it. `code` replaces the code io, which is the least
-// specific code. `object` becomes the object of the error, unless the original error names a parameter.
+// Converts the current exception to an Error and throws it. If the original error has the unspecific code io,
+// `code` replaces it. If the original error does not name a parameter, `object` becomes the object of the
+// error.
 [[noreturn]] void rethrow_with(Code code, const char* object);
-// Runs `f`, and passes its exceptions to rethrow_with. Used if a failure is due to one argument, such as a
-// text that the vocabulary cannot represent, or due to a missing feature of the model.
+// Runs `f`, and passes its exceptions to rethrow_with. Used for calls that fail because of one argument, such
+// as a text that the vocabulary cannot represent, or because the model lacks a feature.
 template <class F>
 decltype(auto) guarded_as(Code code, const char* object, F&& f) {
   try {
@@ -100,8 +102,8 @@ decltype(auto) as_argument(const char* name, F&& f) {
   return guarded_as(Code::invalid_argument, name, f);
 }
 
-// Marks an object as in use during one of its calls, so that callbacks of that call cannot modify the object.
-// Throws invalid_argument if the object is already in use.
+// Marks an object as in use while one of its functions runs, so that callbacks of this function cannot modify
+// the object. Throws invalid_argument if the object is already in use.
 class InUse {
  public:
   explicit InUse(bool& flag) : flag_(flag) {

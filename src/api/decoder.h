@@ -23,9 +23,9 @@ class Decoder {
   // Throws invalid_argument for invalid options.
   gpt::Request request(std::vector<int32_t> prompt, const GenerateOptions& options);
   gpt::Speculation speculation() const;  // the result refers to this object
-  // Returns the index in `inference` of the sum of the named adapters, or -1 if `names` is empty. The index
-  // is valid as long as the caller holds the pointer. Unused sums are cached while memory allows, up to
-  // kMostSums sums in total.
+  // Adds up the named adapters and returns the index of the sum in `inference`, or -1 if `names` is empty.
+  // The index is valid as long as the caller holds the pointer. Unused sums stay cached while memory allows.
+  // At most kMostSums sums exist at the same time.
   std::shared_ptr<const int> adapter(const std::vector<std::string>& names);
   static constexpr int64_t kMostSums = 32;
 
@@ -62,9 +62,9 @@ class Answer {
  public:
   Answer(const Model::Impl& model, const std::vector<std::string>& stops, bool drop_blank = false);
 
-  // Adds an event and returns the text that it contributes. The text excludes a token that ended the
-  // response. The last event also contributes the text that was held back. Without a tokenizer the text is
-  // always empty.
+  // Adds an event and returns its text. The text does not include a token that ended the response. The last
+  // event also adds the text that was held back until then. If the model has no tokenizer, the text is always
+  // empty.
   std::string add(const gpt::Event& event);
   // Adds an event and passes its text to the callback. Returns false if the callback or a stop string ends
   // the text.
@@ -77,13 +77,14 @@ class Answer {
   std::optional<gpt::TextStream> stream_;
 };
 
-// Generates the response to one request. If this throws, `answer` still contains the tokens sampled before.
+// Generates the response to one request. If the function throws, `answer` still contains the tokens that were
+// sampled before the error.
 void generate_alone(Decoder& decoder, gpt::Request request, const OnPiece& on_piece, Answer& answer);
 
 bool ends_text(const gpt::Event& event);  // true if the event's token is not part of the text
 Finish finish_of(gpt::FinishReason reason);
 
-// Maximum tokens of a forward pass, after which `cancelled` is checked again.
+// Maximum number of tokens per forward pass. `cancelled` is checked between two forward passes.
 constexpr int64_t kStepRows = 512;
 
 }  // namespace gptcpp

@@ -130,12 +130,12 @@ const gpt::Tokenizer& Model::Impl::tokenizer() const {
   return guarded_as(Code::unsupported, "tokenizer", [&]() -> const gpt::Tokenizer& {
     if (text != nullptr) return *text->tokenizer;
     if (!facts.tokenizer_problem.empty()) gpt::fail("{}", facts.tokenizer_problem);
-    gpt::fail("{} has no tokenizer; name one with `tokenizer`", loaded.paths().front());
+    gpt::fail("{} has no tokenizer; set `tokenizer`", loaded.paths().front());
   });
 }
 
-// Returns the chat format given in the options. If there is none and the model has no template, returns the
-// format of an adapter that was fine-tuned for chat.
+// Returns the chat format that the options specify. If the options specify no format and the model has no
+// chat template, returns the format of an adapter that was fine-tuned for chat.
 std::string Model::Impl::chat_format() const {
   if (!options.chat_format.empty() || gpt::has_chat_template(loaded)) return options.chat_format;
   return gpt::chat_template_of(gpt::transformed(options.adapters, [](const auto& o) { return o.path; }));

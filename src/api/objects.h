@@ -27,14 +27,14 @@ struct Model::Impl {
   gpt::ChatTemplate chat_template() const;  // throws unsupported if there is no chat format
   // Throws invalid_argument for an unknown name.
   const gpt::WeightedAdapter& adapter(const std::string& name) const;
-  // Reserves memory for the weights packed in `dtype`. Only the first call for a dtype reserves anything,
+  // Reserves memory for the weights packed in `dtype`. Only the first call for a dtype reserves memory,
   // because all sessions of a model share the packed weights.
   void claim_packed(gpt::DType dtype, bool in_place) const;
   void load_adapters();
   gpt::grammar::GrammarCache& grammars() const;  // throws unsupported if there is no tokenizer
   // Returns the ids of a text that starts a sequence. Logs warnings about the text through the context.
   std::vector<int32_t> text_ids(std::string_view text, bool bos, bool special) const;
-  // Returns the ids of a text that continues a sequence. Logs the same warnings.
+  // Returns the ids of a text that continues a sequence. Logs the same warnings as text_ids.
   std::vector<int32_t> later_ids(std::string_view text, bool special) const;
 
   std::shared_ptr<Context::Impl> context;

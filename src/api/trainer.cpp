@@ -16,7 +16,7 @@ namespace {
 gpt::RunConfig config_of(const Settings& settings, bool has_text) {
   gpt::Settings inner;
   if (has_text && settings.contains("data"))
-    gpt::fail_parameter("data", "cannot be combined with a text; leave one of them out");
+    gpt::fail_parameter("data", "cannot be combined with a text; remove the setting or the text");
   const auto tokenizer = settings.find("tokenizer");
   if (tokenizer != settings.end() && tokenizer->second != "byte" && tokenizer->second != "char")
     require_path(tokenizer->second);
@@ -32,7 +32,7 @@ gpt::RunConfig config_of(const Settings& settings, bool has_text) {
   return inner.resolve();
 }
 
-// Completes the model config with the vocabulary size and document token of the tokenizer.
+// Adds the vocabulary size and the document token of the tokenizer to the model config.
 void complete_for(gpt::RunConfig& config, const gpt::RunData& data) {
   config.model.vocab_size = gpt::vocabulary_size(config.model.vocab_size, *data.tokenizer);
   gpt::name_document_token(config.model, data);

@@ -10,7 +10,7 @@
 
 namespace gpt {
 
-// Same values as gpt_status in gpt/gpt.h.
+// The values must be the same as in gpt_status in gpt/gpt.h.
 enum class ErrorCode : uint8_t {
   invalid_argument = 1,  // a wrong value of a flag, config key or option
   not_found = 2,         // a file or folder does not exist
@@ -28,16 +28,17 @@ enum class ErrorCode : uint8_t {
 // are split at the separators of the *format*, so separators in an argument do not matter:
 //   fail("{}: expected {} bytes, found {}; download it again", path, 8, 7)
 // has the object "a.bin", expected "8 bytes", found "7", hint "download it again". A missing part is "". The
-// object also ends before " is " and " has ". The object of "cannot read {}: ..." is only the path.
+// separators " is " and " has " end the object too: the object of "a.bin is damaged" is "a.bin". The object
+// of "cannot read {}: ..." is only the path.
 //
 // A message can name a setting in two forms. The command line replaces `n_head` in backquotes by --n-head. It
-// replaces config key "n_head" by the source of the value, which is the flag as typed or an environment
+// replaces `config key "n_head"` by the source of the value: the flag as the user typed it, or an environment
 // variable.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, ErrorCode code = ErrorCode::io);
-  // parameter: prefix of the message and object of an invalid_argument error. Without it such an error has
-  // no object, whatever its format.
+  // parameter: prefix of the message and object of an invalid_argument error. An invalid_argument error
+  // without a parameter has no object, whatever its format.
   Error(ErrorCode code, std::string_view parameter, fmt::string_view format, fmt::format_args args);
   // Creates an invalid_argument error for a config key.
   static Error of_key(std::string_view key, fmt::string_view format, fmt::format_args args);
@@ -65,7 +66,8 @@ namespace detail {
 [[noreturn]] void assertion_failed(const char* condition, const char* file, int line);
 }  // namespace detail
 
-// Throws io: input cannot be read or written, or does not have the expected form.
+// Throws Error with the code io, for files that cannot be read or written and for input in an unexpected
+// form.
 template <class... A>
 [[noreturn]] void fail(fmt::format_string<A...> format, A&&... args) {
   detail::throw_error(ErrorCode::io, "", format, fmt::make_format_args(args...));
@@ -96,16 +98,17 @@ template <class... A>
   detail::throw_error(ErrorCode::invalid_argument, parameter, format, fmt::make_format_args(args...));
 }
 
-// Throws invalid_argument with the message `config key "KEY": ...` and the object KEY. Reading a file turns it
-// into io (fail_because). The command line shows the flag or variable that set the key.
+// Throws invalid_argument with the message `config key "KEY": ...` and the object KEY. If the key was read
+// from a file, fail_because changes the code to io. The command line shows the flag or variable that set the
+// key.
 template <class... A>
 [[noreturn]] void fail_key(std::string_view key, fmt::format_string<A...> format, A&&... args) {
   detail::throw_key_error(key, format, fmt::make_format_args(args...));
 }
 
-// Throws an error with a new message and object that keeps the code of a caught error, and its expected,
-// found and hint if the new message has none. Pass cause.what() among the arguments. invalid_argument becomes
-// io, because the parameter was read from a file.
+// Rethrows a caught error with a new message and object. Keeps the code of the caught error, except that
+// invalid_argument becomes io, because the parameter was read from a file. Keeps expected, found and hint of
+// the caught error if the new message has none. Pass cause.what() among the arguments.
 template <class... A>
 [[noreturn]] void fail_because(const Error& cause, fmt::format_string<A...> format, A&&... args) {
   detail::throw_caused(cause, format, fmt::make_format_args(args...));

@@ -120,8 +120,8 @@ void TemporaryFile::rename_to(const std::string& final_path) {
   sync_directory(folder_);
 }
 
-// Returns false if another writer removed the file before it was locked, because it looked like one left by a
-// killed writer.
+// Returns false if another writer removed the file before this writer locked it. An unlocked temporary file
+// looks like a file that a killed writer left behind.
 bool TemporaryFile::lock() const {
   struct stat info {};
   return (flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) && fstat(fd_, &info) == 0 &&

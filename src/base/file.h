@@ -12,7 +12,7 @@
 namespace gpt {
 
 // Opens a regular file for reading, without blocking if the path is a pipe or a device. Throws Error naming
-// the path if that fails.
+// the path if the file cannot be opened.
 int open_regular_file(const std::string& path);
 
 // Reads a whole regular file. Throws Error if the file is missing, unreadable or larger than max_bytes.
@@ -80,8 +80,9 @@ class AppendFile {
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
 
-  // Appends the record with one write, so that a kill truncates at most the last record. If the disk is full,
-  // removes the part that was written and throws, so that the next record is not appended to a truncated one.
+  // Appends the record with one write, so a killed process truncates at most the last record. If the disk is
+  // full, removes the part that was written and throws, so that the next record is not appended to a
+  // truncated one.
   void append(std::string_view record);
 
   void sync();  // calls fsync
@@ -108,7 +109,7 @@ enum class PathKind : uint8_t { nothing, file, folder, other, broken };
 PathKind path_kind(const std::string& path);
 
 // Return true if the path exists, is a folder, or is a regular file, respectively. Throw Error naming the
-// path if it is broken, so that an unreadable path is not mistaken for a missing one.
+// path if the path is broken, so that an unreadable path is not mistaken for a missing one.
 bool path_exists(const std::string& path);
 bool is_folder(const std::string& path);
 bool is_file(const std::string& path);

@@ -22,7 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The first line of a lock file. It is followed by process id, host, time and command, one per line.
+// The first line of a lock file. The next four lines contain the process id, the host, the time and the
+// command.
 constexpr std::string_view kTitle = "gpt is at work here";
 constexpr size_t kMaxBytes = 4096;
 constexpr size_t kMaxCommand = 200;
@@ -86,8 +87,8 @@ bool is_at(int fd, const std::string& path) {
          open_file.st_dev == named.st_dev;
 }
 
-// Writes the owner's description into the lock file. On a full disk the description is missing, but the lock
-// still works.
+// Writes the owner's description into the lock file. If the disk is full, the description is missing, but the
+// lock still works.
 void write_owner(int fd) {
   const std::string content =
       fmt::format("{}\n{}\n{}\n{}\n{}\n", kTitle, getpid(), host_name(), local_time(), this_command());

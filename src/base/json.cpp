@@ -26,8 +26,9 @@ using nlohmann::json;
   fail("{} is not usable JSON: line {}, column {}: {}", what, line, offset - line_start + 1, problem);
 }
 
-// Checks the limits in one pass over the bytes, before the parser runs. The parser would keep whole tokens
-// and the white space before them in memory, and would treat a NUL byte as the end of the text.
+// Checks the limits in one pass over the bytes, before the parser runs. Without this check, the parser would
+// keep whole tokens and the white space before them in memory. It would also treat a NUL byte as the end of
+// the text.
 class LimitCheck {
  public:
   LimitCheck(std::string_view text, const std::string& what, const JsonLimits& limits)
@@ -43,7 +44,8 @@ class LimitCheck {
   }
 
  private:
-  // Maximum characters of a number. Fewer than 800 are needed to represent any double exactly.
+  // Maximum number of characters of a JSON number. Any double can be written exactly with fewer than 800
+  // characters.
   static constexpr size_t kMaxNumber = 1024;
 
   size_t step(size_t i) {
@@ -94,8 +96,8 @@ class LimitCheck {
     return end;
   }
 
-  // Returns the position after the closing quote, or the end of the text if the quote is missing, which the
-  // parser reports.
+  // Returns the position after the closing quote. If the quote is missing, returns the end of the text, and
+  // the parser then reports the error.
   size_t skip_string(size_t open) {
     size_t i = open + 1;
     while (i < text_.size() && text_[i] != '"') {

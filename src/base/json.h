@@ -8,7 +8,7 @@
 
 namespace gpt {
 
-// Limits of a JSON text. All of them are checked before anything is allocated.
+// Limits of a JSON text. All limits are checked before any memory is allocated.
 struct JsonLimits {
   uint64_t max_bytes = uint64_t{32} << 20;
   int max_depth = 64;                             // nesting depth of objects and arrays
@@ -17,11 +17,12 @@ struct JsonLimits {
 };
 
 // Parses strict JSON (RFC 8259: one value, no comments, valid UTF-8, no duplicate keys). Throws Error naming
-// `what` (for example a path) and the line and column, or the duplicate key.
+// `what`, for example a path. The message also contains the line and column, or the duplicate key.
 nlohmann::json parse_json(std::string_view text, const std::string& what, const JsonLimits& limits = {});
 
-// Parses a document that is passed on to a template, a prompt or a client. Unlike parse_json, it keeps the
-// order of keys and all digits of integers beyond 64 bits (json_text.h), which parse_json rounds to doubles.
+// Parses a document that is passed on to a template, a prompt or a client. Keeps the order of keys, and all
+// digits of integers beyond 64 bits (json_text.h). parse_json does not keep the order, and rounds such
+// integers to doubles.
 nlohmann::ordered_json parse_json_document(std::string_view text, const std::string& what,
                                            const JsonLimits& limits = {});
 

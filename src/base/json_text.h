@@ -12,7 +12,7 @@ std::string python_float(double value);
 // All functions below accept nlohmann::json and nlohmann::ordered_json.
 
 // Create and recognize an integer beyond 64 bits, as returned by parse_json_document. The digits are stored
-// in a binary value with its own subtype. Two such integers are equal if their digits are equal.
+// as a JSON binary value with a special subtype. Two such integers are equal if their digits are equal.
 template <class Json>
 Json big_integer(const std::string& digits);
 template <class Json>
@@ -29,7 +29,7 @@ template <class Json>
 std::string number_text(const Json& number);
 
 // Returns a value as JSON without spaces, with numbers formatted by number_text. NaN and infinite numbers
-// become null. Bytes of strings that are not valid UTF-8 become U+FFFD.
+// become null. Invalid UTF-8 in strings becomes U+FFFD.
 template <class Json>
 std::string json_text(const Json& value);
 

@@ -11,7 +11,7 @@ namespace gpt {
 enum class ValueKind : uint8_t { plain, path, model, preset, model_or_preset, dtype, model_or_dtype };
 
 // The definition of a setting: a config key or a setting of fine-tuning. Validation, help texts, completion,
-// man pages, docs/config.md and the names of other programs are all derived from it.
+// man pages, docs/config.md and the names of other programs are all derived from this struct.
 struct Key {
   const char* name;  // in JSON; the flag is --name with dashes
   const char* group = "";
@@ -29,7 +29,7 @@ struct Key {
 
 enum class KeyType : uint8_t { boolean, integer, number, choice, text, list, object };
 
-// A Key with the type and default of its field.
+// Describes a Key, together with the type and the default of its config field.
 struct KeyInfo {
   std::string name, group, help, unset;
   KeyType type = KeyType::text;
@@ -45,7 +45,7 @@ struct KeyInfo {
   bool is_list() const { return type == KeyType::list; }
   bool is_bool() const { return type == KeyType::boolean; }
   bool has_range() const { return type == KeyType::integer || type == KeyType::number; }
-  // Returns the default for help texts: `unset` if the value is derived, else the default.
+  // Returns the default in the form that help texts show: `unset` if the value is derived, else `fallback`.
   const std::string& shown_default() const { return unset.empty() ? fallback : unset; }
 };
 

@@ -40,7 +40,7 @@ class LargePages {
 
   std::byte* data() const { return data_; }  // null if the allocation failed or the memory was moved
   // Atomically replaces the mapping at `to` with this memory, which becomes read-only. Threads that read at
-  // `to` meanwhile see the same bytes.
+  // `to` during the call see the same bytes.
   bool move_to(std::byte* to) {
     if (mprotect(data_, size_, PROT_READ) != 0) return false;
     if (mremap(data_, size_, size_, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) return false;
@@ -172,9 +172,9 @@ std::string no_large_pages_because() {
     file = folder + "enabled";
     setting = first_line(file.c_str());
   }
-  if (setting.empty()) return "the system does not support them";
+  if (setting.empty()) return "the system does not support huge pages";
   if (setting.find("[never]") != std::string::npos) return fmt::format("{} is set to never", file);
-  if (prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1) return "they are disabled for this process (prctl)";
+  if (prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1) return "disabled for this process (prctl)";
   if (first_line("/proc/sys/vm/overcommit_memory") == "2") return "vm.overcommit_memory is 2";
   return "";
 }

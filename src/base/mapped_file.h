@@ -26,14 +26,15 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  // Hints that huge pages should be used if the file system supports them. Useful for a file that is read
-  // completely many times.
+  // Hints that huge pages should be used if the file system supports them. Useful for a file that is read in
+  // full many times.
   void prefer_large_pages() const;
-  // Frees the memory of a part that is not needed for now. Later accesses read it from the file again.
+  // Frees the memory of a part. Later accesses read the part from the file again.
   void release(std::span<const std::byte> part) const;
-  // Moves a part to anonymous memory of this process, which uses huge pages if the system provides them. Ends
-  // of the part that do not fill a huge page stay mapped. The addresses do not change, and other threads may
-  // read the part concurrently. Returns false and changes nothing if the system refuses.
+  // Moves a part to anonymous memory of this process, which uses huge pages if the system provides them.
+  // Bytes at either end of the part that do not fill a huge page stay mapped. The addresses do not change,
+  // and other threads may read the part concurrently. Returns false and changes nothing if the system does
+  // not allow the move.
   bool move_to_large_pages(ThreadPool& pool, std::span<const std::byte> part) const;
   const std::string& path() const { return path_; }
   const FileStamp& stamp() const { return stamp_; }  // file stamp at the time of opening
@@ -52,8 +53,8 @@ class MappedFile {
 // report it.
 int64_t bytes_in_large_pages(std::span<const std::span<const std::byte>> memory);
 
-// Returns the reason why the system does not provide huge pages to memory that requests them, or "" if it
-// does.
+// Returns the reason why the system does not provide huge pages to memory that requests them, or "" if the
+// system provides them.
 std::string no_large_pages_because();
 
 }  // namespace gpt

@@ -33,8 +33,8 @@ class Problems {
       return false;
     }
   }
-  // Runs a check and stores the errors with code invalid_argument that it throws. Ignores errors with other
-  // codes.
+  // Runs a check. If the check throws errors with the code invalid_argument, stores them. Ignores errors with
+  // other codes.
   template <class Check>
   void collect_usage(Check&& check) {
     Problems all;

@@ -51,7 +51,7 @@ std::vector<MemoryGroups> memory_groups(const std::string& proc, const std::stri
   return list;
 }
 
-// Returns how much memory a group may still use. Cached file pages count as free.
+// Returns the amount of memory that a group may still use. Cached file pages count as free.
 int64_t room_in_group(const std::string& folder, const MemoryGroups& names) {
   int64_t limit = INT64_MAX;
   for (const std::string& file : names.limits) {

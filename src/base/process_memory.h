@@ -10,12 +10,12 @@ namespace gpt {
 int64_t resident_bytes();
 int64_t peak_resident_bytes();
 
-// Returns the memory in bytes that the process can still allocate without swapping: the system's available
-// memory, limited by what the process's control groups leave. Returns 0 if the system does not report it.
-// proc, groups: other folders for tests.
+// Returns the memory in bytes that the process can still allocate without swapping: the available memory of
+// the system, limited by the remaining memory of the control groups of the process. Returns 0 if the system
+// does not report it. proc, groups: other folders for tests.
 int64_t available_memory(const std::string& proc = "/proc", const std::string& groups = "/sys/fs/cgroup");
 
-// Resets the peak to the memory that is resident now. Has no effect on systems without support for it.
+// Resets the peak to the current resident memory. Has no effect if the system does not support this.
 void reset_peak_resident();
 
 }  // namespace gpt

@@ -7,7 +7,7 @@
 
 namespace gpt {
 
-// The type of the result of applying `of`, a function or pointer to member, to an element of a range.
+// The result type of `of` for an element of a range. `of` is a function or a pointer to a member.
 template <class Range, class Of>
 using Image = std::decay_t<std::invoke_result_t<Of&, decltype(*std::begin(std::declval<const Range&>()))>>;
 

@@ -5,8 +5,8 @@
 
 namespace gpt {
 
-// Purposes of random numbers. Each site has its own stream, so that a new use does not change the random
-// numbers of another site. The values are part of the checkpoint format: never renumber.
+// Purposes of random numbers. Each site has its own stream, so that a new site does not change the random
+// numbers of other sites. The values are part of the checkpoint format: never renumber.
 enum class RandomSite : uint32_t {
   init = 1,
   data = 2,

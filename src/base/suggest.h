@@ -7,7 +7,7 @@
 namespace gpt {
 
 // Returns `"; did you mean X?"` with the candidate closest to `word` by edit distance, or "" if none is
-// close. Ignores upper and lower case and the leading dashes of flags.
+// close. Ignores case and the leading dashes of flags.
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace gpt

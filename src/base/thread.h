@@ -6,7 +6,8 @@
 
 namespace gpt {
 
-// Starts a thread. Throws Error naming `what` if the system refuses. The function must not throw.
+// Starts a thread. Throws Error naming `what` if the system cannot start a thread. The function must not
+// throw.
 std::thread start_thread(const std::string& what, std::function<void()> function);
 
 // Starts a thread that blocks all signals, so that other threads of the program handle them.

@@ -32,7 +32,7 @@ inline void relax() {
 
 // Each pool is assigned a slot. A slot holds one call at a time: the tasks of `call` up to `end`. A thread
 // owns a task once it has taken a ticket for it. The caller waits for the tasks that were taken, but not for
-// workers without a task: those may be asleep, or another program may be using their CPU.
+// workers without a task. Such a worker may be asleep, or another program may be using its CPU.
 class ThreadPool::Workers {
  public:
   explicit Workers(int n);
@@ -52,14 +52,15 @@ class ThreadPool::Workers {
   static constexpr int kSlots = 32;
 
   struct alignas(64) Slot {
-    // The upper half is the number of the call. The lower half is the number of its tasks that no thread has
+    // Upper half: sequence number of the call. Lower half: number of tasks of the call that no thread has
     // taken yet.
     std::atomic<uint64_t> tickets{0};
-    // The number of threads of the call, and the worker that acts as thread 1. Both are written while there
-    // are no tickets. Values that are read after `tickets` belong to the same call, unless the next
-    // compare-exchange of `tickets` fails.
+    // The number of threads of the call, and the worker that acts as thread 1. Both values are written only
+    // while there are no tickets. Values that are read after `tickets` belong to the same call, unless the
+    // next compare-exchange of `tickets` fails.
     std::atomic<int> threads{1}, first_worker{0};
-    // Written while there are no tickets. Only threads that own a task read them.
+    // These members are written only while there are no tickets. Only threads that own a task read these
+    // members.
     void* fn = nullptr;
     Call call = nullptr;
     int64_t end = 0;
@@ -110,8 +111,8 @@ void ThreadPool::Workers::stop() {
     thread.join();
 }
 
-// Assigns a slot and a first worker to a pool. Pools that use only some of the workers get different ones if
-// possible.
+// Assigns a slot and a first worker to a pool. If possible, pools that use only some of the workers are
+// assigned different workers.
 ThreadPool::Workers::Place ThreadPool::Workers::add_pool(int threads) {
   const std::lock_guard lock(mutex_);
   const auto slot = static_cast<int>(std::ranges::min_element(pools_) - pools_);
@@ -129,8 +130,8 @@ void ThreadPool::Workers::remove_pool(int slot) {
     --used_slots_;
 }
 
-// Returns the thread index of a worker in the slot's call: 0 for the caller, which is worker 0. A worker may
-// join the call if its index is less than the number of threads of the call.
+// Returns the thread index of a worker in the call of the slot. The caller is worker 0 and has thread index
+// 0. A worker may join the call if its index is less than the number of threads of the call.
 int ThreadPool::Workers::thread_of(int worker, const Slot& slot) const {
   if (worker == 0) return 0;
   const int after_first = worker - 1 - slot.first_worker.load(std::memory_order_relaxed);

@@ -40,18 +40,18 @@ class TaskStreams {
 
 // A pool of threads that run numbered tasks.
 //
-// Sharing. ThreadPool(n) starts n - 1 workers. ThreadPool(shared, k) starts no thread: its calls use up to k
-// - 1 of the workers of `shared`, which live as long as any pool that uses them. Pools that share workers may
+// Sharing. ThreadPool(n) starts n - 1 workers. ThreadPool(shared, k) starts no threads. Its calls use up to k
+// - 1 workers of `shared`. The workers live as long as any pool that uses them. Pools that share workers may
 // run at the same time. A caller always works on its own tasks, and workers join the calls that have tasks
 // left, so no call waits for another. With m concurrent callers, ThreadPool(n) uses at most n - 1 + m
-// threads. (The first 32 pools run concurrently; further ones take turns with them.)
+// threads. (Up to 32 pools run concurrently. Each additional pool takes turns with one of these pools.)
 //
 // Order. Tasks of a call start in the order of their numbers: when a task starts, every task with a lower
 // number has already been started by a thread that runs it to completion. So a task may wait for tasks with
 // lower numbers, as in the weight gradient. parallel_streams gives no such guarantee.
 //
-// Results. The thread of a task is not determined, so the result of a task must depend on its number alone;
-// then no result depends on the number of threads or on concurrent calls.
+// Results. Any thread may run a task, so the result of a task must depend only on the task number. Results
+// then do not depend on the number of threads or on concurrent calls.
 class ThreadPool {
  public:
   // threads: 1 to 1024, the calling thread included. Throws Error if the system refuses to start a thread.
@@ -64,8 +64,9 @@ class ThreadPool {
 
   int size() const { return size_; }
 
-  // Calls fn(task, thread) for every task in [0, n_tasks), thread in [0, size()); returns when all are
-  // done. fn must not throw and must not call parallel_for. Only one thread may call a pool at a time.
+  // Calls fn(task, thread) for every task in [0, n_tasks), where `thread` is in [0, size()). Returns when all
+  // tasks are done. fn must not throw and must not call parallel_for. Only one thread may call a pool at a
+  // time.
   template <class F>
   void parallel_for(int64_t n_tasks, F&& fn) {
     using Function = std::remove_reference_t<F>;
@@ -73,8 +74,8 @@ class ThreadPool {
         [](void* f, int64_t task, int thread) { (*static_cast<Function*>(f))(task, thread); });
   }
 
-  // Runs tasks like parallel_for. For tasks that read memory in the order of their numbers: each thread runs
-  // consecutive tasks where possible, so that the hardware prefetcher sees a few long streams.
+  // Runs tasks like parallel_for. Intended for tasks that read memory in the order of the task numbers. Each
+  // thread runs consecutive tasks where possible, so that the hardware prefetcher sees a few long streams.
   template <class F>
   void parallel_streams(int64_t n_tasks, F&& fn) {
     TaskStreams streams(n_tasks, size_);

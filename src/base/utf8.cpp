@@ -7,9 +7,8 @@
 namespace gpt {
 namespace {
 
-// The properties of a lead byte. The range of the second byte implements those rules of table 3-7 of the
-// Unicode standard that the lead byte alone does not: no overlong forms (E0, F0), no surrogates (ED), nothing
-// above U+10FFFF (F4).
+// The properties of a lead byte. The range of the second byte (Unicode standard, table 3-7) excludes overlong
+// forms (E0, F0), surrogates (ED) and code points above U+10FFFF (F4).
 struct Lead {
   int length;  // length of the character in bytes; 0: the byte cannot start a character
   unsigned char second_min, second_max;
@@ -27,8 +26,8 @@ Lead classify(unsigned char byte) {
   return {0, 0, 0};
 }
 
-// Appends the text to `out`, with U+FFFD for invalid parts. Unless `final`, stops at an incomplete last
-// character. Returns the position where it stopped.
+// Appends the text to `out`, with U+FFFD for invalid parts. If `final` is false, stops before an incomplete
+// last character. Returns the position where it stopped.
 size_t append_replaced(std::string& out, std::string_view text, bool final) {
   size_t at = 0;
   while (at < text.size()) {

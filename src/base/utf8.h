@@ -11,9 +11,9 @@ inline constexpr char32_t kReplacementChar = 0xFFFD;
 
 enum class Utf8Status { valid, invalid, incomplete };
 
-// The result of decoding one character. If it is not valid, `length` is the length of the "maximal subpart"
-// (Unicode 16.0, §3.9): the longest prefix of a well-formed character, at least one byte. `incomplete` means
-// that the text ended inside a character that more bytes could complete.
+// The result of decoding one character. If the character is not valid, `length` is the length of the "maximal
+// subpart" (Unicode 16.0, §3.9): the longest prefix of a well-formed character, at least one byte.
+// `incomplete` means that the text ended inside a character that more bytes could complete.
 struct Utf8Char {
   char32_t code = kReplacementChar;
   int length = 1;

@@ -14,8 +14,8 @@ struct MachineLimits {
   double fp32 = 0, bf16 = 0, int8 = 0;  // multiplications and additions per second
   double memory = 0;                    // bytes read per second
 
-  // Returns the peak matmul throughput for a dtype. For bf16 and quantized dtypes, this is the rate of fp32
-  // if the instruction set does not support them.
+  // Returns the peak matmul throughput for a dtype. If the instruction set has no instruction for bf16 or
+  // int8, returns the rate of fp32 for the dtypes that need this instruction.
   double operations(DType dtype) const;
 };
 
@@ -37,11 +37,12 @@ class MemoryRate {
   Buffer memory_;
 };
 
-// Measures the peak rates. Takes about 100 ms and the time to sum `bytes` of memory several times. Each rate
-// is the best of several measurements, because other processes and interrupts can only reduce it.
+// Measures the peak rates. Takes about 100 ms, plus the time for several sums over `bytes` bytes of memory.
+// Each rate is the best of several measurements, because other processes and interrupts can only reduce it.
 MachineLimits measure_limits(ThreadPool& pool, Isa isa, int64_t bytes);
 
-// Returns the mean of two measurements, which estimates the rates during a run between them.
+// Returns the mean of two measurements. If one measurement is made before a run and the other one after it,
+// the mean is an estimate of the rates during the run.
 MachineLimits between(const MachineLimits& a, const MachineLimits& b);
 
 }  // namespace gpt

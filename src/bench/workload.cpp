@@ -103,9 +103,9 @@ void check_fits(const char* what, int64_t bytes, int64_t available) {
                 what, format_bytes(static_cast<double>(bytes)), format_bytes(static_cast<double>(available)));
 }
 
-// Returns the memory in bytes of the weights as they were loaded. Memory-mapped weights count with their size
-// in the file, except for lookup tables, of which only a few rows are read. Other weights are a buffer in
-// fp32.
+// Returns the size of the loaded weights in bytes. If `in_place` is true, the weights are memory-mapped, and
+// their size in the file counts. Lookup tables do not count, because only a few of their rows are read. If
+// `in_place` is false, the weights are copied to an fp32 buffer, and the size of the buffer counts.
 int64_t loaded_bytes(const Model& model, bool in_place) {
   if (!in_place) return static_cast<int64_t>(sizeof(float)) * param_buffer_elements(model.table);
   int64_t bytes = 0;
@@ -271,7 +271,8 @@ std::optional<DType> block_type(const Model& model) {
 }
 
 double keys_seen(int64_t window, int64_t before, int64_t tokens) {
-  // Token i attends to before + i + 1 keys, or to the last `window` of them.
+  // Without a window, token i attends to before + i + 1 keys. With a window, it attends to at most the last
+  // `window` keys.
   const int64_t growing = window == 0 ? tokens : std::clamp<int64_t>(window - before, 0, tokens);
   const auto n = static_cast<double>(growing);
   return n * static_cast<double>(before) + n * (n + 1) / 2 +

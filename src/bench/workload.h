@@ -61,10 +61,10 @@ struct WorkloadResult {
   double fastest() const;
 };
 
-// Inputs of run_workload. Training writes to `weights`, to which the views of `model` point. Inference does
-// not use `weights`. `progress` is called before every repeat, including the untimed repeat 0, and after the
-// last one. Only training can use several ranks. Each rank has one shard, and a step is timed from the moment
-// when all ranks have completed the previous step.
+// Inputs of run_workload. `weights` owns the memory of the weights in `model`. Training writes to it.
+// Inference does not use `weights`. `progress` is called before every repeat, including the untimed repeat 0,
+// and after the last one. Only training can use several ranks. Each rank has one shard, and a step is timed
+// from the moment when all ranks have completed the previous step.
 struct WorkloadContext {
   const Model& model;
   const ParamBuffer& weights;
@@ -78,15 +78,16 @@ WorkloadResult run_workload(const WorkloadContext& context, const Workload& work
 // stay in range.
 void fill_random_weights(ThreadPool& pool, const ParamTable& table, const ParamBuffer& weights);
 
-// Returns the bytes of weights that one decoding step reads, for any number of sequences. Counts matrices as
-// `kernels` packs them for `dtype`. Does not count lookup tables.
+// Returns the bytes of weights that one decoding step reads, for any number of sequences. The size of a
+// matrix is its size after `kernels` has packed it for `dtype`. Does not count lookup tables.
 int64_t weight_bytes(const Model& model, const KernelTable& kernels, DType dtype);
-// Returns the dtype of most weights (by bytes) if that dtype is quantized, else nothing.
+// Returns the dtype that uses the most bytes of the weights. Returns nothing if this dtype is not quantized.
 std::optional<DType> block_type(const Model& model);
 // Returns the total number of keys to which `tokens` tokens attend, if `before` cached tokens precede them.
 double keys_seen(int64_t window, int64_t before, int64_t tokens);
-// Returns the floating-point operations of inference for `tokens` tokens after `before` cached ones. Logits
-// are computed for every token, or only for the last one (prefill).
+// Returns the floating-point operations of inference for `tokens` tokens that follow `before` cached tokens.
+// If all_logits is true, logits are computed for every token. Otherwise (prefill), logits are computed only
+// for the last token.
 double inference_flops(const ModelCounts& counts, int64_t before, int64_t tokens, bool all_logits);
 
 }  // namespace gpt

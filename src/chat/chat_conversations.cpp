@@ -158,7 +158,8 @@ Json messages_of(const Json& row, const std::string& place) {
   return messages;
 }
 
-// Returns a member of a row, or null if it is missing. A member that is a string of JSON is parsed first.
+// Returns a member of a row, or null if it is missing. If the member is a string, the string is parsed as
+// JSON.
 Json opened(const Json& row, const char* name, const std::string& place) {
   const Json value = row.value(name, Json());
   if (!value.is_string()) return value;

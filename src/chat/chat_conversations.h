@@ -19,7 +19,8 @@ nlohmann::ordered_json parse_conversation(std::string_view line, const std::stri
 nlohmann::ordered_json parse_messages(const nlohmann::ordered_json& list, const std::string& place);
 
 // Returns the other template variables of a row: "tools" and the members of "chat_template_kwargs" (TRL's
-// columns). Each of the two may also be a string of JSON. Throws Error that names `place`.
+// columns). The values of both keys may also be strings that contain JSON. Throws Error if a value is not
+// valid. The error message contains `place`.
 nlohmann::ordered_json parse_template_names(const nlohmann::ordered_json& row, const std::string& place);
 
 // Removes the oldest turn of a conversation: the first user message and the responses to it. Messages before

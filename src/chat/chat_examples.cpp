@@ -65,7 +65,8 @@ class Reader {
   ChatExamples finish() { return std::move(out_); }
 
  private:
-  // This error does not mean a bad line, so skip_bad does not suppress it.
+  // Thrown for a conversation that is too long. Such a conversation is not invalid, so skip_bad does not
+  // suppress this error.
   struct TooManyIds : Error {
     using Error::Error;
   };

@@ -37,14 +37,15 @@ struct ChatExamples {
 };
 
 // Parses a JSONL text with one conversation per line (see chat_conversations.h). Blank lines are skipped.
-// Throws Error that names the file and the line if a conversation is invalid or rejected by the template
-// (unless skip_bad is set), if none of its tokens would be trained on, or if it is too long and too_long is
-// TooLong::error.
+// Throws Error with the file and the line of a bad conversation, unless skip_bad is true. A conversation is
+// bad if it is invalid, if the template rejects it, or if it has no token to train on. Also throws Error if a
+// conversation is too long and too_long is TooLong::error.
 ChatExamples parse_chat_examples(std::string_view jsonl, const std::string& name, const ChatTemplate& chat,
                                  const ChatExampleOptions& options);
 
-// Throws Error that names `place` if the assistant calls a function in the conversation but the encoded
-// example does not contain the function's name. In that case the template does not support tools.
+// Throws Error if the template does not support tool calls, but the assistant calls a function in the
+// conversation. The template does not support tool calls if the encoded example does not contain the name of
+// the function. The error message contains `place`.
 void require_calls_written(const nlohmann::ordered_json& conversation, const ChatExample& example,
                            const ChatTemplate& chat, const std::string& place);
 

@@ -11,8 +11,8 @@
 namespace gpt {
 namespace {
 
-// Random streams of a seed: for the held-out split, for the order of an epoch, and for the passes over each
-// part (plus the index of the part).
+// Numbers of the random streams that are derived from a seed. kHeldOut selects the held-out examples, kEpoch
+// shuffles an epoch, and kPass + i shuffles a pass over part i.
 constexpr uint64_t kHeldOut = uint64_t{1} << 40, kEpoch = kHeldOut + 1, kPass = kHeldOut + 2;
 
 std::vector<size_t> shuffled(size_t n, uint64_t seed, uint64_t step, uint64_t use) {
@@ -85,7 +85,7 @@ std::vector<const ChatExample*> chat_epoch(std::span<const ChatPart> parts, uint
 
 namespace {
 
-// Appends all ids of a conversation except the last one, which is only predicted.
+// Appends all ids of a conversation except the last id, which is only a target.
 void append(ChatRow& row, const ChatExample& example) {
   for (size_t i = 0; i + 1 < example.ids.size(); ++i) {
     const bool counts = example.weights[i + 1] != 0;

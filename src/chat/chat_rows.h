@@ -12,7 +12,8 @@ namespace gpt {
 // A set of conversations with a common sampling weight.
 struct ChatPart {
   std::string name;
-  // Share of an epoch's conversations relative to the weights of the other parts; 0: the size of `train`.
+  // Sampling weight. The conversations of an epoch are divided among the parts in proportion to their
+  // weights. 0 means the number of conversations in `train`.
   double weight = 0;
   std::vector<ChatExample> train, held_out;
 };
@@ -28,8 +29,8 @@ ChatPart make_chat_part(std::string name, double weight, std::vector<ChatExample
 
 // Returns the training conversations of an epoch (counted from 0) in training order. An epoch has about as
 // many conversations as all parts together, divided among the parts by weight. Each pass over a part uses a
-// new shuffled order, and an epoch continues where the previous one stopped. The result depends only on the
-// arguments. Throws Error if there are no conversations.
+// new shuffled order. An epoch continues the pass at the position at which the previous epoch stopped. The
+// result depends only on the arguments. Throws Error if there are no conversations.
 std::vector<const ChatExample*> chat_epoch(std::span<const ChatPart> parts, uint64_t seed, int64_t epoch);
 
 // A training row of n_ctx ids: conversations one after the other, then padding.

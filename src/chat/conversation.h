@@ -18,10 +18,10 @@ class Conversation {
   Conversation(const ChatTemplate& format, std::string system, int64_t n_ctx)
       : format_(format), system_(std::move(system)), n_ctx_(n_ctx) {}
 
-  // Adds a user message and returns the ids up to the start of the response. `room` is the number of ids
-  // wanted for the response. If the context cannot hold `room` more ids (or a quarter of the context, if that
-  // is less), the oldest turns are dropped until the ids take at most half of the context. Throws Error and
-  // leaves the conversation unchanged if the message does not fit into the context.
+  // Adds a user message and returns the ids up to the start of the response. `room` is the number of ids to
+  // reserve for the response, but at most a quarter of the context is reserved. If the remaining context is
+  // smaller than this reserve, the oldest turns are dropped until the ids take at most half of the context.
+  // Throws Error and leaves the conversation unchanged if the message does not fit into the context.
   std::vector<int32_t> ask(const std::string& user, int64_t room);
   // Stores the response to the last message, without the token that ended it.
   void answer(std::vector<int32_t> ids);

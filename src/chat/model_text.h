@@ -18,13 +18,13 @@ namespace gpt {
 // Loads a tokenizer by name: "byte", a file or folder that load_tokenizer accepts, or a .gguf file.
 std::unique_ptr<Tokenizer> named_tokenizer(const std::string& name);
 // Returns the tokenizer to use with a model: the named one or, if `name` is empty, the tokenizer in the
-// model's folder or GGUF file. Returns null if there is none. Throws Error if the tokenizer's vocabulary is
-// larger than the model's.
+// model's folder or GGUF file. Returns null if there is no tokenizer. Throws Error if the vocabulary of the
+// tokenizer is larger than the vocabulary of the model.
 std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std::string& name);
 
-// Throws Error if an adapter was saved with a tokenizer, as fine-tuning does, and a token has a different
-// text there than in the model's own tokenizer. Added tokens may differ. Tokenizers that cannot be read are
-// not compared.
+// Throws Error if an adapter belongs to a different tokenizer. Fine-tuning saves the tokenizer with the
+// adapter. Each token of this tokenizer must have the same text as in the tokenizer of the model. Added
+// tokens may differ. Tokenizers that cannot be read are not compared.
 void require_same_tokens(const LoadedModel& loaded, const std::string& adapter);
 // Returns a warning line if the file of an adapter names a different base model, or "" otherwise. If the
 // paths differ, only the names are compared, because a model may have been moved. GGUF files do not name a
@@ -32,12 +32,13 @@ void require_same_tokens(const LoadedModel& loaded, const std::string& adapter);
 std::string note_other_base(const LoadedModel& loaded, const std::string& adapter);
 // Returns the warnings about several adapters, each as a line that begins with "note: ".
 std::string notes_of_other_bases(const LoadedModel& loaded, const std::vector<std::string>& choices);
-// Throws Error if a draft model has a different vocabulary than the model: a token with a different text or,
-// if a tokenizer is missing (null), a different vocabulary size. `draft` is the name of the draft model in
-// the error message.
+// Throws Error if a draft model has a different vocabulary than the model. The size of the vocabulary and the
+// text of each token must be equal. If a tokenizer is missing (null), only the vocabulary sizes of the models
+// are compared. `draft` is the name of the draft model in the error message.
 void require_same_vocabulary(const Tokenizer* tokenizer, const ModelConfig& config, const std::string& draft,
                              const Tokenizer* draft_tokenizer, const ModelConfig& draft_config);
-// Returns the result of make(). If make() throws a usage error, the error is changed to name the draft model.
+// Returns the result of make(). If make() throws a usage error, the name of the draft model is added to the
+// error message.
 template <class Make>
 auto made_of_draft(const std::string& draft, Make make) {
   try {
@@ -47,7 +48,7 @@ auto made_of_draft(const std::string& draft, Make make) {
     fail_parameter("draft", "{}: {}", draft, error.what());
   }
 }
-// Loads adapters like load_adapters and checks that they use the tokens of the model.
+// Loads adapters like load_adapters. Also throws the errors of require_same_tokens.
 std::shared_ptr<const Adapter> fitting_adapters(const LoadedModel& loaded,
                                                 const std::vector<std::string>& choices);
 
@@ -75,8 +76,9 @@ std::vector<int32_t> eos_ids(const ModelConfig& config);
 // tokenizer is needed but `tokenizer` is null.
 std::vector<int32_t> prompt_ids(const std::string& text, const Tokenizer* tokenizer,
                                 const ModelConfig& config, bool no_bos, bool special = false);
-// Returns warnings about a prompt that prompt_ids encoded: names of special tokens that were read as text,
-// or, with `special`, two BOS tokens at the start. `option` is the caller's name for `special`.
+// Returns warnings about a prompt that prompt_ids encoded. If `special` is false, warns about names of
+// special tokens in the text, which were encoded as plain text. If `special` is true, warns about two BOS
+// tokens at the start. `option` is the name of the setting `special` in the warnings.
 std::vector<std::string> prompt_warnings(std::string_view text, std::span<const int32_t> ids,
                                          const Tokenizer* tokenizer, bool special, std::string_view option);
 

@@ -44,7 +44,7 @@ class Reader {
 
   double number(const char* key, double missing) {
     const json& v = take(key);
-    // An explicit null is an error, because PEFT cannot compute with it either.
+    // An explicit null is an error, because PEFT also fails for null.
     if (v.is_null() && !object_.contains(key)) return missing;
     if (!v.is_number() || !std::isfinite(v.get<double>())) wrong(key, "a number");
     return v.get<double>();
@@ -67,8 +67,8 @@ class Reader {
     return v.get<std::string>();
   }
 
-  // Reads an object that maps regular expressions to numbers. A regular expression must match a whole module
-  // name, or the rest of the name after a dot.
+  // Reads an object that maps regular expressions to numbers. A regular expression selects a module if it
+  // matches the whole name of the module, or the whole part of this name after a dot.
   template <class T>
   std::vector<std::pair<ModulePattern, T>> patterns(const char* key) {
     std::vector<std::pair<ModulePattern, T>> values;
@@ -111,7 +111,8 @@ class Reader {
     }
   }
 
-  // Keys that are neither read nor neutral must have a value that switches them off.
+  // Checks the keys that were not read and are not in kNeutral. The value of such a key must disable the
+  // setting: null, false, or an empty list or object.
   void end() const {
     for (const auto& [key, value] : object_.items()) {
       if (taken_.contains(key) || std::ranges::find(kNeutral, key) != std::end(kNeutral)) continue;

@@ -149,7 +149,7 @@ void check_module(const PeftFiles& files, const std::string& module, int64_t lay
        layer < 0 && !c.targets ? "target_modules \"all-linear\" does not include" : why);
 }
 
-// Requires tensors for every matrix that target_modules selects. If some are missing, the adapter was most
+// Requires tensors for every matrix that target_modules selects. If tensors are missing, the adapter was most
 // likely made for a model with fewer layers.
 void check_complete(const PeftFiles& files, const std::vector<AdapterModule>& modules,
                     const ParamTable& table, const std::set<std::string>& found) {
@@ -177,7 +177,8 @@ LoadedAdapter load_peft(const std::string& path, const Model& model, Device* dev
       continue;
     }
     const auto [module, half] = module_of(tensor, name);
-    // For a model without a head, PEFT omits a prefix, as transformers does.
+    // If the base model has no head, PEFT omits the prefix of the base model from the names, as transformers
+    // does.
     const auto found = std::ranges::find_if(modules, [&, &module = module](const AdapterModule& m) {
       return m.name == module || without_base_prefix(m.name) == module;
     });
@@ -216,8 +217,9 @@ AdapterFacts peft_facts(const std::string& path) {
   return facts;
 }
 
-// Returns the settings with which PEFT creates the matrices of the adapter. Target names are those of the
-// model family. Ranks and alphas that differ from the defaults are listed by the full names of their modules.
+// Returns the settings with which PEFT creates the matrices of the adapter. The targets are module names of
+// the model family. rank_pattern and alpha_pattern contain the ranks and alphas that differ from the
+// defaults, with the full module name as the key.
 AdapterSettings peft_settings(const Adapter& adapter, const std::vector<AdapterModule>& modules,
                               const ParamTable& table, AdapterSettings s) {
   const AdapterSettings given = s;

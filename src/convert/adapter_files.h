@@ -63,8 +63,8 @@ std::string chat_template_of(const std::vector<std::string>& adapters);
 // Writes an adapter to an existing folder in the format of PEFT. `base` is the name of the base model.
 void write_adapter(const std::string& folder, const Model& model, const Adapter& adapter,
                    const AdapterSettings& settings, const std::string& base);
-// Writes a GGUF file that llama.cpp can load with the same model. Throws Error if GGUF cannot store the
-// model.
+// Writes an adapter as a GGUF file, which llama.cpp can load together with the GGUF file of the same model.
+// Throws Error if GGUF cannot store the model.
 void write_adapter_gguf(const std::string& path, const Model& model, const Adapter& adapter,
                         const std::string& name);
 

@@ -13,9 +13,9 @@
 
 namespace gpt {
 
-// Returns the matrices for which an adapter can be loaded: those of the transformer blocks, followed by the
-// head. Adapters that this program trains never include the head. In a model with tied embeddings, the head
-// is the matrix of the embedding, and the adapter changes only the product with the head.
+// Returns the matrices for which an adapter can be loaded: the matrices of the transformer blocks, followed
+// by the head. Adapters that this program trains never include the head. In a model with tied embeddings, the
+// head is the matrix of the embedding, and the adapter changes only the product with the head.
 std::vector<AdapterModule> loadable_modules(const Model& model, const Naming& naming);
 
 // Collects the tensors of an adapter's file by module.
@@ -24,10 +24,10 @@ class AdapterTensors {
   // `what` names the file in errors.
   AdapterTensors(const Model& model, std::string what) : model_(model), what_(std::move(what)) {}
 
-  // Adds the A (half 0) or B (half 1) of a module. Throws Error for a shape or dtype that does not fit.
+  // Adds the matrix A (half 0) or B (half 1) of a module. Throws Error if its shape or dtype does not fit.
   void add(const AdapterModule& module, size_t half, const TensorInfo& tensor);
-  // Creates the adapter. `layout` is the RoPE layout of the rows in the file. Throws Error if an A or B is
-  // missing, and for non-finite values.
+  // Creates the adapter. `layout` is the RoPE layout of the rows in the file. Throws Error if a matrix A or B
+  // is missing or has non-finite values.
   std::shared_ptr<const Adapter> make(
       const std::function<double(const AdapterModule& module, int64_t rank)>& scale, RopeLayout layout,
       double dropout, Device* device) const;

@@ -237,8 +237,8 @@ void Conversion::note_ends(std::vector<std::string>& notes) const {
   if (options_.to == ModelFormat::gguf) {
     if (const auto n = std::ssize(kEndKeys); std::ssize(ends) > n)
       notes.push_back(
-          fmt::format("GGUF has keys for {} end-of-text tokens; llama.cpp does not stop at the other ones, "
-                      "but this program does: {}",
+          fmt::format("GGUF has keys for {} end-of-text tokens; this program also stops at the other "
+                      "end-of-text tokens of the model, but llama.cpp does not: {}",
                       n, fmt::join(ends.begin() + n, ends.end(), ", ")));
     const bool bpe = options_.tokenizer != nullptr && options_.tokenizer->vocab_data().model == "gpt2";
     if (bpe && ends.empty() && options_.tokenizer->special_ids().eos < 0)

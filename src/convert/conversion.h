@@ -20,11 +20,13 @@ enum class ModelFormat : uint8_t {
 
 struct ConversionOptions {
   ModelFormat to = ModelFormat::hf;
-  // The dtype of the result: fp32, bf16, fp16, or for GGUF a quantized dtype. The default is the dtype of the
-  // embedding in the source if that is bf16 or fp16 and the format supports it, else fp32.
+  // The dtype of the result: fp32, bf16, fp16, or for GGUF a quantized dtype. By default, the result has the
+  // dtype of the source's embedding if this dtype is bf16 or fp16 and the format supports it. Otherwise, the
+  // default is fp32.
   std::optional<DType> dtype = {};
   uint64_t shard_bytes = UINT64_MAX;  // for hf: see WriteOptions
-  // Further content of a GGUF file. The tokenizer must live until the file is written.
+  // Tokenizer, name and chat templates that a GGUF file stores in addition to the model. The tokenizer must
+  // exist until the file is written.
   const Tokenizer* tokenizer = nullptr;
   std::string name = {};
   ChatTemplates chat_templates = {};
@@ -43,8 +45,8 @@ struct TensorMove {
   std::string note;  // "transposed", "rows 64 to 127", ...
 };
 
-// A conversion that is planned before anything is written. Every tensor of the source has a place in the
-// target or is listed in loaded.ignored(), which LoadedModel ensures.
+// A conversion that is planned before anything is written. LoadedModel ensures that every tensor of the
+// source either has a place in the target or is listed in loaded.ignored().
 class Conversion {
  public:
   // `loaded` must outlive the object. Throws Error with the reason if the format cannot store the model.
@@ -60,8 +62,8 @@ class Conversion {
   // Returns the size of all tensors in the target in bytes.
   int64_t bytes() const;
 
-  // Returns a sentence for each property of the model that the format cannot store. The sentence says what
-  // readers of the format assume instead.
+  // Returns a sentence for each property of the model that the format cannot store. The sentence describes
+  // how programs that read the file behave, or it gives advice.
   std::vector<std::string> notes() const;
 
   // Returns the file names of an hf folder. Returns an empty list for single-file formats.

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// A config key whose value is not the one that a format needs.
+// A config key whose value differs from the value that a format requires.
 struct Misfit {
   std::string key;
   json needed, found;
@@ -40,7 +40,7 @@ class Needs {
   std::optional<Misfit> misfit_;
 };
 
-// Requires the family's values for all settings that the format cannot store.
+// For each setting that the format cannot store, requires the value of the family.
 void need_switches(Needs& needs, const Family& family, const ModelConfig& c) {
   const json needed = model_keys_json(family_config(family));
   const auto same = [&](std::initializer_list<const char*> keys) {
@@ -63,15 +63,15 @@ struct GgufChoice {
   std::optional<Misfit> misfit;
 };
 
-// Returns true if the model has the biases of the family. Readers other than llama.cpp assume these biases
-// for the architecture.
+// Returns true if the model has the same biases as the family. Programs other than llama.cpp expect these
+// biases for the architecture.
 bool has_its_biases(const Family& family, const ModelConfig& c) {
   const ModelConfig s = family_config(family);
   return s.qkv_bias == c.qkv_bias && s.out_bias == c.out_bias && s.mlp_bias == c.mlp_bias;
 }
 
-// Returns the first family that fits, preferably one with the same biases. If none fits, returns the first
-// family with the same kind of positions.
+// Returns the first family that fits the model and has the same biases. If there is no such family, returns
+// the first family that fits. If no family fits, returns the first family with the same kind of positions.
 GgufChoice choose_gguf(const ModelConfig& c) {
   GgufChoice fitting, near;
   for (const Family* family : families()) {

@@ -16,10 +16,10 @@ const Family& gguf_family(const ModelConfig& config);
 void require_llama2c(const ModelConfig& config);
 void require_llmc(const ModelConfig& config);
 
-// Returns one line about the formats to which a model about to be trained cannot be converted, with the
-// reasons. The line ends with a newline. Returns "" if there are no such formats. Checks GGUF for all models,
-// llama2.c for models with rotary positions, and llm.c for other models. The layout of transformers can store
-// every model. `tokenizer` may be null.
+// Called before a model is trained. Returns a note with the formats to which the model cannot be converted,
+// and the reasons. The note is one line and ends with a newline. Returns "" if there are no such formats.
+// Checks GGUF for all models, llama2.c for models with rotary positions, and llm.c for other models. The
+// layout of transformers can store every model. `tokenizer` may be null.
 std::string export_limits(const ModelConfig& config, const Tokenizer* tokenizer);
 
 }  // namespace gpt

@@ -25,7 +25,7 @@ uint32_t file_type(DType dtype) {
   return found->second;
 }
 
-// Returns a dtype whose quantization blocks fit rows of n elements. The choices are those of llama.cpp.
+// Returns a dtype whose quantization blocks fit rows of n elements. llama.cpp chooses the same dtypes.
 DType fitting(DType dtype, int64_t n) {
   if (n % block_size(dtype).elements == 0) return dtype;
   if (n % kQuantBlock != 0) return DType::f16;

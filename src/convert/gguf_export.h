@@ -23,8 +23,8 @@ struct GgufExportOptions {
 // Reads row r of a matrix, or element r of a vector (one column), as fp32 values.
 void read_row(const TensorView& view, int64_t r, int64_t cols, float* x);
 
-// The requested dtype of a parameter and its dtype in the file. They differ if the rows of the parameter are
-// not a whole number of quantization blocks.
+// The requested dtype of a parameter and its dtype in the file. The two dtypes differ if the rows of the
+// parameter do not consist of whole quantization blocks.
 struct GgufParamType {
   DType wanted, used;
 };
@@ -33,8 +33,8 @@ std::vector<GgufParamType> gguf_types(const Model& model, const GgufExportOption
 
 // Writes a model as a GGUF file of version 3 that llama.cpp can load. The rows of queries and keys are
 // written in llama.cpp's RoPE order. `weights` is indexed by parameter id and can have any floating-point or
-// quantized dtype. Without a tokenizer, the file says that it has none. The tensors are streamed to the file.
-// After a crash or an error, an existing file is unchanged. Throws Error.
+// quantized dtype. Without a tokenizer, the metadata state that the file has no tokenizer. The tensors are
+// streamed to the file. After a crash or an error, an existing file is unchanged. Throws Error.
 void write_gguf(const std::string& path, const Model& model, std::span<const TensorView> weights,
                 const Tokenizer* tokenizer, const GgufExportOptions& options);
 

@@ -82,7 +82,7 @@ void add_vocab(GgufMetadata& metadata, VocabData data, int64_t vocab_size) {
   metadata.add(kTokens, data.tokens);
   if (!data.scores.empty()) metadata.add(kScores, data.scores);
   metadata.add(kTypes, data.types);
-  // llama.cpp cannot load byte-level BPE without this key, even if there are no merges.
+  // llama.cpp requires kMerges for byte-level BPE, even if there are no merges.
   if (!data.merges.empty() || data.model == "gpt2") metadata.add(kMerges, data.merges);
   add_special_ids(metadata, data.special);
   if (data.special.add_bos) metadata.add(kAddBos, *data.special.add_bos);
@@ -91,8 +91,8 @@ void add_vocab(GgufMetadata& metadata, VocabData data, int64_t vocab_size) {
   if (data.remove_extra_whitespaces) metadata.add(kCollapse, *data.remove_extra_whitespaces);
 }
 
-// The default template has one key. Each of the other templates has its own key, and a list stores their
-// names.
+// The default template is stored under the key kChatTemplate. Each other template is stored under a key that
+// ends with its name. The key kTemplateNames lists these names.
 ChatTemplates gguf_chat_templates(const GgufFile& file) {
   ChatTemplates templates;
   const auto add = [&](const std::string& name, const std::string& key) {

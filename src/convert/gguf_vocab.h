@@ -15,11 +15,12 @@ namespace gpt {
 // have the wrong type. tokenizer_of checks everything else.
 std::optional<VocabData> gguf_vocab(const GgufFile& file);
 
-// Loads the tokenizer of the GGUF file at `path`. Throws Error, also if the file has no tokenizer.
+// Loads the tokenizer of the GGUF file at `path`. Throws Error if the file has no tokenizer, or if the
+// tokenizer cannot be loaded.
 std::unique_ptr<Tokenizer> gguf_tokenizer(const std::string& path);
 
-// Writes a tokenizer to the metadata. A vocabulary that is smaller than the model's is padded to vocab_size
-// with unused tokens, because llama.cpp requires a token for each row of the embedding.
+// Writes a tokenizer to the metadata. If the vocabulary has fewer than vocab_size tokens, it is padded with
+// unused tokens, because llama.cpp requires a token for each row of the embedding.
 void add_vocab(GgufMetadata& metadata, VocabData data, int64_t vocab_size);
 
 // Writes the ids of BOS, EOS and the other special tokens that exist.

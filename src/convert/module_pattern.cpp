@@ -10,7 +10,7 @@
 namespace gpt {
 namespace {
 
-// Translates Python's regular expression syntax to that of detail::Regex. Module names are ASCII.
+// Translates Python's regular expression syntax to the syntax of detail::Regex. Module names are ASCII.
 std::string translated(std::string_view pattern) {
   constexpr std::string_view kWord = "0-9A-Za-z_";
   std::string out;

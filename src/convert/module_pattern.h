@@ -14,7 +14,7 @@ class Regex;
 // A regular expression of Python's `re` that must match a whole module name.
 class ModulePattern {
  public:
-  // Throws Error naming the pattern and the part of it that is not supported.
+  // Throws Error naming the pattern and its unsupported part.
   explicit ModulePattern(const std::string& pattern);
 
   bool matches(std::string_view module) const;
@@ -23,8 +23,8 @@ class ModulePattern {
   std::shared_ptr<const detail::Regex> regex_;
 };
 
-// Selects modules as PEFT does: by a list of names, or by a regular expression. A name matches a whole module
-// name, or the rest of it after a dot.
+// Selects modules as PEFT does: by a list of names, or by a regular expression. A name selects a module if it
+// is the whole name of the module, or the part of this name after a dot.
 class ModuleFilter {
  public:
   ModuleFilter() = default;  // selects no modules

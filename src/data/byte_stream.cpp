@@ -211,7 +211,8 @@ class ZstdStream final : public Decompressor {
   }
 
   ZSTD_DStream* state_;
-  // inside_: within a zstd frame; full_: the last call filled its output
+  // `inside_` is true while a zstd frame is being decoded. `full_` is true if the last call filled its output
+  // buffer.
   bool inside_ = false, full_ = false;
 };
 

@@ -12,9 +12,9 @@ namespace gpt {
 class ByteStream {
  public:
   virtual ~ByteStream() = default;
-  // Fills `out` with the next bytes and returns their number. The number is smaller than out.size() only at
-  // the end of the file, and 0 after the end. Throws Error when the file cannot be read, is damaged, or was
-  // changed since it was opened.
+  // Fills `out` with the next bytes and returns the number of bytes read. The return value is smaller than
+  // out.size() only at the end of the file, and 0 after the end. Throws Error when the file cannot be read,
+  // is damaged, or was changed since it was opened.
   virtual size_t read(std::span<char> out) = 0;
   virtual uint64_t consumed() const = 0;  // number of bytes read from the file so far, before decompression
   virtual bool compressed() const { return false; }
@@ -22,7 +22,7 @@ class ByteStream {
 
 struct ByteStreamLimits {
   // Maximum expansion ratio of a compressed file. The ratio is checked once the output exceeds `free_bytes`.
-  // Deflate cannot exceed 1032, and text rarely exceeds 20.
+  // The ratio of deflate cannot exceed 1032. The ratio of text rarely exceeds 20.
   uint64_t max_ratio = 1000;
   uint64_t free_bytes = uint64_t{64} << 20;
 };

@@ -27,7 +27,7 @@ struct Corpus {
   std::string text;
   std::vector<std::string> files;
   std::vector<Document> documents;
-  // Messages for the user, one per line: files taken from each folder, and files that were skipped.
+  // Messages for the user, one per line. They list the files read from each folder and the files skipped.
   std::string notes;
 
   int64_t bytes() const { return static_cast<int64_t>(text.size()); }
@@ -37,8 +37,8 @@ struct Corpus {
 
 struct CorpusOptions {
   bool any_bytes = false;  // the tokenizer accepts bytes that are not text: see require_text_file
-  // Files that other corpora have already loaded. These files are skipped, and the files of this corpus are
-  // added.
+  // Files that other corpora have already loaded. load_corpus skips these files and adds the files that it
+  // loads.
   NamedFiles* named = nullptr;
   FolderFilter filter = {};    // selects files inside folders
   std::string field = "text";  // name of the JSON Lines field that holds the text
@@ -51,8 +51,8 @@ struct CorpusOptions {
 Corpus load_corpus(std::span<const std::string> paths, const CorpusOptions& options = {});
 
 // Throws Error unless more than `bytes` bytes of memory are available. Called before a text is loaded and
-// encoded in memory. Larger texts can be packed to shards with `gpt data pack`. The message calls the text by
-// the name `text`.
+// encoded in memory. Larger texts can be packed to shards with `gpt data pack`. `text` is the name of the
+// text in the error message.
 void require_memory(const std::string& text, int64_t bytes);
 
 // Creates a corpus from a text in memory. Messages show `name` as the file name. Throws Error when the text

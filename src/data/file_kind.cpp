@@ -126,8 +126,7 @@ bool matches(const Magic& magic, std::string_view first) {
   if (magic.at >= first.size() || !first.substr(magic.at).starts_with(magic.bytes)) return false;
   if (magic.bytes == "BZh")  // a text may begin with these three letters, so check the block header too
     return first.size() > 9 && (first.substr(4, 6) == "1AY&SY" || first.substr(4, 6) == "\x17rE8P\x90");
-  // safetensors and MP4 files begin with a length whose upper bytes are zero. Text has other characters
-  // there.
+  // safetensors and MP4 files begin with a length whose upper bytes are zero. Text has no zero bytes there.
   if (magic.at == 8) return first.substr(5, 3) == "\0\0\0"sv;
   if (magic.bytes == "ftyp") return first.substr(0, 2) == "\0\0"sv;
   if (magic.bytes == "RIFF" || magic.bytes == "Rar!\x1a\x07" || magic.bytes == "LZIP")

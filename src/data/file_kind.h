@@ -17,15 +17,15 @@ inline constexpr size_t kLookBytes = size_t{64} << 10;
 // which means that the tokenizer has a token for every byte.
 void require_text_file(const FileFacts& file, bool any_bytes);
 
-// Returns true if the path has this ending. Ignores the case of the path; the ending must be in lower case.
+// Returns true if the path has this ending. The case of the path is ignored. `ending` must be in lower case.
 bool has_ending(std::string_view path, std::string_view ending);
-// Returns true if a file in a folder counts as text by its name: .txt, .md, .jsonl, .ndjson, or one of these
-// followed by .gz or .zst.
+// Returns true if the name of a file in a folder is the name of a text file: .txt, .md, .jsonl, .ndjson, or
+// one of these followed by .gz or .zst.
 bool is_text_name(std::string_view path);
-// Returns true if a file in a folder counts as source code or markup by its name: .py, .c, .html, Makefile
-// and others, or one of these followed by .gz or .zst.
+// Returns true if the name of a file in a folder is the name of a source code or markup file: .py, .c, .html,
+// Makefile and others, or one of these followed by .gz or .zst.
 bool is_code_name(std::string_view path);
-// Returns true if the file name is that of a JSON Lines file: .jsonl or .ndjson.
+// Returns true if the file name ends with .jsonl or .ndjson, the endings of JSON Lines files.
 bool is_json_lines(std::string_view path);
 
 }  // namespace gpt

@@ -80,8 +80,8 @@ struct Sampler {
 
 // Finds every derivation of a text. Tries all choices and abandons a choice at the first byte that differs.
 struct Scorer {
-  // The symbols that remain to be derived: the rest of one alternative, then the rest of the enclosing
-  // alternatives.
+  // List of the symbols that remain to be derived. Each element is the rest of one alternative. `outer`
+  // points to the rest of the enclosing alternative.
   struct Rest {
     const Grammar::Symbol* at;
     const Grammar::Symbol* end;
@@ -99,9 +99,10 @@ struct Scorer {
     ++score.derivations;
   }
 
-  // Removes `expected` from the beginning of the text. A text that need not be complete may end inside
-  // `expected`. All its continuations together have probability 1, so the derivation is then counted with its
-  // current probability.
+  // Removes `expected` from the beginning of the text. Returns false if the text does not begin with
+  // `expected`. Also returns false if the text ends inside `expected`. If `complete` is false, this
+  // derivation is then counted with its current probability, because the probabilities of all continuations
+  // add up to 1.
   bool take(std::string_view& text, std::string_view expected, double log_p) {
     if (text.starts_with(expected)) {
       text.remove_prefix(expected.size());
@@ -154,8 +155,7 @@ struct Scorer {
   }
 };
 
-// Computes the expected entropy and length. Follows the marginal distribution of every variable through all
-// choices.
+// Computes the expected entropy and length. Each step updates the marginal distribution of every variable.
 struct Expecter {
   using Marginal = std::map<const Grammar::Word*, double>;
   using Marginals = std::vector<Marginal>;

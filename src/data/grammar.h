@@ -16,17 +16,20 @@ namespace gpt {
 //
 //   @TABLE form=value ... : word word*3 two_words   words with weights; "_" is a space; a line that starts
 //                                                   with two spaces continues the table
-//   =RULE                                           followed by its alternatives: weight, space, text
+//   =RULE                                           begins a rule; each line after it is an alternative:
+//                                                   weight, space, text
 //
 // In a text, `\n` is a line break, and braces insert a word or a rule:
 //   {RULE}            one alternative of the rule
 //   {TABLE}           one word of the table
 //   {VAR=TABLE}       one word of the table, which is also stored in VAR
 //   {VAR}             the word stored in VAR
-// {TABLE}, {VAR=TABLE} and {VAR} accept a suffix `.form` that selects the form of the word. The form can be
-// one that the table defines; `.a`, the word after its indefinite article; `.cap`, the word with a capital
-// letter; or a form of the table written with a capital letter, which is inserted with a capital letter. The
-// first rule is the start rule.
+// {TABLE}, {VAR=TABLE} and {VAR} accept a suffix that selects a form of the word:
+//   .form             the form `form` that the table defines
+//   .Form             the same form, with a capital letter
+//   .cap              the word with a capital letter
+//   .a                the word after its indefinite article
+// The first rule is the start rule.
 class Grammar {
  public:
   explicit Grammar(std::string_view source);  // asserts that the source is well formed

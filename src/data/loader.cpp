@@ -12,8 +12,9 @@ namespace {
 
 constexpr int64_t kRound = 65536;  // samples per round; every source gets its exact share of a round
 
-// Returns the end of each source's samples in a round that is laid out source by source. The ends are the
-// rounded cumulative sums of the weights.
+// Returns the end of each source in a round of kRound samples. Before the round is shuffled, the samples of
+// each source are consecutive. The ends are the cumulative sums of the normalized weights, multiplied by
+// kRound and rounded.
 std::vector<int64_t> ends_in_round(const std::vector<WeightedTokens>& sources) {
   double total = 0, sum = 0;
   for (const WeightedTokens& source : sources) {
@@ -34,11 +35,11 @@ std::vector<int64_t> ends_in_round(const std::vector<WeightedTokens>& sources) {
   return ends;
 }
 
-// Window permutations use the epoch as their key. The highest bit keeps the keys of source permutations
-// distinct from these keys.
+// Window permutations use the epoch as their key. Source permutations set the highest bit of their key, so
+// the two kinds of keys never coincide.
 constexpr uint64_t kMixKey = uint64_t{1} << 63;
 
-// With fewer bits per half there are too few round functions to reach every permutation of a small n.
+// With fewer bits per half, the round functions cannot generate every permutation of a small n.
 constexpr int kMinHalfBits = 3;
 
 // The finalizer of MurmurHash3 (64 bit). Every input bit affects every output bit.

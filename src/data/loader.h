@@ -18,13 +18,15 @@ struct WeightedTokens {
 
 // Computes training batches as a function of the step. Sample k = step * batch_size + i is one window of
 // n_ctx ids. Its targets are the same window shifted by one token. The window depends on the sampling:
-//   random: the window starts at a uniform position in [0, n - n_ctx), keyed by (seed, k);
-//   epoch:  each window [w * n_ctx, (w + 1) * n_ctx) occurs once per epoch, in an order keyed by (seed,
-//   epoch);
-//           the last incomplete window is dropped, and a batch may span two epochs.
+//   random: The window starts at a uniformly random position in [0, n - n_ctx). The random key is (seed, k).
+//   epoch:  Each window [w * n_ctx, (w + 1) * n_ctx) occurs once per epoch, in random order. The random key
+//           is (seed, epoch). The last incomplete window is dropped. A batch may span two epochs.
+//
 // With several sources, every 65536 consecutive samples contain each source in proportion to its weight, in
-// an order keyed by (seed, k / 65536). Every source then has its own epochs. The loader stores no position,
-// so resumed runs, micro-batches and ranks read the same samples as a single uninterrupted run.
+// random order. The random key is (seed, k / 65536). Every source then has its own epochs.
+//
+// The loader stores no position, so resumed runs, micro-batches and ranks read the same samples as a single
+// uninterrupted run.
 class BatchLoader {
  public:
   // Throws Error when the data has fewer than n_ctx + 1 tokens. The data must outlive the loader.
@@ -61,7 +63,8 @@ class BatchLoader {
 
 // A pseudo-random permutation of 0 .. n-1 that is computed instead of stored. It is a Feistel network over
 // the next even number of bits, applied repeatedly until the result is below n (cycle walking; Black &
-// Rogaway 2002, "Ciphers with arbitrary finite domains"). Keyed by (seed, RandomSite::data, epoch).
+// Rogaway 2002, "Ciphers with arbitrary finite domains"). The key of the permutation is (seed,
+// RandomSite::data, epoch).
 class KeyedPermutation {
  public:
   KeyedPermutation(int64_t n, uint64_t seed, uint64_t epoch);  // n >= 1

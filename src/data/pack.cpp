@@ -118,8 +118,8 @@ class Packer {
     write_file_atomic(in_folder(kPackUnfinishedFile), "gpt data pack is running or was interrupted\n");
   }
 
-  // Records the hash and the origin of tokenizer.json in the state. Returns true if pack.json records
-  // different values.
+  // Records the hash and the origin of tokenizer.json in the state. Returns true if these values differ from
+  // the values in pack.json.
   bool note_tokenizer() {
     const TokenizerBefore& t = before_.tokenizer;
     const bool changes = state_.tokenizer != t.hash || state_.tokenizer_found != t.found;
@@ -159,7 +159,7 @@ class Packer {
     if (state_.next.block.file < std::ssize(options_.files)) source_.skip_to(state_.next.block);
   }
 
-  // Renames a file so that no reader takes it for part of the shard set. Returns the new path.
+  // Renames a file so that it no longer has the name of a shard. Returns the new path.
   static std::string set_aside(const std::string& path) {
     std::string aside = path + ".unknown";
     while (path_kind(aside) != PathKind::nothing)
@@ -242,8 +242,9 @@ class Packer {
     sum.documents += end - begin;
   }
 
-  // Returns the number of text bytes of the block that come before id `at`. The text is divided in proportion
-  // to the bytes that the ids decode to, which is exact if the ids decode to the text.
+  // Returns the number of text bytes of the block that come before id `at`. The bytes of the text are
+  // assigned to the ids in proportion to the decoded length of each id. The result is exact if the ids decode
+  // to the text.
   int64_t text_before(const EncodedBlock& block, size_t at) const {
     if (at == block.ids.size()) return block.text_bytes;
     const auto decoded = [&](size_t count) {
@@ -277,13 +278,14 @@ class Packer {
     if (state_.has_list()) state_.list.push_back(packed_);
     ++state_.shards;
     begin_ = state_.next;
-    // A long list of shards is saved less often, because pack.json is rewritten as a whole.
+    // Saving pack.json rewrites the whole list of shards. The longer the list is, the less often it is saved.
     if (!single_ && !compare_ && state_.shards % (1 + state_.shards / 1000) == 0)
       write_pack_state(options_.out, state_);
   }
 
-  // Returns true if the output already has this exact shard. A damaged shard counts as missing. An intact
-  // shard with different content is rejected as a different pack, unless pack.json describes this pack.
+  // Returns true if the output already contains this shard. A damaged shard counts as missing. Throws Error
+  // for an intact shard with different content, because it belongs to a different pack. If pack.json
+  // describes this pack, such a shard is replaced instead.
   bool is_there(const ShardInfo& info) {
     const std::string path = shard_path(state_.shards);
     const bool is_new = before_.state && state_.shards >= before_.state->shards;
@@ -369,7 +371,7 @@ std::string describe_target(const Tokenizer& tokenizer, const PackOptions& optio
     if (!there) return "a new file";
     if (!is_token_shard(options.out)) return "an existing file that is not a token shard: refused";
     if (options.restart) return "an existing shard, which would be replaced";
-    return "an existing shard: would be kept if it is identical, else refused without `restart`";
+    return "an existing shard: an identical shard would be kept, a different shard requires `restart`";
   }
   if (!there) return "a new folder";
   const PackBefore before = look_at_pack(tokenizer, options, pack_inputs(tokenizer, options));
@@ -419,7 +421,8 @@ PackForecast forecast_pack(const Tokenizer& tokenizer, const PackOptions& option
   PackForecast out;
   const int64_t files = std::ssize(options.files);
   const int64_t step = std::max<int64_t>(1, files / kSampleFiles);
-  // Totals of the samples: bytes on disk, bytes of text, number of ids.
+  // `read`, `text` and `tokens` are the totals of the samples: bytes on disk, bytes of text, and number of
+  // ids.
   double read = 0, text = 0, tokens = 0;
   const BlockEncoder encoder(tokenizer, options);
   for (int64_t i = 0; i < files; ++i) {

@@ -45,9 +45,9 @@ struct PackProgress {
 // A pack into a folder can be interrupted at any moment and resumed by the same call, because shards are
 // written atomically. A resumed pack verifies the existing shards by reading them. It rewrites missing
 // shards, damaged shards, and shards whose text has changed (detected by the sizes and modification times of
-// the files). It renames files that do not belong to the pack. It never removes or replaces files that no
-// pack wrote. After an error in the text, the same call keeps the shards whose text has not changed. Empty
-// documents are skipped.
+// the files). It renames files that do not belong to the pack. It never removes or replaces files that `gpt
+// data pack` did not write. After an error in the text, the same call keeps the shards whose text has not
+// changed. Empty documents are skipped.
 //
 // Throws Error for text that cannot be encoded (naming the file and the line) and for a folder that holds a
 // different pack. Throws invalid_argument for invalid options.

@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-// Returns the first file whose modification time differs from that in pack.json, or "" if there is none. A
-// changed file size is detected by comparing the results of pack_inputs.
+// Returns the first file whose modification time differs from the time in pack.json, or "" if there is none.
+// A changed file size is detected by comparing the results of pack_inputs.
 std::string written_since(const PackState& state, const PackOptions& options) {
   const std::vector<int64_t> now = modified(options.files);
   for (size_t i = 0; i < std::min(now.size(), state.modified.size()); ++i) {
@@ -76,7 +76,7 @@ int64_t shards_written(const PackState& state) {
 }
 
 // Returns the shards that a new pack replaces. If pack.json exists, other .bin files are added to
-// `strangers`. Without pack.json, other .bin files are an error.
+// `strangers`. Without pack.json, throws Error if there are other .bin files.
 std::vector<std::string> replaceable(const PackOptions& options, const std::optional<PackState>& state,
                                      std::vector<ShardProblem>& strangers) {
   std::vector<std::string> ours, foreign;

@@ -26,10 +26,11 @@ struct TokenizerBefore {
   std::string hash;     // hash of tokenizer.json after the pack
 };
 
-// The output of an earlier run in a folder, as far as the current options can use it.
+// The output of an earlier run in a folder, and how a run with the current options can use it.
 struct PackBefore {
   std::optional<PackState> state;  // state of a pack with the same inputs, if pack.json is valid
-  // True if pack.json does not tell which shards are valid. The text is then packed again and compared.
+  // True if pack.json is not sufficient to find out which shards are valid. The text is then encoded again,
+  // and the result is compared with the shards.
   bool compare = false;
   std::vector<ShardProblem> problems;
   std::vector<std::string> replaced;  // shards to remove before a new pack starts
@@ -39,9 +40,9 @@ struct PackBefore {
 };
 
 // Inspects the folder options.out and reads all its shards. Throws Error for shards of a different pack, for
-// a folder that holds a model or a run, and for files that `gpt data pack` did not write. Shards belong to
-// the pack if pack.json lists them, or if pack.json is lost and they have shard names. The same rule decides
-// whether a tokenizer.json belongs to the pack.
+// a folder that holds a model or a run, and for files that `gpt data pack` did not write. A shard belongs to
+// the pack if pack.json lists it. If pack.json is lost, every token shard with a name such as shard-00000.bin
+// belongs to the pack. The same rule decides whether a tokenizer.json belongs to the pack.
 PackBefore look_at_pack(const Tokenizer& tokenizer, const PackOptions& options, const std::string& inputs);
 
 [[noreturn]] void fail_other_pack(const std::string& out);

@@ -14,11 +14,12 @@
 
 namespace gpt {
 
-// Writes a piece, which is a sequence of whole text blocks encoded by a packing task. The ids are stored in a
-// token shard, shard-00000.bin. The index next to it, shard-00000.blocks, consists of little-endian 64-bit
-// words: "GPTBLOC2"; the XXH3 of the ids; for every block its file, number, offset, end, line, last flag,
-// number of ids, number of documents, bytes of text, and the index of the first id of each document; and the
-// XXH3 of all preceding words. A piece is published only when both files are complete.
+// Writes a piece, which is a sequence of whole text blocks encoded by a packing task. A piece consists of two
+// files. The token shard shard-00000.bin stores the ids. The index shard-00000.blocks stores the blocks as
+// little-endian 64-bit words. The index begins with "GPTBLOC2" and the XXH3 of the ids. The entry of a block
+// consists of its file, number, offset, line, end, last flag, number of ids, number of documents and bytes of
+// text, followed by the index of the first id of each document. The index ends with the XXH3 of all preceding
+// words. A piece is published only when both files are complete.
 class PieceWriter {
  public:
   PieceWriter(const std::string& folder, int64_t piece, const ShardInfo& info);
@@ -42,7 +43,7 @@ struct PieceLimits {
 // Reads a piece block by block. Errors name the damaged file.
 class Piece {
  public:
-  // Reads the shard header and the index. Throws Error unless both match `expected`.
+  // Reads the shard header and the index. Throws Error if the header or the index does not match `expected`.
   Piece(const std::string& folder, int64_t piece, const PackedShard& expected, const PieceLimits& limits);
   // Reads the index from memory, which must outlive the piece.
   Piece(TokenShard shard, std::span<const std::byte> index, const std::string& name,

@@ -15,7 +15,7 @@ struct PackTask {
 };
 
 inline constexpr const char* kTaskWordsFile = "words";  // file of word counts in a task folder
-// A merge holds one lock file per task open, and a process can usually open 1024 files.
+// A merge keeps one lock file open for each task, and a process can usually open 1024 files.
 inline constexpr int64_t kMaxPackTasks = 500;
 
 // Parses a task such as "3/8". Throws invalid_argument unless the text has two numbers from 1 to
@@ -26,7 +26,7 @@ std::string task_folder(const std::string& out, const PackTask& task);  // retur
 // Returns the tasks that have a folder below `out`, in ascending order. Returns an empty list if there are
 // none.
 std::vector<PackTask> tasks_in(const std::string& out);
-// Throws Error if `out` has tasks that are not merged. The error says how to merge them.
+// Throws Error if `out` has tasks that are not merged. The message says how to merge the tasks.
 void require_no_tasks(const std::string& out);
 
 // Assigns blocks of text to a task. The assignment depends only on the number of a block in its file, so

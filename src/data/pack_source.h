@@ -53,7 +53,8 @@ class BlockEncoder {
   const PackOptions& options_;
 };
 
-// Reads text files and encodes them with all threads. With a share, only the blocks of one task are read.
+// Reads text files and encodes them with all threads. If `share` is not null, reads only the blocks of this
+// share.
 class TextSource final : public EncodedBlocks {
  public:
   TextSource(const Tokenizer& tokenizer, const PackOptions& options, ThreadPool& pool,

@@ -79,7 +79,8 @@ bool is_sane(const PackState& s, const json& root) {
   const bool good_list = std::ranges::all_of(s.list, [](const PackedShard& shard) { return is_sane(shard); });
   const bool good_sums = is_count(s.tokens, kMostOfPack) && is_count(s.text_bytes, kMostOfPack) &&
                          is_count(s.documents, kMostOfPack);
-  // The file size limits the length of the list. Without a list, nothing else limits the number of shards.
+  // With a list, the size of pack.json limits the number of shards. Without a list, only this check limits
+  // it.
   const bool good_number = s.has_list() || (s.list.empty() && is_count(s.shards, kMaxShards));
   return good_list && good_sums && good_number && s.shard_tokens > 0 && is_sane(s.next);
 }

@@ -15,8 +15,8 @@ inline constexpr const char* kPackUnfinishedFile = "pack.unfinished";
 inline constexpr const char* kPackTokenizerFile = "tokenizer.json";
 inline constexpr int64_t kMaxShards = 100'000;  // shard names have five digits
 
-// Position in the text where a shard begins. The first `skip` ids of the block at `block` belong to the
-// previous shards.
+// Position in the text where a shard begins. `block` is the position of the text block that contains the
+// beginning. The first `skip` ids of this block are stored in the previous shards.
 struct PackPlace {
   TextPosition block;
   int64_t skip = 0;
@@ -56,8 +56,8 @@ std::string tokenizer_hash(std::string_view json);  // hash as stored in PackSta
 PackState read_pack_state(const std::string& folder);
 // Parses the text of a pack.json. Errors show `path` as the file name.
 PackState parse_pack_state(std::string_view text, const std::string& path);
-// Returns the state of a folder whose shards are complete. Returns nothing if they are not, or if pack.json
-// is missing or damaged.
+// Returns the state of a folder whose shards are complete. Returns nothing if the shards are not complete, or
+// if pack.json is missing or damaged.
 std::optional<PackState> complete_pack(const std::string& folder);
 void write_pack_state(const std::string& folder, const PackState& state);
 

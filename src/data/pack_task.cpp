@@ -117,8 +117,8 @@ class TaskPacker {
     }
     if (what.empty()) return;
     fail(
-        "task {0} in {1} was started with {2} than task {3}: all tasks must use the same; use the same "
-        "options here, or `restart` for this task and all others",
+        "task {0} in {1} was started with {2} than task {3}: all tasks must use the same data and options; "
+        "use the same data and options here, or set `restart` for this task and all others",
         task_name(other), options_.out, what, task_name(task_));
   }
 
@@ -133,8 +133,10 @@ class TaskPacker {
     }
     const std::string what = other_than(before, state_);
     if (!what.empty())
-      fail("task {} in {} was started with {}; use `restart` to start it again (all tasks must use the same)",
-           task_name(task_), options_.out, what);
+      fail(
+          "task {} in {} was started with {}; use `restart` to start it again (all tasks must use the same "
+          "data and options)",
+          task_name(task_), options_.out, what);
     state_ = before;
     keep_good();
     kept_ = state_.shards;
@@ -189,7 +191,8 @@ class TaskPacker {
       piece_ = std::make_unique<PieceWriter>(folder_, state_.shards, info_);
     }
     piece_->add(block);
-    // The position of the task's next block is not known yet. Only its file and a minimum offset are known.
+    // The exact position of the task's next block is not known yet. Store the file of the next block and a
+    // lower bound of its offset.
     state_.next.block = {.file = block.begin.file + (block.last ? 1 : 0),
                          .offset = block.last ? 0 : block.end};
     if (piece_->sum().tokens >= options_.shard_tokens) close_piece();
@@ -201,7 +204,7 @@ class TaskPacker {
     count(piece_->sum());
     ++state_.shards;
     piece_.reset();
-    // A long list of pieces is saved less often, because pack.json is rewritten as a whole.
+    // Saving pack.json rewrites the whole list of pieces. The longer the list is, the less often it is saved.
     if (state_.shards % (1 + state_.shards / 1000) == 0) write_pack_state(folder_, state_);
   }
 

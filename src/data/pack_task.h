@@ -12,11 +12,11 @@
 namespace gpt {
 
 // Encodes a task's share of the text (TaskShare) to pieces in task_folder(options.out, task). A task writes
-// only to this folder, so tasks can run at the same time on any machines that see the same files. The same
-// call resumes an interrupted task. It rewrites missing and damaged pieces, and all pieces after them. The
-// `shards` of the returned stats count pieces. Throws the errors of pack_tokens. Also throws Error when the
-// task was started with different inputs, when other tasks have a different task count, or when `out` is
-// already packed.
+// only to this folder, so tasks can run at the same time on different machines that share a file system. The
+// same call resumes an interrupted task. It rewrites the first missing or damaged piece and all pieces after
+// it. In the returned stats, `shards` is the number of pieces. Throws the errors of pack_tokens. Also throws
+// Error when the task was started with different inputs, when other tasks have a different task count, or
+// when `out` is already packed.
 PackStats pack_task(const Tokenizer& tokenizer, const PackOptions& options, const PackTask& task,
                     ThreadPool& pool, const std::function<void(const PackProgress&)>& progress = {});
 
@@ -37,7 +37,8 @@ struct PackMerge {
 PackMerge plan_merge(const std::string& out);
 // Writes the same shards, pack.json and tokenizer.json, byte for byte, as a single call of pack_tokens. The
 // same call resumes an interrupted merge. A merge does not read the text, and its memory use does not depend
-// on the text. Throws the errors of pack_tokens, and Error naming the task and the file that is damaged.
+// on the size of the text. Throws the errors of pack_tokens, and Error naming the task and the file that is
+// damaged.
 PackStats merge_tasks(const PackMerge& merge, const std::function<void(const PackProgress&)>& progress = {});
 // Removes the files that tasks wrote below `out`, after the merge. Keeps all other files.
 void remove_tasks(const std::string& out);

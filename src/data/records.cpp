@@ -106,8 +106,8 @@ std::string RecordReader::plain_cell() {
   return cell;
 }
 
-// A quoted cell that spans several lines may have swallowed rows, and nobody would notice that they are
-// missing. It therefore fails the whole file instead of one record.
+// A quoted cell that spans several lines may contain whole rows by mistake. Skipping only this record would
+// lose these rows without notice, so the error applies to the whole file.
 void RecordReader::fail_quotes(int64_t begin, const std::string& problem) const {
   if (line_ == begin) throw RecordError(problem);
   fail(

@@ -28,9 +28,9 @@ struct Record {
   std::vector<std::string> cells;  // the cells of the row, one per column
 };
 
-// Reads a file record by record. Reads .csv and .tsv (also compressed) as tables: the first row has the
-// column names, and cells are quoted as in RFC 4180. Reads any other file line by line. Lines and rows end
-// with \n, \r\n or \r, as in Python. Memory use does not depend on the file size.
+// Reads a file record by record. Files with the ending .csv or .tsv, also compressed, are tables: the first
+// row has the column names, and cells are quoted as in RFC 4180. In all other files, each line is a record.
+// Lines and rows end with \n, \r\n or \r, as in Python. Memory use does not depend on the file size.
 class RecordReader {
  public:
   enum class Blank : uint8_t { skip, keep };

@@ -21,7 +21,7 @@ struct CheckedBytes {
 };
 
 // Verifies the checksums of shards once, in a background thread with the lowest priority. require_unchanged
-// detects later changes by the times and sizes of the files.
+// detects later changes by comparing the sizes and modification times of the files.
 class ShardCheck {
  public:
   explicit ShardCheck(std::vector<CheckedBytes> shards);

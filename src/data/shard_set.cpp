@@ -204,7 +204,8 @@ void require_equal_kinds(const std::vector<TokenShard>& shards) {
   }
 }
 
-// Opens a folder of *.bin files that gpt data pack did not write, or that lost its pack.json.
+// Opens a folder of *.bin files without pack.json. Either gpt data pack did not write this folder, or
+// pack.json was lost.
 ShardSet open_foreign(const std::string& folder, const std::vector<std::string>& names) {
   ShardSet set;
   const bool any = std::ranges::any_of(

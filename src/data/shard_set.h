@@ -20,15 +20,15 @@ struct ShardSet {
 
 // Opens the shards at a path: a single shard, or all shards of a folder. Returns an empty set for any other
 // path. Reads the headers but not the ids. A folder that `gpt data pack` wrote must match its pack.json. The
-// shards of any other folder must be of the same kind and be numbered without a gap. Throws Error naming the
-// first wrong file, what was expected and found, and what to do.
+// shards of any other folder must be of the same kind and be numbered without a gap. Throws Error for the
+// first file that is wrong. The message contains the file name, the expected and the found value, and advice.
 ShardSet open_shard_set(const std::string& path);
 
 // Returns true if the path is a token shard or a folder that contains one. The shard may be damaged.
 bool holds_token_shards(const std::string& path);
 
-// Value of ShardProblem::shard for a file that does not belong to the pack, or for pack.json if the path is
-// empty.
+// Value of ShardProblem::shard if the problem does not concern a shard of the pack. If the path is not empty,
+// it names the file. If the path is empty, the problem concerns pack.json.
 inline constexpr int64_t kNoShard = -1;
 inline constexpr int64_t kTokenizerFile = -2;  // value for the tokenizer.json of the pack
 // A problem of a packed folder.
@@ -41,7 +41,7 @@ struct ShardProblem {
 // `read_ids` the checksums are compared too.
 std::vector<ShardProblem> shard_problems(const std::string& folder, const PackState& state, bool read_ids);
 
-// Reads all ids of a shard and describes their damage. Returns "" if the ids are valid.
+// Reads all ids of a shard. Returns a description of the damage, or "" if the ids are valid.
 std::string damaged_ids(const TokenShard& shard, std::optional<uint64_t> checksum);
 
 }  // namespace gpt

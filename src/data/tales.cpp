@@ -16,7 +16,7 @@ constexpr int64_t kMaxStory = int64_t{1} << 60;
 constexpr int64_t kMaxLabelled = 10'000'000;
 
 // The grammar must be unambiguous, which the tests verify. Therefore, no word of a table is a prefix of
-// another word in the table, and the alternatives of a rule differ before either of them ends. Words that a
+// another word in the table, and no alternative of a rule is a prefix of another alternative. Words that a
 // sentence uses twice come from different tables.
 constexpr std::string_view kGrammar =
 #include "data/tales.grammar"
@@ -43,7 +43,7 @@ TalesText generate_tales(int64_t bytes, uint64_t seed, int64_t first_story) {
   }
   if (tales.text.size() > wanted) {
     tales.text.resize(wanted);
-    // For the truncated story, only the choices before the cut count.
+    // The last story was cut. Count only the -log probability of the part that remains.
     tales.nats -= last_nats + grammar.score(std::string_view(tales.text).substr(last), false).log_p;
   }
   return tales;

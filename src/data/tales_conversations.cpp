@@ -27,7 +27,7 @@ struct QuestionKind {
   std::vector<std::string> train, test;  // "{hero}" is replaced by the hero's name
 };
 
-// No question is worded the same in both splits.
+// The two splits use different wordings for every question.
 const std::vector<QuestionKind>& question_kinds() {
   static const std::vector<QuestionKind> kinds = {
       {"name",
@@ -101,8 +101,8 @@ std::string replace_words(const std::string& text, Fn fn) {
 
 using Words = std::set<std::string>;
 
-// The word "mine" would be ambiguous: it is a place, but also occurs in "the pears are mine". Conversations
-// therefore use the grammar without this place.
+// The word "mine" is ambiguous: it is the name of a place, but it also occurs in "the pears are mine". The
+// grammar of the conversations therefore does not contain the place "mine".
 const Grammar& conversation_grammar() {
   static const Grammar grammar =
       tales_grammar().without([](const Grammar::Word& word) { return word.forms.front() == "mine"; });
@@ -199,7 +199,8 @@ class Facts {
     if (kind == "color") return fmt::format("The {} {}.", word("color"), word("toy"));
     return fmt::format("The {}.", word(kind));
   }
-  // Returns false for the kind of a girl or a boy, because the words "girl" and "boy" occur in both splits.
+  // Returns true if the story can have a question of this kind. There is no question about the kind of a hero
+  // who is a girl or a boy, because the words "girl" and "boy" occur in both splits.
   bool has(const std::string& kind) const {
     return kind != "kind" || (word("kind") != "girl" && word("kind") != "boy");
   }
@@ -244,7 +245,8 @@ size_t end_of_line(const std::string& text, int64_t line) {
   return end;
 }
 
-// Replaces each word that questions can ask for with an invented name, the same name at every occurrence.
+// Replaces each word that questions can ask for with an invented name. All occurrences of a word get the same
+// name.
 class Renamer {
  public:
   explicit Renamer(RandomStream& random) : random_(random) {}

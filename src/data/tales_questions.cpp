@@ -17,7 +17,7 @@ constexpr int64_t kMaxQuestions = int64_t{1} << 20;
 constexpr size_t kChoices = 4;
 constexpr std::array kKinds = {"name", "pronoun", "toy"};
 
-// Returns the words of the table that contains `word`.
+// Returns all words of the grammar table that contains `word`.
 std::vector<std::string> table_with(const std::string& word) {
   for (const Grammar::Table& table : tales_grammar().tables()) {
     std::vector<std::string> words = transformed(table.words, [](const auto& w) { return w.forms.front(); });
@@ -27,7 +27,8 @@ std::vector<std::string> table_with(const std::string& word) {
   return {};
 }
 
-// Returns the word groups for a kind of question. A story determines which word of a group is the right one.
+// Returns the groups of words that a kind of question offers as choices. In each group, the story determines
+// the correct word.
 const std::vector<std::vector<std::string>>& alternatives(const std::string& kind) {
   static const std::vector<std::vector<std::string>> names = {table_with("Lily"), table_with("Tom")};
   static const std::vector<std::vector<std::string>> pronouns = {
@@ -61,8 +62,9 @@ bool possible(const std::string& text) {
   return std::isfinite(tales_grammar().score(text, false).log_p);
 }
 
-// Samples up to three words that are impossible at this place, and the position of the right word among them.
-// Returns false if the grammar allows too many of the other words.
+// Fills `q` with the story up to this place and with the choices. Samples up to three wrong words, which the
+// grammar does not allow at this place, and the position of the correct word among them. Returns false if the
+// grammar does not exclude enough words of the group.
 bool ask(const std::string& story, const Place& place, RandomStream& random, TalesQuestion& q) {
   q.story = story.substr(0, place.at - 1);
   std::vector<std::string> others = *place.words;
@@ -71,8 +73,8 @@ bool ask(const std::string& story, const Place& place, RandomStream& random, Tal
   q.choices.clear();
   while (q.choices.size() < wanted && !others.empty()) {
     const size_t i = random.below(others.size());
-    // The text includes the character after the word, so that a prefix of an allowed word does not count as
-    // possible.
+    // Append the character after the word to the text. Otherwise, a word that is a prefix of an allowed word
+    // would also count as possible.
     if (!possible(q.story + ' ' + others[i] + story[place.at + (*place.words)[place.word].size()]))
       q.choices.push_back(others[i]);
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));

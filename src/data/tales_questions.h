@@ -6,8 +6,8 @@
 
 namespace gpt {
 
-// A tale that ends before a word, and several choices for this word. The grammar allows only one of the
-// choices; the others have probability 0.
+// The beginning of a tale, and several choices for its next word. The grammar allows only one of the choices.
+// All other choices have probability 0.
 struct TalesQuestion {
   std::string kind;   // "name", "pronoun" or "toy": the fact that must be remembered from the story
   std::string story;  // up to the space before the word

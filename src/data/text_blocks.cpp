@@ -29,13 +29,14 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // U+FEFF, which ma
 
 // Result of walking through a folder.
 struct Walk {
-  // `folders` names the folders that were not entered, with the reason.
+  // `folders` lists the skipped folders. Each entry ends with the reason.
   std::vector<std::string> files, skipped, folders;
 };
 
-// Returns true if a folder holds a model, an adapter, a run or a sweep. Models, adapters and runs have a
-// config next to weights or a log. Sweeps have a folder of runs. Files such as README.md, merges.txt or
-// metrics.jsonl in these folders are not training text.
+// Returns true if a folder holds a model, an adapter, a run or a sweep. The folder of a model, an adapter or
+// a run contains a config file, and also weights, a log or a subfolder `last`. The folder of a sweep contains
+// sweep.json and a subfolder `runs`. Files such as README.md, merges.txt or metrics.jsonl in these folders
+// are not training text.
 bool is_model_or_run(const std::vector<FolderEntry>& entries) {
   bool config = false, other = false, sweep = false, runs = false;
   for (const FolderEntry& entry : entries) {
@@ -48,7 +49,7 @@ bool is_model_or_run(const std::vector<FolderEntry>& entries) {
   return (config && other) || (sweep && runs);
 }
 
-// Returns the part of a path below a folder that the user named.
+// Returns `path` relative to `folder`, which is a prefix of the path.
 std::string path_below(const std::string& path, const std::string& folder) {
   const std::string_view inside = std::string_view(path).substr(folder.size());
   return std::string(inside.substr(std::min(inside.find_first_not_of('/'), inside.size())));
@@ -62,7 +63,7 @@ bool matches(const std::vector<std::string>& patterns, const std::string& path) 
   });
 }
 
-// Collects all files below a folder that a filter accepts.
+// Walks through a folder and its subfolders, and collects the files that pass the filter.
 class Walker {
  public:
   Walker(const std::string& folder, const FolderFilter& filter) : folder_(folder), filter_(filter) {}
@@ -209,7 +210,7 @@ class FieldReader final : public json::json_sax_t {
   }
   bool parse_error(size_t at, const std::string&, const nlohmann::detail::exception& e) override {
     fail("{}: expected one JSON object per line, found {} at byte {} of the line", place_,
-         e.id == kNumberOverflow ? "the end of a number beyond 1.8e308" : "a syntax error", at);
+         e.id == kNumberOverflow ? "a number beyond 1.8e308 that ends" : "a syntax error", at);
   }
 
  private:
@@ -241,8 +242,8 @@ class FieldReader final : public json::json_sax_t {
     return text + "; set `field` to the field that contains the text" + likely();
   }
 
-  // Suggests the field that the user probably meant: one with a similar name, or the only field that is a
-  // string.
+  // Suggests the field that the user probably meant. This is a field with a similar name. If there is none
+  // and the object has only one string field, suggests that field.
   std::string likely() const {
     std::string text = did_you_mean(field_, names_);
     if (text.empty() && texts_.size() == 1) text = "; did you mean `field` " + printable(texts_[0]) + "?";

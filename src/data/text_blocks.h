@@ -17,16 +17,17 @@ namespace gpt {
 // The files that a list of names resolves to, in order.
 struct TextFiles {
   std::vector<std::string> files;
-  // Messages for the user, one per line: the files taken and skipped in every folder, and files named twice.
+  // Messages for the user, one per line. They list the files read and the files skipped in every folder, and
+  // the files that were named twice.
   std::string notes;
 };
 // Selects files in folders by shell patterns (*.py, src/*.c). A pattern is matched against the file name and
-// against the path below the folder. Files that the user names directly are always taken.
+// against the file's path relative to the folder. A file that the user names directly is always selected.
 struct FolderFilter {
   std::vector<std::string> include;  // empty: text and source code, by file name (file_kind.h)
   std::vector<std::string> exclude;  // excludes files, and folders with all their contents
 };
-// A set of files that identifies each file by its resolved path, so that no file is taken twice under
+// A set of files, identified by their resolved paths. It prevents a file from being read twice under
 // different names.
 class NamedFiles {
  public:
@@ -42,20 +43,20 @@ class NamedFiles {
   std::vector<std::string> again_;
 };
 
-// Resolves names to text files. A name can be a file, a folder (all text below it, sorted by path and
-// filtered by FolderFilter, without links to folders), or a pattern with * ? [...]. A file that is named
-// twice is taken once. A file that is already in `named` is skipped. Throws Error for a name that matches
-// nothing, for a folder that holds a model, and for broken links.
+// Resolves names to text files. A name can be a file, a folder, or a pattern with * ? [...]. A folder stands
+// for all text files in it and its subfolders, filtered by FolderFilter and sorted by path. Links to folders
+// are not followed. A file that is named twice is read once. A file that is already in `named` is skipped.
+// Throws Error for a name that matches nothing, for a folder that holds a model, and for broken links.
 TextFiles find_text_files(const std::vector<std::string>& names, NamedFiles* named = nullptr,
                           const FolderFilter& filter = {});
 
-// Returns true if a folder holds a config.json next to weights or the log of a run, or the runs of a sweep.
+// Returns true if the folder contains a model, an adapter, a run or a sweep.
 bool is_model_or_run(const std::string& folder);
 
-// Throws Error if output in the folder `out` would be read as data by the next run with the same `names` (see
-// find_text_files), or would hide the data. This is the case if a name is the folder itself, or a pattern
-// that matches files in the folder. A folder of text that contains `out` is accepted, because subfolders with
-// a model, a run or a sweep are not entered.
+// Throws Error if the folder `out` is one of `names` (see find_text_files), or if one of `names` is a pattern
+// that matches an output file in `out`. In both cases, the next run with the same `names` would read the
+// output as data, or reject the data folder as a run. A folder of text may contain `out` as a subfolder,
+// because find_text_files skips subfolders with a model, a run or a sweep.
 void refuse_output_among_texts(const std::string& out, const std::vector<std::string>& names);
 
 // A position in a list of files: the index of the file, the offset in its decompressed bytes, and the line
@@ -127,7 +128,7 @@ void require_utf8(const TextBlock& block, const std::string& path);
 void for_each_json_text(const TextBlock& block, const std::string& path, const std::string& field,
                         const std::function<void(std::string_view text, int64_t line)>& f);
 
-// Facts about a text that are rarely intended, so the user is informed about them.
+// Unusual properties of a text. They are rarely intended, so they are reported to the user.
 struct TextFacts {
   bool mark = false;                // a byte order mark was removed before the text
   int64_t crlf = 0;                 // number of lines that end with CRLF; 0 for JSON Lines

@@ -14,21 +14,22 @@ namespace gpt {
 
 class TokenSpan;
 
-// Returns the share of text_bytes that belongs to `part` of `whole` decoded bytes, or 0 if `whole` is 0.
+// Returns text_bytes * part / whole, rounded down, or 0 if `whole` is 0. `part` and `whole` are numbers of
+// decoded bytes.
 int64_t share_of_text(int64_t text_bytes, int64_t part, int64_t whole);
 
 // The token ids of texts, stored in two bytes each if the vocabulary allows it. The ids are a sequence of
-// segments: ids in memory, memory-mapped shards, and parts of other TokenData. The class also stores the
-// bytes of each text and the bytes that each token decodes to, from which bits per byte are computed.
-// Move-only.
+// segments: ids in memory, memory-mapped shards, and parts of other TokenData. The class also stores the size
+// of each text and the decoded length of each token, both in bytes. The metric bits per byte is computed from
+// them. Move-only.
 class TokenData {
  public:
   explicit TokenData(const Tokenizer& tokenizer);
   TokenData(TokenData&&) = default;
   TokenData& operator=(TokenData&&) = default;
 
-  // Appends ids. `text_bytes` is the size of the text that the ids encode; without it, the text counts as the
-  // bytes that the ids decode to. Throws Error when an id is not in the vocabulary.
+  // Appends ids. `text_bytes` is the size of the text that the ids encode. Without it, the size of the text
+  // is the total decoded length of the ids. Throws Error when an id is not in the vocabulary.
   void append(std::span<const int32_t> ids, std::optional<int64_t> text_bytes = {});
   // Appends the token that precedes a document. From now on, this token counts as 0 bytes of text.
   void append_document_token(int32_t id);
@@ -97,9 +98,9 @@ class TokenSpan {
   // Copies `count` ids, starting at `first`, to out[count].
   void copy(int64_t first, int64_t count, int32_t* out) const;
   // Returns the number of text bytes that `count` tokens encode, starting at `first`. If the range covers
-  // only a part of a text, the text is divided in proportion to the bytes that its tokens decode to, which is
-  // exact for tokenizers that keep every byte. For tokens whose text is unknown (shards of llm.c), returns
-  // the bytes that they decode to.
+  // only a part of a text, the size of this part is computed in proportion to the decoded length of the
+  // tokens. The result is exact for tokenizers that keep every byte. Shards of llm.c do not store the size of
+  // the text. For tokens of these shards, returns the decoded length.
   int64_t text_bytes(int64_t first, int64_t count) const;
   int64_t text_bytes() const { return text_bytes(0, size()); }
 
@@ -110,9 +111,9 @@ class TokenSpan {
   int64_t end_ = 0;
 };
 
-// Encodes a corpus and appends the ids, document by document. Each row of JSON Lines is preceded by the
-// tokenizer's usual document token, if it has one, as in `gpt data pack`. Other texts follow each other
-// directly. Errors of the tokenizer name the document.
+// Encodes a corpus and appends the ids, document by document. Like `gpt data pack`, inserts the usual
+// document token of the tokenizer, if it has one, before each row of JSON Lines. Inserts nothing between
+// other texts. If the tokenizer throws Error, the message names the document.
 void append_corpus(TokenData& data, const Corpus& corpus, const Tokenizer& tokenizer);
 TokenData encode_corpus(const Corpus& corpus, const Tokenizer& tokenizer);
 
@@ -121,8 +122,8 @@ struct TokenSplit {
   TokenSpan val;  // empty when val_fraction is 0
 };
 
-// Returns the token that usually precedes documents: the first of <|endoftext|>, <|bos|> and
-// <|begin_of_text|> that the tokenizer has, or -1 if it has none of them.
+// Returns the token that usually precedes documents. This is the first of <|endoftext|>, <|bos|> and
+// <|begin_of_text|> that the tokenizer contains. Returns -1 if the tokenizer contains none of these tokens.
 int32_t usual_document_token(const Tokenizer& tokenizer);
 
 // Splits the data at token floor((1 - val_fraction) * n). Throws invalid_argument unless 0 <= val_fraction <
@@ -133,7 +134,7 @@ TokenSplit split_tokens(const TokenData& data, double val_fraction);
 TokenData map_shards(std::span<const TokenShard> shards, const Tokenizer& tokenizer);
 
 // Throws Error unless the span has at least n_ctx + 1 tokens, which is one window of n_ctx tokens and its
-// targets. The message calls the span `what`, for example "the training text".
+// targets. `what` is the name of the span in the error message, for example "the training text".
 void require_context(const TokenSpan& tokens, int64_t n_ctx, const std::string& what);
 
 }  // namespace gpt

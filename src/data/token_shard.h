@@ -11,19 +11,23 @@
 
 namespace gpt {
 
-// File formats for token ids. A file of the format `gpt` has a header of 128 bytes (little-endian:
+// File formats for token ids. All values are little-endian.
+//
+// gpt: The file has a header of 128 bytes, followed by ids of two or four bytes each. The header consists of
 // "GPTTOKEN", u32 version 1, u32 bytes per id, u64 number of ids, u64 vocabulary size, u64 vocabulary hash,
 // u64 XXH3 of the ids, u64 bytes of text, u64 number of documents, i64 id of the document token or -1, zeros,
-// u64 XXH3 of the preceding header) and ids of two or four bytes each. A file of the format `llmc` has a
-// header of 256 int32 (20240520, 1, number of ids; or 20240801, 7, number of ids) and ids of two (four) bytes
-// each; see llm.c/dev/data/data_common.py.
+// and u64 XXH3 of the preceding header.
+//
+// llmc: The file has a header of 256 int32, followed by the ids. The header of a file with 2-byte ids begins
+// with 20240520, 1 and the number of ids. The header of a file with 4-byte ids begins with 20240801, 7 and
+// the number of ids. See llm.c/dev/data/data_common.py.
 enum class ShardFormat : uint8_t { gpt, llmc };
 
 struct ShardInfo {
   ShardFormat format = ShardFormat::gpt;
   int bytes_per_id = 2;
   int64_t count = 0;  // number of ids
-  // Files of llm.c do not have the following fields, so these keep their defaults.
+  // Files of llm.c do not have the following fields. For such files, the fields keep their defaults.
   int64_t vocab_size = 0;
   uint64_t vocab_hash = 0, checksum = 0;
   int64_t text_bytes = 0, documents = 0, document_token = -1;
@@ -67,7 +71,7 @@ class TokenShard {
   std::span<const std::byte> ids_;
 };
 
-// Returns true if a file begins like a shard. Returns false if the file cannot be read.
+// Returns true if the file begins with the magic bytes of a shard. Returns false if the file cannot be read.
 bool is_token_shard(const std::string& path);
 // Writes a shard atomically: the file has a temporary name until `complete` finishes it and `publish` renames
 // it. The destructor removes a shard that was not published.

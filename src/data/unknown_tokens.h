@@ -21,7 +21,8 @@ class UnknownTokens {
   int64_t unknown() const { return unknown_; }
   // Returns 0 if the tokenizer has no unknown token, because nothing is counted then.
   int64_t tokens() const { return tokens_; }
-  // Returns a line for people with the count and the share, or "" if no token is unknown.
+  // Returns a note for the user with the number and the percentage of unknown tokens, or "" if there are
+  // none.
   std::string note() const;
 
  private:

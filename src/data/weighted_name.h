@@ -15,8 +15,9 @@ struct WeightedName {
   std::optional<double> weight = {};
 };
 
-// Parses "NAME=WEIGHT". An entry without "=" is a name without a weight, and so is an entry that exists as a
-// path. Throws invalid_argument unless the weight is a number above 0 and below kMostWeight.
+// Parses "NAME=WEIGHT". An entry is only a name, without a weight, if it has no "=" or if a file or folder
+// with the name of the whole entry exists. Throws invalid_argument unless the weight is a number above 0 and
+// below kMostWeight.
 WeightedName parse_weighted_name(const std::string& entry);
 
 }  // namespace gpt

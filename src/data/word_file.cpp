@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-// Maximum size of the text that one task counts. The limit ensures that sums over all tasks, and over the
-// pairs in their words, fit into 64 bits.
+// Maximum size of the text that one task counts. The limit ensures that the total count of all words and the
+// total count of all token pairs, over all tasks, fit into 64 bits.
 constexpr uint64_t kMaxTextBytes = uint64_t{1} << 50;
 constexpr JsonLimits kHeadLimits{.max_elements = uint64_t{1} << 24};  // the first line names all input files
 

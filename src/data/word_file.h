@@ -12,7 +12,7 @@
 
 namespace gpt {
 
-// Reads a file of word counts from front to back. The format is that of write_word_counts (word_tasks.h).
+// Reads a file of word counts from front to back. word_tasks.h describes the format (write_word_counts).
 class WordFile {
  public:
   // Throws Error naming the file unless its checksum and its first line are valid.

@@ -44,7 +44,7 @@ json inputs_of(const WordTaskOptions& options) {
        task.empty() ? "an earlier version of this program" : "task " + printable_text(task, 32));
 }
 
-// Returns tasks 1 to N. Throws Error if some of them are missing.
+// Returns tasks 1 to N. Throws Error if a task is missing.
 std::vector<PackTask> all_tasks(const std::string& out) {
   std::vector<PackTask> tasks = tasks_in(out);
   if (tasks.empty())
@@ -78,8 +78,8 @@ bool has_same_inputs(const std::string& out, const PackTask& other, const PackTa
   }
   if (found == inputs) return true;
   fail(
-      "{} has word counts for different text or options than task {}, but all tasks must use the same; use "
-      "the same here, or remove {}/{} to start over",
+      "{} has word counts for different text or options than task {}; use the same text and options for all "
+      "tasks, or remove {}/{} to start over",
       path, task_name(task), out, kTasksFolder);
 }
 
@@ -171,7 +171,8 @@ bool has_word_counts(const std::string& out, const PackTask& task, const WordTas
   const json inputs = inputs_of(options);
   const std::string path = words_path(out, task);
   if (path_kind(path) == PathKind::nothing) {
-    // Comparing with one task is enough, because that task was compared with an earlier one.
+    // Comparing the inputs with those of one other task is enough, because the other tasks were compared with
+    // each other when they started.
     for (const PackTask& other : tasks_in(out)) {
       if (other.number != task.number && has_same_inputs(out, other, task, inputs)) break;
     }
@@ -182,7 +183,7 @@ bool has_word_counts(const std::string& out, const PackTask& task, const WordTas
   if (file.inputs() == inputs) return true;
   fail(
       "{} has word counts for different text or options; remove it to count again (all tasks must use the "
-      "same)",
+      "same text and options)",
       path);
 }
 

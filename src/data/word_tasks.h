@@ -20,12 +20,12 @@ struct WordTaskOptions {
 };
 
 // Writes the word counts of a task's share of the text (SharedBlocks) to task_folder(out, task)/words. The
-// file consists of a line of JSON with the inputs; the count (8 bytes), the length (4 bytes) and the bytes of
-// every word; and the XXH3 of all preceding bytes. It is written atomically. Throws Error if the counter has
-// dropped words, because such counts cannot be added.
+// file begins with a line of JSON, which contains the inputs. The words follow. Each word is stored as its
+// count (8 bytes), its length (4 bytes) and its bytes. The file ends with the XXH3 of all preceding bytes. It
+// is written atomically. Throws Error if the counter has dropped words, because such counts cannot be added.
 //
-// `inputs` is the result of word_inputs before the words were counted. Throws Error if the text has changed
-// since then.
+// `inputs` is the return value of word_inputs, called before the words were counted. Throws Error if the text
+// has changed since that call.
 void write_word_counts(const std::string& out, const PackTask& task, const WordTaskOptions& options,
                        const std::string& inputs, const WordCounter& counter);
 std::string word_inputs(const WordTaskOptions& options);
@@ -35,13 +35,14 @@ std::string word_inputs(const WordTaskOptions& options);
 // count.
 bool has_word_counts(const std::string& out, const PackTask& task, const WordTaskOptions& options);
 
-// Returns the names of the tasks below `out` that have not written their words, such as "2/3".
+// Returns the names of the tasks below `out` that have not written their word counts yet, such as "2/3".
 std::vector<std::string> missing_word_tasks(const std::string& out);
 
-// Returns the options with which the tasks below `out` counted words. Throws Error naming tasks that are
-// missing, damaged or made with different inputs, and text that has changed since.
+// Returns the options with which the tasks below `out` counted words. Throws Error naming the task if its
+// word counts are missing, damaged or made from different inputs. Throws Error naming the text if it has
+// changed since the tasks counted its words.
 WordTaskOptions plan_word_merge(const std::string& out);
-// Adds the words of all tasks, as if the counter had counted them itself.
+// Adds the word counts of all tasks to the counter.
 void add_word_counts(const std::string& out, WordCounter& counter);
 // Removes the files that tasks wrote below `out`. Keeps all other files.
 void remove_word_counts(const std::string& out);

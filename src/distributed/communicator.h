@@ -11,8 +11,8 @@ namespace gpt {
 
 // Interface for communication between the ranks of a distributed run. Each process has a rank r, and there
 // are R ranks in total. All ranks must start the operations of a channel in the same order. Operations on
-// different channels may be started in any order. An operation may still be in flight when the function that
-// started it returns; the caller must not use its memory until the operation has ended.
+// different channels may be started in any order. The functions may return while their operation is still in
+// flight. The caller must not use the memory of an operation until the operation has ended.
 class Communicator {
  public:
   enum class Channel : uint8_t { main, second };
@@ -30,8 +30,8 @@ class Communicator {
   virtual int size() const = 0;
   virtual std::string host(int rank) const = 0;  // host name, for messages
 
-  // Sends send[r] to rank r and receives receive[r] from rank r, for every rank r except this process's own
-  // rank, whose entries are ignored. Both sides must know the length of each message. Empty messages are not
+  // For every other rank r, sends send[r] to rank r and receives receive[r] from rank r. The entries of this
+  // process's own rank are ignored. Both sides must know the length of each message. Empty messages are not
   // sent. All memory must be host memory. `what` is a string literal that names the operation in timeout
   // messages.
   virtual Handle exchange(std::span<const std::span<const std::byte>> send,
@@ -42,7 +42,8 @@ class Communicator {
   [[noreturn]] virtual void abort(int status) = 0;
 };
 
-// Returns the communicator of a program that runs as a single process. All of its operations end immediately.
+// Returns the communicator of a program that runs as a single process. All operations of this communicator
+// end immediately.
 Communicator& single_process();
 
 // Waits until an operation has ended. Returns immediately if it has already ended.
@@ -73,9 +74,9 @@ bool any(Communicator& processes, bool own, const char* what);
 // Returns after all ranks have called it.
 void barrier(Communicator& processes, const char* what);
 
-// Returns the number of threads that this process should use: `asked`, if it is positive. Otherwise returns
-// the number of CPUs that the process may use. If several ranks run on a machine, they divide its CPUs
-// evenly, unless mpirun has bound each rank to its own CPUs.
+// Returns the number of threads that this process should use. If `asked` is positive, the result is `asked`.
+// Otherwise, it is the number of CPUs that the process may use. If several ranks run on a machine, they
+// divide its CPUs evenly, unless mpirun has bound each rank to its own CPUs.
 int thread_count(int64_t asked, const Communicator& processes);
 
 }  // namespace gpt

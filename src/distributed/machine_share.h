@@ -18,7 +18,8 @@ struct ProcessCpus {
 // Returns, for each process, the fraction of its threads that get a CPU of the machine. The function assumes
 // that all processes compute at the same time and that the CPUs are assigned in the order of the processes.
 // If there are enough CPUs for all threads, every fraction is 1. Otherwise, some processes get a smaller
-// fraction or 0. Threads beyond the number of CPUs that a process may use are not counted.
+// fraction or 0. If a process has more threads than CPUs that it may use, the surplus threads are not
+// counted.
 std::vector<double> parts_with_cpu(const std::vector<ProcessCpus>& processes);
 
 // Returns the speed of this process while all processes on its machine compute, relative to its speed when it

@@ -39,8 +39,9 @@ std::filesystem::path program_folder() {
   return std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path();
 }
 
-// Returns the path of gpt_mpi.so. It is in the folder of the program (in a build folder) or in lib/gptcpp of
-// the installation prefix (cmake/GptInstall.cmake). Returns an empty path if neither file exists.
+// Returns the path of gpt_mpi.so. In a build folder, the file is next to the program. After installation, the
+// file is in lib/gptcpp of the installation prefix (cmake/GptInstall.cmake). Returns an empty path if neither
+// file exists.
 std::filesystem::path module_path() {
   std::error_code unknown;
   const std::filesystem::path folder = program_folder();

@@ -21,9 +21,9 @@ std::vector<std::string> joined(Communicator& processes, const std::vector<std::
                                 const char* what);
 
 // Computes `of(i)` for all items i, concatenates the results in the order of the items, and returns them on
-// all ranks. `of` returns a vector of numbers or texts. In each round, every rank computes one item. A rank
-// without an item in the last round calls `idle`. `stop` is called before every round and must return the
-// same value on all ranks. If `stop` returns true, the function returns nothing.
+// all ranks. The function `of` returns a vector of numbers or texts. In each round, every rank computes one
+// item. A rank without an item in the last round calls `idle`. `stop` is called before every round and must
+// return the same value on all ranks. If `stop` returns true, the function returns nothing.
 template <class Of>
 std::optional<std::invoke_result_t<Of&, int64_t>> compute_in_shares(Communicator& processes, int64_t count,
                                                                     Of of, const std::function<bool()>& stop,
@@ -49,8 +49,8 @@ std::invoke_result_t<Of&, int64_t> compute_in_shares(Communicator& processes, in
       processes, count, of, [] { return false; }, what);
 }
 
-// Returns how many of `count` items one rank should compute together in one share, at most `most`. With a
-// single process, returns `count`.
+// Returns the number of items that a rank should combine into one share: `count` divided by the number of
+// ranks, rounded up, but at most `most`. With a single process, returns `count`.
 int64_t share_size(const Communicator& processes, int64_t count, int64_t most);
 
 }  // namespace gpt

@@ -141,8 +141,8 @@ std::vector<Prediction> predictions_of(const std::vector<double>& numbers) {
   });
 }
 
-// Returns the number of windows that all ranks have completed when this rank has completed its batch of a
-// round.
+// The ranks compute the batches in rounds, one batch per rank and round. Returns the number of windows that
+// are complete after the round that contains `batch`.
 int64_t done_with(int64_t batch, int64_t batch_size, int64_t windows, const EvalOptions& options) {
   const int64_t rounds = batch / options.processes->size() + 1;
   return std::min(rounds * options.processes->size() * batch_size, windows);

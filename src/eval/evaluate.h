@@ -23,8 +23,8 @@ struct EvalOptions {
   int64_t batch_size = 0;    // windows computed at a time; 0: chosen for speed. Affects rounding only.
   DType dtype = DType::f32;  // dtype of the weights in matmuls
   std::shared_ptr<const Adapter> adapter = nullptr;
-  // The ranks that share the windows. All ranks must pass the same text. The result on every rank equals that
-  // of a single process.
+  // The ranks that share the windows. All ranks must pass the same text. The result on every rank equals the
+  // result of a single process.
   Communicator* processes = &single_process();
   // Called before each batch. Must return the same value on all ranks; true stops the evaluation.
   std::function<bool()> stop = [] { return false; };
@@ -52,7 +52,7 @@ EvalResult evaluate(const Model& model, const TokenSpan& data, const EvalOptions
                     const Backend& backend,
                     const std::function<void(int64_t done, int64_t total)>& progress = {});
 
-// The windows in which a text is evaluated: the options with all defaults resolved.
+// The window settings of an evaluation, after all defaults have been replaced by values.
 struct Windowing {
   int64_t n_ctx, stride, batch_size;
 };
@@ -74,7 +74,8 @@ struct ComparedModel {
 // Returns true if the weights of two models have equal shapes, dtypes and bytes.
 bool same_weights(const Model& a, const Model& b);
 
-// Compares the next-token distributions of a model (q) with those of the reference model (p) over a text.
+// Compares the predictions of a model with the predictions of a reference model for every token of a text.
+// The next-token distributions of the model are q, and the distributions of the reference model are p.
 struct Comparison {
   EvalResult result, against;  // results of q and p
   // Kullback-Leibler divergence of p from q, sum p log(p / q), in nats: mean, 99th percentile and maximum
@@ -84,7 +85,8 @@ struct Comparison {
 };
 
 // Evaluates both models in the same windows. By default, the windows have the length of the shorter context.
-// Ignores options.batch_size. Throws the errors of evaluate(), and Error for vocabularies of different sizes.
+// Ignores options.batch_size. Throws the errors of evaluate(). Also throws Error if the vocabularies have
+// different sizes.
 Comparison compare(const Model& model, const TokenSpan& data, const EvalOptions& options,
                    const ComparedModel& against, const Backend& backend,
                    const std::function<void(int64_t done, int64_t total)>& progress = {});

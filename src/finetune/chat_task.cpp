@@ -222,17 +222,17 @@ class ChatTask : public Task {
         {.n_ctx = n_ctx_, .too_long = too_long_of(config_.long_conversations), .skip_bad = config_.skip_bad});
     const ChatCounts& counts = found.counts;
     if (counts.bad > 0)
-      notes_ += fmt::format("{}: {} skipped; first error: {}\n", path,
+      notes_ += fmt::format("{}: skipped {}; first error: {}\n", path,
                             format_amount(counts.bad, "invalid line"), counts.first_bad);
     if (counts.dropped > 0)
-      notes_ += fmt::format("{}: {} with more than {} tokens skipped\n", path,
+      notes_ += fmt::format("{}: skipped {} with more than {} tokens\n", path,
                             format_amount(counts.dropped, "conversation"), n_ctx_);
     if (counts.truncated > 0)
-      notes_ += fmt::format("{}: {} with more than {} tokens truncated (oldest turns removed)\n", path,
+      notes_ += fmt::format("{}: truncated {} with more than {} tokens (removed the oldest turns)\n", path,
                             format_amount(counts.truncated, "conversation"), n_ctx_);
     if (found.examples.empty() && counts.dropped > 0)
       fail(
-          "{}: expected at least 1 conversation of at most n_ctx = {} tokens, found {} with more; "
+          "{}: expected at least 1 conversation of at most n_ctx = {} tokens, found {} with more tokens; "
           "set a larger `n_ctx` or `long_conversations` truncate{}",
           path, format_thousands(n_ctx_), format_amount(counts.dropped, "conversation"),
           counts.bad == 0
@@ -255,10 +255,9 @@ class ChatTask : public Task {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<ChatTemplate> chat_;
   std::vector<ChatPart> parts_;
-  int64_t samples_ = 0;  // rows of the first epoch; other epochs may have one more or one less
+  int64_t samples_ = 0;  // rows of the first epoch; other epochs may have one row more or less
   std::string notes_;
-  // The rows of the epoch that contains the newest step. They are the rows of the run that start at index
-  // begin_.
+  // The rows of the current epoch. begin_ is the index of the first of these rows among all rows of the run.
   std::vector<ChatRow> rows_;
   int64_t begin_ = 0, next_epoch_ = 0;
   std::vector<ChatRow> batch_;

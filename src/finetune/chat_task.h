@@ -4,10 +4,10 @@
 
 namespace gpt {
 
-// Creates the chat task. It trains on conversations and learns only the tokens of the assistant's messages.
-// Conversations are JSON lines with "messages" (OpenAI) or "conversations" (ShareGPT). They are packed into
-// rows so that conversations in a row cannot attend to each other. `data` has entries FILE or FILE=WEIGHT,
-// where WEIGHT sets the fraction of samples from the file.
+// Creates the chat task, which trains on conversations. The targets are only the tokens of the assistant
+// messages. Conversations are JSON lines with "messages" (OpenAI) or "conversations" (ShareGPT). Several
+// conversations are packed into a row, but they do not attend to each other. The entries of `data` are FILE
+// or FILE=WEIGHT. WEIGHT sets the fraction of samples that come from FILE.
 std::unique_ptr<Task> make_chat_task(const TaskSources& sources);
 
 }  // namespace gpt

@@ -45,8 +45,8 @@ class Descriptor {
   int fd_;
 };
 
-// A connected pair of sockets that is used as a pipe. If nobody reads, the writer gets an error instead of a
-// signal.
+// A connected pair of sockets that is used as a pipe. If the reading end is closed, a write returns an error
+// instead of raising a signal.
 struct Pipe {
   Pipe() {
     std::array<int, 2> ends{};
@@ -119,8 +119,8 @@ void end_descendants() {
 }
 
 // Runs a shell command. Ends all processes that the command started when the shell ends, when the parent
-// sends SIGTERM, or when the parent ends. This runs in a separate process, because the program has threads
-// and other children.
+// sends SIGTERM, or when the parent ends. The function runs in a separate process, because the program has
+// threads and other children.
 [[noreturn]] void supervise(const std::string& command, int input, int output, pid_t parent) {
   sigset_t all;
   ::sigfillset(&all);
@@ -154,7 +154,7 @@ void end_descendants() {
   end_like(status);
 }
 
-// Runs a command in a shell. All descendants of the shell end with it.
+// Runs a command in a shell. When the shell ends, all of its descendants are killed.
 class Child {
  public:
   explicit Child(const std::string& command) : Child(command, Pipe(), Pipe()) {}
@@ -167,7 +167,7 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  // Returns the wait status of the shell if it has ended.
+  // Returns the wait status of the shell, or nothing if the shell is still running.
   std::optional<int> ended() {
     int status = 0;
     if (::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
@@ -196,8 +196,8 @@ class Child {
   pid_t pid_ = -1;  // process id of the supervising process
 };
 
-// Writes as many bytes as possible without blocking. Closes the pipe when all bytes are written or nobody
-// reads.
+// Writes as many bytes as possible without blocking. Closes the pipe when all bytes are written or when the
+// reading end is closed.
 void feed(Descriptor& to, std::string_view& rest) {
   const ssize_t n = ::send(to.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
   if (n > 0) rest.remove_prefix(static_cast<size_t>(n));

@@ -5,9 +5,9 @@
 namespace gpt {
 
 // Runs a command in a shell, passes `input` as its standard input, and returns its standard output. The
-// command inherits stderr. All processes that the command started and left running are killed when the shell
-// ends, including processes in other sessions. Throws Error if the command fails, takes longer than `seconds`
-// (it is then killed), or writes more than 64 MiB.
+// command inherits stderr. When the shell ends, all processes that the command has started and that are still
+// running are killed, including processes in other sessions. Throws Error if the command fails or writes more
+// than 64 MiB. If the command takes longer than `seconds`, kills it and throws Error.
 std::string run_command(const std::string& command, const std::string& input, double seconds);
 
 }  // namespace gpt

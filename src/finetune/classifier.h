@@ -27,17 +27,18 @@ struct HeadFacts {
 using Outputs = std::vector<double>;
 // Returns the softmax of the outputs.
 std::vector<double> probabilities(const Outputs& outputs);
-// Returns the index of the first output with the highest logit.
+// Returns the index of the output with the highest logit. If several outputs have this logit, returns the
+// first index.
 int64_t best_output(const Outputs& outputs);
-// Returns the names of the outputs: the labels, or the numbers of the choices.
+// Returns the names of the outputs: the labels, or the indices of the choices.
 std::vector<std::string> output_names(const HeadFacts& facts, size_t outputs);
 
 // Computes the outputs of a model with a task head for batches of examples. The outputs of an example are
 // bit-identical regardless of the other examples in the batch.
 class Classifier {
  public:
-  // `head` is the fp32 matrix [outputs,C] of the head, in the memory of any device. `weights` is the dtype in
-  // which matrix products are computed. The model must outlive this object.
+  // `head` is the fp32 matrix [outputs,C] of the head, in the memory of any device. Matrix products are
+  // computed with the dtype `weights`. The model must outlive this object.
   Classifier(const Model& model, const Backend& backend, const HeadFacts& facts, const TensorView& head,
              DType weights = DType::f32);
 

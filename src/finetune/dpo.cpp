@@ -71,7 +71,7 @@ size_t first_counted(const ChatExample& example) {
 
 // Makes both responses start at the same token. The tokenizer may merge the end of the prompt with the start
 // of one response, so that this response starts one token earlier. The other response is then extended to
-// start there too, so that both log-probabilities are conditioned on the same prompt.
+// start at the same position, so that both log-probabilities are conditioned on the same prompt.
 void start_together(Pair& pair) {
   const size_t begin = std::min(first_counted(pair.chosen), first_counted(pair.rejected));
   if (!std::equal(pair.chosen.ids.begin(), pair.chosen.ids.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -107,15 +107,15 @@ class PairReader {
   struct Columns {
     Json prompt, chosen, rejected;
   };
-  // Returns the columns of TRL's format. If the responses are whole conversations, the prompt is the
-  // conversation before their last message.
+  // Returns the columns in TRL's format. If both responses are whole conversations, their last messages
+  // become the responses, and the messages before them become the prompt.
   static Columns columns_of(const Json& line, const std::string& place) {
     Columns c{line.value("prompt", Json()), line.value("chosen", Json()), line.value("rejected", Json())};
     const auto is_long = [](const Json& x) { return x.is_array() && x.size() > 1; };
     if (is_long(c.chosen) && is_long(c.rejected) && !c.prompt.is_array()) {
       const Json last = take_last(c.chosen), worse = take_last(c.rejected);
       if (c.chosen != c.rejected)
-        fail("{}: expected \"chosen\" and \"rejected\" to be the same up to their last messages", place);
+        fail("{}: expected \"chosen\" and \"rejected\" to differ only in their last messages", place);
       return {c.chosen, Json::array({last}), Json::array({worse})};
     }
     require_members(line, {"prompt", "chosen", "rejected"}, "dpo", place);

@@ -5,8 +5,9 @@
 namespace gpt {
 
 // Direct preference optimization (Rafailov et al. 2023). Samples come in pairs, with the chosen response
-// first. The weights of a batch select the targets that belong to the response. The label of a sample is the
-// log-probability of its response under the initial model of the run. The loss is the mean over the pairs.
+// first. The weights of a batch are nonzero for the targets that belong to the response. The label of a
+// sample is the log-probability that the initial model of the run assigns to the response. The loss is the
+// mean over the pairs.
 class Preferences : public Objective {
  public:
   Preferences(int64_t n_ctx, double beta, double smoothing = 0)

@@ -24,11 +24,11 @@ class ExampleOrder {
   uint64_t seed_;
 };
 
-// Returns the indices of the examples to hold out of n examples. The examples are split into stretches of
-// equal length, and one random example is selected from each stretch. This gives a representative selection
-// even if the examples are sorted by file or alternate between labels. The selection is the same for every
-// seed, so that runs can be compared. If `share` is above 0 and there are at least two examples, at least one
-// example is held out.
+// Returns the indices of the examples to hold out of n examples. The list of examples is split into intervals
+// of equal length, and one random example is selected from each interval. The selection is therefore
+// representative even if the examples are sorted by file or alternate between labels. The selection is the
+// same for every seed, so that runs can be compared. If `share` is above 0 and there are at least two
+// examples, at least one example is held out.
 std::vector<int64_t> held_out(int64_t n, double share);
 
 // Moves the examples selected by held_out from `examples` to `held`.

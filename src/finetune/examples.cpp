@@ -89,11 +89,11 @@ void check(const Example& example, TaskKind kind, bool labelled) {
                               const std::vector<std::string>& columns) {
   constexpr size_t kShown = 10;
   const bool semicolons = columns.size() == 1 && columns[0].find(';') != std::string::npos;
-  fail("{}:1: there is no column \"{}\"{}; the first row names the columns, found {}{}", path, name,
+  fail("{}:1: there is no column \"{}\"{}; the first row must name the columns, found {}{}", path, name,
        did_you_mean(name, columns), format_list(transformed(columns, printable), kShown),
-       semicolons
-           ? "; they seem to be separated by semicolons, but .csv files use commas and .tsv files use tabs"
-           : "");
+       semicolons ? "; the columns seem to be separated by semicolons, but .csv files use commas and .tsv "
+                    "files use tabs"
+                  : "");
 }
 
 }  // namespace

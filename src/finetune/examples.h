@@ -24,7 +24,8 @@ std::optional<TaskKind> find_task(std::string_view name);
 // `similar` two texts, and `choose` a context followed by the choices.
 struct Example {
   std::vector<std::string> texts;
-  // As written in the file; for `choose`, the number of a choice, counted from 0.
+  // The label as written in the file. For `choose`, the label is the index of the correct choice, counted
+  // from 0.
   std::optional<std::string> label;
   std::string place;  // FILE:LINE
 };

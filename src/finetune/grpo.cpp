@@ -46,8 +46,8 @@ struct Question {
   std::vector<int32_t> ids;
 };
 
-// Suggests settings for which a batch contains complete groups of responses: the largest number of rollouts
-// that divides the batch size, or else a larger batch.
+// Suggests settings with which a batch contains complete groups of responses. Suggests the largest `rollouts`
+// that divides the batch size, or a larger batch if there is none.
 std::string fitting_rollouts(int64_t batch_size, int64_t rollouts) {
   for (int64_t n = std::min(batch_size, rollouts); n > 1; --n) {
     if (batch_size % n == 0) return fmt::format("use, for example, `rollouts` {}", n);
@@ -192,8 +192,8 @@ class GrpoTask : public Task {
   }
 
  private:
-  // Computes metrics of the rewards. A prompt whose responses all have the same reward contributes nothing to
-  // the gradient, so such prompts are counted.
+  // Computes metrics of the rewards. If all responses to a prompt have the same reward, the prompt
+  // contributes nothing to the gradient. The metrics include the fraction of such prompts.
   void note_rewards(const std::vector<double>& rewards) {
     const auto n = static_cast<double>(rewards.size());
     double tokens = 0, same = 0;
@@ -253,8 +253,8 @@ class GrpoTask : public Task {
     return rollouts_of(*numbers);
   }
 
-  // Encodes rollouts as numbers that ranks can exchange: for each rollout, the length of the prompt, the
-  // number of all ids, and the ids.
+  // Encodes rollouts as numbers, so that ranks can exchange them. A rollout is encoded as the length of the
+  // prompt, the number of all ids, and the ids.
   static std::vector<double> numbers_of(const std::vector<Rollout>& rollouts) {
     std::vector<double> numbers;
     for (const Rollout& rollout : rollouts) {
@@ -328,8 +328,8 @@ class GrpoTask : public Task {
       const Question& q = *questions[i / static_cast<size_t>(n)];
       judged.push_back({q.prompt, q.answer, text_of(answers[i])});
     }
-    // A reward command may return a different result when it is called again. Only rank 0 computes the
-    // rewards, and all ranks use them.
+    // A reward command may return a different result in each call. Therefore, only rank 0 computes the
+    // rewards, and all ranks use these rewards.
     return joined(*processes, processes->rank() == 0 ? reward_->rewards(judged) : std::vector<double>(),
                   "computing rewards on rank 0");
   }

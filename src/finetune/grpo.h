@@ -4,12 +4,12 @@
 
 namespace gpt {
 
-// The policy gradient (REINFORCE) of responses that the current model has just sampled. With the mean of each
-// group as the baseline, this is GRPO (Shao et al. 2024), on-policy and without a KL term. The targets of a
-// batch are the sampled tokens, and the weights are the advantages of their responses. The loss is
-// -sum(advantage * log-probability) / (number of targets). Targets with advantage 0 add nothing to the sum,
-// but are included in the number of targets. Log-probabilities are computed from the logits divided by the
-// sampling temperature.
+// The policy gradient objective (REINFORCE). The responses are sampled from the current model. If the
+// baseline is the mean reward of a group of responses, this is GRPO (Shao et al. 2024), on-policy and without
+// a KL term. The targets of a batch are the sampled tokens, and the weight of a target is the advantage of
+// its response. The loss is -sum(advantage * log-probability) / (number of targets). Targets with advantage 0
+// add nothing to the sum, but are included in the number of targets. Log-probabilities are computed from the
+// logits divided by the sampling temperature.
 class PolicyGradient : public Objective {
  public:
   explicit PolicyGradient(double temperature = 1) : temperature_(temperature) {}

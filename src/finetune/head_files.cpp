@@ -38,8 +38,8 @@ json label_keys(const HeadFacts& facts) {
           {"problem_type", facts.labels.numbers ? "regression" : "single_label_classification"}};
 }
 
-// Returns the config keys of OpenAIGPTDoubleHeadsModel and GPT2DoubleHeadsModel. Their head is a single row
-// of weights and a bias, which all choices share.
+// Returns the config keys of OpenAIGPTDoubleHeadsModel and GPT2DoubleHeadsModel. The head of these classes is
+// a single row of weights and a bias. All choices use the same head.
 json summary_keys() {
   return {{"summary_type", "cls_index"},
           {"summary_use_proj", true},
@@ -134,7 +134,7 @@ TaskHead read_head(const LoadedModel& loaded) {
   const std::string model = loaded.paths().front();
   if (!has_head(loaded.folder())) {
     fail(
-        "{} has no task head: there is no {} next to it; create one with gpt finetune MODEL --task "
+        "{} has no task head: the model folder has no {}; create a task head with gpt finetune MODEL --task "
         "classify|entail|similar|choose --data FILE --out DIR",
         model, kTaskFile);
   }

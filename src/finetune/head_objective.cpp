@@ -3,8 +3,8 @@
 namespace gpt {
 namespace {
 
-// Indices of the memory that HeadObjective::plan reserves. If the language model loss is used, the memory of
-// that loss comes first.
+// Indices of the buffers that HeadObjective::plan reserves. If the language model loss is used, these buffers
+// follow the buffer of the language model loss.
 enum Slot : size_t { kHidden, kDropped, kLogits, kDHidden, kDLogits };
 
 const TensorView& slot(const ObjectiveCall& call, bool auxiliary, Slot which) {

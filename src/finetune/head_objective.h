@@ -4,11 +4,12 @@
 
 namespace gpt {
 
-// Describes the loss of a task head. The head reads the hidden state at one position of each sample, which is
-// marked by the `extract` token. The loss of the language model on the same text is added (Radford et al.
-// 2018, section 3.2, L3 = L2 + lambda L1). Every sample of a batch contains one `extract` token. The label of
-// an example is stored with its first sample. The weight of an example is the weight of the `extract` token
-// in this sample. The weights of all other tokens are those of the language model loss, including lambda.
+// Describes the loss of a task head. Every sample of a batch contains one `extract` token. The head reads the
+// hidden state at the position of this token. The total loss also includes the language model loss on the
+// same text (Radford et al. 2018, section 3.2, L3 = L2 + lambda L1). An example may consist of several
+// samples; the first sample stores the label of the example. In the first sample, the weight of the `extract`
+// token is the weight of the example. All other tokens have their weight in the language model loss,
+// multiplied by lambda.
 struct HeadShape {
   enum class Answer : uint8_t {
     label,   // [outputs,C]: one logit per label

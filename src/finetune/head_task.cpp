@@ -122,7 +122,8 @@ HeadTask::Split HeadTask::encode(ExampleSet set, const Tokenizer& tokenizer) con
           encode_example(example, facts_.kind, tokenizer, facts_.tokens, facts_.max_length);
       if (encoded.cut && options_.long_examples == LongExamples::refuse) {
         fail_record(
-            "{}: longer than {} tokens including the task tokens; shorten it, or set `long_examples` cut",
+            "{}: example is longer than {} tokens including the task tokens; shorten it, or set "
+            "`long_examples` cut",
             example.place, facts_.max_length);
       }
       split.cut += encoded.cut ? 1 : 0;
@@ -191,9 +192,9 @@ double HeadTask::example_weight(float label) const {
   return label_weights_.empty() ? 1 : double{label_weights_[static_cast<size_t>(label)]};
 }
 
-// Fills one row of a batch. The language model learns every token after the first. The weights of a row add
-// up to the example's weight divided by its number of rows, regardless of the row's length (as in the program
-// of the GPT-1 paper).
+// Fills one row of a batch. The targets of the language model loss are all tokens except the first. The
+// weights of a row add up to the example's weight divided by its number of rows, regardless of the row's
+// length (as in the program of the GPT-1 paper).
 void HeadTask::fill_row(const std::vector<int32_t>& row, double weight, int32_t* ids, int32_t* targets,
                         float* weights) const {
   const int64_t length = std::ssize(row);

@@ -42,7 +42,7 @@ class HeadTask : public Task {
   // Starts training from `head` if it has the same task and labels. Otherwise a new head is created.
   void go_on_from(const TaskHead& head);
 
-  // Enlarges the vocabulary for the three special tokens of the task.
+  // Enlarges the vocabulary if it does not include the three special tokens of the task.
   void adapt(ModelConfig& config) const override;
   const Objective& objective() const override { return *objective_; }
   int64_t samples() const override;
@@ -92,7 +92,7 @@ class HeadTask : public Task {
   std::string head_note_;          // a line for the terminal, or ""
 };
 
-// Creates the task with a head that the config of a run describes.
+// Creates a task with a head, as described by the config of the run.
 std::unique_ptr<Task> make_head_task(TaskKind kind, const TaskSources& sources);
 
 }  // namespace gpt

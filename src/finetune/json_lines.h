@@ -22,8 +22,9 @@ SkippedLines for_each_json_line(
     const std::vector<std::string>& names, bool skip_bad,
     const std::function<void(const nlohmann::ordered_json& line, const std::string& place)>& f);
 
-// Throws the Error for data without any valid example. If examples were skipped, the error contains their
-// number and the problem of the first one. Call this function if no example was read.
+// Throws an Error that says that the data contains no valid example. If examples were skipped, the error
+// contains the number of skipped examples and the error of the first skipped example. Call this function if
+// no example was read.
 [[noreturn]] void fail_without_examples(const std::vector<std::string>& files, const SkippedLines& skipped);
 
 // Throws Error if the object lacks one of these members. The error lists the members that the task expects
@@ -32,7 +33,7 @@ void require_members(const nlohmann::ordered_json& object, const std::vector<std
                      const char* task, const std::string& place);
 
 // Returns a member as text. Numbers and booleans are converted to their JSON text, such as 3 or true. Throws
-// Error naming the place and the member if it is missing or has a different type.
+// Error if the member is missing or has a different type. The error names the place and the member.
 std::string text_member(const nlohmann::ordered_json& object, const char* name, const std::string& place);
 
 }  // namespace gpt

@@ -20,12 +20,12 @@ struct Labels {
 };
 
 // Returns the labels of the examples in sorted order. Labels that are all integers are sorted by value. For
-// `similar`, labels that are all numbers are used as numbers (regression). Throws Error if there are fewer
-// than two different labels.
+// `similar`, the task is regression if all labels are numbers. Throws Error if there are fewer than two
+// different labels.
 Labels collect_labels(const std::vector<Example>& examples, TaskKind kind);
 
 // Returns the value of each example's label: class, choice or number. Throws Error naming file and line if a
-// label is unknown. If `skip_bad` is true, such examples are removed and counted instead.
+// label is unknown. If `skip_bad` is true, examples with unknown labels are removed and counted instead.
 std::vector<float> label_values(ExampleSet& set, TaskKind kind, const Labels& labels, bool skip_bad);
 
 }  // namespace gpt

@@ -36,8 +36,7 @@ void require_text_or_list(const Json& value, const std::string& place) {
 Json prompt_messages(const Json& value, const std::string& place) {
   last_content(value, place);
   if (value.back().value("role", "") == "assistant")
-    fail("{}: expected the prompt to end with a message of the user, found a message of the assistant",
-         place);
+    fail("{}: expected the prompt to end with a user message, found an assistant message", place);
   return parse_messages(value, place);
 }
 
@@ -48,8 +47,8 @@ Json response_message(const Json& value, const std::string& place) {
                                          : Json::array({{{"role", "assistant"}, {"content", value}}});
   if (messages.size() != 1 || messages.back()["role"] != "assistant")
     fail(
-        "{}: expected a response of one message with the role assistant, found {} messages, the last one "
-        "with the role {}",
+        "{}: expected the response to be a single message with the role assistant, found {} messages (role "
+        "of the last message: {})",
         place, messages.size(), messages.empty() ? "none" : messages.back()["role"].get<std::string>());
   const Json& message = messages.back();
   if (message.value("content", Json("")) == "" && !message.contains("tool_calls"))
@@ -148,8 +147,8 @@ ChatExample PromptEncoder::text_response(const std::string& prompt, const std::s
   };
   const std::vector<int32_t> before = ids_of(prompt);
   ChatExample example{ids_of(prompt + response), {}};
-  // An empty prompt is encoded as a special token, such as BOS. The encoding of the response alone may lack
-  // this token.
+  // An empty prompt is encoded as a special token, such as BOS. If the response were encoded alone, this
+  // token could be missing.
   if (prompt.empty() && common_prefix(before, example.ids) < before.size())
     example.ids.insert(example.ids.begin(), before.begin(), before.end());
   const size_t begin = common_prefix(before, example.ids);

@@ -29,20 +29,20 @@ class PromptEncoder {
   std::vector<int32_t> prompt(const Json& value, const Json& line, const std::string& place) const;
   // Returns the text of a prompt for reward functions: the prompt itself, or the text of its last message.
   static std::string text(const Json& value, const std::string& place);
-  // Returns a prompt with a response. The tokens of the response have weight 1, including the token that ends
-  // it. `response` is a text or a list with a single message of the assistant. If the prompt is a list of
-  // messages, the response consists of the tokens that the chat template writes for this message
+  // Returns a prompt with a response. The tokens of the response, including its end token, have weight 1.
+  // `response` is a text or a list with a single assistant message. If the prompt is a list of messages, the
+  // response consists of the tokens that the chat template writes for the assistant message
   // (ChatTemplate::response). If the prompt is a text, prompt and response are encoded together, and the
   // response consists of the tokens that differ from the encoding of the prompt alone.
   ChatExample response(const Json& prompt, const Json& response, const Json& line,
                        const std::string& place) const;
   // Returns the chat templates of the model, which the fine-tuned model keeps. The result is empty if the
-  // model has none.
+  // model has no chat templates.
   ChatTemplates templates() const { return chat_ == nullptr ? ChatTemplates() : chat_->templates(); }
   // Returns the tokens that end a response.
   const std::vector<int32_t>& ends() const { return ends_; }
 
-  // Returns a line for the terminal if prompts were texts although the model has a chat template. Otherwise
+  // Returns a warning for the terminal if the prompts were texts but the model has a chat template. Otherwise
   // returns "".
   std::string note() const;
 

@@ -139,7 +139,7 @@ const std::vector<std::string>& reward_names() {
 
 std::unique_ptr<Reward> make_reward(const std::string& name, const std::string& command, double seconds) {
   if (name != "command" && !command.empty())
-    fail_parameter("reward_command", "only `reward` command uses it, found `reward` {}", name);
+    fail_parameter("reward_command", "this setting requires `reward` command, found `reward` {}", name);
   if (name == "exact") return std::make_unique<ExactReward>();
   if (name == "regex") return std::make_unique<RegexReward>();
   if (name == "number") return std::make_unique<NumberReward>();

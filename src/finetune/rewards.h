@@ -7,7 +7,8 @@
 
 namespace gpt {
 
-// Contains a response of the model and the texts by which it is judged.
+// Contains a response of the model, and the prompt and the reference answer that are used to judge the
+// response.
 struct Judged {
   const std::string& prompt;
   const std::string& answer;  // the reference answer of the example
@@ -19,14 +20,15 @@ class Reward {
  public:
   virtual ~Reward() = default;
   virtual std::vector<double> rewards(std::span<const Judged> answers) const = 0;
-  // Throws Error naming the place if the example's answer cannot be used to judge responses.
+  // Throws Error if the answer of the example cannot be used to judge responses. The error names the place.
   virtual void check(const std::string& answer, const std::string& place) const { (void)answer, (void)place; }
 };
 
-// Creates a reward by name. `exact` is 1 if the response equals the answer, ignoring surrounding whitespace.
-// `regex` is 1 if the response contains a match of the answer, a regular expression. `number` is 1 if the
-// last number of the response equals the last number of the answer (as in GSM8K). `command` is the number
-// that an external program returns (CommandReward). Throws invalid_argument for any other name.
+// Creates a reward by name. The reward `exact` is 1 if the response equals the answer, ignoring surrounding
+// whitespace. For `regex`, the answer is a regular expression, and the reward is 1 if the response contains a
+// match. The reward `number` is 1 if the last number of the response equals the last number of the answer (as
+// in GSM8K). The reward `command` is the number that an external program returns (CommandReward). Throws
+// invalid_argument for any other name.
 const std::vector<std::string>& reward_names();
 std::unique_ptr<Reward> make_reward(const std::string& name, const std::string& command, double seconds);
 

@@ -23,7 +23,8 @@ class Confusion {
   std::vector<int64_t> counts_;
 };
 
-// The functions below return the same values as scikit-learn, and 0 if a value is undefined.
+// The functions below return the same values as the functions of scikit-learn. If a value is undefined, they
+// return 0.
 double accuracy(const Confusion& confusion);
 // Returns the mean of 2 TP / (2 TP + FP + FN) over the classes that occur as a true or predicted class.
 double macro_f1(const Confusion& confusion);
@@ -34,9 +35,9 @@ double matthews(const Confusion& confusion);
 double pearson(std::span<const double> x, std::span<const double> y);
 double spearman(std::span<const double> x, std::span<const double> y);
 
-// Returns the confusion matrix as a table with a row per true class and a column per predicted class. With
-// more than `most` classes, returns a list of the most frequent misclassifications instead. Every line ends
-// with a newline.
+// Returns the confusion matrix as a table with a row per true class and a column per predicted class. If
+// there are more than `most` classes, returns a list of the most frequent misclassifications instead of the
+// table. Every line ends with a newline.
 std::string confusion_text(const Confusion& confusion, std::span<const std::string> names, int64_t most = 12);
 
 // Returns a cell of a CSV file (RFC 4180). The cell is quoted if necessary.

@@ -13,8 +13,8 @@ namespace gpt {
 // tenth of the held-out examples are shared. Otherwise returns "".
 std::string note_shared_examples(int64_t shared, int64_t held_out);
 
-// Counts the held-out examples whose token ids also occur in the training data, and returns the same line for
-// this count.
+// Counts the held-out examples whose token ids also occur in the training data, and calls the function above
+// with this count.
 template <class Examples, class IdsOf>
 std::string note_shared_examples(const Examples& train, const Examples& held_out, IdsOf ids_of) {
   std::set<std::vector<int32_t>> known;

@@ -50,12 +50,13 @@ class Task {
   bool is_language_modelling() const { return &objective() == &language_modelling(); }
   virtual int64_t samples() const = 0;  // samples per epoch; each sample of a group is counted
   virtual int64_t n_ctx() const = 0;    // number of tokens per sample
-  // Returns the number of samples that belong together. A batch contains a multiple of this number.
+  // Returns the number of samples in a group of samples that belong together. The number of samples in a
+  // batch is a multiple of the group size.
   virtual int64_t group() const { return objective().group(); }
   // Sets the number of samples per step. Called once, before `begin`.
   virtual void set_batch_size(int64_t samples) = 0;
   // Prepares the samples of a step, which `fill` writes afterwards. Samples that the model generates are
-  // sampled with its current weights. If a step halts the run, its samples are prepared again.
+  // sampled with its current weights. If a step halts the run, before_step is called again for this step.
   virtual void before_step(int64_t step, const Model& model, const Backend& backend) {
     (void)step, (void)model, (void)backend;
   }

@@ -25,9 +25,10 @@ TaskTokens task_tokens(const Tokenizer& tokenizer);
 std::shared_ptr<const Tokenizer> tokenizer_with_tokens(std::shared_ptr<const Tokenizer> tokenizer,
                                                        const TaskTokens& tokens);
 
-// Stores an example as the rows that the model reads (Radford et al. 2018, figure 1). With the start token s,
-// the delimiter $ and the extract token e, the rows are: s text e; s premise $ hypothesis e; both orders of
-// two texts; s context $ choice e for each choice.
+// Stores an example as the rows that the model reads (Radford et al. 2018, figure 1). Let s be the start
+// token, $ the delimiter and e the extract token. The row of a text is "s text e", and the row of an
+// entailment example is "s premise $ hypothesis e". An example of `similar` has two rows, one for each order
+// of its texts. An example of `choose` has a row "s context $ choice e" for each choice.
 struct EncodedExample {
   std::vector<std::vector<int32_t>> rows;
   bool cut = false;

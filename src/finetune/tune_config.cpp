@@ -28,7 +28,7 @@ TuneConfig read_tune_config(const std::string& folder) {
       if (object.contains(key.name)) object.at(key.name).get_to(field);
     });
   } catch (const json::exception& error) {
-    fail("{}: not the settings of a fine-tuning run: {}", path, error.what());
+    fail("{}: does not contain the settings of a fine-tuning run: {}", path, error.what());
   }
   config.run = read_run_config(folder + "/config.json");
   return config;
@@ -80,11 +80,12 @@ void check_used(const TuneConfig& c) {
   for (const auto& [key, value] : given.items()) {
     if (value == unset[key] || std::ranges::find(used, key) != used.end()) continue;
     if (key.find("lora") != std::string::npos)
-      fail_parameter(key.c_str(), "an adapter is trained with `lora_rank` N; without it all weights are");
-    fail_parameter(key.c_str(), "`task` {} does not read it; leave it out", c.task);
+      fail_parameter(key.c_str(),
+                     "this setting requires an adapter, but without `lora_rank` all weights are trained");
+    fail_parameter(key.c_str(), "`task` {} does not use this setting; remove it", c.task);
   }
   if (c.lora_rank > 0 && !c.train().freeze.empty())
-    fail_parameter("freeze", "with `lora_rank` the model is frozen as a whole; leave it out");
+    fail_parameter("freeze", "`lora_rank` already freezes the whole model; remove this setting");
 }
 
 double tuning_rate_scale(int64_t n_embd) {

@@ -8,8 +8,8 @@
 
 namespace gpt {
 
-// Stores all settings of a fine-tuning run: the settings of training, in which `data` are examples, and the
-// settings below.
+// Stores all settings of a fine-tuning run. `run` contains the settings that all training runs have; its key
+// `data` names files with examples. The other fields are specific to fine-tuning.
 struct TuneConfig {
   std::string task;
   std::string model;  // path of the model to fine-tune
@@ -34,7 +34,7 @@ struct TuneConfig {
 
   // Settings of tasks with a head.
   double aux_weight = 0.5, head_dropout = 0.1;
-  // Labels in the order of the head's rows. Empty: the labels of the data, sorted.
+  // Labels in the order of the head's rows. If empty, the sorted labels of the data are used.
   std::vector<std::string> labels = {};
   std::vector<std::string> class_weights = {};  // entries LABEL=X, or "balanced"
   std::string long_examples = "cut";            // cut or refuse
@@ -144,7 +144,7 @@ void visit_tune_keys(Config& c, Visit&& visit) {
         c.temperature);
   visit(Key{.name = "top_k",
             .group = "fine-tuning",
-            .help = "GRPO: sample from the k most likely tokens. 0: from all",
+            .help = "GRPO: sample from the k most likely tokens. 0: all tokens",
             .min = 0,
             .max = 1e9},
         c.top_k);
@@ -195,7 +195,7 @@ void visit_tune_keys(Config& c, Visit&& visit) {
         c.long_examples);
 }
 
-// Returns the descriptions of these settings, in the order of the documentation.
+// Returns the descriptions of the settings that only fine-tuning has, in the order of the documentation.
 std::vector<KeyInfo> tune_keys();
 
 // Returns the content of finetune.json, which contains the settings that are not in config.json.
@@ -212,7 +212,8 @@ void check_tuning(const TuneConfig& config);
 std::vector<std::string> used_keys(const TuneConfig& config);
 // Returns true if fine-tuning uses this key of the training or model config.
 bool reads_training_key(const std::string& name);
-// Throws invalid_argument naming a setting that differs from its default although the task does not use it.
+// Throws invalid_argument if a setting that the task does not use differs from its default. The error names
+// the setting.
 void check_used(const TuneConfig& config);
 
 // Model width to which the default learning rates apply: the width of GPT-1 and GPT-2.

@@ -13,11 +13,11 @@ namespace gpt {
 // Returns the settings of tune_config_json that the task uses.
 nlohmann::json used_settings(const TuneConfig& config);
 
-// Returns true if a run would probably benefit from more steps. With more than two evaluations, this is the
-// case if the held-out loss fell by more than 1 % between the last two evaluations, and if this was more than
-// a fifth of its total decrease. With two evaluations, the loss must have fallen by more than 10 %. With
-// fewer evaluations, the mean of the last quarter of the training losses must be more than 5 % below the mean
-// of the quarter before.
+// Returns true if a run would probably benefit from more steps, because its loss is still falling. With more
+// than two evaluations, the held-out loss must have fallen by more than 1 % between the last two evaluations,
+// and this decrease must be more than a fifth of the total decrease. With two evaluations, the held-out loss
+// must have fallen by more than 10 %. With fewer evaluations, the mean of the last quarter of the training
+// losses must be more than 5 % below the mean of the quarter before.
 bool is_still_falling(std::span<const double> held_out, std::span<const double> training);
 
 // Returns the command that uses the fine-tuned model or the adapter in the folder `model`.

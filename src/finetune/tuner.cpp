@@ -25,9 +25,9 @@ int64_t steps_of_epoch(const Task& task, int64_t batch_size) {
   return (task.samples() + batch_size - 1) / batch_size;
 }
 
-// Sets the batch size, the number of epochs, the number of steps, and an evaluation after each epoch, unless
-// the user has set them. Every epoch contains all examples. The last batch of the run is filled up with
-// examples of a further epoch.
+// Sets the batch size, the number of epochs, the number of steps, and the evaluation interval (one epoch).
+// Settings of the user are not changed. Every epoch contains all examples. If the last batch of the run is
+// not full, it also contains examples of one more epoch.
 void choose_length(TuneRequest& request, const Task& task) {
   TrainConfig& c = request.config.run.train;
   const int64_t shards = std::lcm(std::max<int64_t>(1, c.grad_shards), request.processes->size());
@@ -57,7 +57,10 @@ std::unique_ptr<Task> task_of(TuneRequest& request, const LoadedModel& base) {
   const TuneConfig& config = request.config;
   std::shared_ptr<const Tokenizer> tokenizer = model_tokenizer(base, "");
   if (tokenizer == nullptr)
-    fail("{} has no tokenizer, which fine-tuning requires; put its tokenizer.json next to it", config.model);
+    fail(
+        "{} has no tokenizer, but fine-tuning requires one; copy a tokenizer.json into the folder of the "
+        "model",
+        config.model);
   auto task = make_task({.config = config,
                          .base = base,
                          .model = base.model().config,
@@ -105,8 +108,8 @@ std::string parameters_of(const ParamTable& table) {
   return trained == table.total() ? all : fmt::format("{} of {} are trained", format_thousands(trained), all);
 }
 
-// Holds what is trained: the model itself, or an adapter of a frozen model that is memory-mapped from its
-// file.
+// Holds the trainable object: either the whole model, or an adapter. With an adapter, the model is frozen and
+// memory-mapped from its file.
 struct Trained {
   Trained(const TuneConfig& c, const LoadedModel& base, Task& task, Device* device) {
     const ModelConfig config = model_config(c, base, task);
@@ -222,8 +225,8 @@ DataIdentity Tuning::identity() const {
   return identity;
 }
 
-// If the vocabulary has more rows than that of the base model, the additional rows keep their random
-// initialization.
+// If the vocabulary is larger than the vocabulary of the base model, the rows of the additional tokens keep
+// their random initialization.
 void Tuning::init_weights(const std::function<void(int id)>&) {
   init_params(model_.table, weights_, static_cast<uint64_t>(config().seed));
   if (!trained_.adapted) base_->copy_to(weights_);

@@ -71,8 +71,8 @@ class Determiniser {
     return static_cast<int32_t>(draft_.states.size() - 1);
   }
 
-  // Returns the epsilon closure of `open`, reduced to the nodes that read a byte or call a rule, and the end
-  // node.
+  // Returns the epsilon closure of `open`. The result only contains nodes that read a byte or call a rule,
+  // and the end node.
   NodeSet closure(NodeSet open) {
     NodeSet found;
     ++round_;

@@ -40,8 +40,9 @@ CharacterAutomaton with_length(const CharacterAutomaton& a, int64_t min, int64_t
 // Returns an automaton that accepts the strings that `a` or `b` accepts.
 CharacterAutomaton either(const CharacterAutomaton& a, const CharacterAutomaton& b, const Limits& limits,
                           const std::string& what);
-// Returns an automaton that accepts a string of `a` followed by a string of `b`. A character that can begin a
-// string of `b` must not be able to continue a complete string of `a`.
+// Returns an automaton that accepts a string of `a` followed by a string of `b`. After a complete string of
+// `a`, the next character must not be ambiguous: `a` must not accept a character that can begin a string of
+// `b`.
 CharacterAutomaton joined(CharacterAutomaton a, const CharacterAutomaton& b);
 
 // Returns an expression that matches the strings that the automaton accepts.

@@ -20,8 +20,8 @@ char32_t last_of_length(char32_t code) {
 // Appends the byte ranges of the code points from first to last, whose UTF-8 encodings must have the same
 // length.
 void append_forms(std::vector<Utf8Ranges>& out, char32_t first, char32_t last) {
-  // In a single Utf8Ranges, all bytes after the first differing byte cover their full range. Other ranges
-  // must be split.
+  // One Utf8Ranges is enough if all bytes after the first byte that differs between `first` and `last` cover
+  // their full range. Otherwise, the range of code points is split.
   for (int i = 1; i < 4; ++i) {
     const char32_t mask = (char32_t{1} << (6 * i)) - 1;
     if (last <= 0x7F || (first & ~mask) == (last & ~mask)) continue;

@@ -32,8 +32,8 @@ string plain_time() {
   return fmt::format("{}:[0-5][0-9]:[0-5][0-9]{}([Zz]|[+-]{}:[0-5][0-9])", kHour, kSecondsFraction, kHour);
 }
 
-// A leap second is 23:59:60 in UTC. Clocks east of UTC show the leap second on the next day, clocks west of
-// UTC show it on the same day. The pattern accepts offsets in steps of 15 minutes.
+// A leap second is 23:59:60 in UTC. East of UTC, the local date of the leap second is the next day. West of
+// UTC, it is the same day. The pattern accepts offsets in steps of 15 minutes.
 constexpr int kDay = 24 * 60, kQuarter = 15;
 string leap_second(int offset, char sign) {
   const int clock = (kDay - 1 + (sign == '+' ? offset : -offset)) % kDay;
@@ -157,7 +157,8 @@ class Uri {
  private:
   static constexpr const char* kScheme = "[A-Za-z][A-Za-z0-9+.-]*:";
 
-  // Matches the URIs with a host, which begin with `start`, and the URIs without a host.
+  // Matches URIs with a host and URIs without a host. `start` is the regular expression before the "//" of a
+  // URI with a host. `without_host` is the regular expression of a URI without a host, up to the query.
   Format format(const string& start, const string& without_host) const {
     const string future = fmt::format("[vV][0-9A-Fa-f]+\\.[{}{}:-]+", kUnreserved, kDelimiters);
     const string before = fmt::format("{}//({}@)?", start, any(":"));
@@ -170,8 +171,8 @@ class Uri {
             .hosts = Format::Hosts{names, before, address, after, kLongestAddress}};
   }
 
-  // one() matches one character, any() zero or more characters, some() one or more characters. `also` lists
-  // additional characters.
+  // one() matches one character, any() matches zero or more characters, and some() matches one or more
+  // characters. `also` lists additional characters.
   string one(const string& also) const {
     return fmt::format("([{}{}{}{}-]|{})", kUnreserved, kDelimiters, more_, also, kPercent);
   }

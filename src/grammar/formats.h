@@ -19,8 +19,9 @@ struct Format {
     std::string pattern;
     int64_t max_length = -1;  // in characters; -1 means no limit
   };
-  // The strings of a format in two groups: strings without and strings with an IP address in brackets. Used
-  // to count characters if the automaton of the whole format would be too large.
+  // The strings of a format in two groups: strings without an IP address in brackets and strings with such an
+  // address. These groups help to limit the length of a string if the automaton of the whole format would be
+  // too large.
   struct Hosts {
     std::string without_address, before_address, address, after_address;
     int64_t longest_address;

@@ -55,8 +55,8 @@ class GbnfParser {
     return true;
   }
 
-  // Skips spaces and comments. Also skips newlines if `lines` is true, which is the case inside groups and in
-  // a rule that continues on the next line.
+  // Skips spaces and comments. If `lines` is true, newlines are skipped too. Newlines are allowed inside
+  // groups and in a rule that continues on the next line.
   void skip_blanks(bool lines) {
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];

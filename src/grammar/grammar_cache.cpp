@@ -24,7 +24,8 @@ RuleId rule_of(Rules& rules, const GrammarSource& source) {
 
 }  // namespace
 
-// Written by hand because clang 14 cannot compare a vector of the class whose comparison is being defined.
+// Not defaulted, because clang 14 cannot default the comparison of a class that contains a vector of the same
+// class.
 std::strong_ordering GrammarSource::operator<=>(const GrammarSource& other) const {
   if (const auto order = kind <=> other.kind; order != 0) return order;
   if (const auto order = text <=> other.text; order != 0) return order;

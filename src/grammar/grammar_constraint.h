@@ -15,7 +15,8 @@ namespace gpt::grammar {
 
 // Constrains the output of a sequence to a grammar. A token is only allowed if the rest of the output still
 // fits into the remaining token budget. The output is therefore complete if the budget is at least
-// `certain_budget` tokens. With a smaller budget, the tokens closest to the end of the output are preferred.
+// `certain_budget` tokens. If no token meets this condition, only the tokens with the cheapest completion are
+// allowed.
 //
 // The memory of a constraint is bounded. Sequences only share the masks, so they can run on different
 // threads.
@@ -33,13 +34,14 @@ class GrammarConstraint final : public Constraint {
   std::unique_ptr<Constraint> clone() const override { return std::make_unique<GrammarConstraint>(*this); }
 
   // Returns a number of tokens, including the end token, that is enough for a complete output if no text
-  // token ends the sequence. Returns nullopt if the vocabulary guarantees no such number.
+  // token ends the sequence. Returns nullopt if the tokens of the vocabulary cannot always complete the
+  // output.
   std::optional<int64_t> certain_budget() const;
 
  private:
   Stacks::Position position() const { return history_.back(); }
   // Sets the bits of the tokens after which the cost of completing the output is at most `limit`. Returns the
-  // smallest cost after any token.
+  // minimum cost of completing the output after one more token.
   uint32_t collect(uint32_t limit, std::span<uint64_t> allowed);
   const std::vector<TokenLayer>& layers_of(Stacks::Position position);
   void add_layers(Stacks::Item item, LayerBuilder& layers);

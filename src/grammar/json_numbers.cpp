@@ -21,8 +21,9 @@ bool is_zero(const Decimal& x) {
   return x.whole == "0" && x.fraction.empty();
 }
 
-// Matches the absolute values in a range with a lower limit. `at_low` and `at_high` are true if the digits so
-// far equal those of the lower or upper limit, in which case the next digit must respect the limit.
+// Matches the absolute values in a range with a lower limit. `at_low` is true if all digits so far equal the
+// digits of the lower limit. The next digit must then not be smaller than the next digit of the limit.
+// `at_high` is the same for the upper limit.
 class Magnitudes {
  public:
   Magnitudes(Rules& rules, const NumberRange& range, bool integers)
@@ -52,8 +53,8 @@ class Magnitudes {
   }
   Expr digits(char last, int64_t min) { return rules_.repeat(digit('0', last), min, -1, "digits"); }
 
-  // Matches a digit from `low` to `high` and the rest of the number. `next` returns the expression for the
-  // rest; its arguments are the new values of `at_low` and `at_high`.
+  // Matches a digit from `low` to `high` and the rest of the number. next(at_low, at_high) returns the
+  // expression for the rest of the number after this digit.
   template <class Next>
   Expr one_digit(char low, char high, bool at_low, bool at_high, Next&& next) {
     if (low > high) return rules_.never();
@@ -106,7 +107,7 @@ class Magnitudes {
                      });
   }
 
-  // Matches at least one more digit after all digits of the limits have been used.
+  // Matches one or more digits at positions after the last digit of each limit.
   Expr last_digits(bool at_low, bool at_high) {
     const bool with_equal = (!at_low || range_.with_low) && (!at_high || range_.with_high);
     if (at_high) return with_equal ? digits('0', 1) : rules_.never();
@@ -121,7 +122,7 @@ class Magnitudes {
   size_t length_ = 0;
 };
 
-// A double can have these exponents with any mantissa digits.
+// With an exponent in this range, a number of any mantissa fits into a double.
 constexpr int kLeastExponent = -323, kMostExponent = 307;
 
 // A number above 0, written as d.ddd * 10^exponent.

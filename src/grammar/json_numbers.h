@@ -28,8 +28,8 @@ struct NumberRange {
 };
 
 // Matches the numbers in a range, with any number of digits. Only matches integers if `integers` is true.
-// Integers have no fraction and no exponent. Other numbers may have an exponent from -323 to 307 after one
-// digit before the point, as Python and JavaScript write them.
+// Integers have no fraction and no exponent. Numbers that are not restricted to integers may have an exponent
+// from -323 to 307. They then have one digit before the point, as in the notation of Python and JavaScript.
 Expr numbers_between(Rules& rules, const NumberRange& range, bool integers);
 
 // Matches the multiples of n. Requires n >= 1 and creates n rules.

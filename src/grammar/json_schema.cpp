@@ -179,7 +179,7 @@ class SchemaCompiler {
     }
   }
 
-  // Compiles `const` and `enum` to the listed values that have one of the schema's types.
+  // Compiles `const` and `enum`. Listed values are dropped if `type` does not allow their type.
   Expr values(const SchemaAt& s, const std::vector<std::string>& keywords) {
     for (const std::string& keyword : keywords)
       if (keyword != "const" && keyword != "enum" && keyword != "type")
@@ -344,7 +344,8 @@ class SchemaCompiler {
         {rules_.text("["), max == 0 ? none : rules_.choice({some, none}), rules_.text("]")});
   }
 
-  // Returns the possible items of an array with uniqueItems. Throws Error unless the schema lists them.
+  // Returns the possible items of an array with uniqueItems. Throws Error if the schema does not list the
+  // values of the items.
   std::vector<Json> listed_items(const SchemaAt& s) const {
     std::vector<Json> found;
     const SchemaAt items =
@@ -363,7 +364,8 @@ class SchemaCompiler {
     return found;
   }
 
-  // Matches arrays of listed values without duplicates. A state of the graph is the set of values so far.
+  // Matches arrays of listed values without duplicates. Each state of the graph is the set of values that the
+  // array already contains.
   Expr unique_items(const SchemaAt& s, int64_t min, int64_t max) {
     constexpr size_t kMostSets = 2048;
     const std::vector<Json> values = listed_items(s);
@@ -523,7 +525,7 @@ class SchemaCompiler {
     const int64_t max = count_of(s, "maxProperties");
     if (max >= 0 && (others || max < std::ssize(properties)))
       refuse(s, "maxProperties",
-             "this keyword is only supported if additional properties are not allowed and its value is at "
+             "this keyword is only supported if additional properties are not allowed and the limit is at "
              "least the number of properties");
   }
 
@@ -536,13 +538,14 @@ class SchemaCompiler {
       const Expr member = rules_.sequence({json_.comma(), properties[i].member});
       return properties[i].required ? member : rules_.optional(member);
     };
-    // The properties after number first_required, each of which follows a comma.
+    // Properties with an index above first_required. Each of these properties follows a comma.
     std::vector<Expr> parts;
     for (size_t i = first_required + 1; i < n; ++i)
       parts.push_back(behind_comma(i));
     parts.push_back(more);
     Expr rest = rules_.sequence(parts);
-    // One option for each property that can be first, from the last property to the first.
+    // Each property that can be the first in an object adds one option. The loop visits these properties in
+    // reverse order.
     std::vector<Expr> options;
     if (first_required == n) {
       options.push_back(rules_.nothing());

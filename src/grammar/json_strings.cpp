@@ -62,9 +62,9 @@ CharacterAutomaton parts_automaton(const Format& format, const Limits& limits, c
   return *all;
 }
 
-// Returns an automaton for the strings of a format with min to max characters. Used if an automaton that
-// counts all characters would have too many states. The part before an IP address has at most kBefore
-// characters. Every address is counted with the length of the longest address.
+// Returns an automaton for the strings of a format with min to max characters. This automaton is smaller than
+// an automaton that counts all characters. It counts the part before an IP address as kBefore characters, the
+// maximum, and an address as the longest address.
 CharacterAutomaton hosts_automaton(const Format::Hosts& hosts, int64_t min, int64_t max, const Limits& limits,
                                    const std::string& what) {
   constexpr int64_t kBefore = 256, kShortest = 6;  // kShortest is the length of "//[::]"

@@ -43,7 +43,7 @@ class NfaBuilder {
     edge(from, {Nfa::Kind::bytes, first, last, 0, to, -1});
   }
 
-  // The recursion depth is the depth of the expression, which Rules limits.
+  // The recursion depth is the depth of the expression. Rules limits this depth.
   void connect(Expr e, int32_t from, int32_t to) {
     const Rules::Node& n = rules_.node(e);
     switch (n.kind) {

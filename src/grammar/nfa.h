@@ -31,8 +31,8 @@ struct ExprFacts {
   int32_t size = kSmall + 1;     // number of nodes, including those of inlined rules; kSmall + 1 means more
 
   // Returns true if the rule is inlined into its callers. Rules that match only a few short strings are
-  // inlined, such as the rule for one character of a JSON string. Otherwise, the rule would begin and end
-  // many times within one token.
+  // inlined, such as the rule for one character of a JSON string. Without inlining, one token would contain
+  // many calls of such a rule.
   bool in_place() const { return longest <= kShort && size <= kSmall; }
 };
 struct RuleFacts {

@@ -9,13 +9,14 @@
 namespace gpt::grammar {
 
 // Callbacks that create expressions for the characters of a pattern. `one_of` matches one character of a set,
-// `any` matches any character.
+// and `any` matches any character.
 struct CharacterForms {
   std::function<Expr(const CodePointSet&)> one_of;
   std::function<Expr()> any;
 };
 
-// Selects if a pattern must match the whole text or, like `pattern` in JSON Schema, any part of the text.
+// Selects whether a pattern must match the whole text or, like `pattern` in JSON Schema, any part of the
+// text.
 enum class PatternRange : uint8_t { whole, part };
 
 // Converts a regular expression (ECMA-262 with the flag u) to an expression. Supports characters, escapes,

@@ -8,8 +8,8 @@
 namespace gpt::grammar {
 namespace {
 
-// Maximum depth of an expression. Expressions are processed recursively, and the front ends may allow a
-// greater depth.
+// Maximum depth of an expression. Expressions are processed recursively, so their depth must be limited. A
+// front end may accept input that is nested more deeply.
 constexpr int kMostDepth = 2000;
 
 int32_t limited(int64_t size) {

@@ -36,8 +36,8 @@ class Rules {
   Expr sequence(std::initializer_list<Expr> parts) { return sequence({parts.begin(), parts.size()}); }
   Expr choice(std::span<const Expr> options);
   Expr choice(std::initializer_list<Expr> options) { return choice({options.begin(), options.size()}); }
-  // Matches `part` from min to max times. max = -1 means no limit. `what` names the repetition in the error
-  // message for counts that are too large.
+  // Matches `part` from min to max times. max = -1 means no limit. Throws Error if a count is too large. The
+  // error message begins with `what`.
   Expr repeat(Expr part, int64_t min, int64_t max, std::string_view what);
   // Throws the same Error as `repeat` if a repetition count is too large.
   void check_repetition(int64_t rounds, std::string_view what) const;

@@ -288,8 +288,9 @@ class SchemaDocument::Merger {
                               "'; write a single schema");
   }
 
-  // Throws Error if one schema has `additionalProperties` and the other schema lists further properties,
-  // because the keyword does not apply to these properties.
+  // Throws Error if one schema has `additionalProperties` and the other schema lists properties that the
+  // first schema does not list. `additionalProperties` would not apply to these properties in the merged
+  // schema.
   void check_properties(const Json& s) const {
     for (const auto& [a, b] : {std::pair(&merged_, &s), std::pair(&s, &merged_)}) {
       if (!a->contains("additionalProperties") || !b->contains("properties")) continue;

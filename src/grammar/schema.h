@@ -40,9 +40,9 @@ class SchemaDocument {
   ~SchemaDocument();
 
   SchemaAt root() const;
-  // target() returns the schema that the $ref of `from` points to. resolved() follows references until a
-  // schema has other constraints than $ref. Both functions throw Error for a reference that is not in the
-  // document. resolved() also throws Error for a circular chain of references.
+  // target() returns the schema that the $ref of `from` points to. resolved() follows references until it
+  // reaches a schema that is more than a reference. Both functions throw Error for a reference that is not in
+  // the document. resolved() also throws Error for a circular chain of references.
   SchemaAt target(const SchemaAt& from) const;
   SchemaAt resolved(SchemaAt schema) const;
 
@@ -50,7 +50,8 @@ class SchemaDocument {
   // Error if the schemas cannot be merged. The result lives as long as the document.
   SchemaAt all_of(const std::vector<SchemaAt>& schemas, const std::string& pointer);
 
-  // Returns the types that values of the schema can have. The result may include other types.
+  // Returns the types that values of the schema can have. The result is an upper bound: it may include types
+  // that no value of the schema has.
   uint8_t types(const SchemaAt& schema) const;
   // Returns true if it is certain that no value satisfies both schemas.
   bool disjoint(const SchemaAt& a, const SchemaAt& b) const;

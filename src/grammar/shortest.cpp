@@ -18,8 +18,9 @@ int64_t tokens_for(uint32_t bytes, size_t longest) {
 
 }  // namespace
 
-// Breadth-first search over the positions after one token, two tokens, and so on, until the output may end at
-// a position. Positions that cannot lead to a shorter output than the known one are dropped.
+// Runs a breadth-first search over parser positions: first all positions after one token, then all positions
+// after two tokens, and so on. The search stops when the output may end at a position. It drops positions
+// from which every output has at least `known` tokens.
 int64_t shortest_answer(const Grammar& grammar, const Vocabulary& vocabulary,
                         const std::vector<uint32_t>& token_ends) {
   Stacks bytes(grammar.automaton(), grammar.byte_ends());

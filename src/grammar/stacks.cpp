@@ -128,7 +128,8 @@ void Stacks::pop_finished() {
   if (!seen_.empty()) seen_.clear();
 }
 
-// Merges the items of each state into one item. Its context is the union of the merged contexts.
+// Merges all items with the same state into one item. The context of the new item is the union of their
+// contexts.
 void Stacks::merge_contexts() {
   if (work_.size() < 2) return;
   sort_unique(work_);
@@ -166,9 +167,9 @@ void Stacks::note_calls(Item item) {
         {automaton_.rules[static_cast<size_t>(call.rule)].rank, call.rule, {call.target, item.context}});
 }
 
-// Adds the start states of the called rules. A rule is entered when all its callers at this position are
-// known, which the order of ranks guarantees. A tail call returns directly to the caller of its rule, which
-// keeps the stacks short.
+// Adds the start states of the called rules. Rules are called in the order of their ranks, so that all
+// callers of a rule at this position are known before the rule is called. A tail call returns directly to the
+// caller of its rule. This keeps the stacks short.
 void Stacks::call_rules() {
   calls_.clear();
   for (const Item& item : work_)
@@ -248,8 +249,8 @@ size_t Stacks::bytes() const {
 
 Stacks::Position Stacks::copy_to(Stacks& other, Position position) const {
   if (position == kDead) return kDead;
-  // A context only refers to older contexts. Contexts to copy are therefore marked from newest to oldest,
-  // then copied from oldest to newest.
+  // A context only refers to older contexts. The loops therefore mark the required contexts from newest to
+  // oldest, and then copy the marked contexts from oldest to newest.
   std::vector<Context> copies(contexts_.size(), kUnknown);
   constexpr Context kWanted = -3;
   for (const Item& item : items(position))

@@ -23,8 +23,8 @@ class Stacks {
   using Position = int32_t;
   static constexpr Position kDead = -1;  // no string of the grammar begins with this text
 
-  // The number of a context, which is the return stack of a rule. A context stores the return states in the
-  // callers, each with its own context. Context 0 is the end of the text.
+  // The number of a context, which is the return stack of a rule. A context is a list of return states in the
+  // callers. Each return state is stored with the context of its caller. Context 0 is the end of the text.
   using Context = int32_t;
   struct Item {
     int32_t state;

@@ -11,7 +11,7 @@ namespace gpt::grammar {
 struct TokenLayer {
   uint32_t distance;
   std::vector<int32_t> ids;
-  // A bit mask of tokens, used if there are many. The layer contains the tokens in `ids` and in `words`.
+  // A bit mask of token ids, used by large layers. The layer contains the tokens in `ids` and in `words`.
   std::vector<uint64_t> words;
 };
 

@@ -8,12 +8,12 @@
 namespace gpt::grammar {
 namespace {
 
-// Memory limit for the parser positions that computing masks creates. If the limit is exceeded, all positions
-// are dropped.
+// Memory limit for parser positions. Computing a mask creates such positions. All positions are dropped when
+// the limit is exceeded.
 constexpr size_t kMaskStacksMemory = size_t{32} << 20;
 
-// Returns the paths that single tokens can follow. There is one path for each byte that is a token, and one
-// for each longer token along states that have only one possible next byte.
+// Returns the paths that single tokens can follow. A token of one byte gives a path. A longer token gives a
+// path if each state along the path allows only one next byte.
 std::vector<WeightedEdge> token_edges(const Automaton& a, const Vocabulary& vocabulary) {
   std::vector<int32_t> bytes(256);
   for (size_t b = 0; b < 256; ++b)

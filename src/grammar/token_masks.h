@@ -18,8 +18,8 @@ namespace gpt::grammar {
 
 // The tokens that are allowed in one state of an automaton, if only the rule of the state is considered.
 struct StateMask {
-  // Tokens that stay within the rule or end exactly where the rule ends, grouped by the distance to the end
-  // of the rule.
+  // Tokens whose bytes the rule alone can read, up to its end at most. The tokens are grouped by the
+  // remaining distance to the end of the rule.
   std::vector<TokenLayer> layers;  // sorted by increasing distance
   // Inner nodes of the vocabulary tree at which the rule can end. After such a node, the rest of a token is
   // read by the callers of the rule.
@@ -37,7 +37,7 @@ class TokenMasks {
   const Grammar& grammar() const { return *grammar_; }
   const Vocabulary& vocabulary() const { return *vocabulary_; }
 
-  // Returns, for each state, a number of tokens with which the end of its rule can be reached.
+  // Returns, for each state, a number of tokens that is enough to reach the end of its rule.
   const std::vector<uint32_t>& token_ends() const { return token_ends_; }
 
   std::shared_ptr<const StateMask> mask_of(int32_t state);

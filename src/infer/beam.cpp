@@ -54,12 +54,12 @@ class Search {
   struct State {
     Beam beam;
     bool living;
-    int slot;    // slot of a living beam; holds the prompt and the generated ids except the last one
-    size_t row;  // index of a living beam's row in the logits
+    int slot;    // slot of an unfinished beam; holds the prompt and the generated ids except the last one
+    size_t row;  // index of an unfinished beam's row in the logits
   };
 
-  // A candidate for the next set of beams: a living beam extended by one token, or a finished beam with id
-  // -1.
+  // A candidate for the next set of beams: an unfinished beam extended by one token, or a finished beam with
+  // id -1.
   struct Proposal {
     size_t parent;
     int32_t id;
@@ -79,7 +79,7 @@ class Search {
     states_.push_back({{}, true, 0, 0});
   }
 
-  // Feeds the living beams and selects the most likely tokens of each.
+  // Appends ids to the unfinished beams, and selects the most likely next tokens of each beam.
   void feed(std::span<const SequenceModel::Append> appends) {
     const int64_t shape[] = {std::ssize(appends), model_.vocab_size()};
     const TensorView logits = logits_.grow(DType::f32, shape, "logits", model_.backend().device.get());
@@ -115,7 +115,7 @@ class Search {
     return result;
   }
 
-  // Replaces the beams by the best proposals. Returns true if any of the new beams is still living.
+  // Replaces the beams by the best proposals. Returns true if any of the new beams is unfinished.
   bool extend() {
     const std::vector<Proposal> best = proposals();
     std::vector<State> next;
@@ -144,8 +144,8 @@ class Search {
     }
   }
 
-  // The first living child of a beam takes over its slot. Other children are copied into slots that no child
-  // took over. No slot is therefore overwritten before it was copied, and `width` slots suffice.
+  // The first unfinished child of a beam keeps the slot of its parent. Other children are copied into slots
+  // that no child keeps. Every slot is therefore copied before it is overwritten, and `width` slots suffice.
   void assign_slots(std::vector<State>& next, const std::vector<Proposal>& best) {
     std::vector<char> given(states_.size(), 0);
     std::vector<char> used(static_cast<size_t>(options_.width), 0);
@@ -190,7 +190,7 @@ class Search {
   std::span<const int32_t> prompt_;
   const BeamOptions& options_;
   std::vector<State> states_;  // best first
-  Buffer logits_;              // [living beams, V]
+  Buffer logits_;              // [unfinished beams, V]
   Selector selector_;
 };
 

@@ -11,10 +11,11 @@ class Constraint {
  public:
   virtual ~Constraint() = default;
 
-  // Sets the bits of all tokens that may come next and clears all other bits. Token i corresponds to bit i %
-  // 64 of word i / 64. `remaining` (>= 1) is the number of tokens that may still be generated, including this
-  // one. `end_ids` are tokens that end the sequence; they are allowed only if the output may end here. Sets
-  // no bit if no token is allowed. Throws Error if the constraint exceeds a limit of its implementation.
+  // Determines the tokens that may come next: sets their bits in `allowed` and clears all other bits. Token i
+  // corresponds to bit i % 64 of word i / 64. `remaining` (>= 1) is the number of tokens that may still be
+  // generated, including the next token. `end_ids` are tokens that end the sequence; they are allowed only if
+  // the output may end here. If no token is allowed, all bits are cleared. Throws Error if the constraint
+  // exceeds a limit of its implementation.
   virtual void allow(int64_t remaining, std::span<const int32_t> end_ids, std::span<uint64_t> allowed) = 0;
 
   // Appends a token to the output. Throws Error if the token is not allowed.

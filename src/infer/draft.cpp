@@ -114,7 +114,8 @@ void DraftProposer::draw() {
   }
 }
 
-// Builds the next batch from the last draft token of every sequence that may receive another one.
+// Builds the next batch. The batch contains the last draft token of every sequence that may receive another
+// draft token.
 void DraftProposer::feed_guesses() {
   batch_.clear();
   active_.clear();

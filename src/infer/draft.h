@@ -15,8 +15,8 @@ namespace gpt {
 //
 // Drafts no tokens for a sequence that is longer than the draft model's context. If the draft model uses a
 // sliding window, it drafts one token for such a sequence, because a window that has slid cannot be
-// truncated. Between two engine steps, the draft model computes at most step_rows prompt ids. While it still
-// computes a long prompt, or if memory is short, it drafts no tokens for that sequence.
+// truncated. Between two engine steps, the draft model computes at most step_rows prompt ids. A sequence
+// receives no draft tokens while the draft model still computes its prompt, or if memory is short.
 class DraftProposer final : public Proposer {
  public:
   // Never drafts ids >= vocab_size. Keeps a reference to the model and resets its slots.

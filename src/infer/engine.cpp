@@ -142,8 +142,8 @@ std::span<const int32_t> Engine::opening(const Sequence& s) const {
   return opening_ids(model_, s.ids, s.request.context);
 }
 
-// Returns the ids that the slot still lacks: one id while the sequence generates, or more while its prompt is
-// computed.
+// Returns the ids of the sequence that its slot does not yet hold. This is one id while the sequence
+// generates, and more while its prompt is computed.
 std::span<const int32_t> Engine::pending(const Sequence& s) const {
   return std::span(s.ids).subspan(s.base + static_cast<size_t>(model_.length(s.slot)));
 }
@@ -164,9 +164,9 @@ void Engine::leave_slot(Sequence& s) {
   s.slot = -1;
 }
 
-// ---------------------------------------------------------------------------------------------------
-// Memory. Before it builds a batch, the engine reserves memory for every id that the step may append.
-// Therefore a batch never fails for lack of memory.
+// --------------------------------------------------------------------------------------------------- Memory.
+// The engine reserves memory for every id that a step may append before it builds the batch. Therefore a
+// batch never fails for lack of memory.
 
 bool Engine::secure(const Sequence& s) {
   return model_.reserve(s.slot, std::min(std::ssize(pending(s)), model_.room(s.slot)));
@@ -234,8 +234,8 @@ void Engine::schedule(Sequence& s, int64_t& rows_left) {
   s.drawn = 0;
 }
 
-// Starts queued sequences while slots, rows and memory are available. One cache page per running sequence is
-// left free, so that a new sequence neither preempts others nor is preempted immediately.
+// Starts queued sequences while slots, rows and memory are available. One cache page per running sequence
+// stays free. A new sequence therefore does not preempt running sequences, and is not preempted immediately.
 void Engine::admit(int64_t& rows_left) {
   for (size_t i = 0; i < waiting_.size() && rows_left > 0 && running_.size() < most_running_;) {
     Sequence& s = *waiting_[i];
@@ -297,14 +297,14 @@ void Engine::speculate(int64_t rows_left) {
   }
 }
 
-// Returns the maximum number of draft tokens. One token is subtracted because every step samples one token
-// anyway.
+// Returns the maximum number of draft tokens. This is the maximum number of tokens minus one, because every
+// step also samples a token after the draft.
 int64_t Engine::most_proposals(const Sequence& s) const {
   return std::min(remaining(s), model_.room(s.slot)) - 1;
 }
 
-// Adds the draft tokens to the batch as far as memory allows. Stops before the first draft token that would
-// end the sequence, because tokens after it are useless.
+// Adds as many draft tokens to the batch as memory allows. Stops before the first draft token that would end
+// the sequence, because tokens after it are useless.
 void Engine::extend(SequenceModel::Append& append, Sequence& s) {
   const auto ends = [&](int32_t id) {
     return contains(s.request.eos_ids, id) || contains(s.request.stop_ids, id);

@@ -35,8 +35,8 @@ struct Request {
   // An object to keep alive until the request ends, for example the adapter.
   std::shared_ptr<const void> owner = nullptr;
   uint64_t salt = 0;  // the request shares cached prefixes only with requests of the same salt
-  // Restricts the output; null: no restriction. Each request clones the constraint, so requests may share
-  // one.
+  // Restricts the output; null: no restriction. Each request clones the constraint, so several requests may
+  // share one constraint object.
   std::shared_ptr<const Constraint> constraint = nullptr;
 };
 
@@ -48,7 +48,7 @@ struct Event {
   std::optional<FinishReason> finish;  // set in the last event of the request
   std::string_view error = {};         // error message with FinishReason::error
   int64_t reused = 0;                  // number of prompt ids found in the KV cache when the request started
-  // Number of draft tokens proposed so far for this request, and number of accepted ones.
+  // Number of draft tokens so far for this request, and number of accepted draft tokens.
   int64_t proposed = 0, accepted = 0;
 };
 
@@ -96,9 +96,9 @@ class Engine {
   };
   const Work& last_work() const { return work_; }
 
-  // Runs one step. Returns the events of the step in batch order, at most one per request. The events stay
-  // valid until the next call. A step that only computes prompts may return no event. Must not be called if
-  // the engine is idle.
+  // Runs one step. Returns the events of the step in batch order, with at most one event per request. The
+  // events stay valid until the next call of step(). A step that only computes prompts may return no event.
+  // step() must not be called if the engine is idle.
   std::span<const Event> step();
   // Returns true if the next step needs no forward call, because the last call already computed the logits.
   bool draws_more() const { return !drawing_.empty(); }
@@ -128,9 +128,10 @@ class Engine {
     size_t base = 0;                     // index of the slot's first id in `ids`
     std::optional<int64_t> reused = {};  // number of reused prompt ids when the sequence first started
     bool ended = false;
-    // Used in steps that sample. `fed` contains the last id and the draft tokens after it. The slot holds all
-    // of these ids until they are sampled. `row` is the row of the logits after the last id. `drawn` is the
-    // number of sampled tokens.
+    // Used in steps that sample. `fed` contains the last id of the sequence, followed by the draft tokens.
+    // The forward call appends all of them to the slot; rejected draft tokens are removed later. `row` is the
+    // row of the logits after the first id in `fed`. `drawn` is the number of tokens sampled since the
+    // forward call.
     std::vector<int32_t> fed = {};
     int64_t row = 0;
     size_t drawn = 0;

@@ -65,7 +65,7 @@ void cut_batch(std::span<const SequenceModel::Append> appends, int64_t rows,
   int64_t first = 0;
   std::vector<SequenceModel::Append> batch;
   for (size_t next = 0, at = 0; next < appends.size();) {
-    // Takes as many sequences as fit into one step. The last sequence may be taken only in part.
+    // A step contains as many sequences as fit. The last sequence may be split between two steps.
     batch.clear();
     int64_t wanted = 0;
     for (int64_t rows_left = rows; next < appends.size() && rows_left > 0;) {

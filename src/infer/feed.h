@@ -46,15 +46,15 @@ std::span<const int32_t> opening_ids(const SequenceModel& model, std::span<const
 // Returns true if the policy is `stop` and the slot is full.
 bool context_full(const SequenceModel& model, int slot, ContextPolicy policy);
 
-// Returns the ids to append to a slot that holds all of `ids` (prompt and output) except the last one.
+// Returns the ids to append to a slot. The slot holds all of `ids` (prompt and output) except the last id.
 // Usually the result is only the last id. If the context is full under `crop`, the function resets the slot
 // with the given adapter and returns the last n_ctx ids.
 SequenceModel::Append following_ids(SequenceModel& model, int slot, std::span<const int32_t> ids,
                                     ContextPolicy policy, int adapter = -1);
 
-// Splits a list of appends into steps. The appends may have any length but must be to distinct slots. A step
-// has at most `rows` ids in total and at most room(slot) ids per slot. Calls step(batch, first) for each
-// step, where `first` is the number of wanted results in all earlier steps.
+// Splits a list of Append structs into steps. Each Append may have any length, but no two may have the same
+// slot. A step has at most `rows` ids in total and at most room(slot) ids per slot. Calls step(batch, first)
+// for each step, where `first` is the number of logits rows that all earlier steps have produced.
 void cut_batch(std::span<const SequenceModel::Append> appends, int64_t rows,
                const std::function<int64_t(int slot)>& room,
                const std::function<void(std::span<const SequenceModel::Append>, int64_t first)>& step);

@@ -70,8 +70,8 @@ std::vector<Completion> generate(SequenceModel& model, std::span<const std::vect
   if (options.max_tokens == 0) return results;
   Engine engine(model, {.step_rows = options.prefill_chunk, .speculation = options.speculation});
   for (size_t next = 0; next < results.size() || !engine.idle();) {
-    // One more queued request than slots keeps the engine busy. Further requests would only hold copies of
-    // their prompts.
+    // The queue holds one request more than there are slots, which keeps the engine busy. Additional queued
+    // requests would only use memory for copies of their prompts.
     for (; next < results.size() && engine.waiting() <= model.slots(); ++next) {
       const auto prompt = static_cast<size_t>(results[next].prompt);
       engine.submit(request_of(options, prompts[prompt], next));

@@ -30,7 +30,7 @@ struct GenerateOptions {
   std::function<void()> before_step = {};  // called before each step; an exception from it ends the call
 };
 
-// Throws Error that names the first prompt that `generate` does not accept.
+// Throws Error if `generate` would reject one of the prompts. The error names the first such prompt.
 void check_prompts(const SequenceModel& model, std::span<const std::vector<int32_t>> prompts,
                    ContextPolicy context);
 
@@ -61,8 +61,8 @@ struct Completion {
 //
 // An Engine runs as many samples concurrently as slots and memory allow. All slots are overwritten. Sample s
 // of prompt p has the number first_sample + p · n + s. Results do not depend on slots, chunks or other
-// samples. A full context of n_ctx ids yields one more token, which is the last one under
-// ContextPolicy::stop.
+// samples. One more token can be sampled when the context is full (n_ctx ids). With ContextPolicy::stop,
+// generation ends after this token.
 //
 // Throws invalid_argument for invalid options. Throws Error before generation starts if a prompt is empty,
 // contains ids outside the vocabulary, or is longer than the context (with ContextPolicy::stop). Throws Error

@@ -14,8 +14,9 @@ struct TokenLogprob {
 };
 
 // Holds the natural log-probabilities at one position: the log-softmax of the raw logits, before bias,
-// penalties, temperature and filters. Contains the sampled token and the top tokens, which may include the
-// sampled token. The top tokens are sorted by falling probability, then by ascending id.
+// penalties, temperature and filters. Contains the sampled token and the most likely tokens, which may
+// include the sampled token. The most likely tokens are sorted by descending probability, then by ascending
+// id.
 struct Logprobs {
   TokenLogprob chosen;
   std::vector<TokenLogprob> top;

@@ -36,7 +36,8 @@ void NgramIndex::learn(std::span<const int32_t> ids) {
     after_.assign(entries, 0);
     learned_ = 0;
   }
-  // In a long sequence, only the newest tokens are indexed. They are enough to fill the table.
+  // In a long sequence, only the newest tokens are indexed, because these tokens are enough to fill the
+  // table.
   if (ids.size() > after_.size()) learned_ = std::max(learned_, ids.size() - after_.size());
   for (size_t end = std::max<size_t>(learned_, 1); end < ids.size(); ++end) {
     for (size_t n = kShortest; n <= std::min(kLongest, end); ++n)
@@ -60,7 +61,7 @@ void NgramProposer::propose(std::span<const Ask> asks) {
   for (const Ask& ask : asks) {
     const size_t after = index(ask.slot).find(ask.ids);
     if (after == 0) continue;
-    // If the text repeats with a short period, the draft continues by repeating its own tokens.
+    // If the text repeats with a period shorter than the draft, the draft repeats its own first tokens.
     const size_t period = ask.ids.size() - after, begin = ask.result->size();
     for (size_t i = 0; i < static_cast<size_t>(ask.most); ++i)
       ask.result->push_back(i < period ? ask.ids[after + i] : (*ask.result)[begin + i - period]);

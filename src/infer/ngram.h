@@ -25,8 +25,8 @@ class NgramIndex {
   void learn(std::span<const int32_t> ids);
   uint32_t& entry(std::span<const int32_t> ngram);
 
-  // A hash table that maps an n-gram to the index of the id after its latest occurrence; 0: none. N-grams can
-  // collide, so every match is verified against the ids.
+  // A hash table. The entry of an n-gram is the index of the id after the latest occurrence of this n-gram,
+  // or 0. Different n-grams can share an entry, so every match is verified against the ids.
   std::vector<uint32_t> after_;
   size_t learned_ = 0;  // n-grams that end before this index are indexed
 };

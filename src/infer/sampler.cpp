@@ -21,8 +21,9 @@ constexpr int64_t kFewAllowed = 256;
 
 constexpr auto kBlock = static_cast<size_t>(kSelectBlock);
 
-// Assigns weights in (0, 1] to buckets by the exponent and the first four bits of the fraction. The bit
-// patterns of positive floats are ordered like their values.
+// Returns the bucket of a weight in (0, 1]. The bucket is given by the exponent and the first four bits of
+// the mantissa. Larger weights never have smaller buckets, because the bit patterns of positive floats are
+// ordered like their values.
 size_t bucket_of(double weight) {
   return std::bit_cast<uint32_t>(static_cast<float>(weight)) >> 19;
 }
@@ -169,8 +170,9 @@ void Sampler::ask(Draw& d, int64_t row) {
   selector_.rows.push_back(r);
 }
 
-// Limits the number of candidates to the number of allowed tokens, so that a forbidden token is never a
-// candidate. If fewer than k tokens were allowed, all forbidden tokens would tie with the k-th.
+// Limits k to the number of allowed tokens, so that a forbidden token is never a candidate. All forbidden
+// tokens have the score -inf. With fewer than k allowed tokens, the k-th candidate would have this score, and
+// all forbidden tokens would tie with it.
 void Sampler::ask_allowed(Draw& d, SelectRow& r) {
   const size_t words = (vocab_size_ + 63) / 64, begin = selector_.allowed.size();
   selector_.allowed.resize(begin + words);
@@ -271,7 +273,7 @@ int32_t Sampler::Choice::filter_and_draw(const SamplingParams& params, RandomStr
   return draw(random);
 }
 
-// Collects the ids whose score is +inf. Only these ids are possible, with equal weights.
+// Collects the ids whose score is +inf. Only these ids can be sampled, and they have equal weights.
 void Sampler::Choice::collect_forced(std::span<const float> scores) {
   const int64_t n = ids_from(scores, maxima_.data(), std::numeric_limits<float>::infinity(), ids_.data());
   weighted_.clear();
@@ -280,9 +282,10 @@ void Sampler::Choice::collect_forced(std::span<const float> scores) {
   total_ = static_cast<double>(n);
 }
 
-// Collects the tokens from weights_ that top-p or min-p can keep. Tokens with a weight below total · (1 - p)
-// / (2 V) add up to less than (1 - p) · total. The other tokens therefore add up to more than p · total, and
-// top-p never reaches a token below this threshold.
+// Fills weighted_ with all tokens that top-p or min-p might keep. For top-p, tokens below the weight total ·
+// (1 - p) / (2 V) are omitted. The weights of these tokens add up to less than (1 - p) · total. The weights
+// of the other tokens therefore add up to more than p · total, and top-p never reaches a token below the
+// threshold.
 void Sampler::Choice::collect_likely(const SamplingParams& params) {
   const double least = params.top_p < 1 ? (1 - params.top_p) * total_ / static_cast<double>(2 * vocab_size_)
                                         : params.min_p / 2;
@@ -295,11 +298,12 @@ void Sampler::Choice::collect_likely(const SamplingParams& params) {
     weighted_.push_back({weights_[static_cast<size_t>(id)], id});
 }
 
-// Applies top-p. Tokens are added up in order of falling weight, and all tokens after the one at which the
-// sum crosses the limit are removed. The remaining tokens stay in order of ids. Sorting a large vocabulary
-// would cost more than the rest of sampling. A histogram therefore finds the bucket that contains the last
-// token to keep, and only this bucket is sorted. The sum of unnormalized weights is compared with p · total.
-// This comparison is exact whenever the weights are exact, for example for m of V equal logits and p = m / V.
+// Applies top-p. The weights are summed in descending order until the sum crosses the limit. All later tokens
+// in this order are removed. The remaining tokens stay in order of ids. Sorting a large vocabulary would cost
+// more than the rest of sampling. A histogram therefore finds the bucket that contains the last token to
+// keep, and only this bucket is sorted. The weights are not normalized, so their sum is compared with p ·
+// total. This comparison is exact whenever the weights are exact, for example for m of V equal logits and p =
+// m / V.
 void Sampler::Choice::keep_top_p(const SamplingParams& params) {
   bucket_sums_.assign(kBuckets, 0);
   for (const Weighted& c : weighted_)

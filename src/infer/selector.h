@@ -7,8 +7,8 @@
 
 namespace gpt {
 
-// Calls the op select_candidates for rows of logits and stores the results. Allocates memory only if a call
-// is larger than all previous calls.
+// Calls the op select_candidates for rows of logits and stores the results. Only allocates memory if a call
+// needs more memory than all previous calls.
 class Selector {
  public:
   Selector(const Backend& backend, int64_t vocab_size);

@@ -29,13 +29,13 @@ class SequenceModel {
   using Append = Inference::Append;  // ids for a slot, at most room(slot)
   // Returns the maximum number of ids per forward call, which is at least the number of slots.
   virtual int64_t max_rows() const { return INT64_MAX; }
-  // Appends ids to each listed slot (each at most once). Writes the wanted logits to consecutive rows of
-  // logits [>= wanted, V], in the order of the ids. Unless the model can slide, no slot may exceed n_ctx.
-  // Throws Error if memory is short, but never for ids that were reserved.
+  // Appends ids to the slots in `batch`. Each slot may occur only once. Writes the wanted logits to
+  // consecutive rows of logits [>= wanted, V], in the order of the ids. A slot must not exceed n_ctx unless
+  // can_slide() is true. Throws Error if memory runs out, but never for ids whose memory was reserved.
   virtual void forward(std::span<const Append> batch, const TensorView& logits) = 0;
 
   // Empties the slot for a new sequence. `adapter` is an index below `adapters()`; -1: none. The sequence
-  // shares prefixes only with sequences of the same salt; 0: no salt.
+  // shares prefixes only with sequences that have the same salt (0: no salt).
   virtual void reset(int slot, int adapter = -1, uint64_t salt = 0) = 0;
   virtual int adapters() const { return 0; }
   // Removes all ids after the first n, as if they had never been appended; n <= length. The ids of the last

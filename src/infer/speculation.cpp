@@ -10,11 +10,11 @@
 namespace gpt {
 namespace {
 
-// Decay factor per step of the acceptance rate. Older steps count less because texts alternate between copied
-// and new content.
+// The counts behind the acceptance rate decay by this factor in each step. Older steps count less because
+// texts alternate between copied and new content.
 constexpr double kMemory = 0.8;
 
-// Share of the time that is spent on draft tokens that are not expected to pay.
+// Fraction of the time that may be spent on trial draft tokens, which are not expected to save time.
 constexpr double kTrialShare = 0.01;
 
 void check(const SequenceModel& model, const Speculation& o) {
@@ -65,8 +65,8 @@ double Speculator::token_cost() const {
                                                        : 1;
 }
 
-// Returns the number of draft tokens whose expected benefit exceeds their cost. `tokens` and `cost` describe
-// the step so far; the function adds the new draft tokens to them.
+// Returns the number of draft tokens that are worth their cost. `tokens` and `cost` describe the step so far;
+// the function adds the new draft tokens to them.
 int64_t Speculator::worth(Candidate& c, double& tokens, double& cost) const {
   const double rate = c.acceptance->rate(), token_cost = this->token_cost();
   double chance = 1;

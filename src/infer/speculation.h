@@ -13,8 +13,8 @@
 
 namespace gpt {
 
-// Options of speculative decoding. A step also computes the logits after the draft tokens. Accepted draft
-// tokens then need no step of their own. Results are bit-identical to those without speculation.
+// Options of speculative decoding. A step also computes the logits after the draft tokens. An accepted draft
+// token therefore needs no separate step. Results are bit-identical to those without speculation.
 struct Speculation {
   enum class Source : uint8_t {
     off,
@@ -24,7 +24,8 @@ struct Speculation {
   Source source = Source::off;
   int64_t max_tokens = 16;  // maximum draft tokens per sequence and step, 1 to kMostProposals
   // The draft model for Source::draft. The draft model must have the same vocabulary and at least as many
-  // slots as the engine's model. It must outlive the engine, which uses all slots of the draft model.
+  // slots as the engine's model. The draft model must outlive the engine, and the engine uses all of its
+  // slots.
   SequenceModel* draft = nullptr;
   double draft_cost = 0;  // cost of a step of the draft model relative to a step of the engine's model
   // True to estimate the cost of a step from measured times; false to use the initial estimate of StepCost.
@@ -40,8 +41,8 @@ class Acceptance {
   // Returns the estimated probability that a draft token is accepted if all draft tokens before it were
   // accepted.
   double rate() const { return hits_ / tries_; }
-  // Called for a step in which drafting would not pay. Returns true once every `interval` steps. One token is
-  // then drafted to check whether the acceptance rate has changed.
+  // Called for a step in which drafting is not worth its cost. Returns true once every `interval` steps. The
+  // caller then drafts one token to check whether the acceptance rate has changed.
   bool tries_again(double interval);
 
  private:
@@ -54,11 +55,11 @@ class Acceptance {
 //
 // The cost of a step is measured in rows. The cost consists of a constant for reading the weights (StepCost)
 // and the number of computed rows. A step of the draft model costs a fixed fraction of a step of the engine's
-// model. A sequence receives another draft token as long as the acceptance probability of the token exceeds
-// its added cost, relative to the cost per token of the step so far. This rule yields many draft tokens if
-// the acceptance rate is high and few sequences run. The rule yields no draft tokens if computing additional
-// rows costs more than reading the weights less often saves. In this case, one draft token is tried
-// occasionally, which takes about 1 % of the time.
+// model. A draft token is added if it lowers the expected cost per generated token: its acceptance
+// probability must exceed its cost divided by the cost per token of the step so far. If the acceptance rate
+// is high and few sequences run, this rule yields many draft tokens. If the additional rows cost more than
+// the fewer reads of the weights save, the rule yields no draft tokens. In this case, one draft token is
+// tried occasionally, which takes about 1 % of the time.
 class Speculator {
  public:
   // Throws invalid_argument for invalid options or an unsuitable draft model.
@@ -68,8 +69,8 @@ class Speculator {
     Proposer::Ask ask;  // ask.most is the limit set by memory, context and max_tokens
     Acceptance* acceptance = nullptr;
   };
-  // Drafts tokens for the sequences of a step that has `rows` rows and computes one token for each of them.
-  // Drafts at most rows_left tokens in total.
+  // Drafts tokens for the sequences of a step. Without draft tokens, the step has `rows` rows and samples one
+  // token of each sequence. Drafts at most rows_left tokens in total.
   void propose(std::span<Candidate> candidates, int64_t rows, int64_t rows_left);
   // Called after each step with its number of rows and its duration.
   void learn(int64_t rows, double seconds) {

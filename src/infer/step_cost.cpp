@@ -8,8 +8,8 @@ namespace {
 constexpr double kSampleMemory = 0.98, kGuessWeight = 0.1;
 constexpr double kLeast = 0.5, kMost = 64;
 
-// A step that takes much longer than estimated was probably interrupted. Its time is limited to kOutlier
-// times the estimate, if the fit contains more than kKnown steps.
+// A step that takes much longer than estimated was probably interrupted. If the fit already contains more
+// than kKnown steps, the time of a new step is limited to kOutlier times the estimate.
 constexpr double kKnown = 4, kOutlier = 3;
 
 }  // namespace

@@ -5,13 +5,13 @@
 namespace gpt {
 
 // Estimates the cost of a step from measured times. The model a + b * rows is fitted by least squares to
-// about the last fifty steps. If all steps have the same size, the measurements do not determine a and b.
-// Therefore, an initial estimate of a / b is added to the fit with the weight of a tenth of a step.
+// about the last fifty steps. If all steps have the same size, the measurements do not determine a and b. The
+// fit therefore includes an initial estimate of a / b, which weighs as much as a tenth of a measured step.
 class StepCost {
  public:
-  // The initial estimate of a / b: the number of rows that take as long as reading the weights once. Measured
-  // with GPT-2 124M on two cores for up to 32 rows: Q8_0 6 to 9, fp32 9, bf16 10, memory-mapped quantized
-  // weights 3 (docs/log/speculative-decoding.md).
+  // The initial estimate of a / b: the number of rows that take as long as reading the weights once.
+  // Measurements with GPT-2 124M on two cores and up to 32 rows gave 6 to 9 for Q8_0, 9 for fp32, 10 for
+  // bf16, and 3 for memory-mapped quantized weights (docs/log/speculative-decoding.md).
   static constexpr double kGuess = 8;
   static constexpr int64_t kMostRows = 64;  // larger steps are ignored because they contain prompts
 

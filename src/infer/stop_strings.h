@@ -6,11 +6,11 @@
 
 namespace gpt {
 
-// Streams text up to the first stop string. Accepts text in pieces of any size and returns each part as soon
-// as it cannot belong to a stop string. The stop string that completes first wins. If several stop strings
-// complete at the same byte, the longest wins. The stop string and the text after it are not returned. The
-// result does not depend on how the text was split. If stop strings and pieces consist of whole UTF-8
-// characters, so does the output of every call.
+// Streams text up to the first stop string. Accepts text in pieces of any size, and returns a part of the
+// text as soon as this part cannot belong to a stop string. The stop string that completes first wins. If
+// several stop strings complete at the same byte, the longest wins. The stop string and the text after it are
+// not returned. The result does not depend on how the text was split. If the stop strings and all pieces
+// consist of whole UTF-8 characters, then the output of every call also consists of whole UTF-8 characters.
 class StopStrings {
  public:
   // Throws invalid_argument for an empty stop string. Without stop strings, all text passes through.
@@ -26,8 +26,8 @@ class StopStrings {
   const std::string& matched() const { return matched_; }  // the matched stop string; empty unless stopped
 
  private:
-  // A Knuth-Morris-Pratt matcher that tracks the longest prefix of a stop string that the text currently ends
-  // with.
+  // A Knuth-Morris-Pratt matcher. It tracks the length of the longest prefix of a stop string that is also a
+  // suffix of the text so far.
   struct Matcher {
     std::string stop;
     // fallback[i] is the length of the longest proper prefix of stop[0..i] that is also its suffix.

@@ -82,8 +82,8 @@ std::vector<fs::path> names_in(const fs::path& folder) {
   return names;
 }
 
-// Moves files that this program did not write, or that changed since, from folder `from` to folder `to`.
-// Deletes the other files in `from`, including every file whose name also exists in `to`.
+// Moves files that this program did not write, or that changed since then, from folder `from` to folder `to`.
+// Does not move a file if its name also exists in `to`. Deletes all files in `from` that are not moved.
 void keep_foreign(const fs::path& from, const fs::path& to, const fs::path& below, const Records& ours) {
   std::error_code error;
   int64_t number = 0;

@@ -14,8 +14,8 @@ enum class ReplaceMode {
                 // interrupted pair
 };
 
-// Replaces a whole folder. A kill at any moment leaves either the complete old folder or the complete new
-// one.
+// Replaces a whole folder. If the process is killed at any moment, either the complete old folder or the
+// complete new folder remains.
 //
 //   DirectoryWriter writer("run/last");
 //   ... write files into writer.path() ...
@@ -23,10 +23,11 @@ enum class ReplaceMode {
 //
 // The new folder is created next to the final one, is named .NAME.tmp-PID-N, and stays locked while its
 // writer is alive. The next writer removes the temporary folders of killed writers. `commit` fsyncs every
-// file, writes manifest.json (sizes and XXH3-64 checksums), and swaps the folders. It then deletes each file
-// of the old folder that the new folder also contains, or that still matches its entry in the old manifest.
-// All other files are moved to the new folder. The constructor rejects a final folder that contains files but
-// no manifest.json. Errors (no permission, disk full) throw Error and leave the old folder unchanged.
+// file, writes manifest.json (sizes and XXH3-64 checksums), and swaps the folders. `commit` then deletes each
+// file of the old folder that the new folder also contains, or that still matches its entry in the old
+// manifest. All other files are moved to the new folder. The constructor rejects a final folder that contains
+// files but no manifest.json. Errors (no permission, disk full) throw Error and leave the old folder
+// unchanged.
 class DirectoryWriter {
  public:
   explicit DirectoryWriter(const std::string& final_path, ReplaceMode mode = ReplaceMode::exchange);

@@ -87,8 +87,8 @@ constexpr BlockSize block(int64_t elements, int64_t bytes) {
   return {elements, bytes};
 }
 
-// Types without a DType are listed too. Their tensors can be size-checked, so a file that contains them still
-// opens.
+// Types without a DType are listed too. The size of a tensor of such a type can be checked, so files with
+// such tensors can be opened.
 constexpr std::array kTypes = {
     GgmlType{0, "F32", block_size(DType::f32), DType::f32},
     GgmlType{1, "F16", block_size(DType::f16), DType::f16},
@@ -132,7 +132,7 @@ uint64_t value_bytes(GgufType type) {
 
 std::string_view read_string(ByteReader& in, uint64_t limit, std::string_view part, const std::string& what) {
   const auto length = in.number<uint64_t>(part);
-  if (length > limit) fail("{}: {} is longer than {} bytes, found {}", what, part, limit, length);
+  if (length > limit) fail("{}: expected {} of at most {} bytes, found {}", what, part, limit, length);
   return in.text(length, part);
 }
 
@@ -149,7 +149,7 @@ uint64_t read_count(ByteReader& in, uint64_t limit, uint64_t least, std::string_
   return n;
 }
 
-// The smallest entry: key length, a key of one letter, the type, and a value of one byte.
+// Minimum size of a metadata entry: the key length, a key of one letter, the type, and a value of one byte.
 constexpr uint64_t kLeastEntry = 8 + 1 + 4 + 1;
 constexpr uint64_t kLeastTensor = 8 + 1 + 4 + 4 + 8;
 
@@ -194,7 +194,7 @@ GgufEntry read_entry(ByteReader& in, std::span<const std::byte> file, const std:
   return e;
 }
 
-// Returns the size of a tensor in bytes. Throws Error if its shape is invalid.
+// Returns the size of a tensor in bytes. Throws Error if the shape of the tensor is invalid.
 uint64_t tensor_bytes(const GgufTensorEntry& t, const std::string& what) {
   const std::string name = fmt::format("{}: tensor {}", what, printable(t.name));
   for (const int64_t d : t.shape) {
@@ -214,8 +214,8 @@ uint64_t tensor_bytes(const GgufTensorEntry& t, const std::string& what) {
 
 GgufTensorEntry read_tensor(ByteReader& in, const std::string& what) {
   GgufTensorEntry t;
-  t.name = read_string(in, GgufLimits::name_bytes, "the name of a tensor", what);
-  if (t.name.empty()) fail("{}: the name of a tensor is empty", what);
+  t.name = read_string(in, GgufLimits::name_bytes, "a tensor name", what);
+  if (t.name.empty()) fail("{}: a tensor name is empty", what);
   const auto rank = in.number<uint32_t>("the rank of a tensor");
   if (rank > GgufLimits::rank) {
     fail("{}: tensor {}: expected at most {} dimensions, found {}", what, printable(t.name), GgufLimits::rank,

@@ -20,7 +20,7 @@ namespace gpt {
 enum class GgufType : uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
 
 // A metadata key and its value in file encoding: `count` little-endian values of one type without gaps. Each
-// string is preceded by its 8-byte length. The parser has validated all of these bytes.
+// string is preceded by its 8-byte length. The parser has already validated the key and the value.
 struct GgufEntry {
   std::string_view key;
   GgufType type = GgufType::u8;  // the element type if the value is an array
@@ -78,9 +78,10 @@ inline constexpr const char* kGgufAlignmentKey = "general.alignment";
 GgufHeader parse_gguf_header(std::span<const std::byte> file, const std::string& what);
 
 // A memory-mapped GGUF file (version 2 or 3, little-endian). Opening the file reads and validates only the
-// header: counts and lengths against the file size, types, unique keys and names, the alignment, shapes, and
-// that tensors are inside the file without overlap. Violations throw Error that names the file and the key or
-// tensor. Source: ggml, docs/gguf.md. This reader is stricter than ggml.
+// header. It checks counts and lengths against the file size. It also checks types, shapes, the alignment,
+// that keys and names are unique, and that tensors are inside the file and do not overlap. Violations throw
+// Error that names the file and the key or tensor. Source: ggml, docs/gguf.md. This reader is stricter than
+// ggml.
 class GgufFile : public TensorFile {
  public:
   explicit GgufFile(const std::string& path);
@@ -94,8 +95,8 @@ class GgufFile : public TensorFile {
   bool has(std::string_view key) const { return entry(key) != nullptr; }
 
   // Returns the value of `key`, or nullopt if the file does not have this key. Throws Error if the value has
-  // a different type. `integer` accepts every integer width whose value fits into int64. `number` also
-  // accepts integers and may return non-finite values.
+  // a different type. `integer` accepts all integer types, as long as the value fits into int64. `number`
+  // also accepts integers and may return non-finite values.
   std::optional<std::string_view> string(std::string_view key) const;
   std::optional<int64_t> integer(std::string_view key) const;
   std::optional<double> number(std::string_view key) const;

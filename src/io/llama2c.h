@@ -36,7 +36,7 @@ constexpr uint32_t kLlama2cMagic = 0x616b3432;  // "ak42", the magic number of v
 // Versions 1 and 2 store all norms first and have no freq_cis tensors. Version 2 stores matrices as int8 with
 // one scale per group; opening the file converts them to fp32. Before it allocates memory, the constructor
 // validates every header field and checks that the file has exactly the size that the header implies. Throws
-// Error that names the file if it is invalid. Source: llama2.c, export.py, run.c and runq.c
+// Error that names the file if the file is invalid. Source: llama2.c, export.py, run.c and runq.c
 // (memory_map_weights).
 class Llama2cFile : public TensorFile {
  public:
@@ -58,8 +58,9 @@ class Llama2cFile : public TensorFile {
 struct NamedTensor;
 
 // Writes a version 0 checkpoint from fp32 tensors that have the names listed above, in any order. The caller
-// must not pass the freq_cis tables. Readers skip these tables, so the function writes zeros for them. The
-// file is replaced as crash-safely as by write_safetensors.
+// must not pass the freq_cis tables. Readers skip these tables, so the function writes zeros for them. Like
+// write_safetensors, the function replaces the file atomically, so a crash leaves the previous file
+// unchanged.
 void write_llama2c(const std::string& path, const Llama2cHeader& header,
                    std::span<const NamedTensor> tensors);
 

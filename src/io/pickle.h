@@ -42,8 +42,8 @@ struct PickleValue {
 class Pickle {
  public:
   // `globals` lists the only globals that the pickle may name. A call of "collections.OrderedDict" without
-  // arguments becomes a dict. Other globals, unsupported opcodes and damaged data throw Error that names
-  // `what`. `bytes` must outlive the object.
+  // arguments becomes a dict. Throws Error that names `what` for all other globals, unsupported opcodes and
+  // damaged data. `bytes` must outlive the object.
   Pickle(std::span<const std::byte> bytes, const std::string& what,
          std::span<const std::string_view> globals);
 

@@ -67,8 +67,8 @@ struct SafetensorsHeader {
 SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t body_bytes,
                                            const std::string& what);
 
-// Limits that the reader enforces and the writer respects. The limits bound the memory that a malicious
-// header can allocate to about 100 MB, in addition to the mapped file.
+// Limits that the reader enforces and the writer respects. With these limits, a malicious header can allocate
+// at most about 100 MB in addition to the mapped file.
 struct SafetensorsLimits {
   static constexpr uint64_t header_bytes = 100'000'000;  // the same limit as in the reference library
   static constexpr size_t tensors = size_t{1} << 18;

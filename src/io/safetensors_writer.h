@@ -49,7 +49,7 @@ void write_safetensors(const std::string& path, std::span<const NamedTensor> ten
 
 // Creates a safetensors file that several processes will fill. One process calls this function, which writes
 // the header and extends the file to its full size. The `write` functions of the tensors are not called.
-// Throws Error like write_safetensors.
+// Throws Error in the same cases as write_safetensors.
 void create_safetensors(const std::string& path, std::span<const NamedTensor> tensors);
 // A range of a tensor's elements that starts at element `begin`.
 struct TensorPart {
@@ -57,8 +57,8 @@ struct TensorPart {
   int64_t begin = 0;
   TensorView view;  // dense
 };
-// Writes parts of tensors into a file made by create_safetensors and fsyncs the file. Each process calls it
-// with its own parts. Throws Error if a part does not fit into the file or the disk is full.
+// Writes parts of tensors into a file made by create_safetensors and fsyncs the file. Each process calls this
+// function with its own parts. Throws Error if a part does not fit into the file or the disk is full.
 void fill_safetensors(const std::string& path, std::span<const TensorPart> parts);
 
 }  // namespace gpt

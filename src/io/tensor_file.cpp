@@ -17,13 +17,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Every shard is a memory mapping, and the operating system limits their number.
+// Maximum number of shards. Every shard is memory-mapped, and the operating system limits the number of
+// mappings.
 constexpr size_t kMaxShards = 4096;
 constexpr uint64_t kMaxIndexBytes = uint64_t{32} << 20;
 constexpr std::string_view kIndexSuffix = ".index.json";
 constexpr std::string_view kSafetensors = ".safetensors";
 constexpr std::string_view kTorch = ".bin";
-// File names that open_tensors looks for in a folder. Each of them may also be split into shards.
+// File names that open_tensors looks for in a folder. Both files may also be split into shards.
 constexpr const char* kNames[] = {"model.safetensors", "pytorch_model.bin"};
 
 bool exists(const std::string& path) {

@@ -38,7 +38,7 @@ class TensorFile {
   virtual const MappedFile* mapped() const { return nullptr; }
 
  protected:
-  // `expected` lists the supported dtypes; it ends the error message about an unsupported tensor.
+  // `expected` lists the supported dtypes. Error messages about unsupported tensors end with this list.
   explicit TensorFile(std::string path, std::string_view expected = "")
       : path_(std::move(path)), expected_(expected) {}
   // Must be called once with all tensors in file order. Throws Error if a name occurs twice.
@@ -53,7 +53,7 @@ class TensorFile {
 };
 
 // The tensors of a model, stored in one file or in shards. Move-only. The tensors are valid as long as this
-// object.
+// object exists.
 class TensorFiles {
  public:
   explicit TensorFiles(std::vector<std::unique_ptr<TensorFile>> files);

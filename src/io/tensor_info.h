@@ -9,10 +9,10 @@
 
 namespace gpt {
 
-// A tensor inside a file that its owner keeps open. `bytes` is row-major and little-endian, and its length
-// matches the shape and the dtype exactly. Rows of a quantized dtype consist of whole quantization blocks.
-// `bytes` may start at any address because files from other tools need not align their tensors. Copy the data
-// unless is_aligned returns true.
+// A tensor in a file. The owner of the file keeps the file open. `bytes` is row-major and little-endian, and
+// its length matches the shape and the dtype exactly. Rows of a quantized dtype consist of whole quantization
+// blocks. `bytes` may start at any address because files from other tools need not align their tensors. If
+// is_aligned returns false, the caller must copy the data.
 struct TensorInfo {
   std::string name;
   DType dtype = DType::f32;

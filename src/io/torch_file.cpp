@@ -91,7 +91,7 @@ std::string plain_name(std::string_view name) {
   return std::string(name);
 }
 
-// A strided view of a storage. The offset and the strides count elements.
+// A strided view of a storage. The offset and the strides are in elements.
 struct StridedView {
   const Storage* type = nullptr;
   std::span<const std::byte> storage;
@@ -258,7 +258,8 @@ nlohmann::json number_json(const Storage& type, const std::byte* data) {
 // too deeply become null.
 class PlainValues {
  public:
-  // `skipped` is a nested dict that is left out because its tensors are returned as the tensors of the file.
+  // `skipped` is a nested dict that is left out of the JSON, because its tensors are already the tensors of
+  // the file.
   PlainValues(TensorReader& tensors, const PickleValue& skipped) : tensors_(tensors), skipped_(skipped) {}
 
   nlohmann::json read(const PickleValue& v, int depth = 0) {

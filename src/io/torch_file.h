@@ -22,9 +22,10 @@ bool is_torch_file(std::span<const std::byte> bytes);
 // PyTorch 1.6. The pickle is decoded without executing anything. The tensors are taken from "model",
 // "state_dict" or "model_state_dict" of the outermost dict, or from the outermost dict itself. The prefixes
 // "_orig_mod." (from torch.compile) and "module." (from data parallelism) are removed from tensor names.
-// Views must stay inside their storage; views that are not contiguous are copied. Throws Error for other
-// globals (by name), other archives, pickle protocols before 2, sizes that do not match, and duplicate names.
-// Source: torch/serialization.py and torch/_utils.py of PyTorch 2.
+// Views must stay inside their storage; views that are not contiguous are copied. Throws Error for archives
+// of other kinds, pickle protocols before 2, sizes that do not match, and duplicate names. Also throws Error,
+// with the name of the global, if the pickle uses a global that tensors do not need. Source:
+// torch/serialization.py and torch/_utils.py of PyTorch 2.
 class TorchFile : public TensorFile {
  public:
   explicit TorchFile(const std::string& path);

@@ -30,8 +30,8 @@ std::optional<size_t> find_end(std::span<const std::byte> bytes) {
   return std::nullopt;
 }
 
-// Reads the zip64 extra field. This field contains a 64-bit value for each field of the entry that is all
-// ones, in the order of `values`.
+// Reads the zip64 extra field. If a 32-bit field of the entry is 0xffffffff, the extra field contains its
+// 64-bit value. The 64-bit values are in the order of `values`.
 void read_zip64(std::span<const std::byte> extra, std::initializer_list<uint64_t*> values,
                 const std::string& what) {
   ByteReader fields(extra, what);

@@ -94,8 +94,8 @@ struct SwapArgs {
   GPT_FIELDS(a, b)
 };
 
-// Finds the first NaN or infinite element of x, in row-major order. `index` receives its position, or -1 if
-// all elements are finite.
+// Finds the first NaN or infinite element of x, in row-major order. `index` receives the position of this
+// element, or -1 if all elements are finite.
 struct FindNonfiniteArgs {
   TensorView x;               // [N,C] act; a transposed view is searched in memory order
   DeviceSpan<int64_t> index;  // [1]

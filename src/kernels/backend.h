@@ -14,7 +14,7 @@ struct Backend {
   const KernelTable& kernels;
   std::shared_ptr<Device> device = std::make_shared<HostDevice>();
 
-  // Returns the device pointer that tensor views in this backend's memory carry; null for host memory.
+  // Returns the device for tensor views in the memory of this backend, or null for host memory.
   Device* view_device() const { return device->is_host() ? nullptr : device.get(); }
   ExecContext context(const Scratch& scratch = {}) const { return {*device, pool, kernels, scratch}; }
 };
@@ -23,8 +23,8 @@ struct Backend {
 inline Backend host_backend(ThreadPool& pool, Isa isa) {
   return {pool, kernel_table(isa)};
 }
-// A function that creates a Backend for a given thread pool. Code that creates its own thread pools takes
-// such a function instead of a Backend.
+// A function that creates a Backend for a given thread pool. Code that creates its own thread pools receives
+// a MakeBackend function instead of a Backend.
 using MakeBackend = Backend (*)(ThreadPool& pool, Isa isa);
 
 }  // namespace gpt

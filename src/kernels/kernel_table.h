@@ -8,9 +8,9 @@
 
 namespace gpt {
 
-// Instruction sets of the CPU backend. Each one is a superset of the previous one. `ref` is the scalar
-// reference (portable C++), `avx512bf16` adds AVX512_BF16 and AVX512_VNNI, and `amx` adds AMX tiles for bf16
-// and int8.
+// Instruction sets of the CPU backend. Each instruction set is a superset of the previous one. `ref` is the
+// scalar reference (portable C++), `avx512bf16` adds AVX512_BF16 and AVX512_VNNI, and `amx` adds AMX tiles
+// for bf16 and int8.
 enum class Isa : uint8_t { ref, avx2, avx512, avx512bf16, amx };
 inline constexpr Isa kIsas[] = {Isa::ref, Isa::avx2, Isa::avx512, Isa::avx512bf16, Isa::amx};
 
@@ -27,8 +27,9 @@ struct KernelTable {
   GPT_FOR_EACH_OP(GPT_OP_ENTRY)
 #undef GPT_OP_ENTRY
 
-  // These functions return the scratch memory that an op needs for sizes up to the given ones. Ops without
-  // such a function need no scratch memory. dtype: the widest dtype of the activations.
+  // These functions return the scratch memory that an op needs. The memory is sufficient for all sizes up to
+  // the given sizes. Ops without such a function need no scratch memory. dtype: the widest dtype of the
+  // activations.
   ScratchNeed (*norm_backward_scratch)(int64_t rows, int64_t cols, DType dtype) = nullptr;
   // Returns the scratch memory of the product x w^T or, if `backward` is set, of both products of the
   // backward pass. dtype: the dtype of the packed weights, or of `w`.
@@ -45,7 +46,7 @@ struct KernelTable {
   int64_t (*packed_bytes)(DType dtype, int64_t out, int64_t in, bool transposed) = nullptr;
 };
 
-// Scratch memory on the device. The caller provides it, so that ops never allocate.
+// Scratch memory on the device. The caller provides this memory, so that ops never allocate.
 struct Scratch {
   std::byte* shared = nullptr;
   std::byte* threads = nullptr;
@@ -66,8 +67,8 @@ struct Scratch {
   }
 };
 
-// The execution context of an op. It is passed explicitly because there is no global thread pool or kernel
-// table.
+// The execution context of an op. Callers pass the context explicitly, because there is no global thread pool
+// or kernel table.
 struct ExecContext {
   Device& device;    // stores the error of a failed op until it is read
   ThreadPool& pool;  // the thread pool of CPU ops

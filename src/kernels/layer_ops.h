@@ -149,7 +149,7 @@ struct LinearBackwardWeightArgs {
   GPT_FIELDS(dw, dbias, dy, x, accumulate, compute)
 };
 
-// Fills a packed matrix. Its rows are the rows of all parts, concatenated.
+// Fills a packed matrix with the concatenated rows of all parts.
 struct PackMatrixArgs {
   PackedMatrix dst;  // `data` points to packed_bytes() bytes; dtype and sizes must be set
   // Each part is [out_i,in] in fp32, bf16 or fp16, or quantized in the dtype of dst, with any row stride
@@ -224,8 +224,8 @@ struct DropoutArgs {
 
 // ---------------------------------------------------------------------------------------------------
 // Causal softmax attention. Query head h uses key/value head h / (H/Hkv). Query i of a sequence is at
-// position kv_len - q_len + i and attends to the keys at positions up to its own. With a sliding window, it
-// only attends to keys at positions greater than its own position minus `window`.
+// position kv_len - q_len + i and attends to all keys up to its own position. With a sliding window, it only
+// attends to keys at positions greater than its own position minus `window`.
 struct AttentionSeq {
   int64_t q_start;  // first row of q and out
   int64_t q_len;

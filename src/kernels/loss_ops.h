@@ -14,10 +14,10 @@ namespace gpt {
 // ---------------------------------------------------------------------------------------------------
 // Sampling of the next token. The score of a token is its logit after the bias, the penalties and the
 // restrictions of the request are applied, in this order. First, the bias is added. If the token occurs in
-// prompt or output, a positive score is divided by repetition_penalty and any other score is multiplied by it
-// (Keskar et al. 2019, CTRL). If it occurs in the output, presence_penalty is subtracted once and
-// frequency_penalty once for each occurrence (OpenAI's API). Finally, tokens that are not allowed get the
-// score -inf. Scores are computed in double and stored as fp32.
+// the prompt or in the output, a positive score is divided by repetition_penalty and any other score is
+// multiplied by it (Keskar et al. 2019, CTRL). If the token occurs in the output, presence_penalty is
+// subtracted once and frequency_penalty once for each occurrence (OpenAI's API). Finally, tokens that are not
+// allowed get the score -inf. Scores are computed in double and stored as fp32.
 struct ScoreChange {
   int32_t id;
   int32_t count = -1;  // number of occurrences in the output; -1: in neither prompt nor output
@@ -43,8 +43,8 @@ struct Selection {
                             // ties
   double log_sum = 0;       // log of the sum of exp(logit), added in double in the order of token ids
 };
-// Selects the top-k tokens of each row. `candidates` receives the first `capacity` of the `count` selected
-// tokens of rows[i], by ascending token id.
+// Selects the top-k tokens of each row. selections[i].count receives the number of selected tokens of
+// rows[i]. `candidates` receives the first `capacity` of these tokens, by ascending token id.
 struct SelectCandidatesArgs {
   TensorView logits;  // [N,V] fp32
   DeviceSpan<const SelectRow> rows;
@@ -66,9 +66,9 @@ struct SoftcapArgs {
 };
 
 // Cross-entropy of softcapped logits: losses[n] = lse(z[n]) - z[n][targets[n]], where z = cap tanh(x/cap) /
-// temperature, or x / temperature without a softcap. `weights` multiply the loss and the gradient of their
-// row and may be negative. Rows with a target < 0 or a weight of 0 are ignored: their loss and gradient are
-// 0.
+// temperature, or x / temperature without a softcap. The loss and the gradient of row n are multiplied by
+// weights[n], which may be negative. Rows with a target < 0 or a weight of 0 are ignored: their loss and
+// gradient are 0.
 struct CrossEntropyArgs {
   TensorView logits;                     // [N,V] fp32 (or fp64), before the softcap
   DeviceSpan<const int32_t> targets;     // [N], each < V
@@ -112,9 +112,9 @@ struct PickRowsBackwardArgs {
 };
 
 // Loss of a task head: the cross-entropy if labels are class indices, or the squared error of a single logit.
-// Row i of the logits belongs to samples i g .. i g + g - 1, where g = samples / G. Row i has the label of
-// the first of these samples and the weight of that sample's picked row. Rows are ignored (loss 0, gradient
-// 0) if their label is not a class index or their weight is 0.
+// Row i of the logits belongs to samples i g .. i g + g - 1, where g = samples / G. The label of row i is the
+// label of the first of these samples. The weight of row i is the weight of that sample's picked row. Rows
+// are ignored (loss 0, gradient 0) if their label is not a class index or their weight is 0.
 enum class LabelLoss : uint8_t { cross_entropy, squared_error };
 struct LabelLossArgs {
   LabelLoss loss;
@@ -147,7 +147,7 @@ struct PreferenceArgs {
   GPT_FIELDS(losses, reference, mask, weights, n_ctx, beta, smoothing)
 };
 
-// Adds the losses, in order, to the loss of `step` if it is given, otherwise to `sum`.
+// Adds the losses in order: to the loss of `step` if `step` is given, otherwise to `sum`.
 struct SumLossesArgs {
   DeviceSpan<const double> losses;  // [rows]
   DeviceSpan<double> sum = {};      // [1]

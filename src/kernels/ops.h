@@ -20,16 +20,17 @@ struct ExecContext;
 //
 // Memory. TensorView and DeviceSpan refer to device memory. Ops run in the order of the calls, but may still
 // be running when the call returns. A HostSpan is read before the call returns, and all other arguments are
-// passed by value. Ops never allocate memory; functions of KernelTable return the scratch memory that they
-// need. If a precondition is violated, the op sets the sticky error of the device (GPT_OP_REQUIRE).
+// passed by value. Ops never allocate memory; functions of KernelTable return the size of the scratch memory
+// that an op needs. If a precondition is violated, the op sets the sticky error of the device
+// (GPT_OP_REQUIRE).
 //
 // Order. Every output element is computed in a fixed order, so results do not depend on the number of
 // threads.
 //
-// Dtypes. Either all floating-point views of a call are fp64 (reference only), or they follow these rules.
-// Parameters, their gradients, statistics and optimizer moments are fp32. Activations (views marked "act" and
-// their gradients) are fp32, bf16 or fp16, as set in their view. Arithmetic is in fp32 or better. Results are
-// rounded to nearest, ties to even.
+// Dtypes. If all floating-point views of a call are fp64, the reference computes the op in double. Otherwise,
+// these rules apply. Parameters, their gradients, statistics and optimizer moments are fp32. Activations
+// (views marked "act" and their gradients) are fp32, bf16 or fp16, as set in their view. Arithmetic is in
+// fp32 or better. Results are rounded to nearest, ties to even.
 
 // Calls X(name, ArgsType) for every op, in table order.
 #define GPT_FOR_EACH_OP(X)                            \

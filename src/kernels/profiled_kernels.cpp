@@ -34,8 +34,8 @@ double flops_of(const LinearBackwardWeightArgs& a) {
   return 2.0 * static_cast<double>(a.dy.rows() * a.dy.cols() * a.x.cols());
 }
 
-// Returns the FLOPs of attention, given the number of dot products of width D for each pair of a query head
-// and a key that it attends to.
+// Returns the FLOPs of attention. Each query head computes `products` dot products of width D with every key
+// that it attends to.
 double attention_flops(const AttentionShape& shape, std::span<const AttentionSeq> seqs, int64_t products) {
   int64_t pairs = 0;
   for (const AttentionSeq& s : seqs) {
@@ -57,7 +57,7 @@ double flops_of(const AttentionBackwardArgs& a) {
 template <size_t index, auto op, class Args>
 void timed(const ExecContext& ctx, const Args& a) noexcept {
   const auto& profiled = static_cast<const ProfiledKernels&>(ctx.kernels);
-  // Ops that call other ops find them in the inner table, so no time is counted twice.
+  // Ops that call other ops use the inner table, so no time is counted twice.
   const ExecContext inner{ctx.device, ctx.pool, profiled.inner, ctx.scratch};
   const auto start = Clock::now();
   (profiled.inner.*op)(inner, a);

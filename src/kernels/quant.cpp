@@ -19,8 +19,8 @@ inline int round_away(float x) {
   return static_cast<int>(x + std::copysign(0.5f - 0x1p-25f, x));
 }
 
-// Returns the bits of |x|. Compared as integers, these bits have the order of the magnitudes, with NaN above
-// all other values.
+// Returns the bits of |x|. As integers, these bits are ordered by magnitude, and NaN is above all other
+// values.
 inline int32_t magnitude_bits(float x) {
   return std::bit_cast<int32_t>(x) & 0x7fffffff;
 }

@@ -75,8 +75,8 @@ static_assert(sizeof(BlockIq4) == 18);
 // A super-block of eight blocks of 32 elements. In block b, w[j] = (d s[b]) q[j] - (min m[b]). `scales` packs
 // s and m in 6 bits each. For b < 4, s[b] and m[b] are the low 6 bits of bytes b and 4 + b. For b >= 4, byte
 // 4 + b stores the low 4 bits of s[b] in its low half and the low 4 bits of m[b] in its high half. The high 2
-// bits of s[b] are the high 2 bits of byte b - 4, and the high 2 bits of m[b] are those of byte b. Two
-// consecutive blocks share 32 bytes of q: the first block uses the low halves.
+// bits of s[b] are the high 2 bits of byte b - 4, and the high 2 bits of m[b] are the high 2 bits of byte b.
+// Two consecutive blocks share 32 bytes of q: the first block uses the low halves.
 inline constexpr int64_t kSuperBlock = 256;
 struct BlockQ4K {
   f16 d, min;

@@ -9,13 +9,13 @@
 // Chooses the scales of IQ4_NL and the K dtypes. For given integers q, the best scale and minimum are a
 // least-squares fit. For a given scale, the best integers are the nearest ones. The search therefore tries
 // several scales, refits each of them once, and keeps the one with the smallest error. Errors of large values
-// have more weight, because they matter most.
+// have more weight, because large values matter most.
 
 namespace gpt {
 namespace {
 
-// Ranges up to this value count as zero. The value is far below the smallest fp16 scale, and divisions by
-// larger values do not overflow.
+// A range of values up to this size is treated as zero. The value is far below the smallest fp16 scale, and
+// divisions by larger values do not overflow.
 constexpr float kNothing = 1e-30f;
 
 constexpr int kBlocks = kSuperBlock / kQuantBlock;
@@ -60,7 +60,8 @@ float squared_error(const float* x, const Importance& weight, ScaleMin s, int st
   return error;
 }
 
-// Returns the best scale and minimum for the integers to which `s` rounds x.
+// Rounds x to integers with the scale and minimum `s`, and returns the scale and minimum that fit these
+// integers best.
 ScaleMin refit(const float* x, const Importance& weight, ScaleMin s, int steps) {
   double sw = 0, sq = 0, sqq = 0, sx = 0, sxq = 0;
   for (int64_t j = 0; j < kQuantBlock; ++j) {
@@ -150,8 +151,8 @@ void make_nan(Block& block) {
 }
 
 // Returns the scale that approximates x by scale q, where q = nearest_q(x / scale). The scale may be
-// negative. The search maps the element of largest magnitude to `least`, the q farthest from zero, or to a
-// value up to kMiddleTry steps from `least`.
+// negative. The search tries several scales. Each of them maps the element of largest magnitude to `least`
+// (the q farthest from zero) or to a value up to kMiddleTry steps from `least`.
 template <int n, class Nearest>
 float fit_scale(const float* x, float least, float step, Nearest nearest_q) {
   const float* largest =

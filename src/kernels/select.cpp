@@ -14,9 +14,9 @@ namespace {
 constexpr auto kBlock = static_cast<size_t>(kSelectBlock);
 constexpr size_t kLanes = 16;  // number of independent chains, which the compiler vectorizes
 
-// Largest k for which a heap is used. Of V values in random order, only about k ln(V / k) ever enter the
-// heap, so nearly every value costs one comparison. For larger k, the expected work of the heap approaches
-// that of a partition.
+// Largest k for which a heap is used. If V values are in random order, only about k ln(V / k) of them enter
+// the heap. Nearly every value therefore costs a single comparison. For larger k, the expected work of the
+// heap approaches that of a partition.
 constexpr int64_t kHeapLimit = 1024;
 
 float largest(const float* x) {  // x has kSelectBlock values

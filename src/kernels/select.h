@@ -5,8 +5,8 @@
 
 namespace gpt {
 
-// These functions search the logits of a large vocabulary for rare values. They therefore compare the maximum
-// of each block of kSelectBlock values first, and scan a block only if its maximum qualifies.
+// These functions search the logits of a large vocabulary for rare values. The search therefore first
+// compares the maximum of each block of kSelectBlock values, and scans a block only if its maximum qualifies.
 inline constexpr int64_t kSelectBlock = 64;
 constexpr int64_t select_blocks(int64_t values) {
   return (values + kSelectBlock - 1) / kSelectBlock;
@@ -16,9 +16,9 @@ constexpr int64_t select_blocks(int64_t values) {
 // NaN.
 void block_maxima(std::span<const float> values, float* maxima);
 
-// Returns the k-th largest value (k = 1: the largest), where 1 <= k <= values.size(). Equal values count
-// separately. Uses a heap of k values and one pass for small k, and linear-time selection for large k.
-// Overwrites heap [values.size()].
+// Returns the k-th largest value (k = 1: the largest), where 1 <= k <= values.size(). Each occurrence of a
+// repeated value counts. Uses a heap of k values and one pass for small k, and linear-time selection for
+// large k. Overwrites heap [values.size()].
 float kth_largest(std::span<const float> values, const float* maxima, int64_t k, float* heap);
 
 // Stores the ids of all values >= threshold in `ids`, in ascending order, and returns their number. May write

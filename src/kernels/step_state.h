@@ -23,8 +23,8 @@ struct ScalarWindow {
 
 // Dynamic loss scaling for fp16 (Micikevicius et al. 2018, section 3.2). The loss is multiplied by the scale
 // before the backward pass, so that small gradients do not underflow. Gradients are divided by the scale
-// before the update. A step whose gradients overflow is skipped and halves the scale; kGrowEvery consecutive
-// good steps double it.
+// before the update. If the gradients of a step overflow, the step is skipped and the scale is halved. After
+// kGrowEvery consecutive good steps, the scale is doubled.
 struct LossScale {
   static constexpr int64_t kGrowEvery = 2000;
   static constexpr double kLargest = 0x1p24;
@@ -35,9 +35,9 @@ struct LossScale {
   int64_t overflows = 0;   // number of steps skipped because of an overflow
 };
 
-// State of a training run that ops read and update in device memory, so that the host does not have to wait
-// for its values. begin_step starts a step. finalize_grad_norm decides whether the weights are updated, and
-// with which factor for the gradients.
+// State of a training run. Ops read and update this state in device memory, so that the host does not have to
+// wait for values. begin_step starts a step. finalize_grad_norm decides whether the weights are updated, and
+// computes the factor for the gradients.
 struct StepState {
   // State of the current step.
   int64_t step = 0;

@@ -12,20 +12,22 @@
 
 namespace gpt {
 
-// Starts a step. Sets loss, norm and grad_scale to 0, and loss_scale to the current scale in `scaling`.
-// max_loss and max_norm are set to the mean of their window plus outlier_z standard deviations. They are
-// infinite while the window is not full, or if all its values are equal.
+// Starts a step. Sets loss, norm and grad_scale to 0. Sets loss_scale to the current scale in `scaling`. Sets
+// max_loss to the mean of the loss window plus outlier_z standard deviations, and max_norm to the same limit
+// for the norm window. A limit is infinite while its window is not full, or if all values in the window are
+// equal.
 struct BeginStepArgs {
   StepInputs inputs;
   DeviceSpan<StepState> step;  // [1]
   GPT_FIELDS(inputs, step)
 };
 
-// Computes the gradient norm from sums of squares, and the factor of the gradients in the update. The update
-// is skipped if the mean loss or the norm is not finite or exceeds its limit. Gradients are scaled by min(1,
-// clip_norm / (norm + 1e-6)), as in torch.nn.utils.clip_grad_norm_. The op also counts the update, adjusts
-// the loss scale of the next step, and adds loss and norm to their windows. The op halts the run if the loss
-// or the norm is not finite and a smaller loss scale cannot fix this.
+// Computes the gradient norm from sums of squares, and grad_scale, the factor by which the update multiplies
+// the gradients. The update is skipped if the mean loss or the norm is not finite or exceeds its limit.
+// Gradients are scaled by min(1, clip_norm / (norm + 1e-6)), as in torch.nn.utils.clip_grad_norm_. The op
+// also adjusts the loss scale of the next step. If the update is not skipped, the op counts it and adds the
+// loss and the norm to the windows of recent values. The op halts the run if the loss or the norm is not
+// finite and a smaller loss scale cannot fix this.
 struct FinalizeGradNormArgs {
   DeviceSpan<const double> block_sums;  // results of sum_squares
   DeviceSpan<StepState> step;           // [1]
@@ -68,8 +70,8 @@ struct SyrkArgs {
   GPT_FIELDS(y, x, compute)
 };
 
-// Schedule of Muon's momentum. It rises from `first` to `peak` over the first `warmup` steps, and falls from
-// `peak` to `last` between step `decline` and the end of the run.
+// Schedule of Muon's momentum. The momentum rises from `first` to `peak` over the first `warmup` steps, and
+// falls from `peak` to `last` between step `decline` and the end of the run.
 struct MuonMomentum {
   double first = 0.95, peak = 0.95, last = 0.95;
   int64_t warmup = 0;
@@ -91,8 +93,8 @@ struct MuonMomentum {
 //   X = U, normalized
 //   five times: X = a X + (b A + c A A) X with A = X X^T
 //   p -= lr decay p + lr rate X
-// X is transposed if that makes A smaller. The operands of these products are rounded to `compute`. There are
-// two forms of Muon:
+// X is transposed if that makes A smaller. The operands of the matrix products are rounded to `compute`.
+// There are two forms of Muon:
 //   torch: torch.optim.Muon, with X = U / max(|U|, 1e-7) and Jordan's a, b, c.
 //   nanochat: MuonAdamW of nanochat 92d63d4. It differs from torch in these steps:
 //     - Rows of U are first scaled to equal norms (MuonEq, arXiv 2603.28254).
@@ -118,7 +120,7 @@ struct MuonArgs {
 };
 
 // Exponential moving average of the weights: average += max(1 - decay, 1 / t) (x - average), where t is the
-// number of updates including this one. During the first updates the average is therefore the plain mean. The
+// number of updates including this one. The average is therefore the plain mean during the first updates. The
 // op does nothing if the grad_scale of the step is 0.
 struct EmaArgs {
   TensorView average, x;  // [elements]

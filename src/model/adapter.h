@@ -9,9 +9,9 @@
 
 namespace gpt {
 
-// A pair of low-rank matrices A [r,in] and B [out,r] for the model parameters `first` to `last`. If a pair
-// covers several parameters, they form one matrix in the model's files: they have the same input, and their
-// outputs are concatenated.
+// A pair of low-rank matrices A [r,in] and B [out,r] that changes the model parameters `first` to `last`.
+// Several parameters share one pair if they form one matrix in the model's files, such as a fused q|k|v
+// matrix. These parameters have the same input, and their outputs are concatenated.
 struct LowRank {
   int first, last;
   int64_t rank;
@@ -19,17 +19,18 @@ struct LowRank {
   int a = -1;  // id of A in the adapter's table; B has the next id
 };
 
-// A low-rank adapter (LoRA, Hu et al. 2021). For some weight matrices W [out,in] of a model's layers, it
-// contains matrices A and B, so that y = x W^T + scale (x A^T) B^T. The adapter has its own parameter table.
-// To train an adapter, create a Model whose parameter table ends with the adapter's parameters, and freeze
-// all other parameters. Adapter parameters are fp32, or fp64 if the activations are fp64.
+// A low-rank adapter (LoRA, Hu et al. 2021). An adapter contains matrices A and B for some weight matrices W
+// [out,in] of the model's layers. With the adapter, a layer computes y = x W^T + scale (x A^T) B^T. The
+// adapter has its own parameter table. To train an adapter, create a Model whose parameter table ends with
+// the adapter's parameters, and freeze all other parameters. Adapter parameters are fp32, or fp64 if the
+// activations are fp64.
 struct Adapter {
-  // Creates an adapter that has no effect yet, because B is zero. A is initialized as in PEFT and
+  // Creates an adapter that initially has no effect, because B is zero. A is initialized as in PEFT and
   // torch.nn.Linear. dropout: dropout probability for the input of A in training. Throws invalid_argument if
   // a rank is out of range.
   Adapter(const ParamTable& model, std::vector<LowRank> products, double dropout = 0);
 
-  // Returns the low-rank matrices of a model parameter, or null if it has none.
+  // Returns the low-rank matrices that change a model parameter, or null if there are none.
   const LowRank* find(int weight) const {
     const int at = by_weight_[static_cast<size_t>(weight)];
     return at < 0 ? nullptr : &products[static_cast<size_t>(at)];
@@ -56,8 +57,8 @@ struct WeightedAdapter {
   double weight = 1;
 };
 // Returns one adapter that is equivalent to the weighted sum of several adapters. The result stacks the A
-// matrices by rows and the B matrices by columns. Throws Error if the adapters group the matrices of the
-// model differently.
+// matrices by rows and the B matrices by columns. Throws Error if a matrix is separate in one adapter and
+// part of a fused matrix in another adapter.
 std::shared_ptr<const Adapter> sum_of_adapters(const ParamTable& model,
                                                std::span<const WeightedAdapter> adapters,
                                                Device* device = nullptr);

@@ -21,7 +21,8 @@ std::string module_of(const std::string& tensor) {
   return tensor.ends_with(kWeight) ? tensor.substr(0, tensor.size() - kWeight.size()) : tensor;
 }
 
-// Returns the value of the longest name in a pattern that matches a module, or null if no name matches.
+// A pattern maps module names to values. Returns the value of the longest name that matches the module, or
+// null if no name matches.
 template <class T>
 const T* find_pattern(const std::map<std::string, T>& pattern, const std::string& module) {
   const std::pair<const std::string, T>* found = nullptr;

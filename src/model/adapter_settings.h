@@ -56,8 +56,8 @@ double adapter_scale(const AdapterSize& size, bool rslora);
 bool is_module_named(std::string_view module, std::string_view name);
 
 // Creates an adapter for a model from settings, without allocating memory. Throws invalid_argument if a
-// setting is out of range, if the model lacks a target, or if a target is only a part of a matrix in the
-// model's files.
+// setting is out of range, if the model has no module with the name of a target, or if a target is only a
+// part of a fused matrix.
 Adapter make_adapter(const ModelConfig& config, const ParamTable& table, const AdapterSettings& settings);
 
 // A frozen base model with a trainable adapter. The base model must outlive this object. The weights of the
@@ -70,9 +70,9 @@ Adapter make_adapter(const ModelConfig& config, const ParamTable& table, const A
 //                  {..., .graph = {.dtype = DType::bf16, .objective = ..., .adapter = &m.adapter,
 //                                  .packs_per_use = true}});
 struct AdaptedModel {
-  // more: parameters of an objective. These parameters are trained too, and their ids are between those of
-  // the model and those of the adapter. config: the config of the base model, with the dropout to use in
-  // training.
+  // more: parameters of an objective. These parameters are also trained. Their ids follow the ids of the
+  // model parameters and precede the ids of the adapter parameters. config: the config of the base model,
+  // with the dropout to use in training.
   AdaptedModel(const Model& base, const ModelConfig& config, Adapter adapter,
                std::vector<ParamSpec> more = {}, Device* device = nullptr, DType dtype = DType::f32);
   AdaptedModel(const Model& base, const ModelConfig& config, const AdapterSettings& settings,
@@ -81,7 +81,7 @@ struct AdaptedModel {
   }
   AdaptedModel(const AdaptedModel&) = delete;  // views of the model point into this object's memory
 
-  // Copies the weights of an adapter with the same products. Throws Error if the products differ.
+  // Copies the weights of another adapter. Throws Error if the two adapters have different low-rank products.
   void load(const Adapter& from);
   int first_adapter_id() const { return model.table.count() - adapter.table.count(); }
 

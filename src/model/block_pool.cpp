@@ -106,7 +106,7 @@ void BlockPool::forget(int32_t b) {
   block.filled = 0;
 }
 
-// Adds a page to the end of the queue, or to the front if the page has no content worth keeping.
+// Adds a page to the end of the queue, or to the front if the page has no content.
 void BlockPool::enqueue(int32_t b) {
   Block& block = at(b);
   const bool first = block.filled == 0;

@@ -33,7 +33,7 @@ class BlockPool {
   int64_t size() const { return size_; }
   int64_t available() const { return queued_ + size_ - used_; }  // number of pages without holders
 
-  // Returns an empty page after `parent` with one holder, or kNone if no page is available.
+  // Returns an empty page with the given parent and one holder, or kNone if no page is available.
   int32_t take(uint64_t parent);
   void hold(int32_t block);
   void release(int32_t block);
@@ -45,8 +45,8 @@ class BlockPool {
   // Records the first n tokens of page `from` in the empty page `to`.
   void append_from(int32_t from, int32_t to, int64_t n);
 
-  // Clears the content of all pages with a parent from `first` to `last`. These pages must have no holders.
-  // Lookups for these parents no longer find any page.
+  // Clears the content of all pages whose parent is in the range `first` to `last`. These pages must have no
+  // holders. Later lookups with these parents find no pages.
   void forget_after(uint64_t first, uint64_t last);
 
   uint64_t serial(int32_t block) const { return at(block).serial; }
@@ -81,9 +81,9 @@ class BlockPool {
   Buffer memory_;  // page records; physical memory is allocated on first use
   int64_t size_ = 0;
   int64_t used_ = 0;  // number of pages that were used at least once; these pages come first
-  // Hash table of pages with content, by (parent, first token). Few pages have the same parent and the same
-  // first token. The key contains only the first token, so that a lookup also finds pages that match only
-  // partially.
+  // Hash table of the pages with content. The hash key is the parent and the first token of a page. Few pages
+  // have the same parent and the same first token. The hash key omits the other tokens, so that a lookup also
+  // finds pages that match only partially.
   std::vector<int32_t> buckets_;
   int32_t oldest_ = kNone, newest_ = kNone;
   int64_t queued_ = 0;

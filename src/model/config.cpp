@@ -18,7 +18,7 @@
 namespace gpt {
 namespace {
 
-// The fields of a LayerConfig have no keys: their names in errors are layers[i].NAME.
+// The fields of a LayerConfig have no keys. Errors name a field as layers[i].NAME.
 template <class T>
 void check_range(const char* name, T value, T low, T high) {
   if (!(value >= low && value <= high)) fail_key(name, "expected {} to {}, found {}", low, high, value);
@@ -77,8 +77,8 @@ void check_rope(const RopeConfig& c) {
 
 using nlohmann::json;
 
-// Reads the ids of special tokens from a JSON object. An id beyond the vocabulary can never occur. In files
-// of other programs, such ids are common and are ignored. In files of gpt.cpp, such ids are an error.
+// Reads the ids of special tokens from a JSON object. An id beyond the vocabulary can never occur. Such ids
+// are common in files of other programs and are ignored there. In a gpt.cpp file, such an id is an error.
 void read_token_ids(const json& object, bool is_foreign, ModelConfig& c) {
   const auto add = [&](const json& v, const char* key, std::vector<int64_t>& ids) {
     int64_t value = -1;
@@ -126,8 +126,8 @@ bool ignorable(const std::string& key) {
   return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys) || key.starts_with('_');
 }
 
-// Reads the config of a gpt.cpp family. Keys in the JSON object override the defaults of the family. They
-// have the names of gpt.cpp or of the family's original write-up.
+// Reads the config of a gpt.cpp family. Keys in the JSON object override the defaults of the family. The key
+// names are those of gpt.cpp or of the family's original write-up.
 ModelConfig own_config(const Family& family, const json& object) {
   json mine = json::object();
   for (const auto& [key, value] : object.items()) {
@@ -140,7 +140,7 @@ ModelConfig own_config(const Family& family, const json& object) {
   return config;
 }
 
-// The token ids in generation_config.json override those in config.json, as in generation with transformers.
+// The token ids in generation_config.json override the token ids in config.json, as in transformers.
 void read_generation_config(const std::string& path, bool is_foreign, ModelConfig& config) {
   const json object = read_json_file(path);
   if (!object.is_object()) fail("{}: expected a JSON object", path);

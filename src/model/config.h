@@ -43,7 +43,7 @@ struct ModelConfig {
   RopeLayout rope_layout = RopeLayout::halves;
   RopeScaling rope_scaling;
   RopeDType rope_dtype = RopeDType::fp32;
-  int64_t sliding_window = 0;  // number of keys that a query sees, including its own; 0: all earlier keys
+  int64_t sliding_window = 0;  // maximum keys per query, including its own; 0: all earlier keys
 
   Act act = Act::gelu_tanh;
   bool qkv_bias = true;
@@ -66,7 +66,8 @@ struct ModelConfig {
   int64_t bos_token_id = -1;
   std::vector<int64_t> eos_token_ids;
 
-  // Configs of all layers, for families whose layers differ. Empty: all layers follow the keys above.
+  // The config of every layer, if the layers of the model differ. If this list is empty, all layers have the
+  // config that the fields above specify.
   std::vector<LayerConfig> layers;
   // Index of the layer after which the residual stream is saved. A learned scalar times the saved stream is
   // subtracted before the final norm (nanochat's backout). -1: none.
@@ -88,12 +89,13 @@ void complete(ModelConfig& config, bool vocab_known = true);
 
 // Returns the configs of all layers of a completed config, in order.
 std::vector<LayerConfig> layer_configs(const ModelConfig& config);
-// Returns the layer config that follows from the keys of a model config.
+// Returns the config that all layers have if `layers` is empty.
 LayerConfig uniform_layer(const ModelConfig& config);
 // Returns the rotary settings of a model config, even if the model does not use rotary positions.
 RopeConfig rope_of(const ModelConfig& config);
 
-// The upper bounds are far above any real model, but low enough that products of dimensions do not overflow.
+// These upper bounds are far above the dimensions of any real model, but low enough that products of
+// dimensions do not overflow.
 inline constexpr int64_t kMaxDimension = int64_t{1} << 24;
 inline constexpr int64_t kMaxLayers = 10000;
 
@@ -268,7 +270,7 @@ void visit_model_keys(Config& c, Visit&& visit) {
 // first (config_alias.h). Returns the unknown keys.
 std::vector<std::string> read_model_keys(const nlohmann::json& object, ModelConfig& config);
 nlohmann::json model_keys_json(const ModelConfig& config);
-// Like model_keys_json, but without dropouts that are not set (-1).
+// Like model_keys_json, but without dropout rates that are not set (-1).
 nlohmann::json given_model_keys_json(const ModelConfig& config);
 
 // Returns the names of all model keys.

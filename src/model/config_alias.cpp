@@ -16,8 +16,8 @@ bool is_name_of(const ConfigKey& key, const std::string& name) {
   return name == key.theirs || (key.other_name != nullptr && name == key.other_name);
 }
 
-// Returns the config keys with a given name, from the first family that uses the name. One name can belong to
-// several keys: "attention_bias" sets two fields.
+// Returns the config keys with a given name, from the first family that uses the name. Several keys can have
+// the same name: "attention_bias" sets two fields.
 std::vector<ConfigKey> keys_named(const std::string& name) {
   std::vector<ConfigKey> found;
   const auto add = [&](std::span<const ConfigKey> keys) {
@@ -62,7 +62,7 @@ void put_rope_parameters(json& out, const json& value) {
   put(out, "rope_scaling", to_json_value(scaling), "rope_parameters");
 }
 
-// The activation names of the key itself have priority, because "gelu" has two meanings.
+// Looks up the name in the list of the key first, because "gelu" has a different meaning in other lists.
 json translate_act(const json& value, std::span<const ActName> own) {
   std::vector<std::span<const ActName>> lists = {own, kPlainActs, kGatedActs};
   for (const Family* family : families()) {

@@ -91,7 +91,7 @@ BlockActs Activations::block(size_t layer, int64_t rows) const {
 
 namespace {
 
-// Moves the output rows of `x` to the front, because the rest of the pass only processes these rows. This
+// Moves the output rows of `x` to the front, because the rest of the pass only processes output rows. This
 // function is called for the queries and the residual stream.
 void compact_rows(const ForwardContext& pass, const TensorView& x) {
   pass.ctx.kernels.compact_rows(pass.ctx, {.x = x, .rows = pass.batch.output_rows->rows});

@@ -27,7 +27,7 @@ class Activations {
   // recomputes all other activations.
   void plan(Planner& planner, const ModelConfig& config, const std::vector<LayerConfig>& layers,
             bool recompute);
-  // Sets the views that layers share. Must be called after Planner::commit.
+  // Sets the views that several layers use. Must be called after Planner::commit.
   void set_shared_views();
 
   // Returns the first `rows` rows of a layer's activations. If layers share memory, the memory contains the

@@ -17,7 +17,7 @@ class WeightCache;
 
 // The rows, lengths and page tables of the sequences in a forward pass.
 struct SequenceSpans {
-  // With a KV cache, lists all sequences of window class 0, then all sequences of class 1, and so on.
+  // With a KV cache, contains all sequences for window class 0, then all sequences for class 1, and so on.
   DeviceSpan<const AttentionSeq> seqs;
   DeviceSpan<const int32_t> pages = {};  // page tables; absent without a KV cache
   int64_t max_q = 0, max_kv = 0;         // maximum queries and keys of one sequence
@@ -28,8 +28,8 @@ struct SequenceSpans {
   }
 };
 
-// The rows of a batch that produce output, in ascending order, and the sequences that they form. The last
-// layer computes keys and values for all rows, and everything else only for the output rows.
+// The rows of a batch that produce output, in ascending order, and the sequences that these rows form. The
+// last layer computes keys and values for all rows, and everything else only for the output rows.
 struct OutputRows {
   DeviceSpan<const int64_t> rows;
   SequenceSpans sequences;
@@ -53,14 +53,14 @@ class Observer {
   // Called with an intermediate result of a layer. Layer -1 marks results outside the layers, such as the
   // embedding. The memory of the view is reused, so an observer must copy the values that it keeps.
   virtual void on_tensor(int64_t layer, std::string_view name, const TensorView& view) = 0;
-  // Returns a view [seqs,H,T,T] that receives the attention weights of a layer. If the view is absent, the
-  // weights are not computed.
+  // Returns a view [seqs,H,T,T] that receives the attention weights of a layer. If this function returns an
+  // absent view, the attention weights are not computed.
   virtual TensorView attention_weights(int64_t) { return {}; }
 };
 
 class WeightSource;
 
-// Called in the backward pass for the parameters with ids `first` to `last`. The gradients of these
+// Called in the backward pass with the ids of the parameters `first` to `last`. The gradients of these
 // parameters are final once the device reaches `event`.
 using GradReadyHook = std::function<void(int first, int last, const DeviceEvent& event)>;
 
@@ -71,9 +71,11 @@ struct WeightViews {
   WeightCache* packed = nullptr;      // cache of packed matrices
   // True if matrices that are stored in dtype `compute` are used without packing.
   bool in_place = false;
-  // Loads weights that are not all in memory. Such weights are packed for each use.
+  // Loads the weights of each layer before they are read. Null if all weights are in memory. With a source,
+  // matrices are packed for each use.
   WeightSource* source = nullptr;
-  // True if packed matrices are not kept. Quantized weights are then dequantized to fp32.
+  // True if weights are packed for each use and packed matrices are not kept. Packing converts quantized
+  // weights to dtype `compute`.
   bool packs_per_use = false;
 };
 
@@ -120,7 +122,7 @@ struct ForwardContext {
     if (observer != nullptr) observer->on_tensor(layer, name, view);
   }
 
-  // Returns the dropout key for a site. The dropout probability is 0 outside of training.
+  // Returns the dropout key for a dropout site in a layer. The dropout probability is 0 outside of training.
   DropoutKey dropout(double p, RandomSite site, int64_t layer) const {
     if (!step || p <= 0) return {};
     return {
@@ -145,8 +147,8 @@ struct BackwardContext : ForwardContext {
   }
 };
 
-// The residual stream between layers, which is the sum x + branch. The next norm adds up x and branch.
-// Without a branch, the stream is x.
+// The residual stream between layers, which is the sum x + branch. The next norm computes this sum. Without a
+// branch, the stream is x.
 struct Residual {
   TensorView x, branch = {};
   TensorView middle = {};  // stream after ModelConfig::middle_layer, for the head; absent if there is none

@@ -29,7 +29,8 @@ Inference::Inference(const Model& model, const Backend& backend, Options options
     GPT_ASSERT(weight.device == backend.view_device());
   if (options.slide && c.position != Position::rope) {
     fail_usage(
-        "a sliding window requires rotary position embeddings, but this model has learned ones; use crop or "
+        "a sliding window requires rotary position embeddings, but this model has learned position "
+        "embeddings; use crop or "
         "stop instead");
   }
   options_.max_rows = std::max<int64_t>(options_.max_rows, options_.slots);
@@ -130,9 +131,9 @@ int64_t Inference::planned_bytes(const ModelConfig& config, Options options, con
 
 namespace {
 
-// Returns the maximum number of rows in a rope table, which is the number of positions below the capacity.
-// With a sliding window, each token of a step needs an additional row, because its position has no upper
-// bound.
+// Returns the maximum number of rows in a rope table. The table has one row for each position below the
+// capacity. With a sliding window, positions have no upper bound, so each token of a step needs an additional
+// row.
 int64_t most_rope_rows(const PassShape& shape, bool slide) {
   return shape.max_kv + (slide ? shape.rows : 0);
 }
@@ -168,8 +169,8 @@ int32_t Inference::rope_row(int64_t position) {
   return static_cast<int32_t>(row);
 }
 
-// Until the capacity is reached, a step can append all remaining tokens. Beyond the capacity, a step can only
-// fill the current cache page, so that a sequence never holds more than its share of pages.
+// Below the capacity, a step can fill the sequence up to the capacity. Beyond the capacity (sliding window),
+// a step can only fill the current cache page. The number of pages of a sequence is therefore limited.
 int64_t Inference::room(int slot) const {
   const int64_t left = cache_.capacity() - cache_.length(slot);
   if (!options_.slide) return left;
@@ -239,7 +240,7 @@ void Inference::truncate(int slot, int64_t n) {
 }
 
 // The tokens are appended to the cache only after their keys are computed, because other sequences may reuse
-// everything in the cache.
+// all tokens in the cache.
 void Inference::prepare_rows(std::span<const Append> parts) {
   for (const Append& part : parts) {
     const auto n = static_cast<int64_t>(part.ids.size());
@@ -269,7 +270,7 @@ void Inference::prepare_rows(std::span<const Append> parts) {
     place_rows(parts, window_class);
 }
 
-// Adds the cache rows of a step's tokens and the page tables of their sequences, for one window class.
+// Adds the cache rows of the tokens in a step and the page tables of their sequences, for one window class.
 void Inference::place_rows(std::span<const Append> parts, size_t window_class) {
   int64_t q_start = 0;
   for (const Append& part : parts) {

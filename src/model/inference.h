@@ -35,17 +35,17 @@ class Inference {
     bool slide = false;        // beyond the capacity, keep the latest keys (rotary positions only)
     DType dtype = DType::f32;  // dtype of activations; not a quantized dtype
     std::optional<DType> weights = {};  // dtype of matmuls with weights; unset: `dtype`
-    // If a matrix is stored in the dtype of the matmuls, reads it directly instead of making a packed copy.
-    // For matmuls in fp32, 16-bit matrices are always read directly. For matmuls in bf16, direct reads are
-    // slower than packed copies.
+    // True if matmuls directly read a matrix that is stored in the dtype of the matmuls, instead of a packed
+    // copy of the matrix. For matmuls in fp32, 16-bit matrices are always read directly. For matmuls in bf16,
+    // direct reads are slower than packed copies.
     bool in_place = false;
     // Dtype of the KV cache: fp32, bf16, fp16, int8 or q4_0. If unset, `dtype` is used.
     std::optional<DType> kv_dtype = {};
     int64_t adapter_rank = 0;  // largest rank of any adapter; 0: no adapters
     Repack repack = Repack::never;
   };
-  // The weights of the model must be in memory of the backend. Throws Error if the weights must be repacked
-  // immediately but cannot be.
+  // The weights of the model must be in the memory of the backend's device. Throws Error if `repack` is
+  // Repack::always and the weights cannot be copied to huge pages.
   Inference(const Model& model, const Backend& backend, Options options);
 
   struct Append {
@@ -55,9 +55,9 @@ class Inference {
   };
   // Appends tokens to sequences in one step of the model. Each slot may occur at most once per call. Writes
   // the wanted logits to consecutive rows of `logits` [wanted,V], in the order of the tokens. Throws Error
-  // without appending any token if an id is out of range, if there are more than max_rows tokens, if a
-  // sequence gets more than `room` tokens, or if the KV cache is full (see reserve). infer/feed.h splits
-  // longer batches. Once every slot has been used, this function does not allocate memory.
+  // without appending any token if an id is out of range, if there are more than max_rows tokens, if more
+  // than `room` tokens are appended to a sequence, or if the KV cache is full (see reserve). infer/feed.h
+  // splits longer batches. Once every slot has been used, this function does not allocate memory.
   void append(std::span<const Append> batch, const TensorView& logits);
   // Like append, but writes hidden states instead of logits. The hidden states [wanted,C] are the input of
   // the output matrix and have the dtype of activations.
@@ -76,16 +76,16 @@ class Inference {
     return static_cast<int>(adapters_.size());
   }  // exclusive upper bound of adapter numbers
   // Frees an adapter and the cache pages that were computed with it. Slots that use the adapter become empty.
-  // The number of the adapter may be assigned to a later adapter.
+  // A later call of add_adapter may return the same number again.
   void free_adapter(int adapter);
   // Empties a slot and sets the adapter of its next sequence (-1: none). Copies of the slot use the same
-  // adapter, and `reuse` only finds prefixes that were computed with it. Sequences share cached prefixes only
-  // with sequences that have the same salt, which must be less than kSalts (0: no salt).
+  // adapter, and `reuse` only finds prefixes that were computed with this adapter. salt: sequences share
+  // cached prefixes only if they have the same salt; less than kSalts (0: no salt).
   static constexpr uint64_t kSalts = uint64_t{1} << 40;
   void reset(int slot, int adapter = -1, uint64_t salt = 0);
   // Removes all tokens of a sequence except the first n, as if they had never been appended. Throws Error if
-  // a sliding window no longer contains keys that the next token sees. The tokens of the last step can always
-  // be removed.
+  // the KV cache no longer contains all keys that the next token attends to. The tokens of the last step can
+  // always be removed.
   void truncate(int slot, int64_t n);
   bool can_truncate(int slot, int64_t n) const { return cache_.can_truncate(slot, n); }
   bool can_roll_back() const { return !cache_.has_states(); }
@@ -101,8 +101,8 @@ class Inference {
   // full.
   int64_t room(int slot) const;
 
-  // Functions of the KV cache (see KvCache). `reserve` ensures that there is memory for the next n tokens (at
-  // most `room`). `reuse` starts a sequence with the longest cached prefix of its tokens.
+  // The following functions call the KV cache (see KvCache). `reserve` ensures that there is memory for the
+  // next n tokens (at most `room`). `reuse` starts a sequence with the longest cached prefix of its tokens.
   bool reserve(int slot, int64_t n) { return cache_.reserve(slot, n); }
   int64_t reuse(int slot, std::span<const int32_t> ids) { return cache_.reuse(slot, ids); }
   KvCache::Prospect prospect(std::span<const int32_t> ids, int adapter = -1, uint64_t salt = 0) const {
@@ -110,8 +110,8 @@ class Inference {
   }
   int64_t available_blocks() const { return cache_.available_blocks(); }
 
-  // Returns the matrices that every step reads as stored, without a packed copy. These are the matrices that
-  // `repack` applies to.
+  // Returns the matrices that have no packed copy, so that every step reads the stored weights. `repack`
+  // copies these matrices to huge pages.
   static std::vector<TensorView> weights_as_stored(const Model& model, const KernelTable& kernels,
                                                    const Options& options);
 

@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/parse.h"
-#include "base/problems.h"
 #include "base/suggest.h"
 #include "model/config.h"
 
@@ -134,11 +133,11 @@ void check_range(const Key& key, const T& value) {
   }
 }
 
-// Checks the range of every key of a config and throws all problems in one error. Values that are derived if
-// they are not given (Key::unset) may have their default. visit_keys(config, visit) visits the keys.
+// Checks the range of every key of a config. Throws invalid_argument for the first value out of range. A key
+// with Key::unset may have its default value, which is not checked: it means that the value is derived from
+// other keys. visit_keys(config, visit) visits the keys.
 template <class Config, class VisitKeys>
 void check_ranges(const Config& config, VisitKeys&& visit_keys) {
-  Problems problems;
   const Config unset;
   visit_keys(config, [&](const Key& key, const auto& value) {
     bool is_unset = false;
@@ -148,19 +147,20 @@ void check_ranges(const Config& config, VisitKeys&& visit_keys) {
           is_unset |= std::string_view(key.name) == other.name && value == fallback;
       });
     }
-    if (!is_unset) problems.collect([&] { check_range(key, value); });
+    if (!is_unset) check_range(key, value);
   });
-  problems.report();
 }
 
-// Reads a value that is given in JSON and checks its range.
+// Reads a value that is given in JSON and checks its range. An invalid value is not stored.
 template <class T>
 void read_key(const Key& key, const nlohmann::json& json, T& value) {
-  from_json_value(key.name, json, value);
-  check_range(key, value);
+  T read = value;
+  from_json_value(key.name, json, read);
+  check_range(key, read);
+  value = std::move(read);
 }
 
-// Returns a default value as help shows it.
+// Returns the text of a default value for help.
 inline std::string default_text(const nlohmann::json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "true" : "false";

@@ -14,7 +14,7 @@ int64_t blocks_for(int64_t tokens) {
   return (tokens + kBlock - 1) / kBlock;
 }
 
-// Returns the index of the first page that token n sees.
+// Returns the index of the first page that contains a token that token n attends to.
 int64_t first_seen(int64_t n, int64_t window) {
   return std::max<int64_t>(0, n - window) / kBlock;
 }
@@ -64,7 +64,7 @@ void add_bytes(int64_t& total, int64_t bytes, int64_t tokens, size_t layers) {
 
 }  // namespace
 
-// The window classes of a model's layers, and the sizes of their pools.
+// The window classes of a model, and the pool size of each class.
 struct KvCache::Layout {
   Layout(const std::vector<LayerConfig>& layers, const Options& o, int64_t blocks_of_first);
 
@@ -74,7 +74,8 @@ struct KvCache::Layout {
   std::vector<int64_t> blocks;   // number of pages in the pool, by class
 };
 
-// The keys and values of a layer are kept for the longest window of all layers that read them.
+// If several layers read the keys and values of one layer, the longest window of these layers applies to all
+// of them.
 KvCache::Layout::Layout(const std::vector<LayerConfig>& layers, const Options& o, int64_t blocks_of_first) {
   std::vector<int64_t> windows(layers.size());
   for (size_t layer = 0; layer < layers.size(); ++layer) {
@@ -94,7 +95,7 @@ KvCache::Layout::Layout(const std::vector<LayerConfig>& layers, const Options& o
   for (const int64_t window : distinct) {
     const bool first = classes.empty();
     classes.push_back({.window = first ? o.capacity : window, .spare = first ? 0 : kBlock});
-    // The tokens may begin and end in the middle of a page, which takes one extra page.
+    // The first and the last token may be in the middle of a page, which takes one extra page.
     most.push_back(first ? blocks_of_sequence(o.capacity)
                          : std::min(most.front(), blocks_for(window + kBlock + step) + 1));
     int64_t all = blocks_of_first;
@@ -209,8 +210,9 @@ int64_t KvCache::row(int slot, int64_t t, size_t window_class) const {
   return int64_t{at(slot).tables[window_class].of(t)} * kBlock + t % kBlock;
 }
 
-// Returns the parent of a page in any class: the serial number of the previous page in class 0, or the root
-// for the first page. The parent is exact even if the class no longer holds the previous page.
+// Returns the parent of a page: the root for the first page, otherwise the serial number of the previous page
+// in class 0. All classes use this serial number, so the parent is known even if a class no longer holds its
+// own previous page.
 uint64_t KvCache::parent_of(const Slot& s, int64_t block) const {
   return block == 0 ? s.root : classes_.front().pool.serial(s.tables.front().of((block - 1) * kBlock));
 }
@@ -220,7 +222,7 @@ bool KvCache::last_is_shared(const Slot& s, size_t k) const {
   return s.length % kBlock != 0 && classes_[k].pool.holders(s.tables[k].of(s.length)) > 1;
 }
 
-// Returns the number of tokens that a slot has memory for after reserve(n).
+// Returns the length of the sequence for which a slot has memory after reserve(n).
 int64_t KvCache::most_reserved(const Slot& s, size_t k, int64_t n) const {
   return s.length + (k == 0 ? n : std::min(n, step_));
 }
@@ -274,8 +276,8 @@ bool KvCache::truncate(int slot, int64_t n) {
   return true;
 }
 
-// Release later pages first, so that they are reclaimed first. The first pages of a sequence are the most
-// likely to be shared, and later pages are useless without them.
+// Releases the last pages of the sequence first, so that these pages are reclaimed first. The first pages of
+// a sequence are the most likely to be shared, and later pages cannot be reused without the first pages.
 void KvCache::reset(int slot, uint64_t root) {
   Slot& s = at(slot);
   for (size_t k = 0; k < classes_.size(); ++k) {
@@ -311,8 +313,8 @@ void KvCache::copy(int from, int to) {
   }
 }
 
-// Releases pages that no later token sees, even after a truncation. The page of the latest token is always
-// kept, because it is the parent of the next page.
+// Releases pages that no later token attends to, not even after a truncation. The page of the latest token is
+// always kept, because it is the parent of the next page.
 void KvCache::release_unseen(Slot& s) {
   for (size_t k = 0; k < classes_.size(); ++k) {
     const WindowClass& c = classes_[k];
@@ -336,8 +338,8 @@ void KvCache::release_unused(Slot& s) {
   }
 }
 
-// Replaces the last page of a slot with a copy of its first n tokens that no other slot holds. Returns false
-// if no page is free.
+// Copies the first n tokens of a slot's last page to a new page that no other slot holds, and replaces the
+// last page with it. Returns false if no page is free.
 bool KvCache::own_last(Slot& s, size_t k, int64_t n) {
   BlockPool& pool = classes_[k].pool;
   int32_t& last = s.tables[k].blocks.back();
@@ -359,7 +361,7 @@ void KvCache::copy_rows(const WindowClass& of, int32_t from, int32_t to, int64_t
 }
 
 // Returns the length of the longest prefix that can be reused. Class 0 must hold the complete prefix. Every
-// other class must hold the tokens that the next token sees.
+// other class must hold the tokens that the next token attends to.
 int64_t KvCache::known(std::span<const int32_t> tokens, uint64_t root) const {
   if (!states_.empty()) return 0;
   struct Class {
@@ -402,8 +404,8 @@ int64_t KvCache::reuse(int slot, std::span<const int32_t> tokens) {
   return n;
 }
 
-// Fills the tables of an empty slot with the pages of a known prefix. Returns false if there is no memory for
-// a copy of the last page.
+// Fills the tables of an empty slot with the pages of a known prefix. Returns false if no page is free for a
+// copy of the last page.
 bool KvCache::take_known(Slot& s, std::span<const int32_t> tokens) {
   const int64_t n = std::ssize(tokens);
   for (size_t k = 0; k < classes_.size(); ++k) {

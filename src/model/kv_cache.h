@@ -20,11 +20,12 @@ namespace gpt {
 // A slot holds the last `capacity` tokens of its sequence. When a sequence grows past the capacity, its
 // oldest pages return to the pool (sliding window).
 //
-// Layers with the same window form a class, which has its own pool and page tables. If several layers read
-// the keys and values of one layer, these keys and values are kept for the longest window of the readers. The
-// readers belong to the same class and have no cache rows of their own. Class 0 has the longest window and
-// always holds the last `capacity` tokens. Every other class holds the tokens of its window and kBlock
-// earlier tokens. A prefix can be reused if every class still holds the tokens that the next token sees.
+// Layers with the same window form a window class, which has its own pool and page tables. Several layers can
+// read the keys and values of one layer. All of these layers then belong to the window class with the longest
+// of their windows, and only the layer that computes the keys and values has cache rows. Class 0 has the
+// longest window and always holds the last `capacity` tokens. Every other class holds the tokens in its
+// window and kBlock earlier tokens. A prefix can be reused if every class still holds the tokens that the
+// next token attends to.
 //
 // A layer may also store a state per slot. A state cannot be rolled back. For models with states, `reuse`
 // therefore finds no prefixes, and `truncate` can only remove all tokens of a slot.
@@ -34,8 +35,9 @@ class KvCache {
 
   struct Options {
     int slots = 1;
-    int64_t capacity = 0;  // maximum number of tokens of a sequence that a query can see
-    // Size of the pool of class 0 in tokens. Must be sufficient for one sequence. 0: all slots can be full.
+    int64_t capacity = 0;  // maximum number of tokens that a query can attend to
+    // Size of the pool of class 0 in tokens, at least enough for one sequence. 0: enough for `capacity`
+    // tokens in every slot.
     int64_t tokens = 0;
     DType dtype = DType::f32;
     int64_t step = 0;  // maximum number of tokens of a sequence in one step; 0: capacity
@@ -50,31 +52,34 @@ class KvCache {
   int64_t length(int slot) const { return at(slot).length; }
   size_t classes() const { return classes_.size(); }
   size_t class_of(int64_t layer) const { return class_of_[static_cast<size_t>(layer)]; }
-  // Returns the row of token t of a slot in the tensors of a class's layers. The memory must be reserved.
+  // Returns the row of token t of a slot. All layers of a window class use the same row. Memory for the token
+  // must be reserved.
   int64_t row(int slot, int64_t t, size_t window_class = 0) const;
-  // Returns the page table of a slot in a class. Its first entry is page `first_page` of the sequence.
+  // Returns the page table of a slot for a window class. The first entry of the table is page `first_page` of
+  // the sequence.
   std::span<const int32_t> pages(int slot, size_t window_class = 0) const {
     return at(slot).tables[window_class].blocks;
   }
   int64_t first_page(int slot, size_t window_class = 0) const { return at(slot).tables[window_class].first; }
 
-  // Reserves unshared memory for the next n tokens of a slot (in classes other than 0, for at most
-  // Options::step tokens). Returns false without reserving memory if a pool has too few free pages.
+  // Reserves memory for the next n tokens of a slot. No other slot shares this memory. Classes other than 0
+  // reserve memory for at most Options::step tokens. Returns false without reserving memory if a pool has too
+  // few free pages.
   bool reserve(int slot, int64_t n);
-  // Records tokens after the caller has written their keys and values to reserved memory. From this call on,
+  // Records tokens after the caller has written their keys and values to reserved memory. After this call,
   // other slots may reuse the tokens.
   void append(int slot, std::span<const int32_t> tokens);
   // Removes all tokens except the first n. Returns false without changing the slot if can_truncate returns
   // false.
   bool truncate(int slot, int64_t n);
-  // Returns true if every class still holds the tokens that token n sees. For models with states, n must also
-  // be 0 or the length of the sequence.
+  // Returns true if every window class still holds all tokens that token n attends to. For a model with
+  // states, also requires that n is 0 or the length of the sequence.
   bool can_truncate(int slot, int64_t n) const;
-  // Empties a slot. Sequences share pages only if they have the same `root`. Keys and values depend on the
-  // tokens and on other properties, such as the adapter. The root represents these other properties.
+  // Empties a slot. Sequences share pages only if they have the same `root`. Use different roots if keys and
+  // values differ for the same tokens, for example because of different adapters.
   void reset(int slot, uint64_t root = BlockPool::kRoot);
-  // Makes pages unavailable for reuse if they were computed under one of the roots `first` to `last`. No slot
-  // may use such a root.
+  // Prevents the reuse of all pages that were computed with a root in the range `first` to `last`. No slot
+  // may use a root in this range.
   void forget(uint64_t first, uint64_t last);
   void copy(int from, int to);  // makes `to` an independent copy of `from`
 
@@ -84,11 +89,11 @@ class KvCache {
   // Estimated cache use of a new sequence with given tokens.
   struct Prospect {
     int64_t known;   // length of the prefix that `reuse` would find
-    int64_t blocks;  // number of pages that all tokens would take from the pool of class 0
+    int64_t blocks;  // number of pages that the tokens would take from the pool of class 0
   };
   Prospect prospect(std::span<const int32_t> tokens, uint64_t root = BlockPool::kRoot) const;
-  // Returns the number of free pages of a class. The pool of a class has as many pages as the pool of class
-  // 0, or fewer if all slots together cannot fill that many pages.
+  // Returns the number of free pages of a class. All pools have the same number of pages, except that a pool
+  // never has more pages than all slots together can fill.
   int64_t available_blocks(size_t window_class = 0) const { return classes_[window_class].pool.available(); }
 
   // The keys and values of a layer, [rows,kv_dim]. Absent if the layer reads the keys and values of another
@@ -107,23 +112,25 @@ class KvCache {
   int64_t bytes() const { return static_cast<int64_t>(buffer_.size()); }
   // Returns the size in bytes of a cache with these options, without allocating it.
   static int64_t bytes(const ModelConfig& config, const Options& options);
-  // Returns the size in bytes of this number of tokens in all layers, rounded up to whole pages, without
-  // states. Throws invalid_argument if head_dim is not a multiple of the quantization block size of q4_0.
+  // Returns the size in bytes of the keys and values of `tokens` tokens in all layers, rounded up to whole
+  // pages. Throws invalid_argument if the dtype is q4_0 and head_dim is not a multiple of its quantization
+  // block size.
   static int64_t bytes(const ModelConfig& config, int64_t tokens, DType dtype);
-  // Returns the largest `tokens` option, in whole pages, for which a cache takes at most `bytes`.
+  // Returns the largest value of Options::tokens, in whole pages, for which the cache needs at most `bytes`
+  // bytes.
   static int64_t tokens_within(const ModelConfig& config, Options options, int64_t bytes);
   // Returns the maximum number of pages that a sequence holds in a cache with this capacity.
   static int64_t blocks_of_sequence(int64_t capacity);
 
  private:
   struct WindowClass {
-    int64_t window = 0;  // window size: number of tokens that a token sees
+    int64_t window = 0;  // window size: number of tokens that a token attends to
     int64_t spare = 0;   // number of earlier tokens to keep, so that a slot can be truncated
     BlockPool pool = {};
     std::vector<size_t> layers = {};
   };
   struct Table {
-    int64_t first = 0;            // index in the sequence of the first page that is still held
+    int64_t first = 0;            // index of the first page that is still held; page 0 starts the sequence
     std::vector<int32_t> blocks;  // pages from `first` on
     int64_t end() const { return first + static_cast<int64_t>(blocks.size()); }
     // Returns the page of token t.

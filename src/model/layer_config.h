@@ -53,7 +53,7 @@ struct LayerConfig {
   // owns its keys and values.
   int64_t kv_layer = -1;
   bool kv_shared = false;  // true if later layers read its keys and values (set by layer_configs)
-  int64_t window = 0;      // number of keys that a query sees, including its own; 0: all
+  int64_t window = 0;      // maximum keys per query, including its own; 0: all earlier keys
   std::optional<RopeConfig> rope = {};         // absent: no rotary embedding
   bool qk_norm = false;                        // RMS norm of each query head and key head
   bool qk_norm_gain = false;                   // true if qk_norm has a learned gain, which all heads share
@@ -81,7 +81,8 @@ struct LayerConfig {
   bool owns_kv() const { return kv_layer < 0; }
   int64_t q_dim() const { return n_head * head_dim; }
   int64_t kv_dim() const { return n_kv_head * head_dim; }
-  // Numbers of key/value heads and of columns in the layer's own projections.
+  // The number of key/value heads that this layer computes itself (not read from another layer), and the
+  // widths of its projections.
   int64_t projected_kv_heads() const { return owns_kv() ? n_kv_head : 0; }
   int64_t qk_dim() const { return q_dim() + projected_kv_heads() * head_dim; }
   int64_t qkv_dim() const { return qk_dim() + projected_kv_heads() * head_dim; }

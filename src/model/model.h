@@ -12,8 +12,8 @@ class WeightPages;
 
 // A model: its config, parameter table, layers, and views of its weights.
 struct Model {
-  // Completes and validates the config. Does not set the weights. more: parameters that follow those of the
-  // model (objective.h).
+  // Completes and validates the config. Does not set the weights. more: additional parameters, which follow
+  // the model parameters in the table (objective.h).
   explicit Model(const ModelConfig& config, const std::vector<ParamSpec>& more = {});
 
   ModelConfig config;

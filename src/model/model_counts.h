@@ -24,15 +24,15 @@ struct ComponentCount {
 // Floating-point operations of a forward pass per token, by component.
 struct FlopCounts {
   double attention = 0;  // projections of queries, keys, values and outputs
-  double scores = 0;     // matmuls of queries with keys, and of attention weights with values
+  double scores = 0;     // matmuls of queries and keys, and of attention weights and values
   double mlp = 0;
   double norms = 0;
   double head = 0;
   double total() const { return attention + scores + mlp + norms + head; }
 };
 
-// Parameter counts, operation counts and memory sizes of a model. They are computed from the config alone,
-// without allocating memory for the model.
+// Parameter counts, operation counts and memory sizes of a model. All values are computed from the config
+// alone, without allocating memory for the model.
 struct ModelCounts {
   explicit ModelCounts(const ModelConfig& config);  // requires a completed config
 
@@ -43,7 +43,8 @@ struct ModelCounts {
   int64_t per_layer = 0;
   int64_t layers = 0;         // parameters of all layers
   int64_t rule_of_thumb = 0;  // 12 L C^2, the usual estimate of the parameters in all layers
-  // Parameters of lookup tables that matmuls do not read: positions, and an untied token embedding.
+  // Number of parameters in lookup tables that no matmul reads: the position embedding, and the token
+  // embedding if it is not tied.
   int64_t lookup_only = 0;
 
   // Returns the floating-point operations per token at context length T: 2 (N - N_lookup) + 4 L H D T for a
@@ -54,7 +55,8 @@ struct ModelCounts {
   // Returns the operations for decoding one token after `cached` other tokens. The token attends to all
   // cached tokens and to itself.
   double decode_flops(int64_t cached) const { return forward_flops(cached + 1); }
-  // Returns the operations for matmuls of queries with keys and of attention weights with values.
+  // Returns the operations of the two matmuls in attention: queries times keys, and attention weights times
+  // values.
   double score_flops(int64_t n_tokens) const;
   // Returns forward_flops, split by component.
   FlopCounts flop_parts(int64_t n_tokens) const;
@@ -77,7 +79,7 @@ struct NumberFormat {
 // Returns the formats fp32, fp16, bf16 and fp8 (E4M3 of Micikevicius et al. 2022).
 std::span<const NumberFormat> number_formats();
 
-// A way to store parameters in training with Adam. The sizes are bytes per parameter.
+// A combination of dtypes for training with Adam. All sizes except `activation` are in bytes per parameter.
 struct TrainingFormat {
   std::string_view name;
   int64_t weight, gradient, master, moments;
@@ -96,9 +98,9 @@ struct TrainingState {
 
 inline constexpr int kZeroStages = 4;
 
-// Returns the memory of each of `devices` devices with ZeRO (Rajbhandari et al. 2020). Stage 0 stores a full
-// copy on every device. Stage 1 shards master weights and moments, stage 2 also gradients, and stage 3 also
-// weights. Shards are rounded up to whole parameters.
+// Returns the memory per device if ZeRO shards the training state over `devices` devices (Rajbhandari et al.
+// 2020). Stage 0 stores a full copy on every device. Stage 1 shards master weights and moments, stage 2 also
+// gradients, and stage 3 also weights. Shards are rounded up to whole parameters.
 TrainingState training_state(int64_t parameters, const TrainingFormat& format, int stage = 0,
                              int64_t devices = 1);
 

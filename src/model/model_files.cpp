@@ -118,7 +118,7 @@ void write_tensors(const std::string& folder, std::vector<NamedTensor> tensors, 
   write_file_atomic(folder + "/" + kIndexFile, index.dump(2) + "\n");
 }
 
-// Emits the rows of the parts. Quantized parts are dequantized first.
+// Emits the rows of several tensors, one tensor after the other. Quantized tensors are dequantized first.
 void emit_parts(std::vector<TensorView> parts, bool transposed, DType dtype, const EmitBytes& emit) {
   std::vector<std::vector<float>> numbers;
   for (TensorView& part : parts) {
@@ -153,8 +153,7 @@ void copy_numbers(const TensorView& weight, const TensorView& numbers) {
   convert_matrix(matrix, numbers);
 }
 
-// Returns where a source specifies its tensor shapes, for error messages: "the metadata" or the name of
-// the config file.
+// Returns the source of the tensor shapes for error messages: "the metadata" or the name of the config file.
 std::string described_in(const ModelSource& source) {
   return source.config_path == source.path ? "the metadata"
                                            : fs::path(source.config_path).filename().string();
@@ -370,7 +369,7 @@ bool is_head_tensor(std::string_view name) {
 
 namespace {
 
-// Computes w += scale B A for the rows of B from `row` on.
+// Computes w += scale B A, where row 0 of w corresponds to row `row` of B.
 void add_product(const TensorView& w, const Adapter& adapter, const LowRank& p, int64_t row) {
   const MappedView to(w, Access::read_write), a(adapter.a(p), Access::read), b(adapter.b(p), Access::read);
   for (int64_t r = 0; r < w.rows(); ++r) {

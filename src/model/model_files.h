@@ -58,8 +58,9 @@ class LoadedModel {
   const Naming& naming() const { return *naming_; }
   int64_t copied_bytes() const { return copied_bytes_; }
   // Copies all weights into a buffer with the same parameter table, for training. Quantized weights are
-  // dequantized. The vocabulary of the buffer may be larger; its additional rows stay unchanged. At most one
-  // memory-mapped weight stays in memory. copied: called after each parameter has been copied.
+  // dequantized. If the vocabulary of the buffer is larger, its additional rows stay unchanged. The memory of
+  // each memory-mapped weight is released before the next weight is copied. copied: called after each
+  // parameter has been copied.
   void copy_to(const ParamBuffer& weights, const std::function<void(int id)>& copied = {}) const;
 
   // Adds an adapter to its target matrices, which become fp32 matrices in newly allocated memory. Does not
@@ -68,11 +69,11 @@ class LoadedModel {
 
   // Replaces each weight by its mean over this model and all models in `others` (Izmailov et al. 2018). The
   // mean is computed in double and rounded once to fp32. Does not support MatrixOrder::as_stored. Throws
-  // Error naming a model with a different config or a quantized weight.
+  // Error if a model has a different config or a quantized weight.
   void average(const std::vector<std::unique_ptr<LoadedModel>>& others);
 
-  // The tensor that a parameter comes from, and its place in this tensor. `origins` is indexed by parameter
-  // id. `ignored` returns the tensors that no parameter uses.
+  // The tensor that contains a parameter, and the place of the parameter in this tensor. `origins` is indexed
+  // by parameter id. `ignored` returns the tensors that no parameter uses.
   struct Origin {
     const TensorInfo* tensor;
     FilePlace place;
@@ -114,21 +115,22 @@ std::string resolve_model_path(const std::string& path);
 // there is none.
 const Family& export_family(const ModelConfig& config);
 
-// Returns the config with all biases, if it uses LayerNorm. A GPT-2 without biases equals a GPT-2 with zero
-// biases.
+// Returns the config with all biases, if it uses LayerNorm. A GPT-2 with zero biases computes the same
+// results as a GPT-2 without biases.
 ModelConfig with_biases(ModelConfig config);
-// Returns the config for saving a model in the format of transformers. Uses the rope layout `halves` and
-// enables all biases, if a family of transformers can then express the config.
+// Returns the config for saving a model in the format of transformers. Sets the rope layout to `halves` and
+// enables all biases, if a family of transformers can express the changed config.
 ModelConfig hf_config(ModelConfig config);
 
 // Returns all tensors of a model with the tensor names of `naming`, ready to be written in the given dtype.
-// The weights may have any floating-point dtype or be quantized. They must stay valid until the tensors are
-// written.
+// The weights may have any floating-point dtype or be quantized. The views must stay valid until the tensors
+// are written.
 std::vector<NamedTensor> named_weights(const Model& model, std::span<const TensorView> weights,
                                        const Naming& naming, DType dtype);
 
 // A task head in the format of transformers. The task classes of transformers combine the language model of a
-// family with a different head. Contains the tensors of the head and its keys in config.json.
+// family with a different head. This struct contains the tensors of the head and the config.json keys of the
+// head.
 struct HeadFiles {
   std::vector<NamedTensor> tensors;
   std::string config;  // JSON object; its keys replace those of the model
@@ -156,8 +158,8 @@ nlohmann::json export_config(const ModelConfig& config, DType dtype = DType::f32
 // Returns a note for users if other programs interpret a model's config.json differently. The note explains
 // how gpt.cpp interprets the file. Returns "" if there is no note or the file cannot be read.
 std::string config_note(const std::string& model);
-// Reads a config.json of any supported family. Token ids in generation_config.json, if present, replace those
-// in config.json.
+// Reads a config.json of any supported family. If a generation_config.json exists, its token ids replace the
+// token ids in config.json.
 ModelConfig read_model_config(const std::string& path);
 // Reads a config from the content of a config.json. `what` names the file in error messages.
 ModelConfig model_config_from_json(const nlohmann::json& object, const std::string& what);

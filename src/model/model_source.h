@@ -22,8 +22,8 @@ struct ModelSource {
 };
 
 // Opens the files of a model for LoadedModel and reads its config. The config comes from config.json or from
-// the file itself. If neither contains a config, it follows from the tensor shapes and the hints. Throws
-// Error if the files cannot be read or disagree with each other or the hints.
+// the file itself. If there is no config, it is derived from the tensor shapes and the hints. Throws Error if
+// the files cannot be read or disagree with each other or the hints.
 ModelSource open_model_source(const std::string& path, const ShapeHints& hints);
 
 // Returns the completed config of the model that LoadedModel would load for a MODEL argument. Does not read

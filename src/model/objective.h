@@ -44,8 +44,8 @@ struct ObjectiveCall {
 
 // An objective is the function that training minimizes. It computes a loss and its gradient from the hidden
 // states of a batch. Gradients are multiplied by loss_scale * loss_weight of the step, where loss_weight is 1
-// / (weight of all batches in the step). The loss of the step is the sum of `losses` times loss_weight. An
-// objective has no mutable state.
+// / (total weight of all batches in the step). The loss of the step is the sum of `losses` times loss_weight.
+// An objective has no mutable state.
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -53,11 +53,11 @@ class Objective {
   // Returns the number of consecutive samples that belong together, such as pairs or choices. A micro-batch
   // only contains whole groups.
   virtual int64_t group() const { return 1; }
-  // Returns additional parameters of the objective. They are trained, saved and resumed with the parameters
-  // of the model, but model files do not contain them.
+  // Returns additional parameters of the objective. These parameters are trained, saved and resumed with the
+  // model parameters, but model files do not contain them.
   virtual std::vector<ParamSpec> parameters(const ModelConfig&) const { return {}; }
-  // Returns true if the objective computes the gradient of the head. If not, the gradient of the output
-  // matrix stays zero.
+  // Returns true if the objective computes the gradient of the head. If it returns false, the gradient of the
+  // output matrix stays zero.
   virtual bool uses_head() const { return true; }
   // Reserves the memory that the objective needs during a pass.
   virtual void plan(Planner& planner, const ModelConfig& config, std::deque<TensorView>& memory) const = 0;

@@ -85,7 +85,8 @@ struct ParamSpec {
   Shape shape;    // matrices are [out,in]
   InitRule init;
   bool decay;  // true if weight decay applies (2 or more dimensions)
-  // True if the parameter directly follows the previous one in memory, so that q, k and v form one matrix.
+  // True if the parameter is stored directly after the previous parameter. For example, q, k and v form one
+  // matrix.
   bool contiguous_with_previous;
   Component component;
   bool is_lookup_table = false;  // true if rows are only looked up by id or position, and never multiplied
@@ -97,7 +98,7 @@ struct ParamSpec {
 
 class ParamTable {
  public:
-  // Creates the table for a completed config. more: parameters that follow those of the model.
+  // Creates the table for a completed config. more: additional parameters, which follow the model parameters.
   explicit ParamTable(const ModelConfig& config, const std::vector<ParamSpec>& more = {});
 
   // Creates a table of the given parameters, which do not belong to a model.

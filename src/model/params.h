@@ -9,8 +9,7 @@
 
 namespace gpt {
 
-// The positions of the trainable parameters in a buffer, in elements. -1 means that the parameter is not in
-// the buffer.
+// The offsets of the trainable parameters in a buffer, in elements. -1: the parameter is not in the buffer.
 struct ParamLayout {
   explicit ParamLayout(const ParamTable& table);
   std::vector<int64_t> offset;  // indexed by parameter id
@@ -18,8 +17,9 @@ struct ParamLayout {
 };
 
 // One aligned buffer for all trainable parameters, in the order of the table. Weights, gradients and moments
-// each have their own ParamBuffer. A range of parameters is a contiguous range of the buffer. An optional
-// second buffer holds the frozen parameters, if their weights are initialized or loaded into memory.
+// each have their own ParamBuffer. Parameters with consecutive ids form a contiguous range of the buffer,
+// including padding. An optional second buffer holds the frozen parameters, if their weights are initialized
+// or loaded into memory.
 class ParamBuffer {
  public:
   ParamBuffer() = default;
@@ -41,12 +41,12 @@ class ParamBuffer {
   std::vector<TensorView> views_;
 };
 
-// Returns the number of elements in a ParamBuffer for the trainable parameters, including padding.
+// Returns the number of elements of a ParamBuffer without frozen parameters, including padding.
 inline int64_t param_buffer_elements(const ParamTable& table) {
   return ParamLayout(table).elements;
 }
 
-// Returns the number of elements in the second buffer, for the frozen parameters.
+// Returns the number of elements of the second buffer, which holds the frozen parameters.
 int64_t frozen_elements(const ParamTable& table);
 
 // Fills all allocated weights with their initial values. Element i of a parameter only depends on (seed, id,

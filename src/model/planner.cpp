@@ -21,8 +21,8 @@ void Planner::reserve(TensorView& view, const char* name, Shape shape, DType dty
   peak_ = std::max(peak_, top_);
 }
 
-// Matmuls use a different dtype if a matrix has no packed form, and files may contain quantized weights. The
-// scratch memory must be sufficient for all of these dtypes.
+// A matmul uses a different dtype if the matrix has no packed form or is quantized. The scratch memory must
+// be sufficient for all of these dtypes.
 void Planner::add_linear_scratch(int64_t rows, int64_t out, int64_t in) {
   for (const DType type : {shape_.compute, wide(), DType::f16, DType::q8_0}) {
     add_scratch(kernels_->linear_scratch(rows, out, in, type, false));

@@ -17,7 +17,7 @@ enum class PassMode : uint8_t {
   training    // computes losses and gradients; activations for the backward pass are kept
 };
 
-// The largest pass that memory is planned for.
+// The size of the largest pass that the planned memory supports.
 struct PassShape {
   PassMode mode = PassMode::inference;
   int64_t rows = 0;            // total tokens of all sequences
@@ -29,7 +29,7 @@ struct PassShape {
   bool adapter_dropout = false;
 };
 
-// Plans the memory of a pass before its first step. Every layer reserves memory for its activations and
+// Plans the memory of a pass before the pass runs. Every layer reserves memory for its activations and
 // declares the scratch memory of its ops. Regions are reserved in order, as on a stack. After a rewind to a
 // mark, new regions share memory with the regions that were reserved after the mark.
 class Planner {
@@ -64,7 +64,8 @@ class Planner {
     top_ = end;
   }
 
-  // Declares the scratch memory of an op. All ops of the pass share one scratch region, one after the other.
+  // Declares the scratch memory of an op. All ops of the pass use the same scratch region, one after the
+  // other.
   void add_scratch(ScratchNeed need) { scratch_ = max_need(scratch_, need); }
   // Declares the scratch memory for matmuls of `rows` rows with a matrix [out,in]. In training, this includes
   // the backward pass.

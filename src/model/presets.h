@@ -16,7 +16,8 @@ ModelConfig preset_config(const std::string& name);
 // Returns all config keys of a preset: its model keys, and the training settings from its original source.
 // Throws invalid_argument like preset_config.
 nlohmann::json preset_keys(const std::string& name);
-// Returns a family's values for all keys that differ from the defaults in at least one family.
+// Returns a family's values of all architecture switches. A key is an architecture switch if at least one
+// family changes its default.
 nlohmann::json switch_keys(const Family& family);
 bool is_preset(const std::string& name);
 std::vector<std::string> preset_names();

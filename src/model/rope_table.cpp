@@ -31,14 +31,14 @@ std::vector<double> rope_frequencies(const RopeConfig& c) {
 
 namespace {
 
-// Returns a value as the table stores it: converted to T, after rounding to bf16 if `dtype` is bf16.
+// Converts a value to T for the table. If `dtype` is bf16, rounds the value to bf16 first.
 template <class T>
 T stored(double value, RopeDType dtype) {
   return dtype == RopeDType::bf16 ? static_cast<T>(to_float(to_bf16(static_cast<float>(value))))
                                   : static_cast<T>(value);
 }
 
-// Fills the rows with the values of consecutive positions from `first` on.
+// Fills the rows with the values of consecutive positions, starting at position `first`.
 template <class T>
 void fill_as(const TensorView& cos, const TensorView& sin, const std::vector<double>& frequencies,
              RopeDType dtype, int64_t first) {

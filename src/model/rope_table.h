@@ -18,7 +18,7 @@ class RopeTable {
   RopeTable(const RopeConfig& config, int64_t n_positions, DType dtype, Device* device = nullptr);
   TensorView cos, sin;  // [n_positions, head_dim/2]
   int64_t positions() const { return cos ? cos.rows() : 0; }
-  // Replaces a row by the values of any position, which may be outside of the table.
+  // Overwrites a row with the values of `position`. The position may be beyond the end of the table.
   void set_row(int64_t row, int64_t position);
   static int64_t bytes(const RopeConfig& config, int64_t n_positions, DType dtype);
 

@@ -81,7 +81,7 @@ TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, O
 int64_t TrainingGraph::planned_activations(const ModelConfig& c, int64_t batch, int64_t n_ctx,
                                            Options options) {
   Planner planner(shape(batch, n_ctx, options),
-                  kernel_table(Isa::ref));  // any kernels, as scratch memory is not counted
+                  kernel_table(Isa::ref));  // scratch memory is not counted, so the kernels do not matter
   PlannedMemory().plan(planner, c, options);
   return planner.bytes();
 }
@@ -154,7 +154,7 @@ double TrainingGraph::loss(const TrainBatch& batch) {
   return sum;
 }
 
-// Reports the final gradients of a layer as ranges of the parameter table. Layer -1 means the embeddings, and
+// Calls `ready` for the parameters of a layer whose gradients are final. Layer -1 means the embeddings, and
 // n_layer means all parameters after the layers. For all other layers, this function only reports adapter
 // parameters, because the modules of a layer report their own parameters.
 void TrainingGraph::announce_layer(const GradReadyHook& ready, int64_t layer) const {
@@ -226,7 +226,7 @@ void TrainingGraph::forward_backward(const TrainBatch& batch, const ParamBuffer&
 
 namespace {
 
-// Finds the first result of a pass that contains a NaN or infinity.
+// Finds the first intermediate result of a forward pass that contains a NaN or infinity.
 class FirstNonfinite : public Observer {
  public:
   FirstNonfinite(const ExecContext& ctx, int64_t n_layer) : ctx_(ctx), n_layer_(n_layer) {}

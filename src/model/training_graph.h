@@ -15,7 +15,8 @@
 namespace gpt {
 
 // Runs forward and backward passes of a model for a fixed batch shape [B,T]. All memory is planned in
-// advance. Without `gradients`, the graph only computes losses and needs the memory of one layer.
+// advance. Without `gradients`, the graph only computes losses, and all layers use the same memory for
+// activations.
 class TrainingGraph {
  public:
   struct Options {
@@ -30,7 +31,7 @@ class TrainingGraph {
     // the model.
     const Adapter* adapter = nullptr;
     // Packs matrices for each use instead of keeping packed copies, which saves memory for a frozen model.
-    // Quantized weights are then dequantized for forward matmuls too.
+    // The forward pass then also dequantizes quantized weights.
     bool packs_per_use = false;
   };
   TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options, const Backend& backend);
@@ -46,7 +47,8 @@ class TrainingGraph {
   double loss(const TrainBatch& batch);
 
   // Returns the name of the first weight or activation that contains a NaN or infinity, or "" if all are
-  // finite. Runs the forward pass of the training step again and checks the activations in its order.
+  // finite. Runs the forward pass of the training step again and checks the activations in the order in which
+  // they are computed.
   std::string first_nonfinite(const TrainBatch& batch, DeviceSpan<const StepState> step);
 
   int64_t batch_size() const { return batch_; }

@@ -132,7 +132,8 @@ std::vector<PackedForm> packed_forms(const ParamTable& table, std::span<const Te
     if (table[first].shape.size() != 2 || table[first].is_lookup_table) continue;
     while (last + 1 < table.model_count() && table[last + 1].contiguous_with_previous)
       ++last;
-    // Several matrices with the same input have one packed form if their biases form one vector (see Linear).
+    // Several matrices with the same input are packed as one matrix if their biases form one vector (see
+    // Linear).
     const bool one_bias = weights.empty() || bias(first) < 0 || glued_view(weights, bias(first), bias(last));
     if (!one_bias || !add(first, last, false)) {
       for (int id = first; id <= last; ++id)

@@ -37,27 +37,27 @@ struct PackedUse {
 // forms.
 std::vector<PackedForm> packed_forms(const ParamTable& table, std::span<const TensorView> weights,
                                      const KernelTable& kernels, const PackedUse& use);
-// Returns the ids of the parameters that matmuls read as stored: the model's parameters without a packed
-// form.
+// Returns the ids of the model parameters without a packed form, except lookup tables. Ops read these
+// parameters as stored.
 std::vector<int> stored_params(const ParamTable& table, std::span<const PackedForm> forms);
 // Returns the total size of all packed forms in bytes.
 int64_t packed_bytes(const ParamTable& table, std::span<const TensorView> weights, const KernelTable& kernels,
                      const PackedUse& use);
 
-// A cache of the packed forms of a model's weight matrices. A packed form is created on its first use. If its
-// weights have changed since then, the next use packs them again into the same memory. Several threads may
-// use the cache concurrently, as long as no thread changes the weights.
+// A cache of the packed forms of a model's weight matrices. A packed form is created on its first use. If the
+// weights change later, the next use of the packed form packs the weights again into the same memory. Several
+// threads may use the cache concurrently, as long as no thread changes the weights.
 class WeightCache {
  public:
   // Returns the packed form of the parameters `first` to `last`, stacked by rows, for matmuls in `dtype`: x
   // w^T, or dy w if `transposed`. Returns an absent matrix if the kernels of ctx have no packed form. Matmuls
-  // then use the plain weights. weights: by parameter id.
+  // then read the stored weights. weights: indexed by parameter id.
   PackedMatrix get(const ExecContext& ctx, std::span<const TensorView> weights, int first, int last,
                    DType dtype, bool transposed);
 
-  // Like `get`, but in temporary memory that the next call for a different matrix in the same direction
-  // overwrites. `weights` may be quantized. Returns an absent matrix if matmuls can use the weights as they
-  // are. Only one thread may call this function at a time.
+  // Like `get`, but returns a matrix in temporary memory. The next call for a different matrix with the same
+  // `transposed` overwrites this memory. `weights` may be quantized. Returns an absent matrix if matmuls can
+  // read the stored weights. Only one thread may call this function at a time.
   PackedMatrix pack(const ExecContext& ctx, std::span<const TensorView> weights, int first, int last,
                     DType dtype, bool transposed);
 
@@ -82,8 +82,8 @@ class WeightCache {
 
   std::mutex mutex_;
   std::map<Key, Entry> entries_;
-  // Packed matrices are stored next to each other in large pieces of memory, because only large pieces get
-  // huge pages. Without huge pages, reading all weights once, as in decoding, is at least 10% slower.
+  // Packed matrices are stored next to each other in large allocations, because only large allocations get
+  // huge pages. Without huge pages, reading all weights once (one decoding step) is at least 10% slower.
   std::vector<Buffer> pieces_;
   int64_t used_ = 0;               // used bytes of the last piece
   std::vector<int64_t> versions_;  // version by parameter id; 0 for ids beyond the end

@@ -13,9 +13,10 @@
 namespace gpt {
 namespace {
 
-// With more rows, the matmuls take longer than reading the weights.
+// If a step has more rows than this, its matmuls take longer than reading the weights.
 constexpr int64_t kFewRows = 16;
-// A copy takes as long as reading the weights three times, and later reads take 25% less time.
+// A copy takes as long as reading the weights three times. Each later read takes 25% less time, so the copy
+// pays off after 12 tokens.
 constexpr int64_t kFirstTokens = 16;
 constexpr int64_t kSlices = 16;  // short slices, so that no token is delayed for long
 constexpr int64_t kLeastSlice = 32 << 20;
@@ -48,12 +49,12 @@ int64_t WeightPages::bytes_of(std::span<const Part> parts) {
   return sum_of(parts, [](const Part& part) { return int64_t{part.end - part.begin}; });
 }
 
-// Counts merged ranges, because views of the same matrix in a file may overlap.
+// Merges overlapping ranges first, because several views may contain the same matrix of a file.
 int64_t WeightPages::bytes(std::span<const TensorView> weights) const {
   return bytes_of(parts_of(weights));
 }
 
-// Returns the ranges of whole huge pages that the weights fill, in descending order of address.
+// Returns the whole huge pages that contain the weights, as ranges in descending order of address.
 std::vector<WeightPages::Part> WeightPages::parts_of(std::span<const TensorView> weights) const {
   std::vector<Part> parts;
   for (const TensorView& weight : weights) {
@@ -78,7 +79,7 @@ std::vector<WeightPages::Part> WeightPages::parts_of(std::span<const TensorView>
   return joined;
 }
 
-// Returns the ranges of the parts that have not been moved yet.
+// Returns the ranges within `parts` that have not been moved yet.
 std::vector<WeightPages::Part> WeightPages::not_moved(std::vector<Part> parts) const {
   for (const Part& gone : moved_parts_) {
     std::vector<Part> rest;
@@ -105,14 +106,15 @@ bool WeightPages::pays() const {
   return bytes_in_large_pages(all) < bytes_of(left_) / 2;
 }
 
-// Returns true if the first moved part is in huge pages. The system may have no huge pages if memory is
-// fragmented.
+// Returns true if the first moved part is in huge pages. If memory is fragmented, the system may have no free
+// huge pages.
 bool WeightPages::are_large() const {
   const std::span<const std::byte> first[] = {{moved_parts_.front().begin, 1}};
   return bytes_in_large_pages(first) > 0;
 }
 
-// Moves up to `bytes` bytes. Returns false if nothing is left to move, or if the system refuses memory.
+// Moves up to `bytes` bytes. Returns false if nothing is left to move, or if the system cannot allocate
+// memory.
 bool WeightPages::move_next(ThreadPool& pool, int64_t bytes) {
   while (bytes > 0 && !left_.empty()) {
     Part& part = left_.back();

@@ -17,11 +17,12 @@ namespace gpt {
 class MappedFile;
 class ThreadPool;
 
-// Controls whether memory-mapped weights are copied to huge pages. Decoding reads the weights at memory
-// speed. The file cache of the system consists of scattered 4 KiB pages, which are too small for this speed.
+// Controls whether memory-mapped weights are copied to huge pages. Memory bandwidth limits the speed of
+// decoding. The page cache of the operating system consists of scattered 4 KiB pages, which are slower to
+// read than huge pages.
 enum class Repack : uint8_t {
-  // Copies the weights after the first tokens, if they are in small pages and the rest of the copy takes at
-  // most half of the free memory.
+  // Copies the weights in slices after the first tokens, if most of them are in small pages. Stops if the
+  // remaining slices would need more than half of the free memory.
   automatic,
   never,
   always  // copies the weights immediately
@@ -41,11 +42,11 @@ class WeightPages {
   // or 0 if it is unknown. Tests pass their own function.
   explicit WeightPages(std::vector<const MappedFile*> files, std::function<int64_t()> free_memory = {});
 
-  // Returns the number of bytes of these weights that are in the files and fill whole huge pages.
+  // Returns the number of bytes that can be moved: whole huge pages of the files that contain these weights.
   int64_t bytes(std::span<const TensorView> weights) const;
 
-  // Called after a step of `rows` tokens that has read these weights. Copies a slice of the weights if it is
-  // time to do so. Allocates memory only while it copies.
+  // Called after a step of `rows` tokens that has read these weights. Copies the next slice of the weights,
+  // if the conditions of Repack::automatic are met. Allocates memory only while it copies.
   void after_step(ThreadPool& pool, std::span<const TensorView> weights, int64_t rows);
   // Returns true if further steps with this number of tokens may copy weights.
   bool waits_for(int64_t rows) const;
@@ -56,7 +57,7 @@ class WeightPages {
   int64_t moved() const { return moved_; }  // number of bytes that have been moved
 
  private:
-  // A range of whole huge pages with weights that are adjacent in a file.
+  // A range of adjacent weights in a file, limited to whole huge pages.
   struct Part {
     const MappedFile* file;
     const std::byte *begin, *end;

@@ -6,10 +6,10 @@
 
 namespace gpt {
 
-// Provides weights that are not all in memory. Before it reads the weights of a layer, a caller must announce
-// the layer: a layer index, kEmbeddings, or n_layer for the parameters after the layers. The weights of the
-// layer are available until a different layer is announced. The weights of `next` may be loaded in the
-// meantime.
+// Loads the weights of one layer at a time, for models whose weights are not all in memory. The caller must
+// call `begin` before it reads the weights of a layer. `layer` is a layer index, kEmbeddings, or n_layer for
+// the parameters after the layers. The weights stay available until `begin` is called for a different layer.
+// `next` is the layer that is read next; its weights may be loaded in advance.
 class WeightSource {
  public:
   static constexpr int64_t kEmbeddings = -1;

@@ -33,7 +33,8 @@ void on_alarm(int) {
   ::_exit(1);
 }
 
-// Ends the program if starting or ending the ranks takes too long. Used while heartbeats are not monitored.
+// Ends the program if the ranks take too long to start or to end. In these phases, no heartbeats are
+// monitored.
 class Deadline {
  public:
   Deadline(double seconds, const char* what) {
@@ -55,14 +56,16 @@ class Deadline {
 
 constexpr int kLifeTag = 1, kDataTag = 2;  // kLifeTag marks heartbeats; channel c uses the tag kDataTag + c
 constexpr double kLifeEvery = 1;           // seconds between two heartbeats
-// If the MPI thread did not run for this many seconds, this process itself was stopped.
+// If the MPI thread did not run for this many seconds, this process itself was suspended.
 constexpr double kOwnPause = 5;
 constexpr auto kIdle = std::chrono::milliseconds(200);
-// Pauses between two tests for messages. kWaitedPause is used while a thread waits for messages. kPause is
-// used while all threads compute, because each test takes time from the computation.
+// Durations of the pause between two tests for messages. kWaitedPause applies while a thread waits for
+// messages. kPause is longer and applies while all threads compute, because each test takes time from the
+// computation.
 constexpr auto kWaitedPause = std::chrono::microseconds(50), kPause = std::chrono::microseconds(400);
 
-// Describes an operation. The calling thread passes it to the MPI thread, which executes it and sets `done`.
+// Describes an operation. The calling thread passes the job to the MPI thread. The MPI thread executes the
+// job and sets `done`.
 struct Job {
   std::vector<std::span<const std::byte>> send;
   std::vector<std::span<std::byte>> receive;
@@ -201,7 +204,7 @@ class MpiCommunicator : public Communicator {
     }
   }
 
-  // Returns false when there is no more work to do.
+  // Moves queued jobs to active_ and starts them. Returns false when there is no more work to do.
   bool take_jobs() {
     std::unique_lock lock(mutex_);
     if (!has_work() && active_.empty()) changed_.wait_for(lock, kIdle, [this] { return has_work(); });
@@ -217,8 +220,8 @@ class MpiCommunicator : public Communicator {
     return !active_.empty() || !ends_;
   }
 
-  // MPI delivers messages between two ranks in the order in which both ranks post them, so one tag per
-  // channel is enough.
+  // MPI delivers the messages between two ranks in the order in which the operations were started, so one tag
+  // per channel is enough.
   void start(Job& job) {
     // Maximum bytes per message, because MPI counts have the type int.
     constexpr size_t kMost = size_t{1} << 30;
@@ -245,9 +248,9 @@ class MpiCommunicator : public Communicator {
     }
   }
 
-  // Tests the active jobs, and returns true if any job has ended. On each channel, only the jobs up to the
-  // first unfinished job are tested. Each test of an unfinished job makes MPI transfer messages, which costs
-  // system calls.
+  // Tests the active jobs, and returns true if any job has ended. On each channel, the function only tests
+  // the jobs up to the first unfinished job, because each test of an unfinished job makes MPI transfer
+  // messages, which costs system calls.
   bool test_jobs() {
     bool any_done = false;
     std::array<bool, kChannels> waits = {};

@@ -70,7 +70,8 @@ std::vector<double> smoothed(std::span<const double> x, std::span<const double> 
   const auto decay = [&](size_t from, size_t to) {
     return std::exp(std::min(0.0, x[from] - x[to]) / window);
   };
-  // Decaying sums of the values and of their weights, from the end to each index.
+  // sums[i] and weights[i] are the decaying sums of the values and of their weights, from the last index down
+  // to i.
   std::vector<double> sums(n + 1, 0), weights(n + 1, 0), out(n);
   for (size_t i = n; i-- > 0;) {
     const bool present = std::isfinite(y[i]);
@@ -97,7 +98,7 @@ std::vector<double> smoothed(std::span<const double> x, std::span<const double> 
 }
 
 std::vector<Tick> linear_ticks(double low, double high, int target, bool integers) {
-  // A step below the spacing of doubles cannot separate ticks.
+  // If the step were smaller than the spacing of doubles, neighbouring ticks would have equal values.
   const double resolution = std::max(std::max(std::abs(low), std::abs(high)) * 1e-15, 1e-300);
   double step = nice_step(std::max(high / target - low / target, resolution));
   if (integers) step = std::max(step, 1.0);

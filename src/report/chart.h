@@ -41,9 +41,10 @@ struct Chart {
 
 // Returns a centered moving average, which does not lag behind the values. A value at distance d on the x
 // axis has the weight exp(-d / window), divided by the sum of all weights. The smoothing therefore does not
-// depend on the length of a run or its logging intervals. The average looks ahead no further than back, so
-// that the line begins at the first values of a training loss, which fall steeply. Non-finite values are
-// skipped, and the result is NaN there. x must be ascending.
+// depend on the length of a run or its logging intervals. The average at a point only includes later values
+// up to the distance of the first value. Without this limit, the line would begin far below the first values
+// of a training loss, which fall steeply. Non-finite values are skipped, and the result is NaN there. x must
+// be ascending.
 std::vector<double> smoothed(std::span<const double> x, std::span<const double> y, double window);
 
 // Returns the window for curves that cover `span` of the x axis. The longest curve determines the window of a
@@ -60,8 +61,9 @@ struct Tick {
 // high, both finite.
 std::vector<Tick> linear_ticks(double low, double high, int target, bool integers);
 
-// Returns positions for a logarithmic axis: decades, or 1-2-5 steps, or linear steps if those would be too
-// few. Requires 0 < low < high.
+// Returns tick positions for a logarithmic axis. The ticks are powers of ten. If the axis has few powers of
+// ten, it also has ticks at 2 and 5 times a power of ten. If there are still too few ticks, the ticks are
+// linear. Requires 0 < low < high.
 std::vector<Tick> log_ticks(double low, double high, int target);
 
 }  // namespace gpt

@@ -28,10 +28,10 @@ std::optional<double> metric_number(const MetricRecord& record, std::string_view
 // damage only the last line.
 class MetricsLog {
  public:
-  // Without resume_step, starts an empty file. With resume_step, continues the existing file: drops lines of
-  // later steps, which the resumed run will write again, and lines that are not JSON objects. All other lines
-  // stay unchanged. A line without "step" belongs to the step before it. The file is replaced by an atomic
-  // rename. A missing file counts as empty. Throws Error naming the path.
+  // Without resume_step, starts an empty file. With resume_step, continues the existing file. Drops the lines
+  // of later steps, because the resumed run writes these lines again. Also drops lines that are not JSON
+  // objects. All other lines stay unchanged. A line without "step" belongs to the step of the previous line.
+  // The file is replaced by an atomic rename. A missing file counts as empty. Throws Error naming the path.
   explicit MetricsLog(const std::string& dir, std::optional<int64_t> resume_step = std::nullopt);
 
   // Appends one line. On a full disk, throws Error and leaves no part of the line in the file.

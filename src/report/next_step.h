@@ -6,7 +6,8 @@
 
 namespace gpt {
 
-// Returns a word as it must be written in a shell: unchanged if that is safe, else in single quotes.
+// Quotes a word for a shell. Returns the word unchanged if no quotes are necessary. Otherwise, returns it in
+// single quotes.
 std::string shell_quoted(std::string_view word);
 
 // Returns the command-line flag of a setting: --n-embd for n_embd.
@@ -18,7 +19,8 @@ std::string shell_command(const std::vector<std::string>& words);
 // Returns the last line of a command's output, which suggests the next command: "next: gpt generate
 // runs/book\n".
 std::string next_line(const std::vector<std::string>& words);
-// Returns the same line with a program that is already quoted, such as "gpt launch -n 2 --".
+// Returns the same line, with `program` before the words. `program` is not quoted again, so it can consist of
+// several words, such as "gpt launch -n 2 --".
 std::string next_line(const std::string& program, const std::vector<std::string>& words);
 
 }  // namespace gpt

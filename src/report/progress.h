@@ -36,7 +36,7 @@ TerminalStyle terminal_style(bool is_terminal, const std::function<const char*(c
 // important values are left out first. A bar fills the remaining columns.
 std::string format_live_line(const Progress& progress, int width, const TerminalStyle& style);
 
-// Returns the same values as a line for a log file: without bar or colours, of any length.
+// Returns the same values as a line for a log file. This line has no bar, no colours and no maximum length.
 std::string format_plain_line(const Progress& progress);
 
 // The destination of progress output. Tests replace its functions.

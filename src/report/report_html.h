@@ -54,13 +54,15 @@ struct RunReport {
   std::vector<ReportCommand> commands;
   std::vector<ReportSection> sections;
   std::string footer;
-  // Result of curves_json. If it is not empty, the page draws these curves instead of the charts above.
+  // Return value of curves_json. If it is not empty, the page replaces the charts above with interactive
+  // charts of these curves.
   std::string curves;
 };
 
-// Returns a self-contained HTML page. It loads no external resources (and has a policy that forbids them),
-// and can be read on a phone, on paper and in a dark theme. Without `curves`, the page has no scripts. With
-// `curves`, scripts replace the charts with interactive ones. Readers without scripts see the static charts.
+// Returns a self-contained HTML page. The page loads no external resources, and its Content-Security-Policy
+// forbids them. It can be read on a phone, on paper and in a dark theme. Without `curves`, the page has no
+// scripts. With `curves`, scripts replace the static charts with interactive charts. A browser that does not
+// run scripts shows the static charts.
 std::string report_html(const RunReport& report);
 
 }  // namespace gpt

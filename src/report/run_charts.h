@@ -10,7 +10,8 @@
 
 namespace gpt {
 
-// Keys of metrics.jsonl for which there are charts. A record has "step" and any of the other keys.
+// Keys of metrics.jsonl for which there are charts. A record has the key "step" and any number of the other
+// keys.
 inline constexpr std::string_view kStepKey = "step", kLossKey = "loss", kValLossKey = "val_loss",
                                   kTrainLossKey = "train_loss", kLrKey = "lr", kGradNormKey = "grad_norm",
                                   kSpeedKey = "tok_per_s";
@@ -19,8 +20,9 @@ inline constexpr std::string_view kStepKey = "step", kLossKey = "loss", kValLoss
 ChartSeries metric_series(std::span<const MetricRecord> records, std::string_view key, std::string name,
                           SeriesStyle style, int colour);
 
-// Returns a chart of the training loss (raw and smoothed), the validation loss, and the training loss on the
-// same number of fixed batches if it was measured. `reference_lines` are lines such as the entropy floor.
+// Returns a chart of the training loss (raw and smoothed) and the validation loss. If the run also measured
+// the training loss on fixed batches, like the validation loss, the chart shows it too. `reference_lines` are
+// lines such as the entropy floor.
 Chart loss_chart(std::span<const MetricRecord> records, std::vector<ReferenceLine> reference_lines);
 
 // Returns charts of the learning rate, the gradient norm (logarithmic) and the tokens per second. Leaves out
@@ -35,8 +37,8 @@ struct ThinnedCurve {
   std::vector<double> mean_x, mean_y;  // empty if all points were kept
 };
 
-// Reduces a curve to about max_points points, including the first and the last one. If all points fit,
-// non-finite values are kept, otherwise they are skipped. Requires max_points >= 4.
+// Reduces a curve to about max_points points, including the first and the last one. If the curve is reduced,
+// non-finite values are skipped. Otherwise, they are kept. Requires max_points >= 4.
 ThinnedCurve thinned(std::span<const double> x, std::span<const double> y, size_t max_points);
 
 // A run on the page.
@@ -52,8 +54,8 @@ struct CurvePage {
   int64_t written = 0;                    // time of writing in seconds since 1970; used only if running
 };
 
-// Returns the data that the page draws as JSON: all numeric metrics of all runs over the step, each reduced
-// to kCurvePoints points. Non-finite values are null.
+// Returns the data for the curves of the page as JSON. The data contains one curve over the steps for each
+// numeric metric of each run. Each curve is reduced to kCurvePoints points. Non-finite values are null.
 std::string curves_json(const CurvePage& page);
 
 inline constexpr size_t kCurvePoints = 2000;

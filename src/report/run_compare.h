@@ -26,7 +26,7 @@ std::vector<FinishedRun> read_runs(const std::vector<std::string>& paths);
 struct RunSummary {
   double steps = 0, tokens = 0, seconds = 0;
   std::optional<double> loss;  // last training loss
-  // Last and best validation loss, and the step of the best.
+  // Last validation loss, best validation loss, and the step with the best validation loss.
   std::optional<double> val_loss, best_val_loss, best_step;
   std::optional<double> tokens_per_s;  // median of all records
 };
@@ -37,10 +37,11 @@ TextTable summary_table(const std::vector<FinishedRun>& runs);
 // Returns a table of the config keys whose values differ between the runs, with one row per key and one
 // column per run.
 TextTable difference_table(const std::vector<FinishedRun>& runs);
-// Returns both tables as JSON: {"runs":[{"name","path","steps",...}],"differences":{KEY:[VALUE of each
-// run]}}.
+// Returns the summary and the differences as JSON:
+// {"runs":[{"name","path","steps",...}],"differences":{KEY:[VALUE of each run]}}.
 std::string compare_json(const std::vector<FinishedRun>& runs);
-// Returns a page with the curves of all runs in shared charts, and both tables.
+// Returns a page with charts, the summary table and the difference table. Each chart shows the curves of all
+// runs.
 RunReport compare_report(const std::vector<FinishedRun>& runs);
 
 }  // namespace gpt

@@ -131,7 +131,8 @@ Range x_range(const Chart& chart) {
     const Range wide = widened(range, 1, 10, true);
     return padded(wide, 0.02, 0.02, true);
   }
-  // If the steps begin at 1 or at the first logging interval, the axis begins at 0, where counting began.
+  // If the first value is small compared with the last value, begin the axis at 0. This is the case for
+  // steps, which begin at 1 or at the first logging interval.
   if (range.low > 0 && range.low < range.high / 20) range.low = 0;
   return widened(range, 0, 1, false);
 }
@@ -267,7 +268,8 @@ std::string draw_reference_lines(const Chart& chart, const Plot& plot, const Axi
     if (!usable_line(line.y, chart)) continue;
     const double at = y.pixel(line.y);
     lines += line_element(plot.left, at, plot.right, at, "gc-ref");
-    // The label is away from the data: under a line in the lower half, above a line in the upper half.
+    // Place the label on the outer side of the line, away from most of the data. The label is under a line in
+    // the lower half of the plot and above a line in the upper half.
     const bool under = at > (plot.top + plot.bottom) / 2 && at + kLineHeight <= plot.bottom + 5;
     const bool above = at - kLineHeight >= plot.top - 5;
     labels += text_element(plot.right - 4, under || !above ? at + 14 : at - 6, "gc-reflabel", line.label);

@@ -13,12 +13,13 @@ struct ChartSize {
   bool embedded = false;  // for a page that has chart_css(): no background and no <style>
 };
 
-// Returns the style sheet of all charts, with a light theme and a dark theme for readers who prefer it. All
-// class names begin with gc.
+// Returns the style sheet of all charts. It contains a light theme and a dark theme. The browser chooses the
+// theme. All class names begin with gc.
 std::string chart_css();
 
 // Returns an SVG document with a body that uses the classes of chart_css(). With `css`, the document has its
-// own style sheet and background. Without `css`, it must be embedded in a page that has both.
+// own style sheet and background. Without `css`, the document must be embedded in a page that has this style
+// sheet and a background.
 std::string svg_document(const std::string& title, double width, double height, const std::string& css,
                          const std::string& body);
 

@@ -5,7 +5,8 @@
 
 namespace gpt {
 
-// A table of texts with column names. Rows may be shorter than the header. Longer rows are cut to its length.
+// A table of texts with column names. A row may have fewer cells than the header. Cells beyond the last
+// column of the header are dropped.
 struct TextTable {
   std::vector<std::string> columns;  // empty: a table without a header
   std::vector<std::vector<std::string>> rows;

@@ -8,7 +8,7 @@ namespace gpt {
 class LoadedModel;
 
 // Stores the estimate for training an adapter of a frozen model. The batches and the dtype are the same as in
-// a RunPlan, which estimates training of all weights.
+// a RunPlan. A RunPlan is the estimate for training all weights.
 struct AdapterPlan {
   int64_t rank = 0, parameters = 0;
   RunMemory memory;  // memory of one process; `weights` includes the memory-mapped model files

@@ -21,10 +21,11 @@ std::vector<std::string> flag(const char* key, int64_t value) {
   return {flag_of(key), std::to_string(value)};
 }
 
-// Returns the number of passes over the training text after which further passes make the model worse. Text
-// repeated up to four times is nearly as good as new text (Muennighoff et al. 2023). A model that is small
-// relative to its training text tolerates more passes. If the text has at least kOptimalTokensPerParameter
-// tokens per parameter, the model cannot memorize the text, and the number of passes is not limited.
+// Returns the maximum number of passes over the training text. Additional passes would make the model worse.
+// Text repeated up to four times is nearly as good as new text (Muennighoff et al. 2023). A model that is
+// small relative to its training text tolerates more passes. If the text has at least
+// kOptimalTokensPerParameter tokens per parameter, the model cannot memorize the text, and the number of
+// passes is not limited.
 std::optional<double> bearable_passes(const AdviceFacts& f) {
   if (f.train_tokens >= kOptimalTokensPerParameter * f.parameters) return std::nullopt;
   return f.train_tokens < f.parameters ? 4 : 10;
@@ -66,7 +67,7 @@ Line little_validation(const AdviceFacts& f) {
   if (windows >= kWindows) return std::nullopt;
   return Advice{
       fmt::format("the validation text has only {} tokens ({} window{} of {}), so its loss is unreliable; "
-                  "set a larger `val_fraction`, or name a validation text with `val_data`",
+                  "set a larger `val_fraction`, or set `val_data` to a validation text",
                   format_thousands(f.val_tokens), windows, windows == 1 ? "" : "s", f.config.model.n_ctx)};
 }
 
@@ -96,8 +97,8 @@ Line short_documents(const AdviceFacts& f) {
   return Advice{fmt::format("the {} documents have {} tokens on average, but a window has {}, so most of a "
                             "window is text of other documents; set `n_ctx` {}",
                             format_thousands(f.documents), mean, n_ctx, shorter),
-                // If the tokenizer was not chosen, the run starts from a model, whose n_ctx cannot be
-                // changed.
+                // A run that starts from a model uses the tokenizer and the n_ctx of that model, so the
+                // advice contains no flag for n_ctx.
                 f.chosen_tokenizer ? flag("n_ctx", shorter) : std::vector<std::string>()};
 }
 
@@ -106,7 +107,7 @@ Line large_vocabulary(const AdviceFacts& f) {
   const int64_t vocab = f.config.model.vocab_size;
   if (!f.chosen_tokenizer || vocab <= kSmall || f.train_tokens / vocab >= kOccurrences) return std::nullopt;
   int64_t better = kSmall / 2;
-  // A smaller vocabulary splits the text into more tokens, so this bound is conservative.
+  // With a smaller vocabulary, the text has more tokens than train_tokens, so this bound is conservative.
   while (f.train_tokens / (2 * better) >= 2 * kOccurrences)
     better *= 2;
   return Advice{

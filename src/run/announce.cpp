@@ -170,7 +170,7 @@ std::string end_lines(const RunEnd& e) {
     if (e.val_loss && e.val_step >= 0 && e.val_step != e.step)
       text += fmt::format(" at step {}", format_thousands(e.val_step));
     text += fmt::format("; best {:.4f} at step {}", e.best_val_loss, format_thousands(e.best_step));
-    if (e.best_step > e.step) text += ", a step that was lost when the run was resumed";
+    if (e.best_step > e.step) text += ", which was lost when the run was resumed";
     text += " (on random windows)";
   }
   text += "\n" + whole_line(e);

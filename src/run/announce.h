@@ -9,7 +9,7 @@
 
 namespace gpt {
 
-// Contains the input of the messages that a run prints before its first step.
+// Contains the facts from which the messages before the first step are formatted.
 struct RunStart {
   const RunConfig& config;
   const RunData& data;
@@ -21,8 +21,8 @@ struct RunStart {
 
 // Returns five lines: data, model, cost, intervals and folder. Returns a single line if no step is left.
 std::string start_lines(const RunStart& start);
-// Returns one line for each setting that is likely to be a mistake (advice.h), and a line if the run does not
-// fit into memory.
+// Returns one line for each setting that is likely to be a mistake (advice.h). If the run does not fit into
+// memory, also returns a line with this warning.
 std::string start_notes(const RunStart& start, bool chosen_tokenizer);
 // Returns the details that --verbose prints: the start of the text, all settings, the optimizer, memory and
 // machine.

@@ -55,8 +55,8 @@ Pending pending_of(const std::string& name, const std::string& path) {
   return static_cast<Pending>(found - pending_names.begin());
 }
 
-// Visits the keys of train_state.json except "config" and "pending". `always` is true for keys that every
-// version has written.
+// Visits the keys of train_state.json except "config" and "pending". The third argument of `visit` is true
+// for keys that all earlier versions of the program have written.
 template <class State, class Visit>
 void visit_state(State& s, Visit&& visit) {
   constexpr bool always = true;
@@ -192,8 +192,8 @@ std::optional<BestModel> read_best(const std::string& folder) {
 
 namespace {
 
-// Returns the step recorded in a model folder of a run. Returns nothing if the folder has no such file or if
-// the file has no step.
+// Returns the step recorded in a model folder of a run. Returns nothing if the file does not exist or does
+// not contain a step.
 std::optional<int64_t> step_of(const std::string& folder, const char* file) {
   try {
     const json record = read_json_file(folder + file);

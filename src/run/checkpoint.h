@@ -15,8 +15,8 @@ namespace gpt {
 
 class ShardedWeights;
 
-// Identifies work that was due after a step and that an interrupt cut short. A resumed run completes this
-// work first.
+// Identifies an evaluation or sample that was due after the last completed step but was interrupted. A
+// resumed run repeats it first.
 enum class Pending : uint8_t { nothing, evaluation, sample };
 
 // Stores the state of a run except its weights and optimizer state. The step also determines the position in
@@ -29,7 +29,7 @@ struct RunState {
   DataIdentity data;
   std::string data_folder;    // folder that relative data paths refer to; "" in older checkpoints
   std::string config = "{}";  // config of the run as JSON; {} in older checkpoints
-  // The text of finetune.json of a fine-tuning run; {} for other runs and in older checkpoints.
+  // For a fine-tuning run, the text of finetune.json. For other runs and in older checkpoints, {}.
   std::string tuning = "{}";
   Pending pending = Pending::nothing;  // unfinished work after `step`
   double best_val_loss = 0;            // only valid if best_step >= 0
@@ -41,8 +41,8 @@ struct RunState {
   int64_t peak_bytes = 0;  // peak memory of the run so far, the maximum over all processes
 };
 
-// Describes the model in the best/ folder of a run, as recorded in best/train_best.json. Its step may be
-// later than the step of the last checkpoint.
+// Describes the model in the best/ folder of a run, as recorded in best/train_best.json. The step of this
+// model may be later than the step of the last checkpoint.
 struct BestModel {
   int64_t step = 0;
   double val_loss = 0;
@@ -63,9 +63,9 @@ void save_model(const std::string& folder, const Model& model, const BesideModel
 // Reads the record of the best model. Returns nothing if the folder has no record.
 std::optional<BestModel> read_best(const std::string& folder);
 
-// Describes which model is used when a run folder is given as MODEL (resolve_model_path), with its step: "DIR
-// is DIR/best, step 300; DIR/last is step 500". Returns "" if `path` is not a run folder or if the steps
-// cannot be read.
+// Returns a line that names the model that is used if a run folder is given as MODEL (resolve_model_path),
+// and the step of this model: "DIR is DIR/best, step 300; DIR/last is step 500". Returns "" if `path` is not
+// a run folder or if the steps cannot be read.
 std::string run_model_note(const std::string& path);
 
 // Writes a checkpoint: a model folder with train_state.safetensors and train_state.json. Resuming from the

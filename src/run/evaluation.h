@@ -30,14 +30,15 @@ struct WholeLosses {
   std::optional<double> best;   // loss of the model in best/, if it differs from last/
 };
 
-// Returns the number of tokens to evaluate at the end of a run: all validation tokens, but no more than the
-// number of tokens trained on. The evaluation of a model then takes at most a third of the training time.
+// Returns the number of tokens to evaluate at the end of a run. This is the number of validation tokens,
+// limited to the number of tokens trained on. With this limit, the evaluation of a model takes at most a
+// third of the training time.
 int64_t whole_eval_tokens(int64_t val_tokens, int64_t trained_tokens);
 
 // Evaluates a model during training. Each evaluation uses the same batches of the validation text. With
-// eval_train, it also uses the same number of batches of the training text, without dropout. Evaluation does
-// not change the training state. The batches are divided among the ranks. Every rank receives the losses,
-// which do not depend on the number of ranks.
+// eval_train, an evaluation also computes the loss on the same number of batches of the training text,
+// without dropout. Evaluation does not change the training state. The batches are divided among the ranks.
+// Every rank receives the losses, which do not depend on the number of ranks.
 class Evaluator {
  public:
   // `model`, `data` and `sharded` must outlive the evaluator.
@@ -69,8 +70,9 @@ struct Backend;
 inline constexpr int kSampleTokens = 200;
 
 // Samples a short text of kSampleTokens tokens from a model in training, with temperature 0.8 and top-k 40.
-// The prompt is a newline, or the first token if the vocabulary has no newline. Equal weights, seed and step
-// give equal text. Calls `interrupted` after every token, and returns nothing if `interrupted` returns true.
+// The prompt is a newline, or the first token if the vocabulary has no newline. The text only depends on the
+// weights, the seed and the step. Calls `interrupted` after every token, and returns nothing if `interrupted`
+// returns true.
 std::optional<std::string> sample_text(const Model& model, const Tokenizer& tokenizer, const Backend& backend,
                                        DType weights, uint64_t seed, int64_t step,
                                        const std::function<bool()>& interrupted);

@@ -33,8 +33,8 @@ namespace {
 
 constexpr int64_t kSampledTokens = 256;  // maximum tokens of a sample, including the prompt
 
-// Memory that is allocated after the plan is computed: code pages that are loaded on first use, metric
-// records, and the pages of reports. Five runs with 0.06 to 0.8 million parameters used 2.6 to 3.5 MiB of
+// Estimate of the memory that is allocated after the plan is computed, for code pages that are loaded on
+// first use, metric records and reports. Five runs with 0.06 to 0.8 million parameters used 2.6 to 3.5 MiB of
 // such memory.
 constexpr int64_t kLater = int64_t{3} << 20;
 
@@ -52,7 +52,7 @@ std::string fit_flags(const TrainConfig& from, const RunFit& fit) {
 // Builds the parts of a run in the same way as the trainer does, so that they can be timed.
 class Probe {
  public:
-  // `rows` is the number of rows in a micro-batch, at most the number in the run's micro-batch.
+  // `rows` is the number of rows in a micro-batch. It may be smaller than in the run, but not larger.
   Probe(const PlanSubject& subject, const RunData& data, const Backend& backend, int64_t rows)
       : config_(subject.config.train),
         data_(data),
@@ -97,7 +97,8 @@ class Probe {
       times.push_back(timed([&] { graph.loss(batch); }));
     return typical_seconds(times);
   }
-  // Estimates the time of a complete sample from the tokens that can be sampled in `seconds`.
+  // Estimates the time of a complete sample. Samples tokens for about `seconds` and extrapolates to
+  // kSampleTokens tokens.
   double sample(double seconds) {
     int tokens = 0;
     const auto start = Clock::now();
@@ -178,9 +179,9 @@ int64_t largest_state(const std::vector<OptimizerBuffer>& buffers, const ParamTa
   return most;
 }
 
-// With ZeRO 2, a rank stores its own gradient pieces and the pieces of other ranks that it has not sent yet.
-// The unsent pieces are those of one layer. If the head and the embedding share a table, the gradient of this
-// table also stays unsent from the start of the backward pass to its end.
+// With ZeRO 2, a rank stores its own gradient pieces and the pieces that it has not yet sent to other ranks.
+// At any time, the gradients of only one layer are unsent. If the head and the embedding share a table, the
+// gradient of this table is also unsent, because it is complete only at the end of the backward pass.
 int64_t gradient_bytes(const PlanSubject& s, const ParamTable& table) {
   const int64_t all = 4 * param_buffer_elements(table);
   if (s.config.train.zero < 2 || s.processes == 1) return all;
@@ -292,7 +293,7 @@ std::vector<RunFit> find_fits(const PlanSubject& subject, int64_t available) {
       }
     }
   }
-  // Recomputation adds a third to the operations of a step. It is only worthwhile if it allows a larger
+  // Recomputation adds a third to the operations of a step, so it is only worthwhile if it allows a larger
   // micro-batch.
   const auto needless = [&](const RunFit& fit) {
     return fit.recompute && std::ranges::any_of(fits, [&](const RunFit& other) {
@@ -312,7 +313,7 @@ double typical_seconds(std::vector<double> seconds) {
 }
 
 double relative_spread(std::vector<double> seconds) {
-  // For a normal distribution, this is the standard deviation divided by the median absolute deviation.
+  // Ratio of the standard deviation to the median absolute deviation of a normal distribution.
   constexpr double kNormal = 1.4826;
   const double typical = typical_seconds(seconds);
   for (double& x : seconds)
@@ -343,7 +344,7 @@ double largest_of(int n) {
 // sums are sent during the same backward pass. With ZeRO, the weights are sent after the update.
 ExchangePlan plan_exchange(const PlanSubject& s, const RunRates& r) {
   constexpr double kBackwardShare = 2.0 / 3;  // fraction of a micro-batch's time
-  // Messages can overlap with this fraction of the backward pass, as measured (docs/scaling.md).
+  // Measured fraction of the backward pass that can overlap with messages (docs/scaling.md).
   constexpr double kHides = 0.65;
   constexpr double kMessageSeconds = 20e-6;  // latency of a message
   ExchangePlan plan;

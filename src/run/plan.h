@@ -43,12 +43,13 @@ struct RunMemory {
   int64_t total() const;
 };
 RunMemory plan_memory(const PlanSubject& subject);
-// Returns the size in bytes of the largest packed matrix of the forward pass plus the largest of the backward
-// pass. This is the memory of packed weights if matrices are packed again for each use.
+// Returns the memory in bytes that packed weights need if matrices are packed again for each use. This is the
+// size of the largest packed matrix of the forward pass plus the size of the largest packed matrix of the
+// backward pass.
 int64_t largest_packed(const ModelConfig& config, const KernelTable& kernels, DType dtype);
 
 // optimizer_flops returns the FLOPs of the optimizer's matrix multiplications in one update (0 for AdamW).
-// optimizer_share returns their fraction of the FLOPs of a step.
+// optimizer_share returns these FLOPs as a fraction of the FLOPs of a step.
 double optimizer_flops(const RunConfig& config);
 double optimizer_share(const RunConfig& config);
 
@@ -60,9 +61,10 @@ struct RunFit {
   int64_t bytes;      // peak memory
   std::string flags;  // flags to add to the command
 };
-// Returns settings with which the run needs at most `available` bytes. For the run's dtype and for bf16, with
-// and without recomputation, the result contains the largest micro-batch that divides the batch and fits.
-// Recomputation is omitted if it does not allow a larger micro-batch.
+// Returns settings with which the run needs at most `available` bytes. The result contains one entry for each
+// combination of dtype (the dtype of the run, and bf16) and recomputation (off and on). The micro-batch of an
+// entry is the largest that divides the batch and fits into memory. Entries with recomputation are omitted if
+// recomputation does not allow a larger micro-batch.
 std::vector<RunFit> find_fits(const PlanSubject& subject, int64_t available);
 
 // Stores the measured times of the parts of a run, in seconds.
@@ -102,8 +104,8 @@ struct ExchangePlan {
 ExchangePlan plan_exchange(const PlanSubject& subject, const RunRates& rates);
 RunTime plan_time(const PlanSubject& subject, const RunRates& rates, int64_t parameters);
 
-// Returns the median, so that interference by other programs has little effect. Returns 0 if the list is
-// empty.
+// Returns the median of the durations, because other programs that interfere with the measurement have little
+// effect on the median. Returns 0 if the list is empty.
 double typical_seconds(std::vector<double> seconds);
 // Returns the standard deviation divided by the median. The standard deviation is estimated from the median
 // absolute deviation. Returns 0 if the list is empty.

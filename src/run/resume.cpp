@@ -36,9 +36,9 @@ bool is_exact(const json& config) {
   return config.value("reduce", "exact") == "exact";
 }
 
-// `before` is {} in checkpoints of older versions. Keys that only one of the configs contains were added or
-// removed between versions and are ignored. With a `reduce` other than exact, results depend on the number of
-// ranks anyway, so `micro_batch` may change with the number of ranks.
+// `before` is {} in checkpoints of older versions. A key that is missing in one of the two configs was added
+// or removed between versions. Such keys are ignored. With a `reduce` other than exact, results depend on the
+// number of ranks anyway, so `micro_batch` may change with the number of ranks.
 void check_same_config(const std::string& path, const json& before, const json& now) {
   const bool is_fast = !is_exact(before) || !is_exact(now);
   for (const auto& [key, value] : before.items()) {
@@ -80,16 +80,17 @@ bool is_empty_file(const std::string& path) {
   return std::filesystem::is_regular_file(path, error) && std::filesystem::file_size(path, error) == 0;
 }
 
-// Throws Error if the run would replace files in a folder that does not belong to a run. Two files are
-// accepted: a plan.json that `gpt plan` wrote for the new run, and an empty metrics.jsonl from a run that was
-// killed immediately.
+// Throws Error if the folder does not belong to a run and contains files that the run would replace. Two
+// files are accepted: a plan.json that `gpt plan` wrote for the new run, and an empty metrics.jsonl from a
+// run that was killed immediately.
 void refuse_files_of_others(const std::string& folder) {
   for (const std::string name : {"best", "metrics.jsonl", "loss.svg", "report.html", "plan.json"}) {
     const std::string path = fmt::format("{}/{}", folder, name);
     if (!path_exists(path)) continue;
     if (name == "plan.json" && has_keys(path, {"compute_optimal"})) continue;
     if (name == "metrics.jsonl" && is_empty_file(path)) continue;
-    fail("{} is not from a run of this program and would be replaced; choose a different `out`", path);
+    fail("{} is not the output of a run of this program and would be replaced; choose a different `out`",
+         path);
   }
 }
 

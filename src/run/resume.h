@@ -22,11 +22,11 @@ struct ResumedRun {
   std::string reduce_note;    // a line that reports a change of `reduce`, or ""
 };
 
-// Reads the state of the run in `folder`, and repairs its last/ folder if the run was killed. Throws Error
-// naming the change if a file of the checkpoint or a config key that affects results has changed, or if the
-// config has fewer steps than the run has completed. Older checkpoints that do not record these facts are
-// accepted. `tuning` is the text of finetune.json of a fine-tuning run; the path of its model may have
-// changed.
+// Reads the state of the run in `folder`, and repairs its last/ folder if the run was killed. Throws Error if
+// a file of the checkpoint has changed, if a config key that affects results has changed, or if `steps` is
+// smaller than the number of completed steps. The error names the change. Older checkpoints that do not
+// record these facts are accepted. For a fine-tuning run, `tuning` is the text of finetune.json, in which the
+// path of the model may have changed.
 ResumedRun check_resumable(const std::string& folder, const RunConfig& config,
                            const std::string& tuning = "{}");
 
@@ -37,8 +37,8 @@ void check_same_data(const DataIdentity& before, const DataIdentity& now);
 // new values.
 void keep_changes(const std::string& folder, const RunConfig& config);
 
-// Returns a line that explains the new number of steps, or "" if the number did not change. The line also
-// mentions if the learning rate rises.
+// Returns a line that explains the new number of steps, or "" if the number did not change. If the learning
+// rate rises, the line also contains the old and the new rate.
 std::string extension_note(const ResumedRun& run, const TrainConfig& config);
 
 // Returns a line if best/ comes from a step that was lost when the run was killed. Otherwise returns "".
@@ -53,14 +53,14 @@ void require_tokenizer(const std::string& name, const Tokenizer& model);
 
 // Throws Error unless a new run can start in `folder` without losing data. The folder must not contain a
 // model, a run, a best model, or a file that was not written by this program. A run that ended before it
-// saved anything may be restarted. If `again` is true, it may be restarted even if it saved a best model;
-// this is for runs that repeat the earlier run exactly. The caller must hold the FolderLock.
+// saved anything may be restarted. If `again` is true, a run that only saved a best model may also be
+// restarted; this is for runs that repeat the earlier run exactly. The caller must hold the FolderLock.
 void require_free_folder(const std::string& folder, bool again);
 
 // Prepares the folder of a run. All ranks must call it before they read the folder. Rank 0 checks that a new
 // run can start there, or repairs the folder of a run that was killed, while the other ranks wait. Throws
-// Error for the same reasons as require_free_folder, and also if the folder would be read as data of the run
-// or would hide data.
+// Error for the same reasons as require_free_folder, and also if the folder is one of the data folders of the
+// run, or if a data pattern matches an output file in it.
 void open_run_folder(Communicator& processes, const std::string& folder, const TrainConfig& config,
                      bool resume, bool again);
 

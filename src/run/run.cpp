@@ -93,8 +93,8 @@ void Run::start_files() {
   log_ = std::make_unique<RunLog>(options_.out, options_.resume ? std::optional(state_.step) : std::nullopt,
                                   config(), std::move(facts), output);
   if (options_.resume) return keep_changes(options_.out, parts_.config);
-  // The config files are written after metrics.jsonl. A folder with a config.json but without metrics.jsonl
-  // counts as a model folder, and no new run can start in it (resume.h).
+  // The config files are written after metrics.jsonl. If the folder contained a config.json but no
+  // metrics.jsonl, it would count as a model folder, and no new run could start in it (resume.h).
   if (parts_.tuning != "{}")
     write_file_atomic(options_.out + "/finetune.json", nlohmann::json::parse(parts_.tuning).dump(2) + "\n");
   write_file_atomic(options_.out + "/config.json", run_config_json(parts_.config).dump(2) + "\n");
@@ -180,8 +180,8 @@ void Run::log_newest_step() {
   unlogged_.reset();
 }
 
-// Returns true if a resumed run has no steps left and its newest step was not evaluated, which happens when
-// `steps` was reduced to the completed steps.
+// Returns true if a resumed run has no steps left and its newest step was not evaluated. This happens if
+// `steps` was reduced to the number of completed steps.
 bool Run::ends_unevaluated() const {
   return options_.resume && state_.step >= config().steps && evaluates(state_.step) &&
          state_.pending == Pending::nothing && log_->val_step() != state_.step;
@@ -251,8 +251,8 @@ void Run::save_before_error() {
   }
 }
 
-// Runs an evaluation or a sample. If it is interrupted, it is recorded as pending, so that the resumed run
-// repeats it.
+// Runs an evaluation or generates a sample. If this work is interrupted, the state records it as pending, so
+// that the resumed run repeats it.
 void Run::perform(Pending part, double& seconds, bool (Run::*work)()) {
   bool done = true;
   seconds += timed([&] {
@@ -270,8 +270,8 @@ void Run::compare_processes() {
       sent_in_step(config(), param_buffer_elements(parts_.model.table), processes_.size()).total());
 }
 
-// Does the work that is due after a step, starting with `from`. If an interrupt cuts the work short, the
-// state records the rest as pending.
+// Does the work that is due after a step, starting with the work `from`. If the work is interrupted, the
+// state records the remaining work as pending.
 void Run::after_step(Pending from) {
   const int64_t step = steps_queued();
   const bool evaluated = evaluates(step) && from <= Pending::evaluation;

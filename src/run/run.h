@@ -24,7 +24,7 @@ namespace gpt {
 // Options of a run: the run folder, the backend, the ranks and the output.
 struct RunOptions {
   std::string out;      // the run folder
-  bool resume = false;  // continue the run in `out`; the config must be that of the run
+  bool resume = false;  // continue the run in `out`; the config must be the config of this run
   const KernelTable* kernels = &kernel_table(best_isa());
   std::shared_ptr<Device> device = std::make_shared<HostDevice>();  // the device on which the kernels run
   Communicator* processes = &single_process();  // the ranks of the run; must outlive the run
@@ -33,7 +33,7 @@ struct RunOptions {
   std::string program = "gpt";
   bool brief = false;   // only print the progress, for gpt sweep
   bool silent = false;  // print nothing, because another run of this program prints
-  // Formats a message for the terminal; empty: unchanged.
+  // Formats a message for the terminal. If the function is empty, messages are printed unchanged.
   std::function<std::string(std::string_view)> shown = {};
   std::function<void()> begins = {};  // called before the first step, when there will be work to save
 };
@@ -46,7 +46,7 @@ struct RunOutcome {
 
 // Holds the backend of a run and the state from which a resumed run continues.
 struct RunBase {
-  // `tuning` is the text of finetune.json of a fine-tuning run. For a resumed run, the constructor resolves
+  // For a fine-tuning run, `tuning` is the text of finetune.json. For a resumed run, the constructor resolves
   // relative data paths against the folder in which the run was started, and stores the resolved paths in
   // `config`. Throws Error if the run cannot be resumed.
   RunBase(const RunOptions& options, RunConfig& config, const std::string& tuning = "{}");
@@ -73,7 +73,8 @@ struct RunParts {
 // Stores the result of an evaluation of the model in training.
 struct RunEvaluation {
   EvalLosses losses;
-  // The best model has the lowest criterion; `tie` breaks ties between equal criteria.
+  // The best model has the lowest `criterion`. If two models have the same criterion, the model with the
+  // lower `tie` is better.
   double criterion = 0, tie = 0;
   NamedValues metrics = {};  // additional metrics, named as in metrics.jsonl
   std::string text = {};     // additional text for the terminal
@@ -82,8 +83,8 @@ struct RunEvaluation {
 class Run;
 
 // Base class of the tasks that a run executes. A task provides the samples, evaluations and messages of the
-// run. Pre-training (trainer.cpp) and fine-tuning (finetune/tuner.cpp) are tasks. The run calls these
-// functions on every rank, unless noted otherwise.
+// run. Pre-training (trainer.cpp) and fine-tuning (finetune/tuner.cpp) are tasks. Unless noted otherwise, the
+// run calls the functions of the task on every rank.
 class RunTask {
  public:
   virtual ~RunTask() = default;
@@ -91,7 +92,8 @@ class RunTask {
   virtual DataIdentity identity() const = 0;
   // Initializes the weights of a new run. Calls `filled` after the weights of each parameter are complete.
   virtual void init_weights(const std::function<void(int id)>& filled) = 0;
-  // Returns the model whose weights a new run starts with. Returns null if the weights are random.
+  // Returns the model that provides the initial weights of a new run, or null if the initial weights are
+  // random.
   virtual const Model* initial_model() const = 0;
   // Called after the weights for the first step are set and all ranks have agreed on the run.
   virtual void weights_ready() {}
@@ -118,7 +120,8 @@ class RunTask {
   // Evaluates the model. Returns nothing if the evaluation was interrupted (Run::interrupted), which must
   // happen on all ranks or on none.
   virtual std::optional<RunEvaluation> evaluate(Run& run) = 0;
-  // Called before `evaluate`, while the model still has its current weights and not their average.
+  // Called before `evaluate`. At this time, the model still has its current weights and not the moving
+  // average of the weights.
   virtual void before_evaluation() {}
   // Returns the text to print after an evaluation. `best` is true if the model is the best so far and was
   // saved.
@@ -144,8 +147,8 @@ class RunTask {
 };
 
 // Implements the run loop: starts or resumes a run, runs steps, evaluates, keeps the best model, writes
-// checkpoints, metrics and the report, and stops when it is interrupted. The caller must hold the FolderLock
-// of the run folder. All ranks execute the same loop. Only rank 0 holds the lock, writes files and prints.
+// checkpoints, metrics and the report, and stops when it is interrupted. All ranks execute the same loop, but
+// only rank 0 writes files and prints. On rank 0, the caller must hold the FolderLock of the run folder.
 class Run {
  public:
   // `task` must outlive the run. Throws Error if the checkpoint does not match the config or if the folder
@@ -155,9 +158,9 @@ class Run {
   Run& operator=(const Run&) = delete;
 
   // Executes the run. Calls `interrupted` after each step and during evaluation and sampling. If
-  // `interrupted` returns true, the run completes the current step, saves a checkpoint and returns. When the
-  // run is resumed, it repeats the evaluation or sample that was cut short. Throws Error if the disk is full
-  // or if a loss or gradient is NaN or infinite; the last good checkpoint is kept.
+  // `interrupted` returns true, the run completes the current step, saves a checkpoint and returns. If this
+  // interrupts an evaluation or a sample, the resumed run repeats it. Throws Error if the disk is full or if
+  // a loss or gradient is NaN or infinite; the last good checkpoint is kept.
   RunOutcome make(const std::function<bool()>& interrupted);
 
   const RunOptions& options() const { return options_; }

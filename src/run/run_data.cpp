@@ -51,7 +51,8 @@ struct SourceOptions {
 };
 
 // Loads a corpus from paths, or generates the built-in corpus ("tales", "tales:BYTES"). first_story is the
-// index of the first generated story (generate_tales); it is advanced past the last one.
+// index of the first story to generate (generate_tales). The function sets first_story to the index after the
+// last generated story.
 Corpus load_named_corpus(const std::vector<std::string>& names, const SourceOptions& options,
                          int64_t& first_story, std::optional<double>& floor) {
   if (names.size() != 1 || tales_bytes(names[0]) == 0) return load_corpus(names, options.corpus);
@@ -77,13 +78,13 @@ void take_once(ShardSet& set, NamedFiles& named) {
 // Returns true if a source is empty because earlier entries named all of its files.
 bool is_repeated(const Source& source, std::string& notes) {
   if (source.is_tokens() || !source.text.text.empty()) return false;
-  if (source.weight) fail_usage("data: {} is named twice; name it once, with one weight", source.name);
+  if (source.weight) fail_usage("data: {} is listed twice; list it once, with one weight", source.name);
   notes += source.shards.notes + source.text.notes;
   return true;
 }
 
-// Opens all entries of "data". Texts without weights are combined into a single source. Files that are named
-// twice are used once, and `notes` reports the omitted files.
+// Opens all entries of "data". Texts without weights are combined into a single source. A file that is named
+// several times is only used once, and `notes` reports the omitted entries.
 std::vector<Source> find_sources(const std::vector<std::string>& entries, SourceOptions options,
                                  int64_t& story, std::optional<double>& floor, std::string& notes) {
   std::vector<Source> sources;
@@ -168,7 +169,8 @@ std::unique_ptr<Tokenizer> char_tokenizer(const std::vector<Source>& train, cons
   }
   if (corpora.empty())
     fail_usage(
-        "`tokenizer` char: token shards contain no characters; name the tokenizer that encoded the shards");
+        "`tokenizer` char: token shards contain no characters; set it to the tokenizer that encoded the "
+        "shards");
   return open_tokenizer("char", corpora);
 }
 
@@ -203,7 +205,7 @@ TokenSpan joined(std::span<const TokenSpan> parts, RunData& data) {
   return TokenSpan(*data.tokens.back());
 }
 
-// Adds the notes and the checksums of a source.
+// Adds the notes and the checksums of a source to `data`.
 void add_facts(const Source& source, const Tokenizer& tokenizer, RunData& data) {
   data.notes += source.notes();
   const ShardSet& set = source.shards;
@@ -226,7 +228,7 @@ void add_facts(const Source& source, const Tokenizer& tokenizer, RunData& data) 
   }
 }
 
-// Returns a line that says where the held-out text starts if a text consists of several files. Otherwise
+// If a text consists of several files, returns a line that says where the held-out text starts. Otherwise
 // returns "".
 std::string note_held_out(const Corpus& text, const TokenSpan& val) {
   if (text.files.size() < 2 || val.size() == 0) return "";
@@ -317,7 +319,7 @@ TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& c, i
 }
 
 void require_data_named() {
-  fail_parameter("data", "is missing; name text files, folders, token shards or tales");
+  fail_parameter("data", "is missing; set it to text files, folders, token shards or tales");
 }
 
 bool is_tales(const std::string& name) {

@@ -23,7 +23,8 @@ struct RunData {
   int32_t document_end = -1;            // token that ends a document, with pack_documents; otherwise -1
   int64_t documents = 0;                // number of training documents; 0: unknown
   std::vector<const TokenData*> texts;  // elements of `tokens` that were encoded by this run
-  // Checksums of all shards; the ids are checked if their checksum is known.
+  // Checksums of all shards. The token ids of a shard are only verified if the checksum of the shard is
+  // known.
   std::vector<CheckedBytes> checksums;
   std::vector<CheckedBytes> val_checksums;  // checksums of the shards that overlap `val`
   std::string notes;    // lines about files that folders contain or that are skipped; often empty
@@ -32,20 +33,20 @@ struct RunData {
   bool has_val() const { return val.size() > 1; }
 };
 
-// Loads the data that the config names: text files and folders, "tales", and memory-mapped token shards.
-// NAME=WEIGHT sets the fraction of samples that come from a source; if one source has a weight, all sources
-// need a weight. The end of every source is held out, unless the config names validation data.
+// Loads the data that the config names: text files and folders, "tales", and memory-mapped token shards. An
+// entry NAME=WEIGHT sets the fraction of samples that come from the source NAME. If one source has a weight,
+// all sources need a weight. Unless the config names validation data, the end of every source is held out.
 // `tokenizer_folder` is a model folder whose tokenizer is used, or "". If `text` is given, it replaces the
-// data that the config names. Throws Error if the text is empty or shorter than a context, or if shards have
-// a different vocabulary.
+// data that the config names. Throws Error if the text is empty or shorter than a context, or if the
+// vocabulary of a shard differs from the tokenizer's vocabulary.
 RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::string& tokenizer_folder,
                       std::optional<std::string> text = {});
 
 // Creates the loader for the batches of a run. `data` must outlive the loader.
 BatchLoader loader_of(const RunData& data, const TrainConfig& config, int64_t n_ctx);
 
-// Returns the function that fills the batch of a step, counted from 0. `loader` must outlive the function.
-// `document_end` is the token that ends a document, or -1 to ignore document boundaries.
+// Returns the function that fills the batch of a step, counted from 0. `loader` must outlive the returned
+// function. `document_end` is the token that ends a document, or -1 to ignore document boundaries.
 TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& config, int64_t step,
                               int32_t document_end);
 

@@ -21,8 +21,8 @@ namespace {
 constexpr std::string_view kSampleKey = "sample";
 constexpr const char *kWholeLossKey = "whole_val_loss", *kWholeBestKey = "whole_val_loss_best",
                      *kWholeTokensKey = "whole_val_tokens", *kHeldOutTokensKey = "val_tokens";
-// While a run is running, the pause between two reports is at least kReportPause seconds, and at least
-// kReportShare times the time that writing a report takes.
+// During a run, the pause between two reports is at least kReportPause seconds. It is also at least
+// kReportShare times as long as the time to write a report.
 constexpr double kReportPause = 10;
 constexpr double kReportShare = 250;
 
@@ -152,7 +152,7 @@ std::optional<double> RunLog::first_loss() const {
 }
 
 std::string RunLog::divergence_note(const TrainConfig& config) const {
-  // A run that learns does not end more than 1 nat above its first loss.
+  // If the mean loss at the end is more than 1 nat above the first loss, the run has diverged.
   constexpr double kRise = 1;
   const std::vector<double> losses = values(kLossKey);
   if (losses.size() < 2) return "";

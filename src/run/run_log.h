@@ -29,7 +29,7 @@ struct StepMetrics {
   NamedValues more = {};                  // additional metrics, logged as a separate record
 };
 
-// Stores facts for the report that do not change during a run.
+// Stores facts for the report. These facts do not change during a run.
 struct RunFacts {
   std::string title, subtitle;
   // The command that started the run, and the command that resumes it.
@@ -40,10 +40,10 @@ struct RunFacts {
   double bytes_per_token = 1;
   std::vector<ReportCommand> commands = {};  // suggested commands for using the model
   std::vector<ReportSection> sections;       // config, parameters, data and machine
-  // Returns the section that compares estimate and actual run; may be empty.
+  // Returns the section that compares the estimate with the actual run. The section may be empty.
   std::function<ReportSection()> plan;
   std::function<ReportSection()> processes = {};  // returns the section about the ranks; may be empty
-  // Formats a message for the terminal; empty: unchanged.
+  // Formats a message for the terminal. If the function is empty, messages are printed unchanged.
   std::function<std::string(std::string_view)> shown = {};
 };
 
@@ -78,8 +78,8 @@ class RunLog {
   void sync();
   // Adds the reason why the run ended before its last step to the top of the report.
   void ended(const std::string& why) { facts_.subtitle += "; " + why; }
-  // Rewrites loss.svg and report.html. While the run is running, the report page refreshes itself in the
-  // browser. step() also writes the report, in intervals that keep the cost below 1/250 of the training time.
+  // Writes loss.svg and report.html. If `running` is true, the report page refreshes itself in the browser.
+  // step() also writes the report from time to time, and spends less than 1/250 of the training time on it.
   void write_report(double seconds, bool running = false);
 
  private:

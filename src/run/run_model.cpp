@@ -10,8 +10,8 @@
 namespace gpt {
 namespace {
 
-// Returns the config of the model to train. It is the given config, or the config of the --init-from model
-// with the given dropout.
+// Returns the config of the model to train. If the run starts from the model `init`, this is the config of
+// `init` with the dropout rates of the request. Otherwise, it is the config of the request.
 ModelConfig choose_model(const TrainRequest& request, const LoadedModel* init, const RunData& data) {
   ModelConfig config = request.config.model;
   if (init != nullptr) {

@@ -106,8 +106,9 @@ json without_end(const json& config) {
 constexpr size_t kFewestSteps = 3, kMostSteps = 50;
 constexpr double kSeconds = 2;  // the first steps are measured for at least this many seconds
 
-// Computes the rates from whole steps. An evaluation only needs the forward pass, which has a third of a
-// step's operations. The times of samples and checkpoints are still unknown, because they come later.
+// Computes the rates from the measured durations of the first steps. An evaluation only needs the forward
+// pass, which has a third of the operations of a step. The run has not generated samples or saved checkpoints
+// yet, so their times are unknown.
 RunRates rates_of(const std::vector<double>& steps, const TrainConfig& c, double setup) {
   const double step = typical_seconds({steps.begin() + 1, steps.end()});
   const double micro = step * static_cast<double>(c.micro_batch) / static_cast<double>(c.batch_size);
@@ -284,7 +285,7 @@ PlanKeeper::PlanKeeper(std::string folder, RunPlan plan, std::string& note)
   if (!std::filesystem::exists(path_)) return;
   try {
     if (!take_plan(plan_, read_json_file(path_), path_))
-      note = fmt::format("{} is for different settings and is replaced by a new plan", path_);
+      note = fmt::format("{} was computed for different settings and is replaced by a new plan", path_);
   } catch (const Error& error) {  // a run does not depend on its plan
     note = error.what();
   }

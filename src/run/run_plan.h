@@ -16,7 +16,7 @@ namespace gpt {
 struct LossForecast {
   double parameters = 0, tokens = 0;  // size and training tokens of the run
   double loss = 0;                    // predicted loss
-  // Model size and tokens with the lowest predicted loss for the compute of the run. 0: unknown.
+  // Model size and number of tokens with the lowest predicted loss for the FLOPs of the run. 0: unknown.
   double best_parameters = 0, best_tokens = 0, best_loss = 0;
   std::string best_flags;  // flags for a model of about that size, and for its steps
   std::string warning;     // reason why the prediction is unreliable, or ""
@@ -64,8 +64,8 @@ struct RunFact {
 // Maintains the plan while a run is running: plan.json in the run folder, and the plan section of the report.
 class PlanKeeper {
  public:
-  // Reads measured rates from plan.json in the folder, if `gpt plan` or an earlier part of the same run wrote
-  // it. If plan.json cannot be used, `note` is set to the reason.
+  // Reads measured rates from plan.json in the folder if the file was written by `gpt plan` or by an earlier
+  // part of the same run. If plan.json cannot be used, `note` is set to the reason.
   PlanKeeper(std::string folder, RunPlan plan, std::string& note);
 
   // Called after every step of this process. If no rates were measured before, the first steps determine the

@@ -20,8 +20,9 @@ struct RunIdentity {
 };
 // Returns a hash of the weights of a model in their stored form.
 std::string weights_hash(const Model& model);
-// Returns a hash of the state in which a run starts. If the run resumes, this is the hash of the checkpoint
-// in `last`, otherwise the hash of the weights of `begun`. Returns "" for random weights (`begun` is null).
+// Returns a hash of the initial state of a run. If the run resumes, the result is the hash of the checkpoint
+// in the folder `last`. Otherwise, it is the hash of the weights of the model `begun`, or "" if `begun` is
+// null, which means random weights.
 std::string start_of_run(bool resumes, const std::string& last, const Model* begun);
 // Throws Error on all ranks if the ranks disagree on a fact. The message names the fact and the first rank
 // that differs.

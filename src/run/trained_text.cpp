@@ -28,8 +28,8 @@ Names identities(const std::vector<std::string>& entries, int64_t seed) {
   return names;
 }
 
-// Returns true if the sources of the run were split into training and held-out text separately. Otherwise
-// they were split as one text.
+// Returns true if each source of the run was split into training and held-out text separately. Returns false
+// if all sources were split as one text.
 bool split_apart(const TrainConfig& run) {
   return std::ranges::any_of(run.data, [](const std::string& entry) {
     const std::string name = source_name(entry);
@@ -118,8 +118,8 @@ bool is_known(const std::string& hash) {
   return !hash.empty();
 }
 
-// Compares the data that was loaded with the run's settings with the data that the run read. `has_val` is
-// true if the loaded data includes the run's held-out text.
+// Compares text.loaded with `before`, the identity of the data that the run has read, and sets text.changed
+// and text.val_changed. `has_val` is true if text.loaded includes the held-out text of the run.
 void compare(const DataIdentity& before, bool has_val, TrainedText& text) {
   const DataIdentity now = identity_of(*text.loaded);
   const bool val_differs = has_val && is_known(before.val) && before.val != now.val;
@@ -129,7 +129,8 @@ void compare(const DataIdentity& before, bool has_val, TrainedText& text) {
   text.val_changed = val_differs;
 }
 
-// Loads texts with the settings of the run, and compares them with the data that the run read.
+// Loads texts with the settings of the run, and compares the loaded texts with the data that the run has
+// read.
 TrainedText compared_text(const std::string& run_folder, const TrainConfig& run,
                           const std::vector<std::string>& data) {
   TrainedText text{.role = TextRole::trained, .data = data};
@@ -153,8 +154,9 @@ TrainedText own_text(const std::string& run_folder, const TrainConfig& run) {
   return text;
 }
 
-// Returns the result for a subset of the sources of a run whose sources were split separately. The sources
-// are recognized by name, unless the text has changed.
+// Returns the result if the given names are a subset of the sources of the run, and the run has split each
+// source separately. The sources are recognized by name. If the data of the run has changed, reports the
+// change instead.
 TrainedText some_sources(const std::string& run_folder, const TrainConfig& run, const Names& wanted) {
   TrainedText text{.role = TextRole::trained};
   std::ranges::copy_if(run.data, std::back_inserter(text.data), [&](const std::string& entry) {
@@ -165,7 +167,7 @@ TrainedText some_sources(const std::string& run_folder, const TrainConfig& run, 
 }
 
 // Returns the result for a text that may be the text of the run under a different name. The text is
-// recognized if it encodes to the same tokens.
+// recognized if it encodes to the same tokens as the text of the run.
 TrainedText renamed_text(const std::string& run_folder, const TrainConfig& run,
                          const std::vector<std::string>& names, int64_t seed) {
   try {
@@ -176,7 +178,8 @@ TrainedText renamed_text(const std::string& run_folder, const TrainConfig& run,
     if (!all_readable(run.val_data)) return {.role = TextRole::part};
     return text;
   } catch (const Error&) {
-    // If the tokenizer cannot encode the text, for example, the run cannot have read it.
+    // An error means that the run cannot have read this text. For example, the tokenizer of the run cannot
+    // encode it.
     return {};
   }
 }

@@ -27,17 +27,19 @@ enum class TextRole : uint8_t {
 };
 struct TrainedText {
   TextRole role = TextRole::other;
-  // For `trained`: the matching entries of the run's config, with their current paths.
+  // Only set for `trained`. Contains the matching entries of the run's config, with their current paths.
   std::vector<std::string> data = {};
   bool changed = false;      // for `other`: the text has the name of the training data but different contents
   bool val_changed = false;  // for `trained`: only the held-out part, or val_data, has changed
-  // For `trained`, if it is the whole data: the data as the run loaded it.
+  // Only set for `trained`, if the text is the complete data of the run. Contains this data, loaded with the
+  // run's settings.
   std::optional<RunData> loaded = {};
 };
 // Finds the role of a text in a run. `names` contains entries in the format of --data, or is empty for the
-// run's own data. `seed` is the seed of the built-in corpus. The names are checked against the hashes in the
-// run's last checkpoint, so a renamed text is recognized, and so is a changed text. Runs of earlier versions
-// have no hashes; their texts are compared instead. Throws Error if the run's own text cannot be read.
+// run's own data. `seed` is the seed of the built-in corpus. The texts are compared with the hashes in the
+// run's last checkpoint, so the function recognizes a renamed text and detects a changed text. Runs of
+// earlier versions have no hashes; for such runs, the texts themselves are compared. Throws Error if the
+// run's own text cannot be read.
 TrainedText find_trained_text(const std::string& run_folder, const TrainConfig& run,
                               const std::vector<std::string>& names, int64_t seed);
 

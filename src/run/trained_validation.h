@@ -6,8 +6,8 @@
 
 namespace gpt {
 
-// Counts the samples taken from a validation text, and the samples whose exact tokens occur in the training
-// text.
+// Stores the number of samples taken from a validation text, and the number of samples whose tokens also
+// occur in the training text.
 struct SharedSamples {
   int64_t samples = 0, found = 0;
   int64_t length = 0;  // number of tokens per sample

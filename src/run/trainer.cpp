@@ -158,8 +158,8 @@ RunFacts Pretraining::facts(const Run& run) {
   return facts;
 }
 
-// Computes the estimates that `gpt plan` shows, without its measurements. The first steps of the run measure
-// the step time instead. Returns a note for the terminal, or "".
+// Computes the estimates that `gpt plan` shows. Unlike `gpt plan`, the function does not measure the step
+// time, because the first steps of the run are measured later. Returns a note for the terminal, or "".
 std::string Pretraining::start_plan() {
   RunConfig whole = config_;
   whole.train.stop_after = 0;  // stop_after only pauses the run
@@ -261,8 +261,8 @@ bool Pretraining::sample(Run& run) {
   return true;
 }
 
-// Ends the run if the data has changed, before a checkpoint is replaced by a model that was trained on
-// changed data.
+// Ends the run if the data has changed. This prevents a model that was trained on changed data from replacing
+// the checkpoint.
 void Pretraining::check_data(const Run& run, bool saves) {
   if (!is_first()) return;
   constexpr double kLastWait = 10;  // seconds; a short run may end before all of its data is checked
@@ -284,8 +284,8 @@ std::optional<double> Pretraining::whole_loss(const Run& run, const TokenSpan& t
   return result.stopped ? std::nullopt : std::optional(result.loss());
 }
 
-// Computes the losses that `gpt eval` computes for last/ and best/. They are computed only once per run. If
-// the run is interrupted before they are complete, they are computed when the run is resumed.
+// Computes the losses that `gpt eval` computes for last/ and best/. These losses are computed only once per
+// run. If the run is interrupted before the losses are complete, the resumed run computes them.
 bool Pretraining::finish(Run& run) {
   if (!evaluator_ || request_.brief || request_.objective != &language_modelling() || !run.is_complete())
     return true;
@@ -324,7 +324,8 @@ void Pretraining::load_best_model(const std::string& folder) {
 
 std::string Pretraining::end_text(const Run& run, const RunOutcome& outcome) {
   const RunState& s = run.state();
-  // best/ may contain a better model than the best evaluation that this run knows of (Run::evaluate).
+  // If an earlier process was killed, best/ may contain the model of a lost step. This model may be better
+  // than the best model that this run has recorded (Run::evaluate).
   const std::optional<BestModel>& best = run.best_model();
   const bool lost = best && (s.best_step < 0 || best->val_loss < s.best_val_loss);
   return end_lines({.step = s.step,

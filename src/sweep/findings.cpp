@@ -49,8 +49,9 @@ std::optional<double> noise_of(const std::map<GroupKey, Group>& groups) {
   return std::sqrt(squares / static_cast<double>(freedom));
 }
 
-// Groups the mean losses by budget and all values except the value of `key`, and then by the value of `key`.
-// If several learning rates were swept, only the loss with the best learning rate is used.
+// Groups the mean losses by budget and by the values of all keys except `key`. Within a group, the losses are
+// indexed by the value of `key`. If several learning rates were swept, only the loss with the best learning
+// rate is used.
 std::map<GroupKey, std::map<std::string, double>> by_value(const std::map<GroupKey, Group>& groups,
                                                            const std::string& key) {
   std::map<GroupKey, std::map<std::string, double>> out;
@@ -72,7 +73,7 @@ struct Comparison {
   int pairs = 0;
 };
 
-// Describes what the compared runs have in common: equal steps or similar FLOPs.
+// Returns the basis on which runs are compared: equal steps or similar FLOPs.
 std::string basis_of(const Sweep& sweep, double difference) {
   if (!(sweep.runs.front().budget > 0)) return " after equal steps";
   if (difference <= kEqualFlops) return " at equal FLOPs";

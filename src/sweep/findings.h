@@ -33,7 +33,7 @@ struct Sweep {
   std::string command_line;
 };
 
-// Stores the mean loss over the seeds of a point at a budget.
+// Stores the mean loss of one point at one budget. The mean is over the seeds.
 struct SweepMean {
   size_t run = 0;  // index of one of the averaged runs
   double loss = 0;

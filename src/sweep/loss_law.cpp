@@ -39,8 +39,8 @@ Vertex vertex_at(const Function& f, std::vector<double> x) {
   return {std::move(x), std::isfinite(value) ? value : std::numeric_limits<double>::max()};
 }
 
-// Moves the worst vertex along the line through the centroid of the other vertices. With factor -1, the
-// vertex is reflected.
+// Returns a vertex on the line through the worst vertex and the centroid of the other vertices. With factor
+// -1, the result is the reflection of the worst vertex.
 Vertex moved(const Function& f, const std::vector<Vertex>& simplex, double factor) {
   const size_t n = simplex.size() - 1;
   std::vector<double> x(n);
@@ -80,9 +80,9 @@ void improve(const Function& f, std::vector<Vertex>& simplex) {
   }
 }
 
-// Returns the minimum of a function of a few variables near `start`. Uses the simplex method of Nelder and
-// Mead (1965), and restarts it from its own result as long as that improves the value. `scale` is the size of
-// the first steps.
+// Returns a local minimum of a function of a few variables, starting at `start`. Uses the simplex method of
+// Nelder and Mead (1965). The search restarts from its own result as long as this improves the value. `scale`
+// is the size of the first steps.
 std::vector<double> minimise(const Function& f, std::vector<double> start, double scale) {
   constexpr int kSteps = 3000, kRestarts = 6;
   constexpr double kTolerance = 1e-13;
@@ -108,8 +108,9 @@ std::vector<double> minimise(const Function& f, std::vector<double> start, doubl
   return start;
 }
 
-// Defines the variables of the search. With N0 and D0 as the geometric means of the points, A / N^a = e^p0 (N
-// / N0)^-p1. In this form, the size and the slope of a term are almost independent of each other.
+// Defines the variables of the search. Let N0 and D0 be the geometric means of the points. The variables p0
+// and p1 describe the first term as A / N^a = e^p0 (N / N0)^-p1. In this form, the size and the slope of the
+// term are almost independent of each other.
 class Search {
  public:
   Search(const std::vector<LossPoint>& points, std::optional<double> floor) : points_(points), floor_(floor) {
@@ -181,8 +182,8 @@ void widen(Extent& interval, double value) {
   interval.high = std::max(interval.high, value);
 }
 
-// Refits the law without each point in turn, starting from the complete solution. Stores the ranges of the
-// exponents in `fit`.
+// Leaves out each point in turn and fits the law to the remaining points. Each fit starts from `solution`,
+// the fit to all points. Stores the ranges of the fitted exponents in `fit`.
 void leave_one_out(LossFit& fit, const std::vector<LossPoint>& points, std::optional<double> floor,
                    const std::vector<double>& solution) {
   fit.a = {fit.law.a, fit.law.a};
@@ -190,8 +191,8 @@ void leave_one_out(LossFit& fit, const std::vector<LossPoint>& points, std::opti
   for (size_t i = 0; i < points.size(); ++i) {
     std::vector<LossPoint> rest = points;
     rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(i));
-    // The variables of a search are relative to the mean of its points. Convert the solution to the mean of
-    // the remaining points.
+    // The search variables are relative to the geometric means of the points. Convert the solution so that it
+    // is relative to the means of the remaining points.
     const Search search(rest, floor), all(points, floor);
     std::vector<double> start = solution;
     const LossLaw law = all.law(solution);
@@ -217,7 +218,7 @@ std::string doubts_about(const LossFit& fit) {
   const size_t variables = fit.floor_known ? 4 : 5;
   if (fit.points.size() <= variables)
     doubts.push_back(
-        fmt::format("{} points for {} unknowns are too few to check the law", fit.points.size(), variables));
+        fmt::format("{} points are too few to check a law with {} unknowns", fit.points.size(), variables));
   if (distinct(fit.points, &LossPoint::parameters) < 3) doubts.push_back("fewer than three model sizes");
   if (fit.flops.high < 1.5 * fit.flops.low)
     doubts.push_back(
@@ -240,7 +241,7 @@ using nlohmann::json;
 
 constexpr double kSmallestExponent = 1e-3;  // with a smaller exponent, the law has no best size
 
-// Reads fields of a fit from JSON. Errors name the file.
+// Reads the fields of a fit from JSON. Its error messages name the file.
 class FitReader {
  public:
   FitReader(const json& fit, const std::string& path) : fit_(fit), path_(path) {}
@@ -276,12 +277,12 @@ class FitReader {
   const json& field(const char* key) const {
     const auto found = fit_.find(key);
     if (found == fit_.end())
-      fail("{}: expected the fit of a sweep with \"{}\", found none; name a folder that gpt sweep wrote",
+      fail("{}: expected the fit of a sweep with \"{}\", found none; use a folder that gpt sweep wrote",
            path_, key);
     return *found;
   }
   [[noreturn]] void wrong(const char* key, const std::string& expected, const json& found) const {
-    fail("{}: \"{}\": expected {}, found {}; name a folder that gpt sweep wrote", path_, key, expected,
+    fail("{}: \"{}\": expected {}, found {}; use a folder that gpt sweep wrote", path_, key, expected,
          found.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 64));
   }
 
@@ -316,8 +317,8 @@ std::string warning_for(const LossFit& fit, double parameters, double tokens) {
   return text;
 }
 
-// Returns flags for the planned model with a width that gives about `parameters` parameters, and for the
-// number of steps that needs the same FLOPs as the plan.
+// Returns the flags for a run with the same FLOPs as the plan and about `parameters` parameters. The flags
+// set the width of the model and the number of steps.
 std::string flags_for(const RunPlan& plan, double parameters) {
   if (!(parameters < 1e15)) return "";
   const ModelConfig& planned = plan.subject.config.model;
@@ -338,7 +339,7 @@ double LossLaw::loss(double parameters, double tokens) const {
 
 double LossLaw::best_parameters(double flops, double flops_per_parameter) const {
   const double product = flops / flops_per_parameter;  // N D
-  // The optimum is where the derivative of A N^-a + B (N / product)^b with respect to N is 0.
+  // At the optimum, the derivative of A N^-a + B (N / product)^b with respect to N is 0.
   return std::pow(a * A / (b * B), 1 / (a + b)) * std::pow(product, b / (a + b));
 }
 

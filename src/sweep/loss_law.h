@@ -21,8 +21,7 @@ struct LossLaw {
 
   double loss(double parameters, double tokens) const;
   // Returns the number of parameters with the lowest predicted loss for a FLOP budget. A token costs
-  // `flops_per_parameter` FLOPs per parameter (about 6). A larger model can therefore be trained on fewer
-  // tokens within the budget.
+  // `flops_per_parameter` FLOPs per parameter (about 6), so the budget of a larger model allows fewer tokens.
   double best_parameters(double flops, double flops_per_parameter) const;
 };
 
@@ -44,9 +43,9 @@ struct LossFit {
 
 inline constexpr size_t kFewestFitPoints = 5;
 
-// Fits the law with the Huber loss (delta 1e-3) on the logarithm of the loss. Returns the best result of many
-// starting points. Returns nullopt if there are fewer than five points with different (N, D), if a value is
-// not positive, or if a loss is not above a known floor.
+// Fits the law with the Huber loss (delta 1e-3) on the logarithm of the loss. Runs the fit from many starting
+// points and returns the best result. Returns nullopt if there are fewer than five points with different (N,
+// D), if a value is not positive, or if a loss is not above a known floor.
 std::optional<LossFit> fit_loss_law(const std::vector<LossPoint>& points, std::optional<double> floor);
 
 // Returns the content of fit.json.
@@ -56,9 +55,9 @@ nlohmann::json loss_fit_json(const LossFit& fit);
 // the file, the expected content and the content found.
 LossFit read_loss_fit(const std::string& path);
 
-// Predicts the loss of a planned run, and the model size with the lowest predicted loss for the same FLOPs.
-// Adds a warning if the run is outside the measured range or if the fit is unreliable. The law is only valid
-// for the text and the tokenizer of its sweep.
+// Predicts the loss of a planned run. Also determines the model size that has the lowest predicted loss with
+// the same FLOPs. Adds a warning if the run is outside the measured range or if the fit is unreliable. A law
+// only applies to the text and the tokenizer of its sweep.
 LossForecast forecast_loss(const LossFit& fit, const RunPlan& plan);
 
 }  // namespace gpt

@@ -27,8 +27,8 @@ std::set<double> budgets_of(const Sweep& sweep) {
   return budgets;
 }
 
-// Returns the losses of the fitted law for one budget at the measured sizes. Only the first budget has a
-// legend entry.
+// Returns the losses of the fitted law for one budget at the measured sizes. Only the series of the first
+// budget has a legend entry.
 ChartSeries law_series(const Sweep& sweep, const LossFit& fit, double budget, int colour) {
   ChartSeries series{
       budget == *budgets_of(sweep).begin() ? "fitted law" : "", {}, {}, SeriesStyle::raw, colour};
@@ -49,7 +49,7 @@ std::string series_name(const SweepRun& run, size_t budgets) {
   return run.budget > 0 ? format_count(run.budget) + " FLOPs" : "equal steps";
 }
 
-// Returns the number if the whole text is a positive number.
+// Returns the number if the whole text is a positive number, otherwise nothing.
 std::optional<double> number_of(const std::string& text) {
   const auto value = parse_number<double>(text);
   return value && *value > 0 ? value : std::nullopt;
@@ -83,7 +83,7 @@ Chart size_chart(const Sweep& sweep, const Findings& findings) {
     const SweepRun& run = sweep.runs[mean.run];
     const std::string name = key && budgets.size() == 1 ? "" : series_name(run, budgets.size());
     const double x = key ? *number_of(run.point.at(*key)) : run.parameters;
-    // Keeps the best loss, because the best mean comes first.
+    // `emplace` keeps the first mean, which is the best, because the means are sorted.
     lines[{run.budget, name}].emplace(x, mean.loss);
   }
   int colour = 0;

@@ -8,12 +8,13 @@
 
 namespace gpt {
 
-// Charts the best loss of each model size, together with the fitted law. There is one line per budget, or
-// with a single budget, one line per number of layers. If all models have about the same size and differ in a
-// single numeric key (--iso-params), the chart shows the loss for each value of the key.
+// Returns a chart of the best loss for each model size, together with the fitted law. With several budgets,
+// the chart has one line per budget. With a single budget, it has one line per number of layers. If all
+// models have about the same size and differ in a single numeric key (--iso-params), the chart shows the loss
+// for each value of the key.
 Chart size_chart(const Sweep& sweep, const Findings& findings);
-// Charts the validation losses of all runs against the FLOPs spent, and the lowest loss reached with each
-// number of FLOPs.
+// Returns a chart of the validation losses of all runs against the FLOPs spent. The chart also shows the
+// lowest loss for each number of FLOPs.
 Chart flops_chart(const Sweep& sweep);
 
 TextTable result_table(const Sweep& sweep, const Findings& findings);  // best run first, failed runs last

@@ -135,7 +135,7 @@ int64_t width_for(const ModelConfig& config, int64_t parameters, int64_t unit) {
   return (std::abs(count(low) - target) <= std::abs(count(high) - target) ? low : high) * unit;
 }
 
-// The config is excluded, because run_json writes it with run_config_json.
+// The list does not contain the config, because run_json writes the config with run_config_json.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SweepRun, name, point, seed, parameters, flops_per_token, tokens, flops,
                                    budget)
 

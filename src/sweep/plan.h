@@ -48,11 +48,11 @@ std::string shape_name(const SweepRun& run);  // returns a shape such as "4 laye
 int64_t steps_for(double budget, double flops_per_token, double tokens_per_step);
 
 // Sets the number of steps of a run and updates its tokens and FLOPs. Limits the warm-up to a tenth of the
-// steps. If eval_every is 0, sets it to an eighth of the steps.
+// steps. If eval_every is 0, sets eval_every to an eighth of the steps.
 void set_steps(SweepRun& run, int64_t steps);
 
-// Returns the width, a multiple of `unit`, for which the number of parameters is closest to `parameters`.
-// config.d_ff scales with the width.
+// Returns a width that is a multiple of `unit`. Among these widths, its number of parameters is closest to
+// `parameters`. config.d_ff scales with the width.
 int64_t width_for(const ModelConfig& config, int64_t parameters, int64_t unit);
 
 // Returns the completed config of the model with a different width. d_ff scales with the width.

@@ -34,7 +34,7 @@ std::string run_folder(const std::string& folder, const SweepRun& run) {
   return folder + "/runs/" + run.name;
 }
 
-// Returns the completed steps of the run's last checkpoint. Returns -1 if there is no checkpoint.
+// Returns the number of completed steps in the run's last checkpoint, or -1 if there is no checkpoint.
 int64_t checkpoint_step(const std::string& folder) {
   const std::string last = folder + "/last";
   if (!std::filesystem::exists(folder)) return -1;
@@ -98,8 +98,8 @@ void make_run(const SweepRun& run, SweepResult& result, const SweepWay& way, boo
   result = result_of(folder, run);
 }
 
-// Returns a key that identifies the data of a run. Runs with different seeds read the same text, but generate
-// different "tales".
+// Returns a key that identifies the data of a run. The key contains the seed only if the run generates
+// "tales", because other data do not depend on the seed.
 std::string data_key(const SweepRun& run) {
   const TrainConfig& t = run.config.train;
   nlohmann::json key = {t.data, t.val_data, t.val_fraction, t.tokenizer};
@@ -110,8 +110,8 @@ std::string data_key(const SweepRun& run) {
   return key.dump();
 }
 
-// Throws Error if the data has changed since the finished runs were made, because the remaining runs would
-// not be comparable with them. Reads no data if all runs are finished.
+// Throws Error if the data has changed since the finished runs were executed. The remaining runs would not be
+// comparable with the finished runs. Reads no data if all runs are finished.
 void check_same_data(const Sweep& sweep, const std::string& folder) {
   const auto state_is = [&](SweepResult::State state) {
     return std::ranges::any_of(sweep.results, [&](const SweepResult& r) { return r.state == state; });
@@ -146,7 +146,7 @@ void write_sweep(const std::string& folder, const Sweep& sweep) {
 
 namespace {
 
-// Makes this process's share of the runs of a sweep, and collects the results of the other processes.
+// Executes this process's share of the runs of a sweep, and collects the results of the other processes.
 class SharedSweep {
  public:
   SharedSweep(Sweep& sweep, const SweepWay& way)
@@ -231,7 +231,8 @@ class SharedSweep {
     return ended;
   }
 
-  // Updates run i if it was waiting and the other process has made it. Returns true if the run was updated.
+  // Updates the result of run i if it was pending and the process `rank` has completed the run. Returns true
+  // if the result was updated.
   bool take_over(size_t i, int rank, const MadeRuns& made) {
     SweepResult& result = sweep_.results[i];
     const SweepRun& run = sweep_.runs[i];

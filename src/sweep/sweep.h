@@ -10,7 +10,7 @@
 namespace gpt {
 
 // Measures the duration of a training step of a run on this machine, in seconds. Runs a few steps with
-// generated data, and uses as many threads as a single process of the sweep has.
+// generated data. Uses the same number of threads as a process of the sweep.
 double measure_step_seconds(const SweepRun& run, Isa isa, const Communicator& processes = single_process());
 
 // Reads FOLDER/sweep.json and the results of all finished runs. Throws Error.
@@ -18,14 +18,15 @@ Sweep read_sweep(const std::string& folder);
 // Writes sweep.json, fit.json, sweep.svg and sweep.html.
 void write_sweep(const std::string& folder, const Sweep& sweep);
 
-// Options of run_sweep, which makes all waiting runs of a sweep, each in FOLDER/runs/NAME. A run that was
-// started before is resumed from its checkpoint. A run whose loss becomes NaN is marked as failed, and the
-// sweep continues. Before the first run and after each run, sweep.json, fit.json, sweep.svg and sweep.html
-// are written. `note` is called with a line before and after each run. run_sweep returns false if
-// `interrupted` returned true. The caller must hold the FolderLock of the folder.
-//  Several processes that have read the same sweep.json divide the runs among them, and each makes its own
-// runs independently. Only rank 0 holds the lock and writes the sweep's files. At the end, rank 0 knows all
-// results.
+// Options of run_sweep. The function executes all pending runs of a sweep, each in FOLDER/runs/NAME. A run
+// that was started before is resumed from its checkpoint. A run whose loss becomes NaN is marked as failed,
+// and the sweep continues. Before the first run and after each run, sweep.json, fit.json, sweep.svg and
+// sweep.html are written. run_sweep calls `note` with a line before and after each run. It returns false if
+// `interrupted` returned true.
+//
+// Several processes that have read the same sweep.json divide the runs among themselves. Each process
+// executes its own runs independently. Only rank 0 writes the files of the sweep, and its caller must hold
+// the FolderLock of the folder. At the end, rank 0 has the results of all runs.
 struct SweepWay {
   std::string folder;
   Isa isa = best_isa();

@@ -67,7 +67,7 @@ double brier(std::span<const double> logprobs, int64_t gold) {
   return sum;
 }
 
-// The data about one document that the metrics of multiple-choice tasks read.
+// The data of one document from which the metrics of multiple-choice tasks are computed.
 struct ChoiceView {
   const TaskPrompt& prompt;
   std::span<const Score> scores;

@@ -132,7 +132,8 @@ std::vector<std::string> prompts_of(const CoreTask& task, const json& item, cons
   return prompts;
 }
 
-// Returns the number of ids that all sequences have in common, counted from the front or from the back.
+// Returns the length of the longest common prefix of all sequences or, if `front` is false, of the longest
+// common suffix.
 int64_t common_length(const std::vector<Ids>& all, bool front) {
   int64_t n = 0;
   const auto at = [&](const Ids& ids) {
@@ -199,7 +200,8 @@ class CoreRun {
   int64_t of_documents() const { return static_cast<int64_t>(documents_.size()); }
 
  private:
-  // Returns the index of the smallest loss, or the first of several. NaN compares as in Python's min.
+  // Returns the index of the smallest loss, and the first index if several losses are equal. NaN compares as
+  // in Python's min.
   static size_t best(const std::vector<double>& losses) {
     size_t least = 0;
     for (size_t i = 1; i < losses.size(); ++i)
@@ -233,7 +235,7 @@ class CoreRun {
       const Ids &without = all[0], &with = all[1];
       if (without.size() >= with.size() || !std::equal(without.begin(), without.end(), with.begin()))
         fail(
-            "expected the token ids of the context to be a prefix of those of the context with its "
+            "expected the token ids of the context to be a prefix of the token ids of the context with its "
             "continuation");
       add_request(with, std::ssize(with) - std::ssize(without));
       return;

@@ -9,9 +9,9 @@
 namespace gpt {
 
 // A task of the bundle with which nanochat computes the CORE metric of DCLM (arXiv:2406.11794). The bundle
-// has three parts: core.yaml lists the tasks, the folder eval_data has their JSONL files, and
-// eval_meta_data.csv has the accuracy of random guessing. Prompts, sampled examples, ids and scores are the
-// same as in nanochat/core_eval.py and scripts/base_eval.py at commit 92d63d4.
+// has three parts. core.yaml lists the tasks. The folder eval_data contains the JSONL files of the tasks.
+// eval_meta_data.csv contains the accuracy of random guessing for each task. Prompts, sampled examples, ids
+// and scores are the same as in nanochat/core_eval.py and scripts/base_eval.py at commit 92d63d4.
 struct CoreTask {
   enum class Kind { multiple_choice, schema, language_modeling };
   std::string label;

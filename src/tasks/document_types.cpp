@@ -51,8 +51,9 @@ Kind common_kind(Kind a, Kind b) {
 // the types of its fields.
 class Type {
  public:
-  // Extends the type to include `value`. If `unite` is set, objects with different fields form an object type
-  // with all of their fields. Otherwise, they make the type mixed.
+  // Extends the type to include `value`. If `unite` is true, objects with different fields become one object
+  // type with the fields of all objects. If `unite` is false, objects with different fields make the type
+  // mixed.
   void add(const Value& value, TextTypes texts, bool unite) {
     if (value.is_null() || kind_ == Kind::mixed) return;
     const bool first = kind_ == Kind::null;
@@ -83,7 +84,8 @@ class Type {
            });
   }
 
-  // Converts a value to this type. `rewritten` is true if ujson has written and read the documents before.
+  // Converts a value to this type. `rewritten` is true if `datasets` rewrites the documents with ujson before
+  // the conversion.
   void apply(Value& value, bool rewritten) const {
     if (value.is_null()) return;
     switch (kind_) {
@@ -217,14 +219,14 @@ void check_mixed(const Columns& columns, const std::vector<Value>& docs,
   if (mixed == nullptr) return;
   if (std::ranges::any_of(docs, has_big_integer)) {
     fail(
-        "\"{}\": expected values of one type, because the documents have integers of more than 64 bits, "
-        "found several types; write these integers as strings",
+        "\"{}\": expected values of one type, found several types, which are not supported together with "
+        "integers of more than 64 bits; write these integers as strings",
         printable_text(*mixed, 64));
   }
   if (std::ranges::any_of(files, &DocumentFile::has_blank_line)) {
     fail(
-        "\"{}\": expected values of one type, because the file has a blank line, found several types; remove "
-        "the blank line",
+        "\"{}\": expected values of one type, found several types, which are not supported in a file with a "
+        "blank line; remove the blank line",
         printable_text(*mixed, 64));
   }
 }

@@ -140,7 +140,8 @@ std::vector<std::string> TaskData::files_of(const std::string& split) const {
 const Documents& TaskData::split(const std::string& name) {
   const auto known = splits_.find(name);
   if (known != splits_.end()) return known->second;
-  // A JSONL copy of another data set does not tell which strings are dates, so strings stay strings.
+  // All other data sets are JSONL copies. Such a copy does not record which strings are dates, so all strings
+  // stay strings.
   const TextTypes texts = config_.dataset_path == "json" ? TextTypes::datetimes : TextTypes::text;
   Documents docs = read_documents(files_of(name), texts);
   if (!config_.process_docs.empty()) docs = processed(docs, config_.process_docs);

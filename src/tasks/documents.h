@@ -27,8 +27,8 @@ Documents read_documents(const std::vector<std::string>& paths, std::optional<Te
 // Returns a document with JSON types only: datetimes become strings.
 nlohmann::ordered_json plain_document(const nlohmann::ordered_json& value);
 
-// Finds and reads the splits of a task, each of them once. Never downloads data. A task with the dataset_path
-// json names its files in dataset_kwargs.data_files. These files are searched in the data folder, in the
+// Finds the splits of a task and reads each split once. Never downloads data. If the dataset_path of a task
+// is "json", dataset_kwargs.data_files lists its files. These files are searched in the data folder, in the
 // working directory and next to the YAML file. For other data sets, the files are DIR/NAME/SPLIT.jsonl or
 // DIR/SPLIT.jsonl, where NAME is the name of the task or of the data set.
 class TaskData {

@@ -123,7 +123,8 @@ void require_native_function(const std::string& name, NativeUse use, const TaskF
   const Native* native = find_by(natives(), &Native::name, name);
   if (native == nullptr || native->use != use || !names_task(file, native->task))
     fail(
-        "{}: the Python function {} is not supported, only those of HellaSwag and Winogrande are; write the "
+        "{}: the Python function {} is not supported, only the functions of HellaSwag and Winogrande are; "
+        "write the "
         "output of the function as JSONL and use a template",
         file.place(key), name);
   const std::string module = name.substr(0, name.find('.')) + ".py";

@@ -12,9 +12,9 @@ class TaskFile;
 
 enum class NativeUse { process_docs, value };
 
-// Throws Error unless `name` is one of these functions. A Python file with the name of the module next to the
-// YAML file must be byte-identical to the harness's file, because a different file may define a different
-// function.
+// Throws Error unless `name` is one of these functions. If there is a Python file with the name of the module
+// next to the YAML file, it must be byte-identical to the file of lm-evaluation-harness. A different file may
+// define a different function.
 void require_native_function(const std::string& name, NativeUse use, const TaskFile& file,
                              const std::string& key);
 

@@ -36,7 +36,8 @@ size_t PrefixTree::add_leaf(size_t sequence, int64_t length) {
   return nodes_.size() - 1;
 }
 
-// Closes the open nodes that are longer than the common prefix of the last leaf and the next one.
+// Closes the open nodes whose prefix is longer than `length`, which is the length of the common prefix of the
+// last leaf and the next leaf.
 void PrefixTree::close(std::vector<size_t>& open, size_t leaf, int64_t length) {
   size_t child = leaf;
   while (nodes_[open.back()].length > length) {

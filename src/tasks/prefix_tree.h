@@ -6,8 +6,8 @@
 
 namespace gpt {
 
-// A tree of sequences that is ordered by their common prefixes. A leaf is a distinct sequence. An inner node
-// is a common prefix after which sequences differ.
+// A tree of sequences and their common prefixes. A leaf is a distinct sequence. An inner node is a common
+// prefix of several sequences, which differ after this prefix.
 class PrefixTree {
  public:
   struct Node {

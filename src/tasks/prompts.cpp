@@ -116,8 +116,9 @@ const std::string& eval_split(const TaskConfig& config) {
   return config.test_split ? *config.test_split : *config.validation_split;
 }
 
-// Returns the documents from which examples are taken: the few-shot split, else the given samples, else the
-// training split, else the validation split, else the split that is evaluated.
+// Returns the documents from which few-shot examples are taken. Uses the first source in this list that the
+// task specifies: the few-shot split, a list of samples, the training split, the validation split, the
+// evaluated split.
 Documents shot_documents(const TaskConfig& config, TaskData& data) {
   const FewshotRule& rule = config.fewshot;
   if (rule.split) return data.split(*rule.split);

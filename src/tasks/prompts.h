@@ -19,8 +19,9 @@ class DocRules {
  public:
   DocRules(const TaskConfig& config, const nlohmann::ordered_json& first_document);
 
-  // Returns a text, or the index of a choice if the template renders digits and the task has choices, or the
-  // value of the field that the rule names.
+  // If the rule is the name of a field, returns the value of this field. Otherwise, renders the template and
+  // returns the text. If the task has choices and the text consists of digits, returns it as a number, which
+  // is the index of a choice.
   nlohmann::ordered_json text(const DocRule& rule, const nlohmann::ordered_json& doc);
   // Returns a text, a number or a list.
   nlohmann::ordered_json target(const DocRule& rule, const nlohmann::ordered_json& doc);
@@ -50,11 +51,12 @@ struct TaskPrompt {
   // Indices of the right choices of a multiple-choice task. The index -100 stands for a right answer that is
   // not among the choices. At least one right answer is among the choices.
   std::vector<int64_t> gold;
-  // Right answers of the other task types.
+  // Correct answers of a task that is not multiple-choice.
   std::vector<std::string> targets;
 };
 
-// Returns the number of examples before each question. A task with num_fewshot 0 always has none.
+// Returns the number of few-shot examples before each question. `asked` overrides the num_fewshot of the
+// task, unless the task sets num_fewshot to 0.
 int64_t shots_of(const TaskConfig& config, std::optional<int64_t> asked);
 
 // Builds the prompts of a task as lm-evaluation-harness 0.4.13 does without a chat template: description,

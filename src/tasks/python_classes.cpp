@@ -10,8 +10,8 @@
 namespace gpt {
 namespace {
 
-// Groups of different lower-case letters that have the same upper case. Python's `re` has this table, and
-// treats the letters of a group as equal when it ignores case.
+// Each entry lists lower-case letters that have the same upper-case letter. Python's `re` has the same table.
+// When it ignores case, it treats the letters of an entry as equal.
 constexpr char32_t kSameUpper[][3] = {
     {0x69, 0x131},   {0x73, 0x17f},    {0xb5, 0x3bc},    {0x345, 0x3b9, 0x1fbe},  {0x390, 0x1fd3},
     {0x3b0, 0x1fe3}, {0x3b2, 0x3d0},   {0x3b5, 0x3f5},   {0x3b8, 0x3d1},          {0x3ba, 0x3f0},
@@ -19,7 +19,7 @@ constexpr char32_t kSameUpper[][3] = {
     {0x434, 0x1c81}, {0x43e, 0x1c82},  {0x441, 0x1c83},  {0x442, 0x1c84, 0x1c85}, {0x44a, 0x1c86},
     {0x463, 0x1c87}, {0x1c88, 0xa64b}, {0x1e61, 0x1e9b}, {0xfb05, 0xfb06}};
 
-// Maps each character that has case variants to all characters that match it when case is ignored.
+// Maps each character with case variants to the set of characters that match it when case is ignored.
 std::map<char32_t, std::vector<char32_t>> make_same_case() {
   std::map<char32_t, std::vector<char32_t>> by_lower;
   for (char32_t code = 0; code < 0x110000; ++code) {

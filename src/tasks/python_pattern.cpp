@@ -463,7 +463,7 @@ class PatternTranslator {
     const int64_t number = condition_group(name_until(')'));
     check_lookbehind(number);
     if (number <= groups() && groups_[static_cast<size_t>(number - 1)].open)
-      refuse("a condition on a group within that group, which is not supported");
+      refuse("a group that contains a condition on itself, which is not supported");
     PatternPart yes = sequence(depth + 1, false);
     PatternPart no;
     if (take("|")) {

@@ -21,7 +21,7 @@ class PythonRandom {
 
   // Returns the indices that sample(range(n), k) chooses. Requires k <= n.
   std::vector<size_t> sample(size_t n, size_t k);
-  // Returns range(n) in the order that shuffle leaves.
+  // Returns the numbers 0 .. n - 1, shuffled like list(range(n)) by Python's random.shuffle.
   std::vector<size_t> shuffled(size_t n);
 
  private:

@@ -89,7 +89,8 @@ PythonRegex::PythonRegex(const std::string& pattern) : code_(std::make_unique<Co
   } catch (const Error& e) {
     refuse(e.what());
   }
-  // Limit for the translated pattern. The original pattern nests at most 100 groups.
+  // Maximum depth of nested groups in the translated pattern. The maximum depth in the original pattern is
+  // 100.
   constexpr uint32_t kNestedGroups = 1000;
   pcre2_compile_context_8* const context = pcre2_compile_context_create_8(nullptr);
   GPT_ASSERT(context != nullptr);

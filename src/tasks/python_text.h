@@ -20,9 +20,9 @@ std::string without_any(std::string_view text, std::string_view ascii);  // remo
 // Counts the parts that re.split(r"\s+", text) returns. There is always at least one part.
 int64_t count_words(std::string_view text);
 
-// Evaluates a text like ast.literal_eval: strings, numbers, True, False, None, lists, tuples (as lists) and
-// dicts with strings as keys. Returns nothing if Python would raise an error, for other literals, and for
-// more than 64 levels of nesting.
+// Evaluates a text like ast.literal_eval. Supports strings, numbers, True, False, None, lists, tuples
+// (returned as lists) and dicts with string keys. Returns nothing for other literals, for a text that Python
+// rejects, and for more than 64 levels of nesting.
 std::optional<nlohmann::ordered_json> python_literal(std::string_view text);
 
 // Returns the text of str(value). Lists and dicts are written as JSON instead.

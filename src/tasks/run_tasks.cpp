@@ -164,8 +164,8 @@ GroupScore combined(const std::vector<Part>& parts, bool weight_by_size) {
     sizes += part.size;
     known = known && part.standard_error.has_value();
     const double error = part.standard_error.value_or(0);
-    // With weights, this is the pooled variance of the samples. Without weights, it is the variance of a mean
-    // of independent means.
+    // If weight_by_size is set, compute the pooled variance of the samples. Otherwise, compute the variance
+    // of the mean of all parts. The parts are independent.
     variance += error * error * (weight_by_size ? (part.size - 1) * part.size : 1);
   }
   score.value /= weights;
@@ -181,11 +181,12 @@ GroupScore combined(const std::vector<Part>& parts, bool weight_by_size) {
 
 void check_chat_task(const TaskConfig& config, const TaskOptions& options) {
   const int64_t shots = shots_of(config, options.num_fewshot);
-  const std::string task = fmt::format("task {}: with a chat template", config.name);
+  const std::string task = fmt::format("task {} with a chat template", config.name);
   if (config.output != OutputType::generate_until)
-    fail("{} only generate_until tasks are supported, found {}; remove the task or `template`", task,
+    fail("{}: only generate_until tasks are supported, found {}; remove the task or `template`", task,
          output_type_name(config.output));
-  if (shots > 0) fail("{}: expected a task without examples, found {}; set `few_shot` 0", task, shots);
+  if (shots > 0)
+    fail("{}: expected a task without few-shot examples, found {}; set `few_shot` 0", task, shots);
   if (config.description || config.gen_prefix)
     fail("{}: expected a task without description and gen_prefix", task);
 }

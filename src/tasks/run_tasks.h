@@ -15,7 +15,8 @@
 namespace gpt {
 
 struct TaskOptions {
-  // Folder with the JSONL files of data sets for which the task names no files.
+  // Folder with data sets as JSONL files. It is used for every task that does not list the files of its data
+  // set.
   std::string data_dir;
   // Overrides the number of examples of all tasks, except of tasks that set it to 0.
   std::optional<int64_t> num_fewshot;
@@ -46,7 +47,8 @@ struct TaskResult {
 // run_task makes the same check. Call this function to check all tasks before the first one runs.
 void check_chat_task(const TaskConfig& config, const TaskOptions& options);
 
-// Runs one task. Throws Error naming the task, and the document if the error concerns one.
+// Runs one task. Throws Error naming the task. If the error concerns a single document, the message also
+// names the document.
 TaskResult run_task(const TaskConfig& config, TaskModel& model, const TaskOptions& options, ThreadPool& pool);
 
 // The mean of a metric over the tasks of a group, weighted by the number of documents if weight_by_size is

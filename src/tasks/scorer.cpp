@@ -55,8 +55,8 @@ std::vector<Score> Scorer::score(std::span<const ScoreRequest> requests,
   return std::move(scores_);
 }
 
-// Adds the nodes below `node` that can be computed next. The first `known` ids of their prefixes are already
-// computed.
+// Adds the descendants of `node` that can be computed next. For each descendant, the first `known` ids of its
+// prefix are already computed.
 void Scorer::open(const PrefixTree& tree, size_t node, int64_t known) {
   std::vector<size_t> left(tree.node(node).children.rbegin(), tree.node(node).children.rend());
   std::vector<size_t> next;
@@ -122,8 +122,8 @@ void Scorer::step(const PrefixTree& tree) {
   int64_t rows_left = step_rows_, row = 0;
   for (Job& job : jobs_) {
     const int64_t left = std::ssize(job.ids) - job.done;
-    // The first `before` ids need no logits. Of the ids after them, take as many as there are free rows of
-    // logits.
+    // The first `before` ids need no logits. Each following id needs one row of logits, so append at most as
+    // many of them as there are free rows.
     const int64_t before = std::max<int64_t>(0, left - job.scored);
     const int64_t most = job.scored == 0 ? left : before + std::min(left - before, logit_rows_ - row);
     job.appended = std::min(most, rows_left);

@@ -23,8 +23,8 @@ struct Score {
 };
 
 // Computes the log-probabilities of the last ids of sequences. A prefix that several sequences share is
-// computed once, such as a question for all its answers, or a description for all questions. A score depends
-// only on the model and its own request.
+// computed only once. Examples are a question with several answers, or the description before all questions.
+// A score depends only on the model and its own request.
 class Scorer {
  public:
   struct Counts {

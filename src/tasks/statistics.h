@@ -27,8 +27,9 @@ double aggregate(const std::string& aggregation, std::span<const MetricItem> ite
 // Aggregates all items.
 double aggregate(const std::string& aggregation, std::span<const MetricItem> items);
 
-// Computes a statistic over samples of n items with replacement. Each of the seeds 0, 1, ... gives 1,000
-// samples, drawn as by Python's random.choices. The results do not depend on the number of threads.
+// Computes a statistic of many bootstrap samples. Each sample consists of n item indices, chosen with
+// replacement. Each of the seeds 0 .. seeds - 1 generates 1,000 samples, like Python's random.choices. The
+// results do not depend on the number of threads.
 using Statistic = std::function<double(std::span<const uint32_t> chosen)>;
 std::vector<double> bootstrap(const Statistic& statistic, size_t n, int64_t seeds, ThreadPool& pool);
 
@@ -45,8 +46,9 @@ struct Estimate {
   Interval interval;                     // 95 % confidence interval by bootstrap
 };
 // Computes a metric with its standard error and confidence interval. The standard error of a mean is computed
-// from the sample variance. For other aggregations, it is bootstrapped with `error_seeds` seeds if the
-// harness also bootstraps it (with 100 seeds by default). A single item has no standard error.
+// from the sample variance. The standard error of a different aggregation is bootstrapped with `error_seeds`
+// seeds if the harness also bootstraps this aggregation. The harness uses 100 seeds by default. A single item
+// has no standard error.
 Estimate estimate(const std::string& aggregation, std::span<const MetricItem> items, ThreadPool& pool,
                   int64_t error_seeds = 100);
 
@@ -61,8 +63,8 @@ struct PairedTest {
 PairedTest compare_paired(const std::string& aggregation, std::span<const MetricItem> a,
                           std::span<const MetricItem> b, ThreadPool& pool);
 
-// Returns the p-value of the exact two-sided McNemar test: the probability that fair coin flips give a split
-// that is at least as uneven.
+// Returns the p-value of the exact two-sided McNemar test. This is the probability that fair coin flips give
+// a split that is at least as uneven as only_a and only_b.
 double mcnemar(int64_t only_a, int64_t only_b);
 
 }  // namespace gpt

@@ -48,7 +48,7 @@ const std::vector<std::string> kKeys = {"task",
                                         "generation_kwargs",
                                         "doc_to_decontamination_query"};
 
-// Keys of the harness for unsupported features.
+// Keys of lm-evaluation-harness for unsupported features, with the error message for each key.
 const std::map<std::string, std::string> kRefused = {
     {"class", "tasks written in Python are not supported"},
     {"custom_dataset",
@@ -92,7 +92,7 @@ void read_data_files(const TaskFile& file, TaskConfig& config) {
     }
   };
   for (const auto& [key, value] : kwargs->items()) {
-    // No effect, because nothing is downloaded or run.
+    // These keys have no effect, because this program neither downloads data nor runs Python.
     if (key == "trust_remote_code" || key == "streaming") continue;
     if (key != "data_files")
       file.refuse("dataset_kwargs", "data_files", shown_value(ordered_json{{key, value}}));

@@ -66,7 +66,7 @@ struct GenerationRule {
   int64_t top_k = 0;
 };
 
-// Source and format of the examples before the question.
+// Source and format of the few-shot examples, which precede the question.
 struct FewshotRule {
   bool first_n = false;  // use the first examples of the split instead of a sample per document
   std::optional<std::string> split = {};
@@ -99,9 +99,9 @@ struct TaskConfig {
   std::vector<MetricRule> metrics;
 };
 
-// Reads the keys of a task. Rejects features that cannot be reproduced, naming them: Python functions other
-// than those of native_functions.h, images and sound, prompts of promptsource, and unknown metrics and
-// filters. Throws Error naming file, line and key.
+// Reads the keys of a task. Throws Error naming file, line and key. Rejects features that cannot be
+// reproduced: Python functions that native_functions.h does not implement, images and sound, prompts of
+// promptsource, and unknown metrics and filters. The message names the feature.
 TaskConfig read_task_config(const TaskFile& file);
 
 }  // namespace gpt

@@ -35,7 +35,7 @@ class TaskFile {
   std::optional<int64_t> integer(const std::string& key) const;
   std::vector<std::string> texts(const std::string& key) const;  // a single text becomes a list of one text
 
-  // Replaces keys. A group overrides keys of its tasks in this way.
+  // Replaces the values of keys. Used for groups that override keys of their tasks.
   void override_with(const nlohmann::ordered_json& keys);
 
   // Returns "FILE, line N: KEY" for error messages.

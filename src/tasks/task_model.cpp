@@ -172,8 +172,8 @@ Scorer::Counts TaskModel::counts() const {
 }
 
 // Divides the ids into windows so that each id is predicted once. Every window except the first begins with
-// one id of context before the ids that it predicts. A short last window has more context, which makes it
-// full.
+// one id of context before the ids that it predicts. If few ids remain for the last window, it begins with
+// more context, so that it has the full length.
 void TaskModel::add_windows(const std::vector<int32_t>& ids, std::vector<ScoreRequest>& windows) const {
   const int64_t n = std::ssize(ids), length = model_.n_ctx();
   for (int64_t done = 0; done < n;) {

@@ -18,16 +18,17 @@ namespace gpt {
 
 using TaskProgress = std::function<void(int64_t done, int64_t total)>;
 
-// Combines a model with its tokenizer: takes texts, and returns log-probabilities or generated texts. Texts
-// are encoded in the same way as by the `hf` model of lm-evaluation-harness 0.4.13. The names of special
-// tokens are encoded as these tokens. BOS precedes a text if the tokenizer asks for it and the text does not
-// begin with BOS. Text that does not fit into the context is cut off on the left.
+// Combines a model with its tokenizer. Computes log-probabilities of texts and generates texts. Texts are
+// encoded in the same way as by the `hf` model of lm-evaluation-harness 0.4.13. The names of special tokens
+// are encoded as these tokens. If the tokenizer has the setting add_bos, BOS is inserted before each text
+// that does not begin with BOS. A text that does not fit into the context is truncated on the left.
 class TaskModel {
  public:
-  // All arguments must outlive this object. step_rows is the maximum number of ids in a forward call. `chat`
-  // is a template that makes each context a user message to which the model writes a reply; if null, the
-  // model continues the context. `processes` are the ranks that share the work. Every rank must make the same
-  // requests and receives all results, which are identical to those of a single process.
+  // All arguments must outlive this object. step_rows is the maximum number of ids in a forward call. If
+  // `chat` is not null, each context becomes a user message in this template, and the model generates the
+  // reply. If `chat` is null, the model continues the context. `processes` are the ranks that share the work.
+  // Every rank must make the same requests and receives all results, which are identical to the results of a
+  // single process.
   TaskModel(SequenceModel& model, const Tokenizer& tokenizer, const ModelConfig& config, int64_t step_rows,
             const ChatTemplate* chat = nullptr, Communicator& processes = single_process());
 

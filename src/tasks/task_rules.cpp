@@ -191,7 +191,7 @@ std::vector<FilterRule> read_filters(const TaskFile& file, OutputType output) {
   for (const ordered_json& entry : *list) {
     if (!entry.is_object() || !entry.contains("name") || !entry.contains("filter") ||
         !entry["filter"].is_array())
-      file.refuse("filter_list", "maps with the keys name and filter", shown_value(entry));
+      file.refuse("filter_list", "maps with the keys \"name\" and \"filter\"", shown_value(entry));
     FilterRule rule{.name = text_of(file, "filter_list", "name", entry["name"]), .steps = {}};
     if (find_by(filters, &FilterRule::name, rule.name) != nullptr)
       file.refuse("filter_list", "a different name for each filter", rule.name);

@@ -8,8 +8,8 @@
 
 namespace gpt {
 
-// Readers for the parts of a task's YAML that are lists of rules. All functions throw Error naming file, line
-// and key.
+// These functions read rules from the YAML of a task: document rules, filters and metrics. All functions
+// throw Error naming file, line and key.
 
 DocRule read_doc_rule(const TaskFile& file, const std::string& key, const nlohmann::ordered_json& value);
 

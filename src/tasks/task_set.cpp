@@ -25,8 +25,8 @@ const std::vector<std::string> kGroupMetricKeys = {"metric", "aggregation", "wei
 const std::vector<std::string> kGroupKeys = {"group", "group_alias", "task", "aggregate_metric_list",
                                              "metadata"};
 
-// An index of the tasks, groups and tags in a folder by name. A file that cannot be read is skipped. Its
-// error is reported when a name is not found.
+// An index of the tasks, groups and tags in a folder by name. A file that cannot be read is skipped. If a
+// name is not found later, the error of the first skipped file is reported.
 class Index {
  public:
   explicit Index(const std::string& folder) { scan(folder, 0); }
@@ -141,7 +141,7 @@ class Reader {
       return add_named(file, name, merged(outer, own), index, depth);
     }
     if (!member.contains("task") || !member["task"].is_string())
-      file.refuse("task", "maps with the key task or group", shown_value(member));
+      file.refuse("task", "maps with the key \"task\" or \"group\"", shown_value(member));
     const std::string name = member["task"].get<std::string>();
     if (index.file(name) != nullptr || index.tag(name) != nullptr) {
       own.erase("task");

@@ -28,10 +28,10 @@ struct TaskSet {
   std::vector<TaskGroup> groups;
 };
 
-// Reads tasks and groups of lm-evaluation-harness. A group names tasks, groups, or tags that stand for all
-// tasks with the tag. The names are searched in all .yaml files of the group's folder and its subfolders.
-// Throws Error naming file, line and key, also for names that are not found and for groups that contain
-// themselves.
+// Reads tasks and groups of lm-evaluation-harness. A group lists the names of tasks, groups and tags. A tag
+// stands for all tasks with this tag. Searches these names in all .yaml files of the group's folder and its
+// subfolders. Throws Error naming file, line and key. This includes a name that is not found and a group that
+// contains itself.
 TaskSet read_task_set(const std::vector<std::string>& paths);
 
 }  // namespace gpt

@@ -199,7 +199,8 @@ class Builder : public YAML::EventHandler {
   }
 
   // Returns the members of the merged maps, followed by the members of the map itself. If several merged maps
-  // have a key, the first of them counts. Members of the map itself replace merged members.
+  // have the same key, the member of the first of these maps is used. Members of the map itself replace
+  // merged members.
   static Value united(const std::vector<Value>& merged, Value own) {
     Value out = Value::object();
     auto& members = out.get_ref<Value::object_t&>();

@@ -22,9 +22,9 @@ inline constexpr const char* kYamlFunction = "!function";
 // Parses one YAML document like PyYAML's safe loader. Supports the booleans (yes, no, on, off), numbers and
 // nulls of YAML 1.1; quoted, plain and block scalars of any number of lines; anchors, aliases and merge keys.
 // Maps keep their order. A value tagged !function becomes an object with the key kYamlFunction. Rejects other
-// tags, and texts whose extent yaml-cpp (which parses the structure) determines differently from PyYAML.
-// `lines` receives the line of each key in the outermost map, counted from 1. Throws Error naming `what` and
-// the line for invalid YAML, duplicate keys, keys that are lists or maps, and exceeded limits.
+// tags. yaml-cpp parses the structure. If yaml-cpp and PyYAML find different ends of a scalar, the scalar is
+// rejected. `lines` receives the line of each key in the outermost map, counted from 1. Throws Error naming
+// `what` and the line for invalid YAML, duplicate keys, keys that are lists or maps, and exceeded limits.
 nlohmann::ordered_json parse_yaml(std::string_view text, const std::string& what,
                                   std::map<std::string, int64_t>* lines = nullptr,
                                   const YamlLimits& limits = {});

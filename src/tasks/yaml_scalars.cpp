@@ -54,7 +54,7 @@ bool take_sign(std::string_view& text) {
   return negative;
 }
 
-// Matches numbers such as "1:30:00". The groups after the first one have up to two digits and are below 60.
+// Matches numbers such as "1:30:00". Every number after the first one has one or two digits and is below 60.
 bool is_sexagesimal(std::string_view text) {
   size_t at = text.find(':');
   if (at == std::string_view::npos || at == 0 || !is_only(text.substr(0, at), "0123456789_") ||
@@ -234,7 +234,8 @@ int YamlScalars::column(size_t at) const {
   return static_cast<int>(std::ranges::count_if(before, [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
-// Tags and anchors on a line of their own belong to the collection. Others belong to its first node.
+// A tag or an anchor on a line of its own belongs to the collection. If the content follows on the same line,
+// the tag or the anchor belongs to the first node of the collection.
 int YamlScalars::column_of_collection(size_t at) const {
   const size_t content = after_properties(at);
   const bool other_line = source_.substr(at, content - at).find('\n') != std::string_view::npos;
@@ -356,7 +357,8 @@ bool YamlScalars::escape(size_t& at, std::string& out) const {
   return true;
 }
 
-// Returns the words that yaml-cpp found, with the white space between them read from the source again.
+// Returns the plain scalar at byte `at`. `parsed` has the correct words. The white space between the words is
+// read from the source again.
 std::optional<std::string> YamlScalars::plain(size_t at, const std::string& parsed) const {
   std::string out;
   for (const char c : parsed) {
@@ -396,8 +398,8 @@ std::optional<std::string> YamlScalars::block(size_t at, int indent) const {
   if (at < source_.size() && source_[at] != '\n' && source_[at] != '#') return std::nullopt;
   at = std::min(source_.find('\n', at), source_.size() - 1) + 1;
 
-  // Reads line ends and up to `most` spaces of indentation. Returns the number of spaces before the next
-  // text.
+  // Reads line ends and up to `most` spaces of indentation. Returns the number of spaces read in the last
+  // line.
   std::string breaks;
   int longest = 0;
   const auto skip = [&](int most) {

@@ -16,9 +16,9 @@ class YamlScalars {
   explicit YamlScalars(std::string_view source) : source_(source) {}
 
   // Returns the text of a scalar. `at` is the byte where the node of the scalar begins, including its tag and
-  // anchor. `parsed` is the text that yaml-cpp found. `indent` is the column of the innermost block
-  // collection, or -1 outside of all collections. Returns nothing if PyYAML rejects the scalar or finds a
-  // different extent.
+  // anchor. `parsed` is the text of the scalar as yaml-cpp returns it. `indent` is the column of the
+  // innermost block collection, or -1 outside of all collections. Returns nothing if PyYAML rejects the
+  // scalar or finds a different end of the scalar.
   std::optional<std::string> text(size_t at, const std::string& parsed, int indent) const;
 
   // Returns the column, in characters, of a block collection whose node begins at byte `at`.
@@ -39,8 +39,8 @@ class YamlScalars {
 };
 
 // Returns the value of a plain scalar without a tag: a null, boolean, integer or fraction of YAML 1.1, or
-// else text. Throws Error for an integer beyond 64 bits, and for a date with a time, "=" and "<<", which
-// PyYAML does not read as text either.
+// else text. Throws Error for an integer beyond 64 bits. Also throws Error for a date with a time, for "="
+// and for "<<". These three are not text in PyYAML either.
 nlohmann::ordered_json yaml_plain_value(const std::string& text);
 
 // Returns the value of a scalar with the tag !!int, !!float, !!bool or !!null. `kind` is the last word of the

@@ -21,8 +21,8 @@ struct RawMatrix {
 
 bool is_float(DType dtype);
 
-// Converts the logical rows [first_row, first_row + to.rows()) of a stored matrix. `to` is a dense view of
-// any floating-point dtype.
+// Converts the logical rows [first_row, first_row + to.rows()) of `from` and stores them in `to`. `to` must
+// be a dense view of any floating-point dtype.
 void convert_matrix(const RawMatrix& from, const TensorView& to);
 
 // Concatenates the rows of the parts, transposes the result if `transposed` is set, and converts it to dtype

@@ -36,8 +36,8 @@ struct OpError {
   const char* what = nullptr;  // the condition that was violated
 };
 
-// A device that runs ops. It owns its memory and an op queue. Transfers and ops run in the order in which
-// they were enqueued. Thread-safe: the calls of each thread keep their order.
+// A device that runs ops. The device owns its memory and an op queue. Transfers and ops run in the order in
+// which they were enqueued. Thread-safe. Calls from the same thread keep their order.
 class Device {
  public:
   Device() = default;
@@ -64,7 +64,7 @@ class Device {
   // Enqueues a copy of host data to the device. The caller may modify `from` as soon as the call returns.
   virtual void upload(std::byte* to, const std::byte* from, const Rows2d& rows) = 0;
   // Enqueues a copy of device data to the host. An event recorded after this call marks the completion of the
-  // copy. Until then, `to` must stay valid and must not be accessed.
+  // copy. Until the copy is complete, `to` must stay valid and must not be accessed.
   virtual void enqueue_download(std::byte* to, const std::byte* from, const Rows2d& rows) = 0;
   // Copies device data to the host and waits for the copy to complete. Throws Error if an op has failed.
   void download(std::byte* to, const std::byte* from, const Rows2d& rows);
@@ -91,7 +91,7 @@ class Device {
   std::atomic<const char*> failed_op_ = nullptr, failed_condition_ = nullptr;
 };
 
-// The host as a device. It has no queue, because ops and copies are complete when they return.
+// The host as a device. This device has no queue, because ops and copies are complete when they return.
 class HostDevice : public Device {
  public:
   bool is_host() const override { return true; }
@@ -133,13 +133,13 @@ class MappedView {
 };
 
 // Copies the elements of a view to a view with the same dtype, rows and columns. Each view may be on the host
-// or on a device. A copy from a device to the host waits for its completion.
+// or on a device. A copy from a device to the host is complete when the function returns.
 void copy_elements(const TensorView& from, const TensorView& to);
 // Enqueues the same copy as copy_elements without waiting for it (see Device::enqueue_download).
 void enqueue_copy(const TensorView& from, const TensorView& to);
 
 // Makes a host array accessible to ops. Ops that can read host memory use the array itself. All other ops use
-// a copy in device memory, which is reused and only grows for a longer array.
+// a copy in device memory. The memory of the copy is reused, and is reallocated only for a longer array.
 template <class T>
 class DeviceArray {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -154,7 +154,7 @@ class DeviceArray {
       copy_ = Buffer(n * sizeof(T), "a copy in device memory", device_);
   }
   // Uploads the array to the device. `host` must stay valid until all ops that read the array have run. On
-  // the host device, it must also stay unchanged.
+  // the host device, ops read `host` directly, so the values must also stay unchanged.
   DeviceSpan<const T> upload(std::span<const T> host) {
     if (device_ == nullptr) return {host.data(), host.size()};
     reserve(host.size());

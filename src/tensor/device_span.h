@@ -40,7 +40,7 @@ DeviceSpan<T> device_span(const TensorView& view) {
   return {view.as<T>(), static_cast<size_t>(view.size())};
 }
 
-// A host array. Ops read it before they return, so the caller may free it after the call.
+// A host array. Ops read the array before they return, so the caller may free it after the call.
 template <class T>
 using HostSpan = std::span<const T>;
 

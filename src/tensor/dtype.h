@@ -6,8 +6,8 @@
 
 namespace gpt {
 
-// The element type of a tensor. The types from q8_0 on are the quantized formats of ggml (kernels/quant.h).
-// They store elements in quantization blocks, so single elements cannot be addressed.
+// The element type of a tensor. q8_0 and all dtypes after it are quantized formats of ggml (kernels/quant.h).
+// Quantized formats store elements in quantization blocks, so single elements cannot be addressed.
 enum class DType : uint8_t {
   f32,
   f64,

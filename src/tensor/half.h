@@ -9,7 +9,7 @@ namespace gpt {
 
 // These 16-bit floating-point types are for storage only. Arithmetic is done in float.
 
-// bfloat16: the upper half of an IEEE 754 single.
+// bfloat16: the upper 16 bits of an fp32 value.
 struct bf16 {
   uint16_t bits;
 };

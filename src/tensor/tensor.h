@@ -20,9 +20,8 @@ int64_t checked_size(std::span<const int64_t> shape, const std::string& what);
 std::string shape_string(std::span<const int64_t> shape);  // for example "[2,3]"
 
 // A non-owning view of a tensor with up to 4 dimensions in row-major order. The last dimension is dense. As a
-// matrix, the view has `rows()` rows, which are all dimensions except the last collapsed into one. Each row
-// has `cols()` elements, and the row stride is `ld`. If ld > cols(), the view is a column slice of a wider
-// matrix.
+// matrix, the view has `rows()` rows of `cols()` elements, and the row stride is `ld`. All dimensions except
+// the last are combined into rows. If ld > cols(), the view is a column slice of a wider matrix.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -61,11 +60,11 @@ struct TensorView {
   // Returns the offset of element (r,c) of a matrix from `data`, in elements.
   int64_t offset(int64_t r, int64_t c) const { return transposed ? c * ld + r : r * ld + c; }
 
-  // Returns columns [from, from + n) of every row, as a matrix [rows, n].
+  // Returns n columns of every row, starting at column `from`, as a matrix [rows, n].
   TensorView slice_cols(int64_t from, int64_t n) const;
-  // Returns rows [from, from + n), as a matrix [n, cols].
+  // Returns n rows, starting at row `from`, as a matrix [n, cols].
   TensorView slice_rows(int64_t from, int64_t n) const;
-  // Returns elements [from, from + n) of a dense view as a vector [n].
+  // Returns n elements of a dense view, starting at element `from`, as a vector [n].
   TensorView slice_flat(int64_t from, int64_t n) const;
 };
 

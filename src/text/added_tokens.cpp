@@ -92,8 +92,9 @@ bool covers(std::span<const TextRange> ranges, size_t begin, size_t end) {
 
 namespace {
 
-// Returns the position at which the search continues after a rejected special token: the end of the token or,
-// if earlier, the start of the next trusted range. Untrusted text must not hide the tokens of trusted text.
+// Returns the position at which the search continues after a rejected special token. This position is the end
+// of the token, or the start of the next trusted range if that range starts earlier. The reason is that
+// untrusted text must not hide the tokens of trusted text.
 size_t behind_refused(std::span<const TextRange> trusted, size_t begin, size_t end) {
   const auto range = std::ranges::upper_bound(trusted, begin, {}, &TextRange::end);
   if (range == trusted.end() || range->begin >= end) return end;

@@ -28,7 +28,8 @@ struct AddedToken {
 // overlap.
 bool covers(std::span<const TextRange> ranges, size_t begin, size_t end);
 
-// A list with one range, the whole text, if the text is trusted. Otherwise, the list is empty.
+// The trusted ranges of a text that is either trusted or untrusted as a whole. The list contains one range
+// for a trusted text, and no range for an untrusted text.
 class WholeText {
  public:
   WholeText(std::string_view text, bool trusted) : range_{0, text.size()}, trusted_(trusted) {}
@@ -87,8 +88,8 @@ class AddedTokens {
     const AddedToken* token = find(id);
     return token != nullptr && (token->special || token->unused);
   }
-  // Returns the normalized tokens with their text in normalized form, so that they match like other tokens.
-  // `write` normalizes a text.
+  // Returns the tokens that must be matched in normalized text. The texts of the returned tokens are
+  // normalized. `write` normalizes a text.
   template <class Write>
   AddedTokens normalized(Write&& write) const {
     std::vector<AddedToken> found;
@@ -101,8 +102,8 @@ class AddedTokens {
     return AddedTokens(std::move(found));
   }
 
-  // Returns true if the text can be cut before any space that follows another character, because no token can
-  // match across such a cut.
+  // Returns true if no token can match across a cut before a space that follows another character. The text
+  // can then be cut before any such space.
   bool blanks_divide() const { return blanks_divide_; }
 
  private:

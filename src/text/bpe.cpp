@@ -46,17 +46,18 @@ void Bpe::find_joints() {
   has_joints_ = true;
 }
 
-// A pair of symbols is only merged when no pair inside its bytes can be merged with a lower rank. Suppose
-// that the bytes of a token are encoded with all lower ranks. If two symbols remain, these symbols are the
-// only pair that can become the token. Otherwise, parts of the token have higher ranks, and any two tokens
-// whose concatenation is the token are merged.
+// Derives the merges from the ranks. A pair of symbols is only merged when no pair inside its bytes can be
+// merged with a lower rank. The loop therefore encodes the bytes of each token with the merges of all lower
+// ranks. If the result has two symbols, this pair is the only merge that produces the token. If the result
+// has more symbols, some parts of the token have higher ranks than the token. In this case, every pair of
+// tokens whose concatenation is the token becomes a merge.
 Bpe Bpe::of_ranks(std::vector<std::string> tokens) {
   Bpe bpe(std::move(tokens));
   for (int b = 0; b < 256; ++b) {
     if (bpe.byte_ids_[b] < 0) fail("the vocabulary has no token for the byte {:#04x}", b);
   }
   bpe.table_ = MergeTable(bpe.tokens_.size());
-  // Limits the work for such tokens. Published vocabularies contain no such tokens.
+  // Limits the work for tokens with more than two symbols. Published vocabularies do not contain such tokens.
   size_t budget = size_t{1} << 20;
   std::vector<int32_t> symbols;
   for (size_t id = 0; id < bpe.tokens_.size(); ++id) {
@@ -74,7 +75,7 @@ Bpe Bpe::of_ranks(std::vector<std::string> tokens) {
       continue;
     }
     if (token.size() > budget)
-      fail("token {} and earlier tokens cannot be merged from tokens of lower rank", id);
+      fail("token {} and many earlier tokens cannot be merged from two tokens of lower rank", id);
     budget -= token.size();
     for (size_t cut = 1; cut < token.size(); ++cut) {
       const int32_t left = bpe.find(token.substr(0, cut)), right = bpe.find(token.substr(cut));
@@ -120,8 +121,8 @@ MergeTable merge_table(const std::vector<Bpe::Merge>& merges, const std::vector<
   return table;
 }
 
-// Two merges with different results cannot be duplicates. Duplicates are therefore only searched for if a
-// result occurs twice.
+// Two merges with different results cannot be duplicates. The search for duplicates is therefore skipped if
+// all results are different.
 void keep_last_of_equal(std::vector<Bpe::Merge>& merges) {
   std::vector<bool> given;
   bool twice = false;

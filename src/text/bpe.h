@@ -67,7 +67,8 @@ class Bpe {
 // merge whose result is not the concatenation of its two tokens.
 MergeTable merge_table(const std::vector<Bpe::Merge>& merges, const std::vector<std::string_view>& tokens);
 
-// Removes all but the last merge of the same two tokens, as Hugging Face's tokenizers do.
+// If several merges have the same two tokens, removes all of them except the last, as in Hugging Face's
+// tokenizers.
 void keep_last_of_equal(std::vector<Bpe::Merge>& merges);
 
 }  // namespace gpt

@@ -76,7 +76,7 @@ class Reader {
     const AlphabetReader alphabet;
     visit_vocab(model_, name_, [&](const std::string& token, int64_t id) {
       if (const auto found = added_ids_.find(id); found != added_ids_.end()) {
-        // The vocabulary may also list an added token, and a merge may even produce it.
+        // An added token may also be in the vocabulary. A merge may even produce this token.
         const auto bytes = alphabet.bytes_of(token);
         if (found->second != token && found->second != bytes)
           fail("cannot read {}: the id {} is assigned to two tokens", name_, id);
@@ -130,8 +130,7 @@ int64_t read_token_id(const Json& value, const std::string& token, const std::st
 namespace {
 
 // Checks that an added token has the id that Hugging Face tokenizers would assign. The library ignores the id
-// in the file. It uses the id in the vocabulary, or the next free id if the vocabulary does not contain the
-// token.
+// in the file. A token in the vocabulary keeps its id there, and any other token gets the next free id.
 void check_added_id(const std::string& text, int64_t id, const Json& vocab, int64_t next,
                     const std::string& name) {
   const auto known = vocab.is_object() ? vocab.find(text) : vocab.end();

@@ -29,8 +29,8 @@ std::vector<Bpe::Merge> read_merges(const nlohmann::json& model, const TokenInde
                                     const std::string& name);
 
 // Creates a tokenizer.json from vocab.json (an object of tokens and ids) and merges.txt (one merge per line).
-// These files do not define how text is split, so the tokenizer class decides. Without a class, GPT-1 or
-// GPT-2 is assumed. Throws Error for other classes.
+// These files do not define how text is split, so the split pattern of the tokenizer class is used. If the
+// class is not known, GPT-1 or GPT-2 is assumed. Throws Error for unsupported classes.
 nlohmann::json json_of_vocab_and_merges(std::string_view vocab, std::string_view merges,
                                         const FolderTokens& more, const std::string& name);
 

@@ -69,9 +69,9 @@ class BpeTokenizer final : public Tokenizer {
 
   std::vector<int32_t> encode(std::string_view text) const override { return encode_trusted(text, {}); }
 
-  // A text can be cut before a space that follows another character, because such a space always begins a
-  // piece. The text before the space is split as if the text ended there, because no pattern looks ahead
-  // further than across white space.
+  // A text can be cut before a space that follows a character other than white space, because such a space
+  // always begins a piece. The cut does not change the pieces before the space, because the patterns only
+  // look ahead across white space.
   std::vector<int32_t> encode_parallel(std::string_view text, ThreadPool& pool) const override {
     if (pool.size() == 1 || steps_ || !added_.blanks_divide()) return encode(text);
     const auto may_cut = [](char last) { return last > ' ' && last < 0x7F; };
@@ -165,8 +165,8 @@ class BpeTokenizer final : public Tokenizer {
   }
 
  private:
-  // Adds the added tokens to the vocabulary if Hugging Face tokenizers would otherwise change their ids.
-  // Tokens that are not in the vocabulary would be numbered after the vocabulary.
+  // Adds the added tokens to the vocabulary if Hugging Face tokenizers would otherwise change their ids. The
+  // library numbers the added tokens that are not in the vocabulary from the end of the vocabulary on.
   void name_ids_that_would_change(Json& vocab) const {
     int64_t next = std::ssize(vocab);
     bool changes = false;

@@ -73,8 +73,8 @@ class PairCounts {
 };
 
 // A pair that may be merged, with the words in which it appeared in one round. The pair may appear again in a
-// later round, because two other tokens are joined to the same token. The pair then becomes a new candidate
-// with its own words.
+// later round, because a later merge may produce one of its tokens again. It then becomes a new candidate,
+// with the words of that round.
 struct Candidate {
   uint64_t key;
   uint64_t words;  // index of the first word in places_
@@ -82,9 +82,10 @@ struct Candidate {
   uint32_t pair;   // number of the pair
 };
 
-// A priority queue of candidates. The candidate with the largest count at the time of its last check is
-// first; ties go to the smallest pair. Most pairs are rare and are never merged. Candidates with a count
-// below a floor are therefore not sorted, and the floor is lowered when the heap is empty.
+// A priority queue of candidates. The candidate with the largest count comes first, and ties go to the
+// smallest pair. The count of a candidate is the count at the time of its last check. Most pairs are rare and
+// are never merged, so the heap does not contain candidates with a count below a floor. The floor is lowered
+// when the heap is empty.
 class Queue {
  public:
   struct Entry {
@@ -133,8 +134,8 @@ class Queue {
   std::vector<Entry> heap_, low_;
 };
 
-// The tokens that were found on one side of the merged pair in one round. Stores their words and the sum of
-// the counts of these words.
+// Collects the tokens that are next to the merged pair, on one side, in one round. For each token, stores the
+// words in which it occurs next to the pair, and the number of these occurrences in all texts.
 class Neighbours {
  public:
   void start_round(size_t vocab_size) {
@@ -348,8 +349,8 @@ class BpeTrainer {
     words_[place] = static_cast<uint32_t>(out - word.begin);
   }
 
-  // Before the merge, a neighbor of the merged pair formed a pair with one half of it. A pair with the new
-  // token replaces that pair.
+  // Updates the counts of the pairs next to a merge. Before the merge, a neighbor formed a pair with the left
+  // or right token. After the merge, the neighbor forms a pair with the new token.
   void update_counts(int32_t left, int32_t right, int32_t joined) {
     changes_.clear();
     for (const auto& t : before_.tokens()) {
@@ -397,8 +398,9 @@ class BpeTrainer {
   std::vector<Bpe::Merge> merges_;
   int64_t text_tokens_ = 0;
 
-  // Neighbors in the current round: tokens before the pair, tokens after the pair, and the new token itself
-  // before the pair.
+  // Neighbors in the current round. before_ contains the tokens before the merged pair, except the new token.
+  // twins_ contains the new token if it is before the merged pair. behind_ contains the tokens after the
+  // merged pair.
   Neighbours before_, behind_, twins_;
   struct Change {
     uint64_t key;

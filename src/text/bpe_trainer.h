@@ -20,8 +20,8 @@ class WordList {
 
  private:
   friend class BpeTrainer;
-  // A word is stored as its length, its count (two halves) and its ids. These values are contiguous, so that
-  // a merge touches a single cache line.
+  // A word is stored as its length, its count (two halves) and its ids. The values of a word are contiguous,
+  // so a merge usually touches a single cache line.
   static constexpr int64_t kHeader = 3;
 
   std::vector<uint32_t> data_;

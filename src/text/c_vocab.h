@@ -6,9 +6,9 @@
 
 #include "text/tokenizer.h"
 
-// The tokenizer files that C programs read next to their models: gpt2_tokenizer.bin of llm.c (the bytes of
-// every token of a byte-level BPE) and tokenizer.bin of llama2.c (pieces and scores of SentencePiece).
-// Numbers are little-endian.
+// The tokenizer files of two C programs. gpt2_tokenizer.bin of llm.c contains the bytes of every token of a
+// byte-level BPE. tokenizer.bin of llama2.c contains the pieces and scores of a SentencePiece model. Numbers
+// are little-endian.
 namespace gpt {
 
 inline constexpr const char* kLlmcTokenizerFile = "gpt2_tokenizer.bin";
@@ -25,8 +25,8 @@ namespace detail {
 // Returns true if a file begins with the magic number of llm.c. Files of llama2.c have no magic number.
 bool is_llmc_tokenizer(std::string_view bytes);
 
-// Reads a tokenizer from the content of such a file. In an llm.c file, ids are ranks, and text is split with
-// GPT-2's pattern. Throws Error with the file name and the reason.
+// Reads a tokenizer from the content of a file in one of these formats. In an llm.c file, the id of a token
+// is its rank, and text is split with GPT-2's pattern. Throws Error with the file name and the reason.
 std::unique_ptr<Tokenizer> read_llmc_tokenizer(std::string_view bytes, const std::string& name);
 std::unique_ptr<Tokenizer> read_llama2c_tokenizer(std::string_view bytes, const std::string& name);
 

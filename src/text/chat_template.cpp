@@ -17,8 +17,8 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// Returns true if the tokenizer has the special token `name`. encode_special() throws for a char tokenizer
-// that lacks the letters of the name.
+// Returns true if the tokenizer has the special token `name`. A char tokenizer that lacks a letter of the
+// name throws Error in encode_special().
 bool has_special(const Tokenizer& tokenizer, const std::string& name) {
   try {
     return tokenizer.encode_special(name).size() == 1;
@@ -98,7 +98,8 @@ std::optional<TextRange> range_of(const JinjaText& text, size_t message) {
   return range;
 }
 
-// Returns the end of the last bytes before `limit` that belong to one of the first `messages` messages.
+// Returns the position up to which `text` contains bytes of the first `messages` messages. Only bytes before
+// `limit` are considered.
 size_t end_of_messages(const JinjaText& text, size_t messages, size_t limit) {
   size_t end = 0;
   for (const JinjaSpan& span : text.spans) {
@@ -107,14 +108,14 @@ size_t end_of_messages(const JinjaText& text, size_t messages, size_t limit) {
   return end;
 }
 
-// A byte range in generation blocks, and the index of the assistant message that it belongs to.
+// A byte range that a generation block rendered, and the index of its assistant message.
 struct GeneratedRange {
   TextRange bytes;
   size_t message;
 };
 
-// A generation block belongs to the message that it renders. A block without bytes of a message belongs to
-// the next assistant message.
+// Returns the byte ranges of all generation blocks. A block belongs to the assistant message whose content it
+// renders. If a block renders no content of an assistant message, it belongs to the next assistant message.
 std::vector<GeneratedRange> generated_ranges(const JinjaText& text, const OrderedJson& messages) {
   const auto is_assistant = [&](size_t message) { return messages[message]["role"] == "assistant"; };
   std::vector<GeneratedRange> ranges;
@@ -226,8 +227,8 @@ ChatTemplate::Runner ChatTemplate::runner_of(const std::string& jinja) const {
   return {std::move(program), contents};
 }
 
-// Renders a conversation of one message with each type of content. This shows which types the template
-// supports.
+// Determines which types of content the template supports. Renders a conversation of one message for each
+// type.
 ChatTemplate::Contents ChatTemplate::contents_of(const JinjaTemplate& jinja) const {
   const auto writes = [&](const OrderedJson& content) {
     const OrderedJson conversation = {
@@ -330,15 +331,15 @@ bool ChatTemplate::is_special(int32_t id) const {
          tokenizer_.encode(bytes) != alone;
 }
 
-// Returns the number of ids of the text before `byte`. A token that extends past this position does not
-// count.
+// Returns the number of ids for the text before `byte`. A token that extends past this position is not
+// counted.
 size_t ChatTemplate::ids_before(const JinjaText& text, size_t byte, std::span<const int32_t> ids) const {
   return byte >= text.text.size() ? ids.size() : common_prefix(ids, ids_of(text.substr(0, byte)));
 }
 
-// Returns the number of ids up to and including the end token of a message, which follows the last byte of
-// the message. If there is no end token, the first special token there is used. Both must come before the
-// next content of the conversation.
+// Returns the number of ids up to and including the end token of a message. The search for the end token
+// begins after the last byte of the message and ends before the next content of the conversation. If there is
+// no end token in this range, the first special token in the range is used.
 size_t ChatTemplate::answer_end(const JinjaText& text, size_t byte, std::span<const int32_t> ids) const {
   const size_t begin = ids_before(text, byte, ids);
   const auto next = std::ranges::find_if(text.spans, [&](const JinjaSpan& span) {
@@ -353,9 +354,9 @@ size_t ChatTemplate::answer_end(const JinjaText& text, size_t byte, std::span<co
   return last == tail.end() ? begin : begin + static_cast<size_t>(last - tail.begin()) + 1;
 }
 
-// Returns the position of an assistant message. The message starts where the ids of its prompt end. However,
-// a template may write different text at the end of a prompt than before a response, or a token may cross the
-// boundary. The message then starts at the first difference.
+// Returns the position of an assistant message. The message normally starts at the end of the ids of its
+// prompt. However, a template may write different text at the end of a prompt than before a response, or a
+// token may cross the boundary. In both cases, the message starts at the first difference.
 std::optional<ChatTemplate::AnswerPlace> ChatTemplate::answer_place(const OrderedJson& conversation,
                                                                     const JinjaText& text, size_t message,
                                                                     std::span<const int32_t> ids) const {
@@ -376,7 +377,7 @@ std::optional<ChatTemplate::AnswerPlace> ChatTemplate::answer_place(const Ordere
     const size_t first = ids_before(text, std::min(written + same, own->begin), ids);
     const bool same_before = text.text.compare(0, written, prompt.text, 0, asked) == 0;
     return AnswerPlace{same_before ? std::min(first, common_prefix(ids, ids_of(prompt))) : first, own->end};
-    // The template rejects the shortened conversation, so only the message's own bytes are known.
+    // The template rejected the shortened conversation, so the message starts at its first own byte.
   } catch (const Error&) {
     if (!own) return std::nullopt;
     return AnswerPlace{ids_before(text, own->begin, ids), own->end};

@@ -48,9 +48,9 @@ class ChatTemplate {
   std::vector<int32_t> encode(std::span<const ChatMessage> messages, bool generate) const;
 
   // Returns the ids of a conversation in the format of OpenAI's API. The object has "messages", which may
-  // contain "tool_calls", "name", "tool_call_id" and "reasoning_content". It may also have "tools" and other
-  // variables of the template. The content of a message may be a list of parts of the type "text". If the
-  // model has a template for tools, conversations with "tools" use that template. Throws the errors of
+  // contain "tool_calls", "name", "tool_call_id" and "reasoning_content". The object may also have "tools"
+  // and other variables of the template. The content of a message may be a list of parts of the type "text".
+  // If the model has a template for tools, conversations with "tools" use that template. Throws the errors of
   // `encode`.
   std::vector<int32_t> encode_conversation(const nlohmann::ordered_json& conversation, bool generate) const;
 
@@ -62,11 +62,11 @@ class ChatTemplate {
 
   // Returns a training example. In each assistant message, the tokens from the end of the prompt to the end
   // token have weight 1. If the template has generation blocks, only the tokens in these blocks have weight
-  // 1. Messages with "weight" 0 do not count. Throws the errors of `encode`.
+  // 1. All tokens of a message with "weight" 0 have weight 0. Throws the errors of `encode`.
   ChatExample example(const nlohmann::ordered_json& conversation) const;
-  // Returns an example of a prompt and its response, in which only the last message counts. The last message
-  // must be the assistant's. Generation blocks have no effect, because the tokens of the response are
-  // compared with tokens sampled after the prompt.
+  // Returns an example in which only the tokens of the last message have weight 1. The last message is the
+  // response of the assistant, and the messages before it are the prompt. Generation blocks are ignored,
+  // because the tokens of the response are compared with tokens sampled after the prompt.
   ChatExample response(const nlohmann::ordered_json& conversation) const;
 
   // Returns the ids that follow the end token of an assistant message: the next user message, up to the

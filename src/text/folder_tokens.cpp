@@ -75,7 +75,8 @@ bool same_flags(const AddedToken& a, const AddedToken& b) {
          a.rstrip == b.rstrip && a.normalized == b.normalized;
 }
 
-// The special tokens of a tokenizer class in transformers. They apply to names that no file sets.
+// The special tokens of a tokenizer class in transformers. Such a token is used if no file sets a token with
+// this name.
 struct ClassDefault {
   std::string_view tokenizer_class;
   const char *name, *text;
@@ -88,8 +89,8 @@ constexpr ClassDefault kDefaults[] = {
     {"LlamaTokenizer", "unk_token", "<unk>"},         {"OpenAIGPTTokenizer", "unk_token", "<unk>"},
 };
 
-// The tokenizer class for models of a model_type that have vocab.json and merges.txt. Used if no file names a
-// class. Source: TOKENIZER_MAPPING_NAMES of transformers.
+// The tokenizer class for models of a model_type that have vocab.json and merges.txt. This class is used if
+// no file names a class. Source: TOKENIZER_MAPPING_NAMES of transformers.
 struct ModelClass {
   std::string_view model_type;
   const char* tokenizer_class;
@@ -231,14 +232,15 @@ class FolderReader {
       extra_ = *extra;
       take_extra_names();
     }
-    // Next to a SentencePiece model, transformers replaces these tokens with the control pieces of the model.
+    // If the vocabulary is a SentencePiece model, transformers ignores additional_special_tokens and uses the
+    // control pieces of the model.
     const auto additional = map_.find("additional_special_tokens");
     if (extra_.is_null() && additional != map_.end() && vocabulary_ != VocabularyFile::sentencepiece)
       extra_ = *additional;
   }
 
-  // Collects the values of names like "pad_token". Names that only exist for some models are stored in
-  // `others`.
+  // Collects the special tokens that `object` defines under names like "pad_token". Tokens with a name that
+  // not all models share are stored in `others`.
   void take_names(const OrderedJson& object, OrderedJson& others) {
     for (const auto& [name, value] : object.items()) {
       if (is_standard(name)) names_[name] = value;
@@ -276,8 +278,9 @@ class FolderReader {
   const std::string& folder_;
   const VocabularyFile vocabulary_;
   OrderedJson config_, map_, extra_;
-  // Tokens by name. names_ has the names shared by all models, specific_ the names of specific models in
-  // tokenizer_config.json, and unlisted_ such names in other places.
+  // Special tokens by name. names_ contains the tokens with a name that all models share. specific_ contains
+  // other tokens that tokenizer_config.json defines as strings, as extra tokens or as model-specific tokens.
+  // unlisted_ contains all remaining tokens.
   OrderedJson names_ = OrderedJson::object(), specific_ = OrderedJson::object(),
               unlisted_ = OrderedJson::object();
   FolderTokens tokens_;

@@ -12,16 +12,16 @@
 
 namespace gpt {
 
-// Loads the tokenizer of a folder like load_tokenizer, but without added tokens with ids >= `vocab_size`,
-// because the model in the folder has no embeddings for these ids.
+// Loads the tokenizer of a model folder like load_tokenizer, but drops added tokens with ids >= `vocab_size`.
+// The model in the folder has no embeddings for these ids.
 std::unique_ptr<Tokenizer> load_model_tokenizer(const std::string& folder, int64_t vocab_size);
 
 namespace detail {
 
 // The tokens that the transformers files in a model's folder add to the vocabulary. The main file is
 // tokenizer_config.json. If this file lists no added tokens, added_tokens.json and special_tokens_map.json
-// are used too. The tokens of the tokenizer class that the files name are included. `id` is -1 if a file
-// gives no id. Source: AutoTokenizer and PreTrainedTokenizerBase._from_pretrained of transformers 5.
+// are used too. The special tokens of the tokenizer class are included too. The id of a token is -1 if no
+// file defines it. Source: AutoTokenizer and PreTrainedTokenizerBase._from_pretrained of transformers 5.
 struct FolderTokens {
   std::vector<AddedToken> listed;         // by id; these flags replace the flags of tokens with the same text
   std::vector<AddedToken> named;          // special tokens, only added if no token has the same text

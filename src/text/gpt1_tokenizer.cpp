@@ -133,8 +133,8 @@ class Gpt1Tokenizer final : public Tokenizer {
 struct Range {
   char32_t first, last;
 };
-// Maps every step-th character from first to last to a character at a fixed distance. The character `first`
-// becomes `image`.
+// Maps the characters first, first + step, ... up to last to other characters. Each of them becomes the
+// character that is image - first code points later.
 struct Moved {
   char32_t first, last, step, image;
 };
@@ -145,7 +145,8 @@ struct Moved {
 constexpr Range kHan[] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},  {0x20000, 0x2A6DF},
                           {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF}, {0x2F800, 0x2FA1F}};
 
-// Returns the entry of a sorted table with a range that contains the code, or null if there is none.
+// Searches a sorted table of ranges. Returns the entry whose range contains the code, or null if there is no
+// such entry.
 template <class Entry, size_t N>
 const Entry* entry_before(const Entry (&table)[N], char32_t code) {
   const auto behind = std::ranges::upper_bound(table, code, {}, &Entry::first);

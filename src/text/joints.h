@@ -10,10 +10,10 @@
 
 namespace gpt::detail {
 
-// Determines the byte positions at which merges can join two tokens. Next to a non-ASCII character, a merge
-// is often impossible, because no token ends with the bytes before the position or no token begins with the
-// bytes after it. The text between two such positions can be merged independently. Between two ASCII
-// characters and inside a multi-byte character, a merge is always assumed to be possible.
+// Determines the byte positions at which no merge can join two tokens. The text between two such positions
+// can be merged independently. Such positions are next to a non-ASCII character: no merge has a left token
+// that ends with the bytes before the position and a right token that begins with the bytes after it. Between
+// two ASCII characters and inside a multi-byte character, a merge is always assumed to be possible.
 class Joints {
  public:
   Joints() = default;  // without merges
@@ -51,8 +51,8 @@ class Joints {
     const auto l = static_cast<unsigned char>(left), r = static_cast<unsigned char>(right);
     return ((l | r) & 0x80) != 0 && (r & 0xC0) != 0x80;
   }
-  // Returns the number of merges that set a bit. texts_ has at least this many words, so at most one bit in
-  // 64 is set.
+  // Returns the number of merges that set a bit in texts_. The number of 64-bit words in texts_ is larger
+  // than this count, so at most one bit in 64 is set.
   static size_t count(const std::vector<std::pair<std::string_view, std::string_view>>& merges) {
     return static_cast<size_t>(std::ranges::count_if(
         merges, [](const auto& m) { return may_cut(m.first.back(), m.second.front()); }));
@@ -73,7 +73,8 @@ class Joints {
         right |= uint64_t{static_cast<unsigned char>(behind[i])} << 8 * i;
     }
   };
-  // Returns the index of a bit in texts_, for `left` bytes before and `right` bytes after the position.
+  // Returns the bit index in texts_ for a position, computed from `left` bytes before the position and
+  // `right` bytes after it.
   size_t index_of(const Near& near, size_t left, size_t right) const {
     const auto low = [](uint64_t bytes, size_t n) { return bytes & ((uint64_t{1} << 8 * n) - 1); };
     const uint64_t key = low(near.left, left) | low(near.right, right) << 24 | left << 48 | right << 52;

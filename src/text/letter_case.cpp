@@ -27,8 +27,8 @@ constexpr SpecialCase kSpecial[] = {
 struct CodeRange {
   char32_t first, last;
 };
-// Characters that are lowercase or uppercase in addition to the categories Ll and Lu. kIgnorable lists the
-// characters that are skipped when the letter next to a sigma is searched for.
+// kLowercase and kUppercase list the lowercase and uppercase characters outside the categories Ll and Lu.
+// kIgnorable lists the characters that the search for the letter next to a sigma skips.
 constexpr CodeRange kLowercase[] = {
 #define GPT_OTHER_LOWERCASE
 #include "text/case_table.inc"

@@ -10,9 +10,9 @@
 namespace gpt {
 namespace {
 
-// Up to this number of symbols, scanning the pairs for each merge is cheaper than a heap.
+// Maximum number of symbols for which scanning all pairs in each merge is cheaper than a heap.
 constexpr size_t kShort = 128;
-// From this number of symbols on, a list per rank is cheaper than a single heap.
+// Minimum number of symbols for which a list per rank is cheaper than a single heap.
 constexpr size_t kHuge = 4096;
 
 // A pair of symbols that may be merged, identified by the position of the left symbol. The candidate is
@@ -22,13 +22,13 @@ struct MergeCandidate {
   uint32_t at = 0;
 };
 
-// The pairs of a short list of symbols that may be merged. A pair is stored as a number that combines its
-// rank and position. The smallest number is therefore the next merge. The smallest number of each group of
-// pairs is cached.
+// The mergeable pairs in a short list of symbols. Each pair is stored as one integer that combines its rank
+// and its position, so the smallest integer is the next merge. The pairs are divided into groups, and the
+// smallest integer of each group is cached.
 class ShortRanks {
  public:
   static constexpr int32_t kNone = std::numeric_limits<int32_t>::max();
-  // The numbers can hold ranks below this value.
+  // The stored integers can represent ranks below this value.
   static constexpr int32_t kRanks = kNone / static_cast<int32_t>(kShort);
 
   explicit ShortRanks(size_t n) : groups_((n + kGroup - 1) / kGroup) {
@@ -83,9 +83,9 @@ class HeapQueue {
   std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> heap_;
 };
 
-// Returns candidates in the same order as HeapQueue. Designed for many candidates with few distinct ranks
-// that mostly arrive in the order of their positions. Stores a list for each rank and a heap of the ranks
-// with non-empty lists.
+// Returns candidates in the same order as HeapQueue. Designed for many candidates with few distinct ranks.
+// The candidates should mostly arrive in the order of their positions. Stores a list for each rank and a heap
+// of the ranks with non-empty lists.
 class RankQueue {
  public:
   explicit RankQueue(int32_t last_rank) : of_rank_(static_cast<size_t>(last_rank) + 1, -1) {}

@@ -52,7 +52,7 @@ class MergeTable {
   }
   static size_t hash_of(uint64_t pair) { return static_cast<size_t>((pair * 0x9E3779B97F4A7C15u) >> 20); }
 
-  // Most lookups are for pairs of byte tokens, and these usually have the lowest ids.
+  // Most lookups are for pairs of byte tokens. Byte tokens usually have the lowest ids.
   static constexpr uint32_t kLow = 256;
   static bool is_low(int32_t left, int32_t right) { return static_cast<uint32_t>(left | right) < kLow; }
   static size_t low_index(int32_t left, int32_t right) {

@@ -25,8 +25,8 @@ struct PieceKey {
   bool operator==(const PieceKey&) const = default;
   uint64_t hash() const { return (low ^ std::rotl(high, 29)) * 0x9E3779B97F4A7C15u; }
 
-  // `readable` is the number of bytes that may be read from the beginning of the piece on, and is at least
-  // the size of the piece.
+  // `readable` is the number of readable bytes from the start of the piece. It may exceed the size of the
+  // piece.
   static PieceKey of(std::string_view piece, size_t readable) {
     uint64_t words[2] = {0, 0};
     const size_t n = piece.size();
@@ -53,9 +53,9 @@ struct PieceKey {
   }();
 };
 
-// A hash table that may evict entries. An entry type has the functions hash() and used(). An entry is first
-// searched for in its own line, which has two entries, most recent first, and then in the neighboring lines.
-// If many entries are evicted, the table grows, up to a limit.
+// A hash table that may evict entries. An entry type has the functions hash() and used(). A line of the table
+// has two entries, the most recent entry first. A lookup first searches the line that the hash selects, and
+// then the neighboring lines. If many entries are evicted, the table grows, up to a limit.
 template <class Entry>
 class ForgetfulTable {
  public:
@@ -113,7 +113,8 @@ class ForgetfulTable {
     return lines_[(hash >> (64 - bits_) & ~(kSet / 2 - 1)) + i / 2].entries[i % 2];
   }
 
-  // Returns a slot for the second entry of the line, which makes room for a new entry.
+  // The new entry of a line takes the first place, and the old first entry moves to the second place. Returns
+  // a slot for the entry that leaves the second place.
   Entry& place_for_second(uint64_t hash) {
     Line& own = own_line(hash);
     if (!own.entries[1].used()) return own.entries[1];
@@ -177,8 +178,9 @@ class PieceCache {
     return query;
   }
 
-  // Writes kSome ids, the first of which are the ids of the piece, and returns the number of ids of the
-  // piece. Returns kSome if the piece must be looked up with find().
+  // Copies the ids of a piece to `ids` and returns their number. Returns kSome if the piece must be looked up
+  // with find(). `ids` must have room for kSome values, because the function always copies a fixed number of
+  // values.
   size_t copy_some(const Query& query, int32_t* ids) const {
     const auto& line = short_.line_of(query.hash);
     const Short& entry = line.entries[line.entries[0].is(query.key) ? 0 : 1];
@@ -213,7 +215,7 @@ class PieceCache {
     }
   }
 
-  // Returns true if this function was probably called for the same piece before.
+  // Returns true if a previous call probably received the same piece.
   bool was_asked_before(const Query& query) {
     const uint64_t hash = query.is_short() ? query.hash : query.key.low;
     const auto tag = static_cast<uint16_t>(hash >> 32);
@@ -335,10 +337,10 @@ class PieceCaches {
 };
 
 // Encodes the pieces of one text in order. encode(piece, ids) appends the ids of a piece that is not cached.
-// Pieces are looked up in batches, so that memory latencies overlap. If `encode` has the function
-// end_of_part(piece, from), like Bpe, a piece that is not cached is looked up part by part.
-// is_same_in_parts(id) returns false for a token that a whole piece can become, but a part of a piece cannot.
-// encode_part(part, ids) then encodes that part.
+// Pieces are looked up in batches, so that memory latencies overlap. `encode` may have the function
+// end_of_part(piece, from), like Bpe. A piece that is not cached is then looked up part by part.
+// is_same_in_parts(id) returns false for a token if a whole piece can become this token, but a part of a
+// piece cannot. In this case, encode_part(part, ids) encodes the part.
 template <class Encode>
 class PieceEncoder {
  public:
@@ -388,7 +390,8 @@ class PieceEncoder {
     waiting_ = 0;
   }
 
-  // Appends the ids of a short piece if the piece is in its own line of the table. Returns false otherwise.
+  // Looks up a short piece in one line of the table and appends its ids. Returns false if the line does not
+  // contain the piece.
   bool find(const PieceCache::Query& query) {
     const size_t count = cache_->copy_some(query, buffer_ + filled_);
     if (count == PieceCache::kSome) return false;
@@ -482,7 +485,7 @@ class TokenTable {
  public:
   explicit TokenTable(size_t tokens = 0) : slots_(std::bit_ceil(2 * tokens + 2)), mask_(slots_.size() - 1) {}
 
-  // Adds a token, for which the table must have a free slot. Tokens of more than 15 bytes are ignored.
+  // Adds a token. The table must have a free slot. Tokens of more than 15 bytes are ignored.
   void add(std::string_view bytes, int32_t id) {
     if (bytes.empty() || bytes.size() > PieceKey::kLongest) return;
     const PieceKey key = PieceKey::of(bytes, bytes.size());

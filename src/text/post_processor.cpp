@@ -118,8 +118,9 @@ void check_settings(const Json& root, const std::string& name) {
     if (std::ranges::find(kKnown, key) == std::end(kKnown))
       fail_kind(name, "the unknown field \"" + printable_text(key, 40) + "\"");
   }
-  // These settings describe the truncation and padding at the time the file was saved. transformers resets
-  // both in every call, by default to none. Both are therefore ignored here.
+  // The settings for truncation and padding are those at the time the file was saved. They are ignored here,
+  // because transformers resets both settings in every call. By default, transformers neither truncates nor
+  // pads.
   for (const char* key : {"truncation", "padding"}) {
     const Json& value = member(root, key);
     if (!value.is_null() && !value.is_object())

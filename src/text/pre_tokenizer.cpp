@@ -83,8 +83,8 @@ SplitStep read_split(const Json& json, const std::string& name) {
   step.regex = (step.literal ? literal : regex).get<std::string>();
   step.behavior = read_behavior(member(json, "behavior"), name);
   step.invert = !unused(member(json, "invert"));
-  // The pattern matches the whole text. Isolating the matches and removing the text between the matches
-  // therefore give the same pieces.
+  // The matches of a known pattern cover the whole text. No text is left between the matches, so isolating
+  // the matches and removing the text between them give the same pieces.
   const bool keeps_matches =
       step.invert ? step.behavior == Behavior::removed : step.behavior == Behavior::isolated;
   const auto known = step.literal ? std::nullopt : find_split_pattern(step.regex);

@@ -15,8 +15,8 @@
 namespace gpt::detail {
 namespace {
 
-// Limits for a single match, which allow about a second of work. Any reasonable pattern needs far less.
-// kHeapLimit is in KiB.
+// Limits for a single match. A match within these limits takes at most about a second. Any reasonable pattern
+// takes far less time. kHeapLimit is in KiB.
 constexpr uint32_t kMatchLimit = 20'000'000, kDepthLimit = 1'000'000, kHeapLimit = 65536;
 constexpr size_t kJitStack = size_t{1} << 20;
 
@@ -195,8 +195,9 @@ class Translator {
     copy(1);
   }
 
-  // Copies {n}, {n,} and {n,m}, also in lazy form. Rejects {n}+ and {n}?. In Oniguruma, {n}+ is a repetition
-  // and {n}? is optional, but not in PCRE2.
+  // Copies {n}, {n,} and {n,m}, and the lazy forms {n,}? and {n,m}?. Rejects {n}+ and {n}?, because their
+  // meaning differs: in Oniguruma, {n}+ repeats {n} and {n}? makes {n} optional. In PCRE2, {n}+ is possessive
+  // and {n}? is lazy.
   void interval() {
     const size_t end = in_.find('}', at_);
     if (end == std::string_view::npos) unsupported(2);
@@ -224,7 +225,7 @@ class Translator {
         if (end == std::string_view::npos) unsupported(3);
         return copy(end + 1 - at_);
       }
-      // Bytes above 0x7F would be parts of characters.
+      // Rejects \x80 to \xFF, which would match parts of UTF-8 characters.
       if (at_ + 2 >= in_.size() || in_[at_ + 2] > '7') unsupported(4);
       return hexadecimal(2, 2);
     }

@@ -11,7 +11,7 @@ struct GgufName {
   std::string_view name;
 };
 
-// The first name of each pattern is used when writing files.
+// Files are written with the first name of each pattern.
 constexpr GgufName kGgufNames[] = {
     {SplitPattern::gpt2, "gpt-2"},        {SplitPattern::gpt2, ""},
     {SplitPattern::gpt2, "phi-2"},        {SplitPattern::gpt2, "mpt"},
@@ -28,9 +28,9 @@ struct Spelling {
   std::string_view regex;
 };
 
-// The first spelling of each pattern is used when writing files. This is the publisher's spelling, except for
-// \p{N}{1,3}+ in cl100k. Oniguruma reads the + as a repetition, and so does tokenizer.json, but tiktoken
-// reads {1,3}+ as a possessive quantifier.
+// Files are written with the first spelling of each pattern, which is the publisher's spelling with one
+// exception: the + after {1,3} in cl100k is omitted. tiktoken reads {1,3}+ as a possessive quantifier. The
+// regular expressions of a tokenizer.json have Oniguruma's syntax, in which this + is a repetition.
 constexpr Spelling kSpellings[] = {
     {SplitPattern::gpt2, R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
     {SplitPattern::gpt2, R"('s|'t|'re|'ve|'m|'ll|'d| ?[\p{L}]+| ?[\p{N}]+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},

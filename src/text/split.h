@@ -21,13 +21,13 @@ enum class SplitPattern : uint8_t {
 
 // Returns the regular expression of a pattern in the spelling of its publisher.
 std::string_view split_regex(SplitPattern pattern);
-// Returns the pattern that a regular expression describes, in any known spelling. Returns nullopt for other
-// regular expressions.
+// Returns the pattern of a regular expression. All known spellings of a pattern are recognized. Returns
+// nullopt for other regular expressions.
 std::optional<SplitPattern> find_split_pattern(std::string_view regex);
 
 // gguf_name() returns the name of a pattern in GGUF files (tokenizer.ggml.pre). pattern_of_gguf_name()
-// returns the pattern of a name, or nullopt if the name is unknown. Source: llama.cpp, which has no name for
-// cl100k and nanochat.
+// returns the pattern of a name, or nullopt if the name is unknown. Source: llama.cpp. The names of cl100k
+// and nanochat are our own.
 std::string_view gguf_name(SplitPattern pattern);
 std::optional<SplitPattern> pattern_of_gguf_name(std::string_view name);
 std::vector<std::string_view> gguf_names();  // names of all patterns

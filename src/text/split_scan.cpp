@@ -70,8 +70,8 @@ uint64_t first_bits(size_t n) {
   return n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
 }
 
-// Classifies non-ASCII characters. `bytes` is not 0 and has a bit for each byte of these characters. Returns
-// the index of the first byte that split_end must handle, or kWindow if there is no such byte.
+// Classifies non-ASCII characters. `bytes` has a bit for each byte of these characters, and must not be 0.
+// Returns the index of the first byte that split_end must handle, or kWindow if there is no such byte.
 template <bool kCased>
 size_t find_beyond_ascii(const SplitText& t, uint64_t bytes, SplitWindow& w) {
   uint64_t starts = 0, caseless = 0;

@@ -106,8 +106,8 @@ class SplitText {
     return i;
   }
 
-  // Matches white space from i on, as the last alternatives of all patterns do. The last white space
-  // character may be left for the next word.
+  // Matches white space from i on, like the last alternatives of all patterns. The last white space character
+  // may be left for the next word.
   size_t white_space(size_t i, bool cut_after_newline, bool whole_at_end) const {
     size_t end = i, last = i, behind_newline = i;
     for (Char c = at(i); (c.bits & kSpace) != 0; c = at(end)) {
@@ -125,9 +125,9 @@ class SplitText {
     return fold && c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   }
 
-  // Returns the number of ASCII letters at the beginning of eight bytes. After a constant is added to each
-  // byte, the highest bit of the byte shows if the byte has reached a bound. The additions do not carry into
-  // the next byte, because the highest bits are cleared first.
+  // Returns the number of ASCII letters at the beginning of eight bytes. Adding a constant to each byte sets
+  // the highest bit of a byte if the byte is at least a bound. The additions do not carry into the next byte,
+  // because the highest bits are cleared first.
   static int ascii_letters(const char* bytes) {
     constexpr uint64_t kEach = 0x0101010101010101u, kHigh = 0x80 * kEach;
     uint64_t word;
@@ -202,7 +202,7 @@ inline size_t o200k_end(const SplitText& t, size_t at) {
   for (const size_t from : {word, at}) {
     if (const size_t end = capitalized_end(t, from); end > from) return t.contraction(end, true);
   }
-  // Matches [upper]+, because lower case letters would have matched above.
+  // A run of lower case letters would have matched above, so only [upper]+ is left to match.
   for (const size_t from : {word, at}) {
     if (const size_t end = t.run(from, kUpper); end > from) return t.contraction(end, true);
   }
@@ -211,8 +211,8 @@ inline size_t o200k_end(const SplitText& t, size_t at) {
   return t.white_space(at, true, false);
 }
 
-// Bit masks of the character classes in up to 64 bytes of a text, beginning at a piece. Bit i of each mask is
-// for byte i. All bytes of a character have the same class bits.
+// Bit masks of the character classes in up to 64 bytes of a text, beginning at a piece. Bit i of each mask
+// belongs to byte i. All bytes of a character have the same class bits.
 struct SplitWindow {
   size_t begin;    // position of the window in the text
   uint64_t valid;  // bits of the bytes that are in the window, which are the lowest bits
@@ -229,8 +229,8 @@ struct SplitWindow {
 // case.
 SplitWindow split_window(const SplitText& t, size_t begin, bool cased);
 
-// Updates the piece starts for the contractions that begin at the apostrophes in `from`. A contraction is a
-// separate piece. If `to_word` is true, a contraction is the end of a piece instead.
+// Updates the piece starts for the contractions that begin at the apostrophes in `from`. If `to_word` is
+// true, a contraction belongs to the piece before it. Otherwise, the contraction is a separate piece.
 inline uint64_t with_contractions(const SplitText& t, const SplitWindow& w, uint64_t starts, uint64_t from,
                                   bool fold, bool to_word) {
   for (size_t behind = 0; from != 0; from &= from - 1) {
@@ -245,8 +245,8 @@ inline uint64_t with_contractions(const SplitText& t, const SplitWindow& w, uint
   return starts;
 }
 
-// Returns the start of each run of white space. Also returns the last character of the run if this character
-// may belong to the next piece.
+// Returns the start of each run of white space. If the last character of a run may belong to the next piece,
+// its position is returned too.
 inline uint64_t space_starts(const SplitWindow& w, uint64_t space, uint64_t may_stay) {
   return (space & ~(space << 1)) | (may_stay & ~(w.space >> 1) & (w.valid >> 1));
 }
@@ -283,8 +283,8 @@ inline uint64_t behind_last_newlines(uint64_t space, uint64_t newline) {
   return starts;
 }
 
-// Returns the bits of `from` and all bits of `runs` that directly follow them. `from` is a subset of `runs`.
-// The carry of an addition passes through each run of bits.
+// Extends each bit of `from` to the end of the run of bits in `runs` that contains it. `from` is a subset of
+// `runs`. The carry of an addition passes through each run of bits.
 inline uint64_t with_following(uint64_t from, uint64_t runs) {
   return (((runs + from) ^ runs) | from) & runs;
 }
@@ -302,8 +302,8 @@ inline uint64_t gpt4_starts(const SplitText& t, const SplitWindow& w, size_t dig
   return with_contractions(t, w, starts, w.apostrophe & (w.letter << 1), true, true);
 }
 
-// Returns the bits of `starts` that are correct whatever text follows the window. A start inside the white
-// space at the end of the window may be wrong.
+// Returns the bits of `starts` that do not depend on the text after the window. Bits inside the white space
+// at the end of the window do depend on this text.
 inline uint64_t certain_starts(const SplitWindow& w, uint64_t starts) {
   const uint64_t before = w.valid & ~w.space;
   const uint64_t first_of_space = before == 0 ? 1 : std::bit_floor(before) << 1;
@@ -332,7 +332,7 @@ void split_in_windows(const SplitText& t, bool cased, Starts&& starts, End&& end
   }
 }
 
-// Calls use(starts, end, cased) with the arguments that split_in_windows needs for a pattern.
+// Calls use(starts, end, cased) with the functions of a pattern, which are the arguments of split_in_windows.
 template <class Use>
 auto with_split(SplitPattern pattern, const SplitText& t, Use&& use) {
   const auto gpt4 = [&](size_t digits, bool whole_at_end) {

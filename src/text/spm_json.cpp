@@ -27,8 +27,8 @@ Json replace_json(const std::string& from, const std::string& to) {
   return {{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
 }
 
-// Returns the steps of a normalizer, pre_tokenizer or decoder. These are the steps of a Sequence, or the
-// value itself.
+// Returns the steps of a normalizer, pre_tokenizer or decoder. If the value is not a Sequence, the value
+// itself is the only step.
 std::vector<Json> steps_of(const Json& value, const char* list) {
   if (value.is_null()) return {};
   if (!has_type(value, "Sequence")) return {value};
@@ -42,9 +42,9 @@ bool is_replace(const Json& step, const std::string& from, const std::string& to
          member(step, "content") == to;
 }
 
-// The regular expressions of the two steps that implement SentencePiece's remove_extra_whitespaces. They use
-// \A and \z, because ^ and $ match at every line in Hugging Face tokenizers. SentencePiece also removes
-// U+2581 at the end of a text.
+// The regular expressions of the two steps that implement SentencePiece's remove_extra_whitespaces. The
+// expressions use \A and \z, because ^ and $ match at every line in Hugging Face tokenizers. SentencePiece
+// also removes U+2581 at the end of a text.
 const std::string kSpacesAtEnds = "\\A +|[ \xE2\x96\x81]+\\z", kRepeatedSpaces = " {2,}";
 
 Json replace_regex_json(const std::string& pattern, const std::string& to) {
@@ -62,8 +62,8 @@ void require_pieces(const SpmParts& parts, const std::vector<Bpe::Merge>& merges
   for (const Bpe::Merge& m : merges) {
     if (std::cmp_greater_equal(std::max(m.left, m.right), parts.pieces.size()))
       fail(
-          "piece {} is merged from characters that are not all in the vocabulary, which tokenizer.json "
-          "cannot represent",
+          "a tokenizer.json cannot represent the merge for piece {}, which uses characters outside the "
+          "vocabulary",
           m.result);
   }
 }
@@ -101,7 +101,7 @@ class SpmReader {
     }
     for (const Json& step : steps) {
       const bool prepends = has_type(step, "Prepend") && (member(step, "prepend") == kBlankText);
-      // The result is the same if a space is prepended before or after spaces become U+2581.
+      // The order of Prepend and Replace does not matter: the prepended space becomes U+2581 in both cases.
       if (prepends && !has_blanks_) {
         parts_.prefix = Prefix::every_part;
       } else if (is_replace(step, " ", kBlankText)) {
@@ -209,9 +209,8 @@ class SpmReader {
   bool has_blanks_ = false;
 };
 
-// Returns the number of ids without the added tokens at the end, which are not in the vocabulary of the
-// model. If added tokens were in the vocabulary, Hugging Face tokenizers would also use their ids for
-// characters.
+// Returns the size of the vocabulary of the model. Added tokens after the last other token are not part of
+// this vocabulary. Hugging Face tokenizers would otherwise also use the ids of these tokens for characters.
 size_t model_size(const SpmParts& parts, const std::vector<Bpe::Merge>& merges) {
   using Type = SpmParts::Type;
   size_t size = parts.pieces.size();
@@ -222,7 +221,8 @@ size_t model_size(const SpmParts& parts, const std::vector<Bpe::Merge>& merges) 
     --size;
   for (const Bpe::Merge& m : merges)
     size = std::max(size, static_cast<size_t>(std::max({m.left, m.right, m.result})) + 1);
-  // The Hugging Face library numbers added tokens from the vocabulary size on, so unused ids must be counted.
+  // The Hugging Face library gives the added tokens ids from the vocabulary size on. If some ids are unused,
+  // the vocabulary therefore includes the added tokens.
   const bool has_holes =
       std::any_of(parts.pieces.begin(), parts.pieces.begin() + static_cast<std::ptrdiff_t>(size),
                   [](const SpmParts::Piece& piece) { return piece.text.empty(); });
@@ -271,8 +271,8 @@ std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merge
   for (const Bpe::Merge& m : merges) {
     if (std::max(m.left, m.right) >= std::ssize(parts.pieces))
       fail(
-          "piece {} is merged from characters that are not in the vocabulary, which tokenizer.json cannot "
-          "represent",
+          "a tokenizer.json cannot represent the merge for piece {}, which uses characters outside the "
+          "vocabulary",
           m.result);
     const auto text = [&](int32_t id) { return parts.pieces[static_cast<size_t>(id)].text; };
     pairs.push_back({text(m.left), text(m.right)});

@@ -7,8 +7,8 @@
 
 namespace gpt::detail {
 
-// Returns true if a tokenizer.json is a BPE over characters that writes spaces as U+2581, like those of Llama
-// 2 and Mistral.
+// Returns true if a tokenizer.json contains a BPE over characters that writes spaces as U+2581. The
+// tokenizers of Llama 2 and Mistral are examples.
 bool is_spm_json(const nlohmann::json& root);
 
 // Reads the parts of a SentencePiece tokenizer.json. Throws Error with the name of the setting for

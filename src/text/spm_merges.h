@@ -10,14 +10,14 @@
 namespace gpt::detail {
 
 // The merges of a SentencePiece BPE. A symbol from 0 to the vocabulary size - 1 is the id of a piece. A
-// larger symbol is a character that is part of a piece, but not a piece itself. A symbol below -1 is any
-// other character.
+// larger symbol stands for a character that occurs in a piece, but is not a piece itself. A symbol below -1
+// stands for any other character.
 class SpmMerges {
  public:
-  // If `by_score` is true, two pieces are merged if their concatenation is a piece, in descending order of
-  // the score of that piece. Otherwise, `list` contains the merges. Throws Error for duplicate pieces,
-  // non-finite scores, and lists that contradict the pieces. Also throws Error for a piece of more than 256
-  // bytes that would have to be merged.
+  // If `by_score` is true, two pieces are merged if their concatenation is a piece. The piece with the
+  // highest score is merged first. If `by_score` is false, `list` contains the merges. Throws Error for
+  // duplicate pieces, non-finite scores, and lists that contradict the pieces. Also throws Error if
+  // `by_score` is true and a piece that merges can produce has more than 256 bytes.
   SpmMerges(const std::vector<SpmParts::Piece>& pieces, bool by_score, const std::vector<Bpe::Merge>& list);
 
   const MergeTable& table() const { return table_; }
@@ -28,8 +28,8 @@ class SpmMerges {
   // Returns the character that a symbol represents. The symbol must not be a piece.
   char32_t code_of(int32_t symbol) const;
   bool is_piece(int32_t symbol) const { return symbol >= 0 && symbol < std::ssize(used_); }
-  // Splits a piece into the two halves from which it is merged. Only possible for pieces that must not be in
-  // the result; returns false for other pieces.
+  // Splits a piece into the two halves from which it is merged. Only splits pieces that must not be in the
+  // result, and returns false for all other pieces.
   bool divide(int32_t symbol, std::vector<int32_t>& halves) const;
 
   // Returns the end of the chunk that begins at byte `at` < text.size() and can be merged independently. A

@@ -43,8 +43,8 @@ class SpmTokenizer final : public Tokenizer {
       user.insert(user.end(), normalized.tokens().begin(), normalized.tokens().end());
     }
     for (const AddedToken& token : user) {
-      // A token with a space after another character may match across a cut before a space. Tokens that only
-      // consist of spaces are not affected.
+      // Text is cut before spaces. A token with a space after another character may match across such a cut.
+      // A token that only consists of spaces cannot.
       const std::string bytes = with_blanks(token.text);
       if (bytes.find(' ', 1) != std::string::npos && bytes.find_first_not_of(' ') != std::string::npos)
         blanks_divide_ = false;
@@ -137,7 +137,7 @@ class SpmTokenizer final : public Tokenizer {
       const AddedToken* added = parts_.prefix_once ? nullptr : added_.find(id);
       if (added != nullptr && added->normalized)
         bytes = with_blanks(normalize(added->text, parts_.prefix == SpmParts::Prefix::every_part));
-      // Only U+2581 from the vocabulary is removed. A space in the text of an added token is kept.
+      // All U+2581 of the first token are removed. Spaces in the text of an added token are kept.
       const bool first = &id == ids.data() && parts_.strip == SpmParts::Strip::first_token;
       if (first && piece.type != Type::byte) bytes = replaced(piece.text, kBlank, "");
       out += bytes;
@@ -162,8 +162,8 @@ class SpmTokenizer final : public Tokenizer {
 
   // `begins` is false if the text follows a cut before a space.
   std::vector<int32_t> encode(std::string_view text, std::span<const TextRange> trusted, bool begins) const {
-    // Consecutive unknown characters may become a single token. This requires encoding the whole part at once
-    // instead of piece by piece. first_id is the index of the first id of the part.
+    // Consecutive unknown characters may become a single token. The pieces of a part can therefore not be
+    // encoded independently. first_id is the index of the first id of the current part.
     size_t first_id = 0;
     PieceEncoder encoder(
         caches_, has_bytes_ ? text.size() : 0,
@@ -231,7 +231,8 @@ class SpmTokenizer final : public Tokenizer {
     }
   }
 
-  // Keeps the spaces in a user-defined piece, except spaces that follow a space, like SentencePiece.
+  // Appends a user-defined piece. As in SentencePiece, the spaces in the piece are kept, except leading
+  // spaces after another space.
   static void append_kept(std::string_view piece, std::string& out, bool& after_blank) {
     if (after_blank) piece.remove_prefix(std::min(piece.find_first_not_of(' '), piece.size()));
     if (piece.empty()) return;

@@ -15,7 +15,7 @@ namespace gpt::detail {
 inline constexpr std::string_view kBlank = "\xE2\x96\x81";
 
 // The parts of a BPE over characters in which U+2581 represents a space. Unknown characters can be encoded as
-// bytes. The format covers SentencePiece models and their Hugging Face conversions.
+// bytes. SpmParts can represent SentencePiece models and their Hugging Face conversions.
 struct SpmParts {
   using Type = VocabData::TokenType;
   struct Piece {
@@ -23,8 +23,9 @@ struct SpmParts {
     float score = 0;
     Type type = Type::normal;
   };
-  // The texts to which a space is prepended. SentencePiece has a single text. In Hugging Face tokenizers,
-  // there may be several parts between added tokens.
+  // Selects to which parts of a text a space is prepended. Added tokens divide the text into parts.
+  // SentencePiece only prepends a space at the beginning of the text. Hugging Face tokenizers may prepend a
+  // space to every part.
   enum class Prefix : uint8_t { never, at_begin, every_part };
   // The leading space that `decode` removes.
   enum class Strip : uint8_t {
@@ -35,8 +36,8 @@ struct SpmParts {
   };
 
   std::vector<Piece> pieces;  // by id
-  // Tokens that are matched in the original text, before anything else. User-defined pieces are not included.
-  // They are matched later, after spaces have become U+2581, and are never merged.
+  // Tokens that are matched in the original text before any other step. User-defined pieces are not included.
+  // User-defined pieces are matched later, after spaces have become U+2581, and are never merged.
   std::vector<AddedToken> added;
   bool by_score = true;                     // true: merges are derived from scores; false: `merges` is used
   std::vector<Bpe::Merge> merges;           // merges in order of rank, if by_score is false
@@ -46,8 +47,8 @@ struct SpmParts {
   bool prefix_once = false;      // true if no space is prepended to a part that begins with a space
   bool collapse_blanks = false;  // true if spaces at both ends and repeated spaces are removed
   bool fuse_unknown = true;      // true if consecutive unknown characters become one token
-  // True if all pieces <0x00> to <0xFF> decode to bytes. If the value is not set, pieces of type byte decode
-  // to bytes.
+  // True if all pieces <0x00> to <0xFF> decode to bytes. If byte_decoder is not set, only pieces of type byte
+  // decode to bytes.
   std::optional<bool> byte_decoder;
   bool split_words = false;  // true if no merge crosses the position before a space
   Strip strip = Strip::sentencepiece;

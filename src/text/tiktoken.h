@@ -7,7 +7,7 @@
 
 namespace gpt::detail {
 
-// Returns true if a file looks like tiktoken ranks. A line of such a file has a token in base64, a space, and
+// Returns true if a file looks like tiktoken ranks. Each line of the file has a token in base64, a space, and
 // the rank of the token.
 bool is_rank_file(std::string_view content);
 

@@ -33,12 +33,14 @@ class Tokenizer {
   virtual std::string_view kind() const = 0;  // "byte", "char", "bpe", "sentencepiece", "gpt1"
   virtual int64_t vocab_size() const = 0;     // ids are 0 .. vocab_size() - 1
 
-  // Encodes a text. Throws Error with the byte position if the text cannot be encoded. Possible reasons are a
-  // character outside the vocabulary, and invalid UTF-8 if the tokenizer needs characters.
+  // Encodes a text. Throws Error with the byte position if the text cannot be encoded. A text cannot be
+  // encoded if it contains a character outside the vocabulary, or if it contains invalid UTF-8 and the
+  // tokenizer only encodes characters.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
 
   // Encodes a text in which the names of special tokens are read as these tokens. Must only be used for text
-  // from templates, never for text from users. Equals `encode` if the tokenizer has no special tokens.
+  // from templates, never for text from users. Returns the same ids as `encode` if the tokenizer has no
+  // special tokens.
   std::vector<int32_t> encode_special(std::string_view text) const {
     const TextRange all{0, text.size()};
     return encode_trusted(text, {&all, 1});
@@ -60,8 +62,8 @@ class Tokenizer {
   // vocabulary.
   virtual std::string token_bytes(int32_t id) const = 0;
 
-  // Returns true if a token can be part of text. Special, unknown and unused tokens cannot be part of text,
-  // nor can ids without a token.
+  // Returns true if a token can be part of text. Returns false for special, unknown and unused tokens, and
+  // for ids without a token.
   virtual bool is_text(int32_t id) const { return id >= 0 && id < vocab_size(); }
 
   // Returns the unmodified bytes of a token sequence. For display, the bytes must be passed through

@@ -110,8 +110,8 @@ void add_to_ranks(BpeParts& parts, const FolderTokens& more, int64_t limit) {
   parts.added = with_folder_tokens(std::move(parts.added), more, vocabulary, limit);
 }
 
-// A listed token renames the piece with its id, as in transformers, unless a different piece keeps the same
-// text.
+// Gives each piece the text of the listed token with the same id, as in transformers. A piece keeps its text
+// if a piece that is not renamed already has the new text.
 void rename_pieces(SpmParts& parts, const FolderTokens& more) {
   std::unordered_map<std::string, int64_t> kept;
   for (size_t id = 0; id < parts.pieces.size(); ++id)
@@ -131,7 +131,8 @@ void add_to_pieces(SpmParts& parts, FolderTokens more, int64_t limit) {
   parts.special.add_bos = more.add_bos;
   parts.special.add_eos = more.add_eos;
   if (more.empty()) return;
-  // Listed tokens are matched in the original text, so that each part between them gets a leading space.
+  // If spaces are prepended, listed tokens are matched in the original text. A space is then prepended to
+  // each part of the text between the tokens.
   for (AddedToken& token : more.listed)
     token.normalized = token.normalized && parts.prefix == SpmParts::Prefix::never;
   rename_pieces(parts, more);
@@ -161,7 +162,7 @@ void add_to_pieces(SpmParts& parts, FolderTokens more, int64_t limit) {
 }
 
 // Parses a tokenizer.model, which is a SentencePiece model (it begins with field 1) or a file of tiktoken
-// ranks. `folder` is the folder of the file if the other files in the folder are used too.
+// ranks. If `folder` is not empty, the other tokenizer files in this folder are used too.
 std::unique_ptr<Tokenizer> parse_model(std::string_view bytes, const std::string& name,
                                        const std::string& folder = "", int64_t limit = INT64_MAX) {
   const auto more = [&](VocabularyFile kind) {
@@ -189,7 +190,7 @@ std::unique_ptr<Tokenizer> parse_bin(std::string_view bytes, const std::string& 
 }
 
 // Returns true for a byte-level BPE that has no merges, but splits text or has added tokens. The byte
-// tokenizer supports neither.
+// tokenizer supports neither split patterns nor added tokens.
 bool is_bpe_without_merges(const Json& root) {
   const Json& pre_tokenizer = member(root, "pre_tokenizer");
   if (!has_type(member(root, "decoder"), "ByteLevel") || !pre_tokenizer.is_object()) return false;
@@ -206,7 +207,7 @@ Json parse_root(std::string_view json, const std::string& name) {
   return root;
 }
 
-// For tokenizers without special tokens: throws Error if the post_processor adds tokens.
+// Throws Error if the post_processor adds tokens. Called for tokenizers that do not support special tokens.
 void require_no_ends(const Json& root, const std::string& name) {
   const SpecialIds ends = read_post_processor(root, name);
   if (ends.add_bos || ends.add_eos) fail_kind(name, "a post_processor that adds tokens");

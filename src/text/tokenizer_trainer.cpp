@@ -21,9 +21,9 @@ constexpr const char* kUnknown = "<unk>";
 
 constexpr TrainPattern kPatterns[] = {
     {"gpt2", "GPT-2's pattern", SplitPattern::gpt2},
-    {"gpt4", "GPT-4's pattern, numbers of up to three digits", SplitPattern::llama3},
+    {"gpt4", "GPT-4's pattern, which splits numbers into groups of up to three digits", SplitPattern::llama3},
     {"llama3", "same as gpt4", SplitPattern::llama3},
-    {"nanochat", "GPT-4's pattern, numbers of up to two digits", SplitPattern::nanochat},
+    {"nanochat", "GPT-4's pattern, but with groups of up to two digits", SplitPattern::nanochat},
     {"o200k", "GPT-4o's pattern, which also splits words by letter case", SplitPattern::o200k},
     {"gpt1", "GPT-1's words in lower case", std::nullopt},
 };
@@ -165,7 +165,7 @@ WordSplitter gpt1_splitter() {
 TrainedTokenizer train_byte_level_bpe(const WordCounter& pieces, const TokenizerTrainOptions& options,
                                       const BpeTrainProgress& progress) {
   const int64_t special = std::ssize(options.special_tokens);
-  check_vocab_size(options.vocab_size, 256 + special, "one token for each byte and the special tokens");
+  check_vocab_size(options.vocab_size, 256 + special, "the special tokens, and one token for each byte");
   BpeTrainResult result = train_bpe(byte_input(pieces), options.vocab_size - special, progress);
   check_special_tokens(options.special_tokens, result.tokens);
   const int64_t size = std::ssize(result.tokens);
@@ -181,7 +181,7 @@ TrainedTokenizer train_gpt1_bpe(const WordCounter& words, const TokenizerTrainOp
   BpeTrainInput input = character_input(words);
   const int64_t special = std::ssize(options.special_tokens);
   check_vocab_size(options.vocab_size, std::ssize(input.tokens) + special,
-                   "<unk>, two tokens for each character of the text and the special tokens");
+                   "<unk>, the special tokens, and two tokens for each character of the text");
   BpeTrainResult result = train_bpe(std::move(input), options.vocab_size - special, progress);
   check_special_tokens(options.special_tokens, result.tokens);
   const int64_t size = std::ssize(result.tokens);

@@ -27,7 +27,7 @@ WordSplitter gpt1_splitter();
 
 struct TokenizerTrainOptions {
   SplitPattern pattern = SplitPattern::gpt2;  // not used for GPT-1's words
-  // The total number of ids: bytes or characters, merges, special tokens, and <unk> for GPT-1's words.
+  // Number of ids, including bytes or characters, merges, special tokens, and <unk> for GPT-1's words.
   int64_t vocab_size = 32768;
   std::vector<std::string> special_tokens;  // special tokens have the last ids, in this order
 };

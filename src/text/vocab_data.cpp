@@ -70,7 +70,7 @@ BpeParts bpe_parts(const VocabData& data, const std::string& name) {
   for (size_t id = 0; id < data.tokens.size(); ++id) {
     const std::string& token = data.tokens[id];
     const TokenType type = type_of(data, id);
-    // Without types, tokens with a special id are special tokens.
+    // If the file has no token types, the tokens with one of the special ids are special tokens.
     if (type == TokenType::normal && !(data.types.empty() && is_special_id(data, id))) {
       auto bytes = alphabet.bytes_of(token);
       if (!bytes || bytes->empty()) {
@@ -80,7 +80,7 @@ BpeParts bpe_parts(const VocabData& data, const std::string& name) {
       parts.tokens[id] = *std::move(bytes);
       index.add(token, static_cast<int32_t>(id));
     } else {
-      // A merge may also produce a user-defined token.
+      // A user-defined token may also be the result of a merge.
       if (auto bytes = alphabet.bytes_of(token); bytes && type == TokenType::user_defined) {
         parts.tokens[id] = *std::move(bytes);
         index.add(token, static_cast<int32_t>(id));

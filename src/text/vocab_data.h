@@ -28,8 +28,8 @@ struct VocabData {
   // For SentencePiece only. add_space_prefix is true if a space is prepended to texts (default true).
   // remove_extra_whitespaces is true if repeated spaces and spaces at both ends are removed (default false).
   std::optional<bool> add_space_prefix, remove_extra_whitespaces;
-  // For SentencePiece only. The decoded text of the unknown token; if unset, the text of the token. A GGUF
-  // file cannot store this value.
+  // For SentencePiece only. The decoded text of the unknown token. If unset, the unknown token decodes to its
+  // own text. A GGUF file cannot store this setting.
   std::optional<std::string> unknown_text = " \xE2\x81\x87 ";
 };
 
@@ -38,7 +38,7 @@ struct VocabData {
 // an unsupported kind.
 std::unique_ptr<Tokenizer> tokenizer_of(const VocabData& data, const std::string& name);
 
-// Tokenizer::vocab_data() is the inverse of tokenizer_of: tokenizer_of creates an equal tokenizer from its
-// result. Ids without a token become unused tokens.
+// Tokenizer::vocab_data() is the inverse of tokenizer_of: passing its result to tokenizer_of creates an equal
+// tokenizer. Ids without a token become unused tokens.
 
 }  // namespace gpt

@@ -119,7 +119,8 @@ void WordCounter::finish() {
   sinks_.clear();
 }
 
-// Returns the parts that can be counted now. Sets `done` to the end of the last part.
+// Cuts the buffered text into parts that can be counted without the following text. Sets `done` to the end of
+// the last part.
 std::vector<std::string_view> WordCounter::cut_into_parts(bool all, size_t& done) const {
   std::vector<std::string_view> parts;
   done = 0;

@@ -61,7 +61,7 @@ class WordSink {
 };
 
 // A function that adds the words of a text to a sink. Several threads may call the function at the same time.
-// The words must not change if the text is cut at the positions of text_cut.h.
+// Cutting a text at a safe position of text_cut.h must not change its words.
 using WordSplitter = std::function<void(std::string_view text, WordSink& sink)>;
 
 struct WordCountOptions {
@@ -71,8 +71,8 @@ struct WordCountOptions {
 };
 
 // Counts the words of texts of any length with all threads. The counts only depend on the texts. The memory
-// usage is two batches of 64 MiB of text, the distinct words of all texts, and the distinct words of one
-// batch for every thread.
+// holds two batches of 64 MiB of text, the distinct words of all texts, and, for every thread, the distinct
+// words of one batch.
 class WordCounter {
  public:
   // Throws invalid_argument if `max_words` is below 1000.
@@ -80,7 +80,7 @@ class WordCounter {
 
   // Adds the next part of a document. A part may end anywhere. Words longer than 16 MiB may be cut.
   void add(std::string_view text);
-  // Adds a word, or a number of bytes, that was counted elsewhere.
+  // Adds the results of another counter: the count of a word, or a number of bytes.
   void add_counted(std::string_view word, uint64_t count);
   void add_counted_bytes(int64_t bytes) { bytes_ += bytes; }
   void end_document();  // words do not continue in the next document

@@ -98,8 +98,8 @@ void Capture::plan() {
   }
 }
 
-// Returns the view that stores a named result of the forward pass, or an absent view if the result is not
-// kept.
+// Returns the view for an intermediate result with this name, or an absent view if the capture does not keep
+// the result.
 TensorView Capture::place(int64_t layer, std::string_view name) const {
   if (name == "in") return residual(layer);
   if (name == "final_norm.in") return residual_.back();

@@ -12,7 +12,7 @@ namespace gpt {
 // An intermediate result and its name in files and pages, such as "blocks.0.norm1.out".
 struct NamedActivation {
   std::string name;
-  TensorView view;  // [T,...]; a column slice if the memory also holds other results
+  TensorView view;  // [T,...]; a column slice if other results are stored in the same rows
   Shape shape;      // shape with a separate head dimension: queries are [T,H,D]
 };
 
@@ -22,7 +22,8 @@ struct NamedActivation {
 struct BlockTrace {
   TensorView in, out, mid;          // [T,C] residual stream
   TensorView norm1_out, norm2_out;  // [T,C]; norm2_out exists with pre-norm only
-  // qkv_projected is [T,(H+2Hkv)D]. qk_rotated is [T,(H+Hkv)D] before QK norm, and exists only with QK norm.
+  // qkv_projected is [T,(H+2Hkv)D]. qk_rotated is [T,(H+Hkv)D]: queries and keys after rotation and before QK
+  // norm; only with QK norm.
   TensorView qkv_projected, qk_rotated;
   TensorView qkv;                   // [T,(H+2Hkv)D] input of attention
   TensorView weights;               // [1,H,T,T]

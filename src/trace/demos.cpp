@@ -17,8 +17,9 @@ namespace gpt {
 std::span<const Demo> demos() {
   static constexpr Demo kDemos[] = {
       {"identity", "A block with all weights 0 does not change the stream", false, detail::demo_identity},
-      {"skeleton", "GPT-2 without blocks: the logits of PyTorch for seed 100", false, detail::demo_skeleton},
-      {"mask", "The causal mask: which tokens each token sees", false, detail::demo_mask},
+      {"skeleton", "GPT-2 without blocks gives the same logits as PyTorch with seed 100", false,
+       detail::demo_skeleton},
+      {"mask", "The causal mask: each token sees only itself and earlier tokens", false, detail::demo_mask},
       {"attention", "Attention in five steps", false, detail::demo_attention, detail::picture_attention},
       {"scale", "Why scores are divided by the square root of the head width", false, detail::demo_scale,
        detail::picture_scale},
@@ -65,8 +66,9 @@ std::string demo_mask(const DemoContext&) {
     out += fmt::format("   sees {} of {}\n", i + 1, n);
   }
   return out +
-         "One row per query, one column per key: 1 is visible, a dot is -inf before softmax, so its weight\n"
-         "is exactly 0. Six tokens give five targets in one pass, because no token sees its own target.\n";
+         "Rows are queries and columns are keys. 1: the key is visible. Dot: the score is -inf before\n"
+         "softmax, so the weight is exactly 0. Six tokens give five targets in one pass, because no token\n"
+         "sees its own target.\n";
 }
 
 namespace {
@@ -146,7 +148,7 @@ Matrix product(const Matrix& w, const Matrix& v) {
   return out;
 }
 
-// Unscaled attention scores: the values of 0.5 * randn(5, 5) after numpy.random.seed(42).
+// The attention scores before scaling: 0.5 * numpy.random.randn(5, 5) with seed 42.
 constexpr double kScores[] = {0.2483571,  -0.06913215, 0.3238443, 0.7615149,  -0.1170767,
                               -0.1170685, 0.7896064,   0.3837174, -0.2347372, 0.27128,
                               -0.2317088, -0.2328649,  0.1209811, -0.9566401, -0.8624589,
@@ -191,8 +193,8 @@ std::string picture_attention(const DemoContext&) {
 
 namespace {
 
-// Statistics of the attention of random queries to random keys of width d. Index 0 is without and index 1
-// with the division of scores by sqrt(d).
+// Statistics of attention with random queries and random keys of width d. Index 0: scores without scaling.
+// Index 1: scores divided by sqrt(d).
 struct ScaleRow {
   size_t d = 0;
   double variance = 0;  // variance of q.k
@@ -234,8 +236,8 @@ std::string demo_scale(const DemoContext&) {
   return format_table(table) +
          "Entries of q and k have mean 0 and variance 1, so q.k, a sum of d products, has variance d.\n"
          "For large d, softmax gives nearly all weight to one of the 16 keys, and the gradients almost\n"
-         "vanish. Divided by sqrt(d), scores have variance 1. Entropy is in bits: 4 bits for equal "
-         "weights.\n";
+         "vanish. Scores that are divided by sqrt(d) have variance 1. Entropy is in bits: equal weights\n"
+         "have 4 bits.\n";
 }
 
 std::string picture_scale(const DemoContext&) {

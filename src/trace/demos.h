@@ -10,7 +10,7 @@
 
 namespace gpt {
 
-// A model and a prompt for demonstrations that need them.
+// A model and a prompt for demonstrations with `needs_model`.
 struct DemoModel {
   const Model& model;
   std::span<const int32_t> ids;
@@ -23,8 +23,8 @@ struct DemoContext {
   bool unicode = false;
 };
 
-// A demonstration: a small experiment that computes all of its numbers when it runs, with the same ops as the
-// models.
+// A demonstration: a small experiment. It runs the same ops as models, and computes all of its numbers when
+// it runs.
 struct Demo {
   const char* name;
   const char* title;
@@ -35,7 +35,7 @@ struct Demo {
 };
 std::span<const Demo> demos();
 
-// The functions behind the list of demonstrations, grouped by source file.
+// The functions of all demonstrations, grouped by source file.
 namespace detail {
 std::string demo_skeleton(const DemoContext& context);
 std::string demo_identity(const DemoContext& context);
@@ -59,7 +59,7 @@ inline constexpr ChartSize kDemoChart = {.width = 640, .height = 360};
 // Returns the completed model config of a preset. Training keys of the preset are ignored.
 ModelConfig complete_preset(const std::string& name);
 
-// Formats values as a row of numbers, each `width` characters wide: "0.3607  -0.2859".
+// Formats values as a row of numbers, each `width` characters wide, such as "0.3607  -0.2859".
 std::string number_row(std::span<const double> values, int width, int digits);
 
 double dot(std::span<const double> a, std::span<const double> b);

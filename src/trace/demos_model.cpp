@@ -34,8 +34,7 @@ ModelConfig skeleton_config() {
   return config;
 }
 
-// A model that consists only of embedding and head, with the initial weights of PyTorch. Computes the logits
-// of the batch.
+// A model that consists only of embedding and head, with the same initial weights as in PyTorch.
 class Skeleton {
  public:
   explicit Skeleton(const DemoContext& context)
@@ -188,8 +187,8 @@ std::string demo_cache(const DemoContext& context) {
 
 namespace {
 
-// Returns the greedy continuation of the first `given` prompt tokens, up to the length of the prompt. Each
-// predicted token is the input of the next step.
+// Generates a greedy continuation of the first `given` prompt tokens until it has the length of the prompt.
+// Each predicted token is the input of the next step.
 std::vector<int32_t> run_free(const DemoContext& context, size_t given) {
   const DemoModel& m = *context.model;
   Inference inference(m.model, context.backend, {.slots = 1, .max_rows = std::ssize(m.ids)});
@@ -226,14 +225,13 @@ std::string demo_forcing(const DemoContext& context) {
   }
   const size_t n = m.ids.size() - given;
   return fmt::format(
-             "The first {} tokens are given. Teacher-forced predictions use the actual tokens before them, "
-             "as\n"
-             "in training; free-running predictions use the model's own predictions, as in generation.\n",
+             "The first {} tokens are given. Teacher-forced predictions use the actual earlier tokens, as\n"
+             "in training. Free-running predictions use the model's own predictions, as in generation.\n",
              given) +
          format_table(table) +
          fmt::format(
-             "{} of {} teacher-forced and {} of {} free-running predictions are right: an error causes\n"
-             "further errors (exposure bias).\n",
+             "{} of {} teacher-forced and {} of {} free-running predictions are correct. A wrong\n"
+             "free-running prediction causes further errors (exposure bias).\n",
              forced_right, n, free_right, n);
 }
 
@@ -241,7 +239,7 @@ std::string demo_skeleton(const DemoContext& context) {
   Skeleton skeleton(context);
   std::string out = fmt::format(
       "gpt2-scratch with n_layer 0 and final_norm false: embedding, dropout, head; {} parameters.\n"
-      "Weights and dropout masks are those of PyTorch for seed {}. ids [2,4] -> logits [{},{},{}]\n\n",
+      "Weights and dropout masks are the same as in PyTorch with seed {}. ids [2,4] -> logits [{},{},{}]\n\n",
       format_thousands(skeleton.parameters()), kSeed, kBatch, kTokens, skeleton.vocabulary());
   out += "In training mode, the default after creation, with dropout 0.1:\n" + skeleton.logit_rows(true);
   out += "\nIn evaluation mode, without dropout:\n" + skeleton.logit_rows(false);

@@ -114,15 +114,16 @@ std::string demo_activations(const DemoContext& context) {
   return format_table(table) + "\n" + plot(context) +
          fmt::format(
              "GELU(x) is x times the probability that a standard normal variable is below x. The minimum is\n"
-             "{:.4f} at x = {:.4f}, for the tanh form {:.4f} at {:.4f}. The two forms differ by at most\n"
-             "{:.1e}, near |x| = {:.2f}. ReLU^2 has a continuous derivative; that of ReLU jumps at 0.\n",
+             "{:.4f} at x = {:.4f}. The minimum of the tanh form is {:.4f} at x = {:.4f}. The two forms\n"
+             "differ by at most {:.1e}, near |x| = {:.2f}. The derivative of ReLU^2 is continuous. The\n"
+             "derivative of ReLU jumps at 0.\n",
              least[0], least_at[0], least[1], least_at[1], gap, gap_at);
 }
 
 namespace {
 
-// Returns the curve of an activation function at 300 points from -4 to 4. With `gate`, the curve is f(x) / x.
-// No point is exactly 0, so this division is safe.
+// Returns the curve of an activation function f at 300 points from -4 to 4: f(x), or f(x) / x with `gate`. No
+// point is exactly 0, so the division is safe.
 ChartSeries activation_curve(const DemoContext& context, const char* name, Activation act, int colour,
                              bool gate) {
   ChartSeries series{name, {}, {}, SeriesStyle::line, colour};

@@ -139,7 +139,7 @@ void draw_chain(Picture& picture, const Chain& chain, double x) {
     if (link.kind == Link::Kind::box) {
       draw_box(picture, link, x, y);
     } else if (link.kind == Link::Kind::sum) {
-      // The residual wire runs around all elements since the last branch.
+      // The residual wire bypasses all elements after the last branch.
       const double at = y + kRadius;
       picture.path(fmt::format("M{0:.1f} {1:.1f}H{2:.1f}V{3:.1f}H{4:.1f}", middle, branch, x - kDetour, at,
                                middle - kRadius),
@@ -158,7 +158,7 @@ void draw_chain(Picture& picture, const Chain& chain, double x) {
                Ink::plain);
 }
 
-// Returns the horizontal extent of a chain, including the shape labels on its wires.
+// Returns the width of a chain, including the shape labels of its wires.
 double reach_of(const Chain& chain) {
   constexpr double kLetter = 7.2;  // mean letter width in pixels of the widest font
   double reach = kBoxWidth;

@@ -34,7 +34,7 @@ std::string token(const Capture& capture, const TokenNames& names, int64_t t) {
   return names.short_name(capture.ids()[static_cast<size_t>(t)], 10);
 }
 
-// Returns a caption with the number of tokens that a picture shows.
+// Returns a caption that states how many tokens the picture shows.
 std::string extent(const Capture& capture, int64_t tokens) {
   return tokens < capture.n_tokens() ? fmt::format("the first {} of {} tokens", tokens, capture.n_tokens())
                                      : fmt::format("{} tokens", tokens);
@@ -51,8 +51,8 @@ void draw_scale(Picture& picture, double x, double y) {
   picture.text(at + 6, y + 11, "gc-text", "1");
 }
 
-// Draws the attention map of one head with squares of `cell` pixels. Squares of the same shade share one SVG
-// path.
+// Draws the attention map of one head with squares of `cell` pixels. All squares of the same shade are one
+// SVG path.
 void draw_small(Picture& picture, const Capture& capture, int64_t layer, int64_t head, double x, double y,
                 int64_t tokens, double cell) {
   std::array<std::vector<std::pair<double, double>>, kLevels + 1> places;
@@ -200,7 +200,7 @@ std::string residual_svg(const Capture& capture) {
   picture.text(kEdge, 28, "gc-title", "The residual stream after each sub-layer");
   picture.text(kEdge, 50, "gc-text",
                "Pale bar: norm of the stream after the sub-layer (root mean square over tokens).");
-  picture.text(kEdge, 68, "gc-text", "Solid bar: norm of the change by the sub-layer.");
+  picture.text(kEdge, 68, "gc-text", "Solid bar: norm of the change that the sub-layer makes.");
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     const double y = kTop + kStep * static_cast<double>(i), scale = kRoom / largest;

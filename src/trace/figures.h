@@ -16,20 +16,21 @@ namespace gpt {
 struct HeatMap {
   std::string title;
   std::vector<std::vector<double>> values;  // NaN marks a masked entry
-  // True for scores, which are blue above 0 and orange below. False for weights from 0 to 1.
+  // True: the values are scores, drawn in blue above 0 and in orange below 0. False: the values are weights
+  // from 0 to 1.
   bool diverging = false;
 };
 // Draws heat maps of equal size side by side. Each square shows its value as text.
 std::string heat_maps_svg(const std::string& title, const std::vector<HeatMap>& maps);
 
-// Draws the attention weights of every head in every layer as small maps. If layer and head are >= 0, draws
-// only that head and labels its rows and columns with tokens. A long prompt is cut to the first 32 tokens in
-// small maps and to the first 40 tokens for a single head.
+// Draws the attention weights of every head in every layer as small maps. If `layer` and `head` are >= 0,
+// draws only this head, and labels the rows and columns with tokens. A long prompt is cut to the first 32
+// tokens in small maps and to the first 40 tokens for a single head.
 std::string attention_svg(const Capture& capture, const TokenNames& names, int64_t layer = -1,
                           int64_t head = -1);
 
-// Draws the length of the residual stream (root mean square over tokens) after the embedding and after each
-// sub-layer, and the distance by which each sub-layer moves the stream.
+// Draws the norm of the residual stream (root mean square over tokens) after the embedding and after each
+// sub-layer, and the norm of the change that each sub-layer makes.
 std::string residual_svg(const Capture& capture);
 
 // Draws the model and one of its layers according to the config, with the shapes of the intermediate tensors.

@@ -23,7 +23,8 @@ namespace {
 
 using nlohmann::json;
 
-// Queries and keys are stored as fp32 if they need at most this many bytes, else as fp16.
+// Maximum total bytes of queries and keys that are stored as fp32. Larger queries and keys are stored as
+// fp16.
 constexpr int64_t kExactQk = int64_t{12} << 20;
 constexpr int64_t kResults = int64_t{8} << 20;  // maximum total bytes of all other results
 constexpr int64_t kParameters = int64_t{1}
@@ -98,8 +99,8 @@ void add_results(PageTensors& tensors, const Capture& capture, bool half) {
   for (const NamedActivation& a : all)
     bytes += is_query_or_key(a.name) ? 0 : a.view.size() * static_cast<int64_t>(sizeof(float));
   for (const NamedActivation& a : all) {
-    // The page recomputes attention weights from queries and keys. All other results are included together or
-    // not at all.
+    // The page recomputes attention weights from queries and keys. The page contains either all other results
+    // or none of them.
     const bool weights = a.shape.size() == 3 && a.name.find(".attention") != std::string::npos;
     if (is_query_or_key(a.name)) {
       tensors.add(a.name, a.view, a.shape, "activation", half);
@@ -129,7 +130,7 @@ constexpr int64_t kTopTokens = 12, kTopNeurons = 6;
 constexpr double kNegligible = -40;  // exp(-40) is too small to change any digit of the sum
 constexpr int kTemperatures = 20;    // 0.1, 0.2, ... 2.0
 
-// Rounds a value to six significant digits, more than the page shows. Non-finite values become 0.
+// Rounds a value to six significant digits. The page shows fewer digits. Non-finite values become 0.
 double brief(double x) {
   return std::isfinite(x) ? std::strtod(fmt::format("{:.6g}", x).c_str(), nullptr) : 0;
 }
@@ -233,8 +234,8 @@ class PageMeta {
     return transformed_indices(x.rows(), [&](int64_t t) { return brief(row_norm(x, t)); });
   }
 
-  // Adds the norm of the residual stream per token after the embedding and after every sub-layer, and the
-  // distance by which each sub-layer moves it.
+  // Adds the norm of the residual stream for each token after the embedding and after every sub-layer, and
+  // the norm of the change that each sub-layer makes.
   void add_stream(json& out) const {
     const bool post = capture_.config().norm_position == NormPosition::post;
     std::vector<TensorView> stages = {capture_.residual(0)};
@@ -253,7 +254,7 @@ class PageMeta {
     }
   }
 
-  // Returns the log of the sum of exp(logit / temperature) over all tokens outside the top candidates.
+  // Returns log(sum(exp(logit / temperature))) over all tokens except the top candidates.
   double rest_log_sum(int64_t t, const Prediction& p, double temperature) const {
     const TensorView logits = capture_.logits();
     const double floor = p.top.back().logit;  // upper bound of the remaining logits

@@ -7,7 +7,8 @@
 
 namespace gpt {
 
-// The colour roles of a picture. Each role has one colour for light themes and one for dark themes.
+// The colours of a picture, named by the kind of element that they represent. Each colour has a light-theme
+// value and a dark-theme value.
 enum class Ink { embedding, attention, mlp, norm, plain };
 
 // Builds a self-contained SVG document in the style of the charts (report/svg.h). Lengths are in CSS pixels,
@@ -17,8 +18,8 @@ class Picture {
   Picture(double width, double height, std::string title)
       : width_(width), height_(height), title_(std::move(title)) {}
 
-  // `classes` are CSS classes of chart_css(): one of gc-title, gc-text and gc-tick, plus gc-right or
-  // gc-middle.
+  // `classes` are CSS classes of chart_css(): one of gc-title, gc-text and gc-tick, and optionally gc-right
+  // or gc-middle.
   void text(double x, double y, std::string_view classes, std::string_view text);
   void turned_text(double x, double y, std::string_view classes,
                    std::string_view text);  // rotated by 60 degrees

@@ -98,8 +98,8 @@ std::string head_map(const Capture& capture, const TokenNames& names, const Trac
   return T > shown ? out + fmt::format("the first {} of {} tokens\n", shown, T) : out;
 }
 
-// Returns a table of one attention row with the dot product, the scaled score, the mask and the softmax
-// weight.
+// Returns a table for one query. For each key, it shows the dot product, the scaled score, the masked score
+// and the softmax weight.
 std::string score_table(const Capture& capture, const TokenNames& names, const TraceRequest& r,
                         int64_t layer) {
   const int64_t query = chosen_query(capture, r), D = capture.config().head_dim;
@@ -239,8 +239,7 @@ std::string facts(const Capture& capture, const TraceRequest& r) {
                      capture.n_tokens() == 1 ? "token" : "tokens", r.computed, format_bytes(capture.bytes()));
 }
 
-// Returns a table of the tokens and the norms of their embeddings before the first layer. Each token has one
-// row.
+// Returns a table with one row per token: the token and the norm of its embedding before the first layer.
 std::string tokens_text(const Capture& capture, const TokenNames& names, const TraceRequest& r) {
   const TensorView positions = capture.position_rows();
   const TensorView sum = capture.residual(0);
@@ -295,7 +294,7 @@ std::string rope_text(const Capture& capture, const TraceRequest& r) {
          format_table(table);
 }
 
-// Returns a table of the distance by which each sub-layer moves the residual stream.
+// Returns a table of the change that each sub-layer makes to the residual stream.
 std::string changes_text(const Capture& capture, const TraceRequest& r) {
   TextTable table{.columns = {"", "shape", "|stream|", "|change|", "relative", "cosine", ""}};
   const std::string shape = fmt::format("[{},{}]", capture.n_tokens(), capture.config().n_embd);
@@ -315,7 +314,7 @@ std::string changes_text(const Capture& capture, const TraceRequest& r) {
     table.rows.push_back({"final norm", shape, fixed(frobenius(capture.normed()), 3)});
   return heading("The residual stream", r) +
          "Change of the stream by each sub-layer: |after - before| over all tokens, and relative to\n"
-         "|before|; cosine of the angle between before and after. A bar of 20 signs is a change of 200 %.\n" +
+         "|before|; cosine of the angle between before and after. A bar of 20 \"=\" is a change of 200 %.\n" +
          format_table(table);
 }
 

@@ -28,7 +28,7 @@ std::string trace_text(Capture& capture, const TokenNames& names, const TraceReq
 std::string trace_json(Capture& capture, const TokenNames& names, const TraceRequest& request);
 
 // Draws a matrix of values from 0 to 1 as text. Each cell is two columns wide, and larger values are darker.
-// The characters are " .:-=+*#%@", or shade characters with `unicode`. A NaN marks a masked cell, which is
+// The characters are " .:-=+*#%@", or shade characters with `unicode`. NaN means a masked cell, which is
 // drawn as a dot with `unicode` and as spaces otherwise.
 std::string heat_rows(const std::vector<std::vector<double>>& values, const std::vector<std::string>& labels,
                       bool unicode);

@@ -7,8 +7,8 @@
 
 namespace gpt {
 
-// Converts token ids to text for display. The bytes of a token may be arbitrary. All results except raw() are
-// safe to show.
+// Converts token ids to text for display. The bytes of a token may be arbitrary. All functions except raw()
+// return text that is safe to display.
 class TokenNames {
  public:
   // `bytes` returns the bytes of a token id. An empty function means that there is no tokenizer.

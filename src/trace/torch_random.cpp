@@ -62,8 +62,7 @@ void TorchRandom::normal(std::span<float> out) {
   for (size_t at = 0; at + kSixteen <= out.size(); at += kSixteen)
     fill_sixteen(out.subspan(at, kSixteen));
   if (rest == 0) return;
-  // Like PyTorch, draw the last 16 values again, including those that were already finished in the previous
-  // group.
+  // Like PyTorch, generate the last 16 values again, even if some of them belong to the previous group.
   const std::span<float> last = out.last(kSixteen);
   uniform(last, 0, 1);
   fill_sixteen(last);

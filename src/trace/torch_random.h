@@ -7,9 +7,9 @@
 
 namespace gpt {
 
-// Reproduces the random numbers of PyTorch on a CPU after torch.manual_seed(seed), if they are requested in
-// the same order as in PyTorch. This class reproduces published examples that print numbers for a seed. All
-// other code uses the counter-based generator in base/rng.h.
+// Generates the same random numbers as PyTorch on a CPU after torch.manual_seed(seed), if the calls are in
+// the same order as in PyTorch. The demonstrations use this class to reproduce published results that were
+// computed with PyTorch. All other code uses the counter-based generator in base/rng.h.
 //
 // The generator is a Mersenne Twister (Matsumoto and Nishimura 1998) that produces 32 bits per draw. Normal
 // numbers agree with PyTorch up to rounding, because logarithm, sine and cosine come from the math library of
@@ -18,9 +18,9 @@ class TorchRandom {
  public:
   explicit TorchRandom(uint32_t seed) : engine_(seed) {}
 
-  // Generates normal numbers like torch.randn and nn.Embedding, with mean 0 and standard deviation 1. 16 or
-  // more values are generated in groups of 16. Fewer values are generated in pairs in double precision, and
-  // an unused second value is kept for the next call.
+  // Generates normal numbers with mean 0 and standard deviation 1, like torch.randn and nn.Embedding. If
+  // `out` has 16 or more elements, the values are generated in groups of 16. Otherwise, the values are
+  // generated in pairs in double precision. An unused second value of a pair is kept for the next call.
   void normal(std::span<float> out);
   // Generates uniform numbers in [low, high). nn.Linear initializes its weights with low = -1/sqrt(fan_in)
   // and high = 1/sqrt(fan_in).

@@ -151,7 +151,7 @@ const char* head_habit(const HeadSummary& s) {
 
 namespace {
 
-// Returns the input of the activation function. This input decides whether a neuron is active.
+// Returns the input of the MLP's activation function. A neuron is active if this input is positive.
 TensorView activation_argument(const Capture& capture, int64_t layer) {
   const TensorView& fc = capture.block(layer).mlp_fc;
   return capture.config().is_gated() ? fc.slice_cols(0, capture.config().d_ff) : fc;

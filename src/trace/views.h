@@ -8,7 +8,7 @@
 
 namespace gpt {
 
-// Functions that compute statistics of a Capture. All of them calculate in double.
+// Functions that compute statistics of a Capture, in double precision.
 
 double frobenius(const TensorView& x);  // square root of the sum of squares
 double row_norm(const TensorView& x, int64_t r);
@@ -28,8 +28,8 @@ struct BlockChange {
 };
 BlockChange block_change(const Capture& capture, int64_t layer);
 
-// The attention of one query to one key, from dot product to weight. Recomputed in double from the captured
-// queries and keys.
+// The attention weight of one query and one key, with all intermediate values. The values are recomputed in
+// double from the captured queries and keys.
 struct AttentionScore {
   double dot = 0;       // q . k
   double scaled = 0;    // q . k / sqrt(D)
@@ -40,16 +40,16 @@ struct AttentionScore {
 bool is_masked(const ModelConfig& config, int64_t query, int64_t key);
 std::vector<AttentionScore> score_row(const Capture& capture, int64_t layer, int64_t head, int64_t query);
 
-// Statistics of the attention weights of a head, as means over queries. `self`, `previous` and `first` are
-// the weights on the token itself, the previous token and the first token.
+// Statistics of the attention weights of a head. All values are means over queries. `self`, `previous` and
+// `first` are the weights of the query's own token, the previous token and the first token.
 struct HeadSummary {
   double entropy = 0;  // in bits: 0 for a single key, log2(n) for n equal weights
   double self = 0, previous = 0, first = 0;
   double distance = 0;  // weighted mean distance of the keys in tokens
 };
 HeadSummary head_summary(const Capture& capture, int64_t layer, int64_t head);
-// Returns the key that receives more than half of a head's weight: "previous token", "first token" or
-// "itself". Returns "spread" if there is no such key.
+// Returns "previous token", "first token" or "itself" if this key has more than half of the head's mean
+// attention weight, else "spread".
 const char* head_habit(const HeadSummary& summary);
 
 struct Neuron {
@@ -60,10 +60,10 @@ struct Neuron {
 // gate.
 struct MlpSummary {
   double active = 0;  // fraction of active (token, neuron) pairs
-  double never = 0;   // fraction of neurons that are active for no token of the prompt
+  double never = 0;   // fraction of neurons that are inactive for all tokens of the prompt
 };
 MlpSummary mlp_summary(const Capture& capture, int64_t layer);
-// Returns the n neurons with the largest |value| for a token, in descending order.
+// Returns the n neurons with the largest absolute values for a token, in descending order.
 std::vector<Neuron> top_neurons(const Capture& capture, int64_t layer, int64_t token, int64_t n);
 
 // A candidate for the next token.
@@ -84,12 +84,12 @@ Prediction predict(const TensorView& logits, int64_t row, int32_t next, int64_t 
 // Returns the prediction at every position of the prompt.
 std::vector<Prediction> predictions(const Capture& capture, int64_t top_k);
 
-// [n_layer + 1][T] The predictions of the model if it stopped after the embedding, after layer 0, after layer
-// 1, and so on.
+// The predictions if the model stopped after the embedding, after layer 0, after layer 1, and so on, [n_layer
+// + 1][T].
 using LogitLens = std::vector<std::vector<Prediction>>;
 LogitLens logit_lens(Capture& capture, int64_t top_k);
 
-// One step of a layer, prepared for display.
+// One step of a layer, with the values to display.
 struct BlockStep {
   std::string name;  // for example "norm1.out"; the activation is named "blocks.N." + name
   TensorView view;

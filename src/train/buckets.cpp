@@ -86,8 +86,8 @@ double muon_flops(const Shape& shape) {
 
 namespace {
 
-// Assigns the matrices to ranks in order of decreasing work. Each matrix goes to the rank with the least work
-// so far.
+// Assigns the matrices to ranks in order of decreasing work. Each matrix is assigned to the rank with the
+// least work so far.
 void deal_matrices(const ParamTable& table, const ParamLayout& layout, std::vector<int> ids,
                    ShardMap& parts) {
   const auto work = [&](int id) { return muon_flops(table[id].shape); };

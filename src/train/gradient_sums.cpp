@@ -14,7 +14,7 @@ namespace {
 // Returns the number of slots for rounded buckets. When a rank sends bucket n, it has received bucket n -
 // in_flight from all other ranks. These ranks had already summed bucket n - 2 * in_flight before they sent
 // bucket n - in_flight. The sums of the bucket that previously used the slot are therefore already in
-// transit, and the wait for the slot is short.
+// transit, so the rank waits only briefly for the slot.
 int64_t places(const Buckets& buckets) {
   return 2 * buckets.in_flight();
 }
@@ -34,9 +34,9 @@ size_t most_ranges(const ShardMap& shard_map) {
   return most;
 }
 
-// Calls `work(part)` with a function `part` that reshapes a flat tensor into rows, so that threads can share
-// the rows. The first call views the full rows of the tensor, [n,4096]. The second call views the remaining
-// elements, [1,rest].
+// Calls `work(part)` twice. `part` is a function that returns a two-dimensional view of a part of a flat
+// tensor, so that threads can share the rows. In the first call, the view contains all full rows, [n,4096].
+// In the second call, it contains the remaining elements, [1,rest].
 template <class Work>
 void in_rows(int64_t size, const Work& work) {
   constexpr int64_t kRow = 4096;
@@ -111,7 +111,7 @@ GradReadyHook GradientSums::sending(int64_t round) {
   };
 }
 
-// Events of a queue complete in order, so it is enough to wait for the last event of a bucket.
+// The events of a device queue complete in order, so it is enough to wait for the last event of a bucket.
 void GradientSums::done(int id, const DeviceEvent& event) {
   for (int64_t i = 0; i < buckets_.count(); ++i) {
     if (!overlaps(id, i) || --pending_[static_cast<size_t>(i)] > 0) continue;
@@ -139,8 +139,8 @@ void GradientSums::send(int64_t bucket) {
   sent_.push_back({bucket, processes_.exchange(to, from, "sending gradients", Communicator::Channel::main)});
 }
 
-// Waits for the oldest bucket in flight and adds its pieces. The sums are sent on a separate channel, because
-// other ranks may have completed fewer buckets.
+// Waits for the oldest bucket in flight and adds the received pieces. The sums are sent on a separate
+// channel, because other ranks may have completed fewer buckets.
 void GradientSums::complete_next() {
   Sent& next = sent_[completed_];
   waited_ += timed([&] { finish(next.handle); });
@@ -228,8 +228,8 @@ void GradientSums::add(int64_t bucket, int64_t round) {
   add_parts(parts, round == rounds_ - 1 ? own(bucket) : total(bucket));
 }
 
-// Computes sum = ((parts[0] + parts[1]) + parts[2]) ... `sum` may be one of the parts. The parts are
-// overwritten with partial sums.
+// Computes sum = ((parts[0] + parts[1]) + parts[2]) ... `sum` may be one of the parts. The function
+// overwrites the parts with partial sums.
 void GradientSums::add_parts(const std::vector<TensorView>& parts, const TensorView& sum) {
   TensorView so_far = parts.front();
   if (parts.size() == 1 && so_far.data != sum.data) copy_elements(so_far, sum);
@@ -260,7 +260,7 @@ void GradientSums::wait_for(std::vector<Communicator::Handle>& handles) {
   handles.clear();
 }
 
-// Sends this rank's sums of a bucket to all ranks, and receives the sums of the other pieces.
+// Sends this rank's sums of a bucket to all ranks, and receives the sums that the other ranks own.
 Communicator::Handle GradientSums::share_sums(int64_t bucket) {
   const size_t place = gathered_.size();
   std::vector<std::span<std::byte>> all;
@@ -270,8 +270,8 @@ Communicator::Handle GradientSums::share_sums(int64_t bucket) {
   return gpt::gather(processes_, all, "gathering gradients", Communicator::Channel::second);
 }
 
-// Waits until the oldest sums in transit have arrived. If messages are rounded, also replaces this rank's own
-// sums with their rounded values, so that all ranks have the same sums.
+// Waits until the oldest sums in transit have arrived from all ranks. If messages are rounded, also replaces
+// this rank's own sums with their rounded values, so that all ranks have the same sums.
 void GradientSums::take_next() {
   waited_ += timed([&] { finish(gathered_[taken_]); });
   gathered_[taken_].reset();
@@ -307,8 +307,8 @@ void GradientSums::move_to(const ShardMap& shard_map) {
   wait_for(handles);
 }
 
-// For each rank, moves the part of its i-th range that overlaps the bucket to that rank. Returns null if no
-// range overlaps the bucket.
+// Sends elements of the bucket to their owners: each rank receives the part of its i-th range in `shard_map`
+// that overlaps the bucket. Returns null if no range overlaps the bucket.
 Communicator::Handle GradientSums::move_part(const ShardMap& shard_map, size_t i, int64_t bucket) {
   const auto count = static_cast<size_t>(processes_.size()), own = static_cast<size_t>(processes_.rank());
   std::vector<std::span<const std::byte>> to(count);

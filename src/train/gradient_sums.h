@@ -13,20 +13,20 @@ namespace gpt {
 
 // Sums the gradients of a batch over all ranks (all-reduce or reduce-scatter). A batch is divided into
 // shards, and the gradients of each shard are accumulated from zero. With R ranks, rank r computes the shards
-// r, r + R, r + 2R, ... In round j, the ranks together compute the shards j R to j R + R - 1. Each rank sends
-// a piece of the gradients to the rank that owns the piece as soon as the backward pass has computed it. The
-// owner adds the shards in order, in fp32, as they arrive. The sums therefore depend on the number of shards
-// and not on the number of ranks. The sums of the last round are sent to all ranks, also during the backward
-// pass.
+// r, r + R, r + 2R, ... In round j, the ranks together compute the shards j R to j R + R - 1. As soon as the
+// backward pass has computed a piece of the gradients, the rank sends it to the owner of the piece. The owner
+// adds the pieces in the order of the shards, in fp32, as they arrive. The sums therefore depend on the
+// number of shards and not on the number of ranks. The sums of the last round are sent to all ranks, also
+// during the backward pass.
 //
 // With a single round, messages may have a narrower dtype than the gradients. Each rank then rounds the
 // pieces that it sends, and the owner adds the received pieces to its own unrounded gradients. If the sums
-// are sent to all ranks, every rank uses the rounded sums, including the owner.
+// are sent to all ranks, every rank, including the owner, uses the rounded sums.
 class GradientSums {
  public:
-  // Selects the sums that a rank keeps. `all`: the sums of all pieces. `own`: only the sums of the rank's own
-  // pieces. `own_memory`: like `own`, and the memory of all other pieces is freed after they are sent;
-  // requires that each backward pass starts a new shard.
+  // Selects the sums that a rank keeps. With `all`, every rank receives the sums of all pieces. With `own`, a
+  // rank only keeps the sums of its own pieces. With `own_memory`, a rank also frees the memory of all other
+  // pieces after it has sent them; this requires that each backward pass starts a new shard.
   enum class Keeps : uint8_t { all, own, own_memory };
   // `rounds` is the number of shards per rank. `message_type` is the dtype of `grads` or bf16. All references
   // must outlive this object.
@@ -101,10 +101,11 @@ class GradientSums {
   size_t completed_ = 0;                        // number of buckets in sent_ that are summed
   std::vector<Communicator::Handle> gathered_;  // transfers that send sums to all ranks
   size_t taken_ = 0;  // number of transfers in gathered_ whose sums are stored in the gradients
-  // This rank's own pieces as received from the other ranks. Buckets reuse its slots in turn.
+  // This rank's own pieces, as received from the other ranks. The buckets use the slots of this buffer in
+  // rotation.
   Buffer received_;
-  // Rounded buckets to be sent, which are later overwritten by their rounded sums. Buckets reuse its slots in
-  // turn.
+  // Buckets that are rounded for sending. The rounded sums later overwrite them. The buckets use the slots of
+  // this buffer in rotation.
   Buffer messages_;
   Buffer total_;  // [own elements]; used with several rounds
   double waited_ = 0;

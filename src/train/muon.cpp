@@ -88,7 +88,8 @@ class Muon : public Optimizer {
     return flops;
   }
 
-  // A slice may contain several parameters. Matrices are always complete; other parameters may be partial.
+  // A slice may contain several parameters. It always contains whole matrices, but it may contain only a part
+  // of any other parameter.
   void bind(std::vector<ParamSlice> slices, const OptimizerState& state) override {
     changes_ = state[kChange];
     for (const ParamSlice& slice : slices) {

@@ -16,10 +16,11 @@ namespace gpt {
 struct OptimizerBuffer {
   // The buffer's name in checkpoints. A buffer "m" is saved as the tensors "m.blocks.0.norm1.weight", ...
   std::string name;
-  // An empty shape means one value per element of `params`, or per element of all trainable parameters.
+  // If the shape is empty, the buffer has one value per element of `params`, or one value per element of all
+  // trainable parameters if `params` is empty.
   Shape shape = {};
-  // The parameters that the buffer belongs to: a single parameter, or one parameter per row. Empty: all
-  // parameters.
+  // Ids of the parameters that the buffer belongs to: a single parameter, or one parameter per row of the
+  // buffer. If empty, the buffer belongs to all parameters.
   std::vector<int> params = {};
 };
 
@@ -40,7 +41,8 @@ struct ParamRange {
   int id;
   ElementRange range;
 };
-// Returns the trainable parameters that overlap `range`, in order, with the overlapping elements.
+// Returns the trainable parameters that overlap `range`, in order. Each result contains only the elements
+// that overlap.
 std::vector<ParamRange> params_in(const ElementRange& range, const ParamTable& table);
 
 // Allocates and stores the buffers of an optimizer, initially zero. With ZeRO, each rank stores only its part
@@ -48,8 +50,8 @@ std::vector<ParamRange> params_in(const ElementRange& range, const ParamTable& t
 class OptimizerState {
  public:
   OptimizerState() = default;
-  // `own` lists the parameter elements whose state this rank stores; empty means all. If a buffer has
-  // `params`, `own` must have at most one range per parameter.
+  // `own` lists the parameter elements whose state this rank stores. If `own` is empty, the rank stores the
+  // whole state. If a buffer has `params`, `own` must have at most one range per parameter.
   OptimizerState(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table, DType dtype,
                  Device* device, const std::vector<ElementRange>& own = {});
 

@@ -24,7 +24,7 @@ std::vector<int> matches(const char* key, const std::string& pattern, const Para
   }
   if (ids.empty()) {
     const auto names = transformed(table.specs(), &ParamSpec::name);
-    fail_key(key, "no parameter matches \"{}\"{}; gpt info MODEL --tensors lists their names",
+    fail_key(key, "no parameter matches \"{}\"{}; run gpt info MODEL --tensors to list all parameter names",
              pattern.substr(0, 64), did_you_mean(pattern, names));
   }
   return ids;

@@ -7,15 +7,15 @@
 
 namespace gpt {
 
-// Groups the parameters that have the same optimizer settings. `matrix`: matrices of the layers. `embedding`:
-// lookup tables. `head`: the output head, including a head that is tied to the embedding, and the parameters
-// of an objective. `vector`: norms and biases.
+// Groups the parameters that have the same optimizer settings. The group `matrix` contains the matrices of
+// the layers, `embedding` the lookup tables, and `vector` the norms and biases. The group `head` contains the
+// output head, even if it is tied to the embedding, and the parameters of an objective.
 enum class ParamGroup : uint8_t { matrix, embedding, head, vector };
 ParamGroup param_group(const ParamTable& table, int id);
 
 // Freezes the parameters whose names match the config key "freeze". Throws invalid_argument if a pattern
 // matches no name or if no trainable parameter is left. Must be called before gradients are allocated for the
-// table.
+// parameters of the table.
 void freeze_parameters(const TrainConfig& config, ParamTable& table);
 
 // Builds the model of a config and freezes the parameters that match the config key "freeze".

@@ -11,7 +11,8 @@
 namespace gpt {
 namespace {
 
-// Returns the entry for the part of the model that contains a parameter. Adds an entry if there is none.
+// Returns the entry for the part of the model that contains a parameter. If the list has no such entry, adds
+// one.
 template <class Entry>
 Entry& entry_of(std::vector<Entry>& all, const ParamSpec& spec) {
   const std::string part =

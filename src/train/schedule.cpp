@@ -22,7 +22,8 @@ int64_t splits(const TrainConfig& c) {
   return c.eval_train ? 2 : 1;
 }
 
-// Returns the total number of evaluation batches that use kEvaluationShare of the run.
+// Returns the total number of evaluation batches for which evaluation takes the fraction kEvaluationShare of
+// the run.
 int64_t batches_in_all(const TrainConfig& c) {
   const double steps = static_cast<double>(c.steps) * kEvaluationShare / (1 - kEvaluationShare) / kForward;
   return static_cast<int64_t>(steps) / splits(c);

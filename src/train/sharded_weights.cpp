@@ -10,7 +10,7 @@
 namespace gpt {
 namespace {
 
-// Adds the parts of `elements` that each rank owns to the shard map `to`.
+// Adds the parts of `elements` that each rank owns to `to`, which is also a shard map.
 void add_part(const ElementRange& elements, const ShardMap& shard_map, ShardMap& to) {
   to.resize(shard_map.size());
   for (size_t rank = 0; rank < shard_map.size(); ++rank) {
@@ -77,8 +77,9 @@ int64_t ShardedWeights::bytes(const ParamTable& table, const ModelConfig& config
   return most * static_cast<int64_t>(sizeof(float));
 }
 
-// Returns the steps of a forward pass. The last step keeps the last layer in memory, because the backward
-// pass starts with it.
+// Returns the steps of a forward pass. Each step uses the weights of one layer and prefetches the weights of
+// the next layer. The last step computes the output head and keeps the last layer in memory, because the
+// backward pass starts with this layer.
 std::vector<ShardedWeights::Step> ShardedWeights::steps_of_pass(int64_t n_layer) {
   std::vector<Step> steps;
   for (int64_t layer = kEmbeddings; layer < n_layer; ++layer)

@@ -23,7 +23,8 @@ class ShardedWeights : public WeightSource {
                  Communicator& processes);
 
   void begin(int64_t layer, int64_t next) override;
-  // Participates in the gathers of a forward pass on a rank that has nothing to compute.
+  // Takes part in the gather operations of a forward pass. Called by a rank that has nothing to compute in
+  // this pass.
   void walk();
   // Frees the memory of all weights that other ranks own. Call it after the weights have changed.
   void drop();

@@ -7,7 +7,7 @@
 
 namespace gpt {
 
-// Stores the step state of a run for checkpoints, in addition to the weights and the optimizer state.
+// Stores the part of the training state that is neither weights nor optimizer state, for checkpoints.
 struct StepHistory {
   int64_t updates = 0;  // number of completed optimizer updates, without skipped steps
   LossScale loss_scale;

@@ -13,8 +13,8 @@ namespace gpt {
 // immediately.
 class StepQueue {
  public:
-  // Returns the function that fills the batch of a step. Called once per step, and a second time for a step
-  // that halted the run.
+  // Returns the function that fills the batch of a step. The queue calls it once per step, and a second time
+  // for a step that halted the run.
   using BatchOfStep = std::function<TrainStep::FillBatch(int64_t step)>;
   struct Hooks {
     std::function<void()> before_micro_batch = {};  // may throw; the weights are then unchanged

@@ -70,11 +70,11 @@ void set_key(RunConfig& config, const std::string& key, const json& value) {
   });
   // In a ModelConfig, -1 means "not set". Users cannot set this value.
   if (key.ends_with("dropout") && value.is_number() && value < 0)
-    fail_key(key, "expected 0 up to, not including, 1, found {}", value.dump());
+    fail_key(key, "expected at least 0 and less than 1, found {}", value.dump());
   if (!found) fail_usage("unknown config key \"{}\"{}", key.substr(0, 64), did_you_mean(key, all_names()));
 }
 
-// Keys with an invalid value keep their default.
+// A key with an invalid value keeps its default value.
 RunConfig complete_config(const json& object, Problems& problems) {
   RunConfig config;
   for (const auto& item : object.items())  // clang 14 cannot capture structured bindings in lambdas
@@ -137,7 +137,8 @@ json with_own_names(const json& object) {
   for (const auto& [name, value] : own.items()) {
     const std::string alias = key_of_alias(name), key = alias.empty() ? name : alias;
     if (out.contains(key) && out[key] != value)
-      fail_key(key, "set to {} and, under another name, to {}; keep only one", out[key].dump(), value.dump());
+      fail_key(key, "set to {}, but a different name of the key sets it to {}; keep only one",
+               out[key].dump(), value.dump());
     out[key] = value;
   }
   return out;
@@ -172,7 +173,7 @@ void require_preset(const std::string& name) {
 
 void require_device(const std::string& where, const std::string& device) {
   if (device == "cpu") return;
-  fail_usage("{} {}: this build runs on the CPU only; leave it out", where, device.substr(0, 64));
+  fail_usage("{} {}: this build only supports the CPU; remove this setting", where, device.substr(0, 64));
 }
 
 Settings::Settings() : merged_(std::make_unique<json>(json::object())) {}
@@ -302,7 +303,8 @@ RunConfig Settings::resolve() const {
 
 RunConfig Settings::resolve(Problems& problems) const {
   RunConfig config = complete_config(*merged_, problems);
-  // A preset's warm-up is intended for long runs. In a short run it is limited to a quarter of the steps.
+  // A preset's warm-up is intended for long runs. In a short run, the warm-up is limited to a quarter of the
+  // steps.
   if (comes_from_preset("warmup"))
     config.train.warmup = std::min(config.train.warmup, config.train.steps / 4);
   return config;
@@ -394,15 +396,13 @@ void share_among(TrainConfig& c, int processes) {
   if (shards % processes != 0) {
     fail_key(
         "grad_shards",
-        "expected a multiple of the {} processes, found {}: a run with {} goes "
-        "on "
-        "with {} processes, or with `reduce` fast (other numbers) with any that divide its batch; a new run "
-        "takes "
-        "`grad_shards` {}",
+        "expected a multiple of the number of processes ({}), found {}: a run with {} shards can continue "
+        "with {} processes, or with `reduce` fast, which gives different results, with any number of "
+        "processes that divides its batch; for a new run, set `grad_shards` {}",
         processes, shards, shards, divisors_of(shards), std::lcm(shards, static_cast<int64_t>(processes)));
   }
   if (c.batch_size % shards != 0) {
-    fail_key("batch_size", "expected a multiple of {} = {}, found {}; {} is one",
+    fail_key("batch_size", "expected a multiple of {} = {}, found {}; {} is valid",
              is_exact && shards != processes ? "grad_shards" : "the number of processes", shards,
              c.batch_size, (c.batch_size + shards - 1) / shards * shards);
   }
@@ -410,13 +410,11 @@ void share_among(TrainConfig& c, int processes) {
   const int64_t wanted = c.micro_batch;
   c.micro_batch = std::gcd(wanted, shard);
   if (c.zero > 1 && processes > 1 && c.micro_batch != shard) {
-    fail_key(
-        "zero",
-        "{} divides gradients where a micro-batch is a whole shard, so that none are "
-        "added up before they are sent: expected micro_batch = batch_size / {} = {}, found {}; {}, zero 1 "
-        "divides the optimizer's state alone",
-        c.zero, is_exact ? "grad_shards" : "processes", shard, wanted,
-        is_exact ? "a larger grad_shards makes shards smaller" : "reduce exact has smaller shards");
+    fail_key("zero",
+             "{} shards the gradients, so each micro-batch must be a whole shard: expected micro_batch = "
+             "batch_size / {} = {}, found {}; {}, and zero 1 only shards the optimizer state",
+             c.zero, is_exact ? "grad_shards" : "processes", shard, wanted,
+             is_exact ? "a larger grad_shards makes shards smaller" : "reduce exact has smaller shards");
   }
 }
 

@@ -436,9 +436,9 @@ void require_preset(const std::string& name);
 void require_device(const std::string& where, const std::string& device);
 
 // Merges config keys from several sources: preset, file, environment and flags. Later sources override
-// earlier sources. Values are JSON. The key names of other projects are translated. "dropout" overrides the
-// embedding, attention and residual dropout of earlier sources. Within one source, the specific dropout keys
-// override "dropout" regardless of their order.
+// earlier sources. Values are JSON. Key names of other projects are translated to the names of this program.
+// The key "dropout" overrides the embedding, attention and residual dropout rates that earlier sources have
+// set. Within one source, the specific dropout keys override "dropout" regardless of their order.
 class Settings {
  public:
   Settings();
@@ -447,16 +447,16 @@ class Settings {
   Settings& operator=(const Settings&) = delete;
 
   void add_preset(const std::string& name);
-  // Adds a file that contains a JSON object of config keys. If no preset or model was added before, a file
-  // that describes the model's shape with the key names of another project must name its model family
-  // (require_family).
+  // Adds a file that contains a JSON object of config keys. The file may describe the shape of the model with
+  // the key names of another project. Such a file must name its model family (require_family), unless a
+  // preset or model was added before.
   void add_file(const std::string& path);
   void add_json(const nlohmann::json& object, const std::string& source);
   void add_model(const ModelConfig& config);  // adds all keys of a model
-  // Starts a new source. add_preset, add_file, add_json, add_model and add_defaults call it. Values from
-  // add_text belong to the current source.
+  // Starts a new source. The functions add_preset, add_file, add_json, add_model and add_defaults call
+  // begin_source. Values from add_text belong to the current source.
   void begin_source() { ++source_; }
-  // Adds a command's default values for keys that no other source sets.
+  // Adds the default values of a command. They only apply to keys that no other source sets.
   void add_defaults(const nlohmann::json& object);
   // Adds a value in command-line syntax: plain text for strings and lists of strings, otherwise JSON.
   void add_text(const std::string& key, const std::string& text, const std::string& source);
@@ -486,8 +486,8 @@ class Settings {
   bool has_family_ = false;            // true if a preset or a model has set the family's switches
 };
 
-// Returns "; did you mean gpt3-small, ...?" if `name` is a prefix of preset names or similar to one of them.
-// Otherwise returns "".
+// Returns "; did you mean gpt3-small, ...?" if `name` is a prefix of preset names or similar to a preset
+// name. Otherwise returns "".
 std::string suggest_preset(std::string_view name);
 
 // Returns all config keys of the model and of training, in the order of the documentation.

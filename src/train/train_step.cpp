@@ -342,7 +342,8 @@ AverageInModel::AverageInModel(Model& model, TrainStep& step, bool use)
 }
 
 AverageInModel::~AverageInModel() noexcept(false) {
-  // After an error, which ends the run, the other ranks may have exited.
+  // An error ends the run, and the other ranks may already have exited. In this case, the weights are
+  // therefore not swapped back.
   if (swapped_ && std::uncaught_exceptions() == exceptions_) step_.swap_average();
   for (int id = 0; id < model_.table.count(); ++id) {
     TensorView& weight = model_.weights[static_cast<size_t>(id)];

@@ -87,9 +87,9 @@ class TrainStep {
 
   // Returns the state of the newest step. Waits for the device.
   const StepState& state() const;
-  // A snapshot is a copy of the state after the newest update, to be read later. `read` waits for that
-  // update, but not for work queued after it. The result of `read` is valid until kSnapshots more snapshots
-  // are taken.
+  // A snapshot is a copy of the state after the newest update. The host can read the snapshot later: `read`
+  // waits for this update, but not for work that was queued after the update. The result of `read` is valid
+  // until kSnapshots more snapshots are taken.
   struct Snapshot {
     size_t slot = 0;
     DeviceEvent event;
@@ -114,9 +114,9 @@ class TrainStep {
   // squares of the last update (Optimizer::last_update). Both functions wait for the device.
   std::vector<double> range_squares(std::span<const ElementRange> ranges) const;
   std::vector<UpdateSquares> last_update() const;
-  // own_ranges returns the elements of a parameter whose gradient sums this rank stores. These are the rank's
-  // pieces if the optimizer state is sharded, otherwise all elements. sum_over_processes adds a value that
-  // each rank has computed from its own ranges.
+  // own_ranges returns the elements of a parameter whose gradient sums this rank stores. If the optimizer
+  // state is sharded, the result contains the pieces of this rank, otherwise all elements. sum_over_processes
+  // returns the sum over all ranks of a value that each rank has computed from its own ranges.
   std::vector<ElementRange> own_ranges(int id) const;
   double sum_over_processes(double own) const;
   // Returns the total time in seconds that this rank has waited for other ranks during steps.
@@ -177,8 +177,8 @@ class TrainStep {
 void require_not_halted(TrainStep& step);
 
 // Replaces the weights of a step's model by their moving average (make_averaged) while the object exists, if
-// `use` is true. The destructor restores the weights. It throws if ranks cannot exchange their weights,
-// unless another exception is already being handled.
+// `use` is true. The destructor restores the weights. The destructor throws if the ranks cannot exchange
+// their weights, but not during stack unwinding.
 class AverageInModel {
  public:
   AverageInModel(Model& model, TrainStep& step, bool use);

@@ -11,7 +11,7 @@
 namespace gpt {
 namespace {
 
-// Golden files are created with these optimizer settings.
+// The optimizer settings of all golden files.
 constexpr OptimizerSettings kAdamW = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
 constexpr double kLearningRate = 1e-3;
 constexpr double kClip = 1.0;

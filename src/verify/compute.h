@@ -19,7 +19,7 @@ struct GoldenInputs {
   int64_t greedy = 20;           // length of the greedy continuation in tokens
 };
 
-// The values of a computed tensor. The values are stored as double so that fp32 and fp64 runs share their
+// The values of a computed tensor. The values are stored as double, so that fp32 and fp64 runs use the same
 // code.
 struct Computed {
   Shape shape;
@@ -28,9 +28,9 @@ struct Computed {
 };
 using ComputedSet = std::map<std::string, Computed>;
 
-// Computes all tensors that a golden file may contain, with the production layers in the given dtype (fp32,
-// fp64, bf16, fp16) and the given instruction set. The tensors have the same names as in a golden file. Sets
-// `incremental_equal` to true if evaluation in chunks through the KV cache is bit-identical to a full
+// Computes all tensors that a golden file may contain, and returns them with the names of the golden file.
+// Runs the production layers in the given dtype (fp32, fp64, bf16 or fp16) with the given instruction set.
+// Sets `incremental_equal` to true if an evaluation in chunks through the KV cache is bit-identical to a full
 // evaluation.
 ComputedSet compute_golden(const std::string& model_path, const GoldenInputs& inputs, DType dtype, Isa isa,
                            int threads, bool& incremental_equal, MakeBackend make_backend = host_backend);

@@ -87,7 +87,8 @@ double largest(const std::vector<double>& values) {
   return top;
 }
 
-// The allowed difference of each entry of a tensor in fp32. docs/golden.md explains the constants.
+// The maximum allowed difference of each entry of a tensor in an fp32 run. docs/golden.md explains the
+// constants.
 class Tolerance {
  public:
   Tolerance(const std::string& name, const std::vector<double>& expected, const SafetensorsFile& golden,
@@ -138,8 +139,8 @@ class Tolerance {
 };
 
 // Tolerances for 16-bit matmuls, by kind of tensor. A tolerance is twice the error of PyTorch in bf16 on the
-// same model, as listed in golden_bf16.json. Without that file, general bounds apply. The bounds for logits
-// and gradients are relative to the largest entry of the tensor.
+// same model, as listed in golden_bf16.json. If there is no golden_bf16.json, fixed bounds apply. The fixed
+// bounds for logits and gradients are relative to the largest entry of the tensor.
 class HalfTolerance {
  public:
   explicit HalfTolerance(const std::string& path) {
@@ -160,8 +161,8 @@ class HalfTolerance {
     const double top = std::max(1e-3, largest(expected));
     const std::string kind = kind_of(name);
     const double unit = kind == "grad" || kind == "adamw.grad_norm" ? top : 1;
-    // Errors of many gradients can cancel in the gradient norm by chance, so the measured error may be too
-    // small. The tolerance of a norm is therefore at least 1/64 of its value.
+    // In the gradient norm, the errors of many gradients can cancel by chance. The measured error may then be
+    // too small, so the tolerance of a gradient norm is at least 1/64 of its value.
     const double least = kind == "adamw.grad_norm" ? top / 64 : 0;
     if (const auto error = errors_.find(kind); error != errors_.end())
       return std::max(least, 2 * error->second * unit);
@@ -173,8 +174,9 @@ class HalfTolerance {
   }
 
  private:
-  // Returns the kind of a tensor, which selects the measured error. The loss before the first step uses the
-  // error of the four AdamW losses, because the error of a single number may be small by chance.
+  // Returns the kind of a tensor, which selects the error in golden_bf16.json. The loss before the first step
+  // uses the error of the four AdamW losses, because the measured error of a single loss may be small by
+  // chance.
   std::string kind_of(const std::string& name) const {
     if (name == "loss" && errors_.count("adamw.loss") > 0) return "adamw.loss";
     const size_t first = name.find('.');
@@ -184,9 +186,9 @@ class HalfTolerance {
   std::map<std::string, double> errors_;
 };
 
-// Returns the reference magnitude for the error of each key bias gradient. The true gradient of a key bias is
-// zero, so the computed gradient consists only of rounding errors. If q, k and v are separate tensors, the
-// reference is the largest entry of all three gradients, as in families with a fused qkv tensor.
+// Returns the magnitude to which the error of each key bias gradient is compared. The true gradient of a key
+// bias is zero, so the computed gradient consists only of rounding errors. If q, k and v are separate
+// tensors, the reference is the largest entry of all three gradients, as in families with a fused qkv tensor.
 std::map<std::string, double> key_bias_floors(const LoadedModel& loaded, const SafetensorsFile& golden) {
   std::map<std::string, double> floors;
   const Model& model = loaded.model();
@@ -206,7 +208,8 @@ std::map<std::string, double> key_bias_floors(const LoadedModel& loaded, const S
   return floors;
 }
 
-// Golden values differ from fp64 results only because the file stores them in fp32.
+// Golden values that were computed in fp64 differ from fp64 results only because the golden file stores fp32
+// values.
 double exact_tolerance(const std::string& name, double expected) {
   if (name == "greedy") return 0;
   return 1e-6 * std::max(1e-3, std::abs(expected));
@@ -238,9 +241,9 @@ bool is_input(const std::string& name) {
   return name == "input_ids" || name == "targets";
 }
 
-// Returns true if a golden file was computed in fp64. In that case, nearly all golden values agree with the
-// fp64 results of this program to the last bit, and a value that does not agree is wrong. Golden values
-// computed in fp32 have small differences throughout.
+// Returns true if a golden file was computed in fp64. Nearly all values of such a file agree with the fp64
+// results of this program to the last bit, and a value that does not agree is wrong. If a golden file was
+// computed in fp32, most of its values differ slightly from fp64 results.
 bool is_exact_golden(const SafetensorsFile& golden, const ComputedSet& exact) {
   constexpr double kShare = 0.9;
   constexpr double kLastBit = 1.2e-7;  // 2^-23
@@ -311,9 +314,9 @@ VerifyResult verify_model(const std::string& model_path, const VerifyOptions& op
   const bool strict = !exact.empty() && is_exact_golden(golden, exact);
   result.exact_note =
       exact.empty() ? "the model is too large to recompute the golden values in fp64"
-      : strict ? "all golden values were also compared with a computation in fp64, up to their fp32 rounding"
-               : "the golden values have rounding errors of fp32, so they were not compared with a "
-                 "computation in fp64";
+      : strict ? "all golden values were also compared with fp64 results, with a tolerance for fp32 rounding"
+               : "the golden values were computed in fp32, so they were not also compared with fp64 "
+                 "results";
   const double norm_eps = loaded.model().config.norm_eps;
   const std::map<std::string, double> floors = key_bias_floors(loaded, golden);
   std::optional<HalfTolerance> half;

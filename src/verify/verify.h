@@ -13,7 +13,7 @@ struct VerifyOptions {
   std::string golden;        // golden.safetensors
   std::string write;         // file for the computed tensors, or "" to write none
   DType dtype = DType::f32;  // fp32, fp64, bf16 or fp16
-  std::string bf16_errors;   // golden_bf16.json with tolerances for bf16 and fp16, or "" for general bounds
+  std::string bf16_errors;   // golden_bf16.json with tolerances for bf16 and fp16, or "" for fixed bounds
   Isa isa = best_isa();
   int threads = 1;
   MakeBackend backend = host_backend;
@@ -29,7 +29,7 @@ struct VerifyCheck {
 
 struct VerifyResult {
   std::vector<VerifyCheck> checks;
-  std::string exact_note;  // message that tells whether the golden values were also recomputed in fp64
+  std::string exact_note;  // message about whether the golden values were also compared with fp64 results
   bool passed() const;
 };
 

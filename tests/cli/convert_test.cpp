@@ -230,8 +230,8 @@ TEST(Convert, MinGptCheckpoints) {
   EXPECT_EQ(nlohmann::json::parse(run.out)["ignored"].size(), 2u);  // masks
   fs::copy(kTorch + "mingpt/model.pt", alone);
   expect_error(run_gpt({"convert", alone, dir.file("out")}), 1,
-               {alone, "n_head", "n_embd = 12", "1, 2, 3, 4, 6, 12", "gpt convert --n-head", "config.json"});
-  expect_error(run_gpt({"generate", alone, "--ids", "1"}), 1, {alone, "gpt convert --n-head"});
+               {alone, "n_head", "n_embd = 12", "1, 2, 3, 4, 6, 12", "--n-head", "config.json"});
+  expect_error(run_gpt({"generate", alone, "--ids", "1"}), 1, {alone, "--n-head"});
   expect_error(run_gpt({"convert", alone, dir.file("out"), "--n-head", "5"}), 1,
                {alone, "n_embd = 12", "n_head = 5"});
   expect_error(run_gpt({"convert", kTorch + "mingpt", dir.file("out"), "--n-head", "4"}), 2,

@@ -166,7 +166,7 @@ TEST(Info, TheDocumentAndTheNotebookDiffer) {
   EXPECT_EQ(notebook.at("logit_softcap"), 0);
   const GptRun stated = run_gpt({"info", "nanochat-doc", "--vocab-size", "65536", "--n-layer", "20",
                                  "--n-embd", "512", "--n-kv-head", "1"});
-  EXPECT_EQ(stated.status, 1);
+  EXPECT_EQ(stated.status, 2);
   EXPECT_TRUE(names(stated.err, {"n_embd = 512", "n_head = 6"}));
 }
 

@@ -64,7 +64,7 @@ TEST(Usage, WrongValuesNameTheFlag) {
   expect_one_line_error(run_gpt({"eval", "x", "--data", "y", "--device", "cuda"}), 2,
                         {"--device cuda", "CPU"});
   expect_one_line_error(run_gpt({"info", "gpt2", "--qkv-bias", "maybe"}), 2, {"--qkv-bias", "\"maybe\""});
-  expect_one_line_error(run_gpt({"info", "gpt2", "--n-head", "7"}), 1, {"n_embd = 768", "n_head = 7"});
+  expect_one_line_error(run_gpt({"info", "gpt2", "--n-head", "7"}), 2, {"n_embd = 768", "n_head = 7"});
   expect_one_line_error(run_gpt({"info", "gpt2", "extra"}), 2, {"\"extra\"", "gpt info --help"});
   expect_one_line_error(run_gpt({"train", "tales", "--steps", "5", "--steps", "9"}), 2,
                         {"--steps", 2, "\"5\", \"9\""});

@@ -142,7 +142,7 @@ TEST(WordsOfErrors, AreThoseOfTheProgram) {
       {{"generate", "m", "--device", "cuda"}, {"--device cuda", "CPU"}},
       {{"train", "--dry-run"}, {"--dry-run", "gpt plan"}},
       {{"train", "--resume-from", "x"}, {"--resume-from", "--resume", "--out DIR", "--init-from MODEL"}},
-      {{"train", "--optim", "adam", "--out", "x", "--data", "tales"}, {"\"optimizer\"", "\"adam\"", "adamw"}},
+      {{"train", "--optim", "adam", "--out", "x", "--data", "tales"}, {"--optim", "\"adam\"", "adamw"}},
       {{"train", "--early-stopping"}, {"--early-stopping", "--patience N"}},
       {{"train", "--shuffle"}, {"--shuffle", "--sampling epoch"}},
       {{"train", "--lora"}, {"--lora", "gpt finetune MODEL --lora-rank R"}},

@@ -1,7 +1,8 @@
 #pragma once
 
-// This header contains functions that all attention implementations share. They compute the range of keys
-// that a query attends to, the row of a key, and the index of an attention weight in the dropout mask.
+// This header contains functions that all attention implementations share. These functions compute the range
+// of keys that a query attends to, the row of a key, and the index of an attention weight in the dropout
+// mask.
 
 #include <algorithm>
 

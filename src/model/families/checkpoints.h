@@ -27,19 +27,19 @@ ModelConfig nanogpt_config(const nlohmann::json& args, const std::string& what);
 // Returns true if the tensors have the names of GPT-2, with or without the prefix "transformer.".
 bool has_gpt2_names(const TensorFiles& tensors);
 
-// Returns true if a config.json was written by minGPT. Such a file contains the model settings directly, or
-// as "model" next to the settings of the trainer.
+// Returns true if a config.json was written by minGPT. Such a file contains the model settings at the top
+// level, or as an object "model" next to the settings of the trainer.
 bool is_mingpt_config(const nlohmann::json& root);
 
-// Returns the config of a model with GPT-2's tensor names whose file contains only tensors. The tensor shapes
-// determine everything except the number of heads and, if the head is tied, the GELU variant. These values
-// come from `mingpt`, a config.json that may be null, or from `hints`. Throws Error if a value is missing or
-// contradicts the tensors. `what` names the file in error messages.
+// Returns the config of a model from a file that contains only tensors, with the tensor names of GPT-2. The
+// tensor shapes determine all values except the number of heads and, if the head is tied, the GELU variant.
+// The missing values come from `mingpt` (the content of minGPT's config.json, or null) or from `hints`.
+// Throws Error if a value is missing or contradicts the tensors. `what` names the file in error messages.
 ModelConfig gpt2_shape(const TensorFiles& tensors, const nlohmann::json& mingpt, const ShapeHints& hints,
                        const std::string& what);
 
-// Reads the config of a nanochat checkpoint at `path` from the file `meta` next to it. Throws Error for
-// checkpoints of newer nanochat versions.
+// Reads the config of the nanochat checkpoint `path` from the file `meta`, which is stored next to the
+// checkpoint. Throws Error for checkpoints of newer nanochat versions.
 ModelConfig nanochat_config(const std::string& meta, const TensorFiles& tensors, const std::string& path);
 
 }  // namespace gpt

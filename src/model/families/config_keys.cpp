@@ -41,8 +41,7 @@ json our_size(const ConfigKey& key, const json& value) {
   return value;
 }
 
-// Converts a value of another program to the value of a field. The result is 0 if the value is derived from
-// other fields.
+// Converts the value of a key to the value of its field. Returns 0 if the field is derived from other fields.
 json our_value(const ConfigKey& key, const json& value) {
   switch (key.means) {
     case Means::value:
@@ -83,7 +82,7 @@ bool in_word(char c) {
   return c == '_' || (std::isalnum(static_cast<unsigned char>(c)) != 0);
 }
 
-// Rewrites an error message of `complete` with the key names of the file.
+// Replaces the gpt.cpp key names in an error message of `complete` by the key names of the file.
 std::string in_their_words(const Family& family, const json& object, const std::string& message) {
   std::string out;
   for (size_t at = 0; at < message.size();) {
@@ -102,8 +101,8 @@ std::string in_their_words(const Family& family, const json& object, const std::
   return out;
 }
 
-// Returns the value of a field as it is written under a key. Returns nothing if the key has no name for the
-// value.
+// Converts the value of a field to the value of its key. Returns nothing if the value is an activation that
+// has no name in the list of the key.
 std::optional<json> their_value(const ConfigKey& key, const ModelConfig& c) {
   const json value = std::visit([&](auto field) { return to_json_value(c.*field); }, key.field);
   if (key.means == Means::derived || key.means == Means::derived_or_zero)
@@ -115,7 +114,7 @@ std::optional<json> their_value(const ConfigKey& key, const ModelConfig& c) {
   return {};
 }
 
-// Returns the keys that affect the results of a model.
+// Returns the model keys that affect the results of a model.
 json result_keys(const ModelConfig& c) {
   json keys = model_keys_json(c);
   for (const char* key : {"init", "init_std", "residual_init_scale", "dropout", "embd_dropout",
@@ -130,7 +129,8 @@ json result_keys(const ModelConfig& c) {
 bool reads_back(const Family& family, const json& object, const ModelConfig& c) {
   try {
     ModelConfig back = read_config_keys(family, object);
-    // A window as long as the context has no effect, and some families do not write it.
+    // A window that is at least as long as the context has no effect, and some families do not write such a
+    // window.
     if (object.contains("sliding_window") && c.sliding_window >= c.n_ctx)
       back.sliding_window = c.sliding_window;
     return result_keys(back) == result_keys(c);

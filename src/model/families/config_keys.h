@@ -26,13 +26,14 @@ const char* field_name(const ConfigField& field);
 enum class Means : uint8_t {
   value,            // the value is used unchanged
   size,             // a number above 0
-  derived,          // a number above 0; null: not set, or derived from other keys
+  derived,          // a number above 0; null: 0, which means off or derived from other keys
   derived_or_zero,  // like `derived`, but 0 means the same as null
   dropout,          // null: no dropout
   act               // the name of an activation from a list
 };
 
-// The name of an activation in another program. If an activation has several names, the first one is written.
+// The name of an activation in another program. If an activation has several names, files are written with
+// the first name.
 struct ActName {
   const char* theirs;
   Act ours;
@@ -93,8 +94,8 @@ struct EmptyObject {};
 void to_json(nlohmann::json& out, EmptyObject value);
 using Literal = std::variant<std::nullptr_t, bool, const char*, std::array<const char*, 1>, EmptyObject>;
 
-// A setting that changes results and that the decoder does not support, with the allowed values that have no
-// effect. The error message names the first allowed value as the expected value.
+// A setting that the decoder does not support and that changes results, except with one of the values in
+// `allowed`. The error message for any other value names the first allowed value.
 struct FixedKey {
   const char* key;
   std::initializer_list<Literal> allowed;
@@ -102,27 +103,27 @@ struct FixedKey {
 inline constexpr FixedKey kDecoderOnly[] = {{"is_causal", {true, nullptr}},
                                             {"attribute_map", {EmptyObject{}}}};
 
-// Reads a config.json in the format of a transformers family. Each key, including a missing one, has the same
-// meaning as in transformers 5. Keys that have no effect in transformers are ignored, even if they are
-// gpt.cpp keys. A setting that the decoder does not support is an error that names the key, the expected
-// value and the found value. The result is complete except for the token ids. docs/config-variants.md
-// compares all keys. Throws Error if the config is invalid.
+// Reads a config.json in the format of a transformers family. Each key has the same meaning as in
+// transformers 5, and a missing key has the same default. Keys that have no effect in transformers are
+// ignored, even if they are gpt.cpp keys. Throws Error for a setting that the decoder does not support; the
+// message names the key, the expected value and the found value. The result contains all settings except the
+// token ids. docs/config-variants.md compares all keys. Also throws Error if the config is invalid.
 ModelConfig read_config_keys(const Family& family, const nlohmann::json& object);
 
-// Converts a config to keys of the family. Returns nothing if the family cannot express the config. To check
-// this, the written keys are read back and compared with the config.
+// Converts a config to config.json keys of the family. Returns nothing if the family cannot express the
+// config. To check this, the function reads the keys again and compares the result with the config.
 std::optional<nlohmann::json> write_config_keys(const Family& family, const ModelConfig& config);
 
-// Helper functions for settings that the families cannot express as a single key.
+// The following functions read and write settings that consist of several keys.
 
 // Reads the rotary settings like transformers 5. "rope_scaling" takes precedence over "rope_parameters". A
-// key inside the object, such as "rope_theta", takes precedence over the same key outside. All other fields
-// of the config must be complete. Throws invalid_argument naming the key if the decoder does not support the
-// rope type.
+// key inside the object, such as "rope_theta", takes precedence over the same key outside of the object. All
+// other fields of the config must already be set. Throws invalid_argument naming the key if the decoder does
+// not support the rope type.
 void read_rope(const nlohmann::json& object, ModelConfig& config);
 void write_rope(const ModelConfig& config, nlohmann::json& object);
 
-// Returns the object with the rotary settings, and the key under which it was found.
+// Returns the object with the rotary settings, and the key that contains the object.
 std::pair<nlohmann::json, std::string> rope_object(const nlohmann::json& object);
 
 // Returns the number of layers with a sliding window in a list of layer types.
@@ -132,9 +133,9 @@ int64_t sliding_layers(const nlohmann::json& layers, const ModelConfig& config);
 // window that is at least as long as the context is ignored.
 void set_window(const char* key, int64_t sliding, int64_t window, ModelConfig& config);
 
-// Throws invalid_argument if the file sets a sliding window for a model that has none. The KV cache of
-// transformers would apply this window during generation but not when a whole text is evaluated at once, so
-// the results would differ.
+// Throws invalid_argument if the file sets a sliding window but the model does not use sliding windows. In
+// transformers, the KV cache would apply this window during generation, but an evaluation of a whole text
+// would not, so the results would differ.
 void check_no_window(const nlohmann::json& object, const ModelConfig& config);
 
 }  // namespace gpt

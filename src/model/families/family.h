@@ -32,14 +32,15 @@ struct Preset {
   const char* name;
   const char* purpose;  // short description
   ModelShape shape;
-  void (*more)(ModelConfig& config) = nullptr;  // sets further options that differ from the family
+  void (*more)(ModelConfig& config) = nullptr;  // sets all other options that the preset changes
   PresetTraining training = {};
 };
 
-// The names that another program uses for settings, in addition to the keys of its config.json.
+// The names of settings in another program, which config_alias.h translates. Keys of a transformers
+// config.json are in Family::keys instead.
 struct ForeignNames {
-  // A settings file with one of these keys but without "model_type" is rejected. The error message says that
-  // the key is a name used by `program`. It recommends `remedy`, which specifies the missing options.
+  // A settings file with one of these keys but without "model_type" is rejected. The error message names
+  // `program` as the origin of the key, and recommends `remedy` to specify the missing options.
   std::span<const char* const> telling = {};
   const char* program = nullptr;
   const char* remedy = nullptr;
@@ -55,8 +56,8 @@ struct Gguf {
   const char* architecture = nullptr;  // "general.architecture"; null: the family has none
   const Naming* naming = nullptr;
   RopeLayout rope_layout = RopeLayout::halves;
-  // True if the tensors of the file determine which biases exist. Otherwise, `switches` determines the
-  // biases.
+  // True: a bias exists if the file contains a tensor for it. False: `switches` determines which biases
+  // exist.
   bool optional_biases = false;
 };
 
@@ -69,22 +70,21 @@ struct Family {
   // Tensor names of the family's checkpoints. The first naming is used for writing.
   std::array<const Naming*, 2> namings = {};
 
-  // Keys of the family's config.json in transformers. A family without `keys` is a gpt.cpp family with
-  // gpt.cpp keys.
+  // Keys of the family's config.json in transformers. A family without `keys` uses the gpt.cpp keys.
   std::span<const ConfigKey> keys = {};
   std::span<const ConfigKey> more_keys = {};
-  // Values of keys that a config.json does not contain.
+  // Defaults of the keys that are missing in a config.json.
   ModelShape missing = {};
   double missing_dropout = -1;                   // -1: the value in `switches`
   int64_t bos_token_id = -1, eos_token_id = -1;  // -1: the family has no such token
   std::span<const FixedKey> fixed = {};
-  // Read and write the settings that the lists of keys do not cover.
+  // Functions that read and write the settings that `keys`, `more_keys` and `fixed` do not contain.
   void (*read)(const nlohmann::json& object, ModelConfig& config) = nullptr;
   void (*write)(const ModelConfig& config, nlohmann::json& object) = nullptr;
-  // Returns a note for users about a file that programs interpret differently, or "".
+  // Returns a note for users if other programs interpret the file differently, else "".
   std::string (*note)(const nlohmann::json& object) = nullptr;
   bool no_window = false;                              // see check_no_window
-  bool (*holds)(const ModelConfig& config) = nullptr;  // false: the family's program rejects the config
+  bool (*holds)(const ModelConfig& config) = nullptr;  // false: the original program rejects the config
   const char* causal_lm = nullptr;                     // class name in transformers
   const char* sequence_classification = nullptr;
   const char* double_heads = nullptr;  // class name for multiple choice
@@ -95,7 +95,7 @@ struct Family {
   std::span<const ForeignNames> foreign_names = {};
 };
 
-// The families, which have one file each, in the order in which they are tried.
+// All families, in the order in which they are tried for a file. Each family has its own source file.
 #define GPT_FOR_EACH_FAMILY(X) \
   X(own)                       \
   X(gpt2)                      \
@@ -116,7 +116,7 @@ GPT_FOR_EACH_FAMILY(GPT_DECLARE_FAMILY)
 #undef GPT_DECLARE_FAMILY
 }  // namespace family
 
-// Definitions that several families share.
+// Definitions that several families use.
 // clang-format off
 inline constexpr PresetTraining kGpt1Training = {.sampling = "epoch", .batch_size = 64, .warmup = 2000,
                                                  .lr = 2.5e-4, .min_lr = 0, .weight_decay = 0.01};
@@ -125,9 +125,10 @@ void set_llama_switches(ModelConfig& config);
 void set_nanochat_switches(ModelConfig& config);
 extern const Naming kLlamaNaming, kGgufNaming, kGgufFusedNaming;
 
-// Returns all families: those in the list above, then those added with AddFamily.
+// Returns all families: first the families in the list above, then the families that were added with
+// AddFamily.
 const std::vector<const Family*>& families();
-// Returns the family with a model_type, or null if there is none.
+// Returns the family with the given model_type, or null if there is none.
 const Family* find_family(std::string_view name);
 // Returns the default config of a family.
 ModelConfig family_config(const Family& family);

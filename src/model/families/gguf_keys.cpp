@@ -41,7 +41,7 @@ constexpr std::string_view kRead[] = {"context_length",
 constexpr std::string_view kHarmless[] = {"rope.scaling.finetuned", "tensor_data_layout",
                                           "attention.sliding_window"};
 
-// A key that other models of the architecture need, and the value for which it has no effect.
+// A key that only other models of the architecture use, and the value with which it has no effect.
 struct Neutral {
   std::string_view key;
   double value;
@@ -127,8 +127,8 @@ class ConfigReader {
     c_.vocab_size = embedding->shape[0];
   }
 
-  // Returns an integer that is stored as one number, or as one number per layer. The numbers of all layers
-  // must be equal.
+  // Returns an integer that is stored as a single number or as a list with one number per layer. Throws Error
+  // unless all numbers of the list are equal.
   int64_t same_in_all_layers(const char* what) const {
     const GgufEntry* e = file_.entry(key(what));
     if (e == nullptr || !e->is_array) return file_.need_integer(key(what));
@@ -152,7 +152,7 @@ class ConfigReader {
     c_.head_dim = integer("attention.key_length").value_or(c_.n_embd / c_.n_head);
     const int64_t value = integer("attention.value_length").value_or(c_.head_dim);
     if (value != c_.head_dim) {
-      fail("{}: {}: expected the length of the keys ({}), found {}", file_.path(),
+      fail("{}: {}: expected the same value as attention.key_length ({}), found {}", file_.path(),
            key("attention.value_length"), c_.head_dim, value);
     }
   }
@@ -174,8 +174,8 @@ class ConfigReader {
     if (const TensorInfo* factors = file_.find(kRopeFactors)) read_rope_factors(*factors);
   }
 
-  // As in llama.cpp, a factor without a type is linear, a factor of 0 means no scaling, and the newer key
-  // takes precedence.
+  // Follows llama.cpp: the default type is linear, a factor of 0 means no scaling, and the newer key takes
+  // precedence.
   void read_rope_scaling() {
     const std::string_view type = file_.string(key("rope.scaling.type")).value_or("linear");
     if (type != "none" && type != "linear") {
@@ -191,16 +191,16 @@ class ConfigReader {
     c_.rope_scaling = {.type = RopeScaling::Type::linear, .factor = factor};
   }
 
-  // The file contains the resulting scaling factors, but not always the original context length. The length
-  // is found by trying all plausible values until the formula of Llama 3 gives these factors.
+  // The file contains the scaling factor of each frequency, but not always the original context length. This
+  // function tries all plausible lengths until the formula of Llama 3 gives the factors in the file.
   void read_rope_factors(const TensorInfo& tensor) {
     if (tensor.dtype != DType::f32 || tensor.shape != Shape{c_.head_dim / 2} || c_.head_dim % 2 != 0) {
       fail("{}: expected {} to contain {} fp32 values", file_.path(), kRopeFactors, c_.head_dim / 2);
     }
     std::vector<float> factors(tensor.bytes.size() / sizeof(float));
     std::memcpy(factors.data(), tensor.bytes.data(), tensor.bytes.size());
-    // The tensor does not contain the full factor if all wavelengths are too short for it. In that case, only
-    // the gpt.cpp key specifies the factor.
+    // If all wavelengths are short, no entry of the tensor is equal to the full factor. Only the gpt.cpp key
+    // then specifies the full factor.
     const double factor = file_.number(kRopeFactorKey).value_or(*std::ranges::max_element(factors));
     RopeScaling scaling{.type = RopeScaling::Type::llama3, .factor = factor};
     scaling.low_freq_factor = file_.number(kRopeLowKey).value_or(scaling.low_freq_factor);
@@ -239,7 +239,7 @@ class ConfigReader {
   }
 
   void read_special_ids() {
-    // Ids beyond the vocabulary are commonly used for "none".
+    // Files commonly use an id beyond the vocabulary for "none".
     const auto known = [&](int64_t id) { return id < c_.vocab_size ? id : -1; };
     const auto add_end = [&](int64_t id) {
       if (known(id) >= 0 && std::ranges::count(c_.eos_token_ids, id) == 0) c_.eos_token_ids.push_back(id);

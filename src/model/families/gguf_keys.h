@@ -6,23 +6,23 @@
 
 namespace gpt {
 
-// Returns the family with the architecture of a GGUF file. Throws Error naming the architecture if no family
-// has it.
+// Returns the family for the architecture of a GGUF file. Throws Error naming the architecture if no family
+// supports it.
 const Family& gguf_family(const GgufFile& file);
 
-// Returns the model config from the metadata of a GGUF file. Throws Error for a setting that changes results
-// and that the decoder does not support.
+// Returns the model config from the metadata of a GGUF file. Throws Error if the decoder does not support a
+// setting that changes results.
 ModelConfig gguf_config(const GgufFile& file);
 
-// Metadata keys for tokens that end a text, in the order in which they are written. llama.cpp stops at each
-// of them.
+// Metadata keys of the tokens that end a text, in the order in which they are written. llama.cpp stops at
+// each of these tokens.
 inline constexpr const char* kEndKeys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                            "tokenizer.ggml.eom_token_id"};
-// A metadata key of gpt.cpp for models with more than three end tokens. llama.cpp does not read it.
+// A metadata key of gpt.cpp for models with more than three end tokens. llama.cpp ignores this key.
 inline constexpr const char* kAllEndsKey = "gpt.eos_token_ids";
 
 // The rotary scaling of Llama 3 is stored as a tensor of factors that divide the frequencies. The parameters
-// of the scaling are written under metadata keys of gpt.cpp.
+// from which these factors are computed are stored in metadata keys of gpt.cpp.
 inline constexpr const char* kRopeFactors = "rope_freqs.weight";
 inline constexpr const char* kRopeFactorKey = "gpt.rope_scaling.factor";
 inline constexpr const char* kRopeLowKey = "gpt.rope_scaling.low_freq_factor";

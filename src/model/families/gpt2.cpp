@@ -21,7 +21,7 @@ constexpr Naming transformers_naming(bool transposed_blocks) {
 }
 constexpr Naming kNaming = transformers_naming(true);
 
-// nanoGPT uses the exact GELU, and one option removes all biases.
+// nanoGPT uses the exact GELU, and a model with `bias = false` has no biases at all.
 static void set_nanogpt_switches(ModelConfig& c, bool bias) {
   c.act = Act::gelu;
   c.norm_bias = c.qkv_bias = c.out_bias = c.mlp_bias = bias;
@@ -33,9 +33,9 @@ constexpr Preset kPresets[] = {
     {"gpt2-medium", "GPT-2, 24 layers", {.vocab_size = 50257, .n_layer = 24, .n_head = 16, .n_embd = 1024}},
     {"gpt2-large", "GPT-2, 36 layers", {.vocab_size = 50257, .n_layer = 36, .n_head = 20, .n_embd = 1280}},
     {"gpt2-xl", "GPT-2, 48 layers", {.vocab_size = 50257, .n_layer = 48, .n_head = 25, .n_embd = 1600}},
-    {"gpt3-175b", "GPT-3 (2020), for parameter counts and plans",
+    {"gpt3-175b", "GPT-3 (2020), for parameter counts and memory estimates",
      {.vocab_size = 50257, .n_ctx = 2048, .n_layer = 96, .n_head = 96, .n_embd = 12288}},
-    {"nanogpt-cpu", "character model of nanoGPT, trains on a small text in minutes",
+    {"nanogpt-cpu", "nanoGPT character model: small text, minutes",
      {.n_ctx = 64, .n_layer = 4, .n_head = 4, .n_embd = 128},
      [](ModelConfig& c) {
        set_nanogpt_switches(c, false);

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// The model sizes that a model_type of minGPT stands for.
+// The model sizes for each model_type of minGPT.
 struct MinGptType {
   const char* name;
   int64_t n_layer, n_head, n_embd;
@@ -54,7 +54,7 @@ bool is_tied(const TensorFiles& tensors) {
                              std::memcmp(head->bytes.data(), wte->bytes.data(), head->bytes.size()) == 0);
 }
 
-// Returns all config values that the tensor shapes determine.
+// Returns a config with all values that follow from the tensor shapes.
 ModelConfig config_of_tensors(const TensorFiles& tensors, const std::string& what) {
   const auto has = [&](const std::string& name) { return find(tensors, "h.0." + name) != nullptr; };
   const Shape wte = matrix(tensors, "wte.weight", what).shape;
@@ -76,7 +76,8 @@ ModelConfig config_of_tensors(const TensorFiles& tensors, const std::string& wha
   return c;
 }
 
-// Returns the settings of minGPT as gpt.cpp keys. Values that minGPT leaves to its model_type are filled in.
+// Returns the settings of minGPT as gpt.cpp keys. If a model_type specifies the model sizes, these sizes are
+// included.
 json mingpt_keys(const json& root, const std::string& what) {
   json keys = json::object();
   for (const auto& [key, value] : settings_of(root).items()) {
@@ -126,7 +127,8 @@ void apply_mingpt(const json& root, ModelConfig& c, const std::string& what) {
       what, c.n_embd, divisors);
 }
 
-// minGPT and GPT-2 use the tanh form of GELU. nanoGPT, which ties its head, has used both forms over time.
+// minGPT and GPT-2 use the tanh form of GELU. Models of nanoGPT have a tied head and use the tanh form or the
+// exact form, depending on the version of nanoGPT.
 Act act_of(const TensorFiles& tensors, const ModelConfig& c, const ShapeHints& hints, bool mingpt,
            const std::string& what) {
   if (!hints.act.empty()) {

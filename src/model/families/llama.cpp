@@ -21,7 +21,7 @@ static void set_llama3(ModelConfig& c) {
 
 // clang-format off
 constexpr Preset kPresets[] = {
-    {"llama3-8b", "Llama 3.1 8B, for parameter counts and plans",
+    {"llama3-8b", "Llama 3.1 8B, for parameter counts and memory estimates",
      {.vocab_size = 128256, .n_ctx = 131072, .n_layer = 32, .n_head = 32, .n_kv_head = 8, .n_embd = 4096, .d_ff = 14336},
      [](ModelConfig& c) {
        set_llama3(c);
@@ -32,7 +32,7 @@ constexpr Preset kPresets[] = {
      {.vocab_size = 50257, .n_ctx = 2048, .n_layer = 16, .n_head = 32, .n_kv_head = 8, .n_embd = 2048, .d_ff = 8192},
      set_llama3},
     // The demo model learns the built-in tales in about a minute on two cores.
-    {"tiny", "a first model, trains on the tales in about a minute",
+    {"tiny", "a first model, trains in about a minute",
      {.vocab_size = 256, .n_ctx = 192, .n_layer = 4, .n_head = 4, .n_kv_head = 2, .n_embd = 128, .d_ff = 352},
      [](ModelConfig& c) {
        c.tie_embeddings = c.residual_init_scale = true;
@@ -105,7 +105,7 @@ constinit const Family family::llama = {
     .read = read_rope,
     .write = write_rope,
     .no_window = true,
-    // Llama in transformers, unlike Mistral, requires n_embd to be a multiple of n_head.
+    // Unlike Mistral, Llama in transformers requires that n_embd is a multiple of n_head.
     .holds = [](const ModelConfig& c) { return c.n_embd % c.n_head == 0; },
     .causal_lm = "LlamaForCausalLM",
     .sequence_classification = "LlamaForSequenceClassification",

@@ -14,7 +14,7 @@ constexpr Naming kNaming = {
 
 // clang-format off
 constexpr Preset kPresets[] = {
-    {"mini-gpt", "model of the Mini-GPT write-up, trains on a book in hours",
+    {"mini-gpt", "Mini-GPT course unit: a book, hours",
      {.vocab_size = 256, .n_ctx = 256, .n_layer = 6, .n_head = 6, .n_embd = 384},
      [](ModelConfig& c) { c.dropout = 0.1; },
      {.batch_size = 64, .steps = 5000, .warmup = 100, .lr = 3e-4, .beta2 = 0.95, .weight_decay = 0.1,

@@ -1,5 +1,5 @@
-// Mistral (Jiang et al. 2023) is Llama with a sliding window in all layers. Ministral has the window only in
-// the layers that its config lists.
+// Mistral (Jiang et al. 2023) is Llama with a sliding window in all layers. Ministral has a sliding window
+// only in the layers that its config lists.
 
 #include <fmt/format.h>
 
@@ -20,8 +20,8 @@ constexpr ConfigKey kKeys[] = {
     {"sliding_window", &ModelConfig::sliding_window, Means::derived},
 };
 
-// A Ministral config lists the layers that have a sliding window. Without such a list, all layers have the
-// window.
+// A Ministral config lists the layers that have a sliding window. Without such a list, all layers have a
+// sliding window.
 void read_ministral(const json& object, ModelConfig& c) {
   read_rope(object, c);
   const json layers = object.value("layer_types", json());
@@ -37,9 +37,9 @@ bool is_ministral_class(const json& object) {
          classes[0].get_ref<const std::string&>().starts_with("Ministral");
 }
 
-// Mistral in transformers has its window in all layers. It validates layer_types but does not use them.
-// AutoModel of transformers loads a "mistral" file with layer_types as a Ministral. Here, the class name in
-// the file decides.
+// Mistral in transformers has a sliding window in all layers. It validates layer_types but does not use it.
+// AutoModel of transformers loads a "mistral" file with layer_types as a Ministral. gpt.cpp loads such a file
+// as a Ministral only if the class name in the file is a Ministral class.
 void read_mistral(const json& object, ModelConfig& c) {
   if (is_ministral_class(object)) return read_ministral(object, c);
   read_rope(object, c);
@@ -53,9 +53,9 @@ std::string mistral_note(const json& object) {
   const bool differs = layers.is_array() && std::ranges::count(layers, json("full_attention")) > 0;
   if (!differs || !window.is_number() || is_ministral_class(object)) return "";
   return fmt::format(
-      "the sliding window of {} tokens is used in all layers, as in MistralForCausalLM, which ignores "
-      "layer_types; AutoModel of transformers loads such a file as a Ministral, which uses layer_types; set "
-      "\"model_type\": \"ministral\" to load it as a Ministral here, too",
+      "the sliding window of {} tokens is used in all layers, because MistralForCausalLM ignores "
+      "layer_types. AutoModel of transformers loads this file as a Ministral, which uses layer_types; set "
+      "\"model_type\": \"ministral\" to do the same in gpt.cpp",
       window.dump());
 }
 
@@ -104,8 +104,8 @@ constexpr Family kMinistral = {
     .sequence_classification = "MinistralForSequenceClassification",
 };
 
-// Ministral is added after all families of the list, so that a model that fits both families is written as a
-// Mistral.
+// Ministral is added after all families in the list. A model that both families can express is therefore
+// written as a Mistral.
 const AddFamily kAddMinistral(kMinistral);
 
 }  // namespace gpt

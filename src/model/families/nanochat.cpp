@@ -23,7 +23,7 @@ constexpr Naming kNaming = {
 // The depth N determines all other sizes: the width is 64 N, and a head has 128 channels.
 // clang-format off
 #define GPT_NANOCHAT(N)                                                                               \
-  {"nanochat-d" #N, "nanochat of depth " #N ", which determines width and heads",                     \
+  {"nanochat-d" #N, "nanochat of depth " #N ", which determines the width and the number of heads",   \
    {.vocab_size = 65536, .n_ctx = 2048, .n_layer = N, .n_head = N / 2, .n_kv_head = N / 2, .n_embd = 64 * N}, \
    [](ModelConfig& c) { c.norm_eps = 0x1p-23; }}
 // clang-format on

@@ -1,5 +1,5 @@
-// The model in the code of the nanochat document. The text of the document states a different shape, 20
-// layers of width 512 with 6 heads, which is not possible because 6 does not divide 512.
+// The model that the code in the nanochat document defines. The text of the document states a different
+// shape, 20 layers of width 512 with 6 heads, which is not possible because 6 does not divide 512.
 
 #include "model/families/family.h"
 

@@ -1,4 +1,4 @@
-// GPT-1 (Radford et al. 2018) as in transformers: a norm after each sub-layer (post-norm), and none before
+// GPT-1 (Radford et al. 2018) as in transformers: a norm after each sub-layer (post-norm), and no norm before
 // the head.
 
 #include "model/families/family.h"
@@ -20,7 +20,7 @@ constexpr ActName kActs[] = {{"gelu", Act::gelu_tanh}, {"relu", Act::relu}};
 constexpr ConfigKey kKeys[] = {{"afn", &ModelConfig::act, Means::act, nullptr, kActs}};
 
 constexpr Preset kPresets[] = {{"gpt1",
-                                "GPT-1 (2018), a norm after each sub-layer (post-norm)",
+                                "GPT-1 (2018), post-norm",
                                 {.vocab_size = 40478, .n_ctx = 512},
                                 [](ModelConfig& c) { c.dropout = 0.1; },
                                 kGpt1Training}};

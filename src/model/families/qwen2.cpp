@@ -15,8 +15,8 @@ constexpr ConfigKey kKeys[] = {
     {"hidden_act", &ModelConfig::act, Means::act, nullptr, kGatedActs},
 };
 
-// Qwen2 uses its sliding window in the layers from max_window_layers on, or in the layers that layer_types
-// lists.
+// Qwen2 uses its sliding window in layer max_window_layers and all later layers, or in the layers that
+// layer_types lists.
 void read_window(const json& object, ModelConfig& c) {
   bool use = false;
   int64_t window = 4096, first = 28;

@@ -89,8 +89,8 @@ const Naming* detect_naming(const ParamTable& table, const ModelConfig& c,
     if (!std::ranges::all_of(telling, [&](const auto* spec) { return tensor(*spec) != nullptr; }))
       return false;
     if (by_name == nullptr) by_name = &naming;
-    // With the names of GPT-2, transformers stores matrices as [in,out], while minGPT and nanoGPT store them
-    // as [out,in].
+    // All of these programs use the tensor names of GPT-2, but transformers stores matrices as [in,out],
+    // while minGPT and nanoGPT store matrices as [out,in].
     return q < 0 || tensor(table[q])->shape == file_place(naming, c, table[q]).file_shape;
   };
   for (const bool missing : {false, true}) {

@@ -19,7 +19,7 @@ struct Naming {
   LayerNames outside;      // token embedding, position embedding, final norm, head
   const char* block = "";  // prefix of the names of parameters in layers
   LayerNames norms = {};
-  // Queries, keys and values; or one name, if the three are stacked by rows in one matrix.
+  // Queries, keys and values. If one matrix contains all three, stacked by rows, only the first name is set.
   LayerNames qkv = {};
   // Attention output projection, and up, down and gate projections of the MLP.
   LayerNames linear = {};
@@ -29,8 +29,8 @@ struct Naming {
   std::array<const char*, 2> norm_words = {"weight", "bias"};
 };
 
-// The place of a parameter in a file: rows [first_row, first_row + out) of a tensor. The tensor is stored as
-// [in,out] if `transposed` is set.
+// The place of a parameter in a file: rows [first_row, first_row + out) of a tensor. If `transposed` is set,
+// the tensor is stored as [in,out].
 struct FilePlace {
   std::string tensor;  // empty: this kind of file does not contain the parameter
   Shape file_shape;    // shape of the whole tensor
@@ -40,13 +40,13 @@ struct FilePlace {
 
 FilePlace file_place(const Naming& naming, const ModelConfig& config, const ParamSpec& spec);
 
-// Returns the name that a program uses for the module of a parameter, such as "c_attn" or "q_proj". The
-// target_modules of LoRA adapters are such names. Returns "" if the parameter has no module.
+// Returns the name that a program uses for the module of a parameter, such as "c_attn" or "q_proj". LoRA
+// adapters use these names in target_modules. Returns "" if the parameter has no module.
 std::string module_name(const Naming& naming, Role role);
 
 // Returns the naming that matches the tensors of a file, or null if no family matches. `find` returns the
-// tensor with a given name, or null. If the file lacks the prefix "transformer." of GPT models in
-// transformers, sets `prefix_missing`. All names must then be used without the prefix.
+// tensor with a given name, or null. Sets `prefix_missing` if the file omits the prefix "transformer." of GPT
+// models in transformers. The caller must then omit the prefix in all names.
 const Naming* detect_naming(const ParamTable& table, const ModelConfig& config,
                             const std::function<const TensorInfo*(const std::string&)>& find,
                             bool& prefix_missing);
@@ -57,7 +57,8 @@ std::string without_base_prefix(const std::string& name);
 // Returns true for tensors in a state_dict that are not parameters, such as masks and rotary tables.
 bool is_buffer_name(std::string_view name);
 
-// Returns the name under which a file may contain the output matrix of a tied model again.
+// Returns the name of the output matrix. A file of a tied model may contain a second copy of the matrix with
+// this name.
 std::string head_name(const Naming& naming);
 
 }  // namespace gpt

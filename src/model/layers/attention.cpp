@@ -35,8 +35,8 @@ Heads split_heads(const LayerConfig& c, const TensorView& qk) {
   return {qk.slice_cols(0, c.q_dim()), qk.slice_cols(c.q_dim(), c.qk_dim() - c.q_dim())};
 }
 
-// Returns the number of keys that a query sees; 0 means all keys. If there is a KV cache, its capacity is an
-// upper limit.
+// Returns the number of keys that a query attends to; 0 means all keys. With a KV cache, the result is at
+// most the capacity of the cache.
 int64_t window(const ForwardContext& pass, int64_t sliding) {
   const int64_t capacity = pass.kv.cache ? pass.kv.cache->capacity() : 0;
   return capacity > 0 && sliding > 0 ? std::min(capacity, sliding) : std::max(capacity, sliding);
@@ -190,8 +190,8 @@ void SelfAttention::attend(const ForwardContext& pass, AttentionActs& acts, cons
   out_.forward(pass, acts.mixed, out);
 }
 
-// A layer that reads shared keys and values adds its gradient to the sum. The owner of the keys and values,
-// whose backward pass runs last, adds the sum to its own gradient.
+// A layer that reads shared keys and values adds its gradient to the sum. The backward pass of the layer that
+// computes the keys and values runs last, and adds the sum to its own gradient.
 void SelfAttention::add_shared_gradient(const BackwardContext& pass, const AttentionGrads& grads) const {
   SharedKvGrad& shared = *grads.shared;
   const LayerConfig& c = config_;
@@ -224,7 +224,8 @@ void SelfAttention::backward(const BackwardContext& pass, const AttentionActs& a
                                                  .lse = acts.lse});
   if (grads.shared != nullptr) add_shared_gradient(pass, grads);
   if (c.qk_norm) {
-    // Without a gain, attention reads the normalized values themselves.
+    // Without a gain, the normalized values are the queries and keys themselves, so they are not stored
+    // separately.
     const Heads normed = acts.qk_normed ? split_heads(c, acts.qk_normed) : Heads{parts.q, parts.k};
     const auto backward = [&](const TensorView& dx, const TensorView& y, const TensorView& rstd,
                               int64_t n_head, int gain) {

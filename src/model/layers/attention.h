@@ -10,7 +10,7 @@ namespace gpt {
 struct AttentionActs {
   // Queries, keys and values after rotation and QK norm, [N,(H+2Hkv)D]. If the layer reads the keys and
   // values of another layer, contains only queries, [N,H*D]. If kv_shared is set, the caller allocates this
-  // view, because later layers read it.
+  // view, because later layers also read it.
   TensorView qkv;
   TensorView kv_source;       // qkv of the layer whose keys and values are read (kv_layer)
   TensorView q_rstd, k_rstd;  // [N,H] and [N,Hkv]; only with qk_norm
@@ -21,14 +21,14 @@ struct AttentionActs {
   void plan(Planner& planner, const LayerConfig& config);
 };
 
-// The gradient of shared keys and values, summed over all layers that read them, except the layer that owns
-// them.
+// The gradient of shared keys and values: the sum over all layers that read them, except the layer that
+// computes them.
 struct SharedKvGrad {
   TensorView dkv;        // [N,2Hkv*D]
   bool written = false;  // false: dkv is treated as zero
 };
 
-// Gradients inside the attention module. Layers with equal configs share one set of these views.
+// Gradients inside the attention module. Layers with equal configs use the same memory for these views.
 struct AttentionGrads {
   TensorView dmixed;               // [N,H*D]
   TensorView dqkv;                 // [N,(H+2Hkv)D] or [N,H*D]
@@ -37,8 +37,8 @@ struct AttentionGrads {
   void plan(Planner& planner, const LayerConfig& config);
 };
 
-// Causal self-attention: projects to queries, keys and values, rotates and normalizes them, computes
-// attention, and projects the output.
+// Causal self-attention. Computes queries, keys and values, rotates and normalizes queries and keys, computes
+// attention, and projects the result.
 class SelfAttention {
  public:
   // rope: index in ForwardContext::rope_tables, or -1 without rotary embedding.

@@ -32,7 +32,7 @@ struct BlockActs {
   BlockActs first_rows(int64_t rows) const;
 };
 
-// Gradients inside a layer. Layers with equal configs share one set of these views.
+// Gradients inside a layer. Layers with equal configs use the same memory for these views.
 struct BlockGrads {
   TensorView dnorm;    // [N,C] gradient of a norm's output
   TensorView dbranch;  // [N,C] gradient of a sub-layer's output, if dropout or a scale changes it
@@ -55,14 +55,15 @@ class Block {
   // rope: index of the rotary table (see SelfAttention).
   Block(const LayerConfig& config, const ParamTable& table, int64_t layer, int rope);
 
-  // Runs the layer. Stores the input stream in acts.x_in. Returns the output stream, which is x_mid + mlp_out
-  // with pre-norm and x_out with post-norm.
+  // Runs the layer. Stores the input stream in acts.x_in. Returns the output stream: x_mid + mlp_out with
+  // pre-norm, x_out with post-norm.
   Residual forward(const ForwardContext& pass, BlockActs& acts, const Residual& in) const {
     project(pass, acts, in);
     return finish(pass, acts);
   }
-  // The two parts of `forward`. `project` computes queries, keys and values. `finish` reads only the queries
-  // and the stream from `acts`, in addition to all keys and values, and computes each row independently.
+  // The two parts of `forward`. `project` computes queries, keys and values. `finish` reads the keys and
+  // values of all rows, but only the queries and the residual stream from `acts`. It computes each row
+  // independently.
   void project(const ForwardContext& pass, BlockActs& acts, const Residual& in) const;
   Residual finish(const ForwardContext& pass, BlockActs& acts) const;
   // Recomputes the activations that `backward` reads, starting from acts.x_in.

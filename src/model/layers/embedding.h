@@ -18,7 +18,7 @@ class Embedding {
   // Writes the embeddings to `out` [N,C].
   Residual forward(const ForwardContext& pass, EmbeddingActs& acts, const TensorView& out) const;
   // dx [N,C] is the gradient of the output and is overwritten. add_to_wte: add to the gradient of the token
-  // matrix instead of overwriting it, because a tied head has already written its part.
+  // embedding instead of overwriting it; required with a tied head, which has already written its gradient.
   void backward(const BackwardContext& pass, const EmbeddingActs& acts, const TensorView& dx,
                 bool add_to_wte) const;
 

@@ -22,7 +22,7 @@ class Head {
   // acts.x if the model has no final norm.
   TensorView forward_norm(const ForwardContext& pass, HeadActs& acts, const Residual& in) const;
 
-  // Computes the logits [n,V] of normed [n,C], including the softcap.
+  // Computes logits [n,V] from `normed` [n,C] and applies the softcap.
   void logits(const ForwardContext& pass, const TensorView& normed, const TensorView& logits) const;
 
   const Linear& linear() const { return linear_; }  // from hidden states [N,C] to logits, before the softcap

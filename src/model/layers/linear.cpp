@@ -114,7 +114,7 @@ TensorView transposed(TensorView v) {
   return v;
 }
 
-// Computes dx += dt A. With dropout, applies the dropout mask to the product dt A first.
+// Computes dx += dt A. With dropout, applies the dropout mask to dt A before the addition.
 void add_input_gradient(const ForwardContext& pass, const RowsAdapter& rows, const LowRank& product,
                         const TensorView& dt, const TensorView& dx) {
   const KernelTable& k = pass.ctx.kernels;
@@ -167,8 +167,8 @@ void Linear::forward(const ForwardContext& pass, const TensorView& x, const Tens
     multiply(pass, x, y, {});
     return add_adapters(pass, x, y);
   }
-  // Rows with an adapter for this matrix get their activation after the adapter product. Other rows use the
-  // fused activation.
+  // In rows with an adapter for this matrix, the activation must follow the adapter product. All other rows
+  // use the fused activation.
   RowsAdapter all{x.rows(), 0, nullptr};
   int64_t with = 0;
   for (const RowsAdapter& rows : pass.batch.adapters) {

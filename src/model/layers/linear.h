@@ -9,8 +9,8 @@
 namespace gpt {
 
 // One linear layer, or several linear layers with the same input whose outputs are adjacent columns of y
-// (q|k|v, gate|up). If the weights are packed or contiguous in memory, all of these layers are computed as
-// one matmul.
+// (q|k|v, gate|up). If the weights are packed together or contiguous in memory, all of these layers are
+// computed as one matmul.
 class Linear {
  public:
   struct Part {
@@ -26,8 +26,8 @@ class Linear {
   // An activation that is fused with the matmul.
   struct Epilogue {
     std::optional<Activation> act = {};
-    // Input of the activation. `forward` writes the input of the activation that produces y, [N,out].
-    // `backward` reads the input of the activation that produced x, [N,in].
+    // Input of an activation. `forward` applies the activation to the output and writes its input here,
+    // [N,out]. `backward` reads the input of the previous activation, whose output was x, [N,in].
     TensorView pre = {};
   };
   // Computes y [N,out] = act(x [N,in] w^T + bias). Adapters add their low-rank product before the activation.
@@ -37,9 +37,9 @@ class Linear {
   void forward(const ForwardContext& pass, const TensorView& x, const TensorView& y) const {
     forward(pass, x, y, {});
   }
-  // Computes the gradients of the parameters, including adapter parameters. Unless dx is absent, also
-  // computes the gradient dx of x, or adds it to dx with accumulate_dx. With an activation, x = act(pre) and
-  // dx is the gradient of pre.
+  // Computes the gradients of the parameters, including adapter parameters. Also writes the gradient of x to
+  // dx, or adds it to dx if accumulate_dx is true. If dx is absent, this gradient is not computed. With an
+  // activation, x = act(pre), and dx is the gradient of `pre` instead.
   void backward(const BackwardContext& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
                 bool accumulate_dx, const Epilogue& act) const;
   void backward(const BackwardContext& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,

@@ -17,15 +17,15 @@ struct MlpGrads {
   void plan(Planner& planner, const LayerConfig& config);
 };
 
-// The MLP of a layer. Computes down(act(up(x))), or down(act(gate(x)) * up(x)) with a gate.
+// The MLP of a layer. Computes down(act(up(x))) without a gate, and down(act(gate(x)) * up(x)) with a gate.
 class Mlp {
  public:
   Mlp(const LayerConfig& config, const ParamTable& table, int64_t layer);
 
   // `in` and `out` are [N,C].
   void forward(const ForwardContext& pass, MlpActs& acts, const TensorView& in, const TensorView& out) const;
-  // Runs the part of `forward` up to acts.hidden. Also used to recompute the activations that `backward`
-  // reads.
+  // Runs `forward` without the down projection: the last result is acts.hidden. Also used to recompute the
+  // activations that `backward` reads.
   void forward_hidden(const ForwardContext& pass, MlpActs& acts, const TensorView& in) const;
   void backward(const BackwardContext& pass, const MlpActs& acts, MlpGrads& grads, const TensorView& in,
                 const TensorView& dout, const TensorView& din, bool accumulate_din) const;

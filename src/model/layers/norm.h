@@ -20,7 +20,8 @@ class Norm {
   // Computes out = norm(in.x). With a branch, computes sum = in.x + in.branch and out = norm(sum).
   void forward(const ForwardContext& pass, NormStats& stats, const Residual& in, const TensorView& out,
                const TensorView& sum) const;
-  // Computes dx = d(norm)/dx dout, plus dresidual if it is given. x is the input of the norm.
+  // Computes dx, the gradient of the input x, from `dout`, the gradient of the output. Adds `dresidual` to dx
+  // if it is given.
   void backward(const BackwardContext& pass, const NormStats& stats, const TensorView& x,
                 const TensorView& dout, const TensorView& dx, const TensorView& dresidual = {}) const;
 

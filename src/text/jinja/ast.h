@@ -90,10 +90,10 @@ struct Program {
 Block parse(std::string_view source, const JinjaOptions& options);
 
 // Performs the checks of Jinja's compiler, and sets Stmt::special of all macros. Throws Error for an
-// undefined filter or test; the message begins with the line number. Inside an if statement or inline if, an
-// undefined filter or test is only an error when it is used at run time, as in Jinja. This exception does not
-// apply if a loop, macro or block is between the conditional and the undefined name. Source: CodeGenerator in
-// jinja2/compiler.py of Jinja 3.1.
+// undefined filter or test; the message begins with the line number. As in Jinja, there is an exception:
+// inside an if statement or inline if, an undefined filter or test is only an error when it is used at run
+// time. The exception does not apply if the undefined name is inside a loop, macro or block within the
+// conditional. Source: CodeGenerator in jinja2/compiler.py of Jinja 3.1.
 void check_names(Block& body);
 
 }  // namespace gpt::jinja

@@ -164,8 +164,8 @@ constexpr Builtin kFunctions[] = {{"range", "start stop step", 1, range},
                                   {"strftime_now", "format", 1, strftime_now},
                                   {"raise_exception", "message", 1, raise_exception}};
 
-// Returns the items of dict(...) and namespace(...). These are the pairs of a mapping or list, and the named
-// arguments.
+// Returns the items that dict(...) and namespace(...) create from their arguments: the pairs of a mapping or
+// list, and the named arguments.
 std::vector<std::pair<Value, Value>> pairs_of(Runtime& rt, const Arguments& arguments) {
   std::vector<std::pair<Value, Value>> items;
   if (arguments.positional.size() > 1) fail("expected at most one mapping and named arguments");

@@ -50,8 +50,8 @@ std::span<const Builtin> text_filters();
 std::span<const Builtin> list_filters();
 std::span<const Builtin> text_methods();
 
-// truthy() returns bool(value), iterate() the items of a value, and to_text() str(value). These functions
-// throw Error if Python raises an exception.
+// truthy() returns bool(value), iterate() returns the items of a value, and to_text() returns str(value). The
+// functions throw Error in cases in which Python raises an exception.
 bool truthy(Runtime& rt, const Value& value);
 std::vector<Value> iterate(Runtime& rt, const Value& value);
 JinjaText to_text(Runtime& rt, const Value& value);

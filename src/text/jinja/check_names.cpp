@@ -9,8 +9,8 @@
 namespace gpt::jinja {
 namespace {
 
-// Filters of Jinja that are not supported. Jinja compiles them anywhere in a template, so they only cause an
-// error when they are used.
+// Filters of Jinja that are not supported. Jinja knows these filters, so a template that contains them
+// compiles. They only cause an error when they are used.
 constexpr std::array<std::string_view, 8> kRefusedFilters = {
     "filesizeformat", "pprint", "random", "striptags", "urlencode", "urlize", "wordwrap", "xmlattr"};
 

@@ -114,7 +114,7 @@ PythonDatetime PythonDatetime::from_json(const Json& binary) {
   const auto& bytes = binary.get_binary();
   const auto made = parse(std::string(bytes.begin(), bytes.end()));
   if (!bytes.has_subtype() || bytes.subtype() != kSubtype || !made)
-    fail("expected a date and time, found other data");
+    fail("expected a date and time, found a binary value with different content");
   return *made;
 }
 

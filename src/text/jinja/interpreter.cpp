@@ -284,7 +284,8 @@ class Interpreter {
     }
   }
 
-  // Evaluates a part of an expression. Later errors are reported at the line of the whole expression.
+  // Evaluates a part of an expression. Errors after this evaluation are reported with the line number of the
+  // whole expression.
   Value part(const Expr& expr, size_t i, const ScopePtr& scope) {
     Value value = eval(*expr.parts[i], scope);
     line_ = expr.line;

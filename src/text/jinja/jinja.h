@@ -17,7 +17,8 @@ struct JinjaOptions {
   bool lstrip_blocks = true;           // remove spaces between the start of a line and a block or comment
   bool keep_trailing_newline = false;  // keep the newline at the end of the template source
   bool strict_undefined = false;       // StrictUndefined: using an undefined variable is an error
-  // The time for strftime_now as seconds since 1970, formatted in UTC. By default the current local time.
+  // The time that strftime_now formats, in seconds since 1970. It is formatted in UTC. If unset, strftime_now
+  // formats the current local time.
   std::optional<int64_t> now;
 };
 
@@ -46,8 +47,8 @@ class JinjaTemplate {
   std::string render(const nlohmann::json& context) const;
 
   // Renders the template and records the origin of each byte. The origin is an element of "messages", another
-  // part of the context, or the template. The role, name and tool_call_id of a message count as another part
-  // of the context. Variables whose names end in "_token" count as the template.
+  // part of the context, or the template. The origin of the role, name and tool_call_id of a message is the
+  // context, not the message. The origin of variables whose names end in "_token" is the template.
   JinjaText render_marked(const nlohmann::ordered_json& context) const;
 
  private:

@@ -73,8 +73,9 @@ class Lexer {
     tokens_.push_back({kind, std::move(text), line_});
   }
 
-  // Returns the text before a tag as it will be written. The sign "-" removes all white space at the end of
-  // the text. With lstrip_blocks, the spaces before the tag in the same line are removed.
+  // Returns the text before a tag, without the white space that the tag removes. The sign "-" removes all
+  // white space at the end of the text. With lstrip_blocks, the spaces before the tag in the same line are
+  // removed.
   std::string before_tag(std::string_view text, char sign, bool variable) const {
     if (sign == '-') return std::string(python_strip(text, false, true));
     if (sign == '+' || !options_.lstrip_blocks || variable) return std::string(text);

@@ -10,8 +10,8 @@
 namespace gpt::jinja {
 namespace {
 
-// Returns the value of an attribute path like "function.name" or 0. Returns `value` itself if `path` is null.
-// `other` replaces undefined values along the path.
+// Returns the value at an attribute path, which is a text like "function.name" or an index. Returns `value`
+// itself if `path` is null. `other` replaces undefined values along the path.
 Value attribute_path(Runtime& rt, const Value& value, const Value* path, const Value* other = nullptr) {
   if (path == nullptr || path->is_none()) return value;
   const auto step = [&](const Value& from, const Value& key) {
@@ -280,7 +280,7 @@ const std::string& name_at(const Arguments& arguments, size_t at, std::string_vi
   return need_text(arguments.positional[at], "the name of a filter or test").text;
 }
 
-// Implements the map filter. Like Jinja's generator, does not check the arguments if there are no items.
+// Implements the map filter. If there are no items, the arguments are not checked, as in Jinja.
 Value map(Runtime& rt, const Value& self, const Arguments& arguments) {
   std::vector<Value> out;
   if (!truthy(rt, self)) return make_list(std::move(out), ListKind::generator);

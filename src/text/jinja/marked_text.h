@@ -8,7 +8,7 @@
 
 namespace gpt {
 
-// A range of bytes [begin, end) of a text that all have the same origin.
+// A range [begin, end) of a text in which all bytes have the same origin.
 struct JinjaSpan {
   static constexpr int32_t kTemplate = -1, kContext = -2;
 

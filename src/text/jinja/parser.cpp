@@ -287,7 +287,7 @@ class Parser {
     return make(ExprKind::name, line, {}, std::move(name));
   }
 
-  // ---- expressions, from the loosest to the tightest ----
+  // ---- expressions, from the lowest to the highest precedence ----
 
   bool tuple_ends() const {
     return current().kind == TokenKind::variable_end || current().kind == TokenKind::block_end ||

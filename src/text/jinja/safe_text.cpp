@@ -6,7 +6,7 @@
 namespace gpt::jinja {
 namespace {
 
-// Returns the name of the parameter that a method inserts into the text, or "".
+// Returns the name of a method's parameter whose value becomes part of the result, or "".
 std::string_view inserted_parameter(std::string_view method) {
   if (method == "replace") return "new";
   return method == "ljust" || method == "rjust" || method == "center" ? "fillchar" : "";

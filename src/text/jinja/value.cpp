@@ -145,7 +145,7 @@ std::string whole_digits(const Value& number) {
 }
 
 // Compares two numbers of which at least one needs more than 64 bits. A double of that size has no fraction.
-// NaN compares as smaller than any number, so that NaN is equal to no number.
+// The result of a comparison with NaN is -1, so NaN is not equal to any number.
 int compare_big(const Value& a, const Value& b) {
   for (const Value* value : {&a, &b}) {
     if (value->real() == nullptr || std::isfinite(*value->real())) continue;

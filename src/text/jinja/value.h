@@ -19,7 +19,8 @@ struct Object;
 
 struct Undefined {
   std::string what;  // message, such as "'x' is undefined"
-  // True for the missing else branch of an inline if, which can be written without an error.
+  // True if the value is the result of an inline if without an else branch. Such a value can be written to
+  // the output without an error.
   bool lenient = false;
 };
 struct None {};
@@ -112,7 +113,7 @@ struct Object {
 // The number of steps and bytes that a rendering may still use.
 struct Limits {
   static constexpr int64_t most_steps = 5'000'000;
-  // Limit for the total size of all texts and concatenated lists, including temporary ones.
+  // Limit for the total size of all texts and concatenated lists, including temporary values.
   static constexpr int64_t most_bytes = int64_t{64} << 20;
   int64_t steps = most_steps, bytes = most_bytes;
 
@@ -164,12 +165,12 @@ bool equals(Limits& limits, const Value& a, const Value& b);
 // Error if the values have no order.
 int compare(Limits& limits, const Value& a, const Value& b);
 
-// append_str() appends str(value), append_repr() appends repr(value).
+// append_str() appends str(value), and append_repr() appends repr(value).
 void append_str(TextBuilder& out, const Value& value);
 void append_repr(TextBuilder& out, const Value& value);
 
-// Returns the variables of a context, by name. The origin of their texts is described at
-// JinjaTemplate::render_marked.
+// Returns the variables of a context, by name. JinjaTemplate::render_marked describes the origin of the texts
+// in these variables.
 template <class Json>
 std::vector<std::pair<std::string, Value>> context_of(const Json& json);
 

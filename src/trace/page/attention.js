@@ -1,5 +1,5 @@
-// The attention view. The view shows thumbnails of all heads, one head in detail, and the steps from one
-// score to its attention weight. The weights are computed here from the queries and keys in the page.
+// The attention view. The view shows thumbnails of all heads, one head in detail, and the computation of one
+// attention weight. This script computes all attention weights from the queries and keys in the page.
 
 const scale = 1 / Math.sqrt(D);
 const masked = (i, j) => j > i || (C.sliding_window > 0 && j <= i - C.sliding_window);

@@ -134,7 +134,7 @@ function later(work) {
   setTimeout(next, 0);
 }
 
-// Draws all nodes immediately, including those that have not been visible yet. Used for printing and by the
+// Draws all nodes immediately, including nodes that have not been visible yet. Used for printing and by the
 // self-test.
 function drawAll() {
   for (const [node, draw] of [...waiting]) {

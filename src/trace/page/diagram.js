@@ -1,4 +1,4 @@
-// Draws the architecture from the config. Every box represents a switch or a size of this model.
+// Draws the architecture from the config. Every box shows an option or a size of the model.
 
 const NORMS = {layer: 'LayerNorm', rms: 'RMSNorm'};
 const ACTS = {gelu_tanh: 'GELU (tanh)', gelu: 'GELU', relu: 'ReLU', relu2: 'ReLU²', swiglu: 'SiLU(gate) × fc'};
@@ -7,8 +7,8 @@ function normBox(label) {
   return {kind: 'norm', label: NORMS[C.norm], note: label + (C.norm_affine ? (C.norm === 'layer' && C.norm_bias ? ', gain and bias' : ', gain') : ', no parameters')};
 }
 
-// A vertical chain of entries. Each entry is a box, a sum that joins the wire that left at `mark`, or a wire
-// with the shape of its tensor.
+// Returns the entries of a vertical chain. An entry is a box, a sum, or a wire with the shape of its tensor.
+// A sum joins the wire that branched off at the entry with `mark`.
 function modelChain() {
   const stream = shape([T, C.n_embd]);
   const chain = [{wire: `${T} ids`}, {kind: 'embed', label: 'Token embedding', note: shape([C.vocab_size, C.n_embd]), wire: stream}];

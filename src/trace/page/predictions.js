@@ -46,8 +46,8 @@ function lensView() {
 }
 
 // Computes exact probabilities at a temperature. The page contains the logits of the most likely tokens. For
-// all other tokens, the page contains the log of the sum of exp(logit / temperature) at every slider
-// position.
+// all other tokens together, the page contains log(sum(exp(logit / temperature))) at every position of the
+// temperature slider.
 function probabilities(t, step) {
   const p = meta.predictions[t], tau = meta.temperatures[step];
   const scaled = p.top.map(([, z]) => z / tau), most = Math.max(...scaled, p.rest[step]);

@@ -1,6 +1,6 @@
-// The self-test of the page. Opened as page.html#selftest, the page operates all of its views and writes the
-// result to <pre id="selftest">: "PASS n checks", or FAIL and the reasons. The self-test is not part of
-// normal use.
+// The self-test of the page. If the page is opened as page.html#selftest, it operates all of its views and
+// writes the result to <pre id="selftest">: "PASS n checks", or FAIL and the reasons. The self-test is not
+// part of normal use.
 
 const problems = [];
 addEventListener('error', event => problems.push('error: ' + event.message));
@@ -60,8 +60,8 @@ function testHeads(check, near) {
   }
 }
 
-// Checks that the terms of every matrix with a known origin sum to its values. The tolerance allows for
-// weights in half precision.
+// For every matrix with a known origin, checks that the terms of a value sum to the value. The tolerance
+// allows for weights in half precision.
 function testOrigins(near) {
   for (const entry of meta.tensors) {
     const origin = originOf(entry.name);

@@ -88,7 +88,9 @@ constexpr double kTolerance = 2e-5;  // logits up to 20, sums of 40 in a differe
 
 class PeftAdapter : public testing::TestWithParam<const char*> {
  protected:
-  PeftAdapter() : golden(GetParam()), base(data(GetParam()) + std::string("/base")) {}
+  PeftAdapter()
+      : golden(GetParam()),
+        base(data(GetParam()) + std::string("/base"), DType::f32, MatrixOrder::rows, {}, device()) {}
   std::string folder() const { return data(GetParam()) + std::string("/adapter"); }
   Golden golden;
   LoadedModel base;
@@ -107,9 +109,9 @@ TEST_P(PeftAdapter, GivesItsLogits) {
 
 TEST_P(PeftAdapter, IsTheSameInEitherFormat) {
   const TempDir dir;
-  const LoadedAdapter loaded = load_adapter(folder(), base.model());
+  const LoadedAdapter loaded = load_adapter(folder(), base.model(), device());
   const auto same = [&](const std::string& path) {
-    const LoadedAdapter again = load_adapter(path, base.model());
+    const LoadedAdapter again = load_adapter(path, base.model(), device());
     EXPECT_EQ(again.adapter->products.size(), loaded.adapter->products.size());
     for (const LowRank& p : loaded.adapter->products) {
       const LowRank* other = again.adapter->find(p.first);
@@ -173,8 +175,8 @@ TEST(HeadAdapter, TheMatrixSavedWithItMustBeThatOfTheBase) {
 TEST(HeadAdapter, ChangesTheLossToo) {
   for (const char* name : {"head", "tied_head"}) {
     const Golden golden(name);
-    const LoadedModel base(data(name + std::string("/base")));
-    const auto adapter = load_adapter(data(name + std::string("/adapter")), base.model()).adapter;
+    const LoadedModel base(data(name + std::string("/base")), DType::f32, MatrixOrder::rows, {}, device());
+    const auto adapter = load_adapter(data(name + std::string("/adapter")), base.model(), device()).adapter;
     const std::vector<double> all = numbers(golden.file, "logits");
     const auto vocab = static_cast<size_t>(base.model().config.vocab_size);
     double want = 0;
@@ -194,11 +196,11 @@ TEST(HeadAdapter, ChangesTheLossToo) {
 
 TEST(Adapters, AddUp) {
   const Golden golden("llama");
-  const LoadedModel base(data("llama/base"));
-  const auto one = load_adapter(data("llama/adapter"), base.model()).adapter;
+  const LoadedModel base(data("llama/base"), DType::f32, MatrixOrder::rows, {}, device());
+  const auto one = load_adapter(data("llama/adapter"), base.model(), device()).adapter;
   const WeightedAdapter half{one, 0.5};
   const std::vector<WeightedAdapter> halves = {half, half};
-  const auto sum = sum_of_adapters(base.model().table, halves);
+  const auto sum = sum_of_adapters(base.model().table, halves, device());
   EXPECT_EQ(sum->rank, 2 * one->rank);
   EXPECT_LT(largest_difference(logits(base.model(), golden, sum, Isa::ref),
                                logits(base.model(), golden, one, Isa::ref)),

@@ -103,7 +103,7 @@ class ToyFamily : public testing::Test {
 };
 
 TEST_F(ToyFamily, IsReadAndWritten) {
-  const LoadedModel loaded(dir.path());
+  const LoadedModel loaded(dir.path(), DType::f32, MatrixOrder::rows, {}, device());
   EXPECT_EQ(loaded.model().config, random.model.config);
   EXPECT_EQ(&loaded.naming(), &kNaming);
   expect_same_model(random.model, loaded);
@@ -120,12 +120,12 @@ TEST_F(ToyFamily, IsReadAndWritten) {
 }
 
 TEST_F(ToyFamily, GoesThroughGguf) {
-  const LoadedModel loaded(dir.path());
+  const LoadedModel loaded(dir.path(), DType::f32, MatrixOrder::rows, {}, device());
   const Conversion conversion(loaded, {.to = ModelFormat::gguf});
   EXPECT_EQ(conversion.target(), "GGUF toy");
   conversion.write(dir.file("toy.gguf"));
   EXPECT_EQ(GgufFile(dir.file("toy.gguf")).need_string("general.architecture"), "toy");
-  const LoadedModel back(dir.file("toy.gguf"));
+  const LoadedModel back(dir.file("toy.gguf"), DType::f32, MatrixOrder::rows, {}, device());
   EXPECT_EQ(&export_family(back.model().config), &kToy);
   expect_same_model(random.model, back);
 }

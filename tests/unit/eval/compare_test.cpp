@@ -14,7 +14,7 @@ namespace {
 
 // A small random byte-level model whose width fits quantization blocks of 32, and a text.
 struct Fixture {
-  Fixture() : model(config()), weights(model.table, DType::f32, "weights") {
+  Fixture() : model(config()), weights(model.table, DType::f32, "weights", test::device()) {
     init_params(model.table, weights, 7);
     model.weights.assign(weights.views().begin(), weights.views().end());
     std::vector<int32_t> ids;

@@ -17,7 +17,7 @@ namespace {
 
 // A small random byte-level model and a text to evaluate it on.
 struct Fixture {
-  Fixture() : model(config()), weights(model.table, DType::f32, "weights") {
+  Fixture() : model(config()), weights(model.table, DType::f32, "weights", test::device()) {
     init_params(model.table, weights, 7);
     const auto views = weights.views();
     model.weights.assign(views.begin(), views.end());

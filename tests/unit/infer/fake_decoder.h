@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "infer/sequence_model.h"
+#include "support/backend.h"
+#include "tensor/device.h"
 
 namespace gpt {
 
@@ -90,6 +92,7 @@ class FakeDecoder : public SequenceModel {
   }
 
   void forward(std::span<const Append> batch, const TensorView& logits) override {
+    const MappedView to(logits, Access::write);
     std::set<int> seen;
     int64_t tokens = 0, row = 0;
     for (const Append& append : batch) {
@@ -106,7 +109,7 @@ class FakeDecoder : public SequenceModel {
       require(append.wanted <= std::ssize(append.ids), "logits of more ids than there are");
       for (int64_t left = append.wanted; left-- > 0;) {
         std::ranges::copy(logits_of(std::span(ids).first(ids.size() - static_cast<size_t>(left))),
-                          logits.row<float>(row++));
+                          to->row<float>(row++));
       }
     }
     tokens_fed += tokens;
@@ -156,7 +159,7 @@ class FakeDecoder : public SequenceModel {
   std::vector<int32_t>& at(int slot) { return ids_.at(static_cast<size_t>(slot)); }
 
   ThreadPool pool_;
-  Backend backend_ = host_backend(pool_, Isa::ref);
+  Backend backend_ = test::backend(pool_, Isa::ref);
   int64_t vocab_;
   int64_t n_ctx_;
   bool slides_;

@@ -3,6 +3,8 @@
 #include <limits>
 
 #include "infer/sampler.h"
+#include "support/backend.h"
+#include "tensor/device.h"
 
 namespace gpt {
 
@@ -10,13 +12,17 @@ namespace gpt {
 class FixedSampler {
  public:
   FixedSampler(SamplingParams params, int64_t vocab_size)
-      : params_(std::move(params)), sampler_(host_backend(pool_, Isa::ref), vocab_size) {
+      : params_(std::move(params)), sampler_(test::backend(pool_, Isa::ref), vocab_size) {
     validate(params_, vocab_size);
   }
 
   Draw draw(std::span<const float> logits, TokenHistory history, RandomStream random, int64_t logprobs = -1) {
     Draw d{.params = &params_, .history = history, .random = random, .logprobs = logprobs};
-    sampler_.draw(make_view(logits.data(), {1, std::ssize(logits)}), {&d, 1});
+    const TensorView host = make_view(logits.data(), {1, std::ssize(logits)});
+    Buffer memory(logits.size() * sizeof(float), "logits", test::device());
+    const TensorView rows = memory.view(0, DType::f32, host.dims());
+    copy_elements(host, rows);
+    sampler_.draw(rows, {&d, 1});
     if (d.id < 0) throw Error(d.error);
     return d;
   }

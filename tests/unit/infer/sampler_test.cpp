@@ -323,7 +323,11 @@ TEST(Sampler, DrawsForManyAsForEachAlone) {
                                    {.top_k = 3, .min_p = 0.3, .logit_bias = {{7, kInf}, {8, kInf}}}};
   for (const int threads : {1, 3}) {
     ThreadPool pool(threads);
-    Sampler sampler(host_backend(pool, Isa::ref), kVocab);
+    Sampler sampler(test::backend(pool, Isa::ref), kVocab);
+    const TensorView host = make_view(logits.data(), {kRows, kVocab});
+    Buffer memory(logits.size() * sizeof(float), "logits", test::device());
+    const TensorView rows = memory.view(0, DType::f32, host.dims());
+    copy_elements(host, rows);
     std::vector<Draw> draws;
     for (uint64_t i = 0; i < kRows; ++i)
       draws.push_back({.params = &params[i % 4],
@@ -331,7 +335,7 @@ TEST(Sampler, DrawsForManyAsForEachAlone) {
                        .random = RandomStream(1, RandomSite::test, i),
                        .logprobs = static_cast<int64_t>(i % 5) - 1});
     std::vector<Draw> asked = draws;
-    sampler.draw(make_view(logits.data(), {kRows, kVocab}), draws);
+    sampler.draw(rows, draws);
     for (size_t i = 0; i < kRows; ++i) {
       const auto row = std::span(logits).subspan(i * kVocab, kVocab);
       const Draw alone = FixedSampler(*asked[i].params, kVocab)

@@ -36,7 +36,7 @@ void expect_logits(const Model& model) {
 }
 
 TEST(MinGpt, ComputesItsLogits) {
-  const LoadedModel beside(kMinGpt);
+  const LoadedModel beside(kMinGpt, DType::f32, MatrixOrder::rows, {}, device());
   EXPECT_EQ(&beside.naming(), &kNanoGptNaming);
   EXPECT_EQ(beside.model().config.n_head, 3);
   EXPECT_FALSE(beside.model().config.tie_embeddings);
@@ -44,7 +44,7 @@ TEST(MinGpt, ComputesItsLogits) {
   expect_logits(beside.model());
   TempDir dir;
   std::filesystem::copy(kMinGpt + "/model.pt", dir.file("m.pt"));
-  const LoadedModel alone(dir.file("m.pt"), DType::f32, MatrixOrder::rows, {.n_head = 3});
+  const LoadedModel alone(dir.file("m.pt"), DType::f32, MatrixOrder::rows, {.n_head = 3}, device());
   expect_logits(alone.model());
   EXPECT_TRUE(test::refused([&] { LoadedModel(dir.file("m.pt")); }, dir.file("m.pt"),
                             {"n_head", "n_embd", "--n-head"}));
@@ -57,7 +57,7 @@ TEST(MinGpt, TheMatrixThatIsNeverSquareTellsTheOrder) {
   write_plain_file(dir.file("config.json"),
                    R"({"model_type": "gpt2", "n_layer": 2, "n_head": 3, "n_embd": 12, "n_positions": 7,
                        "vocab_size": 13, "tie_word_embeddings": false})");
-  expect_logits(LoadedModel(dir.file("m.pt")).model());
+  expect_logits(LoadedModel(dir.file("m.pt"), DType::f32, MatrixOrder::rows, {}, device()).model());
 }
 
 }  // namespace

@@ -223,6 +223,20 @@ TEST_F(TrainStepTest, SquaresOfTheLastUpdateTakeOneWait) {
   }
 }
 
+TEST_F(TrainStepTest, RangeSquaresAreThoseOfTheGradients) {
+  TrainStep step = make(kBatch);
+  step.compute_gradients({}, fill());
+  const std::vector<float> all = floats(step.grads().all());
+  const int64_t size = std::ssize(all), middle = size / 3;
+  const std::vector<ElementRange> ranges = {{0, middle}, {middle, size}};
+  const std::vector<double> found = step.range_squares(ranges);
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const std::vector<float> part(all.begin() + ranges[i].begin, all.begin() + ranges[i].end);
+    EXPECT_GT(found[i], 0);
+    EXPECT_NEAR(found[i], squares(part), 1e-5 * squares(part));
+  }
+}
+
 // A frozen parameter has no gradient and no optimizer state. Trained parameters have the same gradients as
 // without freezing.
 TEST_F(TrainStepTest, TrainsWhatIsTrainable) {

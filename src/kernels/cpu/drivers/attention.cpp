@@ -10,16 +10,16 @@
 namespace gpt {
 namespace {
 
-// The part of an attention forward pass that one task computes. It consists of some queries of one sequence,
-// with all query heads of some key/value heads.
+// The part of an attention forward pass that one task computes. A part consists of some queries of one
+// sequence, with all query heads of some key/value heads.
 struct ForwardPart {
   int64_t first_query, queries;
   int64_t first_head, heads;
 };
 
 // Computes one task of the attention forward pass. Rows are ordered by query first and by query head second,
-// so the positions of consecutive rows never decrease. Scratch memory stores the state of one key/value head
-// after another.
+// so the positions of consecutive rows never decrease. The scratch memory contains the state of each
+// key/value head of the task, one head after another.
 class ForwardTask {
  public:
   ForwardTask(const AttentionKernels& kernels, const AttentionTiles& tiles, const AttentionArgs& a,
@@ -50,8 +50,8 @@ class ForwardTask {
       finish(h, of_head(m_.all, h));
   }
 
-  // Computes the sums of one segment of keys, where segment 0 is the first one that contains visible keys.
-  // finish_segments() merges the segments once all of them are computed.
+  // Computes the sums of one segment of keys. Segment 0 is the first segment that contains visible keys.
+  // After all segments have been computed, finish_segments() merges them.
   template <class SumsOf>
   void run_segment(int64_t segment, SumsOf sums_of) {
     const KeyRange segments = segments_of(keys());
@@ -276,8 +276,8 @@ struct ForwardGrid {
   }
 };
 
-// Stores the partial sums of key segments that run as separate tasks. The scratch memory of each thread holds
-// some of these partial sums, after the memory of the task itself.
+// Stores the partial sums of key segments. Each segment runs as a separate task. The scratch memory of each
+// thread holds some of these partial sums, after the memory of the task itself.
 class SegmentSums {
  public:
   SegmentSums(const ExecContext& ctx, const AttentionShape& shape, int64_t segments)
@@ -327,8 +327,8 @@ AttentionTiles attention_tiles(Isa isa, bool bf16, bool training, int64_t head_d
   return tiles;
 }
 
-// The result also covers the reference implementation, which runs for fp64 and when the attention weights are
-// requested.
+// The memory is also sufficient for the reference implementation, which runs for fp64 and when the attention
+// weights are requested.
 ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
                               DType dtype) {
   const ScratchNeed reference = ref::attention_scratch(shape, max_q, max_kv, backward, dtype);
@@ -358,8 +358,8 @@ void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept 
   const int64_t columns = static_cast<int64_t>(a.seqs.size()) * grid.head_parts;
   if (grid.segments == 1) {
     ctx.pool.parallel_for(columns * grid.query_parts, [&](int64_t i, int thread) {
-      // The last queries of a sequence attend to the most keys. Their tasks start first, so that all threads
-      // finish at about the same time.
+      // The last queries of a sequence attend to the most keys. The tasks of these queries start first, so
+      // that all threads finish at about the same time.
       const int64_t seq = i % columns / grid.head_parts;
       const int64_t query = (grid.query_parts - 1 - i / columns) * grid.queries;
       const int64_t left = unwrap(a.seqs)[seq].q_len - query;

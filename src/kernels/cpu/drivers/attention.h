@@ -34,12 +34,12 @@ ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_
 // and prefill and decoding must give bit-identical results.
 AttentionTiles attention_tiles(Isa isa, bool bf16, bool training, int64_t head_dim);
 
-// Number of query rows per task of the forward pass, where each query head of a group counts as a row. With
-// this many rows, packing a tile of keys takes only a few percent of the time of the matrix products.
+// Number of query rows per task of the forward pass. Each query head of a group counts as a separate row.
+// With this many rows, packing a tile of keys takes only a few percent of the time of the matrix products.
 inline constexpr int64_t kQueryRows = 128;
 
-// Sums over keys are computed in segments that start at multiples of this number of keys, and the segments
-// are added in order. Segments can therefore run as separate tasks without changing the bits of the result.
+// Sums over keys are computed in segments of kSegmentKeys keys, and the sums of the segments are added in
+// order. Segments can therefore run as separate tasks without changing the bits of the result.
 inline constexpr int64_t kSegmentKeys = 2048;
 
 inline int64_t round_to_16(int64_t n) {

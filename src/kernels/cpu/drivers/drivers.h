@@ -67,9 +67,9 @@ inline const OneTypeKernels* kernels_of(const RowKernels& kernels, DType t) {
 }
 const ActKernels& act_kernels(const OneTypeKernels& kernels, Activation act);
 
-// Number of elements of a task. It is large enough that scheduling overhead is small (64 KiB take about 5
-// us), and small enough to balance a batch over 16 threads. A loop over at most this many elements runs on
-// the calling thread.
+// Number of elements of a task. This number (64 KiB of fp32 values, about 5 us of work) is large enough to
+// keep the scheduling overhead small, and small enough to balance a batch over 16 threads. A loop over at
+// most this many elements runs on the calling thread.
 inline constexpr int64_t kTaskElements = 16384;
 
 // Calls fn(task) for every task in [0, n_tasks). The tasks run on the calling thread if there are at most
@@ -84,7 +84,7 @@ void for_tasks(const ExecContext& ctx, int64_t n_tasks, int64_t elements, F&& fn
   }
 }
 
-// Calls fn(row) for all rows of `cols` elements. The size of the tasks depends only on the shape.
+// Calls fn(row) for every row. Each row has `cols` elements. The size of the tasks depends only on the shape.
 template <class F>
 void for_rows(const ExecContext& ctx, int64_t rows, int64_t cols, F&& fn) {
   const int64_t per_task = std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, cols));

@@ -43,7 +43,7 @@ void sum_squares(const RowKernels& kernels, const ExecContext& ctx, const SumSqu
 }
 
 void dropout(const RowKernels& kernels, const ExecContext& ctx, const DropoutArgs& a) noexcept {
-  // As in the reference, probabilities below 2^-32 drop nothing.
+  // As in the reference, no element is dropped if p is below 2^-32.
   const auto threshold = static_cast<uint64_t>(a.dropout.p * 0x1p32);
   const DType t = a.out.dtype;
   const bool has = is_activation(t) && (a.x.dtype == t || all_f32(a.x));

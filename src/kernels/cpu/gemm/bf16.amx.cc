@@ -1,7 +1,7 @@
 // Kernels for matrix products in bf16 with AMX. tdpbf16ps multiplies a tile of A (16 rows of 16 words) by a
-// tile of B (16 words of k by 16 columns). Packed panels have the layout of bf16.bf16.cc. The micro-kernel
-// differs, and so does the packing of A, because AMX requires contiguous rows of A. A block of C consists of
-// 2 x 2 tiles (amx.h):
+// tile of B (16 words of k by 16 columns). Packed panels have the same layout as in bf16.bf16.cc. The
+// micro-kernel is different. The packing of operand A is different as well, because AMX requires contiguous
+// rows. A block of C consists of 2 x 2 tiles (amx.h):
 //
 //                      B[16 words, 16]   B[16 words, 16]
 //     A[16, 16 words]      C tile 0          C tile 1
@@ -21,8 +21,8 @@ constexpr int64_t kTileWords = 16;  // number of words of k in a tile
 constexpr int64_t kTileRows = amx::kTileRows, kBlockRows = amx::kBlockRows, kBlockCols = amx::kBlockCols;
 constexpr int64_t kWord = sizeof(uint32_t);
 
-// Adds the products of the last words of k, which do not fill a tile. These words are first copied to
-// zero-padded buffers.
+// Adds the products of the last `words` words of k, which are too few to fill a tile. These words are first
+// copied to zero-padded buffers.
 template <bool kLower>
 void add_last_products(const MicroKernelArgs& t, const uint32_t* a, const uint32_t* b, int64_t words) {
   alignas(64) uint32_t last_a[kBlockRows * kTileWords];

@@ -216,7 +216,7 @@ class Gemm {
 
   // True if so few micro-tiles share a panel of packed B that memory bandwidth is the limit. Each of these
   // micro-tiles prefetches a part of the next panel. A single micro-tile does not prefetch, because the
-  // hardware prefetcher does better.
+  // hardware prefetcher is faster.
   bool prefetches_panel(const CBlock& c) const {
     return p_.packed != nullptr && c.rows > kernels_.mr && c.rows <= kPrefetchTiles * kernels_.mr;
   }
@@ -315,8 +315,8 @@ class Gemm {
     }
   }
 
-  // Returns the arguments that all micro-tiles of a panel share. They are built once per panel, because
-  // initializing the struct takes as long as some rows with a short k.
+  // Returns the arguments that all micro-tiles of a panel share. The struct is built once per panel, because
+  // building it takes as long as computing several rows with a short k.
   MicroKernelArgs panel_args(const CBlock& c, const KBlock& block, int64_t s, const void* panel) const {
     const int64_t col = (c.panel + s) * kernels_.nr;
     const int64_t a_row = block.a_in_place ? p_.a.ld / kernels_.k_pack : a_row_words_;
@@ -372,7 +372,8 @@ class Gemm {
     if (!c_is_y_ && block.last) finish(t, row, col, memory.pre);
   }
 
-  // Sets up prefetching of C of the micro-tile below, and of this micro-tile's share of the next panel of B.
+  // Sets the prefetch addresses for two regions: C of the micro-tile below, and this micro-tile's share of
+  // the next panel of B.
   void prefetch_next(const CBlock& c, const KBlock& block, int64_t i, const void* panel,
                      MicroKernelArgs& t) const {
     const int64_t tiles = ceil_div(c.rows, kernels_.mr), lines = block.words * kernels_.nr / kLineWords;
@@ -382,7 +383,7 @@ class Gemm {
                    i / kernels_.mr * lines / tiles * kLineWords;
   }
 
-  // Prefetches the memory that finish() reads and writes, if it is not C itself.
+  // Prefetches the parts of Y and `pre` that finish() reads or writes. Called only if Y is not C itself.
   void prefetch_result(const MicroKernelArgs& t, int64_t row, int64_t col) const {
     for (int64_t i = row; i < row + t.rows; ++i) {
       __builtin_prefetch(element(p_.y, i, col), 1);
@@ -390,7 +391,8 @@ class Gemm {
     }
   }
 
-  // Returns the arguments that convert C of a micro-tile to the corresponding part of a view.
+  // Returns the arguments for kernels_.convert that store C of a micro-tile in `view`, starting at (row,
+  // col).
   ConvertArgs to_view(const MicroKernelArgs& t, const TensorView& view, int64_t row, int64_t col) const {
     return {.rows = t.rows,
             .cols = t.cols,

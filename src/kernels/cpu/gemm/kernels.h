@@ -124,16 +124,16 @@ struct Kernels {
   // Maximum number of words in a block of k. The products of a block are summed before they are added to C.
   // Sums of blocks have smaller rounding errors than one long sum; shorter blocks would access C more often.
   int64_t max_kc = 512;
-  // True if micro-kernels prefetch C of the next micro-tile and B of the next panel (prefetch_b). This pays
-  // off if L3 latency is high and the CPU starts two multiply-adds per cycle, so that a prefetch in every
-  // iteration would cost time.
+  // True if micro-kernels prefetch C of the next micro-tile and B of the next panel (prefetch_b). This is
+  // faster if L3 latency is high and the CPU starts two multiply-adds per cycle. On such a CPU, a prefetch in
+  // every iteration would take too much time.
   bool prefetch_next = false;
   // For micro-kernels that require contiguous rows of A (a_k 1): packs columns of the source as such rows and
   // stores word l of column i in dst[i * width + l]. Null if the micro-kernel supports any a_k.
   void (*pack_rows_transposed)(const PackPanelArgs&) = nullptr;
-  // A kernel for fp32 words that reads an unpacked B in place (BLIS: gemmsup). The elements of B (b_type)
-  // must not need rounding. The kernel is faster for up to kUnpackedRows rows. Null if there is no such
-  // kernel.
+  // A kernel for fp32 words that reads an unpacked B in place (BLIS: gemmsup). The kernel does not round the
+  // elements of B, so b_type must be the dtype of the product, or the product must be in fp32. The kernel is
+  // faster for up to kUnpackedRows rows. Null if there is no such kernel.
   void (*unpacked_kernel)(const MicroKernelArgs&) = nullptr;
 };
 inline constexpr int64_t kUnpackedRows = 16;

@@ -34,14 +34,14 @@ inline constexpr int64_t kRowPadding = 16;  // words of padding after each packe
 struct Layout {
   Kernels kernels;
   PackFormat format;
-  // Storage dtype of packed weights: f32 if they are stored as words, else the 16-bit dtype that the kernel
-  // widens.
+  // Storage dtype of packed weights: f32 if the weights are stored as 32-bit words, else the 16-bit dtype
+  // that the kernel widens.
   DType stored = DType::f32;
 
   int64_t k_words(int64_t k) const { return ceil_div(k, kernels.k_pack); }
   int64_t panels(int64_t n) const { return ceil_div(n, kernels.nr); }
-  // Returns the number of words in a block of k. The result depends only on the length of k, because the
-  // order of a sum affects the bits of the result.
+  // Returns the number of words in a block of k. The result depends only on `words`, because the block length
+  // determines the order of a sum and therefore its bits.
   int64_t kc(int64_t words) const {
     const int64_t blocks = std::max<int64_t>(1, ceil_div(words, kernels.max_kc));
     return std::max<int64_t>(16, round_up(ceil_div(words, blocks), 16));

@@ -21,9 +21,9 @@ using gemm::MicroKernelArgs;
 // A multiply-add has a latency of 4 to 6 cycles, and one (512 bits) or two (256 bits) start per cycle, so a
 // micro-kernel needs at least 8 independent accumulators. Beyond that, the micro-tile should be as square as
 // the register file allows, which minimizes the loads per multiply-add. With AVX-512, 12 x 2 accumulators and
-// 2 vectors of B leave 6 of 32 registers. With AVX2, 6 x 2 accumulators, 2 vectors of B and 1 vector of A
-// leave 1 of 16 registers. A tile of 4 x 3 accumulators would read B more often, and few model widths are
-// multiples of 24.
+// 2 vectors of B leave 6 of 32 registers free. With AVX2, 6 x 2 accumulators, 2 vectors of B and 1 vector of
+// A leave 1 of 16 registers free. A tile of 4 x 3 accumulators would read B more often, and few model widths
+// are multiples of 24.
 constexpr int kNrVecs = 2;
 #if defined(GPT_SIMD_AVX512)
 constexpr int kMr = 12;

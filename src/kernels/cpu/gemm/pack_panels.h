@@ -92,8 +92,8 @@ GPT_INLINE void store_groups(uint32_t* p, int64_t step, IVec v, int64_t n) {
 #endif
 }
 
-// Packs columns [row, row + 4) of the panel, kLanes words of each at a time. These columns are rows of the
-// source.
+// Packs columns [row, row + 4) of the panel, kLanes words of each at a time. In the source, these columns are
+// stored as rows.
 template <class Words, class T>
 void transpose_four_rows(const PackPanelArgs& p, int64_t row) {
   constexpr int64_t kAhead = 8;  // prefetch distance in rows: the hardware prefetcher stops at the end of a

@@ -127,7 +127,8 @@ GPT_INLINE IVec shifted(IVec v) {
   if constexpr (n < 0) return shift_left_i<-n>(v);
   return shift_right_i<(n < 0 ? 0 : n)>(v);
 }
-// Combines the low or high 4 bits of each byte of `low` with the shifted bits of `high` under `mask`.
+// For each byte, computes v = (4 bits of low) | ((high >> shift) & mask), where `upper` selects the high 4
+// bits of `low`.
 template <bool upper, int shift, int mask>
 GPT_INLINE void join_bits(const IVec (&low)[4], const IVec (&high)[4], IVec (&v)[4]) {
   GPT_UNROLL

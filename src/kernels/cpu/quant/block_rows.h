@@ -31,7 +31,7 @@ constexpr int kSpanScales = 0, kSpanOffsets = 4 * kSpan, kSpanSums = 8 * kSpan, 
 constexpr int kSpanData = 20 * kSpan, kSpanBytes = kSpanData + 32 * kSpan;
 static_assert(kSpanBytes * kParts == kRowActGroupBytes);
 
-// Stores d, d * sum of q, and the sum of q of a block in a span.
+// Stores three values of a block in a span: d, d * sum of q, and sum of q.
 inline void store_scales(const QuantizedBlock& q, uint8_t* span, int block) {
   const int32_t sum = q.sum();
   const float offset = q.d * static_cast<float>(sum);
@@ -176,8 +176,8 @@ GPT_INLINE void prefetch_ahead(const uint8_t* p) {
     __builtin_prefetch(p + kAhead<dtype> + i, 0, 2);
 }
 
-// Adds the products with the span of w at p to the accumulators of R rows. The blocks of the span are in the
-// first `used` registers.
+// Multiplies the span of w at p with R rows of x, and adds the products to the accumulators of these rows.
+// The blocks of the span are in the first `used` registers.
 template <DType dtype, int R, int used = kRegisters>
 GPT_INLINE void add_span(const uint8_t* p, const SpanScales& scales, const uint8_t* x, int64_t x_stride,
                          Vec (&acc)[R]) {

@@ -166,7 +166,7 @@ inline IVec broadcast256(const uint8_t* p) {
   return _mm512_broadcast_i64x4(load256(p));
 }
 // Rotates the 64-bit elements right, by `low` bits in the lower half of the register and by `high` bits in
-// the upper half. The caller masks off bits that cross bytes.
+// the upper half. The caller must mask off bits that cross bytes.
 inline IVec shift_halves_right(IVec v, int low, int high) {
   const int64_t l = low & 63, h = high & 63;
   return _mm512_rorv_epi64(v, _mm512_setr_epi64(l, l, l, l, h, h, h, h));
@@ -242,7 +242,7 @@ GPT_INLINE IVec halves_in_order(IVec v) {
   return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), v);
 }
 
-// Returns in every lane the sum of 4 adjacent products.
+// Returns a vector with the sum of 4 adjacent products in every lane.
 template <bool is_signed>
 inline IVec dot4(IVec w, IVec q) {
 #if defined(GPT_SIMD_BF16)
@@ -377,7 +377,7 @@ inline IVec fifth_bits(uint32_t bits) {
   const IVec mask = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201));
   return and_bytes(_mm256_cmpeq_epi8(and_i(bytes, mask), mask), 16);
 }
-// Shifts right by n bits, or left if n is negative. The caller masks off bits that cross bytes.
+// Shifts right by n bits, or left if n is negative. The caller must mask off bits that cross bytes.
 inline IVec shift_bits(IVec v, int n) {
   return n < 0 ? _mm256_slli_epi16(v, -n) : _mm256_srli_epi16(v, n);
 }

@@ -61,13 +61,14 @@ struct PanelArgs {
   uint8_t* y;
   DType y_dtype;     // fp32, bf16 or fp16
   int64_t y_stride;  // row stride in bytes
-  // Prefetch distance in w in bytes. Used for few rows of x, when reading w dominates. 0: hardware
-  // prefetching is faster.
+  // Prefetch distance for w, in bytes. Used for few rows of x, when reading w takes most of the time. 0: no
+  // software prefetching, because hardware prefetching is faster.
   int64_t prefetch_distance = 0;
 };
 
-// Returns true if a byte holds two 4-bit values. These are value j of a block in the low half and value j +
-// 16 in the high half. In super-blocks they are value j of an even block and value j of the next block.
+// Returns true if a byte holds two 4-bit values. The low half holds value j of a block, and the high half
+// holds value j + 16. In super-blocks, the low half holds value j of an even block, and the high half holds
+// value j of the next block.
 constexpr bool has_halves(DType blocks) {
   return blocks != DType::q8_0 && blocks != DType::q6_k;
 }

@@ -98,8 +98,8 @@ static_assert(kActBlock <= kMaxActBlockBytes);
 
 // The micro-tile has an int32 and an fp32 accumulator for each of kMr x kVecs vectors. A multiplication has a
 // latency of 4 to 5 cycles, and one (512 bits) or two (256 bits) start per cycle, so about 8 independent
-// accumulators are needed. Beyond that, the micro-tile has as many accumulators as fit into registers next to
-// the weights of a k-pack.
+// accumulators are needed. The micro-tile has as many accumulators as fit into registers next to the weights
+// of a k-pack.
 #if defined(GPT_SIMD_BF16)
 constexpr int kMr = 6, kVecs = 2;
 #else

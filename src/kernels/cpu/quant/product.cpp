@@ -40,16 +40,17 @@ uint8_t* element(const TensorView& v, int64_t row, int64_t col) {
 }
 
 // Number of rows per task. The quantized activations of these rows, 40 bytes for every 32 inputs, stay in L2
-// cache while the panels of the weights are read. The number must be a multiple of the mr of every kernel.
+// cache while the panels of the weights are read. kRowsPerTask must be a multiple of the micro-tile height
+// (mr) of every kernel.
 constexpr int64_t kRowsPerTask = 96;
 // Number of rows of activations that share one expansion of quantized rows to a panel.
 constexpr int64_t kRowsPerExpansion = 512;
 // Minimum number of rows of activations for which expanding quantized rows pays off.
 constexpr int64_t kManyRows = 8;
 
-// Returns the number of panels of 32 outputs per task, given the number of panels and the size of a panel.
-// Tasks must be long enough that jumping to a new memory location costs little. They must be short enough
-// that their panels stay in L2 cache and that all threads finish at about the same time.
+// Returns the number of panels of 32 outputs that each task processes. Tasks must be long enough that jumping
+// to a new memory location costs little. Tasks must be short enough that their panels stay in L2 cache and
+// that all threads finish at about the same time.
 int64_t panels_per_task(int64_t panels, int64_t panel_bytes) {
   constexpr int64_t kTaskBytes = 128 << 10, kMinTasks = 16;
   const int64_t most = std::max<int64_t>(1, kTaskBytes / std::max<int64_t>(1, panel_bytes));
@@ -117,8 +118,8 @@ class Product {
     finish(p, sums);
   }
 
-  // Stores products [rows,kNr] to their part of y, after applying the activation, if there is one. Overwrites
-  // `sums`.
+  // Applies the activation, if there is one, to products [rows,kNr]. Then stores the products in the given
+  // part of y. Overwrites `sums`.
   void finish(Part p, float* sums) const {
     const int64_t cols = columns(p.col);
     for (int64_t r = p.row; r < p.row + p.rows; ++r, sums += kNr) {

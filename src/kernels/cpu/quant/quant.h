@@ -4,9 +4,9 @@
 
 namespace gpt::quant {
 
-// Products with quantized weights, as defined in kernels/quant.h. They use the kernels of the context's
-// instruction set. The scalar reference (`ref`) has its own implementation, whose packed matrices are plain
-// quantized rows.
+// Products with quantized weights, as defined in kernels/quant.h. The functions below use the kernels of the
+// context's instruction set. The scalar reference (`ref`) has its own implementation, whose packed matrices
+// are plain quantized rows.
 
 // Computes linear_forward with a quantized `packed`. Requires the scratch memory that scratch_need() returns.
 void linear_forward(const ExecContext& ctx, const LinearArgs& args);

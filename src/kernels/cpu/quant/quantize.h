@@ -43,7 +43,7 @@ struct QuantizedBlock {
   int32_t sum() const { return half_sum[0] + half_sum[1]; }
 };
 
-// Quantizes 32 activations. Calls store(i, q) with values i to i + kLanes - 1.
+// Quantizes 32 activations. Calls store(i, q) for every vector q, which holds values i to i + kLanes - 1.
 template <class Store>
 inline QuantizedBlock quantize_block(const uint8_t* x, DType dtype, Store store) {
   constexpr int kVecs = 32 / kLanes;

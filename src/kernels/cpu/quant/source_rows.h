@@ -10,7 +10,7 @@
 
 namespace gpt::quant {
 
-// A row of one of the parts of a matrix that is being packed.
+// A row of a source part that is packed into a matrix.
 struct SourceRow {
   const std::byte* data;
   DType dtype;       // a floating-point dtype, or the quantized dtype of the packed matrix

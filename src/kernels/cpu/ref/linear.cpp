@@ -26,7 +26,7 @@ struct Line {
   bool is_row;
   DType compute;
 
-  // Reads elements [from, from + n). Checks the dtype once for all elements.
+  // Reads n elements, starting at element `from`. Checks the dtype once for all elements.
   void read(int64_t from, int64_t n, T* to) const {
     if (is_quantized(m.dtype)) return read_blocks(from, n, to);
     if (m.dtype == DType::f64) copy<double>(from, n, to);
@@ -62,7 +62,7 @@ struct Line {
   }
 };
 
-// Returns sum + the dot product of a and b, added in order.
+// Returns `sum` plus the dot product of a and b. The products are added in order.
 template <class T>
 double add_dot(double sum, const Line<T>& a, const Line<T>& b, int64_t n) {
   constexpr int64_t kPiece = 256;
@@ -131,7 +131,7 @@ void linear_backward_weight(const ExecContext& ctx, const LinearBackwardWeightAr
 
 namespace {
 
-// Dequantizes row r of a part to row `row` of dst.
+// Dequantizes row r of `part` and stores the values in row `row` of dst.
 void unpack_row(const TensorView& part, int64_t r, const TensorView& dst, int64_t row) {
   for (int64_t b = 0; b < part.cols() / kQuantBlock; ++b) {
     float values[kQuantBlock];

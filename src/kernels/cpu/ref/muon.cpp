@@ -2,8 +2,8 @@
 
 #include "kernels/cpu/ref/ref.h"
 
-// The Muon optimizer. It calls the matrix product ops of the given kernel table, so all kernel tables share
-// this implementation.
+// The Muon optimizer. The implementation calls the matrix product ops of the given kernel table, so all
+// kernel tables share it.
 
 namespace gpt {
 namespace {
@@ -95,8 +95,8 @@ class Muon {
   bool turned() const { return rows_ >= cols_; }
 
   // Calls fn(row, first column, number of columns, their elements of `x`) for the whole matrix, one tile at a
-  // time. Tiles allow a transposed X to be read and written by whole cache lines. Each row belongs to one
-  // task, which processes the pieces of the row in order.
+  // time. With tiles, a transposed X is read and written in whole cache lines. Each row belongs to one task,
+  // which processes the pieces of the row in order.
   enum class Use : uint8_t { read, write, change };
   template <class F>
   void for_tiles(const TensorView& x, Use use, F&& fn) const {
@@ -112,8 +112,8 @@ class Muon {
       }
     });
   }
-  // Copies a tile [rows,cols] of the matrix from X, or to X if `store`. X stores the tile transposed, as
-  // [cols,rows].
+  // Copies a tile [rows,cols] of the matrix from X to `tile`, or from `tile` to X if `store` is true. X
+  // stores the tile transposed, as [cols,rows].
   static void turn(const TensorView& x, int64_t first, int64_t rows, int64_t from, int64_t cols, T* tile,
                    bool store) {
     for (int64_t c = 0; c < cols; ++c) {

@@ -46,7 +46,8 @@ void quantize_activations(const TensorView& from, int64_t n, int64_t blocks, Qua
   }
 }
 
-// The scale of a block of weights, and the exact dot product of that block with a block of activations.
+// The product of a block of weights with a block of activations: the scale of the weights and the exact
+// integer dot product.
 struct BlockProduct {
   float d;
   int32_t sum = 0;

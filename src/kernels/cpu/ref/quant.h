@@ -4,8 +4,8 @@
 
 namespace gpt::ref {
 
-// Reference implementations of the ops for quantized matrices. Their packed form consists of plain quantized
-// rows. quantized_linear_forward requires a quantized `packed`.
+// Reference implementations of the ops for quantized matrices. Packed matrices consist of plain quantized
+// rows. quantized_linear_forward requires that `packed` is quantized.
 void quantized_linear_forward(const ExecContext& ctx, const LinearArgs& a);
 // Reference implementation of linear_forward with quantized rows in `w`.
 void quantized_rows_forward(const ExecContext& ctx, const LinearArgs& a);

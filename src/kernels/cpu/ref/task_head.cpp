@@ -39,8 +39,8 @@ void pick_rows_backward(const ExecContext& ctx, const PickRowsBackwardArgs& a) n
 
 namespace {
 
-// squared_error() and class_error() return the loss of row i. They also store its gradient, multiplied by
-// `scale`, in dlogits.
+// squared_error() and class_error() return the loss of row i. They also store the gradient of the loss,
+// multiplied by `scale`, in dlogits.
 double squared_error(const LabelLossArgs& a, int64_t i, double label, double scale) {
   const double error = get(a.logits, i, 0) - label;
   if (a.dlogits) set(a.dlogits, i, 0, scale * 2 * error);

@@ -48,7 +48,7 @@ struct Silu {
   }
 };
 
-// These functions are the entries of the kernel table. Their void pointers point to rows of type E.
+// These functions are the entries of the kernel table. The void pointers point to rows of type E.
 template <class F, class E>
 void forward(void* out_row, const void* x_row, int64_t n) {
   auto* const out = static_cast<E*>(out_row);

@@ -9,9 +9,9 @@
 // Functions for matrix products in AMX tile registers, for the *.amx.cc sources.
 
 // A tile register holds up to 16 rows of 64 bytes (Intel SDM volume 1, chapter 18). All kernels assign the
-// registers in the same way. A block of C of up to 32 x 32 uses tiles 0 and 1 for its upper rows and tiles 2
-// and 3 for its lower rows. A uses tiles 4 (upper rows) and 5 (lower rows). B uses tiles 6 (left columns) and
-// 7 (right columns).
+// tile registers in the same way. A block of C of up to 32 x 32 uses tiles 0 and 1 for its upper rows and
+// tiles 2 and 3 for its lower rows. Operand A uses tiles 4 (upper rows) and 5 (lower rows). Operand B uses
+// tiles 6 (left columns) and 7 (right columns).
 namespace gpt::amx {
 
 inline constexpr int64_t kTileRows = 16;
@@ -64,7 +64,7 @@ GPT_INLINE void store_sums(float* c, int64_t c_row) {
   if (kLower) _tile_stored(3, lower_rows(c, c_row) + amx::kTileRows, c_row);
 }
 
-// Adds to C the products of 32 bf16 values of each row of A with 16 rows of bf16 pairs of B.
+// Multiplies 32 bf16 values of each row of A with 16 rows of bf16 pairs of B, and adds the products to C.
 template <bool kLower>
 GPT_INLINE void add_products(const uint32_t* a, int64_t a_row, const uint32_t* b, int64_t b_row) {
   _tile_loadd(6, b, b_row);

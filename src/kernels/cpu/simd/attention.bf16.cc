@@ -4,8 +4,8 @@
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// The attention weights P and the unpacked values V as operands. Pairs of rows of V are combined into k-packs
-// when they are read.
+// The operands of the product P V: P are the attention weights, and V is not packed. Pairs of rows of V are
+// combined into k-packs when they are read.
 struct ValueRows {
   const uint32_t* a;
   PackRows v;
@@ -100,7 +100,7 @@ static void forward_tile(const AttentionForwardTile& t) {
     forward_block(t, r, least(kMr, t.rows - r), t.v);
 }
 
-// Packs the keys up to the last visible one, and reads values unpacked.
+// Packs the keys up to the last visible key. Reads the values without packing them.
 void decode_tile(const AttentionForwardTile& t, const PackRows& k, const PackRows& v, float* keys) {
   PackRows visible = k;
   visible.n = t.end[0];

@@ -8,8 +8,8 @@ namespace gpt::GPT_SIMD_NAMESPACE {
 static constexpr int64_t kBlock = amx::kBlockRows;
 static constexpr int64_t kPairs = kKeyTile / 2;  // number of pairs of queries in a tile
 
-// The transposed attention weights P^T and score gradients dS^T of a whole tile, as operands A. Each of them
-// is a matrix [kKeyTile,kPairs] of words. A row belongs to a key and consists of k-packs of two queries.
+// The transposed attention weights P^T and score gradients dS^T of a whole tile, as operands A. P^T and dS^T
+// are matrices [kKeyTile,kPairs] of words. A row belongs to a key and consists of k-packs of two queries.
 struct KeyRows {
   uint32_t* p;
   uint32_t* ds;

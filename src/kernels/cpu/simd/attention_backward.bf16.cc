@@ -6,7 +6,7 @@
 namespace gpt::GPT_SIMD_NAMESPACE {
 
 // The attention weights P and the score gradients dS of a whole tile, as operands A of P^T dO and dS^T Q.
-// Each of them is a matrix [kKeyTile/2,kKeyTile] of words, which are k-packs of two queries.
+// P and dS are matrices [kKeyTile/2,kKeyTile] of words. Each word is a k-pack of two queries.
 struct QueryPairs {
   uint32_t* p;
   uint32_t* ds;

@@ -5,7 +5,7 @@
 namespace gpt::GPT_SIMD_NAMESPACE {
 
 // Converts row i of p from scores S to attention weights P after dropout, and row i of ds from dP to dS.
-// Elements are zero if the row does not attend to the key.
+// The elements of p and ds are zero for keys that the row does not attend to.
 GPT_INLINE void softmax_row(const AttentionBackwardTile& t, int64_t i, int64_t computed) {
   float* p_row = t.p + i * kKeyTile;
   float* ds_row = t.ds + i * kKeyTile;

@@ -56,7 +56,8 @@ struct WeightAndGradient {
   Vec gradient;  // gradient of the score
 };
 
-// Computes the vector at column `at` of row i of the tile from its scores and the gradients of its weights.
+// Computes the weights and the score gradients of kLanes keys, starting at column `at` of row i of the tile.
+// s: scores of the row; dw: gradients of its attention weights.
 GPT_INLINE WeightAndGradient weight_and_gradient(const AttentionBackwardTile& t, int64_t i, int64_t at,
                                                  const float* s, const float* dw) {
   const Vec p = weights_of(load(s + at), set1(t.scale), set1(t.lse[i]), t.begin[i], t.end[i], at / kLanes);

@@ -7,8 +7,8 @@
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// Maximum number of rows in a block. Accumulators for four rows of four vectors, four vectors of packed keys
-// and four vectors of widened keys fill most of the 32 registers.
+// Maximum number of rows in a block. Four rows need most of the 32 registers: 16 accumulators (four vectors
+// per row), four vectors of packed keys, and four vectors of widened keys.
 static constexpr int kDecodeRows = 4;
 
 template <int n>
@@ -80,7 +80,7 @@ GPT_INLINE Vec widen_word(const Q4*, Vec word) {
   return look_up(q4_values(), _mm512_srli_epi32(_mm512_castps_si512(word), kShift));
 }
 
-// Transposes the scales of the quantization blocks of kLanes rows. They are stored after the words, as
+// Transposes the scales of the quantization blocks of kLanes rows. The scales are stored after the words, as
 // [blocks,kKeyTile].
 template <class E>
 static constexpr bool kHasScales = false;
@@ -182,8 +182,8 @@ GPT_INLINE void add_columns(Vec (&s)[R][NV], const float* q, int64_t dp, const f
   }
 }
 
-// Computes the scores of R rows for NV vectors of keys. Elements past the head width are zero, both in q and
-// in the last words.
+// Computes the scores of R rows for NV vectors of keys. Elements past the head width are zero in q and in the
+// last words of the keys.
 template <class E, int R, int NV>
 GPT_INLINE void score_words(const float* keys, const float* q, int64_t dp, int64_t d, float* scores) {
   Vec s[R][NV];
@@ -222,8 +222,8 @@ GPT_INLINE void load_vecs(From from, int64_t cols, Vec (&row)[NV]) {
   row[NV - 1] = whole ? load(last) : load_n(last, cols - (NV - 1) * kLanes);
 }
 #if defined(GPT_SIMD_AVX512)
-// Loads whole quantization blocks. An even number of vectors never starts in the middle of a block
-// (vecs_per_pass).
+// Loads whole quantization blocks. A block fills two vectors. A pass with an even number of vectors never
+// starts in the middle of a block (see vecs_per_pass).
 template <bool whole, int NV>
 requires(NV % 2 == 0) GPT_INLINE void load_vecs(Q4Row from, int64_t, Vec (&row)[NV]) {
   GPT_UNROLL

@@ -44,7 +44,8 @@ GPT_INLINE void with_type(Stored type, void* p, F f) {
   with_float_type(type, p, f);
 }
 
-// Computes dst = src * factor for n elements. May read src up to the end of a whole vector.
+// Computes dst = src * factor for n elements. May read `src` past n elements, up to the end of the last whole
+// vector.
 template <class E>
 GPT_INLINE void store_row(E* dst, const float* src, Vec factor, int64_t n) {
   const int64_t full = full_lanes(n);
@@ -53,7 +54,8 @@ GPT_INLINE void store_row(E* dst, const float* src, Vec factor, int64_t n) {
   if (full < n) store_n(dst + full, load(src + full) * factor, n - full);
 }
 
-// A pointer-like type for the elements of a quantized row. Supports row + c and load(row + c).
+// A pointer-like type for the elements of a quantized row. The expressions `row + c` and `load(row + c)` work
+// as for a pointer.
 struct Q4Row {
   const uint8_t* blocks = nullptr;  // null: no row
   int64_t column = 0;               // must be a multiple of kLanes to read

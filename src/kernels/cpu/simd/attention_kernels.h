@@ -22,8 +22,8 @@
 //   B: V, K; Q, dO         pack_b               [row][d]     [row/2][d] words
 namespace gpt {
 
-// Number of keys in a tile. In every call, tiles start at positions that are multiples of this number, so the
-// order of every sum depends only on positions. 64 keys of width 64 fill half of a 32 KiB L1 cache.
+// Number of keys in a tile. In every call, tiles start at positions that are multiples of kKeyTile. The order
+// of every sum therefore depends only on positions. 64 keys of width 64 fill half of a 32 KiB L1 cache.
 inline constexpr int64_t kKeyTile = 64;
 
 // The products use int8 keys and values without their scales. The scales are applied to the scores and to the
@@ -59,12 +59,12 @@ struct UnpackRows {
 };
 
 // fp32 kernels pack rows of any dtype, and bf16 kernels pack only bf16 rows. Scores are multiplied by
-// `scale`, which is the scale of the shape times log2(e). Logarithms of denominators are also to base 2.
+// `scale`, which is the scale of the shape times log2(e). Logarithms of softmax denominators also use base 2.
 
 // Arguments for processing one tile of keys: scores, online softmax (Milakov & Gimelshein 2018), and the
 // weighted sum of the values. The query rows are ordered by position. Row r attends to keys [begin[r],
-// end[r]) of the tile; both bounds are non-decreasing in r. Other keys do not affect the row, except that in
-// bf16 a non-finite value may.
+// end[r]) of the tile; both bounds are non-decreasing in r. Other keys do not affect row r, except that in
+// bf16 a non-finite value of such a key may affect it.
 struct AttentionForwardTile {
   int64_t rows, d, dp;  // dp: d rounded up to whole vectors
   float scale;
@@ -128,7 +128,7 @@ struct AttentionTiles {
   void (*pack_b)(const PackRows& src, void* dst, int64_t dp);
   void (*forward_tile)(const AttentionForwardTile& tile);
   // Computes the same as forward_tile, with bit-identical results, for few rows that all attend to the same
-  // keys. Reads k and v unpacked. keys: scratch memory for one tile, to which kt points. Null if not
+  // keys. Reads k and v unpacked. keys: scratch memory for one tile; tile.kt must point to it. Null if not
   // supported.
   void (*decode_tile)(const AttentionForwardTile& tile, const PackRows& k, const PackRows& v, float* keys);
   void (*backward_tile)(const AttentionBackwardTile& tile);
@@ -139,7 +139,7 @@ struct AttentionKernels {
   AttentionTiles fp32;
   void (*finish)(const AttentionFinish& finish);
   void (*unpack)(const UnpackRows& rows);
-  // Computes dst[i], the dot product of row i of a and row i of b. Both must have the same dtype.
+  // Computes dst[i], the dot product of row i of a and row i of b. a and b must have the same dtype.
   void (*dots)(const PackRows& a, const PackRows& b, float* dst);
   // Computes the factors of dropout elements [first, first + n) of a site. A factor is 0 if the random word
   // is below `threshold` (at least 1), else `scale`.
@@ -151,8 +151,9 @@ extern const AttentionKernels kAttentionAvx2;
 extern const AttentionKernels kAttentionAvx512;
 extern const AttentionTiles kAttentionTilesBf16;
 
-// The AMX kernels, for head widths that are multiples of kAmxWidth. They add products in a different order
-// than the other kernels. Packed queries must be padded with zeros to a multiple of kAmxWidth.
+// The AMX kernels, for head widths that are multiples of kAmxWidth. The AMX kernels add products in a
+// different order than the other kernels. Packed queries must be padded with zeros to a multiple of
+// kAmxWidth.
 inline constexpr int64_t kAmxWidth = 32;
 struct AttentionTileKernels {
   void (*forward_tile)(const AttentionForwardTile& tile);

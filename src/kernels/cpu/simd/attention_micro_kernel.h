@@ -15,7 +15,7 @@
 namespace gpt::GPT_SIMD_NAMESPACE {
 
 // Number of rows of a micro-tile. With 32 registers, six rows of four vectors leave room for the vectors of
-// B. With 16 registers, six rows of two vectors leave room for them.
+// B. With 16 registers, six rows of two vectors leave room for the vectors of B.
 inline constexpr int kMr = 6;
 #if defined(GPT_SIMD_AVX512)
 inline constexpr int kNrVecs = 4;
@@ -58,7 +58,7 @@ GPT_INLINE void accumulate(Vec (&c)[R][NV], Operands x, int64_t from, int64_t to
   }
 }
 
-// The output C of the micro-kernel. `last` is the number of floats in its last vector.
+// The output C of the micro-kernel. `last` is the number of floats in the last vector of a row.
 struct Output {
   float* c;
   int64_t ldc;

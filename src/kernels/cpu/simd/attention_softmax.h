@@ -66,8 +66,8 @@ GPT_INLINE void raise_maxima(const AttentionForwardTile& t, int64_t first, int64
   store(alpha, exp2(load(alpha)));
 }
 
-// Converts vector v of a row of scores to weights relative to the maximum `top`. Weights of keys that the row
-// does not attend to are zero.
+// Converts vector v of a row of scores to weights relative to the maximum `top`. Keys outside of [begin, end)
+// get the weight zero, because the row does not attend to them.
 GPT_INLINE Vec weights_of(Vec scores, Vec scale, Vec top, int64_t begin, int64_t end, int64_t v) {
   return within(exp2(fma(scores, scale, zero() - top)), begin, end, v, zero());
 }

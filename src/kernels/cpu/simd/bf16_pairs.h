@@ -32,8 +32,8 @@ GPT_INLINE void store_bf16(uint16_t* p, Vec v) {
 
 static constexpr int64_t kBf16Lanes = 2 * kLanes;
 
-// Returns elements [c, c + kBf16Lanes) of a row. Elements past the end of the row, or of a null row, are
-// zero.
+// Returns elements [c, c + kBf16Lanes) of a row. Returns zeros for elements past the end of the row, or if
+// the row is null.
 GPT_INLINE __m512i load_row(const Bf16* row, int64_t c, int64_t cols) {
   if (row == nullptr) return _mm512_setzero_si512();
   if (c + kBf16Lanes <= cols) return _mm512_loadu_si512(row + c);

@@ -82,7 +82,7 @@ void adamw(float* param, const float* grad, float* m, float* v, int64_t n, const
   for_vectors(n, [=](int64_t i, auto lanes) {
     const Vec g = grad_scale * load(grad + i, lanes);
     // With beta rounded to float, beta v + (1-beta) g^2 would have an error of 1e-5 in the long run (beta =
-    // 0.999). The form used here avoids this error.
+    // 0.999). The form v + (1-beta) (g^2 - v) avoids this error.
     const Vec old_m = load(m + i, lanes), old_v = load(v + i, lanes);
     const Vec new_m = fma(rate1, g - old_m, old_m);
     const Vec new_v = fma(rate2, fma(g, g, zero() - old_v), old_v);

@@ -54,7 +54,7 @@ float row_max(const float* x, int64_t n) {
   return reduce_max(max(max(top[0], top[1]), max(top[2], top[3])));
 }
 
-// Returns the sum of exp(z - shift). Stores z in `capped_out`, which may alias x, unless it is null.
+// Returns the sum of exp(z - shift). If `capped_out` is not null, stores z there. `capped_out` may alias x.
 float sum_exp(const float* x, int64_t n, float shift, const Cap& capped, float* capped_out) {
   const Vec minus = set1(shift);
   Vec sum[4] = {zero(), zero(), zero(), zero()};
@@ -105,9 +105,9 @@ SoftmaxSum softmax_sum(const float* x, int64_t n, const Cap& capped, float* capp
 }
 
 // Writes the gradient of all logits as if none of them were the target; the caller then overwrites the
-// gradient of the target. Writes in ascending order: dlogits may start at the address of the logits, and a
-// narrower gradient then never overwrites a logit that is still to be read. kept: the softcapped logits, or
-// null.
+// gradient of the target. Elements are written in ascending order, because dlogits may start at the address
+// of the logits. A narrower gradient then never overwrites a logit that has not been read yet. kept: the
+// softcapped logits, or null.
 template <class Out>
 void write_gradient(const CrossEntropyRow& r, const Cap& capped, const float* kept, const SoftmaxSum& total,
                     Out* dx) {

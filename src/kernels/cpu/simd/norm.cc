@@ -103,7 +103,7 @@ void norm_backward_typed(const NormBackwardRow& r, const E* dout) {
                           GPT_ALWAYS_INLINE { return gain != nullptr ? d * load(gain + i, lanes) : d; };
   Vec sum_g[4] = {zero(), zero(), zero(), zero()};
   Vec sum_gy[4] = {zero(), zero(), zero(), zero()};
-  // Local copies, because `r` would be read again after every store.
+  // Local copies of the pointers. The compiler would otherwise read them from `r` again after every store.
   float* const dgain = r.dgain;
   float* const dbias = r.dbias;
   const bool first = r.first;

@@ -5,8 +5,8 @@ namespace gpt {
 namespace GPT_SIMD_NAMESPACE {
 namespace {
 
-// Number of independent sums. Twelve sums cover the latency of multiply-adds if two start per cycle. Together
-// with the two factors they fit into the 16 registers of AVX2.
+// Number of independent sums. Twelve sums hide the latency of multiply-adds if the CPU starts two per cycle.
+// Together with the two factors they fit into the 16 registers of AVX2.
 constexpr int kSums = 12;
 
 float multiply_add(int64_t rounds) noexcept {

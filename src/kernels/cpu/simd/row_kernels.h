@@ -8,8 +8,8 @@ namespace gpt {
 
 // The SIMD row kernels are plain functions on rows and blocks, one set for each instruction set. cpu/drivers
 // handles tensors, threads and scratch memory. No alignment is required. An output may alias one of the
-// inputs (exactly, not shifted) if the op allows it. Optional pointers may be null. A void* row has the dtype
-// of the Stored value next to it, which is never i8. Rows of the residual stream are fp32.
+// inputs (exactly, not shifted) if the op allows it. Optional pointers may be null. The Stored value next to
+// a void* row is the dtype of that row. It is never i8. Rows of the residual stream are fp32.
 
 struct NormRow {
   bool center;  // true: LayerNorm; false: RMSNorm
@@ -98,7 +98,7 @@ struct RowKernels {
   // Quantizes a group of n elements to int8 and returns the scale max|x| / 127. If the group contains a NaN
   // or an infinity, returns NaN and sets `out` to zero.
   float (*quantize)(int8_t* out, const void* x, Stored x_type, int64_t n);
-  // Applies dropout. `out` has the dtype of x, or x is fp32.
+  // Applies dropout. x must be fp32 or have the dtype of `out`.
   void (*dropout)(void* out, Stored out_type, const void* x, Stored x_type, int64_t n,
                   const DropoutSpan& span);
   void (*norm)(const NormRow& row);

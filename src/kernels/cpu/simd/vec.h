@@ -181,7 +181,8 @@ GPT_INLINE IVec unpack_high32(IVec a, IVec b) {
 GPT_INLINE IVec unpack_high64(IVec a, IVec b) {
   return GPT_MM(unpackhi_epi64)(a, b);
 }
-// Shuffles the 16 bytes of every group of four lanes by `order`; 0x80 yields zero.
+// Shuffles the 16 bytes of every group of four lanes. `order` holds the source index of each byte; the index
+// 0x80 yields a zero byte.
 GPT_INLINE IVec shuffle_bytes(IVec v, IVec order) {
   return GPT_MM(shuffle_epi8)(v, order);
 }

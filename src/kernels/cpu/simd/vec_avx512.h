@@ -99,7 +99,7 @@ GPT_INLINE void transpose(Vec (&r)[16]) {
   const auto high = [](Vec a, Vec b) {
     return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
   };
-  // After this loop, r[4g + j] holds column j of every 4-lane group, of rows 4g .. 4g+3.
+  // After this loop, r[4g + j] holds column j of every group of four lanes, for rows 4g to 4g+3.
   for (int g = 0; g < 16; g += 4) {
     r[g] = low(t[g], t[g + 2]);
     r[g + 1] = high(t[g], t[g + 2]);

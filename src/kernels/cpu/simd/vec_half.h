@@ -1,7 +1,8 @@
 #pragma once
 
-// Converts Vec from and to 16-bit floats and int8. This header is only included by vec.h. Stores round to
-// nearest, ties to even; NaN stays NaN. Masked accesses do not touch memory outside of their lanes.
+// Converts Vec from and to 16-bit floats and int8. This header is only included by vec.h. Values are rounded
+// to nearest, ties to even, when they are stored; NaN stays NaN. Masked accesses do not touch memory outside
+// of their lanes.
 
 #include "kernels/cpu/simd/stored.h"
 #include "tensor/dtype.h"
@@ -37,8 +38,8 @@ GPT_INLINE Vec widen_bf16(Halves h) {
 GPT_INLINE Vec widen_f16(Halves h) {
   return _mm512_cvtph_ps(h);
 }
-// Uses integer arithmetic, which keeps subnormal values. The AVX512_BF16 instruction would flush them to
-// zero.
+// Uses integer arithmetic, which keeps subnormal values. The AVX512_BF16 instruction would flush subnormal
+// values to zero.
 GPT_INLINE Halves narrow_bf16_keep_subnormals(Vec v) {
   const __m512i bits = _mm512_castps_si512(v);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));

@@ -42,8 +42,8 @@ GPT_INLINE Vec tanh(Vec x) {
   return select(less(a, set1(0.625f)), small, copysign(large, x));
 }
 
-// The value s = 1/(1 + e^-x) and the slope s (1-s) of the logistic function, each within 4 ulp. Both are
-// computed from e^-|x|, so neither suffers from cancellation.
+// The value s = 1/(1 + e^-x) and the slope s (1-s) of the logistic function, each within 4 ulp. The value and
+// the slope are computed from e^-|x|, so neither suffers from cancellation.
 struct Sigmoid {
   Vec value;
   Vec slope;
@@ -57,8 +57,8 @@ GPT_INLINE Sigmoid sigmoid(Vec x) {
 // The standard normal distribution: cdf = Phi(x) and gauss = e^(-x^2/2). The relative error of the lower tail
 // is 5e-7 for x > -4. The absolute error is below 1e-7 everywhere. For |x| < 1, Phi(x) = 1/2 + x P(x^2),
 // where P has degree 5 (relative error 7e-10 in exact arithmetic). Otherwise Phi(-a) = e^(-a^2/2) t Q(t) with
-// t = 1/(1 + 0.3 a), a >= 0, where Q has degree 9 (relative error 6e-9 for a up to 20). Both polynomials were
-// fitted to the exact function on Chebyshev nodes by least squares reweighted towards minimax.
+// t = 1/(1 + 0.3 a), a >= 0, where Q has degree 9 (relative error 6e-9 for a up to 20). P and Q are
+// least-squares fits to the exact function on Chebyshev nodes, reweighted towards a minimax fit.
 struct Normal {
   Vec cdf;
   Vec gauss;
