@@ -387,18 +387,19 @@ Command add_tales(CLI::App& parent) {
   auto a = std::make_shared<TalesArguments>();
   CLI::App* app =
       add_command(parent, "tales", "print the built-in corpus: simple stories with known entropy");
-  const auto count = [&](const char* flag, auto& value, const char* help) {
-    add(*app, {.flags = flag, .value = "N", .help = help}, value);
+  const auto count = [&](const char* flag, auto& value, const char* help, double min = 0) {
+    add(*app, {.flags = flag, .value = "N", .help = help, .min = min}, value);
   };
-  count("--bytes", a->bytes, "Length of the text in bytes");
-  count("--questions", a->questions, "Number of questions with one possible answer, written as JSON lines");
+  count("--bytes", a->bytes, "Length of the text in bytes", 1);
+  count("--questions", a->questions, "Number of questions with one possible answer, written as JSON lines",
+        1);
   add(*app,
       {.flags = "--invented",
        .help = "With --bytes: invent new names, animals, places, colors, toys and foods for every story"},
       a->invented);
   count("--seed", a->seed, "Random seed. The same seed gives the same stories");
   count("--first-story", a->first_story, "Number of the first story or labelled example");
-  count("--labelled", a->labelled, "Number of labelled stories, written as JSON lines for gpt finetune");
+  count("--labelled", a->labelled, "Number of labelled stories, written as JSON lines for gpt finetune", 1);
   add(*app,
       {.flags = "--task",
        .help = "With --labelled: the task. classify: does the last line belong to the story? choose: which "

@@ -347,7 +347,11 @@ void add_text_options(CLI::App& app, EvalArguments& a) {
        .help = "Number of tokens between window starts",
        .fallback = "n_ctx"},
       a.options.stride);
-  add(app, {.flags = "--batch-size", .value = "N", .help = "Number of windows that are computed together"},
+  add(app,
+      {.flags = "--batch-size",
+       .value = "N",
+       .help = "Number of windows that are computed together",
+       .fallback = "chosen for speed"},
       a.options.batch_size);
 }
 

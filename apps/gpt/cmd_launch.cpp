@@ -200,9 +200,7 @@ std::string saved(const std::string& out) {
 }
 
 void check(const LaunchArguments& a) {
-  if (a.n < 1 || a.n > 1 << 20)
-    fail_usage("launch -n: expected the number of processes, 1 or more, found {}", a.n);
-  if (a.restart < 0) fail_usage("launch --restart: expected 0 or more restarts, found {}", a.restart);
+  if (a.n == 0) fail_usage("launch: -n is missing: give the number of processes");
   const std::vector<std::string>& shared = shared_commands();
   if (a.words.empty() || std::ranges::find(shared, a.words.front()) == shared.end())
     fail_usage("launch: expected -- {} and its options{}; see gpt launch --help", format_choices(shared),
@@ -298,11 +296,12 @@ Command add_launch_command(CLI::App& root, const Words& words) {
   a->words = words;
   CLI::App* app =
       add_command(root, "launch", "train, evaluate or sweep with several processes (mpirun)", kLaunchFooter);
-  add(*app, {.flags = "-n", .value = "N", .help = "Number of processes"}, a->n);
+  add(*app, {.flags = "-n", .value = "N", .help = "Number of processes", .min = 1, .max = 1 << 20}, a->n);
   add(*app,
       {.flags = "--restart",
        .value = "K",
-       .help = "Maximum number of restarts from the last checkpoint after a failure"},
+       .help = "Maximum number of restarts from the last checkpoint after a failure",
+       .min = 0},
       a->restart);
   add(*app,
       {.flags = "--hostfile",

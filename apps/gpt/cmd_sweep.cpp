@@ -399,7 +399,8 @@ void add_grid_options(CLI::App& app, SweepArguments& a) {
   add(app,
       {.flags = "--minutes",
        .value = "X",
-       .help = "Time of all runs together in minutes. All runs of a budget have the same FLOPs. 0: no limit",
+       .help = "Time of all runs together in minutes. All runs of a budget have the same FLOPs",
+       .fallback = "from --flops or --steps",
        .common = true},
       a.minutes);
   add(app,

@@ -210,7 +210,9 @@ std::string long_name(const CLI::Option& option) {
 
 // Appends the names that commands of this program have for a flag of another program.
 void add_names(const CLI::App& app, const std::string& theirs, std::vector<std::string>& names) {
-  if (const CLI::Option* option = find_alias(app, theirs)) names.push_back(long_name(*option));
+  for (const CLI::Option* option : {find_alias(app, theirs), app.get_option_no_throw(theirs)}) {
+    if (option != nullptr) names.push_back(long_name(*option));
+  }
   for (const CLI::App* sub : commands_of(app))
     add_names(*sub, theirs, names);
 }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 
@@ -89,8 +90,9 @@ void check_values(const CLI::Option& option, const std::string& source) {
     if (!spec.choices.empty() && !spec.is_open) check_choice(source, value, spec.choices);
     if (!spec.is_number || value.empty()) continue;
     const double number = std::strtod(value.c_str(), nullptr);
-    if (number < spec.min || number > spec.max)
-      fail_usage("{}: expected {} to {}, found {}", source, spec.min, spec.max, value);
+    if (number >= spec.min && number <= spec.max) continue;
+    if (std::isinf(spec.max)) fail_usage("{}: expected at least {}, found {}", source, spec.min, value);
+    fail_usage("{}: expected {} to {}, found {}", source, spec.min, spec.max, value);
   }
 }
 

@@ -54,7 +54,8 @@ std::string default_of(const T& value) {
 }
 
 // Adds an option whose value is stored in `value`: a bool, string, number, optional number or list of
-// strings, or a function that receives the values.
+// strings, or a function that receives the values. A number outside of the range is not set and has no
+// default.
 template <class T>
 CLI::Option* add(CLI::App& app, OptionSpec spec, T& value) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -69,8 +70,11 @@ CLI::Option* add(CLI::App& app, OptionSpec spec, T& value) {
       value.push_back({});
     };
     spec.is_number = !is_text && !is_list;
+    bool is_set = true;
+    if constexpr (std::is_arithmetic_v<T>)
+      is_set = static_cast<double>(value) >= spec.min && static_cast<double>(value) <= spec.max;
     if constexpr (!is_list) {
-      if (spec.fallback.empty()) spec.fallback = default_of(value);
+      if (spec.fallback.empty() && is_set) spec.fallback = default_of(value);
     }
     CLI::Option* option = app.add_option(spec.flags, value);
     return define(option, std::move(spec));
