@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/process_memory.h"
 #include "base/ranges.h"
 #include "bench/limits.h"
@@ -24,23 +25,22 @@ namespace gpt {
 namespace {
 
 constexpr const char* kBenchFooter = R"(Examples:
-  gpt bench                                            the machine's limits alone
+  gpt bench                                            only the machine's limits
   gpt bench mini-gpt --mode train
   gpt bench gpt2 --mode train --batch-size 4 --n-ctx 256 --json
   gpt bench llama-small --mode prefill,decode,batch --dtype bf16,q8_0
   gpt bench model-Q4_K_M.gguf --dtype bf16             prefill, decode, batch
   gpt bench model-Q4_K_M.gguf -p 512 -n 128 --dtype bf16 --kv-dtype int8
   gpt bench runs/book --mode decode --depth 4096 --threads 1
-  mpirun -n 2 gpt bench mini-gpt --batch-size 16       training by two processes
+  mpirun -n 2 gpt bench mini-gpt --batch-size 16       training with two processes
   gpt bench --n-layer 4 --n-embd 256 --n-head 4 --vocab-size 512 --n-ctx 128 --mode train
 
-A preset (gpt info lists them), or a shape made of flags, gets random weights; a preset comes before a
-folder of the same name. Without --mode, --rows means prefill, --tokens decode, --sequences batch.
-Blocks of a GGUF file are used as they are, --dtype is that of activations: "q4_k x bf16".
-GPT_ISA=avx2 gpt bench ... holds it to an instruction set: ref, avx2, avx512, avx512bf16 or amx.
-The limits are measured before and after every workload, memory for decode and batch around every repeat, and
-shares are of their middle: other programs on the machine slow down both. Compare two programs by running
-them in turns (bench/rivals).)";
+Presets (gpt info lists them) and shapes from options have random weights. A preset takes precedence over a folder of the
+same name. Without --mode, --rows selects prefill, --tokens decode and --sequences batch. Quantized weights of a GGUF file are
+used directly, and --dtype is the data type of activations: "q4_k x bf16". GPT_ISA=avx2 gpt bench ... selects an instruction
+set: ref, avx2, avx512, avx512bf16 or amx. The machine's limits are measured before and after every workload, and memory
+bandwidth for decode and batch around every repeat. Shares are relative to the mean of both measurements, because other programs on
+the machine slow down both. To compare two programs, alternate their runs (bench/rivals).)";
 
 struct BenchArguments {
   std::string model;
@@ -58,9 +58,11 @@ bool is_bench_key(const KeyInfo& key) {
   return key.is_model || key.name == "batch_size" || key.name == "recompute";
 }
 
+std::vector<std::string> mode_names() {
+  return transformed(kBenchModes, [](BenchMode mode) { return std::string(mode_name(mode)); });
+}
+
 BenchMode parse_mode(const std::string& name) {
-  check_choice("--mode", name,
-               transformed(kBenchModes, [](BenchMode mode) { return std::string(mode_name(mode)); }));
   return *find_by(kBenchModes, mode_name, name);
 }
 
@@ -75,7 +77,7 @@ struct BenchSubject {
 };
 
 BenchSubject find_subject(const BenchArguments& a, const ConfigFlags& flags) {
-  BenchSubject subject{.name = a.model.empty() ? "a shape of your own" : a.model, .config = {}, .loaded = {}};
+  BenchSubject subject{.name = a.model.empty() ? "a custom shape" : a.model, .config = {}, .loaded = {}};
   Settings settings;
   if (is_preset(a.model)) {
     settings.add_preset(a.model);
@@ -83,7 +85,7 @@ BenchSubject find_subject(const BenchArguments& a, const ConfigFlags& flags) {
     require_model_or_preset(a.model);
     for (const std::string& key : flags.given()) {
       if (key == "batch_size" || key == "recompute" || key == "n_ctx") continue;
-      fail_usage("{}: the shape of {} is that of its files; name a preset to change it",
+      fail_usage("{}: the shape of {} is fixed by its files; name a preset to change the shape",
                  ConfigFlags::flag_name(key), a.model);
     }
     subject.loaded = std::make_unique<LoadedModel>(a.model, std::nullopt);
@@ -142,8 +144,8 @@ std::vector<Workload> plan_workloads(const BenchArguments& a, const ConfigFlags&
       w.depth = a.depth;
       const int64_t context = config.model.n_ctx;
       if (w.depth < 0 || w.depth >= context)
-        fail_usage("--depth: expected 0 to {}, for the context has {} tokens; found {}", context - 1, context,
-                   w.depth);
+        fail_usage("--depth: expected 0 to {}, because the context has {} tokens; found {}", context - 1,
+                   context, w.depth);
       w.rows = a.rows.value_or(std::min(w.rows, context - w.depth));
       w.tokens = a.tokens.value_or(std::min(w.tokens, context - w.depth));
       w.sequences = a.sequences.value_or(w.sequences);
@@ -171,15 +173,15 @@ void check_arguments(BenchArguments& a) {
   }
   for (const std::string& mode : a.modes) {
     if (parse_mode(mode) != BenchMode::train && world().size() > 1)
-      fail_usage("--mode {}: {} processes share training alone; start it without mpirun", mode,
-                 world().size());
+      fail_usage("--mode {}: several processes ({}) can only measure training; start gpt without mpirun",
+                 mode, world().size());
   }
 }
 
 // Rejects flags that need a model if only the machine is measured.
 void check_has_model(const BenchArguments& a) {
   const auto refuse = [](const char* flag) {
-    fail_usage("{}: of what model? gpt bench MODEL {} ...; gpt info lists the presets", flag, flag);
+    fail_usage("{}: requires a model: gpt bench MODEL {} ...; gpt info lists the presets", flag, flag);
   };
   if (!a.modes.empty()) refuse("--mode");
   if (!a.dtypes.empty()) refuse("--dtype");
@@ -356,33 +358,64 @@ int run(BenchArguments a, const ConfigFlags& flags) {
   return 0;
 }
 
-void add_list(CLI::App& app, const char* flag, std::vector<std::string>& values, const char* type,
-              const char* help) {
-  add_value(app, flag, values, type, help)
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-}
-
 }  // namespace
 
 Command add_bench_command(CLI::App& root) {
   auto a = std::make_shared<BenchArguments>();
-  CLI::App* app =
-      add_command(root, "bench", "speed of training and inference beside the machine's limits", kBenchFooter);
-  app->add_option("-m,--model,MODEL", a->model, "preset, model folder or file; nothing: the machine alone");
-  add_list(*app, "--mode", a->modes, "M,...", "any of train, prefill, decode, batch (all)");
-  add_list(*app, "--dtype", a->dtypes, "T,...",
-           "types of the products: fp32, bf16, fp16, and for inference q8_0, q4_0 (fp32)");
-  add_value(*app, "--kv-dtype", a->kv_dtype, "fp32|bf16|fp16|int8|q4_0",
-            "type of cached keys and values (fp32 with fp32 weights, fp16 with fp16, else bf16)");
+  CLI::App* app = add_command(root, "bench", "measure training and inference speed and the machine's limits",
+                              kBenchFooter);
+  add_model_option(*app, a->model, "Preset, model folder or file. Without it, only the machine is measured",
+                   ValueKind::model_or_preset);
+  add(*app,
+      {.flags = "--mode",
+       .value = "NAME,...",
+       .help = "Workloads to measure: " + format_choices(mode_names()),
+       .fallback = "all",
+       .choices = mode_names(),
+       .delimiter = ',',
+       .common = true},
+      a->modes);
+  add(*app,
+      {.flags = "--dtype",
+       .value = "NAME,...",
+       .help = "Data types of the weights in matmuls: fp32, bf16, fp16, and for inference q8_0, q4_0",
+       .fallback = "fp32",
+       .choices = matmul_dtypes(),
+       .is_open = true,
+       .kind = ValueKind::dtype,
+       .delimiter = ',',
+       .common = true},
+      a->dtypes);
+  add(*app,
+      {.flags = "--kv-dtype",
+       .help = "Data type of the KV cache",
+       .fallback = "fp32 with fp32 weights, fp16 with fp16, otherwise bf16",
+       .choices = kv_dtypes(),
+       .is_open = true,
+       .kind = ValueKind::dtype,
+       .aliases = "--kv-cache-dtype",
+       .common = true},
+      a->kv_dtype);
   add_repack_option(*app, a->repack);
-  add_value(*app, "--rows", a->rows, "N", "prefill: tokens of the prompt (512)");
-  add_value(*app, "--sequences", a->sequences, "N", "batch: sequences decoded together (16)");
-  add_value(*app, "--tokens", a->tokens, "N", "decode and batch: tokens per sequence (64)");
-  add_value(*app, "--depth", a->depth, "N", "inference: tokens that are cached before (0)");
-  add_value(*app, "--repeat", a->repeat, "N", "timed repeats, after one that is not timed (5)");
-  add_value(*app, "--bytes", a->bytes, "N", "memory that is summed for its bandwidth (1 GiB)");
+  const auto count = [&](const char* flag, auto& value, const char* help, const char* fallback,
+                         const char* aliases) {
+    add(*app,
+        {.flags = flag, .value = "N", .help = help, .fallback = fallback, .aliases = aliases, .common = true},
+        value);
+  };
+  count("--rows", a->rows, "prefill: number of prompt tokens", "512", "-p|--n-prompt");
+  count("--tokens", a->tokens, "decode and batch: number of tokens per sequence", "64", "-n|--n-gen");
+  count("--sequences", a->sequences, "batch: number of sequences that are decoded together", "16", "");
+  count("--depth", a->depth, "Inference: number of tokens in the KV cache before the measurement", "",
+        "--n-depth");
+  count("--repeat", a->repeat, "Number of timed repeats, after one that is not timed", "",
+        "-r|--repetitions");
+  add(*app,
+      {.flags = "--bytes",
+       .value = "N",
+       .help = "Size of the buffer that is summed to measure memory bandwidth",
+       .fallback = "1 GiB"},
+      a->bytes);
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
   const auto flags = std::make_shared<ConfigFlags>(*app, is_bench_key);

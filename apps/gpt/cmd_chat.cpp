@@ -24,18 +24,18 @@ constexpr const char* kChatFooter = R"(Examples:
   gpt chat model
   gpt chat model.gguf --system "Answer in one sentence." --temperature 0.6 --dtype q8_0
   gpt chat model "What is a GPT?"
-  gpt chat http://127.0.0.1:8080                  a server that speaks as OpenAI's do, such as gpt serve
+  gpt chat http://127.0.0.1:8080                  an OpenAI-compatible server, such as gpt serve
   gpt chat model --template chatml --greedy
   printf 'What is a GPT?\nAnd how is it trained?\n' | gpt chat model --json
 
-The model's own chat template says how messages become tokens; --template names the format of a model that has
-none, or a template. One line is one message, whatever special tokens it names. Commands, alone on a line:
-  /reset   forget the conversation
-  /exit    end, like Ctrl-D
-  /help    say this
-Ctrl-C ends an answer. When the context is full the oldest turns are forgotten, the system message never.
-From a pipe every line is a message and every answer ends in a newline; with --json it is an object a line.
-MESSAGE is answered first; without a terminal nothing else is read then.)";
+The model's chat template formats the messages. --template selects a different template, for example for a model
+without one. Each line is one message. Names of special tokens in a message are ordinary text. Commands, alone on a line:
+  /reset   start a new conversation
+  /exit    exit, like Ctrl-D
+  /help    show this list
+Ctrl-C stops a response. When the context is full, the oldest turns are dropped, but never the system message.
+If standard input is a pipe, every line is a message and every response ends with a newline; with --json, every response is a
+JSON object on one line. MESSAGE is the first message; without a terminal, it is the only one.)";
 
 ChatPartner* answering = nullptr;  // the partner that Ctrl-C cancels
 
@@ -51,7 +51,7 @@ std::unique_ptr<ChatPartner> make_partner(const ChatArguments& a) {
   if (a.generate.options.max_tokens < 1)
     fail_usage("--max-tokens: expected 1 or more, found {}", a.generate.options.max_tokens);
   if (lacks_scheme(a.generate.model))
-    fail_usage("no model {0} is here; for a server write http://{0}", a.generate.model);
+    fail_usage("cannot find a model {0}; for a server, write http://{0}", a.generate.model);
   return is_server(a.generate.model) ? make_remote_partner(a) : make_local_partner(a);
 }
 
@@ -65,7 +65,7 @@ class Chat {
   }
 
   void run() {
-    if (talks_) write_note(partner_->greeting() + "; /help shows what else there is\n");
+    if (talks_) write_note(partner_->greeting() + "; /help lists the commands\n");
     if (!a_.message.empty()) take_message(a_.message);
     if (a_.message.empty() || talks_) talk();
   }
@@ -109,12 +109,12 @@ class Chat {
       ended_ = true;
     } else if (line == "/reset") {
       partner_->reset();
-      if (talks_) write_note("the conversation is forgotten\n");
+      if (talks_) write_note("started a new conversation\n");
     } else if (line == "/help") {
-      write_note("/reset forgets the conversation, /exit ends; Ctrl-C ends an answer\n");
+      write_note("/reset starts a new conversation, /exit exits, Ctrl-C stops a response\n");
     } else if (talks_ && line.starts_with('/') && line.find_first_of(" /", 1) == std::string_view::npos) {
       write_note(
-          fmt::format("{} is no command; there are /reset, /exit and /help\n", printable_text(line, 40)));
+          fmt::format("unknown command {}; expected /reset, /exit or /help\n", printable_text(line, 40)));
     } else {
       return false;
     }
@@ -127,7 +127,7 @@ class Chat {
     const ChatPartner::Answer answer = say(message);
     if (a_.generate.json) return show_json(answer.record + "\n");
     write_output("\n");
-    if (answer.was_cut) write_note("note: the context is full, the answer was cut\n");
+    if (answer.was_cut) write_note("note: the context is full, so the response was cut\n");
     const double seconds = seconds_since(begin);
     if (talks_)
       write_note(fmt::format("({}, {} tokens/s{})\n", format_amount(answer.tokens, "token"),
@@ -154,21 +154,47 @@ class Chat {
 Command add_chat_command(CLI::App& root) {
   auto a = std::make_shared<ChatArguments>();
   a->generate.options.max_tokens = 512;
-  CLI::App* app = add_command(root, "chat", "talk with a model, one line a message", kChatFooter);
-  app->add_option("-m,--model,MODEL", a->generate.model,
-                  "model folder, run folder, .gguf or http://HOST:PORT");
-  add_value(*app, "-p,--prompt,MESSAGE", a->message, "TEXT", "first message");
-  add_value(*app, "--system", a->system, "TEXT", "system message");
-  add_value(*app, "--template", a->format, "nanochat|chatml|chatml-qwen2|llama3|llama2|FILE.jinja",
-            "format of the conversation (the model's)");
-  add_value(*app, "--tokenizer", a->generate.tokenizer, "FILE", "instead of the model's");
-  add_value(*app, "--n-ctx", a->n_ctx, "N", "tokens of context (the model's, at most 8192)");
-  add_shown(*app, "-n,--max-tokens", a->generate.options.max_tokens, "N", "most tokens of an answer");
-  add_repeated(*app, "--stop", a->generate.options.stops,
-               "end an answer before this text; may be given several times")
-      ->type_name("TEXT");
-  add_value(*app, "--api-key-file", a->key_file, "FILE", "key for a server (OPENAI_API_KEY)");
-  add_value(*app, "--server-model", a->server_model, "NAME", "a server's model (its first one)");
+  CLI::App* app = add_command(root, "chat", "chat with a model; each line is a message", kChatFooter);
+  add_model_option(*app, a->generate.model, "Model folder, run folder, .gguf file or http://HOST:PORT");
+  add(*app,
+      {.flags = "-p,--prompt,MESSAGE", .value = "TEXT", .help = "First message", .aliases = "--start|--text"},
+      a->message);
+  add(*app,
+      {.flags = "--system",
+       .value = "TEXT",
+       .help = "System message",
+       .aliases = "--system-prompt|-sys",
+       .common = true},
+      a->system);
+  add_template_option(*app, a->format, "the model's chat template");
+  add_tokenizer_option(*app, a->generate.tokenizer);
+  add(*app,
+      {.flags = "--n-ctx",
+       .value = "N",
+       .help = "Context length in tokens",
+       .fallback = "the model's, at most 8192"},
+      a->n_ctx);
+  add(*app,
+      {.flags = "-n,--max-tokens",
+       .value = "N",
+       .help = "Maximum length of a response in tokens",
+       .aliases = kMaxTokensAliases,
+       .common = true},
+      a->generate.options.max_tokens);
+  add_stop_option(*app, a->generate.options.stops);
+  add(*app,
+      {.flags = "--api-key-file",
+       .value = "FILE",
+       .help = "File with the API key of a server",
+       .fallback = "the variable OPENAI_API_KEY",
+       .kind = ValueKind::path},
+      a->key_file);
+  add(*app,
+      {.flags = "--server-model",
+       .value = "NAME",
+       .help = "Name of the model on a server",
+       .fallback = "the server's first model"},
+      a->server_model);
   add_sampling_options(*app, a->generate);
   add_weight_options(*app, a->generate);
   add_adapter_option(*app, a->generate.adapters);

@@ -257,15 +257,35 @@ int run(const ClassifyArguments& a) {
 Command add_classify_command(CLI::App& root) {
   auto a = std::make_shared<ClassifyArguments>();
   CLI::App* app = add_command(root, "classify", "label texts with a fine-tuned head", kClassifyFooter);
-  app->add_option("-m,--model,MODEL", a->model, "folder of a fine-tuned model, or of its run");
-  add_repeated(*app, "--text,TEXT", a->texts, "one input, instead of standard input");
-  add_value(*app, "--data", a->data, "FILE",
-            ".jsonl, .csv, .tsv or lines of text, instead of standard input");
-  app->add_flag("--plain", a->plain, "all lines are text, also those that begin with {");
-  app->add_flag("--skip-bad", a->skip_bad, "an input that cannot be read gives {\"error\": ...} and no end");
-  app->add_flag("--show-ids", a->show_ids, "also the tokens that the model read, and what the head gave");
-  add_shown(*app, "--dtype", a->dtype, "fp32|bf16|fp16|q8_0|q4_0", "type of the products with weights");
-  add_value(*app, "--tokenizer", a->tokenizer, "FILE", "instead of the model's: byte, or a tokenizer.json");
+  add_model_option(*app, a->model, "Folder of a fine-tuned model, or of its run");
+  add(*app,
+      {.flags = "--text,TEXT",
+       .value = "TEXT",
+       .help = "Input text, instead of standard input; can be repeated",
+       .is_repeated = true,
+       .aliases = "-p|--prompt"},
+      a->texts);
+  add(*app,
+      {.flags = "--data",
+       .value = "FILE",
+       .help = "File with inputs, instead of standard input: .jsonl, .csv, .tsv or lines of text",
+       .kind = ValueKind::path},
+      a->data);
+  add(*app, {.flags = "--plain", .help = "Read every line as text, also lines that start with {"}, a->plain);
+  add(*app,
+      {.flags = "--skip-bad", .help = "Write {\"error\": ...} for inputs that cannot be read, and continue"},
+      a->skip_bad);
+  add(*app,
+      {.flags = "--show-ids", .help = "Also write the token ids of the input and the outputs of the head"},
+      a->show_ids);
+  add(*app,
+      {.flags = "--dtype",
+       .help = "Data type of the weights in matmuls",
+       .choices = matmul_dtypes(),
+       .is_open = true,
+       .kind = ValueKind::dtype},
+      a->dtype);
+  add_tokenizer_option(*app, a->tokenizer);
   add_machine_options(*app, a->machine);
   return {app, [a] { return run(*a); }};
 }

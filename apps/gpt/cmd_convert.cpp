@@ -315,26 +315,76 @@ int run(ConvertArguments a) {
 Command add_convert_command(CLI::App& root) {
   auto a = std::make_shared<ConvertArguments>();
   CLI::App* app = add_command(root, "convert", "write a model in another format", kConvertFooter);
-  app->add_option("-m,--model,IN", a->in, "model folder or file");
-  app->add_option("-o,--out,OUT", a->out, "folder (hf) or file (gguf, llmc, llama2c) to write");
-  add_value(*app, "--to", a->to, "hf|gguf|llmc|llama2c|peft",
-            "hf is the layout of transformers (gguf for OUT.gguf, else hf)");
-  add_value(*app, "--dtype", a->dtype, "fp32|fp16|bf16", "type of the numbers (as in IN)");
-  add_value(*app, "--quant", a->quant, "T", "quantise: q8_0, q6_k, q5_k, q4_k, q5_1, ... (GGUF only)");
-  add_value(*app, "--max-shard-size", a->max_shard_size, "SIZE",
-            "split into files of at most this size, e.g. 2GB");
-  add_value(*app, "--n-head", a->hints.n_head, "N",
-            "heads of a checkpoint that has nothing but tensors, as minGPT's")
-      ->check(CLI::Range(1, 65536));
-  add_value(*app, "--act", a->hints.act, "gelu|gelu_tanh", "its activation, where the tensors leave it open");
-  add_value(*app, "--average", a->average, "MODEL ...",
-            "write the mean of the weights of IN and these, checkpoints of the same model");
+  add_model_option(*app, a->in, "Model folder or file", ValueKind::model, "IN");
+  add(*app,
+      {.flags = "-o,--out,OUT",
+       .value = "PATH",
+       .help = "Output folder (hf) or file (gguf, llmc, llama2c)",
+       .kind = ValueKind::path,
+       .aliases = kOutAliases},
+      a->out);
+  add(*app,
+      {.flags = "--to",
+       .help = "Output format. hf: the layout of transformers",
+       .fallback = "gguf for OUT.gguf, otherwise hf",
+       .choices = {"hf", "gguf", "llmc", "llama2c", "peft"},
+       .is_open = true,
+       .aliases = "--format"},
+      a->to);
+  add(*app,
+      {.flags = "--dtype",
+       .help = "Data type of the output",
+       .fallback = "that of IN",
+       .choices = {"fp32", "fp16", "bf16"},
+       .is_open = true,
+       .kind = ValueKind::dtype},
+      a->dtype);
+  add(*app,
+      {.flags = "--quant",
+       .value = "NAME",
+       .help = "Quantize the weights (GGUF only): " + format_choices(quant_names()),
+       .choices = quant_names(),
+       .is_open = true,
+       .aliases = "-q"},
+      a->quant);
+  add(*app,
+      {.flags = "--max-shard-size", .value = "SIZE", .help = "Maximum size of an output file, such as 2GB"},
+      a->max_shard_size);
+  add(*app,
+      {.flags = "--n-head",
+       .value = "N",
+       .help = "Number of heads of a checkpoint that contains only tensors, such as minGPT's",
+       .min = 1,
+       .max = 65536},
+      a->hints.n_head);
+  add(*app,
+      {.flags = "--act",
+       .help = "Activation of a checkpoint that contains only tensors",
+       .choices = {"gelu", "gelu_tanh"},
+       .is_open = true},
+      a->hints.act);
+  add(*app,
+      {.flags = "--average",
+       .value = "MODEL ...",
+       .help = "Average the weights of IN and these checkpoints of the same model",
+       .kind = ValueKind::model},
+      a->average);
   add_adapter_option(*app, a->adapters);
-  add_value(*app, "--base", a->base, "MODEL",
-            "IN is an adapter of this model: convert it alone (--to peft, gguf)");
-  app->add_flag("--dry-run", a->dry_run,
-                "show which tensor becomes which and what is written where; write nothing");
-  app->add_flag("--force", a->force, "replace an existing output: what this program wrote there");
+  add(*app,
+      {.flags = "--base",
+       .value = "MODEL",
+       .help = "Base model of IN, if IN is an adapter that is converted alone (--to peft or gguf)",
+       .kind = ValueKind::model},
+      a->base);
+  add(*app,
+      {.flags = "--dry-run", .help = "Show the mapping of tensors and the files to write, but write nothing"},
+      a->dry_run);
+  add(*app,
+      {.flags = "--force",
+       .help = "Replace an existing output that gpt convert has written",
+       .aliases = kForceAliases,
+       .environment = false},
+      a->force);
   add_json_option(*app, a->json);
   return {app, [a] { return run(*a); }};
 }

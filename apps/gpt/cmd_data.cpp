@@ -47,22 +47,21 @@ constexpr const char* kPackFooter = R"(Examples:
   gpt data pack --data input.txt --tokenizer tok --out input.bin
   gpt data pack --data docs/ 'crawl/*.jsonl.zst' --tokenizer tok --out shards --shard-tokens 50000000
   gpt data pack --data stories.jsonl.gz --field story --tokenizer gpt2/ --out shards --format llmc
-  gpt data pack --data docs/ --tokenizer tok --out shards --dry-run    what it would do
+  gpt data pack --data docs/ --tokenizer tok --out shards --dry-run    show the plan only
   gpt train --data shards --tokenizer shards --out run
 
-Eight processes, on any machines that see the same files, counted from 1; then one that merges:
+Pack with eight processes, on any machines that share the files, and merge their parts:
   gpt data pack --data crawl/ --tokenizer tok --out shards --task 3/8
   gpt data pack --out shards --merge
-The first of these as a job of SLURM that is started with sbatch --array=1-8:
+The first command as a SLURM array job (sbatch --array=1-8):
   gpt data pack --data crawl/ --tokenizer tok --out shards --task "$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT"
-A task that was killed goes on when it is repeated. The shards are, byte for byte, those of one process; until
-they are made, what tasks wrote (in .tasks of the folder) needs as much space again.
+To resume a task that was killed, run it again. The merged shards are byte for byte the same as those of one process. Until
+they are merged, the parts in the folder .tasks need the same space again.
 
-A .txt or .md file is one document, in .jsonl every line is one. Documents follow each other without gaps, the
-document token in front of each. The same command again goes on where a kill interrupted it, and
-writes shards again that are missing or damaged, or whose text has changed. Whether it has is told by the
-size and the time of the files: text that was changed with both kept needs --restart. That replaces the
-shards that pack.json lists, and never a file of somebody else.)";
+A .txt or .md file is one document; in .jsonl files, every line is a document. The shards contain the documents one after
+another, each with the document token before it. To resume an interrupted command, run it again. It also writes
+shards again that are missing or damaged, or whose text has changed. Changes are detected by the size and
+modification time of the files; if both are unchanged, use --restart. It only replaces the shards that pack.json lists.)";
 
 constexpr const char* kDataInfoFooter = R"(Examples:
   gpt data info shards
@@ -108,8 +107,6 @@ void write_tales(const TalesArguments& a, const std::string& text) {
 }
 
 TalesSplit parse_split(const std::string& name) {
-  if (name != "train" && name != "test")
-    fail_usage("--split: expected train or test, found {}", printable(name));
   return name == "train" ? TalesSplit::train : TalesSplit::test;
 }
 
@@ -215,7 +212,8 @@ PackStats pack(const char* what,
                             format_amount(p.stats.shards, "shard"),
                             format_bytes(static_cast<double>(p.stats.text_bytes) / p.stats.seconds)));
     fault_point("pack.progress", calls++);
-    if (interrupted()) throw Interrupted("interrupted; the same command goes on after the last whole shard");
+    if (interrupted())
+      throw Interrupted("interrupted; run the same command again to resume after the last complete shard");
   });
 }
 
@@ -224,7 +222,6 @@ void check(const PackArguments& a) {
   if (a.data.empty()) fail_usage("--data is missing: name text files, folders or patterns");
   if (a.options.out.empty()) fail_usage("--out is missing: name a folder for the shards, or one file *.bin");
   check_folder_name(a.options.out, {".bin"});
-  check_choice("--format", a.format, {"gpt", "llmc"});
 }
 
 PackOptions pack_options(const PackArguments& a, const Tokenizer& tokenizer) {
@@ -267,7 +264,7 @@ int run_task(const PackArguments& a) {
   if (has_ending(a.options.out, ".bin"))
     fail_usage("--out: expected a folder with --task, found {}", a.options.out);
   const auto tokenizer = chosen_tokenizer(a.tokenizer);
-  install_graceful_interrupt("ending after this piece of text");
+  install_graceful_interrupt("stopping after this block of text");
   const FolderLock lock = FolderLock::of_folder(task_folder(a.options.out, task), write_note);
   ThreadPool pool(chosen_threads(a.machine));
   const PackOptions options = pack_options(a, *tokenizer);
@@ -294,7 +291,7 @@ int run_merge(const PackArguments& a) {
   const std::string& out = a.options.out;
   if (out.empty()) fail_usage("--out is missing: name the folder of the tasks");
   if (!is_folder(out)) fail_not_found("cannot read {}: no such folder; name that of the tasks", out);
-  install_graceful_interrupt("ending after this piece of text");
+  install_graceful_interrupt("stopping after this block of text");
   const FolderLock lock = FolderLock::of_folder(out, write_note);
   PackMerge merge;
   const PackStats stats = merge_locked(a, merge);
@@ -310,7 +307,7 @@ int run_pack(const PackArguments& a) {
   check(a);
   const auto tokenizer = chosen_tokenizer(a.tokenizer);
   if (a.dry_run) return run_dry(a, *tokenizer);
-  install_graceful_interrupt("ending after this piece of text");
+  install_graceful_interrupt("stopping after this block of text");
   const std::string& out = a.options.out;
   const bool one_file = has_ending(out, ".bin");
   const FolderLock lock =
@@ -387,42 +384,83 @@ int run_info(const ShardArguments& a) {
 Command add_tales(CLI::App& parent) {
   auto a = std::make_shared<TalesArguments>();
   CLI::App* app =
-      add_command(parent, "tales", "print the built-in corpus: endless simple stories of known entropy");
-  add_value(*app, "--bytes", a->bytes, "N", "length of the text");
-  add_value(*app, "--questions", a->questions, "N",
-            "questions on stories with one possible answer, as JSONL, in place of a text");
-  app->add_flag(
-      "--invented", a->invented,
-      "of --bytes: names, animals, places, colors, toys and foods are invented, other ones in every story");
-  add_shown(*app, "--seed", a->seed, "N", "equal seeds give equal stories");
-  add_shown(*app, "--first-story", a->first_story, "N", "number of the first story, or labelled example");
-  add_value(*app, "--labelled", a->labelled, "N", "so many labelled stories as JSON lines, for gpt finetune");
-  add_shown(*app, "--task", a->task, "classify|choose|chat|grpo",
-            "of --labelled: does the last line belong to the story; which of two does; conversations about "
-            "stories; questions with the answers that earn a reward");
-  add_value(*app, "--about", a->about, "KIND ...",
-            "chat and grpo: name, kind, place, toy, color, food, helper, friend, pair (all but pair)");
-  add_shown(*app, "--turns", a->turns, "N", "chat and grpo: most questions on a story");
-  add_shown(*app, "--split", a->split, "train|test",
-            "chat and grpo: train has invented words where test has those of the tales, and other wordings "
-            "of questions");
-  add_value(*app, "-o,--out", a->out, "FILE", "write to a file instead of standard output");
-  app->add_flag("--force", a->force, "replace a file that is there already");
+      add_command(parent, "tales", "print the built-in corpus: simple stories with known entropy");
+  const auto count = [&](const char* flag, auto& value, const char* help) {
+    add(*app, {.flags = flag, .value = "N", .help = help}, value);
+  };
+  count("--bytes", a->bytes, "Length of the text in bytes");
+  count("--questions", a->questions, "Number of questions with one possible answer, written as JSON lines");
+  add(*app,
+      {.flags = "--invented",
+       .help = "With --bytes: invent new names, animals, places, colors, toys and foods for every story"},
+      a->invented);
+  count("--seed", a->seed, "Random seed. The same seed gives the same stories");
+  count("--first-story", a->first_story, "Number of the first story or labelled example");
+  count("--labelled", a->labelled, "Number of labelled stories, written as JSON lines for gpt finetune");
+  add(*app,
+      {.flags = "--task",
+       .help = "With --labelled: the task. classify: does the last line belong to the story? choose: which "
+               "of two "
+               "lines does? chat: conversations about stories. grpo: questions with the answers that earn a "
+               "reward",
+       .choices = {"classify", "choose", "chat", "grpo"}},
+      a->task);
+  add(*app,
+      {.flags = "--about",
+       .value = "KIND ...",
+       .help = "chat and grpo: subjects of the questions",
+       .fallback = "all except pair",
+       .choices = {"name", "kind", "place", "toy", "color", "food", "helper", "friend", "pair"},
+       .is_open = true},
+      a->about);
+  count("--turns", a->turns, "chat and grpo: maximum number of questions about a story");
+  add(*app,
+      {.flags = "--split",
+       .help = "chat and grpo: train has invented words and different wordings of questions, test has the "
+               "words of "
+               "the tales",
+       .choices = {"train", "test"}},
+      a->split);
+  add(*app,
+      {.flags = "-o,--out",
+       .value = "FILE",
+       .help = "Output file",
+       .fallback = "standard output",
+       .kind = ValueKind::path,
+       .aliases = kOutAliases},
+      a->out);
+  add(*app,
+      {.flags = "--force",
+       .help = "Replace an existing file",
+       .aliases = kForceAliases,
+       .environment = false},
+      a->force);
   return {app, [a] { return run_tales(*a); }};
 }
 
 Command add_preview(CLI::App& parent) {
   auto a = std::make_shared<PreviewArguments>();
   CLI::App* app = add_command(parent, "preview", "show a corpus, its split and a training batch");
-  add_value(*app, "--data,PATH", a->config.data, "PATH ...",
-            "text, .jsonl, .gz, .zst, folders, shards, or tales, tales:BYTES");
+  add(*app,
+      {.flags = "--data,PATH",
+       .value = "PATH ...",
+       .help = "Text files, .jsonl, .gz, .zst, folders, token shards, or tales or tales:BYTES for the "
+               "built-in corpus",
+       .kind = ValueKind::path},
+      a->config.data);
   add_filter_options(*app, a->filter);
-  add_shown(*app, "--field", a->config.field, "NAME", "field of the text in .jsonl files");
-  add_shown(*app, "--tokenizer", a->config.tokenizer, "NAME", "byte, char, or a tokenizer.json");
-  add_shown(*app, "--val-fraction", a->config.val_fraction, "X", "part that is held out");
-  add_shown(*app, "--seed", a->config.seed, "N", "of the batch");
-  add_shown(*app, "--n-ctx", a->n_ctx, "N", "context length");
-  add_shown(*app, "--batch-size", a->batch_size, "N", "sequences");
+  add_field_option(*app, a->config.field);
+  add_tokenizer_option(*app, a->config.tokenizer, "--tokenizer", "byte");
+  spec_of(*app->get_option("--tokenizer")).choices = {"byte", "char"};
+  add(*app,
+      {.flags = "--val-fraction",
+       .value = "X",
+       .help = "Fraction of the text that is held out for validation"},
+      a->config.val_fraction);
+  add(*app, {.flags = "--seed", .value = "N", .help = "Random seed of the batch"}, a->config.seed);
+  add(*app, {.flags = "--n-ctx", .value = "N", .help = "Context length in tokens"}, a->n_ctx);
+  add(*app, {.flags = "--batch-size", .value = "N", .help = "Number of sequences in the batch"},
+      a->batch_size);
   return {app, [a] { return run_preview(*a); }};
 }
 
@@ -431,27 +469,46 @@ void check_pack_merge(const CLI::App& app) {
   for (const char* flag : {"--data", "--include", "--exclude", "--tokenizer", "--field", "--document-token",
                            "--shard-tokens", "--format", "--task", "--dry-run"}) {
     if (app.count(flag) > 0)
-      fail_usage("{}: expected none with --merge, which takes from the tasks what they were given", flag);
+      fail_usage("{}: cannot be combined with --merge, which uses the settings of the tasks", flag);
   }
 }
 
 Command add_pack(CLI::App& parent) {
   auto a = std::make_shared<PackArguments>();
   CLI::App* app = add_command(parent, "pack", "encode text files to token shards", kPackFooter);
-  add_value(*app, "--data,DATA", a->data, "PATH ...",
-            "text: files, folders or patterns; .txt, .md, .jsonl, code, also .gz and .zst");
+  add(*app,
+      {.flags = "--data,DATA",
+       .value = "PATH ...",
+       .help = "Text to encode: files, folders or patterns; .txt, .md, .jsonl and code, also as .gz and .zst",
+       .kind = ValueKind::path},
+      a->data);
   add_filter_options(*app, a->filter);
-  add_value(*app, "--tokenizer", a->tokenizer, "FILE|DIR", "tokenizer.json, model folder, or byte");
-  add_value(*app, "-o,--out", a->options.out, "DIR|FILE", "folder for the shards, or one file *.bin");
-  add_shown(*app, "--field", a->options.field, "NAME", "field of the text in .jsonl files");
-  add_shown(*app, "--document-token", a->document_token, "auto|none|NAME",
-            "special token in front of every document");
-  add_shown(*app, "--shard-tokens", a->options.shard_tokens, "N", "tokens in a shard");
-  add_shown(*app, "--format", a->format, "gpt|llmc", "our own, or llm.c's");
-  add_value(*app, "--task", a->task, "I/N", "do the I-th of N parts of the work, 1/N to N/N");
-  app->add_flag("--merge", a->merge, "make the shards of the work of all tasks in --out");
-  app->add_flag("--restart", a->options.restart, "write shards anew instead of going on");
-  app->add_flag("--dry-run", a->dry_run, "say what would be read and written, and write nothing");
+  add_tokenizer_option(*app, a->tokenizer, "--tokenizer", "");
+  add(*app,
+      {.flags = "-o,--out",
+       .value = "DIR|FILE",
+       .help = "Folder for the token shards, or a single file *.bin",
+       .kind = ValueKind::path,
+       .aliases = kOutAliases},
+      a->options.out);
+  add_field_option(*app, a->options.field);
+  add(*app,
+      {.flags = "--document-token",
+       .value = "auto|none|NAME",
+       .help = "Special token at the start of every document",
+       .choices = {"auto", "none"},
+       .is_open = true},
+      a->document_token);
+  add(*app, {.flags = "--shard-tokens", .value = "N", .help = "Number of tokens per shard"},
+      a->options.shard_tokens);
+  add(*app,
+      {.flags = "--format", .help = "Format of the shards: gpt.cpp's or llm.c's", .choices = {"gpt", "llmc"}},
+      a->format);
+  add(*app, {.flags = "--task", .value = "I/N", .help = "Pack only part I of N, where I is 1 to N"}, a->task);
+  add(*app, {.flags = "--merge", .help = "Merge the parts of all tasks in --out"}, a->merge);
+  add(*app, {.flags = "--restart", .help = "Write all shards again instead of resuming"}, a->options.restart);
+  add(*app, {.flags = "--dry-run", .help = "Show the files to read and write, but write nothing"},
+      a->dry_run);
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
   return {app, [a, app] {
@@ -460,26 +517,36 @@ Command add_pack(CLI::App& parent) {
           }};
 }
 
+void add_paths(CLI::App& app, std::vector<std::string>& paths) {
+  add(app,
+      {.flags = "PATH",
+       .value = "PATH ...",
+       .help = "Token shards, or folders of shards",
+       .kind = ValueKind::path},
+      paths);
+}
+
 Command add_data_info(CLI::App& parent) {
   auto a = std::make_shared<ShardArguments>();
-  CLI::App* app = add_command(parent, "info", "what token shards hold", kDataInfoFooter);
-  app->add_option("PATH", a->paths, "shards, or folders of them");
-  add_value(*app, "--tokenizer", a->tokenizer, "FILE|DIR",
-            "must be the one they were made with; shows how they begin");
-  app->add_flag("--check", a->check, "read everything and compare checksums");
+  CLI::App* app = add_command(parent, "info", "show the content of token shards", kDataInfoFooter);
+  add_paths(*app, a->paths);
+  add_tokenizer_option(*app, a->tokenizer, "--tokenizer", "");
+  spec_of(*app->get_option("--tokenizer")).help =
+      "Tokenizer of the shards, to show the text of their first tokens";
+  add(*app, {.flags = "--check", .help = "Read all shards and compare their checksums"}, a->check);
   add_json_option(*app, a->json);
   return {app, [a] { return run_info(*a); }};
 }
 
 Command add_verify(CLI::App& parent) {
   auto a = std::make_shared<ShardArguments>();
-  CLI::App* app = add_command(
-      parent, "verify", "read token shards and compare their checksums",
-      "Examples:\n  gpt data verify shards\n  gpt data verify shards --json\n\n"
-      "Compares shards and their tokenizer.json with what was packed, not with the text: whether that has "
-      "changed\n"
-      "since, the same gpt data pack tells.");
-  app->add_option("PATH", a->paths, "shards, or folders of them");
+  CLI::App* app = add_command(parent, "verify", "read token shards and compare their checksums",
+                              "Examples:\n  gpt data verify shards\n  gpt data verify shards --json\n\n"
+                              "Compares the shards and tokenizer.json with the checksums from gpt data pack. "
+                              "To find out whether the text has "
+                              "changed,\n"
+                              "run the same gpt data pack again.");
+  add_paths(*app, a->paths);
   add_json_option(*app, a->json);
   return {app, [a] { return run_verify(*a); }};
 }
@@ -487,7 +554,7 @@ Command add_verify(CLI::App& parent) {
 }  // namespace
 
 std::vector<Command> add_data_commands(CLI::App& root) {
-  CLI::App* data = add_command(root, "data", "make and look at training text", kDataFooter);
+  CLI::App* data = add_command(root, "data", "generate, pack and inspect training text", kDataFooter);
   data->require_subcommand(0, 1);
   return {add_tales(*data), add_preview(*data), add_pack(*data), add_data_info(*data), add_verify(*data)};
 }

@@ -20,38 +20,39 @@
 #include "report/table.h"
 #include "run/same_run.h"
 #include "run/trained_text.h"
+#include "text/chat_formats.h"
 #include "world.h"
 
 namespace gpt {
 namespace {
 
 constexpr const char* kEvalFooter = R"(Examples:
-  gpt eval run                                    the part of its text that the run held out
-  gpt eval run --data test.txt                    another text, all of it
-  gpt eval run --data input.txt --split all       all of it even if the run was trained on it
+  gpt eval run                                    the validation text of the run
+  gpt eval run --data test.txt                    all of a different text
+  gpt eval run --data input.txt --split all       all of the text, even if the run was trained on it
   gpt eval run --data test.txt --stride 32 --json                more context for every token, slower
   gpt eval run --data tales:1000000 --seed 9
-  gpt eval model --adapter tuned --data test.txt  the model with what a fine-tuning learnt
-  gpt eval run --data test.txt --dtype q8_0 --against fp32       what quantised weights cost
-  gpt eval q4.gguf --data test.txt --against model               the same for a quantised file and its original
+  gpt eval model --adapter tuned --data test.txt  with an adapter from gpt finetune
+  gpt eval run --data test.txt --dtype q8_0 --against fp32       the effect of quantized weights
+  gpt eval q4.gguf --data test.txt --against model               a quantized file and its original
   gpt eval run --tasks hellaswag.yaml --data-dir data --few-shot 5       a task of lm-evaluation-harness
   gpt eval run --tasks core.yaml --html scores.html                      nanochat's CORE
   gpt eval run --tasks facts.yaml --against older                        two models on the same documents
-  gpt eval tuned --tasks gsm8k.yaml --template own                       a model that chats, asked in its chat
-  gpt launch -n 4 -- eval run --data test.txt     by four processes, to the same numbers
+  gpt eval tuned --tasks gsm8k.yaml --template own                       asks in the chat template of the model
+  gpt launch -n 4 -- eval run --data test.txt     four processes, with the same results
 
-Of the text that a run was trained on, the part that it held out is taken; of any other text, all. The loss is the one that
-gpt train reports for its held-out text at the end; its validation losses on the way are of random windows. Every token but
-the first is predicted once, in windows of --n-ctx tokens that start --stride apart.
---dtype is the type of the products with weights. --against compares with a second type, or with another model of the
-same vocabulary: loss of both, and Kullback-Leibler divergence of the predictions from those of --against, in nats.
-Bits per byte divide by the bytes of the text as it is in its files; of a part of a file they are counted in proportion
-to the bytes that its tokens decode to, and of llm.c's shards, which do not say, they are those bytes.
+By default, the validation part of the run's own text is evaluated, or all of any other text. The loss is comparable with the
+final loss that gpt train reports; its earlier validation losses are measured on random windows. Every token except the first is
+predicted once, in windows of --n-ctx tokens whose starts are --stride apart.
+--against compares with a second data type, or with a different model of the same vocabulary. It shows the losses of both,
+and the Kullback-Leibler divergence of the predictions from those of --against, in nats. Bits per byte are relative to the size of
+the text files. For a part of a file, the size is in proportion to the bytes of the decoded tokens. For shards of llm.c, which do
+not store the size of the text, it is the number of these bytes.
 
-With --tasks: questions with known answers. A file is a task or a group in lm-evaluation-harness's YAML, or the core.yaml
-of nanochat's CORE bundle. Data is JSONL on this machine, named in dataset_kwargs.data_files or lying in --data-dir as
-TASK/SPLIT.jsonl; nothing is fetched and no Python is run. --batch-size is then the sequences at once, without effect on results,
---against another model, compared on the same documents.)";
+--tasks evaluates questions with known answers. A task file is a task or group of lm-evaluation-harness in YAML, or the
+core.yaml of nanochat's CORE bundle. The data is JSONL on this machine, named in dataset_kwargs.data_files, or stored as
+TASK/SPLIT.jsonl in --data-dir. Nothing is downloaded, and no Python code is run. With --tasks, --batch-size is the number of
+sequences computed together, and --against is a different model, which is compared on the same documents.)";
 
 constexpr DType kProductTypes[] = {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_0};
 
@@ -112,20 +113,17 @@ Against load_against(const EvalArguments& a, const LoadedModel& loaded, DType dt
     auto other = std::make_unique<LoadedModel>(a.against, std::nullopt, MatrixOrder::as_stored);
     require_equal_vocabularies(loaded, *other);
     if (a.adapters.empty() && same_weights(loaded.model(), other->model()))
-      fail("--against: {} has the weights of {}, so that both sides are the same; name another model",
-           a.against, a.model);
+      fail("--against: {} has the same weights as {}; name a different model", a.against, a.model);
     return {std::move(other), dtype};
   }
   const auto blocks = std::ranges::find_if(
       loaded.model().weights, [](const TensorView& weight) { return is_quantized(weight.dtype); });
   if (blocks != loaded.model().weights.end())
-    fail(
-        "--against: {} holds {} weights, so both sides would read them instead of {}; name the model that it "
-        "was made from",
-        a.model, dtype_name(blocks->dtype), a.against);
+    fail("--against: {} has {} weights, so both sides would use them instead of {}; name the original model",
+         a.model, dtype_name(blocks->dtype), a.against);
   const DType against = parse_dtype("--against", a.against);
   if (against == dtype)
-    fail_usage("--against: expected another type than that of --dtype, or a model, found {} for both",
+    fail_usage("--against: expected a data type other than --dtype, or a model; found {} for both",
                a.against);
   return {nullptr, against};
 }
@@ -227,10 +225,10 @@ void check_kind_of_flags(const EvalArguments& a) {
                                                   {"--n-ctx", a.options.n_ctx != defaults.n_ctx},
                                                   {"--stride", a.options.stride != defaults.stride}};
   for (const auto& [flag, given] : of_tasks) {
-    if (given && !tasks) fail_usage("{}: expected --tasks; a text has no use for it", flag);
+    if (given && !tasks) fail_usage("{}: requires --tasks", flag);
   }
   for (const auto& [flag, given] : of_text) {
-    if (given && tasks) fail_usage("{}: expected a text (--data); tasks have no use for it", flag);
+    if (given && tasks) fail_usage("{}: cannot be combined with --tasks", flag);
   }
 }
 
@@ -306,42 +304,120 @@ int run(const EvalArguments& a) {
   return 0;
 }
 
+std::vector<std::string> template_choices() {
+  std::vector<std::string> names = chat_format_names();
+  names.insert(names.begin(), "own");
+  return names;
+}
+
 }  // namespace
 
 Command add_eval_command(CLI::App& root) {
   auto a = std::make_shared<EvalArguments>();
   CLI::App* app = add_command(root, "eval", "loss, perplexity and bits per byte of a text", kEvalFooter);
-  app->add_option("-m,--model,MODEL", a->model, "model folder, run folder, .safetensors, .gguf, .pt or .bin");
-  add_value(*app, "--data,TEXT", a->text.data, "PATH ...",
-            "text, .jsonl, .gz, .zst, folders, token shards, or tales, tales:BYTES (what the run was "
-            "trained on)");
+  add_model_option(*app, a->model, "Model folder, run folder, .safetensors, .gguf, .pt or .bin file");
+  add(*app,
+      {.flags = "--data,TEXT",
+       .value = "PATH ...",
+       .help = "Text to evaluate on: text files, .jsonl, .gz, .zst, folders, token shards, or tales or "
+               "tales:BYTES",
+       .fallback = "the text of the run",
+       .kind = ValueKind::path},
+      a->text.data);
   add_filter_options(*app, a->text.filter);
-  add_value(*app, "--field", a->text.field, "NAME",
-            "field of the text in .jsonl files (the run's, else text)");
-  add_value(*app, "--split", a->text.split, "all|train|val",
-            "which part of the text (val of what the run was trained on, else all)");
-  add_value(*app, "--val-fraction", a->text.val_fraction, "X", "size of --split val (the run's, else 0.1)");
-  add_value(*app, "--seed", a->text.seed, "N", "of the tales (1)");
-  add_value(*app, "--n-ctx", a->options.n_ctx, "N", "window length (the model's context)");
-  add_value(*app, "--stride", a->options.stride, "N", "tokens between windows (n_ctx)");
-  add_value(*app, "--batch-size", a->options.batch_size, "N", "windows computed at once");
-  add_shown(*app, "--dtype", a->dtype, "fp32|bf16|fp16|q8_0|q4_0", "type of the products with weights");
-  add_value(*app, "--against", a->against, "TYPE|MODEL",
-            "compare with this type, or with this model; with --tasks: a model");
-  add_value(*app, "--tokenizer", a->text.tokenizer, "FILE",
-            "instead of the model's: byte, or a tokenizer.json");
-  add_value(*app, "--limit", a->tasks.limit, "N",
-            "only the first N tokens of the text, or the first N documents of each task");
+  add_field_option(*app, a->text.field, "the run's, otherwise text");
+  add(*app,
+      {.flags = "--split",
+       .help = "Part of the text to evaluate on",
+       .fallback = "val for the text of the run, otherwise all",
+       .choices = {"all", "train", "val"},
+       .is_open = true},
+      a->text.split);
+  add(*app,
+      {.flags = "--val-fraction",
+       .value = "X",
+       .help = "Fraction of the text in --split val",
+       .fallback = "the run's, otherwise 0.1"},
+      a->text.val_fraction);
+  add(*app, {.flags = "--seed", .value = "N", .help = "Random seed of the tales", .fallback = "1"},
+      a->text.seed);
+  add(*app,
+      {.flags = "--n-ctx",
+       .value = "N",
+       .help = "Window length in tokens",
+       .fallback = "the model's context"},
+      a->options.n_ctx);
+  add(*app,
+      {.flags = "--stride",
+       .value = "N",
+       .help = "Number of tokens between window starts",
+       .fallback = "n_ctx"},
+      a->options.stride);
+  add(*app, {.flags = "--batch-size", .value = "N", .help = "Number of windows that are computed together"},
+      a->options.batch_size);
+  add(*app,
+      {.flags = "--dtype",
+       .help = "Data type of the weights in matmuls",
+       .choices = matmul_dtypes(),
+       .is_open = true,
+       .kind = ValueKind::dtype},
+      a->dtype);
+  add(*app,
+      {.flags = "--against",
+       .value = "DTYPE|MODEL",
+       .help = "Data type or model to compare with; with --tasks: a model",
+       .choices = matmul_dtypes(),
+       .is_open = true,
+       .kind = ValueKind::model_or_dtype},
+      a->against);
+  add_tokenizer_option(*app, a->text.tokenizer);
+  add(*app,
+      {.flags = "--limit",
+       .value = "N",
+       .help = "Maximum number of tokens of the text, or of documents of each task"},
+      a->tasks.limit);
   add_adapter_option(*app, a->adapters);
   app->option_defaults()->group("tasks");
-  add_value(*app, "--tasks", a->tasks.files, "FILE ...", "tasks as .yaml, in place of a text");
-  add_value(*app, "--data-dir", a->tasks.data_dir, "DIR", "where the tasks' data lies as JSONL");
-  add_value(*app, "--few-shot", a->tasks.few_shot, "K", "examples before each question (the task's number)");
-  add_value(*app, "--template", a->tasks.chat_template, "NAME",
-            "ask in a conversation by this chat template; own: the model's (the model writes on)");
-  add_value(*app, "--log-samples", a->tasks.log_samples, "FILE",
-            "each document's prompts and scores as JSONL");
-  add_value(*app, "--html", a->tasks.html, "FILE", "the scores as a page");
+  add(*app,
+      {.flags = "--tasks",
+       .value = "FILE ...",
+       .help = "Task files (.yaml) to evaluate, instead of a text",
+       .kind = ValueKind::path},
+      a->tasks.files);
+  add(*app,
+      {.flags = "--data-dir",
+       .value = "DIR",
+       .help = "Folder with the data of the tasks as JSONL",
+       .kind = ValueKind::path},
+      a->tasks.data_dir);
+  add(*app,
+      {.flags = "--few-shot",
+       .value = "K",
+       .help = "Number of examples before each question",
+       .fallback = "the task's number",
+       .aliases = "--num-fewshot"},
+      a->tasks.few_shot);
+  add(*app,
+      {.flags = "--template",
+       .value = "NAME",
+       .help = "Chat template of the questions, or own for the model's chat template",
+       .fallback = "plain text",
+       .choices = template_choices(),
+       .is_open = true,
+       .aliases = kTemplateAliases},
+      a->tasks.chat_template);
+  add(*app,
+      {.flags = "--log-samples",
+       .value = "FILE",
+       .help = "File for the prompts and scores of each document as JSONL",
+       .kind = ValueKind::path},
+      a->tasks.log_samples);
+  add(*app,
+      {.flags = "--html",
+       .value = "FILE",
+       .help = "File for the scores as a web page",
+       .kind = ValueKind::path},
+      a->tasks.html);
   app->option_defaults()->group("Options");
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);

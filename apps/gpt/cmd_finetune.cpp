@@ -13,6 +13,7 @@
 #include "finetune/tune_report.h"
 #include "finetune/tuner.h"
 #include "interrupt.h"
+#include "model/json_value.h"
 #include "model/model_source.h"
 #include "options.h"
 #include "output.h"
@@ -29,20 +30,21 @@ constexpr const char* kFinetuneFooter = R"(Examples:
   gpt finetune run --task chat --data talks.jsonl --template chatml --out tuned
   gpt finetune run --task dpo --data pairs.jsonl --out tuned
   gpt finetune run --task grpo --data questions.jsonl --reward number --out tuned
-  gpt finetune --out tuned --resume                       go on after Ctrl-C, a kill or --stop-after
+  gpt finetune --out tuned --resume                       continue after Ctrl-C, a kill or --stop-after
 
-Examples to learn from are lines of JSON:
+Training examples are JSON lines:
   classify  {"text": "...", "label": "..."}
   entail    {"premise": "...", "hypothesis": "...", "label": "..."}
-  similar   {"text1": "...", "text2": "...", "label": 3.5}; labels that are no numbers are classes
+  similar   {"text1": "...", "text2": "...", "label": 3.5}; labels that are not numbers are classes
   choose    {"context": "...", "choices": ["...", "..."], "label": 0}
   chat      {"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}
   dpo       {"prompt": "...", "chosen": "...", "rejected": "..."}
-  grpo      {"prompt": "...", "answer": "..."}: what the model says is judged by --reward
-The first four can be .csv or .tsv, whose first row has these names. Their model has a head, which gpt classify uses.
+  grpo      {"prompt": "...", "answer": "..."}: --reward scores the response
+Examples of the first four tasks can also be .csv or .tsv files whose first row has these names. Their models have a
+classification head, which gpt classify uses.
 
-Of the examples a tenth is held out (--val-fraction), unless --val-data names others. DIR/best is the model with the
-best score on these, DIR/last the newest one.)";
+A tenth of the examples is held out for evaluation (--val-fraction), unless --val-data names other files. DIR/best is the
+model with the best evaluation score, DIR/last the newest one.)";
 
 struct FinetuneArguments {
   TuneConfig config;
@@ -132,7 +134,7 @@ void check(const FinetuneArguments& a, const ConfigFlags& flags) {
 
 TuneConfig resumed_config(const FinetuneArguments& a, const ConfigFlags& flags) {
   if (!a.config.model.empty() || !a.file.empty())
-    fail_usage("--resume goes on with the settings in --out; leave out MODEL and --config");
+    fail_usage("--resume uses the settings in --out; leave out MODEL and --config");
   if (!std::filesystem::exists(a.out + "/finetune.json"))
     fail("cannot resume: {} is not the folder of a fine-tuning run", a.out);
   const nlohmann::json given = tune_config_json(a.config), unset = tune_config_json({});
@@ -171,24 +173,35 @@ Command add_finetune_command(CLI::App& root, const std::string& command_line) {
   auto a = std::make_shared<FinetuneArguments>();
   a->command_line = command_line;
   CLI::App* app = add_command(
-      root, "finetune", "fine-tune a model: tasks with labels, chat, preferences, rewards", kFinetuneFooter);
+      root, "finetune", "fine-tune a model: labelled tasks, chat, preferences, rewards", kFinetuneFooter);
   TuneConfig& c = a->config;
-  app->add_option("-m,--model,MODEL", c.model, "Model folder, run folder or .gguf file");
-  add_value(*app, "-o,--out", a->out, "DIR",
-            "Folder for the fine-tuned model, metrics and report (default runs/1, runs/2, ...)");
-  app->add_flag("--resume", a->resume, "Continue the run in --out");
-  add_value(*app, "--config", a->file, "FILE", "JSON file with config keys");
+  add_model_option(*app, c.model, "Model folder, run folder or .gguf file");
+  add(*app,
+      {.flags = "-o,--out",
+       .value = "DIR",
+       .help = "Folder for the fine-tuned model, metrics and report",
+       .fallback = "runs/1, runs/2, ...",
+       .kind = ValueKind::path,
+       .aliases = kOutAliases,
+       .common = true,
+       .on_resume = true},
+      a->out);
+  add(*app, {.flags = "--resume", .help = "Resume the run in --out", .common = true}, a->resume);
+  add_config_option(*app, a->file);
+  app->option_defaults()->group("fine-tuning");
   visit_tune_keys(c, [&](const Key& key, auto& field) {
-    if (key.name != std::string_view("model")) add_key(*app, key, field);
+    if (key.name != std::string_view("model")) add(*app, spec_of_key(key_info(key, field)), field);
   });
+  app->option_defaults()->group("Options");
   spec_of(*app->get_option("--template")).choices = chat_format_names();
+  spec_of(*app->get_option("--template")).is_open = true;  // the command itself checks the name
   const auto flags = std::make_shared<ConfigFlags>(*app, is_wanted, shown_defaults());
-  app->get_option("--data")->description(
-      "Files with examples. a.jsonl=0.7 b.jsonl=0.3 mixes conversations by weight");
-  app->get_option("--val-data")
-      ->description("Files with examples for evaluation (default: a part of the data is held out)");
-  app->get_option("--zero")->description(
-      "ZeRO stage. 1 shards the optimizer state between ranks, 2 also the gradients. Results do not change");
+  spec_of(*app->get_option("--data")).help =
+      "Files with examples. a.jsonl=0.7 b.jsonl=0.3 mixes conversations by weight";
+  spec_of(*app->get_option("--val-data")).help = "Files with examples for evaluation";
+  spec_of(*app->get_option("--val-data")).fallback = "a part of the data";
+  spec_of(*app->get_option("--zero")).help =
+      "ZeRO stage. 1 shards the optimizer state between ranks, 2 also the gradients. Results do not change";
   return {app, [a, flags] { return run(*a, *flags); }, [a, flags] { check(*a, *flags); }};
 }
 

@@ -22,22 +22,20 @@ using nlohmann::json;
 
 constexpr const char* kGenerateFooter = R"(Examples:
   gpt generate run --prompt "ROMEO: " --max-tokens 300
-  gpt generate run --prompt "Once" --greedy --stop "\n\n"     (--stop takes the characters as they are)
+  gpt generate run --prompt "Once" --greedy --stop "\n\n"     (backslashes in --stop are not interpreted)
   gpt generate run --prompt "Once" --n 3 --temperature 1 --top-k 0 --top-p 0.95 --seed 7
   gpt generate run --prompt "Answer: " --json-schema schema.json    (or --grammar rules.gbnf, --regex "[0-9]+")
   head -c 200 story.txt | gpt generate run
   gpt generate model.safetensors --ids 15496,995 --beams 5 --json
   gpt generate run --prompt-file prompt.txt --ignore-eos --context slide
-  gpt generate model --adapter tuned --prompt "Once"                 (the adapter of a fine-tuning, PEFT's or a .gguf)
-  gpt generate run --prompt "Once" --dtype q8_0               (weights quantised while they are loaded)
-  gpt generate big --draft small --prompt "Once"              (faster where the small model guesses right)
+  gpt generate model --adapter tuned --prompt "Once"                 (an adapter from gpt finetune, PEFT, or a .gguf file)
+  gpt generate run --prompt "Once" --dtype q8_0               (quantizes the weights while loading)
+  gpt generate big --draft small --prompt "Once"              (faster if the small model predicts well)
 
-The default draws with temperature 0.8 from the 40 likeliest tokens. --context says what happens when the
-context is full: stop ends the text, crop feeds the last n_ctx tokens anew for every token (exact, slow),
-slide lets attention see the last n_ctx positions (fast; rotary positions only).
-Without a tokenizer the new ids are printed, one sample a line; with one, prompt and continuation as text,
-several samples separated by a line of dashes. Without a prompt the text that is piped in is continued, without its
-last line end. An empty prompt means the model's BOS token, else a newline.)";
+By default, tokens are sampled from the 40 most likely tokens with temperature 0.8. The output is the prompt and its
+continuation; several samples are separated by a line of dashes. For a model without a tokenizer, the output is the new
+token ids, one sample per line. Without a prompt, the text from standard input is continued, without its last newline. An
+empty prompt is replaced by the model's BOS token, or by a newline if the model has none.)";
 
 constexpr const char* kSeparator = "---------------\n";
 constexpr int64_t kMaxSlots = 64;  // more slots are not faster on a CPU
@@ -96,10 +94,12 @@ class Generation {
     if (!facts_.tokenizer_problem.empty()) {
       if (a_.ids.empty() || !a_.prompts.empty() || !a_.prompt_files.empty())
         fail("{}", facts_.tokenizer_problem);
-      write_note(fmt::format("note: going on with ids only: {}\n", facts_.tokenizer_problem));
+      write_note(fmt::format("note: using token ids only: {}\n", facts_.tokenizer_problem));
     }
     if (!tokenizer_ && !a_.options.stops.empty()) {
-      fail("--stop: this model has no tokenizer.json, so its output is no text; give one with --tokenizer");
+      fail(
+          "--stop: this model has no tokenizer.json, so its output is token ids; name a tokenizer with "
+          "--tokenizer");
     }
   }
 
@@ -109,14 +109,13 @@ class Generation {
     check_range("--max-tokens", options_.max_tokens, 0, kMaxTokens);
     if (a_.beams < 0 || a_.beams > 1024) fail_usage("--beams: expected 1 to 1024, found {}", a_.beams);
     if (a_.beams > 0 && a_.n > a_.beams)
-      fail_usage("--n {}: beam search gives at most --beams {} texts", a_.n, a_.beams);
+      fail_usage("--n {}: beam search returns at most --beams {} texts", a_.n, a_.beams);
     if (a_.beams > 0 && !a_.drawing.empty())
-      fail_usage("{}: beam search draws nothing; leave it out, or --beams", fmt::join(a_.drawing, ", "));
+      fail_usage("{0}: beam search does not sample; leave out {0} or --beams", fmt::join(a_.drawing, ", "));
     if (a_.beams > 0 && (!a_.draft.empty() || !a_.speculation.source.empty()))
-      fail_usage("{}: not with --beams", a_.draft.empty() ? "--speculate" : "--draft");
-    if (a_.beams > 0 && a_.logprobs.has_value()) fail_usage("--logprobs: not with --beams");
-    if (a_.logprobs.has_value() && !a_.json)
-      fail_usage("--logprobs: needs --json, which has a place for them");
+      fail_usage("{}: cannot be combined with --beams", a_.draft.empty() ? "--speculate" : "--draft");
+    if (a_.beams > 0 && a_.logprobs.has_value()) fail_usage("--logprobs: cannot be combined with --beams");
+    if (a_.logprobs.has_value() && !a_.json) fail_usage("--logprobs: requires --json");
   }
 
   // Notes which prompts are longer than the context. With --context stop such prompts are rejected instead.
@@ -273,21 +272,53 @@ class Generation {
 };
 
 void add_prompt_options(CLI::App& app, GenerateArguments& a) {
-  app.add_option("-m,--model,MODEL", a.model, "model folder, run folder, .safetensors, .gguf, .pt or .bin");
+  add_model_option(app, a.model, "Model folder, run folder, .safetensors, .gguf, .pt or .bin file");
   app.option_defaults()->group("prompt");
-  add_repeated(app, "-p,--prompt,PROMPT", a.prompts, "text to continue; may be given several times")
-      ->type_name("TEXT");
-  add_repeated(app, "--prompt-file", a.prompt_files, "file to continue; - is standard input")
-      ->type_name("FILE");
-  add_repeated(app, "--ids", a.ids, "token ids to continue")->type_name("1,2,3");
-  add_value(app, "--tokenizer", a.tokenizer, "FILE", "instead of the model's: byte, or a tokenizer.json");
-  app.add_flag("--special", a.special, "names of special tokens in the prompts are these tokens");
+  add(app,
+      {.flags = "-p,--prompt,PROMPT",
+       .value = "TEXT",
+       .help = "Text to continue; can be repeated",
+       .is_repeated = true,
+       .aliases = "--start|--text",
+       .common = true},
+      a.prompts);
+  add(app,
+      {.flags = "--prompt-file",
+       .value = "FILE",
+       .help = "File to continue; - is standard input; can be repeated",
+       .kind = ValueKind::path,
+       .is_repeated = true,
+       .aliases = "--file|-f",
+       .common = true},
+      a.prompt_files);
+  add(app,
+      {.flags = "--ids",
+       .value = "1,2,3",
+       .help = "Token ids to continue; can be repeated",
+       .is_repeated = true},
+      a.ids);
+  add_tokenizer_option(app, a.tokenizer);
+  add(app,
+      {.flags = "--special",
+       .help = "Encode names of special tokens in the prompts as these tokens",
+       .aliases = kSpecialAliases},
+      a.special);
 }
 
 void add_beam_options(CLI::App& app, GenerateArguments& a) {
   app.option_defaults()->group("sampling");
-  add_shown(app, "--beams", a.beams, "X", "beam search of this width; --n texts are shown");
-  add_shown(app, "--length-penalty", a.length_penalty, "X", "beams are ranked by log-probability / length^X");
+  add(app,
+      {.flags = "--beams",
+       .value = "N",
+       .help = "Width of beam search, which returns the --n best texts. 0: off",
+       .aliases = "--num-beams",
+       .common = true},
+      a.beams);
+  add(app,
+      {.flags = "--length-penalty",
+       .value = "X",
+       .help = "Exponent of the length in the score of a beam: log-probability / length^X"},
+      a.length_penalty);
 }
 
 // Returns the sampling flags that were typed. None of them can be combined with --beams.
@@ -303,15 +334,37 @@ std::vector<std::string> sampling_flags(const CLI::App& app) {
 
 void add_end_options(CLI::App& app, GenerateArguments& a) {
   app.option_defaults()->group("output");
-  add_shown(app, "-n,--max-tokens", a.options.max_tokens, "N", "new tokens per sample");
-  add_repeated(app, "--stop", a.options.stops, "end before this text; may be given several times")
-      ->type_name("TEXT");
-  app.add_flag("--ignore-eos,--no-eos", a.options.ignore_eos, "go on after the end-of-text token");
-  app.add_flag("--no-bos", a.no_bos, "leave out the token that the tokenizer puts in front of texts");
-  add_shown(app, "--context", a.context, "stop|crop|slide", "when the context is full");
-  add_shown(app, "--n", a.n, "N", "samples per prompt");
-  add_value(app, "--logprobs", a.logprobs, "K",
-            "with --json: log-probabilities of each token and the K likeliest");
+  add(app,
+      {.flags = "-n,--max-tokens",
+       .value = "N",
+       .help = "Maximum number of new tokens per sample",
+       .aliases = kMaxTokensAliases,
+       .common = true},
+      a.options.max_tokens);
+  add_stop_option(app, a.options.stops);
+  add(app, {.flags = "--ignore-eos,--no-eos", .help = "Continue after the end-of-text token"},
+      a.options.ignore_eos);
+  add(app, {.flags = "--no-bos", .help = "Leave out the beginning-of-text token of the tokenizer"}, a.no_bos);
+  add(app,
+      {.flags = "--context",
+       .help = "Action when the context is full. stop: end the text. crop: recompute the last n_ctx tokens "
+               "for every "
+               "token, which is exact but slow. slide: attend to the last n_ctx positions, which is fast but "
+               "requires rotary positions",
+       .choices = {"stop", "crop", "slide"}},
+      a.context);
+  add(app,
+      {.flags = "--n",
+       .value = "N",
+       .help = "Number of samples per prompt",
+       .aliases = "--num-samples|--num-return-sequences",
+       .common = true},
+      a.n);
+  add(app,
+      {.flags = "--logprobs",
+       .value = "K",
+       .help = "With --json: log-probabilities of each token and of the K most likely tokens"},
+      a.logprobs);
   app.option_defaults()->group("Options");
 }
 

@@ -160,22 +160,49 @@ bool is_info_key(const KeyInfo& key) {
 Command add_info_command(CLI::App& root) {
   auto a = std::make_shared<InfoArguments>();
   CLI::App* app = add_command(root, "info", "parameters, FLOPs and memory of a model or preset", kInfoFooter);
-  app->add_option("-m,--model,MODEL", a->model, "preset, model folder or file; nothing: list the presets");
-  add_value(*app, "--compare", a->compare, "MODEL ...", "more models to put beside it");
-  add_value(*app, "--batch-size", a->batch_size, "N",
-            "sequences per training step (the preset's), and of inference (1)");
-  add_value(*app, "--devices", a->devices, "N", "share training between so many (1)");
-  app->add_flag("--summary", a->summary, "a quick reference: components, data flow, formulas, totals");
-  app->add_flag("--tensors", a->tensors, "the parameters by the names that --freeze and --lr-scale match");
-  const auto set_schedule = [a](const CLI::results_t& results) {
+  add_model_option(*app, a->model, "Preset, model folder or file. Without it, the presets are listed",
+                   ValueKind::model_or_preset);
+  add(*app,
+      {.flags = "--compare",
+       .value = "MODEL ...",
+       .help = "More models to show next to the first one",
+       .kind = ValueKind::model_or_preset,
+       .common = true},
+      a->compare);
+  add(*app,
+      {.flags = "--batch-size",
+       .value = "N",
+       .help = "Number of sequences per training step and of inference",
+       .fallback = "the preset's for training, 1 for inference",
+       .common = true},
+      a->batch_size);
+  add(*app,
+      {.flags = "--devices",
+       .value = "N",
+       .help = "Number of devices that share the training",
+       .fallback = "1",
+       .common = true},
+      a->devices);
+  add(*app, {.flags = "--summary", .help = "Show components, data flow, formulas and totals", .common = true},
+      a->summary);
+  add(*app,
+      {.flags = "--tensors", .help = "List the parameters with the names that --freeze and --lr-scale match"},
+      a->tensors);
+  auto set_schedule = [a](const CLI::results_t& results) {
     a->schedule = true;
     a->schedule_kind = results.empty() ? "" : results.back();
     return true;
   };
-  app->add_option("--schedule", CLI::callback_t(set_schedule), "the learning rate with bars (the preset's)")
-      ->type_name("KIND")
-      ->expected(0, 1);
-  add_value(*app, "--at", a->at, "N,...", "steps of that table")->delimiter(',');
+  OptionSpec schedule = spec_of_key(*std::ranges::find(config_keys(), "schedule", &KeyInfo::name));
+  schedule.help = "Show the learning rate schedule as a chart";
+  schedule.fallback = "the preset's";
+  schedule.is_open = true;
+  schedule.common = true;
+  add(*app, schedule, set_schedule)->expected(0, 1);
+  add(*app, {.flags = "--at", .value = "N,...", .help = "Steps to show in the schedule", .delimiter = ','},
+      a->at)
+      ->allow_extra_args(true)
+      ->multi_option_policy(CLI::MultiOptionPolicy::Throw);
   add_json_option(*app, a->json);
   const auto flags = std::make_shared<ConfigFlags>(*app, is_info_key);
   return {app, [a, flags] { return run(*a, *flags); }};

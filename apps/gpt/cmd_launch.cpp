@@ -298,9 +298,18 @@ Command add_launch_command(CLI::App& root, const Words& words) {
   a->words = words;
   CLI::App* app =
       add_command(root, "launch", "train, evaluate or sweep with several processes (mpirun)", kLaunchFooter);
-  add_value(*app, "-n", a->n, "N", "processes");
-  add_value(*app, "--restart", a->restart, "K", "start again from the last checkpoint, at most so often (0)");
-  add_value(*app, "--hostfile", a->hostfile, "FILE", "machines and their slots, as mpirun reads them");
+  add(*app, {.flags = "-n", .value = "N", .help = "Number of processes"}, a->n);
+  add(*app,
+      {.flags = "--restart",
+       .value = "K",
+       .help = "Maximum number of restarts from the last checkpoint after a failure"},
+      a->restart);
+  add(*app,
+      {.flags = "--hostfile",
+       .value = "FILE",
+       .help = "Machines and their slots in the format of mpirun",
+       .kind = ValueKind::path},
+      a->hostfile);
   return {app, [a] { return run(*a); }};
 }
 

@@ -29,17 +29,17 @@ constexpr const char* kPlanFooter = R"(Examples:
   gpt plan --data input.txt                          which preset fits the text
   gpt plan --preset mini-gpt --data input.txt --steps 5000
   gpt plan --preset tiny --data tales --json
-  gpt plan --preset gpt2 --data tales --batch-size 32 --memory 8    what fits into 8 GiB, and what does
+  gpt plan --preset gpt2 --data tales --batch-size 32 --memory 8    check the run against 8 GiB of memory
   gpt plan --preset gpt2 --data tales --ranks 8 --link 25           eight processes, 25 Gbit/s to each
-  gpt plan --init-from hf-model --data talks.txt --lora-rank 8      an adapter against all weights
-  gpt plan --preset tiny --data tales --fit shapes     the loss that the law of a sweep foretells
-  gpt plan --preset tiny --data tales --out run        for the report of gpt train --out run
+  gpt plan --init-from hf-model --data talks.txt --lora-rank 8      compare an adapter with full fine-tuning
+  gpt plan --preset tiny --data tales --fit shapes     predict the loss with a scaling law
+  gpt plan --preset tiny --data tales --out run        save the plan for the report of the run
 
-With neither a preset nor a shape it recommends the preset that fits the text: the largest with 20 tokens per
-parameter when the text is passed over 4 times. gpt train takes the same one.
+Without a preset or a shape, gpt plan recommends the preset that fits the text: the largest one with 20 tokens per
+parameter in 4 passes over the text. gpt train chooses the same preset.
 
-Takes what gpt train takes and trains nothing: parameters, tokens, operations, the peak of memory, and the
-time on this machine, from parts of the run that are measured for a few seconds.)";
+gpt plan accepts the options of gpt train, but does not train. It shows parameters, tokens, FLOPs and peak memory, and
+estimates the time on this machine from parts of the run that are measured for a few seconds.)";
 
 constexpr double kLinkGbit = 10;
 // Memory of Open MPI 4.1 in a process; 10 to 12 MiB were measured.
@@ -62,16 +62,15 @@ void check_processes(const PlanArguments& a) {
   if (!a.link_gbit) return;
   if (!(*a.link_gbit > 0 && *a.link_gbit <= 1e5))
     fail_usage("--link: expected Gbit/s up to 1e5, found {}", *a.link_gbit);
-  if (a.ranks == 1) fail_usage("--link: one process sends nothing; give --ranks N, their number, too");
+  if (a.ranks == 1) fail_usage("--link: requires --ranks N, the number of processes");
 }
 
 void check_adapter(const PlanArguments& a) {
   if (a.lora_rank < 0) fail_usage("--lora-rank: expected a rank of at least 1, found {}", a.lora_rank);
   if (a.lora_rank > 0 && a.sources.init_from.empty())
-    fail_usage("--lora-rank: an adapter is trained beside a model; name it with --init-from");
-  if (a.lora_rank > 0 && a.ranks > 1)
-    fail_usage("--lora-rank: expected one process, found --ranks {}; plan them one at a time", a.ranks);
-  if (a.lora_rank == 0 && !a.lora_targets.empty()) fail_usage("--lora-targets: give --lora-rank too");
+    fail_usage("--lora-rank: requires --init-from MODEL, the base model");
+  if (a.lora_rank > 0 && a.ranks > 1) fail_usage("--lora-rank: cannot be combined with --ranks {}", a.ranks);
+  if (a.lora_rank == 0 && !a.lora_targets.empty()) fail_usage("--lora-targets: requires --lora-rank");
 }
 
 void check_own(const PlanArguments& a) {
@@ -262,7 +261,7 @@ void check(const PlanArguments& a, const ConfigFlags& flags) {
   problems.collect([&] { check_own(a); });
   problems.collect([&] {
     if (a.ranks == 1 && flags.is_given("zero"))
-      fail_usage("--zero: one process has nothing to divide; give --ranks N, their number, too");
+      fail_usage("--zero: requires --ranks N, the number of processes");
   });
   const RunConfig config = new_run_config(a.sources, flags, problems);
   problems.collect([&] { check_sources(config.train, a.sources.init_from); });
@@ -281,19 +280,63 @@ int run(const PlanArguments& a, const ConfigFlags& flags) {
 Command add_plan_command(CLI::App& root) {
   auto a = std::make_shared<PlanArguments>();
   CLI::App* app =
-      add_command(root, "plan", "before training: tokens, FLOPs, memory and time here", kPlanFooter);
-  add_value(*app, "--preset", a->sources.preset, "NAME", "a named model; gpt info lists them");
-  add_value(*app, "--config", a->sources.config, "FILE", "settings from a JSON file of config keys");
-  add_value(*app, "--init-from", a->sources.init_from, "MODEL", "start from the weights of a model");
-  add_value(*app, "--memory", a->memory_gib, "GIB", "memory to plan for (what is available here)");
-  add_value(*app, "--fit", a->fit, "SWEEP",
-            "foretell the loss by what gpt sweep fitted: its folder or fit.json");
-  add_value(*app, "-o,--out", a->out, "DIR", "run folder that gets plan.json, for a run that is made next");
-  add_value(*app, "--measure", a->seconds, "SECONDS", "seconds to measure steps for; 0: no times (5)");
-  add_value(*app, "--ranks", a->ranks, "N", "processes that share the run (1): memory and time of each");
-  add_value(*app, "--link", a->link_gbit, "GBIT", "what each of them sends and receives, in Gbit/s (10)");
-  add_value(*app, "--lora-rank", a->lora_rank, "N", "with --init-from: an adapter of this rank beside it");
-  add_value(*app, "--lora-targets", a->lora_targets, "NAME ...", "matrices that have one (all-linear)");
+      add_command(root, "plan", "estimate tokens, FLOPs, memory and time of a training run", kPlanFooter);
+  add_preset_option(*app, a->sources.preset);
+  add_config_option(*app, a->sources.config);
+  add(*app,
+      {.flags = "--init-from",
+       .value = "MODEL",
+       .help = "Start from the weights of a model",
+       .kind = ValueKind::model},
+      a->sources.init_from);
+  add(*app,
+      {.flags = "--memory",
+       .value = "GIB",
+       .help = "Memory to plan for, in GiB",
+       .fallback = "the available memory",
+       .common = true},
+      a->memory_gib);
+  add(*app,
+      {.flags = "--fit",
+       .value = "SWEEP",
+       .help = "Predict the loss with the scaling law of a sweep: its folder or fit.json",
+       .kind = ValueKind::path,
+       .common = true},
+      a->fit);
+  add(*app,
+      {.flags = "-o,--out",
+       .value = "DIR",
+       .help = "Run folder for plan.json, which the report of the run compares with the results",
+       .kind = ValueKind::path,
+       .aliases = kOutAliases},
+      a->out);
+  add(*app,
+      {.flags = "--measure",
+       .value = "SECONDS",
+       .help = "Time to measure steps, in seconds. 0: estimate no times"},
+      a->seconds);
+  add(*app,
+      {.flags = "--ranks",
+       .value = "N",
+       .help = "Number of processes. Memory and time are those of each process"},
+      a->ranks);
+  add(*app,
+      {.flags = "--link",
+       .value = "GBIT",
+       .help = "Network bandwidth of each process in Gbit/s",
+       .fallback = fmt::format("{:g}", kLinkGbit)},
+      a->link_gbit);
+  add(*app,
+      {.flags = "--lora-rank",
+       .value = "N",
+       .help = "With --init-from: plan a LoRA adapter of this rank. 0: off"},
+      a->lora_rank);
+  add(*app,
+      {.flags = "--lora-targets",
+       .value = "NAME ...",
+       .help = "Matrices that receive an adapter",
+       .fallback = "all-linear"},
+      a->lora_targets);
   add_json_option(*app, a->json);
   const auto flags = std::make_shared<ConfigFlags>(*app, [](const KeyInfo&) { return true; });
   return {app, [a, flags] { return run(*a, *flags); }, [a, flags] { check(*a, *flags); }};

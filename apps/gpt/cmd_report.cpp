@@ -17,13 +17,13 @@ namespace gpt {
 namespace {
 
 constexpr const char* kReportFooter = R"(Examples:
-  gpt report run                          the figures of a run
-  gpt report run-a run-b                  side by side, with the settings that differ
-  gpt report run-a run-b --out page.html  the same as a page, with the curves of all runs
-  gpt report run-a run-b --svg loss.svg   only their loss curves, as a picture
+  gpt report run                          results of a run
+  gpt report run-a run-b                  side by side, with the different settings
+  gpt report run-a run-b --out page.html  the same as a web page, with the curves of all runs
+  gpt report run-a run-b --svg loss.svg   only the loss curves, as an image
   gpt report run-a run-b --json
 
-The page needs no network. gpt train writes a page of its own into its folder: report.html.)";
+The page needs no network. gpt train also writes a page: report.html in the run folder.)";
 
 constexpr size_t kMostRuns = 64;
 constexpr ChartSize kPicture = {.width = 640, .height = 380};
@@ -47,7 +47,7 @@ std::vector<std::string> folders_with_runs(const std::vector<std::string>& names
   }
   if (!found) return names;
   if (!others.empty())
-    write_note(fmt::format("note: {} left out for lack of a metrics.jsonl: {}\n",
+    write_note(fmt::format("note: {} skipped, because there is no metrics.jsonl: {}\n",
                            format_amount(std::ssize(others), "name"), format_list(others, kShown)));
   return runs;
 }
@@ -55,8 +55,7 @@ std::vector<std::string> folders_with_runs(const std::vector<std::string>& names
 void require_few_runs(const std::vector<std::string>& runs) {
   if (runs.size() <= kMostRuns) return;
   fail_usage(
-      "report: expected at most {} runs, found {}; name those to compare, or a pattern that fits fewer, such "
-      "as {}*",
+      "report: expected at most {} runs, found {}; name the runs to compare, or use a pattern such as {}*",
       kMostRuns, runs.size(), runs.front());
 }
 
@@ -98,10 +97,22 @@ int run(const ReportArguments& a) {
 Command add_report_command(CLI::App& root) {
   auto a = std::make_shared<ReportArguments>();
   CLI::App* app =
-      add_command(root, "report", "compare training runs: figures, settings, curves", kReportFooter);
-  app->add_option("RUN", a->runs, "folders of training runs");
-  add_value(*app, "-o,--out", a->out, "FILE", "write a page as well");
-  add_value(*app, "--svg", a->svg, "FILE", "write the loss curves as a picture as well");
+      add_command(root, "report", "compare training runs: results, settings, curves", kReportFooter);
+  add(*app, {.flags = "RUN", .value = "RUN ...", .help = "Folders of training runs", .kind = ValueKind::path},
+      a->runs);
+  add(*app,
+      {.flags = "-o,--out",
+       .value = "FILE",
+       .help = "File for the report as a web page",
+       .kind = ValueKind::path,
+       .aliases = kOutAliases},
+      a->out);
+  add(*app,
+      {.flags = "--svg",
+       .value = "FILE",
+       .help = "File for the loss curves as an image",
+       .kind = ValueKind::path},
+      a->svg);
   add_json_option(*app, a->json);
   return {app, [a] { return run(*a); }};
 }

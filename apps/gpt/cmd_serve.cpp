@@ -13,6 +13,7 @@
 #include "base/ranges.h"
 #include "command.h"
 #include "convert/adapter_files.h"
+#include "generation.h"
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
@@ -30,15 +31,15 @@ constexpr const char* kServeFooter = R"(Examples:
   gpt serve model                                 then open http://127.0.0.1:8080 in a browser
   gpt serve model.gguf --dtype q8_0 --n-ctx 4096 --kv-memory 4
   gpt serve big=runs/a small=runs/b --adapter formal=tuned
-  gpt serve big=runs/a --draft runs/b             (or --speculate ngram: likely tokens are computed together)
+  gpt serve big=runs/a --draft runs/b             (speculative decoding; without a draft model: --speculate ngram)
   gpt serve model --host 0.0.0.0 --api-key-file keys
 
-Any client of OpenAI's programming interface can use it: chat completions, completions, embeddings, with
-streaming, at http://127.0.0.1:8080/v1; GET /openapi.json describes all of it, GET /metrics is for Prometheus. A model is named after its file
-or folder, unless NAME=PATH says otherwise; MODEL:ADAPTER is the model with an adapter, and both share batches.
-Only this machine can reach it unless --host says otherwise, and then clients need a key: --api-key-file has one
-a line. Log lines are JSON; texts are logged with --log-requests only. SIGTERM or Ctrl-C lets the requests under
-way end, a second one does not.)";
+The server implements OpenAI's API for chat completions, completions and embeddings, with streaming, at
+http://127.0.0.1:8080/v1. GET /openapi.json describes the API, and GET /metrics returns metrics for Prometheus. The name of a
+model is NAME, or the name of its file or folder. MODEL:ADAPTER is the model with an adapter; both share batches. By default,
+only this machine can reach the server. With --host, clients need an API key from --api-key-file. Log lines are JSON; they
+contain texts only with --log-requests. SIGTERM or Ctrl-C completes the running requests and exits; a second one exits
+immediately.)";
 
 struct ServeArguments {
   std::vector<std::string> models, adapters, drafts, hosts;
@@ -274,7 +275,8 @@ class Service {
 
   void on_signal(int count) {
     if (count > 1) std::_Exit(kInterruptedStatus);  // ends at once, without waiting for other threads
-    write_note_if_read("ending: no new requests, those under way go on; once more to quit at once\n");
+    write_note_if_read(
+        "shutting down: completing the running requests; press Ctrl-C again to exit immediately\n");
     api_->drain();
     drain_until_ = Clock::now() +
                    std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(a_.drain_time));
@@ -304,62 +306,142 @@ class Service {
 };
 
 void add_model_options(CLI::App& app, ServeArguments& a) {
-  add_repeated(app, "--adapter,--lora", a.adapters, "LoRA adapter that requests may name; may be repeated")
-      ->type_name("[NAME=]DIR[=SCALE]");
-  add_value(app, "--models-dir", a.folder, "DIR", "clients may have models and adapters from there loaded");
-  add_shown(app, "--max-models", a.max_models, "N", "that are loaded at once");
-  add_value(app, "--max-lora-rank", a.lora_rank, "N",
-            "of adapters that are loaded later (the largest of --adapter)");
-  add_value(app, "--tokenizer", a.tokenizer, "FILE", "instead of the model's");
-  add_value(app, "--template", a.format, "nanochat|chatml|chatml-qwen2|llama3|llama2|FILE.jinja",
-            "format of conversations (the model's)");
-  add_value(app, "--n-ctx", a.n_ctx, "N", "tokens of context (the model's, at most 8192)");
-  add_shown(app, "--sequences", a.sequences, "N", "sequences that are computed together");
-  add_shown(app, "--kv-memory", a.kv_memory, "GIB", "of cached keys and values, for each model");
-  add_shown(app, "--dtype", a.dtype, "fp32|bf16|fp16|q8_0|q4_0", "type of the products with weights");
-  add_value(app, "--kv-dtype", a.kv_dtype, "fp32|bf16|fp16|int8|q4_0",
-            "type of cached keys and values (what suits --dtype)");
-  app.add_flag("--in-place", a.in_place, "with --dtype bf16: read bf16 weights where the file has them");
+  add(app,
+      {.flags = "--adapter,--lora",
+       .value = "[NAME=]DIR[=SCALE]",
+       .help = "LoRA adapter that requests can name; can be repeated",
+       .kind = ValueKind::model,
+       .is_repeated = true,
+       .common = true},
+      a.adapters);
+  add(app,
+      {.flags = "--models-dir",
+       .value = "DIR",
+       .help = "Folder of models and adapters that clients can load",
+       .kind = ValueKind::path,
+       .aliases = "--model-dir"},
+      a.folder);
+  add(app,
+      {.flags = "--max-models",
+       .value = "N",
+       .help = "Maximum number of models loaded at the same time",
+       .aliases = "--models-max"},
+      a.max_models);
+  add(app,
+      {.flags = "--max-lora-rank",
+       .value = "N",
+       .help = "Maximum rank of adapters that are loaded later",
+       .fallback = "the largest rank of --adapter"},
+      a.lora_rank);
+  add_tokenizer_option(app, a.tokenizer);
+  add_template_option(app, a.format, "the model's chat template");
+  add(app,
+      {.flags = "--n-ctx",
+       .value = "N",
+       .help = "Context length in tokens",
+       .fallback = "the model's, at most 8192",
+       .common = true},
+      a.n_ctx);
+  add(app,
+      {.flags = "--sequences",
+       .value = "N",
+       .help = "Maximum number of sequences that are computed together",
+       .aliases = "--parallel|-np|--max-num-seqs",
+       .common = true},
+      a.sequences);
+  add(app,
+      {.flags = "--kv-memory",
+       .value = "GIB",
+       .help = "Size of the KV cache of each model in GiB",
+       .common = true},
+      a.kv_memory);
+  add_dtype_options(app, a.dtype, a.kv_dtype, "");
+  add(app,
+      {.flags = "--in-place",
+       .help = "With --dtype bf16: read memory-mapped bf16 weights directly instead of a copy"},
+      a.in_place);
   add_repack_option(app, a.repack);
-  add_shown(app, "--step-rows", a.step_rows, "N", "most tokens in one step of the model");
+  add(app,
+      {.flags = "--step-rows",
+       .value = "N",
+       .help = "Maximum number of tokens in a step of the model",
+       .aliases = "--max-num-batched-tokens|--ubatch-size|-ub"},
+      a.step_rows);
   app.option_defaults()->group("speculative decoding");
-  add_repeated(app, "--draft", a.drafts,
-               "smaller model of the same vocabulary that proposes tokens; may be repeated")
-      ->type_name("[MODEL=]PATH");
+  add(app,
+      {.flags = "--draft",
+       .value = "[MODEL=]PATH",
+       .help = "Smaller model with the same vocabulary that drafts tokens; can be repeated",
+       .kind = ValueKind::model,
+       .is_repeated = true,
+       .aliases = kDraftAliases},
+      a.drafts);
   add_speculation_options(app, a.speculation);
   app.option_defaults()->group("Options");
 }
 
 void add_network_options(CLI::App& app, ServeArguments& a) {
-  add_shown(app, "--host", a.host, "ADDRESS", "where to listen");
-  add_shown(app, "--port", a.port, "N", "0: any free one, which is printed");
-  add_value(app, "--api-key-file", a.key_file, "FILE", "keys of clients, one a line");
-  app.add_flag("--insecure", a.insecure, "other machines need no key");
-  add_repeated(app, "--allow-host", a.hosts, "a name of this server beside localhost; may be repeated")
-      ->type_name("NAME");
-  add_value(app, "--access-log", a.access_log, "FILE", "log lines go there (standard error)");
-  app.add_flag("--log-requests", a.log_requests, "log requests with their texts");
+  add(app, {.flags = "--host", .value = "ADDRESS", .help = "Address to listen on", .common = true}, a.host);
+  add(app,
+      {.flags = "--port",
+       .value = "N",
+       .help = "Port to listen on. 0: any free port, which is printed",
+       .common = true},
+      a.port);
+  add(app,
+      {.flags = "--api-key-file",
+       .value = "FILE",
+       .help = "File with the API keys of clients, one per line",
+       .kind = ValueKind::path,
+       .common = true},
+      a.key_file);
+  add(app, {.flags = "--insecure", .help = "Serve other machines without API keys", .environment = false},
+      a.insecure);
+  add(app,
+      {.flags = "--allow-host",
+       .value = "NAME",
+       .help = "Host name that requests may use in addition to localhost; can be repeated",
+       .is_repeated = true},
+      a.hosts);
+  add(app,
+      {.flags = "--access-log",
+       .value = "FILE",
+       .help = "File for the access log",
+       .fallback = "standard error",
+       .kind = ValueKind::path,
+       .common = true},
+      a.access_log);
+  add(app, {.flags = "--log-requests", .help = "Log the texts of requests and responses", .common = true},
+      a.log_requests);
 }
 
 void add_limit_options(CLI::App& app, ServeArguments& a) {
   app.option_defaults()->group("limits");
-  add_shown(app, "--max-queue", a.max_queue, "N", "sequences that wait; more get 429");
-  add_value(app, "--rate", a.rate, "N", "requests of a key in a minute (any number)");
-  add_shown(app, "--max-n", a.request.n, "N", "answers to a prompt");
-  add_shown(app, "--max-body", a.server.body_bytes, "BYTES", "of a request");
-  add_shown(app, "--max-connections", a.server.connections, "N", "open at once");
-  add_shown(app, "--request-time", a.server.total_time, "SECONDS", "for an answer");
-  add_shown(app, "--header-time", a.server.header_time, "SECONDS", "for a request's head to come");
-  add_shown(app, "--body-time", a.server.body_time, "SECONDS", "for its body to come");
-  add_shown(app, "--idle-time", a.server.idle_time, "SECONDS", "between two requests");
-  add_shown(app, "--write-time", a.server.write_time, "SECONDS", "for a client that does not read");
-  add_shown(app, "--max-unsent", a.server.unsent_bytes, "BYTES",
-            "limit of unsent response bytes per connection");
-  add_shown(app, "--max-unsent-total", a.server.total_unsent_bytes, "BYTES",
-            "limit of unsent bytes in total; beyond it the slowest readers are disconnected");
-  add_shown(app, "--min-read-rate", a.server.read_rate, "BYTES",
-            "per second that a client must read, --write-time aside");
-  add_shown(app, "--drain-time", a.drain_time, "SECONDS", "for requests under way at the end");
+  const auto limit = [&](const char* flag, const char* value, auto& variable, const char* help) {
+    add(app, {.flags = flag, .value = value, .help = help}, variable);
+  };
+  add(app,
+      {.flags = "--max-queue",
+       .value = "N",
+       .help = "Maximum number of queued sequences. Further requests fail with status 429",
+       .common = true},
+      a.max_queue);
+  limit("--rate", "N", a.rate, "Maximum number of requests per minute and API key. 0: unlimited");
+  limit("--max-n", "N", a.request.n, "Maximum number of completions per prompt");
+  limit("--max-body", "BYTES", a.server.body_bytes, "Maximum size of a request");
+  limit("--max-connections", "N", a.server.connections, "Maximum number of open connections");
+  limit("--request-time", "SECONDS", a.server.total_time, "Maximum time of a response");
+  limit("--header-time", "SECONDS", a.server.header_time, "Maximum time to receive the header of a request");
+  limit("--body-time", "SECONDS", a.server.body_time, "Maximum time to receive the body of a request");
+  limit("--idle-time", "SECONDS", a.server.idle_time, "Maximum time between two requests of a connection");
+  limit("--write-time", "SECONDS", a.server.write_time, "Maximum time that a client does not read");
+  limit("--max-unsent", "BYTES", a.server.unsent_bytes,
+        "Maximum number of unsent response bytes per connection");
+  limit("--max-unsent-total", "BYTES", a.server.total_unsent_bytes,
+        "Maximum number of unsent response bytes in total. Beyond it, the slowest readers are disconnected");
+  limit("--min-read-rate", "BYTES", a.server.read_rate,
+        "Minimum number of bytes per second that a client must read, apart from --write-time");
+  limit("--drain-time", "SECONDS", a.drain_time, "Maximum time for running requests at shutdown");
   app.option_defaults()->group("Options");
 }
 
@@ -367,8 +449,8 @@ void add_limit_options(CLI::App& app, ServeArguments& a) {
 
 Command add_serve_command(CLI::App& root) {
   auto a = std::make_shared<ServeArguments>();
-  CLI::App* app = add_command(root, "serve", "answer requests as OpenAI's servers do", kServeFooter);
-  app->add_option("-m,--model,MODEL", a->models, "[NAME=]PATH: model folder, run folder or .gguf");
+  CLI::App* app = add_command(root, "serve", "serve models with an OpenAI-compatible API", kServeFooter);
+  add_model_option(*app, a->models, "Models as [NAME=]PATH: model folder, run folder or .gguf file");
   add_network_options(*app, *a);
   add_model_options(*app, *a);
   add_limit_options(*app, *a);

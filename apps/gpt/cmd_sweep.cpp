@@ -36,12 +36,12 @@ constexpr const char* kSweepFooter = R"(Examples:
   gpt sweep --preset tiny --data tales --over lr=1e-3,3e-3,1e-2 --flops 1e12 --dry-run
   gpt sweep --preset tiny --data tales --over n_layer=1,2,4,8 --iso-params 800000 --over lr=2e-3,4e-3 --minutes 10 --seeds 2 --out depth-or-width
   gpt sweep --preset mini-gpt --data input.txt --over norm=layer,rms --over act=gelu,swiglu --steps 500 --out ablation
-  gpt sweep --out shapes --resume                       go on after Ctrl-C or a kill
+  gpt sweep --out shapes --resume                       continue after Ctrl-C or a kill
   gpt launch -n 4 -- sweep --preset tiny --data tales --over n_layer=2,4,8,16 --minutes 10 --out shapes
 
-Every run gets the same FLOPs (--flops, --minutes) or the same steps (--steps). It leaves DIR/sweep.html, sweep.svg,
-sweep.json, fit.json, and a complete run folder DIR/runs/NAME for each run. Several processes make runs at the same time, each
-by itself.)";
+All runs have the same number of FLOPs (--flops, --minutes) or steps (--steps). The results are DIR/sweep.html, sweep.svg,
+sweep.json and fit.json, and a complete run folder DIR/runs/NAME for each run. With several processes, each process trains its own
+runs.)";
 
 struct SweepArguments {
   std::string preset, config, out, command_line;
@@ -65,7 +65,8 @@ RunConfig resolve(const SweepArguments& a, const ConfigFlags& flags, const Sweep
     settings.add_text(key, value, "--over " + key);
   RunConfig config = settings.resolve();
   if (config.train.patience > 0)
-    fail_usage("patience {}: a sweep compares runs of equal length; leave it out", config.train.patience);
+    fail_usage("patience {}: a sweep compares runs of equal length; leave out patience",
+               config.train.patience);
   return config;
 }
 
@@ -386,21 +387,65 @@ Command add_sweep_command(CLI::App& root, const std::string& command_line) {
   auto a = std::make_shared<SweepArguments>();
   a->command_line = command_line;
   CLI::App* app = add_command(root, "sweep", "train a family of small models and compare them", kSweepFooter);
-  add_repeated(*app, "--over", a->over, "a config key and its values: n_layer=2,4,8")
-      ->type_name("KEY=A,B,...");
-  add_repeated(*app, "--flops", a->flops, "training FLOPs of each run; several: 1e12,4e12")
-      ->type_name("F,...");
-  app->add_option("--minutes", a->minutes, "of all runs together, at equal FLOPs");
-  app->add_option("--levels", a->levels, "with --minutes: so many budgets, each half of the one before")
-      ->check(CLI::Range(1, 8));
-  app->add_option("--seeds", a->seeds, "runs of each kind, to know the noise")->check(CLI::Range(1, 100));
-  app->add_option("--iso-params", a->iso_params, "choose n_embd so that models have about so many parameters")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  add_value(*app, "--preset", a->preset, "NAME", "a named model; gpt info lists them");
-  add_value(*app, "--config", a->config, "FILE", "settings from a JSON file of config keys");
-  add_value(*app, "-o,--out", a->out, "DIR", "folder of the sweep");
-  app->add_flag("--resume", a->resume, "go on with the sweep in --out");
-  app->add_flag("--dry-run", a->dry_run, "print the list of runs and end");
+  add(*app,
+      {.flags = "--over",
+       .value = "KEY=A,B,...",
+       .help = "Config key and its values: n_layer=2,4,8; can be repeated",
+       .is_repeated = true,
+       .common = true},
+      a->over);
+  add(*app,
+      {.flags = "--flops",
+       .value = "X,...",
+       .help = "Training FLOPs of each run, one or several budgets: 1e12,4e12",
+       .is_repeated = true,
+       .common = true},
+      a->flops);
+  add(*app,
+      {.flags = "--minutes",
+       .value = "X",
+       .help = "Time of all runs together in minutes. All runs of a budget have the same FLOPs. 0: no limit",
+       .common = true},
+      a->minutes);
+  add(*app,
+      {.flags = "--levels",
+       .value = "N",
+       .help = "With --minutes: number of budgets, each half of the previous one",
+       .min = 1,
+       .max = 8},
+      a->levels);
+  add(*app,
+      {.flags = "--seeds",
+       .value = "N",
+       .help = "Number of runs with different seeds for each setting, to estimate the noise",
+       .min = 1,
+       .max = 100,
+       .common = true},
+      a->seeds);
+  add(*app,
+      {.flags = "--iso-params",
+       .value = "N",
+       .help = "Choose n_embd so that all models have about this number of parameters",
+       .fallback = "off",
+       .min = 1,
+       .max = 0x1p40,
+       .common = true},
+      a->iso_params);
+  add_preset_option(*app, a->preset);
+  add_config_option(*app, a->config);
+  add(*app,
+      {.flags = "-o,--out",
+       .value = "DIR",
+       .help = "Folder of the sweep",
+       .kind = ValueKind::path,
+       .aliases = kOutAliases,
+       .common = true,
+       .on_resume = true},
+      a->out);
+  add(*app, {.flags = "--resume", .help = "Resume the sweep in --out", .common = true}, a->resume);
+  add(*app,
+      {.flags = "--dry-run", .help = "Print the list of runs and exit", .common = true, .on_resume = true},
+      a->dry_run);
   add_json_option(*app, a->json);
   const auto flags = std::make_shared<ConfigFlags>(*app, [](const KeyInfo&) { return true; });
   return {app, [a, flags, app] {

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "base/parse.h"
+#include "base/ranges.h"
 #include "base/utf8.h"
 #include "command.h"
 #include "data/corpus.h"
@@ -19,6 +20,7 @@
 #include "report/next_step.h"
 #include "report/table.h"
 #include "text/tokenizer_facts.h"
+#include "text/tokenizer_trainer.h"
 #include "tokenizer_show.h"
 #include "tokenizer_training.h"
 
@@ -36,8 +38,8 @@ constexpr const char* kTokenizerFooter = R"(Examples:
   echo -n "Every effort moves you" | gpt tokenizer encode --tokenizer tok --explain
   gpt tokenizer info --tokenizer tok
 
-A tokenizer is a tokenizer.json, or what has been published without one: a SentencePiece model of kind BPE (.model), vocab.json
-with merges.txt, ranks of tiktoken, a .gguf; or the folder with one of these; or byte, or char.)";
+A tokenizer is a tokenizer.json, a SentencePiece BPE model (.model), a vocab.json with merges.txt, ranks of tiktoken, a .gguf
+file, or the folder of one of these files. byte and char are built in.)";
 
 constexpr const char* kTokenizerTrainFooter = R"(Examples:
   gpt tokenizer train --data input.txt --vocab-size 4096 --out tok
@@ -45,33 +47,34 @@ constexpr const char* kTokenizerTrainFooter = R"(Examples:
   gpt tokenizer train --data chat.jsonl --field content --special-tokens nanochat --out tok
   gpt tokenizer train --data input.txt --special-tokens '<|endoftext|>' '<|pad|>' --out tok --against gpt2/
 
---vocab-size counts all ids: bytes, merges and special tokens. Special tokens get the last ids: <|endoftext|>,
-which gpt data pack puts in front of documents, or the tokens that --special-tokens names. Sets of them: gpt2 (<|endoftext|>), nanochat,
-chatml, llama3. A text file is a document, in .jsonl every line is one; no token goes from one to the next. Patterns: gpt2, gpt4 (= llama3), nanochat, o200k,
-and gpt1 for words in lower case that end in </w>, made of characters instead of bytes. The result is a
-tokenizer.json that other programs read too, the same for any number of threads.
+--vocab-size counts all ids: bytes, merges and special tokens. Special tokens have the last ids: <|endoftext|>, which gpt data
+pack writes before every document, or the tokens of --special-tokens. Sets of special tokens: gpt2 (<|endoftext|>), nanochat,
+chatml, llama3. A text file is one document; in .jsonl files, every line is a document. No token crosses the boundary of a document.
+Patterns: gpt2, gpt4 (the same as llama3), nanochat, o200k, and gpt1 for lower-case words that end in </w> and consist of
+characters instead of bytes. The result is a tokenizer.json that other programs can read. It does not depend on the number of
+threads.
 
-Eight processes, on any machines that see the same files, count words, from 1; then one learns from them, for
-the same tokenizer.json byte for byte. An array job has its own number in $SLURM_ARRAY_TASK_ID:
+Count words with eight processes, on any machines that share the files, and train on the counts. The tokenizer.json is byte
+for byte the same as that of one process. In a SLURM array job, the number of the task is $SLURM_ARRAY_TASK_ID:
   gpt tokenizer train --data crawl/ --vocab-size 65536 --out tok --task 3/8
   gpt tokenizer train --out tok --merge
---merge alone is given --max-words where tasks together have more different words.)";
+Use --max-words with --merge if all tasks together have more distinct words.)";
 
 constexpr const char* kEncodeFooter = R"(Examples:
   gpt tokenizer encode --tokenizer tok < input.txt
   gpt tokenizer encode --tokenizer tok --jsonl < texts.jsonl > ids.jsonl
   gpt tokenizer encode --tokenizer tok --text "Every effort moves you" --explain
 
-The text comes from standard input as it is, line ends included. With --jsonl every line has an object
-{"text":...} and gives a line {"ids":[...]}. Names of special tokens are ordinary text without --special.)";
+The text of standard input is encoded unchanged, including line ends. With --jsonl, every input line is an object {"text":...}, and
+every output line is {"ids":[...]}. Without --special, names of special tokens are ordinary text.)";
 
 constexpr const char* kDecodeFooter = R"(Examples:
   gpt tokenizer decode tok 1 2 3
   gpt tokenizer decode --tokenizer tok < ids.txt > text.txt
   gpt tokenizer decode --tokenizer tok --jsonl < ids.jsonl
 
-Ids come from standard input, separated by blanks, commas or line ends. The bytes are written as they are. With
---jsonl every line has an object {"ids":[...]} and gives a line {"text":...}, invalid bytes as U+FFFD.)";
+Token ids on standard input are separated by spaces, commas or line ends. The decoded bytes are written unchanged. With --jsonl,
+every input line is an object {"ids":[...]}, and every output line is {"text":...}, with invalid bytes as U+FFFD.)";
 
 struct TokenizerArguments {
   std::string tokenizer, text, field = "text";
@@ -230,8 +233,12 @@ int run_info(const TokenizerArguments& a) {
   return 0;
 }
 
-void add_tokenizer_option(CLI::App& app, TokenizerArguments& a) {
-  add_value(app, "--tokenizer,TOKENIZER", a.tokenizer, "FILE|DIR", "tokenizer.json, model folder, or byte");
+void add_required_tokenizer(CLI::App& app, TokenizerArguments& a) {
+  add_tokenizer_option(app, a.tokenizer, "--tokenizer,TOKENIZER", "");
+}
+
+void add_jsonl_option(CLI::App& app, bool& jsonl) {
+  add(app, {.flags = "--jsonl", .help = "Read and write one JSON object per line"}, jsonl);
 }
 
 // Rejects the flags whose values a merge takes from the tasks, and flags that need the text.
@@ -239,28 +246,63 @@ void check_tokenizer_merge(const CLI::App& app) {
   for (const char* flag : {"--data", "--include", "--exclude", "--vocab-size", "--pattern",
                            "--special-tokens", "--no-special", "--field", "--task", "--against"}) {
     if (app.count(flag) > 0)
-      fail_usage("{}: expected none with --merge, which takes from the tasks what they were given", flag);
+      fail_usage("{}: cannot be combined with --merge, which uses the settings of the tasks", flag);
   }
 }
 
 Command add_train(CLI::App& parent) {
   auto a = std::make_shared<TokenizerTrainArguments>();
-  CLI::App* app = add_command(parent, "train", "learn a BPE from text", kTokenizerTrainFooter);
-  add_value(*app, "--data,DATA", a->data, "PATH ...",
-            "text: files, folders or patterns; .txt, .jsonl, also .gz and .zst");
+  CLI::App* app = add_command(parent, "train", "train a BPE tokenizer on text", kTokenizerTrainFooter);
+  add(*app,
+      {.flags = "--data,DATA",
+       .value = "PATH ...",
+       .help = "Training text: files, folders or patterns; .txt and .jsonl, also as .gz and .zst",
+       .kind = ValueKind::path},
+      a->data);
   add_filter_options(*app, a->filter);
-  add_shown(*app, "--vocab-size", a->vocab_size, "N", "number of ids, special tokens included");
-  add_shown(*app, "--pattern", a->pattern, "gpt2|gpt4|nanochat|o200k|gpt1", "how text is cut into pieces");
-  add_value(*app, "--special-tokens", a->special_tokens, "NAME ...",
-            "names of special tokens, or of sets (<|endoftext|>)");
-  app->add_flag("--no-special", a->no_special, "no special token, not even <|endoftext|>");
-  add_shown(*app, "--field", a->field, "NAME", "field of the text in .jsonl files");
-  add_value(*app, "-o,--out", a->out, "DIR|FILE", "folder or .json file for the tokenizer");
-  app->add_flag("--force", a->force, "replace a tokenizer that is there already");
-  add_value(*app, "--task", a->task, "I/N", "count the words of the I-th of N parts of the text, 1/N to N/N");
-  app->add_flag("--merge", a->merge, "learn from the words that all tasks in --out counted");
-  add_value(*app, "--against", a->against, "FILE|DIR", "compare with this tokenizer");
-  add_shown(*app, "--max-words", a->max_words, "N", "different words to remember; bounds memory");
+  add(*app, {.flags = "--vocab-size", .value = "N", .help = "Number of token ids, including special tokens"},
+      a->vocab_size);
+  add(*app,
+      {.flags = "--pattern",
+       .help = "Pattern that splits the text into words",
+       .choices = transformed(train_patterns(), [](const TrainPattern& p) { return std::string(p.name); })},
+      a->pattern);
+  add(*app,
+      {.flags = "--special-tokens",
+       .value = "NAME ...",
+       .help = "Special tokens, or names of sets of special tokens",
+       .fallback = "<|endoftext|>"},
+      a->special_tokens);
+  add(*app, {.flags = "--no-special", .help = "Add no special tokens"}, a->no_special);
+  add_field_option(*app, a->field);
+  add(*app,
+      {.flags = "-o,--out",
+       .value = "DIR|FILE",
+       .help = "Folder or .json file for the tokenizer",
+       .kind = ValueKind::path,
+       .aliases = kOutAliases},
+      a->out);
+  add(*app,
+      {.flags = "--force",
+       .help = "Replace an existing tokenizer",
+       .aliases = kForceAliases,
+       .environment = false},
+      a->force);
+  add(*app,
+      {.flags = "--task",
+       .value = "I/N",
+       .help = "Count only the words of part I of N of the text, where I is 1 to N"},
+      a->task);
+  add(*app, {.flags = "--merge", .help = "Train on the words that all tasks in --out have counted"},
+      a->merge);
+  add(*app,
+      {.flags = "--against",
+       .value = "FILE|DIR",
+       .help = "Tokenizer to compare with",
+       .kind = ValueKind::path},
+      a->against);
+  add(*app, {.flags = "--max-words", .value = "N", .help = "Maximum number of distinct words in memory"},
+      a->max_words);
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
   return {app,
@@ -275,14 +317,22 @@ Command add_train(CLI::App& parent) {
 
 Command add_encode(CLI::App& parent) {
   auto a = std::make_shared<TokenizerArguments>();
-  CLI::App* app = add_command(parent, "encode", "text to ids", kEncodeFooter);
-  add_tokenizer_option(*app, *a);
-  const CLI::Option* text =
-      add_value(*app, "--text,TEXT", a->text, "TEXT", "the text, instead of standard input");
-  app->add_flag("--special", a->special, "names of special tokens in the text are these tokens");
-  app->add_flag("--jsonl", a->jsonl, "one JSON object a line");
-  add_shown(*app, "--field", a->field, "NAME", "field of the text with --jsonl");
-  app->add_flag("--explain", a->explain, "show pieces and merges step by step");
+  CLI::App* app = add_command(parent, "encode", "encode text as token ids", kEncodeFooter);
+  add_required_tokenizer(*app, *a);
+  const CLI::Option* text = add(*app,
+                                {.flags = "--text,TEXT",
+                                 .value = "TEXT",
+                                 .help = "Text to encode, instead of standard input",
+                                 .aliases = "-p|--prompt"},
+                                a->text);
+  add(*app,
+      {.flags = "--special",
+       .help = "Encode names of special tokens in the text as these tokens",
+       .aliases = kSpecialAliases},
+      a->special);
+  add_jsonl_option(*app, a->jsonl);
+  add_field_option(*app, a->field);
+  add(*app, {.flags = "--explain", .help = "Show words and merges step by step"}, a->explain);
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
   return {app, [a, text] {
@@ -293,11 +343,13 @@ Command add_encode(CLI::App& parent) {
 
 Command add_decode(CLI::App& parent) {
   auto a = std::make_shared<TokenizerArguments>();
-  CLI::App* app = add_command(parent, "decode", "ids to text", kDecodeFooter);
-  add_tokenizer_option(*app, *a);
-  const CLI::Option* ids =
-      add_value(*app, "--ids,IDS", a->ids, "1,2,...", "the ids, instead of standard input");
-  app->add_flag("--jsonl", a->jsonl, "one JSON object a line");
+  CLI::App* app = add_command(parent, "decode", "decode token ids to text", kDecodeFooter);
+  add_required_tokenizer(*app, *a);
+  const CLI::Option* ids = add(
+      *app,
+      {.flags = "--ids,IDS", .value = "1,2,...", .help = "Token ids to decode, instead of standard input"},
+      a->ids);
+  add_jsonl_option(*app, a->jsonl);
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
   return {app, [a, ids] {
@@ -308,10 +360,10 @@ Command add_decode(CLI::App& parent) {
 
 Command add_tokenizer_info(CLI::App& parent) {
   auto a = std::make_shared<TokenizerArguments>();
-  CLI::App* app = add_command(parent, "info", "what a tokenizer is made of",
+  CLI::App* app = add_command(parent, "info", "show the properties of a tokenizer",
                               "Examples:\n  gpt tokenizer info --tokenizer tok\n"
                               "  gpt tokenizer info --tokenizer tok --json");
-  add_tokenizer_option(*app, *a);
+  add_required_tokenizer(*app, *a);
   add_json_option(*app, a->json);
   return {app, [a] { return run_info(*a); }};
 }

@@ -26,13 +26,13 @@ namespace {
 
 constexpr const char* kTraceFooter = R"(Examples:
   gpt trace run --prompt "The cat sat on the mat"
-  gpt trace run --prompt "The cat" --block 2 --head 1      one head's attention, and one query's scores
+  gpt trace run --prompt "The cat" --block 2 --head 1      attention of one head
   gpt trace run --prompt "The cat" --block all --json
-  gpt trace run --prompt-file chapter.txt --html trace.html   one page, to be opened in any browser
-  gpt trace run --prompt "The cat" --figure residual --svg stream.svg   one picture of it
-  gpt trace gpt2 --figure architecture --svg gpt2.svg      of a model or a preset; needs no prompt
+  gpt trace run --prompt-file chapter.txt --html trace.html   a web page with all details
+  gpt trace run --prompt "The cat" --figure residual --svg stream.svg   an image
+  gpt trace gpt2 --figure architecture --svg gpt2.svg      an image of a model or preset; needs no prompt
   gpt trace --demo activations --svg activations.svg
-  gpt trace model.gguf --prompt "Once upon a time"         matrices in blocks are multiplied as they are)";
+  gpt trace model.gguf --prompt "Once upon a time"         quantized weights are used directly)";
 
 struct TraceArguments {
   std::string model, tokenizer, prompt, prompt_file, ids, html, svg, figure = "attention", demo, block = "0",
@@ -88,6 +88,13 @@ std::string shown_name(const std::string& model) {
   return path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
 }
 
+std::vector<std::string> demo_names() {
+  std::vector<std::string> names = {"all"};
+  for (const Demo& demo : demos())
+    names.emplace_back(demo.name);
+  return names;
+}
+
 std::string demo_list() {
   return sum_of(demos(), [](const Demo& demo) {
     return fmt::format("  {:<12} {}{}\n", demo.name, demo.title,
@@ -106,17 +113,13 @@ void draw_demo(const TraceArguments& a, const Demo& demo, const DemoContext& con
     std::string drawn;
     for (const Demo& d : demos())
       drawn += d.picture != nullptr ? fmt::format(" {}", d.name) : "";
-    fail_usage("--demo {}: it has no picture; --svg draws{}", demo.name, drawn);
+    fail_usage("--demo {}: has no image; demonstrations with an image:{}", demo.name, drawn);
   }
   write_picture(a.svg, demo.picture(context));
 }
 
 // Shows one demonstration, or all of those whose inputs are available.
 void show_demos(const TraceArguments& a, const DemoContext& context) {
-  std::vector<std::string> allowed = {"all"};
-  for (const Demo& demo : demos())
-    allowed.push_back(demo.name);
-  check_choice("--demo", a.demo, allowed);
   if (a.demo == "all" && !a.svg.empty()) fail_usage("--svg: expected one demonstration, found --demo all");
   for (const Demo& demo : demos()) {
     if (a.demo != "all" && a.demo != demo.name) continue;
@@ -161,8 +164,7 @@ int run(const TraceArguments& a) {
   check_output_file("--html", a.html, kTracePage);
   check_output_file("--svg", a.svg, kTracePicture);
   if (!a.demo.empty()) return run_demos(a);
-  check_choice("--figure", a.figure, {"attention", "residual", "architecture"});
-  if (a.svg.empty() && a.figure_given) fail_usage("--figure: expected --svg FILE with it");
+  if (a.svg.empty() && a.figure_given) fail_usage("--figure: requires --svg FILE");
   if (!a.svg.empty() && a.figure == "architecture") {
     require_argument(a.model, "MODEL", "trace");
     CLI::App none;
@@ -202,24 +204,72 @@ int run(const TraceArguments& a) {
 
 Command add_trace_command(CLI::App& root) {
   auto a = std::make_shared<TraceArguments>();
-  CLI::App* app = add_command(root, "trace", "a forward pass step by step, in numbers and pictures",
+  CLI::App* app = add_command(root, "trace", "show a forward pass step by step, in numbers and images",
                               kTraceFooter + std::string("\n\nDemonstrations:\n") + demo_list());
-  app->add_option("-m,--model,MODEL", a->model, "model folder or file");
-  CLI::Option* prompt = add_value(*app, "-p,--prompt,PROMPT", a->prompt, "TEXT", "text to trace");
-  add_value(*app, "--prompt-file", a->prompt_file, "FILE", "the same from a file; -: standard input");
-  add_value(*app, "--ids", a->ids, "1,2,3", "token ids instead of text");
-  app->add_flag("--special", a->special, "names of special tokens in the prompt are these tokens");
-  add_value(*app, "--tokenizer", a->tokenizer, "byte|PATH", "another tokenizer than the model's");
-  add_value(*app, "--block", a->block, "N|all", "the block shown in detail");
-  add_value(*app, "--head", a->head, "N", "its head whose attention is shown (a summary of all)");
-  add_value(*app, "--query", a->query, "N", "the token whose scores and neurons are shown (the last)");
-  add_value(*app, "--top-k", a->top_k, "N", "how many next tokens and neurons");
-  add_value(*app, "--html", a->html, "FILE", "write a page with everything instead of text");
-  add_value(*app, "--svg", a->svg, "FILE", "write one picture instead of text");
-  CLI::Option* figure =
-      add_value(*app, "--figure", a->figure, "attention|residual|architecture", "which picture (attention)");
-  add_value(*app, "--demo", a->demo, "NAME|all", "a demonstration instead; most need no MODEL");
-  add_value(*app, "--dtype", a->dtype, "fp32|fp64", "precision of the computation");
+  add_model_option(*app, a->model, "Model folder or file");
+  CLI::Option* prompt = add(
+      *app,
+      {.flags = "-p,--prompt,PROMPT", .value = "TEXT", .help = "Text to trace", .aliases = "--start|--text"},
+      a->prompt);
+  add(*app,
+      {.flags = "--prompt-file",
+       .value = "FILE",
+       .help = "File with the text to trace; - is standard input",
+       .kind = ValueKind::path,
+       .aliases = "--file|-f"},
+      a->prompt_file);
+  add(*app, {.flags = "--ids", .value = "1,2,3", .help = "Token ids to trace, instead of text"}, a->ids);
+  add(*app,
+      {.flags = "--special",
+       .help = "Encode names of special tokens in the prompt as these tokens",
+       .aliases = kSpecialAliases},
+      a->special);
+  add_tokenizer_option(*app, a->tokenizer);
+  add(*app, {.flags = "--block", .value = "N|all", .help = "Layer to show in detail"}, a->block);
+  add(*app,
+      {.flags = "--head",
+       .value = "N",
+       .help = "Attention head of the layer to show",
+       .fallback = "a summary of all heads"},
+      a->head);
+  add(*app,
+      {.flags = "--query",
+       .value = "N",
+       .help = "Token whose attention scores and neurons to show",
+       .fallback = "the last token"},
+      a->query);
+  add(*app, {.flags = "--top-k", .value = "N", .help = "Number of predicted tokens and of neurons to show"},
+      a->top_k);
+  add(*app,
+      {.flags = "--html",
+       .value = "FILE",
+       .help = "File for a web page with all details, instead of text",
+       .kind = ValueKind::path},
+      a->html);
+  add(*app,
+      {.flags = "--svg",
+       .value = "FILE",
+       .help = "File for an image, instead of text",
+       .kind = ValueKind::path},
+      a->svg);
+  CLI::Option* figure = add(*app,
+                            {.flags = "--figure",
+                             .help = "Image to write with --svg",
+                             .choices = {"attention", "residual", "architecture"}},
+                            a->figure);
+  add(*app,
+      {.flags = "--demo",
+       .value = "NAME|all",
+       .help = "Show a demonstration instead. Most demonstrations need no model",
+       .choices = demo_names()},
+      a->demo);
+  add(*app,
+      {.flags = "--dtype",
+       .help = "Data type of the computation",
+       .choices = {"fp32", "fp64"},
+       .is_open = true,
+       .kind = ValueKind::dtype},
+      a->dtype);
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
   return {app, [a, prompt, figure] {

@@ -25,19 +25,19 @@ namespace gpt {
 namespace {
 
 constexpr const char* kTrainFooter = R"(Examples:
-  gpt train book.txt                                    into runs/1, with the preset that fits the text
+  gpt train book.txt                                    write runs/1, with the preset that fits the text
   gpt train --preset tiny --data tales --out run
   gpt train --preset nanogpt-cpu --data input.txt --out run --seed 2
-  gpt train a.txt b.txt --preset tiny --out run         all of them; a.txt=0.7 b.txt=0.3 mixes by weight
+  gpt train a.txt b.txt --preset tiny --out run         several files; a.txt=0.7 b.txt=0.3 mixes by weight
   gpt train --data book.txt --tokenizer char --n-layer 4 --out run
-  gpt train --out run --resume                          go on after Ctrl-C, a kill or --stop-after
+  gpt train --out run --resume                          continue after Ctrl-C, a kill or --stop-after
   gpt train --out run --resume --steps 5000             extend a run to 5,000 steps
   gpt train --out run --resume --serve 8080             and watch it in a browser
   gpt train --init-from run --data more.txt --out run2  start from a trained model
   gpt train --preset mini-gpt --print-config            every setting with its final value
 
-Settings come from, later ones winning: preset, --config FILE, environment (GPT_LR=1e-3), flags.
-Ctrl-C, SIGTERM and a closed terminal finish the step, save and end with status 130; a second Ctrl-C quits at once.)";
+Settings are read from these sources, and later sources override earlier ones: preset, --config FILE, environment
+(GPT_LR=1e-3), options. Ctrl-C, SIGTERM and a closed terminal finish the step, save a checkpoint and exit with status 130; a second Ctrl-C quits immediately.)";
 
 struct TrainArguments {
   std::string preset, config, out, init_from, fit;
@@ -48,14 +48,13 @@ struct TrainArguments {
 
 RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
   if (!a.preset.empty() || !a.config.empty() || !a.init_from.empty()) {
-    fail_usage(
-        "--resume goes on with the configuration in --out; leave out --preset, --config and --init-from");
+    fail_usage("--resume uses the configuration in --out; leave out --preset, --config and --init-from");
   }
   const std::string path = a.out + "/config.json";
   if (!std::filesystem::exists(path))
     fail_not_found("cannot resume: {} does not exist; --out must be the folder of an earlier run", path);
   if (std::filesystem::exists(a.out + "/finetune.json"))
-    fail("{0} is a fine-tuning run: gpt finetune --resume --out {0} goes on with it", a.out);
+    fail("{0} is a fine-tuning run; resume it with gpt finetune --resume --out {0}", a.out);
   return resumed_run_config(read_run_config(path), path, flags);
 }
 
@@ -77,9 +76,6 @@ bool gives_tokenizer(const TrainArguments& a, const ConfigFlags& flags) {
 
 void check(const TrainArguments& a, const ConfigFlags& flags) {
   Problems problems;
-  problems.collect([&] {
-    if (a.serve) check_range("--serve", *a.serve, 0, 65535);
-  });
   if (a.resume) {
     problems.collect([&] {
       if (a.out.empty()) fail_usage("--resume needs --out DIR, the folder of the run to continue");
@@ -118,7 +114,7 @@ int run(TrainArguments a, const ConfigFlags& flags) {
   std::unique_ptr<TrainingPage> page;
   if (a.serve && is_first_process()) {
     page = std::make_unique<TrainingPage>(a.out, static_cast<int>(*a.serve));
-    write_note("watch the run at " + page->url() + "\n");
+    write_note("showing the run at " + page->url() + "\n");
   }
   if (a.resume) request.config = resumed_config(a, flags);
   share_run(request.config.train, request.processes->size(), a.resume);
@@ -137,18 +133,53 @@ int run(TrainArguments a, const ConfigFlags& flags) {
 Command add_train_command(CLI::App& root, const std::string& command_line) {
   auto a = std::make_shared<TrainArguments>();
   a->command_line = command_line;
-  CLI::App* app = add_command(root, "train", "train a model, or go on with a run", kTrainFooter);
-  add_value(*app, "--preset", a->preset, "NAME",
-            "a named model from gpt info (the one that gpt plan recommends)");
-  add_value(*app, "--config", a->config, "FILE", "settings from a JSON file of config keys");
-  add_value(*app, "-o,--out", a->out, "DIR", "output folder (runs/1, runs/2, ...)");
-  app->add_flag("--resume", a->resume, "go on with the run in --out");
-  add_value(*app, "--init-from", a->init_from, "MODEL", "start from the weights of a model");
-  add_value(*app, "--fit", a->fit, "SWEEP", "for the report: foretell the loss by what gpt sweep fitted");
-  add_value(*app, "--serve", a->serve, "PORT",
-            "a page that shows the run to browsers on this machine; 0: any free port");
-  app->add_flag("--verbose", a->verbose, "say everything at the start: every setting, text, batch, machine");
-  app->add_flag("--print-config", a->print_config, "print the complete configuration as JSON and end");
+  CLI::App* app = add_command(root, "train", "train a model, or resume a run", kTrainFooter);
+  add_preset_option(*app, a->preset, "the preset that gpt plan recommends");
+  add_config_option(*app, a->config);
+  add(*app,
+      {.flags = "-o,--out",
+       .value = "DIR",
+       .help = "Output folder",
+       .fallback = "runs/1, runs/2, ...",
+       .kind = ValueKind::path,
+       .aliases = kOutAliases,
+       .common = true,
+       .on_resume = true},
+      a->out);
+  add(*app, {.flags = "--resume", .help = "Resume the run in --out", .common = true}, a->resume);
+  add(*app,
+      {.flags = "--init-from",
+       .value = "MODEL",
+       .help = "Start from the weights of a model",
+       .kind = ValueKind::model,
+       .common = true},
+      a->init_from);
+  add(*app,
+      {.flags = "--fit",
+       .value = "SWEEP",
+       .help = "Predict the loss for the report with the scaling law of a sweep: its folder or fit.json",
+       .kind = ValueKind::path,
+       .on_resume = true},
+      a->fit);
+  add(*app,
+      {.flags = "--serve",
+       .value = "PORT",
+       .help = "Port of a web page that shows the run on this machine. 0: any free port",
+       .min = 0,
+       .max = 65535,
+       .on_resume = true},
+      a->serve);
+  add(*app,
+      {.flags = "--verbose",
+       .help = "Print all settings, data files, batches and the machine at the start",
+       .aliases = "-v",
+       .on_resume = true},
+      a->verbose);
+  add(*app,
+      {.flags = "--print-config",
+       .help = "Print the complete configuration as JSON and exit",
+       .on_resume = true},
+      a->print_config);
   const auto flags = std::make_shared<ConfigFlags>(*app, [](const KeyInfo&) { return true; });
   return {app, [a, flags] { return run(*a, *flags); }, [a, flags] { check(*a, *flags); }};
 }

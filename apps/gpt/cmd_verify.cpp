@@ -16,9 +16,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerifyCheck, name, error, tolerance, passed, 
 namespace {
 
 constexpr const char* kVerifyFooter = R"(Examples:
-  gpt verify models/gpt2                        with the golden.safetensors beside the model
+  gpt verify models/gpt2                        with golden.safetensors in the model folder
   gpt verify run --golden expected.safetensors --dtype fp64 --all
-  gpt verify models/gpt2 --dtype bf16           at most twice as far off as PyTorch in bf16
+  gpt verify models/gpt2 --dtype bf16           errors at most twice those of PyTorch in bf16
   gpt verify models/gpt2 --write computed.safetensors)";
 
 struct VerifyArguments {
@@ -83,7 +83,7 @@ int run(VerifyArguments a) {
     const std::filesystem::path folder = std::filesystem::is_directory(model) ? model : model.parent_path();
     options.golden = (folder / "golden.safetensors").string();
     if (!std::filesystem::exists(options.golden)) {
-      fail("there is no golden.safetensors beside the model {}; name one with --golden", a.model);
+      fail("{} has no golden.safetensors in its folder; name a file with --golden", a.model);
     }
   }
   check_output_file("--write", options.write, {"\"written_by\":\"gpt verify\""});
@@ -117,15 +117,35 @@ Command add_verify_command(CLI::App& root) {
   auto a = std::make_shared<VerifyArguments>();
   CLI::App* app =
       add_command(root, "verify", "compare what a model computes with golden vectors", kVerifyFooter);
-  app->add_option("-m,--model,MODEL", a->model, "model folder or file");
-  add_value(*app, "--golden", a->options.golden, "FILE",
-            "expected values (golden.safetensors beside the model)");
-  add_value(*app, "--write", a->options.write, "FILE", "write all that was computed, under the same names");
-  add_value(*app, "--dtype", a->dtype, "fp32|fp64|bf16|fp16", "precision of the computation");
-  add_value(*app, "--bf16-errors", a->options.bf16_errors, "FILE",
-            "how far PyTorch in bf16 is off (golden_bf16.json beside the golden file); bf16 and fp16 may be "
-            "off twice as much");
-  app->add_flag("--all", a->all, "list every check, not only groups and failures");
+  add_model_option(*app, a->model, "Model folder or file");
+  add(*app,
+      {.flags = "--golden",
+       .value = "FILE",
+       .help = "File with the expected values",
+       .fallback = "golden.safetensors in the model folder",
+       .kind = ValueKind::path},
+      a->options.golden);
+  add(*app,
+      {.flags = "--write",
+       .value = "FILE",
+       .help = "File for the computed values, under the same names",
+       .kind = ValueKind::path},
+      a->options.write);
+  add(*app,
+      {.flags = "--dtype",
+       .help = "Data type of the computation",
+       .choices = {"fp32", "fp64", "bf16", "fp16"},
+       .is_open = true,
+       .kind = ValueKind::dtype},
+      a->dtype);
+  add(*app,
+      {.flags = "--bf16-errors",
+       .value = "FILE",
+       .help = "Errors of PyTorch in bf16. Errors in bf16 and fp16 may be at most twice as large",
+       .fallback = "golden_bf16.json in the folder of the golden file",
+       .kind = ValueKind::path},
+      a->options.bf16_errors);
+  add(*app, {.flags = "--all", .help = "List every check, not only groups and failures"}, a->all);
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
   return {app, [a] { return run(*a); }};

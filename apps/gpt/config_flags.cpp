@@ -32,11 +32,15 @@ std::string with_dashes(std::string key) {
   return key;
 }
 
-// Returns the flag with its short form. For data, also the name as a positional argument.
-std::string all_names(const std::string& key) {
-  const std::string flag = ConfigFlags::flag_name(key);
-  if (key == "threads") return "-t," + flag;
-  return key == "data" ? flag + ",DATA" : flag;
+// Returns the definition of the flag of a config key.
+OptionSpec flag_spec(const KeyInfo& key, const std::map<std::string, std::string>& shown) {
+  OptionSpec spec = spec_of_key(key);
+  if (key.name == "threads") spec.flags = "-t," + spec.flags;
+  if (key.name == "data") spec.flags += ",DATA";
+  if (const auto own = shown.find(key.name); own != shown.end()) spec.fallback = own->second;
+  spec.is_config_key = true;
+  spec.on_resume = key.name == "threads" || key.name == "device";
+  return spec;
 }
 
 }  // namespace
@@ -60,13 +64,8 @@ ConfigFlags::ConfigFlags(CLI::App& app, const Wanted& wanted, const std::map<std
       (*values)[name] = results;
       return true;
     };
-    CLI::Option* option = app.add_option(all_names(key.name), CLI::callback_t(store), key.help);
-    const auto own = shown.find(key.name);
-    // default_str would also be the value of a flag that is given without one: --qk-norm means true.
-    option->description(help_with_default(key, own != shown.end() ? own->second : key.shown_default()));
+    CLI::Option* option = add(app, flag_spec(key, shown), store);
     option->group(key.group);
-    spec_of(*option) = {.choices = key.choices, .is_config_key = true};
-    option->type_name(value_name(key));
     if (key.name == "include" || key.name == "exclude") {  // data files may follow as positional arguments
       option->expected(1, CLI::detail::expected_max_vector_size)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -125,8 +124,8 @@ void ConfigFlags::note_unused_environment(const RunConfig& run, const std::vecto
     settings.add_json(kept, "the run");
     apply(settings, key, {value}, variable);
     if (run_config_json(settings.resolve())[key.name] != kept[key.name])
-      write_note(fmt::format("note: {}={} is not used: the run that is resumed keeps its {} = {}\n", variable,
-                             value, key.name, kept[key.name].dump()));
+      write_note(fmt::format("note: {}={} has no effect: the resumed run keeps {} = {}\n", variable, value,
+                             key.name, kept[key.name].dump()));
   }
 }
 
@@ -151,10 +150,11 @@ std::vector<std::string> ConfigFlags::given() const {
 }
 
 void note_own_rates(const std::string& flag) {
-  write_note(fmt::format(
-      "note: {} is the rate that is shown; with muon-nanochat the groups have rates of their own: "
-      "--muon-lr, --embedding-lr, --head-lr, --vector-lr\n",
-      flag));
+  write_note(
+      fmt::format("note: {} only sets the displayed learning rate: with muon-nanochat, each parameter group "
+                  "has its own rate "
+                  "(--muon-lr, --embedding-lr, --head-lr, --vector-lr)\n",
+                  flag));
 }
 
 namespace {
@@ -173,7 +173,7 @@ void note_idle_flags(const ConfigFlags& flags, const RunConfig& config) {
       {m.position == Position::learned,
        "positions are learned",
        {"rope_theta", "rope_sign", "rope_layout", "rope_scaling", "rope_dtype"}},
-      {m.norm == NormKind::rms, "norms are rms norms", {"norm_bias"}},
+      {m.norm == NormKind::rms, "the norm is rms", {"norm_bias"}},
       {m.init != Init::normal, "init is not normal", {"init_std", "residual_init_scale"}},
       {!t.val_data.empty(), "--val-data names the validation text", {"val_fraction"}}};
   for (const Idle& idle : all) {
@@ -260,8 +260,9 @@ void check_data(const std::string& entry) {
   if (path_exists(name) || is_tales(name)) return;
   if (is_preset(name))
     fail_usage(
-        "data \"{}\": no such file or folder, but a preset of this name: give --preset {}, and the text as "
-        "files, folders or token shards, or tales",
+        "data \"{}\": no such file or folder; for the preset of this name, use --preset {}, and name text "
+        "files, folders, "
+        "token shards or tales as data",
         name, name);
   find_text_files({name});
 }

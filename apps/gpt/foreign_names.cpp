@@ -7,7 +7,9 @@
 #include "base/problems.h"
 #include "base/ranges.h"
 #include "base/suggest.h"
-#include "parse_problem.h"
+#include "option_spec.h"
+#include "options.h"
+#include "output.h"
 #include "train/train_config.h"
 
 namespace gpt {
@@ -18,72 +20,35 @@ struct Name {
   const char* ours;
 };
 
-// Flags with the same meaning under a different name in nanoGPT, nanochat, minGPT, transformers and its
-// trainer, llama.cpp, or other commands of this program. They work in every command that has the flag in
-// `ours`; if several entries match, the first flag that the command has is used. Names of config keys are in
-// the files of the families (ForeignNames).
-constexpr Name kFlags[] = {
-    {"--out-dir|--output-dir|--output|--outfile", "--out"},
-    {"--dataset|--train-file|-d|--input|--files", "--data"},
-    {"--num-iterations|--max-iters|--max-steps|--iters|--iterations|--num-steps|--train-steps", "--steps"},
-    {"--eval-interval|--eval-steps", "--eval-every"},
-    {"--eval-iters", "--eval-batches"},
-    {"--log-interval|--logging-steps", "--log-every"},
-    {"--device-batch-size|--per-device-train-batch-size", "--micro-batch"},
-    {"--start|--text", "--prompt"},
-    {"--num-samples|--num-return-sequences", "--n"},
-    {"--max-new-tokens|--n-predict|--predict|--num-tokens", "--max-tokens"},
-    {"--grammar-file", "--grammar"},
-    {"--json-schema-file|-j", "--json-schema"},
-    {"--guided-regex", "--regex"},
-    {"--n-embed", "--n-embd"},
-    {"--validation-file", "--val-data"},
-    {"--warmup-steps", "--warmup"},
-    {"--save-steps|--checkpoint-every|--checkpoint-interval|--save-interval", "--save-every"},
-    {"--max-grad-norm", "--clip-norm"},
-    {"--lr-scheduler-type", "--schedule"},
-    {"--adam-beta1", "--beta1"},
-    {"--adam-beta2", "--beta2"},
-    {"--adam-epsilon", "--eps"},
-    {"--early-stopping-patience", "--patience"},
-    {"--num-layers|--layers", "--n-layer"},
-    {"--num-heads|--heads", "--n-head"},
-    {"--gradient-checkpointing", "--recompute"},
-    {"--optim", "--optimizer"},
-    {"--matrix-lr", "--muon-lr"},
-    {"--num-fewshot", "--few-shot"},
-    {"--model-name-or-path|-m|--checkpoint", "--model"},
-    {"--num-beams", "--beams"},
-    {"--parse-special", "--special"},
-    {"--tokenizer-name", "--tokenizer"},
-    {"--temp", "--temperature"},
-    {"--repeat-penalty", "--repetition-penalty"},
-    {"--ctx-size|-c|--seq-len|--ctx|--context|--ctx-len", "--n-ctx"},
-    {"--model-draft|-md|--speculative-model|--assistant-model", "--draft"},
-    {"--draft-max|--draft-n|--num-speculative-tokens|--prompt-lookup-num-tokens", "--draft-tokens"},
-    {"--file|-f", "--prompt-file"},
-    {"--reverse-prompt", "--stop"},
-    {"--system-prompt|-sys", "--system"},
-    {"--chat-template", "--template"},
-    {"-s", "--seed"},
-    {"-b|--batch", "--batch-size"},
-    {"-q", "--quant"},
-    {"-p|--n-prompt", "--rows"},
-    {"-n|--n-gen", "--tokens"},
-    {"--n-depth", "--depth"},
-    {"-r|--repetitions", "--repeat"},
-    {"-p|--prompt", "--text"},
-    {"-v", "--version"},
-    {"-v", "--verbose"},
-    {"--format", "--to"},
-    {"--n-threads|--num-threads", "--threads"},
-    {"--overwrite", "--force"},
-    {"--parallel|-np|--max-num-seqs", "--sequences"},
-    {"--max-model-len", "--n-ctx"},
-    {"--max-num-batched-tokens|--ubatch-size|-ub", "--step-rows"},
-    {"--kv-cache-dtype", "--kv-dtype"},
-    {"--model-dir", "--models-dir"},
-    {"--models-max", "--max-models"},
+// Flags of other programs that have no effect, because gpt always does what they ask for. They are accepted
+// with a note.
+enum class Takes : uint8_t {
+  nothing,
+  value,
+  switch_value
+};  // switch_value: on, off, auto, true, false or nothing
+struct Ignored {
+  const char* theirs;    // alternative names, separated by |
+  const char* commands;  // commands separated by |; "": all commands
+  const char* reason;
+  Takes takes = Takes::nothing;
+};
+
+constexpr Ignored kIgnored[] = {
+    {"--stream", "", "text is always streamed"},
+    {"--mmap", "", "model files are always memory-mapped"},
+    {"--flash-attn|-fa", "", "attention never stores its score matrix", Takes::switch_value},
+    {"--compile", "", "all kernels are already compiled", Takes::switch_value},
+    {"--verbose", "", "this command has a single level of detail"},
+    {"--num-workers|--dataloader-num-workers", "", "the data is memory-mapped and needs no worker processes",
+     Takes::value},
+    {"--trust-remote-code", "", "gpt never runs code of a model"},
+    {"-no-cnv|--no-cnv|--no-conversation", "generate", "gpt generate always continues a text"},
+    {"--do-sample", "generate|chat", "tokens are sampled unless --greedy is given"},
+    {"--embedding|--embeddings|--metrics|--slots|--jinja|--cont-batching|-cb|--enable-lora|"
+     "--enable-auto-tool-choice|--enable-prefix-caching|--enable-chunked-prefill|--cache-prompt",
+     "serve", "this feature is always on"},
+    {"--tool-call-parser", "serve", "the chat template determines the format of tool calls", Takes::value},
 };
 
 struct Answer {
@@ -92,109 +57,101 @@ struct Answer {
   const char* answer;
 };
 
-// Flags without an equivalent here: what to use instead, and how to convert the value.
+// Flags without an equivalent here, whose effect would differ: what to use instead, and how to convert the
+// value.
 constexpr Answer kAnswers[] = {
     {"--epochs|--num-epochs|--num-train-epochs", "",
-     "training is counted in steps: --steps = epochs x tokens / (batch_size x n_ctx), which gpt plan shows"},
-    {"--total-batch-size", "", "a batch is counted in sequences: --batch-size = tokens / n_ctx"},
-    {"--gradient-accumulation-steps", "",
-     "--batch-size is what a whole step sees, --micro-batch what is computed at once; give both, and one is "
-     "the other times the accumulation"},
-    {"--grad-accum", "", "--batch-size is what a whole step sees, --micro-batch what is computed at once"},
+     "the length of a run is counted in steps: --steps = epochs x tokens / (batch_size x n_ctx); gpt plan "
+     "shows it"},
+    {"--total-batch-size", "", "the batch size is counted in sequences: --batch-size = tokens / n_ctx"},
+    {"--gradient-accumulation-steps|--grad-accum", "",
+     "--batch-size is the number of sequences per step, --micro-batch the number computed together; their "
+     "ratio is the "
+     "number of accumulation steps"},
     {"--warmup-ratio", "", "warm-up is counted in steps: --warmup = ratio x steps"},
-    {"--decay-lr", "", "--schedule constant keeps the learning rate, --schedule cosine lets it decay"},
-    {"--lr-decay-iters", "", "the learning rate decays until --steps; --min-lr is where it ends"},
-    {"--depth", "",
-     "presets set depth and width together: --preset nanochat-dN; --n-layer sets the depth alone"},
-    {"--aspect-ratio", "",
-     "--n-embd sets the width; nanochat's presets have 64 per layer: --preset nanochat-dN"},
+    {"--decay-lr", "", "use --schedule constant for a constant learning rate, --schedule cosine for decay"},
+    {"--lr-decay-iters", "", "the learning rate decays until the last of --steps, to --min-lr"},
+    {"--depth", "", "--preset nanochat-dN sets depth and width together, --n-layer only the depth"},
+    {"--aspect-ratio", "", "--n-embd sets the width; --preset nanochat-dN has a width of 64 per layer"},
     {"--model", "train|plan",
-     "--preset NAME for a new model (gpt info lists them), --init-from MODEL to start from a trained one"},
-    {"--model-type", "tokenizer train",
-     "BPE is what is trained; --pattern says how text is cut, and char and byte need no training"},
-    {"--model-type", "train", "--preset NAME chooses the architecture; gpt info lists them"},
+     "use --preset NAME for a new model (gpt info lists the presets), or --init-from MODEL for a trained "
+     "one"},
+    {"--model-type", "tokenizer train", "the type is always BPE; --pattern sets how words are split"},
+    {"--model-type", "train", "use --preset NAME to choose the architecture; gpt info lists the presets"},
     {"--bias", "",
-     "biases have a switch each: --qkv-bias false --out-bias false --mlp-bias false --norm-bias false"},
-    {"--attention-bias", "", "--qkv-bias and --out-bias switch the two apart"},
-    {"--compile", "", "there is nothing to compile; leave it out"},
-    {"--bf16", "", "--dtype bf16"},
-    {"--fp16", "", "--dtype fp16"},
-    {"--learning-rate-schedule", "", "--schedule cosine, linear, constant or wsd"},
+     "each kind of bias has its own option: --qkv-bias false --out-bias false --mlp-bias false --norm-bias "
+     "false"},
+    {"--attention-bias", "", "use --qkv-bias and --out-bias"},
+    {"--bf16", "", "use --dtype bf16"},
+    {"--fp16", "", "use --dtype fp16"},
+    {"--learning-rate-schedule", "", "use --schedule cosine, linear, constant or wsd"},
     {"--wandb-log|--wandb-project|--report-to", "",
-     "the run folder has metrics.jsonl, TensorBoard events and report.html; leave it out"},
-    {"--run", "train", "--out DIR is the folder and the name of the run"},
-    {"--dry-run", "train", "gpt plan takes the same flags, says what the run would take, and trains nothing"},
+     "the run folder contains metrics.jsonl, TensorBoard events and report.html; leave it out"},
+    {"--run", "train", "use --out DIR, the folder of the run"},
+    {"--dry-run", "train",
+     "use gpt plan, which accepts the same options, estimates the run and does not train"},
     {"--resume-from|--resume-from-checkpoint", "",
-     "--resume goes on with the run in --out DIR; --init-from MODEL begins another one"},
-    {"--early-stopping", "",
-     "--patience N ends the run after N evaluations without a better validation loss"},
+     "use --resume to resume the run in --out DIR, or --init-from MODEL to start a new run from a model"},
+    {"--early-stopping", "", "use --patience N to stop after N evaluations without a better validation loss"},
     {"--shuffle", "",
-     "batches begin at random places anyway; --sampling epoch passes over the text once each time"},
+     "batches are always read at random positions; --sampling epoch reads every position once per epoch"},
     {"--lora|--lora-r|--lora-rank", "",
-     "gpt train trains all weights of a model; gpt finetune MODEL --lora-rank R trains an adapter"},
-    {"--num-workers|--dataloader-num-workers", "",
-     "no processes read the text; --threads says how many threads compute"},
-    {"--eval-only|--perplexity", "", "gpt eval MODEL --data FILE"},
+     "gpt train trains all weights of a model; use gpt finetune MODEL --lora-rank R to train an adapter"},
+    {"--eval-only|--perplexity", "", "use gpt eval MODEL --data FILE"},
     {"--always-save-checkpoint", "",
      "last/ is saved every --save-every steps, best/ when the validation loss improves"},
-    {"--overwrite-output-dir", "", "no run is written over; choose another --out, or go on with --resume"},
+    {"--overwrite-output-dir", "",
+     "existing runs are never replaced; choose a different --out, or use --resume"},
     {"--apply-chat-template", "eval",
-     "--template own asks by the model's chat template, --template NAME by another"},
-    {"--do-sample", "", "sampling is what happens anyway; --greedy takes the likeliest token"},
+     "use --template own for the model's chat template, or --template NAME for a different one"},
+    {"--do-sample", "", "tokens are always sampled; use --greedy for the most likely token"},
     {"--n-ctx", "generate",
-     "the context is the model's own, and only as much memory is taken as is needed; leave it out"},
+     "the context is always the model's, and memory is allocated as needed; leave it out"},
     {"--batch-size", "generate",
-     "prompts are computed together as they are; --n N draws several texts, and --prompt may be repeated"},
+     "prompts are always computed together; use --n N for several samples, and repeat --prompt for several "
+     "prompts"},
     {"--quant", "generate|chat",
-     "--dtype q8_0 or q4_0 quantises while the model is loaded; gpt convert --quant writes a file"},
+     "use --dtype q8_0 or q4_0 to quantize while loading; gpt convert --quant writes a quantized file"},
     {"--gpu|--gpus|--cuda|--n-gpu-layers|--gpu-layers|-ngl|--no-cuda", "",
      "this build computes on the CPU; leave it out"},
-    {"--flash-attn|-fa", "", "attention never stores its matrix; leave it out"},
-    {"--mlock", "", "nothing is locked; --repack always copies weights to memory of the process"},
-    {"--mmap", "", "files are mapped anyway; --repack always copies their weights to memory"},
-    {"--no-mmap|-mmp", "", "--repack always copies weights of the mapped file to memory while loading"},
-    {"--no-repack|-nr", "", "--repack never leaves weights in the mapped file; their layout never changes"},
+    {"--mlock", "", "memory is never locked; --repack always copies weights to memory"},
+    {"--no-mmap|-mmp", "", "use --repack always to copy memory-mapped weights to memory while loading"},
+    {"--no-repack|-nr", "", "use --repack never to keep weights memory-mapped; their layout never changes"},
     {"--run-time-repack|-rtr|--transparent-huge-pages|-thp", "",
-     "--repack always copies weights to memory with large pages; their layout stays"},
+     "use --repack always to copy weights to huge pages; their layout never changes"},
     {"--cache-type-k|--cache-type-v|-ctk|-ctv", "",
-     "--kv-dtype fp32, bf16, fp16, int8 or q4_0 is the type of keys and values"},
-    {"--isa|--simd", "", "the variable GPT_ISA=avx2 holds gpt to an instruction set"},
-    {"-o|--output", "bench", "--json writes JSON; tables are for people"},
-    {"-d", "bench", "--depth N: tokens that are cached before"},
-    {"-pg", "bench", "--mode prefill,decode --rows N --tokens N"},
+     "use --kv-dtype fp32, bf16, fp16, int8 or q4_0, which applies to keys and values"},
+    {"--isa|--simd", "", "use the variable GPT_ISA, such as GPT_ISA=avx2"},
+    {"-o|--output", "bench", "use --json for JSON"},
+    {"-d", "bench", "use --depth N for tokens in the KV cache before the measurement"},
+    {"-pg", "bench", "use --mode prefill,decode --rows N --tokens N"},
     {"--spec-type|--speculative-config", "",
-     "--speculate ngram proposes what stood in the text before, --draft MODEL has a smaller model propose; "
-     "--draft-tokens N is the most"},
+     "use --speculate ngram to draft from the text, or --draft MODEL to draft with a smaller model; "
+     "--draft-tokens N is "
+     "the maximum number of draft tokens"},
     {"--draft-min|--draft-p-min|--prompt-lookup-max|--prompt-lookup-min", "",
-     "as many tokens are proposed as pay, by how often they came true; --draft-tokens N is the most"},
-    {"--typical|--mirostat", "", "there are --top-k, --top-p and --min-p"},
-    {"--conversation|-cnv|--interactive", "", "gpt chat MODEL"},
-    {"-no-cnv|--no-cnv", "generate", "gpt generate never asks for messages; leave it out"},
-    {"-no-cnv|--no-cnv", "chat", "gpt generate MODEL continues a text"},
-    {"--max-length", "", "--max-tokens counts new tokens only, without the prompt"},
-    {"--stream", "", "text is shown as it comes; leave it out"},
-    {"--hf-repo|-hf", "", "nothing is downloaded; name a folder or file of this machine as MODEL"},
-    {"--outtype", "", "--dtype fp32, fp16 or bf16 for plain numbers, --quant q8_0 and others for blocks"},
-    {"--load-in-8bit", "", "--dtype q8_0"},
-    {"--load-in-4bit", "", "--dtype q4_0"},
-    {"--trust-remote-code", "", "no code of a model is ever run; leave it out"},
+     "the number of draft tokens adapts to their acceptance rate; --draft-tokens N is the maximum"},
+    {"--typical|--mirostat", "", "use --top-k, --top-p or --min-p"},
+    {"--conversation|-cnv|--interactive", "", "use gpt chat MODEL"},
+    {"-no-cnv|--no-cnv|--no-conversation", "chat", "use gpt generate MODEL to continue a text"},
+    {"--max-length", "", "use --max-tokens, which counts only new tokens, without the prompt"},
+    {"--hf-repo|-hf", "", "nothing is downloaded; use the path of a local folder or file as MODEL"},
+    {"--outtype", "", "use --dtype fp32, fp16 or bf16, or --quant q8_0 and others for quantized weights"},
+    {"--load-in-8bit", "", "use --dtype q8_0"},
+    {"--load-in-4bit", "", "use --dtype q4_0"},
     {"--api-key", "serve",
-     "other users of the machine see command lines: --api-key-file FILE has keys, one a line"},
-    {"--alias|-a|--served-model-name", "serve", "the name stands before the model: gpt serve NAME=PATH"},
-    {"--lora-modules", "serve", "--adapter NAME=DIR, once for each"},
+     "other users of the machine can see command lines; use --api-key-file FILE with one key per line"},
+    {"--alias|-a|--served-model-name", "serve", "write the name before the path: gpt serve NAME=PATH"},
+    {"--lora-modules", "serve", "use --adapter NAME=DIR for each adapter"},
     {"--tensor-parallel-size|-tp|--pipeline-parallel-size|-pp|--data-parallel-size|-dp", "serve",
-     "one process serves a model, with --threads threads; leave it out"},
+     "a single process serves a model with --threads threads; leave it out"},
     {"--gpu-memory-utilization", "serve",
-     "this build computes on the CPU; --kv-memory GIB is for keys and values"},
-    {"--quantization", "serve", "--dtype q8_0 or q4_0 quantises while the model is loaded"},
-    {"--embedding|--embeddings|--metrics|--slots|--jinja|--cont-batching|-cb|--enable-lora|"
-     "--enable-auto-tool-choice|--enable-prefix-caching|--enable-chunked-prefill|--cache-prompt",
-     "serve", "that is always on; leave it out"},
-    {"--tool-call-parser", "serve", "the form of tool calls follows from the chat template; leave it out"},
-    {"--timeout|-to", "serve", "--request-time SECONDS is for an answer, --idle-time between two requests"},
+     "this build computes on the CPU; use --kv-memory GIB for the size of the KV cache"},
+    {"--quantization", "serve", "use --dtype q8_0 or q4_0 to quantize while loading"},
+    {"--timeout|-to", "serve",
+     "use --request-time SECONDS for the time of a response, --idle-time for the time between two requests"},
     {"--ssl-key-file|--ssl-cert-file|--ssl-keyfile|--ssl-certfile", "serve",
-     "TLS is the task of a reverse proxy; docs/serving.md has a config of nginx"},
-    {"--verbose", "", "commands say all they have to say; leave it out"},
+     "use a reverse proxy for TLS; docs/serving.md has a configuration for nginx"},
 };
 
 // Names of commands in other programs.
@@ -222,8 +179,8 @@ constexpr Name kCommands[] = {
 
 // Commands of other programs without an equivalent here.
 constexpr Name kMissing[] = {
-    {"download|pull", "nothing is downloaded; gpt takes folders and files of models of this machine"},
-    {"merge", "gpt convert MODEL OUT --adapter DIR writes a model with an adapter merged into its weights"},
+    {"download|pull", "nothing is downloaded; gpt reads local model folders and files"},
+    {"merge", "use gpt convert MODEL OUT --adapter DIR to merge an adapter into the weights of a model"},
 };
 
 // Names of dtypes in PyTorch and ggml.
@@ -247,13 +204,38 @@ std::string flag_with_dashes(std::string name) {
   return name;
 }
 
+std::string long_name(const CLI::Option& option) {
+  return option.get_lnames().empty() ? "-" + option.get_snames().front() : "--" + option.get_lnames().front();
+}
+
+// Appends the names that commands of this program have for a flag of another program.
+void add_names(const CLI::App& app, const std::string& theirs, std::vector<std::string>& names) {
+  if (const CLI::Option* option = find_alias(app, theirs)) names.push_back(long_name(*option));
+  for (const CLI::App* sub : commands_of(app))
+    add_names(*sub, theirs, names);
+}
+
+// Returns true if the next word belongs to a flag without effect.
+bool takes_next(const Ignored& ignored, const std::vector<std::string>& words, size_t i) {
+  if (ignored.takes == Takes::nothing || i + 1 >= words.size()) return false;
+  if (ignored.takes == Takes::value) return !words[i + 1].starts_with("--");
+  return is_one_of(lower_case(words[i + 1]), "on|off|auto|true|false");
+}
+
+// Returns the entry of a flag that has no effect in a command, or null.
+const Ignored* find_ignored(const CLI::App& app, const std::string& typed) {
+  const std::string command = command_of(app), name = flag_with_dashes(typed);
+  const auto found = std::ranges::find_if(kIgnored, [&](const Ignored& i) {
+    return is_one_of(name, i.theirs) && (*i.commands == '\0' || is_one_of(command, i.commands));
+  });
+  return found == std::end(kIgnored) ? nullptr : found;
+}
+
 // Returns this command's name for a flag, or "" if the command has no such flag.
 std::string own_name(const CLI::App& app, const std::string& typed) {
   const std::string name = flag_with_dashes(typed);
   if (app.get_option_no_throw(name) != nullptr) return name;
-  for (const Name& n : kFlags) {
-    if (is_one_of(name, n.theirs) && app.get_option_no_throw(n.ours) != nullptr) return n.ours;
-  }
+  if (const CLI::Option* option = find_alias(app, name)) return long_name(*option);
   if (!name.starts_with("--")) return "";
   std::string key = name.substr(2);
   std::ranges::replace(key, '-', '_');
@@ -265,14 +247,15 @@ std::string own_name(const CLI::App& app, const std::string& typed) {
 // in other commands.
 void answer_flag(const CLI::App& app, const std::string& typed) {
   const std::string command = command_of(app);
+  const CLI::App* root = &app;
+  while (root->get_parent() != nullptr)
+    root = root->get_parent();
   std::vector<std::string> names = {flag_with_dashes(typed)};
-  for (const Name& n : kFlags) {
-    if (is_one_of(names[0], n.theirs)) names.emplace_back(n.ours);
-  }
+  add_names(*root, std::string(names[0]), names);
   for (const std::string& name : names) {
     for (const Answer& a : kAnswers) {
       if (is_one_of(name, a.theirs) && (*a.commands == '\0' || is_one_of(command, a.commands)))
-        fail_usage("{}: there is no {} here: {}", command, typed, a.answer);
+        fail_usage("{}: {} is not available: {}", command, typed, a.answer);
     }
   }
 }
@@ -281,7 +264,7 @@ void answer_flag(const CLI::App& app, const std::string& typed) {
 void refuse_long_name(const CLI::App& app, const std::string& word) {
   if (word.starts_with("--") || word.size() < 3) return;
   const CLI::Option* option = app.get_option_no_throw(word.substr(0, 2));
-  if (option == nullptr || option->get_items_expected_max() == 0 || !takes_a_number(*option)) return;
+  if (option == nullptr || option->get_items_expected_max() == 0 || !spec_of(*option).is_number) return;
   if (word.find_first_not_of("0123456789.eE+-", word[2] == '=' ? 3 : 2) == std::string::npos) return;
   const std::string flag = word.substr(0, word.find('='));
   fail_usage("{}: unknown flag {}{}; see gpt {} --help", command_of(app), flag.substr(0, 64),
@@ -293,7 +276,7 @@ void refuse_long_name(const CLI::App& app, const std::string& word) {
   const std::string help = app.get_parent() == nullptr ? "gpt --help" : "gpt " + app.get_name() + " --help";
   if (app.get_parent() == nullptr) {
     if (const char* ours = find_name(kCommands, word))
-      fail_usage("unknown command \"{}\"; that is gpt {} here", word, ours);
+      fail_usage("unknown command \"{}\"; use gpt {}", word, ours);
     if (const char* answer = find_name(kMissing, word))
       fail_usage("unknown command \"{}\": {}", word, answer);
   }
@@ -303,8 +286,10 @@ void refuse_long_name(const CLI::App& app, const std::string& word) {
 }
 
 // Translates the dtypes in the value of a flag, which is one name or a comma-separated list.
-std::string own_value(const std::string& flag, const std::string& value) {
-  if (flag != "--dtype" && flag != "--against" && flag != "--kv-dtype") return value;
+std::string own_value(const CLI::App& app, const std::string& flag, const std::string& value) {
+  const CLI::Option* option = app.get_option_no_throw(flag);
+  const ValueKind kind = option == nullptr ? ValueKind::plain : spec_of(*option).kind;
+  if (kind != ValueKind::dtype && kind != ValueKind::model_or_dtype) return value;
   const auto own_type = [](const std::string& name) {
     const char* ours = find_name(kTypes, name);
     return ours == nullptr ? name : std::string(ours);
@@ -345,6 +330,12 @@ std::vector<std::string> translate_arguments(const CLI::App& root, const std::ve
     }
     const size_t equals = word.find('=');
     const std::string flag = word.substr(0, equals), name = own_name(*app, flag);
+    const Ignored* ignored = name.empty() ? find_ignored(*app, flag) : nullptr;
+    if (ignored != nullptr) {
+      write_note(fmt::format("note: {} has no effect: {}\n", flag, ignored->reason));
+      if (equals == std::string::npos && takes_next(*ignored, words, i)) ++i;
+      continue;
+    }
     if (name.empty()) {
       const bool may_be_known = problems.collect([&] {
         answer_flag(*app, flag);
@@ -354,13 +345,13 @@ std::vector<std::string> translate_arguments(const CLI::App& root, const std::ve
       continue;
     }
     if (equals != std::string::npos) {
-      out.push_back(name + "=" + own_value(name, word.substr(equals + 1)));
+      out.push_back(name + "=" + own_value(*app, name, word.substr(equals + 1)));
       continue;
     }
     out.push_back(name);
     // The required values of an option are values even if they look like flags.
     for (int n = app->get_option_no_throw(name)->get_items_expected_min(); n > 0 && i + 1 < words.size(); --n)
-      out.push_back(own_value(name, words[++i]));
+      out.push_back(own_value(*app, name, words[++i]));
   }
   return out;
 }
@@ -403,9 +394,8 @@ std::vector<std::string> own_flag_names(const CLI::App& app) {
 
 std::vector<std::string> flag_names(const CLI::App& app) {
   std::vector<std::string> names = own_flag_names(app);
-  for (const Name& n : kFlags) {
-    if (app.get_option_no_throw(n.ours) == nullptr) continue;
-    for (const std::string& theirs : CLI::detail::split(n.theirs, '|'))
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& theirs : aliases_of(*option))
       if (app.get_option_no_throw(theirs) == nullptr) names.push_back(theirs);
   }
   return names;

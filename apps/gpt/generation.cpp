@@ -10,12 +10,14 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "base/parse.h"
 #include "base/ranges.h"
 #include "convert/adapter_files.h"
 #include "input.h"
 #include "output.h"
 #include "report/utf8_text.h"
+#include "text/chat_formats.h"
 
 namespace gpt {
 namespace {
@@ -62,9 +64,60 @@ std::map<int32_t, double> parse_logit_bias(const std::vector<std::string>& entri
 }  // namespace
 
 void add_adapter_option(CLI::App& app, std::vector<std::string>& adapters) {
-  add_repeated(app, "--adapter,--lora", adapters,
-               "LoRA adapter on the model, perhaps scaled; several are added up")
-      ->type_name("DIR[=SCALE]");
+  add(app,
+      {.flags = "--adapter,--lora",
+       .value = "DIR[=SCALE]",
+       .help = "LoRA adapter and its scale. The outputs of several adapters are added",
+       .kind = ValueKind::model,
+       .is_repeated = true},
+      adapters);
+}
+
+void add_stop_option(CLI::App& app, std::vector<std::string>& stops) {
+  add(app,
+      {.flags = "--stop",
+       .value = "TEXT",
+       .help = "Stop before this text; can be repeated",
+       .is_repeated = true,
+       .aliases = "--reverse-prompt",
+       .common = true},
+      stops);
+}
+
+void add_template_option(CLI::App& app, std::string& format, const std::string& fallback) {
+  add(app,
+      {.flags = "--template",
+       .value = "NAME|FILE.jinja",
+       .help = "Chat template: " + format_choices(chat_format_names()) + ", or a Jinja file",
+       .fallback = fallback,
+       .choices = chat_format_names(),
+       .is_open = true,
+       .kind = ValueKind::path,
+       .aliases = kTemplateAliases,
+       .common = true},
+      format);
+}
+
+void add_dtype_options(CLI::App& app, std::string& dtype, std::string& kv_dtype,
+                       const std::string& fallback) {
+  add(app,
+      {.flags = "--dtype",
+       .help = "Data type of the weights in matmuls",
+       .fallback = fallback,
+       .choices = matmul_dtypes(),
+       .is_open = true,
+       .kind = ValueKind::dtype,
+       .common = true},
+      dtype);
+  add(app,
+      {.flags = "--kv-dtype",
+       .help = "Data type of the KV cache",
+       .fallback = "fp32 with fp32 weights, fp16 with fp16, otherwise bf16",
+       .choices = kv_dtypes(),
+       .is_open = true,
+       .kind = ValueKind::dtype,
+       .aliases = "--kv-cache-dtype"},
+      kv_dtype);
 }
 
 std::vector<gptcpp::AdapterOptions> adapter_options(const GenerateArguments& a) {
@@ -131,48 +184,83 @@ gptcpp::GenerateOptions generate_options(const GenerateArguments& a) {
 
 void add_sampling_options(CLI::App& app, GenerateArguments& a) {
   app.option_defaults()->group("sampling");
-  const auto number = [&](const char* name, auto& value, const char* help) {
-    add_shown(app, name, value, "X", help);
+  const auto number = [&](const char* flag, auto& value, const char* help, bool common = false,
+                          const char* aliases = "") {
+    add(app, {.flags = flag, .value = "X", .help = help, .aliases = aliases, .common = common}, value);
   };
-  number("--temperature", a.options.temperature, "0 is greedy");
-  number("--top-k", a.options.top_k, "draw from the k likeliest tokens; 0: off");
-  number("--top-p", a.options.top_p, "draw from the likeliest tokens that sum to p; 1: off");
-  add_value(app, "--top-p-rule", a.options.top_p_rule, "crossing|reaching",
-            "which token is the last of --top-p");
-  number("--min-p", a.options.min_p, "keep tokens at least this likely relative to the likeliest; 0: off");
-  number("--repetition-penalty", a.options.repetition_penalty, "of tokens in prompt or output; 1: off");
-  number("--presence-penalty", a.options.presence_penalty, "subtracted once from tokens of the output");
-  number("--frequency-penalty", a.options.frequency_penalty, "subtracted per occurrence in the output");
-  add_repeated(app, "--logit-bias", a.logit_bias, "added to logits; -inf forbids")->type_name("ID=V,...");
-  app.add_flag("--greedy", a.greedy, "always the likeliest token");
-  number("--seed", a.seed, "equal seeds give equal texts");
+  number("--temperature", a.options.temperature, "Sampling temperature. 0: greedy decoding", true, "--temp");
+  number("--top-k", a.options.top_k, "Sample from the k most likely tokens. 0: off", true);
+  number("--top-p", a.options.top_p,
+         "Sample from the most likely tokens whose probabilities sum to p. 1: off", true);
+  add(app,
+      {.flags = "--top-p-rule",
+       .help = "Last token of --top-p: the one that crosses the sum, or the one that reaches it",
+       .choices = {"crossing", "reaching"}},
+      a.options.top_p_rule);
+  number("--min-p", a.options.min_p, "Minimum probability relative to the most likely token. 0: off");
+  number("--repetition-penalty", a.options.repetition_penalty,
+         "Penalty factor for tokens of the prompt and the output. 1: off", false, "--repeat-penalty");
+  number("--presence-penalty", a.options.presence_penalty,
+         "Amount that is subtracted once from the logits of tokens in the output");
+  number("--frequency-penalty", a.options.frequency_penalty,
+         "Amount that is subtracted from the logit of a token for each occurrence in the output");
+  add(app,
+      {.flags = "--logit-bias",
+       .value = "ID=X,...",
+       .help = "Values to add to logits of token ids. -inf excludes a token",
+       .is_repeated = true},
+      a.logit_bias);
+  add(app, {.flags = "--greedy", .help = "Always choose the most likely token", .common = true}, a.greedy);
+  number("--seed", a.seed, "Random seed. The same seed gives the same text", true);
   app.option_defaults()->group("Options");
 }
 
 void add_grammar_options(CLI::App& app, GenerateArguments& a) {
-  app.option_defaults()->group("what the text must be");
-  add_value(app, "--json-schema", a.json_schema, "FILE|TEXT", "JSON that fits this schema");
-  add_value(app, "--grammar", a.grammar, "FILE|TEXT", "text that fits this grammar in llama.cpp's GBNF");
-  add_value(app, "--regex", a.options.regex, "PATTERN", "text that fits this regular expression as a whole");
+  app.option_defaults()->group("constrained decoding");
+  add(app,
+      {.flags = "--json-schema",
+       .value = "FILE|TEXT",
+       .help = "Generate JSON that matches this schema",
+       .kind = ValueKind::path,
+       .aliases = "--json-schema-file|-j",
+       .common = true},
+      a.json_schema);
+  add(app,
+      {.flags = "--grammar",
+       .value = "FILE|TEXT",
+       .help = "Generate text that matches this grammar in GBNF, the format of llama.cpp",
+       .kind = ValueKind::path,
+       .aliases = "--grammar-file"},
+      a.grammar);
+  add(app,
+      {.flags = "--regex",
+       .value = "PATTERN",
+       .help = "Generate text that matches this regular expression",
+       .aliases = "--guided-regex"},
+      a.options.regex);
   app.option_defaults()->group("Options");
 }
 
 void add_weight_options(CLI::App& app, GenerateArguments& a) {
-  add_value(app, "--dtype", a.dtype, "fp32|bf16|fp16|q8_0|q4_0",
-            "type of the products with weights (fp32, which reads fp32 and 16-bit weights where the "
-            "file has them)");
-  app.add_flag(
-      "--in-place", a.in_place,
-      "with --dtype bf16: bf16 weights too are read where the file has them, which is slower than a copy in "
-      "another layout but with --repack never takes no memory");
-  add_value(app, "--kv-dtype", a.kv_dtype, "fp32|bf16|fp16|int8|q4_0",
-            "type of cached keys and values (what suits --dtype)");
+  add_dtype_options(app, a.dtype, a.kv_dtype, "fp32; memory-mapped fp32 and 16-bit weights stay as they are");
+  add(app,
+      {.flags = "--in-place",
+       .help =
+           "With --dtype bf16: read memory-mapped bf16 weights directly, which is slower than a copy in a "
+           "different layout, but needs no memory with --repack never"},
+      a.in_place);
   add_repack_option(app, a.repack);
 }
 
 void add_speculation_options(CLI::App& app, GenerateArguments& a) {
   app.option_defaults()->group("speculative decoding");
-  add_value(app, "--draft", a.draft, "MODEL", "smaller model of the same vocabulary that proposes tokens");
+  add(app,
+      {.flags = "--draft",
+       .value = "MODEL",
+       .help = "Smaller model with the same vocabulary that drafts tokens",
+       .kind = ValueKind::model,
+       .aliases = kDraftAliases},
+      a.draft);
   add_speculation_options(app, a.speculation);
   app.option_defaults()->group("Options");
 }

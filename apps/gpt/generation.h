@@ -35,6 +35,11 @@ void add_grammar_options(CLI::App& app, GenerateArguments& arguments);
 void add_weight_options(CLI::App& app, GenerateArguments& arguments);
 void add_speculation_options(CLI::App& app, GenerateArguments& arguments);
 
+// Add options that several commands share.
+void add_stop_option(CLI::App& app, std::vector<std::string>& stops);
+void add_template_option(CLI::App& app, std::string& format, const std::string& fallback);
+void add_dtype_options(CLI::App& app, std::string& dtype, std::string& kv_dtype, const std::string& fallback);
+
 // Adds the flag for adapters: DIR or DIR=SCALE. The outputs of several adapters are added.
 void add_adapter_option(CLI::App& app, std::vector<std::string>& adapters);
 // Returns the adapters as library options, named by the flag values.

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <new>
 #include <set>
 #include <sstream>
@@ -17,6 +18,7 @@
 #include "base/problems.h"
 #include "base/suggest.h"
 #include "command.h"
+#include "completion.h"
 #include "config_flags.h"
 #include "foreign_names.h"
 #include "gpt/gpt.hpp"
@@ -40,7 +42,7 @@ constexpr const char* kMainFooter = R"(Examples:
   gpt generate run "Once upon a time"
   gpt eval run tales
 
-'gpt help COMMAND' describes a command. Flags have environment variables (GPT_MAX_TOKENS of --max-tokens); GPT_ISA=ref|avx2|avx512|avx512bf16|amx forces the instruction set. Exit status: 0 ok, 1 failure, 2 usage, 130 interrupted.)";
+'gpt help COMMAND' describes a command. Options can be set by environment variables (GPT_MAX_TOKENS for --max-tokens). GPT_ISA=ref|avx2|avx512|avx512bf16|amx selects the instruction set. Exit status: 0 success, 1 failure, 2 usage error, 130 interrupted.)";
 
 // The commands of the overview, grouped by purpose.
 constexpr struct {
@@ -48,8 +50,8 @@ constexpr struct {
 } kGroups[] = {{"prepare", "data|tokenizer|plan"},
                {"train", "train|launch|finetune|sweep|report"},
                {"use", "generate|chat|serve|classify|convert"},
-               {"look inside and measure", "info|trace|eval|verify|bench"},
-               {"for your shell", "completion"}};
+               {"inspect and measure", "info|trace|eval|verify|bench"},
+               {"shell", "completion"}};
 
 // Throws invalid_argument for a word that is neither a flag nor a valid argument.
 [[noreturn]] void reject_argument(const CLI::App& app, const std::string& word, const std::string& command,
@@ -58,7 +60,7 @@ constexpr struct {
                           app.get_option_no_throw("TEXT") != nullptr ||
                           app.get_option_no_throw("MESSAGE") != nullptr;
   fail_usage("{}unexpected argument \"{}\"; {}see {} --help", where, word.substr(0, 64),
-             takes_text ? "a text of several words goes in quotes; " : "", command);
+             takes_text ? "put a text of several words in quotes; " : "", command);
 }
 
 // Reports words that the parser did not recognize, with suggestions.
@@ -99,43 +101,51 @@ void reject_values(CLI::App& app, const CLI::ParseError& error, const std::strin
   add(error);
 }
 
-// Returns true if a resumed run keeps the value of this option, so that the environment cannot change it.
-bool is_kept_by_run(CLI::App& app, const std::string& flag) {
-  static const std::set<std::string> changeable = {"out",     "serve", "fit",     "verbose", "print-config",
-                                                   "dry-run", "json",  "threads", "device"};
-  const CLI::Option* resume = app.get_option_no_throw("--resume");
-  return resume != nullptr && resume->count() > 0 && !changeable.contains(flag);
+// Returns the variables that have set options, by option: "GPT_OUT" for "--out".
+std::map<std::string, std::string>& used_variables() {
+  static std::map<std::string, std::string> used;
+  return used;
 }
 
-// Sets flags that were not given from the environment. Flags of config keys are skipped: the command applies
-// them, because they have their own place in the order of precedence.
-void apply_environment(CLI::App& app) {
+bool is_resumed(const CLI::App& app) {
+  const CLI::Option* resume = app.get_option_no_throw("--resume");
+  return resume != nullptr && resume->count() > 0;
+}
+
+// Sets an option from its variable.
+void apply_variable(const CLI::App& app, CLI::Option& option, const std::string& name, const char* value) {
+  if (is_resumed(app) && !spec_of(option).on_resume)
+    return write_note(fmt::format("note: {}={} has no effect: a resumed run keeps its settings\n", name,
+                                  visible_text(std::string(value).substr(0, 64))));
+  try {
+    option.add_result(value);
+    option.run_callback();
+  } catch (const CLI::ParseError& error) {
+    fail_usage("{}: {}", name, parse_problem(app, error));
+  }
+  used_variables()["--" + option.get_lnames().front()] = name;
+  check_values(option, name);
+}
+
+// Sets options that were not given from the environment, and checks the values of those that were. Config
+// keys are skipped: the command applies them, because they have their own place in the order of precedence.
+void apply_environment(CLI::App& app, Problems& problems) {
   for (CLI::Option* option : app.get_options()) {
-    if (option->count() > 0 || option->get_lnames().empty() || spec_of(*option).is_config_key ||
-        option == app.get_help_ptr() || option == app.get_help_all_ptr())
+    if (spec_of(*option).is_config_key) continue;
+    if (option->count() > 0) {
+      problems.collect([&] { check_values(*option, option->get_name()); });
       continue;
-    const std::string name = variable_name(option->get_lnames().front());
-    const char* value = std::getenv(name.c_str());
+    }
+    const std::string name = variable_of(*option);
+    const char* value = name.empty() ? nullptr : std::getenv(name.c_str());
     if (value == nullptr || *value == '\0') continue;
-    if (is_kept_by_run(app, option->get_lnames().front())) {
-      write_note(fmt::format("note: {}={} is not used: the run that is resumed keeps its own\n", name,
-                             visible_text(std::string(value).substr(0, 64))));
-      continue;
-    }
-    try {
-      option->add_result(value);
-      option->run_callback();
-    } catch (const CLI::ParseError&) {
-      fail_usage("the environment variable {} has no valid value for --{}: \"{}\"", name,
-                 option->get_lnames().front(), std::string(value).substr(0, 64));
-    }
+    problems.collect([&] { apply_variable(app, *option, name, value); });
   }
 }
 
 void add_variables(const CLI::App& app, std::set<std::string>& names) {
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& flag : option->get_lnames())
-      names.insert(variable_name(flag));
+    if (const std::string name = variable_of(*option); !name.empty()) names.insert(name);
   }
   for (const CLI::App* sub : commands_of(app))
     add_variables(*sub, names);
@@ -154,10 +164,15 @@ void note_unknown_variables(const CLI::App& root) {
     const std::string_view setting = *variable;
     const std::string name(setting.substr(0, setting.find('=')));
     if (!name.starts_with(kPrefix) || known.contains(name)) continue;
-    write_note(visible_text(fmt::format(
-                   "note: the environment variable {} has no effect{}; gpt reads GPT_FLAG for each --flag",
-                   name.substr(0, 64), did_you_mean(name, names))) +
-               "\n");
+    if (name == "GPT_FORCE" || name == "GPT_INSECURE") {
+      write_note(fmt::format("note: {} has no effect: give {} on the command line\n", name,
+                             name == "GPT_FORCE" ? "--force" : "--insecure"));
+      continue;
+    }
+    write_note(
+        visible_text(fmt::format("note: unknown environment variable {}{}; GPT_NAME sets the option --name",
+                                 name.substr(0, 64), did_you_mean(name, names))) +
+        "\n");
   }
 }
 
@@ -165,10 +180,10 @@ void note_unknown_variables(const CLI::App& root) {
 // PATH=SCALE.
 void note_run_models(const CLI::App& app) {
   std::set<std::string> said;
-  for (const char* name :
-       {"--model", "--init-from", "--draft", "--against", "--base", "--average", "--compare", "--adapter"}) {
-    const CLI::Option* const option = app.get_option_no_throw(name);
-    if (option == nullptr) continue;
+  for (const CLI::Option* option : app.get_options()) {
+    const ValueKind kind = spec_of(*option).kind;
+    if (kind != ValueKind::model && kind != ValueKind::model_or_preset && kind != ValueKind::model_or_dtype)
+      continue;
     for (const std::string& value : option->results()) {
       for (const std::string& path :
            {value, value.substr(value.find('=') + 1), value.substr(0, value.rfind('='))}) {
@@ -242,15 +257,17 @@ std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>
 
 int run(std::vector<std::string> typed) {
   const std::vector<std::string> launched = split_launched(typed);
-  CLI::App root("gpt: train, run and look inside GPT language models", "gpt");
-  root.set_version_flag("-V,--version", "gpt.cpp " GPT_VERSION);
-  root.set_help_all_flag("--help-all", "help with every flag");
+  CLI::App root("train, run and inspect GPT language models", "gpt");
+  define(root.set_version_flag("-V,--version", "gpt.cpp " GPT_VERSION),
+         {.help = "Print the version and exit", .aliases = "-v", .environment = false});
+  define(root.set_help_all_flag("--help-all"),
+         {.help = "Print help with all options and exit", .environment = false});
+  spec_of(*root.get_help_ptr()) = {.help = "Print help and exit", .environment = false};
   root.formatter(help_formatter());
   root.require_subcommand(0, 1);
   root.allow_extras();
   root.footer(kMainFooter);
   const std::vector<Command> commands = add_commands(root, typed, launched);
-  check_numbers(root);
   if (typed.size() > 2 && typed[1] == "completion" && typed[2] == "words") {  // any words may follow
     write_output(complete_words(root, {typed.begin() + 3, typed.end()}));
     return 0;
@@ -276,7 +293,7 @@ int run(std::vector<std::string> typed) {
   set_running_command(app, typed);
   if (&app != &root) reject_remaining(root, "gpt", problems);
   reject_remaining(app, name, problems);
-  problems.collect([&] { apply_environment(app); });
+  apply_environment(app, problems);
   const auto command = std::ranges::find(commands, &app, &Command::app);
   if (command != commands.end() && command->check) {
     // The value of an unknown flag may have become a positional argument, such as a file that does not exist.
@@ -352,8 +369,15 @@ std::string with_sources(std::string message, const std::vector<std::string>& ty
   return message;
 }
 
+// Replaces the option at the start of a message by the variable that has set it.
+std::string with_variable(std::string message) {
+  const std::string flag = message.substr(0, message.find_first_of(": =,"));
+  const auto used = used_variables().find(flag);
+  return used == used_variables().end() ? message : used->second + message.substr(flag.size());
+}
+
 int report_error(const char* message, int status) {
-  std::string line(message);
+  std::string line = with_variable(message);
   for (char& c : line) {
     if (c == '\n' || c == '\r' || c == '\t') c = ' ';
   }
@@ -367,10 +391,12 @@ int report_usage(const Error& error, const std::vector<std::string>& typed) {
 
 // Prints each error on its own line.
 int report_all(const Errors& several, const std::vector<std::string>& typed) {
+  std::set<std::string> shown;
   for (const std::exception_ptr& error : several.errors()) {
     try {
       std::rethrow_exception(error);
     } catch (const Error& one) {
+      if (!shown.insert(one.what()).second) continue;  // the parser and the command can find the same problem
       one.code() == ErrorCode::invalid_argument ? report_usage(one, typed)
                                                 : report_error(with_sources(one.what(), typed).c_str(), 2);
     }
@@ -396,7 +422,7 @@ int run_all(const std::vector<std::string>& typed) {
     const std::string what = "cannot read " + error.path1().string() + ": " + error.code().message();
     return report_error(what.c_str(), 1);
   } catch (const std::bad_alloc&) {
-    return report_error("out of memory; use a smaller model, batch or context", 1);
+    return report_error("out of memory; use a smaller model, batch size or context", 1);
   } catch (const std::exception& error) {
     return report_error(with_sources(error.what(), typed).c_str(), 1);
   }

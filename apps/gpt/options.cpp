@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -21,23 +20,6 @@
 #include "train/train_config.h"
 
 namespace gpt {
-OptionSpec& spec_of(const CLI::Option& option) {
-  static std::map<const CLI::Option*, OptionSpec> specs;
-  return specs[&option];
-}
-
-std::string value_name(const KeyInfo& key) {
-  if (key.name == "include" || key.name == "exclude") return "PATTERN";
-  const bool is_open = key.name == "tokenizer";  // accepts other values than its choices
-  if (!key.choices.empty() && !is_open) return fmt::format("{}", fmt::join(key.choices, "|"));
-  if (key.is_list()) return "X ...";
-  return key.type == KeyType::integer ? "N" : "X";
-}
-
-std::string help_with_default(const KeyInfo& key, const std::string& fallback) {
-  return fallback.empty() ? key.help : fmt::format("{} (default {})", key.help, fallback);
-}
-
 namespace {
 
 constexpr int64_t kMaxThreads = 1024;
@@ -106,30 +88,91 @@ CLI::App* add_command(CLI::App& parent, const std::string& name, const std::stri
                       const std::string& footer) {
   CLI::App* app = parent.add_subcommand(name, help);
   app->allow_extras();
+  for (const CLI::Option* option : std::initializer_list<const CLI::Option*>{app->get_help_ptr(), app->get_help_all_ptr()}) {
+    if (option != nullptr) spec_of(*option).environment = false;
+  }
   if (!footer.empty()) app->footer(footer);  // otherwise CLI11 would use the parent's footer
   return app;
 }
 
+void add_preset_option(CLI::App& app, std::string& preset, const std::string& fallback) {
+  add(app,
+      {.flags = "--preset",
+       .value = "NAME",
+       .help = "Named model from gpt info",
+       .fallback = fallback,
+       .kind = ValueKind::preset,
+       .common = true},
+      preset);
+}
+
+void add_config_option(CLI::App& app, std::string& file) {
+  add(app,
+      {.flags = "--config", .value = "FILE", .help = "JSON file with config keys", .kind = ValueKind::path},
+      file);
+}
+
+void add_tokenizer_option(CLI::App& app, std::string& tokenizer, const std::string& flags,
+                          const std::string& fallback) {
+  add(app,
+      {.flags = flags,
+       .value = "NAME",
+       .help = "Tokenizer: a tokenizer.json, a model folder, or byte",
+       .fallback = fallback,
+       .choices = {"byte"},
+       .is_open = true,
+       .kind = ValueKind::path},
+      tokenizer);
+}
+
 void add_machine_options(CLI::App& app, MachineOptions& options) {
-  add_value(app, "-t,--threads", options.threads, "N", "CPU threads; 0: all CPUs")->group("machine");
-  add_value(app, "--device", options.device, "cpu", "where to compute: cpu")->group("machine");
+  app.option_defaults()->group("machine");
+  add(app,
+      {.flags = "-t,--threads",
+       .value = "N",
+       .help = "Number of CPU threads",
+       .fallback = "all CPUs",
+       .common = true,
+       .on_resume = true},
+      options.threads);
+  add(app,
+      {.flags = "--device",
+       .help = "Device to compute on",
+       .choices = {"cpu"},
+       .is_open = true,
+       .on_resume = true},
+      options.device);
+  app.option_defaults()->group("Options");
 }
 
 void add_json_option(CLI::App& app, bool& json) {
-  app.add_flag("--json", json, "write JSON to standard output");
+  add(app, {.flags = "--json", .help = "Write JSON to standard output", .common = true, .on_resume = true},
+      json);
 }
 
-CLI::Option* add_repeated(CLI::App& app, const std::string& name, std::vector<std::string>& values,
-                          const std::string& help) {
-  return app.add_option(name, values, help)->allow_extra_args(false);
+void add_field_option(CLI::App& app, std::string& field, const std::string& fallback) {
+  add(app,
+      {.flags = "--field",
+       .value = "NAME",
+       .help = "Name of the text field in .jsonl files",
+       .fallback = fallback},
+      field);
 }
 
 void add_filter_options(CLI::App& app, FolderFilter& filter) {
-  add_repeated(app, "--include", filter.include,
-               "files that folders give, such as '*.py' (text and code, by their names)")
-      ->type_name("PATTERN");
-  add_repeated(app, "--exclude", filter.exclude, "files and folders that folders do not give")
-      ->type_name("PATTERN");
+  add(app,
+      {.flags = "--include",
+       .value = "PATTERN",
+       .help = "Pattern of files to read from folders, such as '*.py'",
+       .fallback = "files that look like text or code",
+       .is_repeated = true},
+      filter.include);
+  add(app,
+      {.flags = "--exclude",
+       .value = "PATTERN",
+       .help = "Pattern of files and folders to skip in folders",
+       .is_repeated = true},
+      filter.exclude);
 }
 
 Isa chosen_isa() {
@@ -170,6 +213,14 @@ DType parse_dtype(const std::string& flag, const std::string& name, std::initial
   return DType::f32;
 }
 
+std::vector<std::string> matmul_dtypes() {
+  return {"fp32", "bf16", "fp16", "q8_0", "q4_0"};
+}
+
+std::vector<std::string> kv_dtypes() {
+  return {"fp32", "bf16", "fp16", "int8", "q4_0"};
+}
+
 DType parse_kv_dtype(const std::string& name, DType weights) {
   if (name.empty()) return inference_types(weights).cache;
   if (name == "q8_0")
@@ -178,11 +229,14 @@ DType parse_kv_dtype(const std::string& name, DType weights) {
 }
 
 void add_repack_option(CLI::App& app, std::string& repack) {
-  add_shown(
-      app, "--repack", repack, "auto|never|always",
-      "copy weights of a mapped file to memory with large pages, which is read faster: auto, after the first "
-      "tokens, where half of the free memory is enough; always, while loading; never, so that processes "
-      "share them");
+  add(app,
+      {.flags = "--repack",
+       .help =
+           "Copy memory-mapped weights to huge pages, which are read faster. always: while loading. auto: "
+           "after the first tokens, if half of the free memory is enough. never: processes share the mapped "
+           "file",
+       .choices = transformed(kRepacks, [](Repack repack) { return std::string(repack_name(repack)); })},
+      repack);
 }
 
 Repack chosen_repack(const std::string& name) {

@@ -6,35 +6,44 @@
 #include <string>
 #include <vector>
 
-#include "base/key.h"
 #include "base/thread_pool.h"
 #include "data/text_blocks.h"
 #include "kernels/backend.h"
-#include "model/json_value.h"
 #include "model/model_files.h"
 #include "model/weight_pages.h"
+#include "option_spec.h"
 #include "report/next_step.h"
 #include "text/tokenizer.h"
 
 namespace CLI {
 class App;
-class Option;
-}  // namespace CLI
+}
 
 namespace gpt {
 
-// Facts about an option that CLI11 does not store.
-struct OptionSpec {
-  std::vector<std::string> choices = {};  // known values, for completion
-  bool is_config_key = false;             // the command itself applies the value, in the order of precedence
-};
-// Returns the facts about an option, which the caller may change.
-OptionSpec& spec_of(const CLI::Option& option);
+// Names of options in nanoGPT, nanochat, transformers and llama.cpp.
+inline constexpr const char* kOutAliases = "--out-dir|--output-dir|--output|--outfile";
+inline constexpr const char* kForceAliases = "--overwrite";
+inline constexpr const char* kTemplateAliases = "--chat-template";
+inline constexpr const char* kSpecialAliases = "--parse-special";
+inline constexpr const char* kMaxTokensAliases = "--max-new-tokens|--n-predict|--predict|--num-tokens";
 
-// Returns the name of a setting's value in help texts: N, X, PATTERN or its choices as a|b|c.
-std::string value_name(const KeyInfo& key);
-// Returns the help text of a setting with its default.
-std::string help_with_default(const KeyInfo& key, const std::string& fallback);
+// Adds -m, --model, which is also the first argument, with the given name.
+template <class T>
+CLI::Option* add_model_option(CLI::App& app, T& model, const std::string& help,
+                              ValueKind kind = ValueKind::model, const std::string& argument = "MODEL") {
+  return add(app,
+             {.flags = "-m,--model," + argument,
+              .value = "MODEL",
+              .help = help,
+              .kind = kind,
+              .aliases = "--model-name-or-path|--checkpoint"},
+             model);
+}
+void add_preset_option(CLI::App& app, std::string& preset, const std::string& fallback = "");
+void add_config_option(CLI::App& app, std::string& file);
+void add_tokenizer_option(CLI::App& app, std::string& tokenizer, const std::string& flags = "--tokenizer",
+                          const std::string& fallback = "the model's tokenizer");
 
 // Options for threads and device, which several commands share.
 struct MachineOptions {
@@ -48,33 +57,8 @@ void add_json_option(CLI::App& app, bool& json);
 CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& help,
                       const std::string& footer = "");
 
-// Add an option and the name of its value in the help. add_shown also shows the default value.
-template <class App, class T>
-CLI::Option* add_value(App& app, const char* names, T& value, const char* type, const std::string& help) {
-  return app.add_option(names, value, help)->type_name(type);
-}
-template <class App, class T>
-CLI::Option* add_shown(App& app, const char* names, T& value, const char* type, const std::string& help) {
-  return app.add_option(names, value, help)->type_name(type)->capture_default_str();
-}
-
-// Adds the flag of a setting, with its help, default and choices.
-template <class App, class T>
-CLI::Option* add_key(App& app, const Key& key, T& value) {
-  const KeyInfo info = key_info(key, value);
-  const std::string help = help_with_default(info, info.shown_default()), flag = flag_of(info.name);
-  if constexpr (std::is_same_v<T, bool>) {
-    return app.add_flag(flag, value, help);
-  } else {
-    CLI::Option* option = app.add_option(flag, value, help)->type_name(value_name(info));
-    spec_of(*option).choices = info.choices;
-    return option;
-  }
-}
-
-// Adds an option that takes one value each time it is given, and can be repeated.
-CLI::Option* add_repeated(CLI::App& app, const std::string& name, std::vector<std::string>& values,
-                          const std::string& help);
+// Adds --field, the text field of .jsonl files.
+void add_field_option(CLI::App& app, std::string& field, const std::string& fallback = "");
 
 // Adds --include and --exclude, which select the files of folders.
 void add_filter_options(CLI::App& app, FolderFilter& filter);
@@ -104,7 +88,9 @@ void check_range(const char* flag, int64_t value, int64_t low, int64_t high);
 // Returns the quantized dtype that a name of ggml or llama.cpp means, for example q4_k for Q4_K_M; "" for
 // other names.
 std::string quant_type_of(const std::string& given);
-std::vector<std::string> quant_names();  // names of all quantized dtypes
+std::vector<std::string> quant_names();    // names of all quantized dtypes
+std::vector<std::string> matmul_dtypes();  // names of the dtypes of weights in matmuls
+std::vector<std::string> kv_dtypes();      // names of the dtypes of the KV cache
 
 // Returns the dtype that the value of a flag names. Throws invalid_argument with a suggestion unless it is
 // one of `allowed`.

@@ -1,6 +1,6 @@
 #include "parse_problem.h"
 
-#include "options.h"
+#include "option_spec.h"
 
 #include <fmt/format.h>
 
@@ -23,9 +23,9 @@ const CLI::Option* named_option(const CLI::App& app, const std::string& text) {
 
 // Describes the value that an option expects: "one of all, last", "a number", "NAME".
 std::string expected_value(const CLI::Option& option) {
-  const std::string type = option.get_type_name().substr(0, option.get_type_name().find(':'));
-  if (takes_a_number(option)) return "a number";
-  return type.empty() || type == "TEXT" ? "a text" : type;
+  if (spec_of(option).is_number) return "a number";
+  const std::string value = value_name(option);
+  return value == "TEXT" ? "a text" : value;
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -35,9 +35,26 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-// Returns the problem with a number as it is written. Returns "" if there is none, and for text that is not a
-// number, which the parser reports.
-std::string problem_of(const std::string& text) {
+}  // namespace
+
+std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string text = error.what();
+  const CLI::Option* option = named_option(app, text);
+  if (option == nullptr) return text;
+  const std::string name = option->get_name();
+  const std::vector<std::string>& found = option->results();
+  if (text.ends_with(" missing"))
+    return fmt::format("{}: expected {} after it, found none", name, expected_value(*option));
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && found.size() > 1)
+    return fmt::format("{}: expected one value, found {}: {}", name, found.size(), joined(found));
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr)
+    return fmt::format("{}: expected {}, found {}", name,
+                       option->get_items_expected_max() == 0 ? "no value" : expected_value(*option),
+                       joined(found));
+  return text;
+}
+
+std::string number_problem(const std::string& text) {
   const size_t sign = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
   const std::string digits = text.substr(sign);
   if (digits.empty()) return "";
@@ -55,45 +72,6 @@ std::string problem_of(const std::string& text) {
       std::errc::result_out_of_range)
     return fmt::format("expected a number from {} to {}, found {}", INT64_MIN, INT64_MAX, text.substr(0, 64));
   return "";
-}
-
-}  // namespace
-
-std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string text = error.what();
-  const CLI::Option* option = named_option(app, text);
-  if (option == nullptr) return text;
-  const std::string name = option->get_name();
-  const std::vector<std::string>& found = option->results();
-  constexpr std::string_view kRange = " not in range ";
-  if (const size_t at = text.find(kRange); at != std::string::npos && !found.empty())
-    return fmt::format("{}: expected {}, found {}", name, text.substr(at + kRange.size()), found.back());
-  if (text.ends_with(" missing"))
-    return fmt::format("{}: expected {} behind it, found none", name, expected_value(*option));
-  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && found.size() > 1)
-    return fmt::format("{}: expected one value, found {}: {}", name, found.size(), joined(found));
-  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr)
-    return fmt::format("{}: expected {}, found {}", name,
-                       option->get_items_expected_max() == 0 ? "nothing behind it" : expected_value(*option),
-                       joined(found));
-  return text;
-}
-
-bool takes_a_number(const CLI::Option& option) {
-  const std::string type = option.get_type_name().substr(0, option.get_type_name().find(':'));
-  for (const char* name : {"N", "X", "T", "K", "INT", "UINT", "FLOAT", "GIB", "SECONDS"}) {
-    if (type == name) return true;
-  }
-  return false;
-}
-
-void check_numbers(CLI::App& app) {
-  for (CLI::Option* option : app.get_options()) {
-    if (takes_a_number(*option) && !spec_of(*option).is_config_key)
-      option->check(CLI::Validator(problem_of, ""));
-  }
-  for (CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
-    check_numbers(*sub);
 }
 
 }  // namespace gpt

@@ -4,7 +4,6 @@
 
 namespace CLI {
 class App;
-class Option;
 class ParseError;
 }  // namespace CLI
 
@@ -14,12 +13,9 @@ namespace gpt {
 // found.
 std::string parse_problem(const CLI::App& app, const CLI::ParseError& error);
 
-// Adds number checks to all flags of a command and its subcommands. The parser alone would clamp numbers that
-// are too large and read 010 as octal 8. Both are rejected, as are "inf" and "nan". Flags of config keys are
-// skipped, because config keys have their own checks.
-void check_numbers(CLI::App& app);
-
-// Returns true if an option takes a number, according to the name of its type in the help.
-bool takes_a_number(const CLI::Option& option);
+// Returns the problem with the text of a number, or "". The parser alone would clamp numbers that are too
+// large and read 010 as octal 8. Both are rejected, as are "inf" and "nan". Text that is not a number has no
+// problem here; the parser reports it.
+std::string number_problem(const std::string& text);
 
 }  // namespace gpt

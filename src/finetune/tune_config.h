@@ -50,23 +50,27 @@ void visit_tune_keys(Config& c, Visit&& visit) {
   visit(Key{.name = "task",
             .group = "fine-tuning",
             .help = "Task to train",
-            .choices = "classify|entail|similar|choose|chat|dpo|grpo"},
+            .choices = "classify|entail|similar|choose|chat|dpo|grpo",
+            .is_common = true},
         c.task);
-  visit(Key{.name = "model", .group = "fine-tuning", .help = "Model to fine-tune"}, c.model);
+  visit(Key{.name = "model", .group = "fine-tuning", .help = "Model to fine-tune", .kind = ValueKind::model},
+        c.model);
   visit(Key{.name = "epochs",
             .group = "fine-tuning",
             .help = "Number of passes over the examples, unless `steps` is given",
             .unset = "3 to 10, more for few examples",
             .min = 0,
             .max = 1e6,
-            .aliases = "num_epochs|num_train_epochs"},
+            .aliases = "num_epochs|num_train_epochs",
+            .is_common = true},
         c.epochs);
   visit(Key{.name = "n_ctx",
             .group = "fine-tuning",
             .help = "Maximum length of an example in tokens",
             .unset = "the longest example",
             .min = 0,
-            .max = 1e7},
+            .max = 1e7,
+            .aliases = "-c"},
         c.n_ctx);
   visit(Key{.name = "skip_bad",
             .group = "fine-tuning",
@@ -83,7 +87,8 @@ void visit_tune_keys(Config& c, Visit&& visit) {
             .help = "Rank of the LoRA adapter. 0: train all weights of the model",
             .min = 0,
             .max = 65536,
-            .aliases = "lora_r"},
+            .aliases = "lora_r",
+            .is_common = true},
         c.lora_rank);
   visit(Key{.name = "lora_alpha",
             .group = "fine-tuning",
@@ -102,13 +107,17 @@ void visit_tune_keys(Config& c, Visit&& visit) {
             .group = "fine-tuning",
             .help = "Multiply the adapter's output by alpha / sqrt(rank) instead"},
         c.rslora);
-  visit(Key{.name = "lora_targets", .group = "fine-tuning", .help = "Matrices that receive an adapter"},
+  visit(Key{.name = "lora_targets",
+            .group = "fine-tuning",
+            .help = "Matrices that receive an adapter",
+            .value = "NAME ..."},
         c.lora_targets);
   visit(Key{.name = "template",
             .group = "fine-tuning",
             .help = "Built-in chat template to use",
             .unset = "the model's own template",
-            .aliases = "chat_template"},
+            .aliases = "chat_template",
+            .is_common = true},
         c.chat_template);
   visit(Key{.name = "long_conversations",
             .group = "fine-tuning",
@@ -142,11 +151,13 @@ void visit_tune_keys(Config& c, Visit&& visit) {
   visit(Key{.name = "reward",
             .group = "fine-tuning",
             .help = "GRPO: reward function",
-            .choices = "exact|regex|number|command"},
+            .choices = "exact|regex|number|command",
+            .is_common = true},
         c.reward);
   visit(Key{.name = "reward_command",
             .group = "fine-tuning",
-            .help = "GRPO: command that reads JSON lines and writes one reward per line"},
+            .help = "GRPO: command that reads JSON lines and writes one reward per line",
+            .value = "COMMAND"},
         c.reward_command);
   visit(Key{.name = "reward_seconds",
             .group = "fine-tuning",
@@ -169,11 +180,13 @@ void visit_tune_keys(Config& c, Visit&& visit) {
   visit(Key{.name = "labels",
             .group = "fine-tuning",
             .help = "Labels, in the order of the head's rows",
-            .unset = "the labels of the data, sorted"},
+            .unset = "the labels of the data, sorted",
+            .value = "LABEL ..."},
         c.labels);
   visit(Key{.name = "class_weights",
             .group = "fine-tuning",
-            .help = "Weights of the labels in the loss, as LABEL=X, or balanced"},
+            .help = "Weights of the labels in the loss, as LABEL=X, or balanced",
+            .value = "LABEL=X ..."},
         c.class_weights);
   visit(Key{.name = "long_examples",
             .group = "fine-tuning",

@@ -111,15 +111,29 @@ void visit_model_keys(Config& c, Visit&& visit) {
             .min = 0,
             .max = kMax},
         c.vocab_size);
-  visit(Key{.name = "n_ctx", .group = "shape", .help = "Context length in tokens", .min = 1, .max = kMax},
+  visit(Key{.name = "n_ctx",
+            .group = "shape",
+            .help = "Context length in tokens",
+            .min = 1,
+            .max = kMax,
+            .aliases = "ctx_size|seq_len|ctx|context|ctx_len|max_model_len|-c",
+            .is_common = true},
         c.n_ctx);
   visit(Key{.name = "n_layer",
             .group = "shape",
             .help = "Number of layers. 0 connects the embedding directly to the head",
             .min = 0,
-            .max = kMaxLayers},
+            .max = kMaxLayers,
+            .aliases = "num_layers|layers",
+            .is_common = true},
         c.n_layer);
-  visit(Key{.name = "n_head", .group = "shape", .help = "Number of query heads", .min = 1, .max = 65536},
+  visit(Key{.name = "n_head",
+            .group = "shape",
+            .help = "Number of query heads",
+            .min = 1,
+            .max = 65536,
+            .aliases = "num_heads|heads",
+            .is_common = true},
         c.n_head);
   visit(Key{.name = "n_kv_head",
             .group = "shape",
@@ -132,7 +146,9 @@ void visit_model_keys(Config& c, Visit&& visit) {
             .group = "shape",
             .help = "Width of the residual stream",
             .min = 1,
-            .max = 1 << 20},
+            .max = 1 << 20,
+            .aliases = "n_embed",
+            .is_common = true},
         c.n_embd);
   visit(Key{.name = "head_dim",
             .group = "shape",
@@ -178,7 +194,8 @@ void visit_model_keys(Config& c, Visit&& visit) {
         c.rope_layout);
   visit(Key{.name = "rope_scaling",
             .group = "position",
-            .help = "Scaling of rotary frequencies, as a JSON object"},
+            .help = "Scaling of rotary frequencies, as a JSON object",
+            .value = "JSON"},
         c.rope_scaling);
   visit(Key{.name = "rope_dtype",
             .group = "position",

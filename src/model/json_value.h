@@ -183,6 +183,9 @@ KeyInfo key_info(const Key& key, const T& value) {
   info.max = key.max;
   info.choices = words(key.choices);
   info.aliases = words(key.aliases);
+  info.value = key.value;
+  info.kind = key.kind;
+  info.is_common = key.is_common;
   if constexpr (std::is_same_v<T, bool>) {
     info.type = KeyType::boolean;
     info.choices = {"true", "false"};

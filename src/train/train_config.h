@@ -79,22 +79,35 @@ void visit_data_keys(Config& c, Visit& visit) {
             .group = "data",
             .help = "Training data: text files, folders, token shards, or tales or tales:BYTES for the "
                     "built-in corpus. a.bin=0.7 b.txt=0.3 mixes sources by weight",
-            .aliases = "dataset|train_file"},
+            .aliases = "input|files|-d|dataset|train_file",
+            .value = "PATH ...",
+            .kind = ValueKind::path,
+            .is_common = true},
         c.data);
   visit(Key{.name = "val_data",
             .group = "data",
             .help = "Validation data",
             .unset = "the end of the training data",
-            .aliases = "validation_file"},
+            .aliases = "validation_file",
+            .value = "PATH ...",
+            .kind = ValueKind::path},
         c.val_data);
   visit(Key{.name = "include",
             .group = "data",
             .help = "Patterns of files to read from folders, such as '*.py'",
-            .unset = "files that look like text or code"},
+            .unset = "files that look like text or code",
+            .value = "PATTERN"},
         c.include);
-  visit(Key{.name = "exclude", .group = "data", .help = "Patterns of files and folders to skip in folders"},
+  visit(Key{.name = "exclude",
+            .group = "data",
+            .help = "Patterns of files and folders to skip in folders",
+            .value = "PATTERN"},
         c.exclude);
-  visit(Key{.name = "field", .group = "data", .help = "Name of the text field in JSON lines files"}, c.field);
+  visit(Key{.name = "field",
+            .group = "data",
+            .help = "Name of the text field in JSON lines files",
+            .value = "NAME"},
+        c.field);
   visit(Key{.name = "val_fraction",
             .group = "data",
             .help = "Fraction of the training data that is held out for validation",
@@ -105,7 +118,9 @@ void visit_data_keys(Config& c, Visit& visit) {
             .group = "data",
             .help = "Tokenizer: byte, char, a tokenizer.json, or a model folder",
             .choices = "byte|char",
-            .aliases = "tokenizer_name"},
+            .aliases = "tokenizer_name",
+            .kind = ValueKind::path,
+            .is_common = true},
         c.tokenizer);
   visit(Key{.name = "sampling",
             .group = "data",
@@ -121,7 +136,9 @@ void visit_data_keys(Config& c, Visit& visit) {
             .group = "data",
             .help = "Seed of initialization, data order and dropout",
             .min = 0,
-            .max = 0x1p62},
+            .max = 0x1p62,
+            .aliases = "-s",
+            .is_common = true},
         c.seed);
 }
 
@@ -132,7 +149,8 @@ void visit_optimizer_keys(Config& c, Visit& visit) {
             .help = "Number of optimizer steps",
             .min = 1,
             .max = 1e12,
-            .aliases = "num_iterations|max_iters|max_steps|iters|iterations|num_steps|train_steps"},
+            .aliases = "num_iterations|max_iters|max_steps|iters|iterations|num_steps|train_steps",
+            .is_common = true},
         c.steps);
   visit(Key{.name = "stop_after",
             .group = "training",
@@ -145,7 +163,8 @@ void visit_optimizer_keys(Config& c, Visit& visit) {
             .help = "Number of sequences per optimizer step",
             .min = 1,
             .max = 1e6,
-            .aliases = "batch"},
+            .aliases = "-b|batch",
+            .is_common = true},
         c.batch_size);
   visit(Key{.name = "micro_batch",
             .group = "training",
@@ -182,7 +201,13 @@ void visit_optimizer_keys(Config& c, Visit& visit) {
                     "parameters. muon-nanochat: the variant of nanochat",
             .aliases = "optim"},
         c.optimizer);
-  visit(Key{.name = "lr", .group = "training", .help = "Peak learning rate", .min = 0, .max = 1e3}, c.lr);
+  visit(Key{.name = "lr",
+            .group = "training",
+            .help = "Peak learning rate",
+            .min = 0,
+            .max = 1e3,
+            .is_common = true},
+        c.lr);
   visit(Key{.name = "min_lr",
             .group = "training",
             .help = "Final learning rate",
@@ -246,7 +271,8 @@ void visit_optimizer_keys(Config& c, Visit& visit) {
   visit(Key{.name = "lr_scale",
             .group = "training",
             .help =
-                "Learning rate factors of parameters by name pattern, as PATTERN=FACTOR: blocks.[0-3].*=0.5"},
+                "Learning rate factors of parameters by name pattern, as PATTERN=FACTOR: blocks.[0-3].*=0.5",
+            .value = "PATTERN=X ..."},
         c.lr_scale);
   visit(Key{.name = "layer_decay",
             .group = "training",
@@ -257,7 +283,8 @@ void visit_optimizer_keys(Config& c, Visit& visit) {
         c.layer_decay);
   visit(Key{.name = "freeze",
             .group = "training",
-            .help = "Patterns of parameters that are not trained, such as wte.*"},
+            .help = "Patterns of parameters that are not trained, such as wte.*",
+            .value = "PATTERN ..."},
         c.freeze);
   visit(Key{.name = "ema",
             .group = "training",
@@ -322,7 +349,9 @@ void visit_train_keys(Config& c, Visit&& visit) {
   visit_optimizer_keys(c, visit);
   visit(Key{.name = "dtype",
             .group = "training",
-            .help = "Data type of activations and matrix products. fp16 uses loss scaling"},
+            .help = "Data type of activations and matrix products. fp16 uses loss scaling",
+            .kind = ValueKind::dtype,
+            .is_common = true},
         c.dtype);
   visit(Key{.name = "recompute",
             .group = "training",
@@ -354,7 +383,8 @@ void visit_train_keys(Config& c, Visit&& visit) {
             .help = "Stop after this many evaluations without a better validation loss. 0: off",
             .min = 0,
             .max = 1e12,
-            .aliases = "early_stopping_patience"},
+            .aliases = "early_stopping_patience",
+            .is_common = true},
         c.patience);
   visit(Key{.name = "sample_every",
             .group = "intervals",
@@ -383,7 +413,8 @@ void visit_train_keys(Config& c, Visit&& visit) {
             .unset = "all CPUs",
             .min = 0,
             .max = 1024,
-            .aliases = "n_threads|num_threads"},
+            .aliases = "n_threads|num_threads",
+            .is_common = true},
         c.threads);
 }
 
