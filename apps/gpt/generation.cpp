@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <iterator>
@@ -13,6 +14,7 @@
 #include "base/parse.h"
 #include "base/ranges.h"
 #include "convert/adapter_files.h"
+#include "infer/sampler.h"
 #include "input.h"
 #include "output.h"
 #include "report/utf8_text.h"
@@ -119,8 +121,9 @@ gptcpp::GenerateOptions generate_options(const GenerateArguments& a) {
   if (a.logprobs && *a.logprobs < 0)
     fail_usage("--logprobs: expected 0 or a positive number, found {}", *a.logprobs);
   gptcpp::GenerateOptions options = a.options;
-  if (a.greedy) options.temperature = 0;
-  options.logit_bias = parse_logit_bias(a.logit_bias);
+  if (a.greedy) options.sampling.temperature = 0;
+  options.sampling.top_p_rule = parse_top_p_rule(a.top_p_rule);
+  options.sampling.logit_bias = parse_logit_bias(a.logit_bias);
   options.seed = static_cast<uint64_t>(a.seed);
   options.logprobs = a.logprobs.value_or(-1);
   options.adapters = a.adapters;
@@ -129,23 +132,35 @@ gptcpp::GenerateOptions generate_options(const GenerateArguments& a) {
   return options;
 }
 
+namespace {
+
+std::string flag_of(const SamplingField& field) {
+  std::string flag = "--" + std::string(field.name);
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
+
+// Each function adds the flag of a sampling parameter.
+void add_field(CLI::App& app, GenerateArguments&, const SamplingField& field, auto& number) {
+  add_shown(app, flag_of(field).c_str(), number, "X", field.help);
+}
+
+void add_field(CLI::App& app, GenerateArguments& a, const SamplingField& field, TopPRule&) {
+  add_value(app, flag_of(field).c_str(), a.top_p_rule, "crossing|reaching", field.help);
+}
+
+void add_field(CLI::App& app, GenerateArguments& a, const SamplingField& field, std::map<int32_t, double>&) {
+  add_repeated(app, flag_of(field), a.logit_bias, field.help)->type_name("ID=X,...");
+}
+
+}  // namespace
+
 void add_sampling_options(CLI::App& app, GenerateArguments& a) {
   app.option_defaults()->group("sampling");
-  const auto number = [&](const char* name, auto& value, const char* help) {
-    add_shown(app, name, value, "X", help);
-  };
-  number("--temperature", a.options.temperature, "0 is greedy");
-  number("--top-k", a.options.top_k, "draw from the k likeliest tokens; 0: off");
-  number("--top-p", a.options.top_p, "draw from the likeliest tokens that sum to p; 1: off");
-  add_value(app, "--top-p-rule", a.options.top_p_rule, "crossing|reaching",
-            "which token is the last of --top-p");
-  number("--min-p", a.options.min_p, "keep tokens at least this likely relative to the likeliest; 0: off");
-  number("--repetition-penalty", a.options.repetition_penalty, "of tokens in prompt or output; 1: off");
-  number("--presence-penalty", a.options.presence_penalty, "subtracted once from tokens of the output");
-  number("--frequency-penalty", a.options.frequency_penalty, "subtracted per occurrence in the output");
-  add_repeated(app, "--logit-bias", a.logit_bias, "added to logits; -inf forbids")->type_name("ID=V,...");
+  gptcpp::visit_sampling(a.options.sampling,
+                         [&](const SamplingField& field, auto& value) { add_field(app, a, field, value); });
   app.add_flag("--greedy", a.greedy, "always the likeliest token");
-  number("--seed", a.seed, "equal seeds give equal texts");
+  add_shown(app, "--seed", a.seed, "X", "equal seeds give equal texts");
   app.option_defaults()->group("Options");
 }
 

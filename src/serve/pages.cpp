@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+#include "infer/sampler.h"
 #include "serve/call.h"
 #include "serve/json_text.h"
 
@@ -28,9 +32,24 @@ constexpr const char* kHtml = "text/html; charset=utf-8";
 constexpr const char* kStyle = "text/css; charset=utf-8";
 constexpr const char* kScript = "text/javascript; charset=utf-8";
 
+// Returns the script of the chat page. It begins with kSampling, which contains the defaults and ranges of
+// the sampling parameters.
+const char* chat_script() {
+  static const std::string script = [] {
+    nlohmann::ordered_json fields;
+    const SamplingParams defaults;
+    gptcpp::visit_sampling(defaults, [&](const SamplingField& f, const auto& value) {
+      if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>)
+        fields[f.name] = {{"default", value}, {"off", f.off}, {"min", f.request_min}, {"max", f.request_max}};
+    });
+    return "'use strict';\nconst kSampling = " + fields.dump() + ";\n" + detail::chat_page_script();
+  }();
+  return script.c_str();
+}
+
 constexpr PageFile kFiles[] = {{"/", kHtml, detail::chat_page_html},
                                {"/chat.css", kStyle, detail::chat_page_style},
-                               {"/chat.js", kScript, detail::chat_page_script},
+                               {"/chat.js", kScript, chat_script},
                                {"/training", kHtml, detail::training_page_html},
                                {"/training.css", kStyle, detail::training_page_style},
                                {"/training.js", kScript, detail::training_page_script}};
