@@ -218,7 +218,6 @@ GPTCPP_API const char* finish_name(Finish finish) noexcept;  // "length", "eos",
 // Options for continuing a text. The same text, options and seed always give the same result.
 struct GenerateOptions {
   int64_t max_tokens = 200;  // maximum new tokens
-  SamplingParams sampling = {};
   uint64_t seed = 1;
   // Number of the sample: different numbers give independent samples for the same seed. The random number of
   // a token depends on the seed, this number and the token's index among the new tokens of the call.
@@ -235,6 +234,9 @@ struct GenerateOptions {
   // invalid_argument if the grammar is malformed, uses an unsupported feature (named in the message), or
   // needs more than max_tokens.
   std::string grammar = {}, json_schema = {}, regex = {};
+  // The last member, because g++ 12 destroys the parts of a member twice if the initializer of a later member
+  // throws.
+  SamplingParams sampling = {};
 };
 
 // Validates options: throws the errors, mostly invalid_argument, that generation with these options would

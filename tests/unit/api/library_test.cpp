@@ -123,7 +123,7 @@ TEST(Library, StopStringsAndCallbacksEndATextAndTheModelsFinishIsTold) {
   const Model model(Context({.threads = 1}), small_model());
   Session session(model);
   session.feed("the ");
-  const Result stopped = session.generate({.max_tokens = 60, .sampling = {.temperature = 0}, .stops = {" "}});
+  const Result stopped = session.generate({.max_tokens = 60, .stops = {" "}, .sampling = {.temperature = 0}});
   EXPECT_EQ(stopped.finish, Finish::stop);
   EXPECT_EQ(stopped.text.find(' '), std::string::npos);
   EXPECT_EQ(session.generate({}, [](const Piece&) { return false; }).finish, Finish::stop);
@@ -162,7 +162,7 @@ TEST(Library, SpeculationChangesTheTimeAlone) {
   const Context context({.threads = 2});
   const Model model(context, small_model());
   const GenerateOptions options{
-      .max_tokens = 50, .sampling = {.temperature = 0}, .stops = {"dog"}, .logprobs = 1};
+      .max_tokens = 50, .stops = {"dog"}, .logprobs = 1, .sampling = {.temperature = 0}};
   const auto result_with = [&](const SessionOptions& session_options) {
     Session session(model, session_options);
     session.feed("the cat and the cat and the");

@@ -281,7 +281,9 @@ TEST(SamplingParams, AreAllVisitedAndValid) {
     EXPECT_TRUE(names.insert(field.name).second) << field.name;
     EXPECT_LE(field.min, field.request_max) << field.name;
     if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>) {
-      if (!std::isnan(field.off)) EXPECT_EQ(static_cast<double>(value), field.off) << field.name;
+      if (!std::isnan(field.off)) {
+        EXPECT_EQ(static_cast<double>(value), field.off) << field.name;
+      }
     }
   });
   EXPECT_EQ(names.size(), 9u);

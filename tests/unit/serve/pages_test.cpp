@@ -109,8 +109,9 @@ TEST(Pages, SampleAsTheProgramDoes) {
   const json fields =
       json::parse(script.substr(begin.size(), script.find(";\n", begin.size()) - begin.size()));
   gptcpp::visit_sampling(options.sampling, [&](const gptcpp::SamplingField& field, const auto& value) {
-    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>)
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>) {
       EXPECT_EQ(fields[field.name]["default"], value) << field.name;
+    }
   });
 }
 
