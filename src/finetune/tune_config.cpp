@@ -36,8 +36,8 @@ TuneConfig read_tune_config(const std::string& folder) {
 
 std::vector<KeyInfo> tune_keys() {
   std::vector<KeyInfo> keys;
-  visit_tune_keys(TuneConfig(),
-                  [&](const Key& key, const auto& field) { keys.push_back(key_info(key, field)); });
+  const TuneConfig unset;
+  visit_tune_keys(unset, [&](const Key& key, const auto& field) { keys.push_back(key_info(key, field)); });
   return keys;
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kEqualFlops = 0.01;  // budgets whose FLOPs differ by at most this fraction count as equal
 
-using Key = std::pair<double, SweepPoint>;  // FLOP budget and values of the swept keys
+using GroupKey = std::pair<double, SweepPoint>;  // FLOP budget and values of the swept keys
 
 struct Group {
   size_t run = 0;
@@ -25,8 +25,8 @@ struct Group {
   }
 };
 
-std::map<Key, Group> groups_of(const Sweep& sweep) {
-  std::map<Key, Group> groups;
+std::map<GroupKey, Group> groups_of(const Sweep& sweep) {
+  std::map<GroupKey, Group> groups;
   for (size_t i = 0; i < sweep.runs.size(); ++i) {
     if (sweep.results[i].state != SweepResult::State::done) continue;
     Group& group = groups[{sweep.runs[i].budget, sweep.runs[i].point}];
@@ -36,7 +36,7 @@ std::map<Key, Group> groups_of(const Sweep& sweep) {
   return groups;
 }
 
-std::optional<double> noise_of(const std::map<Key, Group>& groups) {
+std::optional<double> noise_of(const std::map<GroupKey, Group>& groups) {
   double squares = 0;
   size_t freedom = 0;
   for (const auto& [key, group] : groups) {
@@ -51,11 +51,11 @@ std::optional<double> noise_of(const std::map<Key, Group>& groups) {
 
 // Groups the mean losses by budget and all values except the value of `key`, and then by the value of `key`.
 // If several learning rates were swept, only the loss with the best learning rate is used.
-std::map<Key, std::map<std::string, double>> by_value(const std::map<Key, Group>& groups,
-                                                      const std::string& key) {
-  std::map<Key, std::map<std::string, double>> out;
+std::map<GroupKey, std::map<std::string, double>> by_value(const std::map<GroupKey, Group>& groups,
+                                                           const std::string& key) {
+  std::map<GroupKey, std::map<std::string, double>> out;
   for (const auto& [place, group] : groups) {
-    Key rest = place;
+    GroupKey rest = place;
     const auto found = rest.second.find(key);
     if (found == rest.second.end()) continue;
     const std::string value = found->second;
@@ -98,8 +98,8 @@ std::string sentence(const std::string& key, const std::string& a, const std::st
 }
 
 // Compares each value of a key with the value of the best run.
-void compare_key(const std::string& key, const std::map<Key, Group>& groups, const Sweep& sweep, bool many_lr,
-                 Findings& findings) {
+void compare_key(const std::string& key, const std::map<GroupKey, Group>& groups, const Sweep& sweep,
+                 bool many_lr, Findings& findings) {
   std::map<std::pair<std::string, std::string>, Comparison> pairs;
   for (const auto& [rest, losses] : by_value(groups, key)) {
     for (auto a = losses.begin(); a != losses.end(); ++a) {
@@ -214,7 +214,7 @@ double flops_difference(const std::vector<SweepRun>& runs) {
 Findings find_out(const Sweep& sweep) {
   Findings findings;
   findings.flops_difference = flops_difference(sweep.runs);
-  const std::map<Key, Group> groups = groups_of(sweep);
+  const std::map<GroupKey, Group> groups = groups_of(sweep);
   for (const auto& [key, group] : groups)
     findings.means.push_back({group.run, group.mean(), static_cast<int>(group.losses.size())});
   std::ranges::stable_sort(findings.means, {}, &SweepMean::loss);
