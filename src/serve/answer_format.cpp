@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "base/ranges.h"
 #include "base/utf8.h"
 #include "serve/json_text.h"
 
@@ -19,19 +20,30 @@ std::string name_by_id(int32_t id) {
   return fmt::format("{}{}", kTokenId, id);
 }
 
+UsageResponse usage_response(const Usage& u) {
+  return {.prompt_tokens = u.prompt,
+          .completion_tokens = u.completion,
+          .total_tokens = u.prompt + u.completion,
+          .prompt_tokens_details = {.cached_tokens = u.cached}};
+}
+
+// Returns the calls as they are sent. If `first` is set, the calls are numbered from there.
+std::vector<ToolCallResponse> call_responses(const std::vector<ToolCall>& calls,
+                                             std::optional<int64_t> first) {
+  std::vector<ToolCallResponse> out;
+  for (const ToolCall& call : calls) {
+    out.push_back({.index = first, .id = new_id("call_"), .function = {call.name, call.arguments}});
+    if (first) ++*first;
+  }
+  return out;
+}
+
 void append_finish(std::string& out, const char* finish) {
   out += ",\"finish_reason\":";
   out += finish == nullptr ? "null" : fmt::format("\"{}\"", finish);
 }
 
 }  // namespace
-
-void append_usage(std::string& out, const Usage& u) {
-  out += fmt::format(
-      "{{\"prompt_tokens\":{},\"completion_tokens\":{},\"total_tokens\":{},"
-      "\"prompt_tokens_details\":{{\"cached_tokens\":{}}}}}",
-      u.prompt, u.completion, u.prompt + u.completion, u.cached);
-}
 
 std::string new_id(const std::string& prefix) {
   thread_local std::mt19937_64 random{(uint64_t{std::random_device()()} << 32) ^ std::random_device()()};
@@ -88,7 +100,7 @@ void AnswerFormat::chunk(std::string& out, Progress& progress, const AnswerPiece
       }
       if (!piece.calls.empty()) {
         out += piece.text.empty() ? "\"tool_calls\":" : ",\"tool_calls\":";
-        calls(out, piece.calls, progress.calls, true);
+        out += json_of(call_responses(piece.calls, progress.calls));
         progress.calls += std::ssize(piece.calls);
       }
       out += "}";
@@ -96,7 +108,7 @@ void AnswerFormat::chunk(std::string& out, Progress& progress, const AnswerPiece
       out += "\"text\":";
       append_json(out, piece.text);
     }
-    logprobs(out, piece.tokens);
+    out += ",\"logprobs\":" + logprobs(piece.tokens);
     close(out, options_.chat ? nullptr : finish);
   }
   if (!options_.chat || finish == nullptr) return;
@@ -108,102 +120,64 @@ void AnswerFormat::chunk(std::string& out, Progress& progress, const AnswerPiece
 void AnswerFormat::usage_chunk(std::string& out, const Usage& usage) const {
   open(out);
   out += "],\"usage\":";
-  append_usage(out, usage);
-  out += "}\n\n";
+  out += json_of(usage_response(usage)) + "}\n\n";
 }
 
 // -------------------------------------------------------------------------------------------------------
 // Whole responses.
 
-std::string AnswerFormat::choice(size_t index, const AnswerPiece& all, const char* finish) const {
-  std::string out = fmt::format("{{\"index\":{},", index);
-  if (options_.chat) {
-    out += "\"message\":{\"role\":\"assistant\",\"content\":";
-    if (all.text.empty() && !all.calls.empty()) {
-      out += "null";
+template <class Choice>
+std::string AnswerFormat::whole_response(const std::vector<WholeChoice>& choices, const Usage& usage) const {
+  GenerationResponse<Choice> response{.id = options_.id,
+                                      .created = options_.created,
+                                      .model = options_.model,
+                                      .system_fingerprint = kFingerprint,
+                                      .usage = usage_response(usage)};
+  for (const auto& [all, finish] : choices) {
+    Choice& choice = response.choices.emplace_back();
+    choice.index = std::ssize(response.choices) - 1;
+    choice.finish_reason = finish;
+    if constexpr (std::is_same_v<Choice, ChatChoice>) {
+      if (!all.text.empty() || all.calls.empty()) choice.message.content = all.text;
+      choice.message.tool_calls = call_responses(all.calls, std::nullopt);
+      choice.logprobs = chat_logprobs(all.tokens);
     } else {
-      append_json(out, all.text);
+      choice.text = all.text;
+      choice.logprobs = text_logprobs(all.tokens);
     }
-    out += ",\"refusal\":null";
-    if (!all.calls.empty()) {
-      out += ",\"tool_calls\":";
-      calls(out, all.calls, 0, false);
-    }
-    out += "}";
-  } else {
-    out += "\"text\":";
-    append_json(out, all.text);
   }
-  logprobs(out, all.tokens);
-  append_finish(out, finish);
-  return out + "}";
+  return json_of(response);
 }
 
-std::string AnswerFormat::whole(const std::vector<std::string>& choices, const Usage& usage) const {
-  std::string out = "{" + prefix_ + ",\"choices\":[";
-  for (size_t i = 0; i < choices.size(); ++i)
-    out += (i == 0 ? "" : ",") + choices[i];
-  out += "],\"usage\":";
-  append_usage(out, usage);
-  return out + "}";
-}
-
-void AnswerFormat::calls(std::string& out, const std::vector<ToolCall>& calls, int64_t first, bool indexed) {
-  out += '[';
-  for (size_t i = 0; i < calls.size(); ++i) {
-    out += i == 0 ? "{" : ",{";
-    if (indexed) out += fmt::format("\"index\":{},", first + static_cast<int64_t>(i));
-    out += fmt::format("\"id\":\"{}\",\"type\":\"function\",\"function\":{{\"name\":", new_id("call_"));
-    append_json(out, calls[i].name);
-    out += ",\"arguments\":";
-    append_json(out, calls[i].arguments);
-    out += "}}";
-  }
-  out += ']';
+std::string AnswerFormat::whole(const std::vector<WholeChoice>& choices, const Usage& usage) const {
+  return options_.chat ? whole_response<ChatChoice>(choices, usage)
+                       : whole_response<CompletionChoice>(choices, usage);
 }
 
 // -------------------------------------------------------------------------------------------------------
 // Log-probabilities.
 
-void AnswerFormat::logprobs(std::string& out, const std::vector<TokenEntry>& tokens) const {
-  out += ",\"logprobs\":";
-  if (!options_.logprobs || (options_.chat && tokens.empty())) {
-    out += "null";
-  } else if (options_.chat) {
-    chat_logprobs(out, tokens);
-  } else {
-    text_logprobs(out, tokens);
-  }
+std::string AnswerFormat::logprobs(const std::vector<TokenEntry>& tokens) const {
+  return options_.chat ? json_of(chat_logprobs(tokens)) : json_of(text_logprobs(tokens));
 }
 
-// Writes {"token","logprob","bytes"} without the closing brace.
-void AnswerFormat::token(std::string& out, const TokenLogprob& token) const {
+TokenLogprobResponse AnswerFormat::token(const TokenLogprob& token) const {
   const std::string bytes =
       options_.tokenizer == nullptr ? std::to_string(token.id) : bytes_of(*options_.tokenizer, token.id);
-  out += "{\"token\":";
-  append_json(out, replace_invalid_utf8(bytes));
-  out += ",\"logprob\":";
-  append_json(out, token.logprob);
-  out += ",\"bytes\":[";
-  for (size_t i = 0; i < bytes.size(); ++i)
-    out += fmt::format("{}{}", i == 0 ? "" : ",", static_cast<unsigned char>(bytes[i]));
-  out += ']';
+  return {.token = replace_invalid_utf8(bytes),
+          .logprob = token.logprob,
+          .bytes = transformed(bytes, [](char c) -> unsigned { return static_cast<unsigned char>(c); })};
 }
 
-void AnswerFormat::chat_logprobs(std::string& out, const std::vector<TokenEntry>& tokens) const {
-  out += "{\"content\":[";
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (i > 0) out += ',';
-    token(out, tokens[i].logprobs.chosen);
-    out += ",\"top_logprobs\":[";
-    for (size_t j = 0; j < tokens[i].logprobs.top.size(); ++j) {
-      if (j > 0) out += ',';
-      token(out, tokens[i].logprobs.top[j]);
-      out += '}';
-    }
-    out += "]}";
+std::optional<ChatLogprobs> AnswerFormat::chat_logprobs(const std::vector<TokenEntry>& tokens) const {
+  if (!options_.logprobs || tokens.empty()) return std::nullopt;
+  ChatLogprobs out;
+  for (const TokenEntry& entry : tokens) {
+    out.content.push_back({token(entry.logprobs.chosen)});
+    for (const TokenLogprob& top : entry.logprobs.top)
+      out.content.back().top_logprobs.push_back(token(top));
   }
-  out += "],\"refusal\":null}";
+  return out;
 }
 
 // Returns the name of a token. A token that does not consist of whole characters is named by its bytes, as in
@@ -220,48 +194,37 @@ std::string AnswerFormat::token_text(int32_t id) const {
   return name;
 }
 
-// Writes the most likely tokens of a position. As in OpenAI's API, the sampled token is always included. All
+// Returns the most likely tokens of a position. As in OpenAI's API, the sampled token is always included. All
 // keys are distinct: a token whose text equals the key of another token is named by its id, as in vLLM. The
 // sampled token has the same name as in the list of tokens.
-void AnswerFormat::text_top(std::string& out, const Logprobs& logprobs) const {
+NamedNumbers AnswerFormat::text_top(const Logprobs& logprobs) const {
   const TokenLogprob& chosen = logprobs.chosen;
   std::set<std::string> names = {token_text(chosen.id)};
+  NamedNumbers out;
   bool has_chosen = false;
   const auto add = [&](const TokenLogprob& token) {
     std::string name = token_text(token.id);
     if (token.id != chosen.id && !names.insert(name).second) name = name_by_id(token.id);
-    if (out.back() != '{') out += ',';
-    append_json(out, name);
-    out += ':';
-    append_json(out, token.logprob);
+    out.emplace_back(name, token.logprob);
     has_chosen = has_chosen || token.id == chosen.id;
   };
-  out += '{';
   for (const TokenLogprob& token : logprobs.top)
     add(token);
   if (!has_chosen) add(chosen);
-  out += '}';
+  return out;
 }
 
-void AnswerFormat::text_logprobs(std::string& out, const std::vector<TokenEntry>& tokens) const {
-  std::string names, values, tops, offsets;
+std::optional<CompletionLogprobs> AnswerFormat::text_logprobs(const std::vector<TokenEntry>& tokens) const {
+  if (!options_.logprobs) return std::nullopt;
+  CompletionLogprobs out;
   for (const TokenEntry& entry : tokens) {
-    const char* comma = names.empty() ? "" : ",";
-    const std::string text = token_text(entry.id);
-    names += comma;
-    append_json(names, text);
-    values += comma;
-    append_json(values, entry.logprobs.chosen.logprob);
-    offsets += fmt::format("{}{}", comma, entry.offset);
-    tops += comma;
-    if (std::isnan(entry.logprobs.chosen.logprob)) {
-      tops += "null";
-    } else {
-      text_top(tops, entry.logprobs);
-    }
+    out.tokens.push_back(token_text(entry.id));
+    out.token_logprobs.push_back(entry.logprobs.chosen.logprob);
+    out.text_offset.push_back(entry.offset);
+    std::optional<NamedNumbers>& top = out.top_logprobs.emplace_back();
+    if (!std::isnan(entry.logprobs.chosen.logprob)) top = text_top(entry.logprobs);
   }
-  out += fmt::format("{{\"tokens\":[{}],\"token_logprobs\":[{}],\"top_logprobs\":[{}],\"text_offset\":[{}]}}",
-                     names, values, tops, offsets);
+  return out;
 }
 
 }  // namespace gpt::serve

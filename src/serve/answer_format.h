@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "serve/answer_choice.h"
+#include "serve/responses.h"
 
 namespace gpt::serve {
 
@@ -11,7 +13,8 @@ struct Usage {
   int64_t prompt = 0, completion = 0, cached = 0;  // number of tokens
 };
 
-// Writes responses in the format of OpenAI's API, either whole or as the events of a stream.
+// Writes responses in the format of OpenAI's API, either whole or as the events of a stream. Events are
+// assembled from text, because one is sent per token.
 class AnswerFormat {
  public:
   struct Options {
@@ -34,27 +37,29 @@ class AnswerFormat {
   void usage_chunk(std::string& out, const Usage& usage) const;
   static constexpr const char* kDone = "data: [DONE]\n\n";
 
-  // `choice` returns one choice of a whole response as JSON. `whole` returns the complete response.
-  std::string choice(size_t index, const AnswerPiece& all, const char* finish) const;
-  std::string whole(const std::vector<std::string>& choices, const Usage& usage) const;
+  // Returns a complete response as JSON.
+  struct WholeChoice {
+    AnswerPiece all;
+    const char* finish;
+  };
+  std::string whole(const std::vector<WholeChoice>& choices, const Usage& usage) const;
 
  private:
   void open(std::string& out) const;
   void close(std::string& out, const char* finish) const;
-  void logprobs(std::string& out, const std::vector<TokenEntry>& tokens) const;
-  void chat_logprobs(std::string& out, const std::vector<TokenEntry>& tokens) const;
-  void text_logprobs(std::string& out, const std::vector<TokenEntry>& tokens) const;
-  void token(std::string& out, const TokenLogprob& token) const;
+  template <class Choice>
+  std::string whole_response(const std::vector<WholeChoice>& choices, const Usage& usage) const;
+  std::string logprobs(const std::vector<TokenEntry>& tokens) const;
+  std::optional<ChatLogprobs> chat_logprobs(const std::vector<TokenEntry>& tokens) const;
+  std::optional<CompletionLogprobs> text_logprobs(const std::vector<TokenEntry>& tokens) const;
+  TokenLogprobResponse token(const TokenLogprob& token) const;
   std::string token_text(int32_t id) const;
-  void text_top(std::string& out, const Logprobs& logprobs) const;
-  static void calls(std::string& out, const std::vector<ToolCall>& calls, int64_t first, bool indexed);
+  NamedNumbers text_top(const Logprobs& logprobs) const;
 
   Options options_;
   std::string prefix_;  // JSON members at the start of every chunk
 };
 
-// Appends the JSON object of "usage".
-void append_usage(std::string& out, const Usage& usage);
 // Returns a unique id for a response: `prefix` followed by random hex digits, such as "chatcmpl-...".
 std::string new_id(const std::string& prefix);
 

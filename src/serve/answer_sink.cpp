@@ -105,18 +105,18 @@ void AnswerSink::finish_without_tokens() {
 }
 
 void AnswerSink::end_whole() {
-  std::vector<std::string> texts;
+  std::vector<AnswerFormat::WholeChoice> whole;
   for (size_t prompt = 0; prompt < plan_.prompt_tokens.size(); ++prompt) {
     for (const size_t i : best_of(prompt)) {
       Choice& choice = choices_[i];
       AnswerPiece all = plan_.echo.empty() ? AnswerPiece() : plan_.echo[prompt];
       append(all, std::move(choice.all));
       const char* finish = choice.text.finish() == nullptr ? "length" : choice.text.finish();
-      texts.push_back(format_.choice(texts.size(), all, finish));
+      whole.push_back({std::move(all), finish});
     }
   }
   done_(usage());
-  responder_->send({.body = format_.whole(texts, usage())});
+  responder_->send({.body = format_.whole(whole, usage())});
 }
 
 // Returns the choices of a prompt. If there are more samples than choices, returns those with the highest

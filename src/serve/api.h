@@ -43,12 +43,10 @@ class Api {
   const Router& router() const { return router_; }
 
  private:
-  void add_endpoints();
   void route(const std::shared_ptr<Call>& call);
   void guard(const std::shared_ptr<Call>& call, const Endpoint& endpoint);
   void check_rate(const Call& call);
-  void prepare(const std::shared_ptr<Call>& call, const Endpoint& endpoint);
-  void health(Call& call) const;
+  void run_later_for(const std::shared_ptr<Call>& call, const Endpoint& endpoint);
   void end_call(const CallRecord& record);
   void log_body(const HttpRequest& request) const;
 

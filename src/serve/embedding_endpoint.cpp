@@ -3,6 +3,7 @@
 #include "serve/api_error.h"
 #include "serve/json_text.h"
 #include "serve/prompt_chain.h"
+#include "serve/responses.h"
 #include "serve/submit_answer.h"
 #include "serve/token_ids.h"
 
@@ -15,24 +16,16 @@ struct Embeddings {
   bool as_base64 = false;
 };
 
-std::string json_of(const Embeddings& e, const std::string& model, const Usage& usage) {
-  std::string out = "{\"object\":\"list\",\"data\":[";
-  for (size_t i = 0; i < e.results.size(); ++i) {
-    out += fmt::format("{}{{\"object\":\"embedding\",\"index\":{},\"embedding\":", i == 0 ? "" : ",", i);
-    const std::vector<float>& numbers = e.results[i];
-    if (e.as_base64) {
-      append_json(out,
-                  base64({reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)}));
-    } else {
-      for (size_t j = 0; j < numbers.size(); ++j)
-        out += fmt::format("{}{}", j == 0 ? '[' : ',', numbers[j]);
-      out += ']';
-    }
-    out += '}';
+EmbeddingsResponse response_of(const Embeddings& e, const std::string& model, const Usage& usage) {
+  EmbeddingsResponse out{.model = model, .usage = {usage.prompt, usage.prompt}};
+  for (const std::vector<float>& numbers : e.results) {
+    EmbeddingsResponse::Embedding& one = out.data.emplace_back();
+    one.index = std::ssize(out.data) - 1;
+    one.embedding = numbers;
+    if (e.as_base64)
+      one.embedding = base64({reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)});
   }
-  out += "],\"model\":";
-  append_json(out, model);
-  return out + fmt::format(",\"usage\":{{\"prompt_tokens\":{0},\"total_tokens\":{0}}}}}", usage.prompt);
+  return out;
 }
 
 }  // namespace
@@ -72,7 +65,7 @@ void embeddings(const Service& service, const std::shared_ptr<Call>& call) {
   const auto finish = [call, e, usage, found, &metrics = service.metrics] {
     call->set_usage(usage);
     metrics.prompt_tokens += usage.prompt;
-    call->send({.body = json_of(*e, found.name, usage)});
+    call->send({.body = json_of(response_of(*e, found.name, usage))});
   };
   std::make_shared<PromptChain>(model.worker(), call, e->inputs.size(), make, finish)->start();
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
 
 #include "serve/call.h"
@@ -23,15 +25,17 @@ struct Service {
   RunList& runs;  // used only on the watching thread
   // Threads for slow work other than preparing requests: compiling grammars, traces, reading run folders.
   WorkThread &compiling, &tracing, &watching;
+  const std::atomic<bool>& draining;            // the server is shutting down
+  const std::function<int64_t()>& connections;  // returns the number of connections; may be empty
+  bool has_chat;                                // false: the server has no models, only runs
 };
 
-// Each endpoint responds to one call, immediately or later. An exception from an endpoint is sent to the
-// client (see current_error).
+// The functions of endpoint_table.
 void chat_completions(const Service& service, const std::shared_ptr<Call>& call);
 void completions(const Service& service, const std::shared_ptr<Call>& call);
 void embeddings(const Service& service, const std::shared_ptr<Call>& call);
 void list_models(const Service& service, const std::shared_ptr<Call>& call);
-void show_model(const Service& service, const std::shared_ptr<Call>& call);  // /v1/models/NAME
+void show_model(const Service& service, const std::shared_ptr<Call>& call);
 void tokenize(const Service& service, const std::shared_ptr<Call>& call);
 void detokenize(const Service& service, const std::shared_ptr<Call>& call);
 void apply_template(const Service& service, const std::shared_ptr<Call>& call);
@@ -41,7 +45,7 @@ void load_adapter(const Service& service, const std::shared_ptr<Call>& call);
 void unload_adapter(const Service& service, const std::shared_ptr<Call>& call);
 void trace(const Service& service, const std::shared_ptr<Call>& call);
 void list_runs(const Service& service, const std::shared_ptr<Call>& call);
-void show_run(const Service& service, const std::shared_ptr<Call>& call);         // /training/runs/NAME
-void show_run_report(const Service& service, const std::shared_ptr<Call>& call);  // /training/reports/NAME
+void show_run(const Service& service, const std::shared_ptr<Call>& call);
+void show_run_report(const Service& service, const std::shared_ptr<Call>& call);
 
 }  // namespace gpt::serve

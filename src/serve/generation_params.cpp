@@ -13,35 +13,45 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMaxTokens = int64_t{1} << 40;
-constexpr int64_t kMostTopK = INT32_MAX;  // a top_k above the vocabulary size selects the whole vocabulary
+
+// Each function reads a field of SamplingParams if the request has it.
+void read_field(const Fields& fields, const SamplingField& f, double& value) {
+  value = fields.number(f.name, f.request_min, f.request_max).value_or(value);
+}
+
+void read_field(const Fields& fields, const SamplingField& f, int64_t& value) {
+  value = fields.integer(f.name, static_cast<int64_t>(f.request_min), static_cast<int64_t>(f.request_max))
+              .value_or(value);
+}
+
+void read_field(const Fields& fields, const SamplingField& f, TopPRule& value) {
+  if (const auto name = fields.choice(f.name, gptcpp::kTopPRules)) value = parse_top_p_rule(*name);
+}
+
+void read_field(const Fields& fields, const SamplingField& f, std::map<int32_t, double>& values) {
+  const json* object = fields.find(f.name);
+  if (object == nullptr) return;
+  if (!object->is_object()) fields.fail(f.name, "an object of token ids and numbers", *object);
+  const Fields inner(*object, std::string(f.name) + ".");
+  for (const auto& [key, unused] : object->items()) {
+    const auto id = parse_number<int32_t>(key);
+    if (!id || *id < 0)
+      fail_field(f.name, "expected token ids of at least 0, found \"{}\"", printable_text(key, 32));
+    read_field(inner, {.name = key.c_str(), .request_min = f.request_min, .request_max = f.request_max},
+               values[*id]);
+  }
+}
 
 SamplingParams parse_sampling(const Fields& fields, const ServedModel& model) {
-  SamplingParams s;
-  const auto number = [&](const char* name, double low, double high, double& value) {
-    value = fields.number(name, low, high).value_or(value);
-  };
-  number("temperature", 0, 2, s.temperature);
-  number("top_p", 0, 1, s.top_p);
+  SamplingParams s = SamplingParams::neutral();
+  gptcpp::visit_sampling(s,
+                         [&](const SamplingField& field, auto& value) { read_field(fields, field, value); });
   if (s.top_p == 0) {  // OpenAI's API treats top_p 0 as greedy
     s.top_p = 1;
     s.temperature = 0;
   }
-  number("min_p", 0, 1, s.min_p);
-  number("presence_penalty", -2, 2, s.presence_penalty);
-  number("frequency_penalty", -2, 2, s.frequency_penalty);
-  number("repetition_penalty", 0.01, 100, s.repetition_penalty);
-  s.top_k =
-      std::clamp<int64_t>(fields.integer("top_k", -1, kMostTopK).value_or(0), 0, model.config().vocab_size);
-  const json* bias = fields.find("logit_bias");
-  if (bias == nullptr) return s;
-  if (!bias->is_object()) fields.fail("logit_bias", "an object of token ids and numbers", *bias);
-  for (const auto& [key, value] : bias->items()) {
-    const auto id = parse_number<int32_t>(key);
-    if (!id || *id < 0 || *id >= model.config().vocab_size)
-      fail_field("logit_bias", "expected token ids from 0 to {}, found \"{}\"", model.config().vocab_size - 1,
-                 printable_text(key, 32));
-    s.logit_bias[*id] = Fields(*bias, "logit_bias.").number(key.c_str(), -100, 100).value_or(0);
-  }
+  s.top_k = std::clamp<int64_t>(s.top_k, 0, model.config().vocab_size);
+  validate(s, model.config().vocab_size);
   return s;
 }
 

@@ -103,7 +103,7 @@ std::optional<std::string> Fields::text(const char* name) const {
   return value->get<std::string>();
 }
 
-std::optional<std::string> Fields::choice(const char* name, std::initializer_list<const char*> words) const {
+std::optional<std::string> Fields::choice(const char* name, std::span<const char* const> words) const {
   const auto found = text(name);
   if (!found || std::ranges::find(words, *found) != words.end()) return found;
   const std::vector<std::string> expected =

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +34,10 @@ class Fields {
   std::optional<double> number(const char* name, double low, double high) const;
   std::optional<std::string> text(const char* name) const;
   // Returns a string, which must be one of `words`.
-  std::optional<std::string> choice(const char* name, std::initializer_list<const char*> words) const;
+  std::optional<std::string> choice(const char* name, std::span<const char* const> words) const;
+  std::optional<std::string> choice(const char* name, std::initializer_list<const char*> words) const {
+    return choice(name, std::span(words.begin(), words.size()));
+  }
   // Returns the value without checking its type, or null if the field is missing.
   const nlohmann::json* find(const char* name) const;
 

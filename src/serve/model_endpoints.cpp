@@ -10,6 +10,7 @@
 #include "base/ranges.h"
 #include "serve/api_error.h"
 #include "serve/endpoints.h"
+#include "serve/responses.h"
 #include "serve/submit_answer.h"
 
 namespace gpt::serve {
@@ -58,7 +59,7 @@ bool is_left_alone(const std::shared_ptr<T>& held) {
 }
 
 void send_success(Call& call, const std::string& name) {
-  call.send({.body = nlohmann::json{{"success", true}, {"model", name}}.dump()});
+  call.send({.body = json_of(LoadResponse{.model = name})});
 }
 
 }  // namespace

@@ -2,7 +2,13 @@
 
 #include <fmt/format.h>
 
-#include "serve/call.h"
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+#include "base/ranges.h"
+#include "infer/sampler.h"
+#include "serve/endpoints.h"
 #include "serve/json_text.h"
 
 namespace gpt::detail {  // generated from src/serve/page and src/trace/page
@@ -19,7 +25,8 @@ namespace gpt::serve {
 namespace {
 
 struct PageFile {
-  const char* path;
+  std::string_view path;
+  const char* help;
   const char* content_type;
   const char* (*text)();
 };
@@ -28,12 +35,28 @@ constexpr const char* kHtml = "text/html; charset=utf-8";
 constexpr const char* kStyle = "text/css; charset=utf-8";
 constexpr const char* kScript = "text/javascript; charset=utf-8";
 
-constexpr PageFile kFiles[] = {{"/", kHtml, detail::chat_page_html},
-                               {"/chat.css", kStyle, detail::chat_page_style},
-                               {"/chat.js", kScript, detail::chat_page_script},
-                               {"/training", kHtml, detail::training_page_html},
-                               {"/training.css", kStyle, detail::training_page_style},
-                               {"/training.js", kScript, detail::training_page_script}};
+// Returns the script of the chat page. It begins with kSampling, which contains the defaults and ranges of
+// the sampling parameters.
+const char* chat_script() {
+  static const std::string script = [] {
+    nlohmann::ordered_json fields;
+    const SamplingParams defaults;
+    gptcpp::visit_sampling(defaults, [&](const SamplingField& f, const auto& value) {
+      if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>)
+        fields[f.name] = {{"default", value}, {"off", f.off}, {"min", f.request_min}, {"max", f.request_max}};
+    });
+    return "'use strict';\nconst kSampling = " + fields.dump() + ";\n" + detail::chat_page_script();
+  }();
+  return script.c_str();
+}
+
+constexpr PageFile kFiles[] = {
+    {"/", "The chat page", kHtml, detail::chat_page_html},
+    {"/chat.css", "Style sheet of the chat page", kStyle, detail::chat_page_style},
+    {"/chat.js", "Script of the chat page", kScript, chat_script},
+    {"/training", "The page that shows training runs", kHtml, detail::training_page_html},
+    {"/training.css", "Style sheet of the training page", kStyle, detail::training_page_style},
+    {"/training.js", "Script of the training page", kScript, detail::training_page_script}};
 
 // Returns a hex digest in the notation of a content security policy.
 std::string allowed_script(std::string_view hex) {
@@ -81,13 +104,25 @@ HttpReply made_page(std::string html) {
   return reply;
 }
 
-void add_pages(Router& router, bool has_chat) {
-  for (const PageFile& file : kFiles) {
-    const bool leads_on = !has_chat && file.path == std::string_view("/");
-    router.add({.method = "GET", .path = file.path, .open = true, .run = [&file, leads_on](const auto& call) {
-                  call->send(leads_on ? redirect_to("/training") : file_reply(file));
-                }});
-  }
+namespace {
+
+void send_page_file(const Service& service, const std::shared_ptr<Call>& call) {
+  const std::string_view path = call->request().path();
+  if (!service.has_chat && path == "/") return call->send(redirect_to("/training"));
+  call->send(file_reply(*std::ranges::find(kFiles, path, &PageFile::path)));
+}
+
+}  // namespace
+
+std::vector<Endpoint> page_endpoints() {
+  return transformed(kFiles, [](const PageFile& file) {
+    return Endpoint{.method = "GET",
+                    .path = std::string(file.path),
+                    .help = file.help,
+                    .open = true,
+                    .content_type = file.content_type,
+                    .run = send_page_file};
+  });
 }
 
 }  // namespace gpt::serve

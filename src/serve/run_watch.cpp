@@ -17,7 +17,6 @@ namespace gpt::serve {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr uint64_t kMostReport = uint64_t{64} << 20;  // in bytes
 constexpr size_t kMostSamples = 10;
@@ -31,11 +30,6 @@ double age_of(const std::string& path) {
   std::error_code error;
   const auto time = fs::last_write_time(path, error);
   return error ? 0 : std::chrono::duration<double>(fs::file_time_type::clock::now() - time).count();
-}
-
-// Non-finite numbers become null, because JSON cannot represent them.
-json number_of(const std::optional<double>& value) {
-  return value && std::isfinite(*value) ? json(*value) : json(nullptr);
 }
 
 std::optional<double> newest(const std::vector<MetricRecord>& records, std::string_view key) {
@@ -70,13 +64,12 @@ int64_t steps_of(const std::string& folder) {
   }
 }
 
-json samples_of(const std::vector<MetricRecord>& records) {
-  json samples = json::array();
+std::vector<RunResponse::Sample> samples_of(const std::vector<MetricRecord>& records) {
+  std::vector<RunResponse::Sample> samples;
   for (auto record = records.rbegin(); record != records.rend() && samples.size() < kMostSamples; ++record) {
     const auto* text = find_by(*record, &MetricRecord::value_type::first, std::string_view("sample"));
     if (text == nullptr || !std::holds_alternative<std::string>(text->second)) continue;
-    samples.push_back({{"step", number_of(metric_number(*record, kStepKey))},
-                       {"text", std::get<std::string>(text->second)}});
+    samples.push_back({metric_number(*record, kStepKey), std::get<std::string>(text->second)});
   }
   return samples;
 }
@@ -108,41 +101,38 @@ void RunWatch::refresh() {
   read_took_ = seconds_since(begin);
 }
 
-std::string RunWatch::facts() const {
+RunResponse RunWatch::facts() const {
   const double step = newest(records_, kStepKey).value_or(0);
   const Pace pace = pace_of(records_);
   const bool finished = steps_ > 0 && step >= static_cast<double>(steps_);
   const bool silent = age_of(run_.folder + "/metrics.jsonl") > kQuiet + kBeats * pace.record;
-  std::optional<double> eta;
-  if (steps_ > 0 && pace.step > 0 && !finished) eta = (static_cast<double>(steps_) - step) * pace.step;
-  const json facts = {{"name", run_.name},
-                      {"version", version_},
-                      {"report_version", file_version(run_.folder + "/report.html")},
-                      {"step", static_cast<int64_t>(step)},
-                      {"steps", steps_ > 0 ? json(steps_) : json(nullptr)},
-                      {"loss", number_of(newest(records_, kLossKey))},
-                      {"val_loss", number_of(newest(records_, kValLossKey))},
-                      {"tok_per_s", number_of(newest(records_, kSpeedKey))},
-                      {"seconds", number_of(newest(records_, "seconds"))},
-                      {"eta_seconds", number_of(eta)},
-                      {"state", finished ? "finished"
-                                : silent ? "silent"
-                                         : "running"}};
-  return facts.dump(-1, ' ', false, json::error_handler_t::replace);
+  RunResponse facts{.name = run_.name,
+                    .version = version_,
+                    .report_version = file_version(run_.folder + "/report.html"),
+                    .step = static_cast<int64_t>(step),
+                    .loss = newest(records_, kLossKey),
+                    .val_loss = newest(records_, kValLossKey),
+                    .tok_per_s = newest(records_, kSpeedKey),
+                    .seconds = newest(records_, "seconds"),
+                    .state = finished ? "finished"
+                             : silent ? "silent"
+                                      : "running"};
+  if (steps_ > 0) facts.steps = steps_;
+  if (steps_ > 0 && pace.step > 0 && !finished)
+    facts.eta_seconds = (static_cast<double>(steps_) - step) * pace.step;
+  return facts;
 }
 
-std::string RunWatch::summary() {
+RunResponse RunWatch::summary() {
   refresh();
   return facts();
 }
 
-std::string RunWatch::details() {
-  refresh();
-  std::string out = facts();
-  out.pop_back();
-  out += ",\"curves\":" + curves_json({.runs = {{run_.name, records_}}, .loss_lines = {}});
-  out += ",\"samples\":" + samples_of(records_).dump(-1, ' ', false, json::error_handler_t::replace);
-  return out + "}";
+RunResponse RunWatch::details() {
+  RunResponse run = summary();
+  run.curves = JsonText{curves_json({.runs = {{run_.name, records_}}, .loss_lines = {}})};
+  run.samples = samples_of(records_);
+  return run;
 }
 
 std::string RunWatch::report() const {

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "report/metrics.h"
 #include "serve/model_set.h"
+#include "serve/responses.h"
 
 namespace gpt::serve {
 
@@ -27,19 +28,16 @@ class RunWatch {
   const WatchedRun& run() const { return run_; }
   const std::string& name() const { return run_.name; }
 
-  // Returns {"name", "version", "report_version", "step", "steps", "loss", "val_loss", "tok_per_s",
-  // "seconds", "eta_seconds", "state"}. The state is "running", "finished" or "silent". Unknown values are
-  // null. Throws Error for a damaged file.
-  std::string summary();
-  // Returns the summary with two more members: "curves", as in curves_json, and "samples", the newest samples
-  // as {"step","text"}.
-  std::string details();
+  // Returns the state of the run. Throws Error for a damaged file.
+  RunResponse summary();
+  // Returns the state with the curves and the newest samples.
+  RunResponse details();
   // Returns the report page that the run writes from time to time. Throws Error if there is none yet.
   std::string report() const;
 
  private:
   void refresh();
-  std::string facts() const;
+  RunResponse facts() const;
 
   WatchedRun run_;
   std::string version_;  // version of the file that was last read

@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 #include "serve/api_error.h"
 #include "serve/chat_prompt.h"
+#include "serve/responses.h"
 #include "serve/submit_answer.h"
 #include "serve/token_ids.h"
 
@@ -11,28 +12,20 @@ namespace gpt::serve {
 namespace {
 
 using nlohmann::json;
-using nlohmann::ordered_json;
 
-void send_json(Call& call, const ordered_json& body) {
-  call.send({.body = body.dump(-1, ' ', false, json::error_handler_t::replace)});
-}
-
-ordered_json description(const ServedModel& model, const std::string& name, const std::string& parent) {
-  ordered_json out = {{"id", name},
-                      {"object", "model"},
-                      {"created", model.created()},
-                      {"owned_by", "gpt.cpp"},
-                      {"max_model_len", model.n_ctx()},
-                      {"vocab_size", model.config().vocab_size},
-                      {"chat_template", nullptr}};
-  if (!parent.empty()) out["parent"] = parent;
+ModelResponse description(const ServedModel& model, const std::string& name, const std::string& parent) {
+  ModelResponse out{.id = name,
+                    .created = model.created(),
+                    .max_model_len = model.n_ctx(),
+                    .vocab_size = model.config().vocab_size,
+                    .parent = parent};
   if (model.has_chat_template())
-    out["chat_template"] = model.chat_template().built_in() ? model.chat_template().name() : "jinja";
+    out.chat_template = model.chat_template().built_in() ? model.chat_template().name() : "jinja";
   return out;
 }
 
-std::vector<ordered_json> descriptions(const ModelSet& models) {
-  std::vector<ordered_json> all;
+std::vector<ModelResponse> descriptions(const ModelSet& models) {
+  std::vector<ModelResponse> all;
   for (const auto& model : models.all()) {
     all.push_back(description(*model, model->name(), ""));
     for (const auto& adapter : model->adapters())
@@ -44,14 +37,15 @@ std::vector<ordered_json> descriptions(const ModelSet& models) {
 }  // namespace
 
 void list_models(const Service& service, const std::shared_ptr<Call>& call) {
-  send_json(*call, {{"object", "list"}, {"data", descriptions(service.models)}});
+  call->send({.body = json_of(ModelsResponse{.data = descriptions(service.models)})});
 }
 
 void show_model(const Service& service, const std::shared_ptr<Call>& call) {
   constexpr std::string_view kPath = "/v1/models/";
   const std::string name = percent_decoded(call->request().path().substr(kPath.size()));
   const ModelSet::Found found = service.models.find(name);
-  send_json(*call, description(*found.model, found.name, found.adapter < 0 ? "" : found.model->name()));
+  const std::string parent = found.adapter < 0 ? "" : found.model->name();
+  call->send({.body = json_of(description(*found.model, found.name, parent))});
 }
 
 // Reads {"content" or "prompt": text, "add_special": true to add BOS, "parse_special"} and responds with
@@ -75,7 +69,8 @@ void tokenize(const Service& service, const std::shared_ptr<Call>& call) {
     reading.bos = add_special.value_or(add_special_tokens.value_or(fields.find("prompt") != nullptr));
     if (!text->empty()) ids = text_ids(*text, model, reading, *call);
   }
-  send_json(*call, {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", model.n_ctx()}});
+  const TokenizeResponse response{.tokens = ids, .count = std::ssize(ids), .max_model_len = model.n_ctx()};
+  call->send({.body = json_of(response)});
 }
 
 void detokenize(const Service& service, const std::shared_ptr<Call>& call) {
@@ -91,7 +86,7 @@ void detokenize(const Service& service, const std::shared_ptr<Call>& call) {
     if (!skips || model.tokenizer().is_text(id)) text += bytes_of(model.tokenizer(), id);
   }
   text = replace_invalid_utf8(text);
-  send_json(*call, {{"content", text}, {"prompt", text}});
+  call->send({.body = json_of(DetokenizeResponse{.content = text, .prompt = text})});
 }
 
 void apply_template(const Service& service, const std::shared_ptr<Call>& call) {
@@ -103,7 +98,7 @@ void apply_template(const Service& service, const std::shared_ptr<Call>& call) {
   std::string text;
   for (const int32_t id : prompt.ids)
     text += bytes_of(model.tokenizer(), id);
-  send_json(*call, {{"prompt", replace_invalid_utf8(text)}, {"tokens", prompt.ids}});
+  call->send({.body = json_of(TemplateResponse{.prompt = replace_invalid_utf8(text), .tokens = prompt.ids})});
 }
 
 }  // namespace gpt::serve

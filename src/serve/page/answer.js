@@ -1,6 +1,9 @@
 // Sends requests to the model: a chat conversation, or a text to continue if the model has no chat template.
 
 const kAlternatives = 5;
+// The defaults of gpt chat, from kSampling, which the server adds to the script. For other empty settings, the
+// server's defaults apply.
+const kDefaults = Object.fromEntries(Object.entries(kSampling).filter(([, f]) => f.default !== f.off).map(([name, f]) => [name, f.default]));
 const kTextTokens = 200;  // default max_tokens for continuing a text
 let answering = null;  // {abort, conversation, message} while a response is in flight
 
@@ -10,7 +13,7 @@ const chats = () => Boolean(chosenModel() && chosenModel().chat_template);
 // and the server reports the error.
 function samplingFields() {
   const fields = {...kDefaults};
-  for (const name of ['temperature', 'top_p', 'top_k', 'seed', 'max_tokens']) {
+  for (const name of kSettingNames.filter(n => n !== 'system')) {
     const text = settings[name].trim();
     if (text) fields[name] = Number.isNaN(Number(text)) ? text : Number(text);
   }

@@ -3,7 +3,9 @@
 const settings = readSettings();
 
 function startSettings() {
-  for (const [name, value] of Object.entries(kDefaults)) field('set-' + name).placeholder = value;
+  for (const [name, {default: value, min, max}] of Object.entries(kSampling)) {
+    if (kSettingNames.includes(name)) Object.assign(field('set-' + name), {placeholder: value, min, max});
+  }
   field('open-settings').addEventListener('click', () => {
     for (const name of kSettingNames) field('set-' + name).value = settings[name];
     field('system-label').hidden = !chats();

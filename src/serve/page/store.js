@@ -11,9 +11,6 @@
 const kConversation = 'gpt-chat ', kSettings = 'gpt-settings', kKey = 'gpt-key';
 const kSettingNames = ['system', 'temperature', 'top_p', 'top_k', 'seed', 'max_tokens'];
 
-// The defaults of gpt chat. For other empty settings, the server's defaults apply.
-const kDefaults = {temperature: 0.8, top_k: 40};
-
 // A browser may forbid storage. All data then lasts only as long as the page.
 function stored(storage, name) {
   try { return storage().getItem(name); } catch (e) { return null; }

@@ -184,12 +184,6 @@ TEST(JsonText, WritesWhatParsesBack) {
   std::string out;
   append_json(out, every);
   EXPECT_EQ(json::parse(out), every);
-  out.clear();
-  append_json(out, -5.563444837093104);
-  EXPECT_EQ(json::parse(out), -5.563444837093104);
-  out.clear();
-  append_json(out, std::nan(""));
-  EXPECT_EQ(out, "null");
   EXPECT_EQ(base64("") + base64("f") + base64("fo") + base64("foo") + base64("foob"), "Zg==Zm8=Zm9vZm9vYg==");
 }
 
