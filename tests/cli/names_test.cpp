@@ -171,7 +171,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// Returns the completions that `gpt completion words` offers after the given words.
+// Returns the completions that `gpt completion words` offers after these words.
 std::vector<std::string> offered(std::vector<std::string> typed) {
   typed.insert(typed.begin(), {"completion", "words"});
   typed.emplace_back();
