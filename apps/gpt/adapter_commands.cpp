@@ -24,21 +24,21 @@ std::string base_of(const ConvertArguments& a) {
   std::string base = adapter_facts(a.in).base;
   std::error_code ignored;
   if (!base.empty() && fs::exists(base, ignored)) return base;
-  fail_usage("--base is missing: {} is an adapter, name the model that it belongs to{}", a.in,
+  fail_usage("--base is missing: {} is an adapter; name its base model{}", a.in,
              base.empty() ? "" : ", called " + base.substr(0, 128) + " where it was made");
 }
 
 void check_adapter_flags(const ConvertArguments& a) {
   if (!a.adapters.empty())
-    fail_usage(
-        "--adapter: {} is an adapter itself; the model comes first: gpt convert MODEL OUT --adapter {}", a.in,
-        a.in);
+    fail_usage("--adapter: {} is an adapter, but expected a model first: gpt convert MODEL OUT --adapter {}",
+               a.in, a.in);
   for (const auto& [flag, given] : {std::pair("--dtype", !a.dtype.empty()),
                                     {"--quant", !a.quant.empty()},
                                     {"--max-shard-size", !a.max_shard_size.empty()},
                                     {"--average", !a.average.empty()},
                                     {"--dry-run", a.dry_run}}) {
-    if (given) fail_usage("{}: {} is an adapter, which is written in fp32, as it is", flag, a.in);
+    if (given)
+      fail_usage("{}: not available, because {} is an adapter, which is written in fp32", flag, a.in);
   }
 }
 
@@ -69,7 +69,7 @@ int convert_adapter(const ConvertArguments& a) {
     fail_usage("--to gguf writes a file: expected OUT to end in .gguf, found {}", a.out);
   std::error_code ignored;
   if (fs::exists(a.out, ignored) && !a.force)
-    fail("{} exists already: name another output, or replace it with --force", a.out);
+    fail("{} already exists; choose a different output, or add --force", a.out);
   const std::string base = base_of(a);
   const LoadedModel model(base, std::nullopt, MatrixOrder::as_stored, a.hints);
   const LoadedAdapter loaded = load_adapter(a.in, model.model());
@@ -126,8 +126,8 @@ int describe_adapter(const std::string& path, bool json) {
   };
   add("adapter", fmt::format("LoRA, {}", format_name(f.format)), f.architecture);
   add("base", f.base.empty() ? "not said" : f.base);
-  add("rank", std::to_string(s.rank), s.rank_pattern.empty() ? "" : "others for some matrices");
-  add("alpha", fmt::format("{:g}", s.alpha), s.alpha_pattern.empty() ? "" : "others for some matrices");
+  add("rank", std::to_string(s.rank), s.rank_pattern.empty() ? "" : "different for some matrices");
+  add("alpha", fmt::format("{:g}", s.alpha), s.alpha_pattern.empty() ? "" : "different for some matrices");
   add("scale", fmt::format("{:.4g}", scale_of(s)), s.rslora ? "alpha / sqrt(rank), rsLoRA" : "alpha / rank");
   if (s.dropout > 0) add("dropout", fmt::format("{:g}", s.dropout), "in training");
   add("matrices", format_thousands(f.matrices), fmt::format("{}", fmt::join(last_names(s.targets), ", ")));

@@ -230,7 +230,7 @@ std::string report_text(const BenchReport& report) {
   text += fmt::format(
       "{}: {} parameters{}{}\n\n", report.model->name, format_thousands(report.model->counts.total),
       report.model->random_weights ? ", random weights" : "",
-      report.model->blocks ? fmt::format(", most in {}", dtype_name(*report.model->blocks)) : "");
+      report.model->blocks ? fmt::format(", mostly in {}", dtype_name(*report.model->blocks)) : "");
   text += speed_table(report.records) + "\n" + memory_table(report.records);
   for (const BenchRecord& r : report.records)
     text += "\n" + ops_table(r);

@@ -293,7 +293,7 @@ std::vector<BenchRecord> run_workloads(const BenchArguments& a, const std::vecto
     reset_peak_resident();
     BenchRecord record{.workload = w, .before = limits.back()};
     const auto between_repeats = [&](int i) {
-      if (interrupted() && i <= w.repeat) throw Interrupted("interrupted between two repeats");
+      if (interrupted() && i <= w.repeat) throw Interrupted("interrupted between repeats");
       if (i > 0 && reads_weights(w)) record.memory.push_back(memory->measure(2));
       notes.repeat(i, w.repeat);
     };
@@ -312,7 +312,7 @@ std::vector<BenchRecord> run_workloads(const BenchArguments& a, const std::vecto
     limits.push_back(limits_of_all(machine.pool, isa_of(machine.backend.kernels), a.bytes));
     record.after = limits.back();
     records.push_back(std::move(record));
-    if (world().size() == 1) install_graceful_interrupt("showing what has been measured after this repeat");
+    if (world().size() == 1) install_graceful_interrupt("showing the results after this repeat");
   }
   return records;
 }
@@ -358,6 +358,27 @@ int run(BenchArguments a, const ConfigFlags& flags) {
   return 0;
 }
 
+void add_size_options(CLI::App& app, BenchArguments& a) {
+  const auto count = [&](const char* flag, auto& value, const char* help, const char* fallback,
+                         const char* aliases) {
+    add(app,
+        {.flags = flag, .value = "N", .help = help, .fallback = fallback, .aliases = aliases, .common = true},
+        value);
+  };
+  count("--rows", a.rows, "prefill: number of prompt tokens", "512", "-p|--n-prompt");
+  count("--tokens", a.tokens, "decode and batch: number of tokens per sequence", "64", "-n|--n-gen");
+  count("--sequences", a.sequences, "batch: number of sequences that are decoded together", "16", "");
+  count("--depth", a.depth, "Inference: number of tokens in the KV cache before the measurement", "",
+        "--n-depth");
+  count("--repeat", a.repeat, "Number of timed repeats, after one that is not timed", "", "-r|--repetitions");
+  add(app,
+      {.flags = "--bytes",
+       .value = "N",
+       .help = "Size of the buffer that is summed to measure memory bandwidth",
+       .fallback = "1 GiB"},
+      a.bytes);
+}
+
 }  // namespace
 
 Command add_bench_command(CLI::App& root) {
@@ -397,25 +418,7 @@ Command add_bench_command(CLI::App& root) {
        .common = true},
       a->kv_dtype);
   add_repack_option(*app, a->repack);
-  const auto count = [&](const char* flag, auto& value, const char* help, const char* fallback,
-                         const char* aliases) {
-    add(*app,
-        {.flags = flag, .value = "N", .help = help, .fallback = fallback, .aliases = aliases, .common = true},
-        value);
-  };
-  count("--rows", a->rows, "prefill: number of prompt tokens", "512", "-p|--n-prompt");
-  count("--tokens", a->tokens, "decode and batch: number of tokens per sequence", "64", "-n|--n-gen");
-  count("--sequences", a->sequences, "batch: number of sequences that are decoded together", "16", "");
-  count("--depth", a->depth, "Inference: number of tokens in the KV cache before the measurement", "",
-        "--n-depth");
-  count("--repeat", a->repeat, "Number of timed repeats, after one that is not timed", "",
-        "-r|--repetitions");
-  add(*app,
-      {.flags = "--bytes",
-       .value = "N",
-       .help = "Size of the buffer that is summed to measure memory bandwidth",
-       .fallback = "1 GiB"},
-      a->bytes);
+  add_size_options(*app, *a);
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
   const auto flags = std::make_shared<ConfigFlags>(*app, is_bench_key);

@@ -81,7 +81,7 @@ class LabelScores {
     }
     if (unknown_ > 0)
       text +=
-          fmt::format("; {} that the head does not know, which {} as wrong; the first: {}",
+          fmt::format("; {} unknown to the head, which {} as wrong; the first: {}",
                       format_amount(unknown_, "label"), unknown_ == 1 ? "counts" : "count", first_unknown_);
     return text + "\n";
   }
@@ -139,7 +139,7 @@ class Answers {
     add([&]() -> Example {
       if (!a_.plain && line.starts_with('{')) return example_of_json(line, kind, false, place);
       if (kind != TaskKind::classify)
-        fail_record("{}: expected a JSON object, as gpt finetune --task {} reads them", place,
+        fail_record("{}: expected a JSON object in the format of gpt finetune --task {}", place,
                     task_name(kind));
       return {.texts = {std::string(line)}, .label = {}, .place = place};
     });
@@ -170,7 +170,7 @@ class Answers {
   void finish() {
     flush();
     if (cut_ > 0)
-      write_note(fmt::format("{} longer than {} tokens: each lost {}\n",
+      write_note(fmt::format("{} longer than {} tokens; {} removed from each\n",
                              format_amount(cut_, "input was", "inputs were"), classifier_.facts().max_length,
                              cut_part(classifier_.facts().kind)));
     if (bad_ > 0) write_note(fmt::format("{} could not be read\n", format_amount(bad_, "input")));
@@ -229,7 +229,7 @@ void read_input_lines(Answers& answers) {
 
 int run(const ClassifyArguments& a) {
   require_argument(a.model, "MODEL", "classify");
-  if (!a.data.empty() && !a.texts.empty()) fail_usage("--text and --data: give one of them");
+  if (!a.data.empty() && !a.texts.empty()) fail_usage("--text and --data: expected one of them");
   const DType dtype = parse_dtype("--dtype", a.dtype);
   Machine machine(a.machine);
   const LoadedModel loaded(a.model, std::nullopt, MatrixOrder::as_stored);

@@ -78,10 +78,10 @@ ModelFormat parse_format(const std::string& name) {
 DType parse_quant(const std::string& given) {
   const std::string name = lower_case(given);
   if (const std::string type = quant_type_of(given); !type.empty() && type != name)
-    fail_usage("--quant {}: this is a mixture that llama.cpp makes; use --quant {}", given.substr(0, 64),
+    fail_usage("--quant {}: mixtures of llama.cpp are not available; use --quant {}", given.substr(0, 64),
                type);
   for (const char* plain : {"f32", "fp32", "f16", "fp16", "bf16"}) {
-    if (name == plain) fail_usage("--quant {}: these are numbers, not blocks; use --dtype", given);
+    if (name == plain) fail_usage("--quant {}: not a quantized data type; use --dtype", given);
   }
   return parse_dtype("--quant", name,
                      {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::iq4_nl,
@@ -90,19 +90,18 @@ DType parse_quant(const std::string& given) {
 
 DType parse_number_type(const std::string& given) {
   if (const std::string quant = quant_type_of(given); !quant.empty())
-    fail_usage("--dtype {}: these are blocks, not numbers; use --quant {}", given.substr(0, 64), quant);
+    fail_usage("--dtype {}: a quantized data type; use --quant {}", given.substr(0, 64), quant);
   return parse_dtype("--dtype", given, {DType::f32, DType::f16, DType::bf16});
 }
 
 ConversionOptions conversion_options(const ConvertArguments& a) {
   ConversionOptions options;
   options.to = parse_format(a.to);
-  if (!a.dtype.empty() && !a.quant.empty()) fail_usage("--dtype and --quant both name a type; keep one");
-  if (!a.quant.empty() && a.to != "gguf")
-    fail_usage("--quant: only GGUF files are quantised; use it with --to gguf");
+  if (!a.dtype.empty() && !a.quant.empty()) fail_usage("--dtype and --quant: expected one of them");
+  if (!a.quant.empty() && a.to != "gguf") fail_usage("--quant: only available for GGUF files; add --to gguf");
   if (!a.dtype.empty()) options.dtype = parse_number_type(a.dtype);
   if (!a.quant.empty()) options.dtype = parse_quant(a.quant);
-  if (!a.max_shard_size.empty() && a.to != "hf") fail_usage("--max-shard-size: only with --to hf");
+  if (!a.max_shard_size.empty() && a.to != "hf") fail_usage("--max-shard-size: requires --to hf");
   options.shard_bytes = parse_size(a.max_shard_size);
   const std::string extension = a.to == "gguf" ? ".gguf" : ".bin";
   if (a.to != "hf" && !a.out.ends_with(extension))
@@ -172,8 +171,8 @@ std::string head_note(const ConvertArguments& a, const LoadedModel& loaded) {
   const std::vector<std::string> names = head_tensors(loaded);
   if (names.empty()) return "";
   return fmt::format(
-      "note: the head of the task is left out: {}; {} has the language model alone, and gpt classify takes "
-      "{}\n",
+      "note: the classification head is not converted: {}; {} contains only the language model; use gpt "
+      "classify with {}\n",
       fmt::join(names, ", "), a.out, a.in);
 }
 
@@ -185,15 +184,15 @@ std::string summary(const ConvertArguments& a, const Conversion& conversion, con
                   a.out, conversion.target(), format_thousands(parameters), tensors,
                   dtype_name(conversion.dtype()), format_bytes(conversion.bytes()));
   if (const auto n = std::ssize(loaded.ignored()) - std::ssize(head_tensors(loaded)); n > 0)
-    text += fmt::format("; {} left out", format_amount(n, "buffer or copy", "buffers and copies"));
+    text += fmt::format("; {} skipped", format_amount(n, "buffer or copy", "buffers and copies"));
   if (const size_t n = output.tokenizer_names().size(); n > 0)
     text += fmt::format("; with {} tokenizer {}", n, n == 1 ? "file" : "files");
   if (const size_t n = output.changes().kept.size(); n > 0)
-    text += fmt::format("; {} {} left as found", n, n == 1 ? "file" : "files");
+    text += fmt::format("; {} {} unchanged", n, n == 1 ? "file" : "files");
   if (a.dry_run && !a.force && fs::exists(a.out))
-    text += fmt::format("; {} exists already, so that it takes --force", a.out);
+    text += fmt::format("; {} already exists and requires --force", a.out);
   if (conversion.target() == "gpt.cpp")
-    text += "; transformers knows no such architecture, so config.json has keys of our own";
+    text += "; transformers has no such architecture, so config.json uses the keys of gpt.cpp";
   return text + "\n";
 }
 
@@ -203,11 +202,11 @@ std::string format_of_name(const std::string& out) {
        {".safetensors", ".pt", ".pth", ".ckpt", ".onnx", ".npz", ".ggml", ".h5", ".tflite", ".json"}) {
     if (out.ends_with(file))
       fail_usage(
-          "{}: what transformers loads is a folder with model.safetensors and config.json in it: give a "
-          "folder's name, or OUT.gguf, or --to for another format",
+          "{}: transformers loads a folder with model.safetensors and config.json; name a folder, or "
+          "OUT.gguf, or use --to for a different format",
           out);
   }
-  if (out.ends_with(".bin")) fail_usage("{}: a file of which format? Give --to llama2c or --to llmc", out);
+  if (out.ends_with(".bin")) fail_usage("{}: unknown format of the file; use --to llama2c or --to llmc", out);
   if (out.ends_with(".gguf")) return "gguf";
   check_folder_name(out, {".gguf"});
   return "hf";
@@ -248,10 +247,8 @@ void merge_adapters(const ConvertArguments& a, LoadedModel& loaded) {
   write_note(notes_of_other_bases(loaded, a.adapters));
   const int64_t blocks = loaded.merge(*adapter);
   if (blocks == 0 || !a.quant.empty()) return;
-  write_note(fmt::format(
-      "note: {} of {} in blocks {} an adapter: with it they are numbers again; --quant makes them "
-      "blocks\n",
-      format_amount(blocks, "matrix", "matrices"), a.in, blocks == 1 ? "has" : "have"));
+  write_note(fmt::format("note: {} of {} {} an adapter and become fp32; add --quant to quantize them again\n",
+                         format_amount(blocks, "matrix", "matrices"), a.in, blocks == 1 ? "has" : "have"));
 }
 
 // Averages the weights of checkpoints. They must have the same tokenizer and the same shape.
@@ -265,7 +262,7 @@ void average(const ConvertArguments& a, LoadedModel& loaded) {
   for (const std::string& path : a.average) {
     others.push_back(std::make_unique<LoadedModel>(path, std::nullopt, MatrixOrder::rows, a.hints));
     if (tokenizer_of(*others.back()) != tokenizer_of(loaded))
-      fail("{}: expected the tokenizer of {}, found another one", path, a.in);
+      fail("{}: expected the tokenizer of {}, found a different one", path, a.in);
   }
   loaded.average(others);
   write_note(fmt::format("the mean of the weights of {}\n", format_amount(std::ssize(others) + 1, "model")));
@@ -275,7 +272,7 @@ int run(ConvertArguments a) {
   require_argument(a.in, "IN", "convert");
   require_argument(a.out, "OUT", "convert IN");
   if (is_adapter(a.in)) return convert_adapter(a);
-  if (!a.base.empty()) fail_usage("--base: {} is no adapter but a model itself", a.in);
+  if (!a.base.empty()) fail_usage("--base: {} is a model, not an adapter", a.in);
   if (a.to.empty()) a.to = format_of_name(a.out);
   ConversionOptions options = conversion_options(a);
   LoadedModel loaded(a.in, std::nullopt, MatrixOrder::rows, a.hints);
@@ -290,7 +287,7 @@ int run(ConvertArguments a) {
     if (const std::string merged = chat_template_of(a.adapters);
         options.chat_templates.empty() && !merged.empty())
       options.chat_templates = read_chat_templates(fs::path(merged).parent_path().string());
-    if (!packed) write_note(fmt::format("note: {} has no tokenizer, so {} will have none\n", a.in, a.out));
+    if (!packed) write_note(fmt::format("note: {} has no tokenizer, so {} has none either\n", a.in, a.out));
   }
   const Conversion conversion(loaded, options);
   for (const std::string& note : conversion.notes())
@@ -310,59 +307,63 @@ int run(ConvertArguments a) {
   return 0;
 }
 
-}  // namespace
-
-Command add_convert_command(CLI::App& root) {
-  auto a = std::make_shared<ConvertArguments>();
-  CLI::App* app = add_command(root, "convert", "write a model in another format", kConvertFooter);
-  add_model_option(*app, a->in, "Model folder or file", ValueKind::model, "IN");
-  add(*app,
+void add_format_options(CLI::App& app, ConvertArguments& a) {
+  add(app,
       {.flags = "-o,--out,OUT",
        .value = "PATH",
        .help = "Output folder (hf) or file (gguf, llmc, llama2c)",
        .kind = ValueKind::path,
        .aliases = kOutAliases},
-      a->out);
-  add(*app,
+      a.out);
+  add(app,
       {.flags = "--to",
        .help = "Output format. hf: the layout of transformers",
        .fallback = "gguf for OUT.gguf, otherwise hf",
        .choices = {"hf", "gguf", "llmc", "llama2c", "peft"},
        .is_open = true,
        .aliases = "--format"},
-      a->to);
-  add(*app,
+      a.to);
+  add(app,
       {.flags = "--dtype",
        .help = "Data type of the output",
        .fallback = "that of IN",
        .choices = {"fp32", "fp16", "bf16"},
        .is_open = true,
        .kind = ValueKind::dtype},
-      a->dtype);
-  add(*app,
+      a.dtype);
+  add(app,
       {.flags = "--quant",
        .value = "NAME",
        .help = "Quantize the weights (GGUF only): " + format_choices(quant_names()),
        .choices = quant_names(),
        .is_open = true,
        .aliases = "-q"},
-      a->quant);
-  add(*app,
+      a.quant);
+  add(app,
       {.flags = "--max-shard-size", .value = "SIZE", .help = "Maximum size of an output file, such as 2GB"},
-      a->max_shard_size);
-  add(*app,
+      a.max_shard_size);
+  add(app,
       {.flags = "--n-head",
        .value = "N",
        .help = "Number of heads of a checkpoint that contains only tensors, such as minGPT's",
        .min = 1,
        .max = 65536},
-      a->hints.n_head);
-  add(*app,
+      a.hints.n_head);
+  add(app,
       {.flags = "--act",
        .help = "Activation of a checkpoint that contains only tensors",
        .choices = {"gelu", "gelu_tanh"},
        .is_open = true},
-      a->hints.act);
+      a.hints.act);
+}
+
+}  // namespace
+
+Command add_convert_command(CLI::App& root) {
+  auto a = std::make_shared<ConvertArguments>();
+  CLI::App* app = add_command(root, "convert", "write a model in another format", kConvertFooter);
+  add_model_option(*app, a->in, "Model folder or file", ValueKind::model, "IN");
+  add_format_options(*app, *a);
   add(*app,
       {.flags = "--average",
        .value = "MODEL ...",

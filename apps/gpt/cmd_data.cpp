@@ -149,7 +149,7 @@ std::string question_lines(const TalesArguments& a) {
 
 int run_tales(const TalesArguments& a) {
   const int asked = (a.bytes != 0) + (a.questions != 0) + (a.labelled != 0);
-  if (asked == 0) fail_usage("--bytes is missing: say how much text to make, for example --bytes 1000000");
+  if (asked == 0) fail_usage("--bytes is missing: give the length of the text, for example --bytes 1000000");
   if (asked > 1) fail_usage("--bytes, --questions and --labelled: expected one of them");
   if (a.invented && a.bytes == 0) fail_usage("--invented: expected --bytes");
   if (a.seed < 0) fail_usage("--seed: expected a number of at least 0, found {}", a.seed);
@@ -161,20 +161,20 @@ int run_tales(const TalesArguments& a) {
     return 0;
   }
   if (a.invented) {
-    if (a.first_story != 0) fail_usage("--first-story: expected none with --invented");
+    if (a.first_story != 0) fail_usage("--first-story: cannot be combined with --invented");
     write_tales(a, invented_tales(a.bytes, static_cast<uint64_t>(a.seed)));
     if (!a.out.empty()) write_next({"gpt", "train", a.out, "--preset", "tiny", "--out", "run"});
     return 0;
   }
   const TalesText tales = generate_tales(a.bytes, static_cast<uint64_t>(a.seed), a.first_story);
   write_tales(a, tales.text);
-  write_note(fmt::format(
-      "{} of tales; entropy {} bits per byte (this text: {}): no model can do better on average; the "
-      "next story is number {}\n",
-      format_amount(std::ssize(tales.text), "byte"),
-      format_loss(tales_entropy_per_byte() / std::numbers::ln2),
-      format_loss(tales.nats / std::numbers::ln2 / static_cast<double>(tales.text.size())),
-      format_thousands(tales.next_story)));
+  write_note(
+      fmt::format("{} of tales; entropy {} bits per byte (this text: {}), the lower bound for any model on "
+                  "average; the next story is number {}\n",
+                  format_amount(std::ssize(tales.text), "byte"),
+                  format_loss(tales_entropy_per_byte() / std::numbers::ln2),
+                  format_loss(tales.nats / std::numbers::ln2 / static_cast<double>(tales.text.size())),
+                  format_thousands(tales.next_story)));
   if (!a.out.empty()) write_next({"gpt", "train", a.out, "--preset", "tiny", "--out", "run"});
   return 0;
 }
@@ -218,7 +218,7 @@ PackStats pack(const char* what,
 }
 
 void check(const PackArguments& a) {
-  if (!a.task.empty() && a.dry_run) fail_usage("--task: expected none with --dry-run");
+  if (!a.task.empty() && a.dry_run) fail_usage("--task: cannot be combined with --dry-run");
   if (a.data.empty()) fail_usage("--data is missing: name text files, folders or patterns");
   if (a.options.out.empty()) fail_usage("--out is missing: name a folder for the shards, or one file *.bin");
   check_folder_name(a.options.out, {".bin"});
@@ -250,9 +250,9 @@ int run_dry(const PackArguments& a, const Tokenizer& tokenizer) {
 void write_stats_notes(const PackStats& stats) {
   write_note(stats.notes);
   if (stats.shards_before > 0)
-    write_note(fmt::format("{} of {} there already\n", format_thousands(stats.shards_before),
+    write_note(fmt::format("{} of {} already written\n", format_thousands(stats.shards_before),
                            format_amount(stats.shards, "shard was", "shards were")));
-  if (stats.empty > 0) write_note(fmt::format("{} left out\n", format_amount(stats.empty, "empty row")));
+  if (stats.empty > 0) write_note(fmt::format("{} skipped\n", format_amount(stats.empty, "empty row")));
   for (const std::string& line : stats.mended)
     write_note(line + "\n");
 }
@@ -290,7 +290,7 @@ PackStats merge_locked(const PackArguments& a, PackMerge& merge) {
 int run_merge(const PackArguments& a) {
   const std::string& out = a.options.out;
   if (out.empty()) fail_usage("--out is missing: name the folder of the tasks");
-  if (!is_folder(out)) fail_not_found("cannot read {}: no such folder; name that of the tasks", out);
+  if (!is_folder(out)) fail_not_found("cannot read {}: no such folder; name the folder of the tasks", out);
   install_graceful_interrupt("stopping after this block of text");
   const FolderLock lock = FolderLock::of_folder(out, write_note);
   PackMerge merge;
@@ -331,8 +331,10 @@ ShardSet named_shards(const std::vector<std::string>& paths, const char* command
     if (!path_exists(path)) fail_not_found("cannot read {}: no such file or folder", path);
     const ShardSet set = open_shard_set(path);
     if (set.shards.empty()) {
-      fail("{} holds no token shards; gpt data pack makes them, and gpt data preview --data shows text",
-           path);
+      fail(
+          "{} contains no token shards; create them with gpt data pack, or show text with gpt data preview "
+          "--data",
+          path);
     }
     all.shards.insert(all.shards.end(), set.shards.begin(), set.shards.end());
     all.checksums.insert(all.checksums.end(), set.checksums.begin(), set.checksums.end());
@@ -359,7 +361,7 @@ int run_verify(const ShardArguments& a) {
   write_output(a.json ? verify_json(set, damaged, without).dump(2) + "\n"
                       : verify_text(set, damaged, without));
   if (damaged.empty()) return 0;
-  fail("{} of {} damaged; the same gpt data pack again repairs them", damaged.size(),
+  fail("{} of {} damaged; run the same gpt data pack again to repair them", damaged.size(),
        format_amount(std::ssize(set.shards), "shard is", "shards are"));
 }
 

@@ -170,16 +170,16 @@ std::string comparison_table(const EvalArguments& a, const Against& against, con
   const auto number = [](double x) { return fmt::format("{:.4f}", x); };
   const auto nats = [](double x) { return fmt::format("{:.3g}", x); };
   TextTable table;
-  table.rows = {
-      {"", against.loaded != nullptr ? a.model : a.dtype, a.against, ""},
-      {"loss", number(q.loss()), number(p.loss()), "nats per token"},
-      {"perplexity", number(q.perplexity()), number(p.perplexity()),
-       fmt::format("{:+.3f} %", 100 * (q.perplexity() / p.perplexity() - 1))},
-      {"bits per byte", number(q.bits_per_byte()), number(p.bits_per_byte()), ""},
-      {"KL divergence", nats(c.kl_mean), "", fmt::format("nats, mean over tokens; from {}", a.against)},
-      {"  99 % below", nats(c.kl_99), "", ""},
-      {"  largest", nats(c.kl_max), "", ""},
-      {"same top token", fmt::format("{:.2f} %", 100 * c.same_top), "", ""}};
+  table.rows = {{"", against.loaded != nullptr ? a.model : a.dtype, a.against, ""},
+                {"loss", number(q.loss()), number(p.loss()), "nats per token"},
+                {"perplexity", number(q.perplexity()), number(p.perplexity()),
+                 fmt::format("{:+.3f} %", 100 * (q.perplexity() / p.perplexity() - 1))},
+                {"bits per byte", number(q.bits_per_byte()), number(p.bits_per_byte()), ""},
+                {"KL divergence", nats(c.kl_mean), "",
+                 fmt::format("nats, mean over tokens, relative to {}", a.against)},
+                {"  99 % below", nats(c.kl_99), "", ""},
+                {"  largest", nats(c.kl_max), "", ""},
+                {"same top token", fmt::format("{:.2f} %", 100 * c.same_top), "", ""}};
   add_text_rows(table, q, floor);
   return format_table(table);
 }
@@ -253,11 +253,10 @@ void require_text_of_run(const std::string& run) {
   if (!is_tuning_run(run)) return;
   const TuneConfig tuned = read_tune_config(run);
   const std::string how = find_task(tuned.task) ? "score examples with gpt classify --data FILE"
-                                                : "measure it with questions (--tasks)";
+                                                : "evaluate it on questions (--tasks)";
   fail_usage(
-      "--data is missing: {} was fine-tuned on examples (--task {}); {}/report.html has the score of those "
-      "held "
-      "out; {}, or name a text for the loss of plain text",
+      "--data is missing: {} was fine-tuned on examples (--task {}); {}/report.html shows the evaluation "
+      "score; {}, or name a text to compute the loss of plain text",
       run, tuned.task, run, how);
 }
 
@@ -310,51 +309,100 @@ std::vector<std::string> template_choices() {
   return names;
 }
 
-}  // namespace
-
-Command add_eval_command(CLI::App& root) {
-  auto a = std::make_shared<EvalArguments>();
-  CLI::App* app = add_command(root, "eval", "loss, perplexity and bits per byte of a text", kEvalFooter);
-  add_model_option(*app, a->model, "Model folder, run folder, .safetensors, .gguf, .pt or .bin file");
-  add(*app,
+void add_text_options(CLI::App& app, EvalArguments& a) {
+  add(app,
       {.flags = "--data,TEXT",
        .value = "PATH ...",
        .help = "Text to evaluate on: text files, .jsonl, .gz, .zst, folders, token shards, or tales or "
                "tales:BYTES",
        .fallback = "the text of the run",
        .kind = ValueKind::path},
-      a->text.data);
-  add_filter_options(*app, a->text.filter);
-  add_field_option(*app, a->text.field, "the run's, otherwise text");
-  add(*app,
+      a.text.data);
+  add_filter_options(app, a.text.filter);
+  add_field_option(app, a.text.field, "the run's, otherwise text");
+  add(app,
       {.flags = "--split",
        .help = "Part of the text to evaluate on",
        .fallback = "val for the text of the run, otherwise all",
        .choices = {"all", "train", "val"},
        .is_open = true},
-      a->text.split);
-  add(*app,
+      a.text.split);
+  add(app,
       {.flags = "--val-fraction",
        .value = "X",
        .help = "Fraction of the text in --split val",
        .fallback = "the run's, otherwise 0.1"},
-      a->text.val_fraction);
-  add(*app, {.flags = "--seed", .value = "N", .help = "Random seed of the tales", .fallback = "1"},
-      a->text.seed);
-  add(*app,
+      a.text.val_fraction);
+  add(app, {.flags = "--seed", .value = "N", .help = "Random seed of the tales", .fallback = "1"},
+      a.text.seed);
+  add(app,
       {.flags = "--n-ctx",
        .value = "N",
        .help = "Window length in tokens",
        .fallback = "the model's context"},
-      a->options.n_ctx);
-  add(*app,
+      a.options.n_ctx);
+  add(app,
       {.flags = "--stride",
        .value = "N",
        .help = "Number of tokens between window starts",
        .fallback = "n_ctx"},
-      a->options.stride);
-  add(*app, {.flags = "--batch-size", .value = "N", .help = "Number of windows that are computed together"},
-      a->options.batch_size);
+      a.options.stride);
+  add(app, {.flags = "--batch-size", .value = "N", .help = "Number of windows that are computed together"},
+      a.options.batch_size);
+}
+
+void add_task_options(CLI::App& app, EvalArguments& a) {
+  app.option_defaults()->group("tasks");
+  add(app,
+      {.flags = "--tasks",
+       .value = "FILE ...",
+       .help = "Task files (.yaml) to evaluate, instead of a text",
+       .kind = ValueKind::path},
+      a.tasks.files);
+  add(app,
+      {.flags = "--data-dir",
+       .value = "DIR",
+       .help = "Folder with the data of the tasks as JSONL",
+       .kind = ValueKind::path},
+      a.tasks.data_dir);
+  add(app,
+      {.flags = "--few-shot",
+       .value = "K",
+       .help = "Number of examples before each question",
+       .fallback = "the task's number",
+       .aliases = "--num-fewshot"},
+      a.tasks.few_shot);
+  add(app,
+      {.flags = "--template",
+       .value = "NAME",
+       .help = "Chat template of the questions, or own for the model's chat template",
+       .fallback = "plain text",
+       .choices = template_choices(),
+       .is_open = true,
+       .aliases = kTemplateAliases},
+      a.tasks.chat_template);
+  add(app,
+      {.flags = "--log-samples",
+       .value = "FILE",
+       .help = "File for the prompts and scores of each document as JSONL",
+       .kind = ValueKind::path},
+      a.tasks.log_samples);
+  add(app,
+      {.flags = "--html",
+       .value = "FILE",
+       .help = "File for the scores as a web page",
+       .kind = ValueKind::path},
+      a.tasks.html);
+  app.option_defaults()->group("Options");
+}
+
+}  // namespace
+
+Command add_eval_command(CLI::App& root) {
+  auto a = std::make_shared<EvalArguments>();
+  CLI::App* app = add_command(root, "eval", "loss, perplexity and bits per byte of a text", kEvalFooter);
+  add_model_option(*app, a->model, "Model folder, run folder, .safetensors, .gguf, .pt or .bin file");
+  add_text_options(*app, *a);
   add(*app,
       {.flags = "--dtype",
        .help = "Data type of the weights in matmuls",
@@ -377,48 +425,7 @@ Command add_eval_command(CLI::App& root) {
        .help = "Maximum number of tokens of the text, or of documents of each task"},
       a->tasks.limit);
   add_adapter_option(*app, a->adapters);
-  app->option_defaults()->group("tasks");
-  add(*app,
-      {.flags = "--tasks",
-       .value = "FILE ...",
-       .help = "Task files (.yaml) to evaluate, instead of a text",
-       .kind = ValueKind::path},
-      a->tasks.files);
-  add(*app,
-      {.flags = "--data-dir",
-       .value = "DIR",
-       .help = "Folder with the data of the tasks as JSONL",
-       .kind = ValueKind::path},
-      a->tasks.data_dir);
-  add(*app,
-      {.flags = "--few-shot",
-       .value = "K",
-       .help = "Number of examples before each question",
-       .fallback = "the task's number",
-       .aliases = "--num-fewshot"},
-      a->tasks.few_shot);
-  add(*app,
-      {.flags = "--template",
-       .value = "NAME",
-       .help = "Chat template of the questions, or own for the model's chat template",
-       .fallback = "plain text",
-       .choices = template_choices(),
-       .is_open = true,
-       .aliases = kTemplateAliases},
-      a->tasks.chat_template);
-  add(*app,
-      {.flags = "--log-samples",
-       .value = "FILE",
-       .help = "File for the prompts and scores of each document as JSONL",
-       .kind = ValueKind::path},
-      a->tasks.log_samples);
-  add(*app,
-      {.flags = "--html",
-       .value = "FILE",
-       .help = "File for the scores as a web page",
-       .kind = ValueKind::path},
-      a->tasks.html);
-  app->option_defaults()->group("Options");
+  add_task_options(*app, *a);
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
   return {app, [a] { return run(*a); }};

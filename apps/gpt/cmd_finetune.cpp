@@ -89,7 +89,8 @@ void check_task(const FinetuneArguments& a) {
   if (a.config.task.empty()) fail_usage("--task is missing: expected {}", fmt::join(task_names(), ", "));
   check_choice("--task", a.config.task, task_names());
   if (a.config.lora_rank != 0 && find_task(a.config.task))
-    fail_usage("--lora-rank: tasks with a head train no adapter; leave it out for --task {}", a.config.task);
+    fail_usage("--lora-rank: not available for tasks with a classification head; leave it out for --task {}",
+               a.config.task);
 }
 
 // Sets the config of a new run, and records which of its settings were given.
@@ -116,7 +117,7 @@ void make_config(const FinetuneArguments& a, const ConfigFlags& flags, TuneReque
 void check(const FinetuneArguments& a, const ConfigFlags& flags) {
   Problems problems;
   if (a.resume) {
-    if (a.out.empty()) fail_usage("--resume needs --out DIR, the folder of the run to continue");
+    if (a.out.empty()) fail_usage("--resume: requires --out DIR, the folder of the run");
     return;
   }
   const bool has_model = problems.collect([&] { require_argument(a.config.model, "MODEL", "finetune"); });

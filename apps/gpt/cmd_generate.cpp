@@ -42,6 +42,12 @@ constexpr int64_t kMaxSlots = 64;  // more slots are not faster on a CPU
 constexpr int64_t kMaxSamples = 1 << 20;
 constexpr int64_t kMaxTokens = int64_t{1} << 40;
 
+// Returns the policy of a value of --context, which the parser has checked.
+gptcpp::ContextPolicy context_policy(const std::string& name) {
+  if (name == "stop") return gptcpp::ContextPolicy::stop;
+  return name == "slide" ? gptcpp::ContextPolicy::slide : gptcpp::ContextPolicy::crop;
+}
+
 class Generation {
  public:
   explicit Generation(const GenerateArguments& arguments)
@@ -54,7 +60,7 @@ class Generation {
         a_, {[this](const std::string& text) { return model_.prompt_ids(text, !a_.no_bos, a_.special); },
              [this](int32_t id) { return bytes_of(id); }});
     options_ = generate_options(a_);
-    policy_ = static_cast<gptcpp::ContextPolicy>(parse_context_policy(a_.context));
+    policy_ = context_policy(a_.context);
     check();
     note_cropped_prompts();
   }
@@ -124,7 +130,7 @@ class Generation {
     for (size_t i = 0; i < prompts_.size(); ++i) {
       const int64_t size = std::ssize(prompts_[i].ids);
       if (size <= facts_.n_ctx) continue;
-      write_note(fmt::format("note: {} has {}, the context {}: only the last {} are read\n",
+      write_note(fmt::format("note: {} has {}, but the context has {}; only the last {} are used\n",
                              prompts_.size() == 1 ? "the prompt" : fmt::format("prompt {}", i + 1),
                              format_amount(size, "token"), format_thousands(facts_.n_ctx),
                              format_thousands(facts_.n_ctx)));

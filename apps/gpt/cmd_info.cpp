@@ -81,12 +81,12 @@ void check(const InfoArguments& a) {
     if (step < 0) fail_usage("--at: expected steps of 0 and more, found {}", step);
   }
   const bool schedule = a.schedule || !a.at.empty();
-  if (schedule && !a.compare.empty()) fail_usage("--schedule is for one model; leave out --compare");
+  if (schedule && !a.compare.empty()) fail_usage("--schedule: cannot be combined with --compare");
   if ((schedule || a.summary || a.tensors) && a.model.empty() && a.compare.empty())
-    fail_usage("{}: expected a MODEL to show it of, for example gpt info gpt2", a.summary   ? "--summary"
-                                                                                : a.tensors ? "--tensors"
-                                                                                            : "--schedule");
-  if (a.tensors && a.json) fail_usage("--tensors is a table; leave out --json");
+    fail_usage("{}: requires a MODEL, for example gpt info gpt2", a.summary   ? "--summary"
+                                                                  : a.tensors ? "--tensors"
+                                                                              : "--schedule");
+  if (a.tensors && a.json) fail_usage("--tensors: cannot be combined with --json");
 }
 
 std::vector<InfoSubject> find_subjects(const InfoArguments& a, const ConfigFlags& flags) {

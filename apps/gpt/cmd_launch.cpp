@@ -202,13 +202,13 @@ std::string saved(const std::string& out) {
 void check(const LaunchArguments& a) {
   if (a.n < 1 || a.n > 1 << 20)
     fail_usage("launch -n: expected the number of processes, 1 or more, found {}", a.n);
-  if (a.restart < 0) fail_usage("launch --restart: expected 0 or more new starts, found {}", a.restart);
+  if (a.restart < 0) fail_usage("launch --restart: expected 0 or more restarts, found {}", a.restart);
   const std::vector<std::string>& shared = shared_commands();
   if (a.words.empty() || std::ranges::find(shared, a.words.front()) == shared.end())
-    fail_usage("launch: expected -- {} and its flags{}; see gpt launch --help", format_choices(shared),
+    fail_usage("launch: expected -- {} and its options{}; see gpt launch --help", format_choices(shared),
                a.words.empty() ? "" : fmt::format(", found -- {}", a.words.front().substr(0, 64)));
   if (a.restart > 0 && out_folder(a.words).empty())
-    fail_usage("launch --restart: the training needs --out DIR to go on from");
+    fail_usage("launch --restart: requires --out DIR in the training command");
 }
 
 // A failed attempt of a distributed run.
@@ -222,7 +222,7 @@ struct Failure {
 // still starting.
 int status_after_stop(int status) {
   if (status < 128 || status == kInterruptedStatus) return status;
-  write_note("launch: stopped before the processes had finished a step and saved it\n");
+  write_note("launch: stopped before the first step was saved\n");
   return kInterruptedStatus;
 }
 
@@ -251,28 +251,28 @@ class Launcher {
  private:
   bool starts_again(const Failure& failure) {
     const bool goes_on = own_run_ && !failure.saved.empty();
-    const std::string way_on = fmt::format("; {} {} goes on", shell_command(launch_words(a_)),
+    const std::string way_on = fmt::format("; {} {} resumes the run", shell_command(launch_words(a_)),
                                            shell_command(words_to_go_on(a_.words, out_)));
     if (restarts_ == a_.restart) {  // also if no restarts were requested
       if (goes_on) write_note(fmt::format("launch: {} has {}{}\n", out_, failure.saved, way_on));
       return false;
     }
     if (!own_run_) {
-      write_note(fmt::format("launch: no restart: {} held a run before this one{}\n", out_, way_on));
+      write_note(fmt::format("launch: no restart, because {} already contained a run{}\n", out_, way_on));
       return false;
     }
     if (last_ == failure) {
-      write_note(fmt::format(
-          "launch: no further restart: the run ended twice with status {}, and nothing was saved in "
-          "between; see what it says above{}\n",
-          failure.status, goes_on ? ", then" + way_on.substr(1) : ""));
+      write_note(
+          fmt::format("launch: no further restart, because the run failed twice with status {} without "
+                      "saving a checkpoint in between; see its messages above{}\n",
+                      failure.status, goes_on ? ", then" + way_on.substr(1) : ""));
       return false;
     }
     last_ = failure;
     if (goes_on) words_ = words_to_go_on(a_.words, out_);
-    write_note(fmt::format("launch: the run ended with status {}; restart {} of {} {}\n", failure.status,
-                           ++restarts_, a_.restart,
-                           goes_on ? "goes on from " + failure.saved : "begins anew: nothing was saved yet"));
+    write_note(fmt::format(
+        "launch: the run failed with status {}; restart {} of {} {}\n", failure.status, ++restarts_,
+        a_.restart, goes_on ? "resumes from " + failure.saved : "starts again, because nothing was saved"));
     return true;
   }
 

@@ -275,6 +275,31 @@ int run(const PlanArguments& a, const ConfigFlags& flags) {
   return make_plan(a, flags);
 }
 
+void add_setup_options(CLI::App& app, PlanArguments& a) {
+  add(app,
+      {.flags = "--ranks",
+       .value = "N",
+       .help = "Number of processes. Memory and time are those of each process"},
+      a.ranks);
+  add(app,
+      {.flags = "--link",
+       .value = "GBIT",
+       .help = "Network bandwidth of each process in Gbit/s",
+       .fallback = fmt::format("{:g}", kLinkGbit)},
+      a.link_gbit);
+  add(app,
+      {.flags = "--lora-rank",
+       .value = "N",
+       .help = "With --init-from: plan a LoRA adapter of this rank. 0: off"},
+      a.lora_rank);
+  add(app,
+      {.flags = "--lora-targets",
+       .value = "NAME ...",
+       .help = "Matrices that receive an adapter",
+       .fallback = "all-linear"},
+      a.lora_targets);
+}
+
 }  // namespace
 
 Command add_plan_command(CLI::App& root) {
@@ -315,28 +340,7 @@ Command add_plan_command(CLI::App& root) {
        .value = "SECONDS",
        .help = "Time to measure steps, in seconds. 0: estimate no times"},
       a->seconds);
-  add(*app,
-      {.flags = "--ranks",
-       .value = "N",
-       .help = "Number of processes. Memory and time are those of each process"},
-      a->ranks);
-  add(*app,
-      {.flags = "--link",
-       .value = "GBIT",
-       .help = "Network bandwidth of each process in Gbit/s",
-       .fallback = fmt::format("{:g}", kLinkGbit)},
-      a->link_gbit);
-  add(*app,
-      {.flags = "--lora-rank",
-       .value = "N",
-       .help = "With --init-from: plan a LoRA adapter of this rank. 0: off"},
-      a->lora_rank);
-  add(*app,
-      {.flags = "--lora-targets",
-       .value = "NAME ...",
-       .help = "Matrices that receive an adapter",
-       .fallback = "all-linear"},
-      a->lora_targets);
+  add_setup_options(*app, *a);
   add_json_option(*app, a->json);
   const auto flags = std::make_shared<ConfigFlags>(*app, [](const KeyInfo&) { return true; });
   return {app, [a, flags] { return run(*a, *flags); }, [a, flags] { check(*a, *flags); }};

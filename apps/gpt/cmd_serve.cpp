@@ -72,7 +72,7 @@ std::pair<std::string, std::string> named_path(const std::string& text) {
 // Adds the adapter of "[MODEL:]NAME=DIR[=SCALE]" or "DIR". Without a model name, the adapter belongs to the
 // first model.
 void add_adapter(std::vector<serve::ServedModelOptions>& models, const std::string& text) {
-  if (models.empty()) fail_usage("--adapter {}: there is no model for it", text);
+  if (models.empty()) fail_usage("--adapter {}: requires a MODEL", text);
   auto [name, rest] = named_path(text);
   size_t of = 0;
   if (const size_t colon = name.find(':'); colon != std::string::npos) {
@@ -108,7 +108,7 @@ void set_speculation(serve::ServedModelOptions& model, const SpeculationFlags& f
   const std::optional<Source> asked =
       flags.source.empty() ? std::nullopt : std::optional(parse_speculation(flags.source));
   if (asked == Source::off && !model.draft.empty())
-    fail_usage("--speculate off: {} has a --draft model; leave one of the two out", model.name);
+    fail_usage("--speculate off: {} has a --draft model; leave out one of them", model.name);
   if (asked == Source::draft && model.draft.empty())
     fail_usage("--speculate draft: {0} has no draft model; name one with --draft {0}=PATH", model.name);
   Speculation& speculation = model.worker.speculation;
@@ -118,8 +118,8 @@ void set_speculation(serve::ServedModelOptions& model, const SpeculationFlags& f
 
 // Describes the drafter of a model for the startup lines.
 std::string proposals_of(const serve::ServedModelOptions& model) {
-  if (!model.draft.empty()) return fmt::format("; proposals of {}", model.draft);
-  return model.worker.speculation.source == Speculation::Source::ngram ? "; proposals of n-grams" : "";
+  if (!model.draft.empty()) return fmt::format("; drafts by {}", model.draft);
+  return model.worker.speculation.source == Speculation::Source::ngram ? "; drafts by n-grams" : "";
 }
 
 void check(const ServeArguments& a) {
@@ -213,8 +213,8 @@ class Service {
                 }) {
     if (!server_.is_loopback() && keys_.empty() && !a.insecure)
       fail_usage(
-          "--host {}: other machines could use the model without a key; give --api-key-file FILE, or "
-          "--insecure if that is what you want",
+          "--host {}: other machines could use the model without an API key; use --api-key-file FILE, or "
+          "--insecure to allow this",
           a.host);
   }
 
@@ -223,7 +223,7 @@ class Service {
     api_ = std::make_unique<serve::Api>(models_, api_options());
     server_.set_timeout_event(
         "data: " +
-        serve::ApiError(504, "the response took longer than this server allows", {}, "timeout").body() +
+        serve::ApiError(504, "the response exceeded the time limit of the server", {}, "timeout").body() +
         "\n\n");
     server_.on_signal([this](int count) { on_signal(count); });
     const serve::ModelFollower follower(models_, {.note = write_note_if_read});
@@ -247,7 +247,7 @@ class Service {
       const auto made = std::make_shared<serve::ServedModel>(options);
       models_.add(made);
       const serve::ServedModel& model = *made;
-      write_note(fmt::format("{}: {} tokens of context, {} sequences, key/value cache for {} tokens{}{}\n",
+      write_note(fmt::format("{}: {} tokens of context, {} sequences, KV cache for {} tokens{}{}\n",
                              model.name(), format_thousands(model.n_ctx()), a_.sequences,
                              format_thousands(model.cache_blocks() * KvCache::kBlock),
                              model.has_chat_template() ? "" : "; no chat", proposals_of(options)));
@@ -335,6 +335,9 @@ void add_model_options(CLI::App& app, ServeArguments& a) {
       a.lora_rank);
   add_tokenizer_option(app, a.tokenizer);
   add_template_option(app, a.format, "the model's chat template");
+}
+
+void add_engine_options(CLI::App& app, ServeArguments& a) {
   add(app,
       {.flags = "--n-ctx",
        .value = "N",
@@ -453,6 +456,7 @@ Command add_serve_command(CLI::App& root) {
   add_model_option(*app, a->models, "Models as [NAME=]PATH: model folder, run folder or .gguf file");
   add_network_options(*app, *a);
   add_model_options(*app, *a);
+  add_engine_options(*app, *a);
   add_limit_options(*app, *a);
   add_machine_options(*app, a->machine);
   return {app, [a] {

@@ -238,7 +238,7 @@ Plan plan_sweep(const SweepArguments& a, const ConfigFlags& flags, double speed)
         set_steps(run, budget > 0 ? steps_for(budget, run.flops_per_token, step_tokens(run))
                                   : run.config.train.steps);
         run.name = run_name(run.point, budget, run.seed, budgets.size() > 1, a.seeds > 1);
-        if (!names.insert(run.name).second) fail_usage("two runs have the name {}", run.name);
+        if (!names.insert(run.name).second) fail_usage("two runs have the same name {}", run.name);
         plan.seconds.push_back(expected_seconds(run, step_seconds[i]));
         plan.sweep.runs.push_back(std::move(run));
       }
@@ -260,17 +260,17 @@ std::string describe(const Plan& plan) {
     flops.push_back(run.flops);
   }
   std::string text = format_table(table) +
-                     fmt::format("{}, about {} in all\n", format_amount(std::ssize(plan.sweep.runs), "run"),
+                     fmt::format("{}, about {} in total\n", format_amount(std::ssize(plan.sweep.runs), "run"),
                                  format_duration(longest_share(flops, plan.seconds, world().size())));
   const double difference = flops_difference(plan.sweep.runs);
   if (difference > 0.01)
     text += fmt::format(
-        "the FLOPs of the runs differ by up to {}, since a run has whole steps: larger budgets or a smaller "
-        "--batch-size bring them together\n",
+        "the FLOPs of the runs differ by up to {}, because runs consist of whole steps; use larger budgets "
+        "or a smaller --batch-size to reduce the difference\n",
         format_percent(difference));
   for (const SweepRun& run : plan.sweep.runs) {
     if (run.config.train.steps >= 50) continue;
-    return text + fmt::format("{} has only {}: too few to say much\n", run.name,
+    return text + fmt::format("{} has only {}, which is too few for a conclusion\n", run.name,
                               format_amount(run.config.train.steps, "step"));
   }
   return text;
@@ -282,26 +282,26 @@ void check(const SweepArguments& a, const ConfigFlags& flags) {
   if (a.resume) {
     if (!flags.given().empty() || !a.over.empty() || !a.preset.empty() || !a.config.empty() ||
         !a.flops.empty() || a.minutes > 0 || a.levels > 1 || a.seeds > 1 || a.iso_params > 0 || a.dry_run)
-      fail_usage("--resume goes on with the plan in --out; give nothing else");
+      fail_usage("--resume uses the plan in --out; leave out all other options");
     return;
   }
   if (a.over.empty()) fail_usage("--over is missing: name what to sweep, for example --over n_layer=2,4,8");
   if (!(a.minutes >= 0 && a.minutes <= 1e6))
     fail_usage("--minutes: expected a number from 0 to 1e6, found {}", a.minutes);
   const int ways = (a.flops.empty() ? 0 : 1) + (a.minutes > 0 ? 1 : 0) + (flags.is_given("steps") ? 1 : 0);
-  if (ways > 1)
-    fail_usage("--flops, --minutes and --steps are three ways to say how long a run is; give one");
+  if (ways > 1) fail_usage("--flops, --minutes and --steps: expected one of them");
   if (a.levels > 1 && !(a.minutes > 0))
-    fail_usage("--levels divides --minutes; with --flops list the budgets");
-  if (flags.is_given("eval_every")) fail_usage("--eval-every: a sweep validates eight times in every run");
+    fail_usage("--levels: requires --minutes; with --flops, list the budgets");
+  if (flags.is_given("eval_every"))
+    fail_usage("--eval-every: a sweep always evaluates eight times in every run");
 }
 
 void check_folder(const SweepArguments& a) {
   if (!a.resume && std::filesystem::exists(a.out + "/sweep.json"))
-    fail("{} holds a sweep already; continue it with --resume, or choose another --out", a.out);
+    fail("{} already contains a sweep; resume it with --resume, or choose a different --out", a.out);
   for (const char* name : {"runs", "fit.json", "sweep.svg", "sweep.html"}) {
     if (!a.resume && std::filesystem::exists(a.out + "/" + name))
-      fail("{}/{} is in the way: no sweep of this program is there; choose another --out", a.out, name);
+      fail("{}/{} already exists, but is not a sweep; choose a different --out", a.out, name);
   }
 }
 
@@ -345,7 +345,7 @@ void show(const SweepArguments& a, const Sweep& sweep, bool finished) {
     write_output(text + findings.fit_note + "\n");
   }
   write_note(finished ? fmt::format("page: {}/sweep.html\n", a.out)
-                      : fmt::format("interrupted; go on with: {} sweep --out {} --resume\n", program(),
+                      : fmt::format("interrupted; resume with: {} sweep --out {} --resume\n", program(),
                                     shell_quoted(a.out)));
   if (finished && !a.json && !findings.means.empty())
     write_next(use_command(a.out + "/runs/" + sweep.runs[findings.means[0].run].name));
@@ -357,7 +357,7 @@ int run(const SweepArguments& a, const ConfigFlags& flags) {
   if (a.dry_run && !a.resume) {
     const double speed = speed_of_one(a, flags);
     if (is_first_process()) write_output(describe(plan_sweep(a, flags, speed)));
-    write_note("next: the same without --dry-run\n");
+    write_note("next: the same command without --dry-run\n");
     return 0;
   }
   install_ending_signals();
@@ -381,48 +381,43 @@ std::string with_own_key(const CLI::App& app, const std::string& axis) {
   return config_key_named(app, axis.substr(0, equals)) + axis.substr(equals);
 }
 
-}  // namespace
-
-Command add_sweep_command(CLI::App& root, const std::string& command_line) {
-  auto a = std::make_shared<SweepArguments>();
-  a->command_line = command_line;
-  CLI::App* app = add_command(root, "sweep", "train a family of small models and compare them", kSweepFooter);
-  add(*app,
+void add_grid_options(CLI::App& app, SweepArguments& a) {
+  add(app,
       {.flags = "--over",
        .value = "KEY=A,B,...",
        .help = "Config key and its values: n_layer=2,4,8; can be repeated",
        .is_repeated = true,
        .common = true},
-      a->over);
-  add(*app,
+      a.over);
+  add(app,
       {.flags = "--flops",
        .value = "X,...",
        .help = "Training FLOPs of each run, one or several budgets: 1e12,4e12",
        .is_repeated = true,
        .common = true},
-      a->flops);
-  add(*app,
+      a.flops);
+  add(app,
       {.flags = "--minutes",
        .value = "X",
        .help = "Time of all runs together in minutes. All runs of a budget have the same FLOPs. 0: no limit",
        .common = true},
-      a->minutes);
-  add(*app,
+      a.minutes);
+  add(app,
       {.flags = "--levels",
        .value = "N",
        .help = "With --minutes: number of budgets, each half of the previous one",
        .min = 1,
        .max = 8},
-      a->levels);
-  add(*app,
+      a.levels);
+  add(app,
       {.flags = "--seeds",
        .value = "N",
        .help = "Number of runs with different seeds for each setting, to estimate the noise",
        .min = 1,
        .max = 100,
        .common = true},
-      a->seeds);
-  add(*app,
+      a.seeds);
+  add(app,
       {.flags = "--iso-params",
        .value = "N",
        .help = "Choose n_embd so that all models have about this number of parameters",
@@ -430,7 +425,16 @@ Command add_sweep_command(CLI::App& root, const std::string& command_line) {
        .min = 1,
        .max = 0x1p40,
        .common = true},
-      a->iso_params);
+      a.iso_params);
+}
+
+}  // namespace
+
+Command add_sweep_command(CLI::App& root, const std::string& command_line) {
+  auto a = std::make_shared<SweepArguments>();
+  a->command_line = command_line;
+  CLI::App* app = add_command(root, "sweep", "train a family of small models and compare them", kSweepFooter);
+  add_grid_options(*app, *a);
   add_preset_option(*app, a->preset);
   add_config_option(*app, a->config);
   add(*app,

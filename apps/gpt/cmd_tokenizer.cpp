@@ -157,8 +157,8 @@ int run_encode(const TokenizerArguments& a) {
   const std::string text = a.has_text ? a.text : read_input();
   if (a.has_text && path_kind(a.text) == PathKind::file)
     write_note(
-        fmt::format("note: these are the ids of the text \"{0}\"; those of the file of this name: gpt "
-                    "tokenizer encode {1} < {0}\n",
+        fmt::format("note: encoding the text \"{0}\"; to encode the file of this name, use gpt tokenizer "
+                    "encode {1} < {0}\n",
                     shell_quoted(a.text), shell_quoted(a.tokenizer)));
   require_text(text, *tokenizer);
   if (a.explain) {
@@ -184,7 +184,7 @@ std::string decode_line(const Tokenizer& tokenizer, std::string_view line, const
   } catch (const Error&) {  // the message below says what is expected
   }
   const bool good = object.is_object() && object.contains("ids") && object["ids"].is_array();
-  if (!good) fail("{}: expected an object {{\"ids\":[...]}} on a line of its own", place);
+  if (!good) fail("{}: expected one object {{\"ids\":[...]}} per line", place);
   std::vector<int32_t> ids;
   for (const json& id : object["ids"]) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX)
@@ -250,6 +250,23 @@ void check_tokenizer_merge(const CLI::App& app) {
   }
 }
 
+void add_task_options(CLI::App& app, TokenizerTrainArguments& a) {
+  add(app,
+      {.flags = "--task",
+       .value = "I/N",
+       .help = "Count only the words of part I of N of the text, where I is 1 to N"},
+      a.task);
+  add(app, {.flags = "--merge", .help = "Train on the words that all tasks in --out have counted"}, a.merge);
+  add(app,
+      {.flags = "--against",
+       .value = "FILE|DIR",
+       .help = "Tokenizer to compare with",
+       .kind = ValueKind::path},
+      a.against);
+  add(app, {.flags = "--max-words", .value = "N", .help = "Maximum number of distinct words in memory"},
+      a.max_words);
+}
+
 Command add_train(CLI::App& parent) {
   auto a = std::make_shared<TokenizerTrainArguments>();
   CLI::App* app = add_command(parent, "train", "train a BPE tokenizer on text", kTokenizerTrainFooter);
@@ -288,21 +305,7 @@ Command add_train(CLI::App& parent) {
        .aliases = kForceAliases,
        .environment = false},
       a->force);
-  add(*app,
-      {.flags = "--task",
-       .value = "I/N",
-       .help = "Count only the words of part I of N of the text, where I is 1 to N"},
-      a->task);
-  add(*app, {.flags = "--merge", .help = "Train on the words that all tasks in --out have counted"},
-      a->merge);
-  add(*app,
-      {.flags = "--against",
-       .value = "FILE|DIR",
-       .help = "Tokenizer to compare with",
-       .kind = ValueKind::path},
-      a->against);
-  add(*app, {.flags = "--max-words", .value = "N", .help = "Maximum number of distinct words in memory"},
-      a->max_words);
+  add_task_options(*app, *a);
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
   return {app,

@@ -125,7 +125,7 @@ void show_demos(const TraceArguments& a, const DemoContext& context) {
     if (a.demo != "all" && a.demo != demo.name) continue;
     if (demo.needs_model && context.model == nullptr) {
       if (a.demo == "all") continue;
-      fail_usage("--demo {}: expected a MODEL and a --prompt to show it with", demo.name);
+      fail_usage("--demo {}: requires a MODEL and a --prompt", demo.name);
     }
     if (!a.svg.empty()) return draw_demo(a, demo, context);
     const std::string title = fmt::format("{}: {}", demo.name, demo.title);
@@ -155,7 +155,7 @@ std::string figure_of(const TraceArguments& a, const TraceRequest& request, cons
                       const TokenNames& names) {
   if (a.figure == "residual") return residual_svg(capture);
   if (request.head >= capture.config().n_head || request.block >= capture.n_layer())
-    fail_usage("--figure attention: the model has {} blocks of {} heads", capture.n_layer(),
+    fail_usage("--figure attention: the model has {} layers of {} heads", capture.n_layer(),
                capture.config().n_head);
   return attention_svg(capture, names, request.block, request.head);
 }
@@ -200,6 +200,37 @@ int run(const TraceArguments& a) {
   return 0;
 }
 
+void add_view_options(CLI::App& app, TraceArguments& a) {
+  add_tokenizer_option(app, a.tokenizer);
+  add(app, {.flags = "--block", .value = "N|all", .help = "Layer to show in detail"}, a.block);
+  add(app,
+      {.flags = "--head",
+       .value = "N",
+       .help = "Attention head of the layer to show",
+       .fallback = "a summary of all heads"},
+      a.head);
+  add(app,
+      {.flags = "--query",
+       .value = "N",
+       .help = "Token whose attention scores and neurons to show",
+       .fallback = "the last token"},
+      a.query);
+  add(app, {.flags = "--top-k", .value = "N", .help = "Number of predicted tokens and of neurons to show"},
+      a.top_k);
+  add(app,
+      {.flags = "--html",
+       .value = "FILE",
+       .help = "File for a web page with all details, instead of text",
+       .kind = ValueKind::path},
+      a.html);
+  add(app,
+      {.flags = "--svg",
+       .value = "FILE",
+       .help = "File for an image, instead of text",
+       .kind = ValueKind::path},
+      a.svg);
+}
+
 }  // namespace
 
 Command add_trace_command(CLI::App& root) {
@@ -224,34 +255,7 @@ Command add_trace_command(CLI::App& root) {
        .help = "Encode names of special tokens in the prompt as these tokens",
        .aliases = kSpecialAliases},
       a->special);
-  add_tokenizer_option(*app, a->tokenizer);
-  add(*app, {.flags = "--block", .value = "N|all", .help = "Layer to show in detail"}, a->block);
-  add(*app,
-      {.flags = "--head",
-       .value = "N",
-       .help = "Attention head of the layer to show",
-       .fallback = "a summary of all heads"},
-      a->head);
-  add(*app,
-      {.flags = "--query",
-       .value = "N",
-       .help = "Token whose attention scores and neurons to show",
-       .fallback = "the last token"},
-      a->query);
-  add(*app, {.flags = "--top-k", .value = "N", .help = "Number of predicted tokens and of neurons to show"},
-      a->top_k);
-  add(*app,
-      {.flags = "--html",
-       .value = "FILE",
-       .help = "File for a web page with all details, instead of text",
-       .kind = ValueKind::path},
-      a->html);
-  add(*app,
-      {.flags = "--svg",
-       .value = "FILE",
-       .help = "File for an image, instead of text",
-       .kind = ValueKind::path},
-      a->svg);
+  add_view_options(*app, *a);
   CLI::Option* figure = add(*app,
                             {.flags = "--figure",
                              .help = "Image to write with --svg",

@@ -78,7 +78,7 @@ void check(const TrainArguments& a, const ConfigFlags& flags) {
   Problems problems;
   if (a.resume) {
     problems.collect([&] {
-      if (a.out.empty()) fail_usage("--resume needs --out DIR, the folder of the run to continue");
+      if (a.out.empty()) fail_usage("--resume: requires --out DIR, the folder of the run");
     });
   } else {
     const RunConfig config = new_run_config(given_sources(a), flags, problems);

@@ -116,7 +116,7 @@ int run(VerifyArguments a) {
 Command add_verify_command(CLI::App& root) {
   auto a = std::make_shared<VerifyArguments>();
   CLI::App* app =
-      add_command(root, "verify", "compare what a model computes with golden vectors", kVerifyFooter);
+      add_command(root, "verify", "compare the computations of a model with golden values", kVerifyFooter);
   add_model_option(*app, a->model, "Model folder or file");
   add(*app,
       {.flags = "--golden",

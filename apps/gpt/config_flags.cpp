@@ -227,24 +227,24 @@ void note_choices(const TrainSources& sources, const ConfigFlags& flags, const R
   if (config.train.optimizer == "muon-nanochat" && flags.is_given("lr")) note_own_rates("--lr");
   if (sources.preset.empty()) return;
   if (!sources.init_from.empty()) {
-    write_note(fmt::format(
-        "note: the model's shape is that of {}; of the preset {} only settings of training are taken\n",
-        sources.init_from, sources.preset));
+    write_note(
+        fmt::format("note: the shape of the model comes from {}; the preset {} only sets training settings\n",
+                    sources.init_from, sources.preset));
     return;
   }
   const nlohmann::json keys = preset_keys(sources.preset);
   const int64_t warmup = keys.value("warmup", int64_t{0}), vocab = keys.value("vocab_size", int64_t{0});
   if (!flags.is_set("warmup") && config.train.warmup > 0 && config.train.warmup < warmup &&
       config.train.warmup == config.train.steps / 4)
-    write_note(fmt::format("note: {} of warm-up, a quarter of the run: the {} of {} are for longer runs\n",
-                           format_amount(config.train.warmup, "step"), format_thousands(warmup),
-                           sources.preset));
+    write_note(
+        fmt::format("note: warm-up limited to {}, a quarter of the run; the {} of {} are for longer runs\n",
+                    format_amount(config.train.warmup, "step"), format_thousands(warmup), sources.preset));
   constexpr int64_t kBytes = 256;
   if (config.train.tokenizer == "byte" && config.model.vocab_size == 0 && vocab > kBytes)
-    write_note(fmt::format(
-        "note: the vocabulary is that of the tokenizer byte, {} ids; {} has {}: --tokenizer names one of "
-        "that size\n",
-        kBytes, sources.preset, format_thousands(vocab)));
+    write_note(
+        fmt::format("note: the vocabulary has {} ids, those of the tokenizer byte; {} has {}; use "
+                    "--tokenizer for a tokenizer of that size\n",
+                    kBytes, sources.preset, format_thousands(vocab)));
 }
 
 bool names_model(const TrainSources& sources, const ConfigFlags& flags) {

@@ -70,7 +70,7 @@ void refuse_run_folder(const std::string& out) {
   const bool run = is_there(path / "last") || is_there(path / "metrics.jsonl");
   const bool part = (path.filename() == "last" || path.filename() == "best") &&
                     is_there(path.parent_path() / "metrics.jsonl");
-  if (checkpoint || run || part) fail("{} is a run of gpt train; choose another output", out);
+  if (checkpoint || run || part) fail("{} is a run of gpt train; choose a different output", out);
 }
 
 bool is_of_format(const std::string& path, const std::string& format) {
@@ -95,7 +95,7 @@ ConvertOutput::ConvertOutput(const ConvertArguments& arguments, const LoadedMode
   refuse_overlap(a_.out, inputs);
   refuse_run_folder(a_.out);
   if (is_there(a_.out) && !a_.force && !a_.dry_run)
-    fail("{} exists already; choose another output or add --force", a_.out);
+    fail("{} already exists; choose a different output or add --force", a_.out);
   if (a_.to != "gguf") gather_tokenizer();
   if (a_.to != "hf") {
     check_file();
@@ -175,7 +175,7 @@ void ConvertOutput::check_file() const {
   std::error_code error;
   if (fs::is_directory(a_.out, error)) fail("{} is a folder; --to {} writes a file", a_.out, a_.to);
   if (!is_of_format(a_.out, a_.to))
-    fail("{} is no {} model, so it is not replaced; move it away, or choose another output", a_.out, a_.to);
+    fail("{} is not a {} model and is not replaced; move it, or choose a different output", a_.out, a_.to);
 }
 
 // Programs look for a tokenizer in the folder of a model file, so they would use another model's tokenizer
@@ -183,10 +183,8 @@ void ConvertOutput::check_file() const {
 void ConvertOutput::check_beside(const std::string& folder) {
   for (const char* name : kTokenizerFiles) {
     if (files_.count(name) == 0 && is_there(fs::path(folder) / name))
-      fail(
-          "{}/{} is another model's tokenizer and would be taken for this one's; give the model a folder of "
-          "its own, such as {}",
-          folder, name, own_place(a_.out));
+      fail("{}/{} is the tokenizer of a different model; write the model to a separate folder, such as {}",
+           folder, name, own_place(a_.out));
   }
   for (const auto& [name, content] : files_) {
     const fs::path file = fs::path(folder) / name;
@@ -195,7 +193,7 @@ void ConvertOutput::check_beside(const std::string& folder) {
     } else if (is_file(file) && read_file(file.string(), kMaxTokenizerBytes) == content) {
       changes_.kept.push_back(name);
     } else {
-      fail("{} differs from the tokenizer of this model; give the model a folder of its own, such as {}",
+      fail("{} differs from the tokenizer of this model; write the model to a separate folder, such as {}",
            file.string(), own_place(a_.out));
     }
   }

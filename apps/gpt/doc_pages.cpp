@@ -53,7 +53,8 @@ std::string roff_sections(const char* heading, const std::vector<DocSection>& se
   if (sections.empty()) return "";
   std::string out = fmt::format(".SH {}\n", heading);
   for (const DocSection& section : sections) {
-    if (sections.size() > 1) out += fmt::format(".SS {}\n", roff(capitalized(section.title)));
+    if (sections.size() > 1 && section.title != "options")
+      out += fmt::format(".SS {}\n", roff(capitalized(section.title)));
     out += roff_entries(section.entries);
   }
   return out;
@@ -81,12 +82,20 @@ std::string see_also(const CLI::App& app) {
 
 // -------------------------------------------------------------------------------------------------- markdown
 
+// Returns text outside of tables.
+std::string prose(const std::string& text) {
+  std::string out;
+  for (const char c : text)
+    out += c == '<' ? std::string("&lt;") : std::string(1, c);
+  return out;
+}
+
 // Returns a table cell.
 std::string cell(const std::string& text) {
   std::string out;
   for (const char c : text)
-    out += c == '|' ? std::string("\\|") : c == '<' ? std::string("&lt;") : std::string(1, c);
-  return out;
+    out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return prose(out);
 }
 
 std::string code(const std::string& text) {
@@ -119,15 +128,17 @@ std::string markdown_of_command(const CLI::App& app) {
   const CommandDoc doc = command_doc(app, true);
   std::string out =
       fmt::format("\n## {}\n\n{}.\n\n```sh\n{}\n```\n", doc.name, capitalized(doc.summary), doc.usage);
-  for (const DocSection& section : doc.commands)
+  for (const DocSection& section : doc.commands) {
+    if (section.title != "commands") out += fmt::format("\n**{}**\n", capitalized(section.title));
     out += markdown_table("Command", section.entries, false);
+  }
   if (!doc.arguments.entries.empty()) out += markdown_table("Argument", doc.arguments.entries, true);
   for (const DocSection& section : doc.options) {
     if (section.title != "options") out += fmt::format("\n**{}**\n", capitalized(section.title));
     out += markdown_table("Option", section.entries, true);
   }
   for (const DocPart& part : doc.footer) {
-    out += fmt::format("\n{}\n", part.is_examples() ? "**Examples**" : cell(part.prose));
+    out += fmt::format("\n{}\n", part.is_examples() ? "**Examples**" : prose(part.prose));
     if (!part.lines.empty()) out += markdown_lines(part.lines, part.is_examples() ? "sh" : "text");
   }
   for (const CLI::App* sub : commands_of(app))
@@ -190,8 +201,8 @@ std::string man_page(const CLI::App& app) {
   const CommandDoc doc = command_doc(app, true);
   const std::string name = page_name(app);
   std::string out =
-      fmt::format(".TH {} 1 \"\" \"gpt.cpp\" \"gpt.cpp\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n.B {}\n",
-                  roff(name), roff(name), roff(doc.summary), roff(doc.usage));
+      fmt::format(".TH {} 1 \"\" \"gpt.cpp\" \"gpt.cpp\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n.B {}\n", name,
+                  roff(name), roff(doc.summary), roff(doc.usage));
   out += fmt::format(".SH DESCRIPTION\n{}.\n", roff(capitalized(doc.summary)));
   for (const DocPart& part : doc.footer) {
     if (part.is_examples()) continue;
@@ -214,7 +225,7 @@ std::string markdown_of_commands(const CLI::App& root) {
       "# Command line reference\n\nThis page is generated from the program by `scripts/make-docs`. `gpt "
       "COMMAND --help` shows "
       "the common options of a command, and `gpt COMMAND --help-all` shows all of them.\n\n";
-  out += cell(kEnvironment) + "\n";
+  out += prose(kEnvironment) + "\n";
   return out + markdown_of_command(root);
 }
 

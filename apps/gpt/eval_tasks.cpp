@@ -120,14 +120,14 @@ void check_request(const EvalTasksRequest& r) {
   check_range("--batch-size", r.batch_size, 0, 4096);
   const auto place = [](const std::string& model) { return resolved_path(resolve_model_path(model)); };
   if (!r.against.empty() && r.adapters.empty() && place(r.against) == place(r.model))
-    fail("--against: {} is the model itself; name another model", r.against);
+    fail("--against: {} is the same model; name a different model", r.against);
   if (!r.html.empty()) check_output_file("--html", r.html, kScoresPage);
   if (!r.log_samples.empty()) check_output_file("--log-samples", r.log_samples, {"\"doc_id\""});
 }
 
 // Checks all tasks with a chat template before the model evaluates the first one.
 void check_chat_tasks(const EvalTasksRequest& r, const Named& named) {
-  if (!named.core.empty()) fail_usage("--template: nanochat's CORE is asked without a chat template");
+  if (!named.core.empty()) fail_usage("--template: not available for nanochat's CORE");
   for (const TaskConfig& task : named.set.tasks)
     check_chat_task(task, {.data_dir = r.data_dir, .num_fewshot = r.few_shot});
 }

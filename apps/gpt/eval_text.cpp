@@ -31,7 +31,7 @@ void choose_run_text(const EvalTextRequest& request, Choice& choice) {
   c.data = choice.text.data;
   if (!c.val_data.empty()) {
     if (request.val_fraction)
-      fail_usage("--val-fraction: the run held nothing out, its validation text is {}", named(c.val_data));
+      fail_usage("--val-fraction: the run has a separate validation text, {}", named(c.val_data));
     c.val_fraction = 0;
   }
   if (request.val_fraction || !request.tokenizer.empty() || choice.split == "all") choice.text.loaded.reset();
@@ -82,14 +82,14 @@ std::string fraction_note(const EvalText& text, const Choice& choice, double fra
       held_out > 0 ? fmt::format("held out {} of it", held_out) : std::string("held nothing out");
   const std::string name = named(choice.config.data);
   if (text.split == "all")
-    return fmt::format("note: the run was trained on {} and {}; --val-fraction 0 takes everything\n", name,
+    return fmt::format("note: the run was trained on {} and {}; use --val-fraction 0 for all of it\n", name,
                        before);
   if (fraction < held_out)
-    return fmt::format("the run was trained on {} and {}: {} are taken, with --val-fraction {}\n", name,
-                       before, part_of(text), fraction);
+    return fmt::format("the run was trained on {} and {}; using {} with --val-fraction {}\n", name, before,
+                       part_of(text), fraction);
   return fmt::format(
-      "note: the run was trained on {} and {}: {} are taken, with --val-fraction {}, and among them is text "
-      "that it was trained on\n",
+      "note: the run was trained on {} and {}; using {} with --val-fraction {}, which includes training "
+      "text\n",
       name, before, part_of(text), fraction);
 }
 
@@ -100,21 +100,21 @@ std::string own_text_note(const EvalText& text, const Choice& choice, const Eval
       return fraction_note(text, choice, *request.val_fraction);
   }
   if (request.split.empty() && text.split == "all")
-    return fmt::format(
-        "note: the run was trained on {} and held nothing out: the loss is that of known text\n", name);
+    return fmt::format("note: the run was trained on all of {}, so the loss is that of training text\n",
+                       name);
   if (text.split != "val") return "";
   const std::vector<std::string>& val = choice.config.val_data;
   if (choice.text.val_changed)
-    return fmt::format("note: {} is not what it was when the run held it out\n",
+    return fmt::format("note: {} has changed since the run was validated on it\n",
                        val.empty() ? "the end of " + name : named(val));
   if (!request.split.empty()) return "";
   if (!val.empty())
     return fmt::format(
-        "the run's validation text is taken, {}: {} tokens; --split train takes what it was trained on\n",
+        "using the validation text of the run, {}: {} tokens; use --split train for its training text\n",
         named(val), format_thousands(text.tokens.size()));
   return fmt::format(
-      "the run was trained on {}: the part that it held out is taken, {}; --split all takes everything\n",
-      name, part_of(text));
+      "the run was trained on {}; using its validation part, {}; use --split all for all of it\n", name,
+      part_of(text));
 }
 
 // Returns the note for a text with the name of the run's validation text.
@@ -124,7 +124,7 @@ std::string validation_note(const EvalText& text, const Choice& choice, const Ev
   const std::optional<DataIdentity> known = known_data(run);
   if (request.tokenizer.empty() && text.split == "all" && known && !known->val.empty() &&
       known->val != identity_of(text.tokens))
-    return fmt::format("note: {} is not what it was when the run was validated on it\n", name);
+    return fmt::format("note: {} has changed since the run was validated on it\n", name);
   return fmt::format("{} is the run's validation text\n", name);
 }
 
@@ -132,8 +132,8 @@ std::string note_of(const EvalText& text, const Choice& choice, const EvalTextRe
                     const std::string& run) {
   const std::string name = named(choice.config.data);
   if (choice.text.changed)
-    return fmt::format("note: {} is not what the run was trained on, though it has that name: {}\n", name,
-                       text.split == "all" ? "all of it is taken" : "it is taken as any other text");
+    return fmt::format("note: {} differs from the training text of the same name: {}\n", name,
+                       text.split == "all" ? "all of it is used" : "it is evaluated like any other text");
   switch (choice.text.role) {
     case TextRole::trained:
       return own_text_note(text, choice, request);
@@ -141,12 +141,11 @@ std::string note_of(const EvalText& text, const Choice& choice, const EvalTextRe
       return validation_note(text, choice, request, run);
     case TextRole::part:
       if (is_tuning_run(run))
-        return fmt::format(
-            "note: {} holds examples that the run was fine-tuned on; here all of it is read as plain text\n",
-            name);
+        return fmt::format("note: {} contains training examples of the run, and is read as plain text\n",
+                           name);
       return fmt::format(
-          "note: {} has text that the run was trained on, so its loss says little of new text; without "
-          "--data the part that the run held out is taken\n",
+          "note: {} contains training text of the run, so its loss does not measure performance on new text; "
+          "without --data, the validation part is used\n",
           name);
     case TextRole::other:
       break;

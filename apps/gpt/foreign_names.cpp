@@ -20,7 +20,7 @@ struct Name {
   const char* ours;
 };
 
-// Flags of other programs that have no effect, because gpt always does what they ask for. They are accepted
+// Flags of other programs that have no effect, because gpt always behaves as requested. They are accepted
 // with a note.
 enum class Takes : uint8_t {
   nothing,

@@ -113,7 +113,7 @@ std::string training_table(const InfoSubject& s) {
 
 std::string initial_loss(const ModelConfig& c) {
   const double loss = std::log(static_cast<double>(c.vocab_size));
-  return fmt::format("a model that knows nothing has the loss ln {} = {:.4f}\n", c.vocab_size, loss);
+  return fmt::format("an untrained model has the loss ln {} = {:.4f}\n", c.vocab_size, loss);
 }
 
 json parameters_json(const ModelCounts& m) {
@@ -238,7 +238,7 @@ std::vector<Row> figures() {
       {"weights, bf16", [](const InfoSubject& s) { return format_bytes(2 * s.counts.total); }},
       {"KV cache per token, bf16",
        [](const InfoSubject& s) { return format_bytes(s.counts.cache_bytes_per_token(2)); }},
-      {"KV cache in full, bf16",
+      {"full KV cache, bf16",
        [](const InfoSubject& s) {
          return format_bytes(s.counts.cache_bytes_per_token(2) * s.sequences * s.counts.config.n_ctx);
        }},
@@ -279,7 +279,7 @@ std::string components_text(const ModelConfig& c) {
       fmt::format("  MLP        {} -> {} -> {}, {}{}\n", format_thousands(c.n_embd), format_thousands(c.d_ff),
                   format_thousands(c.n_embd), name_of(c, "act"), gated ? " (gated)" : "");
   return text + fmt::format("  head       {}, {}{}\n", dims({c.n_embd, c.vocab_size}),
-                            c.tie_embeddings ? "the embedding again" : "a matrix of its own",
+                            c.tie_embeddings ? "the embedding again" : "a separate matrix",
                             c.logit_softcap > 0 ? fmt::format(", soft cap {:g}", c.logit_softcap) : "");
 }
 
@@ -393,7 +393,7 @@ std::string schedule_table(const TrainConfig& c, const std::vector<int64_t>& ste
     table.rows.push_back({format_thousands(step), fixed(rate, 6), format_percent(c.lr > 0 ? rate / c.lr : 0),
                           schedule_bar(c, step, kWidth)});
   }
-  return format_table(table) + fmt::format("{}, {} of them warm-up; peak {:g}, at the end {:g}\n",
+  return format_table(table) + fmt::format("{}, including {} warm-up; peak {:g}, final {:g}\n",
                                            format_amount(c.steps, "step"), format_thousands(c.warmup), c.lr,
                                            c.min_lr);
 }
@@ -437,7 +437,7 @@ std::string quick_reference(const InfoSubject& s) {
   text += fmt::format("computing\n  per token  {} FLOPs forward, {} training, at {} tokens of context\n",
                       format_count(m.forward_flops(c.n_ctx)), format_count(m.training_flops(c.n_ctx)),
                       format_thousands(c.n_ctx));
-  text += fmt::format("memory\n  weights    {} fp32, {} bf16\n  KV cache   {} a token, {} in full, bf16\n",
+  text += fmt::format("memory\n  weights    {} fp32, {} bf16\n  KV cache   {} per token, {} in full, bf16\n",
                       format_bytes(4 * m.total), format_bytes(2 * m.total),
                       format_bytes(m.cache_bytes_per_token(2)),
                       format_bytes(m.cache_bytes_per_token(2) * c.n_ctx));

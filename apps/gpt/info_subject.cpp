@@ -96,7 +96,7 @@ InfoSubject find_info_subject(const InfoRequest& request, const ConfigFlags& fla
   Spec spec = parse_spec(request.spec);
   if (spec.name.empty()) spec.name = request.model;
   if (spec.name.empty())
-    fail_usage("\"{}\" varies MODEL, but none is given; name one before the colon", request.spec);
+    fail_usage("\"{}\" varies MODEL, but there is no MODEL; name one before the colon", request.spec);
   Settings settings;
   StoredTypes stored;
   if (is_preset(spec.name)) {

@@ -43,14 +43,15 @@ std::string read_input() {
   std::string text;
   while (read_more(text, kBlock)) {
     if (text.size() > kMaxInput)
-      fail("standard input has more than {} bytes; give it in parts, or as lines with --jsonl", kMaxInput);
+      fail("standard input has more than {} bytes; split it, or use lines with --jsonl", kMaxInput);
   }
   return text;
 }
 
 std::string note_of_file(const std::string& text, const char* flag) {
   if (path_kind(text) != PathKind::file) return "";
-  return fmt::format("note: {} is taken as text; {} reads the file of this name\n", shell_quoted(text), flag);
+  return fmt::format("note: {} is read as text; use {} to read the file of this name\n", shell_quoted(text),
+                     flag);
 }
 
 void for_each_input_lines(const std::function<bool(std::string_view lines, int64_t line)>& f) {
@@ -76,7 +77,7 @@ std::vector<int32_t> parse_ids(std::string_view text, const std::string& source,
   // id.
   bool comma = false, on_line = false;
   const auto refuse_comma = [&] {
-    refuse_ids(source, line, "expected an id before and behind every comma, found none");
+    refuse_ids(source, line, "expected a token id before and after every comma, found none");
   };
   for (size_t at = 0; at < text.size();) {
     const char c = text[at];
@@ -91,7 +92,7 @@ std::vector<int32_t> parse_ids(std::string_view text, const std::string& source,
     const auto id = parse_number<int32_t>(word);
     if (!id || *id < 0)
       refuse_ids(source, line,
-                 fmt::format("expected token ids separated by blanks or commas, found \"{}\"",
+                 fmt::format("expected token ids separated by spaces or commas, found \"{}",
                              printable_text(word, 40)));
     ids.push_back(*id);
     comma = false;

@@ -48,10 +48,10 @@ void count_interrupt(int signal) {
   interrupted_at = monotonic_seconds();
   if (graceful_work == nullptr) return;
   const bool of_mpirun = signal == SIGTERM && is_distributed;
-  write_in_handler(of_mpirun ? "\nasked to end by mpirun: " : "\ninterrupted: ");
+  write_in_handler(of_mpirun ? "\nstopped by mpirun: " : "\ninterrupted: ");
   write_in_handler(graceful_work);
-  write_in_handler(of_mpirun ? ", if the others do and the time allows\n"
-                             : "; press Ctrl-C again to quit at once\n");
+  write_in_handler(of_mpirun ? ", if the other ranks do so in time\n"
+                             : "; press Ctrl-C again to exit immediately\n");
 }
 
 void count_quietly(int) {
@@ -115,8 +115,8 @@ void report(int, siginfo_t* info, void*) {
   write_in_handler("\ngpt: cannot read ");
   write_path(reinterpret_cast<uintptr_t>(info->si_addr));
   write_in_handler(
-      ": it became shorter while it was in use, or its disk failed; run the command again once it is "
-      "whole\n");
+      ": the file was truncated while in use, or its disk failed; restore the file and run the command "
+      "again\n");
   ::_exit(1);
 }
 

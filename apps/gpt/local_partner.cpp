@@ -76,7 +76,7 @@ class LocalPartner final : public ChatPartner {
 
   void note_forgotten() const {
     if (chat_.forgotten() == 0) return;
-    write_note(fmt::format("note: the context of {} tokens is full; the oldest turns ({}) are forgotten\n",
+    write_note(fmt::format("note: the context of {} tokens is full; the oldest turns ({}) were dropped\n",
                            format_thousands(chat_.n_ctx()), chat_.forgotten()));
   }
 

@@ -117,17 +117,17 @@ void apply_variable(const CLI::App& app, CLI::Option& option, const std::string&
   if (is_resumed(app) && !spec_of(option).on_resume)
     return write_note(fmt::format("note: {}={} has no effect: a resumed run keeps its settings\n", name,
                                   visible_text(std::string(value).substr(0, 64))));
+  used_variables()["--" + option.get_lnames().front()] = name;
   try {
     option.add_result(value);
     option.run_callback();
   } catch (const CLI::ParseError& error) {
-    fail_usage("{}: {}", name, parse_problem(app, error));
+    fail_usage("{}", parse_problem(app, error));
   }
-  used_variables()["--" + option.get_lnames().front()] = name;
-  check_values(option, name);
+  check_values(option, option.get_name());
 }
 
-// Sets options that were not given from the environment, and checks the values of those that were. Config
+// Sets options that were not given from the environment, and checks the values of given options. Config
 // keys are skipped: the command applies them, because they have their own place in the order of precedence.
 void apply_environment(CLI::App& app, Problems& problems) {
   for (CLI::Option* option : app.get_options()) {
@@ -169,10 +169,9 @@ void note_unknown_variables(const CLI::App& root) {
                              name == "GPT_FORCE" ? "--force" : "--insecure"));
       continue;
     }
-    write_note(
-        visible_text(fmt::format("note: unknown environment variable {}{}; GPT_NAME sets the option --name",
-                                 name.substr(0, 64), did_you_mean(name, names))) +
-        "\n");
+    write_note(visible_text(fmt::format("note: unknown environment variable {}{}", name.substr(0, 64),
+                                        did_you_mean(name, names))) +
+               "\n");
   }
 }
 

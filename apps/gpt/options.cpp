@@ -29,8 +29,8 @@ void refuse_blocks(const std::string& flag, const std::string& given) {
   const std::string type = quant_type_of(given);
   if (type.empty()) return;
   fail_usage(
-      "{} {}: weights become that in a file: gpt convert MODEL OUT.gguf --quant {}; while it is loaded, a "
-      "model can become q8_0 or q4_0",
+      "{} {}: only available in files (gpt convert MODEL OUT.gguf --quant {}); models can be quantized to "
+      "q8_0 or q4_0 while loading",
       flag, given.substr(0, 64), type);
 }
 
@@ -46,8 +46,7 @@ std::vector<std::string> neighbours(const std::string& path) {
 }  // namespace
 
 void require_whole_tokenizer(const std::string& spec) {
-  if (spec == "char")
-    fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
+  if (spec == "char") fail_usage("--tokenizer char: requires a training text; name a tokenizer.json");
   require_tokenizer(spec);
 }
 
@@ -88,7 +87,8 @@ CLI::App* add_command(CLI::App& parent, const std::string& name, const std::stri
                       const std::string& footer) {
   CLI::App* app = parent.add_subcommand(name, help);
   app->allow_extras();
-  for (const CLI::Option* option : std::initializer_list<const CLI::Option*>{app->get_help_ptr(), app->get_help_all_ptr()}) {
+  for (const CLI::Option* option :
+       std::initializer_list<const CLI::Option*>{app->get_help_ptr(), app->get_help_all_ptr()}) {
     if (option != nullptr) spec_of(*option).environment = false;
   }
   if (!footer.empty()) app->footer(footer);  // otherwise CLI11 would use the parent's footer
@@ -224,7 +224,7 @@ std::vector<std::string> kv_dtypes() {
 DType parse_kv_dtype(const std::string& name, DType weights) {
   if (name.empty()) return inference_types(weights).cache;
   if (name == "q8_0")
-    fail_usage("--kv-dtype: q8_0 is a type of weights; keys and values in 8 bits are int8 here");
+    fail_usage("--kv-dtype: q8_0 is only available for weights; use int8 for an 8-bit KV cache");
   return parse_dtype("--kv-dtype", name, {DType::f32, DType::bf16, DType::f16, DType::i8, DType::q4_0});
 }
 
@@ -256,14 +256,14 @@ void require_argument(const std::string& value, const std::string& what, const s
   const std::filesystem::path path = value;
   if (path.filename() != "config.json" || path_kind(value) != PathKind::file) return;
   const std::string folder = path.parent_path().empty() ? "." : path.parent_path().string();
-  fail_usage("{} is the configuration of a model: give its folder, {}", value, folder);
+  fail_usage("{} is the configuration of a model; name its folder, {}", value, folder);
 }
 
 void require_tokenizer(const std::string& spec) {
   if (spec == "byte" || spec == "char" || path_exists(spec)) return;
   fail_not_found(
-      "cannot open the tokenizer {}: no such file or folder; there are byte and char, and gpt tokenizer "
-      "train FILE -o tok makes a BPE: --tokenizer tok",
+      "cannot open the tokenizer {}: no such file or folder; use byte or char, or train a BPE tokenizer with "
+      "gpt tokenizer train FILE -o tok and use --tokenizer tok",
       spec.substr(0, 256));
 }
 

@@ -94,7 +94,7 @@ void write_next(const std::vector<std::string>& words) {
 void write_next_of_task(const std::vector<std::string>& merge, const std::vector<std::string>& missing) {
   if (missing.empty()) return write_next(merge);
   constexpr size_t kShown = 8;
-  write_note(fmt::format("tasks that are not complete yet: {}; behind them: {}\n",
+  write_note(fmt::format("tasks that are not complete: {}; when they are complete, run: {}\n",
                          format_list(missing, kShown), visible_text(shell_command(merge), true)));
 }
 
@@ -127,15 +127,14 @@ void check_output_file(const std::string& flag, const std::string& path, const O
   if (is_file_of_run(path)) {
     const fs::path file = path;
     const std::string other = file.stem().string() + "-2" + file.extension().string();
-    fail("{}: {} belongs to the run or sweep of that folder; choose another name, such as {}", flag, path,
+    fail("{}: {} belongs to the run or sweep in that folder; choose a different name, such as {}", flag, path,
          (file.parent_path() / other).string());
   }
   if (!holds_something(flag, path)) return;
   const std::string bytes = beginning(path);
   if (bytes.empty() || bytes.find(kind.mark) != std::string::npos) return;
-  fail(
-      "{}: {} exists already and is not what this command writes there; move it away, or choose another name",
-      flag, path);
+  fail("{}: {} already exists and was not written by this command; move it, or choose a different name", flag,
+       path);
 }
 
 void check_new_file(const std::string& flag, const std::string& path, bool force,
@@ -144,18 +143,17 @@ void check_new_file(const std::string& flag, const std::string& path, bool force
   for (const std::string& input : inputs) {
     std::error_code error;
     if (fs::equivalent(path, input, error) && !error)
-      fail("{}: {} is the same file as {}, which is read; choose another name", flag, path, input);
+      fail("{}: {} is the same file as the input {}; choose a different name", flag, path, input);
   }
-  if (!force) fail("{}: {} exists already; choose another name, or add --force", flag, path);
+  if (!force) fail("{}: {} already exists; choose a different name, or add --force", flag, path);
 }
 
 void check_folder_name(const std::string& path, const std::vector<std::string>& known) {
   const std::string extension = fs::path(path).extension().string();
   if (is_folder(path) || !is_like_an_extension(extension) || std::ranges::count(known, extension) > 0) return;
   fail_usage(
-      "{0}: nothing is written to files that end in {1}: expected the name of a folder, or of a file that "
-      "ends "
-      "in {2}; for a folder of this name write {0}/",
+      "{0}: cannot write files that end in {1}; expected a folder, or a file that ends in {2}; for a folder "
+      "of this name, write {0}/",
       path, extension, format_choices(known));
 }
 

@@ -55,7 +55,7 @@ std::string pack_text(const Tokenizer& tokenizer, const PackOptions& options, co
   const bool marked = options.document_token >= 0;
   row("documents", format_thousands(s.documents),
       marked ? "each behind " + printable_text(tokenizer.token_bytes(options.document_token), 40)
-             : "nothing stands between them");
+             : "nothing is written between them");
   row("text bytes", format_thousands(s.text_bytes));
   row("tokens", format_thousands(s.tokens));
   row("bytes per token", format_ratio(s.bytes_per_token()));
@@ -74,7 +74,7 @@ json task_json(const PackTask& task, const PackOptions& options, const PackStats
 std::string task_text(const PackTask& task, const PackOptions& options, const PackStats& s) {
   TextTable table;
   table.rows.push_back({"task", task_name(task), "of " + options.out});
-  table.rows.push_back({"documents", format_thousands(s.documents), "that begin in its part"});
+  table.rows.push_back({"documents", format_thousands(s.documents), "that start in its part"});
   table.rows.push_back({"text bytes", format_thousands(s.text_bytes), ""});
   table.rows.push_back({"tokens", format_thousands(s.tokens), ""});
   if (s.shards_before == 0)
@@ -113,11 +113,11 @@ json verify_json(const ShardSet& set, const std::vector<std::string>& damaged, i
 std::string verify_text(const ShardSet& set, const std::vector<std::string>& damaged, int64_t without) {
   std::string text = sum_of(damaged, [](const std::string& line) { return line + "\n"; });
   const auto checked = static_cast<int64_t>(set.shards.size()) - without;
-  text += fmt::format("{} with {}: headers, sizes and number are right; checksums of ",
+  text += fmt::format("{} with {}: headers, sizes and number are correct; checksums of ",
                       format_amount(std::ssize(set.shards), "shard"), format_amount(set.tokens(), "token"));
-  text += fmt::format("{} of {} are right", checked - std::ssize(damaged), checked);
+  text += fmt::format("{} of {} are correct", checked - std::ssize(damaged), checked);
   if (without > 0)
-    text += fmt::format(", {} none (llm.c's format has no place for them)",
+    text += fmt::format(", {} have none (not available in the format of llm.c)",
                         format_amount(without, "shard has", "shards have"));
   return text + "\n";
 }

@@ -32,14 +32,14 @@ std::string amount_text(const RunPlan& r) {
       {"tokens per parameter", format_passes(r.tokens_per_parameter()),
        fmt::format("compute-optimal: {}, here {}", kOptimalTokensPerParameter,
                    format_amount(r.optimal_steps(), "step"))},
-      {"times through the text",
+      {"passes over the text",
        format_passes(static_cast<double>(r.tokens) / static_cast<double>(r.train_tokens)),
        fmt::format("of {}", format_amount(r.train_tokens, "token"))},
       {"FLOPs", format_count(r.flops()),
        fmt::format("{} a token", format_count(r.counts.training_flops(r.subject.config.model.n_ctx)))}};
   if (const double flops = optimizer_flops(r.subject.config); flops > 0)
-    table.rows.push_back({"FLOPs of an update", format_count(flops),
-                          fmt::format("the optimizer's products: {} of a step",
+    table.rows.push_back({"FLOPs per update", format_count(flops),
+                          fmt::format("the optimizer's matmuls: {} of a step",
                                       format_percent(optimizer_share(r.subject.config)))});
   if (r.subject.evaluates) {
     table.rows.push_back(
@@ -50,7 +50,7 @@ std::string amount_text(const RunPlan& r) {
   }
   if (c.patience > 0)
     table.rows.push_back({"patience", format_thousands(c.patience),
-                          "evaluations without a better validation loss end the run early"});
+                          "evaluations without a better validation loss, after which the run stops"});
   return format_table(table);
 }
 
@@ -64,20 +64,19 @@ std::string memory_text(const RunPlan& r) {
   table.rows.push_back({"available", format_bytes(r.available)});
   std::string text = format_table(table);
   if (r.fits()) return text;
-  text += fmt::format("it does not fit: {} too much\n", format_bytes(r.memory.total() - r.available));
+  text += fmt::format("the run does not fit: {} too much\n", format_bytes(r.memory.total() - r.available));
   if (r.subject.processes > 1 && r.subject.config.train.zero < 3)
-    text += fmt::format("--zero {} divides more of it among the processes, to the same numbers\n",
+    text += fmt::format("--zero {} shards more of it between the processes, with the same results\n",
                         r.subject.config.train.zero == 0   ? "1, 2 or 3"
                         : r.subject.config.train.zero == 1 ? "2 or 3"
                                                            : "3");
   if (r.fits_with.empty()) {
     const std::vector<RunMemory::Part> parts = r.memory.parts();
     const auto largest = std::ranges::max_element(parts, {}, &RunMemory::Part::bytes);
-    return text +
-           fmt::format(
-               "no micro-batch fits, not with --recompute and --dtype bf16 either; most goes to {} ({}): "
-               "take a smaller model or context\n",
-               largest->label, format_bytes(largest->bytes));
+    return text + fmt::format(
+                      "no micro-batch fits, even with --recompute and --dtype bf16; the largest part is {} "
+                      "({}); use a smaller model or context\n",
+                      largest->label, format_bytes(largest->bytes));
   }
   TextTable fits{.columns = {"it fits with", "peak memory"}};
   for (const RunFit& fit : r.fits_with)
@@ -90,7 +89,7 @@ std::string time_text(const RunPlan& r) {
   // Every process is assumed to run on a machine like this one.
   const double rate = r.peak_flops * r.subject.processes;
   if (!time) {
-    return fmt::format("time: not measured; at the {:.0f} GFLOP/s of products{} no less than {}\n",
+    return fmt::format("time: not measured; with a matmul throughput of {:.0f} GFLOP/s{}, at least {}\n",
                        rate / 1e9, r.subject.processes > 1 ? " of all processes" : "",
                        format_duration(r.flops() / rate));
   }
@@ -98,7 +97,7 @@ std::string time_text(const RunPlan& r) {
   TextTable table{.columns = {"time", "", ""}};
   const auto share = [&](double seconds) { return format_percent(seconds / t.total()); };
   table.rows.push_back({"steps", format_duration(t.steps),
-                        fmt::format("{:.4g} s each, {} tokens/s, {} of the rate of products", t.step,
+                        fmt::format("{:.4g} s each, {} tokens/s, {} of the peak matmul throughput", t.step,
                                     format_rate(static_cast<double>(r.step_tokens) / t.step),
                                     format_percent(r.flops() / t.steps / rate))});
   for (const auto& [name, seconds] : {std::pair{"evaluation", t.evaluation},
@@ -116,22 +115,22 @@ std::string processes_text(const RunPlan& r) {
   if (s.processes == 1) return "";
   const TrainConfig& c = s.config.train;
   TextTable table{.columns = {"processes", std::to_string(s.processes), ""}};
-  table.rows.push_back({"samples of a step", std::to_string(c.batch_size / s.processes),
-                        fmt::format("of {} for each; {} shards; memory above is of one process", c.batch_size,
-                                    shard_count(c, s.processes))});
-  table.rows.push_back({"machines", "", "each process is planned as if it had one like this to itself"});
+  table.rows.push_back({"samples per step and process", std::to_string(c.batch_size / s.processes),
+                        fmt::format("of {} in total; {} shards; the memory above is that of one process",
+                                    c.batch_size, shard_count(c, s.processes))});
+  table.rows.push_back({"machines", "", "assumes that each process has a machine like this one"});
   if (r.rates) {
     const ExchangePlan e = plan_exchange(s, *r.rates);
     const double step = r.time()->step;
     table.rows.push_back({"messages", format_bytes(e.sent_bytes),
-                          fmt::format("sent by each in a step, {:.3g} s at {:g} Gbit/s", e.seconds,
+                          fmt::format("sent by each process per step, {:.3g} s at {:g} Gbit/s", e.seconds,
                                       s.link_bytes_per_second * 8e-9)});
     table.rows.push_back({"not hidden", fmt::format("{:.3g} s", e.exposed),
                           fmt::format("of a step of {:.3g} s: {}; docs/scaling.md has the formula", step,
                                       format_percent(e.exposed / step))});
-    table.rows.push_back(
-        {"waiting", fmt::format("{:.3g} s", e.waiting),
-         fmt::format("for the slowest: measured parts differ by {}", format_percent(r.rates->spread))});
+    table.rows.push_back({"waiting", fmt::format("{:.3g} s", e.waiting),
+                          fmt::format("for the slowest process: measured parts differ by {}",
+                                      format_percent(r.rates->spread))});
   }
   return format_table(table) + "\n";
 }
@@ -140,7 +139,7 @@ std::string adapter_text(const RunPlan& r) {
   if (!r.adapter) return "";
   const AdapterPlan& a = *r.adapter;
   const auto of_all = [](double part, double all) { return format_percent(part / all); };
-  TextTable table{.columns = {fmt::format("an adapter of rank {}", a.rank), "", "of training all weights"}};
+  TextTable table{.columns = {fmt::format("an adapter of rank {}", a.rank), "", "of full fine-tuning"}};
   table.rows.push_back({"parameters", format_thousands(a.parameters),
                         of_all(static_cast<double>(a.parameters), static_cast<double>(r.counts.total))});
   const auto bytes = static_cast<double>(a.memory.total());
@@ -151,23 +150,23 @@ std::string adapter_text(const RunPlan& r) {
   }
   if (const auto time = r.time(); time && a.step > 0)
     table.rows.push_back({"a step", fmt::format("{:.4g} s", a.step),
-                          fmt::format("{:.2f} times as fast", time->step / a.step)});
+                          fmt::format("{:.2f} times as fast as full fine-tuning", time->step / a.step)});
   return format_table(table) + "\n";
 }
 
 std::string loss_text(const RunPlan& r) {
   if (!r.forecast) return "";
   const LossForecast& f = *r.forecast;
-  TextTable table{.columns = {"validation loss by the fit", "", ""}};
+  TextTable table{.columns = {"validation loss by the scaling law", "", ""}};
   table.rows.push_back({"this run", fmt::format("{:.4f}", f.loss), "nats per token"});
   if (f.best_parameters > 0) {
     table.rows.push_back(
-        {"best for as many FLOPs", fmt::format("{:.4f}", f.best_loss),
+        {"best for the same FLOPs", fmt::format("{:.4f}", f.best_loss),
          fmt::format("{} parameters, {} tokens; nearest: {}", format_count(f.best_parameters),
                      format_count(f.best_tokens), f.best_flags)});
   }
-  std::string text = format_table(table) + "for the text and the tokenizer of the sweep\n";
-  if (!f.warning.empty()) text += "warning: do not rely on these losses: " + f.warning + "\n";
+  std::string text = format_table(table) + "for the text and tokenizer of the sweep\n";
+  if (!f.warning.empty()) text += "warning: these losses are unreliable: " + f.warning + "\n";
   return text + "\n";
 }
 
@@ -231,8 +230,8 @@ Proposals propose_presets(const ConfigFlags& flags) {
 TrainSources recommended_sources(const ConfigFlags& flags) {
   const Proposals proposals = propose_presets(flags);
   const Proposal& best = proposals.all[proposals.chosen];
-  write_note(fmt::format("note: no --preset is given: {}{}, which gpt plan recommends for {}\n", best.preset,
-                         flags.is_set("steps") ? "" : ", " + format_amount(best.steps, "step"),
+  write_note(fmt::format("note: no --preset given; using {}{}, which gpt plan recommends for {}\n",
+                         best.preset, flags.is_set("steps") ? "" : ", " + format_amount(best.steps, "step"),
                          format_amount(proposals.train_tokens, "token")));
   return {.preset = best.preset, .steps = best.steps};
 }
@@ -264,11 +263,13 @@ std::string proposals_text(const Proposals& p) {
                           format_passes(tokens_per_parameter(p, one)), format_thousands(one.steps),
                           format_duration(one.seconds), i == p.chosen ? "fits best" : ""});
   }
-  return fmt::format("no --preset is given; which one fits {} tokens, passed over {} times?\n\n",
+  return fmt::format("no --preset given; presets for {} tokens and {} passes:\n\n",
                      format_thousands(p.train_tokens), Proposals::kPasses) +
          format_table(table) +
-         fmt::format("\nthe largest one with {} tokens per parameter over all passes, else the smallest\n",
-                     kOptimalTokensPerParameter);
+         fmt::format(
+             "\nrecommended: the largest preset with {} tokens per parameter over all passes, otherwise the "
+             "smallest\n",
+             kOptimalTokensPerParameter);
 }
 
 nlohmann::json proposals_json(const Proposals& p) {

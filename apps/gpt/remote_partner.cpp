@@ -32,7 +32,7 @@ void refuse_local_flags(const ChatArguments& a) {
                                     {"--adapter", !g.adapters.empty()},
                                     {"--draft", !g.draft.empty()},
                                     {"--speculate", !g.speculation.source.empty()}}) {
-    if (given) fail_usage("{}: expected only with a model here; {} has its own settings", flag, g.model);
+    if (given) fail_usage("{}: only available for local models; {} has its own settings", flag, g.model);
   }
 }
 
@@ -133,7 +133,7 @@ class RemotePartner final : public ChatPartner {
 
   [[noreturn]] void refused(int status, const std::string& body) const {
     fail("{}: {} ({}){}", client_.url(), error_text(body), status,
-         status == 401 ? "; --api-key-file FILE has the key, or OPENAI_API_KEY" : "");
+         status == 401 ? "; set the key with --api-key-file FILE or OPENAI_API_KEY" : "");
   }
 
   json first_model() {
@@ -159,7 +159,7 @@ class RemotePartner final : public ChatPartner {
             other += piece.substr(0, kMostErrorBytes - other.size());
           });
       if (status != 200) refused(status, other);
-      if (!reply.done && !cancelled_) fail("{}: the answer ended before it was whole", client_.url());
+      if (!reply.done && !cancelled_) fail("{}: the response is incomplete", client_.url());
     } catch (const std::runtime_error&) {
       if (!cancelled_) throw;
     }
@@ -190,7 +190,7 @@ class RemotePartner final : public ChatPartner {
     }
     const json event = parse_reply(data);
     if (!event.is_object())
-      fail("{}: expected events of JSON, found {}", client_.url(), printable_text(data, 80));
+      fail("{}: expected JSON events, found {}", client_.url(), printable_text(data, 80));
     if (event.contains("error")) fail("{}: {}", client_.url(), error_text(data));
     if (event.contains("usage") && event["usage"].is_object()) reply.usage = event["usage"];
     const json::json_pointer content("/choices/0/delta/content"), finish("/choices/0/finish_reason");

@@ -41,7 +41,7 @@ std::string make_next_folder() {
     const std::string folder = fmt::format("{}/{}", kRuns, number);
     std::error_code error;
     if (std::filesystem::create_directory(folder, error)) return folder;
-    if (error) fail("cannot make the folder {}: {}; name another one with --out", folder, error.message());
+    if (error) fail("cannot create the folder {}: {}; choose a different --out", folder, error.message());
   }
 }
 

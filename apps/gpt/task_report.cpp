@@ -123,7 +123,7 @@ std::string shared_text(const ModelScores& scores) {
   const Scorer::Counts& c = scores.counts;
   if (c.asked == 0) return "";
   return fmt::format(
-      "{} tokens went through the model for {} tokens of prompts and answers: common beginnings are computed "
+      "{} tokens were computed for {} tokens of prompts and answers, because common prefixes are computed "
       "once.",
       format_thousands(c.computed), format_thousands(c.asked));
 }
@@ -225,16 +225,17 @@ std::string scores_page(const ModelScores& scores, const std::vector<TaskGroup>&
                                 "95 %: " + range(m.estimate.interval)});
   });
   page.sections.push_back({.title = "Scores",
-                           .text = "Standard errors are lm-evaluation-harness's; intervals come from drawing "
-                                   "documents again (bootstrap). " +
+                           .text = "Standard errors are those of lm-evaluation-harness; intervals are "
+                                   "computed by resampling documents (bootstrap). " +
                                    shared_text(scores),
                            .facts = {},
                            .tables = {{.caption = "", .table = score_table(scores, groups)}}});
   if (comparison != nullptr) {
     page.sections.push_back(
         {.title = "Against " + comparison->b.model,
-         .text = "Both models answered the same documents: intervals and p of the differences come from "
-                 "drawing documents again; McNemar's exact test counts those that only one has right.",
+         .text = "Both models are evaluated on the same documents. Intervals and p-values of the differences "
+                 "are computed by resampling documents; McNemar's exact test counts documents that only one "
+                 "model answers correctly.",
          .facts = {},
          .tables = {{.caption = "", .table = comparison_table(*comparison)}}});
   }

@@ -53,7 +53,7 @@ class Painter {
   static constexpr const char* kBold = "\x1b[1m";
 
  private:
-  // Makes spaces visible, because they could not be told from the spaces between symbols.
+  // Makes spaces visible, because they look like the spaces between symbols.
   std::string visible(const std::string& symbol) const {
     std::string out;
     for (const char c : shown(symbol))

@@ -44,7 +44,7 @@ const TrainPattern& find_pattern(const std::string& name) {
 // generated texts have an end.
 std::vector<std::string> chosen_special_tokens(const TokenizerTrainArguments& a) {
   if (a.no_special && !a.special_tokens.empty())
-    fail_usage("--no-special and --special-tokens contradict each other; leave one out");
+    fail_usage("--no-special and --special-tokens: expected one of them");
   if (a.special_tokens.empty() && !a.no_special) return *special_token_set("gpt2");
   std::vector<std::string> tokens;
   for (const std::string& name : a.special_tokens) {
@@ -79,7 +79,7 @@ void check_output(const TokenizerTrainArguments& a, const std::vector<std::strin
   const std::string path = output_path(a.out);
   check_new_file("--out", path, a.force, inputs);
   if (is_file(path) && file_bytes(path) > 0 && !is_tokenizer_json(path))
-    fail("--out: {} is no tokenizer.json, so it is not replaced; move it away, or choose another name", path);
+    fail("--out: {} is not a tokenizer.json and is not replaced; move it, or choose a different name", path);
 }
 
 // Throws Interrupted after Ctrl-C. Nothing has been written before the tokenizer is complete.
@@ -203,7 +203,7 @@ std::string report_text(const Report& r) {
   if (r.comparison) {
     const Comparison& c = *r.comparison;
     row("against other", format_ratio(ratio(c.own_tokens, c.other_tokens)),
-        fmt::format("times the tokens of {}, {} against {} bytes per token", c.name,
+        fmt::format("times the tokens of {}; {} vs. {} bytes per token", c.name,
                     format_ratio(ratio(c.bytes, c.own_tokens)),
                     format_ratio(ratio(c.bytes, c.other_tokens))));
   }
@@ -230,11 +230,10 @@ std::unique_ptr<Tokenizer> read_back(const std::string& text, const std::string&
   try {
     return parse_tokenizer(text, path);
   } catch (const Error& error) {
-    fail_because(
-        error,
-        "the tokenizer was not written, because it could not be read again (fewer tokens or shorter words "
-        "help): {}",
-        error.what());
+    fail_because(error,
+                 "the tokenizer was not written, because it cannot be read back (use fewer tokens or shorter "
+                 "words): {}",
+                 error.what());
   }
 }
 
@@ -254,14 +253,13 @@ void check_tokenizer_training(const TokenizerTrainArguments& a) {
     check_folder_name(a.out, {".json"});
   });
   problems.collect([&] {
-    if (a.data.empty())
-      fail_usage("--data is missing: name text to learn from, for example --data input.txt");
+    if (a.data.empty()) fail_usage("--data is missing: name the training text, for example --data input.txt");
   });
   problems.collect([&] { find_pattern(a.pattern); });
   problems.collect([&] { check_vocabulary(a); });
   problems.report();
   if (path_exists(a.out + "/config.json") && is_folder(a.out + "/last"))
-    fail("--out: {} is the folder of a run; name another folder for the tokenizer", a.out);
+    fail("--out: {} is the folder of a run; choose a different folder for the tokenizer", a.out);
 }
 
 namespace {
@@ -269,7 +267,7 @@ namespace {
 // Trains a tokenizer on the word counts and writes it.
 int write_tokenizer(const TokenizerTrainArguments& a, const WordCounter& counter, const std::string& sample,
                     Report r) {
-  if (counter.bytes() == 0) fail("the text of {} is empty; give some text", a.data[0]);
+  if (counter.bytes() == 0) fail("the text of {} is empty", a.data[0]);
   const auto merging = Clock::now();
   r.trained = merge(counter, a, find_pattern(a.pattern));
   r.merge_seconds = seconds_since(merging);
@@ -286,12 +284,12 @@ int write_tokenizer(const TokenizerTrainArguments& a, const WordCounter& counter
   if (!a.against.empty()) r.comparison = compare(a.against, sample, *tokenizer);
   if (r.dropped_below > 0) {
     write_note(
-        fmt::format("note: more than {} different words; words seen fewer than {} times were forgotten "
-                    "on the way (--max-words)\n",
+        fmt::format("note: more than {} distinct words; words with fewer than {} occurrences were dropped "
+                    "(--max-words)\n",
                     format_thousands(a.max_words), r.dropped_below));
   }
   if (r.trained.vocab_size < a.vocab_size) {
-    write_note(fmt::format("note: the text has no more pairs to merge after {} tokens; {} were asked for\n",
+    write_note(fmt::format("note: the text has no more pairs to merge after {} tokens; --vocab-size is {}\n",
                            format_thousands(r.trained.vocab_size), format_thousands(a.vocab_size)));
   }
   write_output(a.json ? report_json(a, r).dump(2) + "\n" : report_text(r));
@@ -314,7 +312,7 @@ void require_folder(const TokenizerTrainArguments& a, const char* flag) {
 int run_task(const TokenizerTrainArguments& a) {
   const PackTask task = parse_pack_task(a.task);
   require_folder(a, "--task");
-  if (!a.against.empty()) fail_usage("--against: expected none with --task");
+  if (!a.against.empty()) fail_usage("--against: cannot be combined with --task");
   install_graceful_interrupt("ending");
   const FolderLock lock = FolderLock::of_folder(task_folder(a.out, task), write_note);
   ThreadPool pool(chosen_threads(a.machine));
@@ -327,7 +325,7 @@ int run_task(const TokenizerTrainArguments& a) {
                                 .vocab_size = a.vocab_size,
                                 .special_tokens = chosen_special_tokens(a)};
   if (has_word_counts(a.out, task, options)) {
-    write_note(fmt::format("task {} is complete already\n", task_name(task)));
+    write_note(fmt::format("task {} is already complete\n", task_name(task)));
   } else {
     const std::string inputs = word_inputs(options);
     const TaskShare share(options.files, task);
@@ -367,7 +365,7 @@ int merge_locked(const std::string& out, const TokenizerTrainArguments& given, T
   add_word_counts(out, counter);
   counter.finish();
   if (counter.dropped_below() > 0)
-    fail("all tasks together have more than {} different words; give --merge a larger --max-words",
+    fail("all tasks together have more than {} distinct words; use a larger --max-words with --merge",
          format_thousands(a.max_words));
   r.count_seconds = seconds_since(start);
   return write_tokenizer(a, counter, "", std::move(r));
@@ -375,7 +373,8 @@ int merge_locked(const std::string& out, const TokenizerTrainArguments& given, T
 
 int run_merge(const TokenizerTrainArguments& a) {
   require_folder(a, "--merge");
-  if (!is_folder(a.out)) fail_not_found("cannot read {}: no such folder; name that of the tasks", a.out);
+  if (!is_folder(a.out))
+    fail_not_found("cannot read {}: no such folder; name the folder of the tasks", a.out);
   install_graceful_interrupt("ending");
   const FolderLock lock = FolderLock::of_folder(a.out, write_note);
   ThreadPool pool(chosen_threads(a.machine));

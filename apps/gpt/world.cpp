@@ -57,7 +57,8 @@ const std::vector<std::string>& shared_commands() {
 void require_one_process(const std::string& command) {
   if (!launched().is_distributed) return;
   fail_usage(
-      "{} runs in one process, and {} were started; start it without mpirun (what several can share: gpt {})",
+      "{} uses one process, but {} were started; start it without mpirun (commands for several processes: "
+      "gpt {})",
       command, launched().size > 0 ? std::to_string(launched().size) : "several",
       fmt::join(shared_commands(), ", gpt "));
 }
@@ -74,18 +75,17 @@ void share_run(TrainConfig& config, int processes, bool resume) {
   const bool is_exact = config.reduce == Reduce::exact;
   if (!is_exact)
     write_note(
-        fmt::format("reduce: each of the {} processes adds up the gradients of its own samples; the numbers "
-                    "depend on how many there are\n",
+        fmt::format("reduce: each of the {} processes sums the gradients of its own samples, so results "
+                    "depend on the number of processes\n",
                     processes));
   if (whole_shards && config.micro_batch != asked.micro_batch)
-    write_note(fmt::format("micro_batch {}: with zero {} all samples of a process, {} before\n",
+    write_note(fmt::format("micro_batch {}: with zero {}, it is all samples of a process instead of {}\n",
                            config.micro_batch, config.zero, asked.micro_batch));
   if (resume) return;
   if (is_exact && asked.grad_shards == 0)
     write_note(
-        fmt::format("grad_shards {}: one for each process; with this setting any number of processes that "
-                    "divides it makes "
-                    "the same model, bit for bit\n",
+        fmt::format("grad_shards {}: one per process; with this setting, any number of processes that "
+                    "divides it gives bit-identical results\n",
                     config.grad_shards));
   if (config.micro_batch != asked.micro_batch)
     write_note(fmt::format("micro_batch {}: a shard has {} of the {} samples\n", config.micro_batch,

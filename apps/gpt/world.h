@@ -23,7 +23,7 @@ Communicator& world();
 // invalid_argument if the batches cannot be split. Runs of earlier versions have one shard.
 void share_run(TrainConfig& config, int processes, bool resume);
 
-// Returns the options with this process's share of the CPUs if several processes share the machine.
+// Returns the options with this process's share of the CPUs if other ranks share the machine.
 MachineOptions part_of_machine(const MachineOptions& options);
 
 // Returns the commands that can be distributed, for example "train".

@@ -115,11 +115,34 @@ TEST(Names, NearOnesAreAnsweredWithWhatToDo) {
   expect_answer({"generate", "x", "--n-ctx", "99"}, {"--n-ctx"});
   expect_answer({"serve", "x", "--api-key", "99"}, {"--api-key", "--api-key-file FILE"});
   expect_answer({"serve", "x", "--served-model-name", "y"}, {"--served-model-name", "gpt serve NAME=PATH"});
-  expect_answer({"serve", "x", "--metrics"}, {"--metrics"});
   expect_usage({"sample"}, {"\"sample\"", "gpt generate"});
   expect_usage({"quantize", "x"}, {"\"quantize\"", "gpt convert MODEL OUT.gguf --quant q8_0"});
   EXPECT_TRUE(suggests(run_gpt({"train", "--max-iter", "3"}).err, "--max-iter;", "--max-iters"));
   EXPECT_TRUE(suggests(run_gpt({"trian", "--help"}).err, "\"trian\"", "train"));
+}
+
+TEST(Names, FlagsWithoutEffectAreNotes) {
+  const std::vector<std::string> own = {"generate", kModel, "--ids", "1,2", "-n", "4", "--greedy"};
+  const GptRun expected = run_gpt(own);
+  ASSERT_EQ(expected.status, 0) << expected.err;
+  const std::vector<std::vector<std::string>> flags = {
+      {"--stream"},           {"--mmap"},          {"--flash-attn"},
+      {"-fa", "on"},          {"--compile=False"}, {"--verbose"},
+      {"--num-workers", "4"}, {"--num_workers=4"}, {"--trust-remote-code"},
+      {"--no-cnv"},           {"-no-cnv"}};
+  for (const std::vector<std::string>& more : flags) {
+    std::vector<std::string> words = own;
+    words.insert(words.end(), more.begin(), more.end());
+    const GptRun run = run_gpt(words);
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(run.out, expected.out) << more.front();
+    EXPECT_TRUE(names(run.err, {more.front().substr(0, more.front().find('='))}));
+  }
+  for (const char* flag : {"--metrics", "--cont-batching", "-cb", "--jinja"}) {
+    const GptRun run = run_gpt({"serve", "/nonexistent/model", flag});
+    EXPECT_EQ(run.status, 1) << run.err;
+    EXPECT_TRUE(names(run.err, {flag, "/nonexistent/model"}));
+  }
 }
 
 TEST(Names, OfGenerationAreUnderstood) {
@@ -187,7 +210,7 @@ const std::vector<std::vector<std::string>>& all_commands() {
     for (const std::string& name : offered({})) {
       commands.push_back({name});
       const std::string help = run_gpt({name, "--help"}).out;
-      if (help.find(" COMMAND [flags]\n") == std::string::npos) continue;
+      if (help.find(" COMMAND [options]\n") == std::string::npos) continue;
       for (const std::string& part : offered({name}))
         commands.push_back({name, part});
     }
@@ -226,9 +249,9 @@ TEST(Help, HasTwoLengthsAndShowsDefaults) {
   EXPECT_EQ(all.out, run_gpt({"train", "--help-all"}).out);
   EXPECT_LE(lines_of(brief.out).size(), 50u) << brief.out;
   EXPECT_FALSE(names(brief.out, {"--beta2"}));
-  EXPECT_TRUE(names(brief.out, {"--steps", "(1000)"}));
-  EXPECT_TRUE(names(all.out, {"--beta2", "(= n_embd / n_head)"}));
-  EXPECT_TRUE(names(run_gpt({"help", "generate"}).out, {"--temperature", "(0.8)"}));
+  EXPECT_TRUE(names(brief.out, {"--steps", "(default 1000)"}));
+  EXPECT_TRUE(names(all.out, {"--beta2", "n_embd / n_head"}));
+  EXPECT_TRUE(names(run_gpt({"help", "generate"}).out, {"--temperature", "(default 0.8)"}));
   EXPECT_EQ(run_gpt({"help", "data", "pack"}).out, run_gpt({"data", "pack", "--help"}).out);
   EXPECT_EQ(run_gpt({"help"}).out, run_gpt({"--help"}).out);
   EXPECT_TRUE(suggests(run_gpt({"help", "trian"}).err, "\"trian\"", "train"));
@@ -329,16 +352,47 @@ TEST(Completion, KnowsCommandsFlagsAndValues) {
     EXPECT_NE(found.find(dir.file("book.txt") + "\n"), std::string::npos) << found;
     EXPECT_NE(found.find(dir.file("books") + "\n"), std::string::npos) << found;
   }
+  EXPECT_EQ(words({"train", "--schedule", "w"}), "wsd\n");
+  EXPECT_EQ(words({"serve", "--repack", "a"}), "auto\nalways\n");
   for (const char* shell : {"bash", "zsh", "fish"})
-    EXPECT_TRUE(names(run_gpt({"completion", shell}).out, {"gpt completion words"})) << shell;
+    EXPECT_TRUE(names(run_gpt({"completion", shell}).out, {"gptcpp"})) << shell;
+  EXPECT_EQ(run_gpt({"completion", "zsh"}).out.rfind("#compdef gpt gptcpp\n", 0), 0u);
   expect_usage({"completion", "tcsh"}, {"completion", "bash", "zsh", "fish", "\"tcsh\""});
 }
 
 TEST(Completion, ManPagesHaveEveryFlag) {
   const GptRun page = run_gpt({"completion", "man", "data", "pack"});
-  EXPECT_EQ(page.out.rfind(".TH gpt-data-pack 1\n", 0), 0u) << page.out;
+  EXPECT_EQ(page.out.rfind(".TH gpt-data-pack 1 ", 0), 0u) << page.out;
   EXPECT_TRUE(names(page.out, {"\\-\\-shard\\-tokens"}));
+  for (const char* section :
+       {"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "ENVIRONMENT", "EXAMPLES", "SEE ALSO"})
+    EXPECT_NE(page.out.find(std::string("\n.SH ") + section + "\n"), std::string::npos) << section;
+  EXPECT_NE(page.out.find("\n.SS Machine\n"), std::string::npos);
   expect_usage({"completion", "man", "packk"}, {"completion", "\"packk\"", "gpt --help"});
+}
+
+// Every option of --help-all is in docs/cli.md, and every config key in docs/config.md.
+TEST(Completion, ReferencePagesHaveEveryOption) {
+  const std::string cli = run_gpt({"completion", "markdown", "cli"}).out;
+  for (const std::vector<std::string>& command : all_commands()) {
+    const std::string name =
+        "\n## gpt " + command.front() + (command.size() > 1 ? " " + command[1] : "") + "\n";
+    const size_t begin = cli.find(name);
+    ASSERT_NE(begin, std::string::npos) << name;
+    const std::string section = cli.substr(begin, cli.find("\n## ", begin + 1) - begin);
+    std::vector<std::string> typed = command;
+    typed.insert(typed.begin(), {"completion", "words"});
+    typed.emplace_back("--");
+    for (const std::string& flag : lines_of(run_gpt(typed).out)) {
+      if (flag != "--help" && flag != "--help-all")
+        EXPECT_NE(section.find(flag), std::string::npos) << name << flag;
+    }
+  }
+  const std::string config = run_gpt({"completion", "markdown", "config"}).out;
+  for (const auto& [key, value] : config_of({"tales"}).items())
+    EXPECT_NE(config.find("\n| `" + key + "` |"), std::string::npos) << key;
+  EXPECT_NE(config.find("\n| `lora_rank` |"), std::string::npos);
+  expect_usage({"completion", "markdown", "clii"}, {"\"clii\"", "cli"});
 }
 
 }  // namespace

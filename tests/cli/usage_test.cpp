@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "run_gpt.h"
+#include "support/temp_dir.h"
 
 namespace {
 
@@ -90,8 +92,33 @@ TEST(Usage, MissingFilesAreFailuresWithNameAndNoLineBreaks) {
 TEST(Usage, EnvironmentGivesDefaults) {
   EXPECT_EQ(run_gpt({"data", "tales"}, {"GPT_BYTES=10"}).out.size(), 10u);
   EXPECT_EQ(run_gpt({"data", "tales", "--bytes", "7"}, {"GPT_BYTES=10"}).out.size(), 7u);
-  expect_one_line_error(run_gpt({"data", "tales"}, {"GPT_BYTES=ten"}), 2,
-                        {"GPT_BYTES", "--bytes", "\"ten\""});
+  expect_one_line_error(run_gpt({"data", "tales"}, {"GPT_BYTES=ten"}), 2, {"GPT_BYTES", "\"ten\""});
+  expect_one_line_error(run_gpt({"data", "tales", "--bytes", "9"}, {"GPT_TASK=chatt"}), 2,
+                        {"GPT_TASK", "\"chatt\""});
+  expect_one_line_error(run_gpt({"eval", "x", "--data", "y"}, {"GPT_THREADS=-1"}), 2, {"GPT_THREADS", -1});
+}
+
+TEST(Usage, EnvironmentNeverForces) {
+  const gpt::test::TempDir dir;
+  const std::string file = dir.file("old.txt");
+  gpt::test::write_plain_file(file, "old");
+  const std::vector<std::string> words = {"data", "tales", "--bytes", "9", "--out", file};
+  const GptRun run = run_gpt(words, {"GPT_FORCE=1"});
+  EXPECT_NE(run.status, 0);
+  EXPECT_EQ(std::filesystem::file_size(file), 3u);
+  EXPECT_TRUE(
+      names(run_gpt({"data", "tales", "--bytes", "9"}, {"GPT_FORCE=1"}).err, {"GPT_FORCE", "--force"}));
+  const GptRun open =
+      run_gpt({"serve", GPT_SOURCE_DIR "/tests/golden/data/gpt2", "--host", "0.0.0.0", "--port", "0"},
+              {"GPT_INSECURE=1"});
+  EXPECT_EQ(open.status, 2) << open.err;
+  EXPECT_TRUE(names(open.err, {"--api-key-file"}));
+}
+
+TEST(Usage, UnknownVariablesAreNoted) {
+  const GptRun run = run_gpt({"data", "tales", "--bytes", "9"}, {"GPT_BYTESS=3"});
+  EXPECT_EQ(run.status, 0);
+  EXPECT_TRUE(suggests(run.err, "GPT_BYTESS", "GPT_BYTES"));
 }
 
 TEST(Usage, UnwritableOutput) {
